@@ -1,0 +1,62 @@
+"""Gradient methods as pairs of pure functions over a leading run axis."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from icl.lazy import lazy
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy("torch")
+
+Params = dict[str, "torch.Tensor"]
+
+
+class Optimiser(NamedTuple):
+    """`init(params)` gives the state, `update(params, gradients, state, step)` the next params and state."""
+
+    init: Callable[[Params], Params]
+    update: Callable[[Params, Params, Params, int], tuple[Params, Params]]
+
+
+def _per_run(values: Any, like: "torch.Tensor") -> "torch.Tensor":
+    rate = torch.as_tensor(values, dtype=like.dtype, device=like.device)
+    return rate.reshape(-1, *[1] * (like.dim() - 1)) if rate.dim() else rate
+
+
+def sgd(rate: Any) -> Optimiser:
+    """Plain gradient descent, w <- w - rate * g, with one rate for all runs or one per run."""
+
+    def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
+        return {name: w - _per_run(rate, w) * gradients[name] for name, w in params.items()}, state
+
+    return Optimiser(lambda params: {}, update)
+
+
+def adam(
+    rate: Any, schedule: Callable[[int], float] = lambda step: 1.0, beta1: float = 0.9, beta2: float = 0.999
+) -> Optimiser:
+    """Adam (Kingma and Ba 2015, algorithm 1, epsilon 1e-8), its rate multiplied by schedule(step), step from 0."""
+
+    def init(params: Params) -> Params:
+        zeros = {f"first/{name}": torch.zeros_like(w) for name, w in params.items()}
+        return zeros | {f"second/{name}": torch.zeros_like(w) for name, w in params.items()}
+
+    def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
+        names = list(params)
+        weights, grads = [params[n] for n in names], [gradients[n] for n in names]
+        # The fused lists walk all weights in one pass per operation; the state is updated in place.
+        first, second = [state[f"first/{n}"] for n in names], [state[f"second/{n}"] for n in names]
+        torch._foreach_lerp_(first, grads, 1 - beta1)
+        torch._foreach_mul_(second, beta2)
+        torch._foreach_addcmul_(second, grads, grads, 1 - beta2)
+        denominator = torch._foreach_sqrt(second)
+        torch._foreach_div_(denominator, (1 - beta2 ** (step + 1)) ** 0.5)
+        torch._foreach_add_(denominator, 1e-8)
+        scale = schedule(step) / (1 - beta1 ** (step + 1))
+        steps = torch._foreach_div(first, denominator)
+        new = {n: w - scale * _per_run(rate, w) * s for n, w, s in zip(names, weights, steps, strict=True)}
+        return new, state
+
+    return Optimiser(init, update)

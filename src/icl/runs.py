@@ -1,0 +1,156 @@
+"""Trained weights at snapshots, run axis first, and how they are kept on disk."""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from icl.files import write_aside
+from icl.lazy import lazy
+from icl.spec import Sweep, canonical, digest, sweep_from_plain
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy("torch")
+
+FORMAT = "icl-runs-1"
+
+
+class RunsError(ValueError):
+    """A weights file is truncated, foreign or belongs to other constants; the message names the file."""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The outcome of training one sweep.
+
+    weights : name -> tensor (runs, snapshots, ...)
+    losses : training loss before each step, float64 (runs, steps)
+    """
+
+    sweep: Sweep
+    weights: "dict[str, torch.Tensor]"
+    losses: np.ndarray
+
+    def at(self, step: int) -> "dict[str, torch.Tensor]":
+        """The weights after `step` steps: name -> tensor (runs, ...).
+
+        Raises ValueError if no snapshot was taken there.
+        """
+        if step not in self.sweep.snapshots:
+            raise ValueError(f"sweep {self.sweep.name} has no snapshot at step {step}: {self.sweep.snapshots}")
+        index = self.sweep.snapshots.index(step)
+        return {name: w[:, index] for name, w in self.weights.items()}
+
+    def last(self) -> "dict[str, torch.Tensor]":
+        """The weights at the end of training."""
+        return self.at(self.sweep.snapshots[-1])
+
+
+@dataclass
+class State:
+    """Where a training stands: everything needed to go on as if it had not stopped."""
+
+    step: int
+    params: "dict[str, torch.Tensor]"
+    optimiser: "dict[str, torch.Tensor]"
+    snapshots: "dict[str, torch.Tensor]"
+    losses: np.ndarray
+
+
+def _write(path: Path, tensors: "dict[str, torch.Tensor]", about: dict[str, Any]) -> None:
+    from safetensors.torch import save_file
+
+    with write_aside(path) as aside:
+        save_file({n: t.detach().contiguous().cpu() for n, t in tensors.items()}, aside, {"icl": canonical(about)})
+
+
+def _read(path: Path) -> "tuple[dict[str, torch.Tensor], dict[str, Any]]":
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = json.loads((file.metadata() or {}).get("icl", "{}"))
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    except (SafetensorError, OSError, json.JSONDecodeError) as error:
+        raise RunsError(f"{path}: cannot be read as weights ({error}); delete it and run again") from error
+    if about.get("format") != FORMAT:
+        raise RunsError(f"{path}: was not written by this package ({FORMAT} is missing); delete it and run again")
+    return tensors, about
+
+
+def save(path: Path, runs: Runs, about: dict[str, Any]) -> None:
+    """Write runs as safetensors, complete or not at all, with their sweep and `about` as metadata."""
+    tensors = {f"weights/{n}": w for n, w in runs.weights.items()} | {"losses": torch.from_numpy(runs.losses)}
+    _write(path, tensors, {**about, "format": FORMAT, "sweep": runs.sweep.plain()})
+
+
+def load(path: Path) -> Runs:
+    """Read one weights file.
+
+    Raises RunsError if it is truncated, foreign or lacks runs.
+    """
+    tensors, about = _read(path)
+    sweep = sweep_from_plain(about["sweep"])
+    weights = {n.removeprefix("weights/"): t for n, t in tensors.items() if n.startswith("weights/")}
+    shape = (len(sweep.configs), len(sweep.snapshots))
+    wrong = [n for n, w in weights.items() if tuple(w.shape[:2]) != shape]
+    if wrong or not weights or "losses" not in tensors:
+        raise RunsError(f"{path}: does not hold the {shape[0]} runs x {shape[1]} snapshots of its own sweep")
+    return Runs(sweep, weights, tensors["losses"].numpy())
+
+
+def metadata(path: Path) -> dict[str, Any]:
+    """What was written beside the weights: sweep, versions, revision, CPU seconds."""
+    return _read(path)[1]
+
+
+def merge(sweep: Sweep, shards: Sequence[Runs]) -> Runs:
+    """The runs of `sweep` from its shards, in the order of shard(0, n) ... shard(n - 1, n).
+
+    Raises RunsError if the shards were trained with other constants than `sweep`'s.
+    """
+    count = len(shards)
+    for index, part in enumerate(shards):
+        if digest(part.sweep.training()) != digest(sweep.shard(index, count).training()):
+            raise RunsError(f"runs of {sweep.name}, shard {index} of {count}: trained with other constants; run again")
+    order = np.argsort(np.concatenate([np.arange(len(sweep.configs))[i::count] for i in range(count)]))
+    weights = {n: torch.cat([p.weights[n] for p in shards])[torch.from_numpy(order)] for n in shards[0].weights}
+    return Runs(sweep, weights, np.concatenate([p.losses for p in shards])[order])
+
+
+def save_state(path: Path, state: State, identity: str) -> None:
+    """Keep the state of an unfinished training; `identity` says of which code and constants."""
+    groups = {"params": state.params, "optimiser": state.optimiser, "snapshots": state.snapshots}
+    tensors = {f"{group}/{n}": t for group, part in groups.items() for n, t in part.items()}
+    tensors["losses"] = torch.from_numpy(state.losses)
+    _write(path, tensors, {"format": FORMAT, "step": state.step, "identity": identity})
+
+
+def load_state(path: Path, identity: str) -> State | None:
+    """The kept state, or None if there is none of this identity (or it is damaged: training then starts anew)."""
+    if not path.exists():
+        return None
+    try:
+        tensors, about = _read(path)
+    except RunsError:
+        return None
+    if about["identity"] != identity:
+        return None
+    parts: dict[str, dict[str, Any]] = {"params": {}, "optimiser": {}, "snapshots": {}}
+    for name, tensor in tensors.items():
+        group, _, rest = name.partition("/")
+        if rest:
+            parts[group][rest] = tensor
+    return State(about["step"], losses=tensors["losses"].numpy().copy(), **parts)
+
+
+def forget_state(path: Path) -> None:
+    """Remove a kept state; training is complete."""
+    if path.exists():
+        os.remove(path)

@@ -1,0 +1,72 @@
+"""Intervals over seeds, computed once, in the table."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+
+from icl.table import SUMMARY_SEED, conform, join
+
+LEVEL = 0.95
+# Drawn bands are mean +- 2 population standard deviations over runs, the width that the published bands have
+# (inferred from the digitised bands, whose squared widths are sums of four squares of the error's step).
+BAND = 2.0
+
+
+def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
+    """Mean and its 95 % Student interval, for (runs,) values; NaN bounds for a single run."""
+    from scipy import stats
+
+    n, mean = len(values), float(np.mean(values))
+    if n < 2:
+        return mean, float("nan"), float("nan")
+    half = float(stats.t.ppf((1 + LEVEL) / 2, n - 1) * np.std(values, ddof=1) / np.sqrt(n))
+    return mean, mean - half, mean + half
+
+
+def median_interval(values: np.ndarray) -> tuple[float, float, float]:
+    """Median and its distribution-free interval of at least 95 %: the order statistics k and n + 1 - k with the
+    largest k for which P(Binomial(n, 1/2) < k) <= 2.5 %. Fewer than six runs give no such k, and NaN bounds.
+    """
+    from scipy import stats
+
+    ordered, n = np.sort(values), len(values)
+    k = int(stats.binom.ppf((1 - LEVEL) / 2, n, 0.5))
+    median = float(np.median(values))
+    if k < 1 or stats.binom.cdf(k - 1, n, 0.5) > (1 - LEVEL) / 2:
+        return median, float("nan"), float("nan")
+    return median, float(ordered[k - 1]), float(ordered[n - k])
+
+
+INTERVALS = {"mean": mean_interval, "median": median_interval}
+
+
+def summarise(runs: pd.DataFrame, medians: Iterable[str] = ()) -> pd.DataFrame:
+    """The rows of single runs followed by one summary row per coordinate and observable.
+
+    The statistic is the mean, or the median for the observables in `medians`. A coordinate that only one run
+    has gets no summary, and one with a NaN gets NaN: a missing value is never averaged away.
+    """
+    wanted = set(medians)
+    key = ["figure", "scale", "panel", "series", "x", "observable", "colour"]
+    summaries = []
+    for labels, group in runs[runs["statistic"] == "run"].groupby(key, dropna=False, sort=False):
+        values = group["value"].to_numpy()
+        if len(values) < 2:
+            continue
+        named = dict(zip(key, labels, strict=True))
+        statistic = "median" if named["observable"] in wanted else "mean"
+        value, low, high = INTERVALS[statistic](values)
+        band = BAND * float(np.std(values))
+        summaries.append(
+            named | {"seed": SUMMARY_SEED, "value": value, "statistic": statistic, "count": len(values),
+                     "band_low": value - band, "band_high": value + band, "low": low, "high": high}
+        )  # fmt: skip
+    return join([runs, conform(pd.DataFrame(summaries))] if summaries else [runs])
+
+
+def log_slope(x: np.ndarray, y: np.ndarray) -> float:
+    """Least-squares slope of log y against log x; NaN if any y is not positive and finite."""
+    if not (np.isfinite(y).all() and (y > 0).all()):
+        return float("nan")
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0])

@@ -1,0 +1,124 @@
+"""The one table format between measuring, drawing and judging."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from icl.files import write_aside
+from icl.spec import canonical
+
+FORMAT = "icl-table-1"
+
+# column -> dtype. One row per run, coordinate and observable ("run"), one per point of a scatter ("point"), and
+# one per summary over runs (the statistic's name), which carries the drawn band and the 95 % interval.
+COLUMNS = {
+    "figure": "str",
+    "scale": "str",
+    "panel": "str",
+    "series": "str",
+    "x": "float64",
+    "observable": "str",
+    "seed": "int64",
+    "colour": "float64",
+    "value": "float64",
+    "statistic": "str",
+    "count": "int64",
+    "band_low": "float64",
+    "band_high": "float64",
+    "low": "float64",
+    "high": "float64",
+}
+SUMMARY_SEED = -1
+
+
+class TableError(ValueError):
+    """A table is truncated, foreign or breaks the column contract; the message names the file or the column."""
+
+
+def rows(observable: str, seed: Any, value: Any, *, x: Any = float("nan"), **labels: Any) -> pd.DataFrame:
+    """Rows of one observable; arrays and scalars broadcast against each other.
+
+    Keyword `labels`: panel, series, colour, statistic (default "run"). Coordinates that stay unnamed are empty.
+    """
+    frame = pd.DataFrame({"observable": observable, "seed": seed, "value": value, "x": x, **labels}, index=None) if (
+        any(hasattr(v, "__len__") and not isinstance(v, str) for v in (seed, value, x, *labels.values()))
+    ) else pd.DataFrame([{"observable": observable, "seed": seed, "value": value, "x": x, **labels}])  # fmt: skip
+    return conform(frame)
+
+
+def conform(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with all columns in order and typed; absent ones are empty."""
+    unknown = set(frame.columns) - set(COLUMNS)
+    if unknown:
+        raise TableError(f"unknown columns {sorted(unknown)}: a table has {list(COLUMNS)}")
+    empty = {"str": "", "int64": 1, "float64": float("nan")}
+    full = {name: frame.get(name, empty[kind]) for name, kind in COLUMNS.items()}
+    out = pd.DataFrame(full, index=frame.index).astype(COLUMNS)
+    out.loc[out["statistic"] == "", "statistic"] = "run"
+    return out
+
+
+def join(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    """One table from several, in order."""
+    return pd.concat(list(parts), ignore_index=True)
+
+
+def curve(table: pd.DataFrame, observable: str, series: str, panel: str = "main") -> pd.DataFrame:
+    """The summary rows of one drawn curve, by increasing x."""
+    chosen = (
+        (table["observable"] == observable)
+        & (table["series"] == series)
+        & (table["panel"] == panel)
+        & (table["seed"] == SUMMARY_SEED)
+    )
+    return table[chosen].sort_values("x")
+
+
+def validate(table: pd.DataFrame, name: str) -> None:
+    """Raise TableError unless `table` keeps the column contract; `name` says which table it is."""
+    if list(table.columns) != list(COLUMNS):
+        raise TableError(f"{name}: columns are {list(table.columns)}, expected {list(COLUMNS)}")
+    if table.empty:
+        raise TableError(f"{name}: has no rows")
+    for column in ("figure", "scale", "observable", "statistic"):
+        if (table[column] == "").any() or table[column].isna().any():
+            raise TableError(f"{name}: column {column} has empty cells")
+    key = ["panel", "series", "x", "observable", "seed", "colour", "statistic"]
+    repeated = table[table["statistic"] != "point"].duplicated(key)
+    if repeated.any():
+        raise TableError(f"{name}: {int(repeated.sum())} rows repeat {key}")
+
+
+def write(path: Path, table: pd.DataFrame, about: dict[str, Any]) -> None:
+    """Write a valid table as zstd parquet with `about` as metadata, complete or not at all."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    validate(table, str(path))
+    arrow = pa.Table.from_pandas(table, preserve_index=False)
+    arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), b"icl": canonical({**about, "format": FORMAT})})  # fmt: skip
+    with write_aside(path) as aside:
+        pq.write_table(arrow, aside, compression="zstd")
+
+
+def read(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The table and its metadata.
+
+    Raises TableError if the file is truncated, foreign or breaks the contract.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        arrow = pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise TableError(f"{path}: cannot be read as parquet ({error}); delete it and run again") from error
+    about = json.loads((arrow.schema.metadata or {}).get(b"icl", b"{}"))
+    if about.get("format") != FORMAT:
+        raise TableError(f"{path}: was not written by this package ({FORMAT} is missing); delete it and run again")
+    frame = arrow.to_pandas()
+    validate(frame, str(path))
+    return frame, about

@@ -1,0 +1,1 @@
+"""Where prompts come from. One file per task family, numpy only."""

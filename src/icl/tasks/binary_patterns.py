@@ -1,0 +1,122 @@
+"""Binary classification in context over discriminative patterns (Li et al. 2024).
+
+A token's input is x = mu_j + kappa nu_k: an in-domain-relevant (IDR) pattern mu_j decides the label, an irrelevant
+(IDI) pattern nu_k does not. A task is a pair (a, b): label +1 on mu_a, -1 on mu_b, a fair coin elsewhere. Out of
+domain, mu'_j is a combination of IDR patterns and nu'_k lies in the span of the IDI patterns.
+"""
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """A batch of prompts by their factors; leading axes are free, e.g. (runs, batch).
+
+    pattern, irrelevant : int64 (..., context + 1), which mu and which nu; the last column is the query
+    strength : (..., context + 1), the signed size kappa of the irrelevant pattern
+    label : (..., context + 1) of +1 and -1; the query's is the target and never shown to a model
+    """
+
+    pattern: np.ndarray
+    irrelevant: np.ndarray
+    strength: np.ndarray
+    label: np.ndarray
+
+
+def cyclic_tasks(patterns: int, shifts: int = 1) -> np.ndarray:
+    """The tasks (i, i + s mod M) for s = 1 ... shifts: int64 (patterns * shifts, 2).
+
+    Every pattern stands equally often for +1 and for -1, as Theorem 1 of Li et al. 2024 asks of a training set.
+    """
+    first = np.tile(np.arange(patterns), shifts)
+    step = np.repeat(np.arange(1, shifts + 1), patterns)
+    return np.stack([first, (first + step) % patterns], axis=1)
+
+
+def all_tasks(patterns: int) -> np.ndarray:
+    """All M (M - 1) ordered pairs: int64 (M (M - 1), 2)."""
+    return np.array(list(itertools.permutations(range(patterns), 2)))
+
+
+def unseen_tasks(patterns: int, seen: np.ndarray) -> np.ndarray:
+    """The ordered pairs that are not in `seen`; all of them if none is left."""
+    known = {tuple(task) for task in seen.tolist()}
+    left = [task for task in itertools.permutations(range(patterns), 2) if task not in known]
+    return np.array(left) if left else all_tasks(patterns)
+
+
+def draws_per_prompt(context_length: int) -> int:
+    """Uniforms that `prompts` uses for one prompt: three per token and one for the task."""
+    return 3 * (context_length + 1) + 1
+
+
+def prompts(uniforms: np.ndarray, tasks: np.ndarray, patterns: int, irrelevant: int, fraction: np.ndarray | float,
+            strength: np.ndarray | float) -> Prompts:  # fmt: skip
+    """Prompts from uniforms, without loops.
+
+    Each context token carries mu_a or mu_b with probability alpha/2 each and every other pattern with
+    (1 - alpha)/(M - 2); the query carries mu_a or mu_b with 1/2 each; kappa is uniform on [-strength, strength].
+
+    Parameters
+    ----------
+    uniforms : (..., draws_per_prompt(context_length)) on [0, 1)
+    tasks : (tasks, 2); each prompt picks one uniformly
+    patterns, irrelevant : the numbers of mu and of nu
+    fraction : alpha in (0, 1], broadcast against (..., 1)
+    strength : the bound on |kappa|, broadcast against (..., 1)
+    """
+    which = (uniforms[..., 0] * len(tasks)).astype(np.int64)
+    u_pattern, u_irrelevant, u_strength = np.split(uniforms[..., 1:], 3, axis=-1)
+    context, query = u_pattern[..., :-1], u_pattern[..., -1:]
+    # A share of the unit interval per slot: [a | b | others, each twice, once per side of the label's coin].
+    others = 2 * (patterns - 2)
+    rest = (context - fraction) / np.maximum(1 - fraction, 1e-12)
+    coin = np.clip((rest * others).astype(np.int64), 0, max(others - 1, 0))
+    slot = np.where(context < fraction / 2, 0, np.where(context < fraction, 1, 2 + coin // 2))
+    side = np.where(slot == 0, 1, np.where(slot == 1, -1, 1 - 2 * (coin % 2)))
+    query_slot = (query >= 0.5).astype(np.int64)
+    slots = np.concatenate([slot, query_slot], axis=-1)
+    order = np.array([[a, b, *(p for p in range(patterns) if p not in (a, b))] for a, b in tasks.tolist()])
+    return Prompts(
+        pattern=order.reshape(-1)[which[..., None] * patterns + slots],
+        irrelevant=(u_irrelevant * irrelevant).astype(np.int64),
+        strength=(2 * u_strength - 1) * strength,
+        label=np.concatenate([side, 1 - 2 * query_slot], axis=-1).astype(uniforms.dtype),
+    )
+
+
+def pair_coefficients(total: float) -> tuple[float, float]:
+    """The c1 >= c2 with c1 + c2 = S_1 and c1^2 + c2^2 = 1: (S_1 +- sqrt(2 - S_1^2)) / 2.
+
+    Raises ValueError if |S_1| > sqrt 2, where no unit-norm pair exists.
+    """
+    if total**2 > 2:
+        raise ValueError(f"coefficient sum {total}: at most sqrt(2) in absolute value for a pair of unit norm")
+    root = np.sqrt(2 - total**2)
+    return (total + root) / 2, (total - root) / 2
+
+
+def combined_patterns(relevant: np.ndarray, total: float) -> np.ndarray:
+    """ODR patterns mu'_j = c1 mu_{2j-1} + c2 mu_{2j}: (M, d) -> (M / 2, d), orthogonal and of mu's norm."""
+    c1, c2 = pair_coefficients(total)
+    return c1 * relevant[0::2] + c2 * relevant[1::2]
+
+
+def rotated_patterns(rng: np.random.Generator, irrelevant: np.ndarray) -> np.ndarray:
+    """ODI patterns: a Haar-random rotation of the IDI patterns within their span, (M, d) -> (M, d)."""
+    q, r = np.linalg.qr(rng.standard_normal((len(irrelevant), len(irrelevant))))
+    return (q * np.sign(np.diag(r))) @ irrelevant
+
+
+def tokens(batch: Prompts, relevant: np.ndarray, irrelevant: np.ndarray, label: np.ndarray) -> np.ndarray:
+    """The columns (x_i; y_i) and (x_query; 0) of eq. 6 of the talk: (..., context + 1, d_X + d_Y).
+
+    relevant : the mu, (M_1, d_X), irrelevant : the nu, (M_2, d_X), label : q, (d_Y,); y = +-q
+    """
+    x = relevant[batch.pattern] + batch.strength[..., None] * irrelevant[batch.irrelevant]
+    y = batch.label[..., None] * label
+    y[..., -1, :] = 0
+    return np.concatenate([x, y.astype(x.dtype)], axis=-1)
