@@ -1,0 +1,123 @@
+# A fresh clone needs CPython 3.11 or later, make and pip; everything else goes into .venv by itself.
+#
+#   make figure12                                             any target of the workflow
+#   make figure12 SNAKEMAKE_ARGS='--config scale=smoke'       with more arguments for Snakemake
+#   make test                                                 the tests, without the slow ones
+#   make help                                                 the rest
+#
+# torch. The default build on Linux brings several GB of CUDA packages, so the CPU build is asked for by its full
+# name (2.13.0+cpu): where no configured source has it, pip stops at once, having downloaded nothing, and the message
+# below says what to set. Both variables matter only while torch is not yet in .venv.
+#   TORCH_INDEX=<address>   a package index that has the CPU build
+#   TORCH=cuda              take the default build instead, for a machine with a GPU
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+TORCH ?= cpu
+TORCH_INDEX ?=
+SNAKEMAKE_ARGS ?=
+PYTEST_ARGS ?= -n 2
+
+unexport PYTHONPATH PYTHONHOME
+export PYTHONNOUSERSITE := 1
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+LOCK := requirements/lock-py311.txt
+TORCH_PIN := $(shell grep '^torch==' requirements/torch-cpu.txt)
+
+# Every goal that is not ours is handed to Snakemake, all of them in one call. They are phony, or make would take the
+# folder figures/ for a finished target. They stand before SNAKEMAKE_ARGS, since `--config a=b` swallows what follows.
+OWN := help env test test-all lint bench doctor lock clean clean-env snakemake
+TARGETS := $(filter-out $(OWN),$(MAKECMDGOALS))
+.PHONY: $(OWN) $(TARGETS)
+
+help:
+	@echo 'make TARGET ...   regenerate targets of the workflow: figure12, figures, verdicts, report, ...'
+	@echo '                  more for Snakemake: SNAKEMAKE_ARGS="--config scale=smoke"'
+	@echo 'make env          set up .venv from the lock (every other command does so by itself)'
+	@echo 'make doctor       say what is installed, and what is wrong with it'
+	@echo 'make test         the tests without the slow ones; PYTEST_ARGS="-n 2" by default'
+	@echo 'make test-all     all tests'
+	@echo 'make lint         ruff, mypy, snakefmt and the lint of Snakemake'
+	@echo 'make bench        the side-by-side measurements'
+	@echo 'make lock         remake the lock from pyproject.toml'
+	@echo 'make clean        remove results, figures and caches, keep .venv'
+	@echo 'make clean-env    remove .venv'
+	@echo
+	@echo 'While .venv has no torch yet: TORCH_INDEX=ADDRESS names an index with the CPU build;'
+	@echo 'TORCH=cuda takes the default build, several GB on Linux.'
+
+ifneq ($(TARGETS),)
+$(TARGETS): snakemake
+	@:
+endif
+
+snakemake: env
+	$(BIN)/snakemake $(foreach target,$(TARGETS),'$(target)') $(SNAKEMAKE_ARGS)
+
+env: $(INSTALLED)
+
+# Two BLAS threads in each of two test processes would fight for the cores.
+test: env
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-all: env
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_ARGS) -m ''
+
+lint: env
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/snakefmt --check Snakefile workflow
+	$(BIN)/snakemake --lint
+
+bench: env
+	$(BIN)/python -m benchmarks
+
+doctor: env
+	$(BIN)/python -m icl.doctor
+
+# One resolution for every Python from 3.11 on and every platform (--universal), one version per package (fewest).
+lock: env
+	$(BIN)/uv pip compile pyproject.toml --extra dev --constraint requirements/torch-cpu.txt --no-emit-package torch \
+	  --universal --python-version 3.11 --fork-strategy fewest --generate-hashes --upgrade \
+	  --custom-compile-command 'make lock' --quiet --output-file $(LOCK)
+
+clean:
+	rm -rf .snakemake .pytest_cache .hypothesis .mypy_cache .ruff_cache benchmarks/output
+	find results figures -mindepth 1 -not -name README.md -delete
+
+clean-env:
+	rm -rf .venv
+
+define NO_CPU_BUILD
+
+No source that pip knows has $(TORCH_PIN)+cpu, or none could be reached (pip says which above).
+  CPU:  make ... TORCH_INDEX=ADDRESS    where ADDRESS is the CPU index shown on PyTorch's "Get started" page
+  GPU:  make ... TORCH=cuda             takes the default build: several GB on Linux
+endef
+export NO_CPU_BUILD
+
+# The suffix exists on Linux and Windows; the default build for macOS is a CPU build and has none.
+TORCH_BUILD = $(TORCH_PIN)$(if $(filter Darwin,$(shell uname -s)),,+cpu)
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+$(INSTALLED): pyproject.toml $(LOCK) requirements/torch-cpu.txt
+	@for python in $(or $(PYTHON),python3.11 python3 python3.12 python3.13 python3.14); do \
+	  $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && exec $$python -m venv .venv; \
+	done; echo 'no Python 3.11 or later found; name one with PYTHON=...' >&2; exit 1
+	@echo 'setting up .venv (once; a minute or two)'
+	@if $(BIN)/python -c 'import sys; from importlib.metadata import version; \
+	  sys.exit("torch==" + version("torch").split("+")[0] != "$(TORCH_PIN)")' 2>/dev/null; then \
+	  echo '$(TORCH_PIN) is there'; \
+	elif [ '$(TORCH)' = cuda ]; then \
+	  $(PIP) install '$(TORCH_PIN)'; \
+	else \
+	  $(PIP) install --no-deps '$(TORCH_BUILD)' $(if $(TORCH_INDEX),--index-url '$(TORCH_INDEX)') \
+	    || { echo "$$NO_CPU_BUILD" >&2; exit 1; }; \
+	fi
+	@$(PIP) install --require-hashes --requirement $(LOCK)
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
