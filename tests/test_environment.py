@@ -1,0 +1,274 @@
+"""One truth about versions (pyproject.toml), and a tree that names no machine.
+
+Every guard is a function from texts to a list of complaints, so that each can be shown failing on a doctored text.
+"""
+
+import re
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from icl import doctor
+
+ROOT = Path(__file__).resolve().parents[1]
+PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+CONDA = (ROOT / "environment.yml").read_text(encoding="utf-8")
+LOCK = (ROOT / "requirements" / "lock-py311.txt").read_text(encoding="utf-8")
+TORCH_PIN = (ROOT / "requirements" / "torch-cpu.txt").read_text(encoding="utf-8")
+
+# Where conda-forge or bioconda call a package something else than Python's index does.
+PYTHON_NAME = {
+    "pytorch": "torch",
+    "matplotlib-base": "matplotlib",
+    "seaborn-base": "seaborn",
+    "snakemake-minimal": "snakemake",
+}
+CONDA_ONLY = {"pip", "setuptools"}  # they install the project itself
+
+
+# -- readers ----------------------------------------------------------------------------------------------------------
+
+
+def runtime(pyproject: str) -> dict[str, SpecifierSet]:
+    project = tomllib.loads(pyproject)["project"]
+    ranges = {canonicalize_name(r.name): r.specifier for r in map(Requirement, project["dependencies"])}
+    return ranges | {"python": SpecifierSet(project["requires-python"])}
+
+
+def runtime_and_dev(pyproject: str) -> list[Requirement]:
+    project = tomllib.loads(pyproject)["project"]
+    return [Requirement(r) for r in project["dependencies"] + project["optional-dependencies"]["dev"]]
+
+
+def conda(environment: str) -> dict[str, SpecifierSet]:
+    ranges = {}
+    for entry in yaml.safe_load(environment)["dependencies"]:
+        requirement = Requirement(entry)
+        ranges[canonicalize_name(PYTHON_NAME.get(requirement.name, requirement.name))] = requirement.specifier
+    return ranges
+
+
+def pins(lock: str) -> dict[str, Version]:
+    return {
+        canonicalize_name(name): Version(version)
+        for name, version in re.findall(r"^([A-Za-z0-9][\w.-]*)==([^\s;\\]+)", lock, flags=re.MULTILINE)
+    }
+
+
+# -- guards -----------------------------------------------------------------------------------------------------------
+
+
+def conda_complaints(pyproject: str, environment: str) -> list[str]:
+    wanted, given = runtime(pyproject), conda(environment)
+    complaints = [f"{name}: in pyproject.toml only" for name in wanted.keys() - given.keys()]
+    complaints += [f"{name}: in environment.yml only" for name in given.keys() - wanted.keys() - CONDA_ONLY]
+    return complaints + [
+        f"{name}: {wanted[name]} in pyproject.toml, {given[name]} in environment.yml"
+        for name in wanted.keys() & given.keys()
+        if wanted[name] != given[name]
+    ]
+
+
+def range_complaints(pyproject: str, lock: str, torch_pin: str) -> list[str]:
+    locked = pins(lock) | pins(torch_pin)
+    return [
+        f"{requirement}: locked {locked.get(canonicalize_name(requirement.name), 'nowhere')}"
+        for requirement in runtime_and_dev(pyproject)
+        if canonicalize_name(requirement.name) not in locked
+        or locked[canonicalize_name(requirement.name)] not in requirement.specifier
+    ]
+
+
+def lock_complaints(lock: str) -> list[str]:
+    """A lock that everyone can install: no build of torch, nothing from a disk or an address, a hash for every pin."""
+    forbidden = r"\+cpu|file:| @ |://|nvidia|cuda|triton|^torch=="
+    complaints = re.findall(rf"^.*(?:{forbidden}).*$", lock, flags=re.MULTILINE)
+    blocks = re.split(r"\n(?=\S)", lock)
+    return complaints + [block for block in blocks if "==" in block.split("\n")[0] and "--hash=sha256:" not in block]
+
+
+# Put together from pieces, or this file would find itself.
+FOLDERS = ("work", "root", "farm", "home", "opt", "tmp", "Users", "mnt")
+HOSTS = ("pypi" + ".org", "pythonhosted" + ".org", "download.pytorch" + ".org", "anaconda" + ".org")
+MACHINE = re.compile(r"(?<![\w.~>})-])/(?:" + "|".join(FOLDERS) + ")/|" + "|".join(re.escape(host) for host in HOSTS))
+
+
+def machine_complaints(text: str) -> list[str]:
+    """Lines that hold an absolute path of somebody's machine or the host of a package registry."""
+    return [line.strip() for line in text.splitlines() if MACHINE.search(line)]
+
+
+# -- the guards hold --------------------------------------------------------------------------------------------------
+
+
+def test_conda_and_pyproject_agree() -> None:
+    assert conda_complaints(PYPROJECT, CONDA) == []
+
+
+def test_conda_channels() -> None:
+    assert yaml.safe_load(CONDA)["channels"] == ["conda-forge", "bioconda", "nodefaults"]
+
+
+def test_every_range_admits_what_is_locked() -> None:
+    assert range_complaints(PYPROJECT, LOCK, TORCH_PIN) == []
+
+
+def test_the_lock_serves_everyone() -> None:
+    assert lock_complaints(LOCK) == []
+
+
+def test_torch_is_pinned_without_a_build() -> None:
+    assert list(pins(TORCH_PIN)) == ["torch"]
+    assert pins(TORCH_PIN)["torch"].local is None
+
+
+def test_what_the_lock_is_told_about_torch_is_what_torch_says() -> None:
+    (told,) = tomllib.loads(PYPROJECT)["tool"]["uv"]["dependency-metadata"]
+    said = [Requirement(r) for r in metadata.requires("torch") or []]
+    # The CUDA build asks for the same and for its libraries; extras are nobody's business here.
+    cuda = ("nvidia", "cuda", "triton")
+    plain = {str(r) for r in said if not r.name.startswith(cuda) and "extra" not in str(r.marker)}
+    assert {str(Requirement(r)) for r in told["requires-dist"]} == plain
+    assert Version(told["version"]) == pins(TORCH_PIN)["torch"]
+
+
+def tracked() -> list[Path]:
+    listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    if listing.returncode != 0:
+        pytest.skip("not a git checkout")
+    return [ROOT / name for name in listing.stdout.decode().split("\0") if name]
+
+
+def test_no_tracked_file_names_a_machine() -> None:
+    complaints = {}
+    for path in tracked():
+        if path.is_file() and not path.is_symlink():
+            content = path.read_bytes()
+            if b"\0" not in content and (found := machine_complaints(content.decode("utf-8", errors="replace"))):
+                complaints[str(path.relative_to(ROOT))] = found
+    assert complaints == {}
+
+
+# -- the guards can fail ----------------------------------------------------------------------------------------------
+
+
+def doctored(text: str, old: str, new: str) -> str:
+    assert old in text
+    return text.replace(old, new, 1)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("numpy>=2.0", "numpy>=2.1", "numpy: >=2.0 in pyproject.toml, >=2.1 in environment.yml"),
+        ("pandas>=3.0,<4", "pandas>=3.0", "pandas: <4,>=3.0 in pyproject.toml, >=3.0 in environment.yml"),
+        ("python>=3.11", "python>=3.12", "python: >=3.11 in pyproject.toml, >=3.12 in environment.yml"),
+        ("  - pytorch>=2.7\n", "", "torch: in pyproject.toml only"),
+        ("  - pip\n", "  - pip\n  - polars\n", "polars: in environment.yml only"),
+    ],
+)
+def test_a_conda_file_that_disagrees_is_found(old: str, new: str, expected: str) -> None:
+    assert conda_complaints(PYPROJECT, doctored(CONDA, old, new)) == [expected]
+
+
+@pytest.mark.parametrize("name", ["numpy", "torch", "pytest"])
+def test_a_pin_outside_its_range_is_found(name: str) -> None:
+    def lower(text: str) -> str:
+        return re.sub(rf"^{name}==\S+", f"{name}==0.1", text, flags=re.MULTILINE)
+
+    (complaint,) = range_complaints(PYPROJECT, lower(LOCK), lower(TORCH_PIN))
+    assert complaint.startswith(name) and complaint.endswith("locked 0.1")
+
+
+def test_a_dependency_that_was_never_locked_is_found() -> None:
+    pyproject = doctored(PYPROJECT, '"numpy>=2.0",', '"numpy>=2.0",\n    "polars>=1",')
+    assert range_complaints(pyproject, LOCK, TORCH_PIN) == ["polars>=1: locked nowhere"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch==2.13.0 \\\n    --hash=sha256:00",
+        "torch==2.13.0+cpu \\\n    --hash=sha256:00",
+        "nvidia-cublas==13.1.1.3 \\\n    --hash=sha256:00",
+        "cuda-toolkit==13.0.3.0 ; sys_platform == 'linux' \\\n    --hash=sha256:00",
+        "triton==3.7.1 \\\n    --hash=sha256:00",
+        "icl @ somewhere",
+        "six @ file:wheels/six.whl",
+        "--index-url https://example.invalid/simple",
+        "six==1.16.0",  # no hash
+    ],
+)
+def test_a_lock_that_serves_not_everyone_is_found(line: str) -> None:
+    assert lock_complaints(f"{LOCK.rstrip()}\n{line}\n") != []
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("before", ["", "cd ", '"', "path=", "(", "file://"])
+def test_a_path_of_a_machine_is_found(folder: str, before: str) -> None:
+    line = f"{before}/{folder}/main/x"
+    assert machine_complaints(f"fine\n{line}\nfine") == [line]
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_the_host_of_a_registry_is_found(host: str) -> None:
+    assert machine_complaints(f"see https://{host}/simple") != []
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["#!/usr/bin/env bash", "exec </dev/null", "results/tmp/x", "https://example.org/home/x", "a/work/b", "1 / 2"],
+)
+def test_an_innocent_line_is_left_alone(line: str) -> None:
+    assert machine_complaints(line) == []
+
+
+# -- the doctor -------------------------------------------------------------------------------------------------------
+
+
+def test_the_doctor_finds_this_environment_well(capsys: pytest.CaptureFixture[str]) -> None:
+    assert doctor.main() == 0
+    printed = capsys.readouterr().out
+    assert metadata.version("torch") in printed and "all is well" in printed
+
+
+def test_the_doctor_finds_what_is_missing_and_what_does_not_fit() -> None:
+    missing, old, fine, elsewhere = (
+        "no-such-library>=1",
+        "numpy>=99",
+        "numpy>=1",
+        'numpy>=99; extra == "dev"',
+    )
+    found = doctor.libraries([missing, old, fine, elsewhere])
+    assert [(library.name, library.fits) for library in found] == [
+        ("no-such-library", False),
+        ("numpy", False),
+        ("numpy", True),
+    ]
+    assert found[0].installed is None
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_the_doctor_exits_with_1(monkeypatch: pytest.MonkeyPatch, missing: bool) -> None:
+    wanted = "no-such-library>=1" if missing else "numpy>=99"
+    monkeypatch.setattr(doctor.metadata, "requires", lambda _: [wanted])
+    assert doctor.main() == 1
+
+
+@pytest.mark.parametrize(("cuda", "gpus", "warns"), [("13.0", 0, True), ("13.0", 1, False), (None, 0, False)])
+def test_the_doctor_warns_of_a_cuda_build_without_a_gpu(cuda: str | None, gpus: int, warns: bool) -> None:
+    assert bool(doctor.torch_warnings(cuda, gpus)) is warns
+
+
+def test_the_doctor_can_be_imported_without_torch() -> None:
+    code = "import sys, icl.doctor; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
