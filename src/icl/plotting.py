@@ -1,30 +1,34 @@
 """The vocabulary in which every figure is drawn: a canvas in pixels, curves with bands, scatters by epoch, legends.
 
-What a published figure looks like is data in its own module (series, labels, colours, markers, pixel edges); here is only
-how such data become artists. Nothing computes a statistic and nothing is global: figures are built without pyplot and
-under matplotlib's own defaults, so a user's ``matplotlibrc`` changes nothing. Pixels are those of a save at 100 dpi.
+What a published figure looks like is data in its own module (series, labels, colours, markers, pixel edges); here is
+only how such data become artists. Nothing computes a statistic and nothing is global: figures are built without pyplot
+and under matplotlib's own defaults, so a user's ``matplotlibrc`` changes nothing. Pixels are those of 100 dpi.
+
+Every artist of a series carries the series' name as its group id, and every axes its panel as label: that is how
+``overlay`` finds what a published curve belongs to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import wraps
+from functools import cache, wraps
 from math import pi
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.cm import ScalarMappable
     from matplotlib.figure import Figure
     from matplotlib.legend import Legend
 
 DPI = 100
 LINE_WIDTH = 2.0
 MARKER_SIZE = 10.0
-STAR_AREA = 100.0
+POINT_AREA = 100.0
+BAR_FONT = 14.0
 GUIDE: Mapping[str, Any] = {"color": "k", "linestyle": "--", "linewidth": 1.5}
 """A dashed black reference line."""
 
@@ -50,7 +54,7 @@ class Style(NamedTuple):
 
 
 class Embedding(NamedTuple):
-    """How one scatter is drawn: its name in the table, its label as published, a marker and the colour map of the epoch."""
+    """How one scatter is drawn: name in the table, label as published, marker, and the colour map of the epoch."""
 
     series: str
     label: str
@@ -76,27 +80,39 @@ def angle(label: str) -> Axis:
 
 @contextmanager
 def defaults() -> Iterator[None]:
-    """Matplotlib's own defaults for the length of a block, whatever the user's configuration; restored afterwards."""
+    """Matplotlib's own defaults for the length of a block, whatever the user's configuration; restored afterwards.
+
+    Text is not hinted: that keeps the glyph widths of the published pictures, which newer releases round to pixels.
+    """
     import matplotlib
     import matplotlib.style
 
-    with matplotlib.style.context("default", after_reset=True):
-        # A concrete family travels with the artists; "sans-serif" would be looked up again when the figure is saved.
-        with matplotlib.rc_context({"font.family": "DejaVu Sans", "mathtext.fontset": "dejavusans"}):
-            yield
+    with matplotlib.style.context("default", after_reset=True), matplotlib.rc_context({"text.hinting": "no_hinting"}):
+        yield
 
 
 def published(draw: Callable[..., Figure]) -> Callable[..., Figure]:
-    """Decorator: run ``draw`` under ``defaults`` and settle every lazily made artist before the figure leaves it."""
+    """Decorator: make the artists of a figure under ``defaults``."""
 
     @wraps(draw)
-    def settled(*args: Any, **kwargs: Any) -> Figure:
+    def under_defaults(*args: Any, **kwargs: Any) -> Figure:
         with defaults():
-            figure = draw(*args, **kwargs)
-            figure.draw_without_rendering()
-        return figure
+            return draw(*args, **kwargs)
 
-    return settled
+    return under_defaults
+
+
+@cache
+def _figure_class() -> type[Figure]:
+    """A figure that is also rendered under ``defaults``: saving happens later, and much is looked up only then."""
+    from matplotlib.figure import Figure
+
+    class PublishedFigure(Figure):
+        def draw(self, renderer: Any) -> None:
+            with defaults():
+                super().draw(renderer)
+
+    return PublishedFigure
 
 
 def canvas(
@@ -106,17 +122,15 @@ def canvas(
 
     ``bars`` colour bars will each take a fifth of the width; the edges are those that remain once they are drawn.
     """
-    from matplotlib.figure import Figure
-
     (width, height), (left, right, top, bottom) = size, edges
     full = (right - left) / 0.8**bars
-    figure = Figure(figsize=(width / DPI, height / DPI), dpi=DPI)
+    figure = _figure_class()(figsize=(width / DPI, height / DPI), dpi=DPI)
     box = (left / width, 1 - bottom / height, full / width, (bottom - top) / height)
     return figure, figure.add_axes(box, label=panel)
 
 
 def frame(axes: Axes, x: Axis, y: Axis, font: float, ticks: float | None = None) -> None:
-    """Labels, limits and ticks of both axes; ``font`` points for the labels and, unless ``ticks`` says else, the ticks."""
+    """Labels in ``font`` points, limits and ticks of both axes; ``ticks`` is the size of tick labels if it differs."""
     for name, axis in (("x", x), ("y", y)):
         if axis.log:
             axes.set(**{f"{name}scale": "log"})
@@ -145,14 +159,12 @@ def summary(table: pd.DataFrame, panel: str, series: str, observable: str) -> pd
     return rows
 
 
-def curves(
-    axes: Axes, table: pd.DataFrame, styles: Sequence[Style], observable: str, *, band: bool = False
-) -> None:
-    """One curve per style, in their order, each with its opaque ``band`` if asked; the panel is the label of the axes."""
+def curves(axes: Axes, table: pd.DataFrame, styles: Sequence[Style], observable: str, *, band: bool = False) -> None:
+    """One curve per style, in their order, with its opaque ``band`` if asked; the label of the axes names the panel."""
     for style in styles:
         rows = summary(table, str(axes.get_label()), style.series, observable)
         if band:
-            axes.fill_between(rows["x"], rows["band_low"], rows["band_high"], color=BANDS[style.colour])
+            axes.fill_between(rows["x"], rows["band_low"], rows["band_high"], color=BANDS[style.colour], linewidth=0)
         axes.plot(
             rows["x"],
             rows["value"],
@@ -162,9 +174,113 @@ def curves(
             marker=style.marker,
             markersize=MARKER_SIZE,
             label=style.label,
+            gid=style.series,
         )
 
 
-def legend(axes: Axes, font: float, corner: str, at: tuple[float, float]) -> Legend:
-    """The legend in ``font`` points with its ``corner`` exactly ``at`` a place in fractions of the axes."""
-    return axes.legend(fontsize=font, loc=corner, bbox_to_anchor=at, borderaxespad=0)
+def legend(axes: Axes, font: float, corner: str, at: tuple[float, float], spacing: float = 0.5) -> Legend:
+    """The legend in ``font`` points with its ``corner`` exactly ``at`` a place in fractions of the axes.
+
+    ``spacing`` between entries is in font sizes. The published heights need 0.42 to 0.45 for plain labels and more for
+    mathematical ones, whose line height differed in the release that drew them.
+    """
+    return axes.legend(fontsize=font, loc=corner, bbox_to_anchor=at, borderaxespad=0, labelspacing=spacing)
+
+
+def scatters(axes: Axes, table: pd.DataFrame, styles: Sequence[Embedding], observable: str) -> None:
+    """One point per run, neuron and epoch: x is the angle and the colour map of each style stands for the epoch.
+
+    Neuron by neuron, each through its epochs, as published; then the legend shows the colour of the first epoch. Every
+    style has its own colour bar, the first outermost.
+    """
+    chosen = table[
+        (table["panel"] == axes.get_label()) & (table["observable"] == observable) & (table["statistic"] == "run")
+    ]
+    for style in styles:
+        rows = chosen[chosen["series"] == style.series]
+        if rows.empty:
+            raise ValueError(f"no runs of {observable!r} for panel {axes.get_label()!r}, series {style.series!r}")
+        rows = rows.assign(neuron=rows.groupby("colour").cumcount()).sort_values(["neuron", "colour"])
+        points = axes.scatter(
+            rows["x"],
+            rows["value"],
+            c=rows["colour"],
+            cmap=style.colours,
+            marker=style.marker,
+            s=POINT_AREA,
+            label=style.label,
+            gid=style.series,
+        )
+        bar = axes.get_figure().colorbar(points, ax=axes)
+        bar.ax.tick_params(labelsize=BAR_FONT)
+
+
+def bars(axes: Axes, table: pd.DataFrame, panel: str, series: str, observable: str) -> Axes:
+    """Pale bars on a second y axis, labelled ``panel``, over everything that ``axes`` holds."""
+    rows = summary(table, panel, series, observable)
+    right = axes.twinx()
+    right.set_label(panel)
+    right.bar(rows["x"], rows["value"], width=0.8, color="C0", alpha=0.2, gid=series)
+    return right
+
+
+def mark(figure: Figure, note: str) -> Figure:
+    """Write ``note`` in small grey letters along the lower margin: what was reduced, so that no one is misled.
+
+    The published layouts leave 15 pixels free at every edge; a note too wide for one line is set in two.
+    """
+    with defaults():
+        text = figure.text(0.01, 0.004, note, fontsize=6, color="0.45", va="bottom", linespacing=0.95, gid="mark")
+        room = 0.98 * figure.bbox.width
+        if text.get_window_extent().width > room:
+            text.set_text(fill(note, width=(len(note) + 8) // 2 + 1))
+            text.set_fontsize(5.2)
+        text.set_fontsize(text.get_fontsize() * min(1.0, room / text.get_window_extent().width))
+    return figure
+
+
+def overlay(figure: Figure, reference: pd.DataFrame) -> Figure:
+    """Lay the published numbers over our figure: dark dashes for curves, hollow markers for scatters, ticks for bars.
+
+    ``reference`` has the columns panel, series, x, y and kind of ``icl.reference.load``. A series goes to the axes
+    whose label is its panel, in a darker shade of the colour that the same series has there; an unknown panel is an error.
+    """
+    from matplotlib.lines import Line2D
+
+    with defaults():
+        panels = {str(axes.get_label()): axes for axes in figure.axes}
+        top = max(axes.get_zorder() for axes in panels.values())
+        for (panel, series, kind), rows in reference.groupby(["panel", "series", "kind"], sort=False):
+            _published_artist(panels[panel], str(series), str(kind), rows)
+        key = Line2D([], [], **_OVERLAY[str(reference["kind"].iloc[0])], color="k")
+        figure.legend(
+            [key],
+            ["published (digitised)"],
+            fontsize=7,
+            loc="upper center",
+            frameon=False,
+            borderaxespad=0.0,
+            borderpad=0.2,
+        ).set_zorder(top + 10)
+    return figure
+
+
+_OVERLAY: Mapping[str, Mapping[str, Any]] = {
+    "line": {"linestyle": (0, (3, 1.5)), "linewidth": 1.2, "marker": "o", "markersize": 3.5, "markerfacecolor": "w"},
+    "scatter": {"linestyle": "none", "marker": "o", "markersize": 7, "markerfacecolor": "none", "markeredgewidth": 0.9},
+    "bar": {"linestyle": "none", "marker": "_", "markersize": 9},
+}
+
+
+def _published_artist(axes: Axes, series: str, kind: str, rows: pd.DataFrame) -> None:
+    """One published series over ``axes``, shaped after our artist of the same name where there is one."""
+    from matplotlib.collections import PathCollection
+    from matplotlib.colors import to_rgb
+
+    ours = axes.findobj(lambda artist: artist.get_gid() == series)
+    look = dict(_OVERLAY[kind])
+    if kind == "scatter" and ours and isinstance(ours[0], PathCollection):
+        look |= {"marker": ours[0].get_paths()[0]}
+    colour = to_rgb(ours[0].get_color()) if kind == "line" and ours else (0.0, 0.0, 0.0)
+    shade = tuple(0.45 * part for part in colour)
+    axes.plot(rows["x"], rows["y"], **look, color=shade, zorder=20, gid=f"published {series}")

@@ -30,5 +30,5 @@ def draw(table: pd.DataFrame) -> Figure:
     x = Axis("Context length", (0, 20), range(0, 21, 4))
     y = Axis("Classification error", (1e-3, 1e-1), log=True)
     plotting.frame(axes, x, y, font=19)
-    plotting.legend(axes, 12, "lower left", (-0.017, -0.022))
+    plotting.legend(axes, 12, "lower left", (-0.017, -0.022), spacing=0.728)
     return figure

@@ -1,0 +1,28 @@
+"""Figure 11: rows of W_O W_V, label block: magnitude against the angle to q, coloured by epoch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from icl import plotting
+from icl.plotting import Axis, Embedding
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+STYLES = (
+    Embedding("Lab. Emb. a_i>0", "Lab. Emb. $a_i>0$", "o", "winter_r"),
+    Embedding("Lab. Emb. a_i<0", "Lab. Emb. $a_i<0$", "P", "copper_r"),
+)
+
+
+@plotting.published
+def draw(table: pd.DataFrame) -> Figure:
+    """The published picture from the table's runs: one point per neuron and epoch, by the sign of a_i."""
+    figure, axes = plotting.canvas((500, 400), (96.65, 342.72, 22.50, 324.72), bars=2)
+    plotting.scatters(axes, table, STYLES, "magnitude")
+    plotting.frame(axes, plotting.angle("Angle to $q$"), Axis("Magnitude"), font=15)
+    plotting.legend(axes, 15, "center right", (0.979, 0.548), spacing=0.781)
+    return figure
