@@ -1,0 +1,185 @@
+"""Published curves as numbers, and the distance of ours from them.
+
+Source: the figures of H. Li's talk of October 2024 (the numbering is the talk's) on Li et al., ICML 2024 (arXiv
+2402.15607) and ICLR 2025 (arXiv 2410.02167). The pictures were digitised by re-drawing each of them until the pixels
+matched. Numbers are facts; the pictures belong to their authors and are not part of this package.
+
+Reading errors are half-widths that hold 95 % of a panel's values: in log10 on logarithmic panels, else in units of y.
+Bands are read to 3-5 %. Values above the axes (figure 12 at x = 2) or below them (the last point of a curve in figures
+17 and 27) are extrapolated and known to 2-4 %; points under a legend or another marker are less certain.
+
+Fidelity describes; it never decides a claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+FLOOR = 2.5e-4
+"""The smallest error rate on a logarithmic figure: one in 4,000 test prompts, the step of the published means.
+
+Smaller values of ours, zeros among them, count as this one, and how many did is reported.
+"""
+
+X_TOLERANCE = 1e-6
+
+
+ANGLE_READING = 0.006
+"""Reading error of the angles in the scatter figures, in radians."""
+
+
+class Quantity(NamedTuple):
+    """What a panel shows: its scale (log, linear or scatter), its reading error and the observable drawn in it.
+
+    Without an observable the table may hold only one per panel, series and x.
+    """
+
+    scale: str
+    reading: float
+    observable: str | None = None
+
+
+PANELS: Mapping[str, Mapping[str, Quantity]] = {
+    "figure8": {"main": Quantity("linear", 0.0030, "magnitude")},
+    "figure9": {"main": Quantity("linear", 0.0008, "attention weight")},
+    "figure10": {"main": Quantity("scatter", 0.00052, "magnitude")},
+    "figure11": {"main": Quantity("scatter", 0.0028, "magnitude")},
+    "figure12": {"main": Quantity("log", 0.0023, "classification error")},
+    "figure14": {
+        "left axis": Quantity("log", 0.0016, "classification error"),
+        "right axis": Quantity("linear", 0.0012, "neuron magnitude"),
+    },
+    "figure17": {"main": Quantity("log", 0.0034)},
+    "figure19": {"main": Quantity("log", 0.0026)},
+    "figure20": {"main": Quantity("linear", 0.0009)},
+    "figure21": {"main": Quantity("linear", 0.0016, "attention weight")},
+    "figure22": {"main": Quantity("linear", 0.0006, "attention weight")},
+    "figure24": {"main": Quantity("scatter", 0.000072, "magnitude")},
+    "figure25": {"main": Quantity("scatter", 0.00005, "magnitude")},
+    "figure27": {"main": Quantity("log", 0.0015, "classification error")},
+}
+"""The figures that have published numbers, panel by panel."""
+
+
+def load(figure: str) -> pd.DataFrame | None:
+    """The published numbers of ``figure`` ("figure12"), or None where there are none.
+
+    Columns: figure, panel, series, x, y, y_lo and y_hi (edges of the band), c (epoch of a scatter point) and kind
+    (line, bar or scatter). In figure 14, x is the number of pruned neurons of 64. Guides without data of their own (a
+    dashed line at 1 %, a line drawn by hand) are left out.
+    """
+    if figure not in PANELS:
+        return None
+    name = f"figure{int(figure.removeprefix('figure')):02d}.csv"
+    with (files("icl") / "reference" / name).open(encoding="utf-8") as source:
+        rows = pd.read_csv(source, dtype={"figure": str})
+    guides = rows["series"].str.contains("unlabelled dashed line|hand-drawn", regex=True)
+    return rows[~guides].assign(figure=figure).reset_index(drop=True)
+
+
+def fidelity(table: pd.DataFrame, reference: pd.DataFrame) -> list[dict[str, Any]]:
+    """How far ``table`` is from the published numbers, one row per series and one, series "all", per panel.
+
+    ``median`` and ``maximum`` are over the matched points, of |log10(ours / published)| on logarithmic panels, of the
+    absolute difference on linear ones, and on scatters of the absolute difference between the median angles (or
+    magnitudes) of one epoch. ``matched`` counts points; ``missing`` those published that we lack, ``extra`` ours that
+    were not published, ``floored`` ours below ``FLOOR``. ``rank`` is Kendall's tau between the orders of the series,
+    averaged over x. Distances without a matched point are None.
+    """
+    figure = str(reference["figure"].iloc[0])
+    result = []
+    for panel, published in reference.groupby("panel", sort=False):
+        quantity = PANELS[figure][str(panel)]
+        compare = _scatter_distances if quantity.scale == "scatter" else _curve_distances
+        head = {"figure": figure, "panel": panel}
+        result += [head | row for row in compare(table[table["panel"] == panel], published, quantity)]
+    return result
+
+
+def _curve_distances(ours: pd.DataFrame, published: pd.DataFrame, quantity: Quantity) -> list[dict[str, Any]]:
+    """The rows of ``fidelity`` for one panel of curves or bars."""
+    pairs = _pairs(ours[ours["statistic"] != "run"], published, quantity)
+    matched = pairs["ours"].notna() & pairs["published"].notna()
+    if quantity.scale == "log":
+        pairs["floored"] = matched & (pairs["ours"] < FLOOR)
+        floored = pairs["ours"].where(~pairs["floored"], FLOOR)
+        pairs["distance"] = (np.log10(floored.where(matched)) - np.log10(pairs["published"])).abs()
+    else:
+        pairs["floored"] = False
+        pairs["distance"] = (pairs["ours"] - pairs["published"]).abs()
+    unit = "log10 ratio" if quantity.scale == "log" else "absolute difference"
+    groups = [("all", pairs), *pairs.groupby("series", sort=False)]
+    rows = [_row(str(series), unit, quantity.reading, group) for series, group in groups]
+    rows[0]["rank"] = _rank_agreement(pairs[matched])
+    return rows
+
+
+def _scatter_distances(ours: pd.DataFrame, published: pd.DataFrame, quantity: Quantity) -> list[dict[str, Any]]:
+    """The rows of ``fidelity`` for one scatter: the medians over neurons and runs, epoch by epoch."""
+    runs = ours[(ours["statistic"] == "run") & (ours["observable"] == quantity.observable)]
+    rows = []
+    for unit, reading, mine, theirs in (
+        ("angle", ANGLE_READING, "x", "x"),
+        ("magnitude", quantity.reading, "value", "y"),
+    ):
+        middle = pd.concat(
+            {
+                "ours": runs.groupby(["series", "colour"])[mine].median(),
+                "published": published.groupby(["series", "c"])[theirs].median(),
+            },
+            axis=1,
+        )
+        middle = middle.rename_axis(["series", "epoch"]).reset_index()
+        middle = middle[middle["series"].isin(published["series"])].assign(floored=False)
+        middle["distance"] = (middle["ours"] - middle["published"]).abs()
+        rows.append(_row("all", unit, reading, middle))
+        for (series, epoch), group in middle.groupby(["series", "epoch"]):
+            rows.append(_row(str(series), unit, reading, group) | {"epoch": epoch})
+    return rows
+
+
+def _pairs(ours: pd.DataFrame, published: pd.DataFrame, quantity: Quantity) -> pd.DataFrame:
+    """Published and our value side by side per series and x; NaN where one side has none."""
+    if quantity.observable is not None:
+        ours = ours[ours["observable"] == quantity.observable]
+    ours = ours[ours["series"].isin(published["series"]) & ours["value"].notna()]
+    sides = []
+    for side, column, rows in (("published", "y", published), ("ours", "value", ours)):
+        keyed = rows.assign(key=(rows["x"] / X_TOLERANCE).round())
+        if keyed.duplicated(["series", "key"]).any():
+            raise ValueError(f"several {side} values for one series and x; does the table hold two observables there?")
+        sides.append(keyed.set_index(["series", "key"])[column].astype(float).rename(side))
+    return pd.concat(sides, axis=1).reset_index()
+
+
+def _row(series: str, unit: str, reading: float, pairs: pd.DataFrame) -> dict[str, Any]:
+    """One row of ``fidelity``."""
+    distances = pairs["distance"].dropna()
+    return {
+        "series": series,
+        "epoch": None,
+        "distance": unit,
+        "reading_error": reading,
+        "median": float(distances.median()) if len(distances) else None,
+        "maximum": float(distances.max()) if len(distances) else None,
+        "matched": len(distances),
+        "missing": int(pairs["ours"].isna().sum()),
+        "extra": int(pairs["published"].isna().sum()),
+        "floored": int(pairs["floored"].sum()),
+        "rank": None,
+    }
+
+
+def _rank_agreement(pairs: pd.DataFrame) -> float | None:
+    """Kendall's tau-b of our against the published order of the series, averaged over x; None if nothing compares."""
+    agreements = []
+    for _, group in pairs.groupby("key"):
+        a, b = (np.sign(np.subtract.outer(v, v)) for v in (group["ours"].to_numpy(), group["published"].to_numpy()))
+        if a.any() and b.any():
+            agreements.append((a * b).sum() / np.sqrt((a**2).sum() * (b**2).sum()))
+    return float(np.mean(agreements)) if agreements else None
