@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from functools import cache, wraps
 from math import pi
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pandas as pd
 
@@ -31,6 +31,8 @@ POINT_AREA = 100.0
 BAR_FONT = 14.0
 GUIDE: Mapping[str, Any] = {"color": "k", "linestyle": "--", "linewidth": 1.5}
 """A dashed black reference line."""
+
+Corner = Literal["upper left", "upper right", "lower left", "lower right", "center left", "center right", "center"]
 
 BANDS: Mapping[str, str] = {
     "r": "#ff7f50",
@@ -178,7 +180,7 @@ def curves(axes: Axes, table: pd.DataFrame, styles: Sequence[Style], observable:
         )
 
 
-def legend(axes: Axes, font: float, corner: str, at: tuple[float, float], spacing: float = 0.5) -> Legend:
+def legend(axes: Axes, font: float, corner: Corner, at: tuple[float, float], spacing: float = 0.5) -> Legend:
     """The legend in ``font`` points with its ``corner`` exactly ``at`` a place in fractions of the axes.
 
     ``spacing`` between entries is in font sizes. The published heights need 0.42 to 0.45 for plain labels and more for
@@ -211,7 +213,7 @@ def scatters(axes: Axes, table: pd.DataFrame, styles: Sequence[Embedding], obser
             label=style.label,
             gid=style.series,
         )
-        bar = axes.get_figure().colorbar(points, ax=axes)
+        bar = axes.figure.colorbar(points, ax=axes)
         bar.ax.tick_params(labelsize=BAR_FONT)
 
 
@@ -232,10 +234,11 @@ def mark(figure: Figure, note: str) -> Figure:
     with defaults():
         text = figure.text(0.01, 0.004, note, fontsize=6, color="0.45", va="bottom", linespacing=0.95, gid="mark")
         room = 0.98 * figure.bbox.width
+        size = 6.0
         if text.get_window_extent().width > room:
             text.set_text(fill(note, width=(len(note) + 8) // 2 + 1))
-            text.set_fontsize(5.2)
-        text.set_fontsize(text.get_fontsize() * min(1.0, room / text.get_window_extent().width))
+            text.set_fontsize(size := 5.2)
+        text.set_fontsize(size * min(1.0, room / text.get_window_extent().width))
     return figure
 
 
@@ -243,7 +246,7 @@ def overlay(figure: Figure, reference: pd.DataFrame) -> Figure:
     """Lay the published numbers over our figure: dark dashes for curves, hollow markers for scatters, ticks for bars.
 
     ``reference`` has the columns panel, series, x, y and kind of ``icl.reference.load``. A series goes to the axes
-    whose label is its panel, in a darker shade of the colour that the same series has there; an unknown panel is an error.
+    whose label is its panel, in a darker shade of the colour that the series has there; an unknown panel is an error.
     """
     from matplotlib.lines import Line2D
 
@@ -251,7 +254,7 @@ def overlay(figure: Figure, reference: pd.DataFrame) -> Figure:
         panels = {str(axes.get_label()): axes for axes in figure.axes}
         top = max(axes.get_zorder() for axes in panels.values())
         for (panel, series, kind), rows in reference.groupby(["panel", "series", "kind"], sort=False):
-            _published_artist(panels[panel], str(series), str(kind), rows)
+            _published_artist(panels[str(panel)], str(series), str(kind), rows)
         key = Line2D([], [], **_OVERLAY[str(reference["kind"].iloc[0])], color="k")
         figure.legend(
             [key],
@@ -276,11 +279,13 @@ def _published_artist(axes: Axes, series: str, kind: str, rows: pd.DataFrame) ->
     """One published series over ``axes``, shaped after our artist of the same name where there is one."""
     from matplotlib.collections import PathCollection
     from matplotlib.colors import to_rgb
+    from matplotlib.lines import Line2D
 
-    ours = axes.findobj(lambda artist: artist.get_gid() == series)
-    look = dict(_OVERLAY[kind])
-    if kind == "scatter" and ours and isinstance(ours[0], PathCollection):
-        look |= {"marker": ours[0].get_paths()[0]}
-    colour = to_rgb(ours[0].get_color()) if kind == "line" and ours else (0.0, 0.0, 0.0)
+    look, colour = dict(_OVERLAY[kind]), (0.0, 0.0, 0.0)
+    for ours in axes.findobj(lambda artist: artist.get_gid() == series):
+        if kind == "scatter" and isinstance(ours, PathCollection):
+            look["marker"] = ours.get_paths()[0]
+        if kind == "line" and isinstance(ours, Line2D):
+            colour = to_rgb(ours.get_color())
     shade = tuple(0.45 * part for part in colour)
     axes.plot(rows["x"], rows["y"], **look, color=shade, zorder=20, gid=f"published {series}")
