@@ -17,6 +17,7 @@ TORCH ?= cpu
 TORCH_INDEX ?=
 SNAKEMAKE_ARGS ?=
 PYTEST_ARGS ?= -n 2
+LOCK_ARGS ?=
 
 unexport PYTHONPATH PYTHONHOME
 export PYTHONNOUSERSITE := 1
@@ -42,7 +43,7 @@ help:
 	@echo 'make test-all     all tests'
 	@echo 'make lint         ruff, mypy, snakefmt and the lint of Snakemake'
 	@echo 'make bench        the side-by-side measurements'
-	@echo 'make lock         remake the lock from pyproject.toml'
+	@echo 'make lock         remake the lock from pyproject.toml; LOCK_ARGS=--upgrade for newer versions'
 	@echo 'make clean        remove results, figures and caches, keep .venv'
 	@echo 'make clean-env    remove .venv'
 	@echo
@@ -80,10 +81,11 @@ doctor: env
 	$(BIN)/python -m icl.doctor
 
 # One resolution for every Python from 3.11 on and every platform (--universal), one version per package (fewest).
+# What is locked stays as it is, as long as the ranges admit it.
 lock: env
 	$(BIN)/uv pip compile pyproject.toml --extra dev --constraint requirements/torch-cpu.txt --no-emit-package torch \
-	  --universal --python-version 3.11 --fork-strategy fewest --generate-hashes --upgrade \
-	  --custom-compile-command 'make lock' --quiet --output-file $(LOCK)
+	  --universal --python-version 3.11 --fork-strategy fewest --generate-hashes \
+	  --custom-compile-command 'make lock' --quiet --output-file $(LOCK) $(LOCK_ARGS)
 
 clean:
 	rm -rf .snakemake .pytest_cache .hypothesis .mypy_cache .ruff_cache benchmarks/output
@@ -105,7 +107,7 @@ TORCH_BUILD = $(TORCH_PIN)$(if $(filter Darwin,$(shell uname -s)),,+cpu)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 $(INSTALLED): pyproject.toml $(LOCK) requirements/torch-cpu.txt
-	@for python in $(or $(PYTHON),python3.11 python3 python3.12 python3.13 python3.14); do \
+	@for python in $(or $(PYTHON),python3.11 python3.12 python3.13 python3); do \
 	  $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && exec $$python -m venv .venv; \
 	done; echo 'no Python 3.11 or later found; name one with PYTHON=...' >&2; exit 1
 	@echo 'setting up .venv (once; a minute or two)'
