@@ -3,7 +3,9 @@
 Every guard is a function from texts to a list of complaints, so that each can be shown failing on a doctored text.
 """
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -272,3 +274,54 @@ def test_the_doctor_warns_of_a_cuda_build_without_a_gpu(cuda: str | None, gpus: 
 def test_the_doctor_can_be_imported_without_torch() -> None:
     code = "import sys, icl.doctor; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# -- the Makefile -----------------------------------------------------------------------------------------------------
+
+
+def make(*arguments: str, folder: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
+    """``make`` as a reader would start it, even where the tests were started by make themselves."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    return subprocess.run(
+        ["make", *arguments], cwd=folder, env=inherited | environment, capture_output=True, text=True, check=False
+    )
+
+
+def copy_what_make_reads(folder: Path) -> None:
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / name, folder)
+    shutil.copytree(ROOT / "requirements", folder / "requirements")
+
+
+def test_every_unknown_goal_goes_to_snakemake_in_one_call() -> None:
+    # figures and results are folders, too, which make must not take for finished targets.
+    planned = make("-n", "figures", "results/a.txt", "figure12", "SNAKEMAKE_ARGS=--config scale=smoke").stdout
+    calls = [line for line in planned.splitlines() if line.startswith(".venv/bin/snakemake")]
+    assert calls == [".venv/bin/snakemake 'figures' 'results/a.txt' 'figure12' --config scale=smoke"]
+
+
+def test_the_help_names_every_command() -> None:
+    (own,) = re.findall(r"^OWN := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    printed = make("help").stdout
+    assert [name for name in own.split() if f"make {name} " not in printed] == ["help", "snakemake"]
+
+
+@pytest.mark.slow
+def test_without_a_cpu_build_of_torch_nothing_is_downloaded(tmp_path: Path) -> None:
+    copy_what_make_reads(tmp_path)
+    refused = make("env", folder=tmp_path, PIP_NO_INDEX="1", PIP_FIND_LINKS="", PIP_CONFIG_FILE=os.devnull)
+    assert refused.returncode != 0
+    assert "TORCH_INDEX=" in refused.stderr and "TORCH=cuda" in refused.stderr
+    assert not list(tmp_path.glob(".venv/lib/*/site-packages/torch"))
+
+
+@pytest.mark.slow
+def test_the_lock_is_what_the_ranges_resolve_to(tmp_path: Path) -> None:
+    copy_what_make_reads(tmp_path)
+    (tmp_path / ".venv").symlink_to(ROOT / ".venv")
+    remade = make("lock", "--assume-old=env", "--assume-old=.venv/.installed", folder=tmp_path)
+    if remade.returncode != 0 and "No solution found" not in remade.stderr:
+        pytest.skip(f"no package index in reach: {remade.stderr.strip()[-300:]}")
+    assert remade.returncode == 0, remade.stderr
+    # Not the hashes: they change when somebody uploads one more wheel of a locked version.
+    assert pins((tmp_path / "requirements" / "lock-py311.txt").read_text(encoding="utf-8")) == pins(LOCK)
