@@ -229,16 +229,17 @@ def bars(axes: Axes, table: pd.DataFrame, panel: str, series: str, observable: s
 def mark(figure: Figure, note: str) -> Figure:
     """Write ``note`` in small grey letters along the lower margin: what was reduced, so that no one is misled.
 
-    The published layouts leave 15 pixels free at every edge; a note too wide for one line is set in two.
+    The published layouts leave 15 pixels free at every edge. Some 80 letters fit on one line; a longer note is set in
+    two and shrunk to fit, so keep it short.
     """
     with defaults():
-        text = figure.text(0.01, 0.004, note, fontsize=6, color="0.45", va="bottom", linespacing=0.95, gid="mark")
-        room = 0.98 * figure.bbox.width
         size = 6.0
-        if text.get_window_extent().width > room:
+        text = figure.text(0.01, 0.002, note, fontsize=size, color="0.4", va="bottom", linespacing=0.95, gid="mark")
+        width, height = 0.98 * figure.bbox.width, 13.0
+        if text.get_window_extent().width > width:
             text.set_text(fill(note, width=(len(note) + 8) // 2 + 1))
-            text.set_fontsize(size := 5.2)
-        text.set_fontsize(size * min(1.0, room / text.get_window_extent().width))
+        box = text.get_window_extent()
+        text.set_fontsize(size * min(1.0, width / box.width, height / box.height))
     return figure
 
 
