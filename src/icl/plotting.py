@@ -235,7 +235,7 @@ def mark(figure: Figure, note: str) -> Figure:
     with defaults():
         size = 6.0
         text = figure.text(0.01, 0.002, note, fontsize=size, color="0.4", va="bottom", linespacing=0.95, gid="mark")
-        width, height = 0.98 * figure.bbox.width, 13.0
+        width, height = 0.98 * figure.bbox.width, 12.0
         if text.get_window_extent().width > width:
             text.set_text(fill(note, width=(len(note) + 8) // 2 + 1))
         box = text.get_window_extent()
