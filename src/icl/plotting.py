@@ -229,13 +229,13 @@ def bars(axes: Axes, table: pd.DataFrame, panel: str, series: str, observable: s
 def mark(figure: Figure, note: str) -> Figure:
     """Write ``note`` in small grey letters along the lower margin: what was reduced, so that no one is misled.
 
-    The published layouts leave 15 pixels free at every edge. Some 80 letters fit on one line; a longer note is set in
+    The published layouts leave 12 to 15 pixels free at every edge. Some 80 letters fit on one line; a longer note is set in
     two and shrunk to fit, so keep it short.
     """
     with defaults():
         size = 6.0
-        text = figure.text(0.01, 0.002, note, fontsize=size, color="0.4", va="bottom", linespacing=0.95, gid="mark")
-        width, height = 0.98 * figure.bbox.width, 12.0
+        text = figure.text(0.01, 0.0, note, fontsize=size, color="0.4", va="bottom", linespacing=0.95, gid="mark")
+        width, height = 0.98 * figure.bbox.width, 11.0
         if text.get_window_extent().width > width:
             text.set_text(fill(note, width=(len(note) + 8) // 2 + 1))
         box = text.get_window_extent()

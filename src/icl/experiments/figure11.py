@@ -2,15 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from icl import plotting
+from icl.claims import Bound, Claim, Verdict, judge
+from icl.experiments import _li_icl
 from icl.plotting import Axis, Embedding
+from icl.runs import Runs
+from icl.spec import Sweep
+from icl.systems import li_icl
+from icl.table import join, rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+CLAIMS = (
+    Claim(
+        "A-P2b",
+        "The label part of the large rows of W_O W_V turns to q where a_i > 0 (mean angle below 0.6 rad) and to -q "
+        "where a_i < 0 (above pi - 0.6 rad); large means above half the largest norm",
+        "Li et al. 2024, proposition 2; figure 11",
+        (Bound("angle at the end, a_i > 0", at_most=0.6), Bound("angle at the end, a_i < 0", at_least=np.pi - 0.6)),
+    ),
+)
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """The shared training of the one-layer model."""
+    return [_li_icl.trained(scale)]
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """Norm and angle of the label block: the first neurons of either sign of the first run, large rows for the claim."""
+    trained = _li_icl.only(runs)
+    config, seeds = trained.sweep.configs[0], trained.sweep.seeds
+    at = {e: li_icl.embeddings(trained.at(e * _li_icl.SCHEDULE.epoch_steps), config) for e in _li_icl.SCATTER_EPOCHS}
+    positive = trained.last()["a"].numpy() > 0
+    signs = {">": positive, "<": ~positive}
+    parts = []
+    for sign, chosen in signs.items():
+        drawn = np.flatnonzero(chosen[0])[: _li_icl.SCHEDULE.drawn_neurons]
+        parts += [
+            rows("magnitude", seeds[0], now["label magnitude"][0, drawn], panel="main", series=f"Lab. Emb. a_i{sign}0",
+                 x=now["label angle"][0, drawn], colour=epoch)
+            for epoch, now in at.items()
+        ]  # fmt: skip
+        last = at[_li_icl.SCATTER_EPOCHS[-1]]
+        large = chosen & (last["label magnitude"] > last["label magnitude"].max(axis=-1, keepdims=True) / 2)
+        angle = np.average(last["label angle"], axis=-1, weights=large)
+        parts.append(rows(f"angle at the end, a_i {sign} 0", seeds, angle))
+    return join(parts)
+
 
 STYLES = (
     Embedding("Lab. Emb. a_i>0", "Lab. Emb. $a_i>0$", "o", "winter_r"),
@@ -24,5 +70,10 @@ def draw(table: pd.DataFrame) -> Figure:
     figure, axes = plotting.canvas((500, 400), (96.65, 342.72, 22.50, 324.72), bars=2)
     plotting.scatters(axes, table, STYLES, "magnitude")
     plotting.frame(axes, plotting.angle("Angle to $q$"), Axis("Magnitude"), font=15)
-    plotting.legend(axes, 15, "center right", (0.979, 0.548), spacing=0.781)
+    plotting.legend(axes, 15, "center left", (-0.009, 0.548), spacing=0.781)
     return figure
+
+
+def check(table: pd.DataFrame) -> list[Verdict]:
+    """The claims above."""
+    return [judge(claim, table) for claim in CLAIMS]

@@ -24,5 +24,5 @@ def draw(table: pd.DataFrame) -> Figure:
     figure, axes = plotting.canvas((500, 400), (123.15, 344.18, 15.00, 324.72), bars=2)
     plotting.scatters(axes, table, STYLES, "magnitude")
     plotting.frame(axes, plotting.angle("Angle to $q$"), Axis("Magnitude"), font=15)
-    plotting.legend(axes, 15, "center right", (0.974, 0.548), spacing=0.781)
+    plotting.legend(axes, 15, "center left", (-0.125, 0.548), spacing=0.781)
     return figure

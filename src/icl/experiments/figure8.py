@@ -2,15 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from icl import plotting
+from icl.claims import Bound, Claim, Verdict, judge
+from icl.experiments import _li_icl
 from icl.plotting import Axis, Style
+from icl.runs import Runs
+from icl.spec import Sweep
+from icl.systems import li_icl
+from icl.table import join, rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+CLAIMS = (
+    Claim(
+        "A-P1a",
+        "W_Q and W_K come to project mainly on the pattern of the query: at the end at least 80 % of their magnitude "
+        "lies along it, three times what it was at the start",
+        "Li et al. 2024, proposition 1; figure 8",
+        (Bound("share along the pattern", at_least=0.8), Bound("growth along the pattern", at_least=3.0)),
+    ),
+)
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """The shared training of the one-layer model."""
+    return [_li_icl.trained(scale)]
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """Magnitudes over out-of-domain prompts at every drawn epoch, and how they end."""
+    trained = _li_icl.only(runs)
+    configs, seeds = trained.sweep.configs, trained.sweep.seeds
+    prompts = li_icl.out_of_domain(configs, trained.sweep.test)
+    drawn = [
+        li_icl.projections(trained.at(epoch * _li_icl.SCHEDULE.epoch_steps), prompts, configs[0].feature_dimension)
+        for epoch in _li_icl.EPOCHS
+    ]
+    parts = [
+        rows("magnitude", seeds, values, panel="main", series=series, x=epoch)
+        for epoch, magnitudes in zip(_li_icl.EPOCHS, drawn, strict=True)
+        for series, values in magnitudes.items()
+    ]
+    start, end = drawn[0], drawn[-1]
+    share = (end["xdrW_Q p_query"] + end["xdrW_K p_i"]) / (end["W_Q p_query"] + end["W_K p_i"])
+    growth = (end["xdrW_Q p_query"] + end["xdrW_K p_i"]) / (start["xdrW_Q p_query"] + start["xdrW_K p_i"])
+    parts += [rows("share along the pattern", seeds, share), rows("growth along the pattern", seeds, growth)]
+    return join(parts)
+
 
 STYLES = (
     Style("W_Q p_query", "$W_Qp_{query}$", "C0", "d"),
@@ -27,5 +71,10 @@ def draw(table: pd.DataFrame) -> Figure:
     plotting.curves(axes, table, STYLES, "magnitude")
     x = Axis("Epoches", (0, 401), range(0, 401, 80))
     plotting.frame(axes, x, Axis("Magnitude"), font=15)
-    plotting.legend(axes, 15, "lower right", (1.001, 0.013), spacing=0.717)
+    plotting.legend(axes, 15, "lower left", (0.258, 0.013), spacing=0.717)
     return figure
+
+
+def check(table: pd.DataFrame) -> list[Verdict]:
+    """The claims above."""
+    return [judge(claim, table) for claim in CLAIMS]
