@@ -229,8 +229,8 @@ def bars(axes: Axes, table: pd.DataFrame, panel: str, series: str, observable: s
 def mark(figure: Figure, note: str) -> Figure:
     """Write ``note`` in small grey letters along the lower margin: what was reduced, so that no one is misled.
 
-    The published layouts leave 12 to 15 pixels free at every edge. Some 80 letters fit on one line; a longer note is set in
-    two and shrunk to fit, so keep it short.
+    The published layouts leave 12 to 15 pixels free at every edge. Some 80 letters fit on one line; a longer note is
+    set in two and shrunk to fit, so keep it short.
     """
     with defaults():
         size = 6.0
