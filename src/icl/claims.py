@@ -98,7 +98,7 @@ def _part(bound: Bound, table: pd.DataFrame) -> Part:
     if len(found) > 1:
         raise ValueError(f"observable {bound.observable!r} has {len(found)} summary rows; a claim needs one")
     if found.empty:
-        return Part(bound.observable, bound.words(), bound.statistic, *[math.nan] * 3, 0, INCONCLUSIVE)
+        return Part(bound.observable, bound.words(), bound.statistic, math.nan, math.nan, math.nan, 0, INCONCLUSIVE)
     row = found.iloc[0]
     low, high, count = float(row["low"]), float(row["high"]), int(row["count"])
     outcome = _outcome(bound, low, high) if count >= LEAST_SEEDS else INCONCLUSIVE

@@ -1,9 +1,11 @@
 """Files appear complete or not at all."""
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 
 @contextmanager
@@ -19,3 +21,21 @@ def write_aside(path: Path) -> Iterator[Path]:
         os.replace(aside, path)
     finally:
         aside.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write text, complete or not at all."""
+    with write_aside(path) as aside:
+        aside.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Write indented JSON, complete or not at all. Raises ValueError for a NaN or an infinity."""
+    write_text(path, json.dumps(data, indent=2, allow_nan=False) + "\n")
+
+
+def save_picture(figure: Any, path: Path) -> None:
+    """Save a matplotlib figure at 100 dpi without a date, so that equal figures are equal files."""
+    dated = {"CreationDate": None} if path.suffix == ".pdf" else {}
+    with write_aside(path) as aside:
+        figure.savefig(aside, dpi=100, metadata=dated)

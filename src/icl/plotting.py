@@ -131,6 +131,14 @@ def canvas(
     return figure, figure.add_axes(box, label=panel)
 
 
+def add_panel(figure: Figure, edges: tuple[float, float, float, float], panel: str) -> Axes:
+    """Further axes on a canvas, labelled ``panel``, with left, right, top and bottom edge in pixels."""
+    left, right, top, bottom = edges
+    width, height = figure.get_size_inches() * DPI
+    box = (left / width, 1 - bottom / height, (right - left) / width, (bottom - top) / height)
+    return figure.add_axes(box, label=panel)
+
+
 def frame(axes: Axes, x: Axis, y: Axis, font: float, ticks: float | None = None) -> None:
     """Labels in ``font`` points, limits and ticks of both axes; ``ticks`` is the size of tick labels if it differs."""
     for name, axis in (("x", x), ("y", y)):

@@ -1,6 +1,7 @@
 """Random numbers as a pure function of an address."""
 
 import hashlib
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -35,12 +36,12 @@ def stream(system: str, seed: int, purpose: str, step: int = 0) -> np.random.Gen
     return np.random.Generator(np.random.Philox(key=_key(system, seed, purpose), counter=[0, 0, step, 0]))
 
 
-def uniforms(system: str, seeds: list[int], purpose: str, step: int, shape: tuple[int, ...]) -> np.ndarray:
-    """Uniforms on [0, 1), one independent block per seed: float32 (runs, *shape).
+def words(system: str, seeds: Sequence[int], purpose: str, step: int, shape: tuple[int, ...]) -> np.ndarray:
+    """Random 64-bit words, one independent block per seed: uint64 (runs, *shape).
 
     A run's block is the same whichever other runs stand beside it.
     """
-    out = np.empty((len(seeds), *shape), dtype=np.float32)
+    out = np.empty((len(seeds), *shape), dtype=np.uint64)
     for row, seed in zip(out, seeds, strict=True):
-        stream(system, seed, purpose, step).random(out=row, dtype=np.float32)
+        row[...] = stream(system, seed, purpose, step).bit_generator.random_raw(row.size).reshape(shape)
     return out

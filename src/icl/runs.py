@@ -2,8 +2,9 @@
 
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from icl.lazy import lazy
 from icl.spec import Sweep, canonical, digest, sweep_from_plain
 
 if TYPE_CHECKING:
+    import pandas as pd
     import torch
 else:
     torch = lazy("torch")
@@ -76,7 +78,7 @@ def _read(path: Path) -> "tuple[dict[str, torch.Tensor], dict[str, Any]]":
     try:
         with safe_open(path, framework="pt") as file:
             about = json.loads((file.metadata() or {}).get("icl", "{}"))
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+            tensors = {name: file.get_tensor(name) for name in file.keys()}
     except (SafetensorError, OSError, json.JSONDecodeError) as error:
         raise RunsError(f"{path}: cannot be read as weights ({error}); delete it and run again") from error
     if about.get("format") != FORMAT:
@@ -122,6 +124,44 @@ def merge(sweep: Sweep, shards: Sequence[Runs]) -> Runs:
     order = np.argsort(np.concatenate([np.arange(len(sweep.configs))[i::count] for i in range(count)]))
     weights = {n: torch.cat([p.weights[n] for p in shards])[torch.from_numpy(order)] for n in shards[0].weights}
     return Runs(sweep, weights, np.concatenate([p.losses for p in shards])[order])
+
+
+def load_all(sweeps: Mapping[str, Sweep], paths: Sequence[Path]) -> dict[str, Runs]:
+    """The runs of every sweep from weights files that lie as <sweep>/<index>of<count>.safetensors."""
+    return {
+        name: merge(sweep, [load(path) for path in paths if path.parent.name == name]) for name, sweep in sweeps.items()
+    }
+
+
+def trajectory(runs: Runs) -> "pd.DataFrame":
+    """Training losses as a tidy table: seed, run, step, loss."""
+    import pandas as pd
+
+    count, steps = runs.losses.shape
+    return pd.DataFrame(
+        {
+            "seed": np.repeat(runs.sweep.seeds, steps),
+            "run": np.repeat(np.arange(count), steps),
+            "step": np.tile(np.arange(steps), count),
+            "loss": runs.losses.reshape(-1),
+        }
+    )
+
+
+@dataclass
+class Keeper:
+    """Keeps the state of a training every so many seconds; `train` calls it after every step."""
+
+    path: Path
+    identity: str
+    seconds: float
+    last: float = field(default_factory=time.monotonic)
+
+    def __call__(self, state: State) -> None:
+        """Store the state if it is time."""
+        if time.monotonic() - self.last >= self.seconds:
+            save_state(self.path, state, self.identity)
+            self.last = time.monotonic()
 
 
 def save_state(path: Path, state: State, identity: str) -> None:

@@ -193,9 +193,8 @@ class Sweep:
         known = {f.name for part in (self.configs[0], self.test) for f in dataclasses.fields(part)} - {"seed"}
         for name, value in values.items():
             if name not in known:
-                raise ConstantError(
-                    f"constant {name} = {value!r}: {self.system} has no such constant; it has {', '.join(sorted(known))}"
-                )
+                there = ", ".join(sorted(known))
+                raise ConstantError(f"constant {name} = {value!r}: {self.system} has no such constant; it has {there}")
         configs = tuple(_replaced(self.name, c, self.configs, values) for c in self.configs)
         return dataclasses.replace(self, configs=configs, test=_replaced(self.name, self.test, [self.test], values))
 
@@ -231,6 +230,8 @@ def reduction(ours: Sweep, papers: Sweep) -> list[str]:
     words = []
     if len(set(ours.seeds)) != len(set(papers.seeds)):
         words.append(f"{len(set(ours.seeds))} of {len(set(papers.seeds))} seeds")
+    if ours.snapshots[-1] != papers.snapshots[-1]:
+        words.append(f"{ours.snapshots[-1]} of {papers.snapshots[-1]} steps")
     for mine, theirs in ((ours.configs[0], papers.configs[0]), (ours.test, papers.test)):
         for field in dataclasses.fields(mine):
             a, b = getattr(mine, field.name), getattr(theirs, field.name)

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from icl.files import write_aside
@@ -43,10 +44,14 @@ def rows(observable: str, seed: Any, value: Any, *, x: Any = float("nan"), **lab
 
     Keyword `labels`: panel, series, colour, statistic (default "run"). Coordinates that stay unnamed are empty.
     """
-    frame = pd.DataFrame({"observable": observable, "seed": seed, "value": value, "x": x, **labels}, index=None) if (
-        any(hasattr(v, "__len__") and not isinstance(v, str) for v in (seed, value, x, *labels.values()))
-    ) else pd.DataFrame([{"observable": observable, "seed": seed, "value": value, "x": x, **labels}])  # fmt: skip
+    cells = {"observable": observable, "seed": seed, "value": value, "x": x, **labels}
+    frame = pd.DataFrame({name: cell for name, cell in _broadcast(cells).items()})
     return conform(frame)
+
+
+def _broadcast(cells: dict[str, Any]) -> dict[str, np.ndarray]:
+    arrays = np.broadcast_arrays(*[np.asarray(cell) for cell in cells.values()])
+    return {name: array.reshape(-1) for name, array in zip(cells, arrays, strict=True)}
 
 
 def conform(frame: pd.DataFrame) -> pd.DataFrame:
@@ -94,12 +99,17 @@ def validate(table: pd.DataFrame, name: str) -> None:
 
 def write(path: Path, table: pd.DataFrame, about: dict[str, Any]) -> None:
     """Write a valid table as zstd parquet with `about` as metadata, complete or not at all."""
+    validate(table, str(path))
+    write_plain(path, table, {**about, "format": FORMAT})
+
+
+def write_plain(path: Path, frame: pd.DataFrame, about: dict[str, Any]) -> None:
+    """Write any frame as zstd parquet with metadata, complete or not at all."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    validate(table, str(path))
-    arrow = pa.Table.from_pandas(table, preserve_index=False)
-    arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), b"icl": canonical({**about, "format": FORMAT})})  # fmt: skip
+    arrow = pa.Table.from_pandas(frame, preserve_index=False)
+    arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), b"icl": canonical(about)})
     with write_aside(path) as aside:
         pq.write_table(arrow, aside, compression="zstd")
 

@@ -2,15 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from icl import plotting
+from icl.claims import Bound, Claim, Verdict, judge
+from icl.experiments import _li_icl
 from icl.plotting import Axis, Embedding
+from icl.runs import Runs
+from icl.spec import Sweep
+from icl.systems import li_icl
+from icl.table import join, rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+CLAIMS = (
+    Claim(
+        "A-P2a",
+        "The feature part of the large rows of W_O W_V turns to the mean IDR pattern: mean angle over rows above half "
+        "the largest norm, from more than 1.2 rad to less than 0.65 rad",
+        "Li et al. 2024, proposition 2; figure 10",
+        (Bound("angle at the start", at_least=1.2), Bound("angle at the end", at_most=0.65)),
+    ),
+)
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """The shared training of the one-layer model."""
+    return [_li_icl.trained(scale)]
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """Norm and angle of the feature block: the first neurons of the first run as points, large rows for the claim."""
+    trained = _li_icl.only(runs)
+    config, seeds = trained.sweep.configs[0], trained.sweep.seeds
+    at = {e: li_icl.embeddings(trained.at(e * _li_icl.SCHEDULE.epoch_steps), config) for e in _li_icl.SCATTER_EPOCHS}
+    drawn = slice(0, _li_icl.SCHEDULE.drawn_neurons)
+    parts = [
+        rows("magnitude", seeds[0], now["feature magnitude"][0, drawn], panel="main", series="Feat. Emb.",
+             x=now["feature angle"][0, drawn], colour=epoch)
+        for epoch, now in at.items()
+    ]  # fmt: skip
+    first, last = at[_li_icl.SCATTER_EPOCHS[0]], at[_li_icl.SCATTER_EPOCHS[-1]]
+    large = last["feature magnitude"] > last["feature magnitude"].max(axis=-1, keepdims=True) / 2
+    parts += [
+        rows("angle at the start", seeds, np.average(first["feature angle"], axis=-1, weights=large)),
+        rows("angle at the end", seeds, np.average(last["feature angle"], axis=-1, weights=large)),
+    ]
+    return join(parts)
+
 
 STYLES = (Embedding("Feat. Emb.", "Feat. Emb.", "*", "cool_r"),)
 
@@ -23,3 +67,8 @@ def draw(table: pd.DataFrame) -> Figure:
     plotting.frame(axes, plotting.angle(r"Angle to $\bar{\mu}$"), Axis("Magnitude"), font=15)
     plotting.legend(axes, 15, "center", (0.551, 0.4985))
     return figure
+
+
+def check(table: pd.DataFrame) -> list[Verdict]:
+    """The claims above."""
+    return [judge(claim, table) for claim in CLAIMS]

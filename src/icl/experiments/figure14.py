@@ -2,15 +2,124 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from icl import plotting
+from icl.claims import Bound, Claim, Verdict, judge
+from icl.experiments import _li_icl
 from icl.plotting import Axis, Style
+from icl.runs import Runs
+from icl.spec import Sweep
+from icl.table import join, rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+COUNTS = (0, 3, 6, 10, 13, 16, 19, 22, 26)
+"""Pruned neurons at rates 0, 5, ..., 40 %, as the published axis places them."""
+
+CLAIMS = (
+    Claim(
+        "A-T3a",
+        "A constant share of the rows of W_O stays small: the sorted row norms jump once, by a factor of 1.2 or more, "
+        "at a share between 5 and 35 %, and the rows below the jump keep their initial norm within 20 %",
+        "Li et al. 2024, theorem 3",
+        (
+            Bound("largest ratio of neighbouring norms", at_least=1.2),
+            Bound("share of small neurons", at_least=0.05, at_most=0.35),
+            Bound("norm of small neurons over initial norm", at_least=0.8, at_most=1.2),
+        ),
+    ),
+    Claim(
+        "A-T3b",
+        "Pruning the small neurons costs little: the hinge loss rises by at most 0.02",
+        "Li et al. 2024, theorem 3",
+        (Bound("rise of the hinge loss without small neurons", at_most=0.02),),
+    ),
+    Claim(
+        "A-T3c",
+        "Pruning a share R of the large neurons costs Omega(R): the hinge loss rises by at least 0.15 R at R = 0.2, "
+        "0.4 and 0.6, largest first",
+        "Li et al. 2024, theorem 3",
+        (Bound("least rise of the hinge loss per share of large neurons", at_least=0.15),),
+    ),
+    Claim(
+        "A-F14",
+        "Pruning by magnitude is no worse than random pruning in at least 80 % of draws at rates of 20 % and more, in "
+        "hinge loss and in classification error",
+        "Li et al. 2024, figure 14",
+        (
+            Bound("share of draws, hinge loss", at_least=0.8),
+            Bound("share of draws, classification error", at_least=0.8),
+        ),
+    ),
+)
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """The shared training of the one-layer model, tested at alpha' = 0.6, the curve that figure 15 repeats."""
+    return [_li_icl.trained(scale, relevant_fraction_test=0.6)]
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """Errors under either order of pruning, sorted row norms, and the parts of theorem 3."""
+    trained = _li_icl.only(runs)
+    pruning = _li_icl.pruning(trained, trained.sweep.test)
+    return join([*_curves(trained, pruning), *_bars(trained, pruning), *_theorem(trained, pruning)])
+
+
+def _curves(trained: Runs, pruning: _li_icl.Pruning) -> Iterator[pd.DataFrame]:
+    seeds, neurons = trained.sweep.seeds, pruning.norms.shape[1]
+    better: dict[str, list[np.ndarray]] = {"classification error": [], "hinge loss": []}
+    for count in COUNTS:
+        by_norm = pruning.without(pruning.smallest(count))
+        draws = [
+            pruning.without(_li_icl.random_masks(seeds, neurons, count, draw))
+            for draw in range(_li_icl.SCHEDULE.random_prunings)
+        ]
+        for observable, values in by_norm.items():
+            at_random = np.stack([draw[observable] for draw in draws])
+            yield rows(observable, seeds, values, panel="left axis", series="Mag.-based", x=count)
+            yield rows(observable, seeds, at_random.mean(axis=0), panel="left axis", series="Random", x=count)
+            if count >= 0.2 * neurons:
+                better[observable].append((values <= at_random).mean(axis=0))
+    whole = pruning.without(pruning.smallest(0))["classification error"]
+    for x in (COUNTS[0], COUNTS[-1]):
+        yield rows("classification error", seeds, whole, panel="left axis", series="baseline", x=x)
+    for observable, shares in better.items():
+        yield rows(f"share of draws, {observable}", seeds, np.mean(shares, axis=0))
+
+
+def _bars(trained: Runs, pruning: _li_icl.Pruning) -> Iterator[pd.DataFrame]:
+    ordered = np.sort(pruning.norms, axis=-1)
+    for index in range(COUNTS[-1] + 1):
+        yield rows("neuron magnitude", trained.sweep.seeds, ordered[:, index], panel="right axis",
+                   series="magnitude of neurons", x=index)  # fmt: skip
+
+
+def _theorem(trained: Runs, pruning: _li_icl.Pruning) -> Iterator[pd.DataFrame]:
+    seeds, neurons = trained.sweep.seeds, pruning.norms.shape[1]
+    ordered = np.sort(pruning.norms, axis=-1)
+    ratios = ordered[:, 1:] / ordered[:, :-1]
+    small = np.argmax(ratios, axis=-1) + 1
+    mask = pruning.smallest(small)
+    initial = trained.at(0)["W_O"].norm(dim=-1).numpy()
+    whole = pruning.without(pruning.smallest(0))["hinge loss"]
+    per_share = [
+        (pruning.without(pruning.largest(round(share * neurons)))["hinge loss"] - whole) / share
+        for share in (0.2, 0.4, 0.6)
+    ]
+    kept = np.average(pruning.norms, axis=-1, weights=mask) / np.average(initial, axis=-1, weights=mask)
+    yield rows("largest ratio of neighbouring norms", seeds, ratios.max(axis=-1))
+    yield rows("share of small neurons", seeds, small / neurons)
+    yield rows("norm of small neurons over initial norm", seeds, kept)
+    yield rows("rise of the hinge loss without small neurons", seeds, pruning.without(mask)["hinge loss"] - whole)
+    yield rows("least rise of the hinge loss per share of large neurons", seeds, np.min(per_share, axis=0))
+
 
 STYLES = (
     Style("Random", "Random", "b", "x"),
@@ -32,3 +141,8 @@ def draw(table: pd.DataFrame) -> Figure:
     right = plotting.bars(axes, table, "right axis", "magnitude of neurons", "neuron magnitude")
     plotting.frame(right, x, Axis("Magnitude of neurons", (0, 0.8), (0, 0.4, 0.8)), font=22)
     return figure
+
+
+def check(table: pd.DataFrame) -> list[Verdict]:
+    """The claims above."""
+    return [judge(claim, table) for claim in CLAIMS]

@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from icl import plotting
+from icl.claims import Bound, Claim, Verdict, judge
+from icl.experiments import _li_classical, _li_icl
 from icl.plotting import Axis, Style
+from icl.runs import Runs
+from icl.spec import Sweep
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+CLAIMS = (
+    Claim(
+        "A-F27",
+        "In-context learning competes with the classical fits: with 20 contexts its error is at most 1.5 times that of "
+        "the best of the five (best by the mean over all runs)",
+        "Li et al. 2024, figure 27",
+        (Bound("ICL error minus 1.5 times the best classical error", at_most=0.0),),
+    ),
+)
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """The shared training of the one-layer model."""
+    return [_li_classical.trained(scale, 0.8)]
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """Errors of the transformer and of the classical fits on the same contexts."""
+    return _li_classical.measure(_li_icl.only(runs))
+
 
 STYLES = (
     Style("ICL", "ICL", "r", "o"),
@@ -33,3 +59,8 @@ def draw(table: pd.DataFrame) -> Figure:
     plotting.frame(axes, x, y, font=22)
     plotting.legend(axes, 18, "upper right", (1.004, 1.009), spacing=0.45)
     return figure
+
+
+def check(table: pd.DataFrame) -> list[Verdict]:
+    """The claims above."""
+    return [judge(claim, table) for claim in CLAIMS]

@@ -48,43 +48,49 @@ def unseen_tasks(patterns: int, seen: np.ndarray) -> np.ndarray:
     return np.array(left) if left else all_tasks(patterns)
 
 
-def draws_per_prompt(context_length: int) -> int:
-    """Uniforms that `prompts` uses for one prompt: three per token and one for the task."""
-    return 3 * (context_length + 1) + 1
+def words_per_prompt(context_length: int) -> int:
+    """Random 64-bit words that `prompts` uses for one prompt: one per token, the query's included, and the task's."""
+    return context_length + 2
 
 
-def prompts(uniforms: np.ndarray, tasks: np.ndarray, patterns: int, irrelevant: int, fraction: np.ndarray | float,
+def prompts(words: np.ndarray, tasks: np.ndarray, patterns: int, irrelevant: int, fraction: np.ndarray | float,
             strength: np.ndarray | float) -> Prompts:  # fmt: skip
-    """Prompts from uniforms, without loops.
+    """Prompts from random words, without loops.
 
     Each context token carries mu_a or mu_b with probability alpha/2 each and every other pattern with
     (1 - alpha)/(M - 2); the query carries mu_a or mu_b with 1/2 each; kappa is uniform on [-strength, strength].
+    A word's upper 24 bits choose the pattern, the middle 24 the irrelevant pattern, the lower 16 its strength.
 
     Parameters
     ----------
-    uniforms : (..., draws_per_prompt(context_length)) on [0, 1)
+    words : uint64 (..., words_per_prompt(context_length))
     tasks : (tasks, 2); each prompt picks one uniformly
     patterns, irrelevant : the numbers of mu and of nu
     fraction : alpha in (0, 1], broadcast against (..., 1)
     strength : the bound on |kappa|, broadcast against (..., 1)
     """
-    which = (uniforms[..., 0] * len(tasks)).astype(np.int64)
-    u_pattern, u_irrelevant, u_strength = np.split(uniforms[..., 1:], 3, axis=-1)
-    context, query = u_pattern[..., :-1], u_pattern[..., -1:]
-    # A share of the unit interval per slot: [a | b | others, each twice, once per side of the label's coin].
+    words, task = words[..., :-1], (words[..., -1] >> np.uint64(40)) * np.uint64(len(tasks)) >> np.uint64(24)
+    u = (words >> np.uint64(40)).astype(np.float32) * np.float32(2**-24)
+    # The unit interval is shared out as [a | b | others, each twice, once per side of the label's coin].
     others = 2 * (patterns - 2)
-    rest = (context - fraction) / np.maximum(1 - fraction, 1e-12)
-    coin = np.clip((rest * others).astype(np.int64), 0, max(others - 1, 0))
-    slot = np.where(context < fraction / 2, 0, np.where(context < fraction, 1, 2 + coin // 2))
-    side = np.where(slot == 0, 1, np.where(slot == 1, -1, 1 - 2 * (coin % 2)))
-    query_slot = (query >= 0.5).astype(np.int64)
-    slots = np.concatenate([slot, query_slot], axis=-1)
-    order = np.array([[a, b, *(p for p in range(patterns) if p not in (a, b))] for a, b in tasks.tolist()])
+    cell = np.minimum((u - fraction) * (others / np.maximum(1 - fraction, 1e-6)), max(others - 1, 0))
+    code = np.where(u < fraction, u >= np.asarray(fraction) / 2, cell.astype(np.int64) + 2)
+    code[..., -1] = u[..., -1] >= 0.5
+    order = np.array(
+        [[a, b, *np.repeat([p for p in range(patterns) if p not in (a, b)], 2)] for a, b in tasks.tolist()]
+    )
+    sides = np.array([1.0, -1.0] * (1 + others // 2))
+    kappa = (words & np.uint64(0xFFFF)).astype(np.float64)
+    kappa *= 2 / 0xFFFF
+    kappa -= 1
+    kappa *= strength
     return Prompts(
-        pattern=order.reshape(-1)[which[..., None] * patterns + slots],
-        irrelevant=(u_irrelevant * irrelevant).astype(np.int64),
-        strength=(2 * u_strength - 1) * strength,
-        label=np.concatenate([side, 1 - 2 * query_slot], axis=-1).astype(uniforms.dtype),
+        pattern=order.reshape(-1).take(task.astype(np.int64)[..., None] * (2 + others) + code),
+        irrelevant=((words >> np.uint64(16) & np.uint64(0xFFFFFF)) * np.uint64(irrelevant) >> np.uint64(24)).view(
+            np.int64
+        ),
+        strength=kappa,
+        label=sides.take(code),
     )
 
 

@@ -1,0 +1,106 @@
+"""The workflow's plan: from its config to what each job reads, writes and depends on.
+
+Built each time Snakemake parses the workflow, also in cluster jobs: nothing here imports torch.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from icl import figure, reference
+from icl.code import code_hash
+from icl.spec import ConstantError, Sweep, canonical, digest
+
+
+@dataclass(frozen=True)
+class Plan:
+    """figures, scale, shards and constants as in workflow/config.yaml.
+
+    Raises ConstantError, before any job runs, for an unknown figure or scale, a misspelt constant and a value out
+    of range.
+    """
+
+    figures: tuple[str, ...]
+    scale: str
+    shards: int
+    constants: Mapping[str, Mapping[str, Any]]
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> "Plan":
+        """The plan of a workflow config."""
+        made = cls(tuple(config["figures"]), config["scale"], config["shards"], config["constants"] or {})
+        made.trainings  # noqa: B018 (builds every sweep, so that bad input is found here)
+        return made
+
+    @cached_property
+    def trainings(self) -> dict[str, tuple[str, Sweep]]:
+        """Sweep name -> (a figure that defines it, the sweep)."""
+        return figure.plan(self.figures, self.scale, self.constants)
+
+    def sweep(self, name: str) -> Sweep:
+        """The sweep of this name."""
+        if name not in self.trainings:
+            raise ConstantError(f"sweep {name!r}: no figure has it; there are {', '.join(self.trainings)}")
+        return self.trainings[name][1]
+
+    def shard_names(self, sweep: str) -> list[str]:
+        """``0of2``, ``1of2`` ...: never more shards than runs."""
+        count = min(self.shards, len(self.sweep(sweep).configs))
+        return [f"{index}of{count}" for index in range(count)]
+
+    def run_files(self, name: str) -> list[str]:
+        """The weights files that the figure's measurement reads, sweep by sweep, shards in order."""
+        names = figure.sweeps(name, self.scale, self.constants)
+        return [f"results/{self.scale}/runs/{s}/{shard}.safetensors" for s in names for shard in self.shard_names(s)]
+
+    def training_identity(self, sweep: str, shard: str) -> str:
+        """Hash of the constants and of the code that the weights of one shard depend on."""
+        index, count = map(int, shard.split("of"))
+        part = self.sweep(sweep).shard(index, count)
+        return digest([part.training(), training_code(part.system)])
+
+    def measurement_identity(self, name: str) -> str:
+        """Hash of the constants and of the code that the figure's table depends on."""
+        parts = [sweep.plain() for sweep in figure.sweeps(name, self.scale, self.constants).values()]
+        module = f"icl.experiments.{name}"
+        return digest([parts, code_hash((module, "measure"), (module, "CLAIMS"), ("icl.figure", "measure"))])
+
+    def drawing_identity(self, name: str) -> str:
+        """Hash of the code that draws the figure, and of the note in its margin."""
+        house = [("icl.plotting", "mark"), ("icl.plotting", "overlay")]
+        return digest([code_hash((f"icl.experiments.{name}", "draw"), *house), self.note(name)])
+
+    def judging_identity(self, name: str) -> str:
+        """Hash of the code that judges the figure."""
+        return code_hash((f"icl.experiments.{name}", "check"), ("icl.reference", "fidelity"))
+
+    def note(self, name: str) -> str:
+        """The line in the figure's margin."""
+        return figure.note(name, self.scale, self.constants)
+
+    def pictures(self, names: Iterable[str]) -> list[str]:
+        """PNG of each figure and, where there is a published curve, of its overlay."""
+        wanted = [n for name in names for n in ([name, f"{name}_overlay"] if has_reference(name) else [name])]
+        return [f"figures/{self.scale}/{name}.png" for name in wanted]
+
+    def verdict_files(self, names: Iterable[str]) -> list[str]:
+        """The verdicts of each figure."""
+        return [f"results/{self.scale}/verdicts/{name}.json" for name in names]
+
+    @property
+    def overrides(self) -> str:
+        """The constants as one JSON argument."""
+        return canonical(self.constants)
+
+
+def training_code(system: str) -> str:
+    """Hash of the code that trains a system."""
+    module = f"icl.systems.{system}"
+    entries = [(module, name) for name in ("Config", "FROZEN", "init", "sample", "loss", "optimiser")]
+    return code_hash(*entries, ("icl.train", "train"))
+
+
+def has_reference(name: str) -> bool:
+    """Whether the published curve of this figure is known as numbers."""
+    return reference.load(name) is not None

@@ -1,0 +1,44 @@
+"""What figures 27 and 28 share: the one-layer model against classical fits on the same contexts."""
+
+import numpy as np
+import pandas as pd
+
+from icl import estimators
+from icl.experiments import _li_icl
+from icl.runs import Runs
+from icl.spec import Sweep
+from icl.systems import li_icl
+from icl.table import join, rows
+
+LENGTHS = tuple(range(6, 21, 2))
+# Each prompt is fitted anew by five methods at eight lengths; ten seeds of 200 give the published 2,000 prompts.
+PROMPTS = {"paper": 200, "laptop": 200, "smoke": 4}
+
+
+def trained(scale: str, fraction: float) -> Sweep:
+    """The shared training, tested at alpha' = `fraction` on fewer prompts."""
+    return _li_icl.trained(scale, relevant_fraction_test=fraction, prompts=PROMPTS[scale])
+
+
+def measure(runs: Runs) -> pd.DataFrame:
+    """Error of every method at every context length on unseen in-domain tasks, and the comparison at the last."""
+    seeds, config = runs.sweep.seeds, runs.sweep.configs[0]
+    prompts = li_icl.in_domain(runs.sweep.configs, runs.sweep.test)
+    errors = {"ICL": _li_icl.error_curve(runs, prompts, LENGTHS)}
+    inputs = prompts.tokens[..., : config.feature_dimension].numpy()
+    labels = prompts.labels.numpy()
+    for name, classify in estimators.classifiers().items():
+        errors[name] = np.array(
+            [
+                [estimators.classification_error(classify, x, y, n) for x, y in zip(inputs, labels, strict=True)]
+                for n in LENGTHS
+            ]
+        )
+    parts = [
+        rows("classification error", seeds, values, panel="main", series=series, x=length)
+        for series, curve in errors.items()
+        for length, values in zip(LENGTHS, curve, strict=True)
+    ]
+    best = min((curve[-1] for name, curve in errors.items() if name != "ICL"), key=np.mean)
+    parts.append(rows("ICL error minus 1.5 times the best classical error", seeds, errors["ICL"][-1] - 1.5 * best))
+    return join(parts)

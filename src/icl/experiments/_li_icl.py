@@ -1,0 +1,118 @@
+"""What the figures of the one-layer model share: one training, the test prompts and the pruning of neurons."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from icl import spec
+from icl.lazy import lazy
+from icl.rng import stream
+from icl.runs import Runs
+from icl.spec import Sweep, constant, grid
+from icl.systems import li_icl
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    torch = lazy("torch")
+
+# Ten seeds train in seconds, so that the laptop scale is the paper scale but for the smoke test.
+SEEDS = {"paper": 10, "laptop": 10, "smoke": 2}
+PROMPTS = {"paper": 1000, "laptop": 1000, "smoke": 40}
+
+
+@dataclass(frozen=True)
+class Schedule(spec.Constants):
+    """How the published figures count time and choose what they draw."""
+
+    epoch_steps: int = constant(
+        1, "ours", "steps per epoch in figures 8, 10, 11: the published curves move on this time scale", at_least=1
+    )
+    long_epoch_steps: int = constant(
+        10, "ours", "steps per epoch in figure 9, whose attention ends higher than 400 steps take it", at_least=1
+    )
+    drawn_neurons: int = constant(
+        5, "published", "points per epoch and sign in figures 10 and 11, by fitting the pictures", at_least=1
+    )
+    random_prunings: int = constant(20, "ours", "random orders per run in figure 14", at_least=1)
+
+
+SCHEDULE = Schedule()
+EPOCHS = tuple(range(0, 401, 20))
+SCATTER_EPOCHS = (0, 100, 200, 300, 400)
+LONG_EPOCHS = tuple(range(0, 201, 20))
+
+
+def trained(scale: str, **test: Any) -> Sweep:
+    """The one training that figures 8 to 11, 14, 15, 27 and 28 share; `test` sets constants of its evaluation."""
+    steps = {epoch * SCHEDULE.epoch_steps for epoch in EPOCHS} | {e * SCHEDULE.long_epoch_steps for e in LONG_EPOCHS}
+    return Sweep(
+        name="li_icl",
+        system="li_icl",
+        configs=grid(li_icl.Config, seed=range(SEEDS[scale])),
+        snapshots=tuple(sorted(steps)),
+        test=replace(li_icl.Test(prompts=PROMPTS[scale]), **test),
+    )
+
+
+def logits(runs: Runs, prompts: li_icl.Evaluation, context_length: int) -> "Tensor":
+    """F of the trained model from the first `context_length` contexts: (runs, prompts)."""
+    return li_icl.contributions(runs.last(), prompts, context_length).sum(dim=-1)
+
+
+def error_curve(runs: Runs, prompts: li_icl.Evaluation, lengths: Sequence[int]) -> np.ndarray:
+    """Classification error of the trained model for each context length: (lengths, runs)."""
+    return np.stack([li_icl.classification_error(logits(runs, prompts, n), prompts) for n in lengths])
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """The trained model with neurons left out.
+
+    norms : row norms of W_O, (runs, m); parts : contribution of each neuron to F, (runs, prompts, m)
+    """
+
+    prompts: li_icl.Evaluation
+    norms: np.ndarray
+    parts: "Tensor"
+
+    def without(self, removed: np.ndarray) -> dict[str, np.ndarray]:
+        """Error and hinge loss when `removed`, bool (runs, m), marks the neurons that are left out: (runs,) each."""
+        left = (self.parts * torch.from_numpy(~removed)[:, None]).sum(dim=-1)
+        return {
+            "classification error": li_icl.classification_error(left, self.prompts),
+            "hinge loss": li_icl.hinge(left, self.prompts),
+        }
+
+    def smallest(self, count: int | np.ndarray) -> np.ndarray:
+        """The mask of the `count` neurons (one number, or one per run) of smallest norm."""
+        rank = np.argsort(np.argsort(self.norms, axis=-1), axis=-1)
+        mask: np.ndarray = rank < np.reshape(count, (-1, 1))
+        return mask
+
+    def largest(self, count: int) -> np.ndarray:
+        """The mask of the `count` neurons of largest norm."""
+        return ~self.smallest(self.norms.shape[1] - count)
+
+
+def pruning(runs: Runs, test: li_icl.Test) -> Pruning:
+    """Pruning of the trained model on out-of-domain prompts at full context length."""
+    prompts = li_icl.out_of_domain(runs.sweep.configs, test)
+    weights = runs.last()
+    parts = li_icl.contributions(weights, prompts, test.context_length_test)
+    return Pruning(prompts, weights["W_O"].norm(dim=-1).numpy(), parts)
+
+
+def random_masks(seeds: Sequence[int], neurons: int, count: int, draw: int) -> np.ndarray:
+    """`count` random neurons per run, bool (runs, m); masks of one draw are nested in `count`."""
+    ranks = [stream(li_icl.SYSTEM, seed, "pruning", draw).permutation(neurons) for seed in seeds]
+    return np.stack(ranks) < count
+
+
+def only(runs: Mapping[str, Runs]) -> Runs:
+    """The runs of a figure that has a single sweep."""
+    (found,) = runs.values()
+    return found

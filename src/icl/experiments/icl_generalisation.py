@@ -1,0 +1,141 @@
+"""Unseen tasks and shifted patterns: error of the one-layer model against context length (theorems 1, 2 of Li et al.).
+
+Left: tasks of the training patterns that training did not use, for several alpha'. Right: out-of-domain patterns for
+several S_1, the one-layer counterpart of figure 12. Bands are the mean over seeds +- 2 population standard deviations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from icl import plotting
+from icl.claims import Bound, Claim, Verdict, judge
+from icl.experiments import _li_icl
+from icl.plotting import Axis, Style
+from icl.runs import Runs
+from icl.spec import Sweep
+from icl.systems import li_icl
+from icl.table import join, rows
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LENGTHS = tuple(range(2, 21))
+FRACTIONS = {"alpha'=0.4": 0.4, "alpha'=0.6": 0.6, "alpha'=0.8": 0.8, "alpha'=1.0": 1.0}
+SUMS = {"S_1=1.3": 1.3, "S_1=1.1": 1.1, "S_1=0.9": 0.9, "S_1=0.7": 0.7, "S_1=0.5": 0.5}
+ENOUGH = 0.05
+
+# The theorem's eps is B^(-1/2) for the batch size B = 128; the factor 1.5 leaves room for its constant.
+HINGE = 1.5 / np.sqrt(128)
+
+CLAIMS = (
+    Claim(
+        "A-T1",
+        "Trained on an even cover of the tasks, the model solves unseen in-domain tasks: with 20 contexts at alpha' = "
+        "0.8 the median error is at most 0.01 and the median hinge loss at most 1.5 / sqrt(B)",
+        "Li et al. 2024, theorem 1",
+        (
+            Bound("error on unseen tasks", at_most=0.01, statistic="median"),
+            Bound("hinge loss on unseen tasks", at_most=HINGE, statistic="median"),
+        ),
+    ),
+    Claim(
+        "A-T1c",
+        "A test prompt needs contexts in proportion to 1/alpha': the least number l* that brings the error below 0.05 "
+        "does not grow with alpha', and l* alpha' stays within a factor of 2",
+        "Li et al. 2024, theorem 1",
+        (
+            Bound("largest rise of l* with alpha'", at_most=0.0),
+            Bound("largest over smallest l* alpha'", at_most=2.0),
+        ),
+    ),
+    Claim(
+        "A-T2",
+        "Out-of-domain patterns with coefficient sum S_1 >= 1 are solved as well: with 20 contexts the median error is "
+        "at most 0.01 at S_1 = 1.1 and at 1.3",
+        "Li et al. 2024, theorem 2",
+        (
+            Bound("error at S_1=1.1", at_most=0.01, statistic="median"),
+            Bound("error at S_1=1.3", at_most=0.01, statistic="median"),
+        ),
+    ),
+)
+
+IN_DOMAIN = tuple(
+    Style(series, f"$\\alpha'={value:.1f}$", *look)
+    for (series, value), look in zip(FRACTIONS.items(), (("r", "o"), ("b", "x"), ("m", "+"), ("c", "d")), strict=True)
+)
+OUT_OF_DOMAIN = tuple(
+    Style(series, f"${series}$", *look)
+    for series, look in zip(SUMS, (("r", "o"), ("b", "x"), ("m", "+"), ("c", "d"), ("y", "<")), strict=True)
+)
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """The shared training of the one-layer model."""
+    return [_li_icl.trained(scale)]
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """Errors in and out of domain over context length, and the least sufficient length."""
+    trained = _li_icl.only(runs)
+    seeds, configs, test = trained.sweep.seeds, trained.sweep.configs, trained.sweep.test
+    parts, enough = [], []
+    for series, fraction in FRACTIONS.items():
+        prompts = li_icl.in_domain(configs, replace(test, relevant_fraction_test=fraction))
+        errors = _li_icl.error_curve(trained, prompts, LENGTHS)
+        enough.append(least_length(errors))
+        parts += _curve("in domain", series, seeds, errors)
+        if fraction == test.relevant_fraction_test:
+            hinge = li_icl.hinge(_li_icl.logits(trained, prompts, LENGTHS[-1]), prompts)
+            parts += [
+                rows("error on unseen tasks", seeds, errors[-1]),
+                rows("hinge loss on unseen tasks", seeds, hinge),
+            ]
+    for series, total in SUMS.items():
+        prompts = li_icl.out_of_domain(configs, replace(test, coefficient_sum=total))
+        errors = _li_icl.error_curve(trained, prompts, LENGTHS)
+        parts += [*_curve("out of domain", series, seeds, errors), rows(f"error at {series}", seeds, errors[-1])]
+    lengths = np.stack(enough)
+    products = lengths * np.array(list(FRACTIONS.values()))[:, None]
+    parts += [
+        rows("largest rise of l* with alpha'", seeds, np.diff(lengths, axis=0).max(axis=0)),
+        rows("largest over smallest l* alpha'", seeds, products.max(axis=0) / products.min(axis=0)),
+    ]
+    return join(parts)
+
+
+def _curve(panel: str, series: str, seeds: list[int], errors: np.ndarray) -> list[pd.DataFrame]:
+    return [
+        rows("classification error", seeds, values, panel=panel, series=series, x=length)
+        for length, values in zip(LENGTHS, errors, strict=True)
+    ]
+
+
+def least_length(errors: np.ndarray) -> np.ndarray:
+    """The least drawn context length with an error below ENOUGH: (lengths, runs) -> (runs,), or NaN."""
+    below = errors < ENOUGH
+    return np.where(below.any(axis=0), np.array(LENGTHS)[below.argmax(axis=0)], np.nan)
+
+
+@plotting.published
+def draw(table: pd.DataFrame) -> Figure:
+    """Two panels of error against context length."""
+    figure, left = plotting.canvas((760, 400), (100, 365, 26.25, 317.72), panel="in domain")
+    right = plotting.add_panel(figure, (470, 735, 26.25, 317.72), "out of domain")
+    for axes, styles in ((left, IN_DOMAIN), (right, OUT_OF_DOMAIN)):
+        plotting.curves(axes, table, styles, "classification error", band=True)
+        x = Axis("Context length", (0, 20), range(0, 21, 4))
+        plotting.frame(axes, x, Axis("Classification error", (1e-4, 1), log=True), font=17)
+        plotting.legend(axes, 12, "lower left", (0.02, 0.02))
+    return figure
+
+
+def check(table: pd.DataFrame) -> list[Verdict]:
+    """Theorems 1 and 2."""
+    return [judge(claim, table) for claim in CLAIMS]

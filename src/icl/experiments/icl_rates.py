@@ -1,0 +1,95 @@
+"""Steps that the one-layer model needs against the fraction alpha of relevant contexts (theorem 1 of Li et al. 2024).
+
+Each dot is one seed: the first step at which the mean hinge loss of the last 20 batches is below 0.1. The line is the
+theorem's exponent -2/3 through the mean of the dots; it has no free slope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from icl import plotting
+from icl.claims import Bound, Claim, Verdict, judge
+from icl.experiments import _li_icl
+from icl.plotting import Axis
+from icl.runs import Runs
+from icl.spec import Sweep, grid
+from icl.statistics import log_slope
+from icl.systems import li_icl
+from icl.table import join, rows
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FRACTIONS = (0.3, 0.4, 0.55, 0.75, 1.0)
+STEPS = {"paper": 1500, "laptop": 1500, "smoke": 40}
+WINDOW = 20
+TARGET = 0.1
+
+CLAIMS = (
+    Claim(
+        "A-T1b",
+        "The number of steps grows as alpha^(-2/3) when contexts are less often relevant: log-log slope over alpha = "
+        "0.3 ... 1 between -1.0 and -0.45",
+        "Li et al. 2024, theorem 1",
+        (Bound("slope of steps against alpha", at_least=-1.0, at_most=-0.45),),
+    ),
+)
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """All alphas and seeds as one tensor program."""
+    configs = grid(li_icl.Config, relevant_fraction=FRACTIONS, seed=range(_li_icl.SEEDS[scale]))
+    return [Sweep("li_icl_alpha", "li_icl", configs, (STEPS[scale],), li_icl.Test())]
+
+
+def steps_to(losses: np.ndarray) -> np.ndarray:
+    """The first step at which the mean loss of the last WINDOW batches is below TARGET: (runs, steps) -> (runs,).
+
+    NaN for a run that does not get there.
+    """
+    means = np.lib.stride_tricks.sliding_window_view(losses, WINDOW, axis=-1).mean(axis=-1)
+    below = means < TARGET
+    return np.where(below.any(axis=-1), below.argmax(axis=-1) + WINDOW, np.nan)
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """Steps per alpha and seed, the slope of each seed, and the theorem's line."""
+    trained = _li_icl.only(runs)
+    seeds = sorted(set(trained.sweep.seeds))
+    steps = steps_to(trained.losses).reshape(len(FRACTIONS), len(seeds))
+    parts = [
+        rows("steps", seeds, row, panel="main", series="one-layer model", x=fraction)
+        for fraction, row in zip(FRACTIONS, steps, strict=True)
+    ]
+    centre = np.log(steps).mean() + 2 / 3 * np.log(FRACTIONS).mean()
+    parts += [
+        rows("steps", seeds, np.exp(centre) * x ** (-2 / 3), panel="main", series="exponent -2/3", x=x)
+        for x in FRACTIONS
+    ]
+    slopes = [log_slope(np.array(FRACTIONS), steps[:, run]) for run in range(len(seeds))]
+    return join([*parts, rows("slope of steps against alpha", seeds, slopes)])
+
+
+@plotting.published
+def draw(table: pd.DataFrame) -> Figure:
+    """One dot per seed, and the theorem's exponent through their mean."""
+    figure, axes = plotting.canvas((400, 400), (83.5, 380.0, 15.0, 329.7))
+    line = plotting.summary(table, "main", "exponent -2/3", "steps")
+    axes.plot(line["x"], line["value"], **plotting.GUIDE, label=r"$\alpha^{-2/3}$")
+    chosen = (table["observable"] == "steps") & (table["series"] == "one-layer model") & (table["statistic"] == "run")
+    axes.plot(table[chosen]["x"], table[chosen]["value"], "o", color="C0", markersize=5, label="one seed")
+    x = Axis(r"$\alpha$", (0.27, 1.1), FRACTIONS, [f"{f:g}" for f in FRACTIONS], log=True)
+    plotting.frame(axes, x, Axis(f"Steps to hinge loss {TARGET}", log=True), font=15)
+    axes.xaxis.minorticks_off()
+    plotting.legend(axes, 12, "upper right", (0.98, 0.98))
+    return figure
+
+
+def check(table: pd.DataFrame) -> list[Verdict]:
+    """The slope."""
+    return [judge(claim, table) for claim in CLAIMS]

@@ -1,0 +1,105 @@
+"""What the house does with a figure module: find it, plan its training, measure, judge.
+
+A figure module of icl.experiments has four pure functions,
+
+    sweeps(scale) -> list[Sweep]      measure(runs, scale) -> rows of single runs
+    draw(table) -> Figure             check(table) -> list[Verdict]
+
+the tuple CLAIMS that `check` judges, and a docstring whose first line explains the target. `runs` maps the names of
+its sweeps to Runs.
+"""
+
+import importlib
+import importlib.util
+from collections.abc import Iterable, Mapping
+from types import ModuleType
+from typing import Any
+
+import pandas as pd
+
+from icl.claims import Verdict, medians
+from icl.runs import Runs
+from icl.spec import SCALES, ConstantError, Sweep, digest, reduction
+from icl.statistics import summarise
+from icl.table import validate
+
+Overrides = Mapping[str, Mapping[str, Any]]
+
+
+def module(name: str) -> ModuleType:
+    """The module icl.experiments.<name>.
+
+    Raises ConstantError if there is none.
+    """
+    if name.startswith("_") or not name.isidentifier() or not importlib.util.find_spec(f"icl.experiments.{name}"):
+        raise ConstantError(f"figure {name!r}: there is no module icl.experiments.{name}")
+    return importlib.import_module(f"icl.experiments.{name}")
+
+
+def summary(name: str) -> str:
+    """The first line of the figure module's docstring."""
+    return (module(name).__doc__ or "").strip().splitlines()[0]
+
+
+def caption(name: str) -> str:
+    """The figure module's docstring."""
+    return (module(name).__doc__ or "").strip()
+
+
+def sweeps(name: str, scale: str, constants: Overrides) -> dict[str, Sweep]:
+    """The sweeps of a figure, with the user's constants in place of the defaults.
+
+    Raises ConstantError for an unknown scale, an unknown constant or a value out of range.
+    """
+    if scale not in SCALES:
+        raise ConstantError(f"scale = {scale!r}: must be one of {', '.join(SCALES)}")
+    planned = module(name).sweeps(scale)
+    return {sweep.name: sweep.override(constants.get(sweep.system, {})) for sweep in planned}
+
+
+def plan(names: Iterable[str], scale: str, constants: Overrides) -> dict[str, tuple[str, Sweep]]:
+    """Every training that the figures need: sweep name -> (a figure that defines it, the sweep).
+
+    Raises ConstantError if two figures give one name to different trainings, or if constants are named for a
+    system that no figure uses.
+    """
+    found: dict[str, tuple[str, Sweep]] = {}
+    for name in names:
+        for sweep in sweeps(name, scale, constants).values():
+            first, known = found.setdefault(sweep.name, (name, sweep))
+            if digest(known.training()) != digest(sweep.training()):
+                raise ConstantError(f"sweep {sweep.name}: {first} and {name} mean different trainings by this name")
+    unknown = set(constants) - {sweep.system for _, sweep in found.values()}
+    if unknown:
+        raise ConstantError(
+            f"constants of {', '.join(sorted(unknown))}: no such system; "
+            f"there are {', '.join(sorted({sweep.system for _, sweep in found.values()}))}"
+        )
+    return found
+
+
+def measure(name: str, runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """The figure's table: the rows of single runs and their summaries over seeds."""
+    figure = module(name)
+    rows = figure.measure(runs, scale).assign(figure=name, scale=scale)
+    table = summarise(rows, medians(figure.CLAIMS))
+    validate(table, name)
+    return table
+
+
+def check(name: str, table: pd.DataFrame) -> list[Verdict]:
+    """The verdicts on the figure's claims."""
+    verdicts: list[Verdict] = module(name).check(table)
+    return verdicts
+
+
+def note(name: str, scale: str, constants: Overrides) -> str:
+    """One line for the figure's margin: the scale, and what it trains or tests less than the paper scale."""
+    words: list[str] = []
+    ours, papers = sweeps(name, scale, constants), sweeps(name, "paper", constants)
+    for key, sweep in ours.items():
+        words += [word for word in reduction(sweep, papers[key]) if word not in words]
+    changed = [f"{key} = {value}" for part in constants.values() for key, value in part.items()]
+    seeds = max(len(set(sweep.seeds)) for sweep in ours.values())
+    said = [f"{scale} scale, {seeds} seeds"] + (words and ["reduced: " + ", ".join(words)]) + changed
+    return "; ".join(said)

@@ -1,0 +1,78 @@
+"""Verdicts as text: for the terminal and as Markdown."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+Verdicts = dict[str, Any]
+
+
+def load(path: Path) -> Verdicts:
+    """The verdicts of one figure.
+
+    Raises ValueError, naming the file, if it is not such a file.
+    """
+    try:
+        data: Verdicts = json.loads(path.read_text(encoding="utf-8"))
+        data["verdicts"], data["figure"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path}: is not a file of verdicts ({error}); delete it and run again") from error
+    return data
+
+
+def number(value: float | None) -> str:
+    """Four significant digits; a dash where there is no number."""
+    return "-" if value is None else f"{value:.4g}"
+
+
+def _interval(part: dict[str, Any]) -> str:
+    return f"{number(part['estimate'])} [{number(part['low'])}, {number(part['high'])}]"
+
+
+def lines(figure: Verdicts) -> str:
+    """One figure's verdicts for the terminal."""
+    out = []
+    for verdict in figure["verdicts"]:
+        out.append(f"{verdict['claim']:8}{verdict['outcome'].upper():14}{verdict['statement']}")
+        for part in verdict["parts"]:
+            out.append(
+                f"{'':8}{part['outcome']:14}{part['observable']}: {part['statistic']} {_interval(part)}, "
+                f"claimed {part['bound']}, {part['runs']} runs"
+            )
+    for row in figure["fidelity"] or []:
+        out.append(f"{'':8}{'fidelity':14}{fidelity(row)}")
+    return "\n".join(out) + "\n"
+
+
+def fidelity(row: dict[str, Any]) -> str:
+    """One row of the distance to the published curve, in words."""
+    return ", ".join(f"{key} {number(v) if isinstance(v, float) or v is None else v}" for key, v in row.items())
+
+
+def counts(figures: Iterable[Verdicts]) -> str:
+    """How many claims are supported, contradicted and inconclusive."""
+    found = Counter(verdict["outcome"] for figure in figures for verdict in figure["verdicts"])
+    return ", ".join(f"{found[o]} {o}" for o in ("supported", "contradicted", "inconclusive"))
+
+
+def markdown(figures: Iterable[Verdicts]) -> str:
+    """All verdicts as a Markdown table."""
+    out = [
+        "| figure | claim | verdict | statement | observable | estimate [95 % interval] | claimed | runs | scale |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for figure in figures:
+        for verdict in figure["verdicts"]:
+            for first, part in enumerate(verdict["parts"]):
+                head = [figure["figure"], verdict["claim"], f"**{verdict['outcome']}**", verdict["statement"]]
+                cells = (head if first == 0 else [""] * 4) + [
+                    f"{part['observable']} ({part['outcome']})",
+                    f"{part['statistic']} {_interval(part)}",
+                    part["bound"],
+                    str(part["runs"]),
+                    verdict["scale"],
+                ]
+                out.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(out) + "\n"

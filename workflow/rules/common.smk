@@ -1,0 +1,34 @@
+# The plan: config, checked before any job runs, and what follows from it.
+import shlex
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+from snakemake.utils import min_version, validate
+
+from icl.dag import Plan, has_reference
+from icl.figure import caption, summary
+from icl.spec import ConstantError
+
+min_version("9.0")
+validate(config, "../config.schema.yaml")
+
+try:
+    PLAN = Plan.of(config)
+except ConstantError as error:
+    raise WorkflowError(str(error)) from error
+
+REFERENCED = [name for name in PLAN.figures if has_reference(name)]
+HIDDEN = [name for name in PLAN.figures if name not in REFERENCED]
+
+# A virtual environment that is called but not activated still lends its own Python to the jobs.
+shell.prefix(
+    f"set -euo pipefail; export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; "
+)
+
+
+wildcard_constraints:
+    scale="|".join(["paper", "laptop", "smoke"]),
+    sweep="|".join(PLAN.trainings),
+    shard=r"\d+of\d+",
+    figure="|".join(PLAN.figures),

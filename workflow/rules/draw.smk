@@ -1,0 +1,50 @@
+rule draw:
+    """Draw a figure that has no published curve as numbers."""
+    input:
+        table="results/{scale}/tables/{figure}.parquet",
+    output:
+        pdf="figures/{scale}/{figure}.pdf",
+        png=report(
+            "figures/{scale}/{figure}.png",
+            caption="../report/figure.rst",
+            category="figures",
+            labels={"figure": "{figure}", "kind": "regenerated"},
+        ),
+    log:
+        "results/{scale}/logs/draw/{figure}.log",
+    benchmark:
+        "results/{scale}/benchmarks/draw/{figure}.tsv"
+    wildcard_constraints:
+        figure="|".join(HIDDEN) or "none",
+    conda:
+        "../../environment.yml"
+    resources:
+        mem_mb=1000,
+        runtime=10,
+    params:
+        note=lambda wildcards: PLAN.note(wildcards.figure),
+        caption=lambda wildcards: caption(wildcards.figure),
+        identity=lambda wildcards: PLAN.drawing_identity(wildcards.figure),
+    shell:
+        "python scripts/draw.py --figure {wildcards.figure} --note {params.note:q}"
+        " --table {input.table} --pictures {output} > {log} 2>&1"
+
+
+use rule draw as draw_with_overlay with:
+    output:
+        pdf="figures/{scale}/{figure}.pdf",
+        png=report(
+            "figures/{scale}/{figure}.png",
+            caption="../report/figure.rst",
+            category="figures",
+            labels={"figure": "{figure}", "kind": "regenerated"},
+        ),
+        overlay_pdf="figures/{scale}/{figure}_overlay.pdf",
+        overlay_png=report(
+            "figures/{scale}/{figure}_overlay.png",
+            caption="../report/figure.rst",
+            category="figures",
+            labels={"figure": "{figure}", "kind": "with the published curve"},
+        ),
+    wildcard_constraints:
+        figure="|".join(REFERENCED) or "none",

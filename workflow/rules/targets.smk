@@ -1,0 +1,56 @@
+# Targets over all figures. The ones that print run each time they are asked for.
+localrules:
+    figures,
+    verdicts,
+    verify,
+    gallery,
+
+
+rule figures:
+    """Draw every figure with its overlay, and judge every claim."""
+    default_target: True
+    input:
+        pictures=PLAN.pictures(PLAN.figures),
+        verdicts=PLAN.verdict_files(PLAN.figures),
+
+
+rule verdicts:
+    """Print what the data say of every claim (table: results/<scale>/verdicts.md)."""
+    input:
+        PLAN.verdict_files(PLAN.figures),
+    log:
+        f"results/{PLAN.scale}/logs/verdicts.log",
+    conda:
+        "../../environment.yml"
+    params:
+        table=f"results/{PLAN.scale}/verdicts.md",
+    shell:
+        "python scripts/verdicts.py --table {params.table} --verdicts {input} 2> {log}"
+
+
+rule verify:
+    log:
+        f"results/{PLAN.scale}/logs/verify.log",
+    conda:
+        "../../environment.yml"
+    """Check results on disk against their own metadata: constants, code, inputs, damage."""
+    params:
+        folder=f"results/{PLAN.scale}",
+    shell:
+        "python scripts/verify.py --results {params.folder} 2> {log}"
+
+
+rule gallery:
+    """Copy this scale's pictures and verdicts to gallery/ and bring the README's tables up to date."""
+    input:
+        pictures=PLAN.pictures(PLAN.figures),
+        verdicts=PLAN.verdict_files(PLAN.figures),
+    log:
+        f"results/{PLAN.scale}/logs/gallery.log",
+    conda:
+        "../../environment.yml"
+    params:
+        scale=PLAN.scale,
+        figures=" ".join(PLAN.figures),
+    shell:
+        "python scripts/gallery.py --scale {params.scale} --figures {params.figures} 2> {log}"

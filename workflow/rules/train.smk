@@ -1,0 +1,25 @@
+rule train:
+    """Train one shard of a sweep (needs a file name: results/<scale>/runs/<sweep>/<shard>.safetensors)."""
+    output:
+        weights="results/{scale}/runs/{sweep}/{shard}.safetensors",
+        trajectory="results/{scale}/runs/{sweep}/{shard}.parquet",
+    log:
+        "results/{scale}/logs/train/{sweep}.{shard}.log",
+    benchmark:
+        "results/{scale}/benchmarks/train/{sweep}.{shard}.tsv"
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=3000,
+        runtime=120,
+    params:
+        figure=lambda wildcards: PLAN.trainings[wildcards.sweep][0],
+        constants=PLAN.overrides,
+        identity=lambda wildcards: PLAN.training_identity(
+            wildcards.sweep, wildcards.shard
+        ),
+    shell:
+        "python scripts/train.py --figure {params.figure} --scale {wildcards.scale} --constants {params.constants:q}"
+        " --sweep {wildcards.sweep} --shard {wildcards.shard} --identity {params.identity}"
+        " --weights {output.weights} --trajectory {output.trajectory} > {log} 2>&1"
