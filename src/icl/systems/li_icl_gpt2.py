@@ -1,0 +1,320 @@
+"""GPT-2 style model of three layers on pattern classification (Li et al., ICML 2024, figures 12, 13 and 21 to 26).
+
+The prompts are those of the one-layer model, `icl.tasks.binary_patterns`: columns (x_i; y_i) and (x_query; 0). The
+decoder, `icl.transformer`, is trained by Adam on the hinge loss of its logit F at the query.
+
+The read-in map starts Gaussian, a law that no rotation of the feature space or of the label space changes; so
+patterns are taken as coordinate axes: IDR pattern j is beta e_j, IDI pattern k is e_{M_1 + k} and q is e_{d_X}. The
+label coordinates beyond q are then zero in every token. Their rows of the read-in map stay as they start (figures 24
+to 26 compare q with them) and take no part in the products: a token is its first d_X + 1 coordinates.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from icl import spec, transformer
+from icl.lazy import lazy
+from icl.optimisers import Optimiser, Params, adam
+from icl.rng import stream, words
+from icl.spec import constant
+from icl.tasks import binary_patterns as tasks
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    torch = lazy("torch")
+
+SYSTEM = "li_icl_gpt2"
+FROZEN: tuple[str, ...] = ()
+
+# Prompts that are evaluated at a time: few enough for the activations of ten runs to stay below 200 MB.
+CHUNK = 200
+
+
+@dataclass(frozen=True)
+class Config(spec.Config):
+    """Constants of the training."""
+
+    relevant_patterns: int = constant(
+        6, "published", "ICML paper, experiments (secondary source)", letter="M_1", at_least=4, at_most=1000, even=True
+    )
+    irrelevant_patterns: int = constant(
+        24, "published", "ICML paper, experiments (secondary source)", letter="M_2", at_least=1, at_most=1000
+    )
+    label_dimension: int = constant(
+        30, "inferred", "feature and label rows of W_O W_V start with equal norms in figures 10 and 11",
+        letter="d_Y", at_least=1, at_most=1000,
+    )  # fmt: skip
+    layers: int = constant(3, "published", "the talk, captions of the attention figures", at_least=1, at_most=100)
+    heads: int = constant(2, "published", "ICML paper, experiments (secondary source)", at_least=1, at_most=100)
+    width: int = constant(
+        64, "inferred", "the one published preset of 3 layers and 2 heads (Garg et al. 2022, tiny)", at_least=2
+    )
+    mlp_width: int = constant(256, "inferred", "GPT-2: four times the width", at_least=1)
+    init_std: float = constant(
+        0.02, "inferred", "GPT-2: N(0, 0.02^2), residual projections divided by sqrt(2 layers)", above=0
+    )
+    pattern_norm: float = constant(
+        1.0, "ours", "not stated; LayerNorm removes a common scale, label and pattern are of equal size",
+        letter="beta", above=0,
+    )  # fmt: skip
+    irrelevant_strength: float = constant(
+        0.5, "inferred", "figure 8 starts with norm(W p) / norm(xdr W p) = 1.04: |kappa| <= 0.5 beta, uniform",
+        letter="kappa/beta", at_least=0,
+    )  # fmt: skip
+    relevant_fraction: float = constant(
+        0.8, "published", "ICML paper, experiments (secondary source)", letter="alpha", above=0, at_most=1
+    )
+    context_length: int = constant(
+        20, "published", "ICML paper, experiments (secondary source)", letter="l_tr", at_least=1, at_most=1000
+    )
+    task_shifts: int = constant(
+        3, "ours", "tasks (i, i + s mod M_1), s <= 3: the smallest even cover that meets both published conditions",
+        letter="tasks / M_1", at_least=1,
+    )  # fmt: skip
+    batch: int = constant(64, "ours", "as Garg et al. 2022, whose decoder this is", letter="B", at_least=1)
+    rate: float = constant(1e-3, "ours", "of 3e-4, 1e-3 and 2e-3", letter="eta", above=0)
+    warm_up: int = constant(100, "ours", "steps of linear rise, so that no seed is thrown off at the start", at_least=0)
+    steps: int = constant(2500, "ours", "what two CPU cores train in minutes", letter="T", at_least=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.task_shifts >= self.relevant_patterns:
+            raise self.error("task_shifts", f"below relevant_patterns = {self.relevant_patterns}")
+        if self.width % self.heads:
+            raise self.error("heads", f"a divisor of width = {self.width}")
+
+    @property
+    def feature_dimension(self) -> int:
+        """d_X = M_1 + M_2: the patterns span the feature space."""
+        return self.relevant_patterns + self.irrelevant_patterns
+
+    @property
+    def train_tasks(self) -> np.ndarray:
+        """(tasks, 2)."""
+        return tasks.cyclic_tasks(self.relevant_patterns, self.task_shifts)
+
+
+@dataclass(frozen=True)
+class Test(spec.Constants):
+    """Constants of the evaluation."""
+
+    relevant_fraction_test: float = constant(
+        0.8, "inferred", "figure 22 starts at 0.427, near (0.8 / 2 * 20 + 1) / 21: uniform attention, alpha' = 0.8",
+        letter="alpha'", above=0, at_most=1,
+    )  # fmt: skip
+    coefficient_sum: float = constant(
+        1.1, "ours", "not stated but for figure 12; the smallest plotted value that Theorem 2 covers",
+        letter="S_1", above=0, at_most=float(np.sqrt(2)),
+    )  # fmt: skip
+    context_length_test: int = constant(20, "published", "the axis of figures 12 and 13", letter="l_ts", at_least=1)
+    prompts: int = constant(2000, "ours", "a standard error of 0.0007 per run at an error of 0.001", at_least=1)
+
+
+def init(configs: Sequence[Config], device: str = "cpu") -> Params:
+    """Weights at the start, float32 (see icl.transformer)."""
+    first = configs[0]
+    params = transformer.init(
+        [stream(SYSTEM, config.seed, "init") for config in configs],
+        inputs=first.feature_dimension + first.label_dimension,
+        outputs=1,
+        width=first.width,
+        hidden=first.mlp_width,
+        layers=first.layers,
+        std=first.init_std,
+    )
+    return {name: w.to(device) for name, w in params.items()}
+
+
+def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
+    """Batch `step` of every run by its factors (see tasks.binary_patterns.Prompts), (runs, B, l + 1) each.
+
+    The context length l is uniform on 0 ... l_tr, so that short prompts are no novelty in the test. All runs share
+    it: it is drawn from seed 0's stream, whatever the runs' own seeds, because a step's tensors are cut to it.
+    """
+    first = configs[0]
+    length = int(stream(SYSTEM, 0, "length", step).integers(first.context_length + 1))
+    blocks = words(SYSTEM, [c.seed for c in configs], "train", step, (first.batch, tasks.words_per_prompt(length)))
+    fraction = np.array([c.relevant_fraction for c in configs], dtype=np.float32)[:, None, None]
+    strength = np.array([c.irrelevant_strength * c.pattern_norm for c in configs])[:, None, None]
+    batch = tasks.prompts(
+        blocks, first.train_tasks, first.relevant_patterns, first.irrelevant_patterns, fraction, strength
+    )
+    return {
+        "pattern": batch.pattern,
+        "irrelevant": batch.irrelevant + first.relevant_patterns,
+        "strength": batch.strength.astype(np.float32),
+        "label": batch.label.astype(np.float32),
+    }
+
+
+def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
+    """Hinge loss mean max(0, 1 - z F) of every run: (runs,)."""
+    first, label = configs[0], batch["label"]
+    norms = label.new_tensor([c.pattern_norm for c in configs])[:, None, None, None]
+    tokens = label.new_zeros(*label.shape, first.feature_dimension + 1)
+    tokens.scatter_(-1, batch["pattern"][..., None], norms.expand(*label.shape, 1))
+    tokens.scatter_(-1, batch["irrelevant"][..., None], batch["strength"][..., None])
+    tokens[:, :, :-1, -1] = label[:, :, :-1]
+    logits = transformer.predict_last(in_use(params, tokens), tokens, first.heads)[..., 0]
+    return torch.relu(1 - label[..., -1] * logits).mean(dim=-1)
+
+
+def in_use(params: Params, tokens: "Tensor") -> Params:
+    """The weights with the read-in rows of the tokens' coordinates only."""
+    return {**params, "read_in": params["read_in"][:, : tokens.shape[-1]]}
+
+
+def optimiser(configs: Sequence[Config]) -> Optimiser:
+    """Adam; its rate rises linearly over `warm_up` steps and falls linearly to 0 at `steps`."""
+    return adam([c.rate for c in configs], schedule(configs[0].warm_up, configs[0].steps))
+
+
+def schedule(warm_up: int, steps: int) -> Callable[[int], float]:
+    """The rate's factor at a step, from 0: min((step + 1) / warm_up, 1 - step / steps), not below 0."""
+    return lambda step: max(min((step + 1) / max(warm_up, 1), 1 - step / steps), 0.0)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Test prompts of all runs.
+
+    tokens : float32 (runs, prompts, l + 1, d_X + 1); labels and patterns : (runs, prompts, l + 1)
+    """
+
+    tokens: "Tensor"
+    labels: "Tensor"
+    patterns: "Tensor"
+
+
+def in_domain(configs: Sequence[Config], test: Test) -> Evaluation:
+    """Prompts of tasks that training did not use, over the IDR and IDI patterns."""
+
+    def patterns(config: Config) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return tasks.unseen_tasks(config.relevant_patterns, config.train_tasks), *basis(config)
+
+    return _evaluation(configs, test, "in domain", patterns)
+
+
+def out_of_domain(configs: Sequence[Config], test: Test) -> Evaluation:
+    """Prompts of all tasks over ODR patterns (pairs of IDR patterns with coefficient sum S_1) and ODI patterns."""
+
+    def patterns(config: Config) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        relevant, irrelevant = basis(config)
+        combined = tasks.combined_patterns(relevant, test.coefficient_sum)
+        rotated = tasks.rotated_patterns(stream(SYSTEM, config.seed, "rotation"), irrelevant)
+        return tasks.all_tasks(len(combined)), combined, rotated
+
+    return _evaluation(configs, test, "out of domain", patterns)
+
+
+def basis(config: Config) -> tuple[np.ndarray, np.ndarray]:
+    """The patterns as coordinate axes: mu (M_1, d_X) of norm beta and nu (M_2, d_X) of norm 1."""
+    axes = np.eye(config.feature_dimension)
+    return config.pattern_norm * axes[: config.relevant_patterns], axes[config.relevant_patterns :]
+
+
+def _evaluation(
+    configs: Sequence[Config],
+    test: Test,
+    purpose: str,
+    patterns: Callable[[Config], tuple[np.ndarray, np.ndarray, np.ndarray]],
+) -> Evaluation:
+    # The address holds neither alpha' nor S_1: curves over them are paired.
+    shape = (test.prompts, tasks.words_per_prompt(test.context_length_test))
+    parts = []
+    for config in configs:
+        task_set, relevant, irrelevant = patterns(config)
+        block = words(SYSTEM, [config.seed], purpose, 0, shape)[0]
+        strength = config.irrelevant_strength * config.pattern_norm
+        batch = tasks.prompts(block, task_set, len(relevant), len(irrelevant), test.relevant_fraction_test, strength)
+        tokens = tasks.tokens(batch, relevant, irrelevant, np.ones(1)).astype(np.float32)
+        parts.append((tokens, batch.label.astype(np.float32), batch.pattern))
+    return Evaluation(*(torch.from_numpy(np.stack(a)) for a in zip(*parts, strict=True)))
+
+
+def logits(params: Params, config: Config, prompts: Evaluation, lengths: Sequence[int]) -> np.ndarray:
+    """F for the query of every prompt after its first l contexts, for each l in `lengths`: (runs, prompts, lengths).
+
+    The same prompts serve all lengths, so that curves over the context length are paired.
+    """
+    used = in_use(params, prompts.tokens)
+    with torch.no_grad():
+        parts = [
+            transformer.predict_prefixes(used, part[:, :, :-1], part[:, :, -1], lengths, config.heads)[..., 0]
+            for part in torch.split(prompts.tokens, CHUNK, dim=1)
+        ]
+    result: np.ndarray = torch.cat(parts, dim=1).double().numpy()
+    return result
+
+
+def classification_error(logits: np.ndarray, prompts: Evaluation) -> np.ndarray:
+    """Share of prompts with sign F other than the label; F = 0 (or NaN) is an error: (runs, lengths)."""
+    error: np.ndarray = (~(_margins(logits, prompts) > 0)).mean(axis=1)
+    return error
+
+
+def hinge(logits: np.ndarray, prompts: Evaluation) -> np.ndarray:
+    """mean max(0, 1 - z F): (runs, lengths)."""
+    loss: np.ndarray = np.maximum(0, 1 - _margins(logits, prompts)).mean(axis=1)
+    return loss
+
+
+def _margins(logits: np.ndarray, prompts: Evaluation) -> np.ndarray:
+    margins: np.ndarray = logits * prompts.labels[..., -1:].double().numpy()
+    return margins
+
+
+def attention_on_same(params: Params, config: Config, prompts: Evaluation) -> np.ndarray:
+    """Attention of the query summed over the columns with its own pattern, averaged over heads and prompts:
+    (runs, layers).
+
+    The query's own column counts. Inferred: under uniform attention this gives (alpha' / 2 * 20 + 1) / 21 = 0.4286,
+    and figure 22 starts at 0.427.
+    """
+    used = in_use(params, prompts.tokens)
+    same = (prompts.patterns == prompts.patterns[..., -1:]).float()
+    with torch.no_grad():
+        parts = [
+            torch.einsum("rplht,rpt->rpl", transformer.attention_of_last(used, part, config.heads), mask) / config.heads
+            for part, mask in zip(
+                torch.split(prompts.tokens, CHUNK, dim=1), torch.split(same, CHUNK, dim=1), strict=True
+            )
+        ]
+    result: np.ndarray = torch.cat(parts, dim=1).double().mean(dim=1).numpy()
+    return result
+
+
+def label_embeddings(params: Params, config: Config, layer: int) -> dict[str, np.ndarray]:
+    """What stands for the label block of W_O W_V in layer `layer` = 1 ... layers, for every neuron of its MLP.
+
+    Row i of  W_up diag(g) C W_output W_values diag(g') C W_read_in  (maps written as acting from the left; g, g' the
+    gains and C = I - 1 1^T / width the centring of the two LayerNorms) says how neuron i answers to a coordinate of
+    an attended token that reaches the layer through the skip connections. Its d_Y label coordinates are taken. Our
+    choice: the published axes do not say what the label embedding of a GPT-2 block is.
+
+    Returns
+    -------
+    ``magnitude`` : norm of the label coordinates, (runs, mlp_width); ``angle`` : to q, radians;
+    ``sign`` : +1 or -1, of the neuron's gain on F by the path through W_down and the read-out alone
+    """
+    name, labels = f"layer{layer}", slice(config.feature_dimension, None)
+    with torch.no_grad():
+        rows = _through(params, f"{name}.attention_norm", f"{name}.values", params["read_in"][:, labels])
+        rows = torch.bmm(rows, params[f"{name}.output"])
+        neurons = _through(params, f"{name}.mlp_norm", f"{name}.up", rows).mT.double()
+        gain = _through(params, "final_norm", "read_out", params[f"{name}.down"])[..., 0].numpy()
+        magnitude = neurons.norm(dim=-1)
+        # q is the first label coordinate.
+        angle = torch.arccos((neurons[..., 0] / magnitude).clamp(-1, 1))
+    return {"magnitude": magnitude.numpy(), "angle": angle.numpy(), "sign": np.where(gain > 0, 1.0, -1.0)}
+
+
+def _through(params: Params, norm: str, name: str, rows: "Tensor") -> "Tensor":
+    """Rows (runs, n, width) through a LayerNorm's centring and gain and a matrix: (runs, n, out)."""
+    centred = rows - rows.mean(dim=-1, keepdim=True)
+    return torch.bmm(centred * params[f"{norm}.gain"][:, None], params[name])

@@ -1,0 +1,177 @@
+"""The GPT-2 style system: prompts, seeds, independence of runs, learning, and what its evaluation measures."""
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from icl import transformer
+from icl.optimisers import Params
+from icl.runs import Runs
+from icl.spec import ConstantError, Sweep, grid
+from icl.systems import li_icl_gpt2 as system
+from icl.tasks import binary_patterns
+from icl.train import start, train
+
+SMALL = {"batch": 16, "width": 16, "mlp_width": 32, "layers": 2, "steps": 12, "warm_up": 2}
+
+
+def sweep(seeds: tuple[int, ...] = (100, 101, 102), **values: Any) -> Sweep:
+    constants = {**SMALL, **values}
+    configs = grid(system.Config, seed=seeds, **{name: [value] for name, value in constants.items()})
+    return Sweep("test", system.SYSTEM, configs, (0, constants["steps"]), system.Test(prompts=50))
+
+
+@pytest.fixture(scope="module")
+def trained() -> Runs:
+    return train(sweep())
+
+
+def test_a_run_alone_equals_the_run_among_others(trained: Runs) -> None:
+    alone = train(sweep(seeds=(101,)))
+    # Bitwise where the library picks the same kernel for one product as for several; it need not.
+    for name, w in alone.last().items():
+        assert torch.allclose(w[0], trained.last()[name][1], rtol=1e-5, atol=1e-6), name
+    assert np.allclose(alone.losses[0], trained.losses[1], rtol=1e-6)
+
+
+def test_a_diverging_neighbour_changes_nothing(trained: Runs) -> None:
+    state = start(sweep())
+    state.params = {name: torch.cat([w[:1] * float("nan"), w[1:]]) for name, w in state.params.items()}
+    beside = train(sweep(), state)
+    assert np.isnan(beside.losses[0]).all()
+    assert np.array_equal(beside.losses[1:], trained.losses[1:])
+    for name, w in beside.last().items():
+        assert torch.equal(w[1:], trained.last()[name][1:]), name
+
+
+def test_the_seed_decides_and_global_generators_do_not(trained: Runs) -> None:
+    assert len(np.unique(trained.losses[:, 0])) == 3
+    torch.manual_seed(5)
+    np.random.seed(5)  # noqa: NPY002
+    random.seed(5)
+    again = train(sweep())
+    assert np.array_equal(again.losses, trained.losses)
+
+
+def test_loss_decreases() -> None:
+    # A large start, because GPT-2's takes some hundred steps to leave the plateau F = 0.
+    losses = train(sweep(steps=30, layers=1, width=32, mlp_width=128, batch=64, rate=5e-3, init_std=0.2)).losses
+    assert (losses[:, -10:].mean(axis=1) < losses[:, :5].mean(axis=1) - 0.02).all()
+
+
+def test_context_lengths_cover_their_range_and_do_not_depend_on_the_seeds() -> None:
+    configs = sweep(context_length=5).configs
+    lengths = [system.sample(configs, step)["label"].shape[-1] - 1 for step in range(100)]
+    assert set(lengths) == set(range(6))
+    others = sweep(seeds=(7,), context_length=5).configs
+    assert lengths == [system.sample(others, step)["label"].shape[-1] - 1 for step in range(100)]
+
+
+def test_loss_is_the_hinge_loss_of_literal_tokens() -> None:
+    configs = sweep(pattern_norm=1.5).configs
+    step = next(s for s in range(50) if system.sample(configs, s)["label"].shape[-1] > 10)
+    factors = system.sample(configs, step)
+    params = {name: w.double() for name, w in system.init(configs).items()}
+    batch = {n: torch.from_numpy(a) for n, a in factors.items()}
+    batch = {n: a.double() if a.is_floating_point() else a for n, a in batch.items()}
+    relevant, irrelevant = system.basis(configs[0])
+    # All d_X + d_Y coordinates, built by the task module instead of by the system.
+    q = np.eye(configs[0].label_dimension)[0]
+    prompts = binary_patterns.Prompts(
+        factors["pattern"], factors["irrelevant"] - 6, factors["strength"].astype(float), factors["label"].astype(float)
+    )
+    tokens = torch.from_numpy(binary_patterns.tokens(prompts, relevant, irrelevant, q))
+    logits = transformer.predict_all(params, tokens, configs[0].heads)[:, :, -1, 0]
+    expected = torch.relu(1 - batch["label"][..., -1] * logits).mean(dim=-1)
+    assert torch.allclose(system.loss(params, batch, configs), expected, rtol=1e-12)
+
+
+def test_the_querys_label_is_not_shown() -> None:
+    configs = sweep().configs
+    params, factors = system.init(configs), system.sample(configs, 3)
+    flipped = {**factors, "label": factors["label"].copy()}
+    flipped["label"][..., -1] *= -1
+    a, b = (
+        system.loss(params, {n: torch.from_numpy(v) for n, v in f.items()}, configs).numpy() for f in (factors, flipped)
+    )
+    # |F| < 1 at the start: the losses 1 - z F and 1 + z F average to one.
+    assert np.allclose((a + b) / 2, 1, atol=1e-6)
+
+
+def test_rate_rises_and_falls_to_zero() -> None:
+    factor = system.schedule(warm_up=10, steps=100)
+    assert factor(0) == pytest.approx(0.1)
+    assert factor(50) == pytest.approx(0.5)
+    assert factor(99) == pytest.approx(0.01)
+    assert factor(100) == factor(150) == 0
+    assert system.schedule(0, 10)(0) == 1
+
+
+def test_curves_over_length_equal_prompts_cut_to_length(trained: Runs) -> None:
+    configs, test = trained.sweep.configs, trained.sweep.test
+    prompts, lengths = system.out_of_domain(configs, test), [0, 3, 20]
+    logits = system.logits(trained.last(), configs[0], prompts, lengths)
+    assert logits.shape == (3, test.prompts, 3)
+    for k, length in enumerate(lengths):
+        tokens = torch.cat([prompts.tokens[:, :, :length], prompts.tokens[:, :, -1:]], dim=2)
+        alone = transformer.predict_last(system.in_use(trained.last(), tokens), tokens, configs[0].heads)[..., 0]
+        assert np.allclose(logits[:, :, k], alone.numpy(), atol=1e-5)
+
+
+def test_a_zero_logit_is_an_error() -> None:
+    configs, test = sweep().configs, sweep().test
+    prompts = system.in_domain(configs, test)
+    right = prompts.labels[..., -1:].numpy().astype(float)
+    assert (system.classification_error(right, prompts) == 0).all()
+    assert (system.classification_error(-right, prompts) == 1).all()
+    assert (system.classification_error(0 * right, prompts) == 1).all()
+    assert (system.hinge(right / 2, prompts) == 0.5).all()
+
+
+def test_out_of_domain_prompts_are_paired_over_coefficient_sums() -> None:
+    configs, test = sweep().configs, sweep().test
+    one, other = (system.out_of_domain(configs, replace(test, coefficient_sum=s)) for s in (1.3, 0.5))
+    assert torch.equal(one.labels, other.labels) and torch.equal(one.patterns, other.patterns)
+    assert torch.equal(one.tokens[..., 6:], other.tokens[..., 6:])
+    relevant = one.tokens[..., :6].double()
+    assert torch.allclose(relevant.sum(-1), torch.tensor(1.3).double(), atol=1e-6)
+    assert torch.allclose(relevant.norm(dim=-1), torch.ones(()).double(), atol=1e-6)
+    assert (one.tokens[:, :, -1, -1] == 0).all()
+
+
+def test_attention_on_the_same_pattern_is_uniform_for_equal_scores() -> None:
+    configs, test = sweep().configs, replace(sweep().test, prompts=2000)
+    params = system.init(configs)
+    flat = {n: w * 0 if n.endswith(("queries", "keys")) else w for n, w in params.items()}
+    share = system.attention_on_same(flat, configs[0], system.out_of_domain(configs, test))
+    assert share.shape == (3, 2)
+    # (0.8 / 2 * 20 + 1) / 21; a prompt's count has a standard deviation of sqrt(20 * 0.4 * 0.6) / 21.
+    assert np.allclose(share, 9 / 21, atol=5 * np.sqrt(20 * 0.24 / 2000) / 21)
+
+
+def test_label_embeddings_find_a_planted_direction() -> None:
+    configs = sweep().configs
+    params = {n: w.double() for n, w in system.init(configs).items()}
+    found = system.label_embeddings(params, configs[0], 2)
+    assert found["magnitude"].shape == (3, 32)
+    assert abs(found["angle"].mean() - np.pi / 2) < 0.1
+    # Without the other label coordinates every row lies along q or against it.
+    params["read_in"][:, 31:] = 0
+    angle = system.label_embeddings(params, configs[0], 2)["angle"]
+    assert np.allclose(np.minimum(angle, np.pi - angle), 0, atol=1e-6)
+    mirrored: Params = {**params, "layer2.down": -params["layer2.down"]}
+    signs = [system.label_embeddings(p, configs[0], 2)["sign"] for p in (params, mirrored)]
+    assert np.array_equal(*(signs[0], -signs[1]))
+
+
+def test_constants_that_cannot_be_are_refused() -> None:
+    with pytest.raises(ConstantError, match="heads"):
+        system.Config(heads=3)
+    with pytest.raises(ConstantError, match="task_shifts"):
+        system.Config(task_shifts=6)
+    with pytest.raises(ConstantError, match="coefficient_sum"):
+        system.Test(coefficient_sum=1.5)
