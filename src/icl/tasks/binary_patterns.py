@@ -99,9 +99,9 @@ def pair_coefficients(total: float) -> tuple[float, float]:
 
     Raises ValueError if |S_1| > sqrt 2, where no unit-norm pair exists.
     """
-    if total**2 > 2:
+    if abs(total) > np.sqrt(2):
         raise ValueError(f"coefficient sum {total}: at most sqrt(2) in absolute value for a pair of unit norm")
-    root = np.sqrt(2 - total**2)
+    root = np.sqrt(max(2 - total**2, 0.0))
     return (total + root) / 2, (total - root) / 2
 
 
