@@ -68,7 +68,11 @@ def prompts(words: np.ndarray, tasks: np.ndarray, patterns: int, irrelevant: int
     patterns, irrelevant : the numbers of mu and of nu
     fraction : alpha in (0, 1], broadcast against (..., 1)
     strength : the bound on |kappa|, broadcast against (..., 1)
+
+    Raises ValueError for two patterns and alpha < 1: there is no third one for the other contexts to carry.
     """
+    if patterns == 2 and np.any(np.asarray(fraction) < 1):
+        raise ValueError("patterns = 2: alpha must be 1, for no other pattern is left to the irrelevant contexts")
     words, task = words[..., :-1], (words[..., -1] >> np.uint64(40)) * np.uint64(len(tasks)) >> np.uint64(24)
     u = (words >> np.uint64(40)).astype(np.float32) * np.float32(2**-24)
     # The unit interval is shared out as [a | b | others, each twice, once per side of the label's coin].
