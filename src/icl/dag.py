@@ -29,7 +29,8 @@ class Plan:
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "Plan":
         """The plan of a workflow config."""
-        made = cls(tuple(config["figures"]), config["scale"], config["shards"], config["constants"] or {})
+        constants = {s: {n: _number(v) for n, v in part.items()} for s, part in config["constants"].items()}
+        made = cls(tuple(config["figures"]), config["scale"], config["shards"], constants)
         made.trainings  # noqa: B018 (builds every sweep, so that bad input is found here)
         return made
 
@@ -92,6 +93,20 @@ class Plan:
     def overrides(self) -> str:
         """The constants as one JSON argument."""
         return canonical(self.constants)
+
+
+def _number(value: Any) -> Any:
+    """The number or truth value that a text spells; Snakemake hands over all that is nested in --config as text."""
+    if not isinstance(value, str):
+        return value
+    if value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            pass
+    return value
 
 
 def training_code(system: str) -> str:
