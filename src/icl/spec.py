@@ -9,12 +9,15 @@ import hashlib
 import importlib
 import itertools
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 SCALES = ("paper", "laptop", "smoke")
 GRADES = ("published", "inferred", "ours")
+ANY = "any finite value"
+KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
 
 class ConstantError(ValueError):
@@ -47,7 +50,7 @@ class Constant:
             "even" if self.even else "",
             f"one of {', '.join(map(str, self.choices))}" if self.choices else "",
         ]
-        return " and ".join(part for part in parts if part) or "any value"
+        return " and ".join(part for part in parts if part) or ANY
 
     def admits(self, value: Any) -> bool:
         """Whether `value` lies in the allowed range."""
@@ -56,7 +59,7 @@ class Constant:
         if not isinstance(value, int | float):
             return True
         return (
-            value == value
+            math.isfinite(value)
             and (self.above is None or value > self.above)
             and (self.at_least is None or value >= self.at_least)
             and (self.at_most is None or value <= self.at_most)
@@ -83,11 +86,12 @@ class Constants:
             about, value = field.metadata.get("constant"), getattr(self, field.name)
             if about is None:
                 continue
-            if isinstance(field.default, float) and type(value) is int:
+            if isinstance(field.default, float) and type(value) is int and abs(value) < 2**53:
                 object.__setattr__(self, field.name, float(value))
             elif type(value) is not type(field.default):
-                raise self.error(field.name, f"a {type(field.default).__name__}")
-            if not about.admits(value):
+                limits = about.allowed()
+                raise self.error(field.name, KINDS[type(field.default)] + (f", {limits}" if limits != ANY else ""))
+            if not about.admits(getattr(self, field.name)):
                 raise self.error(field.name, about.allowed())
 
     def error(self, name: str, allowed: str) -> ConstantError:
