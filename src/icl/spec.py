@@ -16,7 +16,6 @@ from typing import Any
 
 SCALES = ("paper", "laptop", "smoke")
 GRADES = ("published", "inferred", "ours")
-ANY = "any finite value"
 KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
 
@@ -50,7 +49,7 @@ class Constant:
             "even" if self.even else "",
             f"one of {', '.join(map(str, self.choices))}" if self.choices else "",
         ]
-        return " and ".join(part for part in parts if part) or ANY
+        return " and ".join(part for part in parts if part) or "of any size"
 
     def admits(self, value: Any) -> bool:
         """Whether `value` lies in the allowed range."""
@@ -59,7 +58,7 @@ class Constant:
         if not isinstance(value, int | float):
             return True
         return (
-            math.isfinite(value)
+            abs(value) < math.inf
             and (self.above is None or value > self.above)
             and (self.at_least is None or value >= self.at_least)
             and (self.at_most is None or value <= self.at_most)
@@ -89,10 +88,10 @@ class Constants:
             if isinstance(field.default, float) and type(value) is int and abs(value) < 2**53:
                 object.__setattr__(self, field.name, float(value))
             elif type(value) is not type(field.default):
-                limits = about.allowed()
-                raise self.error(field.name, KINDS[type(field.default)] + (f", {limits}" if limits != ANY else ""))
+                raise self.error(field.name, f"{KINDS[type(field.default)]}, {about.allowed()}")
             if not about.admits(getattr(self, field.name)):
-                raise self.error(field.name, about.allowed())
+                infinite = isinstance(value, float) and not math.isfinite(value)
+                raise self.error(field.name, ("finite, " if infinite else "") + about.allowed())
 
     def error(self, name: str, allowed: str) -> ConstantError:
         """The error for the constant `name`, whose present value is not allowed."""
