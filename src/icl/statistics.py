@@ -33,7 +33,8 @@ def median_interval(values: np.ndarray) -> tuple[float, float, float]:
     ordered, n = np.sort(values), len(values)
     k = int(stats.binom.ppf((1 - LEVEL) / 2, n, 0.5))
     median = float(np.median(values))
-    if k < 1 or stats.binom.cdf(k - 1, n, 0.5) > (1 - LEVEL) / 2:
+    # Sorting puts a NaN last, where the interval might not see it.
+    if k < 1 or np.isnan(median) or stats.binom.cdf(k - 1, n, 0.5) > (1 - LEVEL) / 2:
         return median, float("nan"), float("nan")
     return median, float(ordered[k - 1]), float(ordered[n - k])
 
