@@ -95,14 +95,18 @@ def save(path: Path, runs: Runs, about: dict[str, Any]) -> None:
 def load(path: Path) -> Runs:
     """Read one weights file.
 
-    Raises RunsError if it is truncated, foreign or lacks runs.
+    Raises RunsError if it is truncated, foreign, lacks runs or names constants that its system does not have.
     """
     tensors, about = _read(path)
-    sweep = sweep_from_plain(about["sweep"])
+    try:
+        sweep = sweep_from_plain(about["sweep"])
+    except (KeyError, TypeError, ValueError, ModuleNotFoundError) as error:
+        raise RunsError(f"{path}: holds no sweep of this version ({error}); delete it and run again") from error
     weights = {n.removeprefix("weights/"): t for n, t in tensors.items() if n.startswith("weights/")}
     shape = (len(sweep.configs), len(sweep.snapshots))
     wrong = [n for n, w in weights.items() if tuple(w.shape[:2]) != shape]
-    if wrong or not weights or "losses" not in tensors:
+    lengths = (shape[0], sweep.snapshots[-1])
+    if wrong or not weights or "losses" not in tensors or tuple(tensors["losses"].shape) != lengths:
         raise RunsError(f"{path}: does not hold the {shape[0]} runs x {shape[1]} snapshots of its own sweep")
     return Runs(sweep, weights, tensors["losses"].numpy())
 
@@ -118,6 +122,8 @@ def merge(sweep: Sweep, shards: Sequence[Runs]) -> Runs:
     Raises RunsError if the shards were trained with other constants than `sweep`'s.
     """
     count = len(shards)
+    if not shards:
+        raise RunsError(f"runs of {sweep.name}: no weights file was given")
     for index, part in enumerate(shards):
         if digest(part.sweep.training()) != digest(sweep.shard(index, count).training()):
             raise RunsError(f"runs of {sweep.name}, shard {index} of {count}: trained with other constants; run again")
@@ -180,7 +186,7 @@ def load_state(path: Path, identity: str) -> State | None:
         tensors, about = _read(path)
     except RunsError:
         return None
-    if about["identity"] != identity:
+    if about.get("identity") != identity:
         return None
     parts: dict[str, dict[str, Any]] = {"params": {}, "optimiser": {}, "snapshots": {}}
     for name, tensor in tensors.items():
