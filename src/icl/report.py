@@ -42,13 +42,21 @@ def lines(figure: Verdicts) -> str:
                 f"claimed {part['bound']}, {part['runs']} runs"
             )
     for row in figure["fidelity"] or []:
-        out.append(f"{'':8}{'fidelity':14}{fidelity(row)}")
+        if row["series"] == "all":
+            out.append(f"{'':8}{'published':14}{fidelity(row)}")
     return "\n".join(out) + "\n"
 
 
 def fidelity(row: dict[str, Any]) -> str:
     """One row of the distance to the published curve, in words."""
-    return ", ".join(f"{key} {number(v) if isinstance(v, float) or v is None else v}" for key, v in row.items())
+    parts = [
+        f"{row['panel']}: {row['distance']} median {number(row['median'])}, maximum {number(row['maximum'])}",
+        f"{row['matched']} points",
+        f"rank agreement {number(row['rank'])}" if row["rank"] is not None else "",
+        f"{row['missing']} without ours" if row["missing"] else "",
+        f"{row['floored']} below the floor" if row["floored"] else "",
+    ]
+    return ", ".join(part for part in parts if part)
 
 
 def counts(figures: Iterable[Verdicts]) -> str:

@@ -199,7 +199,13 @@ class Sweep:
                 there = ", ".join(sorted(known))
                 raise ConstantError(f"constant {name} = {value!r}: {self.system} has no such constant; it has {there}")
         configs = tuple(_replaced(self.name, c, self.configs, values) for c in self.configs)
-        return dataclasses.replace(self, configs=configs, test=_replaced(self.name, self.test, [self.test], values))
+        test = _replaced(self.name, self.test, [self.test], values)
+        return dataclasses.replace(self, configs=configs, snapshots=self._rescaled(values), test=test)
+
+    def _rescaled(self, values: Mapping[str, Any]) -> tuple[int, ...]:
+        # A length of training given as a constant stretches the snapshots with it.
+        last = values.get("steps", self.snapshots[-1])
+        return tuple(sorted({round(step * last / self.snapshots[-1]) for step in self.snapshots}))
 
 
 def _replaced(sweep: str, part: Any, all_parts: Sequence[Any], values: Mapping[str, Any]) -> Any:

@@ -1,6 +1,6 @@
 """Intervals over seeds, computed once, in the table."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -71,3 +71,16 @@ def log_slope(x: np.ndarray, y: np.ndarray) -> float:
     if not (np.isfinite(y).all() and (y > 0).all()):
         return float("nan")
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+
+
+def kendall(x: np.ndarray, y: np.ndarray) -> float:
+    """Kendall's tau-b between two sequences; NaN if either is constant."""
+    from scipy import stats
+
+    return float(stats.kendalltau(x, y).statistic)
+
+
+def least_length(errors: np.ndarray, lengths: Sequence[int], enough: float) -> np.ndarray:
+    """The least context length with an error below `enough`: (lengths, runs) -> (runs,), NaN where there is none."""
+    below = errors < enough
+    return np.where(below.any(axis=0), np.array(lengths)[below.argmax(axis=0)], np.nan)

@@ -32,7 +32,7 @@ class Schedule(spec.Constants):
         1, "ours", "steps per epoch in figures 8, 10, 11: the published curves move on this time scale", at_least=1
     )
     long_epoch_steps: int = constant(
-        10, "ours", "steps per epoch in figure 9, whose attention ends higher than 400 steps take it", at_least=1
+        2, "inferred", "steps per epoch in figure 9: its rise is half done near epoch 55", at_least=1
     )
     drawn_neurons: int = constant(
         5, "published", "points per epoch and sign in figures 10 and 11, by fitting the pictures", at_least=1

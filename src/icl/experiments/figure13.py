@@ -2,15 +2,66 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from icl import plotting
+from icl.claims import Bound, Claim, Verdict, judge
+from icl.experiments import _li_icl, _li_icl_gpt2
 from icl.plotting import Axis, Style
+from icl.runs import Runs
+from icl.spec import Sweep
+from icl.statistics import least_length
+from icl.systems import li_icl_gpt2
+from icl.table import join, rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+LENGTHS = tuple(range(0, 21, 2))
+FRACTIONS = {"alpha'=1.0": 1.0, "alpha'=0.9": 0.9, "alpha'=0.8": 0.8}
+ENOUGH = 0.05
+
+CLAIMS = (
+    Claim(
+        "A-F13",
+        "The more contexts share the query's pattern, the fewer are needed: the least drawn context length with an "
+        "error below 0.05 does not grow with alpha', in domain and out of domain",
+        "Li et al. 2024, figure 13",
+        (
+            Bound("largest rise of the least length with alpha', id", at_most=0.0),
+            Bound("largest rise of the least length with alpha', ood", at_most=0.0),
+        ),
+    ),
+)
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """The shared training of the three-layer model."""
+    return [_li_icl_gpt2.trained(scale)]
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """Error for each alpha' on unseen tasks (id) and on shifted patterns (ood), and the least sufficient length."""
+    trained = _li_icl.only(runs)
+    seeds, configs, test = trained.sweep.seeds, trained.sweep.configs, trained.sweep.test
+    parts = []
+    for domain, prompts_of in {"id": li_icl_gpt2.in_domain, "ood": li_icl_gpt2.out_of_domain}.items():
+        least = []
+        for series, fraction in FRACTIONS.items():
+            prompts = prompts_of(configs, replace(test, relevant_fraction_test=fraction))
+            errors = _li_icl_gpt2.curve(trained, prompts, LENGTHS)
+            parts += _li_icl_gpt2.curve_rows(f"{series}, {domain}", seeds, LENGTHS, errors)
+            least.append(least_length(errors, LENGTHS, ENOUGH))
+        # FRACTIONS fall, so a length that falls along them rises with alpha'.
+        rise = -np.diff(np.stack(least), axis=0)
+        parts.append(rows(f"largest rise of the least length with alpha', {domain}", seeds, rise.max(axis=0)))
+    return join(parts)
+
 
 STYLES = (
     Style("alpha'=1.0, id", r"$\alpha'=1.0$, id", "r", "o"),
@@ -32,3 +83,8 @@ def draw(table: pd.DataFrame) -> Figure:
     plotting.frame(axes, x, y, font=22)
     plotting.legend(axes, 15, "upper right", (1.003, 1.009), spacing=0.616)
     return figure
+
+
+def check(table: pd.DataFrame) -> list[Verdict]:
+    """The claims above."""
+    return [judge(claim, table) for claim in CLAIMS]

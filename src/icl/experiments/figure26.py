@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from icl import plotting
+from icl.claims import Bound, Claim, Verdict, judge
+from icl.experiments import _li_icl_gpt2
 from icl.plotting import Axis, Embedding
+from icl.runs import Runs
+from icl.spec import Sweep
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+CLAIMS = (
+    Claim(
+        "A-F26",
+        "Training enlarges the label embedding in layer 3: the mean magnitude of the largest tenth of its neurons "
+        "ends at 1.5 times its start or more",
+        "Li et al. 2024, talk, figure 26",
+        (Bound("growth of the largest tenth", at_least=1.5),),
+    ),
+)
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """The shared training of the three-layer model."""
+    return [_li_icl_gpt2.trained(scale)]
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """Label embeddings of layer 3 at the drawn epochs."""
+    return _li_icl_gpt2.measure_embedding(runs, layer=3)
+
 
 STYLES = (
     Embedding("Lab. Emb. a_i>0", "Lab. Emb. $a_i>0$", "o", "winter_r"),
@@ -26,3 +52,8 @@ def draw(table: pd.DataFrame) -> Figure:
     plotting.frame(axes, plotting.angle("Angle to $q$"), Axis("Magnitude"), font=15)
     plotting.legend(axes, 15, "center left", (-0.125, 0.548), spacing=0.781)
     return figure
+
+
+def check(table: pd.DataFrame) -> list[Verdict]:
+    """The claims above."""
+    return [judge(claim, table) for claim in CLAIMS]

@@ -50,8 +50,8 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         for series, values in magnitudes.items()
     ]
     start, end = drawn[0], drawn[-1]
-    share = (end["xdrW_Q p_query"] + end["xdrW_K p_i"]) / (end["W_Q p_query"] + end["W_K p_i"])
-    growth = (end["xdrW_Q p_query"] + end["xdrW_K p_i"]) / (start["xdrW_Q p_query"] + start["xdrW_K p_i"])
+    share = (end["xdr W_Q p_query"] + end["xdr W_K p_i"]) / (end["W_Q p_query"] + end["W_K p_i"])
+    growth = (end["xdr W_Q p_query"] + end["xdr W_K p_i"]) / (start["xdr W_Q p_query"] + start["xdr W_K p_i"])
     parts += [rows("share along the pattern", seeds, share), rows("growth along the pattern", seeds, growth)]
     return join(parts)
 

@@ -19,6 +19,7 @@ from icl.experiments import _li_icl
 from icl.plotting import Axis, Style
 from icl.runs import Runs
 from icl.spec import Sweep
+from icl.statistics import least_length
 from icl.systems import li_icl
 from icl.table import join, rows
 
@@ -89,7 +90,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     for series, fraction in FRACTIONS.items():
         prompts = li_icl.in_domain(configs, replace(test, relevant_fraction_test=fraction))
         errors = _li_icl.error_curve(trained, prompts, LENGTHS)
-        enough.append(least_length(errors))
+        enough.append(least_length(errors, LENGTHS, ENOUGH))
         parts += _curve("in domain", series, seeds, errors)
         if fraction == test.relevant_fraction_test:
             hinge = li_icl.hinge(_li_icl.logits(trained, prompts, LENGTHS[-1]), prompts)
@@ -115,12 +116,6 @@ def _curve(panel: str, series: str, seeds: list[int], errors: np.ndarray) -> lis
         rows("classification error", seeds, values, panel=panel, series=series, x=length)
         for length, values in zip(LENGTHS, errors, strict=True)
     ]
-
-
-def least_length(errors: np.ndarray) -> np.ndarray:
-    """The least drawn context length with an error below ENOUGH: (lengths, runs) -> (runs,), or NaN."""
-    below = errors < ENOUGH
-    return np.where(below.any(axis=0), np.array(LENGTHS)[below.argmax(axis=0)], np.nan)
 
 
 @plotting.published

@@ -74,11 +74,18 @@ def prompts(words: np.ndarray, tasks: np.ndarray, patterns: int, irrelevant: int
     if patterns == 2 and np.any(np.asarray(fraction) < 1):
         raise ValueError("patterns = 2: alpha must be 1, for no other pattern is left to the irrelevant contexts")
     words, task = words[..., :-1], (words[..., -1] >> np.uint64(40)) * np.uint64(len(tasks)) >> np.uint64(24)
-    u = (words >> np.uint64(40)).astype(np.float32) * np.float32(2**-24)
+    fraction = np.asarray(fraction, dtype=np.float32)
+    u = (words >> np.uint64(40)).astype(np.float32)
+    u *= np.float32(2**-24)
     # The unit interval is shared out as [a | b | others, each twice, once per side of the label's coin].
     others = 2 * (patterns - 2)
-    cell = np.minimum((u - fraction) * (others / np.maximum(1 - fraction, 1e-6)), max(others - 1, 0))
-    code = np.where(u < fraction, u >= np.asarray(fraction) / 2, cell.astype(np.int64) + 2)
+    cell = u - fraction
+    cell *= np.float32(others) / np.maximum(1 - fraction, np.float32(1e-6))
+    np.clip(cell, 0, max(others - 1, 0), out=cell)
+    narrow = cell.astype(np.int16)
+    narrow += u >= fraction
+    narrow += u >= fraction / 2
+    code = narrow.astype(np.int64)
     code[..., -1] = u[..., -1] >= 0.5
     order = np.array(
         [[a, b, *np.repeat([p for p in range(patterns) if p not in (a, b)], 2)] for a, b in tasks.tolist()]
@@ -88,11 +95,13 @@ def prompts(words: np.ndarray, tasks: np.ndarray, patterns: int, irrelevant: int
     kappa *= 2 / 0xFFFF
     kappa -= 1
     kappa *= strength
+    other = words >> np.uint64(16)
+    other &= np.uint64(0xFFFFFF)
+    other *= np.uint64(irrelevant)
+    other >>= np.uint64(24)
     return Prompts(
         pattern=order.reshape(-1).take(task.astype(np.int64)[..., None] * (2 + others) + code),
-        irrelevant=((words >> np.uint64(16) & np.uint64(0xFFFFFF)) * np.uint64(irrelevant) >> np.uint64(24)).view(
-            np.int64
-        ),
+        irrelevant=other.view(np.int64),
         strength=kappa,
         label=sides.take(code),
     )

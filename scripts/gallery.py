@@ -1,0 +1,26 @@
+"""Copy the rendered figures and verdicts to gallery/ and bring the README's generated parts up to date."""
+
+import argparse
+import shutil
+from pathlib import Path
+
+from icl import readme, reference, report
+from icl.files import write_text
+
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("--scale", required=True)
+parser.add_argument("--figures", nargs="+", required=True)
+args = parser.parse_args()
+
+results, pictures, target = Path("results") / args.scale, Path("figures") / args.scale, Path("gallery")
+overlaid = [name for name in args.figures if reference.load(name) is not None]
+target.mkdir(exist_ok=True)
+for name in [*args.figures, *(f"{name}_overlay" for name in overlaid)]:
+    shutil.copyfile(pictures / f"{name}.png", target / f"{name}.png")
+verdicts = [report.load(results / "verdicts" / f"{name}.json") for name in args.figures]
+write_text(target / "verdicts.md", report.markdown(verdicts))
+text = Path("README.md").read_text(encoding="utf-8")
+text = readme.with_section(text, "gallery", f"{readme.counts(verdicts)}\n\n{readme.gallery(verdicts, overlaid)}")
+text = readme.with_section(text, "costs", readme.costs(args.figures, args.scale, results, pictures))
+text = readme.with_section(text, "constants", readme.constants(readme.all_constants(args.figures)))
+write_text(Path("README.md"), text)

@@ -1,0 +1,113 @@
+"""The parts of the README that are written from results: gallery, verdicts, costs and constants."""
+
+import csv
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from icl import experiments, figure, report, spec
+
+# Snakemake job -> what it does to a figure.
+JOBS = ("measure", "draw", "check")
+
+
+def with_section(text: str, name: str, body: str) -> str:
+    """`text` with the part between the comments `<name>:begin` and `<name>:end` replaced.
+
+    Raises ValueError if the comments are missing.
+    """
+    pattern = re.compile(rf"(<!-- {name}:begin[^>]*-->\n).*?(\n<!-- {name}:end -->)", re.DOTALL)
+    if not pattern.search(text):
+        raise ValueError(f"the text has no section {name}")
+    return pattern.sub(lambda match: match.group(1) + "\n" + body.strip() + "\n" + match.group(2), text)
+
+
+def gallery(verdicts: Iterable[report.Verdicts], has_overlay: Iterable[str]) -> str:
+    """One row per figure: picture, overlay, the verdicts on its claims, the command."""
+    overlaid = set(has_overlay)
+    out = ["| regenerated | under the published curve | claims and verdicts | command |", "|---|---|---|---|"]
+    for one in verdicts:
+        name = one["figure"]
+        claims = "<br>".join(f"{v['claim']}: **{v['outcome']}**" for v in one["verdicts"])
+        overlay = _image(f"{name}_overlay") if name in overlaid else "no published numbers"
+        out.append(f"| {_image(name)} | {overlay} | {figure.summary(name)}<br><br>{claims} | `make {name}` |")
+    return "\n".join(out)
+
+
+def _image(name: str) -> str:
+    return f'<img src="gallery/{name}.png" alt="{name}" width="230">'
+
+
+def counts(verdicts: Iterable[report.Verdicts]) -> str:
+    """The tally in words."""
+    tally = report.counts(verdicts)
+    return f"Of the claims judged here, {tally}. All bounds and intervals: [gallery/verdicts.md](gallery/verdicts.md)."
+
+
+def _benchmark(path: Path) -> tuple[float, float]:
+    """CPU seconds and peak resident memory (MB) of one job; zeros where it was too short to be sampled."""
+    if not path.exists():
+        return 0.0, 0.0
+    with open(path, encoding="utf-8") as file:
+        row = next(csv.DictReader(file, delimiter="\t"))
+
+    def value(name: str) -> float:
+        return float(row[name]) if row[name] not in ("-", "NA") else 0.0
+
+    return max(value("cpu_time"), 0.0), value("max_rss")
+
+
+def costs(figures: Iterable[str], scale: str, results: Path, pictures: Path) -> str:
+    """CPU time, memory and disk of every figure, from the workflow's benchmark files."""
+    out = [
+        "| figure | command | trainings it shares | training, CPU s | the rest, CPU s | peak memory, MB | disk, MB |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name in figures:
+        sweeps = list(figure.sweeps(name, scale, {}))
+        trainings = [_benchmark(p) for s in sweeps for p in sorted((results / "benchmarks/train").glob(f"{s}.*.tsv"))]
+        rest = [_benchmark(results / "benchmarks" / job / f"{name}.tsv") for job in JOBS]
+        disk = sum(p.stat().st_size for s in sweeps for p in (results / "runs" / s).glob("*"))
+        disk += sum(p.stat().st_size for p in pictures.glob(f"{name}*"))
+        disk += (results / "tables" / f"{name}.parquet").stat().st_size
+        out.append(
+            f"| {name} | `make {name}` | {', '.join(sweeps)} | {sum(t for t, _ in trainings):.0f} "
+            f"| {sum(t for t, _ in rest):.0f} | {max(m for _, m in [*trainings, *rest]):.0f} | {disk / 1e6:.0f} |"
+        )
+    return "\n".join(out)
+
+
+def constants(parts: Mapping[str, Iterable[Any]]) -> str:
+    """Every constant with its value, grade and source; `parts` maps a heading to instances of spec.Constants."""
+    out = ["| of | constant | letter | default | grade | source |", "|---|---|---|---|---|---|"]
+    for heading, instances in parts.items():
+        for instance in instances:
+            for row in instance.graded():
+                value = f"{row['value']:.4g}" if isinstance(row["value"], float) else row["value"]
+                out.append(
+                    f"| {heading} | `{row['name']}` | {row['letter']} | {value} | {row['grade']} | {row['source']} |"
+                )
+    return "\n".join(out).replace("|a_i|", "\\|a_i\\|").replace("|kappa|", "\\|kappa\\|")
+
+
+def all_constants(figures: Iterable[str]) -> dict[str, list[Any]]:
+    """The constants of every system that the figures train, and of what its figures share (SCHEDULE)."""
+    found: dict[str, list[Any]] = {}
+    for name in figures:
+        for sweep in figure.sweeps(name, "laptop", {}).values():
+            if sweep.system not in found:
+                module = spec.system(sweep.system)
+                found[sweep.system] = [module.Config(), module.Test()]
+    for shared in pkgutil.iter_modules(experiments.__path__, "icl.experiments."):
+        schedule = getattr(importlib.import_module(shared.name), "SCHEDULE", None)
+        if schedule is not None and shared.name.rsplit("._", 1)[-1] in found:
+            found[shared.name.rsplit("._", 1)[-1]].append(schedule)
+    return found
+
+
+def lacking(text: str, figures: Iterable[str]) -> list[str]:
+    """The figures that the text does not name as a command."""
+    return [name for name in figures if f"make {name}`" not in text]
