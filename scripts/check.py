@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from icl import figure, provenance, reference, table
+from icl import provenance
 from icl.files import write_json
 
 parser = argparse.ArgumentParser(description=__doc__)
@@ -12,14 +12,4 @@ parser.add_argument("--table", type=Path, required=True)
 parser.add_argument("--verdicts", type=Path, required=True)
 args = parser.parse_args()
 
-measured, about = table.read(args.table)
-published = reference.load(args.figure)
-write_json(
-    args.verdicts,
-    {
-        "figure": args.figure,
-        "verdicts": [verdict.plain() for verdict in figure.check(args.figure, measured)],
-        "fidelity": None if published is None else reference.fidelity(measured, published),
-        "table": {"digest": provenance.file_digest(args.table), **about},
-    },
-)
+write_json(args.verdicts, provenance.judgement(args.figure, args.table))

@@ -64,8 +64,7 @@ class Plan:
     def measurement_identity(self, name: str) -> str:
         """Hash of the constants and of the code that the figure's table depends on."""
         parts = [sweep.plain() for sweep in figure.sweeps(name, self.scale, self.constants).values()]
-        module = f"icl.experiments.{name}"
-        return digest([parts, code_hash((module, "measure"), (module, "CLAIMS"), ("icl.figure", "measure"))])
+        return digest([parts, measuring_code(name)])
 
     def drawing_identity(self, name: str) -> str:
         """Hash of the code that draws the figure, and of the note in its margin."""
@@ -114,6 +113,12 @@ def training_code(system: str) -> str:
     module = f"icl.systems.{system}"
     entries = [(module, name) for name in ("Config", "FROZEN", "init", "sample", "loss", "optimiser")]
     return code_hash(*entries, ("icl.train", "train"))
+
+
+def measuring_code(name: str) -> str:
+    """Hash of the code that measures a figure."""
+    module = f"icl.experiments.{name}"
+    return code_hash((module, "measure"), (module, "CLAIMS"), ("icl.figure", "measure"))
 
 
 def has_reference(name: str) -> bool:

@@ -9,9 +9,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from icl import runs, table
-from icl.code import code_hash
-from icl.dag import training_code
+from icl import figure, reference, report, runs, table
+from icl.dag import measuring_code, training_code
 from icl.spec import digest
 
 LIBRARIES = ("icl", "numpy", "scipy", "pandas", "pyarrow", "torch", "scikit-learn", "matplotlib", "snakemake")
@@ -50,24 +49,40 @@ def about(**more: Any) -> dict[str, Any]:
     }
 
 
+def judgement(name: str, path: Path) -> report.Verdicts:
+    """What is kept of a figure's table at `path`: the verdicts, the distance from the published curve, the origin."""
+    measured, made = table.read(path)
+    published = reference.load(name)
+    return {
+        "figure": name,
+        "verdicts": [verdict.plain() for verdict in figure.check(name, measured)],
+        "fidelity": None if published is None else reference.fidelity(measured, published),
+        "table": {"digest": file_digest(path), **made},
+    }
+
+
 def verify(folder: Path) -> tuple[list[str], int]:
     """Check weights, tables and verdicts below results/<scale> against their own metadata.
 
     Returns one line per problem, and how many files were looked at. No memory of the workflow is used: damage,
     inputs that changed since, and code or constants that the files were not made with are all found from the files.
+    A changed byte within weights or a table that still decode is found by what was made from them.
     """
     problems: list[str] = []
     checked = 0
     checks = (("runs/**/*.safetensors", _weights), ("tables/*.parquet", _table), ("verdicts/*.json", _verdicts))
     for pattern, check in checks:
         for path in sorted(folder.glob(pattern)):
-            if path.name.endswith(".state.safetensors"):
+            # States of unfinished trainings, and files that a killed job was writing, are no results.
+            if path.name.endswith(".state.safetensors") or path.name.startswith("."):
                 continue
             checked += 1
             try:
                 problems += [f"{path}: {problem}" for problem in check(path)]
-            except (runs.RunsError, table.TableError) as error:
+            except (runs.RunsError, table.TableError, report.ReportError) as error:
                 problems.append(str(error))
+            except (ValueError, KeyError, TypeError, ImportError) as error:
+                problems.append(f"{path}: cannot be checked ({error!r}); delete it and run again")
     return problems, checked
 
 
@@ -75,26 +90,33 @@ def _weights(path: Path) -> Iterator[str]:
     kept, kept_about = runs.load(path), runs.metadata(path)
     if kept_about["identity"] != digest([kept.sweep.training(), training_code(kept.sweep.system)]):
         yield "was trained by other code or constants than its metadata and the source give now"
+    beside = path.with_suffix(".parquet")
+    if not beside.exists():
+        yield f"the trajectory {beside.name} beside it is gone"
+    elif not table.read_plain(beside)[0].equals(runs.trajectory(kept)):
+        yield f"the trajectory {beside.name} beside it holds other losses"
 
 
 def _table(path: Path) -> Iterator[str]:
     measured, kept_about = table.read(path)
-    module = f"icl.experiments.{measured['figure'].iloc[0]}"
-    code = code_hash((module, "measure"), (module, "CLAIMS"), ("icl.figure", "measure"))
-    if kept_about["identity"] != digest([kept_about["sweeps"], code]):
+    if kept_about["identity"] != digest([kept_about["sweeps"], measuring_code(path.stem)]):
         yield "was measured by other code or constants than its metadata and the source give now"
-    yield from _inputs(kept_about["inputs"])
+    if set(measured["figure"]) != {path.stem}:
+        yield f"holds rows of {', '.join(sorted(set(measured['figure'])))}"
+    root = path.resolve().parents[3]
+    for name, wanted in kept_about["inputs"].items():
+        if not (root / name).exists():
+            yield f"its input {name} is gone"
+        elif file_digest(root / name) != wanted:
+            yield f"its input {name} has changed since"
 
 
 def _verdicts(path: Path) -> Iterator[str]:
-    kept = json.loads(path.read_text())
-    source = path.parent.parent / "tables" / f"{kept['figure']}.parquet"
-    yield from _inputs({source.as_posix(): kept["table"]["digest"]})
-
-
-def _inputs(digests: dict[str, str]) -> Iterator[str]:
-    for name, wanted in digests.items():
-        if not Path(name).exists():
-            yield f"its input {name} is gone"
-        elif file_digest(Path(name)) != wanted:
-            yield f"its input {name} has changed since"
+    kept = report.load(path)
+    source = path.parent.parent / "tables" / f"{path.stem}.parquet"
+    if not source.exists():
+        yield f"its input {source} is gone"
+    elif file_digest(source) != kept["table"]["digest"]:
+        yield f"its input {source} has changed since"
+    elif json.loads(json.dumps(judgement(path.stem, source))) != kept:
+        yield "says something else than its table and the source give now"

@@ -9,16 +9,20 @@ from typing import Any
 Verdicts = dict[str, Any]
 
 
+class ReportError(ValueError):
+    """A file of verdicts is damaged or foreign; the message names it."""
+
+
 def load(path: Path) -> Verdicts:
     """The verdicts of one figure.
 
-    Raises ValueError, naming the file, if it is not such a file.
+    Raises ReportError if it is not such a file.
     """
     try:
         data: Verdicts = json.loads(path.read_text(encoding="utf-8"))
-        data["verdicts"], data["figure"]
+        data["verdicts"], data["figure"], data["fidelity"], data["table"]["digest"]
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path}: is not a file of verdicts ({error}); delete it and run again") from error
+        raise ReportError(f"{path}: is not a file of verdicts ({error}); delete it and run again") from error
     return data
 
 

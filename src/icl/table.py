@@ -86,6 +86,9 @@ def validate(table: pd.DataFrame, name: str) -> None:
     """Raise TableError unless `table` keeps the column contract; `name` says which table it is."""
     if list(table.columns) != list(COLUMNS):
         raise TableError(f"{name}: columns are {list(table.columns)}, expected {list(COLUMNS)}")
+    wrong = {c: str(table[c].dtype) for c, kind in COLUMNS.items() if table[c].dtype != pd.Series(dtype=kind).dtype}
+    if wrong:
+        raise TableError(f"{name}: columns have types {wrong}, expected {({c: COLUMNS[c] for c in wrong})}")
     if table.empty:
         raise TableError(f"{name}: has no rows")
     for column in ("figure", "scale", "observable", "statistic"):
@@ -119,16 +122,26 @@ def read(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
 
     Raises TableError if the file is truncated, foreign or breaks the contract.
     """
+    frame, about = read_plain(path)
+    if about.get("format") != FORMAT:
+        raise TableError(f"{path}: was not written by this package ({FORMAT} is missing); delete it and run again")
+    validate(frame, str(path))
+    return frame, about
+
+
+def read_plain(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Any frame with the metadata that write_plain put beside it.
+
+    Raises TableError if the file cannot be read.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        arrow = pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
+        # Not by path: the names of the folders above would be taken for columns where they hold "=".
+        with open(path, "rb") as file:
+            arrow = pq.read_table(file)
+        frame, about = arrow.to_pandas(), json.loads((arrow.schema.metadata or {}).get(b"icl", b"{}"))
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise TableError(f"{path}: cannot be read as parquet ({error}); delete it and run again") from error
-    about = json.loads((arrow.schema.metadata or {}).get(b"icl", b"{}"))
-    if about.get("format") != FORMAT:
-        raise TableError(f"{path}: was not written by this package ({FORMAT} is missing); delete it and run again")
-    frame = arrow.to_pandas()
-    validate(frame, str(path))
     return frame, about
