@@ -88,7 +88,8 @@ def validate(table: pd.DataFrame, name: str) -> None:
         raise TableError(f"{name}: columns are {list(table.columns)}, expected {list(COLUMNS)}")
     wrong = {c: str(table[c].dtype) for c, kind in COLUMNS.items() if table[c].dtype != pd.Series(dtype=kind).dtype}
     if wrong:
-        raise TableError(f"{name}: columns have types {wrong}, expected {({c: COLUMNS[c] for c in wrong})}")
+        expected = {column: COLUMNS[column] for column in wrong}
+        raise TableError(f"{name}: columns have types {wrong}, expected {expected}")
     if table.empty:
         raise TableError(f"{name}: has no rows")
     for column in ("figure", "scale", "observable", "statistic"):
