@@ -61,7 +61,7 @@ def _parse(module: str) -> _Module:
         raise ModuleNotFoundError(f"no source of {module}", name=module)
     definitions: dict[str, tuple[ast.stmt, ...]] = {}
     imports: dict[str, tuple[str, str | None]] = {}
-    for statement in ast.parse(path.read_text()).body:
+    for statement in ast.parse(path.read_text(encoding="utf-8")).body:
         imports.update(_imported(statement))
         for name in _targets(statement):
             definitions[name] = (*definitions.get(name, ()), statement)
@@ -111,7 +111,13 @@ def reachable(*entries: tuple[str, str]) -> dict[tuple[str, str], str]:
     open_nodes = list(entries)
     while open_nodes:
         module, name = open_nodes.pop()
-        if (module, name) in found or name not in _parse(module).definitions:
+        if (module, name) in found:
+            continue
+        if name not in _parse(module).definitions:
+            # A name that the module itself imports, and lends on.
+            target, inner = _parse(module).imports.get(name, ("", None))
+            if inner is not None:
+                open_nodes.append((target, inner))
             continue
         statements = _parse(module).definitions[name]
         found[module, name] = "\n".join(_text(s) for s in statements)
