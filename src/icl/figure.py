@@ -11,12 +11,14 @@ its sweeps to Runs.
 
 import importlib
 import importlib.util
+import pkgutil
 from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
 import pandas as pd
 
+from icl import experiments
 from icl.claims import Verdict, medians
 from icl.runs import Runs
 from icl.spec import SCALES, ConstantError, Sweep, digest, reduction
@@ -32,8 +34,13 @@ def module(name: str) -> ModuleType:
     Raises ConstantError if there is none.
     """
     if name.startswith("_") or not name.isidentifier() or not importlib.util.find_spec(f"icl.experiments.{name}"):
-        raise ConstantError(f"figure {name!r}: there is no module icl.experiments.{name}")
+        raise ConstantError(f"figure {name!r}: there is no module icl.experiments.{name}; there are {', '.join(known())}")
     return importlib.import_module(f"icl.experiments.{name}")
+
+
+def known() -> list[str]:
+    """The names of all figure modules."""
+    return sorted(found.name for found in pkgutil.iter_modules(experiments.__path__) if found.name[0] != "_")
 
 
 def summary(name: str) -> str:
