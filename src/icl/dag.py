@@ -94,14 +94,6 @@ class Plan:
         return canonical(self.constants)
 
 
-def check_targets(targets: Iterable[str], rules: Iterable[str]) -> None:
-    """Raise ConstantError for a target that is neither the name of a rule nor looks like a file's."""
-    known = sorted(rules)
-    for target in targets:
-        if target not in known and "/" not in target and "." not in target:
-            raise ConstantError(f"target {target!r}: there is none of this name; there are {', '.join(known)}")
-
-
 def _number(value: Any) -> Any:
     """The number or truth value that a text spells; Snakemake hands over all that is nested in --config as text."""
     if not isinstance(value, str):

@@ -34,7 +34,8 @@ def module(name: str) -> ModuleType:
     Raises ConstantError if there is none.
     """
     if name.startswith("_") or not name.isidentifier() or not importlib.util.find_spec(f"icl.experiments.{name}"):
-        raise ConstantError(f"figure {name!r}: there is no module icl.experiments.{name}; there are {', '.join(known())}")
+        there = ", ".join(known())
+        raise ConstantError(f"figure {name!r}: there is no module icl.experiments.{name}; there are {there}")
     return importlib.import_module(f"icl.experiments.{name}")
 
 

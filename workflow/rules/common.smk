@@ -6,7 +6,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version, validate
 
-from icl.dag import Plan, check_targets, has_reference
+from icl.dag import Plan, has_reference
 from icl.figure import caption, summary
 from icl.spec import ConstantError
 
