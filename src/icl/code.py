@@ -126,6 +126,11 @@ def reachable(*entries: tuple[str, str]) -> dict[tuple[str, str], str]:
     return found
 
 
+def defines(module: str, name: str) -> bool:
+    """Whether the module defines the name at its top level."""
+    return name in _parse(module).definitions
+
+
 def code_hash(*entries: tuple[str, str]) -> str:
     """The first 16 hexadecimal digits of the SHA-256 over all that the entries reach."""
     sources = sorted(reachable(*entries).items())

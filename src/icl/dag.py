@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from icl import figure, reference
-from icl.code import code_hash
+from icl.code import code_hash, defines
 from icl.spec import ConstantError, Sweep, canonical, digest
 
 
@@ -118,7 +118,15 @@ def training_code(system: str) -> str:
 def measuring_code(name: str) -> str:
     """Hash of the code that measures a figure."""
     module = f"icl.experiments.{name}"
-    return code_hash((module, "measure"), (module, "CLAIMS"), ("icl.figure", "measure"))
+    named = [part for part in ("measure", "CLAIMS", "MEDIANS") if defines(module, part)]
+    return code_hash(*((module, part) for part in named), ("icl.figure", "measure"))
+
+
+def measurement_code(name: str) -> str:
+    """Hash of the code that measures a figure."""
+    module = f"icl.experiments.{name}"
+    named = [part for part in ("measure", "CLAIMS", "MEDIANS") if defines(module, part)]
+    return code_hash(*((module, part) for part in named), ("icl.figure", "measure"))
 
 
 def has_reference(name: str) -> bool:

@@ -6,7 +6,7 @@ A figure module of icl.experiments has four pure functions,
     draw(table) -> Figure             check(table) -> list[Verdict]
 
 the tuple CLAIMS that `check` judges, and a docstring whose first line explains the target. `runs` maps the names of
-its sweeps to Runs.
+its sweeps to Runs. An optional MEDIANS names observables that are summarised by the median instead of the mean.
 """
 
 import importlib
@@ -90,7 +90,7 @@ def measure(name: str, runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """The figure's table: the rows of single runs and their summaries over seeds."""
     figure = module(name)
     rows = figure.measure(runs, scale).assign(figure=name, scale=scale)
-    table = summarise(rows, medians(figure.CLAIMS))
+    table = summarise(rows, medians(figure.CLAIMS) | set(getattr(figure, "MEDIANS", ())))
     validate(table, name)
     return table
 

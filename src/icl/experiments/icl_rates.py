@@ -84,8 +84,11 @@ def draw(table: pd.DataFrame) -> Figure:
     chosen = (table["observable"] == "steps") & (table["series"] == "one-layer model") & (table["statistic"] == "run")
     axes.plot(table[chosen]["x"], table[chosen]["value"], "o", color="C0", markersize=5, label="one seed")
     x = Axis(r"$\alpha$", (0.27, 1.1), FRACTIONS, [f"{f:g}" for f in FRACTIONS], log=True)
-    plotting.frame(axes, x, Axis(f"Steps to hinge loss {TARGET}", log=True), font=15)
-    axes.xaxis.minorticks_off()
+    y = Axis(
+        f"Steps to hinge loss {TARGET}", (60, 300), (75, 100, 150, 200, 300), "75 100 150 200 300".split(), log=True
+    )
+    plotting.frame(axes, x, y, font=15)
+    axes.minorticks_off()
     plotting.legend(axes, 12, "upper right", (0.98, 0.98))
     return figure
 

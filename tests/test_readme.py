@@ -1,0 +1,91 @@
+"""The README's commands exist, its generated parts are generated, and the gallery holds what it shows."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from icl import readme, reference, report
+from icl.spec import GRADES, Constants, constant
+
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+FIGURES = yaml.safe_load((ROOT / "workflow/config.yaml").read_text())["figures"]
+
+
+def test_every_configured_figure_has_its_command_in_the_readme() -> None:
+    assert readme.lacking(TEXT, FIGURES) == []
+    assert readme.lacking(TEXT, ["figure_of_nothing"]) == ["figure_of_nothing"]
+
+
+def test_every_make_target_named_in_the_readme_exists() -> None:
+    own = re.search(r"^OWN := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert own is not None
+    workflow = (ROOT / "workflow/rules/targets.smk").read_text()
+    known = {*own.group(1).split(), *FIGURES, *re.findall(r"^rule (\w+):", workflow, re.MULTILINE)}
+    named = set(re.findall(r"`make (\w+)", TEXT)) | set(re.findall(r"^make (\w+)", TEXT, re.MULTILINE))
+    assert named <= known
+
+
+def test_every_picture_shown_is_committed_and_small() -> None:
+    shown = re.findall(r'src="(gallery/[^"]+)"', TEXT)
+    assert {f"gallery/{name}.png" for name in FIGURES} <= set(shown)
+    assert [name for name in shown if not (ROOT / name).is_file()] == []
+    assert sum(path.stat().st_size for path in (ROOT / "gallery").iterdir()) < 10e6
+
+
+def test_overlays_are_shown_for_exactly_the_published_figures() -> None:
+    shown = set(re.findall(r'src="gallery/(\w+)_overlay.png"', TEXT))
+    assert shown == {name for name in FIGURES if reference.load(name) is not None}
+
+
+def test_constants_in_the_readme_are_those_in_the_source() -> None:
+    assert readme.constants(readme.all_constants(FIGURES)) in TEXT
+
+
+def test_every_constant_has_a_grade_and_a_source() -> None:
+    for heading, instances in readme.all_constants(FIGURES).items():
+        for row in (row for instance in instances for row in instance.graded()):
+            assert row["grade"] in GRADES, (heading, row["name"])
+            assert len(row["source"]) > 10, (heading, row["name"])
+
+
+def test_a_constant_without_a_known_grade_is_refused() -> None:
+    with pytest.raises(ValueError, match="guessed"):
+        constant(1.0, "guessed", "nowhere")
+    assert Constants().graded() == []
+
+
+def test_sections_are_replaced_and_nothing_else() -> None:
+    text = "before\n<!-- costs:begin (note) -->\nold\n<!-- costs:end -->\nafter"
+    assert readme.with_section(text, "costs", "new | x\\1") == (
+        "before\n<!-- costs:begin (note) -->\n\nnew | x\\1\n\n<!-- costs:end -->\nafter"
+    )
+    with pytest.raises(ValueError, match="gallery"):
+        readme.with_section(text, "gallery", "new")
+
+
+def test_the_committed_verdicts_name_every_claim() -> None:
+    table = (ROOT / "gallery/verdicts.md").read_text(encoding="utf-8")
+    from icl import figure
+
+    for name in FIGURES:
+        for claim in figure.module(name).CLAIMS:
+            assert f"| {name} | {claim.id} |" in table
+
+
+def test_verdict_lines_and_counts(tmp_path: Path) -> None:
+    part = {"observable": "o", "bound": "<= 1", "statistic": "mean", "estimate": 0.5, "low": None, "high": 0.75,
+            "runs": 7, "outcome": "inconclusive"}  # fmt: skip
+    verdict = {"claim": "X-1", "statement": "s", "source": "t", "scale": "laptop", "outcome": "inconclusive",
+               "parts": [part]}  # fmt: skip
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps({"figure": "x", "verdicts": [verdict], "fidelity": None}))
+    loaded = report.load(path)
+    assert "mean 0.5 [-, 0.75], claimed <= 1, 7 runs" in report.lines(loaded)
+    assert report.counts([loaded]) == "0 supported, 0 contradicted, 1 inconclusive"
+    path.write_text("[]")
+    with pytest.raises(ValueError, match=r"x\.json"):
+        report.load(path)
