@@ -27,6 +27,14 @@ shell.prefix(
 )
 
 
+def unknown_target(wildcards):
+    """Raise the error that Snakemake has no better words for than that no rule produces the target."""
+    names = sorted(rule.name for rule in workflow.rules if not rule.has_wildcards())
+    raise WorkflowError(
+        f"target {wildcards.target!r}: there is none of this name; there are {', '.join(names)}"
+    )
+
+
 wildcard_constraints:
     scale="|".join(["paper", "laptop", "smoke"]),
     sweep="|".join(PLAN.trainings),

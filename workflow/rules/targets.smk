@@ -40,6 +40,14 @@ rule verify:
         "python scripts/verify.py --results {params.folder} 2> {log}"
 
 
+rule unknown:
+    """Any other word: stops, and says which targets there are."""
+    output:
+        r"{target,[A-Za-z]\w*}",
+    input:
+        unknown_target,
+
+
 rule gallery:
     """Copy this scale's pictures and verdicts to gallery/ and bring the README's tables up to date."""
     input:
