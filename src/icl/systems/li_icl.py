@@ -143,9 +143,10 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     batch = tasks.prompts(
         blocks, first.train_tasks, first.relevant_patterns, first.irrelevant_patterns, fraction, strength
     )
+    batch.irrelevant[...] += first.relevant_patterns
     return {
         "pattern": batch.pattern,
-        "irrelevant": batch.irrelevant + first.relevant_patterns,
+        "irrelevant": batch.irrelevant,
         "strength": batch.strength,
         "label": batch.label,
     }
@@ -168,8 +169,9 @@ def _logit(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor"
     beta = torch.tensor([c.pattern_norm for c in configs], dtype=params["W_O"].dtype).to(params["W_O"].device)
     pattern, irrelevant, strength = batch["pattern"], batch["irrelevant"], batch["strength"]
     key, label = params["W_K"][..., : d_x + 1], batch["label"][..., :-1]
-    u = _rows(torch.bmm(params["W_Q"][..., :d_x].mT, key), pattern[..., -1]) * beta[:, None, None]
-    u = u + _rows(torch.bmm(params["W_Q"][..., :d_x].mT, key), irrelevant[..., -1]) * strength[..., -1:]
+    product = torch.bmm(params["W_Q"][..., :d_x].mT, key)
+    u = _rows(product, pattern[..., -1]) * beta[:, None, None]
+    u = u + _rows(product, irrelevant[..., -1]) * strength[..., -1:]
     j, k, kappa = pattern[..., :-1], irrelevant[..., :-1], strength[..., :-1]
     scores = beta[:, None, None] * u.gather(-1, j) + kappa * u.gather(-1, k) + label * u[..., -1:]
     attention = torch.softmax(scores, dim=-1)

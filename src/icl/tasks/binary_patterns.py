@@ -73,9 +73,12 @@ def prompts(words: np.ndarray, tasks: np.ndarray, patterns: int, irrelevant: int
     """
     if patterns == 2 and np.any(np.asarray(fraction) < 1):
         raise ValueError("patterns = 2: alpha must be 1, for no other pattern is left to the irrelevant contexts")
-    words, task = words[..., :-1], (words[..., -1] >> np.uint64(40)) * np.uint64(len(tasks)) >> np.uint64(24)
+    words, chosen = words[..., :-1], words[..., -1]
+    task = ((chosen >> np.uint64(40)) * np.uint64(len(tasks)) >> np.uint64(24)).view(np.int64)
     fraction = np.asarray(fraction, dtype=np.float32)
-    u = (words >> np.uint64(40)).astype(np.float32)
+    # Large arrays are written over: at this size, fresh memory costs as much as the arithmetic.
+    bits = words >> np.uint64(40)
+    u = bits.astype(np.float32)
     u *= np.float32(2**-24)
     # The unit interval is shared out as [a | b | others, each twice, once per side of the label's coin].
     others = 2 * (patterns - 2)
@@ -85,26 +88,28 @@ def prompts(words: np.ndarray, tasks: np.ndarray, patterns: int, irrelevant: int
     narrow = cell.astype(np.int16)
     narrow += u >= fraction
     narrow += u >= fraction / 2
+    narrow[..., -1] = u[..., -1] >= 0.5
     code = narrow.astype(np.int64)
-    code[..., -1] = u[..., -1] >= 0.5
-    order = np.array(
-        [[a, b, *np.repeat([p for p in range(patterns) if p not in (a, b)], 2)] for a, b in tasks.tolist()]
-    )
-    sides = np.array([1.0, -1.0] * (1 + others // 2))
-    kappa = (words & np.uint64(0xFFFF)).astype(np.float64)
+    label = np.array([1.0, -1.0] * (1 + others // 2)).take(code)
+    order = _cells(tasks, patterns)
+    code += task[..., None] * order.shape[1]
+    np.bitwise_and(words, np.uint64(0xFFFF), out=bits)
+    kappa = bits.astype(np.float64)
     kappa *= 2 / 0xFFFF
     kappa -= 1
     kappa *= strength
-    other = words >> np.uint64(16)
-    other &= np.uint64(0xFFFFFF)
-    other *= np.uint64(irrelevant)
-    other >>= np.uint64(24)
-    return Prompts(
-        pattern=order.reshape(-1).take(task.astype(np.int64)[..., None] * (2 + others) + code),
-        irrelevant=other.view(np.int64),
-        strength=kappa,
-        label=sides.take(code),
-    )
+    np.right_shift(words, np.uint64(16), out=bits)
+    bits &= np.uint64(0xFFFFFF)
+    bits *= np.uint64(irrelevant)
+    bits >>= np.uint64(24)
+    return Prompts(pattern=order.reshape(-1).take(code), irrelevant=bits.view(np.int64), strength=kappa, label=label)
+
+
+def _cells(tasks: np.ndarray, patterns: int) -> np.ndarray:
+    """For every task (a, b) the patterns in the order of the cells: a, b, then each other one twice."""
+    every = np.tile(np.arange(patterns), (len(tasks), 1))
+    rest = every[(every != tasks[:, :1]) & (every != tasks[:, 1:])].reshape(len(tasks), patterns - 2)
+    return np.hstack([tasks, rest.repeat(2, axis=1)])
 
 
 def pair_coefficients(total: float) -> tuple[float, float]:
