@@ -29,11 +29,11 @@ rule verdicts:
 
 
 rule verify:
+    """Check results on disk against their own metadata: constants, code, inputs, damage."""
     log:
         f"results/{PLAN.scale}/logs/verify.log",
     conda:
         "../../environment.yml"
-    """Check results on disk against their own metadata: constants, code, inputs, damage."""
     params:
         folder=f"results/{PLAN.scale}",
     shell:
