@@ -4,23 +4,23 @@ Importing torch costs more than a second, and Snakemake parses the workflow (and
 sweeps) again in every cluster job. Modules on that path take torch from here.
 """
 
-import importlib.util
-import sys
+import importlib
 from types import ModuleType
+from typing import Any
+
+
+class _Lazy(ModuleType):
+    # Not registered in sys.modules, as importlib's LazyLoader would be: matplotlib asks there whether an array may be
+    # torch's, and by asking would load it.
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(importlib.import_module(self.__name__), name)
+        setattr(self, name, value)
+        return value
 
 
 def lazy(name: str) -> ModuleType:
-    """The module `name`, executed at its first attribute access.
+    """A stand-in for the module `name`, which is imported when one of its attributes is first asked for.
 
-    Raises ModuleNotFoundError if no such module is installed.
+    The first use raises ModuleNotFoundError if no such module is installed.
     """
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.find_spec(name)
-    if spec is None or spec.loader is None:
-        raise ModuleNotFoundError(f"no module named {name!r}", name=name)
-    spec.loader = importlib.util.LazyLoader(spec.loader)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+    return _Lazy(name)
