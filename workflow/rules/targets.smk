@@ -42,10 +42,10 @@ rule verify:
 
 rule unknown:
     """Any other word: stops, and says which targets there are."""
-    output:
-        r"{target,[A-Za-z]\w*}",
     input:
         unknown_target,
+    output:
+        r"{target,[A-Za-z]\w*}",
 
 
 rule gallery:
