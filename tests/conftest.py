@@ -1,0 +1,77 @@
+"""What several test files need: sweeps that train in milliseconds, and a copy of the workflow to run in."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+from icl.spec import Sweep, grid
+
+ROOT = Path(__file__).resolve().parents[1]
+WORKFLOW = ("Snakefile", "workflow", "scripts", "profiles", "environment.yml")
+
+# A test must not fail because its machine is busy, nor differently from one run to the next.
+settings.register_profile("icl", deadline=None, derandomize=True, database=None)
+settings.load_profile("icl")
+
+
+@pytest.fixture
+def small_sweep() -> Callable[..., Sweep]:
+    """Makes sweeps of the one-layer model that train in milliseconds; keywords are axes or constants."""
+    from icl.systems import li_icl
+
+    def make(seeds: int = 3, snapshots: tuple[int, ...] = (0, 3, 8), name: str = "small", **constants: Any) -> Sweep:
+        small = {"relevant_patterns": 4, "irrelevant_patterns": 3, "label_dimension": 2, "neurons": 6}
+        small |= {"context_length": 5, "batch": 4} | constants
+        axes = {key: value if isinstance(value, list | tuple) else [value] for key, value in small.items()}
+        return Sweep(name, "li_icl", grid(li_icl.Config, **axes, seed=range(seeds)), snapshots, li_icl.Test(prompts=4))
+
+    return make
+
+
+class Workflow:
+    """A copy of the workflow in a folder of its own, run through the command line."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in WORKFLOW:
+            source = ROOT / name
+            if source.is_dir():
+                shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy2(source, folder / name)
+
+    def __call__(self, *arguments: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+        """Runs snakemake; stdout and stderr come together."""
+        return self.run([sys.executable, "-m", "snakemake", *arguments], timeout)
+
+    def script(self, name: str, *arguments: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+        """Runs one of scripts/."""
+        return self.run([sys.executable, f"scripts/{name}.py", *arguments], timeout)
+
+    def run(self, command: list[str], timeout: float) -> subprocess.CompletedProcess[str]:
+        # Jobs of a test share two cores with other tests.
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+        return subprocess.run(
+            command, cwd=self.folder, env=environment, timeout=timeout, text=True, check=False,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+
+
+@pytest.fixture
+def workflow(tmp_path: Path) -> Workflow:
+    """A fresh copy of the workflow."""
+    return Workflow(tmp_path / "copy")
+
+
+@pytest.fixture(scope="module")
+def shared_workflow(tmp_path_factory: pytest.TempPathFactory) -> Workflow:
+    """One copy for the tests of a module that leave it as it is (dry runs, listings)."""
+    return Workflow(tmp_path_factory.mktemp("workflow") / "copy")
