@@ -27,7 +27,7 @@ def small_sweep() -> Callable[..., Sweep]:
     from icl.systems import li_icl
 
     def make(seeds: int = 3, snapshots: tuple[int, ...] = (0, 3, 8), name: str = "small", **constants: Any) -> Sweep:
-        small = {"relevant_patterns": 4, "irrelevant_patterns": 3, "label_dimension": 2, "neurons": 6}
+        small = {"relevant_patterns": 6, "irrelevant_patterns": 3, "label_dimension": 2, "neurons": 6}
         small |= {"context_length": 5, "batch": 4} | constants
         axes = {key: value if isinstance(value, list | tuple) else [value] for key, value in small.items()}
         return Sweep(name, "li_icl", grid(li_icl.Config, **axes, seed=range(seeds)), snapshots, li_icl.Test(prompts=4))
