@@ -4,7 +4,7 @@ Built each time Snakemake parses the workflow, also in cluster jobs: nothing her
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,7 @@ from icl.spec import ConstantError, Sweep, canonical, digest
 
 @dataclass(frozen=True)
 class Plan:
-    """figures, scale, shards and constants as in workflow/config.yaml.
+    """figures, scale, shards, constants and aliases as in workflow/config.yaml.
 
     Raises ConstantError, before any job runs, for an unknown figure or scale, a misspelt constant and a value out
     of range.
@@ -25,6 +25,7 @@ class Plan:
     scale: str
     shards: int
     constants: Mapping[str, Mapping[str, Any]]
+    aliases: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "Plan":
