@@ -1,0 +1,124 @@
+"""The classical fits: what each must answer where the answer is known."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from icl import estimators
+
+NAMES = ("Logistic", "SVM Gau.", "SVM Lin.", "1-NN", "3-NN")
+
+
+def clouds(seed: int, count: int = 12, dimension: int = 5, gap: float = 6.0) -> tuple[np.ndarray, np.ndarray]:
+    """Two well separated clouds: inputs (count, d) and labels."""
+    rng = np.random.default_rng(seed)
+    labels = np.where(np.arange(count) % 2 == 0, 1.0, -1.0)
+    inputs = rng.normal(size=(count, dimension))
+    inputs[:, 0] += gap / 2 * labels
+    return inputs, labels
+
+
+def test_the_five_of_the_figures_are_there_in_their_order() -> None:
+    assert tuple(estimators.classifiers()) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_separated_clouds_are_told_apart(name: str) -> None:
+    classify = estimators.classifiers()[name]
+    inputs, labels = clouds(0)
+    for query, answer in zip(*clouds(1), strict=True):
+        assert classify(inputs, labels, query) == answer
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_exchanging_the_labels_exchanges_the_answer(name: str) -> None:
+    classify = estimators.classifiers()[name]
+    inputs, labels = clouds(2, gap=2.0)
+    for query in clouds(3, gap=2.0)[0]:
+        assert classify(inputs, -labels, query) == -classify(inputs, labels, query)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_order_of_the_contexts_does_not_matter(name: str) -> None:
+    classify = estimators.classifiers()[name]
+    inputs, labels = clouds(4, gap=2.0)
+    order = np.random.default_rng(0).permutation(len(labels))
+    for query in clouds(5, gap=2.0)[0]:
+        assert classify(inputs[order], labels[order], query) == classify(inputs, labels, query)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_rotation_of_all_inputs_does_not_matter(name: str) -> None:
+    classify = estimators.classifiers()[name]
+    inputs, labels = clouds(6, gap=2.0)
+    turn = np.linalg.qr(np.random.default_rng(1).normal(size=(5, 5)))[0]
+    for query in clouds(7, gap=2.0)[0]:
+        assert classify(inputs @ turn, labels, query @ turn) == classify(inputs, labels, query)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("label", [1.0, -1.0])
+@pytest.mark.parametrize("count", [1, 4])
+def test_contexts_of_one_class_are_answered_by_that_class(name: str, label: float, count: int) -> None:
+    inputs, _ = clouds(8, count)
+    assert estimators.classifiers()[name](inputs, np.full(count, label), -5 * inputs[0]) == label
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_two_contexts_are_enough_for_an_answer_without_warning(name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert estimators.classifiers()[name](*clouds(9, 2), np.zeros(5)) in (1.0, -1.0)
+
+
+def test_one_neighbour_is_the_nearest_and_three_vote() -> None:
+    inputs = np.array([[0.0], [1.0], [1.2], [9.0]])
+    labels = np.array([1.0, -1.0, -1.0, 1.0])
+    fits = estimators.classifiers()
+    assert fits["1-NN"](inputs, labels, np.array([0.1])) == 1
+    assert fits["3-NN"](inputs, labels, np.array([0.1])) == -1
+
+
+def test_linear_fits_cannot_and_curved_ones_can_tell_an_inside_from_an_outside() -> None:
+    angle = np.linspace(0, 2 * np.pi, 24, endpoint=False)
+    ring = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    inputs = np.concatenate([0.3 * ring, 2 * ring])
+    labels = np.repeat([1.0, -1.0], len(angle))
+    queries = np.concatenate([0.1 * ring, 2.2 * ring])
+
+    def share_right(name: str) -> float:
+        classify = estimators.classifiers()[name]
+        return float(np.mean([classify(inputs, labels, q) == z for q, z in zip(queries, labels, strict=True)]))
+
+    for name in ("SVM Gau.", "1-NN", "3-NN"):
+        assert share_right(name) == 1
+    for name in ("SVM Lin.", "Logistic"):
+        assert share_right(name) < 0.8
+
+
+def test_the_error_is_the_share_of_wrong_answers_from_the_first_contexts() -> None:
+    seen = []
+
+    def positive(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> float:
+        seen.append((len(inputs), len(labels), float(query[0])))
+        return 1.0
+
+    inputs = np.zeros((4, 7, 2))
+    inputs[:, -1, 0] = [1, 2, 3, 4]
+    labels = np.ones((4, 7))
+    labels[1:, -1] = -1
+    labels[3, -1] = 1
+    assert estimators.classification_error(positive, inputs, labels, context_length=5) == 0.5
+    assert seen == [(5, 5, 1.0), (5, 5, 2.0), (5, 5, 3.0), (5, 5, 4.0)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_answer_to_the_query_is_not_looked_at(name: str) -> None:
+    rng = np.random.default_rng(10)
+    inputs, labels = rng.normal(size=(20, 9, 4)), rng.choice([-1.0, 1.0], size=(20, 9))
+    flipped = labels.copy()
+    flipped[:, -1] *= -1
+    classify = estimators.classifiers()[name]
+    error = estimators.classification_error(classify, inputs, labels, 8)
+    assert estimators.classification_error(classify, inputs, flipped, 8) == pytest.approx(1 - error)
