@@ -23,6 +23,7 @@ class Library:
 
     @property
     def fits(self) -> bool:
+        """Whether it is installed and within its range."""
         if self.installed is None:
             return False
         return Requirement(f"{self.name}{self.wanted}").specifier.contains(self.installed, prereleases=True)
@@ -53,6 +54,7 @@ def torch_warnings(cuda: str | None, gpus: int) -> list[str]:
 
 
 def main() -> int:
+    """Print what is installed; 1 if something is wrong with it."""
     print(f"Python   {platform.python_version()} ({platform.system()} {platform.machine()})")
 
     warnings = []
