@@ -1,7 +1,7 @@
 """A training step of the GPT-2 style model against its own matrix products, timed alone, in one process.
 
 The products are the floor: what a step adds to them (LayerNorm, softmax, GELU, copies, autograd, Adam, sampling) is
-overhead of ours. CPU time of one thread, the best of several repeats, summed over context lengths 0, 4, ..., 20.
+overhead of ours. CPU time of one thread, the best of several repeats.
 
     python -m benchmarks.gpt2_step
 """
@@ -16,7 +16,7 @@ from icl.spec import Sweep, grid
 from icl.systems import li_icl_gpt2 as system
 from icl.train import gradient
 
-RUNS, REPEATS = 5, 7
+RUNS, REPEATS = 5, 20
 
 
 def best(function: Callable[[], object], repeats: int = REPEATS) -> float:
@@ -29,19 +29,20 @@ def best(function: Callable[[], object], repeats: int = REPEATS) -> float:
     return 1e3 * min(times)
 
 
-def products(config: system.Config, runs: int, length: int) -> list[tuple[int, int, int, int]]:
-    """Shapes (batch, n, k, m) of the forward pass's products (n, k) (k, m) for prompts of `length` contexts."""
-    count, width, hidden = length + 1, config.width, config.mlp_width
-    tokens, per_head = config.batch * count, width // config.heads
+def products(config: system.Config, runs: int) -> list[tuple[int, int, int, int]]:
+    """Shapes (batch, n, k, m) of the forward pass's products (n, k) (k, m)."""
+    asked, width, hidden = config.context_length + 1, config.width, config.mlp_width
+    count, per_head, pairs = config.context_length + asked, width // config.heads, runs * config.batch * config.heads
+    tokens = config.batch * count
     shapes = [(runs, tokens, config.feature_dimension + 1, width)]
     for layer in range(1, config.layers + 1):
-        # The last layer has one row per prompt, the query's; its keys and values are of all tokens.
-        asking = 1 if layer == config.layers else count
-        rows, pairs = config.batch * asking, runs * config.batch * config.heads
+        # In the last layer only the queries ask; all tokens have keys and values.
+        asking = asked if layer == config.layers else count
+        rows = config.batch * asking
         shapes += 2 * [(runs, tokens, width, width)] + 2 * [(runs, rows, width, width)]
         shapes += [(pairs, asking, per_head, count), (pairs, asking, count, per_head)]
         shapes += [(runs, rows, width, hidden), (runs, rows, hidden, width)]
-    return [*shapes, (runs, config.batch, width, 1)]
+    return [*shapes, (runs, config.batch * asked, width, 1)]
 
 
 def time_of_products(shapes: Sequence[tuple[int, int, int, int]]) -> float:
@@ -54,18 +55,18 @@ def time_of_products(shapes: Sequence[tuple[int, int, int, int]]) -> float:
     return total
 
 
-def time_of_step(sweep: Sweep, step: int) -> tuple[float, float]:
-    """Milliseconds of training step `step`, and of its sampling alone."""
+def time_of_step(sweep: Sweep) -> tuple[float, float]:
+    """Milliseconds of a training step, and of its sampling alone."""
     optimiser = system.optimiser(sweep.configs)
     params = system.init(sweep.configs)
     state = optimiser.init(params)
 
     def whole() -> None:
-        batch: Params = {n: torch.from_numpy(a) for n, a in system.sample(sweep.configs, step).items()}
+        batch: Params = {n: torch.from_numpy(a) for n, a in system.sample(sweep.configs, 0).items()}
         _, gradients = gradient(system, sweep, params, {}, batch)
-        optimiser.update(params, gradients, state, step)
+        optimiser.update(params, gradients, state, 0)
 
-    return best(whole), best(lambda: system.sample(sweep.configs, step))
+    return best(whole), best(lambda: system.sample(sweep.configs, 0))
 
 
 def main() -> list[tuple[str, float, float | None]]:
@@ -73,19 +74,15 @@ def main() -> list[tuple[str, float, float | None]]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        config = system.Config()
         sweep = Sweep("benchmark", system.SYSTEM, grid(system.Config, seed=range(RUNS)), (1,), system.Test())
-        lengths = {system.sample(sweep.configs, step)["label"].shape[-1] - 1: step for step in range(300)}
-        steps = [(length, lengths[length]) for length in range(0, config.context_length + 1, 4)]
-        ours = [time_of_step(sweep, step) for _, step in steps]
-        floor = sum(time_of_products(products(config, RUNS, length)) for length, _ in steps)
+        whole, sampling = time_of_step(sweep)
+        floor = time_of_products(products(sweep.configs[0], RUNS))
     finally:
         torch.set_num_threads(threads)
-    whole, sampling = (sum(times) for times in zip(*ours, strict=True))
     rows: list[tuple[str, float, float | None]] = [
         ("training step / its matrix products", whole / floor, 1.6),
         ("share of sampling in a training step", sampling / whole, 0.15),
-        (f"mean training step of {RUNS} runs (ms)", whole / len(steps), None),
+        (f"training step of {RUNS} runs (ms)", whole, None),
     ]
     for name, value, target in rows:
         print(f"{name:45} {value:8.3f}" + (f"   (target: at most {target})" if target else ""))

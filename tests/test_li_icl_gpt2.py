@@ -63,38 +63,53 @@ def test_loss_decreases() -> None:
     assert (losses[:, -10:].mean(axis=1) < losses[:, :5].mean(axis=1) - 0.02).all()
 
 
-def test_context_lengths_cover_their_range_and_do_not_depend_on_the_seeds() -> None:
-    configs = sweep(context_length=5).configs
-    lengths = [system.sample(configs, step)["label"].shape[-1] - 1 for step in range(100)]
-    assert set(lengths) == set(range(6))
-    others = sweep(seeds=(7,), context_length=5).configs
-    assert lengths == [system.sample(others, step)["label"].shape[-1] - 1 for step in range(100)]
+def literal(configs: tuple[system.Config, ...], factors: dict[str, np.ndarray], length: int) -> torch.Tensor:
+    """Query `length` behind its contexts in all d_X + d_Y coordinates, built by the task module: float64."""
+    columns = [*range(length), configs[0].context_length + length]
+    relevant, irrelevant = system.basis(configs[0])
+    prompts = binary_patterns.Prompts(
+        pattern=factors["pattern"][..., columns],
+        irrelevant=factors["irrelevant"][..., columns] - configs[0].relevant_patterns,
+        strength=factors["strength"][..., columns].astype(float),
+        label=factors["label"][..., columns].astype(float),
+    )
+    q = np.eye(configs[0].label_dimension)[0]
+    return torch.from_numpy(binary_patterns.tokens(prompts, relevant, irrelevant, q))
 
 
-def test_loss_is_the_hinge_loss_of_literal_tokens() -> None:
-    configs = sweep(pattern_norm=1.5).configs
-    step = next(s for s in range(50) if system.sample(configs, s)["label"].shape[-1] > 10)
-    factors = system.sample(configs, step)
-    params = {name: w.double() for name, w in system.init(configs).items()}
+def test_loss_is_the_mean_hinge_loss_of_literal_prompts_of_every_length() -> None:
+    configs = sweep(pattern_norm=1.5, context_length=7).configs
+    factors = system.sample(configs, 4)
+    assert factors["label"].shape == (3, 16, 15)
+    params = {name: 3 * w.double() for name, w in system.init(configs).items()}
+    expected = torch.zeros(3, dtype=torch.float64)
+    for length in range(8):
+        logits = transformer.predict_all(params, literal(configs, factors, length), configs[0].heads)[:, :, -1, 0]
+        expected += torch.relu(1 - torch.from_numpy(factors["label"][..., 7 + length]) * logits).mean(dim=-1) / 8
     batch = {n: torch.from_numpy(a) for n, a in factors.items()}
     batch = {n: a.double() if a.is_floating_point() else a for n, a in batch.items()}
-    relevant, irrelevant = system.basis(configs[0])
-    # All d_X + d_Y coordinates, built by the task module instead of by the system.
-    q = np.eye(configs[0].label_dimension)[0]
-    prompts = binary_patterns.Prompts(
-        factors["pattern"], factors["irrelevant"] - 6, factors["strength"].astype(float), factors["label"].astype(float)
-    )
-    tokens = torch.from_numpy(binary_patterns.tokens(prompts, relevant, irrelevant, q))
-    logits = transformer.predict_all(params, tokens, configs[0].heads)[:, :, -1, 0]
-    expected = torch.relu(1 - batch["label"][..., -1] * logits).mean(dim=-1)
-    assert torch.allclose(system.loss(params, batch, configs), expected, rtol=1e-12)
+    assert torch.allclose(system.loss(params, batch, configs), expected, rtol=1e-10)
 
 
-def test_the_querys_label_is_not_shown() -> None:
+def test_queries_are_of_their_prompts_task() -> None:
+    config = sweep(batch=200).configs[0]
+    factors = system.sample([config], 0)
+    queries, labels = factors["pattern"][0, :, 20:], factors["label"][0, :, 20:]
+    for pattern, label in zip(queries, labels, strict=True):
+        positive, negative = set(pattern[label > 0]), set(pattern[label < 0])
+        assert len(positive) == len(negative) == 1
+        assert [*positive, *negative] in config.train_tasks.tolist()
+    # Each query draws its own pattern, and a context carries it with probability 0.8 / 2.
+    assert abs(labels.mean()) < 5 / np.sqrt(labels.size)
+    same = (factors["pattern"][0, :, :20] == queries[:, :1]).mean()
+    assert abs(same - 0.4) < 5 * np.sqrt(0.24 / 4000)
+
+
+def test_labels_of_queries_are_not_shown() -> None:
     configs = sweep().configs
     params, factors = system.init(configs), system.sample(configs, 3)
     flipped = {**factors, "label": factors["label"].copy()}
-    flipped["label"][..., -1] *= -1
+    flipped["label"][..., 20:] *= -1
     a, b = (
         system.loss(params, {n: torch.from_numpy(v) for n, v in f.items()}, configs).numpy() for f in (factors, flipped)
     )

@@ -223,18 +223,20 @@ def _gelu() -> type["torch.autograd.Function"]:
     class Gelu(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: "Tensor") -> "Tensor":
-            s = torch.addcmul(x.new_tensor(slope), x, x, value=cubic).mul_(x).sigmoid_()
+            u = torch.addcmul(x.new_tensor(slope), x, x, value=cubic).mul_(x)
+            s = u.sigmoid_()
             y = x * s
-            ctx.save_for_backward(x, s, y)
+            if ctx.needs_input_grad[0]:
+                # d(x s)/dx = s + x s (1 - s) u' = s + (y - y s) u', taken now, while all are in the cache.
+                du = torch.addcmul(x.new_tensor(slope), x, x, value=3 * cubic)
+                ctx.save_for_backward(torch.addcmul(y, y, s, value=-1).mul_(du).add_(s))
             return y
 
         @staticmethod
         @torch.autograd.function.once_differentiable
         def backward(ctx: Any, gradient: "Tensor") -> "Tensor":
-            x, s, y = ctx.saved_tensors
-            # d(x s)/dx = s + x s (1 - s) u' = s + (y - y s) u'
-            du = torch.addcmul(x.new_tensor(slope), x, x, value=3 * cubic)
-            return du.mul_(torch.addcmul(y, y, s, value=-1)).add_(s).mul_(gradient)
+            (derivative,) = ctx.saved_tensors
+            return gradient * derivative
 
     return Gelu
 
