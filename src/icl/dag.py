@@ -31,7 +31,12 @@ class Plan:
     def of(cls, config: Mapping[str, Any]) -> "Plan":
         """The plan of a workflow config."""
         constants = {s: {n: _number(v) for n, v in part.items()} for s, part in config["constants"].items()}
-        made = cls(tuple(config["figures"]), config["scale"], config["shards"], constants)
+        aliases = config.get("aliases", {})
+        for alias, name in aliases.items():
+            if name not in config["figures"]:
+                there = ", ".join(config["figures"])
+                raise ConstantError(f"alias {alias} = {name!r}: must be a figure of the config; there are {there}")
+        made = cls(tuple(config["figures"]), config["scale"], config["shards"], constants, aliases)
         made.trainings  # noqa: B018 (builds every sweep, so that bad input is found here)
         return made
 
@@ -117,13 +122,6 @@ def training_code(system: str) -> str:
 
 
 def measuring_code(name: str) -> str:
-    """Hash of the code that measures a figure."""
-    module = f"icl.experiments.{name}"
-    named = [part for part in ("measure", "CLAIMS", "MEDIANS") if defines(module, part)]
-    return code_hash(*((module, part) for part in named), ("icl.figure", "measure"))
-
-
-def measurement_code(name: str) -> str:
     """Hash of the code that measures a figure."""
     module = f"icl.experiments.{name}"
     named = [part for part in ("measure", "CLAIMS", "MEDIANS") if defines(module, part)]
