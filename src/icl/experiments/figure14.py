@@ -135,7 +135,7 @@ def draw(table: pd.DataFrame) -> Figure:
     """The published picture from the table's summaries; x counts pruned neurons, the bars lie over everything."""
     figure, axes = plotting.canvas((500, 500), (117.75, 392.22, 26.50, 416.72), panel="left axis")
     baseline = plotting.summary(table, "left axis", "baseline", "classification error")
-    axes.plot(baseline["x"], baseline["value"], label="baseline", **plotting.GUIDE)
+    axes.plot(baseline["x"], baseline["value"], label="baseline", gid="baseline", **plotting.GUIDE)
     plotting.curves(axes, table, STYLES, "classification error", band=True)
     x = Axis("Pruning rate", (0, 26), (6, 13, 19, 26), ("10%", "20%", "30%", "40%"))
     y = Axis("Classification error", (1e-3, 0.2), log=True)

@@ -75,7 +75,7 @@ def draw(table: pd.DataFrame) -> Figure:
     """The published look from the table's summaries; x is the number of pruned neurons."""
     figure, axes = plotting.canvas((450, 450), (130.18, 410.81, 16.35, 361.72))
     baseline = plotting.summary(table, "main", "baseline", "classification error")
-    axes.plot(baseline["x"], baseline["value"], label="baseline", **plotting.GUIDE)
+    axes.plot(baseline["x"], baseline["value"], label="baseline", gid="baseline", **plotting.GUIDE)
     plotting.curves(axes, table, STYLES, "classification error", band=True)
     x = Axis("Pruning rate", (0, 26), (6, 13, 19, 26), ("0.1", "0.2", "0.3", "0.4"))
     y = Axis("Classification error", (1e-3, 0.2), log=True)
