@@ -74,14 +74,6 @@ def from_hugging_face(model: torch.nn.Module, width: int) -> Params:
     return {name: w.detach()[None] for name, w in params.items()}
 
 
-def test_gelu_and_its_gradient_equal_those_of_torch() -> None:
-    x = torch.linspace(-30, 30, 1001, dtype=torch.float64, requires_grad=True)
-    ours, theirs = transformer.gelu(x), torch.nn.functional.gelu(x, approximate="tanh")
-    assert torch.allclose(ours, theirs, rtol=1e-12, atol=1e-13)
-    slopes = [torch.autograd.grad(y.sum(), x)[0] for y in (ours, theirs)]
-    assert torch.allclose(*slopes, rtol=1e-12, atol=1e-12)
-
-
 def test_start_has_the_spread_of_gpt2() -> None:
     params = transformer.init([np.random.default_rng(0)], inputs=30, outputs=1, width=64, hidden=256, layers=3)
     spread = {name: w.std().item() for name, w in params.items() if w.dim() == 3}
@@ -116,6 +108,12 @@ def test_prefixes_in_one_pass_equal_one_pass_each() -> None:
         short = torch.cat([tokens[:, :, :length], tokens[:, :, -1:]], dim=2)
         alone = transformer.predict_last(params, short, HEADS)
         assert torch.allclose(together[:, :, k], alone, rtol=1e-10, atol=1e-12)
+
+
+def test_several_last_tokens_need_a_mask() -> None:
+    params, tokens = weights(), prompts()
+    with pytest.raises(ValueError, match="read = 2"):
+        transformer.residual_stream(params, transformer.read_in(params, tokens), HEADS, 2)
 
 
 def test_a_token_does_not_see_later_ones() -> None:

@@ -18,8 +18,7 @@ is one batched matrix product; gain and bias of a LayerNorm are folded into the 
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -125,10 +124,10 @@ def predict_prefixes(
     count, asked = contexts.shape[2], len(lengths)
     if queries.dim() == 3:
         queries = queries[:, :, None].expand(-1, -1, asked, -1)
-    visible = torch.eye(count + asked, dtype=torch.bool, device=contexts.device).tril()
-    visible[:count, :count] = torch.ones(count, count, dtype=torch.bool, device=contexts.device).tril()
-    for row, length in zip(visible[count:], lengths, strict=True):
-        row[:length] = True
+    # Contexts see contexts up to themselves; query k sees the first lengths[k] of them and itself.
+    reach = torch.tensor([*range(1, count + 1), *lengths], device=contexts.device)[:, None]
+    column = torch.arange(count + asked, device=contexts.device)
+    visible = (column < reach) | (column == column[:, None])
     embedded = read_in(params, torch.cat([contexts, queries], dim=2))
     return read_out(params, residual_stream(params, embedded, heads, asked, visible))
 
@@ -174,13 +173,21 @@ def residual_stream(params: Params, x: "Tensor", heads: int, read: int, visible:
     (runs, prompts, read, width)
     """
     count, last = x.shape[2], layers(params)
+    if visible is None and 1 < read < count:
+        raise ValueError(f"read = {read}: without a mask it must be 1 or all {count} tokens")
+    mask = None
+    if visible is not None:
+        mask = torch.zeros_like(visible, dtype=x.dtype).masked_fill(~visible, -math.inf)
     for layer in range(1, last + 1):
-        x = _layer(params, f"layer{layer}", x, heads, read if layer == last else count, visible)
+        x = _layer(params, f"layer{layer}", x, heads, read if layer == last else count, mask)
     return x
 
 
-def _layer(params: Params, name: str, x: "Tensor", heads: int, read: int, visible: "Tensor | None" = None) -> "Tensor":
-    """One layer at the last `read` tokens: (runs, prompts, tokens, width) -> (runs, prompts, read, width)."""
+def _layer(params: Params, name: str, x: "Tensor", heads: int, read: int, mask: "Tensor | None" = None) -> "Tensor":
+    """One layer at the last `read` tokens: (runs, prompts, tokens, width) -> (runs, prompts, read, width).
+
+    mask : added to the scores, (tokens, tokens) of 0 and -inf; None for causal
+    """
     runs, prompts, count, width = x.shape
     n = _normalised(x)
     if read < count:
@@ -191,54 +198,19 @@ def _layer(params: Params, name: str, x: "Tensor", heads: int, read: int, visibl
     query = _heads(_after_norm(params, norm, f"{name}.queries", asking), prompts, heads)
     key = _heads(_after_norm(params, norm, f"{name}.keys", n), prompts, heads)
     value = _heads(_after_norm(params, norm, f"{name}.values", n), prompts, heads)
-    if visible is None and 1 < read < count:
-        visible = torch.ones(count, count, dtype=torch.bool, device=x.device).tril()
     attended = torch.nn.functional.scaled_dot_product_attention(
         query,
         key,
         value,
-        attn_mask=None if visible is None else visible[-read:],
-        # The last token sees all: no mask; torch would align a mask of one row with the first token.
-        is_causal=visible is None and read == count,
+        attn_mask=None if mask is None else mask[-read:],
+        # The last token sees all and needs no mask; torch would align a causal mask of one row with the first token.
+        is_causal=mask is None and read == count,
     )
     attended = attended.transpose(1, 2).reshape(runs, prompts * read, width)
     x = x.reshape(runs, prompts * read, width) + _affine(params, f"{name}.output", attended)
     up = _after_norm(params, f"{name}.mlp_norm", f"{name}.up", _normalised(x))
-    x = x + _affine(params, f"{name}.down", gelu(up))
+    x = x + _affine(params, f"{name}.down", torch.nn.functional.gelu(up, approximate="tanh"))
     return x.view(runs, prompts, read, width)
-
-
-def gelu(x: "Tensor") -> "Tensor":
-    """x (1 + tanh(u / 2)) / 2 = x sigmoid(u) with u = sqrt(8 / pi) (x + 0.044715 x^3), torch's gelu in tanh form."""
-    result: Tensor = _gelu().apply(x)  # type: ignore[no-untyped-call]
-    return result
-
-
-@lru_cache(maxsize=1)
-def _gelu() -> type["torch.autograd.Function"]:
-    # torch's own kernel took a fifth of a training step on a CPU, through tanh; sigmoid halves that. By hand,
-    # because autograd of the formula is slower than either; inside a function, because torch is loaded lazily.
-    slope, cubic = (8 / math.pi) ** 0.5, 0.044715 * (8 / math.pi) ** 0.5
-
-    class Gelu(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, x: "Tensor") -> "Tensor":
-            u = torch.addcmul(x.new_tensor(slope), x, x, value=cubic).mul_(x)
-            s = u.sigmoid_()
-            y = x * s
-            if ctx.needs_input_grad[0]:
-                # d(x s)/dx = s + x s (1 - s) u' = s + (y - y s) u', taken now, while all are in the cache.
-                du = torch.addcmul(x.new_tensor(slope), x, x, value=3 * cubic)
-                ctx.save_for_backward(torch.addcmul(y, y, s, value=-1).mul_(du).add_(s))
-            return y
-
-        @staticmethod
-        @torch.autograd.function.once_differentiable
-        def backward(ctx: Any, gradient: "Tensor") -> "Tensor":
-            (derivative,) = ctx.saved_tensors
-            return gradient * derivative
-
-    return Gelu
 
 
 def _heads(x: "Tensor", prompts: int, heads: int) -> "Tensor":
