@@ -78,7 +78,9 @@ def _read(path: Path) -> "tuple[dict[str, torch.Tensor], dict[str, Any]]":
     try:
         with safe_open(path, framework="pt") as file:
             about = json.loads((file.metadata() or {}).get("icl", "{}"))
-            tensors = {name: file.get_tensor(name) for name in file.keys()}
+            # Copies, because a tensor in the mapped file starts where the metadata happen to end, and the order of
+            # summation in a product of matrices depends on the alignment in memory.
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}
     except (SafetensorError, OSError, json.JSONDecodeError) as error:
         raise RunsError(f"{path}: cannot be read as weights ({error}); delete it and run again") from error
     if about.get("format") != FORMAT:
