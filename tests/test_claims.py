@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from icl.claims import CONTRADICTED, INCONCLUSIVE, SUPPORTED, Bound, Claim, judge
-from icl.statistics import summarise
+from icl.statistics import exact, lone, summarise
 from icl.table import SUMMARY_SEED, join, rows
 
 
@@ -119,3 +119,19 @@ def test_plain_data_hold_no_nan() -> None:
 def test_bounds_in_words() -> None:
     words = [Bound("x", at_least=1).words(), Bound("x", at_most=0.05).words(), Bound("x", 1, 2).words()]
     assert words == [">= 1", "<= 0.05", "in [1, 2]"]
+
+
+@pytest.mark.parametrize(("value", "expected"), [(1.5, SUPPORTED), (2.0, SUPPORTED), (2.1, CONTRADICTED)])
+def test_one_run_without_randomness_decides(value: float, expected: str) -> None:
+    table = exact(rows("y", 0, value)).assign(figure="figure0", scale="laptop")
+    assert outcome(Bound("y", 1.0, 2.0, "exact"), table) == expected
+    # A claim about a mean over seeds is not settled by it, nor a claim about an exact value by a single random run.
+    assert outcome(Bound("y", 1.0, 2.0), table) == INCONCLUSIVE
+    random = lone(rows("y", 0, value)).assign(figure="figure0", scale="laptop")
+    assert outcome(Bound("y", 1.0, 2.0, "exact"), random) == INCONCLUSIVE
+    assert outcome(Bound("y", 1.0, 2.0), random) == INCONCLUSIVE
+
+
+def test_an_exact_value_that_is_missing_decides_nothing() -> None:
+    table = exact(rows("y", 0, math.nan)).assign(figure="figure0", scale="laptop")
+    assert outcome(Bound("y", 1.0, 2.0, "exact"), table) == INCONCLUSIVE

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from icl.claims import Bound, Claim, medians
-from icl.statistics import log_slope, mean_interval, median_interval, summarise
+from icl.statistics import exact, log_slope, lone, mean_interval, median_interval, summarise
 from icl.table import SUMMARY_SEED, join, rows
 
 DRAWS = 2000
@@ -124,3 +124,19 @@ def test_the_slope_of_a_power_law(exponent: float, scale: float) -> None:
 @pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf")])
 def test_no_slope_through_what_has_no_logarithm(bad: float) -> None:
     assert np.isnan(log_slope(np.array([1.0, 2.0, 3.0]), np.array([1.0, bad, 2.0])))
+
+
+def test_exact_rows_have_an_interval_without_width_and_are_not_summarised_again() -> None:
+    runs = rows("y", 0, [1.0, float("nan")], x=[0.0, 1.0])
+    made = exact(runs)
+    copies = made[made["statistic"] == "exact"]
+    assert (copies["seed"] == SUMMARY_SEED).all() and (copies["count"] == 1).all()
+    for column in ("value", "low", "high", "band_low", "band_high"):
+        np.testing.assert_array_equal(copies[column], runs["value"])
+    pd.testing.assert_frame_equal(summarise(made), made)
+
+
+def test_a_lone_random_run_has_no_interval() -> None:
+    made = lone(rows("y", 0, 1.0))
+    assert made[made["seed"] == SUMMARY_SEED][["low", "high", "band_low", "band_high"]].isna().all(axis=None)
+    pd.testing.assert_frame_equal(summarise(made), made)

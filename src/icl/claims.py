@@ -12,11 +12,16 @@ from icl.table import SUMMARY_SEED
 SUPPORTED, CONTRADICTED, INCONCLUSIVE = "supported", "contradicted", "inconclusive"
 # Below this number of runs an interval says too little to decide anything.
 LEAST_SEEDS = 5
+# ... unless nothing is random: then the interval of the only run has no width, and the table says so.
+EXACT = "exact"
 
 
 @dataclass(frozen=True)
 class Bound:
-    """One measurable part of a claim: the observable lies within [at_least, at_most]."""
+    """One measurable part of a claim: the observable lies within [at_least, at_most].
+
+    statistic : `mean` or `median` over runs, or `exact` for what is computed without any randomness
+    """
 
     observable: str
     at_least: float = -math.inf
@@ -101,7 +106,8 @@ def _part(bound: Bound, table: pd.DataFrame) -> Part:
         return Part(bound.observable, bound.words(), bound.statistic, math.nan, math.nan, math.nan, 0, INCONCLUSIVE)
     row = found.iloc[0]
     low, high, count = float(row["low"]), float(row["high"]), int(row["count"])
-    outcome = _outcome(bound, low, high) if count >= LEAST_SEEDS else INCONCLUSIVE
+    decided = count >= LEAST_SEEDS or row["statistic"] == EXACT == bound.statistic
+    outcome = _outcome(bound, low, high) if decided else INCONCLUSIVE
     return Part(bound.observable, bound.words(), row["statistic"], float(row["value"]), low, high, count, outcome)
 
 
@@ -109,7 +115,7 @@ def judge(claim: Claim, table: pd.DataFrame) -> Verdict:
     """Compare every bound with the interval in the table.
 
     A part is supported when its whole interval lies within the bound, contradicted when it lies wholly outside,
-    inconclusive otherwise (also with fewer than five runs, or when a run has no value). The claim is
+    inconclusive otherwise (also with fewer than five random runs, or when a run has no value). The claim is
     contradicted when one part is, supported when all are. At the smoke scale nothing is decided.
     """
     scale = str(table["scale"].iloc[0])

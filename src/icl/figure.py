@@ -108,6 +108,10 @@ def note(name: str, scale: str, constants: Overrides) -> str:
     for key, sweep in ours.items():
         words += [word for word in reduction(sweep, papers[key]) if word not in words]
     changed = [f"{key} = {value}" for part in constants.values() for key, value in part.items()]
-    seeds = max(len(set(sweep.seeds)) for sweep in ours.values())
-    said = [f"{scale} scale, {seeds} seeds"] + (words and ["reduced: " + ", ".join(words)]) + changed
+    seeds = max((len(set(sweep.seeds)) for sweep in ours.values() if sweep.random), default=0)
+    said = (
+        [f"{scale} scale, " + (f"{seeds} seeds" if seeds else "exact: no randomness")]
+        + (words and ["reduced: " + ", ".join(words)])
+        + changed
+    )
     return "; ".join(said)

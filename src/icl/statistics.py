@@ -1,6 +1,7 @@
 """Intervals over seeds, computed once, in the table."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -51,10 +52,9 @@ def summarise(runs: pd.DataFrame, medians: Iterable[str] = ()) -> pd.DataFrame:
     wanted = set(medians)
     key = ["figure", "scale", "panel", "series", "x", "observable", "colour"]
     summaries = []
-    for labels, group in runs[runs["statistic"] == "run"].groupby(key, dropna=False, sort=False):
+    single = runs[runs["statistic"] == "run"]
+    for labels, group in single[single.duplicated(key, keep=False)].groupby(key, dropna=False, sort=False):
         values = group["value"].to_numpy()
-        if len(values) < 2:
-            continue
         named = dict(zip(key, labels, strict=True))
         statistic = "median" if named["observable"] in wanted else "mean"
         value, low, high = INTERVALS[statistic](values)
@@ -64,6 +64,23 @@ def summarise(runs: pd.DataFrame, medians: Iterable[str] = ()) -> pd.DataFrame:
                      "band_low": value - band, "band_high": value + band, "low": low, "high": high}
         )  # fmt: skip
     return join([runs, conform(pd.DataFrame(summaries))] if summaries else [runs])
+
+
+def exact(runs: pd.DataFrame) -> pd.DataFrame:
+    """The rows of runs without randomness, followed by their summaries, statistic "exact": nothing was sampled, so the
+    interval has no width. Each coordinate and observable has one run.
+    """
+    return _with_copies(runs, "exact", runs["value"])
+
+
+def lone(runs: pd.DataFrame) -> pd.DataFrame:
+    """The rows of single random runs, followed by summaries that can be drawn but, having no interval, never judged."""
+    return _with_copies(runs, "single", float("nan"))
+
+
+def _with_copies(runs: pd.DataFrame, statistic: str, bound: Any) -> pd.DataFrame:
+    bounds = {name: bound for name in ("band_low", "band_high", "low", "high")}
+    return join([runs, runs.assign(seed=SUMMARY_SEED, statistic=statistic, count=1, **bounds)])
 
 
 def log_slope(x: np.ndarray, y: np.ndarray) -> float:
