@@ -21,7 +21,7 @@ import pandas as pd
 from icl import experiments
 from icl.claims import Verdict, medians
 from icl.runs import Runs
-from icl.spec import SCALES, ConstantError, Sweep, digest, reduction
+from icl.spec import SCALES, ConstantError, Sweep, digest, reduction, system
 from icl.statistics import summarise
 from icl.table import validate
 
@@ -101,6 +101,15 @@ def check(name: str, table: pd.DataFrame) -> list[Verdict]:
     return verdicts
 
 
+def is_random(sweep: Sweep) -> bool:
+    """Whether its runs depend on their seeds; a system that can do without randomness says so by `is_random(configs)`.
+
+    Where nothing is random, one run is all that there is to know.
+    """
+    says = getattr(system(sweep.system), "is_random", None)
+    return says is None or bool(says(sweep.configs))
+
+
 def note(name: str, scale: str, constants: Overrides) -> str:
     """One line for the figure's margin: the scale, and what it trains or tests less than the paper scale."""
     words: list[str] = []
@@ -108,7 +117,7 @@ def note(name: str, scale: str, constants: Overrides) -> str:
     for key, sweep in ours.items():
         words += [word for word in reduction(sweep, papers[key]) if word not in words]
     changed = [f"{key} = {value}" for part in constants.values() for key, value in part.items()]
-    seeds = max((len(set(sweep.seeds)) for sweep in ours.values() if sweep.random), default=0)
+    seeds = max((len(set(sweep.seeds)) for sweep in ours.values() if is_random(sweep)), default=0)
     said = (
         [f"{scale} scale, " + (f"{seeds} seeds" if seeds else "exact: no randomness")]
         + (words and ["reduced: " + ", ".join(words)])

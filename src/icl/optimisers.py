@@ -34,6 +34,16 @@ def sgd(rate: Any) -> Optimiser:
     return Optimiser(lambda params: {}, update)
 
 
+def gradient_flow(first: Any, schedule: Callable[[int], float]) -> Optimiser:
+    """Explicit Euler steps of dw/dt = -g over the times first * schedule(step), `first` for all runs or one per run."""
+
+    def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
+        factor = schedule(step)
+        return {name: w - _per_run(first, w) * factor * gradients[name] for name, w in params.items()}, state
+
+    return Optimiser(lambda params: {}, update)
+
+
 def adam(
     rate: Any, schedule: Callable[[int], float] = lambda step: 1.0, beta1: float = 0.9, beta2: float = 0.999
 ) -> Optimiser:

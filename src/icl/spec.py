@@ -121,11 +121,6 @@ class Config(Constants):
 
     seed: int = 0
 
-    @property
-    def random(self) -> bool:
-        """Whether the outcome depends on the seed; where it does not, one run is all that there is to know."""
-        return True
-
 
 def grid(kind: type, /, **axes: Iterable[Any]) -> tuple[Any, ...]:
     """All combinations of the given values as instances of `kind`, the last axis fastest."""
@@ -170,11 +165,6 @@ class Sweep:
     def seeds(self) -> list[int]:
         """The seed of every run, in order."""
         return [config.seed for config in self.configs]
-
-    @property
-    def random(self) -> bool:
-        """Whether any run depends on its seed."""
-        return any(config.random for config in self.configs)
 
     def training(self) -> dict[str, Any]:
         """What the trained weights depend on, as plain data."""
