@@ -32,7 +32,7 @@ def trained() -> Runs:
 
 def test_a_run_alone_equals_the_run_among_others(trained: Runs) -> None:
     alone = train(sweep(seeds=(101,)))
-    # Bitwise where the library picks the same kernel for one product as for several; it need not.
+    # Bitwise where it was measured; a library may choose another kernel for one product than for several.
     for name, w in alone.last().items():
         assert torch.allclose(w[0], trained.last()[name][1], rtol=1e-5, atol=1e-6), name
     assert np.allclose(alone.losses[0], trained.losses[1], rtol=1e-6)
