@@ -74,8 +74,9 @@ lint: env
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
 
+# The thresholds are those of the workflow's training jobs.
 bench: env
-	$(BIN)/python -m benchmarks
+	MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_MMAP_THRESHOLD_=4000000000 $(BIN)/python -m benchmarks
 
 doctor: env
 	$(BIN)/python -m icl.doctor

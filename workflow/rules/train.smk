@@ -19,7 +19,9 @@ rule train:
         identity=lambda wildcards: PLAN.training_identity(
             wildcards.sweep, wildcards.shard
         ),
+    # Without the two thresholds, glibc hands the memory of every step's activations back to the kernel.
     shell:
-        "python scripts/train.py --figure {params.figure} --scale {wildcards.scale} --constants {params.constants:q}"
+        "MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_MMAP_THRESHOLD_=4000000000"
+        " python scripts/train.py --figure {params.figure} --scale {wildcards.scale} --constants {params.constants:q}"
         " --sweep {wildcards.sweep} --shard {wildcards.shard} --identity {params.identity}"
         " --weights {output.weights} --trajectory {output.trajectory} > {log} 2>&1"
