@@ -180,7 +180,8 @@ def _logit(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor"
     context = torch.cat([context[..., :-1], (attention * label).sum(-1, keepdim=True)], dim=-1)
     rows = torch.bmm(params["W_O"], params["W_V"][..., : d_x + 1])
     hidden = torch.relu(torch.bmm(context, rows.mT))
-    return torch.bmm(hidden, params["a"][..., None])[..., 0]
+    # Not a product of matrices: with one column those sum differently for a single run than for several.
+    return (hidden * params["a"][:, None]).sum(dim=-1)
 
 
 def _rows(matrix: "Tensor", index: "Tensor") -> "Tensor":
