@@ -4,7 +4,7 @@ Built each time Snakemake parses the workflow, also in cluster jobs: nothing her
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -94,10 +94,17 @@ class Plan:
         """The verdicts of each figure."""
         return [f"results/{self.scale}/verdicts/{name}.json" for name in names]
 
-    @property
-    def overrides(self) -> str:
-        """The constants as one JSON argument."""
-        return canonical(self.constants)
+    def training_constants(self, sweep: str) -> str:
+        """The user's constants that the training of a sweep depends on, as one JSON argument."""
+        part = self.sweep(sweep)
+        known = {field.name for field in fields(part.configs[0])}
+        given = self.constants.get(part.system, {})
+        return canonical({part.system: {name: value for name, value in given.items() if name in known}})
+
+    def measurement_constants(self, name: str) -> str:
+        """The user's constants that a figure's table depends on, as one JSON argument."""
+        systems = {sweep.system for sweep in figure.sweeps(name, self.scale, self.constants).values()}
+        return canonical({system: values for system, values in self.constants.items() if system in systems})
 
 
 def _number(value: Any) -> Any:

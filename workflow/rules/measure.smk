@@ -15,7 +15,7 @@ rule measure:
         mem_mb=4000,
         runtime=60,
     params:
-        constants=PLAN.overrides,
+        constants=lambda wildcards: PLAN.measurement_constants(wildcards.figure),
         identity=lambda wildcards: PLAN.measurement_identity(wildcards.figure),
     shell:
         "python scripts/measure.py --figure {wildcards.figure} --scale {wildcards.scale}"

@@ -15,7 +15,7 @@ rule train:
         runtime=120,
     params:
         figure=lambda wildcards: PLAN.trainings[wildcards.sweep][0],
-        constants=PLAN.overrides,
+        constants=lambda wildcards: PLAN.training_constants(wildcards.sweep),
         identity=lambda wildcards: PLAN.training_identity(
             wildcards.sweep, wildcards.shard
         ),
