@@ -98,8 +98,8 @@ class Plan:
         """The user's constants that the training of a sweep depends on, as one JSON argument."""
         part = self.sweep(sweep)
         known = {field.name for field in fields(part.configs[0])}
-        given = self.constants.get(part.system, {})
-        return canonical({part.system: {name: value for name, value in given.items() if name in known}})
+        given = {n: value for n, value in self.constants.get(part.system, {}).items() if n in known}
+        return canonical({part.system: given} if given else {})
 
     def measurement_constants(self, name: str) -> str:
         """The user's constants that a figure's table depends on, as one JSON argument."""

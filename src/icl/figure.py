@@ -116,7 +116,8 @@ def note(name: str, scale: str, constants: Overrides) -> str:
     ours, papers = sweeps(name, scale, constants), sweeps(name, "paper", constants)
     for key, sweep in ours.items():
         words += [word for word in reduction(sweep, papers[key]) if word not in words]
-    changed = [f"{key} = {value}" for part in constants.values() for key, value in part.items()]
+    systems = {sweep.system for sweep in ours.values()}
+    changed = [f"{key} = {value}" for s, part in constants.items() if s in systems for key, value in part.items()]
     seeds = max((len(set(sweep.seeds)) for sweep in ours.values() if is_random(sweep)), default=0)
     said = (
         [f"{scale} scale, " + (f"{seeds} seeds" if seeds else "exact: no randomness")]
