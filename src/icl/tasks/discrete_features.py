@@ -1,0 +1,134 @@
+"""Linear regression in context over finitely many features (Huang, Cheng and Liang 2024).
+
+Every token is one of K orthonormal features, x = v_n with probability p_n, with the label y = <w, x>. A prompt has N
+such pairs and a query that is one of the features, too. What a prompt says is therefore in its counts c_n, and their
+law is known: all sums over prompts below are exact.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+# Cells of counts that are rarer are left out; together they weigh less than 1e-10.
+RAREST = 1e-14
+
+
+def imbalanced(features: int, dominant: float) -> np.ndarray:
+    """p_1 for the dominant feature, the rest shared equally by the other K - 1: (K,)."""
+    return np.concatenate([[dominant], np.full(features - 1, (1 - dominant) / (features - 1))])
+
+
+def probability_complaint(p: np.ndarray, features: int) -> str:
+    """What is wrong with `p` as the probabilities of so many features, in words; empty if nothing is."""
+    if len(p) != features:
+        return f"{features} numbers, one per feature, not {len(p)}"
+    if (p <= 0).any():
+        return f"positive for every feature, not {p.min():g} for feature {int(p.argmin()) + 1}"
+    return "" if abs(p.sum() - 1) <= 1e-9 else f"of sum one, not {p.sum():.6g}"
+
+
+def absent(p: float, context_length: int) -> float:
+    """P(c_k = 0) = (1 - p_k)^N: the share of prompts that never show a feature."""
+    return float((1 - p) ** context_length)
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """A batch of prompts, M of them.
+
+    features : int64 (M, N), which v each token is; query : int64 (M,); task : w in the basis v, (M, K)
+    """
+
+    features: np.ndarray
+    query: np.ndarray
+    task: np.ndarray
+
+
+def prompts(rng: np.random.Generator, p: np.ndarray, context_length: int, count: int) -> Prompts:
+    """Tokens and query independent with probabilities p, w standard normal."""
+    edges = np.cumsum(p)[:-1]
+    features = np.searchsorted(edges, rng.random((count, context_length)), side="right")
+    query = np.searchsorted(edges, rng.random(count), side="right")
+    return Prompts(features, query, rng.standard_normal((count, len(p))))
+
+
+def tokens(batch: Prompts, basis: np.ndarray) -> np.ndarray:
+    """The literal prompt E, whose columns are (x_i; y_i) and (x_query; 0): (M, d + 1, N + 1) for a basis v (K, d)."""
+    every = np.concatenate([batch.features, batch.query[:, None]], axis=1)
+    x = basis[every]
+    y = np.take_along_axis(batch.task, every, axis=1)
+    y[:, -1] = 0
+    return np.concatenate([x, y[..., None]], axis=-1).swapaxes(1, 2)
+
+
+def counts_of(features: np.ndarray, number: int) -> np.ndarray:
+    """c_n, how often each of `number` features stands in each prompt: (M, N) -> float64 (M, K)."""
+    rows = np.arange(len(features))[:, None] * number
+    return np.bincount((features + rows).reshape(-1), minlength=len(features) * number).reshape(-1, number) * 1.0
+
+
+def counts(rng: np.random.Generator, p: np.ndarray, context_length: int, number: int) -> np.ndarray:
+    """Counts of `number` fresh prompts, without making a token: float64 (number, K)."""
+    return rng.multinomial(context_length, p, size=number).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The law of what one query feature k needs to know of a prompt's counts, one cell per outcome.
+
+    counts : c_k, c_1 and the sum of the others, (3, cells); squares : the expected sum of the others' squares given
+    the cell, (cells,); weight : the cell's probability, (cells,); others : how many features are the others
+    """
+
+    counts: np.ndarray
+    squares: np.ndarray
+    weight: np.ndarray
+    others: int
+
+
+def dominant_cells(features: int, dominant: float, context_length: int) -> Cells:
+    """For the query v_1: c_1 is binomial, and N - c_1 is shared equally by K - 1 features. No second feature stands
+    out, so that c_1 has no entry of its own.
+    """
+    weight = _binomial(context_length, dominant)
+    kept = np.flatnonzero(weight > RAREST).astype(float)
+    return _cells(np.stack([kept, 0 * kept, context_length - kept]), weight[weight > RAREST], features - 1)
+
+
+def rare_cells(features: int, dominant: float, context_length: int) -> Cells:
+    """For the query v_k, k > 1: (c_k, c_1) is trinomial, and the rest is shared equally by K - 2 features."""
+    n, p_1, p_k = context_length, dominant, (1 - dominant) / (features - 1)
+    k, one = (np.flatnonzero(_binomial(n, p) > RAREST / 100) for p in (p_k, p_1))
+    k, one = (grid.reshape(-1) for grid in np.meshgrid(k, one, indexing="ij"))
+    k, one = k[k + one <= n], one[k + one <= n]
+    log, rest, p_rest = _log_factorials(n), n - k - one, 1 - p_1 - p_k
+    weight = np.exp(
+        log[n] - log[k] - log[one] - log[rest] + k * np.log(p_k) + one * np.log(p_1) + rest * np.log(p_rest)
+    )
+    kept = weight > RAREST
+    return _cells(np.stack([k, one, rest])[:, kept] * 1.0, weight[kept], features - 2)
+
+
+def mean_field_cells(features: int, dominant: float) -> tuple[Cells, Cells]:
+    """The two laws above for N -> infinity, where c_n / N = p_n: one cell each."""
+    p_k, one = (1 - dominant) / (features - 1), np.ones(1)
+    first, other = features - 1, features - 2
+    return (
+        Cells(np.array([[dominant], [0.0], [first * p_k]]), first * p_k**2 * one, one, first),
+        Cells(np.array([[p_k], [dominant], [other * p_k]]), other * p_k**2 * one, one, other),
+    )
+
+
+def _cells(counts: np.ndarray, weight: np.ndarray, others: int) -> Cells:
+    # Given their sum R, the others are multinomial with probability q = 1/others each: E sum c^2 = R (1 - q) + R^2 q.
+    q, rest = 1 / others, counts[2]
+    return Cells(counts, rest * (1 - q) + rest**2 * q, weight, others)
+
+
+def _binomial(n: int, p: float) -> np.ndarray:
+    log, k = _log_factorials(n), np.arange(n + 1)
+    return np.exp(log[n] - log[k] - log[n - k] + k * np.log(p) + (n - k) * np.log1p(-p))
+
+
+def _log_factorials(n: int) -> np.ndarray:
+    return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, n + 1)))])
