@@ -96,6 +96,14 @@ def _used(module: str, statement: ast.stmt) -> Iterator[tuple[str, str]]:
                 yield target, name
 
 
+@cache
+def _definition(module: str, name: str) -> tuple[str, frozenset[tuple[str, str]]]:
+    """The normalised source of a definition, and what it uses."""
+    statements = _parse(module).definitions[name]
+    used = frozenset(pair for statement in statements for pair in _used(module, statement))
+    return "\n".join(map(_text, statements)), used
+
+
 def reachable(*entries: tuple[str, str]) -> dict[tuple[str, str], str]:
     """Every definition of the package that the entries can reach: (module, name) -> normalised source.
 
@@ -119,10 +127,8 @@ def reachable(*entries: tuple[str, str]) -> dict[tuple[str, str], str]:
             if inner is not None:
                 open_nodes.append((target, inner))
             continue
-        statements = _parse(module).definitions[name]
-        found[module, name] = "\n".join(_text(s) for s in statements)
-        for statement in statements:
-            open_nodes += _used(module, statement)
+        found[module, name], used = _definition(module, name)
+        open_nodes += used
     return found
 
 
