@@ -1,7 +1,8 @@
 """Which source a computation uses: a content hash over the definitions that it can reach.
 
 Snakemake reruns a rule when its parameters change. The hash of the code is one of them, so that an edit reruns what
-it touches and nothing else: a function's text counts, comments, docstrings and blank lines do not.
+it touches and nothing else: a function's text counts; comments, docstrings, blank lines and the grade and source of a
+constant do not.
 """
 
 import ast
@@ -79,6 +80,9 @@ def _text(statement: ast.stmt) -> str:
             and isinstance(body[0].value, ast.Constant)
         ):
             node.body = body[1:] or [ast.Pass()]  # type: ignore[attr-defined]
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "constant":
+            # A constant's grade and source describe its value; they don't change it.
+            node.args = node.args[:1]
     return ast.unparse(clean)
 
 

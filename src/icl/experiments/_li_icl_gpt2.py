@@ -14,8 +14,8 @@ from icl.spec import Sweep, constant, grid
 from icl.systems import li_icl_gpt2
 from icl.table import join, rows
 
-SEEDS = {"paper": 10, "laptop": 10, "smoke": 2}
-STEPS = {"paper": 5000, "laptop": 2000, "smoke": 20}
+SEEDS = {"paper": 20, "laptop": 10, "smoke": 2}
+STEPS = {"paper": 1600, "laptop": 1600, "smoke": 20}
 PROMPTS = {"paper": 1000, "laptop": 1000, "smoke": 20}
 
 

@@ -88,8 +88,8 @@ class Config(spec.Config):
     )  # fmt: skip
     warm_up: int = constant(100, "ours", "steps of linear rise, while Adam's second moments settle", at_least=0)
     steps: int = constant(
-        2400, "ours", "five runs train in about two minutes per core; trial seeds had then learnt; 3/2 of the 1600 "
-        "epochs in figures 21 to 26", letter="T", at_least=1,
+        1600, "inferred", "the 1600 epochs of figures 21 to 26, one step each; the ten trial seeds 100 to 109 then end "
+        "at figure 12's level for S_1 >= 1 (0.003 and 0.005 at l = 20, 0.047 at l = 4)", letter="T", at_least=1,
     )  # fmt: skip
 
     def __post_init__(self) -> None:
