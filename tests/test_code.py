@@ -64,8 +64,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
     monkeypatch.syspath_prepend(tmp_path)
 
     def forget() -> None:
-        for cached in (code._parse, code._is_module):
-            cached.cache_clear()
+        for cached in vars(code).values():
+            if hasattr(cached, "cache_clear"):
+                cached.cache_clear()
         for name in [name for name in sys.modules if name.split(".")[0] == "toypkg"]:
             del sys.modules[name]
         importlib.invalidate_caches()

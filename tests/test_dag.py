@@ -1,0 +1,275 @@
+"""What Snakemake plans and makes: each target its own chain, shared trainings once, the same values in any shards."""
+
+import dataclasses
+import re
+import shutil
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+from conftest import ROOT, Workflow
+
+from icl import dag, figure, runs, table
+from icl.code import defines
+from icl.dag import Plan, has_reference
+from icl.spec import ConstantError, Sweep
+from icl.train import train
+
+CONFIG = yaml.safe_load((ROOT / "workflow" / "config.yaml").read_text(encoding="utf-8"))
+FIGURES = CONFIG["figures"]
+
+
+def plan(**changes: Any) -> Plan:
+    return Plan.of(CONFIG | changes)
+
+
+# -- the plan, without Snakemake ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", ["paper", "laptop", "smoke"])
+def test_every_figure_is_planned_at_every_scale(scale: str) -> None:
+    made = plan(scale=scale)
+    needed = {name for f in FIGURES for name in figure.sweeps(f, scale, {})}
+    assert set(made.trainings) == needed
+    for name in FIGURES:
+        assert all(file.startswith(f"results/{scale}/runs/") for file in made.run_files(name))
+
+
+def test_figures_that_share_a_sweep_share_its_files() -> None:
+    made = plan(figures=["figure8", "figure9", "figure14"])
+    assert made.run_files("figure8") == made.run_files("figure9") == made.run_files("figure14")
+    assert list(made.trainings) == ["li_icl"]
+
+
+@pytest.mark.parametrize(("shards", "count"), [(1, 1), (2, 2), (3, 2), (10000, 2)])
+def test_there_are_never_more_shards_than_runs(shards: int, count: int) -> None:
+    made = plan(figures=["figure9"], scale="smoke", shards=shards)
+    assert made.shard_names("li_icl") == [f"{index}of{count}" for index in range(count)]
+
+
+def identities(made: Plan, name: str) -> dict[str, Any]:
+    training = {s: [made.training_identity(s, x) for x in made.shard_names(s)] for s in made.trainings}
+    return {"training": training, "measuring": made.measurement_identity(name), "drawing": made.drawing_identity(name),
+            "judging": made.judging_identity(name)}  # fmt: skip
+
+
+def test_a_constant_of_the_training_changes_what_depends_on_it() -> None:
+    before, after = (
+        identities(plan(figures=["figure9"], scale="smoke", constants=c), "figure9")
+        for c in ({}, {"li_icl": {"rate": 0.3}})
+    )
+    assert {key for key in before if before[key] != after[key]} == {
+        "training",
+        "measuring",
+        "drawing",
+    }  # note: its margin
+    assert not set(before["training"]["li_icl"]) & set(after["training"]["li_icl"])
+
+
+def test_a_constant_of_the_test_trains_nothing_again() -> None:
+    before, after = (
+        identities(plan(figures=["figure9"], scale="smoke", constants=c), "figure9")
+        for c in ({}, {"li_icl": {"prompts": 9}})
+    )
+    assert before["training"] == after["training"]
+    assert before["measuring"] != after["measuring"]
+
+
+def test_a_constant_of_another_system_touches_nothing() -> None:
+    both = ["figure9", "figure12"]
+    before, after = (plan(figures=both, constants=c) for c in ({}, {"li_icl_gpt2": {"rate": 0.3}}))
+    assert before.measurement_identity("figure9") == after.measurement_identity("figure9")
+    assert before.drawing_identity("figure9") == after.drawing_identity("figure9")
+    assert after.training_constants("li_icl") == after.measurement_constants("figure9") == "{}"
+    assert before.measurement_identity("figure12") != after.measurement_identity("figure12")
+
+
+def test_a_job_is_given_the_constants_that_it_depends_on() -> None:
+    made = plan(figures=["figure9"], constants={"li_icl": {"prompts": 9, "rate": 0.3}})
+    assert made.training_constants("li_icl") == '{"li_icl":{"rate":0.3}}'
+    assert made.measurement_constants("figure9") == '{"li_icl":{"prompts":9,"rate":0.3}}'
+
+
+def test_the_default_spelt_out_changes_no_value() -> None:
+    rate = plan(figures=["figure9"]).sweep("li_icl").configs[0].rate
+    before, after = (plan(figures=["figure9"], constants=c) for c in ({}, {"li_icl": {"rate": rate}}))
+    assert before.training_identity("li_icl", "0of2") == after.training_identity("li_icl", "0of2")
+
+
+def test_one_name_for_two_trainings_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise one figure would read the weights that another's constants gave."""
+    module = figure.module("figure8")
+    original = module.sweeps
+
+    def other(scale: str) -> list[Sweep]:
+        return [dataclasses.replace(s, snapshots=(*s.snapshots, s.snapshots[-1] + 1)) for s in original(scale)]
+
+    monkeypatch.setattr(module, "sweeps", other)
+    with pytest.raises(ConstantError, match="sweep li_icl: figure8 and figure9 mean different trainings by this name"):
+        plan(figures=["figure8", "figure9"])
+
+
+def test_every_entry_of_the_hashes_is_defined() -> None:
+    """code_hash raises for an entry that is not; here for every figure and system."""
+    for name in figure.known():
+        for part in ("sweeps", "measure", "draw", "check"):
+            assert defines(f"icl.experiments.{name}", part), f"{name} has no {part}"
+    made = plan(figures=FIGURES)
+    for name in FIGURES:
+        identities(made, name)
+    for system in {sweep.system for _, sweep in made.trainings.values()}:
+        assert dag.training_code(system)
+
+
+def test_the_note_says_scale_reductions_and_changes() -> None:
+    note = plan(figures=["figure9"], scale="smoke", constants={"li_icl": {"rate": 0.3}}).note("figure9")
+    for word in ("smoke scale, 2 seeds", "reduced: 2 of 10 seeds", "rate = 0.3"):
+        assert word in note
+
+
+# -- what Snakemake plans ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def dot(shared_workflow: Workflow) -> str:
+    """One plan of all figures with three shards."""
+    done = shared_workflow("--dag", "dot", *FIGURES, "--config", "scale=smoke", "shards=3")
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def graph(dot: str) -> dict[str, list[tuple[str, dict[str, str]]]]:
+    """Target -> the jobs of its chain as (rule, wildcards)."""
+    labels = dict(re.findall(r'^\s*(\d+)\[label = "([^"]*)"', dot, flags=re.MULTILINE))
+    above = defaultdict(set)
+    for source, target in re.findall(r"^\s*(\d+) -> (\d+)", dot, flags=re.MULTILINE):
+        above[target].add(source)
+
+    def job(number: str) -> tuple[str, dict[str, str]]:
+        rule, *wildcards = labels[number].split("\\n")
+        return rule, dict(wildcard.split(": ") for wildcard in wildcards)
+
+    def chain(number: str) -> set[str]:
+        return {number}.union(*(chain(n) for n in above[number]))
+
+    return {rule: [job(n) for n in sorted(chain(number))] for number, rule in labels.items() if rule in FIGURES}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_target_plans_its_own_chain_only(graph: dict[str, list[tuple[str, dict[str, str]]]], name: str) -> None:
+    made = plan(figures=FIGURES, scale="smoke", shards=3)
+    chain = graph[name]
+    trained = {f"results/smoke/runs/{w['sweep']}/{w['shard']}.safetensors" for rule, w in chain if rule == "train"}
+    assert trained == set(made.run_files(name))
+    others = sorted(rule for rule, _ in chain if rule != "train")
+    assert others == sorted([name, "check", "measure", "draw_with_overlay" if has_reference(name) else "draw"])
+    assert [w["figure"] for rule, w in chain if rule == "measure"] == [name]
+
+
+def test_shared_sweeps_are_trained_once(dot: str) -> None:
+    labels = re.findall(r'label = "(train[^"]*)"', dot)
+    assert len(labels) == len(set(labels)) > 0
+
+
+def test_every_figure_has_a_target_with_a_line(shared_workflow: Workflow) -> None:
+    listed = shared_workflow("--list").stdout
+    for name in FIGURES:
+        (line,) = re.findall(rf"^{name} \((.*)\)$", listed, flags=re.MULTILINE)
+        assert line == figure.summary(name)
+        assert 20 < len(line) < 150
+    for name in ("figures", "verdicts", "verify"):
+        assert re.search(rf"^{name} \(.{{20,}}\)$", listed, flags=re.MULTILINE), name
+
+
+def test_an_alias_is_a_target(shared_workflow: Workflow) -> None:
+    done = shared_workflow("--dag", "dot", "attention", "--config", "scale=smoke", "aliases={attention: figure9}")
+    assert done.returncode == 0, done.stdout
+    assert 'label = "measure\\nfigure: figure9' in done.stdout
+
+
+def test_lint_is_clean(shared_workflow: Workflow) -> None:
+    done = shared_workflow("--lint")
+    assert (done.returncode, "in a good condition" in done.stdout) == (0, True), done.stdout
+
+
+def test_profiles_are_safe() -> None:
+    """Job arrays delete good outputs and rule-level retries multiply (SLURM plugin); greedy scheduling costs less."""
+    profiles = sorted((ROOT / "profiles").glob("*/*.yaml"))
+    assert ROOT / "profiles/default/config.yaml" in profiles
+    for path in profiles:
+        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+        assert not [key for key in settings if "array" in key or "batch" in key], path
+        assert settings["scheduler"] == "greedy", path
+    default = yaml.safe_load((ROOT / "profiles/default/config.yaml").read_text(encoding="utf-8"))
+    assert default["cores"] == 2
+    assert default["rerun-incomplete"] is True
+    assert not [key for key in default if "retries" in key or "restart" in key]
+
+
+def test_rules_have_no_retries_checkpoints_or_inline_code() -> None:
+    for path in [ROOT / "Snakefile", *(ROOT / "workflow").rglob("*.smk")]:
+        text = path.read_text(encoding="utf-8")
+        assert not re.findall(r"^\s*(?:retries|run|checkpoint|cache)\b.*:", text, flags=re.MULTILINE), path
+
+
+# -- what Snakemake makes ----------------------------------------------------------------------------------------------
+
+
+def equal(a: pd.DataFrame, b: pd.DataFrame) -> None:
+    pd.testing.assert_frame_equal(a, b, check_exact=True)
+
+
+def test_shards_give_the_same_table() -> None:
+    """One shard and one per run, bit for bit."""
+    sweep = plan(figures=["figure9"], scale="smoke").sweep("li_icl")
+    # A tenth of the smoke training is enough to tell runs apart.
+    short = dataclasses.replace(sweep, snapshots=sweep.snapshots[:5])
+    whole = train(short)
+    parts = [train(short.shard(index, 2)) for index in range(2)]
+    merged = runs.merge(short, parts)
+    assert (merged.losses == whole.losses).all()
+    assert not (whole.losses[0] == whole.losses[1]).any()
+    for name, w in whole.weights.items():
+        assert (merged.weights[name] == w).all(), name
+
+
+def test_the_workflow_makes_a_figure_and_then_has_nothing_to_do(workflow: Workflow, figure9_results: Path) -> None:
+    """With three shards asked for and two workers; the table equals the one that this process measured."""
+    done = workflow("figure9", "--config", "scale=smoke", "shards=3")
+    assert done.returncode == 0, done.stdout
+    for word in ("figures/smoke/figure9_overlay.png", "results/smoke/verdicts/figure9.json", "A-P1b"):
+        assert word in done.stdout
+    made, about = table.read(workflow.folder / "results/smoke/tables/figure9.parquet")
+    expected, also = table.read(figure9_results / "results/smoke/tables/figure9.parquet")
+    equal(made, expected)
+    assert about["identity"] == also["identity"]
+    for name in ("figure9.png", "figure9.pdf", "figure9_overlay.png", "figure9_overlay.pdf"):
+        assert (workflow.folder / "figures/smoke" / name).stat().st_size > 1000
+
+    files = ["results/smoke/verdicts/figure9.json", "figures/smoke/figure9.png", "figures/smoke/figure9_overlay.pdf"]
+    again = workflow(*files, "--config", "scale=smoke", "shards=3")
+    assert "Nothing to be done" in again.stdout
+    verified = workflow("verify", "--config", "scale=smoke", "shards=3")
+    assert "4 files checked, 0 problems" in verified.stdout, verified.stdout
+
+    changed = workflow("-n", *files, "--config", "scale=smoke", "shards=3", "constants={li_icl: {prompts: 50}}")
+    planned = set(re.findall(r"^rule (\w+):", changed.stdout, flags=re.MULTILINE))
+    assert planned == {"measure", "check", "draw_with_overlay"}
+
+
+@pytest.mark.slow
+def test_one_and_three_shards_agree_through_the_workflow(tmp_path: Path) -> None:
+    """figure9 at smoke scale with the training cut into 1 and into 3 (that is, 2) jobs."""
+    tables = []
+    for shards in (1, 3):
+        copy = Workflow(tmp_path / str(shards))
+        file = "results/smoke/tables/figure9.parquet"
+        done = copy(file, "--config", "scale=smoke", f"shards={shards}")
+        assert done.returncode == 0, done.stdout
+        tables.append(table.read(copy.folder / file)[0])
+        shutil.rmtree(copy.folder)
+    equal(*tables)
