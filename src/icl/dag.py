@@ -73,13 +73,13 @@ class Plan:
         return digest([parts, measuring_code(name)])
 
     def drawing_identity(self, name: str) -> str:
-        """Hash of the code that draws the figure, and of the note in its margin."""
-        house = [("icl.plotting", "mark"), ("icl.plotting", "overlay")]
-        return digest([code_hash((f"icl.experiments.{name}", "draw"), *house), self.note(name)])
+        """Hash of the code that draws the figure, of the note in its margin and of the published curve."""
+        house = [("icl.plotting", "mark"), ("icl.plotting", "overlay"), ("icl.files", "save_picture")]
+        return digest([code_hash((f"icl.experiments.{name}", "draw"), *house), self.note(name), published(name)])
 
     def judging_identity(self, name: str) -> str:
-        """Hash of the code that judges the figure."""
-        return code_hash((f"icl.experiments.{name}", "check"), ("icl.reference", "fidelity"))
+        """Hash of the code that judges the figure, and of the published curve."""
+        return digest([code_hash((f"icl.experiments.{name}", "check"), ("icl.reference", "fidelity")), published(name)])
 
     def note(self, name: str) -> str:
         """The line in the figure's margin."""
@@ -133,6 +133,12 @@ def measuring_code(name: str) -> str:
     module = f"icl.experiments.{name}"
     named = [part for part in ("measure", "CLAIMS", "MEDIANS") if defines(module, part)]
     return code_hash(*((module, part) for part in named), ("icl.figure", "measure"))
+
+
+def published(name: str) -> str | None:
+    """The published curve of this figure as text, or None where there is none."""
+    curve = reference.load(name)
+    return None if curve is None else str(curve.to_csv(index=False))
 
 
 def has_reference(name: str) -> bool:
