@@ -12,7 +12,7 @@ import pytest
 import yaml
 from conftest import ROOT, Workflow
 
-from icl import dag, figure, runs, table
+from icl import dag, figure, reference, runs, table
 from icl.code import defines
 from icl.dag import Plan, has_reference
 from icl.spec import ConstantError, Sweep
@@ -91,6 +91,19 @@ def test_a_job_is_given_the_constants_that_it_depends_on() -> None:
     made = plan(figures=["figure9"], constants={"li_icl": {"prompts": 9, "rate": 0.3}})
     assert made.training_constants("li_icl") == '{"li_icl":{"rate":0.3}}'
     assert made.measurement_constants("figure9") == '{"li_icl":{"prompts":9,"rate":0.3}}'
+
+
+def test_a_corrected_published_curve_is_drawn_and_judged_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = identities(plan(figures=["figure9"]), "figure9")
+    original = reference.load
+
+    def corrected(name: str) -> pd.DataFrame | None:
+        curve = original(name)
+        return None if curve is None else curve.assign(y=curve["y"] + 1e-6)
+
+    monkeypatch.setattr(reference, "load", corrected)
+    after = identities(plan(figures=["figure9"]), "figure9")
+    assert {key for key in before if before[key] != after[key]} == {"drawing", "judging"}
 
 
 def test_the_default_spelt_out_changes_no_value() -> None:
