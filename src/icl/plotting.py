@@ -298,3 +298,21 @@ def _published_artist(axes: Axes, series: str, kind: str, rows: pd.DataFrame) ->
             colour = to_rgb(ours.get_color())
     shade = tuple(0.45 * part for part in colour)
     axes.plot(rows["x"], rows["y"], **look, color=shade, zorder=20, gid=f"published {series}")
+
+
+def heatmap(axes: Axes, matrix: Any, title: str, font: float) -> Any:
+    """A square matrix as colours on the fixed scale [0, 1], first row on top; returns what a colour bar explains."""
+    size = len(matrix)
+    image = axes.imshow(matrix, vmin=0, vmax=1, cmap="viridis", extent=(0.5, size + 0.5, size + 0.5, 0.5))
+    axes.set_title(title, fontsize=font)
+    return image
+
+
+def shade(axes: Axes, edges: Sequence[float], names: Sequence[str], font: float) -> None:
+    """Bands in two alternating greys between neighbouring edges, each with its name on top; a NaN edge ends them."""
+    for index, (start, end, name) in enumerate(zip(edges[:-1], edges[1:], names, strict=True)):
+        if not start < end:
+            return
+        axes.axvspan(start, end, color=("0.93", "0.84")[index % 2], linewidth=0, zorder=0)
+        place = axes.get_xaxis_transform()
+        axes.text((start + end) / 2, 0.985, name, fontsize=font, ha="center", va="top", transform=place, color="0.35")
