@@ -243,9 +243,10 @@ def test_column_sums_are_conserved(engine: str) -> None:
 def test_engines_are_interchangeable(engine: str) -> None:
     """One constant changes the engine; all go down the same slope, and only the sampled ones depend on the seed."""
     configs = tuple(Config(seed=seed, engine=engine, features=4, prompts=200) for seed in (0, 1))
+    assert system.is_random(configs) and system.is_random(configs[:1]) == (engine not in system.SYMMETRIC)
     trained = train(sweep(*configs, steps=60, every=20))
     both = [system.symmetric(trained.weights["Q"][run], configs[run]) for run in (0, 1)]
-    assert torch.equal(both[0], both[1]) != system.is_random(configs)
+    assert torch.equal(both[0], both[1]) != system.is_random(configs[:1])
     _, reference = system.columns(
         train(sweep(Config(features=4), steps=60, every=20)).weights["Q"][0].numpy(), configs[0]
     )
@@ -293,6 +294,15 @@ def test_the_mean_field_of_many_features_is_solved_by_hand(dominant: float, frac
     ratio = -other.descent[:, 1] / other.descent[:, 0]
     found = [time[np.argmax(ratio <= x)] for x in (2, 1, 0.5)] + [time[np.argmax(other.attention[:, 0] >= 0.5)]]
     np.testing.assert_allclose(np.array(found) / 10000**2, fractions, rtol=0.07)
+
+
+def test_without_a_dominant_feature_all_weights_off_the_diagonal_are_equal() -> None:
+    config = Config(features=6, dominant_probability=0.0, rate=4.0)
+    assert config.p_1 == pytest.approx(1 / 6)
+    np.testing.assert_allclose(config.law(), 1 / 6)
+    (first_a, _, first_b), (a, b_1, b) = train(sweep(config, steps=50)).weights["Q"][0, -1].tolist()
+    assert b_1 == pytest.approx(b, abs=1e-9) and first_b == pytest.approx(b, abs=1e-9)
+    assert first_a == pytest.approx(a, abs=1e-9) and a > 1
 
 
 def test_the_seed_matters_and_global_generators_do_not() -> None:

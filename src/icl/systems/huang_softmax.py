@@ -53,8 +53,8 @@ class Config(spec.Config):
         letter="N/K", at_least=1, at_most=1000,
     )  # fmt: skip
     dominant_probability: float = constant(
-        0.5, "ours", "the talk says Theta(1); 1/2 makes the phases long enough to see from K = 20 on",
-        letter="p_1", above=0,
+        0.5, "ours", "the talk says Theta(1); 1/2 makes the phases visible from K = 20 on. 0: balanced, p_n = 1/K",
+        letter="p_1", at_least=0,
     )  # fmt: skip
     probabilities: str = constant(
         "", "ours", "p_1 ... p_K separated by blanks, in place of one dominant and K - 1 equal features (sampled only)",
@@ -97,12 +97,12 @@ class Config(spec.Config):
                 f"{missing:.2g} of the prompts lack the rarest feature, its error stays above {missing / 2:.2g}, "
                 f"{missing / 2 / self.target:.3g} times the target",
             )
-        if initial_ratio(self.features, self.dominant_probability) <= self.least_ratio:
+        ratio = initial_ratio(self.features, self.p_1)
+        if ratio <= self.least_ratio:
             raise self.error(
                 "dominant_probability",
                 f"so large (or features, now {self.features}, so many) that |beta_(k,1)| / alpha_k starts above "
-                f"{self.least_ratio:g}; it starts at "
-                f"{initial_ratio(self.features, self.dominant_probability):.3g}, and there is no phase I",
+                f"{self.least_ratio:g}; it starts at {ratio:.3g}, and there is no phase I",
             )
 
     def _check_probabilities(self) -> None:
@@ -120,11 +120,16 @@ class Config(spec.Config):
         """N."""
         return self.contexts_per_feature * self.features
 
+    @property
+    def p_1(self) -> float:
+        """The probability of v_1; 1/K where no feature is dominant."""
+        return self.dominant_probability or 1 / self.features
+
     def law(self) -> np.ndarray:
         """p, (K,)."""
         if self.probabilities:
             return np.array([float(word) for word in self.probabilities.split()])
-        return tasks.imbalanced(self.features, self.dominant_probability)
+        return tasks.imbalanced(self.features, self.p_1)
 
 
 @dataclass(frozen=True)
@@ -146,8 +151,8 @@ def initial_ratio(features: int, dominant: float) -> float:
 
 
 def is_random(configs: Sequence[Config]) -> bool:
-    """Whether prompts are sampled."""
-    return any(config.engine not in SYMMETRIC for config in configs)
+    """Whether prompts are sampled: in training, or in the evaluation, for which a sweep then has several seeds."""
+    return any(config.engine not in SYMMETRIC for config in configs) or len({config.seed for config in configs}) > 1
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
@@ -245,7 +250,7 @@ def exact(q: "Tensor", batch: Params, configs: Sequence[Config]) -> "tuple[Tenso
     whose calls cost a third of torch's at this size.
     """
     found = [columns(own, config) for own, config in zip(q.cpu().numpy(), configs, strict=True)]
-    p = [config.dominant_probability for config in configs]
+    p = [config.p_1 for config in configs]
     losses = [p_1 * first.error + (1 - p_1) * other.error for p_1, (first, other) in zip(p, found, strict=True)]
     gradient = -np.array([[first.descent, other.descent] for first, other in found])
     return torch.from_numpy(np.array(losses)).to(q.device), torch.from_numpy(gradient).to(q.device)
@@ -253,7 +258,7 @@ def exact(q: "Tensor", batch: Params, configs: Sequence[Config]) -> "tuple[Tenso
 
 @lru_cache(maxsize=64)
 def _law(config: Config) -> tuple[float, tasks.Cells, float, tasks.Cells]:
-    k, p_1 = config.features, config.dominant_probability
+    k, p_1 = config.features, config.p_1
     if config.engine == "mean_field":
         first, other = tasks.mean_field_cells(k, p_1)
     else:
