@@ -1,0 +1,88 @@
+"""What the workflow itself costs: building the plan of all figures, and each job beside its own work.
+
+Both against a plain workflow in the same run: CPU seconds of the process and its children, least of several repeats,
+so that a busy machine counts little. The yardstick for the plan is the dry run of an empty workflow (Snakemake's own
+start), the one for a job is its shell command run without Snakemake.
+
+    python -m benchmarks dag
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+JOBS, REPEATS = 20, 3
+
+EMPTY = """
+rule all:
+    shell: "true"
+"""
+ECHO = """
+rule all:
+    input: expand("out/{n}", n=range(JOBS))
+
+rule echo:
+    output: "out/{n}"
+    shell: "echo {wildcards.n} > {output}"
+"""
+
+
+def cpu(command: list[str], folder: Path) -> float:
+    """CPU seconds of a command with all its children."""
+    before = os.times()
+    subprocess.run(command, cwd=folder, check=True, stdin=subprocess.DEVNULL, capture_output=True)
+    after = os.times()
+    spent = after.children_user - before.children_user + after.children_system - before.children_system
+    return spent
+
+
+def snakemake(folder: Path, *arguments: str) -> float:
+    """CPU seconds of one call of Snakemake."""
+    return cpu([sys.executable, "-m", "snakemake", "--cores", "1", "--scheduler", "greedy", *arguments], folder)
+
+
+def plain(folder: Path, text: str) -> Path:
+    """A folder with a workflow of one file."""
+    folder.mkdir()
+    (folder / "Snakefile").write_text(text.replace("JOBS", str(JOBS)), encoding="utf-8")
+    return folder
+
+
+def per_job(folder: Path) -> float:
+    """CPU seconds per job that Snakemake adds to a shell command."""
+    with_jobs, without = [], []
+    for _ in range(REPEATS):
+        shutil.rmtree(folder / "out", ignore_errors=True)
+        shutil.rmtree(folder / ".snakemake", ignore_errors=True)
+        with_jobs.append(snakemake(folder))
+        without.append(snakemake(folder, "-n"))
+    alone = min(cpu(["/bin/sh", "-c", "echo 1 > alone"], folder) for _ in range(REPEATS))
+    return (min(with_jobs) - min(without)) / JOBS - alone
+
+
+def main() -> list[tuple[str, float, float | None]]:
+    """Rows (name, value, target)."""
+    with tempfile.TemporaryDirectory() as made:
+        ours, empty, echo = Path(made) / "ours", plain(Path(made) / "empty", EMPTY), plain(Path(made) / "echo", ECHO)
+        for name in ("workflow", "scripts", "profiles"):
+            shutil.copytree(ROOT / name, ours / name)
+        for name in ("Snakefile", "environment.yml"):
+            shutil.copy(ROOT / name, ours / name)
+        plan = min(snakemake(ours, "-n", "figures") for _ in range(REPEATS))
+        start = min(snakemake(empty, "-n") for _ in range(REPEATS))
+        job = per_job(echo)
+    return [
+        ("dry run of all figures (CPU s)", plan, None),
+        ("dry run of an empty workflow (CPU s)", start, None),
+        ("dry run of all figures / of an empty workflow", plan / start, None),
+        (f"Snakemake's share per job, {JOBS} echo jobs (CPU s)", job, None),
+    ]
+
+
+if __name__ == "__main__":
+    for row in main():
+        print(*row)
