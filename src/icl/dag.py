@@ -75,11 +75,12 @@ class Plan:
     def drawing_identity(self, name: str) -> str:
         """Hash of the code that draws the figure, of the note in its margin and of the published curve."""
         house = [("icl.plotting", "mark"), ("icl.plotting", "overlay"), ("icl.files", "save_picture")]
-        return digest([code_hash((f"icl.experiments.{name}", "draw"), *house), self.note(name), published(name)])
+        return digest([code_hash((f"icl.experiments.{name}", "draw"), *house), self.note(name), reference.text(name)])
 
     def judging_identity(self, name: str) -> str:
         """Hash of the code that judges the figure, and of the published curve."""
-        return digest([code_hash((f"icl.experiments.{name}", "check"), ("icl.reference", "fidelity")), published(name)])
+        code = code_hash((f"icl.experiments.{name}", "check"), ("icl.reference", "fidelity"))
+        return digest([code, reference.text(name)])
 
     def note(self, name: str) -> str:
         """The line in the figure's margin."""
@@ -133,12 +134,6 @@ def measuring_code(name: str) -> str:
     module = f"icl.experiments.{name}"
     named = [part for part in ("measure", "CLAIMS", "MEDIANS") if defines(module, part)]
     return code_hash(*((module, part) for part in named), ("icl.figure", "measure"))
-
-
-def published(name: str) -> str | None:
-    """The published curve of this figure as text, or None where there is none."""
-    curve = reference.load(name)
-    return None if curve is None else str(curve.to_csv(index=False))
 
 
 def has_reference(name: str) -> bool:

@@ -82,6 +82,12 @@ def load(figure: str) -> pd.DataFrame | None:
     return rows[~guides].assign(figure=figure).reset_index(drop=True)
 
 
+def text(figure: str) -> str | None:
+    """The published numbers as text, to tell whether they have changed; None where there are none."""
+    curve = load(figure)
+    return None if curve is None else str(curve.to_csv(index=False))
+
+
 def fidelity(table: pd.DataFrame, reference: pd.DataFrame) -> list[dict[str, Any]]:
     """How far ``table`` is from the published numbers, one row per series and one, series "all", per panel.
 

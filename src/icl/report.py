@@ -20,7 +20,7 @@ def load(path: Path) -> Verdicts:
     """
     try:
         data: Verdicts = json.loads(path.read_text(encoding="utf-8"))
-        data["verdicts"], data["figure"], data["fidelity"], data["table"]["digest"]
+        data["verdicts"], data["figure"], data["fidelity"]
     except (ValueError, KeyError, TypeError) as error:
         raise ReportError(f"{path}: is not a file of verdicts ({error}); delete it and run again") from error
     return data
