@@ -1,0 +1,323 @@
+"""How long stage-wise convergence takes: against the number of features, the target error, and on fresh prompts.
+
+Left: eta t at which |beta_{k,1}| falls to alpha_k (the switch) and at which E Attn_k passes 1/2 (the escape), over K;
+dashed K^2 / (1 - p_1), the limit of the escape for large K. Middle: eta T_1 and eta T_k, at which L_1 and L_k reach
+eps, at K = 20, with the theorem's bounds, their constants set to one. Right: after T_k(eps), on 20 000 fresh prompts
+per seed with new tasks, errors over eps; bands: mean over seeds plus and minus two standard deviations. Trainings are
+exact (N = 20 K, p_1 = 1/2); their rate grows with time, which changes times by less than 1 %. To be read with care: the
+theorem's bounds hold, but its logarithms are not visible. Escape takes about 3.2 K^2 at K = 10 and 2 K^2 for large K
+(K^2 log K would rise), because A_k accelerates itself; and T_1 tends to 1 / (4 p_1 eta eps).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from icl import plotting, theory
+from icl.claims import Bound, Claim, Verdict, judge
+from icl.experiments import _huang
+from icl.plotting import Axis, Style
+from icl.rng import stream
+from icl.runs import Runs
+from icl.spec import Sweep, grid
+from icl.statistics import log_slope
+from icl.systems import huang_softmax as system
+from icl.table import join, rows
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FEATURES = (10, 20, 40, 50, 60, 100, 200)
+SLOPE_OVER = (10, 60)
+LARGER = (20, 50, 100, 200)
+TARGETS = (0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0002, 0.0001)
+FRESH_TARGETS = TARGETS[:6]
+DRAWN = 20
+GROWTH = 1 / 100
+# eta t = 2.0e6, 1.4e7 and 7600: beyond T_k(1e-4) at K = 200, 60 K^2 log K at K = 200, and T_k(0.002) at K = 20.
+STEPS = {"exact": 1165, "mean field": 1360, "fresh": 605}
+SEEDS = {"paper": 10, "laptop": 10, "smoke": 2}
+# A task law with another mean than the Gaussian's: uniform on [-1, 2], of mean square 1.
+SHIFTED = (-1.0, 2.0)
+
+CLAIMS = (
+    Claim(
+        "H13",
+        "T_1 is O(log(eps^(-1/2)) / (eta eps)): the constant is at most 0.6 for eps = 0.1 ... 1e-4 and K = 10 ... 200, "
+        "and log T_1 has slope 0.85 to 1.02 in log 1/eps for eps <= 0.02",
+        "Huang et al. 2024, theorem for imbalanced features",
+        (
+            Bound("largest T_1 over its bound", at_most=0.6, statistic="exact"),
+            Bound("least slope of T_1 against 1/eps", at_least=0.85, statistic="exact"),
+            Bound("largest slope of T_1 against 1/eps", at_most=1.02, statistic="exact"),
+        ),
+    ),
+    Claim(
+        "H14",
+        "T_k is O(K^2 log K / eta + K log(K eps^(-1/2)) / (eta eps)): the constant is at most 0.75 for eps = 0.1 ... "
+        "1e-4 and K = 20, 50, 100, 200",
+        "Huang et al. 2024, theorem for imbalanced features",
+        (Bound("largest T_k over its bound", at_most=0.75, statistic="exact"),),
+    ),
+    Claim(
+        "H15",
+        "The phases before convergence take a time of order K^2: over K = 10 ... 60, the escape time grows with slope "
+        "1.75 to 2.1 in log K, the switch with slope 1.9 to 2.15",
+        "Huang et al. 2024, phases of under-represented features",
+        (
+            Bound("slope of the escape time against K", at_least=1.75, at_most=2.1, statistic="exact"),
+            Bound("slope of the switch against K", at_least=1.9, at_most=2.15, statistic="exact"),
+        ),
+    ),
+    Claim(
+        "H16",
+        "The tail of T_k is that of 1/eps: T_k minus the escape time has slope 0.88 to 1.02 in log 1/eps for "
+        "eps <= 0.005 and K = 20, 50, 100, 200",
+        "Huang et al. 2024, theorem for imbalanced features (phase IV)",
+        (
+            Bound("least slope of T_k in the tail", at_least=0.88, statistic="exact"),
+            Bound("largest slope of T_k in the tail", at_most=1.02, statistic="exact"),
+        ),
+    ),
+    Claim(
+        "H17",
+        "The tail's constant is 1/4: in the limit of long prompts 4 p_k eta t L_k lies in [0.95, 1.1] at eta t = "
+        "60 K^2 log K, and so does 4 p_1 eta t L_1 at L_1 = 1e-4, for K = 20, 50, 100, 200",
+        "derived by us from the gradient of Huang et al. 2024",
+        (
+            Bound("least 4 p_k eta t L_k", at_least=0.95, statistic="exact"),
+            Bound("largest 4 p_k eta t L_k", at_most=1.1, statistic="exact"),
+            Bound("least 4 p_1 eta t L_1", at_least=0.95, statistic="exact"),
+            Bound("largest 4 p_1 eta t L_1", at_most=1.1, statistic="exact"),
+        ),
+    ),
+    Claim(
+        "H18",
+        "After T_k(eps), (1 - Attn_k)^2 is O(eps) with high probability: its mean is at most 2 L_k, and of fresh "
+        "prompts at least 0.90 are below 4 eps and 0.985 below 10 eps, for eps = 0.1 ... 0.002",
+        "Huang et al. 2024, theorem for imbalanced features",
+        (
+            Bound("largest E (1 - Attn_k)^2 / (2 L_k)", at_most=1.0, statistic="exact"),
+            Bound("least share of prompts below 4 eps", at_least=0.90),
+            Bound("least share of prompts below 10 eps", at_least=0.985),
+        ),
+    ),
+    Claim(
+        "H19",
+        "Tasks never seen are solved as well: half the squared error on fresh Gaussian tasks is within 6 % of eps, and "
+        "on tasks of another law (uniform, of another mean) the squared error over E w^2 is at most 2.2 eps",
+        "Huang et al. 2024, discussion of the theorem (any task w)",
+        (
+            Bound("largest |squared error / (2 eps) - 1|, Gaussian tasks", at_most=0.06),
+            Bound("largest squared error / (eps E w^2), shifted tasks", at_most=2.2),
+        ),
+    ),
+)
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """Exact trainings over K; their limit for long prompts; one K with a seed per set of fresh prompts."""
+    faster = min(_huang.FASTER[scale], 10)
+    test = system.Test(prompts_test=20000 if scale != "smoke" else 500)
+    common = {"rate": [0.5], "growth": [GROWTH * faster]}
+    configs = {
+        "exact": grid(system.Config, features=FEATURES, target=[1e-4], **common),
+        "mean field": grid(system.Config, engine=["mean_field"], features=LARGER, **common),
+        "fresh": grid(system.Config, features=[DRAWN], target=[1e-4], **common, seed=range(SEEDS[scale])),
+    }
+    return [
+        Sweep(f"huang_rates_{kind.replace(' ', '_')}", "huang_softmax", own, _all(STEPS[kind] // faster), test)
+        for kind, own in configs.items()
+    ]
+
+
+def _all(steps: int) -> tuple[int, ...]:
+    return tuple(range(steps + 1))
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """Times over K and eps from exact trainings, the tail in the limit of long prompts, errors on fresh prompts."""
+    over = runs["huang_rates_exact"]
+    exact_runs = {name: runs[name] for name in runs if name != "huang_rates_fresh"}
+    paths = {config.features: _huang.path(over, run, 6) for run, config in enumerate(over.sweep.configs)}
+    switches = {config.features: _switch(over, run) for run, config in enumerate(over.sweep.configs)}
+    limits = [_huang.path(runs["huang_rates_mean_field"], run, 6) for run in range(len(LARGER))]
+    gaps = [(own.other.gap / (2 * own.other.error)).max() for own in paths.values()]
+    settled = [*_times(paths, switches), *_tail(limits), rows("largest E (1 - Attn_k)^2 / (2 L_k)", 0, max(gaps))]
+    fresh = runs["huang_rates_fresh"]
+    found = [_on_fresh_prompts(fresh, run) for run in range(len(fresh.sweep.configs))]
+    return join([_huang.finished(exact_runs, settled), *_fresh(fresh.sweep.seeds, found)])
+
+
+def _switch(runs: Runs, run: int) -> float:
+    """eta t at which |beta_{k,1}| falls to alpha_k."""
+    config, slopes = runs.sweep.configs[run], _huang.descent(runs, run)
+    return _huang.crossing(system.times(config, len(slopes))[:-1], abs(slopes[:, 1]) / slopes[:, 0], 1.0)
+
+
+def _dominant_error(own: _huang.Path) -> np.ndarray:
+    return own.first.error
+
+
+def _rare_error(own: _huang.Path) -> np.ndarray:
+    return own.other.error
+
+
+def _times(paths: Mapping[int, _huang.Path], switches: Mapping[int, float]) -> list[pd.DataFrame]:
+    eps, k = np.array(TARGETS), np.array(list(paths))
+    halves = {f: _huang.crossing(own.time, -own.other.attention[:, 0], -0.5) for f, own in paths.items()}
+    first, other = (
+        {f: np.array([_huang.crossing(own.time, errors(own), e) for e in eps]) for f, own in paths.items()}
+        for errors in (_dominant_error, _rare_error)
+    )
+    bound_1 = np.array([theory.dominant_time(e) for e in eps])
+    bound_k = {f: np.array([theory.rare_time(f, e) for e in eps]) for f in paths}
+    late, tail = eps <= 0.02, eps <= 0.005
+    slopes_1 = [log_slope(1 / eps[late], times[late]) for times in first.values()]
+    slopes_k = [log_slope(1 / eps[tail], (other[f] - halves[f])[tail]) for f in LARGER]
+    used = (k >= SLOPE_OVER[0]) & (k <= SLOPE_OVER[1])
+    escapes, turned = np.array(list(halves.values())), np.array(list(switches.values()))
+    parts = [
+        rows("time", 0, values, x=k, panel="features", series=series)
+        for series, values in (
+            ("escape", escapes),
+            ("switch", turned),
+            ("limit", np.array([theory.escape_time(int(features), 0.5) for features in k])),
+        )
+    ]
+    for series, values in (
+        ("T_1", first[DRAWN]), ("T_k", other[DRAWN]), ("bound on T_1", bound_1), ("bound on T_k", bound_k[DRAWN])
+    ):  # fmt: skip
+        parts.append(rows("time", 0, values, x=1 / eps, panel="targets", series=series))
+    facts = {
+        "largest T_1 over its bound": np.max([times / bound_1 for times in first.values()]),
+        "least slope of T_1 against 1/eps": np.min(slopes_1),
+        "largest slope of T_1 against 1/eps": np.max(slopes_1),
+        "largest T_k over its bound": np.max([other[f] / bound_k[f] for f in LARGER]),
+        "slope of the escape time against K": log_slope(k[used], escapes[used]),
+        "slope of the switch against K": log_slope(k[used], turned[used]),
+        "least slope of T_k in the tail": np.min(slopes_k),
+        "largest slope of T_k in the tail": np.max(slopes_k),
+    }
+    return [*parts, *(rows(name, 0, value) for name, value in facts.items())]
+
+
+def _tail(paths: list[_huang.Path]) -> list[pd.DataFrame]:
+    rare, dominant = [], []
+    for own in paths:
+        k, p = own.config.features, own.config.law()
+        late = 60 * k**2 * np.log(k)
+        rare.append(_huang.at(late, own.time, own.other.error) / theory.tail_error(p[-1], late))
+        reached = _huang.crossing(own.time, own.first.error, TARGETS[-1])
+        dominant.append(TARGETS[-1] / theory.tail_error(p[0], reached))
+    facts = {"4 p_k eta t L_k": rare, "4 p_1 eta t L_1": dominant}
+    return [
+        rows(f"{word} {name}", 0, extreme(values))
+        for name, values in facts.items()
+        for word, extreme in (("least", np.min), ("largest", np.max))
+    ]
+
+
+def _on_fresh_prompts(runs: Runs, run: int) -> dict[str, np.ndarray]:
+    """At the first snapshot with L_k <= eps, on fresh prompts with the query v_k: one number per eps."""
+    config, count = runs.sweep.configs[run], runs.sweep.test.prompts_test
+    weights = system.symmetric(runs.weights["Q"][run], config).numpy()
+    counts = system.fresh_counts(config, "evaluate", 0, count)
+    rng = stream(system.SYSTEM, config.seed, "tasks")
+    gaussian = rng.standard_normal((count, config.features))
+    shifted = rng.uniform(*SHIFTED, (count, config.features))
+    found: dict[str, list[float]] = {name: [] for name in FRESH}
+    for eps in FRESH_TARGETS:
+        # The error falls all the time: the place is found by halving.
+        index = bisect_left(weights, -eps, key=lambda q: -float(system.columns(q, config)[1].error))
+        reached = index < len(weights)
+        q = weights[min(index, len(weights) - 1), 1]
+        a, b_1, b = np.exp(q - q.max())
+        # The query is v_2, which stands for every v_k.
+        attention = counts * np.concatenate([[b_1, a], np.full(config.features - 2, b)])
+        attention /= attention.sum(axis=1, keepdims=True)
+        gap = (1 - attention[:, 1]) ** 2
+        attention[:, 1] -= 1
+        errors = {name: ((attention * w).sum(axis=1) ** 2).mean() for name, w in (("g", gaussian), ("s", shifted))}
+        here = {
+            "below 4 eps": (gap <= 4 * eps).mean(),
+            "below 10 eps": (gap <= 10 * eps).mean(),
+            "gap": gap.mean() / eps,
+            "gaussian": errors["g"] / (2 * eps),
+            "shifted": errors["s"] / (eps * (shifted**2).mean()),
+        }
+        for name, value in here.items():
+            found[name].append(float(value) if reached else np.nan)
+    return {name: np.array(values) for name, values in found.items()}
+
+
+FRESH = ("below 4 eps", "below 10 eps", "gap", "gaussian", "shifted")
+
+
+def _fresh(seeds: list[int], found: list[dict[str, np.ndarray]]) -> list[pd.DataFrame]:
+    every = {name: np.stack([own[name] for own in found]) for name in FRESH}  # (seeds, eps)
+    x, own_seeds = 1 / np.array(FRESH_TARGETS), np.array(seeds)[:, None]
+    parts = [
+        rows("error over eps", own_seeds, every[name], x=x, panel="fresh", series=name)
+        for name in ("gap", "gaussian", "shifted")
+    ]
+    facts = {
+        "least share of prompts below 4 eps": every["below 4 eps"].min(axis=1),
+        "least share of prompts below 10 eps": every["below 10 eps"].min(axis=1),
+        "largest |squared error / (2 eps) - 1|, Gaussian tasks": abs(every["gaussian"] - 1).max(axis=1),
+        "largest squared error / (eps E w^2), shifted tasks": every["shifted"].max(axis=1),
+    }
+    return [*parts, *(rows(name, seeds, values) for name, values in facts.items())]
+
+
+OVER_K = (
+    Style("escape", "escape", "C3", marker="o"),
+    Style("switch", "switch", "C0", marker="s"),
+    Style("limit", r"$K^2/(1-p_1)$", "k", line="--"),
+)
+OVER_EPS = (
+    Style("T_k", r"$T_k$", "C3", marker="o"),
+    Style("T_1", r"$T_1$", "C0", marker="s"),
+    Style("bound on T_k", r"$K^2\log K+K\log(K\epsilon^{-1/2})/\epsilon$", "C3", line=":"),
+    Style("bound on T_1", r"$\log(\epsilon^{-1/2})/\epsilon$", "C0", line=":"),
+)
+ON_FRESH = (
+    Style("gap", r"$\mathbb{E}(1-\mathrm{Attn}_k)^2/\epsilon$", "r"),
+    Style("shifted", r"error$/\epsilon\,\mathbb{E}w^2$, shifted tasks", "m"),
+    Style("gaussian", r"error$/2\epsilon$, Gaussian tasks", "b"),
+)
+
+
+@plotting.published
+def draw(table: pd.DataFrame) -> Figure:
+    """Three panels side by side."""
+    figure, features = plotting.canvas((1010, 370), (75, 315, 20, 310), panel="features")
+    targets = plotting.add_panel(figure, (400, 670, 20, 310), "targets")
+    fresh = plotting.add_panel(figure, (745, 995, 20, 310), "fresh")
+    plotting.curves(features, table, OVER_K, "time")
+    plotting.curves(targets, table, OVER_EPS, "time")
+    plotting.curves(fresh, table, ON_FRESH, "error over eps", band=True)
+    for line in [*features.lines, *targets.lines]:
+        line.set_markersize(6)
+    ticks = (10, 20, 50, 100, 200)
+    k = Axis("Features $K$", (9, 220), ticks, [str(tick) for tick in ticks], log=True)
+    time = Axis(r"Time $\eta t$", log=True)
+    plotting.frame(features, k, time, font=13, ticks=11)
+    features.minorticks_off()
+    inverse = Axis(r"$1/\epsilon$", log=True)
+    plotting.frame(targets, inverse, time, font=13, ticks=11)
+    plotting.frame(fresh, inverse, Axis(r"Relative to $\epsilon$", (0, 3.2)), font=13, ticks=11)
+    plotting.legend(features, 11, "upper left", (0.03, 0.98), spacing=0.25)
+    plotting.legend(targets, 9, "upper left", (0.02, 0.985), spacing=0.2)
+    plotting.legend(fresh, 10, "upper left", (0.03, 0.98), spacing=0.25)
+    return figure
+
+
+def check(table: pd.DataFrame) -> list[Verdict]:
+    """The claims above."""
+    return [judge(claim, table) for claim in CLAIMS]
