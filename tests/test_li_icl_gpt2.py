@@ -174,8 +174,9 @@ def test_label_embeddings_find_a_planted_direction() -> None:
     found = system.label_embeddings(params, configs[0], 2)
     assert found["magnitude"].shape == (3, 32)
     assert abs(found["angle"].mean() - np.pi / 2) < 0.1
-    # Without the other label coordinates every row lies along q or against it.
-    params["read_in"][:, 31:] = 0
+    # Values that answer only to the image of q put every neuron on it or against it.
+    q = params["read_in"][:, configs[0].feature_dimension, :, None]
+    params["layer2.values"] = q @ params["layer2.values"][:, :1]
     angle = system.label_embeddings(params, configs[0], 2)["angle"]
     assert np.allclose(np.minimum(angle, np.pi - angle), 0, atol=1e-6)
     mirrored: Params = {**params, "layer2.down": -params["layer2.down"]}

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pandas as pd
 
+from icl.table import SUMMARY_SEED
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -161,7 +163,7 @@ def summary(table: pd.DataFrame, panel: str, series: str, observable: str) -> pd
         (table["panel"] == panel)
         & (table["series"] == series)
         & (table["observable"] == observable)
-        & (table["statistic"] != "run")
+        & (table["seed"] == SUMMARY_SEED)
     ].sort_values("x")
     if rows.empty or rows["x"].duplicated().any():
         found = "no summary rows" if rows.empty else "several summary rows at one x"

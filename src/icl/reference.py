@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from icl.table import SUMMARY_SEED
+
 FLOOR = 2.5e-4
 """The smallest error rate on a logarithmic figure: one in 4,000 test prompts, the step of the published means.
 
@@ -109,7 +111,7 @@ def fidelity(table: pd.DataFrame, reference: pd.DataFrame) -> list[dict[str, Any
 
 def _curve_distances(ours: pd.DataFrame, published: pd.DataFrame, quantity: Quantity) -> list[dict[str, Any]]:
     """The rows of ``fidelity`` for one panel of curves or bars."""
-    pairs = _pairs(ours[ours["statistic"] != "run"], published, quantity)
+    pairs = _pairs(ours[ours["seed"] == SUMMARY_SEED], published, quantity)
     matched = pairs["ours"].notna() & pairs["published"].notna()
     if quantity.scale == "log":
         pairs["floored"] = matched & (pairs["ours"] < FLOOR)

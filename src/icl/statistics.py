@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from icl.table import SUMMARY_SEED, conform, join
+from icl.table import GROUP, SUMMARY_SEED, conform, join
 
 LEVEL = 0.95
-# Drawn bands are mean +- 2 population standard deviations over runs, the width that the published bands have
-# (inferred from the digitised bands, whose squared widths are sums of four squares of the error's step).
+# Drawn bands are mean +- 2 population standard deviations, the width that the published bands have (inferred from the
+# digitised bands, whose squared widths are sums of four squares of the error's step).
 BAND = 2.0
 
 
@@ -40,25 +40,34 @@ def median_interval(values: np.ndarray) -> tuple[float, float, float]:
     return median, float(ordered[k - 1]), float(ordered[n - k])
 
 
+# A label that is not a number equals nothing, itself included; this one can be looked up.
+_NOWHERE = -1e300
+
 INTERVALS = {"mean": mean_interval, "median": median_interval}
 
 
 def summarise(runs: pd.DataFrame, medians: Iterable[str] = ()) -> pd.DataFrame:
     """The rows of single runs followed by one summary row per coordinate and observable.
 
-    The statistic is the mean, or the median for the observables in `medians`. A coordinate that only one run
-    has gets no summary, and one with a NaN gets NaN: a missing value is never averaged away.
+    The statistic is the mean, or the median for the observables in `medians`; its interval is over runs. The drawn
+    band is over groups of test prompts where the table has such rows, and else over runs. A coordinate that only one
+    run has gets no summary, and one with a NaN gets NaN: a missing value is never averaged away.
     """
     wanted = set(medians)
     key = ["figure", "scale", "panel", "series", "x", "observable", "colour"]
     summaries = []
     single = runs[runs["statistic"] == "run"]
+    grouped = {
+        labels: group["value"].to_numpy()
+        for labels, group in runs[runs["statistic"] == GROUP].fillna({"x": _NOWHERE, "colour": _NOWHERE}).groupby(key)
+    }
     for labels, group in single[single.duplicated(key, keep=False)].groupby(key, dropna=False, sort=False):
         values = group["value"].to_numpy()
         named = dict(zip(key, labels, strict=True))
         statistic = "median" if named["observable"] in wanted else "mean"
         value, low, high = INTERVALS[statistic](values)
-        band = BAND * float(np.std(values))
+        place = tuple(_NOWHERE if label != label else label for label in labels)
+        band = BAND * float(np.std(grouped.get(place, values)))
         summaries.append(
             named | {"seed": SUMMARY_SEED, "value": value, "statistic": statistic, "count": len(values),
                      "band_low": value - band, "band_high": value + band, "low": low, "high": high}
@@ -91,9 +100,11 @@ def log_slope(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def kendall(x: np.ndarray, y: np.ndarray) -> float:
-    """Kendall's tau-b between two sequences; NaN if either is constant."""
+    """Kendall's tau-b between two sequences; 0 if either is constant, which has no order."""
     from scipy import stats
 
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        return 0.0
     return float(stats.kendalltau(x, y).statistic)
 
 

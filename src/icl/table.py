@@ -33,6 +33,8 @@ COLUMNS = {
     "high": "float64",
 }
 SUMMARY_SEED = -1
+# Rows over all runs but part of the test prompts; the seed column then counts the parts.
+GROUP = "group"
 
 
 class TableError(ValueError):

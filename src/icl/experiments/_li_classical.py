@@ -24,7 +24,7 @@ def measure(runs: Runs) -> pd.DataFrame:
     """Error of every method at every context length on unseen in-domain tasks, and the comparison at the last."""
     seeds, config = runs.sweep.seeds, runs.sweep.configs[0]
     prompts = li_icl.in_domain(runs.sweep.configs, runs.sweep.test)
-    errors = {"ICL": _li_icl.error_curve(runs, prompts, LENGTHS)}
+    errors = {"ICL": _li_icl.wrong_curve(runs, prompts, LENGTHS).mean(axis=-1)}
     inputs = prompts.tokens[..., : config.feature_dimension].numpy()
     labels = prompts.labels.numpy()
     for name, classify in estimators.classifiers().items():

@@ -63,9 +63,9 @@ def logits(runs: Runs, prompts: li_icl.Evaluation, context_length: int) -> "Tens
     return li_icl.contributions(runs.last(), prompts, context_length).sum(dim=-1)
 
 
-def error_curve(runs: Runs, prompts: li_icl.Evaluation, lengths: Sequence[int]) -> np.ndarray:
-    """Classification error of the trained model for each context length: (lengths, runs)."""
-    return np.stack([li_icl.classification_error(logits(runs, prompts, n), prompts) for n in lengths])
+def wrong_curve(runs: Runs, prompts: li_icl.Evaluation, lengths: Sequence[int]) -> np.ndarray:
+    """Whether the trained model is wrong, for each context length: bool (lengths, runs, prompts)."""
+    return np.stack([li_icl.wrong(logits(runs, prompts, n), prompts) for n in lengths])
 
 
 @dataclass(frozen=True)
@@ -80,10 +80,15 @@ class Pruning:
     parts: "Tensor"
 
     def without(self, removed: np.ndarray) -> dict[str, np.ndarray]:
-        """Error and hinge loss when `removed`, bool (runs, m), marks the neurons that are left out: (runs,) each."""
+        """What follows when `removed`, bool (runs, m), marks the neurons that are left out.
+
+        ``classification error`` and ``hinge loss``, (runs,) each, and ``wrong``, bool (runs, prompts).
+        """
         left = (self.parts * torch.from_numpy(~removed)[:, None]).sum(dim=-1)
+        wrong = li_icl.wrong(left, self.prompts)
         return {
-            "classification error": li_icl.classification_error(left, self.prompts),
+            "wrong": wrong,
+            "classification error": wrong.mean(axis=-1),
             "hinge loss": li_icl.hinge(left, self.prompts),
         }
 

@@ -48,18 +48,10 @@ def trained(scale: str, **test: Any) -> Sweep:
     )
 
 
-def curve(runs: Runs, prompts: li_icl_gpt2.Evaluation, lengths: Sequence[int]) -> np.ndarray:
-    """Classification error of the trained model for each context length: (lengths, runs)."""
+def wrong_curve(runs: Runs, prompts: li_icl_gpt2.Evaluation, lengths: Sequence[int]) -> np.ndarray:
+    """Whether the trained model is wrong, for each context length: bool (lengths, runs, prompts)."""
     logits = li_icl_gpt2.logits(runs.last(), runs.sweep.configs[0], prompts, lengths)
-    return li_icl_gpt2.classification_error(logits, prompts).T
-
-
-def curve_rows(series: str, seeds: list[int], lengths: Sequence[int], errors: np.ndarray) -> list[pd.DataFrame]:
-    """Rows of one error curve from (lengths, runs)."""
-    return [
-        rows("classification error", seeds, values, panel="main", series=series, x=length)
-        for length, values in zip(lengths, errors, strict=True)
-    ]
+    return np.moveaxis(li_icl_gpt2.wrong(logits, prompts), -1, 0)
 
 
 def measure_attention(runs: Mapping[str, Runs], layer: int) -> pd.DataFrame:

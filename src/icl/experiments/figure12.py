@@ -12,6 +12,7 @@ import pandas as pd
 from icl import plotting
 from icl.claims import Bound, Claim, Verdict, judge
 from icl.experiments import _li_icl, _li_icl_gpt2
+from icl.experiments._errors import curve_rows
 from icl.plotting import Axis, Style
 from icl.runs import Runs
 from icl.spec import Sweep
@@ -61,12 +62,10 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     parts, last = [], []
     for series, total in SUMS.items():
         prompts = li_icl_gpt2.out_of_domain(configs, replace(test, coefficient_sum=total))
-        errors = _li_icl_gpt2.curve(trained, prompts, LENGTHS)
-        parts += [
-            *_li_icl_gpt2.curve_rows(series, seeds, LENGTHS, errors),
-            rows(f"error at {series}", seeds, errors[-1]),
-        ]
-        last.append(errors[-1])
+        wrong = _li_icl_gpt2.wrong_curve(trained, prompts, LENGTHS)
+        parts += curve_rows(seeds, LENGTHS, wrong, panel="main", series=series)
+        last.append(wrong[-1].mean(axis=-1))
+        parts.append(rows(f"error at {series}", seeds, last[-1]))
     at_last, totals = np.stack(last), np.array(list(SUMS.values()))
     tau = [kendall(totals, at_last[:, run]) for run in range(len(seeds))]
     parts += [

@@ -12,6 +12,7 @@ import pandas as pd
 from icl import plotting
 from icl.claims import Bound, Claim, Verdict, judge
 from icl.experiments import _li_icl, _li_icl_gpt2
+from icl.experiments._errors import curve_rows
 from icl.plotting import Axis, Style
 from icl.runs import Runs
 from icl.spec import Sweep
@@ -54,9 +55,9 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         least = []
         for series, fraction in FRACTIONS.items():
             prompts = prompts_of(configs, replace(test, relevant_fraction_test=fraction))
-            errors = _li_icl_gpt2.curve(trained, prompts, LENGTHS)
-            parts += _li_icl_gpt2.curve_rows(f"{series}, {domain}", seeds, LENGTHS, errors)
-            least.append(least_length(errors, LENGTHS, ENOUGH))
+            wrong = _li_icl_gpt2.wrong_curve(trained, prompts, LENGTHS)
+            parts += curve_rows(seeds, LENGTHS, wrong, panel="main", series=f"{series}, {domain}")
+            least.append(least_length(wrong.mean(axis=-1), LENGTHS, ENOUGH))
         # FRACTIONS fall, so a length that falls along them rises with alpha'.
         rise = -np.diff(np.stack(least), axis=0)
         parts.append(rows(f"largest rise of the least length with alpha', {domain}", seeds, rise.max(axis=0)))

@@ -11,6 +11,7 @@ import pandas as pd
 from icl import plotting
 from icl.claims import Bound, Claim, Verdict, judge
 from icl.experiments import _li_icl
+from icl.experiments._errors import error_rows
 from icl.plotting import Axis, Style
 from icl.runs import Runs
 from icl.spec import Sweep
@@ -77,6 +78,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 def _curves(trained: Runs, pruning: _li_icl.Pruning) -> Iterator[pd.DataFrame]:
     seeds, neurons = trained.sweep.seeds, pruning.norms.shape[1]
+    labels = {"panel": "left axis"}
     better: dict[str, list[np.ndarray]] = {"classification error": [], "hinge loss": []}
     for count in COUNTS:
         by_norm = pruning.without(pruning.smallest(count))
@@ -84,15 +86,15 @@ def _curves(trained: Runs, pruning: _li_icl.Pruning) -> Iterator[pd.DataFrame]:
             pruning.without(_li_icl.random_masks(seeds, neurons, count, draw))
             for draw in range(_li_icl.SCHEDULE.random_prunings)
         ]
-        for observable, values in by_norm.items():
-            at_random = np.stack([draw[observable] for draw in draws])
-            yield rows(observable, seeds, values, panel="left axis", series="Mag.-based", x=count)
-            yield rows(observable, seeds, at_random.mean(axis=0), panel="left axis", series="Random", x=count)
+        at_random = {name: np.stack([draw[name] for draw in draws]) for name in by_norm}
+        yield error_rows(seeds, by_norm["wrong"], series="Mag.-based", x=count, **labels)
+        yield error_rows(seeds, at_random["wrong"].mean(axis=0), series="Random", x=count, **labels)
+        for observable, shares in better.items():
             if count >= 0.2 * neurons:
-                better[observable].append((values <= at_random).mean(axis=0))
-    whole = pruning.without(pruning.smallest(0))["classification error"]
+                shares.append((by_norm[observable] <= at_random[observable]).mean(axis=0))
+    whole = pruning.without(pruning.smallest(0))["wrong"]
     for x in (COUNTS[0], COUNTS[-1]):
-        yield rows("classification error", seeds, whole, panel="left axis", series="baseline", x=x)
+        yield error_rows(seeds, whole, series="baseline", x=x, **labels)
     for observable, shares in better.items():
         yield rows(f"share of draws, {observable}", seeds, np.mean(shares, axis=0))
 

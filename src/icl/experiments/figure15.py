@@ -12,6 +12,7 @@ import pandas as pd
 from icl import plotting
 from icl.claims import Bound, Claim, Verdict, judge
 from icl.experiments import _li_icl
+from icl.experiments._errors import curve_rows
 from icl.plotting import Axis, Style
 from icl.runs import Runs
 from icl.spec import Sweep
@@ -48,12 +49,9 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     errors, parts = {}, []
     for series, fraction in FRACTIONS.items():
         pruning = _li_icl.pruning(trained, replace(trained.sweep.test, relevant_fraction_test=fraction))
-        values = np.stack([pruning.without(pruning.smallest(n))["classification error"] for n in COUNTS])
-        errors[series] = values
-        parts += [
-            rows("classification error", seeds, row, panel="main", series=series, x=count)
-            for count, row in zip(COUNTS, values, strict=True)
-        ]
+        wrong = np.stack([pruning.without(pruning.smallest(n))["wrong"] for n in COUNTS])
+        errors[series] = wrong.mean(axis=-1)
+        parts += curve_rows(seeds, COUNTS, wrong, panel="main", series=series)
     whole = errors["alpha'=0.6"][0]
     parts += [
         rows("classification error", seeds, whole, panel="main", series="baseline", x=x)

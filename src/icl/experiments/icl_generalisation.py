@@ -1,7 +1,8 @@
 """Unseen tasks and shifted patterns: error of the one-layer model against context length (theorems 1, 2 of Li et al.).
 
 Left: tasks of the training patterns that training did not use, for several alpha'. Right: out-of-domain patterns for
-several S_1, the one-layer counterpart of figure 12. Bands are the mean over seeds +- 2 population standard deviations.
+several S_1, the one-layer counterpart of figure 12. Bands are the mean over seeds +- 2 population standard
+deviations over four groups of test prompts.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pandas as pd
 from icl import plotting
 from icl.claims import Bound, Claim, Verdict, judge
 from icl.experiments import _li_icl
+from icl.experiments._errors import curve_rows
 from icl.plotting import Axis, Style
 from icl.runs import Runs
 from icl.spec import Sweep
@@ -89,9 +91,10 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     parts, enough = [], []
     for series, fraction in FRACTIONS.items():
         prompts = li_icl.in_domain(configs, replace(test, relevant_fraction_test=fraction))
-        errors = _li_icl.error_curve(trained, prompts, LENGTHS)
+        wrong = _li_icl.wrong_curve(trained, prompts, LENGTHS)
+        errors = wrong.mean(axis=-1)
         enough.append(least_length(errors, LENGTHS, ENOUGH))
-        parts += _curve("in domain", series, seeds, errors)
+        parts += curve_rows(seeds, LENGTHS, wrong, panel="in domain", series=series)
         if fraction == test.relevant_fraction_test:
             hinge = li_icl.hinge(_li_icl.logits(trained, prompts, LENGTHS[-1]), prompts)
             parts += [
@@ -100,8 +103,9 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
             ]
     for series, total in SUMS.items():
         prompts = li_icl.out_of_domain(configs, replace(test, coefficient_sum=total))
-        errors = _li_icl.error_curve(trained, prompts, LENGTHS)
-        parts += [*_curve("out of domain", series, seeds, errors), rows(f"error at {series}", seeds, errors[-1])]
+        wrong = _li_icl.wrong_curve(trained, prompts, LENGTHS)
+        parts += curve_rows(seeds, LENGTHS, wrong, panel="out of domain", series=series)
+        parts.append(rows(f"error at {series}", seeds, wrong[-1].mean(axis=-1)))
     lengths = np.stack(enough)
     products = lengths * np.array(list(FRACTIONS.values()))[:, None]
     parts += [
@@ -109,13 +113,6 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         rows("largest over smallest l* alpha'", seeds, products.max(axis=0) / products.min(axis=0)),
     ]
     return join(parts)
-
-
-def _curve(panel: str, series: str, seeds: list[int], errors: np.ndarray) -> list[pd.DataFrame]:
-    return [
-        rows("classification error", seeds, values, panel=panel, series=series, x=length)
-        for length, values in zip(LENGTHS, errors, strict=True)
-    ]
 
 
 @plotting.published

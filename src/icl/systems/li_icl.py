@@ -286,10 +286,15 @@ def contributions(params: Params, prompts: Evaluation, context_length: int) -> "
 
 
 def classification_error(logits: "Tensor", prompts: Evaluation) -> np.ndarray:
-    """Share of prompts with sign F other than the label; F = 0 is an error: (runs,)."""
-    margin = logits * prompts.labels[..., -1]
-    result: np.ndarray = (margin <= 0).double().mean(dim=-1).numpy()
-    return result
+    """Share of prompts that are answered wrongly: (runs,)."""
+    error: np.ndarray = wrong(logits, prompts).mean(axis=-1)
+    return error
+
+
+def wrong(logits: "Tensor", prompts: Evaluation) -> np.ndarray:
+    """Whether sign F is other than the label, F = 0 included, for every prompt: bool (runs, prompts)."""
+    answers: np.ndarray = (logits * prompts.labels[..., -1] <= 0).numpy()
+    return answers
 
 
 def hinge(logits: "Tensor", prompts: Evaluation) -> np.ndarray:
