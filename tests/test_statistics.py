@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from icl import statistics, table
 from icl.claims import Bound, Claim, medians
-from icl.statistics import exact, log_slope, lone, mean_interval, median_interval, summarise
-from icl.table import SUMMARY_SEED, join, rows
+from icl.statistics import exact, kendall, log_slope, lone, mean_interval, median_interval, summarise
+from icl.table import GROUP, SUMMARY_SEED, join, rows
 
 DRAWS = 2000
 
@@ -144,24 +143,22 @@ def test_a_lone_random_run_has_no_interval() -> None:
 
 
 def test_a_band_is_over_groups_of_test_prompts_where_the_table_has_them() -> None:
-    runs = table.rows("error", range(5), [0.0, 0.1, 0.2, 0.3, 0.4], panel="main", series="s", x=2)
-    groups = table.rows("error", range(4), [0.1, 0.2, 0.2, 0.3], panel="main", series="s", x=2, statistic=table.GROUP)
-    elsewhere = table.rows(
-        "error", range(4), [9.0, 0.0, 9.0, 0.0], panel="main", series="s", x=3, statistic=table.GROUP
-    )
+    runs = rows("error", range(5), [0.0, 0.1, 0.2, 0.3, 0.4], panel="main", series="s", x=2)
+    groups = rows("error", range(4), [0.1, 0.2, 0.2, 0.3], panel="main", series="s", x=2, statistic=GROUP)
+    elsewhere = rows("error", range(4), [9.0, 0.0, 9.0, 0.0], panel="main", series="s", x=3, statistic=GROUP)
     (over_runs,) = summaries(runs)
-    (over_groups,) = summaries(table.join([runs, groups, elsewhere]))
+    (over_groups,) = summaries(join([runs, groups, elsewhere]))
     assert over_runs["band_high"] - over_runs["value"] == pytest.approx(2 * np.std([0.0, 0.1, 0.2, 0.3, 0.4]))
     assert over_groups["band_high"] - over_groups["value"] == pytest.approx(2 * np.std([0.1, 0.2, 0.2, 0.3]))
     # What a verdict reads, the interval over runs, does not change.
     assert {k: over_groups[k] for k in ("value", "low", "high")} == {k: over_runs[k] for k in ("value", "low", "high")}
 
 
-def summaries(rows: pd.DataFrame) -> list[dict[str, float]]:
-    found = statistics.summarise(rows)
-    return [dict(row) for _, row in found[found["seed"] == table.SUMMARY_SEED].iterrows()]
+def summaries(frame: pd.DataFrame) -> list[dict[str, float]]:
+    found = summarise(frame)
+    return [dict(row) for _, row in found[found["seed"] == SUMMARY_SEED].iterrows()]
 
 
 def test_a_constant_sequence_has_no_order() -> None:
-    assert statistics.kendall(np.arange(3), np.zeros(3)) == 0
-    assert statistics.kendall(np.arange(3), np.array([3, 2, 1])) == -1
+    assert kendall(np.arange(3), np.zeros(3)) == 0
+    assert kendall(np.arange(3), np.array([3, 2, 1])) == -1
