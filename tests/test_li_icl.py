@@ -50,7 +50,6 @@ def literal_prompts(config: li_icl.Config, batch: Params, run: int, turn: np.nda
     """The tokens of one run's batch, (B, l + 1, d); `turn`, orthogonal (d, d), rotates patterns and q."""
     relevant, irrelevant, q = li_icl.basis(config)
     factors = {n: a[run].numpy() for n, a in batch.items()}
-    factors["irrelevant"] = factors["irrelevant"] - config.relevant_patterns
     made = tasks.tokens(tasks.Prompts(**factors), relevant, irrelevant, q)
     return torch.from_numpy(made if turn is None else made @ turn.T)
 

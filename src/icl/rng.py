@@ -39,9 +39,15 @@ def stream(system: str, seed: int, purpose: str, step: int = 0) -> np.random.Gen
 def words(system: str, seeds: Sequence[int], purpose: str, step: int, shape: tuple[int, ...]) -> np.ndarray:
     """Random 64-bit words, one independent block per seed: uint64 (runs, *shape).
 
-    A run's block is the same whichever other runs stand beside it.
+    A run's block is what `stream` gives at its address, whichever other runs stand beside it.
     """
     out = np.empty((len(seeds), *shape), dtype=np.uint64)
+    # One generator is sent to every address in turn: making one costs nearly as much as the words of a small batch.
+    source = stream(system, 0, purpose, step).bit_generator
+    state = source.state
     for row, seed in zip(out, seeds, strict=True):
-        row[...] = stream(system, seed, purpose, step).bit_generator.random_raw(row.size).reshape(shape)
+        key = _key(system, seed, purpose)
+        state["state"]["key"] = np.array([key & 0xFFFF_FFFF_FFFF_FFFF, key >> 64], dtype=np.uint64)
+        source.state = state
+        row[...] = source.random_raw(row.size).reshape(shape)
     return out

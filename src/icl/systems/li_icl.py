@@ -143,7 +143,6 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     batch = tasks.prompts(
         blocks, first.train_tasks, first.relevant_patterns, first.irrelevant_patterns, fraction, strength
     )
-    batch.irrelevant[...] += first.relevant_patterns
     return {
         "pattern": batch.pattern,
         "irrelevant": batch.irrelevant,
@@ -167,7 +166,8 @@ def _logit(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor"
     """
     d_x = configs[0].feature_dimension
     beta = torch.tensor([c.pattern_norm for c in configs], dtype=params["W_O"].dtype).to(params["W_O"].device)
-    pattern, irrelevant, strength = batch["pattern"], batch["irrelevant"], batch["strength"]
+    pattern, strength = batch["pattern"], batch["strength"]
+    irrelevant = batch["irrelevant"] + configs[0].relevant_patterns
     key, label = params["W_K"][..., : d_x + 1], batch["label"][..., :-1]
     product = torch.bmm(params["W_Q"][..., :d_x].mT, key)
     u = _rows(product, pattern[..., -1]) * beta[:, None, None]

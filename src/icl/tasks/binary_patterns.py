@@ -7,6 +7,7 @@ domain, mu'_j is a combination of IDR patterns and nu'_k lies in the span of the
 
 import itertools
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -26,14 +27,17 @@ class Prompts:
     label: np.ndarray
 
 
+@lru_cache
 def cyclic_tasks(patterns: int, shifts: int = 1) -> np.ndarray:
-    """The tasks (i, i + s mod M) for s = 1 ... shifts: int64 (patterns * shifts, 2).
+    """The tasks (i, i + s mod M) for s = 1 ... shifts: int64 (patterns * shifts, 2), read-only.
 
     Every pattern stands equally often for +1 and for -1, as Theorem 1 of Li et al. 2024 asks of a training set.
     """
     first = np.tile(np.arange(patterns), shifts)
     step = np.repeat(np.arange(1, shifts + 1), patterns)
-    return np.stack([first, (first + step) % patterns], axis=1)
+    tasks = np.stack([first, (first + step) % patterns], axis=1)
+    tasks.flags.writeable = False
+    return tasks
 
 
 def all_tasks(patterns: int) -> np.ndarray:
@@ -73,11 +77,11 @@ def prompts(words: np.ndarray, tasks: np.ndarray, patterns: int, irrelevant: int
     """
     if patterns == 2 and np.any(np.asarray(fraction) < 1):
         raise ValueError("patterns = 2: alpha must be 1, for no other pattern is left to the irrelevant contexts")
-    words, chosen = words[..., :-1], words[..., -1]
-    task = ((chosen >> np.uint64(40)) * np.uint64(len(tasks)) >> np.uint64(24)).view(np.int64)
     fraction = np.asarray(fraction, dtype=np.float32)
-    # Large arrays are written over: at this size, fresh memory costs as much as the arithmetic.
+    # All passes run over whole words, the task's column too, and write over what they can: at this size, fresh memory
+    # and rows of odd length cost as much as the arithmetic.
     bits = words >> np.uint64(40)
+    task = (bits[..., -1] * np.uint64(len(tasks)) >> np.uint64(24)).view(np.int64)
     u = bits.astype(np.float32)
     u *= np.float32(2**-24)
     # The unit interval is shared out as [a | b | others, each twice, once per side of the label's coin].
@@ -88,10 +92,10 @@ def prompts(words: np.ndarray, tasks: np.ndarray, patterns: int, irrelevant: int
     narrow = cell.astype(np.int16)
     narrow += u >= fraction
     narrow += u >= fraction / 2
-    narrow[..., -1] = u[..., -1] >= 0.5
+    narrow[..., -2] = u[..., -2] >= 0.5
+    label = (1 - 2 * (narrow & 1)).astype(np.float64)
+    order = _cells(tuple(tasks.reshape(-1).tolist()), patterns)
     code = narrow.astype(np.int64)
-    label = np.array([1.0, -1.0] * (1 + others // 2)).take(code)
-    order = _cells(tasks, patterns)
     code += task[..., None] * order.shape[1]
     np.bitwise_and(words, np.uint64(0xFFFF), out=bits)
     kappa = bits.astype(np.float64)
@@ -102,11 +106,14 @@ def prompts(words: np.ndarray, tasks: np.ndarray, patterns: int, irrelevant: int
     bits &= np.uint64(0xFFFFFF)
     bits *= np.uint64(irrelevant)
     bits >>= np.uint64(24)
-    return Prompts(pattern=order.reshape(-1).take(code), irrelevant=bits.view(np.int64), strength=kappa, label=label)
+    found = order.reshape(-1).take(code), bits.view(np.int64), kappa, label
+    return Prompts(*(values[..., :-1] for values in found))
 
 
-def _cells(tasks: np.ndarray, patterns: int) -> np.ndarray:
-    """For every task (a, b) the patterns in the order of the cells: a, b, then each other one twice."""
+@lru_cache
+def _cells(flat_tasks: tuple[int, ...], patterns: int) -> np.ndarray:
+    """For every task (a, b), given as one tuple, the patterns in the order of the cells: a, b, each other one twice."""
+    tasks = np.reshape(flat_tasks, (-1, 2))
     every = np.tile(np.arange(patterns), (len(tasks), 1))
     rest = every[(every != tasks[:, :1]) & (every != tasks[:, 1:])].reshape(len(tasks), patterns - 2)
     return np.hstack([tasks, rest.repeat(2, axis=1)])

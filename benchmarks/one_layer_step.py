@@ -1,0 +1,104 @@
+"""A training step of the one-layer model for ten seeds, against eq. 7 as it is written, seed by seed.
+
+The other side trains each seed by itself: tokens are formed, W_K p_i and W_V p_i are taken for every token, autograd
+gives the gradient. Both sides sample the same prompts and take the same step. Wall time, the least of several repeats:
+rounds of our steps in a row, as in training, alternate with steps of the other side. Training jobs have one thread, so
+that the target for sampling holds for that; more threads make the rest faster and its share larger.
+
+    python -m benchmarks.one_layer_step
+"""
+
+import time
+
+import numpy as np
+import torch
+
+from icl.optimisers import Params
+from icl.spec import Sweep, grid
+from icl.systems import li_icl as system
+from icl.tasks import binary_patterns as tasks
+from icl.train import gradient
+
+RUNS, ROUNDS, STEPS = 10, 15, 10
+
+
+def our_step(sweep: Sweep, params: Params, step: int) -> tuple[Params, float, float]:
+    """All runs as one tensor program: the weights after the step, and the seconds of all of it and of its sampling."""
+    start = time.perf_counter()
+    arrays = system.sample(sweep.configs, step)
+    sampled = time.perf_counter()
+    frozen = {name: w for name, w in params.items() if name in system.FROZEN}
+    weights = {name: w for name, w in params.items() if name not in system.FROZEN}
+    batch = {name: torch.from_numpy(a) for name, a in arrays.items()}
+    _, gradients = gradient(system, sweep, weights, frozen, batch)
+    weights, _ = system.optimiser(sweep.configs).update(weights, gradients, {}, step)
+    return weights | frozen, time.perf_counter() - start, sampled - start
+
+
+def literal_step(config: system.Config, params: Params) -> Params:
+    """One run by eq. 7, token by token: its weights after one step; params without run axis."""
+    batch = {name: a[0] for name, a in system.sample([config], 0).items()}
+    prompts = torch.from_numpy(tasks.tokens(tasks.Prompts(**batch), *system.basis(config)))
+    leaves = {name: w.detach().requires_grad_() for name, w in params.items() if name not in system.FROZEN}
+    logits = system.literal_logit(params | leaves, prompts)
+    loss = torch.relu(1 - torch.from_numpy(batch["label"][:, -1]) * logits).mean()
+    gradients = torch.autograd.grad(loss, list(leaves.values()))
+    return {
+        name: (w - config.rate * g).detach() for (name, w), g in zip(leaves.items(), gradients, strict=True)
+    }  # fmt: skip
+
+
+def times(sweep: Sweep, params: Params, each: list[Params]) -> tuple[float, float, float]:
+    """Least seconds of our step, of the literal loop over the runs, and of sampling in our step."""
+    whole, loop, sampling = [], [], []
+    for _ in range(ROUNDS):
+        weights = params
+        for step in range(STEPS):
+            weights, seconds, part = our_step(sweep, weights, step)
+            whole.append(seconds)
+            sampling.append(part)
+        start = time.perf_counter()
+        for config, own in zip(sweep.configs, each, strict=True):
+            literal_step(config, own)
+        loop.append(time.perf_counter() - start)
+    return min(whole), min(loop), min(sampling)
+
+
+def main() -> list[tuple[str, float, float | None]]:
+    """Rows (name, value, target), printed; values should not exceed their targets unless the name says "at least"."""
+    configs = grid(system.Config, seed=range(RUNS))
+    sweep = Sweep("benchmark", system.SYSTEM, configs, (1,), system.Test())
+    params = system.init(configs)
+    each = [{name: w[run].clone() for name, w in params.items()} for run in range(RUNS)]
+
+    together = our_step(sweep, params, 0)[0]
+    apart = [literal_step(config, own) for config, own in zip(configs, each, strict=True)]
+    difference = max(
+        float(np.abs(w[run].numpy() - apart[run][name].numpy()).max())
+        for name, w in together.items()
+        if name not in system.FROZEN
+        for run in range(RUNS)
+    )
+    rows: list[tuple[str, float, float | None]] = [
+        ("largest difference between the weights of both sides", difference, 1e-10)
+    ]
+    default = torch.get_num_threads()
+    for threads in sorted({1, default}):
+        torch.set_num_threads(threads)
+        try:
+            step, loop, sampling = times(sweep, params, each)
+        finally:
+            torch.set_num_threads(default)
+        words = "1 thread" if threads == 1 else f"{threads} threads"
+        rows += [
+            (f"literal loop / step of {RUNS} seeds, {words} (at least)", loop / step, 3.0),
+            (f"share of sampling in a step, {words}", sampling / step, 0.15 if threads == 1 else None),
+            (f"step of {RUNS} seeds, {words} (ms)", 1e3 * step, None),
+        ]
+    for name, value, target in rows:
+        print(f"{name:58} {value:10.3g}" + (f"   (target: {target})" if target else ""))
+    return rows
+
+
+if __name__ == "__main__":
+    main()
