@@ -1,5 +1,6 @@
 """What the figures of Huang et al. share: trainings, population errors along them, and when something happens."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -29,6 +30,17 @@ def shared(scale: str) -> Sweep:
         snapshots=tuple(sorted({step // FASTER[scale] for step in every})),
         test=system.Test(),
     )
+
+
+def growing(scale: str) -> dict[str, list[float]]:
+    """Constants of a training in logarithmic time: each step is 1 % of the time passed (10 % at the smoke scale)."""
+    return {"rate": [0.5], "growth": [0.1 if scale == "smoke" else 0.01]}
+
+
+def all_steps(horizon: float, scale: str) -> tuple[int, ...]:
+    """Every step of such a training until eta t = horizon."""
+    (rate,), (growth,) = growing(scale).values()
+    return tuple(range(math.ceil(1 / growth + math.log(horizon * growth / rate) / math.log1p(growth)) + 1))
 
 
 class Path(NamedTuple):

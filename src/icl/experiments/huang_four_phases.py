@@ -1,12 +1,12 @@
 """Four-phase dynamics of the attention weights of an under-represented feature (Huang et al.).
 
 Top: A_k (query on its own feature), B_{k,1} (on the dominant one), B_{k,n} (on any other); middle: their gradients;
-bottom: the prediction error. Exact population gradient descent, N = 20 K, p_1 = 1/2, eta = 4 and 84;
-the paper's own constants could not be consulted, nor boundaries of its phases for finite K. Ours: I ends when
-|beta_{k,1}| <= 2 alpha_k, II when <= alpha_k / 2 (the switch, = alpha_k, between them is dashed), III when
-A_k >= log K. -0.49 log K is no boundary but the depth to which B_{k,1} falls for K -> infinity. To be read with care: phases I to III
-all take a time of order K^2, fixed fractions 1/5, 1/2 and 1 of the escape time K^2 / (eta (1 - p_1)) for large K; they
-are no separate time scales, and the logarithms in the theorem's bounds are not visible.
+bottom: the prediction error. Exact population gradient descent, N = 20 K, p_1 = 1/2, eta = 4 and 84; the paper's own
+constants could not be consulted, nor boundaries of its phases for finite K. Ours: I ends when |beta_{k,1}| <= 2
+alpha_k, II when <= alpha_k / 2 (the switch, = alpha_k, between them is dashed), III when A_k >= log K. -0.49 log K is
+no boundary but the depth to which B_{k,1} falls for K -> infinity. To be read with care: phases I to III all take a
+time of order K^2, fixed fractions 1/5, 1/2 and 1 of the escape time K^2 / (eta (1 - p_1)) for large K; they are no
+separate time scales, and the logarithms in the theorem's bounds are not visible.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 FEATURES = (10, 14, 20, 28, 40, 50, 60, 100, 200)
 SLOPE_OVER = (10, 60)
-STEPS = {"main": 2500, "over K": 920}
-GROWTH = 1 / 100
+STEPS = 2500
+HORIZON = 4.0 * FEATURES[-1] ** 2
 
 CLAIMS = (
     Claim(
@@ -54,12 +54,11 @@ def sweeps(scale: str) -> list[Sweep]:
     """The drawn training at constant rate, and one with growing rate over many K."""
     faster = _huang.FASTER[scale]
     drawn = system.Config(features=50, dominant_probability=0.0, rate=4.0 * faster)
-    growth = GROWTH * min(faster, 10)
-    over = grid(system.Config, features=FEATURES, dominant_probability=[0.0], rate=[0.5], growth=[growth])
-    steps = STEPS["over K"] // min(faster, 10)
+    over = grid(system.Config, features=FEATURES, dominant_probability=[0.0], **_huang.growing(scale))
+    every = _huang.all_steps(HORIZON, scale)
     return [
-        Sweep("huang_balanced", "huang_softmax", (drawn,), tuple(range(0, STEPS["main"] // faster + 1)), system.Test()),
-        Sweep("huang_balanced_over_k", "huang_softmax", over, tuple(range(steps + 1)), system.Test()),
+        Sweep("huang_balanced", "huang_softmax", (drawn,), tuple(range(STEPS // faster + 1)), system.Test()),
+        Sweep("huang_balanced_over_k", "huang_softmax", over, every, system.Test()),
     ]
 
 
