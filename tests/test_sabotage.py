@@ -6,6 +6,7 @@ bound, and the same run without it (the control) does not.
 """
 
 import dataclasses
+import importlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -25,7 +26,6 @@ from icl.runs import Runs
 from icl.spec import Sweep, grid
 from icl.systems import li_icl, li_icl_gpt2
 from icl.train import train
-from tests.test_huang_sabotage import SABOTAGES as HUANG
 
 CONFIG = Path(__file__).parents[1] / "workflow" / "config.yaml"
 FIGURES: list[str] = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))["figures"]
@@ -344,12 +344,20 @@ def judged(claim: str, observable: str, change: Callable[[Runs], Runs], apply: P
 
 
 def test_every_bound_of_every_claim_has_a_sabotage() -> None:
-    bounds = {
-        claim.id: {bound.observable for bound in claim.bounds}
-        for name in FIGURES
-        for claim in figure.module(name).CLAIMS
-    }
-    assert {claim: set(parts) for claim, parts in (SABOTAGES | HUANG).items()} == bounds
+    """Over all configured figures, and the SABOTAGES of every test file of this kind beside this one."""
+    files = sorted(Path(__file__).parent.glob("test_*sabotage.py"))
+    registered = [
+        (claim, set(parts)) for file in files for claim, parts in importlib.import_module(file.stem).SABOTAGES.items()
+    ]
+    found = dict(registered)
+    assert len(found) == len(registered)
+    for name in FIGURES:
+        for claim in figure.module(name).CLAIMS:
+            assert found.get(claim.id) == {bound.observable for bound in claim.bounds}, f"{claim.id} of {name}"
+
+
+def test_every_sabotage_is_of_a_claim() -> None:
+    assert set(SABOTAGES) <= set(FIGURE_OF)
 
 
 @pytest.mark.parametrize(
