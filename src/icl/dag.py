@@ -33,9 +33,11 @@ class Plan:
         constants = {s: {n: _number(v) for n, v in part.items()} for s, part in config["constants"].items()}
         aliases = config.get("aliases", {})
         for alias, name in aliases.items():
-            if name not in config["figures"]:
-                there = ", ".join(config["figures"])
-                raise ConstantError(f"alias {alias} = {name!r}: must be a figure of the config; there are {there}")
+            if name not in (known := figure.known()):
+                there = ", ".join(known)
+                raise ConstantError(f"alias {alias} = {name!r}: must be a figure; there are {there}")
+        # Snakemake merges --config into the file's aliases: those of figures that are left out stay, and mean nothing.
+        aliases = {alias: name for alias, name in aliases.items() if name in config["figures"]}
         made = cls(tuple(config["figures"]), config["scale"], config["shards"], constants, aliases)
         made.trainings  # noqa: B018 (builds every sweep, so that bad input is found here)
         return made
