@@ -39,15 +39,15 @@ def lines(figure: Verdicts) -> str:
     """One figure's verdicts for the terminal."""
     out = []
     for verdict in figure["verdicts"]:
-        out.append(f"{verdict['claim']:8}{verdict['outcome'].upper():14}{verdict['statement']}")
+        out.append(f"{verdict['claim']:11}{verdict['outcome'].upper():14}{verdict['statement']}")
         for part in verdict["parts"]:
             out.append(
-                f"{'':8}{part['outcome']:14}{part['observable']}: {part['statistic']} {_interval(part)}, "
+                f"{'':11}{part['outcome']:14}{part['observable']}: {part['statistic']} {_interval(part)}, "
                 f"claimed {part['bound']}, {part['runs']} runs"
             )
     for row in figure["fidelity"] or []:
         if row["series"] == "all":
-            out.append(f"{'':8}{'published':14}{fidelity(row)}")
+            out.append(f"{'':11}{'published':14}{fidelity(row)}")
     return "\n".join(out) + "\n"
 
 
