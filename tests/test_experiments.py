@@ -39,7 +39,6 @@ every_published_figure = pytest.mark.parametrize("name", PUBLISHED)
 every_scale = pytest.mark.parametrize("scale", SCALES)
 
 # At the smoke scale a curve may have no positive value, and matplotlib says so when its axis becomes logarithmic.
-pytestmark = pytest.mark.filterwarnings("ignore:Data has no positive values:UserWarning")
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -144,6 +144,10 @@ def add_panel(figure: Figure, edges: tuple[float, float, float, float], panel: s
 def frame(axes: Axes, x: Axis, y: Axis, font: float, ticks: float | None = None) -> None:
     """Labels in ``font`` points, limits and ticks of both axes; ``ticks`` is the size of tick labels if it differs."""
     for name, axis in (("x", x), ("y", y)):
+        # The limits come first (a logarithmic scale warns of data without positive values unless it has some) and last
+        # (ticks may widen them).
+        if axis.limits is not None:
+            axes.set(**{f"{name}lim": axis.limits})
         if axis.log:
             axes.set(**{f"{name}scale": "log"})
         if axis.ticks is not None:

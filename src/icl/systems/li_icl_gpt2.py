@@ -40,7 +40,7 @@ class Config(spec.Config):
     """Constants of the training."""
 
     relevant_patterns: int = constant(
-        6, "published", "ICML paper, experiments (secondary source)", letter="M_1", at_least=4, at_most=1000, even=True
+        6, "published", "ICML paper, experiments (secondary source)", letter="M_1", at_least=6, at_most=1000, even=True
     )
     irrelevant_patterns: int = constant(
         24, "published", "ICML paper, experiments (secondary source)", letter="M_2", at_least=1, at_most=1000
