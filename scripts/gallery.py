@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 from icl import readme, reference, report
+from icl.dag import endings
 from icl.files import write_text
 
 parser = argparse.ArgumentParser(description=__doc__)
@@ -15,8 +16,8 @@ args = parser.parse_args()
 results, pictures, target = Path("results") / args.scale, Path("figures") / args.scale, Path("gallery")
 overlaid = [name for name in args.figures if reference.load(name) is not None]
 target.mkdir(exist_ok=True)
-for name in [*args.figures, *(f"{name}_overlay" for name in overlaid)]:
-    shutil.copyfile(pictures / f"{name}.png", target / f"{name}.png")
+for file in (f"{name}{end}" for name in args.figures for end in endings(name)):
+    shutil.copyfile(pictures / file, target / file)
 verdicts = [report.load(results / "verdicts" / f"{name}.json") for name in args.figures]
 write_text(target / "verdicts.md", report.markdown(verdicts))
 text = Path("README.md").read_text(encoding="utf-8")

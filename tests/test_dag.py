@@ -179,7 +179,8 @@ def test_a_target_plans_its_own_chain_only(graph: dict[str, list[tuple[str, dict
     trained = {f"results/smoke/runs/{w['sweep']}/{w['shard']}.safetensors" for rule, w in chain if rule == "train"}
     assert trained == set(made.run_files(name))
     others = sorted(rule for rule, _ in chain if rule != "train")
-    assert others == sorted([name, "check", "measure", "draw_with_overlay" if has_reference(name) else "draw"])
+    drawing = ["draw_with_overlay" if has_reference(name) else "draw"] + ["animate"] * figure.is_animated(name)
+    assert others == sorted([name, "check", "measure", *drawing])
     assert [w["figure"] for rule, w in chain if rule == "measure"] == [name]
 
 

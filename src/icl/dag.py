@@ -79,6 +79,10 @@ class Plan:
         house = [("icl.plotting", "mark"), ("icl.plotting", "overlay"), ("icl.files", "save_picture")]
         return digest([code_hash((f"icl.experiments.{name}", "draw"), *house), self.note(name), reference.text(name)])
 
+    def animation_identity(self, name: str) -> str:
+        """Hash of the code that draws the figure's animation, and of the note in its margin."""
+        return digest([code_hash((f"icl.experiments.{name}", "frames"), ("icl.plotting", "mark")), self.note(name)])
+
     def judging_identity(self, name: str) -> str:
         """Hash of the code that judges the figure, and of the published curve."""
         code = code_hash((f"icl.experiments.{name}", "check"), ("icl.reference", "fidelity"))
@@ -89,9 +93,9 @@ class Plan:
         return figure.note(name, self.scale, self.constants)
 
     def pictures(self, names: Iterable[str]) -> list[str]:
-        """PNG of each figure and, where there is a published curve, of its overlay."""
-        wanted = [n for name in names for n in ([name, f"{name}_overlay"] if has_reference(name) else [name])]
-        return [f"figures/{self.scale}/{name}.png" for name in wanted]
+        """PNG of each figure and, where there is a published curve, of its overlay; the GIF of an animated one."""
+        files = [f"{name}{end}" for name in names for end in endings(name)]
+        return [f"figures/{self.scale}/{file}" for file in files]
 
     def verdict_files(self, names: Iterable[str]) -> list[str]:
         """The verdicts of each figure."""
@@ -136,6 +140,12 @@ def measuring_code(name: str) -> str:
     module = f"icl.experiments.{name}"
     named = [part for part in ("measure", "CLAIMS", "MEDIANS") if defines(module, part)]
     return code_hash(*((module, part) for part in named), ("icl.figure", "measure"))
+
+
+def endings(name: str) -> list[str]:
+    """What the names of a figure's pictures end with."""
+    overlay = ["_overlay.png"] if has_reference(name) else []
+    return [".png", *overlay, *([".gif"] if figure.is_animated(name) else [])]
 
 
 def has_reference(name: str) -> bool:

@@ -6,7 +6,8 @@ A figure module of icl.experiments has four pure functions,
     draw(table) -> Figure             check(table) -> list[Verdict]
 
 the tuple CLAIMS that `check` judges, and a docstring whose first line explains the target. `runs` maps the names of
-its sweeps to Runs. An optional MEDIANS names observables that are summarised by the median instead of the mean.
+its sweeps to Runs. An optional MEDIANS names observables that are summarised by the median instead of the mean, and an
+optional `frames(table) -> list[Figure]` makes an animation beside the picture.
 """
 
 import importlib
@@ -42,6 +43,11 @@ def module(name: str) -> ModuleType:
 def known() -> list[str]:
     """The names of all figure modules."""
     return sorted(found.name for found in pkgutil.iter_modules(experiments.__path__) if found.name[0] != "_")
+
+
+def is_animated(name: str) -> bool:
+    """Whether the figure module has `frames(table)`, pictures of one size that become an animation."""
+    return hasattr(module(name), "frames")
 
 
 def summary(name: str) -> str:

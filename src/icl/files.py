@@ -34,6 +34,23 @@ def write_json(path: Path, data: Any) -> None:
     write_text(path, json.dumps(data, indent=2, allow_nan=False) + "\n")
 
 
+def save_animation(frames: list[Any], path: Path, seconds: float = 0.25) -> None:
+    """Save matplotlib figures of one size as an endless GIF at 100 dpi; the last frame stays longer."""
+    import numpy as np
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from PIL import Image
+
+    pictures = []
+    for frame in frames:
+        canvas: Any = FigureCanvasAgg(frame)
+        canvas.draw()
+        picture = Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy())
+        pictures.append(picture.quantize(256, dither=Image.Dither.NONE))
+    times = [round(1000 * seconds)] * (len(pictures) - 1) + [2000]
+    with write_aside(path) as aside:
+        pictures[0].save(aside, save_all=True, append_images=pictures[1:], duration=times, loop=0)
+
+
 def save_picture(figure: Any, path: Path) -> None:
     """Save a matplotlib figure at 100 dpi without a date, so that equal figures are equal files."""
     dated = {"CreationDate": None} if path.suffix == ".pdf" else {}

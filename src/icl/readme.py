@@ -33,12 +33,13 @@ def gallery(verdicts: Iterable[report.Verdicts], has_overlay: Iterable[str]) -> 
         name = one["figure"]
         claims = "<br>".join(f"{v['claim']}: **{v['outcome']}**" for v in one["verdicts"])
         overlay = _image(f"{name}_overlay") if name in overlaid else "no published numbers"
+        overlay += f"<br><br>{_image(name, 'gif')}" if figure.is_animated(name) else ""
         out.append(f"| {_image(name)} | {overlay} | {figure.summary(name)}<br><br>{claims} | `make {name}` |")
     return "\n".join(out)
 
 
-def _image(name: str) -> str:
-    return f'<img src="gallery/{name}.png" alt="{name}" width="230">'
+def _image(name: str, ending: str = "png") -> str:
+    return f'<img src="gallery/{name}.{ending}" alt="{name}" width="230">'
 
 
 def counts(verdicts: Iterable[report.Verdicts]) -> str:

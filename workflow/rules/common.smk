@@ -7,7 +7,7 @@ from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version, validate
 
 from icl.dag import Plan, has_reference
-from icl.figure import caption, summary
+from icl.figure import caption, is_animated, summary
 from icl.spec import ConstantError
 
 min_version("9.0")
@@ -19,6 +19,7 @@ except ConstantError as error:
     raise WorkflowError(str(error)) from error
 
 REFERENCED = [name for name in PLAN.figures if has_reference(name)]
+ANIMATED = [name for name in PLAN.figures if is_animated(name)]
 HIDDEN = [name for name in PLAN.figures if name not in REFERENCED]
 
 # A virtual environment that is called but not activated still lends its own Python to the jobs.

@@ -48,3 +48,28 @@ use rule draw as draw_with_overlay with:
         ),
     wildcard_constraints:
         figure="|".join(REFERENCED) or "none",
+
+
+rule animate:
+    """Draw the animation of a figure."""
+    input:
+        table="results/{scale}/tables/{figure}.parquet",
+    output:
+        gif="figures/{scale}/{figure}.gif",
+    log:
+        "results/{scale}/logs/animate/{figure}.log",
+    benchmark:
+        "results/{scale}/benchmarks/animate/{figure}.tsv"
+    wildcard_constraints:
+        figure="|".join(ANIMATED) or "none",
+    conda:
+        "../../environment.yml"
+    resources:
+        mem_mb=1000,
+        runtime=10,
+    params:
+        note=lambda wildcards: PLAN.note(wildcards.figure),
+        identity=lambda wildcards: PLAN.animation_identity(wildcards.figure),
+    shell:
+        "python scripts/animate.py --figure {wildcards.figure} --note {params.note:q}"
+        " --table {input.table} --animation {output.gif} > {log} 2>&1"

@@ -189,6 +189,7 @@ def _frame(table: pd.DataFrame, step: int) -> Figure:
     right = plotting.add_panel(figure, (265, 455, 30, 220), f"balanced frame {step}")
     for axes, case in zip((left, right), CASES, strict=True):
         image = square(axes, table, f"{case}, ")
+    right.yaxis.label.set_visible(False)
     figure.colorbar(image, cax=plotting.add_panel(figure, (470, 480, 30, 220), "<colorbar>"))
     return figure
 
