@@ -38,8 +38,6 @@ every_figure = pytest.mark.parametrize("name", FIGURES)
 every_published_figure = pytest.mark.parametrize("name", PUBLISHED)
 every_scale = pytest.mark.parametrize("scale", SCALES)
 
-# At the smoke scale a curve may have no positive value, and matplotlib says so when its axis becomes logarithmic.
-
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread() -> Iterator[None]:
