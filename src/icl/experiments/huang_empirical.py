@@ -149,9 +149,9 @@ def draw(table: pd.DataFrame) -> Figure:
     for series, colour in (("v_1", "navy"), ("v_k", "darkred")):
         line = plotting.summary(table, "population", series, "exact error")
         left.plot(line["x"], line["value"], "--", color=colour, linewidth=1.3)
-    left.plot([], [], color="0.75", linewidth=1, label="one feature, one seed")
-    left.plot([], [], "--", color="k", linewidth=1.3, label="exact gradient")
-    plotting.legend(left, 10, "center left", (0.02, 0.43), spacing=0.25)
+    right.plot([], [], color="0.75", linewidth=1, label="one feature, one seed")
+    right.plot([], [], "--", color="k", linewidth=1.3, label="exact gradient")
+    plotting.legend(right, 10, "upper right", (0.99, 0.985), spacing=0.25)
     return figure
 
 
