@@ -19,10 +19,10 @@ def with_section(text: str, name: str, body: str) -> str:
 
     Raises ValueError if the comments are missing.
     """
-    pattern = re.compile(rf"(<!-- {name}:begin[^>]*-->\n).*?(\n<!-- {name}:end -->)", re.DOTALL)
+    pattern = re.compile(rf"(<!-- {name}:begin[^>]*-->\n).*?(<!-- {name}:end -->)", re.DOTALL)
     if not pattern.search(text):
         raise ValueError(f"the text has no section {name}")
-    return pattern.sub(lambda match: match.group(1) + "\n" + body.strip() + "\n" + match.group(2), text)
+    return pattern.sub(lambda match: f"{match.group(1)}\n{body.strip()}\n\n{match.group(2)}", text)
 
 
 def gallery(verdicts: Iterable[report.Verdicts], has_overlay: Iterable[str]) -> str:
