@@ -28,7 +28,7 @@ REFUSED = {
     "constants={li_icl: {rate: nan}}": ["rate (eta) = nan", "finite, above 0"],
     "constants={li_icl: {raet: 0.3}}": ["raet = 0.3", "li_icl has no such constant; it has", "rate"],
     "constants={li_icl: {seed: 3}}": ["seed = 3", "no such constant"],
-    "constants={li_ilc: {rate: 0.3}}": ["li_ilc", "no such system; there are li_icl"],
+    "constants={li_ilc: {rate: 0.3}}": ["li_ilc", "no such system; there are"],
     "shards=0": ["shards", "0", "minimum", "1"],
     "shards=two": ["shards", "two", "integer"],
     "scale=huge": ["scale", "'huge'", "paper", "laptop", "smoke"],
