@@ -1,14 +1,21 @@
 """What figures 27 and 28 share: the one-layer model against classical fits on the same contexts."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pandas as pd
 
-from icl import estimators
+from icl import estimators, plotting
+from icl.claims import Bound, Claim
 from icl.experiments import _li_icl
+from icl.plotting import Axis, Style
 from icl.runs import Runs
 from icl.spec import Sweep
 from icl.systems import li_icl
 from icl.table import join, rows
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 LENGTHS = tuple(range(6, 21, 2))
 # Each prompt is fitted anew by five methods at eight lengths; ten seeds of 200 give the published 2,000 prompts.
@@ -42,3 +49,32 @@ def measure(runs: Runs) -> pd.DataFrame:
     best = min((curve[-1] for name, curve in errors.items() if name != "ICL"), key=np.mean)
     parts.append(rows("ICL error minus 1.5 times the best classical error", seeds, errors["ICL"][-1] - 1.5 * best))
     return join(parts)
+
+
+STYLES = (
+    Style("ICL", "ICL", "r", "o"),
+    Style("Logistic", "Logistic", "b", "x"),
+    Style("SVM Gau.", "SVM Gau.", "m", "+"),
+    Style("SVM Lin.", "SVM Lin.", "c", "d"),
+    Style("1-NN", "1-NN", "y", "<"),
+    Style("3-NN", "3-NN", "g", "s"),
+)
+
+
+def claim(number: int) -> Claim:
+    """What figures 27 and 28 show."""
+    return Claim(
+        f"A-F{number}",
+        "In-context learning competes with the classical fits: with 20 contexts its error is at most 1.5 times that of "
+        "the best of the five (best by the mean over all runs)",
+        f"Li et al. 2024, figure {number}",
+        (Bound("ICL error minus 1.5 times the best classical error", at_most=0.0),),
+    )
+
+
+def fill(axes: "Axes", table: pd.DataFrame, highest: float) -> None:
+    """The six curves and the axes of figures 27 and 28, up to an error of `highest`."""
+    axes.axhline(1e-2, **plotting.GUIDE)
+    plotting.curves(axes, table, STYLES, "classification error")
+    x = Axis("# of contexts or samples", (6, 20), range(8, 21, 4))
+    plotting.frame(axes, x, Axis("Classification error", (1e-3, highest), log=True), font=22)

@@ -2,17 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from icl import spec
+from icl import plotting, spec
+from icl.claims import Bound, Claim
 from icl.experiments._li_icl import only
+from icl.plotting import Axis, Embedding, Style
 from icl.runs import Runs
 from icl.spec import Sweep, constant, grid
 from icl.systems import li_icl_gpt2
 from icl.table import join, rows
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SEEDS = {"paper": 20, "laptop": 10, "smoke": 2}
 STEPS = {"paper": 1600, "laptop": 1600, "smoke": 20}
@@ -93,3 +98,59 @@ def _largest_tenth(magnitudes: np.ndarray) -> np.ndarray:
     ordered = np.sort(magnitudes, axis=-1)
     mean: np.ndarray = ordered[:, -(ordered.shape[1] // 10) :].mean(axis=-1)
     return mean
+
+
+ATTENTION_STYLES = (
+    Style("The same ODR", "The same ODR", "C0"),
+    Style("Other", "Other", "C1"),
+)
+EMBEDDING_STYLES = (
+    Embedding("Lab. Emb. a_i>0", "Lab. Emb. $a_i>0$", "o", "winter_r"),
+    Embedding("Lab. Emb. a_i<0", "Lab. Emb. $a_i<0$", "P", "copper_r"),
+)
+
+
+def attention_claim(number: int, layer: int) -> Claim:
+    """What figures 21 to 23 show, each of its layer."""
+    return Claim(
+        f"A-F{number}",
+        f"Layer {layer} of the trained model attends to the query's own pattern: out of domain, the attention summed "
+        "over the columns that carry it rises by 0.1 or more over training",
+        f"Li et al. 2024, talk, figure {number}",
+        (Bound("rise of attention", at_least=0.1),),
+    )
+
+
+def embedding_claim(number: int, layer: int) -> Claim:
+    """What figures 24 to 26 show, each of its layer."""
+    return Claim(
+        f"A-F{number}",
+        f"Training enlarges the label embedding in layer {layer}: the mean magnitude of the largest tenth of its "
+        "neurons ends at 1.5 times its start or more",
+        f"Li et al. 2024, talk, figure {number}",
+        (Bound("growth of the largest tenth", at_least=1.5),),
+    )
+
+
+@plotting.published
+def draw_attention(table: pd.DataFrame) -> "Figure":
+    """The published look of figures 21 to 23."""
+    figure, axes = plotting.canvas((400, 400), (83.53, 359.40, 15.00, 329.72))
+    plotting.curves(axes, table, ATTENTION_STYLES, "attention weight")
+    x = Axis("Epoches", (0, 1605), range(0, 1601, 320))
+    plotting.frame(axes, x, Axis("Attention weight in average"), font=15)
+    plotting.legend(axes, 15, "center right", (0.959, 0.5), spacing=0.418)
+    return figure
+
+
+@plotting.published
+def draw_embedding(table: pd.DataFrame, edges: tuple[float, float, float, float], legend: float) -> "Figure":
+    """The published look of figures 24 to 26: one point per neuron and epoch, by the sign of a_i.
+
+    The tick labels of each decide where its axes stand (edges, pixels) and its legend begins (fraction of the axes).
+    """
+    figure, axes = plotting.canvas((500, 400), edges, bars=2)
+    plotting.scatters(axes, table, EMBEDDING_STYLES, "magnitude")
+    plotting.frame(axes, plotting.angle("Angle to $q$"), Axis("Magnitude"), font=15)
+    plotting.legend(axes, 15, "center left", (legend, 0.548), spacing=0.781)
+    return figure

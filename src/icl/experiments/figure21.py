@@ -7,25 +7,16 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from icl import plotting
-from icl.claims import Bound, Claim, Verdict, judge
+from icl.claims import Verdict, judge
 from icl.experiments import _li_icl_gpt2
-from icl.plotting import Axis, Style
 from icl.runs import Runs
 from icl.spec import Sweep
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CLAIMS = (
-    Claim(
-        "A-F21",
-        "Layer 1 of the trained model attends to the query's own pattern: out of domain, the attention summed over the "
-        "columns that carry it rises by 0.1 or more over training",
-        "Li et al. 2024, talk, figure 21",
-        (Bound("rise of attention", at_least=0.1),),
-    ),
-)
+STYLES = _li_icl_gpt2.ATTENTION_STYLES
+CLAIMS = (_li_icl_gpt2.attention_claim(21, layer=1),)
 
 
 def sweeps(scale: str) -> list[Sweep]:
@@ -38,23 +29,11 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     return _li_icl_gpt2.measure_attention(runs, layer=1)
 
 
-STYLES = (
-    Style("The same ODR", "The same ODR", "C0"),
-    Style("Other", "Other", "C1"),
-)
-
-
-@plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The published picture from the table's summaries."""
-    figure, axes = plotting.canvas((400, 400), (83.53, 359.40, 15.00, 329.72))
-    plotting.curves(axes, table, STYLES, "attention weight")
-    x = Axis("Epoches", (0, 1605), range(0, 1601, 320))
-    plotting.frame(axes, x, Axis("Attention weight in average"), font=15)
-    plotting.legend(axes, 15, "center right", (0.959, 0.5), spacing=0.418)
-    return figure
+    """The published look of figures 21 to 23."""
+    return _li_icl_gpt2.draw_attention(table)
 
 
 def check(table: pd.DataFrame) -> list[Verdict]:
-    """The claims above."""
+    """The claim above."""
     return [judge(claim, table) for claim in CLAIMS]

@@ -7,25 +7,16 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from icl import plotting
-from icl.claims import Bound, Claim, Verdict, judge
+from icl.claims import Verdict, judge
 from icl.experiments import _li_icl_gpt2
-from icl.plotting import Axis, Embedding
 from icl.runs import Runs
 from icl.spec import Sweep
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-CLAIMS = (
-    Claim(
-        "A-F26",
-        "Training enlarges the label embedding in layer 3: the mean magnitude of the largest tenth of its neurons "
-        "ends at 1.5 times its start or more",
-        "Li et al. 2024, talk, figure 26",
-        (Bound("growth of the largest tenth", at_least=1.5),),
-    ),
-)
+STYLES = _li_icl_gpt2.EMBEDDING_STYLES
+CLAIMS = (_li_icl_gpt2.embedding_claim(26, layer=3),)
 
 
 def sweeps(scale: str) -> list[Sweep]:
@@ -38,22 +29,11 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     return _li_icl_gpt2.measure_embedding(runs, layer=3)
 
 
-STYLES = (
-    Embedding("Lab. Emb. a_i>0", "Lab. Emb. $a_i>0$", "o", "winter_r"),
-    Embedding("Lab. Emb. a_i<0", "Lab. Emb. $a_i<0$", "P", "copper_r"),
-)
-
-
-@plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The published picture from the table's runs: one point per neuron and epoch, by the sign of a_i."""
-    figure, axes = plotting.canvas((500, 400), (123.15, 344.18, 15.00, 324.72), bars=2)
-    plotting.scatters(axes, table, STYLES, "magnitude")
-    plotting.frame(axes, plotting.angle("Angle to $q$"), Axis("Magnitude"), font=15)
-    plotting.legend(axes, 15, "center left", (-0.125, 0.548), spacing=0.781)
-    return figure
+    """The published look of figures 24 to 26."""
+    return _li_icl_gpt2.draw_embedding(table, (123.15, 344.18, 15.00, 324.72), -0.125)
 
 
 def check(table: pd.DataFrame) -> list[Verdict]:
-    """The claims above."""
+    """The claim above."""
     return [judge(claim, table) for claim in CLAIMS]

@@ -6,11 +6,15 @@ law is known: all sums over prompts below are exact.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations_with_replacement
 
 import numpy as np
 
 # Cells of counts that are rarer are left out; together they weigh less than 1e-10.
 RAREST = 1e-14
+# The products of three counts out of c_k, c_1 and R (the sum of the others), each once: 10 triples of 0, 1 and 2.
+TRIPLES = tuple(combinations_with_replacement(range(3), 3))
 
 
 def imbalanced(features: int, dominant: float) -> np.ndarray:
@@ -84,6 +88,12 @@ class Cells:
     squares: np.ndarray
     weight: np.ndarray
     others: int
+
+    @cached_property
+    def cubes(self) -> np.ndarray:
+        """Probability times the product of three counts, for every triple, and times squares * count: (cells, 13)."""
+        products = [self.counts[list(triple)].prod(axis=0) for triple in TRIPLES]
+        return (self.weight * np.stack([*products, *(self.squares * self.counts)])).T
 
 
 def dominant_cells(features: int, dominant: float, context_length: int) -> Cells:
