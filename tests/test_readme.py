@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from icl import readme, reference, report
+from icl.dag import Plan
 from icl.spec import GRADES, Constants, constant
 
 ROOT = Path(__file__).parents[1]
@@ -89,3 +90,16 @@ def test_verdict_lines_and_counts(tmp_path: Path) -> None:
     path.write_text("[]")
     with pytest.raises(ValueError, match=r"x\.json"):
         report.load(path)
+
+
+def test_the_constant_changed_in_the_readme_is_accepted_beside_all_figures() -> None:
+    system, name, value = re.search(r"constants=\{(\w+): \{(\w+): ([\d.]+)\}\}", TEXT).groups()  # type: ignore[union-attr]
+    config = yaml.safe_load((ROOT / "workflow/config.yaml").read_text()) | {"constants": {system: {name: value}}}
+    plan = Plan.of(config)
+    changed = {sweep.name: {getattr(c, name) for c in sweep.configs} for _, sweep in plan.trainings.values()
+               if sweep.system == system}  # fmt: skip
+    assert changed["li_icl"] == {float(value)}
+    assert f"{name} = {value}" in plan.note("figure9")
+    # A sweep over the constant keeps its own values, and its figure says nothing of a change.
+    assert len(changed["li_icl_alpha"]) > 1
+    assert name not in plan.note("icl_rates")

@@ -63,19 +63,26 @@ def caption(name: str) -> str:
 def sweeps(name: str, scale: str, constants: Overrides) -> dict[str, Sweep]:
     """The sweeps of a figure, with the user's constants in place of the defaults.
 
+    A constant that a sweep varies itself stays as the sweep has it.
+
     Raises ConstantError for an unknown scale, an unknown constant or a value out of range.
     """
     if scale not in SCALES:
         raise ConstantError(f"scale = {scale!r}: must be one of {', '.join(SCALES)}")
     planned = module(name).sweeps(scale)
-    return {sweep.name: sweep.override(constants.get(sweep.system, {})) for sweep in planned}
+    return {sweep.name: sweep.override(applicable(sweep, constants)) for sweep in planned}
+
+
+def applicable(sweep: Sweep, constants: Overrides) -> dict[str, Any]:
+    """The user's constants of the sweep's system, less those that the sweep varies itself."""
+    return {name: value for name, value in constants.get(sweep.system, {}).items() if not sweep.varied(name)}
 
 
 def plan(names: Iterable[str], scale: str, constants: Overrides) -> dict[str, tuple[str, Sweep]]:
     """Every training that the figures need: sweep name -> (a figure that defines it, the sweep).
 
-    Raises ConstantError if two figures give one name to different trainings, or if constants are named for a
-    system that no figure uses.
+    Raises ConstantError if two figures give one name to different trainings, and for constants that would change
+    nothing: of a system that no figure uses, or varied by every sweep of their system.
     """
     found: dict[str, tuple[str, Sweep]] = {}
     for name in names:
@@ -89,6 +96,11 @@ def plan(names: Iterable[str], scale: str, constants: Overrides) -> dict[str, tu
             f"constants of {', '.join(sorted(unknown))}: no such system; "
             f"there are {', '.join(sorted({sweep.system for _, sweep in found.values()}))}"
         )
+    for system_name, values in constants.items():
+        of_system = [sweep for _, sweep in found.values() if sweep.system == system_name]
+        for name, value in values.items():
+            if all(sweep.varied(name) for sweep in of_system):
+                raise of_system[0].varies(name, value)
     return found
 
 
@@ -122,8 +134,8 @@ def note(name: str, scale: str, constants: Overrides) -> str:
     ours, papers = sweeps(name, scale, constants), sweeps(name, "paper", constants)
     for key, sweep in ours.items():
         words += [word for word in reduction(sweep, papers[key]) if word not in words]
-    systems = {sweep.system for sweep in ours.values()}
-    changed = [f"{key} = {value}" for s, part in constants.items() if s in systems for key, value in part.items()]
+    given = {name: value for sweep in ours.values() for name, value in applicable(sweep, constants).items()}
+    changed = [f"{name} = {value}" for name, value in given.items()]
     seeds = max((len(set(sweep.seeds)) for sweep in ours.values() if is_random(sweep)), default=0)
     said = (
         [f"{scale} scale, " + (f"{seeds} seeds" if seeds else "exact: no randomness")]

@@ -10,7 +10,7 @@ import importlib
 import itertools
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -198,23 +198,33 @@ class Sweep:
             if name not in known:
                 there = ", ".join(sorted(known))
                 raise ConstantError(f"constant {name} = {value!r}: {self.system} has no such constant; it has {there}")
-        configs = tuple(_replaced(self.name, c, self.configs, values) for c in self.configs)
-        test = _replaced(self.name, self.test, [self.test], values)
+            if self.varied(name):
+                raise self.varies(name, value)
+        configs = tuple(_replaced(config, values) for config in self.configs)
+        test = _replaced(self.test, values)
         return dataclasses.replace(self, configs=configs, snapshots=self._rescaled(values), test=test)
+
+    def varies(self, name: str, value: Any) -> ConstantError:
+        """The error for a given constant that the sweep varies itself."""
+        return ConstantError(
+            f"constant {name} = {value!r}: the sweep {self.name} varies it itself over {self.varied(name)}"
+        )
+
+    def varied(self, name: str) -> list[Any]:
+        """The values of the constant `name` over the configs if there are several, else nothing; seeds don't count."""
+        values = sorted({getattr(config, name) for config in self.configs if hasattr(config, name) and name != "seed"})
+        return values if len(values) > 1 else []
 
     def _rescaled(self, values: Mapping[str, Any]) -> tuple[int, ...]:
         # A length of training given as a constant stretches the snapshots with it.
-        last = values.get("steps", self.snapshots[-1])
+        if "steps" not in values or self.snapshots[-1] == 0:
+            return self.snapshots
+        last = values["steps"]
         return tuple(sorted({round(step * last / self.snapshots[-1]) for step in self.snapshots}))
 
 
-def _replaced(sweep: str, part: Any, all_parts: Sequence[Any], values: Mapping[str, Any]) -> Any:
-    mine = {name: value for name, value in values.items() if hasattr(part, name)}
-    for name, value in mine.items():
-        swept = sorted({getattr(p, name) for p in all_parts})
-        if len(swept) > 1:
-            raise ConstantError(f"constant {name} = {value!r}: the sweep {sweep} varies it itself over {swept}")
-    return dataclasses.replace(part, **mine)
+def _replaced(part: Any, values: Mapping[str, Any]) -> Any:
+    return dataclasses.replace(part, **{name: value for name, value in values.items() if hasattr(part, name)})
 
 
 def system(name: str) -> Any:
