@@ -17,6 +17,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
+from icl.optimisers import Params
 from icl.systems import huang_softmax as system
 from icl.systems.huang_softmax import Config
 
@@ -26,20 +27,20 @@ REPEATS = 7
 
 def step(config: Config) -> Callable[[], None]:
     """One gradient of one engine on prompts that are drawn anew each time."""
-    return lambda: gradient(config, system.sample((config,), 0))
+    start = system.init([config])
+    return lambda: gradient(config, start, system.sample((config,), 0))
 
 
 def given(config: Config) -> Callable[[], None]:
     """One gradient of one engine on prompts that were drawn before; `tokens` still forms its tokens."""
-    drawn = system.sample((config,), 0)
-    return lambda: gradient(config, drawn)
+    start, drawn = system.init([config]), system.sample((config,), 0)
+    return lambda: gradient(config, start, drawn)
 
 
-def gradient(config: Config, drawn: dict[str, np.ndarray]) -> None:
+def gradient(config: Config, start: Params, drawn: dict[str, np.ndarray]) -> None:
     """The engine's gradient at Q = 0."""
-    shape = (1, 2, 3) if config.engine in system.SYMMETRIC else (1, config.features, config.features)
     batch = {name: torch.from_numpy(array) for name, array in drawn.items()}
-    system.ENGINES[config.engine](torch.zeros(shape, dtype=torch.float64), batch, [config])
+    system.ENGINES[config.engine](start["Q"], batch, [config])
 
 
 def least(sides: dict[str, tuple[Callable[[], None], int]], repeats: int = REPEATS) -> dict[str, float]:

@@ -77,6 +77,19 @@ def test_exact_takes_many_weights_at_once() -> None:
             np.testing.assert_allclose(a[row], b, rtol=0, atol=1e-14)
 
 
+def test_exact_takes_weights_that_are_far_apart() -> None:
+    """Only differences count; a feature that outweighs all others is lost only on the prompts without it."""
+    config, far = Config(), np.zeros((3, 2, 3))
+    far[:, :, 0], far[:, :, 1] = np.array([[40.0], [60.0], [200.0]]), -1.0
+    for column, p in zip(system.columns(far, config), config.law()[:2], strict=True):
+        absent = tasks.absent(p, config.context_length)
+        np.testing.assert_allclose(column.error, column.error[0], rtol=1e-9, atol=1e-30)
+        np.testing.assert_allclose(column.gap, absent if absent > tasks.RAREST else 0, rtol=1e-8, atol=1e-30)
+    near = weights_of(11, (2, 3)).numpy()
+    for a, b in zip(system.columns(near + 700, config)[1], system.columns(near, config)[1], strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
+
+
 def test_a_run_alone_is_the_run_in_the_sweep() -> None:
     configs = (Config(), Config(features=9, dominant_probability=0.3), Config(rate=2.0))
     together = train(sweep(*configs))

@@ -238,9 +238,9 @@ FORMS = _cubic_forms()
 POWERS = np.array([[(*t,).count(i) for t in (*tasks.TRIPLES, (0, 2, 2), (1, 2, 2), (2, 2, 2))] for i in range(3)]) * 1.0
 
 
-def expectations(q: np.ndarray, cells: tasks.Cells) -> np.ndarray:
+def expectations(q: np.ndarray, laws: Sequence[tasks.Cells]) -> np.ndarray:
     """L, the three gradients of the module's head (those on the rest added up), E a_k, E a_1, E a_r and E (1 - a_k)^2,
-    by the entries q = (A, B_1, B) of a column of Q, (..., 3): (..., 8).
+    by the entries q = (A, B_1, B) of columns of Q, (..., columns, 3), and the law of each: (..., columns, 8).
 
     With c = (c_k, c_1, R), e = e^q and Z = c . e, the scores on v_k, on v_1 and on the rest are a_i = c_i e_i / Z, and
     o = squares e_r^2 / Z^2 is the rest's part of S = a_k^2 + a_1^2 + o. As the a_i add up to one, everything that is
@@ -249,27 +249,32 @@ def expectations(q: np.ndarray, cells: tasks.Cells) -> np.ndarray:
         E a_i a_j a_l = e_i e_j e_l sum_cells weight c_i c_j c_l Z^-3,
         E o a_i = e_r^2 e_i sum_cells weight squares c_i Z^-3.
 
-    Only Z^-3 depends on q, and the 13 sums are one product with a matrix. Z^-3 is finite while the entries of q are
-    within 230 of each other; the longest training ends below 20.
+    Only Z^-3 depends on q, and the 13 sums are one product with a matrix. Only differences of the entries of q matter;
+    B is taken off, and all is finite while the others are within 200 of it. The longest training ends below 20.
     """
-    below = q - q.max(axis=-1, keepdims=True)
-    inverse = 1 / (np.exp(below) @ cells.counts)
-    cube = inverse * inverse
-    cube *= inverse
-    return ((cube @ cells.cubes) * np.exp(below @ POWERS)) @ FORMS
+    over = q - q[..., 2:]
+    e, sums = np.exp(over), np.exp(over @ POWERS)
+    for index, cells in enumerate(laws):
+        inverse = e[..., index, :] @ cells.counts
+        np.divide(1, inverse, out=inverse)
+        cube = inverse * inverse
+        cube *= inverse
+        sums[..., index, :] *= cube @ cells.cubes
+    return sums @ FORMS
 
 
 def column(q: np.ndarray, cells: tasks.Cells, probability: float) -> Column:
     """One column of Q by its entries q = (A, B_1, B), (..., 3), in work proportional to the number of cells."""
-    found = expectations(q, cells)
+    found = expectations(q[..., None, :], (cells,))[..., 0, :]
     descent = found[..., 1:4] * (probability * np.array([1, 1, 1 / cells.others]))
     return Column(found[..., 0], descent, found[..., 4:7], found[..., 7])
 
 
 def columns(q: np.ndarray, config: Config) -> tuple[Column, Column]:
     """Both columns of the symmetric weights q, (..., 2, 3): for the query v_1 and for any other v_k."""
-    first, other, share, _ = _law(config.engine, config.features, config.p_1, config.context_length)
-    return column(q[..., 0, :], first, share[0]), column(q[..., 1, :], other, share[1] / (config.features - 1))
+    (first, other), _ = _law(config.engine, config.features, config.p_1, config.context_length)
+    p_k = (1 - config.p_1) / (config.features - 1)
+    return column(q[..., 0, :], first, config.p_1), column(q[..., 1, :], other, p_k)
 
 
 def exact(q: "Tensor", batch: Params, configs: Sequence[Config]) -> "tuple[Tensor, Tensor]":
@@ -278,33 +283,35 @@ def exact(q: "Tensor", batch: Params, configs: Sequence[Config]) -> "tuple[Tenso
     Each run by itself: runs differ in their numbers of cells, and those that differ only by the seed are one. The
     gradient is that of one entry of Q each. In numpy, whose calls cost a third of torch's at this size.
     """
-    known: dict[tuple[object, ...], tuple[np.ndarray, np.ndarray]] = {}
+    known: dict[tuple[object, ...], np.ndarray] = {}
     found = []
     for own, config in zip(q.cpu().numpy(), configs, strict=True):
         law = (config.engine, config.features, config.p_1, config.context_length)
         same = (law, own.tobytes())
         if same not in known:
-            first, other, share, scale = _law(*law)
-            both = np.array([expectations(own[0], first), expectations(own[1], other)])
-            known[same] = share @ both[:, 0], scale * both[:, 1:4]
+            laws, shares = _law(*law)
+            known[same] = expectations(own, laws)[:, :4] * shares
         found.append(known[same])
-    losses, gradient = (torch.from_numpy(np.array(values)).to(q.device) for values in zip(*found, strict=True))
-    return losses, gradient
+    both = np.array(found)
+    losses, gradient = both[:, 0, 0] + both[:, 1, 0], both[:, :, 1:]
+    return torch.from_numpy(losses).to(q.device), torch.from_numpy(gradient).to(q.device)
 
 
 @lru_cache(maxsize=64)
 def _law(
     engine: str, features: int, p_1: float, context_length: int
-) -> tuple[tasks.Cells, tasks.Cells, np.ndarray, np.ndarray]:
-    """The cells of v_1 and of another v_k, p_1 and 1 - p_1, and what turns gradients of L_k into one entry's of L."""
+) -> tuple[tuple[tasks.Cells, tasks.Cells], np.ndarray]:
+    """The cells of v_1 and of another v_k; and what turns L_k and its gradient into the column's part of L and the
+    gradient of one entry: (2, 4).
+    """
     if engine == "mean_field":
         first, other = tasks.mean_field_cells(features, p_1)
     else:
         first = tasks.dominant_cells(features, p_1, context_length)
         other = tasks.rare_cells(features, p_1, context_length)
-    p = np.array([p_1, (1 - p_1) / (features - 1)])
-    entries = np.array([[1, 1, 1 / cells.others] for cells in (first, other)])
-    return first, other, np.array([p_1, 1 - p_1]), -p[:, None] * entries
+    p_k = (1 - p_1) / (features - 1)
+    shares = [[p_1, -p_1, -p_1, -p_1 / first.others], [1 - p_1, -p_k, -p_k, -p_k / other.others]]
+    return (first, other), np.array(shares)
 
 
 # counts: fresh prompts, averaged over the query and over w

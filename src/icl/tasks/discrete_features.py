@@ -132,7 +132,7 @@ def mean_field_cells(features: int, dominant: float) -> tuple[Cells, Cells]:
 def _cells(counts: np.ndarray, weight: np.ndarray, others: int) -> Cells:
     # Given their sum R, the others are multinomial with probability q = 1/others each: E sum c^2 = R (1 - q) + R^2 q.
     q, rest = 1 / others, counts[2]
-    return Cells(counts, rest * (1 - q) + rest**2 * q, weight, others)
+    return Cells(np.ascontiguousarray(counts), rest * (1 - q) + rest**2 * q, weight, others)
 
 
 def _binomial(n: int, p: float) -> np.ndarray:
