@@ -250,7 +250,7 @@ def expectations(q: np.ndarray, laws: Sequence[tasks.Cells]) -> np.ndarray:
         E o a_i = e_r^2 e_i sum_cells weight squares c_i Z^-3.
 
     Only Z^-3 depends on q, and the 13 sums are one product with a matrix. Only differences of the entries of q matter;
-    B is taken off, and all is finite while the others are within 200 of it. The longest training ends below 20.
+    B is taken off, and all is finite while the others are within 200 of it; they grow like the logarithm of time.
     """
     over = q - q[..., 2:]
     e, sums = np.exp(over), np.exp(over @ POWERS)
