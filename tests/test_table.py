@@ -12,7 +12,7 @@ import pytest
 
 from icl.files import write_aside, write_json, write_text
 from icl.statistics import summarise
-from icl.table import COLUMNS, SUMMARY_SEED, TableError, conform, curve, join, read, rows, validate, write, write_plain
+from icl.table import COLUMNS, SUMMARY_SEED, TableError, conform, join, read, rows, validate, write, write_plain
 
 ABOUT = {"identity": "abc", "nested": {"x": [1, 2.5, None]}}
 
@@ -149,13 +149,6 @@ def test_conform_orders_and_types() -> None:
     made = conform(pd.DataFrame({"value": [1], "observable": ["error"]}))
     assert list(made.columns) == list(COLUMNS)
     assert str(made["value"].dtype) == "float64"
-
-
-def test_curve_takes_the_summaries_in_order_of_x() -> None:
-    frame = good().iloc[::-1]
-    drawn = curve(frame, "error", "ours")
-    assert drawn["x"].tolist() == [2, 4]
-    assert set(drawn["seed"]) == {SUMMARY_SEED}
 
 
 # -- files appear complete or not at all -------------------------------------------------------------------------------

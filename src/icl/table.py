@@ -13,7 +13,8 @@ from icl.spec import canonical
 
 FORMAT = "icl-table-1"
 
-# column -> dtype. One row per run, coordinate and observable ("run"), one per point of a scatter ("point"), and
+# column -> dtype. One row per run, coordinate and observable ("run"), one per group of test prompts over all runs
+# ("group"), one per point that is drawn and never summarised ("point"), and
 # one per summary over runs (the statistic's name), which carries the drawn band and the 95 % interval.
 COLUMNS = {
     "figure": "str",
@@ -71,17 +72,6 @@ def conform(frame: pd.DataFrame) -> pd.DataFrame:
 def join(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
     """One table from several, in order."""
     return pd.concat(list(parts), ignore_index=True)
-
-
-def curve(table: pd.DataFrame, observable: str, series: str, panel: str = "main") -> pd.DataFrame:
-    """The summary rows of one drawn curve, by increasing x."""
-    chosen = (
-        (table["observable"] == observable)
-        & (table["series"] == series)
-        & (table["panel"] == panel)
-        & (table["seed"] == SUMMARY_SEED)
-    )
-    return table[chosen].sort_values("x")
 
 
 def validate(table: pd.DataFrame, name: str) -> None:
