@@ -1,58 +1,35 @@
-# One target per figure (`snakemake figure12`), and one for its picture under the published curve.
-for name in PLAN.figures:
+# Targets of single figures: `figure12`, its picture under the published curve (`figure12_overlay`), and other names.
+TARGETS = [
+    *((name, name, PLAN.pictures([name]), summary(name)) for name in PLAN.figures),
+    *(
+        (
+            f"{name}_overlay",
+            name,
+            [f"figures/{PLAN.scale}/{name}_overlay.png"],
+            f"{name} under the published curve.",
+        )
+        for name in REFERENCED
+    ),
+    *(
+        (alias, name, PLAN.pictures([name]), f"Another name for {name}.")
+        for alias, name in PLAN.aliases.items()
+    ),
+]
+
+for target, figure, pictures, words in TARGETS:
 
     rule:
         name:
-            name
+            target
         input:
-            pictures=PLAN.pictures([name]),
-            verdicts=PLAN.verdict_files([name]),
-        log:
-            f"results/{PLAN.scale}/logs/show/{name}.log",
-        localrule: True
-        conda:
-            "../../environment.yml"
-        shell:
-            "python scripts/show.py --pictures {input.pictures} --verdicts {input.verdicts} 2> {log}"
-
-    workflow.get_rule(name).docstring = summary(name)
-
-
-for name in REFERENCED:
-
-    rule:
-        name:
-            f"{name}_overlay"
-        input:
-            pictures=PLAN.pictures([name])[1:],
-            verdicts=PLAN.verdict_files([name]),
-        log:
-            f"results/{PLAN.scale}/logs/show/{name}_overlay.log",
-        localrule: True
-        conda:
-            "../../environment.yml"
-        shell:
-            "python scripts/show.py --pictures {input.pictures} --verdicts {input.verdicts} 2> {log}"
-
-    workflow.get_rule(f"{name}_overlay").docstring = (
-        f"{name} under the published curve."
-    )
-
-
-for name, figure in PLAN.aliases.items():
-
-    rule:
-        name:
-            name
-        input:
-            pictures=PLAN.pictures([figure]),
+            pictures=pictures,
             verdicts=PLAN.verdict_files([figure]),
         log:
-            f"results/{PLAN.scale}/logs/show/{name}.log",
+            f"results/{PLAN.scale}/logs/show/{target}.log",
         localrule: True
         conda:
             "../../environment.yml"
         shell:
             "python scripts/show.py --pictures {input.pictures} --verdicts {input.verdicts} 2> {log}"
 
-    workflow.get_rule(name).docstring = f"Another name for {figure}."
+    workflow.get_rule(target).docstring = words
