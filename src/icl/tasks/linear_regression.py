@@ -1,0 +1,207 @@
+"""Prompts of in-context linear regression, y_i = <w, x_i>, and how the papers shift them between training and test.
+
+A prompt is drawn from standard normals; a covariance, a noise or a shift is then a function from prompts to prompts, so
+that runs of one seed under different shifts see the same underlying numbers and are compared in pairs.
+
+Shapes: leading axes (runs, prompts, ...) are free; inputs (..., n + 1, d) and labels (..., n + 1) hold the query last.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Prompts(NamedTuple):
+    """n examples and a query.
+
+    inputs : x_1 ... x_n, x_query, (..., n + 1, d)
+    labels : (..., n + 1); the last is the query's true label, which no model sees
+    weights : the task w, (..., d)
+    """
+
+    inputs: np.ndarray
+    labels: np.ndarray
+    weights: np.ndarray
+
+
+def labelled(inputs: np.ndarray, weights: np.ndarray) -> Prompts:
+    """Prompts with the noise-free labels y_i = <w, x_i>."""
+    return Prompts(inputs, np.einsum("...nd,...d->...n", inputs, weights), weights)
+
+
+def gaussian(generator: np.random.Generator, shape: tuple[int, ...], context_length: int, dimension: int) -> Prompts:
+    """x_i ~ N(0, I), w ~ N(0, I): prompts of any leading shape."""
+    weights = generator.standard_normal((*shape, dimension))
+    return labelled(generator.standard_normal((*shape, context_length + 1, dimension)), weights)
+
+
+def uniform(
+    generator: np.random.Generator, shape: tuple[int, ...], context_length: int, dimension: int, half_width: float
+) -> Prompts:
+    """x_i ~ U(-half_width, half_width)^d, w ~ N(0, I) (von Oswald et al. 2023: half_width 1/2)."""
+    weights = generator.standard_normal((*shape, dimension))
+    inputs = generator.uniform(-half_width, half_width, (*shape, context_length + 1, dimension))
+    return labelled(inputs, weights)
+
+
+def root(covariance: np.ndarray) -> np.ndarray:
+    """The symmetric square root of a covariance, (..., d, d).
+
+    Raises ValueError unless it is symmetric and positive definite; the message names its smallest eigenvalue.
+    """
+    symmetric_root, _ = _roots(covariance)
+    return symmetric_root
+
+
+def inverse_root(covariance: np.ndarray) -> np.ndarray:
+    """The inverse of `root`; raises the same errors."""
+    _, inverse = _roots(covariance)
+    return inverse
+
+
+def _roots(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    transposed = np.swapaxes(covariance, -1, -2)
+    if covariance.shape != transposed.shape or not np.allclose(covariance, transposed, rtol=1e-10, atol=0):
+        raise ValueError("the covariance must be symmetric")
+    values, vectors = np.linalg.eigh(covariance)
+    if not values.min() > 0:
+        raise ValueError(f"the covariance must be positive definite; its smallest eigenvalue is {values.min():.3g}")
+
+    def power(exponent: float) -> np.ndarray:
+        return (vectors * values[..., None, :] ** exponent) @ np.swapaxes(vectors, -1, -2)
+
+    return power(0.5), power(-0.5)
+
+
+def rotation(generator: np.random.Generator, dimension: int) -> np.ndarray:
+    """A rotation or reflection, uniform over the orthogonal group (Haar), (d, d)."""
+    q, r = np.linalg.qr(generator.standard_normal((dimension, dimension)))
+    # The signs of R's diagonal make the decomposition unique, without which Q is not uniform.
+    return q * np.sign(np.diagonal(r))
+
+
+def with_covariance(prompts: Prompts, input_root: np.ndarray, weight_root: np.ndarray | None = None) -> Prompts:
+    """x -> R x and w -> S w for matrices R and S of shape (..., d, d): standard normal x then has covariance R R'.
+
+    Ahn et al. 2023 take R R' = Sigma and S S' = Sigma^-1 in their experiments with several layers, S = I with one.
+    """
+    weights = prompts.weights if weight_root is None else _apply(weight_root, prompts.weights)
+    return labelled(np.einsum("...de,...ne->...nd", input_root, prompts.inputs), weights)
+
+
+def _apply(matrix: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    return np.einsum("...de,...e->...d", matrix, vectors)
+
+
+# Shifts of the task
+
+
+def noisy(prompts: Prompts, generator: np.random.Generator, deviation: float) -> Prompts:
+    """y_i + deviation * N(0, 1) for the examples; the query's label stays what is to be predicted, <w, x_query>."""
+    labels = prompts.labels.copy()
+    labels[..., :-1] += deviation * generator.standard_normal(labels[..., :-1].shape)
+    return prompts._replace(labels=labels)
+
+
+def scaled_weights(prompts: Prompts, factor: float) -> Prompts:
+    """w -> factor * w."""
+    return labelled(prompts.inputs, factor * prompts.weights)
+
+
+# Shifts of the query
+
+
+def scaled_query(prompts: Prompts, factor: float) -> Prompts:
+    """x_query -> factor * x_query."""
+    return _with_query(prompts, factor * prompts.inputs[..., -1, :])
+
+
+def matching_query(prompts: Prompts, index: int = 0) -> Prompts:
+    """The query repeats the example `index`."""
+    return _with_query(prompts, prompts.inputs[..., index, :])
+
+
+def orthogonal_query(prompts: Prompts) -> Prompts:
+    """The query without its component in the span of the examples, at its former norm.
+
+    Raises ValueError unless there are fewer examples than dimensions.
+    """
+    examples, query = prompts.inputs[..., :-1, :], prompts.inputs[..., -1, :]
+    count, dimension = examples.shape[-2:]
+    if count >= dimension:
+        raise ValueError(f"{count} examples in {dimension} dimensions leave no orthogonal direction for a query")
+    basis, _ = np.linalg.qr(np.swapaxes(examples, -1, -2))
+    outside = query
+    # Twice: what rounding leaves of the first projection is gone after the second.
+    for _ in range(2):
+        outside = outside - _apply(basis, np.einsum("...dn,...d->...n", basis, outside))
+    return _with_query(prompts, outside * (_norm(query) / _norm(outside)))
+
+
+def _norm(vectors: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(vectors, axis=-1, keepdims=True)
+
+
+def _with_query(prompts: Prompts, query: np.ndarray) -> Prompts:
+    inputs, labels = prompts.inputs.copy(), prompts.labels.copy()
+    inputs[..., -1, :] = query
+    labels[..., -1] = np.sum(query * prompts.weights, axis=-1)
+    return prompts._replace(inputs=inputs, labels=labels)
+
+
+# Shifts of the covariates
+
+
+def scaled_inputs(prompts: Prompts, factor: float) -> Prompts:
+    """x_i -> factor * x_i, the query included."""
+    return labelled(factor * prompts.inputs, prompts.weights)
+
+
+def skewed_root(rotation: np.ndarray) -> np.ndarray:
+    """The root of Garg et al.'s skewed covariance: eigenvalues proportional to 1/i^2 with mean 1, in a rotated basis.
+
+    rotation : orthogonal, (d, d)
+    """
+    deviations = 1 / np.arange(1, len(rotation) + 1)
+    deviations *= np.sqrt(len(rotation) / np.sum(deviations**2))
+    return (rotation * deviations) @ rotation.T
+
+
+def in_subspace(prompts: Prompts, basis: np.ndarray) -> Prompts:
+    """Inputs from a subspace with E |x|^2 = d as before (Garg et al.: d/2 dimensions, variance 2 in each).
+
+    basis : orthonormal columns, (..., d, k)
+    """
+    dimension, kept = basis.shape[-2:]
+    coordinates = prompts.inputs[..., :kept]
+    return labelled(np.sqrt(dimension / kept) * np.einsum("...dk,...nk->...nd", basis, coordinates), prompts.weights)
+
+
+def in_orthants(prompts: Prompts, signs: np.ndarray) -> Prompts:
+    """Examples from one orthant, the query from anywhere: coordinate j of every example has the sign signs[j].
+
+    signs : of +-1, (..., d)
+    """
+    inputs = prompts.inputs.copy()
+    inputs[..., :-1, :] = np.abs(inputs[..., :-1, :]) * signs[..., None, :]
+    return labelled(inputs, prompts.weights)
+
+
+# Sufficient statistics
+
+
+def wishart(generator: np.random.Generator, shape: tuple[int, ...], count: int, dimension: int) -> np.ndarray:
+    """X'X of `count` inputs x ~ N(0, I), by Bartlett's factors: (..., d, d) from d(d+1)/2 draws instead of count * d.
+
+    X'X = L L' with L lower triangular, L_jj^2 ~ chi^2(count - j) for j = 0 ... d - 1 and N(0, 1) below the diagonal.
+    With fewer inputs than dimensions the inputs themselves are drawn.
+    """
+    if count < dimension:
+        inputs = generator.standard_normal((*shape, count, dimension))
+        return np.swapaxes(inputs, -1, -2) @ inputs
+    lower = np.zeros((*shape, dimension, dimension))
+    rows, columns = np.tril_indices(dimension, -1)
+    lower[..., rows, columns] = generator.standard_normal((*shape, len(rows)))
+    diagonal = np.arange(dimension)
+    lower[..., diagonal, diagonal] = np.sqrt(generator.chisquare(count - diagonal, (*shape, dimension)))
+    return lower @ np.swapaxes(lower, -1, -2)
