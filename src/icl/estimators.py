@@ -1,9 +1,9 @@
 """Classical estimators with the transformer's signature: contexts, labels and a query in, an answer out.
 
-Fitted by scikit-learn with its default hyper-parameters (the papers state none).
+Classifiers are fitted by scikit-learn with its default hyper-parameters (the papers state none).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,3 +67,128 @@ def classification_error(classify: Classifier, inputs: np.ndarray, labels: np.nd
     """
     answers = [classify(x[:context_length], y[:context_length], x[-1]) for x, y in zip(inputs, labels, strict=True)]
     return float(np.mean(np.array(answers) != labels[:, -1]))
+
+
+# Regression. inputs (..., n, d), labels (..., n), query (..., d) -> (...); leading axes are free.
+
+Estimator = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+
+
+def _sum(inputs: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """sum_i values_i x_i, (..., d)."""
+    return np.einsum("...n,...nd->...d", values, inputs)
+
+
+def _at(query: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    found: np.ndarray = np.sum(query * weights, axis=-1)
+    return found
+
+
+def zero(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.ndarray:
+    """Always 0."""
+    return np.zeros(query.shape[:-1])
+
+
+def averaging(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.ndarray:
+    """<x, (1/n) sum_i y_i x_i>."""
+    return _at(query, _sum(inputs, labels) / inputs.shape[-2])
+
+
+def least_squares(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.ndarray:
+    """<x, w> with the w of least norm among those of least squared error."""
+    return _at(query, np.einsum("...dn,...n->...d", np.linalg.pinv(inputs), labels))
+
+
+def ridge(penalty: float) -> Estimator:
+    """<x, (X'X + penalty I)^-1 X'y>: the Bayes optimum for w ~ N(0, I) and noise of variance `penalty`.
+
+    Raises ValueError unless penalty > 0.
+    """
+    if not penalty > 0:
+        raise ValueError(f"penalty = {penalty}: must be above 0")
+
+    def estimate(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.ndarray:
+        matrix = np.swapaxes(inputs, -1, -2) @ inputs + penalty * np.eye(inputs.shape[-1])
+        return _at(query, np.linalg.solve(matrix, _sum(inputs, labels)[..., None])[..., 0])
+
+    return estimate
+
+
+def preconditioned_gradient_descent(preconditioners: Sequence[np.ndarray]) -> Estimator:
+    """w <- w - A_l grad R(w) from w = 0, one step per matrix A_l, with R(w) = (1/2n) sum_i (<w, x_i> - y_i)^2.
+
+    preconditioners : matrices, each (..., d, d)
+    """
+
+    def estimate(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.ndarray:
+        weights = np.zeros_like(query)
+        for matrix in preconditioners:
+            errors = np.einsum("...nd,...d->...n", inputs, weights) - labels
+            gradient = _sum(inputs, errors) / inputs.shape[-2]
+            weights = weights - np.einsum("...de,...e->...d", matrix, gradient)
+        return _at(query, weights)
+
+    return estimate
+
+
+def gradient_descent(steps: int, rate: float) -> Estimator:
+    """`steps` steps of size `rate` on R(w) from w = 0 (see preconditioned_gradient_descent)."""
+
+    def estimate(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.ndarray:
+        matrix = rate * np.eye(inputs.shape[-1])
+        return preconditioned_gradient_descent([matrix] * steps)(inputs, labels, query)
+
+    return estimate
+
+
+def gradient_descent_plus_plus(rates: Sequence[float], corrections: Sequence[float]) -> Estimator:
+    """GD++ (von Oswald et al. 2023): each gradient step is followed by x <- x - gamma (X'X/n) x for all inputs.
+
+    In the transformer's form, on the residuals: y_j <- y_j - eta <x_j, (1/n) sum_i y_i x_i> for the examples and the
+    query, whose label starts at 0; minus that label is the prediction.
+
+    rates : eta of each step; corrections : gamma of each step
+    """
+
+    def estimate(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.ndarray:
+        x, y = np.concatenate([inputs, query[..., None, :]], axis=-2), labels
+        answer = np.zeros(query.shape[:-1])
+        for rate, correction in zip(rates, corrections, strict=True):
+            examples = x[..., :-1, :]
+            moment = _sum(examples, y) / inputs.shape[-2]
+            shift = rate * np.einsum("...nd,...d->...n", x, moment)
+            y, answer = y - shift[..., :-1], answer + shift[..., -1]
+            x = x - correction * (x @ (np.swapaxes(examples, -1, -2) @ examples)) / inputs.shape[-2]
+        return answer
+
+    return estimate
+
+
+# k(u, v) between examples (..., n, d) and points (..., m, d): (..., n, m)
+Kernel = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def functional_gradient_descent(kernel: Kernel, rates: Sequence[float]) -> Estimator:
+    """f <- f + (r_l/n) sum_i (y_i - f(x_i)) k(x_i, .) from f = 0 (Cheng et al. 2023, section 3)."""
+
+    def estimate(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.ndarray:
+        within, towards = kernel(inputs, inputs), kernel(inputs, query[..., None, :])[..., 0]
+        residuals, answer = labels, np.zeros(query.shape[:-1])
+        for rate in rates:
+            # f changes by the same sum at the examples and at the query, both from the old residuals.
+            answer = answer + rate / inputs.shape[-2] * np.sum(residuals * towards, axis=-1)
+            residuals = residuals - rate / inputs.shape[-2] * np.einsum("...n,...nm->...m", residuals, within)
+        return answer
+
+    return estimate
+
+
+def gaussian_process(kernel: Kernel, jitter: float = 0.0) -> Estimator:
+    """k(x, X) (K + jitter I)^-1 y: the Bayes optimum for labels y ~ N(0, K)."""
+
+    def estimate(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.ndarray:
+        within, towards = kernel(inputs, inputs), kernel(inputs, query[..., None, :])[..., 0]
+        matrix = within + jitter * np.eye(inputs.shape[-2])
+        return np.einsum("...n,...n->...", towards, np.linalg.solve(matrix, labels[..., None])[..., 0])
+
+    return estimate
