@@ -17,10 +17,13 @@ args = parser.parse_args()
 sweeps = figure.sweeps(args.figure, args.scale, json.loads(args.constants))
 trained = runs.load_all(sweeps, args.runs)
 measured = figure.measure(args.figure, trained, args.scale)
+diverged = [line for of_sweep in trained.values() for line in runs.diverged(of_sweep)]
+print("\n".join(diverged), end="\n" if diverged else "")
 about = provenance.about(
     identity=args.identity,
     cpu_seconds=time.process_time(),
     inputs={path.as_posix(): provenance.file_digest(path) for path in args.runs},
     sweeps=[sweep.plain() for sweep in sweeps.values()],
+    diverged=diverged,
 )
 table.write(args.table, measured, about)

@@ -83,9 +83,11 @@ def test_verdict_lines_and_counts(tmp_path: Path) -> None:
     verdict = {"claim": "X-1", "statement": "s", "source": "t", "scale": "laptop", "outcome": "inconclusive",
                "parts": [part]}  # fmt: skip
     path = tmp_path / "x.json"
-    path.write_text(json.dumps({"figure": "x", "verdicts": [verdict], "fidelity": None}))
+    about = {"diverged": ["sweep s, run 0"]}
+    path.write_text(json.dumps({"figure": "x", "verdicts": [verdict], "fidelity": None, "table": about}))
     loaded = report.load(path)
     assert "mean 0.5 [-, 0.75], claimed <= 1, 7 runs" in report.lines(loaded)
+    assert "diverged      sweep s, run 0\n" in report.lines(loaded)
     assert report.counts([loaded]) == "0 supported, 0 contradicted, 1 inconclusive"
     path.write_text("[]")
     with pytest.raises(ValueError, match=r"x\.json"):

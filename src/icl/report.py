@@ -48,6 +48,7 @@ def lines(figure: Verdicts) -> str:
     for row in figure["fidelity"] or []:
         if row["series"] == "all":
             out.append(f"{'':11}{'published':14}{fidelity(row)}")
+    out += [f"{'':11}{'diverged':14}{line}" for line in figure.get("table", {}).get("diverged", [])]
     return "\n".join(out) + "\n"
 
 

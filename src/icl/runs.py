@@ -1,5 +1,6 @@
 """Trained weights at snapshots, run axis first, and how they are kept on disk."""
 
+import dataclasses
 import json
 import os
 import time
@@ -139,6 +140,28 @@ def load_all(sweeps: Mapping[str, Sweep], paths: Sequence[Path]) -> dict[str, Ru
     return {
         name: merge(sweep, [load(path) for path in paths if path.parent.name == name]) for name, sweep in sweeps.items()
     }
+
+
+def diverged(runs: Runs) -> list[str]:
+    """One line per run that left the finite numbers: its sweep, number, seed, step, step size and what sets it apart.
+
+    No operation mixes runs, so the others are what they would have been without it.
+    """
+    sweep = runs.sweep
+    finite = [torch.isfinite(w).reshape(*w.shape[:2], -1).all(dim=2) for w in runs.weights.values()]
+    weights = torch.stack(finite).all(dim=0).numpy()
+    lines = []
+    for index, (config, losses, whole) in enumerate(zip(sweep.configs, runs.losses, weights, strict=True)):
+        # A step's loss is that of the weights before it; the last weights have none.
+        steps = [*np.flatnonzero(~np.isfinite(losses)), *(np.array(sweep.snapshots)[~whole])]
+        if steps:
+            names = [f.name for f in dataclasses.fields(config) if f.name == "rate" or sweep.varied(f.name)]
+            constants = [f"{name} = {getattr(config, name)!r}" for name in names]
+            lines.append(
+                f"sweep {sweep.name}, run {index} ({', '.join([f'seed {config.seed}', *constants])}): "
+                f"not finite from step {min(steps)} on"
+            )
+    return lines
 
 
 def trajectory(runs: Runs) -> "pd.DataFrame":
