@@ -5,8 +5,8 @@ implementation (Q x_query first, then one batched product, softmax over N, autom
 whole population gradient, both columns. CPU time of one thread, the least of several repeats that alternate.
 
 How `exact` grows is measured for K = 10 ... 800 at N = 20 K, and for K = 20 at N = 200 ... 12800. Its work is that of
-the cells (c_k, c_1) that matter, some standard deviations of each: N sqrt(p_1 p_k), which is N at fixed K and sqrt(K)
-at N = 20 K, where the literal tokens cost M N d ~ K^2.
+the cells that a Gauss rule leaves, ten for each c_k within some standard deviations, sqrt(N p_k) of them: constant at
+N = 20 K, where the literal tokens cost M N d ~ K^2, and sqrt(N) at fixed K, where calls still outweigh it.
 
     python -m benchmarks.huang_engines
 """

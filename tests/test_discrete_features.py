@@ -56,6 +56,36 @@ def test_the_cells_left_out_weigh_nothing(features: int) -> None:
         assert cells.weight.size < 20000
 
 
+@pytest.mark.parametrize(
+    ("features", "dominant", "contexts"), [(20, 0.5, 20), (50, 0.5, 20), (10, 0.5, 20), (20, 0.05, 20), (6, 0.3, 30)]
+)
+@pytest.mark.parametrize("make", [tasks.dominant_cells, tasks.rare_cells])
+def test_condensed_cells_have_the_same_sums(make, features: int, dominant: float, contexts: int) -> None:
+    """The sums that the gradient is made of, at weights from the start to long after the last phase."""
+    every = make(features, dominant, contexts * features)
+    fewer = tasks.condensed(every)
+    assert fewer.weight.size <= every.weight.size
+    for q in ([0, 0, 0], [2, -1, 0], [6, -3, 0], [12, -12, 0], [3, 3, 0], [-3, 3, 0], [0, 8, 0]):
+        sums = [np.exp(q) @ cells.counts for cells in (every, fewer)]
+        found = [total**-3 @ cells.cubes for total, cells in zip(sums, (every, fewer), strict=True)]
+        # 1e4 cells are added up: their rounding.
+        np.testing.assert_allclose(found[1], found[0], rtol=1e-12)
+
+
+def test_condensing_spares_what_few_values_or_zero_make_delicate() -> None:
+    assert tasks.condensed(tasks.rare_cells(20, 0.5, 400)).weight.size < tasks.rare_cells(20, 0.5, 400).weight.size / 10
+    for cells in (tasks.rare_cells(4, 0.3, 6), tasks.dominant_cells(20, 0.05, 400)):
+        np.testing.assert_array_equal(tasks.condensed(cells).weight, cells.weight)
+
+
+def test_a_gauss_rule_keeps_the_moments() -> None:
+    points, weight = np.arange(12.0), np.arange(1, 13) / 78
+    nodes, shares = tasks.gauss_rule(points, weight, 5)
+    for power in range(10):
+        assert shares @ nodes**power == pytest.approx(weight @ points**power, rel=1e-12)
+    assert abs(shares @ nodes**10 / (weight @ points**10) - 1) > 1e-9
+
+
 def test_mean_field_cells_are_the_limit_of_long_prompts() -> None:
     finite = tasks.rare_cells(5, 0.4, 4000)
     _, limit = tasks.mean_field_cells(5, 0.4)

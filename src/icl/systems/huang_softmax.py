@@ -278,7 +278,7 @@ def columns(q: np.ndarray, config: Config) -> tuple[Column, Column]:
 
 
 def exact(q: "Tensor", batch: Params, configs: Sequence[Config]) -> "tuple[Tensor, Tensor]":
-    """L and its gradient over all prompts, by summing over (c_k, c_1): (runs,) and (runs, 2, 3).
+    """L and its gradient over all prompts, by summing over c_k and a Gauss rule for c_1: (runs,) and (runs, 2, 3).
 
     Each run by itself: runs differ in their numbers of cells, and those that differ only by the seed are one. The
     gradient is that of one entry of Q each. In numpy, whose calls cost a third of torch's at this size.
@@ -307,8 +307,8 @@ def _law(
     if engine == "mean_field":
         first, other = tasks.mean_field_cells(features, p_1)
     else:
-        first = tasks.dominant_cells(features, p_1, context_length)
-        other = tasks.rare_cells(features, p_1, context_length)
+        first = tasks.condensed(tasks.dominant_cells(features, p_1, context_length))
+        other = tasks.condensed(tasks.rare_cells(features, p_1, context_length))
     p_k = (1 - p_1) / (features - 1)
     shares = [[p_1, -p_1, -p_1, -p_1 / first.others], [1 - p_1, -p_k, -p_k, -p_k / other.others]]
     return (first, other), np.array(shares)

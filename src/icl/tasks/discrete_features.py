@@ -2,7 +2,7 @@
 
 Every token is one of K orthonormal features, x = v_n with probability p_n, with the label y = <w, x>. A prompt has N
 such pairs and a query that is one of the features, too. What a prompt says is therefore in its counts c_n, and their
-law is known: all sums over prompts below are exact.
+law is known: sums over prompts are sums over cells of counts, exact to rounding.
 """
 
 from dataclasses import dataclass
@@ -117,6 +117,64 @@ def rare_cells(features: int, dominant: float, context_length: int) -> Cells:
     )
     kept = weight > RAREST
     return _cells(np.stack([k, one, rest])[:, kept] * 1.0, weight[kept], features - 2)
+
+
+# Points of the rules of `condensed`: with 8 already, sums agree with those over all cells to 1e-14.
+NODES = 10
+
+
+def condensed(cells: Cells) -> Cells:
+    """Fewer cells with the same sums: for each c_k, the values of c_1 become the points of their Gauss rule.
+
+    A rule of m points sums polynomials in c_1 of degree 2 m - 1 without error. What is summed has Z^3 in its
+    denominator, Z = c . e^q, which vanishes only where Z, linear in c_1, leaves the range of the counts. So a rule
+    stands for c_1 only where c_1 is never near 0, and the count that is small, c_k, keeps all its values.
+    """
+    c_k, c_1 = cells.counts[:2]
+    if c_1.any():
+        groups = [cells.counts[:2, c_k == count] for count in np.unique(c_k)]
+        weights = [cells.weight[c_k == count] for count in np.unique(c_k)]
+    else:
+        # The query v_1: its own count is the one to condense.
+        groups, weights = [cells.counts[1::-1]], [cells.weight]
+    pairs = [_condensed(group, weight) for group, weight in zip(groups, weights, strict=True)]
+    kept, weight = np.concatenate([p for p, _ in pairs], axis=1), np.concatenate([w for _, w in pairs])
+    kept = kept if c_1.any() else kept[::-1]
+    rest = cells.counts.sum(axis=0)[0] - kept.sum(axis=0)
+    return _cells(np.stack([*kept, rest]), weight, cells.others)
+
+
+def _condensed(counts: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(2, cells) and (cells,) with the second row replaced by the points of its Gauss rule, where that helps."""
+    varying = counts[1]
+    near_zero = varying.min() < np.average(varying, weights=weight) / 3
+    if len(varying) <= NODES or near_zero:
+        return counts, weight
+    points, weight = gauss_rule(varying, weight, NODES)
+    return np.stack([np.full(NODES, counts[0, 0]), points]), weight
+
+
+def gauss_rule(points: np.ndarray, weight: np.ndarray, nodes: int) -> tuple[np.ndarray, np.ndarray]:
+    """The Gauss rule of a discrete law: nodes and weights, (nodes,) each, that keep its first 2 nodes - 1 moments.
+
+    The three-term recurrence of the law's orthonormal polynomials gives a tridiagonal matrix, whose eigenvalues are
+    the nodes and whose eigenvectors' first entries, squared, the weights (Golub and Welsch 1969).
+
+    points : more than `nodes` different ones
+    """
+    centre = np.average(points, weights=weight)
+    width = np.sqrt(np.average((points - centre) ** 2, weights=weight))
+    y = (points - centre) / width
+    diagonal, beside = np.zeros(nodes), np.zeros(nodes)
+    before, now = np.zeros_like(y), np.full_like(y, weight.sum() ** -0.5)
+    for j in range(nodes):
+        diagonal[j] = weight @ (y * now**2)
+        # For j = 0 the last entry is still zero.
+        after = (y - diagonal[j]) * now - beside[j - 1] * before
+        beside[j] = np.sqrt(weight @ after**2)
+        before, now = now, after / beside[j]
+    values, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(beside[:-1], 1) + np.diag(beside[:-1], -1))
+    return centre + width * values, weight.sum() * vectors[0] ** 2
 
 
 def mean_field_cells(features: int, dominant: float) -> tuple[Cells, Cells]:
