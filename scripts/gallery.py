@@ -1,4 +1,4 @@
-"""Copy the rendered figures and verdicts to gallery/ and bring the README's generated parts up to date."""
+"""Copy rendered figures, verdicts, costs and constants to gallery/ and bring the README's gallery up to date."""
 
 import argparse
 import shutil
@@ -20,8 +20,8 @@ for file in (f"{name}{end}" for name in args.figures for end in endings(name)):
     shutil.copyfile(pictures / file, target / file)
 verdicts = [report.load(results / "verdicts" / f"{name}.json") for name in args.figures]
 write_text(target / "verdicts.md", report.markdown(verdicts))
+write_text(target / "costs.md", readme.costs(args.figures, args.scale, results, pictures) + "\n")
+write_text(target / "constants.md", readme.constants(readme.all_constants(args.figures)) + "\n")
 text = Path("README.md").read_text(encoding="utf-8")
 text = readme.with_section(text, "gallery", f"{readme.counts(verdicts)}\n\n{readme.gallery(verdicts, overlaid)}")
-text = readme.with_section(text, "costs", readme.costs(args.figures, args.scale, results, pictures))
-text = readme.with_section(text, "constants", readme.constants(readme.all_constants(args.figures)))
 write_text(Path("README.md"), text)

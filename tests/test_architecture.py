@@ -49,9 +49,10 @@ ALLOWED = {
     "figure": {"experiments", "claims", "runs", "spec", "statistics", "table"},
     "dag": {"figure", "reference", "code", "spec"},
     "report": {"claims"},
+    "papers": set(),
     "provenance": {"figure", "reference", "report", "runs", "table", "dag", "spec", "code"},
     # for readers and developers, above everything
-    "readme": {"dag", "figure", "files", "provenance", "report", "spec", "runs", "table", "systems", "experiments"},
+    "readme": {"figure", "papers", "report", "spec", "experiments"},
 }
 WITHOUT_TORCH = (
     "tasks",

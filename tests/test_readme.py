@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from icl import readme, reference, report
+from icl import papers, readme, reference, report
 from icl.dag import Plan
 from icl.spec import GRADES, Constants, constant
 
@@ -42,8 +42,23 @@ def test_overlays_are_shown_for_exactly_the_published_figures() -> None:
     assert shown == {name for name in FIGURES if reference.load(name) is not None}
 
 
-def test_constants_in_the_readme_are_those_in_the_source() -> None:
-    assert readme.constants(readme.all_constants(FIGURES)) in TEXT
+def test_constants_in_the_gallery_are_those_in_the_source() -> None:
+    listed = (ROOT / "gallery/constants.md").read_text(encoding="utf-8")
+    assert readme.constants(readme.all_constants(FIGURES)) + "\n" == listed
+
+
+def test_costs_are_given_for_every_figure() -> None:
+    listed = (ROOT / "gallery/costs.md").read_text(encoding="utf-8")
+    assert readme.lacking(listed, FIGURES) == []
+
+
+def test_every_figure_belongs_to_one_paper_and_every_paper_can_be_cited() -> None:
+    entries = re.findall(r"^@\w+\{(\w+),", (ROOT / "references.bib").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {key for paper in papers.PAPERS for key in paper.keys} == set(entries)
+    for name in FIGURES:
+        assert f"### {papers.of(name).title}" in TEXT
+    with pytest.raises(ValueError, match="belongs to 0 of the papers"):
+        papers.of("figure_of_nothing")
 
 
 def test_every_constant_has_a_grade_and_a_source() -> None:

@@ -1,4 +1,4 @@
-"""The parts of the README that are written from results: gallery, verdicts, costs and constants."""
+"""What the README and the gallery show of results: pictures, verdicts, costs and constants."""
 
 import csv
 import importlib
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from icl import experiments, figure, report, spec
+from icl import experiments, figure, papers, report, spec
 
 # Snakemake job -> what it does to a figure.
 JOBS = ("measure", "draw", "check")
@@ -26,16 +26,23 @@ def with_section(text: str, name: str, body: str) -> str:
 
 
 def gallery(verdicts: Iterable[report.Verdicts], has_overlay: Iterable[str]) -> str:
-    """One row per figure: picture, overlay, the verdicts on its claims, the command."""
-    overlaid = set(has_overlay)
-    out = ["| regenerated | under the published curve | claims and verdicts | command |", "|---|---|---|---|"]
+    """Per paper a heading and one row per figure: picture, overlay, the verdicts on its claims, the command."""
+    overlaid, out = set(has_overlay), []
+    rows: dict[papers.Paper, list[str]] = {}
     for one in verdicts:
-        name = one["figure"]
-        claims = "<br>".join(f"{v['claim']}: **{v['outcome']}**" for v in one["verdicts"])
-        overlay = _image(f"{name}_overlay") if name in overlaid else "no published numbers"
-        overlay += f"<br><br>{_image(name, 'gif')}" if figure.is_animated(name) else ""
-        out.append(f"| {_image(name)} | {overlay} | {figure.summary(name)}<br><br>{claims} | `make {name}` |")
+        rows.setdefault(papers.of(one["figure"]), []).append(_row(one, one["figure"] in overlaid))
+    for paper in (paper for paper in papers.PAPERS if paper in rows):
+        heads = ["| regenerated | under the published curve | claims and verdicts | command |", "|---|---|---|---|"]
+        out += [f"### {paper.title}", "", *heads, *rows[paper], ""]
     return "\n".join(out)
+
+
+def _row(one: report.Verdicts, has_overlay: bool) -> str:
+    name = one["figure"]
+    claims = "<br>".join(f"{v['claim']}: **{v['outcome']}**" for v in one["verdicts"])
+    overlay = _image(f"{name}_overlay") if has_overlay else "no published numbers"
+    overlay += f"<br><br>{_image(name, 'gif')}" if figure.is_animated(name) else ""
+    return f"| {_image(name)} | {overlay} | {figure.summary(name)}<br><br>{claims} | `make {name}` |"
 
 
 def _image(name: str, ending: str = "png") -> str:

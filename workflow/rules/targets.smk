@@ -49,7 +49,7 @@ rule unknown:
 
 
 rule gallery:
-    """Copy this scale's pictures and verdicts to gallery/ and bring the README's tables up to date."""
+    """Copy this scale's pictures, verdicts, costs and constants to gallery/ and bring the README up to date."""
     input:
         pictures=PLAN.pictures(PLAN.figures),
         verdicts=PLAN.verdict_files(PLAN.figures),
