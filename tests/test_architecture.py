@@ -53,6 +53,7 @@ ALLOWED = {
     "provenance": {"figure", "reference", "report", "runs", "table", "dag", "spec", "code"},
     # for readers and developers, above everything
     "readme": {"figure", "papers", "report", "spec", "experiments"},
+    "__main__": {"figure", "papers", "report", "spec"},
 }
 WITHOUT_TORCH = (
     "tasks",
@@ -69,7 +70,7 @@ WITHOUT_TORCH = (
 )
 TOUCH_FILES = {"table", "runs", "files", "reference", "provenance", "report"}
 # These read sources and metadata, never results: the code's own text, the installation, the README.
-READ_SOURCES = {"code", "doctor", "readme"}
+READ_SOURCES = {"code", "doctor", "readme", "__main__"}
 
 
 def layer(module: str) -> str:
