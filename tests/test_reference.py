@@ -46,7 +46,8 @@ def whole(table: pd.DataFrame, figure: str, panel: str = "main") -> dict[str, An
 
 def test_every_packaged_file_is_declared_and_every_declared_one_packaged() -> None:
     packaged = {path.name for path in (files("icl") / "reference").iterdir() if path.name.endswith(".csv")}
-    assert packaged == {f"figure{int(figure[6:]):02d}.csv" for figure in PANELS}
+    assert packaged == {reference.file_name(figure) for figure in PANELS}
+    assert reference.file_name("figure8") == "figure08.csv" and reference.file_name("garg_linear") == "garg_linear.csv"
 
 
 @pytest.mark.parametrize("figure", PANELS)

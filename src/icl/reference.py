@@ -68,6 +68,12 @@ PANELS: Mapping[str, Mapping[str, Quantity]] = {
 """The figures that have published numbers, panel by panel."""
 
 
+def file_name(figure: str) -> str:
+    """The packaged file of a figure: figure08.csv for a numbered one, else the figure's own name."""
+    number = figure.removeprefix("figure")
+    return f"figure{int(number):02d}.csv" if number.isdigit() else f"{figure}.csv"
+
+
 def load(figure: str) -> pd.DataFrame | None:
     """The published numbers of ``figure`` ("figure12"), or None where there are none.
 
@@ -77,8 +83,7 @@ def load(figure: str) -> pd.DataFrame | None:
     """
     if figure not in PANELS:
         return None
-    name = f"figure{int(figure.removeprefix('figure')):02d}.csv"
-    with (files("icl") / "reference" / name).open(encoding="utf-8") as source:
+    with (files("icl") / "reference" / file_name(figure)).open(encoding="utf-8") as source:
         rows = pd.read_csv(source, dtype={"figure": str})
     guides = rows["series"].str.contains("unlabelled dashed line|hand-drawn", regex=True)
     return rows[~guides].assign(figure=figure).reset_index(drop=True)
