@@ -50,6 +50,7 @@ ALLOWED = {
     "dag": {"figure", "reference", "code", "spec"},
     "report": {"claims"},
     "papers": set(),
+    "compare": {"report"},
     "provenance": {"figure", "reference", "report", "runs", "table", "dag", "spec", "code"},
     # for readers and developers, above everything
     "readme": {"figure", "papers", "report", "spec", "experiments"},

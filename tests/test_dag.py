@@ -195,8 +195,16 @@ def test_every_figure_has_a_target_with_a_line(shared_workflow: Workflow) -> Non
         (line,) = re.findall(rf"^{name} \((.*)\)$", listed, flags=re.MULTILINE)
         assert line == figure.summary(name)
         assert 20 < len(line) < 150
-    for name in ("figures", "verdicts", "verify"):
+    for name in ("figures", "verdicts", "compare", "verify"):
         assert re.search(rf"^{name} \(.{{20,}}\)$", listed, flags=re.MULTILINE), name
+
+
+def test_compare_asks_for_the_other_results(shared_workflow: Workflow) -> None:
+    done = shared_workflow("-n", "compare", "--config", "scale=smoke")
+    assert done.returncode == 1
+    assert "name the other results by --config against=<results folder>" in done.stdout
+    given = shared_workflow("-n", "compare", "--config", "scale=smoke", "against=a 'folder'")
+    assert given.returncode == 0, given.stdout
 
 
 def test_an_alias_is_a_target(shared_workflow: Workflow) -> None:

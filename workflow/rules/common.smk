@@ -36,6 +36,15 @@ def unknown_target(wildcards):
     )
 
 
+def given_folder(wildcards):
+    """The results folder that `against` names."""
+    if not config["against"]:
+        raise WorkflowError(
+            "compare: name the other results by --config against=<results folder>"
+        )
+    return config["against"]
+
+
 wildcard_constraints:
     scale="|".join(["paper", "laptop", "smoke"]),
     sweep="|".join(PLAN.trainings),

@@ -2,6 +2,7 @@
 localrules:
     figures,
     verdicts,
+    compare,
     verify,
     gallery,
 
@@ -26,6 +27,23 @@ rule verdicts:
         table=f"results/{PLAN.scale}/verdicts.md",
     shell:
         "python scripts/verdicts.py --table {params.table} --verdicts {input} 2> {log}"
+
+
+rule compare:
+    """Print what changed against another result set: --config against=<results folder>."""
+    input:
+        PLAN.verdict_files(PLAN.figures),
+    log:
+        f"results/{PLAN.scale}/logs/compare.log",
+    conda:
+        "../../environment.yml"
+    params:
+        against=given_folder,
+        scale=PLAN.scale,
+        table=f"results/{PLAN.scale}/compare.md",
+    shell:
+        "python scripts/compare.py --against {params.against:q} --scale {params.scale}"
+        " --table {params.table} --verdicts {input} 2> >(tee {log} >&2)"
 
 
 rule verify:
