@@ -30,7 +30,7 @@ TORCH_PIN := $(shell grep '^torch==' requirements/torch-cpu.txt)
 
 # Every goal that is not ours is handed to Snakemake, all of them in one call. They are phony, or make would take the
 # folder figures/ for a finished target. They stand before SNAKEMAKE_ARGS, since `--config a=b` swallows what follows.
-OWN := help env test test-all lint bench doctor lock clean clean-env snakemake
+OWN := help env test test-all test-browser lint bench doctor lock clean clean-env snakemake
 TARGETS := $(filter-out $(OWN),$(MAKECMDGOALS))
 .PHONY: $(OWN) $(TARGETS)
 
@@ -40,6 +40,7 @@ help:
 	@echo 'make env          set up .venv from the lock (every other command does so by itself)'
 	@echo 'make doctor       say what is installed, and what is wrong with it'
 	@echo 'make test         the tests without the slow ones; PYTEST_ARGS="-n 2" by default'
+	@echo 'make test-browser the tests of the report in a real browser; needs Chromium from the system'
 	@echo 'make test-all     all tests'
 	@echo 'make lint         ruff, mypy, snakefmt and the lint of Snakemake'
 	@echo 'make bench        the side-by-side measurements'
@@ -66,6 +67,9 @@ test: env
 
 test-all: env
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_ARGS) -m ''
+
+test-browser: env
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_ARGS) -m browser
 
 lint: env
 	$(BIN)/ruff check .

@@ -14,12 +14,11 @@ parser.add_argument("--table", type=Path, required=True)
 parser.add_argument("--verdicts", type=Path, nargs="+", required=True)
 args = parser.parse_args()
 
-folders = (args.against / args.scale / "verdicts", args.against / "verdicts")
-folder = next((folder for folder in folders if folder.is_dir()), None)
-if folder is None:
-    sys.exit(f"against = {args.against}: holds no verdicts of the scale {args.scale} ({folders[0]} is not there)")
 ours = {path.stem: report.load(path) for path in args.verdicts}
-theirs = {path.stem: report.load(path) for path in sorted(folder.glob("*.json"))}
+try:
+    theirs = report.load_all(args.against, args.scale)
+except report.ReportError as error:
+    sys.exit(f"against = {error}")
 text = compare.markdown(list(compare.changes(ours, theirs)))
 write_text(args.table, text)
 print(f"\n{text}")

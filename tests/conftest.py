@@ -106,3 +106,25 @@ def figure9_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table.write(measured, figure.measure("figure9", {"li_icl": runs.merge(sweep, parts)}, "smoke"), about)
     write_json(root / "results/smoke/verdicts/figure9.json", provenance.judgement("figure9", measured))
     return root
+
+
+@pytest.fixture(scope="session")
+def figure9_made(figure9_results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout's folder with everything that the workflow makes of figure 9 at the smoke scale, and nothing else."""
+    from icl import figure, plotting, provenance, reference, table
+    from icl.files import save_picture, write_json
+
+    root = tmp_path_factory.mktemp("made")
+    shutil.copytree(figure9_results, root, dirs_exist_ok=True)
+    measured = root / "results/smoke/tables/figure9.parquet"
+    write_json(root / "results/smoke/verdicts/figure9.json", provenance.judgement("figure9", measured))
+    drawn, published = figure.module("figure9").draw(table.read(measured)[0]), reference.load("figure9")
+    assert published is not None
+    save_picture(drawn, root / "figures/smoke/figure9.png")
+    plotting.overlay(drawn, published)
+    save_picture(drawn, root / "figures/smoke/figure9_overlay.png")
+    for name, seconds in (("train/li_icl.0of2", 1.5), ("train/li_icl.1of2", 2.5), ("measure/figure9", 3.0)):
+        path = root / f"results/smoke/benchmarks/{name}.tsv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"s\tcpu_time\tmax_rss\n1\t{seconds}\t400\n")
+    return root

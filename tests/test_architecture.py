@@ -51,6 +51,7 @@ ALLOWED = {
     "report": {"claims"},
     "papers": set(),
     "compare": {"report"},
+    "page": {"compare", "figure", "papers", "reference", "report", "spec", "table"},
     "provenance": {"figure", "reference", "report", "runs", "table", "dag", "spec", "code"},
     # for readers and developers, above everything
     "readme": {"figure", "papers", "report", "spec", "experiments"},
@@ -69,7 +70,7 @@ WITHOUT_TORCH = (
     "code",
     "reference",
 )
-TOUCH_FILES = {"table", "runs", "files", "reference", "provenance", "report"}
+TOUCH_FILES = {"table", "runs", "files", "reference", "provenance", "report", "page"}
 # These read sources and metadata, never results: the code's own text, the installation, the README.
 READ_SOURCES = {"code", "doctor", "readme", "__main__"}
 

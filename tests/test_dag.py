@@ -195,7 +195,7 @@ def test_every_figure_has_a_target_with_a_line(shared_workflow: Workflow) -> Non
         (line,) = re.findall(rf"^{name} \((.*)\)$", listed, flags=re.MULTILINE)
         assert line == figure.summary(name)
         assert 20 < len(line) < 150
-    for name in ("figures", "verdicts", "compare", "verify"):
+    for name in ("figures", "verdicts", "compare", "report", "report_now", "verify"):
         assert re.search(rf"^{name} \(.{{20,}}\)$", listed, flags=re.MULTILINE), name
 
 
@@ -205,6 +205,17 @@ def test_compare_asks_for_the_other_results(shared_workflow: Workflow) -> None:
     assert "name the other results by --config against=<results folder>" in done.stdout
     given = shared_workflow("-n", "compare", "--config", "scale=smoke", "against=a 'folder'")
     assert given.returncode == 0, given.stdout
+
+
+def test_the_report_can_be_made_of_nothing(workflow: Workflow) -> None:
+    """It says what is missing; with everything asked for, everything is planned."""
+    done = workflow("report_now", "--cores", "1", "--config", "scale=smoke")
+    assert f"0 of {len(FIGURES)} figures" in done.stdout
+    page = (workflow.folder / "results/smoke/report/report.html").read_text(encoding="utf-8")
+    for name in FIGURES:
+        assert f"<code>snakemake {name} --config scale=smoke</code> makes it" in page
+    planned = workflow("-n", "report", "--config", "scale=smoke").stdout
+    assert set(re.findall(r"^check +(\d+)", planned, flags=re.MULTILINE)) == {str(len(FIGURES))}
 
 
 def test_an_alias_is_a_target(shared_workflow: Workflow) -> None:

@@ -1,6 +1,5 @@
 """What the README and the gallery show of results: pictures, verdicts, costs and constants."""
 
-import csv
 import importlib
 import pkgutil
 import re
@@ -55,19 +54,6 @@ def counts(verdicts: Iterable[report.Verdicts]) -> str:
     return f"Of the claims judged here, {tally}. All bounds and intervals: [gallery/verdicts.md](gallery/verdicts.md)."
 
 
-def _benchmark(path: Path) -> tuple[float, float]:
-    """CPU seconds and peak resident memory (MB) of one job; zeros where it was too short to be sampled."""
-    if not path.exists():
-        return 0.0, 0.0
-    with open(path, encoding="utf-8") as file:
-        row = next(csv.DictReader(file, delimiter="\t"))
-
-    def value(name: str) -> float:
-        return float(row[name]) if row[name] not in ("-", "NA") else 0.0
-
-    return max(value("cpu_time"), 0.0), value("max_rss")
-
-
 def costs(figures: Iterable[str], scale: str, results: Path, pictures: Path) -> str:
     """CPU time, memory and disk of every figure, from the workflow's benchmark files."""
     out = [
@@ -76,8 +62,10 @@ def costs(figures: Iterable[str], scale: str, results: Path, pictures: Path) -> 
     ]
     for name in figures:
         sweeps = list(figure.sweeps(name, scale, {}))
-        trainings = [_benchmark(p) for s in sweeps for p in sorted((results / "benchmarks/train").glob(f"{s}.*.tsv"))]
-        rest = [_benchmark(results / "benchmarks" / job / f"{name}.tsv") for job in JOBS]
+        trainings = [
+            report.benchmark(p) for s in sweeps for p in sorted((results / "benchmarks/train").glob(f"{s}.*.tsv"))
+        ]
+        rest = [report.benchmark(results / "benchmarks" / job / f"{name}.tsv") for job in JOBS]
         disk = sum(p.stat().st_size for s in sweeps for p in (results / "runs" / s).glob("*"))
         disk += sum(p.stat().st_size for p in pictures.glob(f"{name}*"))
         disk += (results / "tables" / f"{name}.parquet").stat().st_size

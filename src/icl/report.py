@@ -1,5 +1,6 @@
 """Verdicts as text: for the terminal and as Markdown."""
 
+import csv
 import json
 from collections import Counter
 from collections.abc import Iterable
@@ -24,6 +25,17 @@ def load(path: Path) -> Verdicts:
     except (ValueError, KeyError, TypeError) as error:
         raise ReportError(f"{path}: is not a file of verdicts ({error}); delete it and run again") from error
     return data
+
+
+def load_all(folder: Path, scale: str) -> dict[str, Verdicts]:
+    """Figure -> verdicts, of a results folder or of its folder of one scale.
+
+    Raises ReportError if there are none of this scale.
+    """
+    for verdicts in (folder / scale / "verdicts", folder / "verdicts"):
+        if verdicts.is_dir():
+            return {path.stem: load(path) for path in sorted(verdicts.glob("*.json"))}
+    raise ReportError(f"{folder}: holds no verdicts of the scale {scale}; name a results folder or one of its scales")
 
 
 def number(value: float | None) -> str:
@@ -89,3 +101,16 @@ def markdown(figures: Iterable[Verdicts]) -> str:
                 ]
                 out.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(out) + "\n"
+
+
+def benchmark(path: Path) -> tuple[float, float]:
+    """CPU seconds and peak resident memory (MB) of one job; zeros where it was too short to be sampled."""
+    if not path.exists():
+        return 0.0, 0.0
+    with open(path, encoding="utf-8") as file:
+        row = next(csv.DictReader(file, delimiter="\t"))
+
+    def value(name: str) -> float:
+        return float(row[name]) if row[name] not in ("-", "NA") else 0.0
+
+    return max(value("cpu_time"), 0.0), value("max_rss")

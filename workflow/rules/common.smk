@@ -8,6 +8,7 @@ from snakemake.utils import min_version, validate
 
 from icl.dag import Plan, has_reference
 from icl.figure import caption, is_animated, summary
+from icl.papers import of as paper
 from icl.spec import ConstantError
 
 min_version("9.0")

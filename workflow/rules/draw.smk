@@ -7,7 +7,7 @@ rule draw:
         png=report(
             "figures/{scale}/{figure}.png",
             caption="../report/figure.rst",
-            category="figures",
+            category=lambda wildcards: paper(wildcards.figure).title,
             labels={"figure": "{figure}", "kind": "regenerated"},
         ),
     log:
@@ -36,14 +36,14 @@ use rule draw as draw_with_overlay with:
         png=report(
             "figures/{scale}/{figure}.png",
             caption="../report/figure.rst",
-            category="figures",
+            category=lambda wildcards: paper(wildcards.figure).title,
             labels={"figure": "{figure}", "kind": "regenerated"},
         ),
         overlay_pdf="figures/{scale}/{figure}_overlay.pdf",
         overlay_png=report(
             "figures/{scale}/{figure}_overlay.png",
             caption="../report/figure.rst",
-            category="figures",
+            category=lambda wildcards: paper(wildcards.figure).title,
             labels={"figure": "{figure}", "kind": "with the published curve"},
         ),
     wildcard_constraints:
