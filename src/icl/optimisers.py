@@ -70,3 +70,17 @@ def adam(
         return new, state
 
     return Optimiser(init, update)
+
+
+def adamw(rate: Any, decay: float, clip: float = float("inf")) -> Optimiser:
+    """Adam with decoupled weight decay, w <- w - rate * (adam's step + decay * w) (Loshchilov and Hutter 2019), on
+    gradients that are first cut off entry by entry at +-clip.
+    """
+    inner = adam(rate)
+
+    def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
+        cut = {name: g.clamp(-clip, clip) for name, g in gradients.items()}
+        new, state = inner.update(params, cut, state, step)
+        return {name: w - _per_run(rate, w) * decay * params[name] for name, w in new.items()}, state
+
+    return Optimiser(inner.init, update)

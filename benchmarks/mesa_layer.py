@@ -1,0 +1,115 @@
+"""The mesa layer from one Cholesky factor with its own reverse, and linear attention through its maps.
+
+Both at the paper's size: 256 sequences of 50 positions, 4 and 2 heads, keys of size 20. Each side ends with the
+derivatives of all its inputs:
+
+    mesa     against one batched solve per position, and against a Cholesky factorisation position by position, both
+             with automatic differentiation
+    linear   the whole gradient of the loss from the 20 rows of a token that count, against the literal tokens of 40
+             with automatic differentiation
+
+CPU time of one thread, the least of several repeats that alternate.
+
+    python -m benchmarks.mesa_layer
+"""
+
+import time
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from icl.causal_attention import mesa, mesa_by_position, mesa_reverse
+from icl.systems import oswald_mesa as system
+
+BATCH, HEADS, POSITIONS, KEYS, VALUES = 256, 4, 50, 20, 10
+REPEATS = 3
+# Sequences that are worked on together, on either side: more would leave the cache.
+TOGETHER = 32
+
+
+def per_position_loop(keys: Tensor, queries: Tensor, values: Tensor, ridge: Tensor) -> Tensor:
+    """The definition, position by position: o_t = V' K (K' K + r I)^-1 q_t over the first t positions."""
+    unit = torch.eye(keys.shape[-1], dtype=keys.dtype)
+    outputs = []
+    for t in range(1, keys.shape[-2] + 1):
+        k, v, q = keys[..., :t, :], values[..., :t, :], queries[..., t - 1, :, None]
+        factor = torch.linalg.cholesky(k.mT @ k + ridge[..., None, None] * unit)
+        outputs.append((v.mT @ (k @ torch.cholesky_solve(q, factor)))[..., 0])
+    return torch.stack(outputs, dim=-2)
+
+
+def with_reverse(inputs: list[Tensor], weight: Tensor) -> None:
+    """One factor, and the derivatives by the formulas."""
+    for *part, own in zip(*(x.split(TOGETHER) for x in inputs), weight.split(TOGETHER), strict=True):
+        mesa_reverse(mesa(*part)[1], own)
+
+
+def differentiated(layer: Callable[..., Tensor], inputs: list[Tensor], weight: Tensor) -> None:
+    """Automatic differentiation through a layer."""
+    for *part, own in zip(*(x.split(TOGETHER) for x in inputs), weight.split(TOGETHER), strict=True):
+        leaves = [x.detach().requires_grad_() for x in part]
+        torch.autograd.grad((layer(*leaves) * own).sum(), leaves)
+
+
+def literal_gradient(weights: dict[str, Tensor], x: Tensor) -> None:
+    """The loss of linear attention from literal tokens and its derivatives by automatic differentiation."""
+    for part in x.split(TOGETHER):
+        leaves = {name: w.detach().requires_grad_() for name, w in weights.items()}
+        loss = (system.literal(leaves, part).clamp(-4, 4) - part[:, 1:]).square().sum() / 2
+        torch.autograd.grad(loss, list(leaves.values()))
+
+
+def written_gradient(weights: dict[str, Tensor], x: Tensor, config: system.Config) -> None:
+    """The same loss and derivatives as the system computes them."""
+    system.gradient(weights, x, config)
+
+
+def least(sides: dict[str, Callable[[], None]]) -> dict[str, float]:
+    """The least CPU seconds of each side over alternating repeats, after one that does not count."""
+    times: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(REPEATS + 1):
+        for name, run in sides.items():
+            start = time.process_time()
+            run()
+            times[name].append(time.process_time() - start)
+    return {name: min(values[1:]) for name, values in times.items()}
+
+
+def main() -> list[tuple[str, float, float | None]]:
+    """Rows (name, value, target), printed."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    rng = torch.Generator().manual_seed(0)
+    inputs = [torch.randn(BATCH, HEADS, POSITIONS, n, generator=rng) for n in (KEYS, KEYS, VALUES)]
+    inputs.append(torch.ones(BATCH, HEADS))
+    weight = torch.randn(BATCH, HEADS, POSITIONS, VALUES, generator=rng)
+    config = system.Config(init_std=0.1)
+    weights = {name: w[0] for name, w in system.init([config]).items()}
+    x = torch.from_numpy(system.sample([config], 0)["x"])[0]
+    try:
+        found = least(
+            {
+                "mesa, ours": lambda: with_reverse(inputs, weight),
+                "batched solve": lambda: differentiated(mesa_by_position, inputs, weight),
+                "loop": lambda: differentiated(per_position_loop, inputs, weight),
+                "linear, ours": lambda: written_gradient(weights, x, config),
+                "literal tokens": lambda: literal_gradient(weights, x),
+            }
+        )
+    finally:
+        torch.set_num_threads(threads)
+    rows: list[tuple[str, float, float | None]] = [
+        ("mesa layer: batched solve per position / ours, at least", found["batched solve"] / found["mesa, ours"], 4.0),
+        ("mesa layer: loop over positions / ours, at least", found["loop"] / found["mesa, ours"], 8.0),
+        ("mesa layer: CPU ms per gradient, ours", 1e3 * found["mesa, ours"], None),
+        ("linear-SA: literal tokens / ours, at least", found["literal tokens"] / found["linear, ours"], 1.8),
+        ("linear-SA: CPU ms per gradient, ours", 1e3 * found["linear, ours"], None),
+    ]
+    for name, value, target in rows:
+        print(f"{name:58s} {value:8.2f}" + (f"   (target {target:g})" if target is not None else ""))
+    return rows
+
+
+if __name__ == "__main__":
+    main()
