@@ -64,6 +64,9 @@ PANELS: Mapping[str, Mapping[str, Quantity]] = {
     "figure24": {"main": Quantity("scatter", 0.000072, "magnitude")},
     "figure25": {"main": Quantity("scatter", 0.00005, "magnitude")},
     "figure27": {"main": Quantity("log", 0.0015, "classification error")},
+    # Talk of June 2024, p31 B and C, on von Oswald et al. (arXiv 2309.05858, version 1), read off the slide's picture.
+    "oswald_mesa_loss": {"main": Quantity("linear", 0.008, "loss")},
+    "oswald_mesa_length": {"main": Quantity("linear", 0.008, "MSE")},
 }
 """The figures that have published numbers, panel by panel."""
 
