@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from icl.lazy import lazy
-from icl.plotting import Style, summary
+from icl.plotting import Style, legend, summary
 from icl.runs import Runs
 from icl.spec import Sweep, grid
 from icl.systems import oswald_mesa as system
@@ -20,9 +20,11 @@ else:
     torch = lazy("torch")
 
 SEEDS = {"paper": 10, "laptop": 5, "smoke": 2}
-# The published curves have a point every 100 steps until 3400. Mesa is flat much earlier.
+# The published curves have a point every 100 steps until 3400. Mesa is flat much earlier. At the smoke scale a point is
+# one step, and stands where it would be.
+APART = 100
 EVERY = {"paper": 100, "laptop": 100, "smoke": 1}
-POINTS = {"linear": {"paper": 35, "laptop": 35, "smoke": 35}, "mesa": {"paper": 35, "laptop": 11, "smoke": 4}}
+POINTS = {"linear": {"paper": 35, "laptop": 35, "smoke": 35}, "mesa": {"paper": 35, "laptop": 13, "smoke": 35}}
 # RevAlg-1 is read off linear-SA here, after 2500 steps.
 REV_ALG = 25
 BATCH = {"paper": 256, "laptop": 256, "smoke": 4}
@@ -71,3 +73,10 @@ def bands(axes: Axes, table: pd.DataFrame, styles: Sequence[Style], observable: 
         half = (rows["band_high"] - rows["band_low"]) / 4
         low, high = rows["value"] - half, rows["value"] + half
         axes.fill_between(rows["x"], low, high, color=style.colour, alpha=0.3, linewidth=0)
+
+
+def finish(axes: Axes, letter: str) -> None:
+    """The legend, open axes and the panel's letter, as published."""
+    legend(axes, 12, "upper right", (0.98, 0.97), spacing=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.text(-0.26, 1.0, letter, fontsize=18, fontweight="bold", transform=axes.transAxes)

@@ -159,9 +159,8 @@ def draw(table: pd.DataFrame) -> Figure:
     plotting.curves(axes, table, STYLES, "MSE")
     axes.plot([0, 49], [0, 0], color="k", linestyle=":", linewidth=plotting.LINE_WIDTH, zorder=1)
     x = Axis("Sequence length $t$", (0, 50), (0, 20, 40))
-    plotting.frame(axes, x, Axis("MSE", (-0.09, 1.8), (0, 0.5, 1, 1.5)), font=16)
-    plotting.legend(axes, 11, "upper right", (0.98, 0.98), spacing=0.35)
-    axes.spines[["top", "right"]].set_visible(False)
+    plotting.frame(axes, x, Axis("MSE", (-0.09, 1.8), (0, 0.5, 1, 1.5)), font=16, ticks=18)
+    _oswald_mesa.finish(axes, "C")
     return figure
 
 
