@@ -6,12 +6,13 @@ The token at t holds x_t and x_{t-1} (zero before the first); the layer is causa
 (x_0, x_1) ... (x_{t-1}, x_t) to infer W. Two layers: `linear`, causal linear attention, in which one step of gradient
 descent on 1/2 sum_s |x_s - W x_{s-1}|^2 is expressible, and `mesa`, which solves that problem with a ridge.
 
-Of a token z = (x_t, x_{t-1}) only M_h = W_Q' W_K and U_h = P W_V of every head h enter the linear layer,
+Of a token z = (x_t, x_{t-1}) only M_h = W_K' W_Q and U_h = P W_V of every head h enter the linear layer. With the
+moments S_t = sum_{s <= t} z_s z_s',
 
-    y_t = sum_h U_h (sum_{s <= t} z_s z_s') M_h' z_t,
+    y_t = sum_h U_h S_t M_h z_t,
 
-and its reverse has the same shape: with the error e and R_t = (sum_{s <= t} z_s z_s') M' z_t, dU = sum_t e_t R_t' and
-dM = sum_t z_t ((sum_{s <= t} z_s z_s') U' e_t)'. Training moves the four factors, as the paper's does.
+and its reverse has the same shape: for the error e_t, dU_h = sum_t e_t (S_t M_h z_t)' and
+dM_h = sum_t (S_t U_h' e_t) z_t'. Training moves the four factors, as the paper's does.
 """
 
 from collections.abc import Sequence
