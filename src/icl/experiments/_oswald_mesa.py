@@ -24,7 +24,7 @@ SEEDS = {"paper": 10, "laptop": 5, "smoke": 2}
 # one step, and stands where it would be.
 APART = 100
 EVERY = {"paper": 100, "laptop": 100, "smoke": 1}
-POINTS = {"linear": {"paper": 35, "laptop": 35, "smoke": 35}, "mesa": {"paper": 35, "laptop": 13, "smoke": 35}}
+POINTS = {"linear": {"paper": 35, "laptop": 35, "smoke": 35}, "mesa": {"paper": 35, "laptop": 16, "smoke": 35}}
 # RevAlg-1 is read off linear-SA here, after 2500 steps.
 REV_ALG = 25
 BATCH = {"paper": 256, "laptop": 256, "smoke": 4}

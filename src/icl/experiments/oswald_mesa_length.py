@@ -6,7 +6,9 @@ one standard deviation over batches of 256 test sequences. Dotted: zero. Gradien
 sequences of about 35; on shorter ones the step is too small, on longer ones too large. Least squares, which the mesa
 layer approaches, leaves (5/3)(1 - t/10) and then nothing but noise. The published layers were trained once, for 5,000
 steps (version 2 of the paper; version 1, whose panel this is, does not say); here they are those of `oswald_mesa_loss`,
-and Mesa's error near t = 10 is still falling when the laptop scale ends.
+and
+Mesa's error near t = 10 falls longest: after 1,000 steps it was .080 on five seeds, just what U7 allows, which is why
+the laptop scale goes on to 1,500.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Interpolation is half-way between the two, checkpoint by checkpoint. Every seed 
 one standard deviation over seeds. The published panel is of the paper's version 1, whose step sizes, batch and
 start are not known; plateaus are claimed, the way there is not. Steps here are those nearest to the published curves
 (1.2e-4 for linear-SA, 2e-3 for Mesa), and still Mesa's published curve starts from 1.21 and linear-SA's falls earlier
-and more slowly. At the laptop scale Mesa ends after 1,200 of 3,400 steps; the published curve is flat by then.
+and more slowly. At the laptop scale Mesa ends after 1,500 of 3,400 steps; the published curve is flat by then.
 """
 
 from __future__ import annotations
