@@ -5,8 +5,7 @@ training and for one step of gradient descent from W = 0 with eta = .032, which 
 one standard deviation over batches of 256 test sequences. Dotted: zero. Gradient descent with one step size fits
 sequences of about 35; on shorter ones the step is too small, on longer ones too large. Least squares, which the mesa
 layer approaches, leaves (5/3)(1 - t/10) and then nothing but noise. The published layers were trained once, for 5,000
-steps (version 2 of the paper; version 1, whose panel this is, does not say); here they are those of `oswald_mesa_loss`,
-and
+steps (version 2 of the paper; version 1, whose panel this is, does not say); here they are those of `oswald_mesa_loss`.
 Mesa's error near t = 10 falls longest: after 1,000 steps it was .080 on five seeds, just what U7 allows, which is why
 the laptop scale goes on to 1,500.
 """
