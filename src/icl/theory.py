@@ -27,3 +27,17 @@ def escape_time(features: int, dominant: float) -> float:
 def tail_error(probability: float, time: float) -> float:
     """L_k at late eta t: 1 / (4 p_k eta t) (ours). Its 1/eps has no logarithm."""
     return 1 / (4 * probability * time)
+
+
+def gamma(covariance: np.ndarray, context_length: int) -> np.ndarray:
+    """Gamma = (1 + 1/n) Sigma + tr(Sigma)/n I, (..., d, d) (Zhang et al. 2023, theorem 4.1; Ahn et al. 2023, eq. 2).
+
+    E[G^2] = Gamma Sigma for G = (1/n) sum_i x_i x_i' with x_i ~ N(0, Sigma).
+    """
+    n, trace = context_length, np.trace(covariance, axis1=-2, axis2=-1)
+    return (1 + 1 / n) * covariance + trace[..., None, None] / n * np.eye(covariance.shape[-1])
+
+
+def preconditioner(covariance: np.ndarray, context_length: int) -> np.ndarray:
+    """Gamma^-1, (..., d, d): the best A of one step w = A (1/n) sum_i y_i x_i for w ~ N(0, I) (Ahn et al., eq. 2)."""
+    return np.linalg.inv(gamma(covariance, context_length))
