@@ -41,3 +41,79 @@ def gamma(covariance: np.ndarray, context_length: int) -> np.ndarray:
 def preconditioner(covariance: np.ndarray, context_length: int) -> np.ndarray:
     """Gamma^-1, (..., d, d): the best A of one step w = A (1/n) sum_i y_i x_i for w ~ N(0, I) (Ahn et al., eq. 2)."""
     return np.linalg.inv(gamma(covariance, context_length))
+
+
+# Zhang et al. 2023. x' A' is written for the transpose of A; a prediction is x_query' A (1/M) sum_i y_i x_i.
+
+
+def lsa_limit(covariance: np.ndarray, context_length: int) -> tuple[np.ndarray, np.ndarray]:
+    """U and c of equation 4.1, (..., d, d) and (...): tr(Gamma^-2)^(-1/4) Gamma^-1 and tr(Gamma^-2)^(1/4)."""
+    inverse = preconditioner(covariance, context_length)
+    size = np.sum(inverse**2, axis=(-2, -1)) ** 0.25
+    return inverse / size[..., None, None], size
+
+
+def lsa_test_error(covariance: np.ndarray, weights: np.ndarray, context_length: int, test_length: int) -> float:
+    """E (y_hat - <w, x_query>)^2 of the limit on prompts of M examples (Zhang et al. 2023, theorem 4.2, y = <w, x>):
+
+    (1/M) tr(S Gamma^-2 Lambda) + (1/N^2) (w' Gamma^-2 Lambda^3 w + 2 tr(Lambda) w' Gamma^-2 Lambda^2 w
+    + tr(Lambda)^2 w' Gamma^-2 Lambda w) with S = (w' Lambda w) Lambda + Lambda w w' Lambda.
+
+    covariance : Lambda, (d, d); weights : w, (d,); context_length : N of the training; test_length : M
+    """
+    matrix, w, n, m = covariance, weights, context_length, test_length
+    inverse, trace = preconditioner(matrix, n), np.trace(matrix)
+    square = inverse @ inverse
+    spread = (w @ matrix @ w) * matrix + np.outer(matrix @ w, matrix @ w)
+    bias = square @ (matrix @ matrix @ matrix + 2 * trace * matrix @ matrix + trace**2 * matrix)
+    return float(np.trace(spread @ square @ matrix) / m + w @ bias @ w / n**2)
+
+
+def one_step_error(
+    step: np.ndarray,
+    second: np.ndarray,
+    fourth: np.ndarray,
+    query: np.ndarray,
+    task: np.ndarray,
+    test_length: int,
+    noise: float = 0.0,
+) -> float:
+    """E (x_query' A (1/M) sum_i y_i x_i - <w, x_query>)^2 for y_i = <w, x_i> + noise, whatever the test's law (ours):
+
+    tr(Q T) - 2 tr(Q A S T) + tr(A' Q A (F/M + (1 - 1/M) S T S + noise S/M)).
+
+    Query, task and examples are independent of each other.
+
+    step : A, (d, d); second : S = E x x'; fourth : F = E x x' T x x'; query : Q = E x_query x_query'
+    task : T = E w w'; test_length : M; noise : its variance
+    """
+    m = test_length
+    within = fourth / m + (1 - 1 / m) * second @ task @ second + noise * second / m
+    return float(np.trace(query @ task) - 2 * np.trace(query @ step @ second @ task)
+                 + np.trace(step.T @ query @ step @ within))  # fmt: skip
+
+
+def gaussian_fourth(covariance: np.ndarray, task: np.ndarray) -> np.ndarray:
+    """E x x' T x x' = 2 S T S + tr(T S) S for x ~ N(0, S) and a symmetric T, (d, d)."""
+    return 2 * covariance @ task @ covariance + np.trace(task @ covariance) * covariance
+
+
+def orthant_moments(signs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """E x x' and E x x' x x' for standard normal x with the signs given, (d, d) each.
+
+    S = (1 - 2/pi) I + (2/pi) s s', as E |x_j| = sqrt(2/pi); and (d + 2) S, as for any signs.
+    """
+    second = (1 - 2 / np.pi) * np.eye(len(signs)) + 2 / np.pi * np.outer(signs, signs)
+    return second, (len(signs) + 2) * second
+
+
+def matching_error(step: float, dimension: int, test_length: int) -> float:
+    """E (y_hat - <w, x_query>)^2 for A = a I, x and w ~ N(0, I), and the first example as the query (ours).
+
+    With the Wishart matrix W of the other M - 1 examples, y_hat - <w, x> = <w, (a/M)(|x|^2 x + W x) - x>, and
+    E W = (M - 1) I, E W^2 = (M - 1)(M + d) I, E |x|^2k = d (d + 2) ... (d + 2k - 2).
+    """
+    a, d, m = step, dimension, test_length
+    second, fourth, sixth = d, d * (d + 2), d * (d + 2) * (d + 4)
+    square = sixth + 2 * (m - 1) * fourth + (m - 1) * (m + d) * second
+    return a**2 / m**2 * square - 2 * a / m * (fourth + (m - 1) * second) + second
