@@ -45,8 +45,8 @@ ALLOWED = {
     "plotting": {"table", "reference"},
     "systems": SYSTEM_TOOLS | {"rng", "spec", "lazy"},
     "experiments": {"systems", "estimators", "theory", "statistics", "claims", "plotting", "table", "reference"}
-    # constants of a sweep, randomness of a measurement, and the Runs that measure is given
-    | {"spec", "rng", "lazy", "runs", "experiments"},
+    # constants of a sweep, randomness and prompts of a measurement, and the Runs that measure is given
+    | {"spec", "rng", "tasks", "lazy", "runs", "experiments"},
     "figure": {"experiments", "claims", "runs", "spec", "statistics", "table"},
     "dag": {"figure", "reference", "code", "spec"},
     "report": {"claims"},
