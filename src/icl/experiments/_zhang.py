@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from icl import estimators, plotting
+from icl import plotting
+from icl.estimators import Estimator
 from icl.plotting import Axis, Style
 from icl.rng import stream
 from icl.runs import Runs
 from icl.spec import Sweep, grid
 from icl.statistics import exact, lone
 from icl.systems import zhang_lsa as system
-from icl.table import join
+from icl.table import join, rows
 from icl.tasks import linear_regression as tasks
+from icl.tasks.linear_regression import Prompts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,13 +34,13 @@ DECK_DIMENSION, DECK_LENGTH = 20, 40
 
 
 def limits(name: str, scale: str, **axes: Any) -> Sweep:
-    """The flow to t = 2e4 in 26 intervals, with a seed per set of test prompts; its start is the same for all."""
+    """The flow to t = 16384 in 8 intervals, with a seed per set of test prompts; its start is the same for all."""
     return Sweep(
         name=f"zhang_{name}",
         system="zhang_lsa",
-        configs=grid(system.Config, rate=[1.0], growth=[0.5], **axes, seed=range(SEEDS[scale])),
-        snapshots=(26,),
-        test=system.Test(prompts_test={"paper": 128, "laptop": 128, "smoke": 8}[scale]),
+        configs=grid(system.Config, rate=[1.0], growth=[3.0], **axes, seed=range(SEEDS[scale])),
+        snapshots=(8,),
+        test=system.Test(prompts_test=8, prompts_theorem=100) if scale == "smoke" else system.Test(),
     )
 
 
@@ -80,37 +82,89 @@ def finished(runs: Mapping[str, Runs], parts: Sequence[pd.DataFrame]) -> pd.Data
 
 # Errors on literal prompts, over the number of examples
 
-Shift = Callable[[tasks.Prompts, np.random.Generator], tasks.Prompts]
 
-
-def first_examples(prompts: tasks.Prompts, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The first examples and the query: what an estimator takes."""
-    return prompts.inputs[..., :count, :], prompts.labels[..., :count], prompts.inputs[..., -1, :]
-
-
-def errors(estimate: estimators.Estimator, prompts: tasks.Prompts, counts: Sequence[int]) -> np.ndarray:
-    """Squared errors over their mean for the answer 0, from the first examples only: (counts,).
-
-    That scale is E <w, x_query>^2, estimated from the same prompts, in pairs.
-    """
-    truth = prompts.labels[..., -1]
-    found = [np.mean((estimate(*first_examples(prompts, k)) - truth) ** 2) if k else np.mean(truth**2) for k in counts]
-    return np.array(found)
-
-
-def deck_prompts(runs: Runs, run: int, purpose: str, length: int = DECK_LENGTH) -> tuple[tasks.Prompts, Any]:
+def deck_prompts(runs: Runs, run: int, purpose: str, length: int = DECK_LENGTH) -> tuple[Prompts, np.random.Generator]:
     """Standard normal prompts of one seed, and the generator for what is drawn after them."""
     config, test = runs.sweep.configs[run], runs.sweep.test
     source = generator(config, purpose)
     return tasks.gaussian(source, (test.prompts_test,), length, config.dimension), source
 
 
+def error(estimate: Estimator, prompts: Prompts, count: int) -> float:
+    """The mean squared error from the first `count` examples, over the dimension."""
+    own = prompts.inputs[..., :count, :], prompts.labels[..., :count], prompts.inputs[..., -1, :]
+    answer = estimate(*own) if count else 0.0
+    return float(np.mean((answer - prompts.labels[..., -1]) ** 2)) / prompts.inputs.shape[-1]
+
+
+def curve(
+    estimate: Estimator, every: Sequence[Prompts], seeds: Sequence[int], counts: Sequence[int], **labels: Any
+) -> pd.DataFrame:
+    """The rows "squared error" of one estimator, on the prompts of every seed."""
+    values = [[error(estimate, own, k) for k in counts] for own in every]
+    return rows("squared error", np.array(seeds)[:, None], values, x=counts, **labels)
+
+
+# Prompts of any length, by what a prediction depends on: d (d + 1) / 2 draws instead of M d
+
+
+class Statistics(NamedTuple):
+    """moment : (1/M) sum_i y_i x_i; weights : w; query : x_query, standard normal until it is given a covariance."""
+
+    moment: np.ndarray
+    weights: np.ndarray
+    query: np.ndarray
+
+    def error(self, matrix: np.ndarray) -> np.ndarray:
+        """x_query' A moment - <w, x_query>, (prompts,)."""
+        return self.prediction(matrix) - self.truth
+
+    def prediction(self, matrix: np.ndarray) -> np.ndarray:
+        """x_query' A moment, (prompts,)."""
+        predicted: np.ndarray = np.sum((self.query @ matrix) * self.moment, axis=-1)
+        return predicted
+
+    @property
+    def truth(self) -> np.ndarray:
+        """<w, x_query>, (prompts,)."""
+        found: np.ndarray = np.sum(self.query * self.weights, axis=-1)
+        return found
+
+
+def statistics(
+    source: np.random.Generator,
+    count: int,
+    covariance: np.ndarray,
+    length: int,
+    noise: float = 0.0,
+    task: np.ndarray | None = None,
+) -> Statistics:
+    """`count` prompts of M >= d examples with a diagonal covariance, (d,) or (count, d), and noise of a variance.
+
+    Each has its own task w ~ N(0, I) unless one is given for all.
+
+    Given the inputs, (1/M) sum_i noise_i x_i is Gaussian with covariance (noise/M) (1/M) sum_i x_i x_i'.
+    """
+    d, root = np.shape(covariance)[-1], np.sqrt(covariance)
+    gram = tasks.wishart(source, (count,), length, d) / length * root[..., :, None] * root[..., None, :]
+    weights, query, spare = source.standard_normal((3, count, d))
+    if task is not None:
+        weights = np.broadcast_to(task, weights.shape)
+    moment = np.einsum("pde,pe->pd", gram, weights)
+    if noise:
+        moment += np.sqrt(noise / length) * np.einsum("pde,pe->pd", np.linalg.cholesky(gram), spare)
+    return Statistics(moment, weights, query * root)
+
+
 # The look of Garg et al.'s panels: seaborn's "darkgrid" and its palette "colorblind"
 
 BLUE, ORANGE, GREEN, RED, PINK, TAN = "#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#ca9161"
-LIMIT = Style("LSA limit", "LSA, theory", BLUE)
-PROMPTS = Style("LSA", "LSA, prompts", BLUE, "o", "")
+LIMIT = Style("LSA, theory", "LSA, theory", BLUE)
+MEASURED = Style("LSA, prompts", "LSA, prompts", BLUE, "o", "")
 LEAST_SQUARES = Style("Least Squares", "Least Squares", ORANGE)
+AVERAGING = Style("Averaging", "Averaging", RED)
+EXAMPLES = Axis("in-context examples", (-1, 40.1), range(0, 41, 10))
+SQUARED_ERROR = Axis("squared error", (-0.1, 1.5), np.arange(0, 1.51, 0.25).tolist())
 
 
 def grid_look(axes: Axes) -> None:
