@@ -209,7 +209,7 @@ def test_seeds_matter_and_global_generators_do_not() -> None:
 
 def literal_gradients(config: Config, at: Blocks) -> tuple[torch.Tensor, dict[str, torch.Tensor], int]:
     """Gradients of many independent batches at the same weights: (batches, d + 1, d + 1) each."""
-    count = 400
+    count = 200
     configs = tuple(dataclasses.replace(config, seed=seed) for seed in range(count))
     value, key_query = system.matrices(at)
     weights = {"W_PV": value.expand(count, -1, -1), "W_KQ": key_query.expand(count, -1, -1)}
@@ -222,7 +222,7 @@ def literal_gradients(config: Config, at: Blocks) -> tuple[torch.Tensor, dict[st
 @pytest.mark.parametrize("at", ["start", "anywhere"])
 def test_the_mean_literal_gradient_is_the_populations_and_the_other_blocks_stay(config: Config, at: str) -> None:
     """All entries of both matrices within 4.5 standard errors: U and c move as in the flow, the rest not at all."""
-    config = dataclasses.replace(config, engine="sampled", prompts=250, context_length=6)
+    config = dataclasses.replace(config, engine="sampled", prompts=200, context_length=6)
     here = Blocks(config.initial_scale * system.theta(config), np.array(config.initial_scale))
     if at == "anywhere":
         here = Blocks(0.5 * general(config).u, np.array(0.7))
