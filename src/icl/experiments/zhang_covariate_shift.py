@@ -3,12 +3,14 @@
 Top left and middle: the panels of talk page 27 with the layer in place of Garg et al.'s GPT-2 (d = 20, N = 40, standard
 normal training), on logarithmic axes, as the layer fails far above theirs: covariance eigenvalues as 1/i^2, and inputs
 scaled by c, errors over c^2. Lines: closed forms; points: 1280 prompts with their 95 % intervals over 10 seeds. Top
-right: the slope of predictions on truths against c at M = 20,000. Below (d = 5, condition number 20): errors over M for
-three training lengths N; scaled covariates (solid) against a scaled query (dashed); and a layer trained on random
-covariances with exponential eigenvalues, whose mean prediction tends to a third of the truth (d = 5, dotted: 1/3). To
-be read with care: the factor is c^2 for N = infinity only; with N = 20 it is 0.80 c^2 on average over tasks (0.34 to
-0.87 along the eigenvectors; 0.73 to 0.82 for single tasks and a milder covariance), as Gamma is not Lambda. Only the covariates matter here: the headline of talk page 27, "not robust to query shifts", is a slip. Prompts
-longer than those of training never hurt the layer: its error ends at order 1/N^2.
+right: the slope of predictions on truths against c at M = 20,000. Below (d = 5): errors over M for training lengths N
+and condition number 20, with scaled covariates (red) against a scaled query (crosses); and a layer trained on random
+covariances with exponential eigenvalues, whose mean prediction tends to a third of the truth (dotted). The points of
+the right and lower panels stand for prompts by their Gram matrices. To be read with care: the factor is c^2 for N =
+infinity only; with N = 20 it is 0.80 c^2 on average over tasks (0.34 to 0.87 along the eigenvectors; 0.73 to 0.82 for
+single tasks and a milder covariance), as Gamma is not Lambda. Only the covariates matter here: the headline of talk
+page 27, "not robust to query shifts", is a slip. Prompts longer than those of training never hurt the layer: its error
+falls to a floor of order 1/N^2.
 """
 
 from __future__ import annotations

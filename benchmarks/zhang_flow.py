@@ -1,0 +1,127 @@
+"""A gradient of the linear self-attention layer: the population's in closed form, against literal prompts and autograd.
+
+Both sides end with one gradient of one run: `population` of the two blocks that move, exact, from the moments of the
+covariance; `literal` of all of W^PV and W^KQ by automatic differentiation through the query's column of f, over the
+batch of B = 256 prompts of the figure's training, drawn beforehand or anew. The population has no batch: its time does
+not depend on B, the literal one is proportional to it. CPU time of one thread, the least of several repeats that
+alternate; exponents of the time over the larger half of the sizes.
+
+    python -m benchmarks.zhang_flow
+"""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from icl.spec import Sweep
+from icl.systems import zhang_lsa as system
+from icl.systems.zhang_lsa import Blocks, Config
+from icl.train import gradient
+
+BATCH = 256
+SIZES = ((5, 20), (20, 40))  # d and N
+TARGET = 30.0
+REPEATS = 7
+
+
+def least(sides: dict[str, tuple[Callable[[], object], int]]) -> dict[str, float]:
+    """The least CPU seconds of each side over alternating rounds; each round calls a side so many times."""
+    times: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(REPEATS):
+        for name, (run, calls) in sides.items():
+            start = time.process_time()
+            for _ in range(calls):
+                run()
+            times[name].append((time.process_time() - start) / calls)
+    return {name: min(values) for name, values in times.items()}
+
+
+def population(config: Config) -> Callable[[], object]:
+    """One gradient at the start, from moments that a training computes once."""
+    law, u = system.moments(config), config.initial_scale * system.theta(config)
+    here = Blocks(u, np.array(config.initial_scale))
+    return lambda: system.velocity(here, law)
+
+
+def literal(config: Config, fresh: bool) -> Callable[[], object]:
+    """One gradient of all blocks over B prompts."""
+    weights = system.init([config])
+    sweep = Sweep("benchmark", system.SYSTEM, (config,), (1,), system.Test())
+    drawn = system.sample([config], 0)
+
+    def run() -> object:
+        batch = system.sample([config], 0) if fresh else drawn
+        return gradient(system, sweep, weights, {}, {name: torch.from_numpy(array) for name, array in batch.items()})
+
+    return run
+
+
+def sampled(dimension: int, context_length: int) -> Config:
+    """The layer trained on prompts."""
+    return Config(
+        engine="sampled", dimension=dimension, context_length=context_length, prompts=BATCH, initial_scale=0.02
+    )
+
+
+def exponent(make: Callable[[int], Callable[[], object]], sizes: list[int], calls: int) -> float:
+    """The log-log slope of the time over the larger half of the sizes."""
+    found = [least({"one": (make(size), calls)})["one"] for size in sizes]
+    half = len(sizes) // 2
+    return float(np.polyfit(np.log(sizes[half:]), np.log(found[half:]), 1)[0])
+
+
+def main() -> list[tuple[str, float, float | None]]:
+    """Rows (name, value, target), printed."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    rows: list[tuple[str, float, float | None]] = []
+    try:
+        for d, n in SIZES:
+            config = sampled(d, n)
+            found = least(
+                {
+                    "fresh": (literal(config, True), 3),
+                    "given": (literal(config, False), 3),
+                    "population": (population(config), 300),
+                }
+            )
+            at = f"at d = {d}, N = {n}, B = {BATCH}"
+            rows += [
+                (f"literal / population, given prompts, {at}: at least", found["given"] / found["population"], TARGET),
+                (f"literal / population, fresh prompts, {at}", found["fresh"] / found["population"], None),
+                (f"microseconds of population, {at}", 1e6 * found["population"], None),
+            ]
+        dimensions, lengths = [10, 20, 40, 80, 160, 320], [10, 40, 160, 640, 2560]
+        rows += [
+            (
+                "exponent of population's time in d at N = 20",
+                exponent(lambda d: population(sampled(d, 20)), dimensions, 50),
+                None,
+            ),
+            (
+                "exponent of literal's time in d at N = 20",
+                exponent(lambda d: literal(sampled(d, 20), False), dimensions[:4], 1),
+                None,
+            ),
+            (
+                "exponent of population's time in N at d = 5",
+                exponent(lambda n: population(sampled(5, n)), lengths, 300),
+                None,
+            ),
+            (
+                "exponent of literal's time in N at d = 5",
+                exponent(lambda n: literal(sampled(5, n), False), lengths, 1),
+                None,
+            ),
+        ]
+    finally:
+        torch.set_num_threads(threads)
+    for name, value, target in rows:
+        print(f"{name:78} {value:10.3f}" + (f"   (target: {target:g})" if target else ""))
+    return rows
+
+
+if __name__ == "__main__":
+    main()
