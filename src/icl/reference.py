@@ -67,6 +67,10 @@ PANELS: Mapping[str, Mapping[str, Quantity]] = {
     # Talk of June 2024, p31 B and C, on von Oswald et al. (arXiv 2309.05858, version 1), read off the slide's picture.
     "oswald_mesa_loss": {"main": Quantity("linear", 0.008, "loss")},
     "oswald_mesa_length": {"main": Quantity("linear", 0.008, "MSE")},
+    # Of the panels of Garg et al. 2022 in the talk on mesa-optimisation (pages 25 and 27), the classical curves; its
+    # transformer is another model than ours. Read off the slide to 0.01, more where curves overlap.
+    "zhang_task_shift": {"noisy": Quantity("linear", 0.01, "squared error")},
+    "zhang_covariate_shift": {"skewed": Quantity("linear", 0.01, "squared error")},
 }
 """The figures that have published numbers, panel by panel."""
 

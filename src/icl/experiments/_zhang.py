@@ -181,11 +181,10 @@ def markers(axes: Axes, table: pd.DataFrame, styles: Sequence[Style], observable
     """Points with their 95 % intervals over seeds."""
     for style in styles:
         found = plotting.summary(table, str(axes.get_label()), style.series, observable)
-        middle = found["value"]
-        reach = [(middle - found["low"]).fillna(0), (found["high"] - middle).fillna(0)]
-        axes.errorbar(
-            found["x"], middle, reach, color=style.colour, marker=style.marker, markersize=5, linestyle="none",
-            linewidth=1.2, capsize=2, label=style.label, gid=style.series,
+        axes.vlines(found["x"], found["low"], found["high"], color=style.colour, linewidth=1.5)
+        axes.plot(
+            found["x"], found["value"], color=style.colour, marker=style.marker, markersize=5, linestyle="none",
+            label=style.label, gid=style.series,
         )  # fmt: skip
 
 

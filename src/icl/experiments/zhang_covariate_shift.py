@@ -260,19 +260,19 @@ OVER_M = (
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
     """The deck's two panels and the factor c^2 above; lengths and random covariances below."""
-    figure, skewed = plotting.canvas((1010, 620), (70, 320, 30, 250), panel="skewed")
+    figure, skewed = plotting.canvas((1010, 620), (70, 320, 40, 255), panel="skewed")
     high = Axis("squared error", (1e-3, 3e3), log=True)
     _zhang.dress(skewed, "skewed covariance", _zhang.EXAMPLES, high)
     plotting.curves(skewed, table, (_zhang.LEAST_SQUARES, _zhang.LIMIT), "squared error")
     _zhang.markers(skewed, table, (_zhang.MEASURED,), "squared error")
-    scaled = _zhang.panel(figure, (405, 655, 30, 250), "scaled", "scaled $x$", _zhang.EXAMPLES,
+    scaled = _zhang.panel(figure, (405, 655, 40, 255), "scaled", "scaled $x$", _zhang.EXAMPLES,
                           Axis("squared error$\\,/\\,c^2$", (0.03, 1e5), log=True))  # fmt: skip
     least = _zhang.LEAST_SQUARES._replace(colour=_zhang.TAN, line="--")
     lines = [Style(f"{name}, theory", name, COLOURS[name]) for name in SCALES]
     plotting.curves(scaled, table, (*lines, least), "squared error")
     _zhang.markers(scaled, table, [Style(f"{n}, prompts", "", COLOURS[n], "o") for n in SCALES], "squared error")
     scales = Axis("scale $c$", (0.28, 3.6), list(SCALES.values()), list(SCALES), log=True)
-    slope = _zhang.panel(figure, (740, 985, 30, 250), "slope", "prediction on truth", scales,
+    slope = _zhang.panel(figure, (740, 985, 40, 255), "slope", "prediction on truth", scales,
                          Axis("slope", (0.05, 15), log=True))  # fmt: skip
     slope.minorticks_off()
     lines = [Style("infinite, theory", r"$N=\infty$: $c^2$", "C0"), Style("finite, theory", "$N=20$", "C2")]

@@ -227,7 +227,7 @@ OVER_M = tuple(
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
     """The deck's panel and the two rates."""
-    figure, noisy = plotting.canvas((1010, 330), (60, 310, 30, 270), panel="noisy")
+    figure, noisy = plotting.canvas((1010, 330), (60, 310, 40, 275), panel="noisy")
     _zhang.dress(noisy, "noisy linear regression", _zhang.EXAMPLES, _zhang.SQUARED_ERROR)
     plotting.curves(noisy, table, (_zhang.LEAST_SQUARES, _zhang.AVERAGING, _zhang.LIMIT), "squared error")
     _zhang.markers(noisy, table, (_zhang.MEASURED,), "squared error")
@@ -236,7 +236,7 @@ def draw(table: pd.DataFrame) -> Figure:
     lengths = Axis("Test length $M$", (8, 12500), log=True)
     over_m = _zhang.panel(
         figure,
-        (390, 660, 30, 270),
+        (390, 660, 40, 275),
         "M",
         "long training prompts: $1/M$",
         lengths,
@@ -248,7 +248,7 @@ def draw(table: pd.DataFrame) -> Figure:
     plotting.legend(over_m, 8, "lower left", (0.02, 0.02), spacing=0.2)
     over_n = _zhang.panel(
         figure,
-        (735, 990, 30, 270),
+        (735, 990, 40, 275),
         "N",
         "long test prompts: $1/N^2$",
         Axis("Training length $N$", (8, 12500), log=True),
