@@ -43,7 +43,7 @@ def preconditioner(covariance: np.ndarray, context_length: int) -> np.ndarray:
     return np.linalg.inv(gamma(covariance, context_length))
 
 
-# Zhang et al. 2023. x' A' is written for the transpose of A; a prediction is x_query' A (1/M) sum_i y_i x_i.
+# Zhang et al. 2023: the layer predicts x_query' A (1/M) sum_i y_i x_i, with A = Gamma^-1 in the limit
 
 
 def lsa_limit(covariance: np.ndarray, context_length: int) -> tuple[np.ndarray, np.ndarray]:
