@@ -265,6 +265,7 @@ def test_the_literal_layer_is_the_papers_formula() -> None:
     np.testing.assert_allclose(whole, f, rtol=1e-13)
 
 
+@pytest.mark.slow
 def test_sampled_training_follows_the_flow() -> None:
     """Ten seeds, up to t = 3: the mean of c U within 2 % of the flow's; what does not move stays below 3 %.
 

@@ -30,9 +30,9 @@ SEEDS = 5
 
 
 def small(sweep: Sweep) -> Sweep:
-    """Five seeds, fewer prompts for the exact formulas, and a shorter training on prompts, which is settled by then."""
+    """Five seeds, fewer prompts for Theorem 4.2, and a shorter training on prompts, which is settled by then."""
     configs = tuple(config for config in sweep.configs if config.seed < SEEDS)
-    test = dataclasses.replace(sweep.test, prompts_test=32, prompts_theorem=2000)
+    test = dataclasses.replace(sweep.test, prompts_theorem=2000)
     steps = tuple(step for step in sweep.snapshots if step <= 150) if sweep.name == "zhang_prompts" else sweep.snapshots
     return dataclasses.replace(sweep, configs=configs, test=test, snapshots=steps)
 
