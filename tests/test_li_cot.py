@@ -17,7 +17,7 @@ from icl.train import gradient, train
 SMALL = {"relevant_patterns": 8, "context_length": 6, "batch": 12}
 CONFIGS = (
     li_cot.Config(seed=0, **SMALL, relevant_fraction=0.5),
-    li_cot.Config(seed=1, **SMALL, relevant_fraction=0.5, rate=1.0, attention_start=0.5),
+    li_cot.Config(seed=1, **SMALL, relevant_fraction=0.5, rate=1.0, pattern_norm=1.3, code_norm=0.7),
     li_cot.Config(seed=2, **SMALL, relevant_fraction=1.0),
 )
 DEEP = tuple(replace(c, layers=3, heads=2, start_std=0.1) for c in CONFIGS)
@@ -51,7 +51,7 @@ def literal_loss(params: Params, batch: Params, run: int, configs: Sequence[li_c
         full = li_cot.columns(pattern[examples], pattern[states[0, step]], torch.tensor(step), config)
         own = li_cot.columns(pattern[states[:1]], pattern[states[0, step]], torch.tensor(step), config)[:step]
         output, _ = li_cot.attend(one, torch.cat([full[:-1], own, full[-1:]])[None, None], config)
-        losses.append((output[0, 0] - pattern[states[0, step + 1]]).square().sum() / 2)
+        losses.append((output[0, 0] - config.pattern_norm * pattern[states[0, step + 1]]).square().sum() / 2)
     return torch.stack(losses).mean()
 
 

@@ -4,7 +4,7 @@
 
 A column p = (z_{k-1}; z_k) is one step of one example, and the last one, (v_{k-1}; 0), asks for step k. The positional
 codes c are periodic. Training: SGD on |F - z_k|^2 / 2 over W_Q, W_K and W_V. W_Q and W_K start at delta I and W_V
-copies the lower half, which no rotation of the feature space changes; so TRR patterns are taken as coordinate axes: a
+copies the lower half, which no rotation of the feature space changes; so TRR patterns are beta times coordinate axes: a
 column has its z_{k-1} in the first M coordinates, its z_k in the next M and its code after that, D in all. Further
 dimensions of the feature space would stay as they start and say nothing.
 
@@ -51,6 +51,8 @@ class Config(spec.Config):
     context_length: int = constant(
         20, "ours", "not stated; the theorem asks for at least 1/alpha", letter="l_tr", at_least=1, at_most=10000
     )
+    pattern_norm: float = constant(1.0, "ours", "not stated", letter="beta", above=0)
+    code_norm: float = constant(1.0, "ours", "not stated; the norm of the positional codes", letter="|c|", above=0)
     attention_start: float = constant(
         0.25, "inferred", "examples that start as the query does begin with more than alpha in figure 20",
         letter="delta", above=0,
@@ -105,7 +107,9 @@ class Test(spec.Constants):
     end_primacy: float = constant(
         0.6, "inferred", "three curves of the poster are one", letter="rho_o^f", above=0, at_most=1
     )
-    noise: float = constant(0.6, "ours", "not stated; the norm of the noise on every test vector", at_least=0)
+    noise: float = constant(
+        0.6, "ours", "not stated; the norm of the noise on every test vector, over beta", at_least=0
+    )
     context_length_test: int = constant(
         100, "published", "the axis of figures 17 to 19", letter="l_ts", at_least=1, at_most=10000
     )
@@ -211,13 +215,26 @@ def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
     asked = torch.arange(states.shape[1], device=states.device) % configs[0].chain_length
     log_counts = _log_counts(states, batch["shared"], asked, configs[0])
     if configs[0].layers == configs[0].heads == 1:
-        output = _single(params, states, asked, log_counts, configs[0])
+        output = _single(params, states, asked, log_counts, configs)
     else:
-        prompt = tokens(states, asked, configs[0]).to(params["W_Q"].dtype)
+        prompt = torch.cat([tokens(own[None], asked, c) for own, c in zip(states, configs, strict=True)])
         output = attend(params, prompt, configs[0], log_counts.flatten(2)[:, :, None])[0]
     wanted = states[:, :, 0].gather(-1, (asked + 1).expand(len(states), -1)[..., None])
-    # |F - e_z|^2 without forming e_z
-    return (output.square().sum(-1) - 2 * output.gather(-1, wanted)[..., 0] + 1).mean(dim=-1) / 2
+    beta = _of(configs, "pattern_norm", output)
+    # |F - beta e_z|^2 without forming e_z
+    errors = output.square().sum(-1) - 2 * beta[:, None] * output.gather(-1, wanted)[..., 0]
+    return (errors.mean(dim=-1) + beta.square()) / 2
+
+
+def _of(configs: Sequence[Config], name: str, like: "Tensor") -> "Tensor":
+    """A constant of every run: (runs,)."""
+    return torch.tensor([getattr(config, name) for config in configs], dtype=like.dtype, device=like.device)
+
+
+def scale(config: Config) -> np.ndarray:
+    """The length of a column along each coordinate that it uses: beta for patterns, |c| for codes, (D,)."""
+    m = config.relevant_patterns
+    return np.repeat([config.pattern_norm, config.code_norm], [2 * m, config.dimension - 2 * m])
 
 
 def _log_counts(states: "Tensor", shared: "Tensor", asked: "Tensor", config: Config) -> "Tensor":
@@ -233,15 +250,18 @@ def _log_counts(states: "Tensor", shared: "Tensor", asked: "Tensor", config: Con
     return (counts + (row == 0)[:, None] * own[:, None]).log()
 
 
-def _single(params: Params, states: "Tensor", asked: "Tensor", log_counts: "Tensor", config: Config) -> "Tensor":
+def _single(
+    params: Params, states: "Tensor", asked: "Tensor", log_counts: "Tensor", configs: Sequence[Config]
+) -> "Tensor":
     """F of the one-layer model, (runs, B, M), without forming a column.
 
-    A column has three coordinates that are one, so that scores are read from u = W_K^T W_Q p_query, and the attended
+    A column has three coordinates other than zero, so that scores are read from u = W_K^T W_Q p_query, and the attended
     column is a histogram over the D coordinates, on which W_V acts once.
     """
-    m, k = config.relevant_patterns, config.chain_length
+    m, k = configs[0].relevant_patterns, configs[0].chain_length
     runs, prompts = states.shape[:2]
-    w_q, w_k, w_v = (params[name][:, 0, 0] for name in ("W_Q", "W_K", "W_V"))
+    sizes = torch.from_numpy(np.stack([scale(config) for config in configs])).to(states.device)
+    w_q, w_k, w_v = (params[name][:, 0, 0] * sizes[:, None] for name in ("W_Q", "W_K", "W_V"))
     product = torch.bmm(w_q.mT, w_k)  # row: coordinate of the query
     asks = states[:, :, 0].gather(-1, asked.expand(runs, -1)[..., None])[..., 0]
     u = _rows(product, asks) + product[:, 2 * m + asked]
@@ -280,13 +300,15 @@ def tokens(states: "Tensor", asked: "Tensor", config: Config) -> "Tensor":
 
 
 def columns(chains: "Tensor", query: "Tensor", asked: "Tensor", config: Config) -> "Tensor":
-    """The same from vectors: chains (..., rows, K + 1, M), query (..., M), asked (...) -> (..., rows K + 1, D)."""
+    """The same from vectors in units of beta: chains (..., rows, K + 1, M), query (..., M) and asked (...) give (...,
+    rows K + 1, D).
+    """
     codes = config.dimension - 2 * config.relevant_patterns
     code = torch.eye(codes, dtype=chains.dtype, device=chains.device)
     places = code[: config.chain_length].expand(*chains.shape[:-2], -1, -1)
     shown = torch.cat([chains[..., :-1, :], chains[..., 1:, :], places], dim=-1).flatten(-3, -2)
     last = torch.cat([query, torch.zeros_like(query), code[asked].expand(*query.shape[:-1], codes)], dim=-1)
-    return torch.cat([shown, last[..., None, :]], dim=-2)
+    return torch.cat([shown, last[..., None, :]], dim=-2) * torch.from_numpy(scale(config))
 
 
 def attend(
@@ -432,7 +454,8 @@ class _Reader:
     """The trained layer as it acts on columns: scores for a query, and what each column says for each TSR pattern."""
 
     def __init__(self, params: Params, run: int, config: Config, patterns: np.ndarray) -> None:
-        w_q, w_k, w_v = (params[name][run, 0, 0] for name in ("W_Q", "W_K", "W_V"))
+        sizes = torch.from_numpy(scale(config))
+        w_q, w_k, w_v = (params[name][run, 0, 0] * sizes for name in ("W_Q", "W_K", "W_V"))
         self.m, self.k = config.relevant_patterns, config.chain_length
         self.product = w_q.mT @ w_k
         self.patterns = torch.from_numpy(patterns).to(w_v.dtype)
@@ -515,6 +538,7 @@ def greedy(params: Params, config: Config, patterns: np.ndarray, context: np.nda
     params : of one run, with its axis; patterns : the output set (M', M); context : (l, K + 1, M), query : (M,)
     """
     outputs, now = torch.from_numpy(patterns), torch.from_numpy(query)
+    beta = config.pattern_norm
     chain, answers = [now], []
     for step in range(config.chain_length):
         asked = torch.tensor([step])
@@ -525,7 +549,7 @@ def greedy(params: Params, config: Config, patterns: np.ndarray, context: np.nda
         ]  # fmt: skip
         prompt = torch.cat([full[:-1], *earlier, full[-1:]])
         output, _ = attend(params, prompt[None, None], config)
-        answers.append(int((outputs - output[0, 0]).square().sum(dim=-1).argmin()))
+        answers.append(int((beta * outputs - output[0, 0]).square().sum(dim=-1).argmin()))
         now = outputs[answers[-1]]
         chain.append(now)
     return answers
@@ -537,8 +561,9 @@ def literal_icl(params: Params, config: Config, patterns: np.ndarray, context: n
     code = torch.eye(config.dimension - 2 * m, dtype=torch.float64)[0]
     pairs = torch.cat([torch.from_numpy(context).flatten(1), code.expand(length, -1)], dim=-1)
     last = torch.cat([torch.from_numpy(query), torch.zeros(m, dtype=torch.float64), code])
-    output, _ = attend(params, torch.cat([pairs, last[None]])[None, None], config)
-    return int((torch.from_numpy(patterns) - output[0, 0]).square().sum(dim=-1).argmin())
+    prompt = torch.cat([pairs, last[None]]) * torch.from_numpy(scale(config))
+    output, _ = attend(params, prompt[None, None], config)
+    return int((config.pattern_norm * torch.from_numpy(patterns) - output[0, 0]).square().sum(dim=-1).argmin())
 
 
 # Attention
@@ -568,19 +593,18 @@ def attention(
 def _attended(configs: tuple[Config, ...], test: Test, fraction: float, matrices: bytes, length: int, queries: int
               ) -> "tuple[Tensor, Tensor, Tensor]":  # fmt: skip
     """The prompts (runs, queries, columns + 1, D), -inf for columns that are not there and the groups of the others."""
-    config = configs[0]
-    k, specific = config.chain_length, test.specific_patterns
+    k, specific = test.chain_length, test.specific_patterns
     setting = Setting(fraction, np.frombuffer(matrices).reshape(k, specific, specific))
     asked = np.arange(queries) % k
-    chains, starts, last = [], [], []
+    prompt, starts = [], []
     for each in configs:
         drawn = draw(each, test, queries)
         given = prompts(drawn, setting)
         own = drawn.patterns[given.right]
         own[:, 0] = given.query
-        chains.append(np.concatenate([given.vectors[:, :length], own[:, None]], axis=1))
+        chains = torch.from_numpy(np.concatenate([given.vectors[:, :length], own[:, None]], axis=1))
+        prompt.append(columns(chains, torch.from_numpy(own[np.arange(queries), asked]), torch.from_numpy(asked), each))
         starts.append(given.states[:, :length, 0] == given.right[:, :1])
-        last.append(own[np.arange(queries), asked])
     shape = (len(configs), queries, length + 1, k)
     same_start = np.concatenate([np.stack(starts), np.ones((*shape[:2], 1), dtype=bool)], axis=2)[..., None]
     same_step = (np.arange(k) == asked[:, None])[:, None]
@@ -588,7 +612,8 @@ def _attended(configs: tuple[Config, ...], test: Test, fraction: float, matrices
     absent = np.where(np.broadcast_to(own_later, shape), -np.inf, 0.0)
     groups = [same_start == one for one in (True, False)], [same_step == one for one in (True, False)]
     group = np.stack([np.broadcast_to(a & b, shape) for a in groups[0] for b in groups[1]], axis=-1)
-    prompt = columns(
-        torch.from_numpy(np.stack(chains)), torch.from_numpy(np.stack(last)), torch.from_numpy(asked), config
+    return (
+        torch.stack(prompt),
+        torch.from_numpy(absent).flatten(2)[:, :, None],
+        torch.from_numpy(group * 1.0).flatten(2, 3),
     )
-    return prompt, torch.from_numpy(absent).flatten(2)[:, :, None], torch.from_numpy(group * 1.0).flatten(2, 3)
