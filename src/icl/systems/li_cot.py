@@ -365,6 +365,11 @@ class Draw:
     names: np.ndarray
 
 
+PER_QUERY = ("noise", "query_noise", "uniform", "start", "names")
+# As many queries at a time as fit into a cache.
+CHUNK = 50
+
+
 def draw(config: Config, test: Test, queries: int | None = None) -> Draw:
     """The test prompts of one run; a longer context goes on where a shorter one ends only with equal constants."""
     if config.chain_length != test.chain_length:
@@ -399,8 +404,9 @@ class Prompts:
     query: np.ndarray
 
 
-def prompts(drawn: Draw, setting: Setting) -> Prompts:
-    """The prompts that a draw gives in a setting."""
+def prompts(drawn: Draw, setting: Setting, which: slice = slice(None)) -> Prompts:
+    """The prompts that a draw gives in a setting, or some of them."""
+    drawn = Draw(drawn.patterns, *(getattr(drawn, name)[which] for name in PER_QUERY))
     steps = np.arange(drawn.names.shape[1])
     each = np.arange(len(drawn.start))[:, None]
     raw = tasks.testing_chains(drawn.uniform, drawn.start, setting.matrices, setting.fraction)
@@ -440,8 +446,10 @@ def _evaluated(answer: "Answer", params: Params, configs: Sequence[Config], test
     for run, config in enumerate(configs):
         drawn = draw(config, test)
         model = _Reader(params, run, config, drawn.patterns)
-        for index, setting in enumerate(settings):
-            out[index, :, run] = answer(model, prompts(drawn, setting), lengths)
+        for begin in range(0, test.queries, CHUNK):
+            which = slice(begin, begin + CHUNK)
+            for index, setting in enumerate(settings):
+                out[index, :, run, which] = answer(model, prompts(drawn, setting, which), lengths)
     return out
 
 
@@ -470,19 +478,28 @@ class _Reader:
         m = self.m
         return x @ self.said[:, :m].mT + y @ self.said[:, m : 2 * m].mT + self.said.T[2 * m + step]
 
-    def sums(self, u: "Tensor", x: "Tensor", y: "Tensor", steps: "Tensor", readouts: "Tensor", lengths: Sequence[int]
-             ) -> "tuple[Tensor, Tensor]":  # fmt: skip
+    def read(self, vectors: "Tensor") -> "tuple[Tensor, Tensor]":
+        """All vectors of a context in one row and what its columns say: (queries, l_ts, columns + 1, M) -> (queries,
+        l_ts (columns + 1), M) and (queries, l_ts, columns, M').
+        """
+        flat = vectors.flatten(1, 2)
+        m, specific = self.m, len(self.patterns)
+        both = (flat @ torch.cat([self.said[:, :m], self.said[:, m : 2 * m]]).mT).reshape(*vectors.shape[:3], -1)
+        places = self.said.T[2 * m : 2 * m + vectors.shape[2] - 1]
+        return flat, both[:, :, :-1, :specific] + both[:, :, 1:, specific:] + places
+
+    def sums(self, u: "Tensor", flat: "Tensor", readouts: "Tensor", lengths: Sequence[int]) -> "tuple[Tensor, Tensor]":
         """sum_i e^(score_i - top) readout_i over the first n examples for all lengths n: (pairs, lengths, M'); and top.
 
-        u : (pairs, D); x, y : (pairs, l_ts, columns, M), readouts : (pairs, l_ts, columns, M'), steps : (columns,)
+        u : (pairs, D); flat and readouts as from `read`, for the query of each pair
 
         The softmax divides this by a positive number, which does not change what is next to F.
         """
-        m, (pairs, length, number, _) = self.m, x.shape
-        flat = (x.reshape(pairs, -1, m) @ u[:, :m, None] + y.reshape(pairs, -1, m) @ u[:, m : 2 * m, None])[..., 0]
-        scores = flat.reshape(pairs, length, number) + u[:, None, 2 * m + steps]
+        m, (length, number) = self.m, readouts.shape[1:3]
+        ends = (flat @ u[:, : 2 * m].reshape(-1, 2, m).mT).reshape(-1, length, number + 1, 2)
+        scores = ends[:, :, :-1, 0] + ends[:, :, 1:, 1] + u[:, None, 2 * m : 2 * m + number]
         top = scores.amax(dim=(1, 2))
-        weights = (scores - top[:, None, None]).exp_()
+        weights = (scores - top[:, None, None]).exp()
         totals = (weights[..., None] * readouts).sum(dim=2).cumsum(dim=1)
         before = torch.nn.functional.pad(totals, (0, 0, 1, 0))
         return before[:, list(lengths)], top
@@ -494,8 +511,7 @@ Answer = Callable[[_Reader, Prompts, Sequence[int]], np.ndarray]
 def _cot(model: _Reader, given: Prompts, lengths: Sequence[int]) -> np.ndarray:
     vectors, query = torch.from_numpy(given.vectors), torch.from_numpy(given.query)
     queries, specific = len(query), len(model.patterns)
-    steps = torch.arange(model.k)
-    readouts = model.readouts(vectors[:, :, :-1], vectors[:, :, 1:], steps)
+    flat, readouts = model.read(vectors)
     asks = query.expand(len(lengths), *query.shape)  # what each length asks with, (lengths, queries, M)
     codes = torch.arange(queries).expand(len(lengths), -1) * specific
     own: list[tuple[Tensor, Tensor]] = []  # the columns that each length has answered itself
@@ -506,9 +522,7 @@ def _cot(model: _Reader, given: Prompts, lengths: Sequence[int]) -> np.ndarray:
         of = unique // specific
         first = torch.empty_like(unique).scatter_(0, pair.flatten(), torch.arange(codes.numel()))
         u = model.pulls(asks.flatten(0, 1)[first], step)
-        context = vectors if len(of) == queries else vectors[of]
-        said = readouts if len(of) == queries else readouts[of]
-        totals, top = model.sums(u, context[:, :, :-1], context[:, :, 1:], steps, said, lengths)
+        totals, top = model.sums(u, flat[of], readouts[of], lengths)
         total = totals[pair, torch.arange(len(lengths))[:, None]]
         for place, (x, y) in enumerate(own):
             mine = u[pair]
@@ -524,9 +538,8 @@ def _cot(model: _Reader, given: Prompts, lengths: Sequence[int]) -> np.ndarray:
 
 
 def _icl(model: _Reader, given: Prompts, lengths: Sequence[int]) -> np.ndarray:
-    x, y = (torch.from_numpy(given.vectors[:, :, [end]]) for end in (0, -1))
     u = model.pulls(torch.from_numpy(given.query), 0)
-    totals, _ = model.sums(u, x, y, torch.zeros(1, dtype=torch.int64), model.readouts(x, y, 0), lengths)
+    totals, _ = model.sums(u, *model.read(torch.from_numpy(given.vectors[:, :, [0, -1]])), lengths)
     answer = totals.argmax(dim=-1).mT
     wrong: np.ndarray = (answer != torch.from_numpy(given.right[:, -1])).double().numpy()
     return wrong

@@ -248,7 +248,7 @@ def rotated_patterns(rng: np.random.Generator, number: int, dimension: int) -> n
 
 
 def bounded_noise(rng: np.random.Generator, shape: tuple[int, ...], norm: float) -> np.ndarray:
-    """Noise vectors of the given norm and uniform direction: float64 `shape`, vectors along the last axis."""
-    noise = rng.standard_normal(shape, dtype=np.float32).astype(np.float64)
-    noise *= norm / np.sqrt(np.einsum("...d,...d->...", noise, noise))[..., None]
+    """Noise vectors of the given norm and uniform direction: float32 `shape`, vectors along the last axis."""
+    noise = rng.standard_normal(shape, dtype=np.float32)
+    noise *= np.float32(norm) / np.sqrt(np.einsum("...d,...d->...", noise, noise))[..., None]
     return noise
