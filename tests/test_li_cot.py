@@ -91,14 +91,14 @@ def test_the_reduced_loss_is_the_literal_one_and_so_is_its_gradient(configs: Seq
 
 
 def test_the_start_copies_the_step_and_attends_to_what_is_equal() -> None:
-    config = li_cot.Config()
+    config = li_cot.Config(pattern_norm=2.0, code_norm=0.6, attention_start=0.5, value_start=0.3)
     params = li_cot.init([config])
     states, asked = torch.tensor([[[[1, 2, 3, 4], [5, 6, 7, 8]]]]), torch.tensor([1])
     output, maps = li_cot.attend(params, li_cot.tokens(states, asked, config), config)
-    # delta^2 for the pattern 2 and as much for step 2
-    gain = np.exp(config.attention_start**2 * np.array([0, 2, 0, 0, 1, 0]))
+    # delta^2 beta^2 for the pattern 2 and delta^2 |c|^2 for step 2
+    gain = np.exp((0.5 * 2.0) ** 2 * np.array([0, 1, 0, 0, 0, 0]) + (0.5 * 0.6) ** 2 * np.array([0, 1, 0, 0, 1, 0]))
     np.testing.assert_allclose(maps[0, 0, 0, 0], gain / gain.sum(), atol=1e-12)
-    np.testing.assert_allclose(output[0, 0][[2, 3, 4, 6, 7, 8]], (gain / gain.sum()), atol=1e-12)
+    np.testing.assert_allclose(output[0, 0][[2, 3, 4, 6, 7, 8]], 0.3 * 2.0 * gain / gain.sum(), atol=1e-12)
 
 
 def test_names_of_patterns_do_not_matter() -> None:

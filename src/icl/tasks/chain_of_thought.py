@@ -132,24 +132,25 @@ def _cyclic(patterns: int, right: float, lead: float) -> np.ndarray:
 def misleading(steps: int, patterns: int, drawn: int, first: float, second: float, pull: float) -> np.ndarray:
     """Transition matrices that break Condition 1 for `drawn` of the M' starts, in the manner of the talk's example.
 
-    Step 1 goes from every start i < `drawn` to its own successor with probability `first`, else to that of the start
-    h = `drawn`. Step 2 goes on to i's own end with probability `second`, else to the end of h, where h itself arrives
-    with probability `pull`. Then B(i, h) = first (1 - second) + (1 - first) pull exceeds B(i, i) = first second. The
-    start h errs to the start 0 with the same probabilities; all other starts and steps are exact.
+    With the start h = `drawn`, step 1 goes from each of the starts 0, ..., h to its own successor with probability
+    `first`, else to any other of theirs alike. Step 2 goes from the successor of i < h to i's own end with probability
+    `second`, else to that of h, where h's own successor arrives with probability `pull` (else at any of theirs). So the
+    end of h collects the errors: B(i, h) exceeds B(i, i) although every single step is most often right. The other
+    starts and steps are exact.
 
     The example's matrices are those of M' = 2, `drawn` = 1, first = second = 0.6 and pull = 0.8, up to names.
     Raises ValueError if these numbers break no start or break h.
     """
     if steps < 2 or not 1 <= drawn < patterns:
         raise ValueError(f"K = {steps}, {drawn} of {patterns} starts: needs two steps, and a start more than are drawn")
-    one, two = np.eye(patterns), np.eye(patterns)
-    for i in range(drawn):
-        one[i, i], one[i, drawn] = first, 1 - first
-        two[i, i], two[i, drawn] = second, 1 - second
-    one[drawn, drawn], one[drawn, 0] = first, 1 - first
-    two[drawn, drawn], two[drawn, 0] = pull, 1 - pull
+    one, two, h, part = np.eye(patterns), np.eye(patterns), drawn, slice(drawn + 1)
+    one[part, part] = (1 - first) / h
+    np.fill_diagonal(one[part, part], first)
+    np.fill_diagonal(two[:h, :h], second)
+    two[:h, h], two[h, :h], two[h, h] = 1 - second, (1 - pull) / h, pull
     made = transitions(np.stack([one, two, *[np.eye(patterns)] * (steps - 2)]))
-    if min(first, second, pull) <= 0.5 or not (condition_1(made) == (np.arange(patterns) >= drawn)).all():
+    at_home = (best_chains(made) == np.arange(patterns)[:, None]).all()
+    if not at_home or not (condition_1(made) == (np.arange(patterns) >= drawn)).all():
         raise ValueError(f"probabilities {first:g}, {second:g} and {pull:g}: do not break Condition 1 as meant")
     return made
 
