@@ -1,0 +1,72 @@
+"""Chain of thought over all settings, lengths and queries at once, against a greedy loop for each query and length.
+
+Both give the answers of figure 17: four alpha', contexts of 0, 10, ..., 100 examples, K = 3 steps. The loop forms the
+whole prompt anew for every step, as the paper writes it; `cot_wrong` also draws its prompts. CPU time of one thread per
+query, the least of several repeats that alternate. That both give the same answers is a test's to show.
+
+    python -m benchmarks.cot_evaluation
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+
+from icl.systems import li_cot
+
+TEST = li_cot.Test(queries=100)
+LENGTHS = tuple(range(0, 101, 10))
+LOOPED = 3  # queries of the loop
+REPEATS = 3
+LEAST_RATIO = 20.0
+
+
+def least(sides: dict[str, tuple[Callable[[], None], int]]) -> dict[str, float]:
+    """The least CPU seconds per query of each side over alternating repeats."""
+    times: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(REPEATS):
+        for name, (run, queries) in sides.items():
+            start = time.process_time()
+            run()
+            times[name].append((time.process_time() - start) / queries)
+    return {name: min(values) for name, values in times.items()}
+
+
+def main() -> list[tuple[str, float, float | None]]:
+    """Rows (name, value, target), printed."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    config = li_cot.Config()
+    params = li_cot.init([config])
+    # Weights as after training: attention on equal patterns at equal steps.
+    params |= {name: 6.0 * params[name] for name in ("W_Q", "W_K")}
+    settings = [replace(TEST, relevant_fraction_test=fraction).setting() for fraction in (0.4, 0.6, 0.8, 1.0)]
+    drawn = li_cot.draw(config, TEST)
+    given = [li_cot.prompts(drawn, setting, slice(LOOPED)) for setting in settings]
+
+    def batched() -> None:
+        li_cot.cot_wrong(params, [config], TEST, settings, LENGTHS)
+
+    def loop() -> None:
+        for prompts in given:
+            for query, vectors in zip(prompts.query, prompts.vectors, strict=True):
+                for length in LENGTHS[1:]:
+                    li_cot.greedy(params, config, drawn.patterns, vectors[:length], query)
+
+    try:
+        found = least({"loop": (loop, LOOPED), "batched": (batched, TEST.queries)})
+    finally:
+        torch.set_num_threads(threads)
+    rows: list[tuple[str, float, float | None]] = [
+        ("greedy loop / batched chain of thought: at least", found["loop"] / found["batched"], LEAST_RATIO),
+        ("milliseconds per query, greedy loop", 1e3 * found["loop"], None),
+        ("milliseconds per query, batched", 1e3 * found["batched"], None),
+    ]
+    for name, value, target in rows:
+        print(f"{name:60} {value:10.3f}" + (f"   (target: {target:g})" if target else ""))
+    return rows
+
+
+if __name__ == "__main__":
+    main()
