@@ -67,7 +67,7 @@ STYLES = (
 def draw(table: pd.DataFrame) -> Figure:
     """The published picture from the table's summaries."""
     figure, axes = _li_cot.draw_errors(table, STYLES, Axis("CoT error", (1e-3, 1), log=True), left=117.82)
-    plotting.legend(axes, 12, "lower left", (-0.016, -0.022), spacing=0.5)
+    plotting.legend(axes, 12, "lower left", (-0.016, -0.022), spacing=0.58)
     return figure
 
 
