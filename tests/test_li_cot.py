@@ -293,6 +293,7 @@ def test_bad_training_constants(constants: dict[str, float], words: str) -> None
         ({"specific_patterns": 2}, "no 3 stochastic matrices of 2 patterns"),
         ({"end_probability": 0.9}, r"end_probability \(tau_o\^f\) = 0.9"),
         ({"end_primacy": 0.99}, "no 1 stochastic matrices"),
+        ({"misled_second": 0.95}, "misled_starts = 6: must be such that Condition 1 breaks"),
         ({"relevant_fraction_test": 0.005}, "one example"),
         ({"relevant_fraction_test": 0.0}, "above 0"),
     ],
