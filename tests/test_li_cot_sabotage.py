@@ -81,10 +81,10 @@ def untouched(patch: pytest.MonkeyPatch) -> None:
     pass
 
 
-def settings_reversed(patch: pytest.MonkeyPatch) -> None:
-    """Every constant's values are taken in the opposite order."""
-    varied = _li_cot.varied
-    patch.setattr(_li_cot, "varied", lambda *arguments: varied(*arguments)[::-1])
+def errors_reversed(patch: pytest.MonkeyPatch) -> None:
+    """The largest value of a constant gets the errors of the least, and so on."""
+    order = _li_cot.order
+    patch.setattr(_li_cot, "order", lambda values, wrong: order(values, wrong[::-1]))
 
 
 def pattern_first(patch: pytest.MonkeyPatch) -> None:
@@ -124,7 +124,7 @@ class Sabotage:
     test: Patch = untouched
 
 
-UNTRAINED, REVERSED = Sabotage(untrained), Sabotage(test=settings_reversed)
+UNTRAINED, REVERSED = Sabotage(untrained), Sabotage(test=errors_reversed)
 HOLDS, BREAKS = Sabotage(test=condition_holds), Sabotage(test=condition_breaks)
 
 SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {

@@ -47,7 +47,8 @@ def only(runs: Mapping[str, Runs]) -> Runs:
 
 def varied(test: li_cot.Test, name: str, values: Sequence[float]) -> list[li_cot.Setting]:
     """The test's settings with one constant at each of several values."""
-    return [replace(test, **{name: value}).setting() for value in values]
+    changes: list[dict[str, Any]] = [{name: value} for value in values]
+    return [replace(test, **change).setting() for change in changes]
 
 
 def lengths(test: li_cot.Test) -> tuple[int, ...]:

@@ -57,13 +57,17 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     seeds, test = trained.sweep.seeds, trained.sweep.test
     at = _li_cot.lengths(test)
     grid = {"path_probability": tuple(PROBABILITIES.values())} | GRID
-    settings = [test.setting(), *(s for name, values in grid.items() for s in _li_cot.varied(test, name, values))]
-    default, *wrong = _li_cot.cot_curves(trained, settings, at)
+    # The defaults stand in every row of the grid and are evaluated once.
+    apart = [(name, value) for name, values in grid.items() for value in values if value != getattr(test, name)]
+    settings = [test.setting(), *(_li_cot.varied(test, name, [value])[0] for name, value in apart)]
+    default, *others = _li_cot.cot_curves(trained, settings, at)
+    curves = dict(zip(apart, others, strict=True))
     parts = []
-    for series, curve in zip(PROBABILITIES, wrong, strict=False):
+    for series, value in PROBABILITIES.items():
+        curve = curves.get(("path_probability", value), default)
         parts += curve_rows(seeds, at, curve, panel="main", series=series)
-    for place, (name, values) in enumerate(grid.items()):
-        errors = np.stack(wrong[4 * place : 4 * place + 4])
+    for name, values in grid.items():
+        errors = np.stack([curves.get((name, value), default) for value in values])
         parts.append(rows(f"Kendall's tau of error and {LETTERS[name]}", seeds, _li_cot.order(values, errors)))
     return join([*parts, rows("error with 100 examples", seeds, default[-1].mean(axis=-1))])
 
@@ -80,7 +84,7 @@ STYLES = (
 def draw(table: pd.DataFrame) -> Figure:
     """The picture as the published one is described, from the table's summaries."""
     figure, axes = _li_cot.draw_errors(table, STYLES, Axis("CoT error", (1e-3, 1), log=True), left=117.82)
-    plotting.legend(axes, 12, "upper right", (1.015, 1.021), spacing=0.69)
+    plotting.legend(axes, 12, "upper right", (1.015, 1.021), spacing=0.57)
     return figure
 
 
