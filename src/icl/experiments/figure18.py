@@ -84,7 +84,7 @@ STYLES = (
 def draw(table: pd.DataFrame) -> Figure:
     """The picture as the published one is described, from the table's summaries."""
     figure, axes = _li_cot.draw_errors(table, STYLES, Axis("CoT error", (1e-3, 1), log=True), left=117.82)
-    plotting.legend(axes, 12, "upper right", (1.015, 1.021), spacing=0.57)
+    plotting.legend(axes, 12, "upper right", (1.015, 1.021), spacing=0.6)
     return figure
 
 
