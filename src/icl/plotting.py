@@ -43,8 +43,9 @@ BANDS: Mapping[str, str] = {
     "c": "#7fffd4",
     "y": "#f0e68c",
     "g": "#76ff7b",
+    "tab:orange": "#ffd8b1",
 }
-"""The opaque band behind a curve of each letter colour: coral, light blue, pink, aquamarine, khaki, light green."""
+"""The opaque band behind a curve of each colour: coral, light blue, pink, aquamarine, khaki, light green, apricot."""
 
 
 class Style(NamedTuple):
