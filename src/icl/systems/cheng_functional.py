@@ -420,9 +420,9 @@ def gauss_newton_step(
 # Observables
 
 
-def errors(own: Params, config: Config, count: int) -> np.ndarray:
+def errors(own: Params, config: Config, count: int, purpose: str = "evaluate") -> np.ndarray:
     """Squared errors of one run's weights on fresh prompts of its seed: (prompts,)."""
-    prompts = prompts_of(config, "evaluate", 0, count)
+    prompts = prompts_of(config, purpose, 0, count)
     return (answers(own, config, prompts) - prompts.labels[:, -1]) ** 2
 
 

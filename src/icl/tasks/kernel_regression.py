@@ -169,6 +169,13 @@ def bayes_error(covariance: np.ndarray) -> np.ndarray:
     return np.maximum(own - np.sum(towards * weights[..., 0], axis=-1), 0)
 
 
+def bayes_answers(prompts: Prompts) -> np.ndarray:
+    """S_qx S_xx^+ y, the best prediction: (...)."""
+    examples, towards, _ = _parts(prompts.covariance)
+    inverse = np.linalg.pinv(examples, rcond=NEGLIGIBLE, hermitian=True)
+    return np.einsum("...i,...ij,...j->...", towards, inverse, prompts.labels[..., :-1])
+
+
 def jittered_error(covariance: np.ndarray, of_data: float, of_predictor: float) -> np.ndarray:
     """The expected squared error of S_qx (S_xx + of_predictor I)^-1 y for labels from N(0, S + of_data I).
 
