@@ -39,8 +39,7 @@ def prompts(config: Config, count: int = 30) -> tuple[torch.Tensor, torch.Tensor
 
 def matrices(config: Config, size: float = 0.6) -> dict[str, torch.Tensor]:
     """Weights of one run, far from their start."""
-    started = system.init([dataclasses.replace(config, init_std=size)])
-    return {name: w[0] for name, w in started.items()}
+    return system.weights_of(system.init([dataclasses.replace(config, init_std=size)]), 0, config)
 
 
 def scalars(seed: int, layers: int) -> dict[str, torch.Tensor]:
@@ -134,15 +133,14 @@ def test_gauss_newton_reaches_what_scipy_finds() -> None:
 
     config = Config(kernel="exp", labels="half_exp", layers=2, prompts=100, resample=0)
     trained = train(sweep(config, steps=40))
-    batch = {name: torch.from_numpy(a[0]) for name, a in system.sample([config], 0).items()}
+    inputs, labels = (torch.from_numpy(a) for a in system.sample([config], 0).values())
 
     def residuals(values: np.ndarray) -> np.ndarray:
         scale, rate = torch.from_numpy(values).reshape(2, 2)
         own = {"scale": scale, "rate": rate}
-        answers = system.predictions(own, batch["inputs"], batch["labels"], config)
-        return (answers - batch["labels"][:, -1]).numpy()
+        return (system.predictions(own, inputs, labels, config) - labels[:, -1]).numpy()
 
-    start = np.concatenate([w[0, -1].numpy() for w in trained.weights.values()])
+    start = np.concatenate([w.numpy() for w in system.weights_of(trained.last(), 0, config).values()])
     best = least_squares(residuals, start, xtol=1e-14, ftol=1e-14, gtol=1e-14)
     # scipy goes on from our end, so it finds the same valley if there is anything left to gain in it.
     assert trained.losses[0, -1] == pytest.approx(np.mean(best.fun**2), rel=1e-5)
@@ -236,12 +234,17 @@ def test_training_learns(optimiser: str) -> None:
 # The house
 
 
-@pytest.mark.parametrize("optimiser", ["gauss_newton", "normalised"])
-def test_a_run_alone_is_the_run_in_the_sweep(optimiser: str) -> None:
-    common = {"optimiser": [optimiser], "layers": [2], "context_length": [5], "prompts": [20], "resample": [0]}
-    configs = grid(Config, kernel=KERNELS, labels=("relu", "comb"), seed=(0, 1), **common)
+@pytest.mark.parametrize(("optimiser", "form"), [("gauss_newton", "scalars"), ("normalised", "matrices")])
+def test_a_run_alone_is_the_run_in_the_sweep(optimiser: str, form: str) -> None:
+    """Also beside runs of another depth and another length."""
+    common = {"optimiser": [optimiser], "parametrisation": [form], "layers": [2], "context_length": [5]}
+    common |= {"prompts": [20], "resample": [0]}
+    configs = (
+        *grid(Config, kernel=KERNELS, labels=("relu", "comb"), seed=(0, 1), **common),
+        Config(layers=5, context_length=9, optimiser=optimiser, parametrisation=form, prompts=7, resample=0),
+    )
     together = train(sweep(*configs))
-    for run in (0, 5, 15):
+    for run in (0, 5, 15, 16):
         alone = train(sweep(configs[run]))
         np.testing.assert_array_equal(alone.losses[0], together.losses[run])
         for name, w in alone.weights.items():
@@ -259,7 +262,7 @@ def test_seeds_matter_and_global_generators_do_not() -> None:
 
 def test_prompts_change_as_often_as_asked() -> None:
     config = Config(optimiser="adam", prompts=5, resample=2)
-    drawn = [system.sample([config], step)["inputs"] for step in range(4)]
+    drawn = [next(iter(system.sample([config], step).values())) for step in range(4)]
     assert np.array_equal(drawn[0], drawn[1]) and np.array_equal(drawn[2], drawn[3])
     assert not np.array_equal(drawn[1], drawn[2])
 

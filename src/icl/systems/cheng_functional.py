@@ -34,6 +34,8 @@ else:
 SYSTEM = "cheng_functional"
 FROZEN = ()
 
+# Weights have room for so many layers, so that runs of any depth train together; the rest stay 0.
+DEEPEST = 8
 # The published code slows layer i = 0, 1, ... down by this number minus i, squared.
 SLOWED_FROM = 9
 # ... and clips its gradient at this number over the same square: Adam's own epsilon.
@@ -150,14 +152,23 @@ def start(config: Config) -> tuple[np.ndarray, np.ndarray]:
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
-    """Weights at the start, float64, layers after the run axis.
+    """Weights at the start, float64, with room for 8 layers after the run axis.
 
-    scalars: scale s and rate r, (runs, L), and covariate a where covariates are trained (0 at first). matrices: key B
-    and query C, (runs, L, d, d), rate r, (runs, L), and covariate A, (runs, L, d, d), all of deviation init_std.
+    scalars: scale s and rate r, (runs, 8), and covariate a where covariates are trained (0 at first). matrices: key B
+    and query C, (runs, 8, d, d), rate r, (runs, 8), and covariate A, (runs, 8, d, d), all of deviation init_std.
     """
     drawn = [_scalars(config) if config.parametrisation == "scalars" else _matrices(config) for config in configs]
     names = [name for name in drawn[0] if name != "covariate" or configs[0].covariates]
-    return {name: torch.from_numpy(np.stack([own[name] for own in drawn])).to(device) for name in names}
+    return {name: torch.from_numpy(np.stack([_padded(own[name]) for own in drawn])).to(device) for name in names}
+
+
+def _padded(layers: np.ndarray) -> np.ndarray:
+    return np.concatenate([layers, np.zeros((DEEPEST - len(layers), *layers.shape[1:]))])
+
+
+def weights_of(params: Params, run: int, config: Config) -> Params:
+    """One run's weights without the room that it does not use: layers first."""
+    return {name: w[run, : config.layers] for name, w in params.items()}
 
 
 def _scalars(config: Config) -> dict[str, np.ndarray]:
@@ -172,16 +183,25 @@ def _matrices(config: Config) -> dict[str, np.ndarray]:
 
 
 def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
-    """The prompts of a step: inputs as seen, (runs, prompts, n + 1, d), and labels, (runs, prompts, n + 1)."""
+    """The prompts of a step by their place (see `place`): inputs as seen and labels, which runs may share."""
     resample = configs[0].resample
     return _sample(tuple(configs), step // resample if resample else 0)
 
 
+def place(config: Config) -> str:
+    """Runs of one place see the same prompts: those of their law, length, dimension, D and seed."""
+    return f"{config.labels}/{config.context_length}/{config.dimension}/{config.deviations}/{config.seed}"
+
+
 @lru_cache(maxsize=2)
 def _sample(configs: tuple[Config, ...], index: int) -> dict[str, np.ndarray]:
-    drawn = [prompts_of(config, "train", index, config.prompts) for config in configs]
-    inputs = [_seen(config, own) for config, own in zip(configs, drawn, strict=True)]
-    return {"inputs": np.stack(inputs), "labels": np.stack([own.labels for own in drawn])}
+    batch: dict[str, np.ndarray] = {}
+    for config in configs:
+        if f"labels/{place(config)}" not in batch:
+            drawn = prompts_of(config, "train", index, config.prompts)
+            batch[f"inputs/{place(config)}"] = _seen(config, drawn)
+            batch[f"labels/{place(config)}"] = drawn.labels
+    return batch
 
 
 def prompts_of(config: Config, purpose: str, index: int, count: int) -> tasks.Prompts:
@@ -202,23 +222,28 @@ def _seen(config: Config, prompts: tasks.Prompts) -> np.ndarray:
 
 def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
     """Mean squared error of every run on its prompts: (runs,)."""
+    if configs[0].optimiser == "gauss_newton":
+        return _with_steps(params, batch, configs)
+    runs = {name: w.unbind() for name, w in params.items()}
     found = []
     for run, config in enumerate(configs):
-        own = {name: w[run] for name, w in params.items()}
-        inputs, labels = batch["inputs"][run], batch["labels"][run]
-        if config.optimiser == "gauss_newton":
-            found.append(_with_direction(own, inputs, labels, config.kernel))
-        else:
-            found.append(torch.mean((predictions(own, inputs, labels, config) - labels[:, -1]) ** 2))
+        own = {name: each[run][: config.layers] for name, each in runs.items()}
+        inputs, labels = batch[f"inputs/{place(config)}"], batch[f"labels/{place(config)}"]
+        found.append(torch.mean((predictions(own, inputs, labels, config) - labels[:, -1]) ** 2))
     return torch.stack(found)
 
 
-def _with_direction(own: Params, inputs: "Tensor", labels: "Tensor", kernel: str) -> "Tensor":
-    """The loss of one run with the Gauss-Newton step as its derivative."""
-    scales, rates = own["scale"], own["rate"]
-    value, step = gauss_newton_step(scales.detach(), rates.detach(), inputs, labels, kernel)
+def _with_steps(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
+    """The losses, with the Gauss-Newton steps for a derivative."""
+    weights = torch.stack([params["scale"], params["rate"]], dim=1)
+    losses, steps = [], torch.zeros_like(weights)
+    for run, config in enumerate(configs):
+        scales, rates = weights[run, :, : config.layers].detach()
+        inputs, labels = batch[f"inputs/{place(config)}"], batch[f"labels/{place(config)}"]
+        value, steps[run, :, : config.layers] = gauss_newton_step(scales, rates, inputs, labels, config.kernel)
+        losses.append(value)
     # What is added is zero, and its derivative is the step.
-    return value + torch.stack([scales - scales.detach(), rates - rates.detach()]).mul(step).sum()
+    return torch.stack(losses) + ((weights - weights.detach()) * steps.detach()).flatten(1).sum(dim=1)
 
 
 def optimiser(configs: Sequence[Config]) -> Optimiser:
