@@ -33,9 +33,10 @@ def test_inputs_are_uniform_on_the_sphere() -> None:
 
 @pytest.mark.parametrize("law", tasks.GAUSSIAN)
 def test_the_root_is_that_of_the_covariance(law: str) -> None:
-    covariance = drawn(law).covariance
-    root = tasks.root(covariance)
-    # Roots of eigenvalues that rounding moved by 1e-15 are known to 1e-8, and enter squared.
+    inputs = drawn(law).inputs
+    covariance, root = tasks.covariance_and_root(tasks.kernel(law)(inputs, inputs))
+    np.testing.assert_array_equal(covariance, drawn(law).covariance)
+    # Sums of eight products of numbers up to e.
     np.testing.assert_allclose(root @ root, covariance, atol=1e-13)
     assert np.linalg.eigvalsh(covariance).min() > -1e-13
 

@@ -458,6 +458,11 @@ def answers(own: Params, config: Config, prompts: tasks.Prompts) -> np.ndarray:
         return predictions(own, inputs, labels, config).numpy()
 
 
+def literal_answers(own: Params, kernel: str, prompts: tasks.Prompts) -> np.ndarray:
+    """Answers of the literal stack on tokens: (prompts,)."""
+    return token_stack(own, torch.from_numpy(prompts.inputs), torch.from_numpy(prompts.labels), kernel).numpy()
+
+
 def metrics(own: Params, config: Config) -> np.ndarray:
     """(U D)' B' C (U D) of every layer, in the coordinates of xi: (L, d, d)."""
     products = own["key"].mT @ own["query"]

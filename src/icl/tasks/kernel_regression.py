@@ -97,16 +97,14 @@ def kernel(name: str) -> Kernel:
     return KERNELS[name]
 
 
-def absolute(matrix: np.ndarray) -> np.ndarray:
-    """|K| = V |lambda| V' of a symmetric K = V lambda V', the covariance that stands for it: (..., n, n)."""
+def covariance_and_root(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """|K| = V |lambda| V' of a symmetric K = V lambda V', the covariance that stands for it, and its root: (..., n, n).
+
+    The root V |lambda|^(1/2) V' is the symmetric one.
+    """
     values, vectors = np.linalg.eigh(matrix)
-    return (vectors * np.abs(values)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
-
-
-def root(covariance: np.ndarray) -> np.ndarray:
-    """The symmetric square root of a covariance by its eigenvectors; what rounding made negative counts as 0."""
-    values, vectors = np.linalg.eigh(covariance)
-    return (vectors * np.sqrt(np.maximum(values, 0))[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+    transposed, sizes = np.swapaxes(vectors, -1, -2), np.abs(values)[..., None, :]
+    return (vectors * sizes) @ transposed, (vectors * np.sqrt(sizes)) @ transposed
 
 
 def draw(
@@ -123,9 +121,9 @@ def draw(
         return _of_function(inputs, sign(generator, inputs))
     if law == "network":
         return _of_function(inputs, network(generator, inputs))
-    covariance = absolute(kernel(law)(inputs, inputs))
+    covariance, root = covariance_and_root(kernel(law)(inputs, inputs))
     normal = generator.standard_normal(inputs.shape[:-1])
-    return Prompts(inputs, np.einsum("...ij,...j->...i", root(covariance), normal), covariance)
+    return Prompts(inputs, np.einsum("...ij,...j->...i", root, normal), covariance)
 
 
 def _of_function(inputs: np.ndarray, labels: np.ndarray) -> Prompts:
