@@ -1,0 +1,92 @@
+"""A gradient of L layers of kernel attention: residuals with a hand-written adjoint against the literal token stack.
+
+Both sides get the same B prompts and end with the gradient of the mean squared error by the 2 L scalars of the layers.
+`tokens` is the reasonable implementation of the definition: (d + 1) x (n + 1) tokens, V, B and C in every layer, and
+automatic differentiation. `residuals` carries the n residuals and the query's answer, forms the inner products once,
+and needs one column of the last kernel matrix only; it gives the Jacobian of all prompts on the way, which Gauss-Newton
+needs. CPU time of one thread, the least of several repeats that alternate.
+
+Work of the reduced form is B L n^2 and does not depend on d but for the inner products; that of the tokens is
+B L n (n + d) d.
+
+    python -m benchmarks.cheng_layers
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from benchmarks.huang_engines import least
+from icl.systems import cheng_functional as system
+from icl.systems.cheng_functional import Config
+
+PROMPTS = 200
+# layers, n, d and the ratio to reach
+SIZES = ((3, 14, 5, 2.5), (7, 14, 5, 2.5), (3, 14, 40, 6.0))
+KERNELS = ("exp", "softmax")
+LENGTHS, DEPTHS, DIMENSIONS = (10, 20, 40, 80), (1, 2, 4, 8), (5, 20, 80, 320)
+
+
+def sides(kernel: str, layers: int, n: int, d: int) -> dict[str, tuple[Callable[[], object], int]]:
+    """One gradient by each implementation on the same prompts."""
+    config = Config(kernel=kernel, labels="half_exp", layers=layers, context_length=n, dimension=d)
+    drawn = system.prompts_of(config, "benchmark", 0, PROMPTS)
+    inputs, labels = torch.from_numpy(drawn.inputs), torch.from_numpy(drawn.labels)
+    scales, rates = (torch.from_numpy(a) for a in system.start(config))
+
+    def residuals() -> tuple[torch.Tensor, ...]:
+        with torch.no_grad():
+            answers, derivatives = system.jacobian(scales, rates, inputs, labels, kernel)
+            return tuple(2 * torch.einsum("p,pkl->kl", answers - labels[:, -1], derivatives) / PROMPTS)
+
+    def tokens() -> tuple[torch.Tensor, ...]:
+        s, r = scales.clone().requires_grad_(), rates.clone().requires_grad_()
+        answers = system.token_stack({"scale": s, "rate": r}, inputs, labels, kernel)
+        return torch.autograd.grad(torch.mean((answers - labels[:, -1]) ** 2), (s, r))
+
+    for a, b in zip(residuals(), tokens(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-8)
+    return {"residuals": (residuals, 1), "tokens": (tokens, 1)}
+
+
+def exponents(name: str, values: tuple[int, ...]) -> list[tuple[str, float, float | None]]:
+    """Log-log slopes of both times in one of the sizes, over its larger half, and their ratio at its end."""
+    sizes = [{"layers": 3, "n": 14, "d": 5} | {name: value} for value in values]
+    found = [least(sides("exp", **size), repeats=3) for size in sizes]  # type: ignore[arg-type]
+    half = len(values) // 2
+    return [
+        (
+            f"exponent of {side} in {name}",
+            float(np.polyfit(np.log(values[half:]), np.log([times[side] for times in found[half:]]), 1)[0]),
+            None,
+        )
+        for side in ("residuals", "tokens")
+    ] + [(f"tokens / residuals, exp, {name} = {values[-1]}", found[-1]["tokens"] / found[-1]["residuals"], None)]
+
+
+def main() -> list[tuple[str, float, float | None]]:
+    """Rows (name, value, target), printed."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    rows: list[tuple[str, float, float | None]] = []
+    try:
+        for kernel in KERNELS:
+            for layers, n, d, target in SIZES:
+                found = least(sides(kernel, layers, n, d), repeats=5)  # type: ignore[arg-type]
+                at = f"{kernel}, L = {layers}, n = {n}, d = {d}"
+                rows += [
+                    (f"tokens / residuals, {at}: at least", found["tokens"] / found["residuals"], target),
+                    (f"milliseconds of tokens, {at}", 1e3 * found["tokens"], None),
+                ]
+        for name, values in (("n", LENGTHS), ("layers", DEPTHS), ("d", DIMENSIONS)):
+            rows += exponents(name, values)
+    finally:
+        torch.set_num_threads(threads)
+    for name, value, goal in rows:
+        print(f"{name:60} {value:10.3f}" + (f"   (target: {goal:g})" if goal else ""))
+    return rows
+
+
+if __name__ == "__main__":
+    main()
