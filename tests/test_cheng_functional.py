@@ -212,6 +212,20 @@ def test_normalised_steps_know_no_size_of_the_gradient_and_are_slow_in_early_lay
     assert lengths[6] / lengths[0] == pytest.approx(9**2 / 3**2, rel=0.1)
 
 
+@pytest.mark.parametrize("optimiser", ["normalised", "clipped", "adam"])
+def test_the_rate_halves_where_asked(optimiser: str) -> None:
+    config = Config(optimiser=optimiser, parametrisation="matrices", layers=1)
+    moves = []
+    for halving in (0, 3):
+        rule, weights = system.optimiser([dataclasses.replace(config, halving=halving)]), system.init([config])
+        grads = {name: torch.ones_like(w) for name, w in weights.items()}
+        state = rule.init(weights)
+        for step in range(7):
+            moved, state = rule.update(weights, grads, state, step)
+        moves.append((moved["key"] - weights["key"])[0, 0])
+    torch.testing.assert_close(moves[1], moves[0] / 4)
+
+
 def test_a_layer_without_a_gradient_stays() -> None:
     config = Config(optimiser="normalised", parametrisation="matrices", layers=1)
     weights = system.init([config])

@@ -72,6 +72,10 @@ class Config(spec.Config):
         choices=("gauss_newton", "normalised", "clipped", "adam"),
     )  # fmt: skip
     rate: float = constant(0.1, "published", "published code; gauss_newton has none", letter="eta", above=0)
+    halving: int = constant(
+        0, "published", "steps after which the rate halves, again and again; 0: never, since the published schedule is "
+        "dead code", letter="T_half", at_least=0,
+    )  # fmt: skip
     momentum: float = constant(
         0.9, "published", "published code, both betas", letter="beta", at_least=0, at_most=0.9999
     )
@@ -249,13 +253,17 @@ def _with_steps(params: Params, batch: Params, configs: Sequence[Config]) -> "Te
 def optimiser(configs: Sequence[Config]) -> Optimiser:
     """The rule of the first config; gauss_newton subtracts the step that `loss` gives for a derivative."""
     first, rates = configs[0], [config.rate for config in configs]
+
+    def schedule(step: int) -> float:
+        return 0.5 ** (step // first.halving) if first.halving else 1.0
+
     if first.optimiser == "gauss_newton":
         return sgd(1.0)
     if first.optimiser == "adam":
-        return adam(rates)
+        return adam(rates, schedule)
     if first.optimiser == "clipped":
-        return clipped(rates, first.momentum)
-    return normalised(rates, first.momentum)
+        return clipped(rates, schedule, first.momentum)
+    return normalised(rates, schedule, first.momentum)
 
 
 def _layer_norms(gradients: Params) -> "Tensor":
@@ -273,7 +281,7 @@ def _slowness(layers: int) -> "Tensor":
     return (SLOWED_FROM - torch.arange(layers, dtype=torch.float64)) ** 2
 
 
-def normalised(rates: Sequence[float], momentum: float) -> Optimiser:
+def normalised(rates: Sequence[float], schedule: Callable[[int], float], momentum: float) -> Optimiser:
     """Each layer moves by eta / (9 - i)^2 along the mean of its past normalised gradients (as Adam debiases means)."""
 
     def init(params: Params) -> Params:
@@ -284,7 +292,7 @@ def normalised(rates: Sequence[float], momentum: float) -> Optimiser:
         # A layer without a gradient stays where it is.
         inverse = torch.where(norms > 0, 1 / norms, 0.0)
         pace = torch.tensor(rates, dtype=norms.dtype, device=norms.device)[:, None] / _slowness(norms.shape[1])
-        pace = pace / (1 - momentum ** (step + 1))
+        pace = pace * schedule(step) / (1 - momentum ** (step + 1))
         state = {
             f"first/{name}": torch.lerp(g * _per_layer(inverse, g), state[f"first/{name}"], momentum)
             for name, g in gradients.items()
@@ -294,12 +302,12 @@ def normalised(rates: Sequence[float], momentum: float) -> Optimiser:
     return Optimiser(init, update)
 
 
-def clipped(rates: Sequence[float], momentum: float) -> Optimiser:
+def clipped(rates: Sequence[float], schedule: Callable[[int], float], momentum: float) -> Optimiser:
     """The published training: Adam on gradients that were clipped, layer by layer, at 1e-8 / (9 - i)^2.
 
     Adam's epsilon is 1e-8 too, and so it divides by nearly a constant: `normalised` is what remains.
     """
-    plain = adam(rates, beta1=momentum, beta2=momentum)
+    plain = adam(rates, schedule, momentum, momentum)
 
     def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
         norms = _layer_norms(gradients)
