@@ -131,13 +131,13 @@ def other_stack(patch: pytest.MonkeyPatch) -> None:
 
 def slow_descent(patch: pytest.MonkeyPatch) -> None:
     """Errors that shrink with the square root of what they should."""
-    errors = cheng_functional_gd.descent_errors
+    errors = system.descent_errors
 
     def slow(*given: object) -> tuple[np.ndarray, np.ndarray]:
         found, ratios = errors(*given)  # type: ignore[arg-type]
         return np.sqrt(found), ratios
 
-    patch.setattr(cheng_functional_gd, "descent_errors", slow)
+    patch.setattr(system, "descent_errors", slow)
 
 
 # Which sabotage breaks which bound

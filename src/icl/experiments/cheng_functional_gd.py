@@ -32,7 +32,6 @@ from icl.statistics import exact
 from icl.systems import cheng_functional as system
 from icl.systems.cheng_functional import Config
 from icl.table import conform, join, rows
-from icl.tasks import kernel_regression as tasks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -191,8 +190,7 @@ def _convergence() -> list[pd.DataFrame]:
     """Errors of functional gradient descent to f* = k' K^-1 y in the kernel's norm, |f_L - f*|^2 = u' K^-1 u."""
     parts, excess = [], []
     for law, n in CONVERGING.items():
-        prompts = system.prompts_of(Config(labels=law, context_length=n), "convergence", 0, CONTEXTS)
-        errors, ratios = descent_errors(tasks.kernel(law), prompts)
+        errors, ratios = system.descent_errors(Config(labels=law, context_length=n), CONTEXTS, DEPTH)
         relative = errors / errors[0]
         known = relative[1:] > NOISE
         excess.append(np.where(known, errors[1:] / errors[:-1] - ratios, -np.inf).max())
@@ -201,19 +199,6 @@ def _convergence() -> list[pd.DataFrame]:
         for series, values in ((law, relative), (f"{law} bound", bound)):
             parts.append(rows("relative error", 0, values.mean(axis=1)[shown], x=shown, panel="bayes", series=series))
     return [*parts, rows("largest ratio of errors over its bound", 0, max(excess))]
-
-
-def descent_errors(kernel: tasks.Kernel, prompts: tasks.Prompts) -> tuple[np.ndarray, np.ndarray]:
-    """|f_L - f*| for L = 0 ... DEPTH, (L, contexts), in steps r = n / (2 lambda_max), and 1 - r lambda_min / n."""
-    x = prompts.inputs[:, :-1]
-    matrix = kernel(x, x)
-    values, vectors = np.linalg.eigh(matrix)
-    share = 1 / (2 * values[:, -1])  # r / n
-    residuals, errors = prompts.labels[:, :-1], []
-    for _ in range(DEPTH + 1):
-        errors.append(np.sqrt(np.sum(np.einsum("cij,ci->cj", vectors, residuals) ** 2 / values, axis=-1)))
-        residuals = residuals - share[:, None] * np.einsum("cij,cj->ci", matrix, residuals)
-    return np.array(errors), 1 - share * values[:, 0]
 
 
 COLOURS = {"linear": "g", "relu": "b", "exp": "r", "softmax": "tab:orange"}

@@ -34,7 +34,6 @@ from icl.spec import Sweep, grid
 from icl.systems import cheng_functional as system
 from icl.systems.cheng_functional import Config
 from icl.table import SUMMARY_SEED, conform
-from icl.tasks import kernel_regression as tasks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -179,11 +178,9 @@ def _tested(trained: Runs, run: int, selecting: int) -> tuple[float, float]:
 @cache
 def _bayes(law: str, n: int, seed: int, count: int) -> tuple[float, float, float]:
     """Log losses of Bayes on the test prompts: expected, as realised, and expected with the code's jitters."""
-    prompts = system.prompts_of(Config(labels=law, context_length=n, seed=seed), "evaluate", 0, count)
-    realised = (tasks.bayes_answers(prompts) - prompts.labels[:, -1]) ** 2
-    expected = tasks.bayes_error(prompts.covariance)
-    jittered = tasks.jittered_error(prompts.covariance, *CODE_JITTERS)
-    return _log(expected.mean()), _log(realised.mean()), _log(jittered.mean())
+    config = Config(labels=law, context_length=n, seed=seed)
+    expected, realised, jittered = (_log(errors.mean()) for errors in system.bayes_errors(config, count, CODE_JITTERS))
+    return expected, realised, jittered
 
 
 def panels() -> Iterator[tuple[str, str, int | None, int | None]]:

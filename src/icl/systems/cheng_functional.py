@@ -471,6 +471,33 @@ def literal_answers(own: Params, kernel: str, prompts: tasks.Prompts) -> np.ndar
     return token_stack(own, torch.from_numpy(prompts.inputs), torch.from_numpy(prompts.labels), kernel).numpy()
 
 
+def bayes_errors(config: Config, count: int, jitters: tuple[float, float]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Squared errors of the Bayes optimum on the prompts of `errors`: expected, realised, and expected with jitters in
+    the data and the predictor; (prompts,) each.
+    """
+    prompts = prompts_of(config, "evaluate", 0, count)
+    realised = (tasks.bayes_answers(prompts) - prompts.labels[:, -1]) ** 2
+    return tasks.bayes_error(prompts.covariance), realised, tasks.jittered_error(prompts.covariance, *jitters)
+
+
+def descent_errors(config: Config, contexts: int, depth: int) -> tuple[np.ndarray, np.ndarray]:
+    """How functional gradient descent with the labels' own kernel nears f* = k' K^-1 y, with r = n / (2 lambda_max).
+
+    |f_L - f*| = (u' K^-1 u)^(1/2) in the kernel's function space, u = y - f_L(x), for L = 0 ... depth: (depth + 1,
+    contexts); and the bound on the ratio of successive ones, 1 - r lambda_min / n: (contexts,).
+    """
+    prompts = prompts_of(config, "convergence", 0, contexts)
+    inputs = prompts.inputs[:, :-1]
+    matrix = tasks.kernel(config.labels)(inputs, inputs)
+    values, vectors = np.linalg.eigh(matrix)
+    share = 1 / (2 * values[:, -1])  # r / n
+    residuals, found = prompts.labels[:, :-1], []
+    for _ in range(depth + 1):
+        found.append(np.sqrt(np.sum(np.einsum("cij,ci->cj", vectors, residuals) ** 2 / values, axis=-1)))
+        residuals = residuals - share[:, None] * np.einsum("cij,cj->ci", matrix, residuals)
+    return np.array(found), 1 - share * values[:, 0]
+
+
 def metrics(own: Params, config: Config) -> np.ndarray:
     """(U D)' B' C (U D) of every layer, in the coordinates of xi: (L, d, d)."""
     products = own["key"].mT @ own["query"]
