@@ -476,8 +476,10 @@ def bayes_errors(config: Config, count: int, jitters: tuple[float, float]) -> tu
     the data and the predictor; (prompts,) each.
     """
     prompts = prompts_of(config, "evaluate", 0, count)
-    realised = (tasks.bayes_answers(prompts) - prompts.labels[:, -1]) ** 2
-    return tasks.bayes_error(prompts.covariance), realised, tasks.jittered_error(prompts.covariance, *jitters)
+    weights = tasks.bayes_weights(prompts.covariance)
+    realised = (np.sum(weights * prompts.labels[:, :-1], axis=-1) - prompts.labels[:, -1]) ** 2
+    expected = tasks.bayes_error(prompts.covariance, weights)
+    return expected, realised, tasks.jittered_error(prompts.covariance, *jitters)
 
 
 def descent_errors(config: Config, contexts: int, depth: int) -> tuple[np.ndarray, np.ndarray]:

@@ -156,22 +156,26 @@ def transformed(inputs: np.ndarray, rotation: np.ndarray, deviations: np.ndarray
 # The Bayes optimum of a Gaussian process
 
 
-def bayes_error(covariance: np.ndarray) -> np.ndarray:
+def bayes_weights(covariance: np.ndarray) -> np.ndarray:
+    """S_xx^+ S_xq, with which the examples' labels make the best prediction: (..., n).
+
+    Directions without variance (n > d labels that are linear in d weights) are left out of the inverse, which needs no
+    jitter.
+    """
+    examples, towards, _ = _parts(covariance)
+    inverse = np.linalg.pinv(examples, rcond=NEGLIGIBLE, hermitian=True)
+    found: np.ndarray = (inverse @ towards[..., None])[..., 0]
+    return found
+
+
+def bayes_error(covariance: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
     """The query's variance given the examples, S_qq - S_qx S_xx^+ S_xq, never below 0: (...).
 
-    The expected squared error of the best prediction for these inputs. Directions without variance (n > d labels that
-    are linear in d weights) are left out of the inverse, which needs no jitter.
+    The expected squared error of the best prediction for these inputs; `weights` are `bayes_weights`, if known.
     """
-    examples, towards, own = _parts(covariance)
-    weights = np.linalg.pinv(examples, rcond=NEGLIGIBLE, hermitian=True) @ towards[..., None]
-    return np.maximum(own - np.sum(towards * weights[..., 0], axis=-1), 0)
-
-
-def bayes_answers(prompts: Prompts) -> np.ndarray:
-    """S_qx S_xx^+ y, the best prediction: (...)."""
-    examples, towards, _ = _parts(prompts.covariance)
-    inverse = np.linalg.pinv(examples, rcond=NEGLIGIBLE, hermitian=True)
-    return np.einsum("...i,...ij,...j->...", towards, inverse, prompts.labels[..., :-1])
+    _, towards, own = _parts(covariance)
+    known = bayes_weights(covariance) if weights is None else weights
+    return np.maximum(own - np.sum(towards * known, axis=-1), 0)
 
 
 def jittered_error(covariance: np.ndarray, of_data: float, of_predictor: float) -> np.ndarray:
