@@ -145,6 +145,9 @@ def start(config: Config) -> tuple[np.ndarray, np.ndarray]:
     rates: np.ndarray
     if config.kernel == "softmax":
         scales, rates = np.exp(np.linspace(-1.5, 1.5, layers)), n * np.linspace(3, 1, layers)
+    elif config.kernel == "exp" and config.signed:
+        # From small scales, since exp of many signs grows; from those above it ends in a worse valley.
+        scales, rates = np.linspace(0.15, 0.45, layers), 1 + 0.5 * np.arange(layers)
     elif config.kernel == "exp":
         scales, rates = np.full(layers, 0.3), np.full(layers, 8.0)
         scales[-1], rates[-1], rates[0] = 2.0, 1.5, 1.0
