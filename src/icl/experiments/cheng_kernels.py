@@ -278,9 +278,9 @@ def draw(table: pd.DataFrame) -> Figure:
     figure = None
     for index, (panel, law, depth, length) in enumerate(panels()):
         column, row = index % 4, index // 4
-        edges = (62 + 262 * column, 262 + 262 * column, 32 + 266 * row, 222 + 266 * row)
+        edges = (66 + 292 * column, 272 + 292 * column, 32 + 266 * row, 222 + 266 * row)
         if figure is None:
-            figure, axes = plotting.canvas((1060, 820), edges, panel=panel)
+            figure, axes = plotting.canvas((1160, 820), edges, panel=panel)
         else:
             axes = plotting.add_panel(figure, edges, panel)
         plotting.curves(axes, shown, STYLES, "log loss", band=True)
