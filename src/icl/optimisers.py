@@ -84,3 +84,19 @@ def adamw(rate: Any, decay: float, clip: float = float("inf")) -> Optimiser:
         return {name: w - _per_run(rate, w) * decay * params[name] for name, w in new.items()}, state
 
     return Optimiser(inner.init, update)
+
+
+def clipped(inner: Optimiser, largest: float) -> Optimiser:
+    """`inner` on gradients of which every matrix (the last two axes) has at most the norm `largest`."""
+
+    def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
+        norms = {name: torch.linalg.matrix_norm(g, keepdim=True) for name, g in gradients.items()}
+        cut = {name: g * (largest / norms[name].clamp(min=largest)) for name, g in gradients.items()}
+        return inner.update(params, cut, state, step)
+
+    return Optimiser(inner.init, update)
+
+
+def halving(every: int) -> Callable[[int], float]:
+    """The schedule 1, 1/2, 1/4 ... that changes after every so many steps; constant for 0."""
+    return lambda step: 0.5 ** (step // every) if every else 1.0

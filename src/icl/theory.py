@@ -1,5 +1,7 @@
 """Closed forms of the papers, with where they stand; constants hidden in O(.) are left at one."""
 
+from typing import Any
+
 import numpy as np
 
 
@@ -33,7 +35,11 @@ def gamma(covariance: np.ndarray, context_length: int) -> np.ndarray:
     """Gamma = (1 + 1/n) Sigma + tr(Sigma)/n I, (..., d, d) (Zhang et al. 2023, theorem 4.1; Ahn et al. 2023, eq. 2).
 
     E[G^2] = Gamma Sigma for G = (1/n) sum_i x_i x_i' with x_i ~ N(0, Sigma).
+
+    Raises ValueError unless n >= 1.
     """
+    if not context_length >= 1:
+        raise ValueError(f"context length {context_length}: must be at least 1")
     n, trace = context_length, np.trace(covariance, axis1=-2, axis2=-1)
     return (1 + 1 / n) * covariance + trace[..., None, None] / n * np.eye(covariance.shape[-1])
 
@@ -117,3 +123,19 @@ def matching_error(step: float, dimension: int, test_length: int) -> float:
     second, fourth, sixth = d, d * (d + 2), d * (d + 2) * (d + 4)
     square = sixth + 2 * (m - 1) * fourth + (m - 1) * (m + d) * second
     return a**2 / m**2 * square - 2 * a / m * (fourth + (m - 1) * second) + second
+
+
+def one_step_loss(matrix: np.ndarray, covariance: np.ndarray, task_covariance: np.ndarray, context_length: int) -> Any:
+    """E (y_hat - <w, x>)^2 of one step y_hat = x' A (1/n) sum_i y_i x_i, for x ~ N(0, Sigma) and w ~ N(0, W) (ours).
+
+    tr(W Sigma) - 2 tr(A Sigma W Sigma) + tr(A E[G W G] A' Sigma), E[G W G] = (1 + 1/n) Sigma W Sigma + tr(W Sigma)/n
+    Sigma, all (..., d, d). Its least is `preconditioner` for W = I, and n/(n + d + 1) Sigma^-1 for W = Sigma^-1.
+    """
+    n, sigma, a = context_length, covariance, matrix
+    spread = sigma @ task_covariance @ sigma
+    trace = np.trace(task_covariance @ sigma, axis1=-2, axis2=-1)
+    moment = (1 + 1 / n) * spread + trace[..., None, None] / n * sigma
+    crossed, square = (
+        np.trace(m, axis1=-2, axis2=-1) for m in (a @ spread, a @ moment @ np.swapaxes(a, -1, -2) @ sigma)
+    )
+    return trace - 2 * crossed + square
