@@ -58,9 +58,7 @@ def test_sparse_layers_are_preconditioned_steps(layers: int) -> None:
     steps = [-a.T.numpy() for a in params["Q"][0, :, :-1, :-1]]
     inputs, labels = z[:, :-1].mT.numpy(), z[:, -1].numpy()
     wanted = estimators.preconditioned_gradient_descent(steps)(inputs[:, :-1], labels[:, :-1], inputs[:, -1])
-    for layer in range(layers):
-        z = attention.linear_layer(z, params["V"][0, layer], params["Q"][0, layer])
-    np.testing.assert_allclose(attention.prediction(z).numpy(), wanted, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(system.predicted(params, z[None])[0].numpy(), wanted, rtol=0, atol=1e-12)
 
 
 def closed_loss(matrix: np.ndarray, covariance: np.ndarray, task: np.ndarray, n: int) -> float:
@@ -74,6 +72,7 @@ def test_the_best_step_is_stationary_and_least(n: int, task: str) -> None:
     sigma = system.covariance(Config(spectrum=SKEWED, seed=n))
     weights = np.eye(5) if task == "identity" else np.linalg.inv(sigma)
     best = theory.preconditioner(sigma, n) if task == "identity" else n / (n + 6) * np.linalg.inv(sigma)
+    np.testing.assert_allclose(theory.best_step(sigma, weights, n), best, rtol=1e-11, atol=1e-12)
     least = closed_loss(best, sigma, weights, n)
     generator = stream("test", n, "directions")
     for _ in range(50):
@@ -103,11 +102,6 @@ def test_the_closed_loss_is_the_mean_over_prompts(task: str) -> None:
 # Engines
 
 
-def literal_to_gram(z: torch.Tensor, target: torch.Tensor) -> dict[str, torch.Tensor]:
-    full, query = attention.gram(z)
-    return {"gram": full, "query": query, "target": target}
-
-
 @pytest.mark.parametrize("parametrisation", ["full", "sparse", "relaxed"])
 @pytest.mark.parametrize("layers", [1, 3])
 def test_the_gram_form_is_dense_attention(parametrisation: str, layers: int) -> None:
@@ -115,7 +109,7 @@ def test_the_gram_form_is_dense_attention(parametrisation: str, layers: int) -> 
     config = Config(parametrisation=parametrisation, layers=layers, engine="tokens", **SMALL)
     params, batch = system.init([config]), batch_of(config, 30)
     wanted, slopes = loss_and_gradient(config, params, batch)
-    reduced = literal_to_gram(batch["tokens"], batch["target"])
+    reduced = system.reduced(batch)
     found, found_slopes = loss_and_gradient(dataclasses.replace(config, engine="gram"), params, reduced)
     assert found == pytest.approx(wanted, rel=1e-12)
     for name in ("V", "Q"):
@@ -177,7 +171,7 @@ def test_wishart_prompts_have_the_law_of_literal_ones(task: str) -> None:
     """Mean and covariance of the statistics that the loss is made of, over 20 000 prompts each."""
     config = Config(engine="tokens", task_covariance=task, **SMALL)
     z = batch_of(config, 20000)
-    literal = literal_to_gram(z["tokens"], z["target"])
+    literal = system.reduced(z)
     direct = batch_of(dataclasses.replace(config, engine="gram"), 20000)
     for name in ("gram", "query", "target"):
         a, b = (x[name].reshape(20000, -1).numpy() for x in (literal, direct))
@@ -262,7 +256,7 @@ def test_fresh_losses_are_the_loss_on_fresh_prompts() -> None:
     config = Config(**SMALL)
     params = system.init([config])
     blocks = system.whitened(params, [config])
-    found = system.fresh_losses(system.Whitened(blocks.p[0], blocks.a[0]), config, 50)
+    found = system.losses_over(system.Whitened(blocks.p[0], blocks.a[0]), system.fresh(config, 50), config)
     g = system.draw_averaged(config, stream(system.SYSTEM, 0, "evaluate"), 50)["gram"]
     wanted = loss_and_gradient(config, params, {"gram": torch.from_numpy(g)[None]})[0]
     assert float(found) == pytest.approx(wanted)

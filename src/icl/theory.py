@@ -128,14 +128,26 @@ def matching_error(step: float, dimension: int, test_length: int) -> float:
 def one_step_loss(matrix: np.ndarray, covariance: np.ndarray, task_covariance: np.ndarray, context_length: int) -> Any:
     """E (y_hat - <w, x>)^2 of one step y_hat = x' A (1/n) sum_i y_i x_i, for x ~ N(0, Sigma) and w ~ N(0, W) (ours).
 
-    tr(W Sigma) - 2 tr(A Sigma W Sigma) + tr(A E[G W G] A' Sigma), E[G W G] = (1 + 1/n) Sigma W Sigma + tr(W Sigma)/n
-    Sigma, all (..., d, d). Its least is `preconditioner` for W = I, and n/(n + d + 1) Sigma^-1 for W = Sigma^-1.
+    tr(W Sigma) - 2 tr(A Sigma W Sigma) + tr(A E[G W G] A' Sigma), all matrices (..., d, d).
     """
-    n, sigma, a = context_length, covariance, matrix
-    spread = sigma @ task_covariance @ sigma
-    trace = np.trace(task_covariance @ sigma, axis1=-2, axis2=-1)
-    moment = (1 + 1 / n) * spread + trace[..., None, None] / n * sigma
-    crossed, square = (
-        np.trace(m, axis1=-2, axis2=-1) for m in (a @ spread, a @ moment @ np.swapaxes(a, -1, -2) @ sigma)
-    )
-    return trace - 2 * crossed + square
+    sigma, a = covariance, matrix
+    spread, moment = _moments(covariance, task_covariance, context_length)
+    crossed, square = (_trace(m) for m in (a @ spread, a @ moment @ np.swapaxes(a, -1, -2) @ sigma))
+    return _trace(task_covariance @ sigma) - 2 * crossed + square
+
+
+def best_step(covariance: np.ndarray, task_covariance: np.ndarray, context_length: int) -> np.ndarray:
+    """The A of least `one_step_loss`, Sigma^-1 (Sigma W Sigma) E[G W G]^-1: Gamma^-1 for W = I (ours)."""
+    spread, moment = _moments(covariance, task_covariance, context_length)
+    found: np.ndarray = np.linalg.inv(covariance) @ spread @ np.linalg.inv(moment)
+    return found
+
+
+def _moments(covariance: np.ndarray, task: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Sigma W Sigma, and E[G W G] = (1 + 1/n) Sigma W Sigma + tr(W Sigma)/n Sigma."""
+    spread = covariance @ task @ covariance
+    return spread, (1 + 1 / n) * spread + _trace(task @ covariance)[..., None, None] / n * covariance
+
+
+def _trace(matrix: np.ndarray) -> Any:
+    return np.trace(matrix, axis1=-2, axis2=-1)

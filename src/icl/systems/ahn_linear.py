@@ -97,8 +97,10 @@ class Config(spec.Config):
 class Test(spec.Constants):
     """Constants of the evaluation."""
 
-    prompts: int = constant(10000, "ours", "Gram matrices that the test loss is averaged over, per seed", at_least=1)
-    spectra: int = constant(40000, "ours", "sampled spectra of G that the oracle is minimised on", at_least=1)
+    prompts: int = constant(20000, "ours", "Gram matrices that a final loss is averaged over, per seed", at_least=1)
+    curve_prompts: int = constant(4000, "published", f"{CODE}: the test set of the curves over training", at_least=1)
+    spectra: int = constant(20000, "ours", "sampled spectra of G that the oracle is minimised on", at_least=1)
+    directions: int = constant(100, "ours", "in which the population loss is seen to rise from its least", at_least=1)
 
 
 @lru_cache(maxsize=256)
@@ -230,12 +232,22 @@ def draw_tokens(config: Config, generator: np.random.Generator, count: int) -> d
     return {"tokens": np.swapaxes(tokens, -1, -2), "target": prompts.labels[..., -1]}
 
 
+def predicted(params: Params, z: "Tensor") -> "Tensor":
+    """Attention over all columns of Z, (runs, count, d + 1, n + 1) -> (runs, count)."""
+    for layer in range(params["Q"].shape[1]):
+        z = attention.linear_layer(z, params["V"][:, layer, None], params["Q"][:, layer, None])
+    return attention.prediction(z)
+
+
 def tokens(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
     """The loss by attention over all columns."""
-    z = batch["tokens"]
-    for layer in range(configs[0].layers):
-        z = attention.linear_layer(z, params["V"][:, layer, None], params["Q"][:, layer, None])
-    return (attention.prediction(z) - batch["target"]).square().mean(dim=-1)
+    return (predicted(params, batch["tokens"]) - batch["target"]).square().mean(dim=-1)
+
+
+def reduced(batch: Params) -> Params:
+    """The prompts of `tokens` in the form of `gram`."""
+    full, query = attention.gram(batch["tokens"])
+    return {"gram": full, "query": query, "target": batch["target"]}
 
 
 # gram: what a stack of linear layers needs of a prompt
@@ -395,14 +407,18 @@ SAMPLERS: dict[str, Callable[[Config, np.random.Generator, int], dict[str, np.nd
 }
 
 
-def fresh_losses(blocks: Whitened, config: Config, count: int) -> np.ndarray:
-    """The loss of many weights of one run over the same fresh Gram matrices: blocks (..., L, d, d) -> (...)."""
-    g = torch.from_numpy(draw_averaged(config, stream(SYSTEM, config.seed, "evaluate"), count)["gram"])[None]
+def fresh(config: Config, count: int, purpose: str = "evaluate") -> "Tensor":
+    """Whitened Gram matrices of fresh prompts, (1, d, d, count), the same for every run of a seed."""
+    return torch.from_numpy(draw_averaged(config, stream(SYSTEM, config.seed, purpose), count)["gram"])[None]
+
+
+def losses_over(blocks: Whitened, g: "Tensor", config: Config) -> np.ndarray:
+    """The loss of many weights of one run over the same Gram matrices: blocks (..., L, d, d) -> (...)."""
     root = torch.from_numpy(whitened_task_root(config))[None]
     shape = blocks.a.shape[:-3]
     flat = Whitened(*(block.reshape(-1, *block.shape[-3:]) for block in blocks))
     losses = []
     for p, a in zip(flat.p, flat.a, strict=True):
-        u, _ = unrolled(Whitened(p[None], a[None]), g, moves=config.parametrisation == "relaxed")
+        u, _ = unrolled(Whitened(p[None], a[None]), g, moves=bool(p.any()))
         losses.append(float(_left(root, u).square().sum(dim=(1, 2)).mean()))
     return np.array(losses).reshape(shape)
