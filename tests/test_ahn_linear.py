@@ -105,7 +105,7 @@ def test_the_closed_loss_is_the_mean_over_prompts(task: str) -> None:
 @pytest.mark.parametrize("parametrisation", ["full", "sparse", "relaxed"])
 @pytest.mark.parametrize("layers", [1, 3])
 def test_the_gram_form_is_dense_attention(parametrisation: str, layers: int) -> None:
-    """A9: loss and gradient on the same prompts."""
+    """A9: loss and gradient on the same prompts, with the shape of the prompts' statistics as drawn."""
     config = Config(parametrisation=parametrisation, layers=layers, engine="tokens", **SMALL)
     params, batch = system.init([config]), batch_of(config, 30)
     wanted, slopes = loss_and_gradient(config, params, batch)
@@ -174,7 +174,7 @@ def test_wishart_prompts_have_the_law_of_literal_ones(task: str) -> None:
     literal = system.reduced(z)
     direct = batch_of(dataclasses.replace(config, engine="gram"), 20000)
     for name in ("gram", "query", "target"):
-        a, b = (x[name].reshape(20000, -1).numpy() for x in (literal, direct))
+        a, b = (x[name].movedim(-1, 0).reshape(20000, -1).numpy() for x in (literal, direct))
         for power in (1, 2):
             spread = np.sqrt((a**power).var(axis=0) / 20000 + (b**power).var(axis=0) / 20000)
             # Five standard errors over some 20 numbers.

@@ -202,7 +202,7 @@ def squares(axes: "Axes", table: pd.DataFrame, title: str) -> Any:
     matrix = chosen["value"].to_numpy()[: size * size].reshape(size, size)
     image = axes.imshow(matrix, cmap="gray_r")
     for (row, column), value in np.ndenumerate(matrix):
-        axes.text(column, row, f"{value:.2f}", color="r", fontsize=7, ha="center", va="center")
+        axes.text(column, row, f"{round(value, 2) + 0.0:.2f}", color="r", fontsize=7, ha="center", va="center")
     axes.set_title(title, fontsize=12)
-    axes.tick_params(labelsize=8)
+    plotting.frame(axes, plotting.Axis("column", ticks=range(size)), plotting.Axis("row", ticks=range(size)), 9, 8)
     return image

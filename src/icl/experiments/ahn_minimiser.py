@@ -189,7 +189,6 @@ def _least_scalar(sigma: np.ndarray) -> float:
 
 STYLES = (
     Style("isotropic", r"$\Sigma=I$", "C0"),
-    Style("isotropic weighted", r"$\Sigma=I$, weighted", "C0", line="--"),
     Style("skewed", r"$\Sigma$ skewed", "r"),
     Style("skewed weighted", r"$\Sigma$ skewed, weighted", "r", line="--"),
 )
@@ -202,17 +201,15 @@ def draw(table: pd.DataFrame) -> Figure:
     figure, first = plotting.canvas((1000, 480), (45, 205, 35, 195), panel="isotropic trained")
     for row, case in enumerate(CASES):
         for column, (kind, title) in enumerate(TITLES.items()):
-            left, top = 45 + 240 * column, 35 + 225 * row
+            left, top = 45 + 265 * column, 35 + 225 * row
             panel = f"{case} {kind}"
             here = (
                 first if row == column == 0 else plotting.add_panel(figure, (left, left + 160, top, top + 160), panel)
             )
             image = _ahn.squares(here, table, title.replace("{case}", case))
-            here.set_xlabel("column", fontsize=9)
-            here.set_ylabel("row", fontsize=9)
             bar = plotting.add_panel(figure, (left + 168, left + 176, top, top + 160), "<colorbar>")
             figure.colorbar(image, cax=bar).ax.tick_params(labelsize=8)
-    axes = plotting.add_panel(figure, (600, 980, 35, 420), "distance")
+    axes = plotting.add_panel(figure, (625, 980, 35, 420), "distance")
     _ahn.spread(axes, table, STYLES, "distance", 2)
     last = float(table["x"][table["panel"] == "distance"].max())
     plotting.frame(axes, Axis("Iteration", (0, last)), Axis(r"Distance to $\Gamma^{-1}$", log=True), font=14, ticks=11)

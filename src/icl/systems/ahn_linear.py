@@ -247,34 +247,40 @@ def tokens(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor"
 def reduced(batch: Params) -> Params:
     """The prompts of `tokens` in the form of `gram`."""
     full, query = attention.gram(batch["tokens"])
-    return {"gram": full, "query": query, "target": batch["target"]}
+    return {"gram": full.movedim(1, -1).contiguous(), "query": query.movedim(1, -1), "target": batch["target"]}
 
 
 # gram: what a stack of linear layers needs of a prompt
 
 
 def draw_gram(config: Config, generator: np.random.Generator, count: int) -> dict[str, np.ndarray]:
-    """(1/n) sum_i z_i z_i' from a Wishart matrix, (count, d + 1, d + 1); the query's column; its true label."""
+    """(1/n) sum_i z_i z_i' from a Wishart matrix, (d + 1, d + 1, count); the query's column, (d + 1, 1, count); and its
+    true label, (count,).
+    """
     d, root = config.dimension, covariance_root(config)
     g = root @ tasks.wishart(generator, (count,), config.context_length, d) @ root / config.context_length
     w = generator.standard_normal((count, d)) @ np.linalg.solve(root, whitened_task_root(config))
     x = generator.standard_normal((count, d)) @ root
     gw = np.einsum("mde,me->md", g, w)
-    full = np.empty((count, d + 1, d + 1))
-    full[:, :d, :d], full[:, :d, d], full[:, d, :d] = g, gw, gw
-    full[:, d, d] = np.sum(w * gw, axis=-1)
-    query = np.concatenate([x, np.zeros((count, 1))], axis=-1)
-    return {"gram": full, "query": query[..., None], "target": np.sum(w * x, axis=-1)}
+    full = np.empty((d + 1, d + 1, count))
+    full[:d, :d], full[:d, d], full[d, :d] = np.moveaxis(g, 0, -1), gw.T, gw.T
+    full[d, d] = np.sum(w * gw, axis=-1)
+    query = np.concatenate([x.T, np.zeros((1, count))])
+    return {"gram": full, "query": query[:, None], "target": np.sum(w * x, axis=-1)}
 
 
 def gram(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
-    """The loss from the Gram matrix and the query's column, at a cost that n does not enter."""
+    """The loss from the Gram matrix and the query's column, at a cost that n does not enter.
+
+    A layer multiplies every column by T = I + V G Q, so G becomes T G T' (icl.attention.linear_gram_layer).
+    """
     g, query, last = batch["gram"], batch["query"], configs[0].layers - 1
-    values, key_queries = params["V"][:, :, None], params["Q"][:, :, None]
     for layer in range(last):
-        g, query = attention.linear_gram_layer(g, query, values[:, layer], key_queries[:, layer])
-    query = attention.linear_gram_query(g, query, values[:, last], key_queries[:, last])
-    return (query[..., -1, 0] + batch["target"]).square().mean(dim=-1)
+        update = _left(params["V"][:, layer], _right(g, params["Q"][:, layer]))
+        moved = g + _product(update, g)
+        g, query = moved + _product(moved, update.transpose(1, 2)), query + _product(update, query)
+    read = _left(params["V"][:, last, -1:], _product(g, _left(params["Q"][:, last], query)))
+    return (query[:, -1, 0] + read[:, 0, 0] + batch["target"]).square().mean(dim=-1)
 
 
 # averaged: the task and the query are integrated out
@@ -306,7 +312,7 @@ def _product(x: "Tensor", y: "Tensor") -> "Tensor":
 
 def _left(matrix: "Tensor", x: "Tensor") -> "Tensor":
     """M X with one M per run."""
-    return (matrix @ x.flatten(2)).reshape(x.shape)
+    return (matrix @ x.flatten(2)).unflatten(2, x.shape[2:])  # type: ignore[no-untyped-call]
 
 
 def _right(x: "Tensor", matrix: "Tensor") -> "Tensor":
