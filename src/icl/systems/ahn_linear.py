@@ -17,8 +17,8 @@ and nothing else depends on Sigma. `averaged` computes in them, with the prompts
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -296,18 +296,42 @@ def averaged(params: Params, batch: Params, configs: Sequence[Config]) -> "Tenso
     """The loss given G, without sampling the task or the query."""
     if configs[0].parametrisation == "full":
         return averaged_single(params, batch["gram"], configs)
-    p, a = whitened(params, configs)
-    losses, gradient_p, gradient_a = averaged_stack(Whitened(p.detach(), a.detach()), batch["gram"], configs)
-    # What is added is zero, and its derivative is the gradient that was found.
-    return losses + ((p - p.detach()) * gradient_p + (a - a.detach()) * gradient_a).sum(dim=(1, 2, 3))
+    root = torch.from_numpy(_known(tuple(configs))["task"]).to(batch["gram"].device)
+    u = unrolled(whitened(params, configs), batch["gram"], moves=configs[0].parametrisation == "relaxed")
+    # What is added is zero: V has a derivative, zero, also where the loss does not depend on it.
+    idle = (0 * params["V"]).sum(dim=(1, 2, 3))
+    return _left(root, u).square().sum(dim=(1, 2)).mean(dim=-1) + idle
 
 
 def _product(x: "Tensor", y: "Tensor") -> "Tensor":
     """X Y of small matrices with the prompts on the last axis: four times as fast as a batched product of 5 x 5."""
+    out: Tensor = _product_class().apply(x, y)
+    return out
+
+
+def _raw_product(x: "Tensor", y: "Tensor") -> "Tensor":
     out = x[:, :, 0, None] * y[:, None, 0]
     for k in range(1, x.shape[2]):
         out.addcmul_(x[:, :, k, None], y[:, None, k])
     return out
+
+
+@cache
+def _product_class() -> Any:
+    """The product with its two derivatives as products; term by term they would cost twice as much."""
+
+    class Product(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: "Tensor", y: "Tensor") -> "Tensor":
+            ctx.save_for_backward(x, y)
+            return _raw_product(x, y)
+
+        @staticmethod
+        def backward(ctx: Any, slope: "Tensor") -> "tuple[Tensor, Tensor]":
+            x, y = ctx.saved_tensors
+            return _raw_product(slope, y.transpose(1, 2)), _raw_product(x.transpose(1, 2), slope)
+
+    return Product
 
 
 def _left(matrix: "Tensor", x: "Tensor") -> "Tensor":
@@ -320,63 +344,19 @@ def _right(x: "Tensor", matrix: "Tensor") -> "Tensor":
     return matrix.mT[:, None] @ x
 
 
-def _over_prompts(x: "Tensor", y: "Tensor") -> "Tensor":
-    """sum over prompts of X Y'."""
-    return x.flatten(2) @ y.flatten(2).mT
-
-
-class Layer(NamedTuple):
-    """What a layer was given, and its H; None stands for the identity."""
-
-    s: "Tensor | None"
-    u: "Tensor | None"
-    h: "Tensor"
-
-
-def unrolled(blocks: Whitened, g: "Tensor", *, moves: bool) -> "tuple[Tensor, list[Layer]]":
-    """U after the last layer, (runs, d, d, prompts), and every layer; `moves` says whether any P is not zero."""
+def unrolled(blocks: Whitened, g: "Tensor", *, moves: bool) -> "Tensor":
+    """U after the last layer, (runs, d, d, prompts), for G of that shape; `moves` says whether any P is not zero."""
     eye = torch.eye(g.shape[1], dtype=g.dtype, device=g.device)[..., None]
-    s: Tensor | None = None
-    u: Tensor | None = None
-    kept, depth = [], blocks.a.shape[1]
-    for layer in range(depth):
-        p, a = blocks.p[:, layer], blocks.a[:, layer]
+    # The first layer, with S = U = I
+    h = _right(g, blocks.a[:, 0])
+    u, s = eye + h, eye + _left(blocks.p[:, 0], h) if moves else None
+    for layer in range(1, blocks.a.shape[1]):
+        a = blocks.a[:, layer]
         h = _right(g, a) if s is None else _product(g, _product(s.transpose(1, 2), _left(a, s)))
-        kept.append(Layer(s, u, h))
-        u = eye + h if u is None else u + _product(u, h)
-        if moves and layer < depth - 1:
-            s = eye + _left(p, h) if s is None else s + _left(p, _product(s, h))
-    assert u is not None, "a stack has at least one layer"
-    return u, kept
-
-
-def averaged_stack(blocks: Whitened, g: "Tensor", configs: Sequence[Config]) -> "tuple[Tensor, Tensor, Tensor]":
-    """tr(W U U') averaged over G, (runs,), and its gradients in P and A, (runs, L, d, d), by reversing the layers."""
-    final, kept = unrolled(blocks, g, moves=configs[0].parametrisation == "relaxed")
-    root = torch.from_numpy(_known(tuple(configs))["task"]).to(g.device)
-    error = _left(root, final)
-    gradient_p, gradient_a = torch.zeros_like(blocks.p), torch.zeros_like(blocks.a)
-    du, ds = _left(root, error) * (2 / g.shape[-1]), None
-    for layer in reversed(range(len(kept))):
-        p, a = blocks.p[:, layer], blocks.a[:, layer]
-        s, u, h = kept[layer]
-        h_t = h.transpose(1, 2)
-        dh = du if u is None else _product(u.transpose(1, 2), du)
-        if ds is not None:
-            pulled = _left(p.mT, ds)
-            gradient_p[:, layer] = _over_prompts(ds, h if s is None else _product(s, h))
-            dh = dh + (pulled if s is None else _product(s.transpose(1, 2), pulled))
-            ds = ds + _product(pulled, h_t)
-        du = du + _product(du, h_t)
-        dk = _product(g, dh)
-        if s is None:
-            gradient_a[:, layer] = dk.sum(dim=-1)
-        else:
-            moved = _product(s, dk)
-            gradient_a[:, layer] = _over_prompts(moved, s)
-            back = _left(a, _product(s, dk.transpose(1, 2))) + _left(a.mT, moved)
-            ds = back if ds is None else ds + back
-    return error.square().sum(dim=(1, 2)).mean(dim=-1), gradient_p, gradient_a
+        u = u + _product(u, h)
+        if s is not None:
+            s = s + _left(blocks.p[:, layer], _product(s, h))
+    return u
 
 
 def averaged_single(params: Params, g: "Tensor", configs: Sequence[Config]) -> "Tensor":
@@ -425,6 +405,6 @@ def losses_over(blocks: Whitened, g: "Tensor", config: Config) -> np.ndarray:
     flat = Whitened(*(block.reshape(-1, *block.shape[-3:]) for block in blocks))
     losses = []
     for p, a in zip(flat.p, flat.a, strict=True):
-        u, _ = unrolled(Whitened(p[None], a[None]), g, moves=bool(p.any()))
+        u = unrolled(Whitened(p[None], a[None]), g, moves=bool(p.any()))
         losses.append(float(_left(root, u).square().sum(dim=(1, 2)).mean()))
     return np.array(losses).reshape(shape)
