@@ -89,6 +89,20 @@ def final_losses(runs: Runs) -> np.ndarray:
     return np.array([system.losses_over(Whitened(p, a), system.fresh(c, test.prompts), c) for c, p, a in each])
 
 
+def selected_losses(runs: Runs) -> np.ndarray:
+    """On fresh prompts, of the snapshot in the last tenth that is best on prompts kept for this choice, as the authors
+    select theirs: (runs,).
+    """
+    configs, count = runs.sweep.configs, runs.sweep.test.prompts
+    last = max(1, len(runs.sweep.snapshots) // 10)
+    blocks = system.whitened({name: w[:, -last:] for name, w in runs.weights.items()}, configs)
+    losses = []
+    for config, p, a in zip(configs, blocks.p, blocks.a, strict=True):
+        best = int(np.nanargmin(system.losses_over(Whitened(p, a), system.fresh(config, count, "select"), config)))
+        losses.append(system.losses_over(Whitened(p[best], a[best]), system.fresh(config, count), config))
+    return np.array(losses)
+
+
 # The oracle
 
 
@@ -184,7 +198,8 @@ def spread(axes: "Axes", table: pd.DataFrame, styles: Sequence[plotting.Style], 
     for style in styles:
         rows = plotting.summary(table, str(axes.get_label()), style.series, observable)
         half = (rows["band_high"] - rows["value"]) / BAND
-        low = (rows["value"] - half).clip(lower=1e-12)
+        # On a logarithmic axis a band that reaches zero would have no end.
+        low = (rows["value"] - half).clip(lower=rows["value"] / 20)
         axes.fill_between(rows["x"], low, rows["value"] + half, color=style.colour, alpha=0.2, linewidth=0)
         look: dict[str, Any] = {
             "color": style.colour,

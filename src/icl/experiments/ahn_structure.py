@@ -156,6 +156,8 @@ def draw(table: pd.DataFrame) -> Figure:
         left = 60 + 200 * place
         here = first if place == 0 else plotting.add_panel(figure, (left, left + 150, 40, 190), f"{name} square")
         image = _ahn.squares(here, means, f"${name[0]}_{name[1]}$")
+        here.yaxis.label.set_visible(place == 0)
+        here.tick_params(labelleft=place == 0)
         bar = plotting.add_panel(figure, (left + 155, left + 162, 40, 190), "<colorbar>")
         figure.colorbar(image, cax=bar).ax.tick_params(labelsize=7)
     steps = {name: float(table["x"][table["panel"] == name].max()) for name in ("loss", "S0")}
@@ -167,7 +169,8 @@ def draw(table: pd.DataFrame) -> Figure:
             _ahn.spread(axes, table, (style,), "loss" if name == "loss" else "distance", 3)
             end = steps["S0" if name in SPARSE else "loss"]
             x = Axis("Iteration", (0, end), (0, end / 2, end))
-            plotting.frame(axes, x, Axis("ICL Test Loss" if name == "loss" else "Dist", log=True), font=13, ticks=11)
+            y = Axis("ICL Test Loss", (5e-4, 8), log=True) if name == "loss" else Axis("Dist", (4e-3, 1.5), log=True)
+            plotting.frame(axes, x, y, font=13, ticks=11)
             plotting.legend(axes, 12, "upper right", (0.99, 0.99))
     return figure
 
