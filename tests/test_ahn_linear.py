@@ -19,7 +19,7 @@ from icl.train import gradient, train
 
 SMALL: dict[str, Any] = {"dimension": 3, "context_length": 6, "spectrum": "1 0.5 2", "prompts": 7, "init_std": 0.3}
 # Sums of some hundred products of order one, in float64.
-CLOSE = {"rtol": 1e-11, "atol": 1e-12}
+CLOSE: dict[str, Any] = {"rtol": 1e-11, "atol": 1e-12}
 
 
 @pytest.fixture(autouse=True)

@@ -272,7 +272,7 @@ def draw(table: pd.DataFrame) -> Figure:
     axes.text(0.03, 0.03, r"Least squares: $-\infty$", fontsize=14, color="purple", transform=axes.transAxes)
     depth, height = Axis("Number of Layers/Steps", (0.9, 4.1), DEPTHS), Axis("log(Loss)")
     plotting.frame(axes, depth, height, font=20, ticks=16)
-    plotting.legend(axes, 13, "lower left", (0.02, 0.08))
+    plotting.legend(axes, 11, "lower left", (0.02, 0.08))
     return figure
 
 
