@@ -1,4 +1,4 @@
-"""Six ways down one slope: from literal tokens, prefix sums, sample statistics, the law itself, and a and b alone."""
+"""Seven ways down one slope: from literal tokens, prefix sums, sample statistics, the law itself, and a and b alone."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -156,6 +156,23 @@ def test_corollary_4_1() -> None:
     np.testing.assert_allclose(system.predictions(a, b, x), layer[:, -1], rtol=0, atol=1e-14)
 
 
+@pytest.mark.parametrize(("dimension", "most"), [(5, 10), (5, 1000), (10, 100)])
+def test_proposition_2_of_sander(dimension: int, most: int) -> None:
+    """Descent on the layer without a mean ends at sum T / sum (T^2 + (d - 1) T)."""
+    own = config("full-one", engine="summed", dimension=dimension, length=most, rate=0.1, start="0.01 0.01")
+    trained = train(sweep(own, steps=300, every=300))
+    terms = np.arange(2, most + 1)
+    wanted = terms.sum() / (terms**2 + (dimension - 1) * terms).sum()
+    found = (trained.weights["KQ"] * trained.weights["PV"])[0, -1].item()
+    assert found == pytest.approx(wanted, rel=1e-12)
+    a, b = trained.weights["KQ"][:, -1], trained.weights["PV"][:, -1]
+    a, b = a + 0.01, b - 0.02
+    value, slopes = system.summed({"KQ": a, "PV": b}, [own])
+    step = 1e-6
+    numeric = (system.summed({"KQ": a + step, "PV": b}, [own])[0] - value) / step
+    torch.testing.assert_close(slopes["KQ"], numeric, rtol=1e-3, atol=1e-5)
+
+
 # engines
 
 
@@ -223,7 +240,7 @@ def test_samples_average_to_the_population(law: str) -> None:
         assert (abs(many.mean(axis=0) - one.numpy()) < 5 * error + 1e-5).all()
 
 
-@pytest.mark.parametrize("engine", ["population", "masked", "scalar", "reduced", "sampled", "literal"])
+@pytest.mark.parametrize("engine", ["population", "masked", "scalar", "summed", "reduced", "sampled", "literal"])
 def test_a_run_alone_is_the_run_in_the_sweep_and_only_samples_depend_on_the_seed(engine: str) -> None:
     configs = [
         config(engine=engine, samples=20, length=8, start=start, seed=seed) for seed in (0, 1) for start in STARTS[:2]
@@ -253,7 +270,7 @@ def test_the_blocks_of_the_full_weights() -> None:
 # bad input
 
 
-@pytest.mark.parametrize("engine", ["population", "scalar", "reduced", "sampled"])
+@pytest.mark.parametrize("engine", ["population", "scalar", "summed", "reduced", "sampled"])
 def test_a_step_that_is_too_large_is_named_and_poisons_no_other_run(engine: str) -> None:
     small = {"engine": engine, "samples": 20, "length": 8}
     good, bad = config("full-one", start="0.5 1.5", **small), config("full-one", start="0.5 1.5", rate=50.0, **small)
@@ -278,8 +295,9 @@ def test_a_step_that_is_too_large_is_named_and_poisons_no_other_run(engine: str)
         ({"start": "a b"}, "must be two finite numbers, a_0 and b_0, separated by a blank"),
         ({"start": "nan 1"}, "must be two finite numbers"),
         ({"law": "cauchy"}, "one of gaussian, sparse, full-one"),
-        ({"engine": "fast"}, "one of population, scalar, masked, reduced, sampled, literal"),
-        ({"length": 5000}, "at most 2000 for the engine population; `scalar` takes any"),
+        ({"engine": "fast"}, "one of population, scalar, masked, reduced, sampled, literal, summed"),
+        ({"length": 5000}, "at most 2000 for the engine population; `scalar` takes more"),
+        ({"dimension": 9}, "constant dimension (d) = 9: must be at most 8 for the engine population"),
         ({"samples": 0}, "constant samples (m) = 0: must be at least 1"),
     ],
 )

@@ -5,10 +5,11 @@
 
 W is diagonal and unitary, new in every sequence. Rotating all phases together changes no law, and of the products of a
 block of W^PV with one of W^KQ only (12)(32) turns with the target: in the mean over sequences the other blocks have no
-gradient. Six engines go down this slope: `literal` forms E_t E_t* at every position and differentiates by itself;
+gradient. Seven engines go down this slope: `literal` forms E_t E_t* at every position and differentiates by itself;
 `sampled` computes the same from prefix sums; `reduced` keeps of the same sample what the two blocks see; `population`
 does so for the law itself, exactly and for finite T; `masked` is `population` with diagonal blocks; and `scalar`
-follows a and b alone, which is all that moves under the paper's assumption on x_1.
+follows a and b alone, which is all that moves under the paper's assumption on x_1. `summed` does the same for the layer
+of Sander et al. (ICML 2024), which does not divide by t - 1.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,12 +35,13 @@ else:
 
 SYSTEM = "zheng_ar"
 FROZEN = ()
-EXACT = ("population", "masked", "scalar")
+EXACT = ("population", "masked", "scalar", "summed")
+SCALAR = ("scalar", "summed")
 FULL = ("sampled", "literal")
 # Sequences whose prefix sums are held at a time: they stay in the cache.
 CHUNK = 100
-# Beyond it the engines that go through all pairs of positions take too much memory.
-LONGEST = 2000
+# Beyond them the engines that hold all pairs of positions, or all products of six coordinates, take too much memory.
+LONGEST, WIDEST = 2000, 8
 
 
 @dataclass(frozen=True)
@@ -48,13 +50,13 @@ class Config(spec.Config):
 
     engine: str = constant(
         "population", "ours", "what the theorem speaks of; agrees with the published curves to their reading error",
-        choices=("population", "scalar", "masked", "reduced", "sampled", "literal"),
+        choices=("population", "scalar", "masked", "reduced", "sampled", "literal", "summed"),
     )  # fmt: skip
     law: str = constant(
         "gaussian", "published", "the talk, pages 42 and 43: x_1 Gaussian, one coordinate (Example 4.1), or all ones",
         letter="D_{x_1}", choices=tuple(tasks.STARTS),
     )  # fmt: skip
-    dimension: int = constant(5, "published", "official run script", letter="d", at_least=2, at_most=8)
+    dimension: int = constant(5, "published", "official run script", letter="d", at_least=2, at_most=1000)
     length: int = constant(100, "published", "official run script", letter="T", at_least=3, at_most=1000000)
     scale: float = constant(
         0.5, "published", "the talk, page 42: sigma of the Gaussian, c of Example 4.1; 1 for all ones",
@@ -80,8 +82,9 @@ class Config(spec.Config):
             found = 0
         if found != 2 or not np.isfinite(self.starts).all():
             raise self.error("start", "two finite numbers, a_0 and b_0, separated by a blank")
-        if self.length > LONGEST and self.engine != "scalar":
-            raise self.error("length", f"at most {LONGEST} for the engine {self.engine}; `scalar` takes any")
+        for name, most in (("length", LONGEST), ("dimension", WIDEST)):
+            if getattr(self, name) > most and self.engine not in SCALAR:
+                raise self.error(name, f"at most {most} for the engine {self.engine}; `scalar` takes more")
 
     @property
     def starts(self) -> tuple[float, float]:
@@ -107,13 +110,13 @@ def is_random(configs: Sequence[Config]) -> bool:
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
     """Assumption 4.1: W^KQ_32 = a_0 I and W^PV_12 = b_0 I, all else zero.
 
-    `scalar` holds a and b, (runs,) each; the other engines without further blocks A and B, (runs, d, d) in float64. The
-    full ones hold real and imaginary parts, float32 as in the official code: W^KQ (runs, 2 d, 2 d, 2) over the blocks 2
-    and 3, and W^PV (runs, d, 2 d, 2), the first block's rows. The rest of either matrix meets only zeros.
+    `scalar` and `summed` hold a and b, (runs,) each, in float64; the other engines for the two blocks A and B, (runs,
+    d, d). The full ones hold real and imaginary parts, float32 as in the official code: W^KQ (runs, 2 d, 2 d, 2) over
+    the blocks 2 and 3, and W^PV (runs, d, 2 d, 2), the first block's rows. The rest of either matrix meets only zeros.
     """
     a, b = (torch.tensor(value, dtype=torch.float64) for value in zip(*[c.starts for c in configs], strict=True))
     d, runs, engine = configs[0].dimension, len(configs), configs[0].engine
-    if engine == "scalar":
+    if engine in SCALAR:
         return {"KQ": a.to(device), "PV": b.to(device)}
     one = torch.eye(d, dtype=torch.float64)
     if engine not in FULL:
@@ -225,6 +228,33 @@ def scalar(weights: Params, configs: Sequence[Config]) -> "tuple[Tensor, Params]
     d, terms = torch.tensor([[c.dimension, c.length - 2] for c in configs], dtype=a.dtype, device=a.device).T
     pull = terms * (kappa - a * b * curvature)
     values = d * terms / 2 * (power - 2 * a * b * kappa + (a * b).square() * curvature)
+    return values, {"KQ": -b * pull, "PV": -a * pull}
+
+
+def summed_coefficients(config: Config) -> tuple[float, float]:
+    """-dL/d(ab) / d = kappa - ab lambda for y_T = ab sum of T summands x_i x_{i-1}* x_T, T = 2 ... T_max.
+
+    (kappa, lambda): kappa = k_1 sum T and lambda = sum (k_2 T^2 + k_3 T), with the moments of `coefficients`; for u = 1 those of Sander
+    et al., Proposition 2, whose T counts summands (with a token of zeros before the first, position T has T - 1).
+    """
+    d, scale, law, n = config.dimension, config.scale, config.law, np.arange(2.0, config.length + 1)
+    k_1, k_2 = tasks.moment(law, [4], d, scale), tasks.moment(law, [6], d, scale)
+    k_3 = (d - 1) * tasks.moment(law, [2, 4], d, scale)
+    return k_1 * float(n.sum()), float((k_2 * n**2 + k_3 * n).sum())
+
+
+def summed(weights: Params, configs: Sequence[Config]) -> "tuple[Tensor, Params]":
+    """The loss of that layer per coordinate and summand, L / (d sum T), and its derivatives in a and b."""
+    a, b = weights["KQ"], weights["PV"]
+    rows = []
+    for config in configs:
+        kappa, curvature = summed_coefficients(config)
+        pairs = (config.length * (config.length + 1) - 2) / 2
+        power = (config.length - 1) * tasks.moment(config.law, [2], config.dimension, config.scale)
+        rows.append((kappa / pairs, curvature / pairs, power / pairs))
+    kappa, curvature, power = torch.tensor(rows, dtype=a.dtype, device=a.device).T
+    pull = kappa - a * b * curvature
+    values = (power - 2 * a * b * kappa + (a * b).square() * curvature) / 2
     return values, {"KQ": -b * pull, "PV": -a * pull}
 
 
@@ -402,6 +432,7 @@ ENGINES: dict[str, Engine] = {
     "masked": blocks,
     "reduced": blocks,
     "scalar": scalar,
+    "summed": summed,
     "sampled": sampled,
     "literal": literal,
 }
@@ -413,7 +444,7 @@ ENGINES: dict[str, Engine] = {
 def moving(weights: Params, config: Config) -> tuple[np.ndarray, np.ndarray]:
     """The real blocks A = W^KQ_32 and B = W^PV_12 of one run's weights, (..., d, d) each, whatever the engine holds."""
     d, a, b = config.dimension, weights["KQ"].double().numpy(), weights["PV"].double().numpy()
-    if config.engine == "scalar":
+    if config.engine in SCALAR:
         return a[..., None, None] * np.eye(d), b[..., None, None] * np.eye(d)
     if config.engine in FULL:
         return a[..., d:, :d, 0], b[..., :d, 0]
