@@ -71,6 +71,17 @@ PANELS: Mapping[str, Mapping[str, Quantity]] = {
     # transformer is another model than ours. Read off the slide to 0.01, more where curves overlap.
     "zhang_task_shift": {"noisy": Quantity("linear", 0.01, "squared error")},
     "zhang_covariate_shift": {"skewed": Quantity("linear", 0.01, "squared error")},
+    # Zheng et al.: some values of each curve, read at the resolution of the talk's pages 42 and 43.
+    "zheng_ab_dynamics": {
+        "a": Quantity("linear", 0.01, "ab"),
+        "b": Quantity("linear", 0.003, "ratio"),
+        "c": Quantity("linear", 0.02, "ab"),
+        "d": Quantity("linear", 0.06, "loss"),
+    },
+    "zheng_heatmap": {
+        "scale of W^KQ": Quantity("linear", 0.003, "entry"),
+        "scale of W^PV": Quantity("linear", 0.003, "entry"),
+    },
 }
 """The figures that have published numbers, panel by panel."""
 

@@ -161,6 +161,16 @@ def drawn(config: Config, purpose: str = "train", count: int = 0) -> tuple[np.nd
     return w, tasks.STARTS[config.law](rng, number, config.dimension, config.scale)
 
 
+def sequences(config: Config, purpose: str = "train", count: int = 0) -> np.ndarray:
+    """The run's sequences, or `count` others for another purpose: complex (m, T, d)."""
+    return tasks.sequences(*drawn(config, purpose, count), config.length)
+
+
+def moment(config: Config, *powers: int) -> float:
+    """E u_1^r_1 u_2^r_2 ... of the first token."""
+    return tasks.moment(config.law, powers, config.dimension, config.scale)
+
+
 def _data(config: Config) -> Config:
     """The config with everything at its default that the statistics of its sequences do not depend on."""
     law = Config(
@@ -176,8 +186,7 @@ def _data(config: Config) -> Config:
 def known(data: Config) -> statistics.Statistics:
     """What A and B see of the law (population, masked) or of the run's sequences (reduced)."""
     if data.engine == "reduced":
-        x = tasks.sequences(*drawn(data), data.length).astype(np.complex64)
-        return statistics.empirical(x)
+        return statistics.empirical(sequences(data).astype(np.complex64))
     return statistics.population(data.law, data.dimension, data.scale, data.length)
 
 
@@ -207,9 +216,7 @@ def coefficients(config: Config) -> tuple[float, float]:
     With k_1 = E u_j^4, k_2 = E u_j^6, k_3 = sum_{r != j} E u_j^2 u_r^4 (Theorem 4.1), kappa = k_1 and
     lambda = k_2 + k_3 / (T - 2) sum_{t=2..T-1} 1 / (t - 1).
     """
-    d, scale, law = config.dimension, config.scale, config.law
-    k_1, k_2 = tasks.moment(law, [4], d, scale), tasks.moment(law, [6], d, scale)
-    k_3 = (d - 1) * tasks.moment(law, [2, 4], d, scale)
+    k_1, k_2, k_3 = moment(config, 4), moment(config, 6), (config.dimension - 1) * moment(config, 2, 4)
     harmonic = (1 / np.arange(1, config.length - 1)).sum()
     return k_1, k_2 + k_3 * float(harmonic) / (config.length - 2)
 
@@ -223,7 +230,7 @@ def limit(config: Config) -> float:
 def scalar(weights: Params, configs: Sequence[Config]) -> "tuple[Tensor, Params]":
     """L = d/2 (T - 2) [E u_j^2 - 2 ab kappa + (ab)^2 lambda] and, per diagonal entry, its derivatives in a and b."""
     a, b = weights["KQ"], weights["PV"]
-    rows = [(*coefficients(c), tasks.moment(c.law, [2], c.dimension, c.scale)) for c in configs]
+    rows = [(*coefficients(c), moment(c, 2)) for c in configs]
     kappa, curvature, power = torch.tensor(rows, dtype=a.dtype, device=a.device).T
     d, terms = torch.tensor([[c.dimension, c.length - 2] for c in configs], dtype=a.dtype, device=a.device).T
     pull = terms * (kappa - a * b * curvature)
@@ -234,12 +241,11 @@ def scalar(weights: Params, configs: Sequence[Config]) -> "tuple[Tensor, Params]
 def summed_coefficients(config: Config) -> tuple[float, float]:
     """-dL/d(ab) / d = kappa - ab lambda for y_T = ab sum of T summands x_i x_{i-1}* x_T, T = 2 ... T_max.
 
-    (kappa, lambda): kappa = k_1 sum T and lambda = sum (k_2 T^2 + k_3 T), with the moments of `coefficients`; for u = 1 those of Sander
-    et al., Proposition 2, whose T counts summands (with a token of zeros before the first, position T has T - 1).
+    (kappa, lambda): kappa = k_1 sum T and lambda = sum (k_2 T^2 + k_3 T), with the moments of `coefficients`; for u = 1
+    those of Sander et al., Proposition 2, whose T counts summands (a position after a token of zeros has T - 1).
     """
-    d, scale, law, n = config.dimension, config.scale, config.law, np.arange(2.0, config.length + 1)
-    k_1, k_2 = tasks.moment(law, [4], d, scale), tasks.moment(law, [6], d, scale)
-    k_3 = (d - 1) * tasks.moment(law, [2, 4], d, scale)
+    k_1, k_2, k_3 = moment(config, 4), moment(config, 6), (config.dimension - 1) * moment(config, 2, 4)
+    n = np.arange(2.0, config.length + 1)
     return k_1 * float(n.sum()), float((k_2 * n**2 + k_3 * n).sum())
 
 
@@ -250,7 +256,7 @@ def summed(weights: Params, configs: Sequence[Config]) -> "tuple[Tensor, Params]
     for config in configs:
         kappa, curvature = summed_coefficients(config)
         pairs = (config.length * (config.length + 1) - 2) / 2
-        power = (config.length - 1) * tasks.moment(config.law, [2], config.dimension, config.scale)
+        power = (config.length - 1) * moment(config, 2)
         rows.append((kappa / pairs, curvature / pairs, power / pairs))
     kappa, curvature, power = torch.tensor(rows, dtype=a.dtype, device=a.device).T
     pull = kappa - a * b * curvature
@@ -385,8 +391,7 @@ def literal(weights: Params, configs: Sequence[Config]) -> "tuple[Tensor, Params
     """L by the definition, position by position, and its gradient by automatic differentiation."""
     values, slopes = [], []
     for run, config in enumerate(configs):
-        w, u = drawn(_data(config))
-        x = torch.from_numpy(tasks.sequences(w, u, config.length))
+        x = torch.from_numpy(sequences(_data(config)))
         leaves = [weights[name][run].detach().requires_grad_() for name in ("KQ", "PV")]
         key_query, projection_value = (torch.view_as_complex(leaf) for leaf in leaves)
         with torch.enable_grad():
@@ -456,6 +461,22 @@ def products(weights: Params, config: Config) -> np.ndarray:
     a, b = moving(weights, config)
     both: np.ndarray = (np.diagonal(a, axis1=-2, axis2=-1) * np.diagonal(b, axis1=-2, axis2=-1)).mean(axis=-1)
     return both
+
+
+def layer(key_query: np.ndarray, projection_value: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """y_t, t = 2 ... T - 1, of the literal layer whose blocks A and B are given: (m, T, d) -> (m, T - 2, d)."""
+    d = len(key_query)
+    full = np.zeros((2 * d, 2 * d), complex), np.zeros((d, 2 * d), complex)
+    full[0][d:, :d], full[1][:, :d] = key_query, projection_value
+    parts = embedded(*(torch.from_numpy(part) for part in full))
+    return literal_predictions(*parts, torch.from_numpy(x)).numpy()
+
+
+def last_error(key_query: np.ndarray, projection_value: np.ndarray, config: Config) -> float:
+    """E |y_{T-1} - x_T|^2 in the population: twice what the last position adds to the loss."""
+    law = config.law, config.dimension, config.scale
+    whole, shorter = (statistics.population(*law, config.length - i) for i in (0, 1))
+    return 2 * (whole.loss(key_query, projection_value)[0] - shorter.loss(key_query, projection_value)[0])
 
 
 def predictions(key_query: np.ndarray, projection_value: np.ndarray, x: np.ndarray) -> np.ndarray:
