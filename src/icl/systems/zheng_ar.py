@@ -210,6 +210,7 @@ def blocks(weights: Params, configs: Sequence[Config]) -> "tuple[Tensor, Params]
     return values.to(device), {"KQ": slopes_a.to(device), "PV": slopes_b.to(device)}
 
 
+@lru_cache(maxsize=1024)
 def coefficients(config: Config) -> tuple[float, float]:
     """-dL/d(ab) / (d (T - 2)) = kappa - ab lambda under the paper's assumption on x_1: (kappa, lambda).
 
@@ -238,6 +239,7 @@ def scalar(weights: Params, configs: Sequence[Config]) -> "tuple[Tensor, Params]
     return values, {"KQ": -b * pull, "PV": -a * pull}
 
 
+@lru_cache(maxsize=1024)
 def summed_coefficients(config: Config) -> tuple[float, float]:
     """-dL/d(ab) / d = kappa - ab lambda for y_T = ab sum of T summands x_i x_{i-1}* x_T, T = 2 ... T_max.
 
