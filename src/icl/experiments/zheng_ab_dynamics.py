@@ -251,15 +251,19 @@ def _read_off(curves: pd.DataFrame) -> list[pd.DataFrame]:
     return parts
 
 
+def first_tokens(dimension: int, scale: float) -> dict[str, np.ndarray]:
+    """Every value of the first token, equally likely: the 2 d of Example 4.1, and the one of all ones."""
+    one = np.eye(dimension)
+    return {"Example 4.1": scale * np.concatenate([one, -one]), "all ones": np.ones((1, dimension))}
+
+
 def _assumption() -> list[pd.DataFrame]:
-    """Assumption 4.2 by going through every value of the first token: the 2 d of Example 4.1, the one of all ones."""
+    """Assumption 4.2 by going through every value: odd moments over four coordinates, and k_1, k_2 and k_3."""
     d, c = 5, _zheng.SCALES["sparse"]
-    values = {"Example 4.1": c * np.concatenate([np.eye(d), -np.eye(d)]), "all ones": np.ones((1, d))}
     powers = [p for p in product(range(7), repeat=4) if sum(p) <= 6 and any(power % 2 for power in p)]
-    odd = {
-        name: [abs(np.prod(u[:, :4] ** np.array(p), axis=1).mean()) for p in powers] for name, u in values.items()
-    }  # fmt: skip
-    u = values["Example 4.1"]
+    tokens = first_tokens(d, c)
+    odd = {name: [abs((u[:, :4] ** np.array(p)).prod(axis=1).mean()) for p in powers] for name, u in tokens.items()}
+    u = tokens["Example 4.1"]
     k = ((u[:, 0] ** 4).mean(), (u[:, 0] ** 6).mean(), sum((u[:, 0] ** 2 * u[:, r] ** 4).mean() for r in range(1, d)))
     return [
         rows("largest odd moment, Example 4.1", 0, max(odd["Example 4.1"])),

@@ -1,0 +1,224 @@
+"""How far the official estimator, 10 000 fixed sequences, is from the exact descent that pages 42 and 43 are drawn by.
+
+Left: ab along training on samples (bands: mean over seeds plus and minus two standard deviations) and exactly (dashed),
+Gaussian first token, whose sixth moments make it the noisiest. Middle: largest distance of ab from the exact one at any
+epoch, by law and start, one point per seed. Right: after training on the all-ones token, the root mean square of the
+blocks that are zero in the mean over all sequences, against the number of sequences; dashed: m^(-1/2). Left and middle
+keep of the sample only what the two moving blocks see; right all blocks are trained, with real and imaginary parts, as
+in the official code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from icl import plotting
+from icl.claims import Bound, Claim, Verdict, judge
+from icl.experiments import _zheng
+from icl.lazy import lazy
+from icl.plotting import Axis, Style
+from icl.runs import Runs
+from icl.spec import Sweep, grid
+from icl.statistics import exact, log_slope
+from icl.systems import zheng_ar as system
+from icl.table import join, rows
+
+if TYPE_CHECKING:
+    import torch
+    from matplotlib.figure import Figure
+else:
+    torch = lazy("torch")
+
+LAWS = ("gaussian", "sparse", "full-one")
+# Sequences of the trainings of all blocks, and how many epochs these have: at 140 the entries have settled to 0.001.
+SAMPLES = {"few": 1000, "official": 10000, "many": 16000}
+FEWER = {"paper": 1, "laptop": 1, "smoke": 200}
+FULL_EPOCHS = {"paper": 200, "laptop": 140, "smoke": 2}
+ORACLE_SAMPLES = {"paper": 300, "laptop": 300, "smoke": 5}
+ORACLE_STEPS = {"paper": 20, "laptop": 20, "smoke": 2}
+
+CLAIMS = (
+    Claim(
+        "Z5",
+        "Prefix sums give the training by the definition: after 20 steps on 300 sequences no weight differs by 1e-6",
+        "derived by us; single precision as in the official code",
+        (Bound("largest |weight by prefix sums - weight by the definition|", at_most=1e-6),),
+    ),
+    Claim(
+        "Z6",
+        "On 10 000 sequences ab is that of exact descent at every epoch, within 0.05, 0.05 and 0.10 by start "
+        "(Gaussian), 0.03 (Example 4.1) and 0.02 (all ones)",
+        "Zheng et al. 2024, experiments",
+        (
+            Bound("largest |ab - exact|, gaussian, start 0.1 0.1", at_most=0.05),
+            Bound("largest |ab - exact|, gaussian, start 0.5 1.5", at_most=0.05),
+            Bound("largest |ab - exact|, gaussian, start 2 2", at_most=0.10),
+            Bound("largest |ab - exact|, sparse", at_most=0.03),
+            Bound("largest |ab - exact|, full-one", at_most=0.02),
+        ),
+    ),
+    Claim(
+        "Z11-sampled",
+        "With all blocks trained on 10 000 all-ones sequences, diagonals are within 0.01 and off-diagonal entries "
+        "within 0.006 of the exact ones, and no entry of another block reaches 0.012",
+        "Zheng et al. 2024, talk page 43",
+        (
+            Bound("largest error of a diagonal entry", at_most=0.01),
+            Bound("largest error of an off-diagonal entry", at_most=0.006),
+            Bound("largest entry of another block", at_most=0.012),
+        ),
+    ),
+    Claim(
+        "Z13",
+        "The other blocks are sampling noise: their root mean square falls with slope -0.65 to -0.35 in log m between "
+        "1 000 and 16 000 sequences",
+        "derived by us: their population gradient is zero",
+        (Bound("slope of the other blocks against m", at_least=-0.65, at_most=-0.35),),
+    ),
+)  # fmt: skip
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """Exact descent; the two blocks on samples of every law; all blocks on three sizes of sample; the definition."""
+    seeds, test = range(_zheng.SEEDS[scale]), system.Test()
+    planned = [_zheng.sweep(law, scale) for law in LAWS]
+    for law in LAWS:
+        configs = grid(
+            system.Config, engine=["reduced"], law=[law], scale=[_zheng.SCALES[law]], rate=[_zheng.RATES[law]],
+            samples=[SAMPLES["official"] // FEWER[scale]], start=_zheng.STARTS, seed=seeds,
+        )  # fmt: skip
+        planned.append(
+            Sweep(_zheng.name_of(law, "reduced"), "zheng_ar", configs, tuple(range(_zheng.EPOCHS + 1)), test)
+        )
+    sizes = {f"sampled_{size}": ("sampled", count // FEWER[scale], FULL_EPOCHS) for size, count in SAMPLES.items()}
+    sizes |= {f"{engine}_oracle": (engine, ORACLE_SAMPLES[scale], ORACLE_STEPS) for engine in system.FULL}
+    for name, (engine, count, steps) in sizes.items():
+        configs = grid(
+            system.Config, engine=[engine], law=["full-one"], scale=[1.0], rate=[_zheng.RATES["full-one"]],
+            samples=[count], seed=seeds,
+        )  # fmt: skip
+        planned.append(Sweep(f"zheng_{name}", "zheng_ar", configs, (0, steps[scale]), test))
+    return planned
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """ab on samples and exactly, distances by seed, and the blocks that should be zero."""
+    parts, settled = [], []
+    for law in LAWS:
+        trained, ours = runs[_zheng.name_of(law)], runs[_zheng.name_of(law, "reduced")]
+        wanted = {c.start: _zheng.products(trained, run) for run, c in enumerate(trained.sweep.configs)}
+        found = {(c.start, c.seed): _zheng.products(ours, run) for run, c in enumerate(ours.sweep.configs)}
+        parts += _distances(law, wanted, found)
+        if law == "gaussian":
+            epochs = np.arange(_zheng.EPOCHS + 1)
+            for start in _zheng.STARTS:
+                settled.append(rows("exact ab", 0, wanted[start][: len(epochs)], x=epochs, panel="ab", series=start))
+            for (start, seed), ab in found.items():
+                parts.append(rows("ab", seed, ab, x=epochs, panel="ab", series=start))
+    sizes = {size: runs[f"zheng_sampled_{size}"] for size in SAMPLES}
+    parts += [*_official(runs[_zheng.name_of("full-one")], sizes["official"]), *_noise(sizes)]
+    parts.append(_oracle(*(runs[f"zheng_{engine}_oracle"] for engine in system.FULL)))
+    return join([exact(join(settled)), *parts])
+
+
+def _distances(
+    law: str, wanted: Mapping[str, np.ndarray], found: Mapping[tuple[str, int], np.ndarray]
+) -> list[pd.DataFrame]:
+    """Largest distance of ab from the exact one over all epochs, by start and seed."""
+    largest = {(start, seed): abs(ab - wanted[start][: len(ab)]).max() for (start, seed), ab in found.items()}
+    seeds = sorted({seed for _, seed in found})
+    parts = []
+    for place, start in enumerate(_zheng.STARTS):
+        values = [largest[start, seed] for seed in seeds]
+        parts.append(rows("distance", seeds, values, x=place, panel="distance", series=law))
+        if law == "gaussian":
+            parts.append(rows(f"largest |ab - exact|, {law}, start {start}", seeds, values))
+    if law != "gaussian":
+        over = [np.max([largest[start, seed] for start in _zheng.STARTS]) for seed in seeds]
+        parts.append(rows(f"largest |ab - exact|, {law}", seeds, over))
+    return parts
+
+
+def others(runs: Runs, run: int) -> np.ndarray:
+    """Moduli of the entries of the blocks that have no population gradient, at the end: KQ 22, 23 and 33, PV 13."""
+    d, last = runs.sweep.configs[run].dimension, runs.last()
+    key_query, value = (torch.view_as_complex(last[name][run]).abs().numpy() for name in ("KQ", "PV"))
+    return np.concatenate([part.reshape(-1) for part in (key_query[:d], key_query[d:, d:], value[:, d:])])
+
+
+def _official(trained: Runs, ours: Runs) -> list[pd.DataFrame]:
+    """The page-43 matrices of every seed against the exact ones, after the same epochs."""
+    epochs = ours.sweep.snapshots[-1]
+    exact_blocks, parts = _zheng.blocks(trained, 0, epochs), []
+    for run, config in enumerate(ours.sweep.configs):
+        apart = ~np.eye(config.dimension, dtype=bool)
+        gaps = [abs(a - b) for a, b in zip(_zheng.blocks(ours, run, epochs), exact_blocks, strict=True)]
+        found = {
+            "largest error of a diagonal entry": np.max([gap[~apart].max() for gap in gaps]),
+            "largest error of an off-diagonal entry": np.max([gap[apart].max() for gap in gaps]),
+            "largest entry of another block": others(ours, run).max(),
+        }
+        parts += [rows(name, config.seed, value) for name, value in found.items()]
+    return parts
+
+
+def _noise(sizes: Mapping[str, Runs]) -> list[pd.DataFrame]:
+    """Root mean square of the other blocks, by size of the sample and seed, and its slope."""
+    counts = [runs.sweep.configs[0].samples for runs in sizes.values()]
+    seeds = next(iter(sizes.values())).sweep.seeds
+    rms = np.array([[np.sqrt((others(runs, run) ** 2).mean()) for runs in sizes.values()] for run in range(len(seeds))])
+    slopes = [log_slope(np.array(counts), own) for own in rms]
+    return [
+        rows("rms", np.array(seeds)[:, None], rms, x=counts, panel="noise", series="other blocks"),
+        rows("slope of the other blocks against m", seeds, slopes),
+    ]
+
+
+def _oracle(prefix: Runs, definition: Runs) -> pd.DataFrame:
+    """Largest difference of any weight between the two engines, by seed."""
+    mine, theirs = prefix.last(), definition.last()
+    gaps = torch.stack([(mine[name] - theirs[name]).abs().flatten(1).amax(dim=1) for name in mine]).amax(dim=0)
+    return rows("largest |weight by prefix sums - weight by the definition|", prefix.sweep.seeds, gaps.double().numpy())
+
+
+SAMPLED = tuple(Style(style.series, style.label, c) for style, c in zip(_zheng.CURVES, "bmg", strict=True))
+MARKS = {"gaussian": ("Gaussian", "C0", "o"), "sparse": ("Example 4.1", "C1", "s"), "full-one": ("all ones", "C2", "^")}
+NOISE = Style("other blocks", "other blocks", "b", "o")
+
+
+@plotting.published
+def draw(table: pd.DataFrame) -> Figure:
+    """Curves, distances and noise side by side."""
+    figure, ab = plotting.canvas((1080, 370), (70, 385, 20, 305), panel="ab")
+    distance = plotting.add_panel(figure, (480, 700, 20, 305), "distance")
+    noise = plotting.add_panel(figure, (805, 1065, 20, 305), "noise")
+    plotting.curves(ab, table, SAMPLED, "ab", band=True)
+    for style in SAMPLED:
+        line = plotting.summary(table, "ab", style.series, "exact ab")
+        ab.plot(line["x"], line["value"], **plotting.GUIDE)
+    points = table[(table["observable"] == "distance") & (table["statistic"] == "run")]
+    for shift, (law, (label, colour, marker)) in enumerate(MARKS.items()):
+        own = points[points["series"] == law]
+        distance.plot(own["x"] + 0.2 * (shift - 1), own["value"], marker, color=colour, markersize=5, label=label,
+                      markerfacecolor="none", gid=law)  # fmt: skip
+    plotting.curves(noise, table, (NOISE,), "rms", band=True)
+    mean = plotting.summary(table, "noise", "other blocks", "rms")
+    falling = mean["value"].iloc[0] * (mean["x"] / mean["x"].iloc[0]) ** -0.5
+    noise.plot(mean["x"], falling, **plotting.GUIDE, label=r"$m^{-1/2}$")
+    plotting.frame(ab, Axis("Epoch", (0, _zheng.EPOCHS)), Axis("Dynamics of ab", (0, 4)), font=13, ticks=11)
+    names = [f"({start.replace(' ', ', ')})" for start in _zheng.STARTS]
+    x = Axis("Start $(a_0, b_0)$", (-0.5, 2.5), range(3), names)
+    plotting.frame(distance, x, Axis(r"Largest $|ab-ab_{\mathrm{exact}}|$", log=True), font=13, ticks=11)
+    plotting.frame(noise, Axis("Sequences $m$", log=True), Axis("RMS of the other blocks", log=True), font=13, ticks=11)
+    for axes in (ab, distance, noise):
+        axes.legend(fontsize=10, loc="upper right" if axes is ab else "lower left")
+    return figure
+
+
+def check(table: pd.DataFrame) -> list[Verdict]:
+    """The claims above."""
+    return [judge(claim, table) for claim in CLAIMS]
