@@ -33,7 +33,7 @@ LENGTHS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 DIMENSIONS = (5, 10)
 STEPS = 400
 # The coefficients are counted one by one up to here; and drawn for these many summands.
-COUNTED = 60
+COUNTED = 30
 SIMULATED = (7, 30)
 DRAWS = {"paper": 200000, "laptop": 200000, "smoke": 2000}
 
