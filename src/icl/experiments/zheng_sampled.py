@@ -220,7 +220,11 @@ def draw(table: pd.DataFrame) -> Figure:
     names = [f"({start.replace(' ', ', ')})" for start in _zheng.STARTS]
     x = Axis("Start $(a_0, b_0)$", (-0.5, 2.5), range(3), names)
     plotting.frame(distance, x, Axis(r"Largest $|ab-ab_{\mathrm{exact}}|$", log=True), font=13, ticks=11)
-    plotting.frame(noise, Axis("Sequences $m$", log=True), Axis("RMS of the other blocks", log=True), font=13, ticks=11)
+    sizes = [float(count) for count in mean["x"]]
+    m = Axis("Sequences $m$", (0.8 * sizes[0], 1.25 * sizes[-1]), sizes, [f"{size:.0f}" for size in sizes], log=True)
+    plotting.frame(noise, m, Axis("RMS of the other blocks", log=True), font=13, ticks=11)
+    noise.tick_params(axis="x", which="minor", labelbottom=False)
+    distance.tick_params(axis="x", labelsize=9.5)
     for axes in (ab, distance, noise):
         axes.legend(fontsize=10, loc="upper right" if axes is ab else "lower left")
     return figure
