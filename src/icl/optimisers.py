@@ -100,3 +100,17 @@ def clipped(inner: Optimiser, largest: float) -> Optimiser:
 def halving(every: int) -> Callable[[int], float]:
     """The schedule 1, 1/2, 1/4 ... that changes after every so many steps; constant for 0."""
     return lambda step: 0.5 ** (step // every) if every else 1.0
+def clipped(inner: Optimiser, norm: Any) -> Optimiser:
+    """`inner` on gradients that are shortened to `norm` where longer, over all weights of a run together.
+
+    One norm for all runs or one per run.
+    """
+
+    def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
+        length = sum(g.flatten(1).square().sum(dim=1) for g in gradients.values()) ** 0.5
+        # A gradient of zero stays zero.
+        factor = (torch.as_tensor(norm, dtype=length.dtype, device=length.device) / length).clamp(max=1.0)
+        shortened = {name: _per_run(factor, g) * g for name, g in gradients.items()}
+        return inner.update(params, shortened, state, step)
+
+    return Optimiser(inner.init, update)
