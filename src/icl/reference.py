@@ -4,6 +4,8 @@ Source: the figures of H. Li's talk of October 2024 (the numbering is the talk's
 2402.15607) and ICLR 2025 (arXiv 2410.02167). The pictures were digitised by re-drawing each of them until the pixels
 matched. Numbers are facts; the pictures belong to their authors and are not part of this package.
 
+Also values read off pages 16 and 18 of a talk of June 2024, which shows figures of von Oswald et al., ICML 2023.
+
 Reading errors are half-widths that hold 95 % of a panel's values: in log10 on logarithmic panels, else in units of y.
 Bands are read to 3-5 %. Values above the axes (figure 12 at x = 2) or below them (the last point of a curve in figures
 17 and 27) are extrapolated and known to 2-4 %; points under a legend or another marker are less certain.
@@ -82,6 +84,16 @@ PANELS: Mapping[str, Mapping[str, Quantity]] = {
         "scale of W^KQ": Quantity("linear", 0.003, "entry"),
         "scale of W^PV": Quantity("linear", 0.003, "entry"),
     },
+    # von Oswald et al. 2023, as on pages 16 and 18 of a talk of June 2024
+    "oswald_gd_steps": {"main": Quantity("linear", 0.002, "loss")},
+    "oswald_one_step": {
+        "A": Quantity("linear", 0.002, "loss"),
+        "B": Quantity("linear", 0.01, "distance"),
+        "B cosine": Quantity("linear", 0.001, "cosine"),
+        "C": Quantity("linear", 0.002, "loss"),
+        "D": Quantity("log", 0.009, "loss"),
+    },
+    "oswald_larger_inputs": {"main": Quantity("log", 0.009, "loss")},
 }
 """The figures that have published numbers, panel by panel."""
 

@@ -1,0 +1,289 @@
+"""One trained layer of linear attention against one step of gradient descent (von Oswald et al. 2023, talk page 18).
+
+A: loss along training on sampled tasks, N = d = 10; thick: mean over ten seeds, thin: each seed. B: its distance from
+gradient descent, bands one standard deviation wide: predictions (left), their derivative in the query (left, and its
+cosine, right). C: loss of the layer, of gradient descent and of the mean of both, over N = d. D: on larger inputs, see
+oswald_larger_inputs. A, B and D on tasks of each seed's own, C exact; C and D trained on the population (closed form).
+Seeds that wait near 0.39 sit on a saddle with one direction learnt, held there by the noise of the batches: from the
+same weights, training on the population passes. Of the five published seeds two waited, and which ones wait and until
+when is chance, so that the published means in A and B (three plateaus of five seeds) are not those of ours. Published
+labels say U(-1, 1) and U(-alpha, alpha); the inputs are U(-1/2, 1/2), as the code has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from icl import plotting
+from icl.claims import Bound, Claim, Verdict, judge
+from icl.experiments import _oswald
+from icl.plotting import Axis, Style
+from icl.runs import Runs
+from icl.spec import Sweep
+from icl.systems import oswald_gd as system
+from icl.table import SUMMARY_SEED, join, rows
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SOURCE = "von Oswald et al. 2023, as on page 18 of the talk"
+# A plateau: this many neighbouring snapshots, 300 steps, above PLATEAU_ABOVE and level to FLAT.
+PLATEAU_LENGTH, PLATEAU_ABOVE, FLAT, OFF_LEVEL = 4, 0.3, 0.002, 0.004
+ESCAPED, ESCAPED_AT = 0.21, 600
+
+CLAIMS = (
+    Claim(
+        "O1",
+        "The best single step of gradient descent leaves (s d / 2)(1 - s^2 / q): on 200,000 tasks its loss is within "
+        "1 % of that for N = d = 5, 10, 20, 35 and 50",
+        "closed form derived by us; setting of von Oswald et al. 2023",
+        tuple(Bound(f"sampled GD loss over closed form, N = d = {n}", 0.99, 1.01) for n in _oswald.SIZES),
+    ),
+    Claim(
+        "O2",
+        "Trained on the population, the layer is one step of gradient descent: for every N = d its loss is within 1e-5 "
+        "of the least one, and B = b_y A_x + a_y b_x' within 0.1 % of the optimum on and off the diagonal",
+        SOURCE,
+        (
+            Bound("largest excess of the population's loss, relative", at_most=1e-5),
+            Bound("largest error of B on the diagonal, relative", at_most=1e-3),
+            Bound("largest error of B off the diagonal, relative", at_most=1e-3),
+        ),
+    ),
+    Claim(
+        "O3",
+        "Trained on samples, every seed that has left the plateau ends within 0.5 % of gradient descent's loss on the "
+        "same tasks",
+        SOURCE + ", panel A",
+        (
+            Bound("final loss against GD, relative", at_most=0.005),
+            Bound("share of seeds that end within 0.5 % of GD", at_least=1),
+        ),
+    ),
+    Claim(
+        "O4",
+        "Plateaus are saddles with one direction learnt: any stretch of 300 steps above 0.3 where the loss over all "
+        "tasks is level is within 0.004 of zero - (zero - GD) / d",
+        SOURCE + ", panel A",
+        (Bound("share of seeds with a plateau elsewhere", at_most=0),),
+    ),
+    Claim(
+        "O5",
+        "Seeds that have left the plateau end aligned with gradient descent: the derivatives of the predictions in the "
+        "query have a cosine above 0.998 and differ by less than 0.15, the predictions by less than 0.04",
+        SOURCE + ", panel B",
+        (
+            Bound("final cosine", at_least=0.998),
+            Bound("final difference of the derivatives", at_most=0.15),
+            Bound("final difference of the predictions", at_most=0.04),
+        ),
+    ),
+    Claim(
+        "O7",
+        "For every N = d the trained layer, gradient descent and their interpolation have losses within 2 % of each "
+        "other and within 3 % of the published ones",
+        SOURCE + ", panel C",
+        (
+            Bound("largest ratio of the three losses, minus 1", at_most=0.02),
+            Bound("largest distance from the published losses, relative", at_most=0.03),
+        ),
+    ),
+    Claim(
+        "O11",
+        "The plateau needs the noise of the batches: from the starts of all sampled seeds, also those that stick, "
+        "training on the population is below 0.21 by step 600",
+        SOURCE + ", panel A",
+        (Bound("share of starts that pass on the population", at_least=1),),
+    ),
+)
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """The sampled training, and the population's for every N = d."""
+    return [_oswald.sampled(scale), *(_oswald.population(scale, size) for size in _oswald.SIZES)]
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """All four panels and what the claims compare."""
+    parts = [
+        *_training(runs["oswald_sampled"]),
+        *_sizes(runs),
+        *_oswald.larger_inputs(_oswald.only(runs), "D"),
+        *_population(_oswald.only(runs)),
+    ]
+    return join(parts)
+
+
+def compared(own: system.Layer, gd: np.ndarray, prompts: system.Prompts) -> dict[str, float]:
+    """Loss of a layer and its distances from gradient descent, whose derivatives are given, averaged over tasks."""
+    learnt = system.sensitivity(own, prompts)
+    predicted, theirs = (system.predictions(each, prompts) for each in (learnt, gd))
+    lengths = np.linalg.norm(learnt, axis=1) * np.linalg.norm(gd, axis=1)
+    return {
+        "Trained TF": system.task_loss(predicted, prompts),
+        "Preds diff": float(np.mean(abs(predicted - theirs))),
+        "Model diff": float(np.mean(np.linalg.norm(learnt - gd, axis=1))),
+        "Model cos": float(np.mean(np.sum(learnt * gd, axis=1) / lengths)),
+    }
+
+
+PANEL_OF = {
+    "Trained TF": ("A", "loss"),
+    "Preds diff": ("B", "distance"),
+    "Model diff": ("B", "distance"),
+    "Model cos": ("B cosine", "cosine"),
+}
+
+
+def _training(trained: Runs) -> Iterator[pd.DataFrame]:
+    test, plateaus = trained.sweep.test, []
+    # The smoke scale shrinks time.
+    steps = np.array(trained.sweep.snapshots) * (_oswald.STEPS["paper"] / trained.sweep.snapshots[-1])
+    for run, config in enumerate(trained.sweep.configs):
+        prompts = system.evaluation(config, test)
+        gd = system.sensitivity(system.construction(config, system.rate_of(config, test, prompts)), prompts)
+        best = system.task_loss(system.predictions(gd, prompts), prompts)
+        every = list(_oswald.layers(trained, run))
+        found = [compared(own, gd, prompts) for own in every]
+        for series, (panel, observable) in PANEL_OF.items():
+            values = [each[series] for each in found]
+            yield rows(observable, config.seed, values, x=steps, panel=panel, series=series)
+        yield rows("loss", config.seed, best, x=steps, panel="A", series="GD")
+        exact_losses = np.array([system.layer_loss(own, config) for own in every])
+        plateaus.append(plateau_errors(exact_losses, config))
+        yield from _final(config.seed, found[-1], best, stuck=exact_losses[-1] > PLATEAU_ABOVE)
+    off = [float(np.any(errors > OFF_LEVEL)) for errors in plateaus]
+    # Without any plateau there is nothing to judge.
+    seen = any(len(errors) for errors in plateaus)
+    yield rows("share of seeds with a plateau elsewhere", trained.sweep.seeds, off if seen else np.nan)
+    yield rows("seeds with a plateau", trained.sweep.seeds, [float(len(errors) > 0) for errors in plateaus])
+
+
+def plateau_errors(losses: np.ndarray, config: system.Config) -> np.ndarray:
+    """Distance from the saddle's loss on every level stretch above 0.3."""
+    windows = np.lib.stride_tricks.sliding_window_view(losses, PLATEAU_LENGTH)
+    level = windows[(windows.min(axis=1) > PLATEAU_ABOVE) & (np.ptp(windows, axis=1) < FLAT)]
+    saddle = system.saddle_loss(system.zero_loss(config), system.best_loss(config), config.dimension)
+    return abs(level - saddle).max(axis=1)
+
+
+def _final(seed: int, last: Mapping[str, float], best: float, stuck: bool) -> Iterator[pd.DataFrame]:
+    """What the claims say of a seed's end; of one on the plateau they say nothing."""
+    excess = abs(last["Trained TF"] / best - 1)
+    facts = {
+        "final loss against GD, relative": excess,
+        "share of seeds that end within 0.5 % of GD": float(excess <= 0.005),
+        "final cosine": last["Model cos"],
+        "final difference of the derivatives": last["Model diff"],
+        "final difference of the predictions": last["Preds diff"],
+    }
+    for name, value in facts.items():
+        yield rows(name, seed, np.nan if stuck else value)
+
+
+def _sizes(runs: Mapping[str, Runs]) -> Iterator[pd.DataFrame]:
+    """Panel C, exact, and the largest errors over N = d of each seed."""
+    worst: dict[str, list[np.ndarray]] = {}
+    for size in _oswald.SIZES:
+        trained, published = _oswald.only(runs, size), _oswald.deck("oswald_one_step", "C", "Trained TF")
+        errors = []
+        for run, config in enumerate(trained.sweep.configs):
+            best = system.best_rate(config)
+            three = _oswald.three(trained, run, best)
+            losses = {series: system.layer_loss(own, config) for series, own in three.items()}
+            for series, loss in losses.items():
+                yield rows("loss", config.seed, loss, x=size, panel="C", series=series)
+            checked = system.checked_loss(three["GD"], config, trained.sweep.test)
+            yield rows(f"sampled GD loss over closed form, N = d = {size}", config.seed, checked / losses["GD"])
+            own = three["Trained TF"]
+            b = system.preconditioner(own.key_query[:-1], own.value) * -config.context_length / best
+            errors.append(
+                {
+                    "largest excess of the population's loss, relative": losses["Trained TF"] / losses["GD"] - 1,
+                    "largest error of B on the diagonal, relative": abs(np.diag(b) - 1).max(),
+                    "largest error of B off the diagonal, relative": abs(b - np.diag(np.diag(b))).max(),
+                    "largest ratio of the three losses, minus 1": max(losses.values()) / min(losses.values()) - 1,
+                    "largest distance from the published losses, relative": abs(
+                        losses["Trained TF"] / published[size] - 1
+                    ),
+                }
+            )
+        for name in errors[0]:
+            worst.setdefault(name, []).append(np.array([each[name] for each in errors]))
+    for name, values in worst.items():
+        yield rows(name, trained.sweep.seeds, np.max(values, axis=0))
+
+
+def _population(trained: Runs) -> Iterator[pd.DataFrame]:
+    """Whether each start has passed by step 600, on the loss over all tasks; training at the smoke scale is shorter."""
+    step = min(ESCAPED_AT, trained.losses.shape[1] - 1)
+    for seed, losses in zip(trained.sweep.seeds, trained.losses, strict=True):
+        yield rows("share of starts that pass on the population", seed, float(losses[step] < ESCAPED))
+
+
+@plotting.published
+def draw(table: pd.DataFrame) -> Figure:
+    """The page's four panels in a row."""
+    figure, loss = plotting.canvas((1500, 310), (70, 316, 24, 246), panel="A")
+    _draw_loss(loss, table)
+    _draw_alignment(plotting.add_panel(figure, (412, 694, 24, 246), "B"), table)
+    sizes = plotting.add_panel(figure, (857, 1125, 24, 246), "C")
+    _oswald.draw_marks(sizes, table)
+    x = Axis("Num datapoints / Input dim", (2.75, 52.25), _oswald.SIZES)
+    plotting.frame(sizes, x, Axis("Loss", (0.055, 1.085), (0.2, 0.4, 0.6, 0.8, 1)), font=12, ticks=11)
+    plotting.legend(sizes, 11, "upper left", (0.03, 0.97), spacing=0.3)
+    larger = plotting.add_panel(figure, (1225, 1480, 30, 246), "D")
+    _oswald.draw_larger_inputs(larger, table, font=12, ticks=11)
+    plotting.legend(larger, 10, "upper left", (0.03, 0.98), spacing=0.25)
+    return figure
+
+
+def _draw_loss(axes: Axes, table: pd.DataFrame) -> None:
+    single = table[(table["panel"] == "A") & (table["series"] == "Trained TF") & (table["statistic"] == "run")]
+    for _, run in single.groupby("seed"):
+        axes.plot(run["x"], run["value"], color=_oswald.PURPLE, alpha=0.3, linewidth=1.5)
+    styles = (Style("GD", "GD", _oswald.GREEN), Style("Trained TF", "Trained TF", _oswald.PURPLE))
+    plotting.curves(axes, table, styles, "loss")
+    for line in axes.lines[-2:]:
+        line.set_linewidth(3)
+    x, y = Axis("Training steps", (-245, 5145), (0, 2000, 4000)), Axis("Loss", (0.2, 0.4), (0.2, 0.25, 0.3, 0.35, 0.4))
+    plotting.frame(axes, x, y, font=12, ticks=11)
+    axes.set_yticklabels([f"{tick:.2f}" for tick in axes.get_yticks()])
+    _oswald.open_box(axes)
+    plotting.legend(axes, 11, "upper right", (0.98, 0.98), spacing=0.3)
+
+
+def _draw_alignment(axes: Axes, table: pd.DataFrame) -> None:
+    right = axes.twinx()
+    right.set_label("B cosine")
+    for where, observable, series, colour in (
+        (axes, "distance", "Preds diff", _oswald.BROWN),
+        (axes, "distance", "Model diff", _oswald.GOLD),
+        (right, "cosine", "Model cos", _oswald.LIGHT_GREEN),
+    ):
+        curve = table[
+            (table["panel"] == where.get_label()) & (table["series"] == series) & (table["seed"] == SUMMARY_SEED)
+        ].sort_values("x")
+        # The table's band is two deviations wide, the published one is one.
+        half = (curve["band_high"] - curve["value"]) / 2
+        where.fill_between(curve["x"], curve["value"] - half, curve["value"] + half, color=colour, alpha=0.2, lw=0)
+        plotting.curves(where, table, [Style(series, series, colour)], observable)
+        where.lines[-1].set_linewidth(2.5)
+    right.axhline(1, color="k", linestyle="--", linewidth=0.6)
+    x = Axis("Training steps", (-245, 5145), range(0, 5001, 1000))
+    plotting.frame(axes, x, Axis("L2 Norm", (0, 2.5), (0, 0.5, 1, 1.5, 2, 2.5)), font=12, ticks=11)
+    plotting.frame(right, x, Axis("Cosine sim", (0.8, 1.04), (0.8, 0.85, 0.9, 0.95, 1)), font=12, ticks=11)
+    for each in (axes, right):
+        _oswald.open_box(each, right=True)
+    plotting.legend(axes, 11, "upper left", (0.02, 0.97), spacing=0.3)
+    plotting.legend(right, 11, "upper right", (0.98, 0.97), spacing=0.3)
+
+
+def check(table: pd.DataFrame) -> list[Verdict]:
+    """The claims above."""
+    return [judge(claim, table) for claim in CLAIMS]
