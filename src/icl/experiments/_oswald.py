@@ -23,7 +23,7 @@ SIZES = (5, 10, 20, 35, 50)
 # Twenty, because one seed in eight waits on a plateau; the laptop scale is the paper scale but for the smoke test.
 SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
 STEPS = {"paper": 5000, "laptop": 5000, "smoke": 50}
-POPULATION_STEPS = {"paper": 1000, "laptop": 1000, "smoke": 24}
+POPULATION_STEPS = {"paper": 1500, "laptop": 1500, "smoke": 24}
 FEW = system.Test(tasks=100, larger_tasks=100, checked_tasks=100)
 TEST = {"paper": system.Test(), "laptop": system.Test(), "smoke": FEW}
 SNAPSHOTS = 50
