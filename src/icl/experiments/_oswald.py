@@ -23,12 +23,12 @@ SIZES = (5, 10, 20, 35, 50)
 # Twenty, because one seed in eight waits on a plateau; the laptop scale is the paper scale but for the smoke test.
 SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
 STEPS = {"paper": 5000, "laptop": 5000, "smoke": 50}
-POPULATION_STEPS = {"paper": 1500, "laptop": 1500, "smoke": 24}
+POPULATION_STEPS = {"paper": 2000, "laptop": 2000, "smoke": 24}
 FEW = system.Test(tasks=100, larger_tasks=100, checked_tasks=100)
 TEST = {"paper": system.Test(), "laptop": system.Test(), "smoke": FEW}
 SNAPSHOTS = 50
-# The rate of the population engine falls over the last third.
-COOLING = 2 / 3
+# The rate of the population engine falls over the last quarter.
+COOLING = 3 / 4
 ALPHAS = np.linspace(0.5, 2, 11).round(2)
 
 GREEN, PURPLE, PINK = "#1b9e77", "#7570b3", "#e7298a"
