@@ -5,8 +5,8 @@ from gradient descent, bands one standard deviation wide: predictions (left), th
 its cosine, right). C: loss of the layer, of gradient descent and of the mean of both, over N = d. D: on larger inputs,
 see oswald_larger_inputs. A and C: losses over all tasks (closed form; published: on 10,000); B and D: on tasks of each
 seed's own. C and D: trained on the population. Seeds that wait near 0.396 sit on a saddle with one direction learnt,
-held there by the noise of the batches: from the same weights, training on the population passes. Two of our twenty
-seeds wait, two of the five published ones did; which ones wait and until when is chance, so that the steps of the
+held there by the noise of the batches: from the same weights, training on the population passes. One of our twenty
+seeds waits, two of the five published ones did; which ones wait and until when is chance, so that the steps of the
 published means in A and B are not ours. Published labels say U(-1, 1) and U(-alpha, alpha); inputs are U(-1/2, 1/2), as
 the code has them.
 """
