@@ -20,7 +20,7 @@ import numpy as np
 
 from icl import spec
 from icl.lazy import lazy
-from icl.optimisers import Optimiser, Params, adam, clipped
+from icl.optimisers import Optimiser, Params, adam, clipped_together
 from icl.rng import stream, words
 from icl.spec import constant
 from icl.tasks import linear_regression as tasks
@@ -186,7 +186,7 @@ def optimiser(configs: Sequence[Config]) -> Optimiser:
     """Adam on gradients whose norm over all weights of a run is cut at clip_norm."""
     first, rates = configs[0], [c.rate for c in configs]
     inner = adam(rates, lambda step: schedule(first.cooling_from, step), first.first_decay, first.second_decay)
-    return clipped(inner, [c.clip_norm for c in configs])
+    return clipped_together(inner, [c.clip_norm for c in configs])
 
 
 Weights = dict[str, np.ndarray]
