@@ -100,7 +100,8 @@ def clipped(inner: Optimiser, largest: float) -> Optimiser:
 def halving(every: int) -> Callable[[int], float]:
     """The schedule 1, 1/2, 1/4 ... that changes after every so many steps; constant for 0."""
     return lambda step: 0.5 ** (step // every) if every else 1.0
-def clipped(inner: Optimiser, norm: Any) -> Optimiser:
+
+
 def clipped_together(inner: Optimiser, norm: Any) -> Optimiser:
     """`inner` on gradients that are shortened to `norm` where longer, over all weights of a run together.
 
