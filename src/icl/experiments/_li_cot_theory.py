@@ -1,0 +1,134 @@
+"""What figures share that the theory of Li et al. on chain of thought asks for: settings, curves, pinned constants."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from icl import plotting
+from icl.claims import Bound, Claim
+from icl.experiments._errors import curve_rows
+from icl.plotting import Axis, Style
+from icl.runs import Runs
+from icl.spec import Sweep, grid
+from icl.statistics import kendall
+from icl.systems import li_cot
+from icl.table import join, rows
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SEEDS = {"paper": 10, "laptop": 10, "smoke": 2}
+STEPS = {"paper": 1000, "laptop": 1000, "smoke": 20}
+QUERIES = {"paper": 1000, "laptop": 1000, "smoke": 20}
+LENGTHS = tuple(range(0, 101, 10))
+
+
+class Varied(li_cot.Test):
+    """Test constants that are refused unless the settings of every variation of them exist.
+
+    So a figure that varies what its prompts are drawn from refuses impossible constants before anything trains.
+    """
+
+    VARIATIONS: ClassVar[tuple[Mapping[str, float], ...]] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for change in self.VARIATIONS:
+            self.variation(change)
+
+    def variation(self, change: Mapping[str, float]) -> li_cot.Test:
+        """These constants with some of them changed; raises ConstantError if they cannot be."""
+        return li_cot.Test(**(asdict(self) | dict(change)))
+
+
+@cache
+def pinned(**values: float) -> type[li_cot.Config]:
+    """A Config with constants that are what they are, whatever a user asks for.
+
+    For constants that fix shapes: a figure that varies one has a sweep per value, and each must keep its own, as a
+    sweep keeps the constants that it varies itself.
+    """
+
+    class Pinned(li_cot.Config):
+        def __post_init__(self) -> None:
+            for name, value in values.items():
+                object.__setattr__(self, name, value)
+            super().__post_init__()
+
+    return Pinned
+
+
+def trained(scale: str, test: li_cot.Test) -> Sweep:
+    """The one training that the error figures share, with constants of its evaluation."""
+    configs = grid(li_cot.Config, seed=range(SEEDS[scale]))
+    return Sweep("li_cot", "li_cot", configs, (0, STEPS[scale]), replace(test, queries=QUERIES[scale]))
+
+
+# Error against the number of examples, for several values of one constant of the test
+
+Wrong = Callable[..., np.ndarray]
+LOOKS = (("r", "o"), ("b", "x"), ("m", "+"), ("c", "d"))
+
+
+def order_claim(claim: str, error: str, constant: str, source: str) -> Claim:
+    """That the error falls as a constant of the test grows."""
+    return Claim(
+        claim,
+        f"The larger {constant}, the smaller the {error}: Kendall's tau of {constant} and the error, averaged over 10, "
+        "20, ..., 100 examples, is at most -0.8",
+        source,
+        (Bound(f"Kendall's tau of {error} and {constant}", at_most=-0.8),),
+    )
+
+
+def measure_errors(
+    runs: Runs, settings: Mapping[float, li_cot.Setting], wrong_of: Wrong, error: str, constant: str
+) -> pd.DataFrame:
+    """Error of the trained model for each setting and number of examples, and how its order follows the constant."""
+    seeds = runs.sweep.seeds
+    wrong = wrong_of(runs.last(), runs.sweep.configs, runs.sweep.test, list(settings.values()), LENGTHS)
+    parts = [
+        part
+        for value, own in zip(settings, wrong, strict=True)
+        for part in curve_rows(seeds, LENGTHS, own, panel="main", series=series_name(constant, value))
+    ]
+    means = wrong[:, 1:].mean(axis=(1, -1))  # (settings, runs), no examples left out
+    values = np.array(list(settings))
+    taus = [kendall(values, own) for own in means.T]
+    return join([*parts, rows(f"Kendall's tau of {error} and {constant}", seeds, taus)])
+
+
+def series_name(constant: str, value: float) -> str:
+    """The name of a curve in the table."""
+    return f"{constant}={value:.1f}"
+
+
+@plotting.published
+def draw_errors(table: pd.DataFrame, values: Sequence[float], error: str, constant: str, letter: str) -> "Figure":
+    """The look of figures 17 and 18."""
+    figure, axes = plotting.canvas((400, 400), (117.82, 359.88, 26.25, 317.72))
+    styles = [
+        Style(series_name(constant, value), f"${letter}={value:.1f}$", *look)
+        for value, look in zip(values, LOOKS, strict=True)
+    ]
+    plotting.curves(axes, table, styles, "classification error", band=True)
+    x = Axis("# of context examples", (0, 100), range(0, 101, 20))
+    plotting.frame(axes, x, Axis(error, (1e-3, 1), log=True), font=19)
+    plotting.legend(axes, 12, "lower left", (-0.016, -0.022), spacing=0.3)
+    return figure
+
+
+def only(runs: Mapping[str, Runs]) -> Runs:
+    """The runs of a figure that has a single sweep."""
+    (found,) = runs.values()
+    return found
+
+
+def settings(test: Any, name: str, values: Sequence[float], *, ends: bool = False) -> dict[float, li_cot.Setting]:
+    """The settings for several values of one constant, for prompts that show steps or, `ends`, only both ends."""
+    tests = {value: test.variation({name: value}) for value in values}
+    return {value: own.end_setting() if ends else own.setting() for value, own in tests.items()}
