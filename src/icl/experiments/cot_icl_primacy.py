@@ -1,0 +1,51 @@
+"""ICL without steps: error against the number of examples, by rho_o^f, how far the right end leads.
+
+Not in the talk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from icl.claims import Verdict, judge
+from icl.experiments import _li_cot_theory as shared
+from icl.runs import Runs
+from icl.spec import Sweep
+from icl.systems import li_cot
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PRIMACIES = (0.5, 0.6, 0.7, 0.8)
+CLAIMS = (shared.order_claim("B-T6-rho", "ICL error", "rho_o^f", "Li et al. 2025, theorem 6"),)
+
+
+class Test(shared.Varied):
+    """Refused unless prompts exist for every rho_o^f that is drawn."""
+
+    VARIATIONS = tuple({"end_primacy": value} for value in PRIMACIES)
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """The shared training of the one-layer model."""
+    return [shared.trained(scale, Test())]
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """ICL error over the number of examples for each rho_o^f."""
+    trained = shared.only(runs)
+    settings = shared.settings(trained.sweep.test, "end_primacy", PRIMACIES, ends=True)
+    return shared.measure_errors(trained, settings, li_cot.icl_wrong, "ICL error", "rho_o^f")
+
+
+def draw(table: pd.DataFrame) -> Figure:
+    """The look of figures 17 and 18."""
+    return shared.draw_errors(table, PRIMACIES, "ICL error", "rho_o^f", r"\rho_o^f")
+
+
+def check(table: pd.DataFrame) -> list[Verdict]:
+    """The order."""
+    return [judge(claim, table) for claim in CLAIMS]
