@@ -1,0 +1,237 @@
+"""Every check of Li et al.'s theory of chain of thought can fail: each bound, spoilt on purpose, is contradicted.
+
+The errors are those of a real, short training of six seeds. What is a law of T or of l* is put to the test on times and
+errors made by the theorem itself, which must pass, and by others, which must not.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from icl import figure, theory
+from icl.claims import CONTRADICTED, SUPPORTED, Part
+from icl.experiments import _li_cot_theory, cot_rates, cot_three_layer
+from icl.runs import Runs
+from icl.spec import Sweep, grid
+from icl.systems import li_cot
+from icl.tasks import chain_of_thought as tasks
+from icl.train import train
+
+ERRORS = ("cot_primacy", "cot_icl_alpha", "cot_icl_tau", "cot_icl_primacy")
+THEORY = (*ERRORS, "cot_rates", "cot_three_layer")
+FIGURE_OF = {claim.id: name for name in THEORY for claim in figure.module(name).CLAIMS}
+SEEDS = 6
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+# Small but real
+
+
+def smaller(sweep: Sweep) -> Sweep:
+    """Six seeds, trained just long enough."""
+    if sweep.name == "li_cot_three_layer":
+        configs = grid(type(sweep.configs[0]), **DEEP, seed=range(SEEDS))
+        test = dataclasses.replace(sweep.test, queries=40, noise=0.0)
+        return dataclasses.replace(sweep, configs=configs, snapshots=(0, 150), test=test)
+    test = dataclasses.replace(sweep.test, queries=60)
+    return dataclasses.replace(sweep, configs=sweep.configs[:SEEDS], snapshots=(0, 300), test=test)
+
+
+DEEP: Mapping[str, Any] = {
+    "relevant_patterns": [10], "chain_length": [2], "relevant_fraction": [0.7], "start_std": [0.1], "rate": [0.2],
+    "batch": [20],
+}  # fmt: skip
+
+
+@cache
+def weights(name: str) -> dict[str, torch.Tensor]:
+    (sweep,) = figure.sweeps(name, "laptop", {}).values()
+    return train(smaller(sweep)).weights
+
+
+def small(name: str) -> dict[str, Runs]:
+    """The runs of a figure with one sweep."""
+    (sweep,) = figure.sweeps(name, "laptop", {}).values()
+    own = smaller(sweep)
+    return {own.name: Runs(own, weights("cot_primacy" if name in ERRORS else name), np.zeros((SEEDS, 1)))}
+
+
+def untrained(runs: dict[str, Runs]) -> dict[str, Runs]:
+    """The last weights are the first."""
+    found = {name: own.weights for name, own in runs.items()}
+    start = {
+        name: {key: w[:, :1].expand_as(w).contiguous() for key, w in weights.items()} for name, weights in found.items()
+    }
+    return {name: dataclasses.replace(own, weights=start[name]) for name, own in runs.items()}
+
+
+# Times and errors by a law
+
+Time = Callable[[float, int, int], float]
+
+
+def theorem_4(alpha: float, k: int, m: int) -> float:
+    return 0.05 * theory.chain_training_time(alpha, k, m, cot_rates.TARGET)
+
+
+def common_patterns(alpha: float, k: int, m: int) -> float:
+    return 300 * alpha**0.5
+
+
+def short_chains(alpha: float, k: int, m: int) -> float:
+    return 300 / k
+
+
+def few_patterns(alpha: float, k: int, m: int) -> float:
+    return 2000 / m
+
+
+def theorem_5(alpha: float, tau: float, rho: float) -> float:
+    return theory.chain_examples(alpha, tau, rho)
+
+
+def reversed_5(alpha: float, tau: float, rho: float) -> float:
+    return 200 * (alpha * tau * rho) ** 2
+
+
+def by_law(time: Time) -> dict[str, Runs]:
+    """Runs whose loss falls from one to nothing at the time that a law gives, later by some steps for later seeds."""
+    found = {}
+    for sweep in figure.sweeps("cot_rates", "laptop", {}).values():
+        own = dataclasses.replace(sweep, configs=tuple(c for c in sweep.configs if c.seed < SEEDS))
+        times = [time(c.relevant_fraction, c.chain_length, c.relevant_patterns) + c.seed % 3 for c in own.configs]
+        losses = np.where(np.arange(400) < np.array(times)[:, None], 1.0, 0.0)
+        # No model is looked at.
+        found[own.name] = Runs(own, {"W_Q": torch.zeros(len(times), len(own.snapshots))}, losses)
+    return found
+
+
+def errors_by_law(examples: Callable[[float, float, float], float]) -> "Patch":
+    """Answers whose error falls to 0.05 at the number of examples that a law gives, a little later for later seeds."""
+
+    def wrong(params: Any, configs: Any, test: Any, settings: Any, lengths: Any) -> np.ndarray:
+        needed = np.array(
+            [examples(s.fraction, tasks.path_probability(s.matrices), tasks.primacy(s.matrices)) for s in settings]
+        )
+        late = needed[:, None] * (1 + 0.02 * np.arange(len(configs)))
+        found: np.ndarray = 0.05 ** (np.array(lengths)[:, None] / late[:, None])
+        return found[..., None]
+
+    return lambda patch: patch.setattr(li_cot, "cot_wrong", wrong)
+
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def untouched(patch: pytest.MonkeyPatch) -> None:
+    pass
+
+
+def mislabelled(patch: pytest.MonkeyPatch) -> None:
+    """The curve of the largest value has the name of the smallest, and so on."""
+    settings = _li_cot_theory.settings
+
+    def wrong(*args: Any, **kwargs: Any) -> dict[float, li_cot.Setting]:
+        found = settings(*args, **kwargs)
+        return dict(zip(found, reversed(found.values()), strict=True))
+
+    patch.setattr(_li_cot_theory, "settings", wrong)
+
+
+# Which sabotage breaks which bound
+
+
+@dataclass(frozen=True)
+class Sabotage:
+    """What a figure is measured on."""
+
+    runs: Callable[[], dict[str, Runs]]
+    test: Patch = untouched
+
+
+def laws(time: Time = theorem_4, examples: Callable[[float, float, float], float] = theorem_5) -> Sabotage:
+    return Sabotage(lambda: by_law(time), errors_by_law(examples))
+
+
+def on(name: str, test: Patch = untouched) -> Sabotage:
+    return Sabotage(lambda: small(name), test)
+
+
+THEOREMS = laws()
+CONTROLS = {name: on(name) for name in THEORY} | {"cot_rates": THEOREMS}
+NOTHING_LEARNT = Sabotage(lambda: untrained(small("cot_three_layer")))
+OFTEN, CHAINS, PATTERNS = laws(common_patterns), laws(short_chains), laws(few_patterns)
+
+SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
+    **{
+        claim: {figure.module(name).CLAIMS[0].bounds[0].observable: on(name, mislabelled)}
+        for claim, name in FIGURE_OF.items()
+        if name in ERRORS
+    },
+    "B-T4": {
+        "Kendall's tau of steps and alpha": OFTEN,
+        "Kendall's tau of steps and K": CHAINS,
+        "Kendall's tau of steps and M": PATTERNS,
+    },
+    "B-T4-exponents": {
+        "exponent of steps in alpha": OFTEN,
+        "exponent of steps in K": CHAINS,
+        "exponent of steps in M": PATTERNS,
+    },
+    "B-T5b": {"exponent of examples in alpha' tau^f rho^f": laws(examples=reversed_5)},
+    "B-M3": {
+        f"{what}, layer {layer}": NOTHING_LEARNT
+        for layer in range(1, cot_three_layer.LAYERS + 1)
+        for what in ("same TSR, same step at the end", "fall off the step")
+    },
+}
+
+
+@cache
+def measured(name: str, sabotage: Sabotage) -> pd.DataFrame:
+    with pytest.MonkeyPatch.context() as patch:
+        sabotage.test(patch)
+        return figure.measure(name, sabotage.runs(), "laptop")
+
+
+def part_of(claim: str, observable: str, sabotage: Sabotage) -> tuple[str, Part]:
+    name = FIGURE_OF[claim]
+    (verdict,) = [v for v in figure.check(name, measured(name, sabotage)) if v.claim == claim]
+    (part,) = [p for p in verdict.parts if p.observable == observable]
+    return verdict.outcome, part
+
+
+@pytest.mark.parametrize(
+    ("claim", "observable"), [(claim, observable) for claim, parts in SABOTAGES.items() for observable in parts]
+)
+def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observable: str) -> None:
+    outcome, part = part_of(claim, observable, SABOTAGES[claim][observable])
+    _, control = part_of(claim, observable, CONTROLS[FIGURE_OF[claim]])
+    assert (outcome, part.outcome) == (CONTRADICTED, CONTRADICTED), part
+    assert control.outcome != CONTRADICTED, control
+    assert part.runs == control.runs == SEEDS
+
+
+@pytest.mark.parametrize("claim", [claim.id for claim in cot_rates.CLAIMS])
+def test_what_follows_the_theorems_passes(claim: str) -> None:
+    (verdict,) = [v for v in figure.check("cot_rates", measured("cot_rates", THEOREMS)) if v.claim == claim]
+    assert verdict.outcome == SUPPORTED, verdict.parts
+
+
+def test_every_bound_has_a_sabotage() -> None:
+    bounds = {c.id: {bound.observable for bound in c.bounds} for name in THEORY for c in figure.module(name).CLAIMS}
+    assert {claim: set(parts) for claim, parts in SABOTAGES.items()} == bounds
