@@ -45,7 +45,7 @@ def smaller(sweep: Sweep) -> Sweep:
     """Six seeds, trained just long enough."""
     if sweep.name == "li_cot_three_layer":
         configs = grid(type(sweep.configs[0]), **DEEP, seed=range(SEEDS))
-        test = dataclasses.replace(sweep.test, queries=40, noise=0.0)
+        test = dataclasses.replace(sweep.test, queries=40)
         return dataclasses.replace(sweep, configs=configs, snapshots=(0, 150), test=test)
     test = dataclasses.replace(sweep.test, queries=60)
     return dataclasses.replace(sweep, configs=sweep.configs[:SEEDS], snapshots=(0, 300), test=test)

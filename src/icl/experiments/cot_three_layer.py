@@ -2,8 +2,8 @@
 
 The talk's later version shows a three-layer model with K = 2 and alpha = 0.7 but no constants besides. Ours stacks the
 analysed layer three times with two heads each, which start a little apart; at the rate 0.2 all six heads turn to the
-query's pattern and step. Weights are means over seeds, queries and steps, summed over columns, with test prompts of 20
-examples of which 0.7 start as the query does (TSR), errors and noise as in figure 17.
+query's pattern and step. Weights are summed over columns, means over seeds, queries and steps, for prompts as in figure
+20 but with alpha' = 0.7: 20 examples over TSR patterns without noise, and the query's own earlier steps.
 """
 
 from __future__ import annotations
@@ -54,11 +54,13 @@ def sweeps(scale: str) -> list[Sweep]:
     """The training of the three-layer model."""
     deep = shared.pinned(layers=LAYERS, heads=HEADS)
     configs = grid(
-        deep, start_std=[0.1], chain_length=[2], relevant_fraction=[0.7], rate=[0.2], batch=[BATCH[scale]],
-        seed=range(shared.SEEDS[scale]),
+        deep, chain_length=[2], relevant_fraction=[0.7], pattern_norm=[1.0], code_norm=[1.0], attention_start=[0.25],
+        start_std=[0.1], value_start=[1.0], rate=[0.2], batch=[BATCH[scale]], seed=range(shared.SEEDS[scale]),
     )  # fmt: skip
     length = configs[0].context_length
-    test = li_cot.Test(chain_length=2, relevant_fraction_test=0.7, context_length_test=length, queries=QUERIES[scale])
+    test = li_cot.Test(
+        chain_length=2, relevant_fraction_test=0.7, noise=0.0, context_length_test=length, queries=QUERIES[scale]
+    )
     return [Sweep("li_cot_three_layer", "li_cot", configs, SHORTEST if scale == "smoke" else SNAPSHOTS, test)]
 
 
