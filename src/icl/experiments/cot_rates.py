@@ -204,6 +204,12 @@ EXAMPLES = (
     Style("rho^f", r"$\rho^f$ varies", "m", "+", " "),
 )
 EDGES = {"K": (460, 745, 15, 295), "M": (85, 370, 375, 655), "examples": (460, 745, 375, 655)}
+LEGENDS: tuple[tuple[plotting.Corner, tuple[float, float]], ...] = (
+    ("upper right", (0.98, 0.98)),
+    ("upper left", (0.02, 0.98)),
+    ("upper left", (0.02, 0.98)),
+    ("lower right", (0.98, 0.02)),
+)
 
 
 @plotting.published
@@ -222,12 +228,11 @@ def draw(table: pd.DataFrame) -> Figure:
     needed, exponent = r"(\alpha'\tau^f\rho^f)", "exponent of examples in alpha' tau^f rho^f"
     _lines(axes[-1], table, "examples", f"${needed}^{{%s}}$", exponent, f"${needed}^{{-2}}$, theorem 5")
     x = Axis(f"${needed}^{{-2}}$", (4, 60), (5, 10, 20, 50), "5 10 20 50".split(), log=True)
-    y = _ticked(f"Examples to error {ENOUGH:g}", (5, 10, 20, 50, 100, 200))
+    y = _ticked(f"Examples to error {ENOUGH:g}", (2, 5, 10, 20, 50, 100, 200))
     plotting.frame(axes[-1], x, y, font=15, ticks=13)
-    for panel in axes:
+    for panel, (corner, at) in zip(axes, LEGENDS, strict=True):
         panel.minorticks_off()
-        falling = panel is first
-        plotting.legend(panel, 11, "upper right" if falling else "upper left", (0.98 if falling else 0.02, 0.98), 0.3)
+        plotting.legend(panel, 11, corner, at, spacing=0.3)
     return figure
 
 
@@ -239,7 +244,7 @@ def _lines(axes: Axes, table: pd.DataFrame, observable: str, label: str, exponen
     """The fit, named by its exponent with its interval, and the theorem's line."""
     found = table[(table["observable"] == exponent) & (table["seed"] == SUMMARY_SEED)].iloc[0]
     half = (found["high"] - found["low"]) / 2
-    named = label % f"{found['value']:.2f} \\pm {half:.2f}"
+    named = label % f"{found['value']:.3f} \\pm {half:.3f}"
     for series, look in (("fit", {"color": "C0", "linewidth": 1.5}), ("theorem", plotting.GUIDE)):
         line = plotting.summary(table, str(axes.get_label()), series, observable)
         axes.plot(line["x"], line["value"], **look, label=named if series == "fit" else theorem, gid=series)
