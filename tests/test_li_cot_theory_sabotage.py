@@ -85,7 +85,7 @@ Time = Callable[[float, int, int], float]
 
 
 def theorem_4(alpha: float, k: int, m: int) -> float:
-    return 0.05 * theory.chain_training_time(alpha, k, m, cot_rates.TARGET)
+    return 0.02 * theory.chain_training_time(alpha, k, m, cot_rates.TARGET)
 
 
 def common_patterns(alpha: float, k: int, m: int) -> float:

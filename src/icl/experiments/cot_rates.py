@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FRACTIONS = (0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
-CHAINS = (2, 3, 4, 5, 6)
+CHAINS = (2, 3, 4, 6, 8, 12)
+LONG_CHAINS = CHAINS[3:]
 PATTERNS = (10, 15, 20, 30, 40)
 STEPS = {"paper": 400, "laptop": 400, "smoke": 20}
 WINDOW = 10
@@ -153,6 +154,8 @@ def _training(runs: Mapping[str, Runs]) -> list[pd.DataFrame]:
         taus = [kendall(x, own) if np.isfinite(own).all() else np.nan for own in found.T]
         parts.append(rows(f"Kendall's tau of steps and {letter}", seeds, taus))
         parts.append(rows(f"exponent of steps in {letter}", seeds, slopes(x, found)))
+    long = np.array(CHAINS) >= LONG_CHAINS[0]
+    parts.append(rows("exponent of steps in K from 6 on", seeds, slopes(np.array(LONG_CHAINS), steps["K"][long])))
     return parts
 
 
