@@ -11,7 +11,7 @@ import pytest
 from icl import figure, theory
 from icl.experiments import _li_cot_theory, cot_rates
 from icl.runs import Runs
-from icl.spec import ConstantError
+from icl.spec import ConstantError, Sweep, grid
 from icl.statistics import log_slope
 from icl.systems import li_cot
 from icl.table import SUMMARY_SEED
@@ -84,7 +84,15 @@ def test_steps_are_those_of_a_mean_over_a_window() -> None:
     losses[0, 20] = 0.0
     losses[1, 30:] = 0.0
     losses[2, 12:22] = 0.0
-    np.testing.assert_array_equal(cot_rates.steps_to(losses), [np.nan, 40, 22])
+    configs = grid(li_cot.Config, pattern_norm=[1.0], seed=range(3))
+    runs = Runs(Sweep("some", li_cot.SYSTEM, configs, (60,), li_cot.Test()), {}, losses)
+    np.testing.assert_array_equal(cot_rates.steps_to(runs), [np.nan, 40, 22])
+
+
+def test_the_loss_is_that_of_patterns_of_norm_one() -> None:
+    configs = grid(li_cot.Config, pattern_norm=[1.0, 2.0], seed=[0])
+    runs = Runs(Sweep("some", li_cot.SYSTEM, configs, (20,), li_cot.Test()), {}, np.full((2, 20), 0.15))
+    np.testing.assert_array_equal(cot_rates.steps_to(runs), [np.nan, cot_rates.WINDOW])
 
 
 def test_a_missing_number_leaves_no_exponent() -> None:
@@ -124,13 +132,13 @@ def test_attention_of_every_head_sums_to_one() -> None:
     ("name", "constants", "says"),
     [
         ("cot_primacy", {"specific_patterns": 2}, "path_probability"),
-        ("cot_primacy", {"path_probability": 0.7}, "path_probability"),
+        ("cot_primacy", {"path_probability": 0.75}, "path_probability"),
         ("cot_icl_tau", {"specific_patterns": 4}, "end_probability"),
         ("cot_icl_tau", {"end_primacy": 0.3}, "end_probability"),
         ("cot_icl_primacy", {"specific_patterns": 4}, "end_probability"),
         ("cot_icl_primacy", {"end_probability": 0.7}, "end_probability"),
         ("cot_icl_alpha", {"context_length_test": 2}, "relevant_fraction_test"),
-        ("cot_rates", {"path_probability": 0.7}, "path_probability"),
+        ("cot_rates", {"path_probability": 0.9}, "path_probability"),
         ("cot_rates", {"relevant_fraction": 0.04, "context_length": 20}, "relevant_fraction"),
         ("cot_three_layer", {"context_length": 0}, "context_length"),
     ],

@@ -48,12 +48,12 @@ def smaller(sweep: Sweep) -> Sweep:
         test = dataclasses.replace(sweep.test, queries=40)
         return dataclasses.replace(sweep, configs=configs, snapshots=(0, 150), test=test)
     test = dataclasses.replace(sweep.test, queries=60)
-    return dataclasses.replace(sweep, configs=sweep.configs[:SEEDS], snapshots=(0, 300), test=test)
+    return dataclasses.replace(sweep, configs=sweep.configs[:SEEDS], snapshots=(0, 200), test=test)
 
 
 DEEP: Mapping[str, Any] = {
     "relevant_patterns": [10], "chain_length": [2], "relevant_fraction": [0.7], "start_std": [0.1], "rate": [0.2],
-    "batch": [20],
+    "batch": [20], "pattern_norm": [1.0], "code_norm": [1.0], "attention_start": [0.25], "value_start": [1.0],
 }  # fmt: skip
 
 
@@ -109,12 +109,12 @@ def reversed_5(alpha: float, tau: float, rho: float) -> float:
 
 
 def by_law(time: Time) -> dict[str, Runs]:
-    """Runs whose loss falls from one to nothing at the time that a law gives, later by some steps for later seeds."""
+    """Runs whose loss falls from much to nothing at the time that a law gives, later by some steps for later seeds."""
     found = {}
     for sweep in figure.sweeps("cot_rates", "laptop", {}).values():
         own = dataclasses.replace(sweep, configs=tuple(c for c in sweep.configs if c.seed < SEEDS))
         times = [time(c.relevant_fraction, c.chain_length, c.relevant_patterns) + c.seed % 3 for c in own.configs]
-        losses = np.where(np.arange(400) < np.array(times)[:, None], 1.0, 0.0)
+        losses = np.where(np.arange(400) < np.array(times)[:, None], 100.0, 0.0)
         # No model is looked at.
         found[own.name] = Runs(own, {"W_Q": torch.zeros(len(times), len(own.snapshots))}, losses)
     return found

@@ -1,9 +1,10 @@
 """Chain of thought: training steps against alpha, K and M (theorem 4) and examples needed in a prompt (theorem 5).
 
-Not in the talk. Three panels: the first step at which the mean loss of the last 10 batches is below eps = 0.05, one dot
-per seed; the fitted power law; and T = alpha^-2 K^3 + M K (1/alpha + 1/eps) times one constant for all three panels.
-Last panel: the least number of examples with a CoT error below 0.05, in the mean over seeds, where one of alpha', tau^f
-and rho^f varies and the others stay; the fit is over all of them and the dashed line is the theorem's.
+Not in the talk. Three panels show the first step at which the mean loss of the last 10 batches is below eps = 0.05, in
+units of beta^2, that is for patterns of norm one: a dot per seed, the fitted power law with its 95 % interval, and the
+theorem's T = alpha^-2 K^3 + M K (1/alpha + 1/eps), with one factor for all three. The last panel shows the least number
+of examples with a CoT error below 0.05, mean over seeds, where one of alpha', tau^f and rho^f varies and the others
+stay; all of them share one fit, and the dashed line has the theorem's exponent.
 """
 
 from __future__ import annotations
@@ -110,11 +111,12 @@ class Panel(NamedTuple):
 PANELS = (Panel("alpha", FRACTIONS, r"\alpha"), Panel("K", CHAINS, "K"), Panel("M", PATTERNS, "M"))
 
 
-def steps_to(losses: np.ndarray) -> np.ndarray:
-    """The first step at which the mean loss of the last WINDOW batches is below TARGET: (runs, steps) -> (runs,).
+def steps_to(runs: Runs) -> np.ndarray:
+    """The first step at which the mean loss of the last WINDOW batches is below TARGET: (runs,).
 
-    NaN for a run that does not get there.
+    The loss is that of patterns of norm one, |F - z|^2 / 2 over beta^2. NaN for a run that does not get there.
     """
+    losses = runs.losses / np.array([[config.pattern_norm**2] for config in runs.sweep.configs])
     means = np.lib.stride_tricks.sliding_window_view(losses, WINDOW, axis=-1).mean(axis=-1)
     below = means < TARGET
     return np.where(below.any(axis=-1), below.argmax(axis=-1) + WINDOW, np.nan)
@@ -133,7 +135,7 @@ def _training(runs: Mapping[str, Runs]) -> list[pd.DataFrame]:
     }
     seeds = sorted(set(runs["li_cot_alpha"].sweep.seeds))
     steps = {
-        letter: np.concatenate([steps_to(own.losses) for own in found]).reshape(-1, len(seeds))
+        letter: np.concatenate([steps_to(own) for own in found]).reshape(-1, len(seeds))
         for letter, found in over.items()
     }
     formula = {
