@@ -10,21 +10,16 @@ import pandas as pd
 
 from icl import plotting
 from icl.claims import Bound, Claim
+from icl.experiments import _li_cot
 from icl.experiments._errors import curve_rows
 from icl.plotting import Axis, Style
 from icl.runs import Runs
-from icl.spec import Sweep, grid
-from icl.statistics import kendall
+from icl.spec import Sweep
 from icl.systems import li_cot
 from icl.table import join, rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-SEEDS = {"paper": 10, "laptop": 10, "smoke": 2}
-STEPS = {"paper": 1000, "laptop": 1000, "smoke": 20}
-QUERIES = {"paper": 1000, "laptop": 1000, "smoke": 20}
-LENGTHS = tuple(range(0, 101, 10))
 
 
 class Varied(li_cot.Test):
@@ -62,10 +57,10 @@ def pinned(**values: float) -> type[li_cot.Config]:
     return Pinned
 
 
-def trained(scale: str, test: li_cot.Test) -> Sweep:
-    """The one training that the error figures share, with constants of its evaluation."""
-    configs = grid(li_cot.Config, seed=range(SEEDS[scale]))
-    return Sweep("li_cot", "li_cot", configs, (0, STEPS[scale]), replace(test, queries=QUERIES[scale]))
+def trained(scale: str, test: type[Varied], **constants: Any) -> Sweep:
+    """The one training of figures 17 to 20, with constants of an evaluation that varies."""
+    planned = _li_cot.trained(scale)
+    return replace(planned, test=test(**asdict(planned.test) | constants))
 
 
 # Error against the number of examples, for several values of one constant of the test
@@ -89,17 +84,14 @@ def measure_errors(
     runs: Runs, settings: Mapping[float, li_cot.Setting], wrong_of: Wrong, error: str, constant: str
 ) -> pd.DataFrame:
     """Error of the trained model for each setting and number of examples, and how its order follows the constant."""
-    seeds = runs.sweep.seeds
-    wrong = wrong_of(runs.last(), runs.sweep.configs, runs.sweep.test, list(settings.values()), LENGTHS)
+    seeds, at = runs.sweep.seeds, _li_cot.lengths(runs.sweep.test)
+    wrong = wrong_of(runs.last(), runs.sweep.configs, runs.sweep.test, list(settings.values()), at)
     parts = [
         part
         for value, own in zip(settings, wrong, strict=True)
-        for part in curve_rows(seeds, LENGTHS, own, panel="main", series=series_name(constant, value))
+        for part in curve_rows(seeds, at, own, panel="main", series=series_name(constant, value))
     ]
-    means = wrong[:, 1:].mean(axis=(1, -1))  # (settings, runs), no examples left out
-    values = np.array(list(settings))
-    taus = [kendall(values, own) for own in means.T]
-    return join([*parts, rows(f"Kendall's tau of {error} and {constant}", seeds, taus)])
+    return join([*parts, rows(f"Kendall's tau of {error} and {constant}", seeds, _li_cot.order(list(settings), wrong))])
 
 
 def series_name(constant: str, value: float) -> str:
@@ -110,22 +102,13 @@ def series_name(constant: str, value: float) -> str:
 @plotting.published
 def draw_errors(table: pd.DataFrame, values: Sequence[float], error: str, constant: str, letter: str) -> "Figure":
     """The look of figures 17 and 18."""
-    figure, axes = plotting.canvas((400, 400), (117.82, 359.88, 26.25, 317.72))
     styles = [
         Style(series_name(constant, value), f"${letter}={value:.1f}$", *look)
         for value, look in zip(values, LOOKS, strict=True)
     ]
-    plotting.curves(axes, table, styles, "classification error", band=True)
-    x = Axis("# of context examples", (0, 100), range(0, 101, 20))
-    plotting.frame(axes, x, Axis(error, (1e-3, 1), log=True), font=19)
+    figure, axes = _li_cot.draw_errors(table, styles, Axis(error, (1e-3, 1), log=True), left=117.82)
     plotting.legend(axes, 12, "lower left", (-0.016, -0.022), spacing=0.3)
     return figure
-
-
-def only(runs: Mapping[str, Runs]) -> Runs:
-    """The runs of a figure that has a single sweep."""
-    (found,) = runs.values()
-    return found
 
 
 def settings(test: Any, name: str, values: Sequence[float], *, ends: bool = False) -> dict[float, li_cot.Setting]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from icl.claims import Verdict, judge
+from icl.experiments import _li_cot
 from icl.experiments import _li_cot_theory as shared
 from icl.runs import Runs
 from icl.spec import Sweep
@@ -31,12 +32,12 @@ class Test(shared.Varied):
 
 def sweeps(scale: str) -> list[Sweep]:
     """The shared training of the one-layer model."""
-    return [shared.trained(scale, Test())]
+    return [shared.trained(scale, Test)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """ICL error over the number of examples for each tau_o^f."""
-    trained = shared.only(runs)
+    trained = _li_cot.only(runs)
     settings = shared.settings(trained.sweep.test, "end_probability", PROBABILITIES, ends=True)
     return shared.measure_errors(trained, settings, li_cot.icl_wrong, "ICL error", "tau_o^f")
 

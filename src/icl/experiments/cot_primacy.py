@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from icl.claims import Verdict, judge
+from icl.experiments import _li_cot
 from icl.experiments import _li_cot_theory as shared
 from icl.runs import Runs
 from icl.spec import Sweep
@@ -32,12 +33,12 @@ class Test(shared.Varied):
 
 def sweeps(scale: str) -> list[Sweep]:
     """The shared training of the one-layer model."""
-    return [shared.trained(scale, Test())]
+    return [shared.trained(scale, Test)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """CoT error over the number of examples for each rho^f."""
-    trained = shared.only(runs)
+    trained = _li_cot.only(runs)
     settings = shared.settings(trained.sweep.test, "primacy", PRIMACIES)
     return shared.measure_errors(trained, settings, li_cot.cot_wrong, "CoT error", "rho^f")
 

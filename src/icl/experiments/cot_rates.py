@@ -10,7 +10,6 @@ stay; all of them share one fit, and the dashed line has the theorem's exponent.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ import pandas as pd
 
 from icl import plotting, theory
 from icl.claims import Bound, Claim, Verdict, judge
+from icl.experiments import _li_cot
 from icl.experiments import _li_cot_theory as shared
 from icl.plotting import Axis, Style
 from icl.runs import Runs
@@ -90,14 +90,13 @@ class Test(shared.Varied):
 
 def sweeps(scale: str) -> list[Sweep]:
     """One training over alpha, one per K and one per M, whose values fix shapes; and the one that errors share."""
-    seeds, steps, test = range(shared.SEEDS[scale]), (STEPS[scale],), li_cot.Test()
+    seeds, steps, test = range(_li_cot.SEEDS[scale]), (STEPS[scale],), li_cot.Test()
     configs = {"li_cot_alpha": grid(li_cot.Config, relevant_fraction=FRACTIONS, seed=seeds)}
     for letter, name, values in (("k", "chain_length", CHAINS), ("m", "relevant_patterns", PATTERNS)):
         for value in values:
             configs[f"li_cot_{letter}{value}"] = grid(shared.pinned(**{name: value}), seed=seeds)
     training = [Sweep(name, "li_cot", own, steps, test) for name, own in configs.items()]
-    errors = shared.trained(scale, Test(context_length_test=LENGTHS[-1]))
-    return [*training, replace(errors, test=replace(errors.test, queries=QUERIES[scale]))]
+    return [*training, shared.trained(scale, Test, context_length_test=LENGTHS[-1], queries=QUERIES[scale])]
 
 
 class Panel(NamedTuple):

@@ -16,6 +16,7 @@ import pandas as pd
 
 from icl import plotting
 from icl.claims import Bound, Claim, Verdict, judge
+from icl.experiments import _li_cot
 from icl.experiments import _li_cot_theory as shared
 from icl.plotting import Axis, Style
 from icl.runs import Runs
@@ -55,7 +56,7 @@ def sweeps(scale: str) -> list[Sweep]:
     deep = shared.pinned(layers=LAYERS, heads=HEADS)
     configs = grid(
         deep, chain_length=[2], relevant_fraction=[0.7], pattern_norm=[1.0], code_norm=[1.0], attention_start=[0.25],
-        start_std=[0.1], value_start=[1.0], rate=[0.2], batch=[BATCH[scale]], seed=range(shared.SEEDS[scale]),
+        start_std=[0.1], value_start=[1.0], rate=[0.2], batch=[BATCH[scale]], seed=range(_li_cot.SEEDS[scale]),
     )  # fmt: skip
     length = configs[0].context_length
     test = li_cot.Test(
@@ -71,7 +72,7 @@ def panel(layer: int, head: int) -> str:
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Attention of every head on the four groups of columns at every snapshot, and how each layer begins and ends."""
-    trained = shared.only(runs)
+    trained = _li_cot.only(runs)
     configs, test, steps = trained.sweep.configs, trained.sweep.test, trained.sweep.snapshots
     seeds = np.array(trained.sweep.seeds)
     length = min(configs[0].context_length, test.context_length_test)
