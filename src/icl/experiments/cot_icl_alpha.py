@@ -1,6 +1,8 @@
 """ICL without steps: error against the number of examples, by alpha', the share of relevant ones (theorem 6).
 
-Not in the talk.
+Not in the talk: one curve per fraction alpha' of the examples that start as the query does.
+Prompts show only both ends of chains; one of the K steps is noisy, so that Condition 1 holds. The constants that do not
+vary are alpha' = 0.8, tau_o^f = 0.5 and rho_o^f = 0.6, and the curve of these is in all three figures of this kind.
 """
 
 from __future__ import annotations

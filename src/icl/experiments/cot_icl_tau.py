@@ -1,6 +1,8 @@
 """ICL without steps: error against the number of examples, by tau_o^f, how probable the right end is.
 
-Not in the talk.
+Not in the talk: one curve per tau_o^f, the least probability of the likeliest end.
+Prompts show only both ends of chains; one of the K steps is noisy, so that Condition 1 holds. The constants that do not
+vary are alpha' = 0.8, tau_o^f = 0.5 and rho_o^f = 0.6, and the curve of these is in all three figures of this kind.
 """
 
 from __future__ import annotations
