@@ -1,7 +1,7 @@
 """Every check of Li et al.'s theory of chain of thought can fail: each bound, spoilt on purpose, is contradicted.
 
 The errors are those of a real, short training of six seeds. What is a law of T or of l* is put to the test on times and
-errors made by the theorem itself, which must pass, and by others, which must not.
+errors made by the theorem itself, which must pass, and by others, which must not; attention on weights made by hand.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from icl import figure, theory
 from icl.claims import CONTRADICTED, SUPPORTED, Part
 from icl.experiments import _li_cot_theory, cot_rates, cot_three_layer
 from icl.runs import Runs
-from icl.spec import Sweep, grid
+from icl.spec import Sweep
 from icl.systems import li_cot
 from icl.tasks import chain_of_thought as tasks
 from icl.train import train
@@ -43,18 +43,8 @@ def one_thread() -> Iterator[None]:
 
 def smaller(sweep: Sweep) -> Sweep:
     """Six seeds, trained just long enough."""
-    if sweep.name == "li_cot_three_layer":
-        configs = grid(type(sweep.configs[0]), **DEEP, seed=range(SEEDS))
-        test = dataclasses.replace(sweep.test, queries=40)
-        return dataclasses.replace(sweep, configs=configs, snapshots=(0, 150), test=test)
     test = dataclasses.replace(sweep.test, queries=60)
     return dataclasses.replace(sweep, configs=sweep.configs[:SEEDS], snapshots=(0, 200), test=test)
-
-
-DEEP: Mapping[str, Any] = {
-    "relevant_patterns": [10], "chain_length": [2], "relevant_fraction": [0.7], "start_std": [0.1], "rate": [0.2],
-    "batch": [20], "pattern_norm": [1.0], "code_norm": [1.0], "attention_start": [0.25], "value_start": [1.0],
-}  # fmt: skip
 
 
 @cache
@@ -67,7 +57,19 @@ def small(name: str) -> dict[str, Runs]:
     """The runs of a figure with one sweep."""
     (sweep,) = figure.sweeps(name, "laptop", {}).values()
     own = smaller(sweep)
-    return {own.name: Runs(own, weights("cot_primacy" if name in ERRORS else name), np.zeros((SEEDS, 1)))}
+    return {own.name: Runs(own, weights("cot_primacy"), np.zeros((SEEDS, 1)))}
+
+
+def made_by_hand() -> dict[str, Runs]:
+    """Three layers that end attending to columns that share the query's pattern and code, and add nothing to them."""
+    (sweep,) = figure.sweeps("cot_three_layer", "laptop", {}).values()
+    test = dataclasses.replace(sweep.test, queries=40)
+    own = dataclasses.replace(sweep, configs=sweep.configs[:SEEDS], snapshots=(0, 1), test=test)
+    start = li_cot.init(own.configs)
+    same = 3 * torch.eye(own.configs[0].dimension, dtype=torch.float64)
+    end = {name: torch.zeros_like(w) if name == "W_V" else same.expand_as(w) for name, w in start.items()}
+    both = {name: torch.stack([w, end[name]], dim=1) for name, w in start.items()}
+    return {own.name: Runs(own, both, np.zeros((SEEDS, 1)))}
 
 
 def untrained(runs: dict[str, Runs]) -> dict[str, Runs]:
@@ -172,8 +174,11 @@ def on(name: str, test: Patch = untouched) -> Sabotage:
 
 
 THEOREMS = laws()
-CONTROLS = {name: on(name) for name in THEORY} | {"cot_rates": THEOREMS}
-NOTHING_LEARNT = Sabotage(lambda: untrained(small("cot_three_layer")))
+CONTROLS = {name: on(name) for name in ERRORS} | {
+    "cot_rates": THEOREMS,
+    "cot_three_layer": Sabotage(made_by_hand),
+}
+NOTHING_LEARNT = Sabotage(lambda: untrained(made_by_hand()))
 OFTEN, CHAINS, PATTERNS = laws(common_patterns), laws(short_chains), laws(few_patterns)
 
 SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
@@ -195,8 +200,11 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     "B-T5b": {"exponent of examples in alpha' tau^f rho^f": laws(examples=reversed_5)},
     "B-M3": {
         f"{what}, layer {layer}": NOTHING_LEARNT
-        for layer in range(1, cot_three_layer.LAYERS + 1)
+        for layer in cot_three_layer.DEPTHS
         for what in ("same TSR, same step at the end", "fall off the step")
+    },
+    "B-M3-pattern": {
+        f"rise of the TSR's share of the step, layer {layer}": NOTHING_LEARNT for layer in cot_three_layer.DEPTHS
     },
 }
 
