@@ -50,7 +50,7 @@ def test_exponents_of_the_training_time_are_those_of_its_terms(name: str) -> Non
     at = {"fraction": 0.4, "steps": 3, "patterns": 20, "target": 0.05}
     least, largest = {"fraction": (-2, 0), "steps": (1, 3), "patterns": (0, 1)}[name]
     x = np.geomspace(1e-6, 1e6, 25)
-    y = np.array([theory.chain_training_time(**at | {name: value}) for value in x])  # type: ignore[arg-type]
+    y = np.array([theory.chain_training_time(**at | {name: value}) for value in x])
     local = np.diff(np.log(y)) / np.diff(np.log(x))
     assert least - 1e-9 <= local.min()
     assert local.max() <= largest + 1e-9
