@@ -203,9 +203,6 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         for layer in cot_three_layer.DEPTHS
         for what in ("same TSR, same step at the end", "fall off the step")
     },
-    "B-M3-pattern": {
-        f"rise of the TSR's share of the step, layer {layer}": NOTHING_LEARNT for layer in cot_three_layer.DEPTHS
-    },
 }
 
 

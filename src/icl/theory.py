@@ -151,6 +151,8 @@ def _moments(covariance: np.ndarray, task: np.ndarray, n: int) -> tuple[np.ndarr
 
 def _trace(matrix: np.ndarray) -> Any:
     return np.trace(matrix, axis1=-2, axis2=-1)
+
+
 def chain_training_time(fraction: float, steps: int, patterns: int, target: float) -> float:
     """Li et al. 2025, theorem 4: iterations T = Theta(alpha^-2 K^3 + M K (1/alpha + 1/eps)) of SGD at a fixed rate."""
     alpha, k, m, eps = fraction, steps, patterns, target
