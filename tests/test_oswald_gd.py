@@ -10,7 +10,7 @@ import torch
 
 from icl import estimators
 from icl.attention import linear_layer
-from icl.optimisers import clipped, sgd
+from icl.optimisers import clipped_together, sgd
 from icl.spec import ConstantError, Sweep, grid
 from icl.systems import oswald_gd as system
 from icl.systems.oswald_gd import Config, Layer
@@ -364,10 +364,10 @@ def test_training_is_the_clipped_gradient_in_adam() -> None:
 def test_clipping_is_over_all_weights_of_a_run() -> None:
     params = {"a": torch.zeros(3, 2), "b": torch.zeros(3, 1)}
     gradients = {"a": torch.tensor([[3.0, 0], [0.3, 0], [0, 0]]), "b": torch.tensor([[4.0], [0.4], [0]])}
-    new, _ = clipped(sgd(1.0), 1.0).update(params, gradients, {}, 0)
+    new, _ = clipped_together(sgd(1.0), 1.0).update(params, gradients, {}, 0)
     np.testing.assert_allclose(new["a"], -torch.tensor([[0.6, 0], [0.3, 0], [0, 0]]), rtol=1e-6)
     np.testing.assert_allclose(new["b"], -torch.tensor([[0.8], [0.4], [0]]), rtol=1e-6)
-    each, _ = clipped(sgd(1.0), [1.0, 0.25, 1.0]).update(params, gradients, {}, 0)
+    each, _ = clipped_together(sgd(1.0), [1.0, 0.25, 1.0]).update(params, gradients, {}, 0)
     np.testing.assert_allclose(each["b"], -torch.tensor([[0.8], [0.2], [0]]), rtol=1e-6)
 
 
