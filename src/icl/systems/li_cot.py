@@ -40,7 +40,10 @@ FROZEN = ()
 class Config(spec.Config):
     """Constants of the training."""
 
-    relevant_patterns: int = constant(20, "ours", "not stated", letter="M", at_least=2, at_most=1000)
+    relevant_patterns: int = constant(
+        20, "ours", "not stated; more than the TSR patterns in their span, few enough to be cheap", letter="M",
+        at_least=2, at_most=1000,
+    )  # fmt: skip
     chain_length: int = constant(
         3, "inferred", "same-step attention starts at 0.33 = 1/K in figure 20", letter="K", at_least=1, at_most=20
     )
@@ -68,8 +71,8 @@ class Config(spec.Config):
     value_start: float = constant(
         0.1, "ours", "not stated: W_V starts by copying z_k, times this; chosen with beta", letter="W_V", at_least=0
     )
-    layers: int = constant(1, "published", "the analysed model", at_least=1, at_most=12)
-    heads: int = constant(1, "published", "the analysed model", at_least=1, at_most=12)
+    layers: int = constant(1, "published", "the analysed model has one layer with one head", at_least=1, at_most=12)
+    heads: int = constant(1, "published", "the analysed model has one layer with one head", at_least=1, at_most=12)
     batch: int = constant(120, "ours", "not stated; K steps alike, and eps^-2 for eps = 0.09", letter="B", at_least=1)
     rate: float = constant(1.2, "ours", "not stated; chosen with beta", letter="eta", above=0)
 
