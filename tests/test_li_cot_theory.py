@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from icl import figure, theory
-from icl.experiments import _li_cot_theory, cot_rates
+from icl.experiments import _li_cot, cot_rates
 from icl.runs import Runs
 from icl.spec import ConstantError, Sweep, grid
 from icl.statistics import log_slope
@@ -131,6 +131,9 @@ def test_attention_of_every_head_sums_to_one() -> None:
 @pytest.mark.parametrize(
     ("name", "constants", "says"),
     [
+        ("figure17", {"context_length_test": 2}, "relevant_fraction_test"),
+        ("figure18", {"primacy": 0.2}, "path_probability"),
+        ("figure19", {"specific_patterns": 5}, "misled_starts"),
         ("cot_primacy", {"specific_patterns": 2}, "path_probability"),
         ("cot_primacy", {"path_probability": 0.75}, "path_probability"),
         ("cot_icl_tau", {"specific_patterns": 4}, "end_probability"),
@@ -151,7 +154,7 @@ def test_what_cannot_be_is_refused_before_training(name: str, constants: dict[st
 def test_varied_constants_name_the_setting_that_fails() -> None:
     """tau = 0.5 goes with rho^f = 0.9 only if there are eleven patterns, here where one step is noisy."""
 
-    class Test(_li_cot_theory.Varied):
+    class Test(_li_cot.Varied):
         VARIATIONS = ({"end_primacy": 0.5}, {"end_primacy": 0.9})
 
     assert Test(specific_patterns=11).variation({"end_primacy": 0.9}).end_primacy == 0.9

@@ -1,8 +1,8 @@
 """What the figures of chain of thought share: one training, lengths, error curves over settings and their look."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -27,15 +27,33 @@ LENGTHS = tuple(range(0, 101, 10))
 SNAPSHOTS = 20
 
 
-def trained(scale: str, **test: Any) -> Sweep:
-    """The one training that figures 17 to 20 share; `test` sets constants of its evaluation."""
+class Varied(li_cot.Test):
+    """Test constants that are refused unless the settings of every variation of them exist.
+
+    So a figure that varies what its prompts are drawn from refuses impossible constants before anything trains.
+    """
+
+    VARIATIONS: ClassVar[tuple[Mapping[str, float], ...]] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for change in self.VARIATIONS:
+            self.variation(change)
+
+    def variation(self, change: Mapping[str, float]) -> li_cot.Test:
+        """These constants with some of them changed; raises ConstantError if they cannot be."""
+        return li_cot.Test(**(asdict(self) | dict(change)))
+
+
+def trained(scale: str, test: type[li_cot.Test] = li_cot.Test, **constants: Any) -> Sweep:
+    """The one training that figures 17 to 20 share, with its evaluation and constants of that."""
     steps = STEPS[scale]
     return Sweep(
         name="li_cot",
         system="li_cot",
         configs=grid(li_cot.Config, seed=range(SEEDS[scale])),
         snapshots=tuple(range(0, steps + 1, steps // SNAPSHOTS)),
-        test=replace(li_cot.Test(queries=QUERIES[scale]), **test),
+        test=test(**({"queries": QUERIES[scale]} | constants)),
     )
 
 
@@ -45,10 +63,9 @@ def only(runs: Mapping[str, Runs]) -> Runs:
     return found
 
 
-def varied(test: li_cot.Test, name: str, values: Sequence[float]) -> list[li_cot.Setting]:
+def varied(test: Varied, name: str, values: Sequence[float]) -> list[li_cot.Setting]:
     """The test's settings with one constant at each of several values."""
-    changes: list[dict[str, Any]] = [{name: value} for value in values]
-    return [replace(test, **change).setting() for change in changes]
+    return [test.variation({name: value}).setting() for value in values]
 
 
 def lengths(test: li_cot.Test) -> tuple[int, ...]:

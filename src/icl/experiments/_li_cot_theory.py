@@ -1,9 +1,8 @@
 """What figures share that the theory of Li et al. on chain of thought asks for: settings, curves, pinned constants."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -14,30 +13,11 @@ from icl.experiments import _li_cot
 from icl.experiments._errors import curve_rows
 from icl.plotting import Axis, Style
 from icl.runs import Runs
-from icl.spec import Sweep
 from icl.systems import li_cot
 from icl.table import join, rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-class Varied(li_cot.Test):
-    """Test constants that are refused unless the settings of every variation of them exist.
-
-    So a figure that varies what its prompts are drawn from refuses impossible constants before anything trains.
-    """
-
-    VARIATIONS: ClassVar[tuple[Mapping[str, float], ...]] = ()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for change in self.VARIATIONS:
-            self.variation(change)
-
-    def variation(self, change: Mapping[str, float]) -> li_cot.Test:
-        """These constants with some of them changed; raises ConstantError if they cannot be."""
-        return li_cot.Test(**(asdict(self) | dict(change)))
 
 
 @cache
@@ -55,12 +35,6 @@ def pinned(**values: float) -> type[li_cot.Config]:
             super().__post_init__()
 
     return Pinned
-
-
-def trained(scale: str, test: type[Varied], **constants: Any) -> Sweep:
-    """The one training of figures 17 to 20, with constants of an evaluation that varies."""
-    planned = _li_cot.trained(scale)
-    return replace(planned, test=test(**asdict(planned.test) | constants))
 
 
 # Error against the number of examples, for several values of one constant of the test

@@ -26,7 +26,7 @@ FRACTIONS = (0.4, 0.6, 0.8, 1.0)
 CLAIMS = (shared.order_claim("B-T6-alpha", "ICL error", "alpha'", "Li et al. 2025, theorem 6"),)
 
 
-class Test(shared.Varied):
+class Test(_li_cot.Varied):
     """Refused unless prompts exist for every alpha' that is drawn."""
 
     VARIATIONS = tuple({"relevant_fraction_test": value} for value in FRACTIONS)
@@ -34,7 +34,7 @@ class Test(shared.Varied):
 
 def sweeps(scale: str) -> list[Sweep]:
     """The shared training of the one-layer model."""
-    return [shared.trained(scale, Test)]
+    return [_li_cot.trained(scale, Test)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:

@@ -26,7 +26,7 @@ PRIMACIES = (0.5, 0.6, 0.7, 0.8)
 CLAIMS = (shared.order_claim("B-T6-rho", "ICL error", "rho_o^f", "Li et al. 2025, theorem 6"),)
 
 
-class Test(shared.Varied):
+class Test(_li_cot.Varied):
     """Refused unless prompts exist for every rho_o^f that is drawn."""
 
     VARIATIONS = tuple({"end_primacy": value} for value in PRIMACIES)
@@ -34,7 +34,7 @@ class Test(shared.Varied):
 
 def sweeps(scale: str) -> list[Sweep]:
     """The shared training of the one-layer model."""
-    return [shared.trained(scale, Test)]
+    return [_li_cot.trained(scale, Test)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:

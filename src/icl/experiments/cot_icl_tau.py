@@ -26,7 +26,7 @@ PROBABILITIES = (0.4, 0.5, 0.6, 0.7)
 CLAIMS = (shared.order_claim("B-T6-tau", "ICL error", "tau_o^f", "Li et al. 2025, theorem 6"),)
 
 
-class Test(shared.Varied):
+class Test(_li_cot.Varied):
     """Refused unless prompts exist for every tau_o^f that is drawn."""
 
     VARIATIONS = tuple({"end_probability": value} for value in PROBABILITIES)
@@ -34,7 +34,7 @@ class Test(shared.Varied):
 
 def sweeps(scale: str) -> list[Sweep]:
     """The shared training of the one-layer model."""
-    return [shared.trained(scale, Test)]
+    return [_li_cot.trained(scale, Test)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:

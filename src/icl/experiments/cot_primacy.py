@@ -25,7 +25,7 @@ PRIMACIES = (0.5, 0.6, 0.7, 0.8)
 CLAIMS = (shared.order_claim("B-T5-rho", "CoT error", "rho^f", "Li et al. 2025, theorem 5"),)
 
 
-class Test(shared.Varied):
+class Test(_li_cot.Varied):
     """Refused unless prompts exist for every rho^f that is drawn."""
 
     VARIATIONS = tuple({"primacy": value} for value in PRIMACIES)
@@ -33,7 +33,7 @@ class Test(shared.Varied):
 
 def sweeps(scale: str) -> list[Sweep]:
     """The shared training of the one-layer model."""
-    return [shared.trained(scale, Test)]
+    return [_li_cot.trained(scale, Test)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:

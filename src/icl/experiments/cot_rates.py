@@ -85,7 +85,7 @@ CLAIMS = (
 )
 
 
-class Test(shared.Varied):
+class Test(_li_cot.Varied):
     """Refused unless prompts exist for every setting of the last panel."""
 
     VARIATIONS = tuple({name: value} for name, values in VARIED.values() for value in values)
@@ -99,7 +99,7 @@ def sweeps(scale: str) -> list[Sweep]:
         for value in values:
             configs[f"li_cot_{letter}{value}"] = grid(shared.pinned(**{name: value}), seed=seeds)
     training = [Sweep(name, "li_cot", own, steps, test) for name, own in configs.items()]
-    return [*training, shared.trained(scale, Test, context_length_test=LENGTHS[-1], queries=QUERIES[scale])]
+    return [*training, _li_cot.trained(scale, Test, context_length_test=LENGTHS[-1], queries=QUERIES[scale])]
 
 
 class Panel(NamedTuple):

@@ -38,9 +38,15 @@ CLAIMS = (
 )
 
 
+class Test(_li_cot.Varied):
+    """Refused unless every drawn alpha' leaves the query's start an example."""
+
+    VARIATIONS = tuple({"relevant_fraction_test": value} for value in FRACTIONS.values())
+
+
 def sweeps(scale: str) -> list[Sweep]:
-    """The shared training on chains of thought; the evaluation's alpha' is the least that is drawn."""
-    return [_li_cot.trained(scale, relevant_fraction_test=min(FRACTIONS.values()))]
+    """The shared training on chains of thought."""
+    return [_li_cot.trained(scale, Test)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:

@@ -46,9 +46,19 @@ CLAIMS = (
 )
 
 
+class Test(_li_cot.Varied):
+    """Refused unless the matrices of every drawn tau^f and of the whole grid exist."""
+
+    VARIATIONS = tuple(
+        {name: value}
+        for name, values in {"path_probability": tuple(PROBABILITIES.values()), **GRID}.items()
+        for value in values
+    )
+
+
 def sweeps(scale: str) -> list[Sweep]:
     """The shared training on chains of thought."""
-    return [_li_cot.trained(scale)]
+    return [_li_cot.trained(scale, Test)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:

@@ -78,9 +78,17 @@ CLAIMS = (
 )
 
 
+class Test(li_cot.Test):
+    """Refused unless matrices that break Condition 1 exist."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.misleading_setting()
+
+
 def sweeps(scale: str) -> list[Sweep]:
     """The shared training on chains of thought."""
-    return [_li_cot.trained(scale)]
+    return [_li_cot.trained(scale, Test)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
