@@ -47,6 +47,15 @@ class Plan:
         """Sweep name -> (a figure that defines it, the sweep)."""
         return figure.plan(self.figures, self.scale, self.constants)
 
+    @cached_property
+    def _sweeps(self) -> dict[str, dict[str, Sweep]]:
+        # Snakemake asks several times per job.
+        return {name: figure.sweeps(name, self.scale, self.constants) for name in self.figures}
+
+    @cached_property
+    def _notes(self) -> dict[str, str]:
+        return {name: figure.note(name, self.scale, self.constants) for name in self.figures}
+
     def sweep(self, name: str) -> Sweep:
         """The sweep of this name."""
         if name not in self.trainings:
@@ -60,7 +69,7 @@ class Plan:
 
     def run_files(self, name: str) -> list[str]:
         """The weights files that the figure's measurement reads, sweep by sweep, shards in order."""
-        names = figure.sweeps(name, self.scale, self.constants)
+        names = self._sweeps[name]
         return [f"results/{self.scale}/runs/{s}/{shard}.safetensors" for s in names for shard in self.shard_names(s)]
 
     def training_identity(self, sweep: str, shard: str) -> str:
@@ -71,7 +80,7 @@ class Plan:
 
     def measurement_identity(self, name: str) -> str:
         """Hash of the constants and of the code that the figure's table depends on."""
-        parts = [sweep.plain() for sweep in figure.sweeps(name, self.scale, self.constants).values()]
+        parts = [sweep.plain() for sweep in self._sweeps[name].values()]
         return digest([parts, measuring_code(name)])
 
     def drawing_identity(self, name: str) -> str:
@@ -90,7 +99,7 @@ class Plan:
 
     def note(self, name: str) -> str:
         """The line in the figure's margin."""
-        return figure.note(name, self.scale, self.constants)
+        return self._notes[name]
 
     def pictures(self, names: Iterable[str]) -> list[str]:
         """PNG of each figure and, where there is a published curve, of its overlay; the GIF of an animated one."""
@@ -110,7 +119,7 @@ class Plan:
 
     def measurement_constants(self, name: str) -> str:
         """The user's constants that a figure's table depends on, as one JSON argument."""
-        systems = {sweep.system for sweep in figure.sweeps(name, self.scale, self.constants).values()}
+        systems = {sweep.system for sweep in self._sweeps[name].values()}
         return canonical({system: values for system, values in self.constants.items() if system in systems})
 
 
