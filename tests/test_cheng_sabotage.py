@@ -14,14 +14,14 @@ import pytest
 import torch
 
 from icl import figure
-from icl.claims import CONTRADICTED, Part
 from icl.experiments import cheng_functional_gd, cheng_kernels
 from icl.runs import Runs
 from icl.spec import Sweep
 from icl.systems import cheng_functional as system
+from tests import sabotaged
 
 CHENG = ("cheng_kernels", "cheng_functional_gd")
-FIGURE_OF = {claim.id: name for name in CHENG for claim in figure.module(name).CLAIMS}
+FIGURE_OF = sabotaged.figures_of_claims(CHENG)
 BAYES = -3.0
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -185,23 +185,18 @@ def measured(name: str, patching: Patch) -> pd.DataFrame:
         return figure.measure(name, runs, "laptop")
 
 
-def part_of(claim: str, observable: str, patching: Patch) -> tuple[str, Part]:
+def part_of(claim: str, observable: str, patching: Patch) -> sabotaged.Outcome:
     name = FIGURE_OF[claim]
-    (verdict,) = [v for v in figure.check(name, measured(name, patching)) if v.claim == claim]
-    (part,) = [p for p in verdict.parts if p.observable == observable]
-    return verdict.outcome, part
+    return sabotaged.judged(name, measured(name, patching), claim, observable)
 
 
-@pytest.mark.parametrize(
-    ("claim", "observable"), [(claim, observable) for claim, parts in SABOTAGES.items() for observable in parts]
-)
+@pytest.mark.parametrize(("claim", "observable"), sabotaged.cases(SABOTAGES))
 def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observable: str) -> None:
-    outcome, part = part_of(claim, observable, SABOTAGES[claim][observable])
-    _, control = part_of(claim, observable, CONTROL[FIGURE_OF[claim]])
-    assert (outcome, part.outcome) == (CONTRADICTED, CONTRADICTED), part
-    assert control.outcome != CONTRADICTED, control
+    spoilt = part_of(claim, observable, SABOTAGES[claim][observable])
+    control = part_of(claim, observable, CONTROL[FIGURE_OF[claim]])
+    sabotaged.assert_only_the_spoilt_is_contradicted(spoilt, control)
 
 
 def test_every_bound_has_a_sabotage() -> None:
-    bounds = {c.id: {bound.observable for bound in c.bounds} for name in CHENG for c in figure.module(name).CLAIMS}
+    bounds = sabotaged.bounds_of_claims(CHENG)
     assert {claim: set(parts) for claim, parts in SABOTAGES.items()} == bounds

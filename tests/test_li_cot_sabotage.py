@@ -15,15 +15,15 @@ import pytest
 import torch
 
 from icl import figure
-from icl.claims import CONTRADICTED, Part
 from icl.experiments import _li_cot
 from icl.runs import Runs
 from icl.spec import Sweep
 from icl.systems import li_cot
 from icl.train import train
+from tests import sabotaged
 
 FIGURES = ("figure17", "figure18", "figure19", "figure20")
-FIGURE_OF = {claim.id: name for name in FIGURES for claim in figure.module(name).CLAIMS}
+FIGURE_OF = sabotaged.figures_of_claims(FIGURES)
 SEEDS, QUERIES = 6, 40
 
 
@@ -166,27 +166,18 @@ def measured(name: str, change: Callable[[Runs], Runs], test: Patch) -> pd.DataF
         return figure.measure(name, {"li_cot": runs}, "laptop")
 
 
-def part_of(claim: str, observable: str, sabotage: Sabotage) -> tuple[str, Part]:
+def part_of(claim: str, observable: str, sabotage: Sabotage) -> sabotaged.Outcome:
     name = FIGURE_OF[claim]
-    verdicts = figure.check(name, measured(name, sabotage.runs, sabotage.test))
-    (verdict,) = [v for v in verdicts if v.claim == claim]
-    (part,) = [p for p in verdict.parts if p.observable == observable]
-    return verdict.outcome, part
+    return sabotaged.judged(name, measured(name, sabotage.runs, sabotage.test), claim, observable)
 
 
-@pytest.mark.parametrize(
-    ("claim", "observable"),
-    [(claim, observable) for claim, parts in SABOTAGES.items() for observable in parts],
-)
+@pytest.mark.parametrize(("claim", "observable"), sabotaged.cases(SABOTAGES))
 def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observable: str) -> None:
-    outcome, part = part_of(claim, observable, SABOTAGES[claim][observable])
-    _, control = part_of(claim, observable, Sabotage())
-    assert (outcome, part.outcome) == (CONTRADICTED, CONTRADICTED), part
-    assert control.outcome != CONTRADICTED, control
+    spoilt = part_of(claim, observable, SABOTAGES[claim][observable])
+    control = part_of(claim, observable, Sabotage())
+    sabotaged.assert_only_the_spoilt_is_contradicted(spoilt, control)
 
 
 def test_every_bound_has_a_sabotage() -> None:
-    bounds = {
-        claim.id: {b.observable for b in claim.bounds} for name in FIGURES for claim in figure.module(name).CLAIMS
-    }
+    bounds = sabotaged.bounds_of_claims(FIGURES)
     assert {claim: set(parts) for claim, parts in SABOTAGES.items()} == bounds

@@ -16,17 +16,18 @@ import pytest
 import torch
 
 from icl import figure, theory
-from icl.claims import CONTRADICTED, SUPPORTED, Part
+from icl.claims import SUPPORTED
 from icl.experiments import _li_cot_theory, cot_rates, cot_three_layer
 from icl.runs import Runs
 from icl.spec import Sweep
 from icl.systems import li_cot
 from icl.tasks import chain_of_thought as tasks
 from icl.train import train
+from tests import sabotaged
 
 ERRORS = ("cot_primacy", "cot_icl_alpha", "cot_icl_tau", "cot_icl_primacy")
 THEORY = (*ERRORS, "cot_rates", "cot_three_layer")
-FIGURE_OF = {claim.id: name for name in THEORY for claim in figure.module(name).CLAIMS}
+FIGURE_OF = sabotaged.figures_of_claims(THEORY)
 SEEDS = 6
 
 
@@ -213,22 +214,17 @@ def measured(name: str, sabotage: Sabotage) -> pd.DataFrame:
         return figure.measure(name, sabotage.runs(), "laptop")
 
 
-def part_of(claim: str, observable: str, sabotage: Sabotage) -> tuple[str, Part]:
+def part_of(claim: str, observable: str, sabotage: Sabotage) -> sabotaged.Outcome:
     name = FIGURE_OF[claim]
-    (verdict,) = [v for v in figure.check(name, measured(name, sabotage)) if v.claim == claim]
-    (part,) = [p for p in verdict.parts if p.observable == observable]
-    return verdict.outcome, part
+    return sabotaged.judged(name, measured(name, sabotage), claim, observable)
 
 
-@pytest.mark.parametrize(
-    ("claim", "observable"), [(claim, observable) for claim, parts in SABOTAGES.items() for observable in parts]
-)
+@pytest.mark.parametrize(("claim", "observable"), sabotaged.cases(SABOTAGES))
 def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observable: str) -> None:
-    outcome, part = part_of(claim, observable, SABOTAGES[claim][observable])
-    _, control = part_of(claim, observable, CONTROLS[FIGURE_OF[claim]])
-    assert (outcome, part.outcome) == (CONTRADICTED, CONTRADICTED), part
-    assert control.outcome != CONTRADICTED, control
-    assert part.runs == control.runs == SEEDS
+    spoilt = part_of(claim, observable, SABOTAGES[claim][observable])
+    control = part_of(claim, observable, CONTROLS[FIGURE_OF[claim]])
+    sabotaged.assert_only_the_spoilt_is_contradicted(spoilt, control)
+    assert spoilt[1].runs == control[1].runs == SEEDS
 
 
 @pytest.mark.parametrize("claim", [claim.id for claim in cot_rates.CLAIMS])
@@ -238,5 +234,5 @@ def test_what_follows_the_theorems_passes(claim: str) -> None:
 
 
 def test_every_bound_has_a_sabotage() -> None:
-    bounds = {c.id: {bound.observable for bound in c.bounds} for name in THEORY for c in figure.module(name).CLAIMS}
+    bounds = sabotaged.bounds_of_claims(THEORY)
     assert {claim: set(parts) for claim, parts in SABOTAGES.items()} == bounds

@@ -16,13 +16,13 @@ import pytest
 import torch
 
 from icl import causal_attention, figure
-from icl.claims import CONTRADICTED, Part
 from icl.experiments import _oswald_mesa
 from icl.runs import Runs
 from icl.spec import Sweep
+from tests import sabotaged
 
 NAMES = ("oswald_mesa_loss", "oswald_mesa_length")
-FIGURE_OF = {claim.id: name for name in NAMES for claim in figure.module(name).CLAIMS}
+FIGURE_OF = sabotaged.figures_of_claims(NAMES)
 SEQUENCES = {"oswald_mesa_loss": 96, "oswald_mesa_length": 512}
 # Blocks (x_t, x_{t-1}) of W_K' W_Q and of P W_V, head by head.
 KEY_QUERY = (((-0.0004, -0.0112), (0.1325, -0.0037)), ((-0.0090, 0.0107), (-0.1247, -0.0095)))
@@ -150,27 +150,19 @@ def measured(name: str, sabotage: Sabotage) -> pd.DataFrame:
         return figure.measure(name, runs, "laptop")
 
 
-def part_of(claim: str, observable: str, sabotage: Sabotage) -> tuple[str, Part]:
+def part_of(claim: str, observable: str, sabotage: Sabotage) -> sabotaged.Outcome:
     name = FIGURE_OF[claim]
-    (verdict,) = [v for v in figure.check(name, measured(name, sabotage)) if v.claim == claim]
-    (part,) = [p for p in verdict.parts if p.observable == observable]
-    return verdict.outcome, part
+    return sabotaged.judged(name, measured(name, sabotage), claim, observable)
 
 
-@pytest.mark.parametrize(
-    ("claim", "observable"),
-    [(claim, observable) for claim, parts in SABOTAGES.items() for observable in parts],
-)
+@pytest.mark.parametrize(("claim", "observable"), sabotaged.cases(SABOTAGES))
 def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observable: str) -> None:
-    outcome, part = part_of(claim, observable, SABOTAGES[claim][observable])
-    _, control = part_of(claim, observable, Sabotage())
-    assert (outcome, part.outcome) == (CONTRADICTED, CONTRADICTED), part
-    assert control.outcome != CONTRADICTED, control
+    spoilt = part_of(claim, observable, SABOTAGES[claim][observable])
+    control = part_of(claim, observable, Sabotage())
+    sabotaged.assert_only_the_spoilt_is_contradicted(spoilt, control)
 
 
 def test_every_bound_has_a_sabotage() -> None:
-    bounds = {
-        claim.id: {bound.observable for bound in claim.bounds} for name in NAMES for claim in figure.module(name).CLAIMS
-    }
+    bounds = sabotaged.bounds_of_claims(NAMES)
     assert {claim: set(parts) for claim, parts in SABOTAGES.items()} == bounds
     assert sorted(bounds) == [f"U{number}" for number in range(1, 10)]

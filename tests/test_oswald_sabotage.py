@@ -16,14 +16,14 @@ import pytest
 import torch
 
 from icl import figure
-from icl.claims import CONTRADICTED, Part
 from icl.experiments import _oswald
 from icl.runs import Runs
 from icl.spec import Sweep
 from icl.systems import oswald_gd as system
+from tests import sabotaged
 
 OSWALD = ("oswald_gd_steps", "oswald_one_step", "oswald_larger_inputs")
-FIGURE_OF = {claim.id: name for name in OSWALD for claim in figure.module(name).CLAIMS}
+FIGURE_OF = sabotaged.figures_of_claims(OSWALD)
 SEEDS = 6
 # Seeds that wait on the saddle, and the snapshots at which any seed starts and stops waiting.
 WAITING, WAIT = (1, 4), (2, 9)
@@ -232,31 +232,20 @@ def measured(name: str, change: Callable[[Runs], Runs], law: Patch) -> pd.DataFr
         return figure.measure(name, runs, "laptop")
 
 
-def part_of(claim: str, observable: str, sabotage: Sabotage) -> tuple[str, Part]:
+def part_of(claim: str, observable: str, sabotage: Sabotage) -> sabotaged.Outcome:
     name = FIGURE_OF[claim]
-    verdicts = figure.check(name, measured(name, sabotage.runs, sabotage.law))
-    (verdict,) = [v for v in verdicts if v.claim == claim]
-    (part,) = [p for p in verdict.parts if p.observable == observable]
-    return verdict.outcome, part
+    return sabotaged.judged(name, measured(name, sabotage.runs, sabotage.law), claim, observable)
 
 
-@pytest.mark.parametrize(
-    ("claim", "observable"),
-    [(claim, observable) for claim, parts in SABOTAGES.items() for observable in parts],
-)
+@pytest.mark.parametrize(("claim", "observable"), sabotaged.cases(SABOTAGES))
 def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observable: str) -> None:
-    outcome, part = part_of(claim, observable, SABOTAGES[claim][observable])
-    _, control = part_of(claim, observable, Sabotage())
-    assert (outcome, part.outcome) == (CONTRADICTED, CONTRADICTED), part
-    assert control.outcome != CONTRADICTED, control
+    spoilt = part_of(claim, observable, SABOTAGES[claim][observable])
+    control = part_of(claim, observable, Sabotage())
+    sabotaged.assert_only_the_spoilt_is_contradicted(spoilt, control)
 
 
 def test_every_bound_has_a_sabotage() -> None:
-    bounds = {
-        claim.id: {bound.observable for bound in claim.bounds}
-        for name in OSWALD
-        for claim in figure.module(name).CLAIMS
-    }
+    bounds = sabotaged.bounds_of_claims(OSWALD)
     assert {claim: set(parts) for claim, parts in SABOTAGES.items()} == bounds
     assert len(bounds) == 10
 

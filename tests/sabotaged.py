@@ -1,0 +1,41 @@
+"""What the sabotage tests of all papers share: a bound on spoilt runs is contradicted, on sound ones it is not."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from icl import figure
+from icl.claims import CONTRADICTED, Part
+
+# The outcome of a claim and of one of its bounds.
+Outcome = tuple[str, Part]
+
+
+def figures_of_claims(names: Iterable[str]) -> dict[str, str]:
+    """Claim -> the figure that judges it."""
+    return {claim.id: name for name in names for claim in figure.module(name).CLAIMS}
+
+
+def bounds_of_claims(names: Iterable[str]) -> dict[str, set[str]]:
+    """Claim -> the observables that it bounds: what a table of sabotages has to hold."""
+    return {claim.id: {b.observable for b in claim.bounds} for name in names for claim in figure.module(name).CLAIMS}
+
+
+def cases(sabotages: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Every (claim, observable) of a table of sabotages."""
+    return [(claim, observable) for claim, parts in sabotages.items() for observable in parts]
+
+
+def judged(name: str, table: pd.DataFrame, claim: str, observable: str) -> Outcome:
+    """What a table of the figure says of the claim, and of the bound on one observable."""
+    (verdict,) = [v for v in figure.check(name, table) if v.claim == claim]
+    (part,) = [p for p in verdict.parts if p.observable == observable]
+    return verdict.outcome, part
+
+
+def assert_only_the_spoilt_is_contradicted(spoilt: Outcome, control: Outcome) -> None:
+    """The spoilt claim and its bound are contradicted; the same bound without the sabotage is not."""
+    outcome, part = spoilt
+    assert (outcome, part.outcome) == (CONTRADICTED, CONTRADICTED), part
+    assert control[1].outcome != CONTRADICTED, control[1]
