@@ -1,0 +1,300 @@
+"""GPT-2 learns linear functions in context (Garg et al., NeurIPS 2022).
+
+A prompt is x_0 y_0 x_1 y_1 ... with x_i ~ N(0, I_d), y_i = <w, x_i>, w ~ N(0, I_d). Every x_i and every
+(y_i, 0 ... 0) is one token of d coordinates; the decoder, `icl.transformer` with GPT-2's learned positions added to the
+stream, predicts y_k at the token of x_k, which sees x_0 y_0 ... x_{k-1} y_{k-1} before it:
+
+    L = mean over prompts and k = 0 ... n - 1 of (y_hat_k - y_k)^2.
+
+The tokens of all inputs stand behind those of all labels in memory, each with the position that it has in the prompt
+and a mask that knows these positions. Only inputs are asked, so that the last layer serves them alone; the last label
+is nowhere seen and has no token.
+
+At the paper scale a run takes days. Seeds train apart, one shard each; the state is kept while they train and when the
+job is told to end, and a job that ended goes on from there: a cluster's time limit costs no step and changes no bit.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from icl import spec, transformer
+from icl.lazy import lazy
+from icl.optimisers import Optimiser, Params, adam, clipped_together
+from icl.rng import stream
+from icl.spec import constant
+from icl.tasks import linear_regression as tasks
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    torch = lazy("torch")
+
+SYSTEM = "garg_gpt2"
+FROZEN: tuple[str, ...] = ()
+
+# Prompts that are evaluated at a time.
+CHUNK = 64
+
+
+@dataclass(frozen=True)
+class Config(spec.Config):
+    """Constants of the training."""
+
+    dimension: int = constant(
+        20, "published", "configuration of the published code", letter="d", at_least=1, at_most=1000
+    )
+    points: int = constant(
+        41, "published", "configuration of the published code: 2 d examples and a query", letter="n", at_least=1,
+        at_most=1000,
+    )  # fmt: skip
+    layers: int = constant(12, "published", "configuration of the published code", at_least=1, at_most=100)
+    heads: int = constant(8, "published", "configuration of the published code", at_least=1, at_most=100)
+    width: int = constant(
+        256, "published", "configuration of the published code; the MLP is four times as wide", at_least=1
+    )
+    init_std: float = constant(
+        0.02, "inferred", "GPT-2's default, which the published code keeps: N(0, 0.02^2), also for the positions; "
+        "residual projections divided by sqrt(2 layers)", above=0,
+    )  # fmt: skip
+    batch: int = constant(64, "published", "configuration of the published code", letter="B", at_least=1)
+    rate: float = constant(1e-4, "published", "Adam, configuration of the published code", letter="eta", above=0)
+    schedule: str = constant(
+        "constant", "published", "Adam's rate does not change in the published code; cosine: falls to 0 at `steps` "
+        "along half a cosine", choices=("constant", "cosine"),
+    )  # fmt: skip
+    warm_up: int = constant(
+        0, "published", "steps over which the rate rises linearly; none in the published code", at_least=0
+    )
+    clip_norm: float = constant(
+        0.0, "published", "bound on the norm of a run's gradient; 0: none, as in the published code", at_least=0
+    )
+    first_dimension: int = constant(
+        5,
+        "published",
+        "where the curriculum over the dimension starts, configuration of the published code",
+        at_least=1,
+    )
+    first_points: int = constant(
+        11, "published", "start of the curriculum over the length, configuration of the published code", at_least=1
+    )
+    every: int = constant(
+        2000, "published", "steps after which the prompts grow by one dimension and two points, configuration of the "
+        "published code", at_least=1,
+    )  # fmt: skip
+    precision: str = constant(
+        "float32", "published", "default of the published code; bfloat16: of the products in the layers, for a GPU",
+        choices=("float32", "bfloat16"),
+    )  # fmt: skip
+    steps: int = constant(500_000, "published", "configuration of the published code (500,001)", letter="T", at_least=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.width % self.heads:
+            raise self.error("heads", f"a divisor of width = {self.width}")
+        if self.first_dimension > self.dimension:
+            raise self.error("first_dimension", f"at most dimension = {self.dimension}")
+        if self.first_points > self.points:
+            raise self.error("first_points", f"at most points = {self.points}")
+
+
+@dataclass(frozen=True)
+class Test(spec.Constants):
+    """Constants of the evaluation."""
+
+    prompts: int = constant(1280, "published", "evaluation of the published code: 20 batches of 64", at_least=2)
+
+
+def dimensions(step: int, config: Config) -> int:
+    """Coordinates of an input that are not 0 at a step of the training."""
+    return min(config.first_dimension + step // config.every, config.dimension)
+
+
+def points(step: int, config: Config) -> int:
+    """Inputs of a prompt at a step of the training."""
+    return min(config.first_points + 2 * (step // config.every), config.points)
+
+
+def init(configs: Sequence[Config], device: str = "cpu") -> Params:
+    """Weights at the start, float32: those of icl.transformer, and `positions` (runs, 2 n - 1, width).
+
+    The maps in and out of GPT-2 are torch.nn.Linear in the published code, of which weights and biases start uniform
+    within +-1 / sqrt(inputs).
+    """
+    first = configs[0]
+    rngs = [stream(SYSTEM, config.seed, "init") for config in configs]
+    params = transformer.init(
+        rngs,
+        inputs=first.dimension,
+        outputs=1,
+        width=first.width,
+        hidden=4 * first.width,
+        layers=first.layers,
+        std=first.init_std,
+    )
+    shape = (2 * first.points - 1, first.width)
+    params["positions"] = _stacked([first.init_std * rng.standard_normal(shape) for rng in rngs])
+    for name in ("read_in", "read_out"):
+        bound = params[name].shape[1] ** -0.5
+        for part in (name, f"{name}.bias"):
+            params[part] = _stacked([rng.uniform(-bound, bound, params[part].shape[1:]) for rng in rngs])
+    return {name: w.to(device) for name, w in params.items()}
+
+
+def _stacked(draws: Sequence[np.ndarray]) -> "Tensor":
+    return torch.from_numpy(np.stack(draws).astype(np.float32))
+
+
+def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
+    """Batch `step` of every run: inputs (runs, B, points, d) and labels (runs, B, points), float32."""
+    first = configs[0]
+    length, kept = points(step, first), dimensions(step, first)
+    drawn = []
+    for config in configs:
+        prompts = tasks.gaussian(
+            stream(SYSTEM, config.seed, "train", step), (first.batch,), length - 1, first.dimension
+        )
+        if kept < first.dimension:
+            prompts.inputs[..., kept:] = 0
+            prompts = tasks.labelled(prompts.inputs, prompts.weights)
+        drawn.append(prompts)
+    return {
+        "inputs": np.stack([prompts.inputs for prompts in drawn]).astype(np.float32),
+        "labels": np.stack([prompts.labels for prompts in drawn]).astype(np.float32),
+    }
+
+
+def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
+    """Mean squared error of every run over prompts and positions: (runs,)."""
+    first, labels = configs[0], batch["labels"]
+    half = first.precision == "bfloat16"
+    with torch.autocast(labels.device.type, dtype=torch.bfloat16, enabled=half):
+        predictions = _predictions(params, batch["inputs"], labels, first.heads)
+    return (predictions.to(labels.dtype) - labels).square().mean(dim=(1, 2))
+
+
+def optimiser(configs: Sequence[Config]) -> Optimiser:
+    """Adam at one rate, or at one that rises and falls, on gradients that may be shortened to `clip_norm`."""
+    first = configs[0]
+    inner = adam([c.rate for c in configs], SCHEDULES[first.schedule](first.warm_up, first.steps))
+    return clipped_together(inner, first.clip_norm) if first.clip_norm else inner
+
+
+def constant_rate(warm_up: int, steps: int) -> Callable[[int], float]:
+    """The rate's factor at a step, from 0: min((step + 1) / warm_up, 1)."""
+    return lambda step: min((step + 1) / max(warm_up, 1), 1.0)
+
+
+def cosine_rate(warm_up: int, steps: int) -> Callable[[int], float]:
+    """The rate's factor at a step, from 0: the warm-up, then (1 + cos(pi t)) / 2 with t from 0 to 1 at `steps`."""
+    rising = constant_rate(warm_up, steps)
+
+    def factor(step: int) -> float:
+        passed = min(max(step - warm_up, 0) / max(steps - warm_up, 1), 1.0)
+        return float(rising(step) * (1 + np.cos(np.pi * passed)) / 2)
+
+    return factor
+
+
+SCHEDULES = {"constant": constant_rate, "cosine": cosine_rate}
+
+
+# The model
+
+
+def _predictions(params: Params, inputs: "Tensor", labels: "Tensor", heads: int) -> "Tensor":
+    """Prediction of every label from what stands before it: (runs, prompts, points)."""
+    count = inputs.shape[2]
+    tokens = torch.cat([_label_tokens(labels[:, :, :-1], inputs.shape[3]), inputs], dim=2)
+    return _read(params, tokens, [*range(1, 2 * count - 1, 2), *range(0, 2 * count - 1, 2)], heads, count)
+
+
+def _query_predictions(params: Params, inputs: "Tensor", labels: "Tensor", queries: "Tensor", heads: int) -> "Tensor":
+    """Prediction for every query after the same examples: (runs, prompts, queries)."""
+    count, asked = inputs.shape[2], queries.shape[2]
+    tokens = torch.cat([_label_tokens(labels, inputs.shape[3]), inputs, queries], dim=2)
+    positions = [*range(1, 2 * count, 2), *range(0, 2 * count, 2), *([2 * count] * asked)]
+    return _read(params, tokens, positions, heads, asked)
+
+
+def _label_tokens(labels: "Tensor", dimension: int) -> "Tensor":
+    """(y, 0 ... 0): (..., n) -> (..., n, d)."""
+    return torch.nn.functional.pad(labels[..., None], (0, dimension - 1))
+
+
+def _read(params: Params, tokens: "Tensor", positions: Sequence[int], heads: int, read: int) -> "Tensor":
+    """Predictions at the last `read` tokens, where each token sees itself and those of earlier positions."""
+    if max(positions) >= params["positions"].shape[1]:
+        raise ValueError(
+            f"a prompt reaches position {max(positions)}; the model has learned {params['positions'].shape[1]}"
+        )
+    place = torch.tensor(positions, device=tokens.device)
+    visible = (place < place[:, None]) | torch.eye(len(positions), dtype=torch.bool, device=tokens.device)
+    x = transformer.read_in(params, tokens) + params["positions"][:, None, place]
+    return transformer.read_out(params, transformer.residual_stream(params, x, heads, read, visible))[..., 0]
+
+
+# Evaluation
+
+
+def predict(weights: Params, inputs: np.ndarray, labels: np.ndarray, heads: int) -> np.ndarray:
+    """Predictions at every position k from the examples 0 ... k - 1 and input k.
+
+    Parameters
+    ----------
+    weights : of `runs` runs
+    inputs : (runs or 1, prompts, points, d); with 1 all runs see the same prompts
+    labels : (runs or 1, prompts, points); the last is not used
+    heads : of the decoder
+
+    Returns
+    -------
+    float64 (runs, prompts, points)
+
+    Raises
+    ------
+    ValueError : for more points than the model has learned positions for
+    """
+    return _in_chunks(_predictions, weights, (inputs, labels), heads)
+
+
+def predict_queries(
+    weights: Params, inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray, heads: int
+) -> np.ndarray:
+    """Predictions for queries that stand, each alone, behind the same k examples, which are computed once.
+
+    Parameters
+    ----------
+    weights : of `runs` runs
+    inputs : (runs or 1, prompts, k, d), k from 0 on
+    labels : (runs or 1, prompts, k)
+    queries : (runs or 1, prompts, q, d)
+    heads : of the decoder
+
+    Returns
+    -------
+    float64 (runs, prompts, q)
+
+    Raises
+    ------
+    ValueError : for more examples than the model has learned positions for
+    """
+    return _in_chunks(_query_predictions, weights, (inputs, labels, queries), heads)
+
+
+def _in_chunks(
+    function: Callable[..., "Tensor"], weights: Params, arrays: Sequence[np.ndarray], heads: int
+) -> np.ndarray:
+    like = weights["read_in"]
+    tensors = [torch.from_numpy(np.ascontiguousarray(a)).to(like) for a in arrays]
+    tensors = [a.expand(like.shape[0], *a.shape[1:]) for a in tensors]
+    with torch.no_grad():
+        parts = [
+            function(weights, *part, heads)
+            for part in zip(*(torch.split(a, CHUNK, dim=1) for a in tensors), strict=True)
+        ]
+    result: np.ndarray = torch.cat(parts, dim=1).double().cpu().numpy()
+    return result
