@@ -116,6 +116,40 @@ def test_several_last_tokens_need_a_mask() -> None:
         transformer.residual_stream(params, transformer.read_in(params, tokens), HEADS, 2)
 
 
+@pytest.mark.parametrize("read", [TOKENS, 4])
+def test_the_lean_layers_are_the_layers_and_so_is_their_gradient(read: int) -> None:
+    """Derivatives by hand against automatic ones, with a mask that is not the usual one and a longer last part."""
+    place = torch.tensor([1, 3, 5, 7, 0, 2, 4, 6, 8])
+    visible, outs, grads = place <= place[:, None], [], []
+    x = torch.from_numpy(np.random.default_rng(2).normal(size=(RUNS, PROMPTS, TOKENS, 16)))
+    for stream in (transformer.residual_stream, transformer.lean_stream):
+        leaves = {name: w.requires_grad_() for name, w in (weights() | {"x": x.clone()}).items()}
+        outs.append(stream(leaves, leaves["x"], HEADS, read, visible))
+        grads.append(
+            dict(zip(leaves, torch.autograd.grad(outs[-1].pow(3).sum(), list(leaves.values()), allow_unused=True),
+                     strict=True))
+        )  # fmt: skip
+    assert torch.allclose(*outs, rtol=1e-12, atol=1e-13)
+    for name in weights() | {"x": x}:
+        a, b = (grad[name] for grad in grads)
+        if name.startswith(("read_", "final_")):
+            assert a is None and b is None
+        else:
+            # Keys' biases have the gradient zero, up to the rounding of terms of size 10^4.
+            assert torch.allclose(a, b, rtol=1e-9, atol=1e-8), name
+            assert name.endswith("keys.bias") or a.abs().max() > 0.1
+
+
+def test_the_lean_layers_take_half_precision() -> None:
+    params, x = weights(dtype=torch.float32, std=0.1), prompts(torch.float32)
+    visible = torch.ones(TOKENS, TOKENS).tril().bool()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        half = transformer.lean_stream(params, transformer.read_in(params, x), HEADS, TOKENS, visible)
+    whole = transformer.lean_stream(params, transformer.read_in(params, x), HEADS, TOKENS, visible)
+    error = (half - whole).abs().max() / whole.abs().max()
+    assert 1e-5 < error < 0.02
+
+
 def test_a_token_does_not_see_later_ones() -> None:
     params, tokens = weights(), prompts()
     changed = tokens.clone()

@@ -116,3 +116,24 @@ def clipped_together(inner: Optimiser, norm: Any) -> Optimiser:
         return inner.update(params, shortened, state, step)
 
     return Optimiser(inner.init, update)
+
+
+def packed(inner: Optimiser) -> Optimiser:
+    """`inner` on one vector per run that holds all its weights: for many small weights, and a method that treats every
+    number alike or all of them together (Adam, `clipped_together`).
+
+    The state has that vector's form, (runs, size).
+    """
+
+    def pack(params: Params) -> Params:
+        # By name: weights that were read from a file come in another order.
+        return {"all": torch.cat([params[name].flatten(1) for name in sorted(params)], dim=1)}
+
+    def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
+        names = sorted(params)
+        new, state = inner.update(pack(params), pack(gradients), state, step)
+        parts = torch.split(new["all"], [params[name][0].numel() for name in names], dim=1)
+        # Copies, so that each starts where a matrix product works best.
+        return {n: part.reshape(params[n].shape).clone() for n, part in zip(names, parts, strict=True)}, state
+
+    return Optimiser(lambda params: inner.init(pack(params)), update)

@@ -17,8 +17,9 @@ is one batched matrix product; gain and bias of a LayerNorm are folded into the 
 """
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -233,3 +234,102 @@ def _after_norm(params: Params, norm: str, name: str, n: "Tensor") -> "Tensor":
     matrix = params[name]
     bias = torch.baddbmm(params[f"{name}.bias"][:, None], params[f"{norm}.bias"][:, None], matrix)
     return torch.baddbmm(bias, n, params[f"{norm}.gain"][..., None] * matrix)
+
+
+# The same layers for training on a CPU, where GELU and attention cost a third of what the matrix products do
+
+
+def lean_stream(params: Params, x: "Tensor", heads: int, read: int, visible: "Tensor") -> "Tensor":
+    """`residual_stream` with a mask, and with the same first derivatives: faster on a CPU, equal elsewhere.
+
+    Parameters
+    ----------
+    x : (runs, prompts, tokens, width)
+    visible : bool (tokens, tokens), which columns each row attends to; every row needs one
+
+    Returns
+    -------
+    (runs, prompts, read, width)
+    """
+    count, last = x.shape[2], layers(params)
+    mask = torch.zeros_like(visible, dtype=x.dtype).masked_fill(~visible, -math.inf)
+    for layer in range(1, last + 1):
+        x = _lean_layer(params, f"layer{layer}", x, heads, read if layer == last else count, mask)
+    return x
+
+
+def _lean_layer(params: Params, name: str, x: "Tensor", heads: int, read: int, mask: "Tensor") -> "Tensor":
+    runs, prompts, count, width = x.shape
+    n = _normalised(x)
+    if read < count:
+        x, asking = x[:, :, -read:], n[:, :, -read:].flatten(1, 2)
+    else:
+        asking = n.flatten(1, 2)
+    norm, n = f"{name}.attention_norm", n.flatten(1, 2)
+    query = _heads(_after_norm(params, norm, f"{name}.queries", asking), prompts, heads)
+    key = _heads(_after_norm(params, norm, f"{name}.keys", n), prompts, heads)
+    value = _heads(_after_norm(params, norm, f"{name}.values", n), prompts, heads)
+    # Under autocast, the products are of another type than the stream.
+    attend, activate = _lean_parts() if x.is_cpu and query.dtype == x.dtype else (_fused_attention, _fused_gelu)
+    attended = attend(query, key, value, mask[-read:].to(query.dtype)).reshape(runs, prompts * read, width)
+    x = x.reshape(runs, prompts * read, width) + _affine(params, f"{name}.output", attended)
+    up = _after_norm(params, f"{name}.mlp_norm", f"{name}.up", _normalised(x))
+    x = x + _affine(params, f"{name}.down", activate(up))
+    return x.view(runs, prompts, read, width)
+
+
+def _fused_attention(query: "Tensor", key: "Tensor", value: "Tensor", mask: "Tensor") -> "Tensor":
+    """(groups, heads, tokens, size) each -> (groups, read, heads, size)."""
+    attended = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    return attended.transpose(1, 2)
+
+
+def _fused_gelu(x: "Tensor") -> "Tensor":
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+@cache
+def _lean_parts() -> "tuple[Callable[..., Tensor], Callable[..., Tensor]]":
+    """`_fused_attention` and `_fused_gelu` with their derivatives by hand."""
+    linear = 2 * math.sqrt(2 / math.pi)
+    cubic = 0.044715 * linear
+
+    class Attention(torch.autograd.Function):
+        """softmax(Q K^T / sqrt(size) + mask) V by plain products."""
+
+        @staticmethod
+        def forward(ctx: Any, query: "Tensor", key: "Tensor", value: "Tensor", mask: "Tensor") -> "Tensor":
+            q, k, v = (part.flatten(0, 1) for part in (query, key, value))
+            shares = torch.baddbmm(mask, q, k.mT, alpha=q.shape[-1] ** -0.5).softmax(dim=-1)
+            out = shares @ v
+            ctx.save_for_backward(q, k, v, shares, out)
+            ctx.groups = query.shape[:2]
+            return out.view(query.shape).transpose(1, 2).contiguous()
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: "Tensor") -> "tuple[Tensor | None, ...]":
+            q, k, v, shares, out = ctx.saved_tensors
+            g = gradients[0].transpose(1, 2).flatten(0, 1)
+            scores = torch.baddbmm((g * out).sum(dim=-1, keepdim=True), g, v.mT, beta=-1)
+            scores = scores.mul_(shares).mul_(q.shape[-1] ** -0.5)
+            parts = scores @ k, scores.mT @ q, shares.mT @ g
+            return *(part.unflatten(0, ctx.groups) for part in parts), None
+
+    class Gelu(torch.autograd.Function):
+        """x s with s = 1 / (1 + exp(-(linear x + cubic x^3))): GELU in its tanh form without the slow tanh."""
+
+        @staticmethod
+        def forward(ctx: Any, x: "Tensor") -> "Tensor":
+            s = torch.addcmul(x.new_tensor(linear), x, x, value=cubic).mul_(x).sigmoid_()
+            y = x * s
+            ctx.save_for_backward(x, s, y)
+            return y
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: "Tensor") -> "Tensor":
+            # y' = s + x s (1 - s) (linear + 3 cubic x^2) = s (1 + (x - y) (linear + 3 cubic x^2))
+            x, s, y = ctx.saved_tensors
+            slope = torch.addcmul(x.new_tensor(linear), x, x, value=3 * cubic)
+            return slope.mul_(x - y).add_(1).mul_(s).mul_(gradients[0])
+
+    return Attention.apply, Gelu.apply

@@ -12,7 +12,7 @@ CONSTANTS: dict[str, dict[str, Any]] = {
     "paper": {},
     "laptop": {
         "dimension": 5, "points": 11, "layers": 6, "heads": 4, "width": 64, "first_dimension": 5, "first_points": 11,
-        "rate": 3e-3, "schedule": "cosine", "warm_up": 500, "clip_norm": 1.0, "steps": 8000,
+        "rate": 3e-3, "schedule": "cosine", "warm_up": 500, "clip_norm": 1.0, "steps": 7500,
     },
     "smoke": {
         "dimension": 4, "points": 9, "layers": 2, "heads": 2, "width": 16, "first_dimension": 2, "first_points": 5,

@@ -22,7 +22,7 @@ import numpy as np
 
 from icl import spec, transformer
 from icl.lazy import lazy
-from icl.optimisers import Optimiser, Params, adam, clipped_together
+from icl.optimisers import Optimiser, Params, adam, clipped_together, packed
 from icl.rng import stream
 from icl.spec import constant
 from icl.tasks import linear_regression as tasks
@@ -180,7 +180,7 @@ def optimiser(configs: Sequence[Config]) -> Optimiser:
     """Adam at one rate, or at one that rises and falls, on gradients that may be shortened to `clip_norm`."""
     first = configs[0]
     inner = adam([c.rate for c in configs], SCHEDULES[first.schedule](first.warm_up, first.steps))
-    return clipped_together(inner, first.clip_norm) if first.clip_norm else inner
+    return packed(clipped_together(inner, first.clip_norm) if first.clip_norm else inner)
 
 
 def constant_rate(warm_up: int, steps: int) -> Callable[[int], float]:
@@ -234,7 +234,7 @@ def _read(params: Params, tokens: "Tensor", positions: Sequence[int], heads: int
     place = torch.tensor(positions, device=tokens.device)
     visible = (place < place[:, None]) | torch.eye(len(positions), dtype=torch.bool, device=tokens.device)
     x = transformer.read_in(params, tokens) + params["positions"][:, None, place]
-    return transformer.read_out(params, transformer.residual_stream(params, x, heads, read, visible))[..., 0]
+    return transformer.read_out(params, transformer.lean_stream(params, x, heads, read, visible))[..., 0]
 
 
 # Evaluation

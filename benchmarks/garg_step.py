@@ -1,0 +1,151 @@
+"""A training step of Garg et al.'s GPT-2 against its own matrix products, and against the same step in transformers.
+
+The products are the floor: what a step adds to them (LayerNorm, softmax, GELU, copies, autograd, Adam, sampling) is
+overhead of ours. transformers' GPT-2 takes prompts of the same shape through torch's Adam; it has no sampling to do
+and does not shorten gradients. The measurements take turns; the medians of each are compared. CPU time of one thread.
+On a GPU, also the share of its peak that a step at the paper scale reaches (not measured so far).
+
+    python -m benchmarks.garg_step
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from icl.experiments import _garg
+from icl.optimisers import Params
+from icl.spec import Sweep
+from icl.systems import garg_gpt2 as system
+from icl.train import gradient
+
+TURNS = 15
+Shape = tuple[int, int, int, int]
+
+
+def medians(functions: Sequence[Callable[[], object]], turns: int = TURNS) -> list[float]:
+    """The median CPU time of every function in milliseconds; they take turns after two unmeasured ones."""
+    times: list[list[float]] = []
+    for _ in range(turns + 2):
+        times.append([])
+        for function in functions:
+            start = time.process_time()
+            function()
+            times[-1].append(time.process_time() - start)
+    return [1e3 * float(value) for value in np.median(times[2:], axis=0)]
+
+
+def shapes(config: system.Config, runs: int) -> list[Shape]:
+    """Shapes (batch, n, k, m) of the forward pass's products (n, k) (k, m)."""
+    count, asked, width = 2 * config.points - 1, config.points, config.width
+    per_head, pairs, tokens = width // config.heads, runs * config.batch * config.heads, config.batch * count
+    found = [(runs, tokens, config.dimension, width)]
+    for layer in range(1, config.layers + 1):
+        # In the last layer only the inputs ask; all tokens have keys and values.
+        asking = asked if layer == config.layers else count
+        rows = config.batch * asking
+        found += 2 * [(runs, tokens, width, width)] + 2 * [(runs, rows, width, width)]
+        found += [(pairs, asking, per_head, count), (pairs, asking, count, per_head)]
+        found += [(runs, rows, width, 4 * width), (runs, rows, 4 * width, width)]
+    return [*found, (runs, config.batch * asked, width, 1)]
+
+
+def products(found: Sequence[Shape]) -> Callable[[], object]:
+    """All C = A B with dA = dC B^T and dB = A^T dC (no dA for the first: data), each on its own data."""
+    pairs = []
+    for index, (batch, n, k, m) in enumerate(found):
+        a, b, c = torch.randn(batch, n, k), torch.randn(batch, k, m), torch.randn(batch, n, m)
+        pairs += [(a, b), (a.mT, c)] + ([(c, b.mT)] if index else [])
+    return lambda: [torch.bmm(a, b) for a, b in pairs] and None
+
+
+def step(sweep: Sweep, device: str = "cpu") -> Callable[[], object]:
+    """A whole step of our training."""
+    optimiser, params = system.optimiser(sweep.configs), system.init(sweep.configs, device)
+    state = optimiser.init(params)
+
+    def whole() -> None:
+        batch: Params = {n: torch.from_numpy(a).to(device) for n, a in system.sample(sweep.configs, 0).items()}
+        _, gradients = gradient(system, sweep, params, {}, batch)
+        optimiser.update(params, gradients, state, 0)
+
+    return whole
+
+
+def theirs(config: system.Config) -> Callable[[], object]:
+    """A step of transformers' GPT-2 between two linear maps, as the published code trains it."""
+    # It warns of special tokens, of which there are none here.
+    logging.getLogger("transformers").setLevel(logging.ERROR)
+    from transformers import GPT2Config, GPT2Model
+
+    count = 2 * config.points
+    model = GPT2Model(
+        GPT2Config(
+            n_positions=count, n_embd=config.width, n_layer=config.layers, n_head=config.heads, vocab_size=1,
+            resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False,
+        )
+    )  # fmt: skip
+    read_in, read_out = torch.nn.Linear(config.dimension, config.width), torch.nn.Linear(config.width, 1)
+    adam = torch.optim.Adam([w for part in (read_in, model, read_out) for w in part.parameters()], config.rate)
+    tokens, labels = torch.randn(config.batch, count, config.dimension), torch.randn(config.batch, config.points)
+
+    def whole() -> None:
+        adam.zero_grad()
+        out = read_out(model(inputs_embeds=read_in(tokens)).last_hidden_state)[:, ::2, 0]
+        (out - labels).square().mean().backward()
+        adam.step()
+
+    return whole
+
+
+def utilisation(peak: float) -> float:
+    """Share of a GPU's peak (operations per second) at the paper scale with bfloat16 products, one run."""
+    configs = tuple(replace(c, first_points=c.points, precision="bfloat16") for c in _garg.sweep("paper").configs[:1])
+    whole = step(replace(_garg.sweep("paper"), configs=configs), "cuda")
+    seconds = []
+    for _ in range(TURNS + 2):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        whole()
+        torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - start)
+    operations = 3 * sum(2 * batch * n * k * m for batch, n, k, m in shapes(configs[0], 1))
+    return float(operations / np.median(seconds[2:]) / peak)
+
+
+def main() -> list[tuple[str, float, float | None]]:
+    """Rows (name, value, target), printed; values should not exceed their targets unless the name says at least."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        sweep = _garg.sweep("laptop")
+        sweep = replace(sweep, configs=sweep.configs[:1])
+        ours, floor, other, sampling = medians(
+            [
+                step(sweep),
+                products(shapes(sweep.configs[0], 1)),
+                theirs(sweep.configs[0]),
+                lambda: system.sample(sweep.configs, 0),
+            ]
+        )
+    finally:
+        torch.set_num_threads(threads)
+    rows: list[tuple[str, float, float | None]] = [
+        ("training step / its matrix products", ours / floor, 1.5),
+        ("transformers' step / ours (at least)", other / ours, 1.3),
+        ("share of sampling in a training step", sampling / ours, 0.05),
+        ("training step of one run, laptop scale (ms)", ours, None),
+    ]
+    if torch.cuda.is_available():
+        # Dense bfloat16 products of an H100 or H200.
+        rows.append(("share of an H100's peak at the paper scale", utilisation(989e12), None))
+    for name, value, target in rows:
+        print(f"{name:45} {value:8.3f}" + (f"   (target: {target})" if target else ""))
+    return rows
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""Gradient methods in another form that must come to the same."""
+
+import numpy as np
+import pytest
+import torch
+
+from icl.optimisers import Optimiser, Params, adam, clipped_together, packed
+
+SHAPES = {"b": (3, 4, 5), "a": (3, 5), "c.bias": (3, 1)}
+
+
+def steps(optimiser: Optimiser, names: list[str]) -> Params:
+    """Five steps on the same gradients, whatever the order of the weights' names."""
+    rng = np.random.default_rng(0)
+    params = {name: torch.from_numpy(rng.normal(size=shape)) for name, shape in SHAPES.items()}
+    params = {name: params[name] for name in names}
+    state = optimiser.init(params)
+    for step in range(5):
+        gradients = {name: torch.from_numpy(rng.normal(size=shape)) for name, shape in SHAPES.items()}
+        if step == 3:
+            # A file gives names back in another order than they were made in.
+            params = dict(reversed(params.items()))
+        params, state = optimiser.update(params, gradients, state, step)
+    return params
+
+
+@pytest.mark.parametrize("norm", [1.0, 1e9])
+@pytest.mark.parametrize("names", [list(SHAPES), sorted(SHAPES)])
+def test_packed_weights_take_the_steps_of_each_alone(norm: float, names: list[str]) -> None:
+    inner = clipped_together(adam([0.1, 0.2, 0.3], lambda step: 1 / (step + 1)), norm)
+    apart, together = steps(inner, names), steps(packed(inner), names)
+    assert sorted(apart) == sorted(together)
+    for name, w in apart.items():
+        # Norms are sums in another order.
+        torch.testing.assert_close(together[name], w, rtol=1e-12, atol=1e-13)
+        assert together[name].shape == SHAPES[name]
+        assert together[name].is_contiguous()
+
+
+def test_runs_do_not_mix_when_packed() -> None:
+    whole, broken = (steps(packed(clipped_together(adam(0.1), norm)), list(SHAPES)) for norm in (1.0, [1.0, 1e-3, 1.0]))
+    for name in SHAPES:
+        assert torch.equal(whole[name][[0, 2]], broken[name][[0, 2]])
+        assert not torch.equal(whole[name][1], broken[name][1])
