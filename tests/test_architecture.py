@@ -39,6 +39,7 @@ ALLOWED = {
     "table": {"files", "spec"},
     "runs": {"files", "lazy", "spec"},
     "train": {"lazy", "runs", "spec"},
+    "progress": {"runs"},
     "statistics": {"table"},
     "claims": {"table"},
     "reference": {"table"},

@@ -127,13 +127,13 @@ def interruptible(command: list[str], **options: Any) -> subprocess.Popen[bytes]
 class Script:
     """scripts/train.py on one shard of the shared training at smoke scale, long enough to be hit."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, keep_seconds: float = 0.05) -> None:
         self.weights, self.log = folder / "0of2.safetensors", folder / "log"
         self.state = self.weights.with_suffix(".state.safetensors")
         self.command = [
             sys.executable, "scripts/train.py", "--figure", "figure9", "--scale", "smoke", "--sweep", "li_icl",
             "--shard", "0of2", "--constants", '{"li_icl": {"batch": 192}}', "--identity", "abc", "--weights",
-            str(self.weights), "--trajectory", str(folder / "0of2.parquet"), "--keep-seconds", "0.05",
+            str(self.weights), "--trajectory", str(folder / "0of2.parquet"), "--keep-seconds", str(keep_seconds),
         ]  # fmt: skip
 
     def start(self) -> subprocess.Popen[bytes]:
@@ -153,6 +153,13 @@ class Script:
             time.sleep(0.01)
         os.kill(process.pid, number)
         return process.wait(timeout=60)
+
+    def wait_for(self, words: str, process: "subprocess.Popen[bytes]") -> None:
+        """Wait until the log holds these words."""
+        until = time.monotonic() + 60
+        while words not in self.log.read_text():
+            assert process.poll() is None and time.monotonic() < until, self.log.read_text()
+            time.sleep(0.01)
 
     def kept(self) -> int:
         """The step of the kept state."""
@@ -184,6 +191,53 @@ def test_a_killed_training_goes_on_from_where_it_was(tmp_path: Path) -> None:
     equal(runs.load(broken.weights), runs.load(unbroken.weights))
     assert not broken.state.exists()
     assert not unbroken.state.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_training_that_is_told_to_end_keeps_the_step_where_it_stands(tmp_path: Path, number: signal.Signals) -> None:
+    """At moments that follow no step, and with nothing kept but by the signal: as a cluster's time limit would."""
+    unbroken, broken = Script(tmp_path / "unbroken"), Script(tmp_path / "broken", keep_seconds=3600)
+    for script in (unbroken, broken):
+        script.weights.parent.mkdir()
+    unbroken.finish()
+    steps = [0]
+    for moment in np.random.default_rng(0).uniform(0, 0.25, size=4):
+        process = broken.start()
+        broken.wait_for("from step", process)
+        time.sleep(moment)
+        os.kill(process.pid, number)
+        assert process.wait(timeout=60) == 128 + number, broken.log.read_text()
+        assert broken.from_step() == steps[-1]
+        steps.append(broken.kept())
+        assert f"{number.name} at step {steps[-1]}: the state is kept" in broken.log.read_text()
+    assert steps == sorted(steps) and steps[-1] > steps[1]
+    assert not broken.weights.exists()
+    broken.finish()
+    assert broken.from_step() == steps[-1]
+    equal(runs.load(broken.weights), runs.load(unbroken.weights))
+    assert not broken.state.exists()
+
+
+def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
+    """A process of its own, because a handler stays for the rest of it."""
+    text = (
+        "import os, signal; from pathlib import Path; from icl.runs import Stopper\n"
+        "stopper = Stopper(Path('x'), 'id'); stopper.listen()\n"
+        "os.kill(os.getpid(), signal.SIGTERM); print(stopper.number, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGTERM); print('still here')"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (-signal.SIGTERM, "15\n")
+
+
+def test_a_background_job_stays_deaf_to_ctrl_c() -> None:
+    text = (
+        "import signal; from pathlib import Path; from icl.runs import Stopper\n"
+        "signal.signal(signal.SIGINT, signal.SIG_IGN); Stopper(Path('x'), 'id').listen()\n"
+        "print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "True\n"
 
 
 @pytest.mark.slow

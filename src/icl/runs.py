@@ -3,8 +3,9 @@
 import dataclasses
 import json
 import os
+import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -193,6 +194,46 @@ class Keeper:
         if time.monotonic() - self.last >= self.seconds:
             save_state(self.path, state, self.identity)
             self.last = time.monotonic()
+
+
+@dataclass
+class Stopper:
+    """Keeps the state of a training that is told to end, at the step where it stands; `train` calls it after every
+    step.
+    """
+
+    path: Path
+    identity: str
+    number: int = 0
+
+    def listen(self) -> None:
+        """Take note of SIGTERM (a cluster's time limit, a killed job) and SIGINT (Ctrl-C) instead of ending at once."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            # A shell's background job does not hear SIGINT, and should not begin to.
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self._note)
+
+    def _note(self, number: int, frame: Any) -> None:
+        self.number = number
+        # A second one ends it at once.
+        signal.signal(number, signal.SIG_DFL)
+
+    def __call__(self, state: State) -> None:
+        """Keep the state and raise SystemExit, with the status that a shell gives, if a signal came."""
+        if self.number:
+            save_state(self.path, state, self.identity)
+            print(f"{signal.Signals(self.number).name} at step {state.step}: the state is kept", flush=True)
+            raise SystemExit(128 + self.number)
+
+
+def each(*parts: Callable[[State], None]) -> Callable[[State], None]:
+    """One function that calls several, in order."""
+
+    def call(state: State) -> None:
+        for part in parts:
+            part(state)
+
+    return call
 
 
 def save_state(path: Path, state: State, identity: str) -> None:

@@ -23,9 +23,11 @@ REFERENCED = [name for name in PLAN.figures if has_reference(name)]
 ANIMATED = [name for name in PLAN.figures if is_animated(name)]
 HIDDEN = [name for name in PLAN.figures if name not in REFERENCED]
 
-# A virtual environment that is called but not activated still lends its own Python to the jobs.
+# A virtual environment that is called but not activated still lends its own Python to the jobs. They write to logs, and
+# are lent the terminal for their progress.
 shell.prefix(
     f"set -euo pipefail; export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; "
+    "exec 9>&2; export ICL_TERMINAL=9; "
 )
 
 

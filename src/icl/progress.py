@@ -1,0 +1,72 @@
+"""How far a long training is, for somebody who watches.
+
+A job of the workflow writes to its log, where nobody wants a line every half minute. The workflow therefore lends its
+jobs the terminal: its stderr under the number that ICL_TERMINAL gives. Where that is no terminal either (a cluster, a
+pipe, a test), nothing is written.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TextIO
+
+from icl.runs import State
+
+LENT = "ICL_TERMINAL"
+
+
+def terminal() -> TextIO | None:
+    """Where somebody may watch: stderr or what the workflow has lent, or None if neither is a terminal."""
+    if sys.stderr.isatty():
+        return sys.stderr
+    number = os.environ.get(LENT, "")
+    try:
+        if number.isdecimal() and os.isatty(int(number)):
+            return os.fdopen(int(number), "w", closefd=False)
+    except OSError:
+        pass
+    return None
+
+
+@dataclass
+class Progress:
+    """Says every so many seconds how far a training is, how fast and how long it will take; `train` calls it after
+    every step.
+
+    The first line comes after that time, so that short trainings are silent. The rate is that since the line before.
+    """
+
+    name: str
+    steps: int
+    stream: TextIO | None
+    seconds: float = 30
+    clock: Callable[[], float] = time.monotonic
+    since: tuple[float, int] | None = None
+
+    def __call__(self, state: State) -> None:
+        """Write a line if it is time and somebody watches."""
+        if self.stream is None:
+            return
+        now = self.clock()
+        if self.since is None:
+            self.since = now, state.step
+        passed, done = now - self.since[0], state.step - self.since[1]
+        if passed < self.seconds or not done:
+            return
+        self.since = now, state.step
+        try:
+            print(line(self.name, state.step, self.steps, done / passed), file=self.stream, flush=True)
+        except OSError:
+            # The terminal was closed; the training goes on.
+            self.stream = None
+
+
+def line(name: str, step: int, steps: int, rate: float) -> str:
+    """``garg 0of2: step 1200 of 7500, 6.0 steps/s, 17:30 left``, the time in minutes or hours, minutes, seconds."""
+    from tqdm import tqdm
+
+    left = tqdm.format_interval((steps - step) / rate)
+    speed = f"{rate:.3g} steps/s" if rate >= 0.1 else f"{1 / rate:.3g} s/step"
+    return f"{name}: step {step} of {steps}, {speed}, {left} left"
