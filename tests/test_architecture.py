@@ -57,7 +57,7 @@ ALLOWED = {
     "provenance": {"figure", "reference", "report", "runs", "table", "dag", "spec", "code"},
     # for readers and developers, above everything
     "readme": {"figure", "papers", "report", "spec", "experiments"},
-    "__main__": {"figure", "papers", "report", "spec"},
+    "__main__": {"figure", "papers", "progress", "report", "spec"},
 }
 WITHOUT_TORCH = (
     "tasks",
@@ -72,7 +72,7 @@ WITHOUT_TORCH = (
     "code",
     "reference",
 )
-TOUCH_FILES = {"table", "runs", "files", "reference", "provenance", "report", "page"}
+TOUCH_FILES = {"table", "runs", "files", "progress", "reference", "provenance", "report", "page"}
 # These read sources and metadata, never results: the code's own text, the installation, the README.
 READ_SOURCES = {"code", "doctor", "readme", "__main__"}
 

@@ -1,6 +1,7 @@
 """Lines for somebody who watches a training, and silence for everybody else."""
 
 import io
+import json
 import os
 import pty
 import re
@@ -12,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from icl import progress
+from icl import __main__ as cli
+from icl import progress, runs
 from icl.progress import Progress
 from icl.runs import State
 
@@ -76,6 +78,38 @@ def test_a_terminal_that_was_closed_ends_the_lines_and_not_the_training() -> Non
     out = Closed()
     watched({1: 0, 100: 30, 200: 60, 300: 90}, out)
     assert out.lines == 1
+
+
+def kept(folder: Path, shard: str, step: int, steps: int, log: str, began: float, now: float) -> None:
+    """A state and a log of the sweep garg, as a job leaves them that began and kept its state at these times."""
+    path, text = folder / f"runs/garg/{shard}.state.safetensors", folder / f"logs/train/garg.{shard}.log"
+    runs.save_state(path, State(step, {}, {}, {}, np.zeros((2, steps))), "identity")
+    text.parent.mkdir(parents=True, exist_ok=True)
+    text.write_text(log, encoding="utf-8")
+    os.utime(path, (now, now))
+    os.utime(text, (began, began))
+
+
+def test_kept_states_tell_how_far_their_trainings_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "results/paper"
+    (tmp_path / "workflow").symlink_to(ROOT / "workflow")
+    arguments = ["progress", "--scale", "paper", "--root", str(tmp_path)]
+    assert cli.main(arguments) == 0
+    assert capsys.readouterr().out == "no training of the paper scale has kept a state\n"
+    kept(folder, "0of4", 400, 1000, "garg, shard 0of4: from step 100 to 1000\n", began=50, now=200)
+    # Resumed, and nothing kept since; a job that left no log; a file that is no state.
+    kept(folder, "1of4", 300, 1000, "garg, shard 1of4: from step 300 to 1000\n", began=300, now=200)
+    kept(folder, "2of4", 500, 1000, "", began=50, now=200)
+    (folder / "runs/garg/3of4.state.safetensors").write_bytes(b"none")
+    assert cli.main(arguments) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "garg 0of4: step 400 of 1000, 2 steps/s, 05:00 left",
+        "garg 1of4: step 300 of 1000",
+        "garg 2of4: step 500 of 1000",
+    ]
+    assert cli.main([*arguments, "--json"]) == 0
+    first = json.loads(capsys.readouterr().out)[0]
+    assert first == {"sweep": "garg", "shard": "0of4", "step": 400, "steps": 1000, "rate": 2.0}
 
 
 # What stderr and descriptor 9 are, and whether anybody sees something.

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from icl import figure, papers, report
+from icl import figure, papers, progress, report
 from icl.spec import SCALES, ConstantError
 
 MISSING, MISUSED = 1, 2
@@ -136,6 +136,12 @@ def _open(args: argparse.Namespace, config: dict[str, Any]) -> tuple[Any, str]:
     return {"picture": str(path), "opened": webbrowser.open(path.resolve().as_uri())}, str(path)
 
 
+def _progress(args: argparse.Namespace, config: dict[str, Any]) -> tuple[Any, str]:
+    rows = progress.unfinished(args.root / "results" / args.scale)
+    lines = [progress.line(f"{row['sweep']} {row['shard']}", row["step"], row["steps"], row["rate"]) for row in rows]
+    return rows, "\n".join(lines) or f"no training of the {args.scale} scale has kept a state"
+
+
 Command = Callable[[argparse.Namespace, dict[str, Any]], tuple[Any, str]]
 COMMANDS: dict[str, tuple[Command, str, str]] = {
     "list": (_list, "", "every figure with its paper, in a line"),
@@ -145,6 +151,7 @@ COMMANDS: dict[str, tuple[Command, str, str]] = {
         "figures?",
         "what the results on disk say of each claim (of all figures, or of those named)",
     ),
+    "progress": (_progress, "", "how far the unfinished trainings are, and how long they will take"),
     "cite": (_cite, "figures", "BibTeX entries of the papers that figures come from"),
     "open": (_open, "figure", "open a figure's picture, and print its path"),
 }

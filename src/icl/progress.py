@@ -2,17 +2,19 @@
 
 A job of the workflow writes to its log, where nobody wants a line every half minute. The workflow therefore lends its
 jobs the terminal: its stderr under the number that ICL_TERMINAL gives. Where that is no terminal either (a cluster, a
-pipe, a test), nothing is written.
+pipe, a test), nothing is written; the kept states on disk then say as much (`python -m icl progress`).
 """
 
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TextIO
+from pathlib import Path
+from typing import Any, TextIO
 
-from icl.runs import State
+from icl.runs import RunsError, State, kept_step
 
 LENT = "ICL_TERMINAL"
 
@@ -63,10 +65,40 @@ class Progress:
             self.stream = None
 
 
-def line(name: str, step: int, steps: int, rate: float) -> str:
-    """``garg 0of2: step 1200 of 7500, 6.0 steps/s, 17:30 left``, the time in minutes or hours, minutes, seconds."""
+def line(name: str, step: int, steps: int, rate: float | None) -> str:
+    """``garg 0of2: step 1200 of 7500, 6 steps/s, 17:30 left``, the time in minutes or hours, minutes, seconds."""
+    if not rate:
+        return f"{name}: step {step} of {steps}"
     from tqdm import tqdm
 
     left = tqdm.format_interval((steps - step) / rate)
     speed = f"{rate:.3g} steps/s" if rate >= 0.1 else f"{1 / rate:.3g} s/step"
     return f"{name}: step {step} of {steps}, {speed}, {left} left"
+
+
+def unfinished(folder: Path) -> list[dict[str, Any]]:
+    """The trainings below results/<scale> that have kept a state: sweep, shard, step, steps, rate.
+
+    The rate is in steps per second since the job began, which its log tells; None if nothing was kept since.
+    """
+    found = []
+    for path in sorted(folder.glob("runs/*/[!.]*.state.safetensors")):
+        sweep, shard = path.parent.name, path.name.split(".")[0]
+        try:
+            step, steps = kept_step(path)
+        except RunsError:
+            # Its training has ended since, or will begin anew.
+            continue
+        rate = _rate(folder / "logs" / "train" / f"{sweep}.{shard}.log", step, path.stat().st_mtime)
+        found.append({"sweep": sweep, "shard": shard, "step": step, "steps": steps, "rate": rate})
+    return found
+
+
+def _rate(log: Path, step: int, kept: float) -> float | None:
+    try:
+        began, text = log.stat().st_mtime, log.read_text(encoding="utf-8")
+    except OSError:
+        return None
+    first = re.search(r"from step (\d+) to", text)
+    done = step - int(first[1]) if first else 0
+    return done / (kept - began) if done > 0 and kept > began else None

@@ -262,6 +262,20 @@ def load_state(path: Path, identity: str) -> State | None:
     return State(about["step"], losses=tensors["losses"].numpy().copy(), **parts)
 
 
+def kept_step(path: Path) -> tuple[int, int]:
+    """The step of a kept state, and the last step of its training; the weights are not read.
+
+    Raises RunsError if the file is damaged.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="np") as file:
+            return int(json.loads(file.metadata()["icl"])["step"]), int(file.get_slice("losses").get_shape()[1])
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        raise RunsError(f"{path}: cannot be read as the state of a training ({error})") from error
+
+
 def forget_state(path: Path) -> None:
     """Remove a kept state; training is complete."""
     if path.exists():
