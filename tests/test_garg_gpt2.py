@@ -328,6 +328,13 @@ def test_the_published_model_has_its_published_size() -> None:
     assert ours + 11 * layer + unused == pytest.approx(22.40e6, abs=5e3)
 
 
+def test_runs_that_train_together_share_all_but_seed_and_rate() -> None:
+    first = sweep((100,)).configs[0]
+    system.init([first, replace(first, seed=101, rate=1e-4)])
+    with pytest.raises(ConstantError, match="seed and rate only"):
+        system.init([first, replace(first, init_std=0.1)])
+
+
 def test_constants_that_cannot_be_are_refused() -> None:
     for name, value in {"heads": 3, "first_dimension": 21, "first_points": 42, "precision": "half"}.items():
         with pytest.raises(ConstantError, match=name):
