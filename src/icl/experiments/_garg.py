@@ -6,8 +6,8 @@ from icl.spec import Sweep, grid
 from icl.systems import garg_gpt2
 
 SEEDS = {"paper": 10, "laptop": 5, "smoke": 2}
-# What is reduced. At d = 5 the loss leaves its first plateau without a curriculum; the smaller model bears a larger rate
-# that falls, and needs a larger start (see the sources of rate and init_std).
+# What is reduced. At d = 5 the loss leaves its first plateau without a curriculum; the smaller model bears a larger
+# rate that falls, and needs a larger start (see the sources of rate and init_std).
 CONSTANTS: dict[str, dict[str, Any]] = {
     "paper": {},
     "laptop": {

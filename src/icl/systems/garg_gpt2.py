@@ -61,8 +61,8 @@ class Config(spec.Config):
     init_std: float = constant(
         0.02, "inferred", "GPT-2's default, which the published code keeps: N(0, 0.02^2), also for the positions; "
         "residual projections divided by sqrt(2 layers). Laptop: 0.072, as torch.nn.Linear starts at width 64; with "
-        "0.02 and 0.04 trial seed 100 was still at the loss of the zero prediction after 800 steps, with 0.072 for 400, "
-        "with 0.1 for 350", above=0,
+        "0.02 and 0.04 trial seed 100 stayed at the loss of the zero prediction for 800 steps and more, with 0.072 for "
+        "400, with 0.1 for 350", above=0,
     )  # fmt: skip
     batch: int = constant(64, "published", "configuration of the published code", letter="B", at_least=1)
     rate: float = constant(
