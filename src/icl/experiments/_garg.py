@@ -6,9 +6,9 @@ from icl.spec import Sweep, grid
 from icl.systems import garg_gpt2
 
 SEEDS = {"paper": 10, "laptop": 5, "smoke": 2}
-# What is reduced. The curriculum has five stages from one dimension and three points: without one, two of five seeds were
-# still at the loss of the zero prediction after 1300 steps. The smaller model bears a larger rate that falls, and needs
-# a larger start (see the sources of rate and init_std).
+# What is reduced. The curriculum has five stages from one dimension and three points: without one, two of five seeds
+# were still at the loss of the zero prediction after 1300 steps. The smaller model bears a larger rate that falls, and
+# needs a larger start (see the sources of rate and init_std).
 CONSTANTS: dict[str, dict[str, Any]] = {
     "paper": {},
     "laptop": {
