@@ -1,6 +1,7 @@
 """The classical fits: what each must answer where the answer is known."""
 
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -122,3 +123,100 @@ def test_the_answer_to_the_query_is_not_looked_at(name: str) -> None:
     classify = estimators.classifiers()[name]
     error = estimators.classification_error(classify, inputs, labels, 8)
     assert estimators.classification_error(classify, inputs, flipped, 8) == pytest.approx(1 - error)
+
+
+# Every prefix at once
+
+
+def prompts(seed: int, shape: tuple[int, ...] = (3, 40), count: int = 13, dimension: int = 5) -> tuple[np.ndarray, ...]:
+    """Gaussian inputs, noisy labels, and queries of their own."""
+    rng = np.random.default_rng(seed)
+    inputs, weights = rng.normal(size=(*shape, count, dimension)), rng.normal(size=(*shape, 1, dimension))
+    labels = np.sum(inputs * weights, axis=-1) + 0.3 * rng.normal(size=(*shape, count))
+    return inputs, labels, rng.normal(size=(*shape, count, dimension))
+
+
+def one_by_one(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    """Least squares of least norm, one fit by LAPACK for each prompt and prefix."""
+    answers = np.zeros(labels.shape)
+    for place in np.ndindex(labels.shape):
+        *prompt, k = place
+        x, y = inputs[tuple(prompt)][:k], labels[tuple(prompt)][:k]
+        answers[place] = queries[place] @ np.linalg.lstsq(x, y, rcond=1e-10)[0] if k else 0.0
+    return answers
+
+
+def flat(seed: int) -> tuple[np.ndarray, ...]:
+    """Inputs in two of five dimensions: most lie within the span of those before them."""
+    inputs, labels, queries = prompts(seed)
+    basis = np.linalg.qr(np.random.default_rng(seed).normal(size=(5, 2)))[0]
+    return inputs[..., :2] @ basis.T, labels, queries
+
+
+def skewed(seed: int) -> tuple[np.ndarray, ...]:
+    inputs, labels, queries = prompts(seed)
+    return inputs / np.arange(1, 6), labels, queries
+
+
+def repeating(seed: int) -> tuple[np.ndarray, ...]:
+    """Each input stands there twice."""
+    inputs, labels, queries = prompts(seed)
+    return np.repeat(inputs, 2, axis=-2)[..., :13, :], labels, queries
+
+
+@pytest.mark.parametrize("make", [prompts, flat, skewed, repeating])
+def test_least_squares_on_every_prefix_is_one_fit_each(make: Callable[[int], tuple[np.ndarray, ...]]) -> None:
+    given = make(11)
+    answers, expected = estimators.least_squares_prefixes(*given), one_by_one(*given)
+    # Rounding grows with the condition number squared, which is 1e3 at the worst prefix of 120 Gaussian prompts.
+    scale = np.abs(expected).max(axis=-1, keepdims=True)
+    np.testing.assert_allclose(answers / scale, expected / scale, atol=1e-8)
+
+
+def test_least_squares_without_noise_is_exact_once_there_are_as_many_examples_as_dimensions() -> None:
+    rng = np.random.default_rng(0)
+    inputs, weights = rng.normal(size=(1280, 41, 20)), rng.normal(size=(1280, 1, 20))
+    labels = np.sum(inputs * weights, axis=-1)
+    wrong = estimators.least_squares_prefixes(inputs, labels, inputs) - labels
+    assert np.mean(wrong[:, 20:] ** 2) / 20 < 1e-12
+    assert np.mean(wrong[:, 19] ** 2) / 20 > 0.01
+
+
+@pytest.mark.parametrize("wanted", [1, 3])
+def test_neighbours_on_every_prefix_are_those_of_scikit_learn(wanted: int) -> None:
+    from sklearn.neighbors import KNeighborsRegressor
+
+    inputs, labels, queries = prompts(12, (6,))
+    answers = estimators.neighbours_prefixes(wanted)(inputs, labels, queries)
+    assert np.all(answers[:, 0] == 0)
+    for prompt in range(6):
+        for k in range(1, 13):
+            fit = KNeighborsRegressor(min(wanted, k), algorithm="brute").fit(inputs[prompt, :k], labels[prompt, :k])
+            assert answers[prompt, k] == pytest.approx(fit.predict(queries[prompt, k : k + 1])[0], rel=1e-12)
+
+
+def test_averaging_on_every_prefix_is_the_mean_of_each() -> None:
+    inputs, labels, queries = prompts(13)
+    answers = estimators.averaging_prefixes(inputs, labels, queries)
+    assert np.all(answers[..., 0] == 0)
+    for k in range(1, 13):
+        expected = estimators.averaging(inputs[..., :k, :], labels[..., :k], queries[..., k, :])
+        np.testing.assert_allclose(answers[..., k], expected, rtol=1e-10, atol=1e-12)
+
+
+PREFIXES = {
+    "least squares": estimators.least_squares_prefixes,
+    "3-NN": estimators.neighbours_prefixes(3),
+    "averaging": estimators.averaging_prefixes,
+}
+
+
+@pytest.mark.parametrize("name", PREFIXES)
+def test_no_answer_looks_at_its_own_label_or_later_ones(name: str) -> None:
+    inputs, labels, queries = prompts(14)
+    answers = PREFIXES[name](inputs, labels, queries)
+    for k in (0, 4, 12):
+        changed_inputs, changed_labels = inputs.copy(), labels.copy()
+        changed_inputs[..., k:, :], changed_labels[..., k:] = 7.0, -9.0
+        again = PREFIXES[name](changed_inputs, changed_labels, queries)
+        np.testing.assert_array_equal(again[..., : k + 1], answers[..., : k + 1])

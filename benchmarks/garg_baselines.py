@@ -1,0 +1,86 @@
+"""The baselines of Garg et al. on every prefix of all prompts at once, against one solve per prompt and prefix.
+
+Least squares against numpy's lstsq, 3 nearest neighbours against scikit-learn's regressor, averaging against a mean for
+each prompt and prefix: d = 20 and 41 points as in the paper. CPU time of one thread per prompt, the least of several
+repeats that alternate. That both give the same answers is a test's to show.
+
+    python -m benchmarks.garg_baselines
+"""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from icl import estimators
+
+DIMENSION, POINTS = 20, 41
+PROMPTS, LOOPED = 640, 4
+REPEATS = 3
+LEAST_RATIO = 5.0
+
+# Examples and a query -> an answer
+Solve = Callable[[np.ndarray, np.ndarray, np.ndarray], float]
+
+
+def lstsq(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> float:
+    """Least squares by LAPACK."""
+    return float(query @ np.linalg.lstsq(inputs, labels, rcond=None)[0])
+
+
+def neighbours(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> float:
+    """scikit-learn's 3 nearest neighbours."""
+    from sklearn.neighbors import KNeighborsRegressor
+
+    fit = KNeighborsRegressor(min(3, len(labels)), algorithm="brute").fit(inputs, labels)
+    return float(fit.predict(query[None])[0])
+
+
+def mean(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> float:
+    """<x, mean of y_i x_i>."""
+    return float(query @ (labels @ inputs) / len(labels))
+
+
+BASELINES: dict[str, tuple[estimators.PrefixEstimator, Solve, float | None]] = {
+    "least squares": (estimators.least_squares_prefixes, lstsq, LEAST_RATIO),
+    "3 nearest neighbours": (estimators.neighbours_prefixes(3), neighbours, LEAST_RATIO),
+    "averaging": (estimators.averaging_prefixes, mean, None),
+}
+
+
+def seconds(batched: Callable[[], object], looped: Callable[[], object]) -> tuple[float, float]:
+    """The least CPU seconds per prompt of either side."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(REPEATS):
+        for run, count, found in ((batched, PROMPTS, times[0]), (looped, LOOPED, times[1])):
+            start = time.process_time()
+            run()
+            found.append((time.process_time() - start) / count)
+    return min(times[0]), min(times[1])
+
+
+def main() -> list[tuple[str, float, float | None]]:
+    """Rows (name, value, target), printed."""
+    rng = np.random.default_rng(0)
+    inputs = rng.standard_normal((PROMPTS, POINTS, DIMENSION))
+    labels = np.einsum("pnd,pd->pn", inputs, rng.standard_normal((PROMPTS, DIMENSION)))
+    rows: list[tuple[str, float, float | None]] = []
+    for name, (at_once, solve, target) in BASELINES.items():
+
+        def loop(solve: Solve = solve) -> None:
+            for x, y in zip(inputs[:LOOPED], labels[:LOOPED], strict=True):
+                for k in range(1, POINTS):
+                    solve(x[:k], y[:k], x[k])
+
+        ours, theirs = seconds(lambda at_once=at_once: at_once(inputs, labels, inputs), loop)  # type: ignore[misc]
+        rows += [
+            (f"one solve per prompt / all at once, {name}" + (": at least" if target else ""), theirs / ours, target),
+            (f"milliseconds per prompt of 41 prefixes, {name}", 1e3 * ours, None),
+        ]
+    for name, value, target in rows:
+        print(f"{name:60} {value:10.3f}" + (f"   (target: {target:g})" if target else ""))
+    return rows
+
+
+if __name__ == "__main__":
+    main()
