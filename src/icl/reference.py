@@ -94,6 +94,14 @@ PANELS: Mapping[str, Mapping[str, Quantity]] = {
         "D": Quantity("log", 0.009, "loss"),
     },
     "oswald_larger_inputs": {"main": Quantity("log", 0.009, "loss")},
+    # Garg et al. 2022, as on pages 11, 14 and 15 of the same talk, at each fifth of d = 20 examples (x is k / d).
+    # Points hidden by a legend or another curve are left out, or stand where both lie.
+    "garg_linear": {"main": Quantity("linear", 0.01, "squared error")},
+    "garg_shifts": {
+        panel: Quantity("linear", 0.015, "squared error")
+        for panel in ("skewed", "subspace", "noisy", "orthogonal", "match", "orthants")
+    },
+    "garg_scaling": {panel: Quantity("linear", 0.01, "squared error") for panel in ("x", "w")},
 }
 """The figures that have published numbers, panel by panel."""
 

@@ -162,3 +162,34 @@ def chain_training_time(fraction: float, steps: int, patterns: int, target: floa
 def chain_examples(fraction: float, probability: float, primacy: float) -> float:
     """Li et al. 2025, theorem 5: examples l_ts = Omega((alpha' tau^f rho^f)^-2) after which chains are right."""
     return (fraction * probability * primacy) ** -2
+
+
+# Garg et al. 2022: expected squared errors of baselines for w, x ~ N(0, I), over d (ours); with noise of variance 1
+# on all labels, the asked one too, over d + 1
+
+
+def least_squares_error(dimension: int, count: int) -> float:
+    """max(0, 1 - k/d): what of w lies outside the span of k examples."""
+    return max(0.0, 1 - count / dimension)
+
+
+def averaging_error(dimension: int, count: int) -> float:
+    """(d + 1)/k, for k >= 1."""
+    return (dimension + 1) / count
+
+
+def noisy_least_squares_error(dimension: int, count: int) -> float:
+    """((d - k) + 1 + k/(d - k - 1))/(d + 1) for k <= d - 2, (1 + d/(k - d - 1))/(d + 1) for k >= d + 2.
+
+    Infinite for k = d - 1, d and d + 1, where the inverse of a Wishart matrix has no mean: the spike of the figures.
+    """
+    d, k = dimension, count
+    if abs(k - d) <= 1:
+        return float("inf")
+    return ((d - k) + 1 + k / (d - k - 1) if k < d else 1 + d / (k - d - 1)) / (d + 1)
+
+
+def noisy_averaging_error(dimension: int, count: int) -> float:
+    """(d (d + 1)/k + d/k + 1)/(d + 1), for k >= 1."""
+    d, k = dimension, count
+    return (d * (d + 1) / k + d / k + 1) / (d + 1)

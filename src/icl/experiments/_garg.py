@@ -17,7 +17,7 @@ CONSTANTS: dict[str, dict[str, Any]] = {
         "rate": 3e-3, "schedule": "cosine", "warm_up": 200, "clip_norm": 1.0, "steps": 7500,
     },
     "smoke": {
-        "dimension": 4, "points": 9, "layers": 2, "heads": 2, "width": 16, "first_dimension": 2, "first_points": 5,
+        "dimension": 5, "points": 11, "layers": 2, "heads": 2, "width": 16, "first_dimension": 2, "first_points": 5,
         "every": 5, "rate": 3e-3, "steps": 20, "batch": 8,
     },
 }  # fmt: skip
