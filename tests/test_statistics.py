@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from icl import statistics
 from icl.claims import Bound, Claim, medians
 from icl.statistics import exact, kendall, log_slope, lone, mean_interval, median_interval, summarise
 from icl.table import GROUP, SUMMARY_SEED, join, rows
@@ -162,3 +163,37 @@ def summaries(frame: pd.DataFrame) -> list[dict[str, float]]:
 def test_a_constant_sequence_has_no_order() -> None:
     assert kendall(np.arange(3), np.zeros(3)) == 0
     assert kendall(np.arange(3), np.array([3, 2, 1])) == -1
+
+
+# The bootstrap over prompts
+
+
+def test_with_one_run_the_band_is_the_ordinary_bootstrap_over_prompts() -> None:
+    rng = np.random.default_rng(0)
+    values = rng.exponential(size=(1, 800, 3))
+    weights = statistics.bootstrap_weights(np.random.default_rng(1), 1, 800)
+    assert weights.shape == (1, statistics.RESAMPLES, 800)
+    np.testing.assert_allclose(weights.sum(axis=(0, 2)), 1, rtol=1e-5)
+    low, high = statistics.percentiles(values, weights)
+    error = values[0].std(axis=0) / np.sqrt(800)
+    # 5 % and 95 % of a normal law; 1000 resamples know the ends to 4 % of the width.
+    np.testing.assert_allclose((high - low) / (2 * 1.645 * error), 1, atol=0.12)
+    assert np.all((low < values.mean(axis=(0, 1))) & (values.mean(axis=(0, 1)) < high))
+
+
+def test_runs_that_differ_widen_the_band() -> None:
+    rng = np.random.default_rng(0)
+    alike = rng.normal(size=(4, 500, 1))
+    apart = alike + np.arange(4)[:, None, None]
+    weights = statistics.bootstrap_weights(np.random.default_rng(1), 4, 500)
+    (narrow, wide) = (
+        float(high[0] - low[0]) for low, high in (statistics.percentiles(v, weights) for v in (alike, apart))
+    )
+    # Means of four draws from 0, 1, 2, 3 have standard deviation 0.56.
+    assert narrow < 0.3 and wide == pytest.approx(2 * 1.645 * 0.56, rel=0.2)
+
+
+def test_the_band_is_that_of_its_generator() -> None:
+    one, two, other = (statistics.bootstrap_weights(np.random.default_rng(s), 2, 50) for s in (0, 0, 1))
+    np.testing.assert_array_equal(one, two)
+    assert not np.array_equal(one, other)
