@@ -165,17 +165,7 @@ def runs() -> Runs:
 
 def predictions(model: Model) -> Callable[..., np.ndarray]:
     """In the place of `system.predict`."""
-
-    def predict(weights: object, inputs: np.ndarray, labels: np.ndarray, heads: int) -> np.ndarray:
-        count = labels.shape[-1]
-        return np.stack(
-            [
-                np.concatenate([model(x[:, :k], y[:, :k], x[:, k : k + 1]) for k in range(count)], axis=1)
-                for x, y in zip(inputs, labels, strict=True)
-            ]
-        )
-
-    return predict
+    return lambda weights, inputs, labels, heads: prefix_predictions(model)(weights, inputs, labels, inputs, heads)
 
 
 def query_predictions(model: Model) -> Callable[..., np.ndarray]:
@@ -188,10 +178,24 @@ def query_predictions(model: Model) -> Callable[..., np.ndarray]:
     return predict
 
 
+def prefix_predictions(model: Model) -> Callable[..., np.ndarray]:
+    """In the place of `system.predict_prefixes`."""
+
+    def predict(weights: object, inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray, heads: int) -> np.ndarray:
+        asked = [
+            [model(x[:, :k], y[:, :k], q[:, k : k + 1]) for k in range(labels.shape[-1])]
+            for x, y, q in zip(inputs, labels, queries, strict=True)
+        ]
+        return np.stack([np.concatenate(answers, axis=1) for answers in asked])
+
+    return predict
+
+
 @cache
 def measured(name: str, scale: str, model: Model, test: Patch) -> pd.DataFrame:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(system, "predict", predictions(model))
+        patch.setattr(system, "predict_prefixes", prefix_predictions(model))
         patch.setattr(system, "predict_queries", query_predictions(model))
         test(patch)
         return figure.measure(name, {"garg": runs()}, scale)

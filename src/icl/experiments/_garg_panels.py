@@ -163,13 +163,7 @@ def transformer(runs: Runs, given: Asked) -> np.ndarray:
     weights, heads = runs.last(), runs.sweep.configs[0].heads
     if given.is_plain:
         return system.predict(weights, given.inputs, given.labels, heads)
-    found = [
-        system.predict_queries(
-            weights, given.inputs[:, :, :k], given.labels[:, :, :k], given.queries[:, :, k : k + 1], heads
-        )
-        for k in range(given.labels.shape[-1])
-    ]
-    return np.concatenate(found, axis=-1)
+    return system.predict_prefixes(weights, given.inputs, given.labels, given.queries, heads)
 
 
 def baseline_errors(given: Asked, names: Sequence[str] = tuple(BASELINES)) -> dict[str, np.ndarray]:

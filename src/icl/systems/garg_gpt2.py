@@ -298,6 +298,37 @@ def predict_queries(
     return _in_chunks(_query_predictions, weights, (inputs, labels, queries), heads)
 
 
+def predict_prefixes(
+    weights: Params, inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray, heads: int
+) -> np.ndarray:
+    """Predictions for query k behind the examples 0 ... k - 1, for all k in one pass: one `predict_queries` for each k.
+
+    Parameters
+    ----------
+    weights : of `runs` runs
+    inputs, queries : (runs or 1, prompts, points, d); the last example is not used
+    labels : (runs or 1, prompts, points)
+    heads : of the decoder
+
+    Returns
+    -------
+    float64 (runs, prompts, points)
+    """
+    return _in_chunks(_prefix_predictions, weights, (inputs, labels, queries), heads)
+
+
+def _prefix_predictions(params: Params, inputs: "Tensor", labels: "Tensor", queries: "Tensor", heads: int) -> "Tensor":
+    """A query stands where the next example would, sees what stands before it, and is seen by none."""
+    count, d = queries.shape[2], queries.shape[3]
+    tokens = torch.cat([_label_tokens(labels[:, :, :-1], d), inputs[:, :, :-1], queries], dim=2)
+    shown = [*range(1, 2 * count - 2, 2), *range(0, 2 * count - 2, 2)]
+    place = torch.tensor([*shown, *range(0, 2 * count, 2)], device=tokens.device)
+    example = torch.arange(len(place), device=tokens.device) < len(shown)
+    visible = ((place < place[:, None]) & example) | torch.eye(len(place), dtype=torch.bool, device=tokens.device)
+    x = transformer.read_in(params, tokens) + params["positions"][:, None, place]
+    return transformer.read_out(params, transformer.residual_stream(params, x, heads, count, visible))[..., 0]
+
+
 def _in_chunks(
     function: Callable[..., "Tensor"], weights: Params, arrays: Sequence[np.ndarray], heads: int
 ) -> np.ndarray:
