@@ -163,7 +163,8 @@ def draw(table: pd.DataFrame) -> Figure:
             _garg_panels.draw_curves(axes, table, THREE)
             plotting.curves(axes, table, (THEORY,), ERROR)
         _garg_panels.caption(figure, axes, title, 72)
-    _garg_panels.legend_box(first, 8, loc="upper right")
+        if name == "orthogonal":
+            _garg_panels.legend_box(axes, 9, loc="lower right")
     _garg_panels.legend_box(axes, 8, loc="lower left", title="scale", title_fontsize=8, labelspacing=0.2)
     return figure
 
