@@ -167,11 +167,12 @@ def transformer(runs: Runs, given: Asked) -> np.ndarray:
 
 
 def baseline_errors(given: Asked, names: Sequence[str] = tuple(BASELINES)) -> dict[str, np.ndarray]:
-    """Series -> squared errors over the unit, (runs, prompts, n)."""
-    return {
-        name: (BASELINES[name](given.inputs, given.labels, given.queries) - given.answers) ** 2 / given.unit
+    """Series -> squared errors over the unit, (runs, prompts, n). One run at a time, for the distances' sake."""
+    answers = {
+        name: np.stack([BASELINES[name](*own) for own in zip(given.inputs, given.labels, given.queries, strict=True)])
         for name in names
     }
+    return {name: (found - given.answers) ** 2 / given.unit for name, found in answers.items()}
 
 
 def errors(runs: Runs, given: Asked, names: Sequence[str] = tuple(BASELINES)) -> dict[str, np.ndarray]:
