@@ -292,6 +292,8 @@ def _multiple(mark: float) -> str:
 
 HALVES = (0, 0.5, 1, 1.5, 2)
 END = 40.1 / PUBLISHED_DIMENSION
+QUARTERS = (0, 0.25, 0.5, 0.75)
+END_OF_FEW = 19 / PUBLISHED_DIMENSION
 
 
 def dress(axes: Axes, x: Axis, y: Axis, font: float, ticks: float, named: bool = True) -> None:
@@ -334,3 +336,29 @@ def caption(figure: Figure, axes: Axes, words: str, below: float, font: float = 
     height = figure.get_size_inches()[1] * plotting.DPI
     place = (box.x0 + box.x1) / 2, box.y0 - below / height
     figure.text(*place, words, fontsize=font, family="STIXGeneral", math_fontfamily="stix", ha="center", va="center")
+
+
+ERROR_AXIS = Axis("squared error", (-0.1, 1.5), np.arange(0, 1.51, 0.25).tolist())
+
+
+def six_panels(
+    d: int, titles: Mapping[str, str], heights: Mapping[str, Axis], named: Sequence[str]
+) -> tuple[Figure, dict[str, Axes]]:
+    """Two rows of three panels with their captions and the error of the answer 0, dressed and empty.
+
+    titles : panel -> caption; heights : y where it is another than ERROR_AXIS; named : panels that show y's label
+    """
+    figure, first = plotting.canvas((965, 600), (74, 310, 14, 190), panel=next(iter(titles)))
+    found = {}
+    for index, (name, title) in enumerate(titles.items()):
+        left, top = 74 + 316 * (index % 3), 14 + 300 * (index // 3)
+        axes = plotting.add_panel(figure, (left, left + 236, top, top + 176), name) if index else first
+        # Under orthogonal queries there are fewer examples than dimensions.
+        few = name == "orthogonal"
+        x = count_axis(d, QUARTERS, END_OF_FEW) if few else count_axis(d, HALVES, END)
+        dress(axes, x, heights.get(name, ERROR_AXIS), 10, 9, named=name in named)
+        # Published so under noise, where the answer 0 errs by 1 too.
+        zero_line(axes, 1 + 1 / d if name == "noisy" else 1.0)
+        caption(figure, axes, title, 72)
+        found[name] = axes
+    return figure, found

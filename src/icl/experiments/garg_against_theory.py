@@ -23,7 +23,7 @@ from icl.claims import Bound, Claim, Verdict, judge
 from icl.experiments import _garg, _garg_panels
 from icl.experiments._garg_panels import ERROR, LEAST_SQUARES, TRANSFORMER
 from icl.experiments.garg_scaling import SCALES, STYLES
-from icl.experiments.garg_shifts import ERROR_AXIS, SHIFTS
+from icl.experiments.garg_shifts import SHIFTS
 from icl.plotting import Axis, Style
 from icl.runs import Runs
 from icl.spec import Sweep
@@ -126,10 +126,6 @@ TITLES = {
     "skewed": "(a) skewed covariance",
     "scaled": "(a) scaled $x$, Transformer",
 }
-PLACES = {
-    name: (74 + 316 * (index % 3), 310 + 316 * (index % 3), 14 + 300 * (index // 3), 190 + 300 * (index // 3))
-    for index, name in enumerate(TITLES)
-}
 HIGH: Mapping[str, Axis] = {
     "orthants": Axis("squared error", (1e-3, 30), log=True),
     "skewed": Axis("squared error", (1e-3, 30), log=True),
@@ -145,27 +141,17 @@ THEORY = Style(LAYER, LAYER, "k", line="--")
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
     """Six panels."""
-    d = _garg_panels.dimension_in(table)
-    figure, first = plotting.canvas((965, 600), PLACES["noisy"], panel="noisy")
-    for name, title in TITLES.items():
-        axes = first if name == "noisy" else plotting.add_panel(figure, PLACES[name], name)
-        x = _garg_panels.count_axis(d, _garg_panels.HALVES, _garg_panels.END)
-        if name == "orthogonal":
-            x = _garg_panels.count_axis(d, (0, 0.25, 0.5, 0.75), 0.95)
-        _garg_panels.dress(axes, x, HIGH.get(name, ERROR_AXIS), 10, 9)
-        _garg_panels.zero_line(axes, 1 + 1 / d if name == "noisy" else 1.0)
-        if name == "scaled":
-            scaled = STYLES[: len(SCALES)]
-            _garg_panels.draw_curves(axes, table, scaled)
-            layers = [Style(f"{s.series}, theory", "", s.colour, line="--") for s in scaled]
-            plotting.curves(axes, table, layers, ERROR)
-        else:
+    figure, panels = _garg_panels.six_panels(_garg_panels.dimension_in(table), TITLES, HIGH, named=tuple(TITLES))
+    for name, axes in panels.items():
+        if name != "scaled":
             _garg_panels.draw_curves(axes, table, THREE)
             plotting.curves(axes, table, (THEORY,), ERROR)
-        _garg_panels.caption(figure, axes, title, 72)
-        if name == "orthogonal":
-            _garg_panels.legend_box(axes, 9, loc="lower right")
-    _garg_panels.legend_box(axes, 8, loc="lower left", title="scale", title_fontsize=8, labelspacing=0.2)
+    scaled = STYLES[: len(SCALES)]
+    _garg_panels.draw_curves(panels["scaled"], table, scaled)
+    layers = [Style(f"{style.series}, theory", "", style.colour, line="--") for style in scaled]
+    plotting.curves(panels["scaled"], table, layers, ERROR)
+    _garg_panels.legend_box(panels["orthogonal"], 9, loc="lower right")
+    _garg_panels.legend_box(panels["scaled"], 8, loc="lower left", title="scale", title_fontsize=8, labelspacing=0.2)
     return figure
 
 

@@ -125,7 +125,7 @@ def _against(found: Mapping[str, np.ndarray], runs: Runs) -> dict[str, np.ndarra
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
     """The published panel with its legend beside it."""
-    figure, axes = plotting.canvas((640, 315), (62, 422, 16, 227))
+    figure, axes = plotting.canvas((655, 315), (62, 422, 16, 227))
     x = _garg_panels.count_axis(_garg_panels.dimension_in(table), _garg_panels.HALVES, _garg_panels.END)
     y = Axis("squared error", (-0.1, 1.25), [0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2])
     _garg_panels.dress(axes, x, y, 12, 11)

@@ -21,7 +21,6 @@ from icl import plotting
 from icl.claims import Bound, Claim, Verdict, judge
 from icl.experiments import _garg, _garg_panels
 from icl.experiments._garg_panels import LEAST_SQUARES, NEIGHBOURS, TRANSFORMER, means
-from icl.plotting import Axis
 from icl.runs import Runs
 from icl.spec import Sweep
 
@@ -169,28 +168,16 @@ TITLES = {
     "match": "(e) query matches in-context example",
     "orthants": "(f) different orthants",
 }
-ERROR_AXIS = Axis("squared error", (-0.1, 1.5), np.arange(0, 1.51, 0.25).tolist())
-PLACES = {
-    name: (70 + 310 * (index % 3), 306 + 310 * (index % 3), 14 + 300 * (index // 3), 190 + 300 * (index // 3))
-    for index, name in enumerate(TITLES)
-}
 
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
     """The published six panels; labels and legend where they are on the page."""
     d = _garg_panels.dimension_in(table)
-    figure, first = plotting.canvas((950, 600), PLACES["skewed"], panel="skewed")
-    for name, title in TITLES.items():
-        axes = first if name == "skewed" else plotting.add_panel(figure, PLACES[name], name)
-        x = _garg_panels.count_axis(d, _garg_panels.HALVES, _garg_panels.END)
-        if name == "orthogonal":
-            x = _garg_panels.count_axis(d, (0, 0.25, 0.5, 0.75), 0.95)._replace(limits=(-0.05, 0.95))
-        _garg_panels.dress(axes, x, ERROR_AXIS, 10, 9, named=name in ("skewed", "orthogonal"))
-        _garg_panels.zero_line(axes, 1 + 1 / d if name == "noisy" else 1.0)
+    figure, panels = _garg_panels.six_panels(d, TITLES, {}, named=("skewed", "orthogonal"))
+    for axes in panels.values():
         _garg_panels.draw_curves(axes, table, _garg_panels.FOUR)
-        _garg_panels.caption(figure, axes, title, 72)
-    _garg_panels.legend_box(axes, 9, loc="center right")
+    _garg_panels.legend_box(panels["orthants"], 9, loc="center right")
     return figure
 
 
