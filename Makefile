@@ -30,7 +30,7 @@ TORCH_PIN := $(shell grep '^torch==' requirements/torch-cpu.txt)
 
 # Every goal that is not ours is handed to Snakemake, all of them in one call. They are phony, or make would take the
 # folder figures/ for a finished target. They stand before SNAKEMAKE_ARGS, since `--config a=b` swallows what follows.
-OWN := help env test test-all test-browser lint bench doctor lock clean clean-env snakemake
+OWN := help env test test-all test-browser test-slurm lint bench doctor lock clean clean-env snakemake
 TARGETS := $(filter-out $(OWN),$(MAKECMDGOALS))
 .PHONY: $(OWN) $(TARGETS)
 
@@ -41,6 +41,7 @@ help:
 	@echo 'make doctor       say what is installed, and what is wrong with it'
 	@echo 'make test         the tests without the slow ones; PYTEST_ARGS="-n 2" by default'
 	@echo 'make test-browser the tests of the report in a real browser; needs Chromium from the system'
+	@echo 'make test-slurm   the cluster profiles on a real SLURM of one node; needs its packages from the system'
 	@echo 'make test-all     all tests'
 	@echo 'make lint         ruff, mypy, snakefmt and the lint of Snakemake'
 	@echo 'make bench        the side-by-side measurements'
@@ -70,6 +71,10 @@ test-all: env
 
 test-browser: env
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_ARGS) -m browser
+
+# One at a time: a cluster of one node runs the jobs beside each other.
+test-slurm: env
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slurm
 
 lint: env
 	$(BIN)/ruff check .

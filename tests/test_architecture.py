@@ -50,6 +50,7 @@ ALLOWED = {
     | {"spec", "rng", "tasks", "lazy", "runs", "experiments"},
     "figure": {"experiments", "claims", "runs", "spec", "statistics", "table"},
     "dag": {"figure", "reference", "code", "spec"},
+    "requests": {"dag", "files"},
     "report": {"claims"},
     "papers": set(),
     "compare": {"report"},
@@ -72,7 +73,7 @@ WITHOUT_TORCH = (
     "code",
     "reference",
 )
-TOUCH_FILES = {"table", "runs", "files", "progress", "reference", "provenance", "report", "page"}
+TOUCH_FILES = {"table", "runs", "files", "progress", "reference", "provenance", "report", "page", "requests"}
 # These read sources and metadata, never results: the code's own text, the installation, the README.
 READ_SOURCES = {"code", "doctor", "readme", "__main__"}
 

@@ -62,6 +62,10 @@ class Plan:
             raise ConstantError(f"sweep {name!r}: no figure has it; there are {', '.join(self.trainings)}")
         return self.trainings[name][1]
 
+    def sweeps(self, name: str) -> list[Sweep]:
+        """The sweeps that a figure measures."""
+        return list(self._sweeps[name].values())
+
     def shard_names(self, sweep: str) -> list[str]:
         """``0of2``, ``1of2`` ...: never more shards than runs."""
         count = min(self.shards, len(self.sweep(sweep).configs))

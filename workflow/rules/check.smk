@@ -11,8 +11,8 @@ rule check:
     conda:
         "../../environment.yml"
     resources:
-        mem_mb=1000,
-        runtime=10,
+        mem_mb=lambda w, attempt: REQUESTS.memory_mb(Job("check", w.figure), attempt),
+        runtime=lambda w, attempt: REQUESTS.minutes(Job("check", w.figure), attempt),
     params:
         identity=lambda wildcards: PLAN.judging_identity(wildcards.figure),
     shell:

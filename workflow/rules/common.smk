@@ -9,6 +9,7 @@ from snakemake.utils import min_version, validate
 from icl.dag import Plan, has_reference
 from icl.figure import caption, is_animated, summary
 from icl.papers import of as paper
+from icl.requests import Job, Requests, load
 from icl.spec import ConstantError
 
 min_version("9.0")
@@ -18,6 +19,10 @@ try:
     PLAN = Plan.of(config)
 except ConstantError as error:
     raise WorkflowError(str(error)) from error
+
+# What the jobs of an earlier run took, so what they ask for.
+PEAKS = "workflow/peaks.csv"
+REQUESTS = Requests(PLAN, load(Path(PEAKS)))
 
 REFERENCED = [name for name in PLAN.figures if has_reference(name)]
 ANIMATED = [name for name in PLAN.figures if is_animated(name)]

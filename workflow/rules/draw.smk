@@ -19,8 +19,8 @@ rule draw:
     conda:
         "../../environment.yml"
     resources:
-        mem_mb=1000,
-        runtime=10,
+        mem_mb=lambda w, attempt: REQUESTS.memory_mb(Job("draw", w.figure), attempt),
+        runtime=lambda w, attempt: REQUESTS.minutes(Job("draw", w.figure), attempt),
     params:
         note=lambda wildcards: PLAN.note(wildcards.figure),
         caption=lambda wildcards: caption(wildcards.figure),
@@ -65,8 +65,8 @@ rule animate:
     conda:
         "../../environment.yml"
     resources:
-        mem_mb=1000,
-        runtime=10,
+        mem_mb=lambda w, attempt: REQUESTS.memory_mb(Job("animate", w.figure), attempt),
+        runtime=lambda w, attempt: REQUESTS.minutes(Job("animate", w.figure), attempt),
     params:
         note=lambda wildcards: PLAN.note(wildcards.figure),
         identity=lambda wildcards: PLAN.animation_identity(wildcards.figure),

@@ -12,8 +12,8 @@ rule measure:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=60,
+        mem_mb=lambda w, attempt: REQUESTS.memory_mb(Job("measure", w.figure), attempt),
+        runtime=lambda w, attempt: REQUESTS.minutes(Job("measure", w.figure), attempt),
     params:
         constants=lambda wildcards: PLAN.measurement_constants(wildcards.figure),
         identity=lambda wildcards: PLAN.measurement_identity(wildcards.figure),

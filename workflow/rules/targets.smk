@@ -5,6 +5,7 @@ localrules:
     compare,
     verify,
     gallery,
+    peaks,
 
 
 rule figures:
@@ -80,3 +81,20 @@ rule gallery:
         figures=" ".join(PLAN.figures),
     shell:
         "python scripts/gallery.py --scale {params.scale} --figures {params.figures} 2> {log}"
+
+
+rule peaks:
+    """Write what this scale's jobs took, as far as they have run, to workflow/peaks.csv: what jobs ask a cluster for."""
+    log:
+        f"results/{PLAN.scale}/logs/peaks.log",
+    conda:
+        "../../environment.yml"
+    params:
+        scale=PLAN.scale,
+        shards=PLAN.shards,
+        figures=" ".join(PLAN.figures),
+        results=f"results/{PLAN.scale}",
+        peaks=PEAKS,
+    shell:
+        "python scripts/peaks.py --scale {params.scale} --shards {params.shards} --figures {params.figures}"
+        " --results {params.results} --peaks {params.peaks} 2> {log}"

@@ -11,8 +11,12 @@ rule train:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=3000,
-        runtime=120,
+        mem_mb=lambda w, attempt: REQUESTS.memory_mb(
+            Job("train", w.sweep, w.shard), attempt
+        ),
+        runtime=lambda w, attempt: REQUESTS.minutes(
+            Job("train", w.sweep, w.shard), attempt
+        ),
     params:
         figure=lambda wildcards: PLAN.trainings[wildcards.sweep][0],
         constants=lambda wildcards: PLAN.training_constants(wildcards.sweep),

@@ -1,0 +1,159 @@
+"""A SLURM of one node on the loopback interface, for the tests: real daemons, no database, no authentication.
+
+Needs slurmctld, slurmd and slurm-client as Debian packages them (munge is installed with them and need not run).
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "squeue", "scontrol", "scancel")
+
+# config_overrides lets the node have more cores than the machine, and a GPU that is no GPU. The job's memory is
+# polled each second: there are no control groups in a container. Times are checked each minute, without mercy.
+CONFIG = """
+ClusterName=tests
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/none
+CredType=cred/none
+CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
+SlurmctldPort={port}
+SlurmdPort={next_port}
+SlurmdParameters=config_overrides
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=task=1
+JobAcctGatherParams=OverMemoryKill
+AccountingStorageType=accounting_storage/none
+AccountingStoreFlags=job_comment
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU_Memory
+SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
+ReturnToService=2
+MinJobAge=600
+KillWait=2
+GresTypes=gpu
+NodeName={host} NodeAddr=127.0.0.1 CPUs=4 RealMemory={memory} Gres=gpu:1 State=UNKNOWN
+PartitionName=main Nodes={host} Default=YES MaxTime=600 State=UP
+PartitionName=gpu Nodes={host} MaxTime=600 State=UP
+"""
+
+
+def missing() -> list[str]:
+    """The programs that this machine lacks."""
+    return [name for name in PROGRAMS if shutil.which(name, path=_path()) is None]
+
+
+def _path() -> str:
+    return f"{os.environ['PATH']}:/usr/sbin:/sbin"
+
+
+class Cluster:
+    """A running cluster with all its files below `folder`; `environment` is what its users need. Call stop()."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in ("state", "spool", "bin"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        host, (port, next_port) = socket.gethostname().split(".")[0], _free_ports()
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 9 // 10 // 2**20
+        user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
+        self.config = folder / "slurm.conf"
+        self.config.write_text(
+            CONFIG.format(host=host, user=user, port=port, next_port=next_port, folder=folder, memory=memory)
+        )
+        (folder / "gres.conf").write_text("Name=gpu File=/dev/null\n")
+        # The plugin's job step drops every variable SLURM_*, and srun would look for the system's configuration.
+        srun = shutil.which("srun", path=_path())
+        wrapper = folder / "bin" / "srun"
+        wrapper.write_text(f'#!/bin/sh\nSLURM_CONF={self.config} exec {srun} "$@"\n')
+        wrapper.chmod(0o755)
+        self.environment = {"SLURM_CONF": str(self.config), "PATH": f"{folder}/bin:{_path()}"}
+        try:
+            self.start_controller()
+            self._start("slurmd", "-N", host)
+            self._wait_until_idle()
+        except BaseException:
+            self.stop()
+            raise
+
+    def start_controller(self) -> None:
+        """Also after stop_controller: the queue is as it was."""
+        self._start("slurmctld")
+
+    def stop_controller(self) -> None:
+        """The queue does not answer until start_controller; jobs go on."""
+        self._kill("slurmctld")
+
+    def stop(self) -> None:
+        """Ends every job and both daemons."""
+        if queued := self.queued():
+            self.ask("scancel", "--full", *queued)
+        for _ in range(40):
+            if not self.queued():
+                break
+            time.sleep(0.25)
+        for daemon in ("slurmd", "slurmctld"):
+            self._kill(daemon)
+
+    def queued(self) -> list[str]:
+        """Ids of jobs that wait or run; empty also when there is no queue."""
+        return self.ask("squeue", "--noheader", "--format=%i").split()
+
+    def jobs(self) -> list[dict[str, str]]:
+        """What SLURM knows of every job of the last ten minutes, as `scontrol show job` prints it."""
+        lines = self.ask("scontrol", "show", "job", "--oneliner").splitlines()
+        return [dict(part.partition("=")[::2] for part in line.split() if "=" in part) for line in lines]
+
+    def ask(self, *command: str) -> str:
+        """stdout of a SLURM command; empty if it fails."""
+        done = subprocess.run(command, env=self._environment(), capture_output=True, text=True, timeout=60, check=False)
+        return done.stdout if done.returncode == 0 else ""
+
+    def _environment(self) -> dict[str, str]:
+        return os.environ | self.environment
+
+    def _start(self, *command: str) -> None:
+        subprocess.run(command, env=self._environment(), timeout=30, check=True,
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+
+    def _wait_until_idle(self) -> None:
+        for _ in range(120):
+            if self.ask("sinfo", "--noheader", "--format=%T", "--partition=main").strip() == "idle":
+                return
+            time.sleep(0.25)
+        logs = "\n".join(path.read_text()[-2000:] for path in self.folder.glob("*.log"))
+        raise RuntimeError(f"SLURM's node is not idle after 30 s\n{self.ask('sinfo', '-N', '-l')}\n{logs}")
+
+    def _kill(self, daemon: str) -> None:
+        file = self.folder / f"{daemon}.pid"
+        try:
+            pid = int(file.read_text())
+            os.kill(pid, signal.SIGTERM)
+            for _ in range(100):
+                os.kill(pid, 0)
+                time.sleep(0.1)
+            os.kill(pid, signal.SIGKILL)
+        except (FileNotFoundError, ProcessLookupError, ValueError):
+            pass
+
+
+def _free_ports() -> tuple[int, int]:
+    with socket.socket() as first, socket.socket() as second:
+        first.bind(("127.0.0.1", 0))
+        second.bind(("127.0.0.1", 0))
+        return first.getsockname()[1], second.getsockname()[1]
