@@ -6,6 +6,7 @@ matters, the scripts that compute are replaced by stand-ins; rules, requests and
 
 import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -102,7 +103,8 @@ def locally(name: str, path: Path) -> pd.DataFrame:
 def test_figures_go_through_the_queue_and_equal_local_ones(
     cluster: Cluster, workflow: Workflow, tmp_path: Path
 ) -> None:
-    done = workflow(*FIGURES, *SLURM)
+    only(workflow, *FIGURES)
+    done = workflow(*FIGURES, *SLURM, timeout=900)
     assert done.returncode == 0, done.stdout
     for name in FIGURES:
         made = table.read(workflow.folder / f"results/smoke/tables/{name}.parquet")[0]
@@ -135,13 +137,11 @@ def test_the_options_for_a_gpu_and_for_groups(cluster: Cluster, workflow: Workfl
     """A training on a GPU; drawing and judging of a figure in one job of one core."""
     only(workflow, "figure9", "zhang_convergence")
     take_options(workflow, "set-resources", "groups", "group-components")
-    for name in ("tables/figure9.parquet",):
-        target = workflow.folder / "results/smoke" / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes((figure9_results / "results/smoke" / name).read_bytes())
+    (workflow.folder / "results/smoke").mkdir(parents=True)
+    shutil.copytree(figure9_results / "results/smoke/tables", workflow.folder / "results/smoke/tables")
     done = workflow("results/smoke/verdicts/figure9.json", "figures/smoke/figure9.png",
                     "results/smoke/runs/zhang_prompts/0of1.safetensors", *SLURM,
-                    "--allowed-rules", "train", "check", "draw_with_overlay")  # fmt: skip
+                    "--allowed-rules", "train", "check", "draw_with_overlay", timeout=900)  # fmt: skip
     assert done.returncode == 0, done.stdout
     trained, drawn = sorted(jobs_of(cluster, done.stdout).values(), key=lambda job: "rule_train" not in job["Comment"])
     assert (trained["Partition"], drawn["Partition"]) == ("gpu", "main")
@@ -208,7 +208,7 @@ def test_failures_are_retried_with_more_and_stop_nothing_else(
     for name, value in deaf_queue(cluster, workflow, times=8).items():
         monkeypatch.setenv(name, value)
 
-    done = workflow(*targets, *SLURM, "--set-resources", "measure:runtime=2 ** (attempt - 1)")
+    done = workflow(*targets, *SLURM, "--set-resources", "measure:runtime=2 ** (attempt - 1)", timeout=900)
     assert done.returncode == 1, done.stdout
     tries = {name: len((workflow.folder / f"{name}.tries").read_text()) for name in names}
     assert tries == {"figure8": 3, "figure9": 2, "figure10": 2, "figure11": 1}, done.stdout
@@ -300,7 +300,7 @@ def test_plain_sbatch_with_a_status_script(
     original = (workflow.folder / "scripts/measure.py").read_text(encoding="utf-8")
     failing = "\nif value('--figure') == ['figure8']:\n    sys.exit('figure8 fails on purpose')\n"
     replace_script(workflow, "measure", failing + original)
-    done = workflow("figure9", "results/smoke/tables/figure8.parquet", *GENERIC)
+    done = workflow("figure9", "results/smoke/tables/figure8.parquet", *GENERIC, timeout=900)
     assert done.returncode == 1, done.stdout
     made, _ = table.read(workflow.folder / "results/smoke/tables/figure9.parquet")
     expected, _ = table.read(figure9_results / "results/smoke/tables/figure9.parquet")

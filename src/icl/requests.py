@@ -19,7 +19,7 @@ from typing import NamedTuple
 from icl.dag import Plan
 from icl.files import write_text
 
-# Measured: Snakemake starts itself twice around a job on SLURM, 160 MB each; rounded up.
+# Measured: Snakemake starts itself twice around a job on SLURM, 190 MB each; rounded up.
 SNAKEMAKE_MB = 500
 # A measured peak is a sample each half second, later each 30 seconds, and can miss the summit: half as much again.
 MEMORY_ROOM = 1.5
