@@ -84,20 +84,12 @@ class Cluster:
         wrapper.chmod(0o755)
         self.environment = {"SLURM_CONF": str(self.config), "PATH": f"{folder}/bin:{_path()}"}
         try:
-            self.start_controller()
+            self._start("slurmctld")
             self._start("slurmd", "-N", host)
             self._wait_until_idle()
         except BaseException:
             self.stop()
             raise
-
-    def start_controller(self) -> None:
-        """Also after stop_controller: the queue is as it was."""
-        self._start("slurmctld")
-
-    def stop_controller(self) -> None:
-        """The queue does not answer until start_controller; jobs go on."""
-        self._kill("slurmctld")
 
     def stop(self) -> None:
         """Ends every job and both daemons."""

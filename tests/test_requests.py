@@ -126,6 +126,10 @@ def test_peaks_are_recorded_and_kept(figure9_made: Path, tmp_path: Path) -> None
     assert set(made) == {("train", "li_icl"), ("measure", "figure9"), ("draw", "figure9")}
     assert made["draw", "figure9"] == draw
     assert made["train", "li_icl"] == Peak("train", "li_icl", *requests.size(plan, JOB), 400.0, 1.0)
+    # The smoke scale says nothing of the laptop's.
+    path.write_text(requests._table(one().values()), encoding="utf-8")
+    requests.record(plan, figure9_made / "results/smoke", path)
+    assert requests.load(path)[JOB[:2]] == one()[JOB[:2]]
 
 
 def test_the_workflow_asks_so(workflow: Workflow) -> None:

@@ -22,6 +22,8 @@ from conftest import ROOT, Workflow
 from slurm_cluster import Cluster, missing
 
 from icl import figure, table
+from icl.dag import Plan
+from icl.requests import Job, Requests, load
 from icl.train import train
 
 pytestmark = pytest.mark.slurm
@@ -79,15 +81,16 @@ def take_options(workflow: Workflow, *keys: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def submitted(output: str) -> list[str]:
-    """SLURM's ids of the jobs of one run."""
-    return re.findall(r"submitted with SLURM jobid (\d+)|external jobid '(\d+)'", output)
+def jobs_of(cluster: Cluster, output: str) -> list[dict[str, str]]:
+    """What SLURM knows of the jobs that one run has submitted, in that order."""
+    ids = re.findall(r"(?:submitted with SLURM jobid |external jobid ')(\d+)", output)
+    return sorted((job for job in cluster.jobs() if job["JobId"] in ids), key=lambda job: int(job["JobId"]))
 
 
-def jobs_of(cluster: Cluster, output: str) -> dict[str, dict[str, str]]:
-    """Comment or name -> what SLURM knows, for the jobs of one run."""
-    ids = {one or other for one, other in submitted(output)}
-    return {job["JobId"]: job for job in cluster.jobs() if job["JobId"] in ids}
+def asking() -> Requests:
+    """What the rules ask for in this file."""
+    config = yaml.safe_load((ROOT / "workflow/config.yaml").read_text(encoding="utf-8"))
+    return Requests(Plan.of(config | {"scale": "smoke", "shards": 1}), load(ROOT / "workflow/peaks.csv"))
 
 
 def locally(name: str, path: Path) -> pd.DataFrame:
@@ -112,19 +115,15 @@ def test_figures_go_through_the_queue_and_equal_local_ones(
         assert (workflow.folder / f"figures/smoke/{name}.png").stat().st_size > 1000
         assert f"results/smoke/verdicts/{name}.json" in done.stdout
 
-    jobs = {job["Comment"]: job for job in jobs_of(cluster, done.stdout).values()}
+    jobs = {job["Comment"]: job for job in jobs_of(cluster, done.stdout)}
     assert len(jobs) == 14
     assert {job["JobState"] for job in jobs.values()} == {"COMPLETED"}
     # As asked: one core each, memory and time of the rule's own measurement, and what depends on a job comes after it.
-    planned = workflow("-n", "--forceall", *FIGURES, *SLURM, "--executor", "local").stdout
-    for rule, name in (("train", "li_icl_gpt2_0of1"), ("measure", "figure12"), ("check", "figure8")):
-        job, wildcard = jobs[f"rule_{rule}_wildcards_smoke_{name}"], name.replace("_0of1", "/0of1")
-        asked = re.search(
-            rf"^rule {rule}:\n(?:    .*\n)*?    output: \S*{wildcard}(?:.*\n)+?    resources: (.*)$", planned, re.M
-        )
-        assert asked is not None, planned
-        memory, minutes = (int(re.search(rf"\b{what}=(\d+)", asked[1])[1]) for what in ("mem_mb", "runtime"))  # type: ignore[index]
-        assert job["TRES"].startswith(f"cpu=1,mem={memory}M,"), job
+    requests = asking()
+    for asked in (Job("train", "li_icl_gpt2", "0of1"), Job("measure", "figure12"), Job("check", "figure8")):
+        job = jobs["_".join(("rule", asked.rule, "wildcards_smoke", *filter(None, asked[1:])))]
+        minutes = requests.minutes(asked)
+        assert job["TRES"].startswith(f"cpu=1,mem={requests.memory_mb(asked)}M,"), job
         assert job["TimeLimit"] == f"{minutes // 60:02}:{minutes % 60:02}:00"
         assert job["Requeue"] == "0"
     first, second = (jobs[f"rule_{r}_wildcards_smoke_figure8"] for r in ("measure", "check"))
@@ -143,11 +142,10 @@ def test_the_options_for_a_gpu_and_for_groups(cluster: Cluster, workflow: Workfl
                     "results/smoke/runs/zhang_prompts/0of1.safetensors", *SLURM,
                     "--allowed-rules", "train", "check", "draw_with_overlay", timeout=900)  # fmt: skip
     assert done.returncode == 0, done.stdout
-    trained, drawn = sorted(jobs_of(cluster, done.stdout).values(), key=lambda job: "rule_train" not in job["Comment"])
+    trained, drawn = sorted(jobs_of(cluster, done.stdout), key=lambda job: "rule_train" not in job["Comment"])
     assert (trained["Partition"], drawn["Partition"]) == ("gpu", "main")
-    assert "gres/gpu=1" in trained["TRES"]
+    assert (trained["TresPerJob"], drawn.get("TresPerJob")) == ("gres:gpu:1", None)
     assert "mem=8000M" in trained["TRES"]
-    assert "gres" not in drawn["TRES"]
     assert drawn["TRES"].startswith("cpu=1,mem=800M,")
     assert drawn["TimeLimit"] == "00:30:00"
 
@@ -202,8 +200,7 @@ def test_failures_are_retried_with_more_and_stop_nothing_else(
     replace_script(workflow, "measure", MEASURE)
     names = ("figure8", "figure9", "figure10", "figure11")
     targets = [f"results/smoke/tables/{name}.parquet" for name in names]
-    planned = workflow("-n", targets[1], *SLURM, "--executor", "local").stdout
-    request = int(re.search(r"rule measure:.*?mem_mb=(\d+)", planned, re.DOTALL)[1])  # type: ignore[index]
+    request = asking().memory_mb(Job("measure", "figure9"))
     (workflow.folder / "first_request").write_text(str(request))
     for name, value in deaf_queue(cluster, workflow, times=8).items():
         monkeypatch.setenv(name, value)
@@ -215,7 +212,7 @@ def test_failures_are_retried_with_more_and_stop_nothing_else(
     made = {path.stem for path in (workflow.folder / "results/smoke/tables").glob("*.parquet")}
     assert made == {"figure9", "figure10", "figure11"}
 
-    jobs = sorted(jobs_of(cluster, done.stdout).values(), key=lambda job: int(job["JobId"]))
+    jobs = jobs_of(cluster, done.stdout)
     of = {name: [job for job in jobs if job["Comment"] == f"rule_measure_wildcards_smoke_{name}"] for name in names}
     memory = {name: [int(re.search(r"mem=(\d+)", job["TRES"])[1]) for job in of[name]] for name in names}  # type: ignore[index]
     assert memory["figure9"] == [request, 2 * request]
@@ -224,7 +221,8 @@ def test_failures_are_retried_with_more_and_stop_nothing_else(
     assert of["figure10"][0]["JobState"] == "TIMEOUT"
     assert {job["JobState"] for job in of["figure8"]} == {"FAILED"}
     assert of["figure9"][0]["JobState"] in ("OUT_OF_MEMORY", "FAILED", "CANCELLED")
-    # What a user sees: the job's own log with its last words, and where SLURM's log is, which is kept.
+    # What a user sees: how it ended, the job's own log with its last words, and where SLURM's log is, which is kept.
+    assert re.search(r"message: SLURM-job '\d+' failed, SLURM status is: 'TIMEOUT'", done.stdout)
     assert "figure8 fails on purpose" in done.stdout
     for job in of["figure8"]:
         assert job["StdOut"] in done.stdout
@@ -273,7 +271,7 @@ def wait_for(condition: Callable[[], bool], seconds: float, log: Path | None = N
 def nothing_is_left(cluster: Cluster, workflow: Workflow, output: str, *arguments: str) -> None:
     """No job in the queue, no process of one, no lock."""
     wait_for(lambda: cluster.queued() == [], 30)
-    assert {job["JobState"] for job in jobs_of(cluster, output).values()} == {"CANCELLED"}
+    assert {job["JobState"] for job in jobs_of(cluster, output)} == {"CANCELLED"}
     for file in workflow.folder.glob("*.pid"):
         wait_for(lambda: not Path(f"/proc/{file.stem}").exists(), 30)  # noqa: B023 (called at once)
     replace_script(workflow, "train", TRAIN)
@@ -308,7 +306,7 @@ def test_plain_sbatch_with_a_status_script(
     assert "results/smoke/verdicts/figure9.json" in done.stdout
     assert "figure8 fails on purpose" in done.stdout
 
-    jobs = sorted(jobs_of(cluster, done.stdout).values(), key=lambda job: int(job["JobId"]))
+    jobs = jobs_of(cluster, done.stdout)
     assert {(job["Partition"], job["Comment"]) for job in jobs} == {("gpu", "ours")}
     failed = [job for job in jobs if job["JobState"] == "FAILED"]
     assert [job["JobName"] for job in failed] == ["icl-measure"] * 3

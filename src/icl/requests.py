@@ -161,12 +161,12 @@ def measured(plan: Plan, results: Path) -> Peaks:
 def record(plan: Plan, results: Path, path: Path) -> int:
     """Write the plan's measured peaks to the table at `path`, and return how many there were.
 
-    What is not at hand keeps its row, unless the plan no longer has it.
+    What is not at hand keeps its row, unless the plan no longer has it; so does what was measured on a larger job.
     """
     planned = {job[:2] for job in jobs(plan)}
-    new = measured(plan, results)
-    kept = {key: peak for key, peak in (load(path) if path.exists() else {}).items() if key in planned}
-    write_text(path, _table((kept | new).values()))
+    old = {key: peak for key, peak in (load(path) if path.exists() else {}).items() if key in planned}
+    new = {k: p for k, p in measured(plan, results).items() if k not in old or p.computes >= old[k].computes}
+    write_text(path, _table((old | new).values()))
     return len(new)
 
 
