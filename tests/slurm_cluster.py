@@ -3,6 +3,7 @@
 Needs slurmctld, slurmd and slurm-client as Debian packages them (munge is installed with them and need not run).
 """
 
+import ctypes
 import os
 import shutil
 import signal
@@ -30,8 +31,6 @@ StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool
 SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd.pid
-SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/linux
@@ -67,6 +66,7 @@ class Cluster:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.daemons: list[subprocess.Popen[bytes]] = []
         for name in ("state", "spool", "bin"):
             (folder / name).mkdir(parents=True, exist_ok=True)
         host, (port, next_port) = socket.gethostname().split(".")[0], _free_ports()
@@ -84,8 +84,8 @@ class Cluster:
         wrapper.chmod(0o755)
         self.environment = {"SLURM_CONF": str(self.config), "PATH": f"{folder}/bin:{_path()}"}
         try:
-            self._start("slurmctld")
-            self._start("slurmd", "-N", host)
+            self._start("slurmctld", "-D")
+            self._start("slurmd", "-D", "-N", host)
             self._wait_until_idle()
         except BaseException:
             self.stop()
@@ -99,8 +99,13 @@ class Cluster:
             if not self.queued():
                 break
             time.sleep(0.25)
-        for daemon in ("slurmd", "slurmctld"):
-            self._kill(daemon)
+        for daemon in reversed(self.daemons):
+            daemon.terminate()
+            try:
+                daemon.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
 
     def queued(self) -> list[str]:
         """Ids of jobs that wait or run; empty also when there is no queue."""
@@ -120,8 +125,12 @@ class Cluster:
         return os.environ | self.environment
 
     def _start(self, *command: str) -> None:
-        subprocess.run(command, env=self._environment(), timeout=30, check=True,
-                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+        with open(self.folder / f"{command[0]}.log", "ab") as log:
+            started = subprocess.Popen(
+                command, env=self._environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                start_new_session=True, preexec_fn=_end_with_parent,
+            )  # fmt: skip
+        self.daemons.append(started)
 
     def _wait_until_idle(self) -> None:
         for _ in range(120):
@@ -131,17 +140,10 @@ class Cluster:
         logs = "\n".join(path.read_text()[-2000:] for path in self.folder.glob("*.log"))
         raise RuntimeError(f"SLURM's node is not idle after 30 s\n{self.ask('sinfo', '-N', '-l')}\n{logs}")
 
-    def _kill(self, daemon: str) -> None:
-        file = self.folder / f"{daemon}.pid"
-        try:
-            pid = int(file.read_text())
-            os.kill(pid, signal.SIGTERM)
-            for _ in range(100):
-                os.kill(pid, 0)
-                time.sleep(0.1)
-            os.kill(pid, signal.SIGKILL)
-        except (FileNotFoundError, ProcessLookupError, ValueError):
-            pass
+
+def _end_with_parent() -> None:
+    # Linux: the daemons are asked to end also when this process is killed and cannot do so itself.
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 
 def _free_ports() -> tuple[int, int]:
