@@ -43,7 +43,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU_Memory
 SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
 ReturnToService=2
-MinJobAge=600
+MinJobAge=3600
 KillWait=2
 GresTypes=gpu
 NodeName={host} NodeAddr=127.0.0.1 CPUs=4 RealMemory={memory} Gres=gpu:1 State=UNKNOWN
@@ -112,7 +112,7 @@ class Cluster:
         return self.ask("squeue", "--noheader", "--format=%i").split()
 
     def jobs(self) -> list[dict[str, str]]:
-        """What SLURM knows of every job of the last ten minutes, as `scontrol show job` prints it."""
+        """What SLURM knows of every job of the last hour, as `scontrol show job` prints it."""
         lines = self.ask("scontrol", "show", "job", "--oneliner").splitlines()
         return [dict(part.partition("=")[::2] for part in line.split() if "=" in part) for line in lines]
 
