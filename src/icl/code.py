@@ -16,6 +16,12 @@ from pathlib import Path
 PACKAGE = "icl"
 
 
+@cache
+def _nodes(statement: ast.stmt) -> tuple[ast.AST, ...]:
+    # Each statement is looked through four times.
+    return tuple(ast.walk(statement))
+
+
 @dataclass(frozen=True)
 class _Module:
     """definitions : name -> its statements; imports : local name -> (module, name or None for a module)."""
@@ -33,13 +39,13 @@ def _targets(statement: ast.stmt) -> Iterator[str]:
     if isinstance(statement, ast.FunctionDef | ast.ClassDef):
         yield statement.name
     else:
-        for node in ast.walk(statement):
+        for node in _nodes(statement):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 yield node.id
 
 
 def _imported(statement: ast.stmt) -> Iterator[tuple[str, tuple[str, str | None]]]:
-    for node in ast.walk(statement):
+    for node in _nodes(statement):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == PACKAGE:
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
@@ -69,9 +75,9 @@ def _parse(module: str) -> _Module:
     return _Module(definitions, imports)
 
 
-def _text(statement: ast.stmt) -> str:
-    clean = ast.parse(ast.unparse(statement))
-    for node in ast.walk(clean):
+def _bare(statement: ast.stmt) -> str:
+    # Takes the docstrings out of the tree itself: a copy would take longer than all else here.
+    for node in _nodes(statement):
         body = getattr(node, "body", None)
         if (
             isinstance(body, list)
@@ -83,13 +89,13 @@ def _text(statement: ast.stmt) -> str:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "constant":
             # A constant's grade and source describe its value; they don't change it.
             node.args = node.args[:1]
-    return ast.unparse(clean)
+    return ast.unparse(statement)
 
 
 def _used(module: str, statement: ast.stmt) -> Iterator[tuple[str, str]]:
     parsed = _parse(module)
     imports = parsed.imports | dict(_imported(statement))
-    for node in ast.walk(statement):
+    for node in _nodes(statement):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             target, name = imports.get(node.value.id, ("", ""))
             if target and name is None:
@@ -101,11 +107,16 @@ def _used(module: str, statement: ast.stmt) -> Iterator[tuple[str, str]]:
 
 
 @cache
+def _statement(module: str, statement: ast.stmt) -> tuple[str, frozenset[tuple[str, str]]]:
+    used = frozenset(_used(module, statement))
+    return _bare(statement), used
+
+
+@cache
 def _definition(module: str, name: str) -> tuple[str, frozenset[tuple[str, str]]]:
     """The normalised source of a definition, and what it uses."""
-    statements = _parse(module).definitions[name]
-    used = frozenset(pair for statement in statements for pair in _used(module, statement))
-    return "\n".join(map(_text, statements)), used
+    texts, used = zip(*(_statement(module, statement) for statement in _parse(module).definitions[name]), strict=True)
+    return "\n".join(texts), frozenset().union(*used)
 
 
 def reachable(*entries: tuple[str, str]) -> dict[tuple[str, str], str]:
@@ -141,6 +152,7 @@ def defines(module: str, name: str) -> bool:
     return name in _parse(module).definitions
 
 
+@cache
 def code_hash(*entries: tuple[str, str]) -> str:
     """The first 16 hexadecimal digits of the SHA-256 over all that the entries reach."""
     sources = sorted(reachable(*entries).items())

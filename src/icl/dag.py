@@ -45,7 +45,7 @@ class Plan:
     @cached_property
     def trainings(self) -> dict[str, tuple[str, Sweep]]:
         """Sweep name -> (a figure that defines it, the sweep)."""
-        return figure.plan(self.figures, self.scale, self.constants)
+        return figure.trainings(self._sweeps, self.constants)
 
     @cached_property
     def _sweeps(self) -> dict[str, dict[str, Sweep]]:
@@ -54,7 +54,17 @@ class Plan:
 
     @cached_property
     def _notes(self) -> dict[str, str]:
-        return {name: figure.note(name, self.scale, self.constants) for name in self.figures}
+        papers = {
+            name: self._sweeps[name] if self.scale == "paper" else figure.sweeps(name, "paper", self.constants)
+            for name in self.figures
+        }
+        return {
+            name: figure.margin(ours, papers[name], self.scale, self.constants) for name, ours in self._sweeps.items()
+        }
+
+    @cached_property
+    def _curves(self) -> dict[str, str | None]:
+        return {name: reference.text(name) for name in self.figures}
 
     def sweep(self, name: str) -> Sweep:
         """The sweep of this name."""
@@ -90,7 +100,7 @@ class Plan:
     def drawing_identity(self, name: str) -> str:
         """Hash of the code that draws the figure, of the note in its margin and of the published curve."""
         house = [("icl.plotting", "mark"), ("icl.plotting", "overlay"), ("icl.files", "save_picture")]
-        return digest([code_hash((f"icl.experiments.{name}", "draw"), *house), self.note(name), reference.text(name)])
+        return digest([code_hash((f"icl.experiments.{name}", "draw"), *house), self.note(name), self._curves[name]])
 
     def animation_identity(self, name: str) -> str:
         """Hash of the code that draws the figure's animation, and of the note in its margin."""
@@ -99,7 +109,7 @@ class Plan:
     def judging_identity(self, name: str) -> str:
         """Hash of the code that judges the figure, and of the published curve."""
         code = code_hash((f"icl.experiments.{name}", "check"), ("icl.reference", "fidelity"))
-        return digest([code, reference.text(name)])
+        return digest([code, self._curves[name]])
 
     def note(self, name: str) -> str:
         """The line in the figure's margin."""
@@ -163,4 +173,4 @@ def endings(name: str) -> list[str]:
 
 def has_reference(name: str) -> bool:
     """Whether the published curve of this figure is known as numbers."""
-    return reference.load(name) is not None
+    return name in reference.PANELS

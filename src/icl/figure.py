@@ -82,14 +82,22 @@ def applicable(sweep: Sweep, constants: Overrides) -> dict[str, Any]:
 def plan(names: Iterable[str], scale: str, constants: Overrides) -> dict[str, tuple[str, Sweep]]:
     """Every training that the figures need: sweep name -> (a figure that defines it, the sweep).
 
+    Raises ConstantError as `sweeps` and `trainings` do.
+    """
+    return trainings({name: sweeps(name, scale, constants) for name in names}, constants)
+
+
+def trainings(figures: Mapping[str, Mapping[str, Sweep]], constants: Overrides) -> dict[str, tuple[str, Sweep]]:
+    """The same from the sweeps of every figure, in which the user's constants already stand.
+
     Raises ConstantError if two figures give one name to different trainings, and for constants that would change
     nothing: of a system that no figure uses, or varied by every sweep of their system.
     """
     found: dict[str, tuple[str, Sweep]] = {}
-    for name in names:
-        for sweep in sweeps(name, scale, constants).values():
+    for name, of_figure in figures.items():
+        for sweep in of_figure.values():
             first, known = found.setdefault(sweep.name, (name, sweep))
-            if digest(known.training()) != digest(sweep.training()):
+            if known is not sweep and digest(known.training()) != digest(sweep.training()):
                 raise ConstantError(f"sweep {sweep.name}: {first} and {name} mean different trainings by this name")
     unknown = set(constants) - {sweep.system for _, sweep in found.values()}
     if unknown:
@@ -131,8 +139,12 @@ def is_random(sweep: Sweep) -> bool:
 
 def note(name: str, scale: str, constants: Overrides) -> str:
     """One line for the figure's margin: the scale, and what it trains or tests less than the paper scale."""
+    return margin(sweeps(name, scale, constants), sweeps(name, "paper", constants), scale, constants)
+
+
+def margin(ours: Mapping[str, Sweep], papers: Mapping[str, Sweep], scale: str, constants: Overrides) -> str:
+    """The same from a figure's sweeps at this scale and at the paper's."""
     words: list[str] = []
-    ours, papers = sweeps(name, scale, constants), sweeps(name, "paper", constants)
     for key, sweep in ours.items():
         words += [word for word in reduction(sweep, papers[key]) if word not in words]
     given = {name: value for sweep in ours.values() for name, value in applicable(sweep, constants).items()}
