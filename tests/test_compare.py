@@ -17,10 +17,12 @@ ROOT = Path(__file__).parents[1]
 def verdicts(**parts: tuple[float | None, float | None, float | None]) -> dict[str, Any]:
     """A figure with one claim, X, of one bound per keyword: (estimate, low, high)."""
     rows = [
-        {"observable": name, "bound": ">= 0", "estimate": estimate, "low": low, "high": high, "outcome": "supported"}
+        {"observable": name, "bound": ">= 0", "statistic": "mean", "estimate": estimate, "low": low, "high": high,
+         "runs": 5, "outcome": "supported"}
         for name, (estimate, low, high) in parts.items()
-    ]
-    return {"figure": "f", "verdicts": [{"claim": "X", "outcome": "supported", "parts": rows}], "fidelity": None}
+    ]  # fmt: skip
+    claim = {"claim": "X", "statement": "s", "source": "t", "scale": "smoke", "outcome": "supported", "parts": rows}
+    return {"figure": "f", "verdicts": [claim], "fidelity": None}
 
 
 def kinds(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, str]:

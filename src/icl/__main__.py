@@ -34,7 +34,12 @@ def configured(root: Path) -> dict[str, Any]:
         raise ConstantError(
             f"{root}: has no workflow/config.yaml; call this in a checkout of icl, or name one by --root"
         )
-    config: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    try:
+        config: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if set(map(type, [*config["figures"], *config["aliases"].values()])) - {str}:
+            raise TypeError("figures and aliases must be words")
+    except (OSError, LookupError, AttributeError, TypeError, ValueError, RecursionError, yaml.YAMLError) as error:
+        raise ConstantError(f"{path}: is no config of the workflow ({error})") from error
     return config
 
 

@@ -85,8 +85,6 @@ def markdown(found: list[Change]) -> str:
                 "|---|---|---|---|---|---|---|---|"]  # fmt: skip
     for c in news:
         verdict = " → ".join(dict.fromkeys(outcome for outcome in (c.their_outcome, c.our_outcome) if outcome))
-        out.append(
-            f"| {c.figure} | {c.claim} | {c.observable} | {c.bound} | {_estimate(c.ours)} | {_estimate(c.theirs)} "
-            f"| {c.change} | {verdict} |"
-        )
+        cells = [c.figure, c.claim, c.observable, c.bound, _estimate(c.ours), _estimate(c.theirs), c.change, verdict]
+        out.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
     return "\n".join(out) + "\n"

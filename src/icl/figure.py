@@ -70,8 +70,11 @@ def sweeps(name: str, scale: str, constants: Overrides) -> dict[str, Sweep]:
     if scale not in SCALES:
         raise ConstantError(f"scale = {scale!r}: must be one of {', '.join(SCALES)}")
     given = [(sweep, applicable(sweep, constants)) for sweep in module(name).sweeps(scale)]
-    # Making every config anew takes longer than all else, and most calls give no constants.
-    return {sweep.name: sweep.override(values) if values else sweep for sweep, values in given}
+    try:
+        # Making every config anew takes longer than all else, and most calls give no constants.
+        return {sweep.name: sweep.override(values) if values else sweep for sweep, values in given}
+    except ArithmeticError as error:
+        raise ConstantError(f"constants {dict(constants)}: too large or too small to compute with ({error})") from error
 
 
 def applicable(sweep: Sweep, constants: Overrides) -> dict[str, Any]:

@@ -2,12 +2,34 @@
 
 import csv
 import json
+import math
+import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 Verdicts = dict[str, Any]
+
+# What a file of verdicts must hold: an object of such names ("?" after those that may be missing), a list of one kind,
+# a text of some form, or a value of some types.
+_NUMBER = (float, int)
+_OR_NONE = (*_NUMBER, type(None))
+_OUTCOME = re.compile("supported|contradicted|inconclusive")
+_ONE = r"-?\d+(?:\.\d+)?(?:e[+-]\d+)?"
+_PART = {
+    "observable": str, "statistic": str, "estimate": _OR_NONE, "low": _OR_NONE, "high": _OR_NONE, "runs": int,
+    "outcome": _OUTCOME, "bound": re.compile(rf"(?:>=|<=) {_ONE}|in \[{_ONE}, {_ONE}\]", re.ASCII),
+}  # fmt: skip
+_VERDICT = {"claim": str, "statement": str, "source": str, "scale": str, "outcome": _OUTCOME, "parts": [_PART]}
+_FIDELITY = {
+    "panel": str, "series": str, "distance": str, "median": _OR_NONE, "maximum": _OR_NONE, "matched": int,
+    "missing": int, "floored": int, "rank": _OR_NONE,
+}  # fmt: skip
+_TABLE = {
+    "digest?": str, "identity?": str, "python?": str, "revision?": (str, type(None)), "clean?": (bool, type(None)),
+    "versions?": {}, "inputs?": {}, "sweeps?": [{}], "diverged?": [str],
+}  # fmt: skip
 
 
 class ReportError(ValueError):
@@ -21,10 +43,40 @@ def load(path: Path) -> Verdicts:
     """
     try:
         data: Verdicts = json.loads(path.read_text(encoding="utf-8"))
-        data["verdicts"], data["figure"], data["fidelity"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ReportError(f"{path}: is not a file of verdicts ({error}); delete it and run again") from error
+    for problem in _problems(data):
+        raise ReportError(f"{path}: is not a file of verdicts ({problem}); delete it and run again")
     return data
+
+
+def _problems(data: Any) -> Iterator[str]:
+    yield from _unlike(data, {"figure": str, "verdicts": [_VERDICT], "table?": _TABLE}, "it")
+    if "fidelity" not in data:
+        yield "it has no fidelity"
+    elif data["fidelity"] is not None:
+        yield from _unlike(data["fidelity"], [_FIDELITY], "fidelity")
+
+
+def _unlike(data: Any, kind: Any, name: str) -> Iterator[str]:
+    """Where `data` is of another kind (see above), each place in words."""
+    if isinstance(kind, dict | list):
+        if not isinstance(data, type(kind)):
+            yield f"{name} is {data!r:.40}"
+        elif isinstance(kind, list):
+            for index, one in enumerate(data):
+                yield from _unlike(one, kind[0], f"{name}[{index}]")
+        else:
+            for part, inner in kind.items():
+                if part.rstrip("?") in data:
+                    yield from _unlike(data[part.rstrip("?")], inner, f"{name}.{part.rstrip('?')}")
+                elif not part.endswith("?"):
+                    yield f"{name} has no {part}"
+    elif isinstance(kind, re.Pattern):
+        if not (isinstance(data, str) and kind.fullmatch(data)):
+            yield f"{name} is {data!r:.40}"
+    elif not isinstance(data, kind) or (isinstance(data, _NUMBER) and not abs(data) < math.inf):
+        yield f"{name} is {data!r:.40}"
 
 
 def load_all(folder: Path, scale: str) -> dict[str, Verdicts]:
@@ -104,13 +156,19 @@ def markdown(figures: Iterable[Verdicts]) -> str:
 
 
 def benchmark(path: Path) -> tuple[float, float]:
-    """CPU seconds and peak resident memory (MB) of one job; zeros where it was too short to be sampled."""
+    """CPU seconds and peak resident memory (MB) of one job; zeros where it was too short to be sampled.
+
+    Raises ReportError if the file is damaged.
+    """
     if not path.exists():
         return 0.0, 0.0
-    with open(path, encoding="utf-8") as file:
-        row = next(csv.DictReader(file, delimiter="\t"))
 
     def value(name: str) -> float:
         return float(row[name]) if row[name] not in ("-", "NA") else 0.0
 
-    return max(value("cpu_time"), 0.0), value("max_rss")
+    try:
+        with open(path, encoding="utf-8") as file:
+            row = next(csv.DictReader(file, delimiter="\t"))
+        return max(value("cpu_time"), 0.0), value("max_rss")
+    except (csv.Error, StopIteration, KeyError, TypeError, ValueError) as error:
+        raise ReportError(f"{path}: is not a benchmark of one job ({error!r}); delete it") from error

@@ -14,7 +14,7 @@ import numpy as np
 
 from icl.files import write_aside
 from icl.lazy import lazy
-from icl.spec import Sweep, canonical, digest, sweep_from_plain
+from icl.spec import ConstantError, Sweep, canonical, digest, sweep_from_plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,9 +83,9 @@ def _read(path: Path) -> "tuple[dict[str, torch.Tensor], dict[str, Any]]":
             # Copies, because a tensor in the mapped file starts where the metadata happen to end, and the order of
             # summation in a product of matrices depends on the alignment in memory.
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}
-    except (SafetensorError, OSError, json.JSONDecodeError) as error:
+    except (SafetensorError, OSError, LookupError, TypeError, ValueError, RecursionError, RuntimeError) as error:
         raise RunsError(f"{path}: cannot be read as weights ({error}); delete it and run again") from error
-    if about.get("format") != FORMAT:
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise RunsError(f"{path}: was not written by this package ({FORMAT} is missing); delete it and run again")
     return tensors, about
 
@@ -103,8 +103,8 @@ def load(path: Path) -> Runs:
     """
     tensors, about = _read(path)
     try:
-        sweep = sweep_from_plain(about["sweep"])
-    except (KeyError, TypeError, ValueError, ModuleNotFoundError) as error:
+        sweep = sweep_from_plain(about.get("sweep"))
+    except ConstantError as error:
         raise RunsError(f"{path}: holds no sweep of this version ({error}); delete it and run again") from error
     weights = {n.removeprefix("weights/"): t for n, t in tensors.items() if n.startswith("weights/")}
     shape = (len(sweep.configs), len(sweep.snapshots))
@@ -112,6 +112,8 @@ def load(path: Path) -> Runs:
     lengths = (shape[0], sweep.snapshots[-1])
     if wrong or not weights or "losses" not in tensors or tuple(tensors["losses"].shape) != lengths:
         raise RunsError(f"{path}: does not hold the {shape[0]} runs x {shape[1]} snapshots of its own sweep")
+    if tensors["losses"].dtype != torch.float64 or not all(w.is_floating_point() for w in weights.values()):
+        raise RunsError(f"{path}: its weights or losses are of another type; delete it and run again")
     return Runs(sweep, weights, tensors["losses"].numpy())
 
 
@@ -255,11 +257,14 @@ def load_state(path: Path, identity: str) -> State | None:
     if about.get("identity") != identity:
         return None
     parts: dict[str, dict[str, Any]] = {"params": {}, "optimiser": {}, "snapshots": {}}
-    for name, tensor in tensors.items():
-        group, _, rest = name.partition("/")
-        if rest:
-            parts[group][rest] = tensor
-    return State(about["step"], losses=tensors["losses"].numpy().copy(), **parts)
+    try:
+        for name, tensor in tensors.items():
+            group, _, rest = name.partition("/")
+            if rest:
+                parts[group][rest] = tensor
+        return State(about["step"], losses=tensors["losses"].numpy().copy(), **parts)
+    except KeyError:
+        return None
 
 
 def kept_step(path: Path) -> tuple[int, int]:

@@ -232,16 +232,24 @@ def system(name: str) -> Any:
     return importlib.import_module(f"icl.systems.{name}")
 
 
-def sweep_from_plain(data: Mapping[str, Any]) -> Sweep:
-    """The inverse of Sweep.plain()."""
-    module = system(data["system"])
-    return Sweep(
-        name=data["name"],
-        system=data["system"],
-        configs=tuple(module.Config(**config) for config in data["configs"]),
-        snapshots=tuple(data["snapshots"]),
-        test=module.Test(**data["test"]),
-    )
+def sweep_from_plain(data: Any) -> Sweep:
+    """The inverse of Sweep.plain(), for data that may come from anywhere.
+
+    Raises ConstantError for what is no sweep of this version: unknown names, values out of range, other types.
+    """
+    try:
+        name, snapshots = data["name"], data["snapshots"]
+        if not (isinstance(name, str) and isinstance(data["system"], str) and data["system"].isidentifier()):
+            raise ConstantError("a sweep's name and its system must be words")
+        module = system(data["system"])
+        configs = tuple(module.Config(**config) for config in data["configs"])
+        if any(type(number) is not int for number in (*snapshots, *(config.seed for config in configs))):
+            raise ConstantError("snapshots and seeds must be whole numbers")
+        return Sweep(name, data["system"], configs, tuple(snapshots), module.Test(**data["test"]))
+    except ConstantError:
+        raise
+    except (ArithmeticError, AttributeError, ImportError, LookupError, OSError, TypeError, ValueError) as error:
+        raise ConstantError(f"no sweep of this version: {error!r}") from error
 
 
 def reduction(ours: Sweep, papers: Sweep) -> list[str]:

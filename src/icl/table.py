@@ -134,7 +134,11 @@ def read_plain(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
         # Not by path: the names of the folders above would be taken for columns where they hold "=".
         with open(path, "rb") as file:
             arrow = pq.read_table(file)
-        frame, about = arrow.to_pandas(), json.loads((arrow.schema.metadata or {}).get(b"icl", b"{}"))
-    except (pa.ArrowException, OSError, ValueError) as error:
+        # What pandas may have written beside the columns is left alone: it could ask for any index, name and type.
+        frame = arrow.to_pandas(ignore_metadata=True)
+        about = json.loads((arrow.schema.metadata or {}).get(b"icl", b"{}"))
+    except (pa.ArrowException, OSError, LookupError, TypeError, ValueError, RecursionError) as error:
         raise TableError(f"{path}: cannot be read as parquet ({error}); delete it and run again") from error
+    if not isinstance(about, dict):
+        raise TableError(f"{path}: was not written by this package (its metadata are no object); delete it")
     return frame, about

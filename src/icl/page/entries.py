@@ -41,7 +41,7 @@ class Files:
 
 def entry(name: str, scale: str, files: Files, changes: Sequence[Change] = ()) -> dict[str, Any]:
     """Everything that the pages say of the figure `name`."""
-    made = {} if files.verdicts is None else files.verdicts["table"]
+    made = {} if files.verdicts is None else files.verdicts.get("table", {})
     claims = [] if files.verdicts is None else [claim(one, changes) for one in files.verdicts["verdicts"]]
     sweeps = [sweep_from_plain(plain) for plain in made.get("sweeps", [])]
     return {
@@ -110,7 +110,7 @@ def constants(sweeps: Sequence[Sweep]) -> list[dict[str, Any]]:
 
 def provenance(made: Mapping[str, Any], sweeps: Sequence[Sweep]) -> dict[str, Any]:
     """Where the table comes from."""
-    if not made:
+    if not {"revision", "clean", "digest", "identity", "python", "versions", "inputs"} <= made.keys():
         return {}
     return {
         "revision": made["revision"],

@@ -7,6 +7,7 @@ from typing import Any
 from icl import compare, figure, report, table
 from icl.page.entries import Files, entry
 from icl.report import benchmark
+from icl.spec import ConstantError
 
 
 def found(name: str, scale: str, root: Path) -> Files:
@@ -48,12 +49,19 @@ def costs(name: str, scale: str, results: Path, pictures: Path) -> dict[str, dic
 
 
 def entries(names: Sequence[str], scale: str, root: Path, against: Path | None = None) -> list[dict[str, Any]]:
-    """The report's entries, with what changed against another results folder where one is given."""
+    """The report's entries, with what changed against another results folder where one is given.
+
+    Raises ReportError or TableError for a file that is damaged.
+    """
     files = {name: found(name, scale, root) for name in names}
     changes = []
     if against is not None:
         ours = {name: one.verdicts for name, one in files.items() if one.verdicts is not None}
         changes = list(compare.changes(ours, report.load_all(against, scale)))
-    return [
-        entry(name, scale, one, [change for change in changes if change.figure == name]) for name, one in files.items()
-    ]
+    made = []
+    for name, one in files.items():
+        try:
+            made.append(entry(name, scale, one, [change for change in changes if change.figure == name]))
+        except ConstantError as error:
+            raise report.ReportError(f"verdicts of {name}: {error}; delete them and run again") from error
+    return made
