@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from hypothesis import settings
 from icl.spec import Sweep, grid
 
 ROOT = Path(__file__).resolve().parents[1]
+FUZZED: Counter[str] = Counter()
 WORKFLOW = ("Snakefile", "workflow", "scripts", "profiles", "environment.yml")
 
 # Two workers of pytest on two cores: one thread each, set before torch is loaded.
@@ -21,6 +23,19 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A test must not fail because its machine is busy, nor differently from one run to the next.
 settings.register_profile("icl", deadline=None, derandomize=True, database=None)
 settings.load_profile("icl")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Collects, also from other processes, how many inputs the tests of the readers made up."""
+    if report.when == "teardown":
+        FUZZED.update({name: int(str(n)) for name, n in report.user_properties if name.startswith("fuzz ")})
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says so at the end."""
+    if FUZZED:
+        words = f"{FUZZED['fuzz inputs']} made-up inputs were given to the readers, {FUZZED['fuzz taken']} were taken"
+        terminalreporter.write_line(words)
 
 
 @pytest.fixture

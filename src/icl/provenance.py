@@ -81,7 +81,7 @@ def verify(folder: Path) -> tuple[list[str], int]:
                 problems += [f"{path}: {problem}" for problem in check(path)]
             except (runs.RunsError, table.TableError, report.ReportError) as error:
                 problems.append(str(error))
-            except (ValueError, KeyError, TypeError, ImportError) as error:
+            except (ArithmeticError, AttributeError, ImportError, LookupError, OSError, TypeError, ValueError) as error:
                 problems.append(f"{path}: cannot be checked ({error!r}); delete it and run again")
     return problems, checked
 
@@ -105,7 +105,9 @@ def _table(path: Path) -> Iterator[str]:
         yield f"holds rows of {', '.join(sorted(set(measured['figure'])))}"
     root = path.resolve().parents[3]
     for name, wanted in kept_about["inputs"].items():
-        if not (root / name).exists():
+        if not (root / name).resolve().is_relative_to(root):
+            yield f"its input {name} lies outside this checkout"
+        elif not (root / name).exists():
             yield f"its input {name} is gone"
         elif file_digest(root / name) != wanted:
             yield f"its input {name} has changed since"

@@ -16,7 +16,10 @@ rule report:
     params:
         figures=" ".join(PLAN.figures),
         scale=PLAN.scale,
-        against=["--against", config["against"]] if config["against"] else [],
+        # By a function, since Snakemake would look for wildcards in a text; with "=", since it may begin with a dash.
+        against=lambda wildcards: (
+            [f"--against={config['against']}"] if config["against"] else []
+        ),
         folder=f"results/{PLAN.scale}/report",
     shell:
         "python scripts/report.py --scale {params.scale} --figures {params.figures} {params.against:q}"

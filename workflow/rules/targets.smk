@@ -43,7 +43,7 @@ rule compare:
         scale=PLAN.scale,
         table=f"results/{PLAN.scale}/compare.md",
     shell:
-        "python scripts/compare.py --against {params.against:q} --scale {params.scale}"
+        "python scripts/compare.py --against={params.against:q} --scale {params.scale}"
         " --table {params.table} --verdicts {input} 2> >(tee {log} >&2)"
 
 
