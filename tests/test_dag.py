@@ -295,14 +295,17 @@ def test_the_workflow_makes_a_figure_and_then_has_nothing_to_do(workflow: Workfl
 
 
 @pytest.mark.slow
-def test_one_and_three_shards_agree_through_the_workflow(tmp_path: Path) -> None:
-    """figure9 at smoke scale with the training cut into 1 and into 3 (that is, 2) jobs."""
-    tables = []
-    for shards in (1, 3):
+@pytest.mark.parametrize(("name", "runs_of"), [("ahn_minimiser", [4]), ("zheng_heatmap", [3, 3])])
+def test_any_number_of_shards_gives_the_same_table(tmp_path: Path, name: str, runs_of: list[int]) -> None:
+    """Through the workflow, with one job for all runs, several, one for each run, and more than there are runs."""
+    file, tables = f"results/smoke/tables/{name}.parquet", []
+    for shards in (1, 2, 3, 50):
         copy = Workflow(tmp_path / str(shards))
-        file = "results/smoke/tables/figure9.parquet"
         done = copy(file, "--config", "scale=smoke", f"shards={shards}")
         assert done.returncode == 0, done.stdout
+        made = sorted(copy.folder.glob("results/smoke/runs/*/*.safetensors"))
+        assert len(made) == sum(min(shards, count) for count in runs_of)
         tables.append(table.read(copy.folder / file)[0])
         shutil.rmtree(copy.folder)
-    equal(*tables)
+    for other in tables[1:]:
+        equal(other, tables[0])
