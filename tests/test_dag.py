@@ -295,9 +295,13 @@ def test_the_workflow_makes_a_figure_and_then_has_nothing_to_do(workflow: Workfl
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "runs_of"), [("ahn_minimiser", [4]), ("zheng_heatmap", [3, 3])])
-def test_any_number_of_shards_gives_the_same_table(tmp_path: Path, name: str, runs_of: list[int]) -> None:
-    """Through the workflow, with one job for all runs, several, one for each run, and more than there are runs."""
+@pytest.mark.parametrize(("name", "runs_of", "rtol"), [("zheng_heatmap", [3, 3], 0), ("ahn_minimiser", [4], 1e-12)])
+def test_any_number_of_shards_gives_the_same_table(tmp_path: Path, name: str, runs_of: list[int], rtol: float) -> None:
+    """Through the workflow, with one job for all runs, several, one for each run, and more than there are runs.
+
+    Bit by bit, but for ahn_minimiser: its matrices have 36 numbers, so that not every run's start on 64 bytes, a
+    product sums in another order there, and the last bits differ (by 1e-15).
+    """
     file, tables = f"results/smoke/tables/{name}.parquet", []
     for shards in (1, 2, 3, 50):
         copy = Workflow(tmp_path / str(shards))
@@ -308,4 +312,4 @@ def test_any_number_of_shards_gives_the_same_table(tmp_path: Path, name: str, ru
         tables.append(table.read(copy.folder / file)[0])
         shutil.rmtree(copy.folder)
     for other in tables[1:]:
-        equal(other, tables[0])
+        pd.testing.assert_frame_equal(other, tables[0], check_exact=rtol == 0, rtol=rtol, atol=rtol)
