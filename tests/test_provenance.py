@@ -13,7 +13,7 @@ import pytest
 import safetensors.torch
 from safetensors import safe_open
 
-from icl import provenance, table
+from icl import provenance, runs, table
 from icl.spec import canonical
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -39,11 +39,12 @@ def flip(path: Path, place: int) -> None:
 
 
 def with_metadata(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
-    """The same tensors under changed metadata."""
+    """The same tensors under changed metadata, in the format that has no checksum."""
     with safe_open(path, framework="pt") as file:
         about = json.loads(file.metadata()["icl"])
         tensors = {name: file.get_tensor(name) for name in file.keys()}
     change(about)
+    about["format"] = runs.UNSEALED
     safetensors.torch.save_file(tensors, path, {"icl": canonical(about)})
 
 
@@ -67,17 +68,19 @@ def test_unfinished_files_are_no_results(results: Path) -> None:
 
 
 def test_a_flipped_byte_in_weights(results: Path) -> None:
-    """In the last number of the last tensor: the file still decodes, but the table knows its inputs."""
+    """In the last number of the last tensor: the file still decodes, but knows its content, and the table its inputs."""
     flip(results / WEIGHTS, -8)
-    assert f"{TABLE}: its input results/smoke/{WEIGHTS} has changed since" in problems(results)
+    found = problems(results)
+    assert any(p.startswith(f"{WEIGHTS}: is damaged") for p in found)
+    assert f"{TABLE}: its input results/smoke/{WEIGHTS} has changed since" in found
 
 
-def test_a_flipped_byte_in_the_losses(results: Path) -> None:
+def test_other_losses_in_the_weights(results: Path) -> None:
+    """Written anew, so that the file's own checksum agrees."""
     path = results / WEIGHTS
-    with safe_open(path, framework="pt") as file:
-        tensors, about = {name: file.get_tensor(name) for name in file.keys()}, file.metadata()
-    tensors["losses"][0, 3] += 1e-12
-    safetensors.torch.save_file(tensors, path, about)
+    kept, about = runs.load(path), runs.metadata(path)
+    kept.losses[0, 3] += 1e-12
+    runs.save(path, kept, about)
     assert f"{WEIGHTS}: the trajectory 0of2.parquet beside it holds other losses" in problems(results)
 
 

@@ -92,7 +92,7 @@ def test_a_pickle_is_not_unpickled(tmp_path: Path) -> None:
 
 def test_foreign_weights_are_named(tmp_path: Path) -> None:
     save_file({"W": torch.zeros(2)}, tmp_path / "0of1.safetensors")
-    refused(tmp_path / "0of1.safetensors", "was not written by this package", "icl-runs-1")
+    refused(tmp_path / "0of1.safetensors", "was not written by this package", "icl-runs-2")
 
 
 def rewritten(path: Path, sweep: Any, **tensors: torch.Tensor) -> None:
@@ -100,7 +100,7 @@ def rewritten(path: Path, sweep: Any, **tensors: torch.Tensor) -> None:
     made = runs.load(path)
     all_tensors = {f"weights/{n}": w for n, w in made.weights.items()} | {"losses": torch.from_numpy(made.losses)}
     all_tensors |= {name.replace("__", "/"): tensor for name, tensor in tensors.items()}
-    about = {"format": runs.FORMAT, "identity": "abc"} | ({} if sweep is None else {"sweep": sweep})
+    about = {"format": runs.UNSEALED, "identity": "abc"} | ({} if sweep is None else {"sweep": sweep})
     save_file(all_tensors, path, {"icl": canonical(about)})
 
 

@@ -79,7 +79,7 @@ def test_text_is_no_table(tmp_path: Path) -> None:
 def test_a_foreign_parquet_is_named(tmp_path: Path) -> None:
     """The same rows, written by plain pandas, might be anybody's."""
     good().to_parquet(tmp_path / "figure0.parquet")
-    refused(tmp_path / "figure0.parquet", "was not written by this package", "icl-table-1")
+    refused(tmp_path / "figure0.parquet", "was not written by this package", "icl-table-2")
 
 
 def test_a_plain_frame_of_ours_is_no_table(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_broken_contract_is_named_when_written_and_when_read(tmp_path: Path, s
     with pytest.raises(TableError, match="figure0"):
         write(path, spoil(good()), ABOUT)
     assert not path.exists()
-    write_plain(path, spoil(good()), {**ABOUT, "format": "icl-table-1"})
+    write_plain(path, spoil(good()), {**ABOUT, "format": "icl-table-2"})
     refused(path, *words)
 
 

@@ -2,25 +2,70 @@
 
 import json
 import os
+import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 
+class WriteError(OSError):
+    """A file cannot be written (a full disk, a folder that is read-only); the message names it."""
+
+
 @contextmanager
 def write_aside(path: Path) -> Iterator[Path]:
-    """A path beside `path` to write to; renamed onto it (after fsync) when the block ends without an error."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # The ending stays, because some writers choose the format by it.
-    aside = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    """A path beside `path` to write to; renamed onto it (after fsync) when the block ends without an error.
+
+    Raises WriteError where the file cannot be written; what was at `path` before is then as it was.
+    """
+    # The ending stays, because some writers choose the format by it. Two machines may use one process number.
+    aside = path.with_name(f".{path.stem}.{os.getpid()}-{os.urandom(4).hex()}{path.suffix}")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _clear(path)
         yield aside
         with open(aside, "rb") as file:
             os.fsync(file.fileno())
         os.replace(aside, path)
+        _keep_name(path.parent)
+    except OSError as error:
+        raise WriteError(f"{path}: cannot be written ({error.strerror or error})") from error
     finally:
-        aside.unlink(missing_ok=True)
+        # A folder that is read-only refuses to remove even what is not there.
+        with suppress(OSError):
+            aside.unlink()
+
+
+def _keep_name(folder: Path) -> None:
+    """Let a rename in `folder` outlast a power cut: what comes after it may remove what it replaces."""
+    # Some network file systems sync no folders.
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _clear(path: Path) -> None:
+    """Remove what killed processes left half-written beside `path`."""
+    ours = re.compile(rf"\.{re.escape(path.stem)}\.(\d+)-[0-9a-f]{{8}}{re.escape(path.suffix)}")
+    for entry in os.scandir(path.parent):
+        match = ours.fullmatch(entry.name)
+        if match and not _runs(int(match[1])):
+            with suppress(OSError):
+                os.unlink(entry.path)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def write_text(path: Path, text: str) -> None:

@@ -66,7 +66,8 @@ def verify(folder: Path) -> tuple[list[str], int]:
 
     Returns one line per problem, and how many files were looked at. No memory of the workflow is used: damage,
     inputs that changed since, and code or constants that the files were not made with are all found from the files.
-    A changed byte within weights or a table that still decode is found by what was made from them.
+    Weights and tables carry a checksum of their content; of those that an older version wrote without one, a changed
+    byte that still decodes is found by what was made from them.
     """
     problems: list[str] = []
     checked = 0

@@ -1,6 +1,7 @@
 """Trained weights at snapshots, run axis first, and how they are kept on disk."""
 
 import dataclasses
+import hashlib
 import json
 import os
 import signal
@@ -22,11 +23,13 @@ if TYPE_CHECKING:
 else:
     torch = lazy("torch")
 
-FORMAT = "icl-runs-1"
+FORMAT = "icl-runs-2"
+# As FORMAT, but without a seal: damage that still decodes is not noticed.
+UNSEALED = "icl-runs-1"
 
 
 class RunsError(ValueError):
-    """A weights file is truncated, foreign or belongs to other constants; the message names the file."""
+    """A weights file is damaged, foreign or belongs to other constants; the message names the file."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +70,25 @@ class State:
     losses: np.ndarray
 
 
+def _seal(tensors: "dict[str, torch.Tensor]", about: str) -> str:
+    """SHA-256 over the metadata and every tensor's name, type, shape and bytes: safetensors has no checksum."""
+    seal = hashlib.sha256(about.encode())
+    for name, tensor in sorted(tensors.items()):
+        seal.update(canonical([name, str(tensor.dtype), list(tensor.shape)]).encode())
+        seal.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return seal.hexdigest()
+
+
 def _write(path: Path, tensors: "dict[str, torch.Tensor]", about: dict[str, Any]) -> None:
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
+    plain, text = {n: t.detach().contiguous().cpu() for n, t in tensors.items()}, canonical(about)
     with write_aside(path) as aside:
-        save_file({n: t.detach().contiguous().cpu() for n, t in tensors.items()}, aside, {"icl": canonical(about)})
+        try:
+            save_file(plain, aside, {"icl": text, "sha256": _seal(plain, text)})
+        except SafetensorError as error:
+            raise OSError(str(error)) from error
 
 
 def _read(path: Path) -> "tuple[dict[str, torch.Tensor], dict[str, Any]]":
@@ -79,14 +96,21 @@ def _read(path: Path) -> "tuple[dict[str, torch.Tensor], dict[str, Any]]":
 
     try:
         with safe_open(path, framework="pt") as file:
-            about = json.loads((file.metadata() or {}).get("icl", "{}"))
+            kept = file.metadata() or {}
+            about = json.loads(kept.get("icl", "{}"))
             # Copies, because a tensor in the mapped file starts where the metadata happen to end, and the order of
             # summation in a product of matrices depends on the alignment in memory.
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}
     except (SafetensorError, OSError, LookupError, TypeError, ValueError, RecursionError, RuntimeError) as error:
         raise RunsError(f"{path}: cannot be read as weights ({error}); delete it and run again") from error
-    if not isinstance(about, dict) or about.get("format") != FORMAT:
-        raise RunsError(f"{path}: was not written by this package ({FORMAT} is missing); delete it and run again")
+    written = about.get("format") if isinstance(about, dict) else None
+    if written not in (FORMAT, UNSEALED):
+        raise RunsError(
+            f"{path}: was not written by this package, or by another version ({FORMAT} is missing); "
+            "delete it and run again"
+        )
+    if (written == FORMAT or "sha256" in kept) and kept.get("sha256") != _seal(tensors, kept["icl"]):
+        raise RunsError(f"{path}: is damaged: its content differs from its own checksum; delete it and run again")
     return tensors, about
 
 
@@ -99,7 +123,7 @@ def save(path: Path, runs: Runs, about: dict[str, Any]) -> None:
 def load(path: Path) -> Runs:
     """Read one weights file.
 
-    Raises RunsError if it is truncated, foreign, lacks runs or names constants that its system does not have.
+    Raises RunsError if it is damaged, foreign, lacks runs or names constants that its system does not have.
     """
     tensors, about = _read(path)
     try:
@@ -254,7 +278,8 @@ def load_state(path: Path, identity: str) -> State | None:
         tensors, about = _read(path)
     except RunsError:
         return None
-    if about.get("identity") != identity:
+    # Without a seal there is no telling whether it is damaged.
+    if about["format"] != FORMAT or about.get("identity") != identity:
         return None
     parts: dict[str, dict[str, Any]] = {"params": {}, "optimiser": {}, "snapshots": {}}
     try:

@@ -1,5 +1,6 @@
 """The one table format between measuring, drawing and judging."""
 
+import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,7 +12,9 @@ import pandas as pd
 from icl.files import write_aside
 from icl.spec import canonical
 
-FORMAT = "icl-table-1"
+FORMAT = "icl-table-2"
+# As FORMAT, but without a seal: damage that still decodes is not noticed.
+UNSEALED = "icl-table-1"
 
 # column -> dtype. One row per run, coordinate and observable ("run"), one per group of test prompts over all runs
 # ("group"), one per point that is drawn and never summarised ("point"), and
@@ -39,7 +42,7 @@ GROUP = "group"
 
 
 class TableError(ValueError):
-    """A table is truncated, foreign or breaks the column contract; the message names the file or the column."""
+    """A table is damaged, foreign or breaks the column contract; the message names the file or the column."""
 
 
 def rows(observable: str, seed: Any, value: Any, *, x: Any = float("nan"), **labels: Any) -> pd.DataFrame:
@@ -99,13 +102,26 @@ def write(path: Path, table: pd.DataFrame, about: dict[str, Any]) -> None:
     write_plain(path, table, {**about, "format": FORMAT})
 
 
+def _seal(frame: pd.DataFrame, about: str) -> str:
+    """SHA-256 over the metadata and every column's name, type and values: parquet's checksums leave out its footer."""
+    seal = hashlib.sha256(about.encode())
+    for name, values in (("", frame.index), *frame.items()):
+        numbers = pd.api.types.is_numeric_dtype(values.dtype)
+        array = values.to_numpy()
+        seal.update(canonical([name, array.dtype.str if numbers else "text"]).encode())
+        seal.update(array.tobytes() if numbers else canonical(values.fillna("").tolist()).encode())
+    return seal.hexdigest()
+
+
 def write_plain(path: Path, frame: pd.DataFrame, about: dict[str, Any]) -> None:
     """Write any frame as zstd parquet with metadata, complete or not at all."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     arrow = pa.Table.from_pandas(frame, preserve_index=False)
-    arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), b"icl": canonical(about)})
+    text = canonical(about)
+    kept = {"icl": text, "icl-sha256": _seal(arrow.to_pandas(ignore_metadata=True), text)}
+    arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), **kept})
     with write_aside(path) as aside:
         pq.write_table(arrow, aside, compression="zstd")
 
@@ -113,11 +129,14 @@ def write_plain(path: Path, frame: pd.DataFrame, about: dict[str, Any]) -> None:
 def read(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
     """The table and its metadata.
 
-    Raises TableError if the file is truncated, foreign or breaks the contract.
+    Raises TableError if the file is damaged, foreign or breaks the contract.
     """
     frame, about = read_plain(path)
-    if about.get("format") != FORMAT:
-        raise TableError(f"{path}: was not written by this package ({FORMAT} is missing); delete it and run again")
+    if about.get("format") not in (FORMAT, UNSEALED):
+        raise TableError(
+            f"{path}: was not written by this package, or by another version ({FORMAT} is missing); "
+            "delete it and run again"
+        )
     validate(frame, str(path))
     return frame, about
 
@@ -125,7 +144,7 @@ def read(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
 def read_plain(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Any frame with the metadata that write_plain put beside it.
 
-    Raises TableError if the file cannot be read.
+    Raises TableError if the file cannot be read or is damaged.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -136,9 +155,17 @@ def read_plain(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
             arrow = pq.read_table(file)
         # What pandas may have written beside the columns is left alone: it could ask for any index, name and type.
         frame = arrow.to_pandas(ignore_metadata=True)
-        about = json.loads((arrow.schema.metadata or {}).get(b"icl", b"{}"))
-    except (pa.ArrowException, OSError, LookupError, TypeError, ValueError, RecursionError) as error:
+        kept = {key.decode(): text.decode() for key, text in (arrow.schema.metadata or {}).items()}
+        about = json.loads(kept.get("icl", "{}"))
+        if not isinstance(about, dict):
+            raise TableError(f"{path}: was not written by this package (its metadata are no object); delete it")
+        sealed = "icl-sha256" in kept or about.get("format") == FORMAT
+        whole = not sealed or kept.get("icl-sha256") == _seal(frame, kept["icl"])
+    except TableError:
+        raise
+    # A damaged footer makes pyarrow and pandas raise nearly anything.
+    except (pa.ArrowException, OSError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise TableError(f"{path}: cannot be read as parquet ({error}); delete it and run again") from error
-    if not isinstance(about, dict):
-        raise TableError(f"{path}: was not written by this package (its metadata are no object); delete it")
+    if not whole:
+        raise TableError(f"{path}: is damaged: its content differs from its own checksum; delete it and run again")
     return frame, about
