@@ -39,6 +39,31 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture
+def trials(record_property: Callable[[str, object], None]) -> Callable[[int, str], None]:
+    """Says how many faults a test has tried, and of which kind; the end of the test report lists them."""
+
+    def say(count: int, kind: str) -> None:
+        assert count > 0
+        record_property("trials", f"{count:6d} {kind}")
+
+    return say
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Lists the numbers of trials, also where output is captured and tests run in several processes."""
+    lines = [
+        f"{value}   {report.nodeid.split('::')[-1]}, {report.duration:.0f} s"
+        for outcome in ("passed", "failed")
+        for report in terminalreporter.getreports(outcome)
+        for name, value in report.user_properties
+        if name == "trials" and report.when == "call"
+    ]
+    if lines:
+        terminalreporter.section("faults tried")
+        terminalreporter.write_line("\n".join(lines))
+
+
+@pytest.fixture
 def small_sweep() -> Callable[..., Sweep]:
     """Makes sweeps of the one-layer model that train in milliseconds; keywords are axes or constants."""
     from icl.systems import li_icl

@@ -68,7 +68,7 @@ def test_unfinished_files_are_no_results(results: Path) -> None:
 
 
 def test_a_flipped_byte_in_weights(results: Path) -> None:
-    """In the last number of the last tensor: the file still decodes, but knows its content, and the table its inputs."""
+    """In the last number: it still decodes, but the file knows its content, and the table its inputs."""
     flip(results / WEIGHTS, -8)
     found = problems(results)
     assert any(p.startswith(f"{WEIGHTS}: is damaged") for p in found)

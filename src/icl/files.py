@@ -30,7 +30,8 @@ def write_aside(path: Path) -> Iterator[Path]:
         os.replace(aside, path)
         _keep_name(path.parent)
     except OSError as error:
-        raise WriteError(f"{path}: cannot be written ({error.strerror or error})") from error
+        reason = os.strerror(error.errno) if error.errno else error
+        raise WriteError(f"{path}: cannot be written ({reason})") from error
     finally:
         # A folder that is read-only refuses to remove even what is not there.
         with suppress(OSError):

@@ -70,9 +70,9 @@ class State:
     losses: np.ndarray
 
 
-def _seal(tensors: "dict[str, torch.Tensor]", about: str) -> str:
+def _seal(tensors: "dict[str, torch.Tensor]", about: dict[str, Any]) -> str:
     """SHA-256 over the metadata and every tensor's name, type, shape and bytes: safetensors has no checksum."""
-    seal = hashlib.sha256(about.encode())
+    seal = hashlib.sha256(canonical(about).encode())
     for name, tensor in sorted(tensors.items()):
         seal.update(canonical([name, str(tensor.dtype), list(tensor.shape)]).encode())
         seal.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
@@ -80,15 +80,14 @@ def _seal(tensors: "dict[str, torch.Tensor]", about: str) -> str:
 
 
 def _write(path: Path, tensors: "dict[str, torch.Tensor]", about: dict[str, Any]) -> None:
-    from safetensors import SafetensorError
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
-    plain, text = {n: t.detach().contiguous().cpu() for n, t in tensors.items()}, canonical(about)
+    plain = {n: t.detach().contiguous().cpu() for n, t in tensors.items()}
+    # All in one entry, because safetensors writes several in any order: equal runs are equal files.
+    kept = {"icl": canonical({**about, "sha256": _seal(plain, about)})}
     with write_aside(path) as aside:
-        try:
-            save_file(plain, aside, {"icl": text, "sha256": _seal(plain, text)})
-        except SafetensorError as error:
-            raise OSError(str(error)) from error
+        # Not by save_file, which writes to a file of its own beside it that a kill would leave there.
+        aside.write_bytes(save(plain, kept))
 
 
 def _read(path: Path) -> "tuple[dict[str, torch.Tensor], dict[str, Any]]":
@@ -96,8 +95,7 @@ def _read(path: Path) -> "tuple[dict[str, torch.Tensor], dict[str, Any]]":
 
     try:
         with safe_open(path, framework="pt") as file:
-            kept = file.metadata() or {}
-            about = json.loads(kept.get("icl", "{}"))
+            about = json.loads((file.metadata() or {}).get("icl", "{}"))
             # Copies, because a tensor in the mapped file starts where the metadata happen to end, and the order of
             # summation in a product of matrices depends on the alignment in memory.
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}
@@ -109,7 +107,8 @@ def _read(path: Path) -> "tuple[dict[str, torch.Tensor], dict[str, Any]]":
             f"{path}: was not written by this package, or by another version ({FORMAT} is missing); "
             "delete it and run again"
         )
-    if (written == FORMAT or "sha256" in kept) and kept.get("sha256") != _seal(tensors, kept["icl"]):
+    seal = about.pop("sha256", None)
+    if (written == FORMAT or seal) and seal != _seal(tensors, about):
         raise RunsError(f"{path}: is damaged: its content differs from its own checksum; delete it and run again")
     return tensors, about
 

@@ -102,9 +102,9 @@ def write(path: Path, table: pd.DataFrame, about: dict[str, Any]) -> None:
     write_plain(path, table, {**about, "format": FORMAT})
 
 
-def _seal(frame: pd.DataFrame, about: str) -> str:
+def _seal(frame: pd.DataFrame, about: dict[str, Any]) -> str:
     """SHA-256 over the metadata and every column's name, type and values: parquet's checksums leave out its footer."""
-    seal = hashlib.sha256(about.encode())
+    seal = hashlib.sha256(canonical(about).encode())
     for name, values in (("", frame.index), *frame.items()):
         numbers = pd.api.types.is_numeric_dtype(values.dtype)
         array = values.to_numpy()
@@ -119,9 +119,8 @@ def write_plain(path: Path, frame: pd.DataFrame, about: dict[str, Any]) -> None:
     import pyarrow.parquet as pq
 
     arrow = pa.Table.from_pandas(frame, preserve_index=False)
-    text = canonical(about)
-    kept = {"icl": text, "icl-sha256": _seal(arrow.to_pandas(ignore_metadata=True), text)}
-    arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), **kept})
+    kept = canonical({**about, "sha256": _seal(arrow.to_pandas(ignore_metadata=True), about)})
+    arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), b"icl": kept})
     with write_aside(path) as aside:
         pq.write_table(arrow, aside, compression="zstd")
 
@@ -155,12 +154,11 @@ def read_plain(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
             arrow = pq.read_table(file)
         # What pandas may have written beside the columns is left alone: it could ask for any index, name and type.
         frame = arrow.to_pandas(ignore_metadata=True)
-        kept = {key.decode(): text.decode() for key, text in (arrow.schema.metadata or {}).items()}
-        about = json.loads(kept.get("icl", "{}"))
+        about = json.loads((arrow.schema.metadata or {}).get(b"icl", b"{}"))
         if not isinstance(about, dict):
             raise TableError(f"{path}: was not written by this package (its metadata are no object); delete it")
-        sealed = "icl-sha256" in kept or about.get("format") == FORMAT
-        whole = not sealed or kept.get("icl-sha256") == _seal(frame, kept["icl"])
+        seal = about.pop("sha256", None)
+        whole = not (seal or about.get("format") == FORMAT) or seal == _seal(frame, about)
     except TableError:
         raise
     # A damaged footer makes pyarrow and pandas raise nearly anything.

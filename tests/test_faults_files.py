@@ -1,0 +1,469 @@
+"""Damage, a full disk, a folder that is read-only, a power cut: what is read is what was written, or it is refused."""
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from icl import files, runs, table
+from icl.files import WriteError, save_picture, write_aside, write_json
+from icl.runs import Runs, RunsError
+from icl.spec import Sweep, canonical
+from icl.statistics import summarise
+from icl.table import TableError
+from icl.train import train
+
+Maker = Callable[..., Sweep]
+Trials = Callable[[int, str], None]
+DAMAGED = "is damaged: its content differs from its own checksum; delete it and run again"
+
+
+def measured() -> pd.DataFrame:
+    made = table.join([table.rows("error", [0, 1, 2], [0.1, 0.2, 0.3 + n], series="ours", x=n) for n in (2, 4)])
+    return summarise(made.assign(figure="figure0", scale="laptop"))
+
+
+@pytest.fixture
+def weights(tmp_path: Path, small_sweep: Maker) -> tuple[Path, Runs]:
+    """A weights file, and what it holds."""
+    made = train(small_sweep())
+    runs.save(tmp_path / "0of1.safetensors", made, {"identity": "abc", "cpu_seconds": 1.5})
+    return tmp_path / "0of1.safetensors", made
+
+
+@pytest.fixture
+def parquet(tmp_path: Path) -> tuple[Path, pd.DataFrame, dict[str, Any]]:
+    """A table, and what it holds."""
+    table.write(tmp_path / "figure0.parquet", measured(), {"identity": "abc", "cpu_seconds": 1.5})
+    return tmp_path / "figure0.parquet", *table.read(tmp_path / "figure0.parquet")
+
+
+def same(a: Runs, b: Runs) -> bool:
+    """Bit for bit."""
+    return (
+        a.sweep == b.sweep
+        and sorted(a.weights) == sorted(b.weights)
+        and all(torch.equal(w, b.weights[n]) and w.dtype == b.weights[n].dtype for n, w in a.weights.items())
+        and a.losses.tobytes() == b.losses.tobytes()
+    )
+
+
+def spoilt(whole: bytes, places: Any, seed: int) -> Iterator[bytes]:
+    """`whole` with the byte at each of the places replaced by another one."""
+    for place, change in zip(places, np.random.default_rng(seed).integers(1, 256, len(places)), strict=True):
+        data = bytearray(whole)
+        data[place] ^= int(change)
+        yield bytes(data)
+
+
+# -- corrupted parquet -------------------------------------------------------------------------------------------------
+
+
+def refusals(path: Path, damaged: Iterator[bytes], read: Callable[[Path], Any], whole: Callable[[Any], bool]) -> int:
+    """How many of the damaged files are refused by name; the others must read as what was written."""
+    refused = 0
+    for data in damaged:
+        path.write_bytes(data)
+        try:
+            assert whole(read(path))
+        except (RunsError, TableError) as error:
+            assert str(error).startswith(f"{path}: ")
+            refused += 1
+    return refused
+
+
+@pytest.mark.slow
+def test_no_damage_to_the_footer_of_a_parquet_is_read(
+    parquet: tuple[Path, pd.DataFrame, dict[str, Any]], trials: Trials
+) -> None:
+    """Every byte of it. What is not refused (statistics that nobody reads, say) reads as it was written."""
+    path, frame, about = parquet
+    whole = path.read_bytes()
+    footer = int.from_bytes(whole[-8:-4], "little")
+    assert whole[-4:] == b"PAR1"
+    places = range(len(whole) - 8 - footer, len(whole))
+
+    def intact(read: tuple[pd.DataFrame, dict[str, Any]]) -> bool:
+        return read[0].equals(frame) and read[1] == about
+
+    refused = refusals(path, spoilt(whole, places, 0), table.read_plain, intact)
+    assert refused > len(places) / 2
+    trials(len(places), f"bytes of a parquet's footer changed ({refused} refused, the others without effect)")
+
+
+def test_no_damage_to_the_pages_of_a_parquet_is_read(
+    parquet: tuple[Path, pd.DataFrame, dict[str, Any]], trials: Trials
+) -> None:
+    path, frame, about = parquet
+    whole = path.read_bytes()
+    end = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    places = np.random.default_rng(1).integers(0, end, 200)
+    refused = refusals(
+        path, spoilt(whole, places, 1), table.read, lambda read: read[0].equals(frame) and read[1] == about
+    )
+    assert refused > 100
+    trials(len(places), f"random bytes of a parquet's pages changed ({refused} refused, the others without effect)")
+
+
+def test_a_number_that_changed_in_a_well_formed_table_is_refused(
+    parquet: tuple[Path, pd.DataFrame, dict[str, Any]],
+) -> None:
+    """One bit of one number, with all of parquet's own structure intact; and one letter, and one digit of metadata."""
+    path, _, _ = parquet
+    arrow = pq.read_table(path)
+    kept = arrow.schema.metadata
+    changed_number = arrow.to_pandas()
+    changed_number.loc[2, "value"] = np.nextafter(changed_number.loc[2, "value"], 1)
+    changed_letter = arrow.to_pandas().assign(series="curs")
+    for frame in (changed_number, changed_letter):
+        pq.write_table(pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(kept), path)
+        with pytest.raises(TableError, match=DAMAGED):
+            table.read(path)
+    pq.write_table(arrow.replace_schema_metadata(kept | {b"icl": kept[b"icl"].replace(b"1.5", b"1.6")}), path)
+    with pytest.raises(TableError, match=DAMAGED):
+        table.read(path)
+    pq.write_table(arrow, path)
+    table.read(path)
+
+
+def test_numbers_that_parquet_knows_two_ways_keep_their_checksum(tmp_path: Path) -> None:
+    """Not a number of either sign, zero of either sign, infinities, empty and missing text, no rows at all."""
+    odd = np.array([-np.nan, np.nan, -0.0, 0.0, np.inf, -np.inf, 5e-324])
+    frame = pd.DataFrame({"x": odd, "text": ["", None, "é", '"', "\x00", "a", "b"], "n": np.arange(7), "b": odd > 0})
+    for part in (frame, frame[:0], frame[["n"]]):
+        table.write_plain(tmp_path / "f.parquet", part, {})
+        read, _ = table.read_plain(tmp_path / "f.parquet")
+        assert len(read) == len(part)
+
+
+# -- corrupted safetensors ---------------------------------------------------------------------------------------------
+
+
+def test_no_damage_to_the_header_of_weights_is_read(weights: tuple[Path, Runs], trials: Trials) -> None:
+    """Every byte of it: names, types, shapes, places and metadata."""
+    path, made = weights
+    whole = path.read_bytes()
+    places = range(8 + int.from_bytes(whole[:8], "little"))
+    refused = refusals(path, spoilt(whole, places, 3), runs.load, lambda read: same(read, made))
+    assert refused > len(places) * 0.99
+    trials(len(places), f"bytes of a safetensors' header changed ({refused} refused, the others without effect)")
+
+
+def test_no_damage_to_a_number_of_weights_is_read(weights: tuple[Path, Runs], trials: Trials) -> None:
+    """safetensors itself reads every one of them without a word."""
+    path, _ = weights
+    whole = path.read_bytes()
+    places = np.random.default_rng(4).integers(8 + int.from_bytes(whole[:8], "little"), len(whole), 200)
+    unnoticed = 0
+    for data in spoilt(whole, places, 4):
+        path.write_bytes(data)
+        load_file(path)
+        unnoticed += 1
+        with pytest.raises(RunsError, match=DAMAGED):
+            runs.load(path)
+    assert unnoticed == 200
+    trials(200, "random bytes of a safetensors' numbers changed (200 refused)")
+
+
+def test_a_damaged_state_is_not_gone_on_from(tmp_path: Path, small_sweep: Maker, trials: Trials) -> None:
+    """Training starts anew instead, and ends with the bits of an unbroken run."""
+    path, unbroken = tmp_path / "0of1.state.safetensors", train(small_sweep())
+
+    def keep(state: runs.State) -> None:
+        if state.step == 4:
+            runs.save_state(path, state, "abc")
+
+    train(small_sweep(), keep=keep)
+    whole = path.read_bytes()
+    kept = runs.load_state(path, "abc")
+    assert kept is not None and kept.step == 4
+    header = 8 + int.from_bytes(whole[:8], "little")
+    places = [*range(header), *np.random.default_rng(5).integers(header, len(whole), 200)]
+    anew = 0
+    for number, data in enumerate(spoilt(whole, places, 5)):
+        path.write_bytes(data)
+        state = runs.load_state(path, "abc")
+        anew += state is None
+        # Trailing spaces of the header may change without effect.
+        if state is not None or number % 100 == 0:
+            assert same(train(small_sweep(), state), unbroken)
+    assert anew > len(places) * 0.99
+    trials(len(places), f"bytes of a kept state changed ({anew} trained anew, the others without effect)")
+
+
+# -- an older format ---------------------------------------------------------------------------------------------------
+
+
+def as_before(path: Path, name: str) -> None:
+    """Weights as an older version of the format had them: without a checksum."""
+    about = runs.metadata(path) | {"format": name}
+    save_file(load_file(path), path, {"icl": canonical(about)})
+
+
+def table_as_before(path: Path, name: str) -> None:
+    arrow, about = pq.read_table(path), table.read(path)[1] | {"format": name}
+    pq.write_table(arrow.replace_schema_metadata(arrow.schema.metadata | {b"icl": canonical(about).encode()}), path)
+
+
+def test_results_of_the_format_before_are_read(
+    weights: tuple[Path, Runs], parquet: tuple[Path, pd.DataFrame, dict[str, Any]], trials: Trials
+) -> None:
+    as_before(weights[0], "icl-runs-1")
+    assert same(runs.load(weights[0]), weights[1])
+    table_as_before(parquet[0], "icl-table-1")
+    pd.testing.assert_frame_equal(table.read(parquet[0])[0], parquet[1], check_exact=True)
+    trials(2, "files of format 1 read")
+
+
+@pytest.mark.parametrize("version", ["0", "3", ""])
+def test_results_of_a_format_that_is_not_known_are_refused(
+    weights: tuple[Path, Runs], parquet: tuple[Path, pd.DataFrame, dict[str, Any]], trials: Trials, version: str
+) -> None:
+    as_before(weights[0], f"icl-runs-{version}")
+    with pytest.raises(RunsError, match=r"by another version .* delete it and run again"):
+        runs.load(weights[0])
+    table_as_before(parquet[0], f"icl-table-{version}")
+    with pytest.raises(TableError, match=r"by another version .* delete it and run again"):
+        table.read(parquet[0])
+    trials(2, f"files of format {version or 'none'} refused")
+
+
+def test_a_file_of_this_format_without_its_checksum_is_refused(
+    weights: tuple[Path, Runs], parquet: tuple[Path, pd.DataFrame, dict[str, Any]]
+) -> None:
+    as_before(weights[0], runs.FORMAT)
+    with pytest.raises(RunsError, match=DAMAGED):
+        runs.load(weights[0])
+    table_as_before(parquet[0], table.FORMAT)
+    with pytest.raises(TableError, match=DAMAGED):
+        table.read(parquet[0])
+
+
+def test_a_state_of_the_format_before_is_not_gone_on_from(tmp_path: Path, small_sweep: Maker) -> None:
+    """It may be damaged, and to start anew costs little."""
+    path = tmp_path / "0of1.state.safetensors"
+    train(small_sweep(), keep=lambda state: runs.save_state(path, state, "abc"))
+    assert runs.load_state(path, "abc") is not None
+    about = {"format": runs.UNSEALED, "step": 8, "identity": "abc"}
+    save_file(load_file(path), path, {"icl": canonical(about)})
+    assert runs.load_state(path, "abc") is None
+
+
+# -- a power cut -------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_power_cut_leaves_is_never_read(
+    weights: tuple[Path, Runs], parquet: tuple[Path, pd.DataFrame, dict[str, Any]], trials: Trials
+) -> None:
+    """Files cut short, of no length, renamed before their content came (zeros), or with a hole of 512 zeros."""
+    count = 0
+    (path, made), (figure, frame, about) = weights, parquet
+    for stored, read, intact in (
+        (path, runs.load, lambda read: same(read, made)),
+        (figure, table.read, lambda read: read[0].equals(frame) and read[1] == about),
+    ):
+        whole = stored.read_bytes()
+        cuts = [whole[:n] for n in (0, 1, 8, *np.linspace(9, len(whole) - 1, 40).astype(int))]
+        cuts += [bytes(len(whole)), whole[:512] + bytes(len(whole) - 512)]
+        assert refusals(stored, iter(cuts), read, intact) == len(cuts)
+        holes = [whole[:n] + bytes(512) + whole[n + 512 :] for n in range(0, len(whole) - 512, 512)]
+        # A hole may lie where nothing is read, among a parquet's statistics.
+        assert refusals(stored, iter(holes), read, intact) > len(holes) / 2
+        count += len(cuts) + len(holes)
+    trials(count, "files as a power cut leaves them")
+
+
+class PowerCut(BaseException):
+    """Nothing after it happens."""
+
+
+CALLS = ("fsync", "replace", "unlink", "open", "close")
+
+
+@pytest.mark.parametrize("name", ["weights", "state", "table", "trajectory", "json"])
+def test_a_writer_that_stops_between_any_two_calls_leaves_old_or_new(
+    name: str, tmp_path: Path, small_sweep: Maker, monkeypatch: pytest.MonkeyPatch, trials: Trials
+) -> None:
+    """And the next writer removes what the stopped one left."""
+    made = train(small_sweep())
+    other = Runs(made.sweep, {n: w + 1 for n, w in made.weights.items()}, made.losses + 1)
+    path = tmp_path / {"weights": "0of1.safetensors", "state": "0of1.state.safetensors"}.get(name, "figure0.parquet")
+
+    def write(which: Runs) -> None:
+        if name == "weights":
+            runs.save(path, which, {})
+        elif name == "state":
+            runs.save_state(path, runs.State(3, which.last(), {}, which.weights, which.losses), "abc")
+        elif name == "table":
+            table.write(path, measured().assign(scale="paper" if which is made else "smoke"), {})
+        elif name == "trajectory":
+            table.write_plain(path, runs.trajectory(which), {})
+        else:
+            write_json(path, which.losses.tolist())
+
+    write(made)
+    old = path.read_bytes()
+    write(other)
+    new = path.read_bytes()
+    assert old != new
+    outcomes, left, stops, dead = set(), set(), 0, dead_process()
+    for stop in range(100):
+        path.write_bytes(old)
+        monkeypatch.setattr(files.os, "getpid", lambda: dead)
+        calls = stopping(monkeypatch, stop)
+        try:
+            write(other)
+        except PowerCut:
+            pass
+        monkeypatch.undo()
+        now = path.read_bytes()
+        assert now in (old, new)
+        outcomes.add(now == new)
+        left.add(len(os.listdir(tmp_path)))
+        if calls() <= stop:
+            break
+        stops += 1
+    assert outcomes == {True, False}
+    # Never more than one left-over: each writer removes the one before it.
+    assert left == {1, 2}
+    write(other)
+    assert os.listdir(tmp_path) == [path.name]
+    trials(stops, f"stops between two calls while writing {name}")
+
+
+def stopping(monkeypatch: pytest.MonkeyPatch, after: int) -> Callable[[], int]:
+    """Lets only `after` more calls of the file system through, also in cleaning up; says how many there were."""
+    count = 0
+    for call in CALLS:
+        original = getattr(os, call)
+
+        def stopped(*arguments: Any, original: Any = original, **named: Any) -> Any:
+            nonlocal count
+            count += 1
+            if count > after:
+                raise PowerCut
+            return original(*arguments, **named)
+
+        monkeypatch.setattr(files.os, call, stopped)
+    return lambda: count
+
+
+def dead_process() -> int:
+    """The number of a process that has ended."""
+    process = subprocess.Popen(["true"])
+    process.wait()
+    return process.pid
+
+
+def test_what_a_living_process_writes_is_left_alone(tmp_path: Path) -> None:
+    with write_aside(tmp_path / "a.json") as first:
+        first.write_text("half")
+        with write_aside(tmp_path / "a.json") as second:
+            assert first != second
+            second.write_text("whole")
+        assert first.exists()
+    others = [f".a.{dead_process()}-0123abcd.parquet", f".b.{dead_process()}-0123abcd.json", ".a.json", "a.state.json"]
+    for other in others:
+        (tmp_path / other).write_text("not ours")
+    write_json(tmp_path / "a.json", 1)
+    assert sorted(os.listdir(tmp_path)) == sorted(["a.json", *others])
+
+
+# -- a full disk, a folder that is read-only ---------------------------------------------------------------------------
+
+
+@contextmanager
+def mounted(folder: Path, size: str) -> Iterator[Path]:
+    """A small disk of its own; skips where mounting is not permitted."""
+    folder.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(folder)], capture_output=True)
+    if done.returncode != 0:
+        pytest.skip(f"no small disk can be mounted here: {done.stderr.decode().strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def picture(path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    made = Figure(figsize=(2, 2))
+    made.subplots().plot([0, 1])
+    save_picture(made, path)
+
+
+def writers(made: Runs) -> dict[str, Callable[[Path], None]]:
+    """File name -> what writes it."""
+    state = runs.State(3, made.last(), {}, made.weights, made.losses)
+    return {
+        "0of1.safetensors": lambda path: runs.save(path, made, {}),
+        "0of1.state.safetensors": lambda path: runs.save_state(path, state, "abc"),
+        "0of1.parquet": lambda path: table.write_plain(path, runs.trajectory(made), {}),
+        "figure0.parquet": lambda path: table.write(path, measured(), {}),
+        "figure0.json": lambda path: write_json(path, list(range(9000))),
+        "figure0.png": picture,
+        "figure0.pdf": picture,
+    }
+
+
+def test_a_full_disk_is_named_and_costs_nothing_that_was_complete(
+    tmp_path: Path, small_sweep: Maker, trials: Trials
+) -> None:
+    """With any number of free pages from none to enough, over an earlier file and over none."""
+    made, count = train(small_sweep()), 0
+    made.weights["W_Q"] = made.weights["W_Q"].repeat(1, 1, 8, 1)
+    with mounted(tmp_path / "disk", "256k") as disk:
+        rest, page = disk / "rest", 4096
+        for name, write in writers(made).items():
+            path = disk / "smoke" / name
+            for earlier in (b"", b"complete"):
+                for pages in range(100):
+                    path.parent.mkdir(exist_ok=True)
+                    path.write_bytes(earlier) if earlier else path.unlink(missing_ok=True)
+                    free = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
+                    rest.write_bytes(bytes(max(free - pages * page, 0)))
+                    try:
+                        write(path)
+                        break
+                    except WriteError as error:
+                        assert str(error).startswith(f"{path}: cannot be written (")
+                        assert "No space left on device" in str(error)
+                        assert "\n" not in str(error)
+                        count += 1
+                    finally:
+                        rest.unlink()
+                    assert (path.read_bytes() if path.exists() else b"") == earlier
+                    assert os.listdir(path.parent) == ([name] if earlier else [])
+                assert pages > 0
+            path.unlink()
+    trials(count, "writes to a full disk")
+
+
+def test_a_folder_that_is_read_only_is_named_and_left_as_it_was(
+    tmp_path: Path, small_sweep: Maker, trials: Trials
+) -> None:
+    made = train(small_sweep())
+    with mounted(tmp_path / "disk", "1m") as disk:
+        for name in writers(made):
+            (disk / name).write_bytes(b"complete")
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        before = sorted(os.listdir(disk))
+        for name, write in writers(made).items():
+            for path in (disk / name, disk / "new" / name):
+                with pytest.raises(WriteError, match=r"cannot be written \(Read-only file system\)$") as error:
+                    write(path)
+                assert str(error.value).startswith(f"{path}: ")
+        assert sorted(os.listdir(disk)) == before
+        assert all((disk / name).read_bytes() == b"complete" for name in before)
+    trials(2 * len(before), "writes to a folder that is read-only")
