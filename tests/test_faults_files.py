@@ -1,7 +1,9 @@
 """Damage, a full disk, a folder that is read-only, a power cut: what is read is what was written, or it is refused."""
 
+import json
 import os
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -201,6 +203,20 @@ def test_a_damaged_state_is_not_gone_on_from(tmp_path: Path, small_sweep: Maker,
     trials(len(places), f"bytes of a kept state changed ({anew} trained anew, the others without effect)")
 
 
+def test_whole_weights_of_the_same_identity_are_not_written_again(weights: tuple[Path, Runs], trials: Trials) -> None:
+    """As by a job that outlived its Snakemake; damaged ones, and those of another identity, make way."""
+    path, made = weights
+    first = path.read_bytes()
+    runs.save_once(path, made, {"identity": "abc", "cpu_seconds": 2.5})
+    assert path.read_bytes() == first
+    for before, identity in ((first[:-1], "abc"), (b"", "abc"), (first, "other")):
+        path.write_bytes(before)
+        runs.save_once(path, made, {"identity": identity})
+        assert runs.metadata(path)["identity"] == identity
+        assert same(runs.load(path), made)
+    trials(4, "weights that were there already")
+
+
 # -- an older format ---------------------------------------------------------------------------------------------------
 
 
@@ -379,6 +395,20 @@ def test_what_a_living_process_writes_is_left_alone(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == sorted(["a.json", *others])
 
 
+def test_files_from_the_future_get_the_present_time_and_no_other(tmp_path: Path) -> None:
+    """As a clock leaves them that was set back; what they hold stays."""
+    now = time.time()
+    for name, moment in (("past", now - 1000), ("future", now + 1000)):
+        write_json(tmp_path / "runs" / name, name)
+        os.utime(tmp_path / "runs" / name, (moment, moment))
+    files.settle_times(tmp_path)
+    files.settle_times(tmp_path / "nowhere")
+    past, future = ((tmp_path / "runs" / name).stat().st_mtime for name in ("past", "future"))
+    assert past == pytest.approx(now - 1000)
+    assert now - 1 <= future <= time.time()
+    assert json.loads((tmp_path / "runs/future").read_text()) == "future"
+
+
 # -- a full disk, a folder that is read-only ---------------------------------------------------------------------------
 
 
@@ -448,6 +478,16 @@ def test_a_full_disk_is_named_and_costs_nothing_that_was_complete(
                 assert pages > 0
             path.unlink()
     trials(count, "writes to a full disk")
+
+
+def test_a_full_disk_costs_a_state_and_not_the_training(tmp_path: Path, small_sweep: Maker) -> None:
+    """Which ends with the same bits, and has nothing to go on from had it been killed."""
+    unbroken = train(small_sweep())
+    with mounted(tmp_path / "disk", "64k") as disk:
+        (disk / "rest").write_bytes(bytes(os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize))
+        keeper = runs.Keeper(disk / "0of1.state.safetensors", "abc", seconds=0)
+        assert same(train(small_sweep(), keep=keeper), unbroken)
+        assert os.listdir(disk) == ["rest"]
 
 
 def test_a_folder_that_is_read_only_is_named_and_left_as_it_was(

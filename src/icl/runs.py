@@ -7,13 +7,14 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from icl.files import write_aside
+from icl.files import WriteError, write_aside
 from icl.lazy import lazy
 from icl.spec import ConstantError, Sweep, canonical, digest, sweep_from_plain
 
@@ -145,6 +146,25 @@ def metadata(path: Path) -> dict[str, Any]:
     return _read(path)[1]
 
 
+def made(path: Path, identity: str) -> bool:
+    """Whether whole weights of this code and these constants are there."""
+    if not path.exists():
+        return False
+    try:
+        return metadata(path).get("identity") == identity
+    except RunsError:
+        return False
+
+
+def save_once(path: Path, runs: Runs, about: dict[str, Any]) -> None:
+    """As `save`, unless whole weights of the identity in `about` are there.
+
+    A job that outlived its Snakemake may have been first: a table names its weights by their digest, so those stay.
+    """
+    if not made(path, about["identity"]):
+        save(path, runs, about)
+
+
 def merge(sweep: Sweep, shards: Sequence[Runs]) -> Runs:
     """The runs of `sweep` from its shards, in the order of shard(0, n) ... shard(n - 1, n).
 
@@ -217,7 +237,9 @@ class Keeper:
     def __call__(self, state: State) -> None:
         """Store the state if it is time."""
         if time.monotonic() - self.last >= self.seconds:
-            save_state(self.path, state, self.identity)
+            # A full disk costs the state, not the training; it may have room again when the weights are written.
+            with suppress(WriteError):
+                save_state(self.path, state, self.identity)
             self.last = time.monotonic()
 
 

@@ -105,7 +105,7 @@ def write(path: Path, table: pd.DataFrame, about: dict[str, Any]) -> None:
 def _seal(frame: pd.DataFrame, about: dict[str, Any]) -> str:
     """SHA-256 over the metadata and every column's name, type and values: parquet's checksums leave out its footer."""
     seal = hashlib.sha256(canonical(about).encode())
-    for name, values in (("", frame.index), *frame.items()):
+    for name, values in (("", frame.index.to_series()), *((str(name), frame[name]) for name in frame)):
         numbers = pd.api.types.is_numeric_dtype(values.dtype)
         array = values.to_numpy()
         seal.update(canonical([name, array.dtype.str if numbers else "text"]).encode())

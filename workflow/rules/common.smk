@@ -8,6 +8,7 @@ from snakemake.utils import min_version, validate
 
 from icl.dag import Plan, has_reference
 from icl.figure import caption, is_animated, summary
+from icl.files import settle_times
 from icl.papers import of as paper
 from icl.requests import Job, Requests, load
 from icl.spec import ConstantError
@@ -58,3 +59,7 @@ wildcard_constraints:
     sweep="|".join(PLAN.trainings),
     shard=r"\d+of\d+",
     figure="|".join(PLAN.figures),
+
+
+onstart:
+    settle_times(Path("results") / PLAN.scale)
