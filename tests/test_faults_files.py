@@ -85,11 +85,15 @@ def refusals(path: Path, damaged: Iterator[bytes], read: Callable[[Path], Any], 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", ["table", "trajectory"])
 def test_no_damage_to_the_footer_of_a_parquet_is_read(
-    parquet: tuple[Path, pd.DataFrame, dict[str, Any]], trials: Trials
+    parquet: tuple[Path, pd.DataFrame, dict[str, Any]], weights: tuple[Path, Runs], trials: Trials, kind: str
 ) -> None:
     """Every byte of it. What is not refused (statistics that nobody reads, say) reads as it was written."""
     path, frame, about = parquet
+    if kind == "trajectory":
+        table.write_plain(path, runs.trajectory(weights[1]), {"identity": "abc", "cpu_seconds": 1.5})
+        frame, about = table.read_plain(path)
     whole = path.read_bytes()
     footer = int.from_bytes(whole[-8:-4], "little")
     assert whole[-4:] == b"PAR1"
@@ -100,7 +104,7 @@ def test_no_damage_to_the_footer_of_a_parquet_is_read(
 
     refused = refusals(path, spoilt(whole, places, 0), table.read_plain, intact)
     assert refused > len(places) / 2
-    trials(len(places), f"bytes of a parquet's footer changed ({refused} refused, the others without effect)")
+    trials(len(places), f"bytes of the footer of a {kind} changed ({refused} refused, the others without effect)")
 
 
 def test_no_damage_to_the_pages_of_a_parquet_is_read(
@@ -234,11 +238,16 @@ def table_as_before(path: Path, name: str) -> None:
 def test_results_of_the_format_before_are_read(
     weights: tuple[Path, Runs], parquet: tuple[Path, pd.DataFrame, dict[str, Any]], trials: Trials
 ) -> None:
+    """Also a trajectory, which then had no format at all."""
     as_before(weights[0], "icl-runs-1")
     assert same(runs.load(weights[0]), weights[1])
     table_as_before(parquet[0], "icl-table-1")
     pd.testing.assert_frame_equal(table.read(parquet[0])[0], parquet[1], check_exact=True)
-    trials(2, "files of format 1 read")
+    losses = runs.trajectory(weights[1])
+    kept = pa.Table.from_pandas(losses, preserve_index=False).replace_schema_metadata({b"icl": b'{"identity":"abc"}'})
+    pq.write_table(kept, parquet[0])
+    assert table.read_plain(parquet[0])[0].equals(losses)
+    trials(3, "files of format 1 read")
 
 
 @pytest.mark.parametrize("version", ["0", "3", ""])

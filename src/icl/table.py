@@ -15,6 +15,8 @@ from icl.spec import canonical
 FORMAT = "icl-table-2"
 # As FORMAT, but without a seal: damage that still decodes is not noticed.
 UNSEALED = "icl-table-1"
+# Of a frame that is no table; before, such frames had no format and no seal.
+PLAIN = "icl-frame-2"
 
 # column -> dtype. One row per run, coordinate and observable ("run"), one per group of test prompts over all runs
 # ("group"), one per point that is drawn and never summarised ("point"), and
@@ -119,6 +121,7 @@ def write_plain(path: Path, frame: pd.DataFrame, about: dict[str, Any]) -> None:
     import pyarrow.parquet as pq
 
     arrow = pa.Table.from_pandas(frame, preserve_index=False)
+    about = {"format": PLAIN, **about}
     kept = canonical({**about, "sha256": _seal(arrow.to_pandas(ignore_metadata=True), about)})
     arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), b"icl": kept})
     with write_aside(path) as aside:
@@ -132,18 +135,21 @@ def read(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
     """
     frame, about = read_plain(path)
     if about.get("format") not in (FORMAT, UNSEALED):
-        raise TableError(
-            f"{path}: was not written by this package, or by another version ({FORMAT} is missing); "
-            "delete it and run again"
-        )
+        raise _foreign(path)
     validate(frame, str(path))
     return frame, about
+
+
+def _foreign(path: Path) -> TableError:
+    return TableError(
+        f"{path}: was not written by this package, or by another version ({FORMAT} is missing); delete it and run again"
+    )
 
 
 def read_plain(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Any frame with the metadata that write_plain put beside it.
 
-    Raises TableError if the file cannot be read or is damaged.
+    Raises TableError if the file cannot be read, is damaged or foreign.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -152,18 +158,20 @@ def read_plain(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
         # Not by path: the names of the folders above would be taken for columns where they hold "=".
         with open(path, "rb") as file:
             arrow = pq.read_table(file)
+        kept = (arrow.schema.metadata or {}).get(b"icl")
         # What pandas may have written beside the columns is left alone: it could ask for any index, name and type.
-        frame = arrow.to_pandas(ignore_metadata=True)
-        about = json.loads((arrow.schema.metadata or {}).get(b"icl", b"{}"))
+        frame, about = arrow.to_pandas(ignore_metadata=True), json.loads(kept or b"{}")
         if not isinstance(about, dict):
-            raise TableError(f"{path}: was not written by this package (its metadata are no object); delete it")
+            raise _foreign(path)
         seal = about.pop("sha256", None)
-        whole = not (seal or about.get("format") == FORMAT) or seal == _seal(frame, about)
+        whole = not (seal or about.get("format") in (FORMAT, PLAIN)) or seal == _seal(frame, about)
     except TableError:
         raise
     # A damaged footer makes pyarrow and pandas raise nearly anything.
     except (pa.ArrowException, OSError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise TableError(f"{path}: cannot be read as parquet ({error}); delete it and run again") from error
+    if kept is None:
+        raise _foreign(path)
     if not whole:
         raise TableError(f"{path}: is damaged: its content differs from its own checksum; delete it and run again")
     return frame, about
