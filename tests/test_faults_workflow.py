@@ -61,7 +61,7 @@ class Faulty(Workflow):
 
     def finish(self, *arguments: str) -> list[str]:
         """Runs Snakemake to its end; which jobs it ran."""
-        done = self(*self.arguments, *arguments)
+        done = self(*self.arguments, *arguments, timeout=900)
         assert done.returncode == 0, done.stdout
         return ran(done.stdout)
 
@@ -204,7 +204,7 @@ def began(workflow: Faulty) -> int:
 
 
 def wait_for(workflow: Faulty, trainings: int, process: "subprocess.Popen[str]") -> None:
-    until = time.monotonic() + 200
+    until = time.monotonic() + 600
     while began(workflow) < trainings:
         assert process.poll() is None and time.monotonic() < until, process.communicate()[0]
         time.sleep(0.02)
@@ -257,9 +257,9 @@ def test_jobs_that_outlive_a_killed_snakemake_do_no_harm(
     second = workflow.start()
     wait_for(workflow, 4, second)
     (workflow.folder / "wait").unlink()
-    output, _ = second.communicate(timeout=300)
+    output, _ = second.communicate(timeout=900)
     assert second.returncode == 0, output
-    first.communicate(timeout=300)  # its pipe closes when the last of its jobs has ended
+    first.communicate(timeout=900)  # its pipe closes when the last of its jobs has ended
     workflow.whole(expected)
     trials(1, "SIGKILL of Snakemake alone")
 
@@ -277,7 +277,7 @@ def test_a_second_snakemake_on_the_folder_is_refused_and_the_first_goes_on(
     assert "Directory cannot be locked" in second.stdout
     assert ran(second.stdout) == []
     (workflow.folder / "wait").unlink()
-    output, _ = first.communicate(timeout=300)
+    output, _ = first.communicate(timeout=900)
     assert first.returncode == 0, output
     workflow.whole(expected)
     trials(1, "second Snakemake on one folder")
@@ -335,7 +335,7 @@ def test_a_clock_that_goes_backwards_changes_no_result(tmp_path: Path, expected:
     workflow = Faulty(tmp_path / "copy", shards=2)
     path = os.pathsep.join([str(tmp_path / "site"), *filter(None, [os.environ.get("PYTHONPATH")])])
     process = workflow.start(PYTHONPATH=path)
-    output, _ = process.communicate(timeout=300)
+    output, _ = process.communicate(timeout=900)
     assert (tmp_path / "read").exists()
     assert process.returncode != 0
     assert "has older modification time" in output
