@@ -31,13 +31,6 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         FUZZED.update({name: int(str(n)) for name, n in report.user_properties if name.startswith("fuzz ")})
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Says so at the end."""
-    if FUZZED:
-        words = f"{FUZZED['fuzz inputs']} made-up inputs were given to the readers, {FUZZED['fuzz taken']} were taken"
-        terminalreporter.write_line(words)
-
-
 @pytest.fixture
 def trials(record_property: Callable[[str, object], None]) -> Callable[[int, str], None]:
     """Says how many faults a test has tried, and of which kind; the end of the test report lists them."""
@@ -51,6 +44,9 @@ def trials(record_property: Callable[[str, object], None]) -> Callable[[int, str
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Lists the numbers of trials, also where output is captured and tests run in several processes."""
+    if FUZZED:
+        words = f"{FUZZED['fuzz inputs']} made-up inputs were given to the readers, {FUZZED['fuzz taken']} were taken"
+        terminalreporter.write_line(words)
     lines = [
         f"{value}   {report.nodeid.split('::')[-1]}, {report.duration:.0f} s"
         for outcome in ("passed", "failed")
