@@ -4,7 +4,7 @@ import argparse
 import shutil
 from pathlib import Path
 
-from icl import readme, reference, report
+from icl import outcome, readme, reference, report
 from icl.dag import endings
 from icl.files import write_text
 
@@ -19,7 +19,7 @@ target.mkdir(exist_ok=True)
 for file in (f"{name}{end}" for name in args.figures for end in endings(name)):
     shutil.copyfile(pictures / file, target / file)
 verdicts = [report.load(results / "verdicts" / f"{name}.json") for name in args.figures]
-write_text(target / "verdicts.md", report.markdown(verdicts))
+write_text(target / "verdicts.md", report.markdown(verdicts, outcome.fragile()))
 write_text(target / "costs.md", readme.costs(args.figures, args.scale, results, pictures) + "\n")
 write_text(target / "constants.md", readme.constants(readme.all_constants(args.figures)) + "\n")
 text = Path("README.md").read_text(encoding="utf-8")

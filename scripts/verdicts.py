@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from icl import report
+from icl import outcome, report
 from icl.files import write_text
 
 parser = argparse.ArgumentParser(description=__doc__)
@@ -14,4 +14,4 @@ args = parser.parse_args()
 loaded = [report.load(path) for path in args.verdicts]
 print("\n" + "\n".join(report.lines(one) for one in loaded))
 print(report.counts(loaded))
-write_text(args.table, report.markdown(loaded))
+write_text(args.table, report.markdown(loaded, outcome.fragile()))

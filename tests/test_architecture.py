@@ -51,10 +51,18 @@ ALLOWED = {
     "figure": {"experiments", "claims", "runs", "spec", "statistics", "table"},
     "dag": {"figure", "reference", "code", "spec"},
     "requests": {"dag", "files"},
+    # calibration: ranges, the distance it makes small, the search, and what came of it
+    "calibrations": {"space", "spec"},
+    "space": {"spec"},
+    "distance": {"reference"},
+    "outcome": {"calibrations", "claims", "space"},
+    "calibration": {"distance", "figure", "outcome", "reference", "rng", "runs", "space", "spec", "table", "train"},
+    "profiles": {"outcome", "plotting", "space"},
+    "settled": {"calibrations", "outcome", "page", "space", "spec"},
     "report": {"claims"},
     "papers": set(),
     "compare": {"report"},
-    "page": {"compare", "figure", "papers", "reference", "report", "spec", "table"},
+    "page": {"compare", "figure", "outcome", "papers", "reference", "report", "spec", "table"},
     "provenance": {"figure", "reference", "report", "runs", "table", "dag", "spec", "code"},
     # for readers and developers, above everything
     "readme": {"figure", "papers", "report", "spec", "experiments"},
@@ -73,7 +81,7 @@ WITHOUT_TORCH = (
     "code",
     "reference",
 )
-TOUCH_FILES = {"table", "runs", "files", "progress", "reference", "provenance", "report", "page", "requests"}
+TOUCH_FILES = {"table", "runs", "files", "progress", "reference", "provenance", "report", "page", "requests", "outcome"}
 # These read sources and metadata, never results: the code's own text, the installation, the README.
 READ_SOURCES = {"code", "doctor", "readme", "__main__"}
 

@@ -15,7 +15,7 @@ Fidelity describes; it never decides a claim.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -152,6 +152,51 @@ def fidelity(table: pd.DataFrame, reference: pd.DataFrame) -> list[dict[str, Any
     return result
 
 
+def matched(table: pd.DataFrame, reference: pd.DataFrame) -> pd.DataFrame:
+    """Every published value beside ours: panel, series, x, ours, published and the panel's reading error.
+
+    On logarithmic panels both are log10, ours not below ``FLOOR``. A scatter becomes two panels, the median angle and
+    the median magnitude against the epoch. Ours is NaN where the table has no such value.
+    """
+    figure = str(reference["figure"].iloc[0])
+    parts = []
+    for panel, published in reference.groupby("panel", sort=False):
+        quantity, ours = PANELS[figure][str(panel)], table[table["panel"] == panel]
+        if quantity.scale == "scatter":
+            for unit, reading, pairs in _scatter_pairs(ours, published, quantity):
+                named = pairs.rename(columns={"epoch": "x"}).assign(panel=f"{panel}, {unit}", reading=reading)
+                parts.append(named[named["published"].notna()])
+            continue
+        pairs = _pairs(ours[ours["seed"] == SUMMARY_SEED], published, quantity)
+        pairs = pairs[pairs["published"].notna()].assign(panel=panel, reading=quantity.reading)
+        if quantity.scale == "log":
+            pairs["ours"] = np.log10(pairs["ours"].clip(lower=FLOOR))
+            pairs["published"] = np.log10(pairs["published"])
+        parts.append(pairs.assign(x=pairs["key"] * X_TOLERANCE))
+    columns = ["panel", "series", "x", "ours", "published", "reading"]
+    return pd.concat(parts, ignore_index=True)[columns]
+
+
+def _scatter_pairs(
+    ours: pd.DataFrame, published: pd.DataFrame, quantity: Quantity
+) -> Iterator[tuple[str, float, pd.DataFrame]]:
+    """Angle and magnitude: the medians over neurons and runs, series by series and epoch by epoch."""
+    runs = ours[(ours["statistic"] == "run") & (ours["observable"] == quantity.observable)]
+    for unit, reading, mine, theirs in (
+        ("angle", ANGLE_READING, "x", "x"),
+        ("magnitude", quantity.reading, "value", "y"),
+    ):
+        middle = pd.concat(
+            {
+                "ours": runs.groupby(["series", "colour"])[mine].median(),
+                "published": published.groupby(["series", "c"])[theirs].median(),
+            },
+            axis=1,
+        )
+        middle = middle.rename_axis(["series", "epoch"]).reset_index()
+        yield unit, reading, middle[middle["series"].isin(published["series"])]
+
+
 def _curve_distances(ours: pd.DataFrame, published: pd.DataFrame, quantity: Quantity) -> list[dict[str, Any]]:
     """The rows of ``fidelity`` for one panel of curves or bars."""
     pairs = _pairs(ours[ours["seed"] == SUMMARY_SEED], published, quantity)
@@ -172,22 +217,9 @@ def _curve_distances(ours: pd.DataFrame, published: pd.DataFrame, quantity: Quan
 
 def _scatter_distances(ours: pd.DataFrame, published: pd.DataFrame, quantity: Quantity) -> list[dict[str, Any]]:
     """The rows of ``fidelity`` for one scatter: the medians over neurons and runs, epoch by epoch."""
-    runs = ours[(ours["statistic"] == "run") & (ours["observable"] == quantity.observable)]
     rows = []
-    for unit, reading, mine, theirs in (
-        ("angle", ANGLE_READING, "x", "x"),
-        ("magnitude", quantity.reading, "value", "y"),
-    ):
-        middle = pd.concat(
-            {
-                "ours": runs.groupby(["series", "colour"])[mine].median(),
-                "published": published.groupby(["series", "c"])[theirs].median(),
-            },
-            axis=1,
-        )
-        middle = middle.rename_axis(["series", "epoch"]).reset_index()
-        middle = middle[middle["series"].isin(published["series"])].assign(floored=False)
-        middle["distance"] = (middle["ours"] - middle["published"]).abs()
+    for unit, reading, middle in _scatter_pairs(ours, published, quantity):
+        middle = middle.assign(floored=False, distance=(middle["ours"] - middle["published"]).abs())
         rows.append(_row("all", unit, reading, middle))
         for (series, epoch), group in middle.groupby(["series", "epoch"]):
             rows.append(_row(str(series), unit, reading, group) | {"epoch": epoch})

@@ -5,7 +5,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -134,8 +134,8 @@ def counts(figures: Iterable[Verdicts]) -> str:
     return ", ".join(f"{found[o]} {o}" for o in ("supported", "contradicted", "inconclusive"))
 
 
-def markdown(figures: Iterable[Verdicts]) -> str:
-    """All verdicts as a Markdown table."""
+def markdown(figures: Iterable[Verdicts], fragile: Collection[str] = ()) -> str:
+    """All verdicts as a Markdown table; claims in `fragile` are marked as such."""
     out = [
         "| figure | claim | verdict | statement | observable | estimate [95 % interval] | claimed | runs | scale |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -143,7 +143,8 @@ def markdown(figures: Iterable[Verdicts]) -> str:
     for figure in figures:
         for verdict in figure["verdicts"]:
             for first, part in enumerate(verdict["parts"]):
-                head = [figure["figure"], verdict["claim"], f"**{verdict['outcome']}**", verdict["statement"]]
+                outcome = f"**{verdict['outcome']}**" + (", fragile" if verdict["claim"] in fragile else "")
+                head = [figure["figure"], verdict["claim"], outcome, verdict["statement"]]
                 cells = (head if first == 0 else [""] * 4) + [
                     f"{part['observable']} ({part['outcome']})",
                     f"{part['statistic']} {_interval(part)}",

@@ -6,6 +6,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version, validate
 
+from icl.calibrations import spaces
 from icl.dag import Plan, has_reference
 from icl.figure import caption, is_animated, summary
 from icl.files import settle_times
@@ -28,6 +29,7 @@ REQUESTS = Requests(PLAN, load(Path(PEAKS)))
 REFERENCED = [name for name in PLAN.figures if has_reference(name)]
 ANIMATED = [name for name in PLAN.figures if is_animated(name)]
 HIDDEN = [name for name in PLAN.figures if name not in REFERENCED]
+SPACES = list(spaces())
 
 # A virtual environment that is called but not activated still lends its own Python to the jobs. They write to logs, and
 # are lent the terminal for their progress.

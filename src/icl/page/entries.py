@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from icl import figure, papers, reference
+from icl import figure, outcome, papers, reference
 from icl.compare import Change
 from icl.report import Verdicts
 from icl.spec import Sweep, sweep_from_plain
@@ -69,7 +69,30 @@ def claim(verdict: Mapping[str, Any], changes: Sequence[Change]) -> dict[str, An
     """One verdict with the margin of each bound and whether it changed since the other results."""
     news = [change for change in changes if change.claim == verdict["claim"] and change.is_news]
     parts = [{**part, "margin": margin(part), "formula": formula(part["bound"])} for part in verdict["parts"]]
-    return {**verdict, "parts": parts, "changed": bool(news), "changes": news}
+    return {
+        **verdict, "parts": parts, "changed": bool(news), "changes": news,
+        "fragile": verdict["claim"] in outcome.fragile(), "strips": strips(verdict["claim"]),
+    }  # fmt: skip
+
+
+def strips(name: str) -> list[dict[str, Any]]:
+    """How the outcome of a claim moves with each inferred constant; those along which it stays are left out."""
+    found = [strip for strip in outcome.sensitivity().get(name, []) if not strip.is_flat]
+    return [
+        {
+            "constant": f"{strip.system}.{strip.constant}",
+            "cells": [
+                {"value": shown(value), "outcome": verdict, "chosen": value == strip.chosen}
+                for value, verdict in strip.outcomes
+            ],
+        }
+        for strip in found
+    ]
+
+
+def shown(value: Any) -> str:
+    """A constant's value, numbers to four digits."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def formula(bound: str) -> tuple[str, list[str]]:
@@ -101,8 +124,7 @@ def constants(sweeps: Sequence[Sweep]) -> list[dict[str, Any]]:
     for sweep in sweeps:
         for row in sweep.configs[0].graded() + sweep.test.graded():
             varied = sweep.varied(row["name"])
-            shown = ", ".join(f"{value:.4g}" if isinstance(value, float) else str(value) for value in varied)
-            value = shown or (f"{row['value']:.4g}" if isinstance(row["value"], float) else str(row["value"]))
+            value = ", ".join(map(shown, varied)) or shown(row["value"])
             known = rows.setdefault((sweep.system, row["name"]), {**row, "system": sweep.system, "values": {}})
             known["values"].setdefault(value, []).append(sweep.name)
     return list(rows.values())

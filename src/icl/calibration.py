@@ -1,0 +1,328 @@
+"""The search for unpublished constants, and what moves when one of them does.
+
+A *trial* is one point of a system's space (icl.space): its figures are trained and measured by their own modules, on
+trial seeds, and compared with the published numbers (icl.distance). Points of one batch train as one tensor program.
+Every trial is one row of one table, in three stages:
+
+    search   batches proposed by Optuna's tree-structured Parzen estimator, from all rows before; the first point is
+             that of today's defaults
+    final    the best points of the search again, with fresh seeds, so that luck does not choose
+    slice    the defaults of the system, and each constant moved alone through its range from there, with the outcome
+             of every claim: one set of runs for the profile of the distance and for the sensitivity of the claims
+
+A batch follows from the rows before it and its number alone; hence a search that was interrupted goes on as if it had
+not been, from the table. Constants are settled by hand, as defaults of the system, with the final stage in view.
+"""
+
+import time
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from icl import distance, figure, outcome, reference
+from icl.distance import Distance
+from icl.rng import stream
+from icl.runs import Runs
+from icl.space import Point, Space
+from icl.spec import ConstantError, Sweep, canonical, digest
+from icl.table import SUMMARY_SEED
+from icl.train import train
+
+TRIAL_SEED, SETTLED_SEED = 100, 110
+"""First seed of the search, and of the other stages: none is a production seed (0 to 9, or 0 to 19)."""
+
+STARTUP = 0.25
+"""Share of the search that is drawn from the ranges alone."""
+
+Row = dict[str, Any]
+
+
+def identity(space: Space, scale: str) -> str:
+    """What the rows of a table must have in common: the axes, the figures, the amounts; not the system's defaults."""
+    axes = [[axis.name, axis.words()] for axis in space.axes]
+    amounts = {name: dict(point) for name, point in space.amounts.items()}
+    return digest([scale, axes, space.fitted, space.judged, amounts, space.seeds, space.settled_seeds])
+
+
+def small(space: Space) -> Space:
+    """The same space with a handful of tiny trials, for tests: two axes, two figures."""
+    return replace(
+        space, axes=space.axes[:2], trials=4, batch=2, seeds=2, finalists=1, settled_seeds=2, values=2,
+        amounts={"": space.smoke}, fitted=space.fitted[:2], judged=space.fitted[:2], readings={},
+    )  # fmt: skip
+
+
+def run(space: Space, scale: str, rows: Sequence[Row] = ()) -> Iterator[list[Row]]:
+    """All rows so far, after every batch, from `rows` on; the last are complete."""
+    known = list(rows)
+    for stage in (_search, _final, _slices):
+        for more in stage(space, scale, known):
+            known = known + more
+            yield known
+    yield known
+
+
+def _search(space: Space, scale: str, rows: list[Row]) -> Iterator[list[Row]]:
+    found = [row for row in rows if row["stage"] == "search"]
+    while len(found) < space.trials:
+        count = min(space.batch, space.trials - len(found))
+        points = proposals(space, found, count)
+        more = trials(space, points, scale, range(TRIAL_SEED, TRIAL_SEED + space.seeds), stage="search")
+        found += more
+        yield more
+
+
+def _final(space: Space, scale: str, rows: list[Row]) -> Iterator[list[Row]]:
+    points = [_point(space, row) for row in best(rows, "search")]
+    distinct = list({canonical(dict(point)): point for point in points}.values())[: space.finalists]
+    yield from _missing(
+        space, scale, rows, [{"stage": "final", "point": p, "axis": ""} for p in distinct], space.fitted
+    )
+
+
+def _slices(space: Space, scale: str, rows: list[Row]) -> Iterator[list[Row]]:
+    centre = space.defaults()
+    wanted = [{"stage": "slice", "point": centre, "axis": ""}]
+    for axis in space.axes:
+        for value in axis.values(space.values, also=centre[axis.name]):
+            if value != centre[axis.name]:
+                wanted.append({"stage": "slice", "point": {**centre, axis.name: value}, "axis": axis.name})
+    yield from _missing(space, scale, rows, wanted, space.judged)
+
+
+def _missing(
+    space: Space, scale: str, rows: list[Row], wanted: list[dict[str, Any]], figures: Sequence[str]
+) -> Iterator[list[Row]]:
+    """The wanted trials that no row holds yet, in batches."""
+    known = {(row["stage"], row["axis"], canonical(_point(space, row))) for row in rows}
+    left = [one for one in wanted if (one["stage"], one["axis"], canonical(dict(one["point"]))) not in known]
+    for start in range(0, len(left), space.batch):
+        part = left[start : start + space.batch]
+        seeds = range(SETTLED_SEED, SETTLED_SEED + space.settled_seeds)
+        made = trials(space, [one["point"] for one in part], scale, seeds, stage=part[0]["stage"], figures=figures)
+        yield [row | {"axis": one["axis"]} for row, one in zip(made, part, strict=True)]
+
+
+def current(space: Space, rows: Iterable[Row]) -> list[Row]:
+    """The rows without slices through another point than today's defaults."""
+    centre = space.defaults()
+
+    def is_current(row: Row) -> bool:
+        point = _point(space, row)
+        return all(point[name] == centre[name] for name in centre if name != row["axis"])
+
+    return [row for row in rows if row["stage"] != "slice" or is_current(row)]
+
+
+def best(rows: Iterable[Row], stage: str) -> list[Row]:
+    """The trials of a stage, the nearest first."""
+    return sorted((row for row in rows if row["stage"] == stage), key=lambda row: float(row["joint"]))
+
+
+def _point(space: Space, row: Row) -> dict[str, Any]:
+    return {axis.name: row[f"constant {axis.name}"] for axis in space.axes}
+
+
+def frame(rows: Sequence[Row]) -> pd.DataFrame:
+    """The rows as a table; a cell is empty where a stage has no such column."""
+    return pd.DataFrame(list(rows))
+
+
+def kept(space: Space, expected: str, table: pd.DataFrame, about: Mapping[str, Any]) -> list[Row]:
+    """The rows of an interrupted run that are still of use; none if it was of another space."""
+    if about.get("identity") != expected:
+        return []
+    return current(space, outcome.typed(space, [dict(row) for _, row in table.astype(object).iterrows()]))
+
+
+def progress(rows: Sequence[Row]) -> str:
+    """Where the run stands, in a line."""
+    return f"{len(rows)} trials, {rows[-1]['stage']}, nearest of the search {best(rows, 'search')[0]['joint']:.4f}"
+
+
+# Proposals
+
+
+def proposals(space: Space, rows: Sequence[Row], count: int) -> list[dict[str, Any]]:
+    """The next `count` points after the trials in `rows`; the first of all is that of today's defaults."""
+    import optuna
+
+    distributions = {axis.name: _distribution(axis) for axis in space.axes}
+    seed = int(stream(space.system, TRIAL_SEED, "calibration", len(rows)).integers(2**31))
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        sampler = optuna.samplers.TPESampler(
+            seed=seed, multivariate=True, constant_liar=True, n_startup_trials=round(STARTUP * space.trials)
+        )
+        study = optuna.create_study(sampler=sampler)
+        for row in rows:
+            study.add_trial(
+                optuna.trial.create_trial(
+                    params=_point(space, row), distributions=distributions, value=float(row["joint"])
+                )
+            )
+        asked = [study.ask(distributions).params for _ in range(count)]
+    optuna.logging.set_verbosity(verbosity)
+    points = [{axis.name: axis.rounded(params[axis.name]) for axis in space.axes} for params in asked]
+    return points if rows else [space.defaults(), *points[1:]]
+
+
+def _distribution(axis: Any) -> Any:
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    if axis.choices:
+        return CategoricalDistribution(axis.choices)
+    if axis.whole:
+        return IntDistribution(int(axis.low), int(axis.high), log=axis.log)
+    return FloatDistribution(axis.low, axis.high, log=axis.log)
+
+
+# Trials
+
+
+def trials(
+    space: Space,
+    points: Sequence[Point],
+    scale: str,
+    seeds: Sequence[int],
+    *,
+    stage: str,
+    figures: Sequence[str] | None = None,
+) -> list[Row]:
+    """One row per point; without `figures`, those that are fitted."""
+    begun = time.process_time()
+    names = space.fitted if figures is None else tuple(dict.fromkeys((*space.fitted, *figures)))
+    plans = [plan(space, point, names, scale, seeds) for point in points]
+    tables = measured(space, plans, scale)
+    seconds = (time.process_time() - begun) / len(points)
+    return [
+        _row(space, point, found, list(seeds), stage, figures or ()) | {"cpu_seconds": round(seconds, 3)}
+        for point, found in zip(points, tables, strict=True)
+    ]
+
+
+Plan = dict[str, dict[str, Sweep]]
+"""Figure -> its sweeps."""
+
+
+def plan(space: Space, point: Point, figures: Sequence[str], scale: str, seeds: Sequence[int]) -> Plan | None:
+    """The sweeps of the figures at a point, on other seeds; None where the constants are refused."""
+    try:
+        return {
+            name: {
+                key: with_seeds(sweep, seeds)
+                for key, sweep in figure.sweeps(
+                    name, scale, {space.system: {**space.amounts_of(name), **point}}
+                ).items()
+            }
+            for name in figures
+        }
+    except ConstantError:
+        return None
+
+
+def with_seeds(sweep: Sweep, seeds: Sequence[int]) -> Sweep:
+    """The sweep's first runs on the given seeds, as many as there are."""
+    new = dict(zip(sorted(set(sweep.seeds)), seeds, strict=False))
+    configs = tuple(replace(config, seed=new[config.seed]) for config in sweep.configs if config.seed in new)
+    return replace(sweep, configs=configs)
+
+
+def measured(space: Space, plans: Sequence[Plan | None], scale: str) -> list[dict[str, pd.DataFrame] | None]:
+    """The tables of every figure of every plan; figures of one plan share trainings as they do in the workflow."""
+    wanted = {
+        (index, digest(sweep.training())): sweep
+        for index, of_point in enumerate(plans)
+        for sweeps in (of_point or {}).values()
+        for sweep in sweeps.values()
+    }
+    trained = dict(zip(wanted, train_together(list(wanted.values()), space.together), strict=True))
+    return [
+        None
+        if of_point is None
+        else {
+            name: figure.measure(
+                name,
+                {key: replace(trained[index, digest(s.training())], sweep=s) for key, s in sweeps.items()},
+                scale,
+            )
+            for name, sweeps in of_point.items()
+        }
+        for index, of_point in enumerate(plans)
+    ]
+
+
+def train_together(sweeps: Sequence[Sweep], together: Sequence[str]) -> list[Runs]:
+    """Every sweep trained, those that agree in all constants but `together` (and the seed) as one tensor program."""
+    groups: dict[str, list[int]] = {}
+    for index, sweep in enumerate(sweeps):
+        groups.setdefault(_shape(sweep, together), []).append(index)
+    done: dict[int, Runs] = {}
+    for members in groups.values():
+        joined = replace(sweeps[members[0]], configs=tuple(c for index in members for c in sweeps[index].configs))
+        runs, start = train(joined), 0
+        for index in members:
+            part = slice(start, start + len(sweeps[index].configs))
+            weights = {name: w[part].clone() for name, w in runs.weights.items()}
+            done[index], start = Runs(sweeps[index], weights, runs.losses[part]), part.stop
+    return [done[index] for index in range(len(sweeps))]
+
+
+def _shape(sweep: Sweep, together: Sequence[str]) -> str:
+    free = {*together, "seed"}
+    fixed = {
+        canonical({name: value for name, value in config.items() if name not in free})
+        for config in sweep.training()["configs"]
+    }
+    return canonical([sweep.system, sweep.snapshots, sorted(fixed)])
+
+
+def _row(
+    space: Space,
+    point: Point,
+    tables: Mapping[str, pd.DataFrame] | None,
+    seeds: list[int],
+    stage: str,
+    judged: Sequence[str],
+) -> Row:
+    """Constants, distances, readings and, for the figures in `judged`, outcomes of a trial."""
+    row: Row = {"stage": stage, "axis": "", "seeds": " ".join(map(str, seeds)), "state": "complete"}
+    row |= {f"constant {name}": value for name, value in point.items()}
+    far = {name: distance.NOWHERE if tables is None else distance_of(name, tables[name]) for name in space.fitted}
+    if tables is None:
+        row["state"] = "refused"
+    elif distance.NOWHERE in far.values():
+        row["state"] = "diverged"
+    row["joint"] = distance.joint(one.whole for one in far.values())
+    for name, one in far.items():
+        row[name] = one.whole
+        row |= {f"{name} {part}": value for part, value in one._asdict().items()}
+    for name, reading in space.readings.items():
+        row[f"reading {name}"] = read(tables[reading.figure], reading) if tables else float("nan")
+    for name in judged:
+        for verdict in figure.check(name, tables[name]) if tables else ():
+            row[f"claim {verdict.claim}"] = verdict.outcome
+    return row
+
+
+def distance_of(name: str, table: pd.DataFrame) -> Distance:
+    """The distance of a figure's table from its published numbers."""
+    published = reference.load(name)
+    if published is None:
+        raise ValueError(f"{name}: has no published numbers to be fitted to")
+    return distance.of_figure(table, published)
+
+
+def read(table: pd.DataFrame, reading: Any) -> float:
+    """One summarised number of a table, or the median angle of a scatter at an epoch; NaN where there is none."""
+    rows = table[(table["panel"] == reading.panel) & (table["series"] == reading.series)]
+    curve = rows[(rows["seed"] == SUMMARY_SEED) & ((rows["x"] - reading.x).abs() < reference.X_TOLERANCE)]
+    if len(curve):
+        return float(curve["value"].iloc[0])
+    cloud = rows[(rows["statistic"] == "run") & (rows["colour"] == reading.x)]
+    return float(cloud["x"].median()) if len(cloud) else float("nan")

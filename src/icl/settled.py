@@ -1,0 +1,180 @@
+"""The calibrations as one page of the gallery: constants, ranges, what pins them down, strips and answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from icl import outcome
+from icl.calibrations import spaces
+from icl.outcome import Row, Strip
+from icl.page.entries import shown
+from icl.space import Axis, Space
+from icl.spec import Constant, system
+
+MARKS = {"supported": "+", "contradicted": "−", "inconclusive": "?"}
+
+HEAD = """# Constants that the papers leave open
+
+What the published curves of Li et al. imply of the constants that neither the papers nor the talks state, how sharply,
+and what moves when one of them does. `snakemake calibrate` repeats the search; how the distance is made is said in
+`src/icl/distance.py`, and every trial is a row of `src/icl/calibrations/<system>.csv`. Figures 13, 15, 18, 23, 26 and
+28 were never looked at by it.
+
+Distances are in units of twice the reading error of the published numbers: at 1 a figure is met as well as it is known.
+All trials ran on trial seeds (100 and above), never on those of the figures.
+"""
+
+
+def page() -> str:
+    """The whole page, as Markdown."""
+    parts = [section(space, list(outcome.rows(name))) for name, space in spaces().items() if outcome.rows(name)]
+    return "\n".join([HEAD, *parts])
+
+
+def section(space: Space, rows: Sequence[Row]) -> str:
+    """One system: how much was searched, constants, distances, answers, strips."""
+    found = {name: outcome.stage(rows, name) for name in ("search", "final", "slice")}
+    seconds = {name: sum(row["cpu_seconds"] for row in part) for name, part in found.items()}
+    cost = ", ".join(f"{name} {len(part)} trials in {seconds[name]:.0f} CPU s" for name, part in found.items())
+    lost = [row for row in rows if row["state"] != "complete"]
+    return "\n".join(
+        [
+            f"## {space.system}",
+            "",
+            f"Fitted: {', '.join(space.fitted)}. Held out: {', '.join(space.held_out)}. {cost}; "
+            f"{len(lost)} trials diverged or had constants that are refused.",
+            "",
+            f'<img src="calibration_{space.system}.png" alt="distance against each constant of {space.system}">',
+            "",
+            *_constants(space, rows),
+            "",
+            *_distances(space, rows),
+            "",
+            answers(space, rows).strip(),
+            "",
+            *_strips(space, rows),
+            "",
+        ]
+    )
+
+
+def about(space: Space, name: str) -> Constant:
+    """Grade and source of one constant of the system."""
+    module = system(space.system)
+    owner = next(part for part in (module.Config, module.Test) if name in {f.name for f in fields(part)})
+    found: Constant = owner.about(name)
+    return found
+
+
+def _constants(space: Space, rows: Sequence[Row]) -> list[str]:
+    point, least = outcome.chosen(space, rows), outcome.centre(rows)
+    if least is None:
+        return ["No slices yet."]
+    met = outcome.within_reading(space, least)
+    said = (
+        f"within twice the reading error: {', '.join(met)}"
+        if met
+        else "no figure is met within twice its reading error"
+    )
+    head = [
+        f"At the chosen point {said}; so the fifth column is the range whose distance stays within a factor of "
+        f"{outcome.NEAR:g} of the chosen point's (geometric mean over the fitted figures, other constants as chosen).",
+        "",
+        "| constant | letter | chosen | grade | near as good | searched | why this range | pinned down by |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    return head + [_constant(space, axis, point[axis.name], rows) for axis in space.axes]
+
+
+def _constant(space: Space, axis: Axis, value: Any, rows: Sequence[Row]) -> str:
+    constant, near = about(space, axis.name), outcome.near(axis, rows)
+    span = ", ".join(map(shown, near)) if axis.choices else f"{shown(min(near))} to {shown(max(near))}"
+    figure, factor = outcome.pinned_by(space, axis, rows)
+    pin = f"{figure} (its distance changes by a factor of {factor:.2g})" if factor > outcome.NEAR else "no figure"
+    letter = constant.letter.replace("|", "\\|")
+    cells = [f"`{axis.name}`", letter, shown(value), constant.grade, span, axis.words(), axis.reason, pin]
+    return "| " + " | ".join(cells) + " |"
+
+
+def _distances(space: Space, rows: Sequence[Row]) -> list[str]:
+    """The distances of the search's first point (the defaults before it), of the best finalists and of the chosen."""
+    before = outcome.stage(rows, "search")[:1]
+    final = sorted(outcome.stage(rows, "final"), key=lambda row: row["joint"])[:3]
+    after = [row for row in [outcome.centre(rows)] if row is not None]
+    named = [("before", before), *(("finalist", [row]) for row in final), ("chosen", after)]
+    out = ["| point | seeds | joint | " + " | ".join(space.fitted) + " |", "|---" * (3 + len(space.fitted)) + "|"]
+    for name, found in named:
+        for row in found:
+            cells = [f"{row[f]:.0f} ({row[f + ' level']:.0f}, {row[f + ' shape']:.0f}, {row[f + ' order']:.0f})"
+                     for f in space.fitted]  # fmt: skip
+            out.append(f"| {name} | {row['seeds']} | {math.exp(row['joint']) - 1:.0f} | {' | '.join(cells)} |")
+    return [*out, "", "Distance (level, shape, order) per figure; joint is their geometric mean as one distance."]
+
+
+def _strips(space: Space, rows: Sequence[Row]) -> list[str]:
+    found = outcome.strips(space, rows)
+    if not found:
+        return []
+    fragile = [claim for claim, strips in found.items() if any(strip.flips for strip in strips)]
+    out = [
+        f"### How the claims of {space.system} react",
+        "",
+        f"Outcome as one constant moves alone through its range ({', '.join(f'{m} {o}' for o, m in MARKS.items())}; "
+        "the chosen value in brackets). Constants along which a claim does not change are left out. "
+        f"Fragile (supported at one value, contradicted at another): {', '.join(fragile) or 'none'}.",
+        "",
+        "| claim | strips |",
+        "|---|---|",
+    ]
+    for claim, strips in found.items():
+        moved = [words(strip) for strip in strips if not strip.is_flat]
+        name = f"{claim} (fragile)" if claim in fragile else claim
+        out.append(f"| {name} | {'<br>'.join(moved) or 'unmoved: ' + strips[0].outcomes[0][1]} |")
+    return out
+
+
+def words(strip: Strip) -> str:
+    """One strip as text: the constant and its values, each with the outcome's mark."""
+    cells = []
+    for value, verdict in strip.outcomes:
+        text = f"{shown(value)} {MARKS[verdict]}"
+        cells.append(f"[{text}]" if value == strip.chosen else text)
+    return f"`{strip.constant}` {', '.join(cells)}"
+
+
+def answers(space: Space, rows: Sequence[Row]) -> str:
+    """The system's answers, with numbers from its rows: a template in which `{{ }}` may use
+
+    chosen.<constant>, centre["<column>"], at(<constant>=<value>)["<column>"] (the row of a slice), best (the finalist
+    that is nearest), nearest("<column>", ...) (the least mean of some columns over the search) and rows.
+    """
+    from jinja2 import Environment, StrictUndefined
+
+    text = outcome.answers(space.system)
+    if not text:
+        return ""
+
+    def at(**moved: Any) -> Row:
+        ((name, value),) = moved.items()
+        axis = next(axis for axis in space.axes if axis.name == name)
+        return next(row for row in outcome.along(axis, rows) if row[f"constant {name}"] == value)
+
+    def nearest(*columns: str) -> Row:
+        trials = outcome.stage(rows, "search")
+        return min(trials, key=lambda row: sum(math.log1p(row[column]) for column in columns))
+
+    final = outcome.stage(rows, "final")
+    values: Mapping[str, Any] = {
+        "chosen": outcome.chosen(space, rows),
+        "centre": outcome.centre(rows),
+        "best": min(final, key=lambda row: row["joint"]) if final else None,
+        "at": at,
+        "nearest": nearest,
+        "rows": rows,
+    }
+    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
+    environment.filters["short"] = lambda number: f"{number:.3g}"
+    return environment.from_string(text).render(values)

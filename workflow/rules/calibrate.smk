@@ -1,0 +1,56 @@
+# The search for constants that the papers leave out. Not part of the default target: its outcome is packaged in
+# src/icl/calibrations/, where the defaults come from. Trials are kept as they are made, beside the output, so that an
+# interrupted search goes on: Snakemake removes the outputs of a job that failed.
+localrules:
+    calibrate,
+    calibration_page,
+
+
+for system in SPACES:
+
+    rule:
+        name:
+            f"calibrate_{system}"
+        output:
+            outcome=f"results/{PLAN.scale}/calibration/{system}.csv",
+        log:
+            f"results/{PLAN.scale}/logs/calibrate/{system}.log",
+        benchmark:
+            f"results/{PLAN.scale}/benchmarks/calibrate/{system}.tsv"
+        conda:
+            "../../environment.yml"
+        threads: 1
+        resources:
+            mem_mb=4000,
+            runtime=240,
+        params:
+            system=system,
+            scale=PLAN.scale,
+            trials=config["trials"].get(system, 0),
+            table=f"results/{PLAN.scale}/calibration/{system}.parquet",
+        shell:
+            "MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_MMAP_THRESHOLD_=4000000000"
+            " python scripts/calibrate.py --system {params.system} --scale {params.scale} --trials {params.trials}"
+            " --table {params.table} --outcome {output.outcome} > {log} 2>&1"
+
+    workflow.get_rule(f"calibrate_{system}").docstring = (
+        f"Search the unpublished constants of {system}: results/<scale>/calibration/{system}.csv."
+    )
+
+
+rule calibrate:
+    """Search the unpublished constants of every system that has a space in src/icl/calibrations/."""
+    input:
+        expand(
+            "results/{scale}/calibration/{system}.csv", scale=PLAN.scale, system=SPACES
+        ),
+
+
+rule calibration_page:
+    """Write gallery/calibration.md and its pictures from the packaged outcome of the calibrations."""
+    log:
+        f"results/{PLAN.scale}/logs/calibration_page.log",
+    conda:
+        "../../environment.yml"
+    shell:
+        "python scripts/settled.py --gallery gallery 2> {log}"
