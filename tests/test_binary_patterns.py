@@ -62,7 +62,7 @@ def test_no_pair_of_unit_norm_has_a_sum_beyond_root_two(total: float) -> None:
         tasks.pair_coefficients(total)
 
 
-@pytest.mark.parametrize("total", [0.5, 1.0, 1.3])
+@pytest.mark.parametrize("total", [0.5, 0.9, 1.3])
 def test_combined_patterns_are_orthogonal_of_the_norm_of_mu_and_have_the_coefficient_sum(total: float) -> None:
     beta = 2.0
     mu = orthogonal(0, PATTERNS, 30, beta)
@@ -261,3 +261,22 @@ def test_the_answer_is_nowhere_in_the_tokens() -> None:
     flipped = tasks.Prompts(batch.pattern, batch.irrelevant, batch.strength, label)
     np.testing.assert_array_equal(tasks.tokens(batch, mu, nu, q), tasks.tokens(flipped, mu, nu, q))
     np.testing.assert_array_equal(tasks.tokens(batch, mu, nu, q)[:, -1, 30:], 0)
+
+
+@pytest.mark.parametrize("total", [0.5, 0.9, 1.3])
+def test_other_combinations_have_the_coefficient_sum(total: float) -> None:
+    relevant = 2.0 * np.eye(6)
+    halves, triples = tasks.halved_patterns(relevant, total), tasks.tripled_patterns(relevant, total)
+    assert halves.shape == triples.shape == (3, 6)
+    np.testing.assert_allclose(halves.sum(axis=1), 2 * total, atol=1e-12)
+    np.testing.assert_allclose(triples.sum(axis=1), 2 * total, atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(halves, axis=1), 2 * total / np.sqrt(2), atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(triples, axis=1), 2, atol=1e-12)
+    assert [np.count_nonzero(row) for row in triples] == [3, 3, 3]
+    np.testing.assert_allclose(halves @ halves.T, 2 * total**2 * np.eye(3), atol=1e-12)
+
+
+def test_a_triple_of_unit_norm_has_a_largest_sum() -> None:
+    tasks.tripled_patterns(np.eye(6), float(np.sqrt(3)))
+    with pytest.raises(ValueError, match="at most sqrt"):
+        tasks.tripled_patterns(np.eye(6), 1.74)

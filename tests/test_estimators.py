@@ -220,3 +220,28 @@ def test_no_answer_looks_at_its_own_label_or_later_ones(name: str) -> None:
         changed_inputs[..., k:, :], changed_labels[..., k:] = 7.0, -9.0
         again = PREFIXES[name](changed_inputs, changed_labels, queries)
         np.testing.assert_array_equal(again[..., : k + 1], answers[..., : k + 1])
+@pytest.mark.parametrize("count", [1, 2, 6, 20])
+@pytest.mark.parametrize("name", list(estimators.classifiers()))
+def test_classifiers_over_many_prompts_answer_as_scikit_learn_does(name: str, count: int) -> None:
+    rng = np.random.default_rng(count)
+    inputs = rng.standard_normal((120, count, 12))
+    # Half of the prompts can be separated, half cannot; some show one class only.
+    labels = np.where(
+        inputs[..., 0] + np.repeat([0.0, 1.0], 60)[:, None] * rng.standard_normal((120, count)) > 0, 1.0, -1.0
+    )
+    queries = rng.standard_normal((120, 12))
+    literal = [estimators.classifiers()[name](x, y, q) for x, y, q in zip(inputs, labels, queries, strict=True)]
+    ours = estimators.batched_classifiers()[name](inputs, labels, queries)
+    # Both solve to a tolerance: an answer may differ where the query lies on the boundary.
+    assert np.mean(ours != literal) <= 1 / 120
+
+
+def test_the_batched_machine_finds_the_optimum_of_its_dual() -> None:
+    """At the optimum the decision on free support vectors is their label (Karush, Kuhn and Tucker)."""
+    from sklearn.svm import SVC
+
+    rng = np.random.default_rng(3)
+    x, y, q = rng.standard_normal((15, 4)), np.where(rng.random(15) > 0.5, 1.0, -1.0), rng.standard_normal(4)
+    linear = estimators._svm_decision(lambda a, b, inputs: estimators._products(a, b))
+    expected = SVC(kernel="linear", tol=1e-8).fit(x, y).decision_function(q[None])
+    np.testing.assert_allclose(linear(x[None], y[None], q[None]), expected, atol=1e-4)

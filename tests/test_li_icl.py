@@ -54,6 +54,13 @@ def literal_prompts(config: li_icl.Config, batch: Params, run: int, turn: np.nda
     return torch.from_numpy(made if turn is None else made @ turn.T)
 
 
+def literal_with(config: li_icl.Config, prompts: torch.Tensor) -> torch.Tensor:
+    """The tokens with the label constant of a config, which every column but the query's carries beside q."""
+    made = prompts.clone()
+    made[:, :-1, config.feature_dimension + 1] += config.label_constant
+    return made
+
+
 def literal_loss(params: Params, prompts: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
     return torch.relu(1 - label * li_icl.literal_logit(params, prompts)).mean()
 
@@ -94,7 +101,7 @@ def test_production_loss_is_equation_7_token_by_token() -> None:
 
 def test_production_gradients_are_those_of_equation_7() -> None:
     params, batch = away_from_the_start(CONFIGS), batch_of(CONFIGS)
-    frozen = {n: params[n] for n in li_icl.FROZEN}
+    frozen = {"a": params["a"]}
     _, ours = gradient(li_icl, sweep(CONFIGS), {n: params[n] for n in TRAINED}, frozen, batch)
     assert set(ours) == set(TRAINED)
     for run, config in enumerate(CONFIGS):
@@ -105,6 +112,83 @@ def test_production_gradients_are_those_of_equation_7() -> None:
         for name, theirs in zip(leaves, expected, strict=True):
             assert theirs.abs().max() > 1e-3
             torch.testing.assert_close(ours[name][run], theirs, rtol=0, atol=1e-10)
+
+
+VARIANTS = (
+    li_icl.Config(seed=0, batch=24, label_constant=0.7),
+    li_icl.Config(seed=1, batch=24, value_start=0.4, readout_rate=1.0),
+    li_icl.Config(seed=2, batch=24, strength_law="two values"),
+    li_icl.Config(seed=3, batch=24, strength_law="constant", label_constant=0.2),
+)
+
+
+@pytest.mark.parametrize("attended", ["contexts", li_icl.QUERY_TOO])
+def test_every_variant_is_equation_7_token_by_token(attended: str) -> None:
+    configs = [dataclasses.replace(config, attended=attended) for config in VARIANTS]
+    params, batch = away_from_the_start(configs), batch_of(configs)
+    logits = li_icl._logit(params, batch, configs)
+    for run, config in enumerate(configs):
+        prompts = literal_with(config, literal_prompts(config, batch, run))
+        expected = li_icl.literal_logit(one(params, run), prompts, attended)
+        torch.testing.assert_close(logits[run], expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("attended", ["contexts", li_icl.QUERY_TOO])
+def test_the_evaluation_of_every_variant_is_equation_7(attended: str) -> None:
+    configs = [dataclasses.replace(config, attended=attended) for config in VARIANTS]
+    params = away_from_the_start(configs)
+    prompts = li_icl.out_of_domain(configs, li_icl.Test(prompts=12, noise=0.3, combination="unit triples"))
+    assert prompts.attended == attended
+    for length in (3, 20):
+        logits = li_icl.contributions(params, prompts, length).sum(dim=-1)
+        for run in range(len(configs)):
+            tokens = torch.cat([prompts.tokens[run, :, :length], prompts.tokens[run, :, -1:]], dim=1)
+            expected = li_icl.literal_logit(one(params, run), tokens, attended)
+            torch.testing.assert_close(logits[run], expected, rtol=1e-12, atol=1e-12)
+
+
+def test_the_read_out_moves_at_its_own_rate() -> None:
+    rates = (0.0, 0.5, 1.0)
+    configs = [li_icl.Config(seed=0, batch=24, readout_rate=rate) for rate in rates]
+    params, batch = away_from_the_start(configs), batch_of(configs)
+    params = {name: w[:1].repeat(3, *[1] * (w.dim() - 1)) for name, w in params.items()}
+    leaf = params["a"].clone().requires_grad_()
+    (slope,) = torch.autograd.grad(li_icl.loss(params | {"a": leaf}, batch, configs).sum(), [leaf])
+    assert torch.equal(slope[0], torch.zeros_like(slope[0]))
+    literal = params["a"][2].clone().requires_grad_()
+    prompts = literal_prompts(configs[2], batch, 2)
+    loss = literal_loss(one(params, 2) | {"a": literal}, prompts, batch["label"][2, :, -1])
+    (expected,) = torch.autograd.grad(loss, [literal])
+    torch.testing.assert_close(slope[2], expected, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(slope[1], expected / 2, rtol=1e-10, atol=1e-12)
+
+
+def test_the_law_of_the_irrelevant_strength() -> None:
+    laws = ("uniform", "two values", "constant")
+    configs = [li_icl.Config(seed=4, strength_law=law, irrelevant_strength=0.3) for law in laws]
+    uniform, two, constant = li_icl.sample(configs, 0)["strength"]
+    bound = 0.3 * configs[0].pattern_norm
+    assert np.abs(uniform).max() <= bound and np.unique(np.abs(uniform)).size > 1000
+    np.testing.assert_allclose(two, bound * np.sign(uniform), rtol=1e-12)
+    np.testing.assert_allclose(constant, bound, rtol=1e-12)
+
+
+def test_noise_has_its_expected_size_and_leaves_the_rest_alone() -> None:
+    config = li_icl.Config(seed=3)
+    plain, noisy = (li_icl.in_domain([config], li_icl.Test(prompts=300, noise=size)) for size in (0.0, 0.6))
+    added = (noisy.tokens - plain.tokens).numpy()
+    assert np.all(added[..., config.feature_dimension :] == 0)
+    squares = (added[..., : config.feature_dimension] ** 2).sum(-1)
+    # 6,300 sums of 30 squares: relative standard error sqrt(2 / 30 / 6300) = 0.003.
+    assert squares.mean() == pytest.approx((0.6 * config.pattern_norm) ** 2, rel=0.015)
+
+
+def test_weights_are_kept_at_the_drawn_epochs_whatever_an_epoch_is() -> None:
+    sweep = _li_icl.trained("laptop")
+    assert sweep.snapshots == _li_icl.recorded(sweep.test)
+    other = sweep.override({"epoch_steps": 3, "long_epoch_steps": 7})
+    assert other.snapshots[-1] == 1400 and {1200, 60} <= set(other.snapshots)
+    assert other.override({"rate": 0.5}).snapshots == other.snapshots
 
 
 def by_hand(params: Params, prompts: np.ndarray, labels: np.ndarray, rate: float) -> dict[str, np.ndarray]:
@@ -215,8 +299,9 @@ def test_the_weights_start_as_the_paper_says() -> None:
     params = li_icl.init(configs)
     size, neurons = configs[0].feature_dimension + configs[0].label_dimension, configs[0].neurons
     for run, config in enumerate(configs):
-        for name in ("W_Q", "W_K", "W_V"):
-            assert torch.equal(params[name][run], config.attention_start * torch.eye(size, dtype=torch.float64))
+        starts = {"W_Q": config.attention_start, "W_K": config.attention_start, "W_V": config.value_start}
+        for name, start in starts.items():
+            assert torch.equal(params[name][run], start * torch.eye(size, dtype=torch.float64))
         a = params["a"][run]
         assert (a > 0).sum() == (a < 0).sum() == neurons // 2
         assert torch.equal(a.abs(), torch.full_like(a, config.readout))
@@ -373,8 +458,8 @@ def test_curves_over_the_constants_of_the_test_are_paired() -> None:
 def test_test_prompts_of_a_run_do_not_depend_on_its_neighbours() -> None:
     every = li_icl.out_of_domain(CONFIGS, li_icl.Test(prompts=10))
     alone = li_icl.out_of_domain(CONFIGS[2:], li_icl.Test(prompts=10))
-    for field in dataclasses.fields(li_icl.Evaluation):
-        assert torch.equal(getattr(every, field.name)[2:], getattr(alone, field.name))
+    for name in ("tokens", "labels", "patterns", "query_direction"):
+        assert torch.equal(getattr(every, name)[2:], getattr(alone, name))
 
 
 # Observables

@@ -42,9 +42,10 @@ Row = dict[str, Any]
 
 def identity(space: Space, scale: str) -> str:
     """What the rows of a table must have in common: the axes, the figures, the amounts; not the system's defaults."""
-    axes = [[axis.name, axis.words()] for axis in space.axes]
+    axes = [[axis.name, axis.words(), axis.searched] for axis in space.axes]
     amounts = {name: dict(point) for name, point in space.amounts.items()}
-    return digest([scale, axes, space.fitted, space.judged, amounts, space.seeds, space.settled_seeds])
+    sizes = [dict(space.floors), space.seeds, space.settled_seeds]
+    return digest([scale, axes, space.fitted, space.judged, amounts, *sizes])
 
 
 def small(space: Space) -> Space:
@@ -150,7 +151,8 @@ def proposals(space: Space, rows: Sequence[Row], count: int) -> list[dict[str, A
     """The next `count` points after the trials in `rows`; the first of all is that of today's defaults."""
     import optuna
 
-    distributions = {axis.name: _distribution(axis) for axis in space.axes}
+    searched = [axis for axis in space.axes if axis.searched]
+    distributions = {axis.name: _distribution(axis) for axis in searched}
     seed = int(stream(space.system, TRIAL_SEED, "calibration", len(rows)).integers(2**31))
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -163,12 +165,14 @@ def proposals(space: Space, rows: Sequence[Row], count: int) -> list[dict[str, A
         for row in rows:
             study.add_trial(
                 optuna.trial.create_trial(
-                    params=_point(space, row), distributions=distributions, value=float(row["joint"])
+                    params={axis.name: row[f"constant {axis.name}"] for axis in searched},
+                    distributions=distributions,
+                    value=float(row["joint"]),
                 )
             )
         asked = [study.ask(distributions).params for _ in range(count)]
     optuna.logging.set_verbosity(verbosity)
-    points = [{axis.name: axis.rounded(params[axis.name]) for axis in space.axes} for params in asked]
+    points = [space.defaults() | {axis.name: axis.rounded(params[axis.name]) for axis in searched} for params in asked]
     return points if rows else [space.defaults(), *points[1:]]
 
 
@@ -258,18 +262,26 @@ def measured(space: Space, plans: Sequence[Plan | None], scale: str) -> list[dic
 
 
 def train_together(sweeps: Sequence[Sweep], together: Sequence[str]) -> list[Runs]:
-    """Every sweep trained, those that agree in all constants but `together` (and the seed) as one tensor program."""
+    """Every sweep trained, those that agree in all constants but `together` (and the seed) as one tensor program.
+
+    It lasts as long as the longest; the others take their own snapshots from it.
+    """
     groups: dict[str, list[int]] = {}
     for index, sweep in enumerate(sweeps):
         groups.setdefault(_shape(sweep, together), []).append(index)
     done: dict[int, Runs] = {}
     for members in groups.values():
-        joined = replace(sweeps[members[0]], configs=tuple(c for index in members for c in sweeps[index].configs))
+        joined = replace(
+            sweeps[members[0]],
+            configs=tuple(config for index in members for config in sweeps[index].configs),
+            snapshots=tuple(sorted({step for index in members for step in sweeps[index].snapshots})),
+        )
         runs, start = train(joined), 0
         for index in members:
-            part = slice(start, start + len(sweeps[index].configs))
-            weights = {name: w[part].clone() for name, w in runs.weights.items()}
-            done[index], start = Runs(sweeps[index], weights, runs.losses[part]), part.stop
+            own = sweeps[index].snapshots
+            part, kept = slice(start, start + len(sweeps[index].configs)), [joined.snapshots.index(s) for s in own]
+            weights = {name: w[part][:, kept].clone() for name, w in runs.weights.items()}
+            done[index], start = Runs(sweeps[index], weights, runs.losses[part, : own[-1]]), part.stop
     return [done[index] for index in range(len(sweeps))]
 
 
@@ -279,7 +291,7 @@ def _shape(sweep: Sweep, together: Sequence[str]) -> str:
         canonical({name: value for name, value in config.items() if name not in free})
         for config in sweep.training()["configs"]
     }
-    return canonical([sweep.system, sweep.snapshots, sorted(fixed)])
+    return canonical([sweep.system, sorted(fixed)])
 
 
 def _row(
@@ -293,7 +305,9 @@ def _row(
     """Constants, distances, readings and, for the figures in `judged`, outcomes of a trial."""
     row: Row = {"stage": stage, "axis": "", "seeds": " ".join(map(str, seeds)), "state": "complete"}
     row |= {f"constant {name}": value for name, value in point.items()}
-    far = {name: distance.NOWHERE if tables is None else distance_of(name, tables[name]) for name in space.fitted}
+    far = {
+        name: distance.NOWHERE if tables is None else distance_of(space, name, tables[name]) for name in space.fitted
+    }
     if tables is None:
         row["state"] = "refused"
     elif distance.NOWHERE in far.values():
@@ -310,12 +324,12 @@ def _row(
     return row
 
 
-def distance_of(name: str, table: pd.DataFrame) -> Distance:
+def distance_of(space: Space, name: str, table: pd.DataFrame) -> Distance:
     """The distance of a figure's table from its published numbers."""
     published = reference.load(name)
     if published is None:
         raise ValueError(f"{name}: has no published numbers to be fitted to")
-    return distance.of_figure(table, published)
+    return distance.of_figure(table, published, space.floors.get(name, reference.FLOOR))
 
 
 def read(table: pd.DataFrame, reading: Any) -> float:

@@ -43,9 +43,12 @@ class Distance(NamedTuple):
 NOWHERE = Distance(FAR, 0.0, 0.0)
 
 
-def of_figure(table: pd.DataFrame, published: pd.DataFrame) -> Distance:
-    """The distance of a figure's table from its published numbers; NOWHERE if a published value has none of ours."""
-    pairs = reference.matched(table, published)
+def of_figure(table: pd.DataFrame, published: pd.DataFrame, floor: float = reference.FLOOR) -> Distance:
+    """The distance of a figure's table from its published numbers; NOWHERE if a published value has none of ours.
+
+    floor : error rates below it count as it, ours and the published ones alike
+    """
+    pairs = reference.matched(table, published, floor)
     if not np.isfinite(pairs["ours"]).all():
         return NOWHERE
     parts = [_panel(group) for _, group in pairs.groupby("panel", sort=False)]

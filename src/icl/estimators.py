@@ -69,6 +69,107 @@ def classification_error(classify: Classifier, inputs: np.ndarray, labels: np.nd
     return float(np.mean(np.array(answers) != labels[:, -1]))
 
 
+# The same five over many prompts at once: (inputs (p, l, d), labels (p, l), queries (p, d)) -> answers (p,). One small
+# problem per prompt costs a library more in checks than in arithmetic.
+Classifiers = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+
+NEWTON_STEPS = 20
+SPLITTING_STEPS = 400
+
+
+def _with_one_class(decide: Classifiers) -> Classifiers:
+    """Where all labels are one class, that class is the answer."""
+
+    def classify(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
+        answers = labels[:, 0].copy()
+        mixed = np.any(labels != labels[:, :1], axis=1)
+        if mixed.any():
+            answers[mixed] = np.where(decide(inputs[mixed], labels[mixed], queries[mixed]) > 0, 1.0, -1.0)
+        return answers
+
+    return classify
+
+
+def _products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return a @ b.swapaxes(-1, -2)
+
+
+def _gaussian(a: np.ndarray, b: np.ndarray, inputs: np.ndarray) -> np.ndarray:
+    """exp(-gamma |u - v|^2) with gamma = 1 / (d var X), scikit-learn's "scale"."""
+    gamma = 1 / (inputs.shape[-1] * inputs.var(axis=(1, 2)))
+    squares = (a**2).sum(-1)[..., :, None] + (b**2).sum(-1)[..., None, :] - 2 * _products(a, b)
+    return np.exp(-gamma[:, None, None] * squares)
+
+
+def _logistic_decision(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    """w x + b with min 1/2 |w|^2 + sum log(1 + exp(-y (w x + b))): Newton's method in w = sum_i beta_i x_i."""
+    prompts, count = labels.shape
+    system = np.ones((prompts, count + 1, count + 1))
+    system[:, -1, -1] = 0
+    gram, margin = _products(inputs, inputs), np.zeros_like(labels)
+    for _ in range(NEWTON_STEPS):
+        right = 1 / (1 + np.exp(labels * margin))
+        weight = np.maximum(right * (1 - right), 1e-10)
+        system[:, :-1, :-1] = gram
+        np.einsum("pii->pi", system)[:, :-1] += 1 / weight
+        target = np.concatenate([margin + labels * right / weight, np.zeros((prompts, 1))], axis=1)
+        solved = np.linalg.solve(system, target[..., None])[..., 0]
+        margin = (gram @ solved[:, :-1, None])[..., 0] + solved[:, -1:]
+    at_query = _products(queries[:, None], inputs)[:, 0]
+    decision: np.ndarray = (at_query * solved[:, :-1]).sum(-1) + solved[:, -1]
+    return decision
+
+
+def _svm_decision(kernel: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]) -> Classifiers:
+    """The support vector machine with C = 1, its dual solved by operator splitting.
+
+    min 1/2 a^T Q a - sum a over 0 <= a <= 1 with y^T a = 0: a step on the quadratic with the equality, a clip to the
+    box, in turns; the multiplier of the equality is the offset b.
+    """
+
+    def decide(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
+        prompts, count = labels.shape
+        system = np.zeros((prompts, count + 1, count + 1))
+        system[:, :-1, :-1] = kernel(inputs, inputs, inputs) * labels[:, :, None] * labels[:, None] + np.eye(count)
+        system[:, :-1, -1] = system[:, -1, :-1] = labels
+        inverse = np.linalg.inv(system)
+        box, dual = np.zeros_like(labels), np.zeros_like(labels)
+        target = np.zeros((prompts, count + 1, 1))
+        for _ in range(SPLITTING_STEPS):
+            target[:, :-1, 0] = 1 + box - dual
+            solved = (inverse @ target)[..., 0]
+            moved = solved[:, :-1] + dual
+            box = np.clip(moved, 0, 1)
+            dual = moved - box
+        at_query = kernel(queries[:, None], inputs, inputs)[:, 0]
+        decision: np.ndarray = (at_query * labels * box).sum(-1) + solved[:, -1]
+        return decision
+
+    return decide
+
+
+def _nearest(wanted: int) -> Classifiers:
+    def classify(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
+        far = ((inputs - queries[:, None]) ** 2).sum(-1)
+        near = np.argsort(far, axis=1, kind="stable")[:, :wanted]
+        votes = np.take_along_axis(labels, near, axis=1).sum(axis=1)
+        # A tie goes to the smaller class, as scikit-learn has it.
+        return np.where(votes > 0, 1.0, -1.0)
+
+    return classify
+
+
+def batched_classifiers() -> Mapping[str, Classifiers]:
+    """The five of `classifiers`, each over many prompts at once."""
+    return {
+        "Logistic": _with_one_class(_logistic_decision),
+        "SVM Gau.": _with_one_class(_svm_decision(_gaussian)),
+        "SVM Lin.": _with_one_class(_svm_decision(lambda a, b, inputs: _products(a, b))),
+        "1-NN": _nearest(1),
+        "3-NN": _nearest(3),
+    }
+
+
 # Regression. inputs (..., n, d), labels (..., n), query (..., d) -> (...); leading axes are free.
 
 Estimator = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]

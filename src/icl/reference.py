@@ -152,10 +152,11 @@ def fidelity(table: pd.DataFrame, reference: pd.DataFrame) -> list[dict[str, Any
     return result
 
 
-def matched(table: pd.DataFrame, reference: pd.DataFrame) -> pd.DataFrame:
+def matched(table: pd.DataFrame, reference: pd.DataFrame, floor: float = FLOOR) -> pd.DataFrame:
     """Every published value beside ours: panel, series, x, ours, published and the panel's reading error.
 
-    On logarithmic panels both are log10, ours not below ``FLOOR``. A scatter becomes two panels, the median angle and
+    On logarithmic panels both are log10, ours not below ``FLOOR``, and neither below ``floor``, where few test prompts
+    could not tell smaller errors apart. A scatter becomes two panels, the median angle and
     the median magnitude against the epoch. Ours is NaN where the table has no such value.
     """
     figure = str(reference["figure"].iloc[0])
@@ -170,8 +171,8 @@ def matched(table: pd.DataFrame, reference: pd.DataFrame) -> pd.DataFrame:
         pairs = _pairs(ours[ours["seed"] == SUMMARY_SEED], published, quantity)
         pairs = pairs[pairs["published"].notna()].assign(panel=panel, reading=quantity.reading)
         if quantity.scale == "log":
-            pairs["ours"] = np.log10(pairs["ours"].clip(lower=FLOOR))
-            pairs["published"] = np.log10(pairs["published"])
+            pairs["ours"] = np.log10(pairs["ours"].clip(lower=max(floor, FLOOR)))
+            pairs["published"] = np.log10(pairs["published"].clip(lower=floor if floor > FLOOR else None))
         parts.append(pairs.assign(x=pairs["key"] * X_TOLERANCE))
     columns = ["panel", "series", "x", "ours", "published", "reading"]
     return pd.concat(parts, ignore_index=True)[columns]

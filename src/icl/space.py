@@ -21,7 +21,8 @@ NEVER_FITTED = ("figure13", "figure15", "figure18", "figure23", "figure26", "fig
 class Axis:
     """The range of one constant: from low to high, or one of `choices`; `reason` justifies it.
 
-    Values are rounded to two digits, so that what is found can be written down.
+    Values are rounded to two digits, so that what is found can be written down. An axis that is not `searched` is only
+    moved alone, in its slice: for constants that are stated, or that would keep points from training together.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Axis:
     log: bool = False
     whole: bool = False
     choices: tuple[Any, ...] = ()
+    searched: bool = True
 
     def rounded(self, value: Any) -> Any:
         """The nearest value of the axis with two digits."""
@@ -80,6 +82,7 @@ class Space:
     judged : figures whose claims are followed along the slices (the held-out ones among them)
     together : constants in which runs of one tensor program may differ; all others fix its shapes
     amounts : figure -> constants that only say how much is tested, less than a real run; "" stands for all others
+    floors : figure -> the smallest error rate that its amount of test prompts can tell from none
     smoke : constants that make the trials of a test tiny
     readings : name -> a number of a figure that is kept with every trial
     trials, batch, seeds : of the search; finalists : how many of its best are tried again with fresh seeds
@@ -93,6 +96,7 @@ class Space:
     judged: tuple[str, ...]
     together: tuple[str, ...]
     amounts: Mapping[str, Point] = field(default_factory=dict)
+    floors: Mapping[str, float] = field(default_factory=dict)
     smoke: Point = field(default_factory=dict)
     readings: Mapping[str, Reading] = field(default_factory=dict)
     trials: int = 200

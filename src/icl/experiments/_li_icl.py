@@ -26,14 +26,8 @@ PROMPTS = {"paper": 1000, "laptop": 1000, "smoke": 40}
 
 @dataclass(frozen=True)
 class Schedule(spec.Constants):
-    """How the published figures count time and choose what they draw."""
+    """What the published figures draw."""
 
-    epoch_steps: int = constant(
-        1, "ours", "steps per epoch in figures 8, 10, 11: the published curves move on this time scale", at_least=1
-    )
-    long_epoch_steps: int = constant(
-        2, "inferred", "steps per epoch in figure 9: its rise is half done near epoch 55", at_least=1
-    )
     drawn_neurons: int = constant(
         5, "published", "points per epoch and sign in figures 10 and 11, by fitting the pictures", at_least=1
     )
@@ -46,15 +40,29 @@ SCATTER_EPOCHS = (0, 100, 200, 300, 400)
 LONG_EPOCHS = tuple(range(0, 201, 20))
 
 
+class Recorded(Sweep):
+    """A training whose weights are kept at the epochs that the figures draw, whatever an epoch's number of steps."""
+
+    def override(self, values: Mapping[str, Any]) -> Sweep:
+        """The sweep with some constants replaced; see Sweep."""
+        made = super().override(values)
+        return replace(made, snapshots=recorded(made.test))
+
+
+def recorded(test: li_icl.Test) -> tuple[int, ...]:
+    """The steps at which figures 8 to 11 look at the weights; the last ends the training."""
+    return tuple(sorted({e * test.epoch_steps for e in EPOCHS} | {e * test.long_epoch_steps for e in LONG_EPOCHS}))
+
+
 def trained(scale: str, **test: Any) -> Sweep:
     """The one training that figures 8 to 11, 14, 15, 27 and 28 share; `test` sets constants of its evaluation."""
-    steps = {epoch * SCHEDULE.epoch_steps for epoch in EPOCHS} | {e * SCHEDULE.long_epoch_steps for e in LONG_EPOCHS}
-    return Sweep(
+    tested = replace(li_icl.Test(prompts=PROMPTS[scale]), **test)
+    return Recorded(
         name="li_icl",
         system="li_icl",
         configs=grid(li_icl.Config, seed=range(SEEDS[scale])),
-        snapshots=tuple(sorted(steps)),
-        test=replace(li_icl.Test(prompts=PROMPTS[scale]), **test),
+        snapshots=recorded(tested),
+        test=tested,
     )
 
 

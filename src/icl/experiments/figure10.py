@@ -40,7 +40,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Norm and angle of the feature block: the first neurons of the first run as points, large rows for the claim."""
     trained = _li_icl.only(runs)
     config, seeds = trained.sweep.configs[0], trained.sweep.seeds
-    at = {e: li_icl.embeddings(trained.at(e * _li_icl.SCHEDULE.epoch_steps), config) for e in _li_icl.SCATTER_EPOCHS}
+    at = {e: li_icl.embeddings(trained.at(e * trained.sweep.test.epoch_steps), config) for e in _li_icl.SCATTER_EPOCHS}
     drawn = slice(0, _li_icl.SCHEDULE.drawn_neurons)
     parts = [
         rows("magnitude", seeds[0], now["feature magnitude"][0, drawn], panel="main", series="Feat. Emb.",

@@ -40,7 +40,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Norm and angle of the label block: the first neurons of either sign of run 0, and the large rows."""
     trained = _li_icl.only(runs)
     config, seeds = trained.sweep.configs[0], trained.sweep.seeds
-    at = {e: li_icl.embeddings(trained.at(e * _li_icl.SCHEDULE.epoch_steps), config) for e in _li_icl.SCATTER_EPOCHS}
+    at = {e: li_icl.embeddings(trained.at(e * trained.sweep.test.epoch_steps), config) for e in _li_icl.SCATTER_EPOCHS}
     positive = trained.last()["a"].numpy() > 0
     signs = {">": positive, "<": ~positive}
     parts = []

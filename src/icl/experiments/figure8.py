@@ -41,7 +41,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     configs, seeds = trained.sweep.configs, trained.sweep.seeds
     prompts = li_icl.out_of_domain(configs, trained.sweep.test)
     drawn = [
-        li_icl.projections(trained.at(epoch * _li_icl.SCHEDULE.epoch_steps), prompts, configs[0].feature_dimension)
+        li_icl.projections(trained.at(epoch * trained.sweep.test.epoch_steps), prompts, configs[0].feature_dimension)
         for epoch in _li_icl.EPOCHS
     ]
     parts = [

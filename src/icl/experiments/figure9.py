@@ -45,7 +45,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     trained = _li_icl.only(runs)
     seeds = trained.sweep.seeds
     prompts = li_icl.out_of_domain(trained.sweep.configs, trained.sweep.test)
-    steps = _li_icl.SCHEDULE.long_epoch_steps
+    steps = trained.sweep.test.long_epoch_steps
     same = np.stack([li_icl.attention_on_same(trained.at(e * steps), prompts) for e in _li_icl.LONG_EPOCHS])
     parts = []
     for epoch, values in zip(_li_icl.LONG_EPOCHS, same, strict=True):

@@ -7,7 +7,8 @@ rotation of the feature space or of the label space changes; so patterns are tak
 is beta e_j, IDI pattern k is e_{M_1 + k} and q is e_{d_X}.
 """
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,24 @@ else:
     torch = lazy("torch")
 
 SYSTEM = "li_icl"
-FROZEN = ("a",)
+# Whether a is trained is a constant, readout_rate.
+FROZEN: tuple[str, ...] = ()
+
+QUERY_TOO = "contexts and query"
+
+STRENGTHS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "uniform": lambda u: u,
+    "two values": np.sign,
+    "constant": np.ones_like,
+}
+"""Laws of kappa, from u uniform on [-1, 1] to kappa over its bound."""
+
+COMBINATIONS: dict[str, Callable[[np.ndarray, float], np.ndarray]] = {
+    "unit pairs": tasks.combined_patterns,
+    "equal halves": tasks.halved_patterns,
+    "unit triples": tasks.tripled_patterns,
+}
+"""How ODR patterns are made of the IDR patterns and the sum S_1 of their coefficients."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +60,7 @@ class Config(spec.Config):
     )
     label_dimension: int = constant(
         30, "inferred", "feature and label rows of W_O W_V start with equal norms in figures 10 and 11",
-        letter="d_Y", at_least=1, at_most=1000,
+        letter="d_Y", at_least=2, at_most=1000,
     )  # fmt: skip
     neurons: int = constant(
         64, "inferred", "figure 14 places pruning rates 0 ... 40 % on the indices round(64 r)",
@@ -55,9 +73,23 @@ class Config(spec.Config):
         0.5, "inferred", "figure 8 starts with norm(W p) / norm(xdr W p) = 1.04: |kappa| <= 0.5 beta, uniform",
         letter="kappa/beta", at_least=0,
     )  # fmt: skip
+    strength_law: str = constant(
+        "uniform", "ours", "law of kappa within its bound; the talk shows signed values, an earlier one a constant",
+        letter="law of kappa", choices=tuple(STRENGTHS),
+    )  # fmt: skip
+    label_constant: float = constant(
+        0.0, "ours", "a constant coordinate of every context's label block beside q; eq. 7 has none", at_least=0
+    )
     attention_start: float = constant(
         0.2, "inferred", "figure 8 starts at delta beta = 0.4; the talk says scaled identity", letter="delta", above=0
     )
+    value_start: float = constant(
+        0.2, "inferred", "figures 10 and 11 start at delta_V std sqrt(30) = 0.022", letter="delta_V", above=0
+    )
+    attended: str = constant(
+        "contexts", "published", "eq. 7 of the talk sums over the contexts; its backup slides and the poster differ",
+        choices=("contexts", QUERY_TOO),
+    )  # fmt: skip
     output_std: float = constant(
         0.02, "inferred", "untouched rows of W_O in figure 14 have norm 0.16 = std sqrt(60)", letter="std W_O", above=0
     )
@@ -79,6 +111,9 @@ class Config(spec.Config):
         "of 1/8, 1/16, 1/28, 1/32, 1/36, 1/40 and 1/64: the final magnitudes in figures 8, 10, 11 and 14 agree only on "
         "1/36 to 1/32 (seeds 100 to 102)", letter="|a_i|", above=0,
     )  # fmt: skip
+    readout_rate: float = constant(
+        0.0, "ours", "step size of a over that of the other weights; 0 keeps it as it starts", at_least=0
+    )
     rate: float = constant(
         1.5, "inferred", "the magnitudes in figure 8 pass 1.1 near epoch 100, at one step per epoch (seeds 100 to 102)",
         letter="eta", above=0,
@@ -111,25 +146,40 @@ class Test(spec.Constants):
         1.1, "ours", "not stated for figures 8 to 15 but 12; the smallest plotted value that Theorem 2 covers",
         letter="S_1", above=0, at_most=float(np.sqrt(2)),
     )  # fmt: skip
+    combination: str = constant(
+        "unit pairs", "inferred", "three ODR patterns from six IDR patterns, orthogonal, of their norm; the plotted "
+        "S_1 stay below the sqrt(2) that this allows", letter="mu'_j", choices=tuple(COMBINATIONS),
+    )  # fmt: skip
+    noise: float = constant(
+        0.0, "ours", "expected norm of Gaussian noise on every test input, over beta; the paper's model has none",
+        letter="noise / beta", at_least=0,
+    )  # fmt: skip
     context_length_test: int = constant(
         20, "ours", "not stated; the training length", letter="l_ts", at_least=1, at_most=10000
+    )
+    epoch_steps: int = constant(
+        1, "ours", "steps per epoch in figures 8, 10, 11: the published curves move on this time scale", at_least=1
+    )
+    long_epoch_steps: int = constant(
+        2, "inferred", "steps per epoch in figure 9: its rise is half done near epoch 55", at_least=1
     )
     prompts: int = constant(1000, "inferred", "error levels are multiples of 0.001 in each of four runs", at_least=1)
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
-    """Weights at the start, float64: W_Q, W_K, W_V (runs, d, d) = delta I, W_O (runs, m, d) Gaussian, and the fixed
-    read-out a (runs, m): half +|a|, half -|a|, in random order; d = d_X + d_Y.
+    """Weights at the start, float64: W_Q, W_K (runs, d, d) = delta I, W_V = delta_V I, W_O (runs, m, d) Gaussian, and
+    the read-out a (runs, m): half +|a|, half -|a|, in random order; d = d_X + d_Y.
     """
     first = configs[0]
     d, m = first.feature_dimension + first.label_dimension, first.neurons
     identity = np.stack([c.attention_start * np.eye(d) for c in configs])
+    values = np.stack([c.value_start * np.eye(d) for c in configs])
     outputs, signs = np.empty((len(configs), m, d)), np.empty((len(configs), m))
     for run, config in enumerate(configs):
         rng = stream(SYSTEM, config.seed, "init")
         outputs[run] = config.output_std * rng.standard_normal((m, d))
         signs[run] = rng.permutation(np.repeat([1.0, -1.0], m // 2)) * config.readout
-    arrays = {"W_Q": identity, "W_K": identity, "W_V": identity, "W_O": outputs, "a": signs}
+    arrays = {"W_Q": identity, "W_K": identity, "W_V": values, "W_O": outputs, "a": signs}
     return {name: torch.from_numpy(array.copy()).to(device) for name, array in arrays.items()}
 
 
@@ -146,9 +196,17 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     return {
         "pattern": batch.pattern,
         "irrelevant": batch.irrelevant,
-        "strength": batch.strength,
+        "strength": np.stack([_by_law(c, kappa) for c, kappa in zip(configs, batch.strength, strict=True)]),
         "label": batch.label,
     }
+
+
+def _by_law(config: Config, uniform: np.ndarray) -> np.ndarray:
+    """kappa by its law, from kappa uniform within its bound."""
+    bound = config.irrelevant_strength * config.pattern_norm
+    if bound == 0 or config.strength_law == "uniform":
+        return uniform
+    return bound * STRENGTHS[config.strength_law](uniform / bound)
 
 
 def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
@@ -160,28 +218,46 @@ def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
 def _logit(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
     """F for every prompt, (runs, B), without forming a token.
 
-    A token has three non-zero coordinates: beta at its IDR pattern, kappa at its IDI pattern, +-1 at q. So scores
-    are read from u = W_K^T W_Q p_query and the attended context sum_i s_i p_i is a histogram over the d_X + 1
-    coordinates in use; W_O W_V then acts once per prompt instead of W_V once per token.
+    A token has four non-zero coordinates: beta at its IDR pattern, kappa at its IDI pattern, +-1 at q and the label
+    constant beside it. So scores are read from u = W_K^T W_Q p_query and the attended context sum_i s_i p_i is a
+    histogram over the d_X + 2 coordinates in use; W_O W_V then acts once per prompt instead of W_V once per token.
     """
-    d_x = configs[0].feature_dimension
-    beta = torch.tensor([c.pattern_norm for c in configs], dtype=params["W_O"].dtype).to(params["W_O"].device)
+    d_x, like = configs[0].feature_dimension, params["W_O"]
+    beta, constant_label, moving = (
+        torch.tensor([getattr(c, name) for c in configs], dtype=like.dtype).to(like.device)[:, None, None]
+        for name in ("pattern_norm", "label_constant", "readout_rate")
+    )
     pattern, strength = batch["pattern"], batch["strength"]
     irrelevant = batch["irrelevant"] + configs[0].relevant_patterns
-    key, label = params["W_K"][..., : d_x + 1], batch["label"][..., :-1]
-    product = torch.bmm(params["W_Q"][..., :d_x].mT, key)
-    u = _rows(product, pattern[..., -1]) * beta[:, None, None]
+    product = torch.bmm(params["W_Q"][..., :d_x].mT, params["W_K"][..., : d_x + 2])
+    u = _rows(product, pattern[..., -1]) * beta
     u = u + _rows(product, irrelevant[..., -1]) * strength[..., -1:]
-    j, k, kappa = pattern[..., :-1], irrelevant[..., :-1], strength[..., :-1]
-    scores = beta[:, None, None] * u.gather(-1, j) + kappa * u.gather(-1, k) + label * u[..., -1:]
+    j, k, kappa, label, given = _attended(pattern, irrelevant, strength, batch["label"], configs[0])
+    given = given * constant_label
+    scores = (
+        beta * u.gather(-1, j) + kappa * u.gather(-1, k) + label * u[..., d_x, None] + given * u[..., d_x + 1, None]
+    )
     attention = torch.softmax(scores, dim=-1)
-    context = torch.zeros_like(u).scatter_add(-1, j, attention * beta[:, None, None])
+    context = torch.zeros_like(u).scatter_add(-1, j, attention * beta)
     context = context.scatter_add(-1, k, attention * kappa)
-    context = torch.cat([context[..., :-1], (attention * label).sum(-1, keepdim=True)], dim=-1)
-    rows = torch.bmm(params["W_O"], params["W_V"][..., : d_x + 1])
-    hidden = torch.relu(torch.bmm(context, rows.mT))
+    labels = [(attention * label).sum(-1, keepdim=True), (attention * given).sum(-1, keepdim=True)]
+    rows = torch.bmm(params["W_O"], params["W_V"][..., : d_x + 2])
+    hidden = torch.relu(torch.bmm(torch.cat([context[..., :d_x], *labels], dim=-1), rows.mT))
+    start = params["a"].detach()
+    readout = start + moving[..., 0] * (params["a"] - start)
     # Not a product of matrices: with one column those sum differently for a single run than for several.
-    return (hidden * params["a"][:, None]).sum(dim=-1)
+    return (hidden * readout[:, None]).sum(dim=-1)
+
+
+def _attended(
+    pattern: "Tensor", irrelevant: "Tensor", strength: "Tensor", label: "Tensor", config: Config
+) -> "tuple[Tensor, ...]":
+    """The factors of the columns that are attended to, and 1 for those that show a label, 0 for the query."""
+    given = torch.ones_like(label)
+    if config.attended == QUERY_TOO:
+        given[..., -1] = 0
+        return pattern, irrelevant, strength, label * given, given
+    return tuple(part[..., :-1] for part in (pattern, irrelevant, strength, label, given))
 
 
 def _rows(matrix: "Tensor", index: "Tensor") -> "Tensor":
@@ -196,9 +272,12 @@ def optimiser(configs: Sequence[Config]) -> Optimiser:
     return sgd([c.rate for c in configs])
 
 
-def literal_logit(params: Params, prompt: "Tensor") -> "Tensor":
-    """Eq. 7 as it is written, for one run: params without run axis, prompt (B, l + 1, d) -> F (B,)."""
-    context, query = prompt[:, :-1], prompt[:, -1]
+def literal_logit(params: Params, prompt: "Tensor", attended: str = "contexts") -> "Tensor":
+    """Eq. 7 as it is written, for one run: params without run axis, prompt (B, l + 1, d) -> F (B,).
+
+    attended : whether the sum runs over the contexts or over all columns
+    """
+    context, query = prompt if attended == QUERY_TOO else prompt[:, :-1], prompt[:, -1]
     keys, queries, values = (
         context @ params["W_K"].mT,
         query @ params["W_Q"].mT,
@@ -221,12 +300,14 @@ class Evaluation:
     """Test prompts of all runs: tokens (runs, prompts, l + 1, d), labels and patterns (runs, prompts, l + 1).
 
     query_direction : unit vector of the query's IDR or ODR pattern, (runs, prompts, d)
+    attended : which columns attention runs over (see Config)
     """
 
     tokens: "Tensor"
     labels: "Tensor"
     patterns: "Tensor"
     query_direction: "Tensor"
+    attended: str
 
 
 def in_domain(configs: Sequence[Config], test: Test) -> Evaluation:
@@ -244,7 +325,7 @@ def out_of_domain(configs: Sequence[Config], test: Test) -> Evaluation:
 
     def patterns(config: Config) -> tuple[Any, Any, Any, Any]:
         relevant, irrelevant, q = basis(config)
-        combined = tasks.combined_patterns(relevant, test.coefficient_sum)
+        combined = COMBINATIONS[test.combination](relevant, test.coefficient_sum)
         rotated = tasks.rotated_patterns(stream(SYSTEM, config.seed, "rotation"), irrelevant)
         return tasks.all_tasks(len(combined)), combined, rotated, q
 
@@ -260,18 +341,38 @@ def _evaluation(configs: Sequence[Config], test: Test, purpose: str, patterns: A
         block = words(SYSTEM, [config.seed], purpose, 0, shape)[0]
         strength = config.irrelevant_strength * config.pattern_norm
         batch = tasks.prompts(block, task_set, len(relevant), len(irrelevant), test.relevant_fraction_test, strength)
-        direction = np.zeros((test.prompts, relevant.shape[1] + len(q)))
-        direction[:, : relevant.shape[1]] = relevant[batch.pattern[:, -1]] / config.pattern_norm
-        parts.append((tasks.tokens(batch, relevant, irrelevant, q), batch.label, batch.pattern, direction))
+        batch = dataclasses.replace(batch, strength=_by_law(config, batch.strength))
+        features = relevant.shape[1]
+        direction = np.zeros((test.prompts, features + len(q)))
+        units = relevant / np.linalg.norm(relevant, axis=-1, keepdims=True)
+        direction[:, :features] = units[batch.pattern[:, -1]]
+        tokens = tasks.tokens(batch, relevant, irrelevant, q)
+        tokens[:, :-1, features + 1] += config.label_constant
+        if test.noise > 0:
+            rng = stream(SYSTEM, config.seed, f"{purpose}, noise")
+            scale = test.noise * config.pattern_norm / np.sqrt(features)
+            tokens[..., :features] += scale * rng.standard_normal(tokens[..., :features].shape)
+        parts.append((tokens, batch.label, batch.pattern, direction))
     arrays = [np.stack(a) for a in zip(*parts, strict=True)]
-    return Evaluation(*(torch.from_numpy(a).to(torch.float64 if a.dtype.kind == "f" else torch.int64) for a in arrays))
+    tensors = [torch.from_numpy(a).to(torch.float64 if a.dtype.kind == "f" else torch.int64) for a in arrays]
+    return Evaluation(tensors[0], tensors[1], tensors[2], tensors[3], configs[0].attended)
 
 
 def scores(params: Params, prompts: Evaluation) -> "Tensor":
-    """(W_K p_i)^T W_Q p_query for every context: (runs, prompts, l)."""
+    """(W_K p_i)^T W_Q p_query for every context, and last for the query: (runs, prompts, l + 1)."""
     queries = torch.einsum("rpd,red->rpe", prompts.tokens[:, :, -1], params["W_Q"])
     pulled = torch.einsum("rpe,red->rpd", queries, params["W_K"])
-    return torch.einsum("rpld,rpd->rpl", prompts.tokens[:, :, :-1], pulled)
+    return torch.einsum("rpld,rpd->rpl", prompts.tokens, pulled)
+
+
+def attention(params: Params, prompts: Evaluation, context_length: int) -> "Tensor":
+    """Softmax over the first `context_length` contexts, and the query where it is attended to; 0 elsewhere:
+    (runs, prompts, l + 1).
+    """
+    found = scores(params, prompts)
+    left_out = torch.arange(found.shape[-1]) >= context_length
+    left_out[-1] = prompts.attended != QUERY_TOO
+    return torch.softmax(found.masked_fill(left_out, -torch.inf), dim=-1)
 
 
 def contributions(params: Params, prompts: Evaluation, context_length: int) -> "Tensor":
@@ -279,8 +380,7 @@ def contributions(params: Params, prompts: Evaluation, context_length: int) -> "
 
     Their sum over neurons is the logit F; leaving neurons out of the sum prunes them.
     """
-    attention = torch.softmax(scores(params, prompts)[..., :context_length], dim=-1)
-    context = torch.einsum("rpl,rpld->rpd", attention, prompts.tokens[:, :, :context_length])
+    context = torch.einsum("rpl,rpld->rpd", attention(params, prompts, context_length), prompts.tokens)
     rows = torch.bmm(params["W_O"], params["W_V"])
     return params["a"][:, None] * torch.relu(torch.bmm(context, rows.mT))
 
@@ -304,10 +404,10 @@ def hinge(logits: "Tensor", prompts: Evaluation) -> np.ndarray:
 
 
 def attention_on_same(params: Params, prompts: Evaluation) -> np.ndarray:
-    """Attention summed over the contexts that carry the query's pattern, averaged over prompts: (runs,)."""
-    attention = torch.softmax(scores(params, prompts), dim=-1)
-    same = prompts.patterns[..., :-1] == prompts.patterns[..., -1:]
-    result: np.ndarray = (attention * same).sum(dim=-1).mean(dim=-1).numpy()
+    """Attention summed over the columns that carry the query's pattern, averaged over prompts: (runs,)."""
+    same = prompts.patterns == prompts.patterns[..., -1:]
+    weights = attention(params, prompts, prompts.tokens.shape[2] - 1)
+    result: np.ndarray = (weights * same).sum(dim=-1).mean(dim=-1).numpy()
     return result
 
 

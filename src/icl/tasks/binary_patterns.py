@@ -136,6 +136,23 @@ def combined_patterns(relevant: np.ndarray, total: float) -> np.ndarray:
     return c1 * relevant[0::2] + c2 * relevant[1::2]
 
 
+def halved_patterns(relevant: np.ndarray, total: float) -> np.ndarray:
+    """ODR patterns mu'_j = S_1/2 (mu_{2j-1} + mu_{2j}): (M, d) -> (M / 2, d), orthogonal, of norm S_1 / sqrt 2."""
+    return total / 2 * (relevant[0::2] + relevant[1::2])
+
+
+def tripled_patterns(relevant: np.ndarray, total: float) -> np.ndarray:
+    """ODR patterns of mu's norm from three IDR patterns each, mu'_j = c1 mu_{2j-1} + c2 (mu_{2j} + mu_{2j+1}), indices
+    mod M, with c1 + 2 c2 = S_1 and c1^2 + 2 c2^2 = 1: (M, d) -> (M / 2, d); neighbours share a pattern.
+
+    Raises ValueError if |S_1| > sqrt 3, where no unit-norm triple exists.
+    """
+    if abs(total) > np.sqrt(3):
+        raise ValueError(f"coefficient sum {total}: at most sqrt(3) in absolute value for a triple of unit norm")
+    second = (total - np.sqrt(max((3 - total**2) / 2, 0.0))) / 3
+    return (total - 2 * second) * relevant[0::2] + second * (relevant[1::2] + np.roll(relevant, -2, axis=0)[0::2])
+
+
 def rotated_patterns(rng: np.random.Generator, irrelevant: np.ndarray) -> np.ndarray:
     """ODI patterns: a Haar-random rotation of the IDI patterns within their span, (M, d) -> (M, d)."""
     q, r = np.linalg.qr(rng.standard_normal((len(irrelevant), len(irrelevant))))
