@@ -58,7 +58,7 @@ ALLOWED = {
     "outcome": {"calibrations", "claims", "space"},
     "calibration": {"distance", "figure", "outcome", "reference", "rng", "runs", "space", "spec", "table", "train"},
     "profiles": {"outcome", "plotting", "space"},
-    "settled": {"calibrations", "outcome", "page", "space", "spec"},
+    "settled": {"calibrations", "outcome", "page", "reference", "space", "spec"},
     "report": {"claims"},
     "papers": set(),
     "compare": {"report"},

@@ -2,11 +2,12 @@
 
 A *trial* is one point of a system's space (icl.space): its figures are trained and measured by their own modules, on
 trial seeds, and compared with the published numbers (icl.distance). Points of one batch train as one tensor program.
-Every trial is one row of one table, in three stages:
+Every trial is one row of one table, in four stages:
 
     search   batches proposed by Optuna's tree-structured Parzen estimator, from all rows before; the first point is
              that of today's defaults
     final    the best points of the search again, with fresh seeds, so that luck does not choose
+    probe    points that were chosen to answer a question, from the defaults on
     slice    the defaults of the system, and each constant moved alone through its range from there, with the outcome
              of every claim: one set of runs for the profile of the distance and for the sensitivity of the claims
 
@@ -52,14 +53,14 @@ def small(space: Space) -> Space:
     """The same space with a handful of tiny trials, for tests: two axes, two figures."""
     return replace(
         space, axes=space.axes[:2], trials=4, batch=2, seeds=2, finalists=1, settled_seeds=2, values=2,
-        amounts={"": space.smoke}, fitted=space.fitted[:2], judged=space.fitted[:2], readings={},
+        amounts={"": space.smoke}, fitted=space.fitted[:2], judged=space.fitted[:2], probes={}, readings={},
     )  # fmt: skip
 
 
 def run(space: Space, scale: str, rows: Sequence[Row] = ()) -> Iterator[list[Row]]:
     """All rows so far, after every batch, from `rows` on; the last are complete."""
     known = list(rows)
-    for stage in (_search, _final, _slices):
+    for stage in (_search, _final, _probes, _slices):
         for more in stage(space, scale, known):
             known = known + more
             yield known
@@ -82,6 +83,12 @@ def _final(space: Space, scale: str, rows: list[Row]) -> Iterator[list[Row]]:
     yield from _missing(
         space, scale, rows, [{"stage": "final", "point": p, "axis": ""} for p in distinct], space.fitted
     )
+
+
+def _probes(space: Space, scale: str, rows: list[Row]) -> Iterator[list[Row]]:
+    centre = space.defaults()
+    wanted = [{"stage": "probe", "point": centre | dict(p), "axis": name} for name, p in space.probes.items()]
+    yield from _missing(space, scale, rows, wanted, space.judged)
 
 
 def _slices(space: Space, scale: str, rows: list[Row]) -> Iterator[list[Row]]:
@@ -108,14 +115,14 @@ def _missing(
 
 
 def current(space: Space, rows: Iterable[Row]) -> list[Row]:
-    """The rows without slices through another point than today's defaults."""
+    """The rows without the slices and probes from another point than today's defaults."""
     centre = space.defaults()
 
     def is_current(row: Row) -> bool:
-        point = _point(space, row)
-        return all(point[name] == centre[name] for name in centre if name != row["axis"])
+        free = space.probes.get(row["axis"], ()) if row["stage"] == "probe" else (row["axis"],)
+        return all(row[f"constant {name}"] == centre[name] for name in centre if name not in free)
 
-    return [row for row in rows if row["stage"] != "slice" or is_current(row)]
+    return [row for row in rows if row["stage"] in ("search", "final") or is_current(row)]
 
 
 def best(rows: Iterable[Row], stage: str) -> list[Row]:
@@ -170,7 +177,11 @@ def proposals(space: Space, rows: Sequence[Row], count: int) -> list[dict[str, A
                     value=float(row["joint"]),
                 )
             )
-        asked = [study.ask(distributions).params for _ in range(count)]
+        asked = [study.ask(distributions).params]
+        if space.shared:
+            first = asked[0] if rows else space.defaults()
+            study.sampler = optuna.samplers.PartialFixedSampler({name: first[name] for name in space.shared}, sampler)
+        asked += [study.ask(distributions).params for _ in range(count - 1)]
     optuna.logging.set_verbosity(verbosity)
     points = [space.defaults() | {axis.name: axis.rounded(params[axis.name]) for axis in searched} for params in asked]
     return points if rows else [space.defaults(), *points[1:]]
@@ -238,10 +249,10 @@ def with_seeds(sweep: Sweep, seeds: Sequence[int]) -> Sweep:
 
 
 def measured(space: Space, plans: Sequence[Plan | None], scale: str) -> list[dict[str, pd.DataFrame] | None]:
-    """The tables of every figure of every plan; figures of one plan share trainings as they do in the workflow."""
+    """The tables of every figure of every plan; equal trainings are done once, as they are in the workflow."""
     wanted = {
-        (index, digest(sweep.training())): sweep
-        for index, of_point in enumerate(plans)
+        digest(sweep.training()): sweep
+        for of_point in plans
         for sweeps in (of_point or {}).values()
         for sweep in sweeps.values()
     }
@@ -252,12 +263,12 @@ def measured(space: Space, plans: Sequence[Plan | None], scale: str) -> list[dic
         else {
             name: figure.measure(
                 name,
-                {key: replace(trained[index, digest(s.training())], sweep=s) for key, s in sweeps.items()},
+                {key: replace(trained[digest(s.training())], sweep=s) for key, s in sweeps.items()},
                 scale,
             )
             for name, sweeps in of_point.items()
         }
-        for index, of_point in enumerate(plans)
+        for of_point in plans
     ]
 
 

@@ -74,7 +74,7 @@ def classification_error(classify: Classifier, inputs: np.ndarray, labels: np.nd
 Classifiers = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 NEWTON_STEPS = 20
-SPLITTING_STEPS = 400
+SPLITTING_STEPS = 200
 
 
 def _with_one_class(decide: Classifiers) -> Classifiers:

@@ -81,6 +81,12 @@ def answers(system: str) -> str:
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
+def fidelity(system: str) -> list[dict[str, str]]:
+    """How far the figures were from the published curves before and after the system's defaults were settled."""
+    path = files("icl") / "calibrations" / f"{system}.fidelity.csv"
+    return list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8")))) if path.is_file() else []
+
+
 def stage(found: Iterable[Row], name: str) -> list[Row]:
     """The rows of one stage."""
     return [row for row in found if row["stage"] == name]

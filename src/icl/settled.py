@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from icl import outcome
+from icl import outcome, reference
 from icl.calibrations import spaces
 from icl.outcome import Row, Strip
 from icl.page.entries import shown
@@ -15,6 +15,8 @@ from icl.space import Axis, Space
 from icl.spec import Constant, system
 
 MARKS = {"supported": "+", "contradicted": "−", "inconclusive": "?"}
+
+FIDELITY = tuple(f"{name} {when}" for name in ("median", "maximum", "rank") for when in ("before", "after"))
 
 HEAD = """# Constants that the papers leave open
 
@@ -36,7 +38,7 @@ def page() -> str:
 
 def section(space: Space, rows: Sequence[Row]) -> str:
     """One system: how much was searched, constants, distances, answers, strips."""
-    found = {name: outcome.stage(rows, name) for name in ("search", "final", "slice")}
+    found = {name: outcome.stage(rows, name) for name in ("search", "final", "probe", "slice")}
     seconds = {name: sum(row["cpu_seconds"] for row in part) for name, part in found.items()}
     cost = ", ".join(f"{name} {len(part)} trials in {seconds[name]:.0f} CPU s" for name, part in found.items())
     lost = [row for row in rows if row["state"] != "complete"]
@@ -52,6 +54,8 @@ def section(space: Space, rows: Sequence[Row]) -> str:
             *_constants(space, rows),
             "",
             *_distances(space, rows),
+            "",
+            *_fidelity(space),
             "",
             answers(space, rows).strip(),
             "",
@@ -114,6 +118,23 @@ def _distances(space: Space, rows: Sequence[Row]) -> list[str]:
     return [*out, "", "Distance (level, shape, order) per figure; joint is their geometric mean as one distance."]
 
 
+def _fidelity(space: Space) -> list[str]:
+    """The distance of the figures from the published curves before and after the defaults were settled."""
+    found = outcome.fidelity(space.system)
+    if not found:
+        return []
+    out = [
+        "Figures at the laptop scale on their own seeds, before and after the constants were settled:",
+        "",
+        "| figure | panel | distance | median before | after | maximum before | after | rank order before | after |",
+        "|---" * 9 + "|",
+    ]
+    for row in found:
+        cells = [row[name] or "-" for name in ("figure", "panel", "distance", *FIDELITY)]
+        out.append("| " + " | ".join(cells) + " |")
+    return out
+
+
 def _strips(space: Space, rows: Sequence[Row]) -> list[str]:
     found = outcome.strips(space, rows)
     if not found:
@@ -148,8 +169,9 @@ def words(strip: Strip) -> str:
 def answers(space: Space, rows: Sequence[Row]) -> str:
     """The system's answers, with numbers from its rows: a template in which `{{ }}` may use
 
-    chosen.<constant>, centre["<column>"], at(<constant>=<value>)["<column>"] (the row of a slice), best (the finalist
-    that is nearest), nearest("<column>", ...) (the least mean of some columns over the search) and rows.
+    chosen.<constant>, centre["<column>"], at(<constant>=<value>)["<column>"] (the row of a slice),
+    probe("<name>")["<column>"], best (the finalist that is nearest), nearest("<column>", ...) (the trial of the search
+    with the least mean of some distances), rows, published("<figure>", "<series>", <x>) and exp.
     """
     from jinja2 import Environment, StrictUndefined
 
@@ -162,6 +184,16 @@ def answers(space: Space, rows: Sequence[Row]) -> str:
         axis = next(axis for axis in space.axes if axis.name == name)
         return next(row for row in outcome.along(axis, rows) if row[f"constant {name}"] == value)
 
+    def probe(name: str) -> Row:
+        return next(row for row in outcome.stage(rows, "probe") if row["axis"] == name)
+
+    def published(figure: str, series: str, x: float) -> float:
+        found = reference.load(figure)
+        if found is None:
+            raise ValueError(f"{figure}: has no published numbers")
+        found = found[(found["series"] == series) & ((found["x"] - x).abs() < reference.X_TOLERANCE)]
+        return float(found["y"].iloc[0])
+
     def nearest(*columns: str) -> Row:
         trials = outcome.stage(rows, "search")
         return min(trials, key=lambda row: sum(math.log1p(row[column]) for column in columns))
@@ -172,7 +204,10 @@ def answers(space: Space, rows: Sequence[Row]) -> str:
         "centre": outcome.centre(rows),
         "best": min(final, key=lambda row: row["joint"]) if final else None,
         "at": at,
+        "probe": probe,
         "nearest": nearest,
+        "published": published,
+        "exp": math.exp,
         "rows": rows,
     }
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)

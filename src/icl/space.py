@@ -81,9 +81,11 @@ class Space:
     held_out : published figures of this system that never are
     judged : figures whose claims are followed along the slices (the held-out ones among them)
     together : constants in which runs of one tensor program may differ; all others fix its shapes
+    shared : constants in which the points of one batch of the search agree, so that a costly training serves them all
     amounts : figure -> constants that only say how much is tested, less than a real run; "" stands for all others
     floors : figure -> the smallest error rate that its amount of test prompts can tell from none
     smoke : constants that make the trials of a test tiny
+    probes : name -> constants that together answer a question, all others as chosen
     readings : name -> a number of a figure that is kept with every trial
     trials, batch, seeds : of the search; finalists : how many of its best are tried again with fresh seeds
     settled_seeds : seeds of the finalists and of the slices; values : per axis in a slice
@@ -95,9 +97,11 @@ class Space:
     held_out: tuple[str, ...]
     judged: tuple[str, ...]
     together: tuple[str, ...]
+    shared: tuple[str, ...] = ()
     amounts: Mapping[str, Point] = field(default_factory=dict)
     floors: Mapping[str, float] = field(default_factory=dict)
     smoke: Point = field(default_factory=dict)
+    probes: Mapping[str, Point] = field(default_factory=dict)
     readings: Mapping[str, Reading] = field(default_factory=dict)
     trials: int = 200
     batch: int = 8

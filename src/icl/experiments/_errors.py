@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from icl.table import GROUP, join, rows
+from icl.table import GROUP, rows
 
 # The published bands are those of four runs of test prompts (see icl.reference).
 GROUPS = 4
@@ -17,15 +17,16 @@ def error_rows(seeds: list[int], wrong: np.ndarray, **labels: Any) -> pd.DataFra
 
     wrong : (runs, prompts), whether an answer is wrong (or how often, over random draws)
     """
-    groups = [part.mean() for part in np.array_split(wrong, GROUPS, axis=-1)]
-    return join(
-        [
-            rows("classification error", seeds, wrong.mean(axis=-1), **labels),
-            rows("classification error", range(GROUPS), groups, statistic=GROUP, **labels),
-        ]
-    )
+    x = labels.pop("x", float("nan"))
+    (made,) = curve_rows(seeds, [x], wrong[None], **labels)
+    return made
 
 
 def curve_rows(seeds: list[int], xs: Sequence[int], wrong: np.ndarray, **labels: Any) -> list[pd.DataFrame]:
-    """The rows of a whole curve from answers (xs, runs, prompts)."""
-    return [error_rows(seeds, now, x=x, **labels) for x, now in zip(xs, wrong, strict=True)]
+    """The rows of a whole curve from answers (xs, runs, prompts): see error_rows, at one x after the other."""
+    groups = [part.mean(axis=(-2, -1)) for part in np.array_split(wrong, GROUPS, axis=-1)]
+    # One table for all of them: making a table costs more than a curve.
+    values = np.concatenate([wrong.mean(axis=-1), np.stack(groups, axis=-1)], axis=-1)
+    each = np.array([*seeds, *range(GROUPS)])
+    statistic = np.array(["run"] * len(seeds) + [GROUP] * GROUPS)
+    return [rows("classification error", each, values, x=np.array(xs)[:, None], statistic=statistic, **labels)]

@@ -38,9 +38,8 @@ def measure(runs: Runs) -> pd.DataFrame:
         answers = [classify(inputs[:, :n], labels[:, :n], inputs[:, -1]) for n in LENGTHS]
         errors[name] = np.mean((np.stack(answers) != labels[:, -1]).reshape(len(LENGTHS), len(seeds), -1), axis=-1)
     parts = [
-        rows("classification error", seeds, values, panel="main", series=series, x=length)
+        rows("classification error", seeds, curve, panel="main", series=series, x=np.array(LENGTHS)[:, None])
         for series, curve in errors.items()
-        for length, values in zip(LENGTHS, curve, strict=True)
     ]
     best = min((curve[-1] for name, curve in errors.items() if name != "ICL"), key=np.mean)
     parts.append(rows("ICL error minus 1.5 times the best classical error", seeds, errors["ICL"][-1] - 1.5 * best))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from icl import plotting
@@ -44,10 +45,10 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         li_icl.projections(trained.at(epoch * trained.sweep.test.epoch_steps), prompts, configs[0].feature_dimension)
         for epoch in _li_icl.EPOCHS
     ]
+    epochs = np.array(_li_icl.EPOCHS)[:, None]
     parts = [
-        rows("magnitude", seeds, values, panel="main", series=series, x=epoch)
-        for epoch, magnitudes in zip(_li_icl.EPOCHS, drawn, strict=True)
-        for series, values in magnitudes.items()
+        rows("magnitude", seeds, [now[series] for now in drawn], panel="main", series=series, x=epochs)
+        for series in drawn[0]
     ]
     start, end = drawn[0], drawn[-1]
     share = (end["xdr W_Q p_query"] + end["xdr W_K p_i"]) / (end["W_Q p_query"] + end["W_K p_i"])

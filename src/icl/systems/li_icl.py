@@ -67,32 +67,52 @@ class Config(spec.Config):
         letter="m", at_least=2, at_most=10000, even=True,
     )  # fmt: skip
     pattern_norm: float = constant(
-        2.0, "inferred", "initial magnitudes in figures 8, 10, 11 and 14 agree on beta = 2", letter="beta", above=0
-    )
+        2.0, "inferred",
+        "initial magnitudes in figures 8, 10, 11 and 14 agree on beta = 2; calibrated: see "
+        "gallery/calibration.md",
+        letter="beta", above=0,
+    )  # fmt: skip
     irrelevant_strength: float = constant(
-        0.5, "inferred", "figure 8 starts with norm(W p) / norm(xdr W p) = 1.04: |kappa| <= 0.5 beta, uniform",
+        0.5, "inferred",
+        "figure 8 starts with norm(W p) / norm(xdr W p) = 1.04: |kappa| <= 0.5 beta, uniform; calibrated: see "
+        "gallery/calibration.md",
         letter="kappa/beta", at_least=0,
     )  # fmt: skip
     strength_law: str = constant(
-        "uniform", "ours", "law of kappa within its bound; the talk shows signed values, an earlier one a constant",
+        "uniform", "ours",
+        "law of kappa within its bound; the talk shows signed values, an earlier one a constant; calibrated: "
+        "see gallery/calibration.md",
         letter="law of kappa", choices=tuple(STRENGTHS),
     )  # fmt: skip
     label_constant: float = constant(
-        0.0, "ours", "a constant coordinate of every context's label block beside q; eq. 7 has none", at_least=0
-    )
+        0.0, "ours",
+        "a constant coordinate of every context's label block beside q; eq. 7 has none; calibrated: see "
+        "gallery/calibration.md",
+        at_least=0,
+    )  # fmt: skip
     attention_start: float = constant(
-        0.2, "inferred", "figure 8 starts at delta beta = 0.4; the talk says scaled identity", letter="delta", above=0
-    )
+        0.2, "inferred",
+        "figure 8 starts at delta beta = 0.4; the talk says scaled identity; calibrated: see "
+        "gallery/calibration.md",
+        letter="delta", above=0,
+    )  # fmt: skip
     value_start: float = constant(
-        0.2, "inferred", "figures 10 and 11 start at delta_V std sqrt(30) = 0.022", letter="delta_V", above=0
-    )
+        0.2, "inferred",
+        "figures 10 and 11 start at delta_V std sqrt(30) = 0.022; calibrated: see gallery/calibration.md",
+        letter="delta_V", above=0,
+    )  # fmt: skip
     attended: str = constant(
-        "contexts", "published", "eq. 7 of the talk sums over the contexts; its backup slides and the poster differ",
+        "contexts", "published",
+        "eq. 7 of the talk sums over the contexts; its backup slides and the poster differ; calibrated: see "
+        "gallery/calibration.md",
         choices=("contexts", QUERY_TOO),
     )  # fmt: skip
     output_std: float = constant(
-        0.02, "inferred", "untouched rows of W_O in figure 14 have norm 0.16 = std sqrt(60)", letter="std W_O", above=0
-    )
+        0.02, "inferred",
+        "untouched rows of W_O in figure 14 have norm 0.16 = std sqrt(60); calibrated: see "
+        "gallery/calibration.md",
+        letter="std W_O", above=0,
+    )  # fmt: skip
     relevant_fraction: float = constant(
         0.8, "published", "ICML paper, experiments (secondary source)", letter="alpha", above=0, at_most=1
     )
@@ -100,22 +120,33 @@ class Config(spec.Config):
         20, "published", "ICML paper, experiments (secondary source)", letter="l_tr", at_least=1, at_most=10000
     )
     task_shifts: int = constant(
-        1, "ours", "tasks (i, i + s mod M_1), s <= 1: the smallest set that covers all patterns evenly",
+        1, "ours",
+        "tasks (i, i + s mod M_1), s <= 1: the smallest set that covers all patterns evenly; calibrated: see "
+        "gallery/calibration.md",
         letter="tasks / M_1", at_least=1,
     )  # fmt: skip
     batch: int = constant(
-        128, "ours", "the theorem asks for max(eps^-2, M_1); 128 serves eps >= 0.09", letter="B", at_least=1
-    )
+        128, "ours",
+        "the theorem asks for max(eps^-2, M_1); 128 serves eps >= 0.09; calibrated: see "
+        "gallery/calibration.md",
+        letter="B", at_least=1,
+    )  # fmt: skip
     readout: float = constant(
         1 / 32, "inferred",
-        "of 1/8, 1/16, 1/28, 1/32, 1/36, 1/40 and 1/64: the final magnitudes in figures 8, 10, 11 and 14 agree only on "
-        "1/36 to 1/32 (seeds 100 to 102)", letter="|a_i|", above=0,
+        "of 1/8, 1/16, 1/28, 1/32, 1/36, 1/40 and 1/64: the final magnitudes in figures 8, 10, 11 and 14 "
+        "agree only on 1/36 to 1/32 (seeds 100 to 102); calibrated: see gallery/calibration.md",
+        letter="|a_i|", above=0,
     )  # fmt: skip
     readout_rate: float = constant(
-        0.0, "ours", "step size of a over that of the other weights; 0 keeps it as it starts", at_least=0
-    )
+        0.0, "ours",
+        "step size of a over that of the other weights; 0 keeps it as it starts; calibrated: see "
+        "gallery/calibration.md",
+        at_least=0,
+    )  # fmt: skip
     rate: float = constant(
-        1.5, "inferred", "the magnitudes in figure 8 pass 1.1 near epoch 100, at one step per epoch (seeds 100 to 102)",
+        1.5, "inferred",
+        "the magnitudes in figure 8 pass 1.1 near epoch 100, at one step per epoch (seeds 100 to 102); "
+        "calibrated: see gallery/calibration.md",
         letter="eta", above=0,
     )  # fmt: skip
 
@@ -143,26 +174,38 @@ class Test(spec.Constants):
         0.8, "inferred", "figure 9 starts at 0.42 = alpha'/2 + 0.02", letter="alpha'", above=0, at_most=1
     )
     coefficient_sum: float = constant(
-        1.1, "ours", "not stated for figures 8 to 15 but 12; the smallest plotted value that Theorem 2 covers",
+        1.1, "ours",
+        "not stated for figures 8 to 15 but 12; the smallest plotted value that Theorem 2 covers; calibrated: "
+        "see gallery/calibration.md",
         letter="S_1", above=0, at_most=float(np.sqrt(2)),
     )  # fmt: skip
     combination: str = constant(
-        "unit pairs", "inferred", "three ODR patterns from six IDR patterns, orthogonal, of their norm; the plotted "
-        "S_1 stay below the sqrt(2) that this allows", letter="mu'_j", choices=tuple(COMBINATIONS),
+        "unit pairs", "inferred",
+        "three ODR patterns from six IDR patterns, orthogonal, of their norm; the plotted S_1 stay below the "
+        "sqrt(2) that this allows; calibrated: see gallery/calibration.md",
+        letter="mu'_j", choices=tuple(COMBINATIONS),
     )  # fmt: skip
     noise: float = constant(
-        0.0, "ours", "expected norm of Gaussian noise on every test input, over beta; the paper's model has none",
+        0.0, "ours",
+        "expected norm of Gaussian noise on every test input, over beta; the paper's model has none; "
+        "calibrated: see gallery/calibration.md",
         letter="noise / beta", at_least=0,
     )  # fmt: skip
     context_length_test: int = constant(
         20, "ours", "not stated; the training length", letter="l_ts", at_least=1, at_most=10000
     )
     epoch_steps: int = constant(
-        1, "ours", "steps per epoch in figures 8, 10, 11: the published curves move on this time scale", at_least=1
-    )
+        1, "ours",
+        "steps per epoch in figures 8, 10, 11: the published curves move on this time scale; calibrated: see "
+        "gallery/calibration.md",
+        at_least=1,
+    )  # fmt: skip
     long_epoch_steps: int = constant(
-        2, "inferred", "steps per epoch in figure 9: its rise is half done near epoch 55", at_least=1
-    )
+        2, "inferred",
+        "steps per epoch in figure 9: its rise is half done near epoch 55; calibrated: see "
+        "gallery/calibration.md",
+        at_least=1,
+    )  # fmt: skip
     prompts: int = constant(1000, "inferred", "error levels are multiples of 0.001 in each of four runs", at_least=1)
 
 
