@@ -367,7 +367,7 @@ def test_the_search_finds_planted_constants(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture
 def by_hand() -> tuple[Space, Rows]:
     searched = tiny(axes=(Axis("rate", "for a test", low=0.1, high=3.0, log=True),))
-    slices = [(0.1, 3.0, "contradicted", 100.0), (1.5, 1.0, "supported", 5.0), (3.0, 1.1, "inconclusive", 6.0)]
+    slices = [(0.1, 1.5, "contradicted", 100.0), (1.5, 1.0, "supported", 5.0), (3.0, 1.1, "inconclusive", 6.0)]
     rows: Rows = [
         {"stage": "slice", "axis": "" if rate == 1.5 else "rate", "seeds": "110 111", "state": "complete",
          "joint": joint, "constant rate": rate, "figure9": far, "figure9 level": far, "figure9 shape": 0.0,
@@ -392,6 +392,15 @@ def test_a_claim_that_only_loses_its_support_is_not_called_fragile(by_hand: tupl
     searched, rows = by_hand
     softer = [row | {"claim A-P1b": "inconclusive"} if row["constant rate"] == 0.1 else row for row in rows]
     assert not outcome.strips(searched, softer)["A-P1b"][0].flips
+
+
+def test_what_the_figures_rule_out_makes_no_claim_fragile(by_hand: tuple[Space, Rows]) -> None:
+    searched, rows = by_hand
+    # One and a half is less than twice the chosen point's distance in logarithms; three is more.
+    far = [row | {"joint": 3.0} if row["constant rate"] == 0.1 else row for row in rows]
+    (strip,) = outcome.strips(searched, far)["A-P1b"]
+    assert strip.ruled_out == (0.1,) and not strip.flips
+    assert settled.words(strip) == "`rate` (0.1 −), [1.5 +], 3 ?"
 
 
 def test_ranges_pins_and_envelopes_from_rows(by_hand: tuple[Space, Rows]) -> None:

@@ -23,6 +23,10 @@ NEAR = 1.25
 """Where no constants come within twice the reading error, the range is given that stays within this factor of the
 chosen point's distance (the factor is that of 1 + distance, the geometric mean over figures)."""
 
+PLAUSIBLE = 2.0
+"""A value that takes the fitted figures further away than by this factor is ruled out by them: often nothing is learnt
+there at all, and that a claim then fails says nothing of the claim."""
+
 
 def as_text(rows: Sequence[Row]) -> str:
     """The rows as CSV; constants in full, all else to six digits."""
@@ -163,12 +167,16 @@ def _share(axis: Axis, value: float) -> float:
 
 
 class Strip(NamedTuple):
-    """The outcome of a claim as one constant moves alone through its range, all others as chosen."""
+    """The outcome of a claim as one constant moves alone through its range, all others as chosen.
+
+    ruled_out : the values that the published figures rule out (see PLAUSIBLE)
+    """
 
     system: str
     constant: str
     outcomes: tuple[tuple[Any, str], ...]
     chosen: Any
+    ruled_out: tuple[Any, ...] = ()
 
     @property
     def is_flat(self) -> bool:
@@ -177,21 +185,23 @@ class Strip(NamedTuple):
 
     @property
     def flips(self) -> bool:
-        """Whether the claim is supported at one value and contradicted at another."""
-        return {SUPPORTED, CONTRADICTED} <= {outcome for _, outcome in self.outcomes}
+        """Whether the claim is supported at one plausible value and contradicted at another."""
+        return {SUPPORTED, CONTRADICTED} <= {said for value, said in self.outcomes if value not in self.ruled_out}
 
 
 def strips(space: Space, found: Sequence[Row]) -> dict[str, list[Strip]]:
     """Claim -> its strips, one per axis whose slice is there."""
     claims = sorted({name.removeprefix("claim ") for row in found for name in row if name.startswith("claim ")})
-    point = chosen(space, found)
+    point, least = chosen(space, found), centre(found)
+    limit = math.inf if least is None else least["joint"] + math.log(PLAUSIBLE)
     out: dict[str, list[Strip]] = {}
     for claim in claims:
         for axis in space.axes:
             through = [row for row in along(axis, found) if f"claim {claim}" in row]
             if len(through) > 1:
                 values = tuple((row[f"constant {axis.name}"], row[f"claim {claim}"]) for row in through)
-                out.setdefault(claim, []).append(Strip(space.system, axis.name, values, point[axis.name]))
+                far = tuple(row[f"constant {axis.name}"] for row in through if row["joint"] > limit)
+                out.setdefault(claim, []).append(Strip(space.system, axis.name, values, point[axis.name], far))
     return out
 
 

@@ -37,6 +37,8 @@ def draw(space: Space, rows: Sequence[Row]) -> Figure:
 
 
 def _panel(axes: Axes, space: Space, axis: Axis, rows: Sequence[Row]) -> None:
+    from matplotlib.ticker import NullFormatter
+
     trials, name = outcome.stage(rows, "search"), f"constant {axis.name}"
     place = _places(axis)
     axes.plot([place(row[name]) for row in trials], [np.exp(row["joint"]) for row in trials], ".", color="0.75",
@@ -58,6 +60,7 @@ def _panel(axes: Axes, space: Space, axis: Axis, rows: Sequence[Row]) -> None:
         axes.set_xticks(range(len(axis.choices)), [str(choice) for choice in axis.choices], fontsize=8)
     elif axis.log:
         axes.set_xscale("log")
+        axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _places(axis: Axis) -> Any:

@@ -98,9 +98,8 @@ def _constant(space: Space, axis: Axis, value: Any, rows: Sequence[Row]) -> str:
     span = ", ".join(map(shown, near)) if axis.choices else f"{shown(min(near))} to {shown(max(near))}"
     figure, factor = outcome.pinned_by(space, axis, rows)
     pin = f"{figure} (its distance changes by a factor of {factor:.2g})" if factor > outcome.NEAR else "no figure"
-    letter = constant.letter.replace("|", "\\|")
-    cells = [f"`{axis.name}`", letter, shown(value), constant.grade, span, axis.words(), axis.reason, pin]
-    return "| " + " | ".join(cells) + " |"
+    cells = [f"`{axis.name}`", constant.letter, shown(value), constant.grade, span, axis.words(), axis.reason, pin]
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def _distances(space: Space, rows: Sequence[Row]) -> list[str]:
@@ -144,8 +143,10 @@ def _strips(space: Space, rows: Sequence[Row]) -> list[str]:
         f"### How the claims of {space.system} react",
         "",
         f"Outcome as one constant moves alone through its range ({', '.join(f'{m} {o}' for o, m in MARKS.items())}; "
-        "the chosen value in brackets). Constants along which a claim does not change are left out. "
-        f"Fragile (supported at one value, contradicted at another): {', '.join(fragile) or 'none'}.",
+        "the chosen value in square brackets; in round ones values that the fitted figures rule out, for they are more "
+        f"than a factor of {outcome.PLAUSIBLE:g} further away there). Constants along which a claim does not "
+        "change are left out. "
+        f"Fragile (supported at one plausible value, contradicted at another): {', '.join(fragile) or 'none'}.",
         "",
         "| claim | strips |",
         "|---|---|",
@@ -162,6 +163,7 @@ def words(strip: Strip) -> str:
     cells = []
     for value, verdict in strip.outcomes:
         text = f"{shown(value)} {MARKS[verdict]}"
+        text = f"({text})" if value in strip.ruled_out else text
         cells.append(f"[{text}]" if value == strip.chosen else text)
     return f"`{strip.constant}` {', '.join(cells)}"
 

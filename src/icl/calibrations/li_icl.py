@@ -58,6 +58,12 @@ SPACE = Space(
         "slower": {"rate": 0.85, "readout": 0.034, "label_constant": 1.2},
         "long epochs": {"long_epoch_steps": 4, "label_constant": 1.2},
         "large patterns": {"pattern_norm": 3.0, "attention_start": 0.133, "noise": 1.0, "label_constant": 1.2},
+        "12 tasks, readout 0.036": {"task_shifts": 2, "readout": 0.036},
+        "12 tasks, readout 0.04": {"task_shifts": 2, "readout": 0.04},
+        "12 tasks, rate 1.2": {"task_shifts": 2, "rate": 1.2},
+        "12 tasks, rate 1.2, readout 0.036": {"task_shifts": 2, "rate": 1.2, "readout": 0.036},
+        "18 tasks, readout 0.04": {"task_shifts": 3, "readout": 0.04},
+        "12 tasks, readout 0.036, W_V from 0.3": {"task_shifts": 2, "readout": 0.036, "value_start": 0.3},
     },
     readings={
         "magnitude at 400": Reading("figure8", "main", "W_Q p_query", 400),

@@ -82,7 +82,12 @@ def strips(name: str) -> list[dict[str, Any]]:
         {
             "constant": f"{strip.system}.{strip.constant}",
             "cells": [
-                {"value": shown(value), "outcome": verdict, "chosen": value == strip.chosen}
+                {
+                    "value": shown(value),
+                    "outcome": verdict,
+                    "chosen": value == strip.chosen,
+                    "ruled_out": value in strip.ruled_out,
+                }
                 for value, verdict in strip.outcomes
             ],
         }
