@@ -220,6 +220,8 @@ def test_no_answer_looks_at_its_own_label_or_later_ones(name: str) -> None:
         changed_inputs[..., k:, :], changed_labels[..., k:] = 7.0, -9.0
         again = PREFIXES[name](changed_inputs, changed_labels, queries)
         np.testing.assert_array_equal(again[..., : k + 1], answers[..., : k + 1])
+
+
 @pytest.mark.parametrize("count", [1, 2, 6, 20])
 @pytest.mark.parametrize("name", list(estimators.classifiers()))
 def test_classifiers_over_many_prompts_answer_as_scikit_learn_does(name: str, count: int) -> None:
