@@ -75,6 +75,9 @@ class Config(spec.Config):
     heads: int = constant(1, "published", "the analysed model has one layer with one head", at_least=1, at_most=12)
     batch: int = constant(120, "ours", "not stated; K steps alike, and eps^-2 for eps = 0.09", letter="B", at_least=1)
     rate: float = constant(1.2, "ours", "not stated; chosen with beta", letter="eta", above=0)
+    value_rate: float = constant(
+        1.0, "inferred", "the talk trains all three matrices by SGD: rate of W_V over that of W_Q and W_K", at_least=0,
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -127,6 +130,24 @@ class Test(spec.Constants):
         0.7, "ours", "not stated: norm of the noise on every test vector, over beta; of 0.6, 0.8 and 1, the first two "
         "are nearest to figure 17 and the last to figure 19's ICL with Condition 1 (seeds 100, 101)", at_least=0,
     )  # fmt: skip
+    noise_law: str = constant(
+        "equal", "ours", "not stated: how the norm varies about its root mean square", choices=tasks.NOISES
+    )
+    query_noise: float = constant(
+        1.0, "ours", "not stated: norm of the query's noise over that of the others'", at_least=0
+    )
+    pattern_law: str = constant(
+        "orthonormal", "ours", "not stated: how TSR patterns lie in the span of the TRR patterns",
+        choices=tuple(tasks.PATTERNS),
+    )  # fmt: skip
+    example_law: str = constant(
+        "counted", "ours", "not stated: whether a share alpha' of the examples starts as the query does, or each "
+        "with probability alpha'", choices=tuple(tasks.STARTS),
+    )  # fmt: skip
+    noisy_step: int = constant(
+        1, "ours", "not stated: the first step that errs; where several do, those after it (the first after the last)",
+        at_least=1, at_most=20,
+    )  # fmt: skip
     context_length_test: int = constant(
         100, "published", "the axis of figures 17 to 19", letter="l_ts", at_least=1, at_most=10000
     )
@@ -135,6 +156,12 @@ class Test(spec.Constants):
     misled_starts: int = constant(
         6, "ours", "not stated: how many starts break Condition 1 where it is broken; chosen for figure 19", at_least=1
     )
+    misled_law: str = constant(
+        "detour", "ours", "not stated: which matrices break Condition 1, by tasks.gathering or tasks.misleading",
+        choices=("gathering", "detour"),
+    )  # fmt: skip
+    misled_path: float = constant(0.44, "ours", "not stated: tau^f of gathering", above=0, at_most=0.49)
+    misled_steps: int = constant(3, "ours", "not stated: how many steps err in gathering", at_least=2, at_most=20)
     misled_first: float = constant(
         0.5, "ours", "not stated: probability of the right step 1 from these; chosen for figure 19", above=0, at_most=1
     )
@@ -171,12 +198,15 @@ class Test(spec.Constants):
 
     def misleading_setting(self) -> "Setting":
         """alpha' and transition matrices that break Condition 1 for `misled_starts` of the starts."""
-        numbers = (self.misled_starts, self.misled_first, self.misled_second, self.misled_pull)
+        sizes = (self.chain_length, self.specific_patterns, self.misled_starts)
         try:
-            made = tasks.misleading(self.chain_length, self.specific_patterns, *numbers)
+            if self.misled_law == "gathering":
+                made = tasks.gathering(*sizes, self.misled_path, min(self.misled_steps, self.chain_length))
+            else:
+                made = tasks.misleading(*sizes, self.misled_first, self.misled_second, self.misled_pull)
         except ValueError as error:
             raise self.error("misled_starts", f"such that Condition 1 breaks; {error}") from None
-        return Setting(self.relevant_fraction_test, made)
+        return self._placed(made)
 
     def _setting(self, name: str, probability: float, lead: float, noisy: int) -> "Setting":
         try:
@@ -184,18 +214,23 @@ class Test(spec.Constants):
         except ValueError as error:
             raise self.error(name, f"such that matrices exist; {error}") from None
         exact = np.broadcast_to(np.eye(self.specific_patterns), (self.chain_length - noisy, *made.shape[1:]))
-        return Setting(self.relevant_fraction_test, np.concatenate([made, exact]))
+        return self._placed(np.concatenate([made, exact]))
+
+    def _placed(self, matrices: np.ndarray) -> "Setting":
+        """The setting with the first step's matrix at `noisy_step`, the others after it and the last ones before."""
+        return Setting(self.relevant_fraction_test, np.roll(matrices, self.noisy_step - 1, axis=0), self.example_law)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What test prompts are drawn from: alpha' and the transition matrices (K, M', M').
+    """What test prompts are drawn from: alpha', the transition matrices (K, M', M') and the law of their starts.
 
     Raises ConstantError for alpha' outside (0, 1] and for matrices that are not stochastic.
     """
 
     fraction: float
     matrices: np.ndarray
+    examples: str = "counted"
 
     def __post_init__(self) -> None:
         if not 0 < self.fraction <= 1:
@@ -339,8 +374,14 @@ def _rows(matrix: "Tensor", index: "Tensor") -> "Tensor":
 
 
 def optimiser(configs: Sequence[Config]) -> Optimiser:
-    """SGD on W_Q, W_K and W_V."""
-    return sgd([c.rate for c in configs])
+    """SGD on W_Q, W_K and W_V, which may have a rate of its own."""
+    both, value = sgd([c.rate for c in configs]), sgd([c.rate * c.value_rate for c in configs])
+
+    def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
+        changed, _ = both.update({name: params[name] for name in ("W_Q", "W_K")}, gradients, state, step)
+        return changed | value.update({"W_V": params["W_V"]}, gradients, state, step)[0], state
+
+    return Optimiser(both.init, update)
 
 
 # The model on columns
@@ -437,14 +478,13 @@ def draw(config: Config, test: Test, queries: int | None = None) -> Draw:
     m, specific = config.relevant_patterns, test.specific_patterns
     rng = stream(SYSTEM, config.seed, "evaluate")
     noise = tasks.bounded_noise(rng, (n, length * (k + 1) + 1, m), test.noise)
-    return Draw(
-        patterns=tasks.rotated_patterns(rng, specific, m),
-        noise=noise[:, 1:].reshape(n, length, k + 1, m),
-        query_noise=noise[:, 0],
-        uniform=rng.random((n, length, k + 1)),
-        start=rng.integers(specific, size=n),
-        names=tasks.permutations(rng.integers(2**64, size=(n, k + 1, specific), dtype=np.uint64)),
-    )
+    patterns = tasks.PATTERNS[test.pattern_law](rng, specific, m)
+    uniform, start = rng.random((n, length, k + 1)), rng.integers(specific, size=n)
+    names = tasks.permutations(rng.integers(2**64, size=(n, k + 1, specific), dtype=np.uint64))
+    # Drawn last, so that everything else is the same for all laws.
+    noise *= tasks.noise_sizes(test.noise_law, rng, noise.shape[:2], m)[..., None]
+    contexts = noise[:, 1:].reshape(n, length, k + 1, m)
+    return Draw(patterns, contexts, noise[:, 0] * np.float32(test.query_noise), uniform, start, names)
 
 
 @dataclass(frozen=True)
@@ -466,7 +506,7 @@ def prompts(drawn: Draw, setting: Setting, which: slice = slice(None)) -> Prompt
     drawn = Draw(drawn.patterns, *(getattr(drawn, name)[which] for name in PER_QUERY))
     steps = np.arange(drawn.names.shape[1])
     each = np.arange(len(drawn.start))[:, None]
-    raw = tasks.testing_chains(drawn.uniform, drawn.start, setting.matrices, setting.fraction)
+    raw = tasks.testing_chains(drawn.uniform, drawn.start, setting.matrices, setting.fraction, setting.examples)
     states = drawn.names[each[..., None], steps, raw]
     right = drawn.names[each, steps, tasks.best_chains(setting.matrices)[drawn.start]]
     query = drawn.patterns[right[:, 0]] + drawn.query_noise
@@ -651,7 +691,7 @@ def attention(
     own earlier columns, taken from the right chain, count as such.
     """
     prompt, absent, group = _attended(
-        tuple(configs), test, setting.fraction, setting.matrices.tobytes(), length, queries
+        tuple(configs), test, setting.fraction, setting.matrices.tobytes(), setting.examples, length, queries
     )
     maps = attend(params, prompt, configs[0], absent)[1]
     weights = torch.einsum("rblhc,rbcg->rlhg", maps, group) / prompt.shape[1]
@@ -660,11 +700,11 @@ def attention(
 
 
 @lru_cache(maxsize=2)
-def _attended(configs: tuple[Config, ...], test: Test, fraction: float, matrices: bytes, length: int, queries: int
-              ) -> "tuple[Tensor, Tensor, Tensor]":  # fmt: skip
+def _attended(configs: tuple[Config, ...], test: Test, fraction: float, matrices: bytes, examples: str, length: int,
+              queries: int) -> "tuple[Tensor, Tensor, Tensor]":  # fmt: skip
     """The prompts (runs, queries, columns + 1, D), -inf for columns that are not there and the groups of the others."""
     k, specific = test.chain_length, test.specific_patterns
-    setting = Setting(fraction, np.frombuffer(matrices).reshape(k, specific, specific))
+    setting = Setting(fraction, np.frombuffer(matrices).reshape(k, specific, specific), examples)
     asked = np.arange(queries) % k
     prompt, starts = [], []
     for each in configs:

@@ -155,6 +155,31 @@ def misleading(steps: int, patterns: int, drawn: int, first: float, second: floa
     return made
 
 
+def gathering(steps: int, patterns: int, drawn: int, probability: float, noisy: int) -> np.ndarray:
+    """Transition matrices whose errors all end in one place, which breaks Condition 1 for `drawn` of the M' starts.
+
+    In each of the first `noisy` steps, the chain of a start i < `drawn` =: h stays on the right way with probability
+    p = tau^(1 / noisy), and else goes over to that of h, which makes no errors. So B(i, i) = tau^f = `probability` and
+    B(i, h) = 1 - tau^f: of all matrices with this tau^f, these lead a single answer astray with the greatest margin.
+    The other starts and steps are exact.
+
+    Raises ValueError if Condition 1 would hold, as it does for any matrices with tau^f of 1/2 or more.
+    """
+    if not 1 <= drawn < patterns:
+        raise ValueError(f"{drawn} of {patterns} starts: needs a start more than are drawn")
+    if not 1 < noisy <= steps:
+        raise ValueError(f"{noisy} of {steps} steps noisy: needs two, as a single one decides the end")
+    right = probability ** (1 / noisy)
+    if not (0 < probability < 1 / 2 < right):
+        raise ValueError(
+            f"tau = {probability:g}: must be below 1/2, and above {0.5**noisy:g}, where a step fails first"
+        )
+    one = np.eye(patterns)
+    one[:drawn] *= right
+    one[:drawn, drawn] = 1 - right
+    return transitions(np.stack([one] * noisy + [np.eye(patterns)] * (steps - noisy)))
+
+
 def sharing(length: int, fraction: float) -> np.ndarray:
     """Which examples start where the query does: bool (length,).
 
@@ -214,17 +239,37 @@ def permutations(words: np.ndarray) -> np.ndarray:
     return (ordered & low).astype(np.int64)
 
 
-def testing_chains(uniform: np.ndarray, start: np.ndarray, matrices: np.ndarray, fraction: float) -> np.ndarray:
+def counted_starts(uniform: np.ndarray, start: np.ndarray, patterns: int, fraction: float) -> np.ndarray:
+    """Starts of examples: of the first n, ceil(alpha' n) are the query's, for every n; others uniformly elsewhere.
+
+    uniform : (queries, length) on [0, 1), start : (queries,); returns int64 (queries, length)
+    """
+    elsewhere = (start[:, None] + 1 + (uniform * (patterns - 1)).astype(np.int64)) % patterns
+    return np.where(sharing(uniform.shape[1], fraction), start[:, None], elsewhere)
+
+
+def independent_starts(uniform: np.ndarray, start: np.ndarray, patterns: int, fraction: float) -> np.ndarray:
+    """The same with each example's start being the query's with probability alpha', whatever those of the others."""
+    left = np.clip((uniform - fraction) / max(1 - fraction, ROUNDING), 0, 1 - ROUNDING)
+    elsewhere = (start[:, None] + 1 + (left * (patterns - 1)).astype(np.int64)) % patterns
+    return np.where(uniform < fraction, start[:, None], elsewhere)
+
+
+STARTS = {"counted": counted_starts, "independent": independent_starts}
+
+
+def testing_chains(
+    uniform: np.ndarray, start: np.ndarray, matrices: np.ndarray, fraction: float, law: str = "counted"
+) -> np.ndarray:
     """Examples with errors: int64 (queries, length, K + 1); the examples of a shorter context are the first of these.
 
-    ceil(alpha' n) of the first n examples start where the query does, the others uniformly elsewhere; z_k follows row
-    z_{k-1} of A_k. The same uniforms serve all settings, which are therefore paired.
+    z_0 follows the law of STARTS and z_k row z_{k-1} of A_k. The same uniforms serve all settings, which are therefore
+    paired.
 
     uniform : (queries, length, K + 1) on [0, 1), start : (queries,), matrices : (K, M', M')
     """
-    patterns, length = matrices.shape[1], uniform.shape[1]
-    elsewhere = (start[:, None] + 1 + (uniform[..., 0] * (patterns - 1)).astype(np.int64)) % patterns
-    states = [np.where(sharing(length, fraction), start[:, None], elsewhere)]
+    patterns = matrices.shape[1]
+    states = [STARTS[law](uniform[..., 0], start, patterns, fraction)]
     for k, matrix in enumerate(matrices, start=1):
         # The likeliest outcome first, so that a step's errors are the same draws in all settings.
         order = np.argsort(-matrix, axis=1, kind="stable")
@@ -246,6 +291,34 @@ def rotated_patterns(rng: np.random.Generator, number: int, dimension: int) -> n
         raise ValueError(f"{number} TSR patterns: at most {dimension} orthonormal ones lie in the span of the TRR ones")
     q, r = np.linalg.qr(rng.standard_normal((dimension, number)))
     return (q * np.sign(np.diag(r))).T
+
+
+def independent_patterns(rng: np.random.Generator, number: int, dimension: int) -> np.ndarray:
+    """TSR patterns: independent, of norm one and uniformly random in the span, so not orthogonal: (M', M)."""
+    vectors = rng.standard_normal((dimension, number)).T
+    unit: np.ndarray = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return unit
+
+
+PATTERNS = {"orthonormal": rotated_patterns, "independent": independent_patterns}
+
+
+def noise_sizes(law: str, rng: np.random.Generator, shape: tuple[int, int], dimension: int) -> np.ndarray:
+    """Norms of noise vectors relative to their root mean square, float32, to be multiplied with (prompts, vectors).
+
+    "equal": all the same; "gaussian": those of Gaussian vectors; "uniform": uniform from 0 on, for each vector;
+    "prompt": the same, one for all vectors of a prompt
+    """
+    if law == "gaussian":
+        sizes = np.sqrt(rng.chisquare(dimension, shape) / dimension)
+    elif law == "equal":
+        sizes = np.ones((1, 1))
+    else:
+        sizes = np.sqrt(3) * rng.random(shape if law == "uniform" else (shape[0], 1))
+    return sizes.astype(np.float32)
+
+
+NOISES = ("equal", "gaussian", "uniform", "prompt")
 
 
 def bounded_noise(rng: np.random.Generator, shape: tuple[int, ...], norm: float) -> np.ndarray:
