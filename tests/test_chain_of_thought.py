@@ -105,6 +105,32 @@ def test_misleading_tasks_that_do_not_mislead_are_refused(arguments: tuple[int, 
         tasks.misleading(*arguments)
 
 
+@pytest.mark.parametrize("noisy", [2, 3])
+def test_gathered_errors_break_condition_1_by_all_that_tau_leaves(noisy: int) -> None:
+    made = tasks.gathering(3, 7, 5, 0.44, noisy)
+    np.testing.assert_array_equal(tasks.condition_1(made), np.arange(7) >= 5)
+    assert tasks.path_probability(made) == pytest.approx(0.44)
+    ends = tasks.product(made)
+    np.testing.assert_allclose(ends[:5, 5], 0.56)
+    np.testing.assert_allclose(np.diag(ends)[:5], 0.44)
+    assert tasks.primacy(made) == pytest.approx(2 - 0.44 ** (-1 / noisy))  # (p - (1 - p)) / p
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((3, 7, 7, 0.44, 3), "7 of 7 starts"),
+        ((3, 7, 5, 0.44, 1), "1 of 3 steps"),
+        ((2, 7, 5, 0.44, 3), "3 of 2 steps"),
+        ((3, 7, 5, 0.5, 3), "below 1/2"),
+        ((3, 7, 5, 0.2, 2), "above 0.25"),
+    ],
+)
+def test_errors_that_cannot_gather_are_refused(arguments: tuple[int, int, int, float, int], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        tasks.gathering(*arguments)
+
+
 @pytest.mark.parametrize("fraction", [0.1, 0.4, 0.7, 1.0])
 def test_every_prefix_has_its_fraction(fraction: float) -> None:
     counts = np.cumsum(tasks.sharing(100, fraction))
@@ -163,6 +189,16 @@ def test_testing_chains_follow_the_matrices() -> None:
     np.testing.assert_array_equal(states[:, :7], tasks.testing_chains(uniform[:, :7], start, matrices, 0.55))
 
 
+def test_independent_starts_follow_alpha_one_by_one() -> None:
+    rng = np.random.default_rng(6)
+    start, uniform = rng.integers(5, size=4000), rng.random((4000, 10))
+    shift = (tasks.independent_starts(uniform, start, 5, 0.6) - start[:, None]) % 5
+    np.testing.assert_allclose(np.bincount(shift.ravel()) / shift.size, [0.6, 0.1, 0.1, 0.1, 0.1], atol=0.01)
+    # Counts vary as those of independent examples do: 10 x 0.6 x 0.4, here to 5 standard errors.
+    assert (shift == 0).sum(axis=1).var() == pytest.approx(2.4, rel=0.12)
+    assert (tasks.independent_starts(uniform, start, 5, 1.0) == start[:, None]).all()
+
+
 def test_exact_steps_make_no_errors() -> None:
     rng = np.random.default_rng(3)
     exact = np.stack([np.eye(6)[rng.permutation(6)] for _ in range(3)])
@@ -185,3 +221,19 @@ def test_patterns_are_orthonormal_and_noise_is_bounded() -> None:
     np.testing.assert_allclose(np.linalg.norm(tasks.bounded_noise(rng, (5, 4, 12), 0.6), axis=-1), 0.6, atol=1e-6)
     with pytest.raises(ValueError, match="at most 12"):
         tasks.rotated_patterns(rng, 13, 12)
+
+
+@pytest.mark.parametrize("law", tasks.NOISES)
+def test_noise_keeps_its_mean_square_in_every_law(law: str) -> None:
+    sizes = np.broadcast_to(tasks.noise_sizes(law, np.random.default_rng(7), (4000, 5), 8), (4000, 5))
+    # E u^4 of sqrt(3) u, u uniform, is 9/5, so 4,000 prompts leave a standard error of 0.014.
+    assert (sizes**2).mean() == pytest.approx(1, abs=0.06)
+    assert (np.ptp(sizes, axis=1) == 0).all() == (law in ("equal", "prompt"))
+    assert (np.ptp(sizes, axis=0) == 0).all() == (law == "equal")
+
+
+def test_independent_patterns_have_norm_one_and_are_not_orthogonal() -> None:
+    patterns = tasks.independent_patterns(np.random.default_rng(8), 7, 20)
+    overlaps = patterns @ patterns.T
+    np.testing.assert_allclose(np.diag(overlaps), 1, atol=1e-12)
+    assert 0.1 < np.sqrt((overlaps[~np.eye(7, dtype=bool)] ** 2).mean()) < 0.4  # 1 / sqrt(20) = 0.22

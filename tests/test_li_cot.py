@@ -194,6 +194,42 @@ def test_an_ideal_model_counts_votes() -> None:
             assert found[q] == pytest.approx(np.mean(np.array(answers[1:]) != chain[1:]))
 
 
+def test_noisy_steps_stand_where_they_are_asked_for() -> None:
+    for step in (1, 2, 3):
+        test = replace(TEST, noisy_step=step, misled_starts=2, misled_law="gathering", misled_steps=2)
+        exact = [
+            [bool((a == np.eye(5)).all()) for a in s.matrices] for s in (test.end_setting(), test.misleading_setting())
+        ]
+        assert exact == [[k != step for k in (1, 2, 3)], [k % 3 == (step + 1) % 3 for k in (1, 2, 3)]]
+        np.testing.assert_allclose(tasks.product(test.setting().matrices), tasks.product(TEST.setting().matrices))
+
+
+def test_laws_of_the_test_change_what_they_name_alone() -> None:
+    drawn = li_cot.draw(CONFIGS[0], TEST)
+    for law in tasks.NOISES:
+        own = li_cot.draw(CONFIGS[0], replace(TEST, noise_law=law))
+        np.testing.assert_array_equal(own.names, drawn.names)
+        cosine = (
+            (own.noise * drawn.noise).sum(-1)
+            / np.linalg.norm(own.noise, axis=-1)
+            / np.linalg.norm(drawn.noise, axis=-1)
+        )
+        np.testing.assert_allclose(cosine, 1, atol=1e-5)  # float32
+    quiet = li_cot.draw(CONFIGS[0], replace(TEST, query_noise=0.0))
+    assert not quiet.query_noise.any()
+    np.testing.assert_array_equal(quiet.noise, drawn.noise)
+    np.testing.assert_array_equal(
+        li_cot.draw(CONFIGS[0], replace(TEST, pattern_law="independent")).uniform, drawn.uniform
+    )
+
+
+def test_w_v_has_a_rate_of_its_own() -> None:
+    runs = train(sweep([replace(CONFIGS[0], value_rate=0.0), CONFIGS[0]], 4))
+    assert torch.equal(runs.weights["W_V"][0, 0], runs.weights["W_V"][0, -1])
+    assert not torch.equal(runs.weights["W_V"][1, 0], runs.weights["W_V"][1, -1])
+    assert not torch.equal(runs.weights["W_Q"][0, 0], runs.weights["W_Q"][0, -1])
+
+
 def test_settings_are_paired_and_runs_independent() -> None:
     params = away_from_the_start(CONFIGS)
     every = li_cot.cot_wrong(params, CONFIGS, TEST, small_settings(), LENGTHS)

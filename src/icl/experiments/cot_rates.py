@@ -37,6 +37,7 @@ FRACTIONS = (0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
 CHAINS = (2, 3, 4, 6, 8, 12)
 LONG_CHAINS = CHAINS[3:]
 PATTERNS = (10, 15, 20, 30, 40)
+LENGTH = 20  # every alpha is a whole number of these examples
 STEPS = {"paper": 400, "laptop": 400, "smoke": 20}
 WINDOW = 10
 TARGET = 0.05
@@ -94,10 +95,11 @@ class Test(_li_cot.Varied):
 def sweeps(scale: str) -> list[Sweep]:
     """One training over alpha, one per K and one per M, whose values fix shapes; and the one that errors share."""
     seeds, steps, test = range(_li_cot.SEEDS[scale]), (STEPS[scale],), li_cot.Test()
-    configs = {"li_cot_alpha": grid(li_cot.Config, relevant_fraction=FRACTIONS, seed=seeds)}
+    length = [LENGTH]
+    configs = {"li_cot_alpha": grid(li_cot.Config, context_length=length, relevant_fraction=FRACTIONS, seed=seeds)}
     for letter, name, values in (("k", "chain_length", CHAINS), ("m", "relevant_patterns", PATTERNS)):
         for value in values:
-            configs[f"li_cot_{letter}{value}"] = grid(shared.pinned(**{name: value}), seed=seeds)
+            configs[f"li_cot_{letter}{value}"] = grid(shared.pinned(**{name: value}), context_length=length, seed=seeds)
     training = [Sweep(name, "li_cot", own, steps, test) for name, own in configs.items()]
     return [*training, _li_cot.trained(scale, Test, context_length_test=LENGTHS[-1], queries=QUERIES[scale])]
 

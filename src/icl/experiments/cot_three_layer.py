@@ -32,7 +32,7 @@ from icl.table import join, rows
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LAYERS, HEADS = 3, 2
+LAYERS, HEADS, LENGTH = 3, 2, 20
 SNAPSHOTS = (0, 50, 100, 150, 200, 300, 400, *range(600, 2001, 200))
 SHORTEST = (0, 10)
 BATCH = {"paper": 120, "laptop": 40, "smoke": 10}
@@ -58,8 +58,9 @@ def sweeps(scale: str) -> list[Sweep]:
     """The training of the three-layer model."""
     deep = shared.pinned(layers=LAYERS, heads=HEADS)
     configs = grid(
-        deep, chain_length=[2], relevant_fraction=[0.7], pattern_norm=[1.0], code_norm=[1.0], attention_start=[0.25],
-        start_std=[0.1], value_start=[1.0], rate=[0.2], batch=[BATCH[scale]], seed=range(_li_cot.SEEDS[scale]),
+        deep, chain_length=[2], relevant_fraction=[0.7], context_length=[LENGTH], pattern_norm=[1.0], code_norm=[1.0],
+        attention_start=[0.25], start_std=[0.1], value_start=[1.0], rate=[0.2], batch=[BATCH[scale]],
+        seed=range(_li_cot.SEEDS[scale]),
     )  # fmt: skip
     length = configs[0].context_length
     test = li_cot.Test(

@@ -1,0 +1,50 @@
+"""Chain of thought: what figures 17, 19 and 20 leave open of the training, the test prompts and their matrices."""
+
+from icl.space import Axis, Reading, Space
+
+SPACE = Space(
+    system="li_cot",
+    axes=(
+        Axis("pattern_norm", "about one, the norm of the theory: to twice of it", 0.7, 2.0, log=True),
+        Axis("code_norm", "as the patterns'", 0.7, 2.0, log=True),
+        Axis("attention_start", "(delta beta)^2 is at most 0.07 by the start of figure 20", 0.05, 0.25),
+        Axis("value_start", "from nothing to a whole copy of z_k", 0.0, 1.0),
+        Axis("rate", "less does not get to figure 20's end, more diverges (seed 100)", 0.5, 3.0, log=True),
+        Axis("value_rate", "W_V trained, as the talk says, or left as it starts", choices=(1.0, 0.0)),
+        Axis("context_length", "1 / alpha = 2.5 or more, with whole numbers alpha l_tr", choices=(5, 10, 20)),
+        Axis("specific_patterns", "errors without examples, 0.848 to 0.875, are 1 - 1/M'", choices=(7, 8)),
+        Axis("noise", "from errors below figure 17's to patterns that drown", 0.4, 1.4),
+        Axis(
+            "noise_law",
+            "norms all equal, of Gaussian vectors, uniform per vector or per prompt",
+            choices=("equal", "gaussian", "uniform", "prompt"),
+        ),
+        Axis("query_noise", "from a query without noise, as in training, to half as much again", 0.0, 1.5),
+        Axis("pattern_law", "the theory asks for the span of the TRR patterns", choices=("orthonormal", "independent")),
+        Axis("example_law", "alpha' as a count or as a probability", choices=("counted", "independent")),
+        Axis("noisy_step", "each of K = 3", choices=(1, 2, 3)),
+        Axis("misled_law", "errors that gather in one end, or make a detour to it", choices=("gathering", "detour")),
+        Axis("misled_starts", "ICL without Condition 1 errs in 0.54 to 0.69", choices=(4, 5, 6)),
+        Axis("misled_path", "below 1/2, above which Condition 1 holds", 0.3, 0.49),
+        Axis("misled_steps", "a single one decides the end, so two or all", choices=(2, 3)),
+    ),
+    fitted=("figure17", "figure19", "figure20"),
+    held_out=("figure18",),
+    judged=("figure17", "figure18", "figure19", "figure20"),
+    together=("pattern_norm", "code_norm", "attention_start", "value_start", "rate", "value_rate"),
+    amounts={"": {"queries": 100}, "figure18": {"queries": 60}},
+    smoke={"queries": 8, "batch": 6},
+    readings={
+        "figure 17 at 0.8": Reading("figure17", "main", "alpha=0.8", 100),
+        "CoT": Reading("figure19", "main", "CoT", 100),
+        "ICL w. Condition 1": Reading("figure19", "main", "ICL w. Condition 1", 100),
+        "ICL w.o. Condition 1": Reading("figure19", "main", "ICL w.o. Condition 1", 100),
+        "weight off TSR and step at 50": Reading("figure20", "main", "diff. TSR, diff. step", 50),
+    },
+    trials=120,
+    batch=24,
+    seeds=2,
+    finalists=3,
+    settled_seeds=4,
+    values=4,
+)
