@@ -200,7 +200,7 @@ def test_noisy_steps_stand_where_they_are_asked_for() -> None:
         exact = [
             [bool((a == np.eye(5)).all()) for a in s.matrices] for s in (test.end_setting(), test.misleading_setting())
         ]
-        assert exact == [[k != step for k in (1, 2, 3)], [k % 3 == (step + 1) % 3 for k in (1, 2, 3)]]
+        assert exact == [[k != step for k in (1, 2, 3)], [k % 3 == (step + 2) % 3 for k in (1, 2, 3)]]
         np.testing.assert_allclose(tasks.product(test.setting().matrices), tasks.product(TEST.setting().matrices))
 
 
@@ -312,7 +312,7 @@ def test_heads_start_apart() -> None:
 @pytest.mark.parametrize(
     ("constants", "words"),
     [
-        ({"relevant_fraction": 0.01}, r"relevant_fraction \(alpha\) = 0.01: must be at least 1 / l_tr = 0.05"),
+        ({"relevant_fraction": 0.01}, r"relevant_fraction \(alpha\) = 0.01: must be at least 1 / l_tr = 0.2"),
         ({"chain_length": 0}, "chain_length"),
         ({"layers": 0}, "layers"),
     ],
@@ -329,7 +329,8 @@ def test_bad_training_constants(constants: dict[str, float], words: str) -> None
         ({"specific_patterns": 2}, "no 3 stochastic matrices of 2 patterns"),
         ({"end_probability": 0.9}, r"end_probability \(tau_o\^f\) = 0.9"),
         ({"end_primacy": 0.99}, "no 1 stochastic matrices"),
-        ({"misled_second": 0.95}, "misled_starts = 6: must be such that Condition 1 breaks"),
+        ({"misled_path": 0.05}, "misled_starts = 6: must be such that Condition 1 breaks"),
+        ({"misled_law": "detour", "misled_second": 0.95}, "misled_starts = 6: must be such that Condition 1 breaks"),
         ({"relevant_fraction_test": 0.005}, "one example"),
         ({"relevant_fraction_test": 0.0}, "above 0"),
     ],

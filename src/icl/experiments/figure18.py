@@ -2,8 +2,8 @@
 
 tau^f is the least probability of a right chain over all starts; rho^f = 0.8 and alpha' = 0.8 throughout. Nothing was
 chosen for this figure: its constants are those found on figures 17, 19 and 20, and the matrices are what the
-constructor gives: one noisy step where that is possible, and two at tau^f = 0.4, where seven patterns leave no row with
-such a lead. Beside the drawn curves, alpha' and rho^f are varied for the verdict on Theorem 5.
+constructor gives: one noisy step, the second, where that is possible, and two at tau^f = 0.4, where seven patterns
+leave no row with such a lead. Beside the drawn curves, alpha' and rho^f are varied for the verdict on Theorem 5.
 """
 
 from __future__ import annotations

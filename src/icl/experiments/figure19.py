@@ -3,14 +3,13 @@
 Condition 1 says that the likeliest end is the end of the right chain. Where it holds (blue: alpha' = 0.8, tau_o = 0.5,
 rho_o = 0.6) a single answer from pairs of first and last patterns becomes right; where errors of the steps add up to a
 wrong end (pink) it does not, while chain of thought on the same tasks (red) does. The matrices that break Condition 1
-are not published. Ours follow the talk's 2 x 2 example: six of seven starts go astray in step 1 with probability 1/2,
-to each other start's successor alike, and in step 2 with 0.32, always to the end of the seventh, which is sure of it.
-These three numbers were chosen for this figure from some twenty choices (seeds 100, 101).
+are not published. In ours, six of seven starts err alike in each step, and all their errors go over to the seventh's
+chain: B(i, i) = tau^f = 0.45 for each of the six, and B(i, h) = 0.55 for the end h of the seventh. With tau^f of 1/2 or
+more no matrices break Condition 1, as the right chain alone would then decide the end. Noise and matrices were
+calibrated on figures 17 and 19 together (gallery/calibration.md).
 
-Two curves differ from the published ones: chain of thought falls as published but errs about twice as often (0.030
-instead of 0.014 with 100 examples), and the single answer falls further where Condition 1 holds (0.012 instead of
-0.051), so that these two have changed places. More test noise would raise both; less noisy steps would lower the first,
-but no matrices with tau^f of 1/2 or more can break Condition 1, as the right chain alone would then decide the end.
+Chain of thought starts above the published curve (0.20 instead of 0.15 with 10 examples) and ends below it (0.007
+instead of 0.014 with 100).
 """
 
 from __future__ import annotations

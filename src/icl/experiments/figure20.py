@@ -6,10 +6,11 @@ patterns, without noise and errors: examples that start with the query's pattern
 and so do the query's own earlier steps. The thick dotted line stands where the published figure has it, at iteration
 83, drawn by hand and without an explanation.
 
-Norms of patterns and codes, the rate and the start of W_V are not published. They were chosen for this figure, and none
-that was tried reproduces it whole: ours puts the step earlier (off-step weights 0.02 instead of 0.22 at iteration 50),
-and the weight on both is ahead at iteration 100 (0.66 instead of 0.55) and behind later (0.81 instead of 0.88 at 300,
-0.91 instead of 0.94 at the end), as W_V makes up for the attention that is still missing.
+Norms of patterns and codes, the rate, the length of the training prompts and the start of W_V are not published. They
+were calibrated on this figure (gallery/calibration.md): prompts of five examples, two of them relevant, slow down the
+first stage and leave W_V less to average away later. Off-step weights still fall somewhat early (0.02 instead of 0.04
+at iteration 100), and the weight on both lags behind later (0.83 instead of 0.88 at 300, 0.92 instead of 0.94 at the
+end).
 """
 
 from __future__ import annotations
