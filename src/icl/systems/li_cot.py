@@ -129,7 +129,7 @@ class Test(spec.Constants):
         0.6, "inferred", "three curves of the poster are one", letter="rho_o^f", above=0, at_most=1
     )
     noise: float = constant(
-        0.85, "ours", "not stated: root mean square of the norm of the noise on every test vector, over beta; "
+        0.9, "ours", "not stated: root mean square of the norm of the noise on every test vector, over beta; "
         "calibrated: see gallery/calibration.md", at_least=0,
     )  # fmt: skip
     noise_law: str = constant(
