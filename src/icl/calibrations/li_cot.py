@@ -41,7 +41,7 @@ SPACE = Space(
         "ICL w.o. Condition 1": Reading("figure19", "main", "ICL w.o. Condition 1", 100),
         "weight off TSR and step at 50": Reading("figure20", "main", "diff. TSR, diff. step", 50),
     },
-    trials=72,
+    trials=120,
     batch=24,
     seeds=2,
     finalists=3,
