@@ -45,6 +45,6 @@ SPACE = Space(
     batch=24,
     seeds=2,
     finalists=3,
-    settled_seeds=4,
+    settled_seeds=6,
     values=4,
 )
