@@ -1,6 +1,6 @@
 """The laws of the task family: patterns, task sets, and how often what occurs in a sampled prompt."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 
 import numpy as np
@@ -72,6 +72,67 @@ def test_combined_patterns_are_orthogonal_of_the_norm_of_mu_and_have_the_coeffic
     coefficients = combined @ mu.T / beta**2
     np.testing.assert_allclose(coefficients.sum(axis=1), total, atol=1e-12)
     np.testing.assert_allclose(coefficients @ mu, combined, atol=1e-12)
+
+
+SUMS = [0.5, 1.0, 1.3]
+LAWS: dict[str, Callable[[np.random.Generator, np.ndarray, float], np.ndarray]] = {
+    "equal": lambda rng, mu, total: tasks.averaged_patterns(mu, total),
+    "one": lambda rng, mu, total: tasks.scaled_patterns(mu, total),
+    "apart": lambda rng, mu, total: tasks.apart_patterns(mu, total),
+    "spread": tasks.spread_patterns,
+    "independent": tasks.independent_patterns,
+}
+NORMS: dict[str, Callable[[float], float]] = {
+    "equal": lambda total: total / np.sqrt(2),
+    "one": lambda total: total,
+    "apart": lambda total: np.sqrt((total**2 + 1) / 2),
+    "spread": lambda total: 1.0,
+    "independent": lambda total: 1.0,
+}
+
+
+def coefficients_of(law: str, total: float, seed: int = 0) -> np.ndarray:
+    return LAWS[law](np.random.default_rng(seed), np.eye(PATTERNS), total)
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("total", SUMS)
+def test_every_law_of_odr_patterns_has_its_coefficient_sum_and_norm(law: str, total: float) -> None:
+    coefficients = coefficients_of(law, total)
+    assert coefficients.shape == (PATTERNS // 2, PATTERNS)
+    np.testing.assert_allclose(coefficients.sum(axis=1), total, atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(coefficients, axis=1), NORMS[law](total), atol=1e-12)
+    mu = orthogonal(4, PATTERNS, 30, 2.0)
+    combined = LAWS[law](np.random.default_rng(0), mu, total)
+    np.testing.assert_allclose(combined, coefficients @ mu, atol=1e-12)
+
+
+@pytest.mark.parametrize("law", ["equal", "one", "apart", "spread"])
+@pytest.mark.parametrize("total", [*SUMS, np.sqrt(2)])
+def test_odr_patterns_are_orthogonal_but_for_the_independent_ones(law: str, total: float) -> None:
+    gram = coefficients_of(law, total) @ coefficients_of(law, total).T
+    # At sqrt 2 the remainder's Gram matrix is singular, and its root loses half of the digits.
+    np.testing.assert_allclose(gram - np.diag(np.diag(gram)), 0, atol=1e-7)
+
+
+def test_independent_patterns_overlap_and_random_laws_follow_their_generator() -> None:
+    gram = coefficients_of("independent", 1.0) @ coefficients_of("independent", 1.0).T
+    assert np.abs(gram - np.eye(PATTERNS // 2)).max() > 0.05
+    for law in ("spread", "independent"):
+        assert np.array_equal(coefficients_of(law, 1.0), coefficients_of(law, 1.0))
+        assert np.abs(coefficients_of(law, 1.0) - coefficients_of(law, 1.0, seed=1)).max() > 0.1
+
+
+def test_at_sum_one_three_laws_are_one_pattern_alone() -> None:
+    for combined in (
+        tasks.combined_patterns(np.eye(6), 1), tasks.scaled_patterns(np.eye(6), 1), tasks.apart_patterns(np.eye(6), 1)
+    ):  # fmt: skip
+        np.testing.assert_allclose(combined, np.eye(6)[::2], atol=1e-15)
+
+
+def test_no_orthonormal_patterns_have_a_sum_beyond_root_two() -> None:
+    with pytest.raises(ValueError, match=r"coefficient sum 1\.5: .*sqrt\(2\)"):
+        coefficients_of("spread", 1.5)
 
 
 def test_rotated_patterns_are_an_orthonormal_basis_of_the_same_span() -> None:

@@ -65,7 +65,7 @@ def test_loss_decreases() -> None:
 
 def literal(configs: tuple[system.Config, ...], factors: dict[str, np.ndarray], length: int) -> torch.Tensor:
     """Query `length` behind its contexts in all d_X + d_Y coordinates, built by the task module: float64."""
-    columns = [*range(length), configs[0].context_length + length]
+    columns = [*range(length), configs[0].context_length + length - configs[0].least_contexts]
     relevant, irrelevant = system.basis(configs[0])
     prompts = binary_patterns.Prompts(
         pattern=factors["pattern"][..., columns],
@@ -77,15 +77,17 @@ def literal(configs: tuple[system.Config, ...], factors: dict[str, np.ndarray], 
     return torch.from_numpy(binary_patterns.tokens(prompts, relevant, irrelevant, q))
 
 
-def test_loss_is_the_mean_hinge_loss_of_literal_prompts_of_every_length() -> None:
-    configs = sweep(pattern_norm=1.5, context_length=7).configs
+@pytest.mark.parametrize("least", [0, 3, 7])
+def test_loss_is_the_mean_hinge_loss_of_literal_prompts_of_every_length(least: int) -> None:
+    configs = sweep(pattern_norm=1.5, context_length=7, least_contexts=least).configs
     factors = system.sample(configs, 4)
-    assert factors["label"].shape == (3, 16, 15)
+    assert factors["label"].shape == (3, 16, 15 - least)
     params = {name: 3 * w.double() for name, w in system.init(configs).items()}
-    expected = torch.zeros(3, dtype=torch.float64)
-    for length in range(8):
+    expected, lengths = torch.zeros(3, dtype=torch.float64), range(least, 8)
+    for length in lengths:
         logits = transformer.predict_all(params, literal(configs, factors, length), configs[0].heads)[:, :, -1, 0]
-        expected += torch.relu(1 - torch.from_numpy(factors["label"][..., 7 + length]) * logits).mean(dim=-1) / 8
+        label = torch.from_numpy(factors["label"][..., 7 + length - least])
+        expected += torch.relu(1 - label * logits).mean(dim=-1) / len(lengths)
     batch = {n: torch.from_numpy(a) for n, a in factors.items()}
     batch = {n: a.double() if a.is_floating_point() else a for n, a in batch.items()}
     assert torch.allclose(system.loss(params, batch, configs), expected, rtol=1e-10)
@@ -103,6 +105,12 @@ def test_queries_are_of_their_prompts_task() -> None:
     assert abs(labels.mean()) < 5 / np.sqrt(labels.size)
     same = (factors["pattern"][0, :, :20] == queries[:, :1]).mean()
     assert abs(same - 0.4) < 5 * np.sqrt(0.24 / 4000)
+
+
+def test_fewer_asked_lengths_leave_the_prompts_as_they_are() -> None:
+    every, some = (system.sample(sweep(least_contexts=least).configs, 2) for least in (0, 15))
+    for name, factor in some.items():
+        assert np.array_equal(factor, np.delete(every[name], np.arange(20, 35), axis=-1)), name
 
 
 def test_labels_of_queries_are_not_shown() -> None:
@@ -158,6 +166,26 @@ def test_out_of_domain_prompts_are_paired_over_coefficient_sums() -> None:
     assert (one.tokens[:, :, -1, -1] == 0).all()
 
 
+@pytest.mark.parametrize("law", system.PATTERN_LAWS)
+def test_out_of_domain_prompts_follow_their_law_and_noise_is_scaled(law: str) -> None:
+    configs, test = sweep().configs, replace(sweep().test, pattern_law=law, coefficient_sum=1.3)
+    one, other = (system.out_of_domain(configs, replace(test, irrelevant_growth=g)).tokens for g in (1.0, 0.4))
+    assert torch.equal(one[..., :6], other[..., :6])
+    assert torch.allclose(0.4 * one[..., 6:-1], other[..., 6:-1], atol=1e-6)
+    assert torch.allclose(one[..., :6].sum(-1), torch.tensor(1.3), atol=1e-5)
+    usual = system.out_of_domain(configs, replace(test, pattern_law="unit pairs")).tokens
+    assert torch.equal(one, usual) == (law == "unit pairs")
+
+
+def test_the_largest_head_has_more_attention_than_the_mean() -> None:
+    configs, test = sweep(init_std=0.3).configs, sweep().test
+    params, prompts = system.init(configs), system.out_of_domain(configs, test)
+    mean, largest = (system.attention_on_same(params, configs[0], prompts, heads) for heads in ("mean", "largest"))
+    assert (largest > mean + 1e-3).all()
+    # Of two heads the mean leaves the smaller one below it by as much as the larger one is above.
+    assert (2 * mean - largest >= 0).all()
+
+
 def test_attention_on_the_same_pattern_is_uniform_for_equal_scores() -> None:
     configs, test = sweep().configs, replace(sweep().test, prompts=2000)
     params = system.init(configs)
@@ -179,6 +207,12 @@ def test_label_embeddings_find_a_planted_direction() -> None:
     params["layer2.values"] = q @ params["layer2.values"][:, :1]
     angle = system.label_embeddings(params, configs[0], 2)["angle"]
     assert np.allclose(np.minimum(angle, np.pi - angle), 0, atol=1e-6)
+    # With only the second head's values left, the first head's neurons read nothing.
+    second = params["layer2.values"].clone()
+    second[..., :8] = 0
+    assert (system.label_embeddings({**params, "layer2.values": second}, configs[0], 2, 1)["magnitude"] == 0).all()
+    both = [system.label_embeddings(params, configs[0], 2, heads)["magnitude"] for heads in (2, None)]
+    assert np.array_equal(*both)
     mirrored: Params = {**params, "layer2.down": -params["layer2.down"]}
     signs = [system.label_embeddings(p, configs[0], 2)["sign"] for p in (params, mirrored)]
     assert np.array_equal(*(signs[0], -signs[1]))
@@ -189,5 +223,9 @@ def test_constants_that_cannot_be_are_refused() -> None:
         system.Config(heads=3)
     with pytest.raises(ConstantError, match="task_shifts"):
         system.Config(task_shifts=6)
+    with pytest.raises(ConstantError, match="least_contexts"):
+        system.Config(least_contexts=21)
+    with pytest.raises(ConstantError, match="pattern_law"):
+        system.Test(pattern_law="triples")
     with pytest.raises(ConstantError, match="coefficient_sum"):
         system.Test(coefficient_sum=1.5)

@@ -64,9 +64,14 @@ def measure_attention(runs: Mapping[str, Runs], layer: int) -> pd.DataFrame:
     trained_runs = only(runs)
     seeds, config = trained_runs.sweep.seeds, trained_runs.sweep.configs[0]
     test = replace(trained_runs.sweep.test, prompts=min(SCHEDULE.traced_prompts, trained_runs.sweep.test.prompts))
+    if layer == 1:
+        test = replace(test, relevant_fraction_test=test.relevant_fraction_figure21)
     prompts = li_icl_gpt2.out_of_domain(trained_runs.sweep.configs, test)
     snapshots = trained_runs.sweep.snapshots
-    same = [li_icl_gpt2.attention_on_same(trained_runs.at(s), config, prompts)[:, layer - 1] for s in snapshots]
+    same = [
+        li_icl_gpt2.attention_on_same(trained_runs.at(s), config, prompts, test.attention_heads)[:, layer - 1]
+        for s in snapshots
+    ]
     parts = []
     for step, values in zip(snapshots, same, strict=True):
         epoch = step * SCHEDULE.epochs / snapshots[-1]
@@ -80,7 +85,11 @@ def measure_embedding(runs: Mapping[str, Runs], layer: int) -> pd.DataFrame:
     trained_runs = only(runs)
     seeds, config, last = trained_runs.sweep.seeds, trained_runs.sweep.configs[0], trained_runs.sweep.snapshots[-1]
     steps = {epoch: epoch * last // SCHEDULE.epochs for epoch in SCATTER_EPOCHS}
-    at = {epoch: li_icl_gpt2.label_embeddings(trained_runs.at(step), config, layer) for epoch, step in steps.items()}
+    heads = trained_runs.sweep.test.embedding_heads
+    at = {
+        epoch: li_icl_gpt2.label_embeddings(trained_runs.at(step), config, layer, heads)
+        for epoch, step in steps.items()
+    }
     first, final = at[SCATTER_EPOCHS[0]], at[SCATTER_EPOCHS[-1]]
     parts = []
     for sign, chosen in {">": final["sign"][0] > 0, "<": final["sign"][0] < 0}.items():

@@ -9,9 +9,9 @@ label coordinates beyond q are then zero in every token. Their rows of the read-
 to 26 compare q with them) and take no part in the products: a token is its first d_X + 1 coordinates.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,21 @@ else:
 
 SYSTEM = "li_icl_gpt2"
 FROZEN: tuple[str, ...] = ()
+
+# How ODR patterns are made of the IDR patterns mu and the coefficient sum S_1.
+PATTERN_LAWS: Mapping[str, Callable[[np.random.Generator, np.ndarray, float], np.ndarray]] = {
+    "unit pairs": lambda rng, mu, total: tasks.combined_patterns(mu, total),
+    "equal pairs": lambda rng, mu, total: tasks.averaged_patterns(mu, total),
+    "one scaled": lambda rng, mu, total: tasks.scaled_patterns(mu, total),
+    "pairs apart": lambda rng, mu, total: tasks.apart_patterns(mu, total),
+    "spread": tasks.spread_patterns,
+    "independent": tasks.independent_patterns,
+}
+# Attention weights (runs, layers, heads) as one number per layer.
+HEADS: Mapping[str, Callable[["Tensor"], "Tensor"]] = {
+    "mean": lambda weights: weights.mean(dim=-1),
+    "largest": lambda weights: weights.amax(dim=-1),
+}
 
 # Prompts that are evaluated at a time: few enough for the activations of ten runs to stay below 200 MB.
 CHUNK = 200
@@ -72,6 +87,10 @@ class Config(spec.Config):
     context_length: int = constant(
         20, "published", "ICML paper, experiments (secondary source)", letter="l_tr", at_least=1, at_most=1000
     )
+    least_contexts: int = constant(
+        0, "ours", "contexts after which training first asks: 0 trains every length up to l_tr, l_tr the longest alone",
+        letter="l_min", at_least=0,
+    )  # fmt: skip
     task_shifts: int = constant(
         3, "ours", "tasks (i, i + s mod M_1), s <= 3: the smallest even cover that meets both published conditions, at "
         "least M_1 tasks and a share of (M_1 - 1)^(-1/2); s <= 2 learnt as well on three trial seeds, s <= 1 did not",
@@ -96,6 +115,8 @@ class Config(spec.Config):
         super().__post_init__()
         if self.task_shifts >= self.relevant_patterns:
             raise self.error("task_shifts", f"below relevant_patterns = {self.relevant_patterns}")
+        if self.least_contexts > self.context_length:
+            raise self.error("least_contexts", f"at most context_length = {self.context_length}")
         if self.width % self.heads:
             raise self.error("heads", f"a divisor of width = {self.width}")
 
@@ -122,6 +143,20 @@ class Test(spec.Constants):
         1.1, "ours", "not stated but for figure 12; the smallest plotted value that Theorem 2 covers",
         letter="S_1", above=0, at_most=float(np.sqrt(2)),
     )  # fmt: skip
+    pattern_law: str = constant(
+        "unit pairs", "inferred", "pairs with c1 + c2 = S_1: M'_1 = M_1 / 2; their norm is not stated",
+        choices=tuple(PATTERN_LAWS),
+    )  # fmt: skip
+    irrelevant_growth: float = constant(
+        1.0, "ours", "not stated: out of domain kappa has its law of training", letter="kappa'/kappa", at_least=0
+    )
+    relevant_fraction_figure21: float = constant(
+        0.8, "inferred", "as in figure 22", letter="alpha'", above=0, at_most=1
+    )
+    attention_heads: str = constant("mean", "ours", "the captions name a layer, no head", choices=tuple(HEADS))
+    embedding_heads: int = constant(
+        2, "ours", "heads whose values make the label embeddings of figures 24 to 26: both", at_least=1
+    )
     context_length_test: int = constant(20, "published", "the axis of figures 12 and 13", letter="l_ts", at_least=1)
     prompts: int = constant(2000, "ours", "a standard error of 0.0007 per run at an error of 0.001", at_least=1)
 
@@ -142,9 +177,10 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
 
 
 def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
-    """Batch `step` of every run by its factors (see tasks.binary_patterns.Prompts), (runs, B, 2 l + 1) each.
+    """Batch `step` of every run by its factors (see tasks.binary_patterns.Prompts), (runs, B, 2 l - l_min + 1) each.
 
-    A prompt has l = l_tr contexts and then l + 1 queries of the same task, query k to be asked after k contexts.
+    A prompt has l = l_tr contexts and then queries of the same task, one to be asked after k contexts for each k from
+    l_min to l.
     """
     first, l_tr = configs[0], configs[0].context_length
     blocks = words(SYSTEM, [c.seed for c in configs], "train", step, (first.batch, 2 * l_tr + 2))
@@ -161,11 +197,15 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
         for name in ("pattern", "irrelevant", "strength", "label")
     }
     joined["irrelevant"] += first.relevant_patterns
+    if first.least_contexts:
+        # All queries were drawn, so that runs of one seed see the same prompts whichever of them are asked.
+        asked = np.r_[:l_tr, l_tr + first.least_contexts : 2 * l_tr + 1]
+        joined = {name: np.ascontiguousarray(a[..., asked]) for name, a in joined.items()}
     return {name: a.astype(np.float32) if a.dtype.kind == "f" else a for name, a in joined.items()}
 
 
 def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
-    """Hinge loss max(0, 1 - z F) of every run, mean over prompts and context lengths 0 ... l_tr: (runs,).
+    """Hinge loss max(0, 1 - z F) of every run, mean over prompts and context lengths l_min ... l_tr: (runs,).
 
     One random length per batch has the same mean; but then a batch of short prompts, whose labels cannot be known,
     shakes what the others have taught, and tasks outside of the training set are learnt far less reliably.
@@ -178,7 +218,8 @@ def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
     tokens.scatter_(-1, batch["irrelevant"][..., None], batch["strength"][..., None])
     tokens[:, :, :l_tr, -1] = label[:, :, :l_tr]
     contexts, queries = tokens[:, :, :l_tr], tokens[:, :, l_tr:]
-    logits = transformer.predict_prefixes(in_use(params, tokens), contexts, queries, range(l_tr + 1), first.heads)
+    asked = range(first.least_contexts, l_tr + 1)
+    logits = transformer.predict_prefixes(in_use(params, tokens), contexts, queries, asked, first.heads)
     return torch.relu(1 - label[:, :, l_tr:] * logits[..., 0]).mean(dim=(-1, -2))
 
 
@@ -209,23 +250,33 @@ class Evaluation:
     patterns: "Tensor"
 
 
+class Patterns(NamedTuple):
+    """What prompts are made of: tasks (tasks, 2), relevant (M, d_X), irrelevant (M_2, d_X); kappa times `growth`."""
+
+    task_set: np.ndarray
+    relevant: np.ndarray
+    irrelevant: np.ndarray
+    growth: float
+
+
 def in_domain(configs: Sequence[Config], test: Test) -> Evaluation:
     """Prompts of tasks that training did not use, over the IDR and IDI patterns."""
 
-    def patterns(config: Config) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return tasks.unseen_tasks(config.relevant_patterns, config.train_tasks), *basis(config)
+    def patterns(config: Config) -> Patterns:
+        return Patterns(tasks.unseen_tasks(config.relevant_patterns, config.train_tasks), *basis(config), 1.0)
 
     return _evaluation(configs, test, "in domain", patterns)
 
 
 def out_of_domain(configs: Sequence[Config], test: Test) -> Evaluation:
-    """Prompts of all tasks over ODR patterns (pairs of IDR patterns with coefficient sum S_1) and ODI patterns."""
+    """Prompts of all tasks over ODR patterns (IDR patterns combined with coefficient sum S_1) and ODI patterns."""
 
-    def patterns(config: Config) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def patterns(config: Config) -> Patterns:
         relevant, irrelevant = basis(config)
-        combined = tasks.combined_patterns(relevant, test.coefficient_sum)
+        law = PATTERN_LAWS[test.pattern_law]
+        combined = law(stream(SYSTEM, config.seed, "combination"), relevant, test.coefficient_sum)
         rotated = tasks.rotated_patterns(stream(SYSTEM, config.seed, "rotation"), irrelevant)
-        return tasks.all_tasks(len(combined)), combined, rotated
+        return Patterns(tasks.all_tasks(len(combined)), combined, rotated, test.irrelevant_growth)
 
     return _evaluation(configs, test, "out of domain", patterns)
 
@@ -237,18 +288,15 @@ def basis(config: Config) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _evaluation(
-    configs: Sequence[Config],
-    test: Test,
-    purpose: str,
-    patterns: Callable[[Config], tuple[np.ndarray, np.ndarray, np.ndarray]],
+    configs: Sequence[Config], test: Test, purpose: str, patterns: Callable[[Config], Patterns]
 ) -> Evaluation:
     # The address holds neither alpha' nor S_1: curves over them are paired.
     shape = (test.prompts, tasks.words_per_prompt(test.context_length_test))
     parts = []
     for config in configs:
-        task_set, relevant, irrelevant = patterns(config)
+        task_set, relevant, irrelevant, growth = patterns(config)
         block = words(SYSTEM, [config.seed], purpose, 0, shape)[0]
-        strength = config.irrelevant_strength * config.pattern_norm
+        strength = growth * config.irrelevant_strength * config.pattern_norm
         batch = tasks.prompts(block, task_set, len(relevant), len(irrelevant), test.relevant_fraction_test, strength)
         tokens = tasks.tokens(batch, relevant, irrelevant, np.ones(1)).astype(np.float32)
         parts.append((tokens, batch.label.astype(np.float32), batch.pattern))
@@ -293,9 +341,10 @@ def _margins(logits: np.ndarray, prompts: Evaluation) -> np.ndarray:
     return margins
 
 
-def attention_on_same(params: Params, config: Config, prompts: Evaluation) -> np.ndarray:
-    """Attention of the query summed over the columns with its own pattern, averaged over heads and prompts:
-    (runs, layers).
+def attention_on_same(params: Params, config: Config, prompts: Evaluation, heads: str = "mean") -> np.ndarray:
+    """Attention of the query summed over the columns with its own pattern, averaged over prompts: (runs, layers).
+
+    Of the heads the mean, or the largest (see HEADS).
 
     The query's own column counts. Inferred: under uniform attention this gives (alpha' / 2 * 20 + 1) / 21 = 0.4286,
     and figure 22 starts at 0.427.
@@ -304,23 +353,25 @@ def attention_on_same(params: Params, config: Config, prompts: Evaluation) -> np
     same = (prompts.patterns == prompts.patterns[..., -1:]).float()
     with torch.no_grad():
         parts = [
-            torch.einsum("rplht,rpt->rpl", transformer.attention_of_last(used, part, config.heads), mask) / config.heads
+            torch.einsum("rplht,rpt->rplh", transformer.attention_of_last(used, part, config.heads), mask)
             for part, mask in zip(
                 torch.split(prompts.tokens, CHUNK, dim=1), torch.split(same, CHUNK, dim=1), strict=True
             )
         ]
-    result: np.ndarray = torch.cat(parts, dim=1).double().mean(dim=1).numpy()
+    result: np.ndarray = HEADS[heads](torch.cat(parts, dim=1).double().mean(dim=1)).numpy()
     return result
 
 
-def label_embeddings(params: Params, config: Config, layer: int) -> dict[str, np.ndarray]:
+def label_embeddings(params: Params, config: Config, layer: int, heads: int | None = None) -> dict[str, np.ndarray]:
     """What stands for the label block of W_O W_V in layer `layer` = 1 ... layers, for every neuron of its MLP.
 
     Eq. 7 names the values W_V and the first map of the MLP W_O, so the product of these two is taken: row i of
     W_up W_values (as maps acting from the left) is what neuron i reads off an attended token's place in the residual
     stream. Its part within the image of the label coordinates under the read-in map is the label embedding. Inferred:
-    figures 24 and 25 start at magnitudes of 0.009 to 0.016, this product at 0.0175, and with the output projection
-    between the two maps at 0.001.
+    figures 24 and 25 start at magnitudes of 0.009 to 0.016, this product at 0.0175 over both heads and at 0.0124 over
+    one of them, and with the output projection between the two maps at 0.001.
+
+    heads : over how many heads the product is taken, from the first; None for all
 
     Returns
     -------
@@ -331,7 +382,9 @@ def label_embeddings(params: Params, config: Config, layer: int) -> dict[str, np
     with torch.no_grad():
         image = params["read_in"][:, config.feature_dimension :].double()
         within = torch.linalg.qr(image.mT).Q
-        neurons = torch.bmm(params[f"{name}.values"], params[f"{name}.up"]).mT.double()
+        used = config.width if heads is None else heads * config.width // config.heads
+        values, up = params[f"{name}.values"][..., :used], params[f"{name}.up"][:, :used]
+        neurons = torch.bmm(values, up).mT.double()
         rows = torch.bmm(neurons, within)
         magnitude = rows.norm(dim=-1)
         # q is the first label coordinate.

@@ -153,6 +153,52 @@ def tripled_patterns(relevant: np.ndarray, total: float) -> np.ndarray:
     return (total - 2 * second) * relevant[0::2] + second * (relevant[1::2] + np.roll(relevant, -2, axis=0)[0::2])
 
 
+def scaled_patterns(relevant: np.ndarray, total: float) -> np.ndarray:
+    """ODR patterns mu'_j = S_1 mu_{2j-1}, one coefficient and no other: (M, d) -> (M / 2, d), S_1 times mu's norm."""
+    return total * relevant[0::2]
+
+
+def apart_patterns(relevant: np.ndarray, total: float) -> np.ndarray:
+    """ODR patterns with c1 + c2 = S_1 and c1 - c2 = 1 for every S_1: (M, d) -> (M / 2, d), orthogonal.
+
+    Their norm is sqrt((S_1^2 + 1) / 2) of mu's; at S_1 = 1 they are mu_{2j-1} themselves.
+    """
+    return (total + 1) / 2 * relevant[0::2] + (total - 1) / 2 * relevant[1::2]
+
+
+def spread_patterns(rng: np.random.Generator, relevant: np.ndarray, total: float) -> np.ndarray:
+    """Orthogonal ODR patterns of mu's norm over all M of the mu, each with coefficient sum S_1: (M, d) -> (M / 2, d).
+
+    The coefficients are a row of ones times S_1 / M, plus a random remainder of sum 0 that makes the rows orthonormal.
+    Raises ValueError if |S_1| > sqrt 2: M / 2 orthonormal rows have (M / 2) S_1^2 / M <= 1.
+    """
+    patterns = len(relevant)
+    count, share = patterns // 2, total**2 / patterns
+    if abs(total) > np.sqrt(2):
+        raise ValueError(f"coefficient sum {total}: at most sqrt(2) in absolute value for orthonormal patterns")
+    remainder = _rows_of_sum_zero(rng, count, patterns)
+    # Of the Gram matrix 1 the common part takes `share` in every entry; the remainder must have what is left.
+    size, axes = np.linalg.eigh(np.eye(count) - share)
+    root = (axes * np.sqrt(np.clip(size, 0, None))) @ axes.T
+    combined: np.ndarray = (total / patterns + root @ np.linalg.qr(remainder.T)[0].T) @ relevant
+    return combined
+
+
+def independent_patterns(rng: np.random.Generator, relevant: np.ndarray, total: float) -> np.ndarray:
+    """Independent random ODR patterns of mu's norm with coefficient sum S_1: (M, d) -> (M / 2, d), not orthogonal."""
+    patterns = len(relevant)
+    remainder = _rows_of_sum_zero(rng, patterns // 2, patterns)
+    remainder *= np.sqrt(1 - total**2 / patterns) / np.linalg.norm(remainder, axis=1, keepdims=True)
+    combined: np.ndarray = (total / patterns + remainder) @ relevant
+    return combined
+
+
+def _rows_of_sum_zero(rng: np.random.Generator, count: int, length: int) -> np.ndarray:
+    rows = rng.standard_normal((count, length))
+    centred: np.ndarray = rows - rows.mean(axis=1, keepdims=True)
+    return centred
+
+
 def rotated_patterns(rng: np.random.Generator, irrelevant: np.ndarray) -> np.ndarray:
     """ODI patterns: a Haar-random rotation of the IDI patterns within their span, (M, d) -> (M, d)."""
     q, r = np.linalg.qr(rng.standard_normal((len(irrelevant), len(irrelevant))))
