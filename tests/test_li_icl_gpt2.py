@@ -211,8 +211,8 @@ def test_label_embeddings_find_a_planted_direction() -> None:
     second = params["layer2.values"].clone()
     second[..., :8] = 0
     assert (system.label_embeddings({**params, "layer2.values": second}, configs[0], 2, 1)["magnitude"] == 0).all()
-    both = [system.label_embeddings(params, configs[0], 2, heads)["magnitude"] for heads in (2, None)]
-    assert np.array_equal(*both)
+    both, every = (system.label_embeddings(params, configs[0], 2, heads)["magnitude"] for heads in (2, None))
+    assert np.array_equal(both, every)
     mirrored: Params = {**params, "layer2.down": -params["layer2.down"]}
     signs = [system.label_embeddings(p, configs[0], 2)["sign"] for p in (params, mirrored)]
     assert np.array_equal(*(signs[0], -signs[1]))
