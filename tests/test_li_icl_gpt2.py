@@ -156,7 +156,7 @@ def test_a_zero_logit_is_an_error() -> None:
 
 
 def test_out_of_domain_prompts_are_paired_over_coefficient_sums() -> None:
-    configs, test = sweep().configs, sweep().test
+    configs, test = sweep().configs, replace(sweep().test, pattern_law="unit pairs")
     one, other = (system.out_of_domain(configs, replace(test, coefficient_sum=s)) for s in (1.3, 0.5))
     assert torch.equal(one.labels, other.labels) and torch.equal(one.patterns, other.patterns)
     assert torch.equal(one.tokens[..., 6:], other.tokens[..., 6:])
