@@ -237,6 +237,24 @@ def wrong_answers(share: Callable[[float], float]) -> Patch:
     return apply
 
 
+def unit_norm(patch: pytest.MonkeyPatch) -> None:
+    """Out-of-domain patterns keep their norm as S_1 falls."""
+    prompts_of = li_icl_gpt2.out_of_domain
+    patch.setattr(
+        li_icl_gpt2,
+        "out_of_domain",
+        lambda configs, test: prompts_of(configs, dataclasses.replace(test, pattern_law="unit pairs")),
+    )
+
+
+def one_after_the_other(*patches: Patch) -> Patch:
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        for one in patches:
+            one(patch)
+
+    return apply
+
+
 harder_below_one = wrong_answers(lambda total: 0.5 - total / 3)
 harder_above_one = wrong_answers(lambda total: total / 3)
 
@@ -305,11 +323,11 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "error at S_1=1.1": WRONG_SIGN,
         "error at S_1=1.3": WRONG_SIGN,
     },
-    # The smaller task is solved at every S_1, and then nothing is ordered by S_1. So the control is the claimed order,
-    # put there by false answers; against it stand the opposite order, and the honest run.
+    # The control is the claimed order, put there by false answers; against it stand the opposite order, and patterns of
+    # unit norm, with which the smaller task is solved at every S_1.
     "A-F12": {
         "Kendall's tau of error and S_1": Sabotage(test=harder_above_one, control=harder_below_one),
-        "least error over S_1 < 1": Sabotage(control=harder_below_one),
+        "least error over S_1 < 1": Sabotage(test=unit_norm, control=harder_below_one),
     },
     "A-T2-GPT2": {
         "error at S_1=1.1": Sabotage(negated_decoder_readout),
@@ -317,7 +335,10 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     },
     "A-F13": {
         "largest rise of the least length with alpha', id": Sabotage(test=GPT2_FALLING),
-        "largest rise of the least length with alpha', ood": Sabotage(test=GPT2_FALLING),
+        # The smaller task reaches the error that counts only with patterns of unit norm.
+        "largest rise of the least length with alpha', ood": Sabotage(
+            test=one_after_the_other(unit_norm, GPT2_FALLING), control=unit_norm
+        ),
     },
     "A-F21": {"rise of attention": NOTHING_LEARNT},
     "A-F22": {"rise of attention": NOTHING_LEARNT},

@@ -57,7 +57,9 @@ def _panel(axes: Axes, space: Space, axis: Axis, rows: Sequence[Row]) -> None:
     axes.set_title(axis.name, fontsize=10)
     axes.tick_params(labelsize=8)
     if axis.choices:
-        axes.set_xticks(range(len(axis.choices)), [str(choice) for choice in axis.choices], fontsize=8)
+        names = [str(choice) for choice in axis.choices]
+        turn = 20 if len("".join(names)) > 30 else 0
+        axes.set_xticks(range(len(names)), names, fontsize=8, rotation=turn, ha="right" if turn else "center")
     elif axis.log:
         axes.set_xscale("log")
         axes.xaxis.set_minor_formatter(NullFormatter())

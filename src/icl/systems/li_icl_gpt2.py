@@ -145,7 +145,7 @@ class Test(spec.Constants):
     )  # fmt: skip
     pattern_law: str = constant(
         "equal pairs", "inferred", "calibrated, see gallery/calibration.md: pairs because M'_1 = M_1 / 2; of six laws "
-        "the one whose error follows S_1 in every trial run, as in figure 12", choices=tuple(PATTERN_LAWS),
+        "the one whose errors follow S_1 most reliably, as in figure 12", choices=tuple(PATTERN_LAWS),
     )  # fmt: skip
     irrelevant_growth: float = constant(
         1.0, "ours", "calibrated, see gallery/calibration.md: moves no figure, so kappa has its law of training",
