@@ -180,7 +180,8 @@ def proposals(space: Space, rows: Sequence[Row], count: int) -> list[dict[str, A
         asked = [study.ask(distributions).params]
         if space.shared:
             first = asked[0] if rows else space.defaults()
-            study.sampler = optuna.samplers.PartialFixedSampler({name: first[name] for name in space.shared}, sampler)
+            fixed = {name: first[name] for name in space.shared if name in first}
+            study.sampler = optuna.samplers.PartialFixedSampler(fixed, sampler)
         asked += [study.ask(distributions).params for _ in range(count - 1)]
     optuna.logging.set_verbosity(verbosity)
     points = [space.defaults() | {axis.name: axis.rounded(params[axis.name]) for axis in searched} for params in asked]
