@@ -76,7 +76,7 @@ def test_combined_patterns_are_orthogonal_of_the_norm_of_mu_and_have_the_coeffic
 
 SUMS = [0.5, 1.0, 1.3]
 LAWS: dict[str, Callable[[np.random.Generator, np.ndarray, float], np.ndarray]] = {
-    "equal": lambda rng, mu, total: tasks.averaged_patterns(mu, total),
+    "equal": lambda rng, mu, total: tasks.halved_patterns(mu, total),
     "one": lambda rng, mu, total: tasks.scaled_patterns(mu, total),
     "apart": lambda rng, mu, total: tasks.apart_patterns(mu, total),
     "spread": tasks.spread_patterns,

@@ -34,7 +34,7 @@ FROZEN: tuple[str, ...] = ()
 # How ODR patterns are made of the IDR patterns mu and the coefficient sum S_1.
 PATTERN_LAWS: Mapping[str, Callable[[np.random.Generator, np.ndarray, float], np.ndarray]] = {
     "unit pairs": lambda rng, mu, total: tasks.combined_patterns(mu, total),
-    "equal pairs": lambda rng, mu, total: tasks.averaged_patterns(mu, total),
+    "equal pairs": lambda rng, mu, total: tasks.halved_patterns(mu, total),
     "one scaled": lambda rng, mu, total: tasks.scaled_patterns(mu, total),
     "pairs apart": lambda rng, mu, total: tasks.apart_patterns(mu, total),
     "spread": tasks.spread_patterns,
