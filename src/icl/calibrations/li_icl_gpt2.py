@@ -58,7 +58,7 @@ SPACE = Space(
     batch=6,
     seeds=2,
     finalists=3,
-    settled_seeds=3,
+    settled_seeds=5,
     values=2,
     smoke={"prompts": 4, "batch": 2, "steps": 20, "width": 8, "mlp_width": 16},
 )  # fmt: skip
