@@ -54,7 +54,7 @@ SPACE = Space(
         f"error at {label}": Reading("figure12", "main", label, 20.0)
         for label in ("S_1=1.3", "S_1=1.1", "S_1=0.9", "S_1=0.7", "S_1=0.5")
     },
-    trials=36,
+    trials=24,
     batch=6,
     seeds=2,
     finalists=3,
