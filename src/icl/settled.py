@@ -214,5 +214,4 @@ def answers(space: Space, rows: Sequence[Row]) -> str:
     }
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
     environment.filters["short"] = lambda number: f"{number:.3g}"
-    environment.filters["exp_less_one"] = math.expm1
     return environment.from_string(text).render(values)
