@@ -167,7 +167,7 @@ def test_a_figure_reaches_its_system_its_tasks_and_the_house() -> None:
     assert {
         "icl.systems.li_icl:attention_on_same", "icl.systems.li_icl:out_of_domain", "icl.systems.li_icl:scores",
         "icl.tasks.binary_patterns:prompts", "icl.rng:stream", "icl.rng:_key", "icl.runs:Runs", "icl.table:rows",
-        "icl.statistics:summarise", "icl.statistics:median_interval", "icl.experiments._li_icl:SCHEDULE",
+        "icl.statistics:summarise", "icl.statistics:median_interval", "icl.experiments._li_icl:LONG_EPOCHS",
         "icl.spec:Constants",
     } <= found  # fmt: skip
     assert not {name for name in found if name.endswith((":draw", ":check")) or name.startswith("icl.plotting")}

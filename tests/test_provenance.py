@@ -45,6 +45,7 @@ def with_metadata(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
         tensors = {name: file.get_tensor(name) for name in file.keys()}
     change(about)
     about["format"] = runs.UNSEALED
+    del about["sha256"]
     safetensors.torch.save_file(tensors, path, {"icl": canonical(about)})
 
 

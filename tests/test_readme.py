@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from icl import papers, readme, reference, report
+from icl.calibrations import spaces
 from icl.dag import Plan
 from icl.spec import GRADES, Constants, constant
 
@@ -25,7 +26,8 @@ def test_every_make_target_named_in_the_readme_exists() -> None:
     own = re.search(r"^OWN := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert own is not None
     rules = "\n".join(path.read_text() for path in (ROOT / "workflow/rules").glob("*.smk"))
-    known = {*own.group(1).split(), *FIGURES, *re.findall(r"^(?:use )?rule (?:\w+ as )?(\w+)\b", rules, re.MULTILINE)}
+    known = {*own.group(1).split(), *FIGURES, *(f"calibrate_{name}" for name in spaces())}
+    known |= set(re.findall(r"^(?:use )?rule (?:\w+ as )?(\w+)\b", rules, re.MULTILINE))
     named = set(re.findall(r"`make (\w+)", TEXT)) | set(re.findall(r"^make (\w+)", TEXT, re.MULTILINE))
     assert named <= known
 
