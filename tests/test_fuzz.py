@@ -186,7 +186,7 @@ def test_a_config_that_the_schema_admits_is_planned_or_refused(
 ) -> None:
     name, constants = one
     config = {"figures": [name], "scale": scale, "shards": shards, "constants": constants, "aliases": {}}
-    assert SCHEMA.is_valid({**config, "against": ""})
+    assert SCHEMA.is_valid({**config, "against": "", "trials": {}})
 
     def planned() -> Plan:
         made = Plan.of(config)

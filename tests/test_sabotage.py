@@ -247,6 +247,12 @@ def unit_norm(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+def both_heads(patch: pytest.MonkeyPatch) -> None:
+    """The label embedding of all heads together: that of a single head hardly grows in the smaller task."""
+    one = li_icl_gpt2.label_embeddings
+    patch.setattr(li_icl_gpt2, "label_embeddings", lambda params, config, layer, heads: one(params, config, layer, 2))
+
+
 def one_after_the_other(*patches: Patch) -> Patch:
     def apply(patch: pytest.MonkeyPatch) -> None:
         for one in patches:
@@ -344,7 +350,7 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     "A-F22": {"rise of attention": NOTHING_LEARNT},
     "A-F23": {"rise of attention": NOTHING_LEARNT},
     "A-F24": {"growth of the largest tenth": NOTHING_LEARNT},
-    "A-F25": {"growth of the largest tenth": NOTHING_LEARNT},
+    "A-F25": {"growth of the largest tenth": Sabotage(untrained, control=both_heads)},
     "A-F26": {"growth of the largest tenth": NOTHING_LEARNT},
 }
 

@@ -30,7 +30,7 @@ for system in SPACES:
             table=f"results/{PLAN.scale}/calibration/{system}.parquet",
         shell:
             "MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_MMAP_THRESHOLD_=4000000000"
-            " python scripts/calibrate.py --system {params.system} --scale {params.scale} --trials {params.trials}"
+            " python scripts/calibrate.py --system {params.system:q} --scale {params.scale} --trials {params.trials:q}"
             " --table {params.table} --outcome {output.outcome} > {log} 2>&1"
 
     workflow.get_rule(f"calibrate_{system}").docstring = (

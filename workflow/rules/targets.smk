@@ -96,5 +96,5 @@ rule peaks:
         results=f"results/{PLAN.scale}",
         peaks=PEAKS,
     shell:
-        "python scripts/peaks.py --scale {params.scale} --shards {params.shards} --figures {params.figures}"
-        " --results {params.results} --peaks {params.peaks} 2> {log}"
+        "python scripts/peaks.py --scale {params.scale} --shards {params.shards:q} --figures {params.figures}"
+        " --results {params.results:q} --peaks {params.peaks:q} 2> {log}"
