@@ -5,10 +5,12 @@ import copy
 import json
 import pickle
 import re
+import shlex
 import shutil
 import socket
 import struct
 import subprocess
+import sys
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -294,7 +296,7 @@ def test_the_workflow_needs_no_network(workflow: Workflow) -> None:
         subprocess.run([*cut, "true"], check=True, capture_output=True, timeout=20)
     except (OSError, subprocess.SubprocessError) as error:
         pytest.skip(f"no network namespaces here: {error}")
-    (workflow.folder / "run.sh").write_text('exec python -m snakemake "$@"\n')
+    (workflow.folder / "run.sh").write_text(f'exec {shlex.quote(sys.executable)} -m snakemake "$@"\n')
     done = workflow.run([*cut, "bash", "run.sh", *FEW, "report_now", "--config", "scale=smoke"], timeout=1500)
     assert done.returncode == 0, done.stdout
     assert f"{len(FEW)} of" in done.stdout or (workflow.folder / "results/smoke/report/report.html").is_file()
