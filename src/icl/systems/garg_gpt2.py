@@ -38,6 +38,9 @@ else:
 SYSTEM = "garg_gpt2"
 FROZEN: tuple[str, ...] = ()
 
+# Spread of GPT-2's weights and positions at the start.
+GPT2_STD = 0.02
+
 # Prompts that are evaluated at a time.
 CHUNK = 64
 
@@ -58,19 +61,11 @@ class Config(spec.Config):
     width: int = constant(
         256, "published", "configuration of the published code; the MLP is four times as wide", at_least=1
     )
-    init_std: float = constant(
-        0.02, "inferred", "GPT-2's default, which the published code keeps: N(0, 0.02^2), also for the positions. "
-        "Laptop: 0.072, as torch.nn.Linear starts at width 64; with 0.02 and 0.04 trial seed 100 stayed at the loss of "
-        "the zero prediction for 800 steps and more", above=0,
-    )  # fmt: skip
-    residual_std: float = constant(
-        0.02 / 24**0.5, "inferred", "GPT-2's rule for maps into the residual stream: 0.02 / sqrt(2 layers). Laptop: "
-        "0.072 as all others; after 500 steps the trial seeds 100 to 102 were then at a loss of 3.3 to 3.5, and seed "
-        "100 with 0.021 at 4.9", above=0,
-    )  # fmt: skip
-    position_std: float = constant(
-        0.02, "inferred", "spread of the learned positions at the start, as all of GPT-2's weights; larger ones keep "
-        "the small model at the loss of the zero prediction for longer", above=0,
+    start: str = constant(
+        "gpt2", "inferred", "weights of the layers at the start. gpt2: the default of the library that the published "
+        "code builds on, N(0, 0.02^2), and 0.02 / sqrt(2 layers) for maps into the residual stream. linear: that of "
+        "torch.nn.Linear, uniform within +-1 / sqrt(inputs). Laptop: linear; at width 64 the other stays at the loss "
+        "of the zero prediction for 800 steps and more (trial seed 100)", choices=("gpt2", "linear"),
     )  # fmt: skip
     batch: int = constant(64, "published", "configuration of the published code", letter="B", at_least=1)
     rate: float = constant(
@@ -138,7 +133,7 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
     """Weights at the start, float32: those of icl.transformer, and `positions` (runs, 2 n - 1, width).
 
     The maps in and out of GPT-2 are torch.nn.Linear in the published code, of which weights and biases start uniform
-    within +-1 / sqrt(inputs).
+    within +-1 / sqrt(inputs); with the start `linear` all other maps do too. Positions start as N(0, 0.02^2).
 
     Raises ConstantError for runs that differ in more than seed and rate, of which one tensor program cannot consist.
     """
@@ -153,18 +148,29 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
         width=first.width,
         hidden=4 * first.width,
         layers=first.layers,
-        std=first.init_std,
+        std=GPT2_STD,
     )
-    for name in params:
-        if name.endswith((".output", ".down")):
-            params[name] *= first.residual_std * (2 * first.layers) ** 0.5 / first.init_std
     shape = (2 * first.points - 1, first.width)
-    params["positions"] = _stacked([first.position_std * rng.standard_normal(shape) for rng in rngs])
-    for name in ("read_in", "read_out"):
+    params["positions"] = _stacked([GPT2_STD * rng.standard_normal(shape) for rng in rngs])
+    for name in LINEAR_MAPS[first.start](params):
         bound = params[name].shape[1] ** -0.5
         for part in (name, f"{name}.bias"):
             params[part] = _stacked([rng.uniform(-bound, bound, params[part].shape[1:]) for rng in rngs])
     return {name: w.to(device) for name, w in params.items()}
+
+
+def outer_maps(params: Params) -> list[str]:
+    """The maps in and out of the decoder."""
+    return ["read_in", "read_out"]
+
+
+def all_maps(params: Params) -> list[str]:
+    """Every affine map: what has a bias of its own, unlike the gain of a LayerNorm."""
+    return [name for name in params if f"{name}.bias" in params]
+
+
+# Which maps start as torch.nn.Linear does.
+LINEAR_MAPS = {"gpt2": outer_maps, "linear": all_maps}
 
 
 def _stacked(draws: Sequence[np.ndarray]) -> "Tensor":
