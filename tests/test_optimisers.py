@@ -1,10 +1,12 @@
 """Gradient methods in another form that must come to the same."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
 
-from icl.optimisers import Optimiser, Params, adam, clipped_together, packed
+from icl.optimisers import SCHEDULES, Optimiser, Params, adam, clipped_together, packed
 
 SHAPES = {"b": (3, 4, 5), "a": (3, 5), "c.bias": (3, 1)}
 
@@ -42,3 +44,16 @@ def test_runs_do_not_mix_when_packed() -> None:
     for name in SHAPES:
         assert torch.equal(whole[name][[0, 2]], broken[name][[0, 2]])
         assert not torch.equal(whole[name][1], broken[name][1])
+
+
+def test_schedules_rise_over_the_warm_up_and_only_the_constant_one_stays() -> None:
+    factors = {name: [make(10, 110)(step) for step in range(110)] for name, make in SCHEDULES.items()}
+    for of in factors.values():
+        assert of[:5] == [0.1, 0.2, 0.3, 0.4, 0.5]
+    assert set(factors["constant"][9:]) == {1.0}
+    # Half of the way after the warm-up, and the steps of a line.
+    assert factors["cosine"][60] == pytest.approx(0.5)
+    assert factors["linear"][55] == pytest.approx(0.5)
+    for name in ("cosine", "linear"):
+        assert SCHEDULES[name](10, 110)(110) == pytest.approx(0.0, abs=1e-15)
+        assert all(b < a for a, b in pairwise(factors[name][20:]))

@@ -1,5 +1,6 @@
 """Gradient methods as pairs of pure functions over a leading run axis."""
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -100,6 +101,31 @@ def clipped(inner: Optimiser, largest: float) -> Optimiser:
 def halving(every: int) -> Callable[[int], float]:
     """The schedule 1, 1/2, 1/4 ... that changes after every so many steps; constant for 0."""
     return lambda step: 0.5 ** (step // every) if every else 1.0
+
+
+def constant(warm_up: int, steps: int) -> Callable[[int], float]:
+    """The schedule min((step + 1) / warm_up, 1), with steps from 0, whatever their number."""
+    return lambda step: min((step + 1) / max(warm_up, 1), 1.0)
+
+
+def cosine(warm_up: int, steps: int) -> Callable[[int], float]:
+    """The schedule of `constant`, times (1 + cos(pi t)) / 2 with t from 0 at the end of the warm-up to 1 at `steps`."""
+    rising = constant(warm_up, steps)
+
+    def factor(step: int) -> float:
+        passed = min(max(step - warm_up, 0) / max(steps - warm_up, 1), 1.0)
+        return rising(step) * (1 + math.cos(math.pi * passed)) / 2
+
+    return factor
+
+
+def linear(warm_up: int, steps: int) -> Callable[[int], float]:
+    """The schedule min((step + 1) / warm_up, 1 - step / steps), not below 0, with steps from 0."""
+    return lambda step: max(min((step + 1) / max(warm_up, 1), 1 - step / steps), 0.0)
+
+
+SCHEDULES = {"constant": constant, "cosine": cosine, "linear": linear}
+"""How a rate goes on after a linear rise."""
 
 
 def clipped_together(inner: Optimiser, norm: Any) -> Optimiser:

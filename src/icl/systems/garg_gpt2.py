@@ -24,7 +24,7 @@ import numpy as np
 
 from icl import spec, transformer
 from icl.lazy import lazy
-from icl.optimisers import Optimiser, Params, adam, clipped_together, packed
+from icl.optimisers import SCHEDULES, Optimiser, Params, adam, clipped_together, packed
 from icl.rng import stream
 from icl.spec import constant
 from icl.tasks import linear_regression as tasks
@@ -74,8 +74,8 @@ class Config(spec.Config):
         above=0,
     )  # fmt: skip
     schedule: str = constant(
-        "constant", "published", "Adam's rate does not change in the published code; cosine: falls to 0 at `steps` "
-        "along half a cosine", choices=("constant", "cosine"),
+        "constant", "published", "Adam's rate does not change in the published code; laptop: half a cosine to 0 at "
+        "`steps`", choices=tuple(SCHEDULES),
     )  # fmt: skip
     warm_up: int = constant(
         0, "published", "steps over which the rate rises linearly; none in the published code", at_least=0
@@ -210,25 +210,6 @@ def optimiser(configs: Sequence[Config]) -> Optimiser:
     first = configs[0]
     inner = adam([c.rate for c in configs], SCHEDULES[first.schedule](first.warm_up, first.steps))
     return packed(clipped_together(inner, first.clip_norm) if first.clip_norm else inner)
-
-
-def constant_rate(warm_up: int, steps: int) -> Callable[[int], float]:
-    """The rate's factor at a step, from 0: min((step + 1) / warm_up, 1)."""
-    return lambda step: min((step + 1) / max(warm_up, 1), 1.0)
-
-
-def cosine_rate(warm_up: int, steps: int) -> Callable[[int], float]:
-    """The rate's factor at a step, from 0: the warm-up, then (1 + cos(pi t)) / 2 with t from 0 to 1 at `steps`."""
-    rising = constant_rate(warm_up, steps)
-
-    def factor(step: int) -> float:
-        passed = min(max(step - warm_up, 0) / max(steps - warm_up, 1), 1.0)
-        return float(rising(step) * (1 + np.cos(np.pi * passed)) / 2)
-
-    return factor
-
-
-SCHEDULES = {"constant": constant_rate, "cosine": cosine_rate}
 
 
 # The model
