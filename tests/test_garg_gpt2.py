@@ -350,6 +350,12 @@ def test_runs_that_train_together_share_all_but_seed_and_rate() -> None:
 
 
 def test_constants_that_cannot_be_are_refused() -> None:
-    for name, value in {"heads": 3, "start": "zero", "first_dimension": 21, "first_points": 42, "precision": "half"}.items():
+    for name, value in {
+        "heads": 3,
+        "start": "zero",
+        "first_dimension": 21,
+        "first_points": 42,
+        "precision": "half",
+    }.items():
         with pytest.raises(ConstantError, match=name):
             system.Config(**{name: value})
