@@ -1,6 +1,7 @@
 """Write the gallery's page of calibrated constants, with a picture of the profiles per system, from packaged data."""
 
 import argparse
+import shutil
 from pathlib import Path
 
 from icl import calibrations, outcome, profiles, settled
@@ -8,10 +9,14 @@ from icl.files import save_picture, write_text
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--gallery", type=Path, required=True)
+parser.add_argument("--before", type=Path, required=True, help="overlays from before the constants were settled")
 args = parser.parse_args()
 
 for name, searched in calibrations.spaces().items():
     rows = list(outcome.rows(name))
     if rows:
         save_picture(profiles.draw(searched, rows), args.gallery / f"calibration_{name}.png")
+(args.gallery / "before").mkdir(exist_ok=True)
+for path in sorted(args.before.glob("*_overlay.png")):
+    shutil.copyfile(path, args.gallery / "before" / path.name)
 write_text(args.gallery / "calibration.md", settled.page())

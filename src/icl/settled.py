@@ -11,12 +11,13 @@ from icl import outcome, reference
 from icl.calibrations import spaces
 from icl.outcome import Row, Strip
 from icl.page.entries import shown
+from icl.settlement import COMPARED
 from icl.space import Axis, Space
 from icl.spec import Constant, system
 
 MARKS = {"supported": "+", "contradicted": "−", "inconclusive": "?"}
 
-FIDELITY = tuple(f"{name} {when}" for name in ("median", "maximum", "rank") for when in ("before", "after"))
+FIDELITY = tuple(f"{name} {when}" for name in COMPARED for when in ("before", "after"))
 
 HEAD = """# Constants that the papers leave open
 
@@ -131,7 +132,20 @@ def _fidelity(space: Space) -> list[str]:
     for row in found:
         cells = [row[name] or "-" for name in ("figure", "panel", "distance", *FIDELITY)]
         out.append("| " + " | ".join(cells) + " |")
-    return out
+    return [*out, "", *_overlays(found)]
+
+
+def _overlays(found: Sequence[Mapping[str, str]]) -> list[str]:
+    """The figures that moved, over the published curves, before and after."""
+    moved = [row["figure"] for row in found if any(row[f"{what} before"] != row[f"{what} after"] for what in COMPARED)]
+    if not moved:
+        return ["No figure moved: the constants stayed as they were."]
+    pictures = [
+        f'| {name} | <img src="before/{name}_overlay.png" alt="{name} before" width="400"> '
+        f'| <img src="{name}_overlay.png" alt="{name} after" width="400"> |'
+        for name in dict.fromkeys(moved)
+    ]
+    return ["| figure | before | after |", "|---|---|---|", *pictures]
 
 
 def _strips(space: Space, rows: Sequence[Row]) -> list[str]:

@@ -4,6 +4,7 @@
 localrules:
     calibrate,
     calibration_page,
+    settlement,
 
 
 for system in SPACES:
@@ -37,6 +38,38 @@ for system in SPACES:
         f"Search the unpublished constants of {system}: results/<scale>/calibration/{system}.csv."
     )
 
+    rule:
+        name:
+            f"settlement_{system}"
+        output:
+            fidelity=f"results/{PLAN.scale}/calibration/{system}.fidelity.csv",
+            pictures=[
+                f"figures/{PLAN.scale}/before/{name}_overlay.png"
+                for name in SPACES[system].fitted
+            ],
+        log:
+            f"results/{PLAN.scale}/logs/settlement/{system}.log",
+        benchmark:
+            f"results/{PLAN.scale}/benchmarks/settlement/{system}.tsv"
+        conda:
+            "../../environment.yml"
+        threads: 1
+        resources:
+            mem_mb=4000,
+            runtime=60,
+        params:
+            system=system,
+            scale=PLAN.scale,
+            pictures=f"figures/{PLAN.scale}/before",
+        shell:
+            "MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_MMAP_THRESHOLD_=4000000000"
+            " python scripts/settlement.py --system {params.system:q} --scale {params.scale}"
+            " --fidelity {output.fidelity} --pictures {params.pictures} > {log} 2>&1"
+
+    workflow.get_rule(f"settlement_{system}").docstring = (
+        f"Compare {system} before and after its constants were settled: results/<scale>/calibration/{system}.fidelity.csv."
+    )
+
 
 rule calibrate:
     """Search the unpublished constants of every system that has a space in src/icl/calibrations/."""
@@ -46,11 +79,23 @@ rule calibrate:
         ),
 
 
+rule settlement:
+    """Compare the figures of every calibrated system before and after its constants were settled."""
+    input:
+        expand(
+            "results/{scale}/calibration/{system}.fidelity.csv",
+            scale=PLAN.scale,
+            system=SPACES,
+        ),
+
+
 rule calibration_page:
     """Write gallery/calibration.md and its pictures from the packaged outcome of the calibrations."""
     log:
         f"results/{PLAN.scale}/logs/calibration_page.log",
     conda:
         "../../environment.yml"
+    params:
+        before=f"figures/{PLAN.scale}/before",
     shell:
-        "python scripts/settled.py --gallery gallery 2> {log}"
+        "python scripts/settled.py --gallery gallery --before {params.before} 2> {log}"

@@ -29,7 +29,7 @@ REQUESTS = Requests(PLAN, load(Path(PEAKS)))
 REFERENCED = [name for name in PLAN.figures if has_reference(name)]
 ANIMATED = [name for name in PLAN.figures if is_animated(name)]
 HIDDEN = [name for name in PLAN.figures if name not in REFERENCED]
-SPACES = list(spaces())
+SPACES = spaces()
 
 # A virtual environment that is called but not activated still lends its own Python to the jobs. They write to logs, and
 # are lent the terminal for their progress.

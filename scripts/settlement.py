@@ -1,0 +1,32 @@
+"""How far a system's figures are from the published ones before and after its constants were settled, with overlays."""
+
+import argparse
+import csv
+import io
+from pathlib import Path
+
+from icl import calibrations, figure, outcome, plotting, reference, settlement
+from icl.files import save_picture, write_text
+
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("--system", required=True)
+parser.add_argument("--scale", required=True)
+parser.add_argument("--fidelity", type=Path, required=True, help="the table to write")
+parser.add_argument("--pictures", type=Path, required=True, help="folder of the overlays at the constants before")
+args = parser.parse_args()
+
+space = calibrations.of(args.system)
+points = settlement.points(space, outcome.rows(args.system))
+before, after = (settlement.tables(space, point, args.scale) for point in points.values())
+rows = settlement.compared(before, after)
+text = io.StringIO()
+writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+writer.writeheader()
+writer.writerows(rows)
+write_text(args.fidelity, text.getvalue())
+for name, table in before.items():
+    drawn = figure.module(name).draw(table)
+    plotting.mark(drawn, f"{args.scale} scale, constants before the calibration")
+    with plotting.defaults():
+        plotting.overlay(drawn, reference.load(name))
+        save_picture(drawn, args.pictures / f"{name}_overlay.png")
