@@ -1,6 +1,8 @@
 """Classical estimators with the transformer's signature: contexts, labels and a query in, an answer out.
 
-Classifiers are fitted by scikit-learn with its default hyper-parameters (the papers state none).
+Classifiers are those of scikit-learn with its default hyper-parameters (the papers state none). `batched_classifiers`
+solves the same problems for many prompts at once; `classifiers` calls the library itself, once per prompt, and is what
+the former is tested against.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -50,7 +52,7 @@ def _neighbours(wanted: int) -> Callable[[int], Any]:
 
 
 def classifiers() -> Mapping[str, Classifier]:
-    """The five of figures 27 and 28, under the names that the figures give them."""
+    """The five of figures 27 and 28, one prompt at a time, under the names that the figures give them."""
     return {
         "Logistic": _fitted(_logistic),
         "SVM Gau.": _fitted(_gaussian_svm),

@@ -156,8 +156,8 @@ def matched(table: pd.DataFrame, reference: pd.DataFrame, floor: float = FLOOR) 
     """Every published value beside ours: panel, series, x, ours, published and the panel's reading error.
 
     On logarithmic panels both are log10, ours not below ``FLOOR``, and neither below ``floor``, where few test prompts
-    could not tell smaller errors apart. A scatter becomes two panels, the median angle and
-    the median magnitude against the epoch. Ours is NaN where the table has no such value.
+    could not tell smaller errors apart. A scatter becomes two panels, the median angle and the median magnitude against
+    the epoch. Ours is NaN where the table has no such value.
     """
     figure = str(reference["figure"].iloc[0])
     parts = []

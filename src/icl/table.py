@@ -19,8 +19,8 @@ UNSEALED = "icl-table-1"
 PLAIN = "icl-frame-2"
 
 # column -> dtype. One row per run, coordinate and observable ("run"), one per group of test prompts over all runs
-# ("group"), one per point that is drawn and never summarised ("point"), and
-# one per summary over runs (the statistic's name), which carries the drawn band and the 95 % interval.
+# ("group"), one per point that is drawn and never summarised ("point"), and one per summary over runs (the statistic's
+# name), which carries the drawn band and the 95 % interval.
 COLUMNS = {
     "figure": "str",
     "scale": "str",
