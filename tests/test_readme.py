@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -49,9 +50,27 @@ def test_constants_in_the_gallery_are_those_in_the_source() -> None:
     assert readme.constants(readme.all_constants(FIGURES)) + "\n" == listed
 
 
+def test_a_bar_in_a_constant_s_letter_or_source_ends_no_cell() -> None:
+    rows = readme.constants(readme.all_constants(FIGURES)).splitlines()
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {7}
+
+
 def test_costs_are_given_for_every_figure() -> None:
     listed = (ROOT / "gallery/costs.md").read_text(encoding="utf-8")
     assert readme.lacking(listed, FIGURES) == []
+
+
+def test_all_costs_together_count_a_shared_training_once(figure9_made: Path, tmp_path: Path) -> None:
+    """Two figures of one training: two shards of a minute, and two minutes of measuring each."""
+    shutil.copytree(figure9_made, tmp_path, dirs_exist_ok=True)
+    results = tmp_path / "results/smoke"
+    shutil.copy(results / "tables/figure9.parquet", results / "tables/figure10.parquet")
+    for name, seconds in (("train/li_icl.0of2", 60), ("train/li_icl.1of2", 60), ("measure/figure9", 120),
+                          ("measure/figure10", 120)):  # fmt: skip
+        (results / f"benchmarks/{name}.tsv").write_text(f"s\tcpu_time\tmax_rss\n1\t{seconds}\t400\n")
+    listed = readme.costs(["figure9", "figure10"], "smoke", results, tmp_path / "figures/smoke")
+    assert "| figure9 | `make figure9` | li_icl | 120 | 120 | 400 |" in listed
+    assert listed.endswith("All 2 figures from nothing, each training once: 6 CPU minutes, 2 of them for training.")
 
 
 def test_every_figure_belongs_to_one_paper_and_every_paper_can_be_cited() -> None:

@@ -51,21 +51,24 @@ def _image(name: str, ending: str = "png") -> str:
 def counts(verdicts: Iterable[report.Verdicts]) -> str:
     """The tally in words."""
     tally = report.counts(verdicts)
-    return f"Of the claims judged here, {tally}. All bounds and intervals: [gallery/verdicts.md](gallery/verdicts.md)."
+    return f"Of the claims judged here, {tally}. All bounds and intervals:\n[gallery/verdicts.md](gallery/verdicts.md)."
 
 
 def costs(figures: Iterable[str], scale: str, results: Path, pictures: Path) -> str:
-    """CPU time, memory and disk of every figure, from the workflow's benchmark files."""
+    """CPU time, memory and disk of every figure, and the CPU time of all, from the workflow's benchmark files."""
+    shared: dict[str, float] = {}
+    own = 0.0
     out = [
         "| figure | command | trainings it shares | training, CPU s | the rest, CPU s | peak memory, MB | disk, MB |",
         "|---|---|---|---|---|---|---|",
     ]
     for name in figures:
         sweeps = list(figure.sweeps(name, scale, {}))
-        trainings = [
-            report.benchmark(p) for s in sweeps for p in sorted((results / "benchmarks/train").glob(f"{s}.*.tsv"))
-        ]
+        jobs = {s: [report.benchmark(p) for p in (results / "benchmarks/train").glob(f"{s}.*.tsv")] for s in sweeps}
+        trainings = [took for of_sweep in jobs.values() for took in of_sweep]
         rest = [report.benchmark(results / "benchmarks" / job / f"{name}.tsv") for job in JOBS]
+        shared |= {s: sum(t for t, _ in of_sweep) for s, of_sweep in jobs.items()}
+        own += sum(t for t, _ in rest)
         disk = sum(p.stat().st_size for s in sweeps for p in (results / "runs" / s).glob("*"))
         disk += sum(p.stat().st_size for p in pictures.glob(f"{name}*"))
         disk += (results / "tables" / f"{name}.parquet").stat().st_size
@@ -73,7 +76,8 @@ def costs(figures: Iterable[str], scale: str, results: Path, pictures: Path) -> 
             f"| {name} | `make {name}` | {', '.join(sweeps)} | {sum(t for t, _ in trainings):.0f} "
             f"| {sum(t for t, _ in rest):.0f} | {max(m for _, m in [*trainings, *rest]):.0f} | {disk / 1e6:.0f} |"
         )
-    return "\n".join(out)
+    total = f"All {len(out) - 2} figures from nothing, each training once: {(sum(shared.values()) + own) / 60:.0f} CPU"
+    return "\n".join([*out, "", f"{total} minutes, {sum(shared.values()) / 60:.0f} of them for training."])
 
 
 def constants(parts: Mapping[str, Iterable[Any]]) -> str:
@@ -83,10 +87,9 @@ def constants(parts: Mapping[str, Iterable[Any]]) -> str:
         for instance in instances:
             for row in instance.graded():
                 value = f"{row['value']:.4g}" if isinstance(row["value"], float) else row["value"]
-                out.append(
-                    f"| {heading} | `{row['name']}` | {row['letter']} | {value} | {row['grade']} | {row['source']} |"
-                )
-    return "\n".join(out).replace("|a_i|", "\\|a_i\\|").replace("|kappa|", "\\|kappa\\|")
+                cells = [heading, f"`{row['name']}`", row["letter"], value, row["grade"], row["source"]]
+                out.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(out)
 
 
 def all_constants(figures: Iterable[str]) -> dict[str, list[Any]]:
