@@ -7,7 +7,7 @@ localrules:
     settlement,
 
 
-for system in SPACES:
+for system, space in SPACES.items():
 
     rule:
         name:
@@ -29,6 +29,9 @@ for system in SPACES:
             scale=PLAN.scale,
             trials=config["trials"].get(system, 0),
             table=f"results/{PLAN.scale}/calibration/{system}.parquet",
+            # Of what is searched and where the slices start, not of the code: trials are costly, and those that were
+            # made stay as they are until their table is removed.
+            identity=digest([calibration.identity(space, PLAN.scale), space.defaults()]),
         shell:
             "MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_MMAP_THRESHOLD_=4000000000"
             " python scripts/calibrate.py --system {params.system:q} --scale {params.scale} --trials {params.trials:q}"
@@ -75,7 +78,9 @@ rule calibrate:
     """Search the unpublished constants of every system that has a space in src/icl/calibrations/."""
     input:
         expand(
-            "results/{scale}/calibration/{system}.csv", scale=PLAN.scale, system=SPACES
+            "results/{scale}/calibration/{system}.csv",
+            scale=PLAN.scale,
+            system=list(SPACES),
         ),
 
 

@@ -6,13 +6,14 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version, validate
 
+from icl import calibration
 from icl.calibrations import spaces
 from icl.dag import Plan, has_reference
 from icl.figure import caption, is_animated, summary
 from icl.files import settle_times
 from icl.papers import of as paper
 from icl.requests import Job, Requests, load
-from icl.spec import ConstantError
+from icl.spec import ConstantError, digest
 
 min_version("9.0")
 validate(config, "../config.schema.yaml")
