@@ -247,26 +247,14 @@ def _read(params: Params, tokens: "Tensor", positions: Sequence[int], heads: int
     return transformer.read_out(params, transformer.lean_stream(params, x, heads, read, visible))[..., 0]
 
 
-# Evaluation
+# Evaluation. Inputs and queries are (runs or 1, prompts, points, d), labels (runs or 1, prompts, points); with 1 all
+# runs see the same prompts. Answers are float64 (runs, prompts, points).
 
 
 def predict(weights: Params, inputs: np.ndarray, labels: np.ndarray, heads: int) -> np.ndarray:
-    """Predictions at every position k from the examples 0 ... k - 1 and input k.
+    """Predictions at every position k from the examples 0 ... k - 1 and input k; the last label is not used.
 
-    Parameters
-    ----------
-    weights : of `runs` runs
-    inputs : (runs or 1, prompts, points, d); with 1 all runs see the same prompts
-    labels : (runs or 1, prompts, points); the last is not used
-    heads : of the decoder
-
-    Returns
-    -------
-    float64 (runs, prompts, points)
-
-    Raises
-    ------
-    ValueError : for more points than the model has learned positions for
+    Raises ValueError for more points than the model has learned positions for.
     """
     return _in_chunks(_predictions, weights, (inputs, labels), heads)
 
@@ -274,23 +262,9 @@ def predict(weights: Params, inputs: np.ndarray, labels: np.ndarray, heads: int)
 def predict_queries(
     weights: Params, inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray, heads: int
 ) -> np.ndarray:
-    """Predictions for queries that stand, each alone, behind the same k examples, which are computed once.
+    """Predictions for any number of queries that stand, each alone, behind the same examples, from none on.
 
-    Parameters
-    ----------
-    weights : of `runs` runs
-    inputs : (runs or 1, prompts, k, d), k from 0 on
-    labels : (runs or 1, prompts, k)
-    queries : (runs or 1, prompts, q, d)
-    heads : of the decoder
-
-    Returns
-    -------
-    float64 (runs, prompts, q)
-
-    Raises
-    ------
-    ValueError : for more examples than the model has learned positions for
+    The examples are computed once. Raises ValueError for more of them than the model has learned positions for.
     """
     return _in_chunks(_query_predictions, weights, (inputs, labels, queries), heads)
 
@@ -298,18 +272,9 @@ def predict_queries(
 def predict_prefixes(
     weights: Params, inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray, heads: int
 ) -> np.ndarray:
-    """Predictions for query k behind the examples 0 ... k - 1, for all k in one pass: one `predict_queries` for each k.
+    """Predictions for query k behind the examples 0 ... k - 1, for all k in one pass; the last example is not used.
 
-    Parameters
-    ----------
-    weights : of `runs` runs
-    inputs, queries : (runs or 1, prompts, points, d); the last example is not used
-    labels : (runs or 1, prompts, points)
-    heads : of the decoder
-
-    Returns
-    -------
-    float64 (runs, prompts, points)
+    But for rounding one `predict_queries` for each k, and `predict` where the queries are the inputs.
     """
     return _in_chunks(_prefix_predictions, weights, (inputs, labels, queries), heads)
 
