@@ -18,8 +18,8 @@ ROOT = Path(__file__).resolve().parents[1]
 FUZZED: Counter[str] = Counter()
 WORKFLOW = ("Snakefile", "workflow", "scripts", "profiles", "environment.yml")
 
-# Two workers of pytest on two cores: one thread each, set before torch is loaded.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Set before torch is loaded. At the size of the tests further threads only spin, and pytest has a worker for each core.
+os.environ["OMP_NUM_THREADS"] = "1"
 # A test must not fail because its machine is busy, nor differently from one run to the next.
 settings.register_profile("icl", deadline=None, derandomize=True, database=None)
 settings.load_profile("icl")
@@ -97,8 +97,7 @@ class Workflow:
         return self.run([sys.executable, f"scripts/{name}.py", *arguments], timeout)
 
     def run(self, command: list[str], timeout: float) -> subprocess.CompletedProcess[str]:
-        # Jobs of a test share two cores with other tests.
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
         return subprocess.run(
             command, cwd=self.folder, env=environment, timeout=timeout, text=True, check=False,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

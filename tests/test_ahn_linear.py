@@ -1,7 +1,6 @@
 """Deep linear attention: layers are preconditioned steps, three engines agree, and one layer ends at equation 2."""
 
 import dataclasses
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,14 +19,6 @@ from icl.train import gradient, train
 SMALL: dict[str, Any] = {"dimension": 3, "context_length": 6, "spectrum": "1 0.5 2", "prompts": 7, "init_std": 0.3}
 # Sums of some hundred products of order one, in float64.
 CLOSE: dict[str, Any] = {"rtol": 1e-11, "atol": 1e-12}
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def sweep(*configs: Config, steps: int = 4) -> Sweep:

@@ -5,7 +5,7 @@ is the measuring and judging. tests/test_sabotage.py sees to it that no bound of
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -31,14 +31,6 @@ RELAXED = {
     3: ([-0.714, -2.652, -7.128], [0.342, 0.340]),
     4: ([-0.285, -2.99, -9.222, -20.697], [0.946, 0.36, 0.326]),
 }
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 # Runs as theory has them

@@ -1,7 +1,6 @@
 """A stack of kernel attention is functional gradient descent; its reduced form, its trainings and what they refuse."""
 
 import dataclasses
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -18,14 +17,6 @@ KERNELS = ("linear", "relu", "exp", "softmax")
 FIXED = {"optimiser": "adam", "parametrisation": "matrices", "prompts": 20}
 # A few units in the last place of answers of size one.
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def sweep(*configs: Config, steps: int = 3) -> Sweep:

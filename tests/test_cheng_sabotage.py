@@ -5,7 +5,7 @@ against its step on layers that are steps, or steps of the wrong sign; the exact
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 
 import numpy as np
@@ -27,14 +27,6 @@ BAYES = -3.0
 Patch = Callable[[pytest.MonkeyPatch], None]
 # Changes the log loss of one run.
 Change = Callable[[float, system.Config], float]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 # Losses over kernels that obey every claim

@@ -39,17 +39,6 @@ every_published_figure = pytest.mark.parametrize("name", PUBLISHED)
 every_scale = pytest.mark.parametrize("scale", SCALES)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """At this size idle threads only spin."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @cache
 def trained(name: str) -> Runs:
     """One training of the smoke scale by the name of its sweep."""

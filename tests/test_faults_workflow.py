@@ -55,7 +55,7 @@ class Faulty(Workflow):
         """Snakemake, with a group of processes of its own."""
         return subprocess.Popen(
             [sys.executable, "-m", "snakemake", *self.arguments], cwd=self.folder, text=True, start_new_session=True,
-            env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"} | environment,
+            env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"} | environment,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
 
@@ -426,7 +426,6 @@ def test_results_that_are_read_only_stay_as_they_are(
     done = workflow(*workflow.arguments)
     assert done.returncode != 0
     assert "Read-only file system" in done.stdout
-    print(done.stdout)
     assert {p: p.read_bytes() for p in (workflow.folder / "results").rglob("*") if p.is_file()} == before
     remount("rw")
     assert workflow.finish() == ["check"]

@@ -5,7 +5,7 @@ bound is not contradicted. tests/test_sabotage.py sees to it that no bound of a 
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -32,14 +32,6 @@ def trained(name: str) -> Runs:
     sweep = figure.plan(HUANG, "laptop", {})[name][1]
     test = dataclasses.replace(sweep.test, prompts_test=min(sweep.test.prompts_test, 5000))
     return train(dataclasses.replace(sweep, test=test))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 # Spoilt runs

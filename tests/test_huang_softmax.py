@@ -1,7 +1,6 @@
 """Five ways to one gradient: from literal prompts, from counts, from the law of the counts, and its limit."""
 
 import dataclasses
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,6 @@ from icl.systems.huang_softmax import Config
 from icl.tasks import discrete_features as tasks
 from icl.train import gradient, train
 from tests.test_discrete_features import SMALL, compositions, multinomial
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def sweep(*configs: Config, steps: int = 5, every: int = 1) -> Sweep:

@@ -1,7 +1,6 @@
 """One layer of linear attention is one step of gradient descent: constructions, the closed form, and three engines."""
 
 import dataclasses
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,14 +15,6 @@ from icl.systems import oswald_gd as system
 from icl.systems.oswald_gd import Config, Layer
 from icl.tasks import linear_regression as tasks
 from icl.train import gradient, train
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def sweep(*configs: Config, steps: int = 5, every: int = 1) -> Sweep:

@@ -5,7 +5,7 @@ construction. A sabotage breaks one bound, and without it (the control) the same
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -28,14 +28,6 @@ SEQUENCES = {"oswald_mesa_loss": 96, "oswald_mesa_length": 512}
 KEY_QUERY = (((-0.0004, -0.0112), (0.1325, -0.0037)), ((-0.0090, 0.0107), (-0.1247, -0.0095)))
 VALUE = (((0.1307, 0.0004),), ((-0.1288, 0.0154),))
 UNIT = torch.eye(10)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def linear_layer() -> dict[str, torch.Tensor]:

@@ -6,7 +6,7 @@ tests/test_sabotage.py sees to it that no bound of a configured figure is left o
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -29,14 +29,6 @@ SEEDS = 6
 WAITING, WAIT = (1, 4), (2, 9)
 # Of the sampled training; enough for a plateau of four neighbours.
 SNAPSHOTS = tuple(range(0, 5001, 500))
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def small(sweep: Sweep) -> Sweep:

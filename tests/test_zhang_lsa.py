@@ -1,7 +1,6 @@
 """One linear self-attention layer: what moves, where it goes, what is conserved, and its error under every shift."""
 
 import dataclasses
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -25,14 +24,6 @@ CASES = [
     Config(eigenvalues=SKEWED, start="gaussian", seed=3),
     Config(eigenvalues="1 2", dimension=2, context_length=3, covariance="exponential"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def sweep(*configs: Config, steps: int, test: Any = None) -> Sweep:

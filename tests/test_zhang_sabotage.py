@@ -43,16 +43,13 @@ def trained(name: str) -> Runs:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def one_thread_and_few_examples() -> Iterator[None]:
+def few_examples() -> Iterator[None]:
     """Of the deck's panels the claims read the longest prompt only."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
         for name in ZHANG[1:]:
             patch.setattr(figure.module(name), "COUNTS", (1, 40))
         patch.setattr(zhang_query_shift, "FEW", (1,))
         yield
-    torch.set_num_threads(threads)
 
 
 # Spoilt runs

@@ -1,7 +1,6 @@
 """Seven ways down one slope: from literal tokens, prefix sums, sample statistics, the law itself, and a and b alone."""
 
 import dataclasses
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -17,14 +16,6 @@ from icl.train import train
 STARTS = ("0.1 0.1", "0.5 1.5", "2 2")
 RATES = {"gaussian": 1e-3, "sparse": 3e-2, "full-one": 5e-4}
 LAWS = tuple(RATES)
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def config(law: str = "gaussian", **constants: object) -> Config:

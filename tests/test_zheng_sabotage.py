@@ -5,7 +5,7 @@ sample of the claimed size would give them. Without the sabotage (the control) n
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -27,14 +27,6 @@ PLAN = figure.plan(FIGURES, "laptop", {})
 
 Trained = Mapping[str, Runs]
 Patch = Callable[[pytest.MonkeyPatch], None]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @cache
