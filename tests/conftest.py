@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from hypothesis import settings
 
@@ -73,6 +74,16 @@ def small_sweep() -> Callable[..., Sweep]:
         return Sweep(name, "li_icl", grid(li_icl.Config, **axes, seed=range(seeds)), snapshots, li_icl.Test(prompts=4))
 
     return make
+
+
+@pytest.fixture
+def small_table() -> pd.DataFrame:
+    """A valid table of six rows and their summary."""
+    from icl import table
+    from icl.statistics import summarise
+
+    made = table.join([table.rows("error", [0, 1, 2], [0.1, 0.2, 0.3 + n], series="ours", x=n) for n in (2, 4)])
+    return summarise(made.assign(figure="figure0", scale="laptop"))
 
 
 class Workflow:

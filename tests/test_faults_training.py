@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from icl import runs, table
+from tests.bitwise import same
 
 ROOT = Path(__file__).resolve().parents[1]
 # One server imports torch once; every training is forked from it.
@@ -72,14 +73,9 @@ class Training:
         return "nothing"
 
 
-def same(a: Training, b: Training) -> None:
+def ended_alike(a: Training, b: Training) -> None:
     """Bit for bit, and nothing left over."""
-    ours, theirs = runs.load(a.weights), runs.load(b.weights)
-    assert ours.sweep == theirs.sweep
-    assert ours.losses.tobytes() == theirs.losses.tobytes()
-    assert sorted(ours.weights) == sorted(theirs.weights)
-    for name, w in ours.weights.items():
-        assert w.numpy().tobytes() == theirs.weights[name].numpy().tobytes(), name
+    assert same(runs.load(a.weights), runs.load(b.weights))
     assert table.read_plain(a.trajectory)[0].equals(table.read_plain(b.trajectory)[0])
     assert sorted(os.listdir(a.folder)) == sorted(os.listdir(b.folder)) == ["0of2.parquet", "0of2.safetensors", "log"]
 
@@ -95,14 +91,14 @@ def test_a_training_that_is_killed_at_a_random_moment_ends_as_an_unbroken_one(
     began = time.monotonic()
     (again := Training(tmp_path / "again")).finish()
     seconds = time.monotonic() - began
-    same(again, unbroken)
+    ended_alike(again, unbroken)
     kept = []
     for number, share in enumerate(np.random.default_rng(0).uniform(0, 1.1, 50)):
         broken = Training(tmp_path / str(number))
         broken.killed_after(seconds * share)
         kept.append(broken.kept())
         broken.finish()
-        same(broken, unbroken)
+        ended_alike(broken, unbroken)
     # The moments must have met the training at work, or nothing was tried.
     assert kept.count("state") >= 10
     counts = ", ".join(f"{kept.count(what)} left {what}" for what in ("nothing", "state", "weights"))
