@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMNS = 4
-COLOURS = ("C0", "C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "C9")
 
 
 @plotting.published
@@ -48,8 +47,8 @@ def _panel(axes: Axes, space: Space, axis: Axis, rows: Sequence[Row]) -> None:
               label="its lower envelope")  # fmt: skip
     through = outcome.along(axis, rows)
     at = [place(row[name]) for row in through]
-    for figure, colour in zip(space.fitted, COLOURS, strict=False):
-        axes.plot(at, [1 + row[figure] for row in through], "-", color=colour, linewidth=0.9, label=figure)
+    for index, figure in enumerate(space.fitted):
+        axes.plot(at, [1 + row[figure] for row in through], "-", color=f"C{index}", linewidth=0.9, label=figure)
     axes.plot(at, [np.exp(row["joint"]) for row in through], "k.-", label="slice, all figures")
     if through:
         axes.axvline(place(outcome.chosen(space, rows)[axis.name]), color="k", linestyle="--", linewidth=0.8)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -24,7 +24,7 @@ HEAD = """# Constants that the papers leave open
 What the published curves of Li et al. imply of the constants that neither the papers nor the talks state, how sharply,
 and what moves when one of them does. `snakemake calibrate` repeats the search; how the distance is made is said in
 `src/icl/distance.py`, and every trial is a row of `src/icl/calibrations/<system>.csv`. Figures 13, 15, 18, 23, 26 and
-28 were never looked at by it.
+28 were never fitted.
 
 Distances are in units of twice the reading error of the published numbers: at 1 a figure is met as well as it is known.
 All trials ran on trial seeds (100 and above), never on those of the figures.
@@ -183,17 +183,24 @@ def words(strip: Strip) -> str:
 
 
 def answers(space: Space, rows: Sequence[Row]) -> str:
-    """The system's answers, with numbers from its rows: a template in which `{{ }}` may use
-
-    chosen.<constant>, centre["<column>"], at(<constant>=<value>)["<column>"] (the row of a slice),
-    probe("<name>")["<column>"], best (the finalist that is nearest), nearest("<column>", ...) (the trial of the search
-    with the least mean of some distances), rows, published("<figure>", "<series>", <x>) and exp.
-    """
+    """The system's answers: its template, filled with numbers from its rows (see `_names`)."""
     from jinja2 import Environment, StrictUndefined
 
     text = outcome.answers(space.system)
     if not text:
         return ""
+    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
+    environment.filters["short"] = lambda number: f"{number:.3g}"
+    return environment.from_string(text).render(_names(space, rows), published=published, exp=math.exp)
+
+
+def _names(space: Space, rows: Sequence[Row]) -> dict[str, Any]:
+    """What `{{ }}` may use in a template of answers, beside `published` and exp.
+
+    chosen.<constant>, centre["<column>"], at(<constant>=<value>)["<column>"] (the row of a slice),
+    probe("<name>")["<column>"], best (the finalist that is nearest), nearest("<column>", ...) (the trial of the search
+    with the least mean of some distances) and rows
+    """
 
     def at(**moved: Any) -> Row:
         ((name, value),) = moved.items()
@@ -203,29 +210,20 @@ def answers(space: Space, rows: Sequence[Row]) -> str:
     def probe(name: str) -> Row:
         return next(row for row in outcome.stage(rows, "probe") if row["axis"] == name)
 
-    def published(figure: str, series: str, x: float) -> float:
-        found = reference.load(figure)
-        if found is None:
-            raise ValueError(f"{figure}: has no published numbers")
-        found = found[(found["series"] == series) & ((found["x"] - x).abs() < reference.X_TOLERANCE)]
-        return float(found["y"].iloc[0])
-
     def nearest(*columns: str) -> Row:
         trials = outcome.stage(rows, "search")
         return min(trials, key=lambda row: sum(math.log1p(row[column]) for column in columns))
 
     final = outcome.stage(rows, "final")
-    values: Mapping[str, Any] = {
-        "chosen": outcome.chosen(space, rows),
-        "centre": outcome.centre(rows),
-        "best": min(final, key=lambda row: row["joint"]) if final else None,
-        "at": at,
-        "probe": probe,
-        "nearest": nearest,
-        "published": published,
-        "exp": math.exp,
-        "rows": rows,
-    }
-    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
-    environment.filters["short"] = lambda number: f"{number:.3g}"
-    return environment.from_string(text).render(values)
+    best = min(final, key=lambda row: row["joint"]) if final else None
+    known = {"chosen": outcome.chosen(space, rows), "centre": outcome.centre(rows), "best": best, "rows": rows}
+    return known | {"at": at, "probe": probe, "nearest": nearest}
+
+
+def published(figure: str, series: str, x: float) -> float:
+    """One published number."""
+    found = reference.load(figure)
+    if found is None:
+        raise ValueError(f"{figure}: has no published numbers")
+    found = found[(found["series"] == series) & ((found["x"] - x).abs() < reference.X_TOLERANCE)]
+    return float(found["y"].iloc[0])
