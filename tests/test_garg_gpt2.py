@@ -228,16 +228,6 @@ def test_without_a_curriculum_nothing_grows() -> None:
     assert {(system.dimensions(s, config), system.points(s, config)) for s in range(12)} == {(4, 7)}
 
 
-def test_rates() -> None:
-    constant, cosine = (system.SCHEDULES[name](10, 110) for name in ("constant", "cosine"))
-    assert constant(0) == cosine(0) == pytest.approx(0.1)
-    assert constant(10) == constant(500) == cosine(10) == 1
-    assert cosine(60) == pytest.approx(0.5)
-    assert cosine(35) == pytest.approx((1 + math.sqrt(0.5)) / 2)
-    assert cosine(110) == cosine(200) == 0
-    assert system.SCHEDULES["constant"](0, 5)(0) == 1
-
-
 def test_gradients_are_shortened_only_where_asked() -> None:
     """With Adam a rescaled gradient shows from the second step on, when its moments mix gradients of two scales."""
     free, loose, tight = (train(sweep(steps=3, clip_norm=norm)) for norm in (0.0, 1e6, 0.1))

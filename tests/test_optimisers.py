@@ -57,3 +57,13 @@ def test_schedules_rise_over_the_warm_up_and_only_the_constant_one_stays() -> No
     for name in ("cosine", "linear"):
         assert SCHEDULES[name](10, 110)(110) == pytest.approx(0.0, abs=1e-15)
         assert all(b < a for a, b in pairwise(factors[name][20:]))
+        assert SCHEDULES[name](10, 110)(200) == 0
+
+
+def test_without_a_warm_up_a_rate_begins_in_full() -> None:
+    assert {make(0, 100)(0) for make in SCHEDULES.values()} == {1.0}
+
+
+def test_the_cosine_falls_as_its_name_says() -> None:
+    """A quarter of the way after the warm-up: (1 + cos(pi / 4)) / 2."""
+    assert SCHEDULES["cosine"](10, 110)(35) == pytest.approx((1 + np.sqrt(0.5)) / 2)
