@@ -6,7 +6,6 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from icl import figure, plotting, reference, theory
 from icl.experiments import _garg, _garg_panels, garg_against_theory, garg_function, garg_scaling, garg_shifts
@@ -14,6 +13,8 @@ from icl.runs import Runs
 from icl.systems import garg_gpt2 as system
 
 SEEDS, PROMPTS = 2, 2000
+D = 5
+SHIFTS = {"clean": _garg_panels.clean, **garg_shifts.SHIFTS}
 
 
 @cache
@@ -29,7 +30,7 @@ def runs(prompts: int = PROMPTS) -> Runs:
 
 @cache
 def asked(panel: str) -> _garg_panels.Asked:
-    return _garg_panels.asked(runs(), panel, {"clean": _garg_panels.clean, **garg_shifts.SHIFTS}[panel])
+    return _garg_panels.asked(runs(), panel, SHIFTS[panel])
 
 
 @cache
@@ -37,17 +38,13 @@ def table(name: str, prompts: int = 20) -> pd.DataFrame:
     return figure.measure(name, {"garg": runs(prompts)}, "laptop")
 
 
-D = 5
-PANELS = ("clean", *garg_shifts.SHIFTS)
-
-
 # Prompts
 
 
-@pytest.mark.parametrize("panel", PANELS)
+@pytest.mark.parametrize("panel", SHIFTS)
 def test_every_seed_has_prompts_of_its_own_and_the_same_ones_again(panel: str) -> None:
     given = asked(panel)
-    again = _garg_panels.asked(runs(), panel, {"clean": _garg_panels.clean, **garg_shifts.SHIFTS}[panel])
+    again = _garg_panels.asked(runs(), panel, SHIFTS[panel])
     for mine, other in zip(given[:4], again[:4], strict=True):
         np.testing.assert_array_equal(mine, other)
         assert not np.array_equal(mine[0], mine[1])
@@ -55,7 +52,7 @@ def test_every_seed_has_prompts_of_its_own_and_the_same_ones_again(panel: str) -
     assert given.answers.shape == given.labels.shape == given.queries.shape[:-1] == (SEEDS, PROMPTS, count)
 
 
-@pytest.mark.parametrize("panel", PANELS)
+@pytest.mark.parametrize("panel", SHIFTS)
 def test_the_answer_zero_errs_by_one_whatever_the_shift(panel: str) -> None:
     """Squared norms, tasks and noise are brought to the same size: 5 standard errors of 4000 prompts."""
     given = asked(panel)
@@ -225,7 +222,7 @@ def test_every_published_x_is_a_number_of_examples_in_both_dimensions() -> None:
         assert published is not None
         for d in (5, 20):
             assert np.allclose(published["x"] * d, (published["x"] * d).round())
-    assert {name for name in LOOK} == {name for name in reference.PANELS if name.startswith("garg")}
+    assert set(LOOK) == {name for name in reference.PANELS if name.startswith("garg")}
 
 
 def test_scaling_draws_six_curves_in_either_panel() -> None:
@@ -243,4 +240,3 @@ def test_predictions_behind_every_prefix_are_those_of_single_queries() -> None:
         )
         # Weights and activations are float32.
         np.testing.assert_allclose(found[:, :, k], alone[..., 0], rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(runs().last()["read_in"], runs().at(runs().sweep.snapshots[-1])["read_in"])
