@@ -1,15 +1,28 @@
 """What the sabotage tests of all papers share: a bound on spoilt runs is contradicted, on sound ones it is not."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 import pandas as pd
+import pytest
 
 from icl import figure
 from icl.claims import CONTRADICTED, Part
 
 # The outcome of a claim and of one of its bounds.
 Outcome = tuple[str, Part]
+# What spoils a measurement.
+Patch = Callable[[pytest.MonkeyPatch], None]
+Trained = TypeVar("Trained")
+
+
+def untouched(patch: pytest.MonkeyPatch) -> None:
+    """The measurement as it is."""
+
+
+def same(runs: Trained) -> Trained:
+    """The runs as they are."""
+    return runs
 
 
 def figures_of_claims(names: Iterable[str]) -> dict[str, str]:

@@ -8,13 +8,21 @@ import pandas as pd
 import pytest
 
 from icl import figure, plotting, reference, theory
-from icl.experiments import _garg, _garg_panels, garg_against_theory, garg_function, garg_scaling, garg_shifts
+from icl.experiments import (
+    _garg,
+    _garg_errors,
+    _garg_panels,
+    garg_against_theory,
+    garg_function,
+    garg_scaling,
+    garg_shifts,
+)
 from icl.runs import Runs
 from icl.systems import garg_gpt2 as system
 
 SEEDS, PROMPTS = 2, 2000
 D = 5
-SHIFTS = {"clean": _garg_panels.clean, **garg_shifts.SHIFTS}
+SHIFTS = {"clean": _garg_errors.clean, **garg_shifts.SHIFTS}
 
 
 @cache
@@ -29,8 +37,8 @@ def runs(prompts: int = PROMPTS) -> Runs:
 
 
 @cache
-def asked(panel: str) -> _garg_panels.Asked:
-    return _garg_panels.asked(runs(), panel, SHIFTS[panel])
+def asked(panel: str) -> _garg_errors.Asked:
+    return _garg_errors.asked(runs(), panel, SHIFTS[panel])
 
 
 @cache
@@ -44,7 +52,7 @@ def table(name: str, prompts: int = 20) -> pd.DataFrame:
 @pytest.mark.parametrize("panel", SHIFTS)
 def test_every_seed_has_prompts_of_its_own_and_the_same_ones_again(panel: str) -> None:
     given = asked(panel)
-    again = _garg_panels.asked(runs(), panel, SHIFTS[panel])
+    again = _garg_errors.asked(runs(), panel, SHIFTS[panel])
     for mine, other in zip(given[:4], again[:4], strict=True):
         np.testing.assert_array_equal(mine, other)
         assert not np.array_equal(mine[0], mine[1])
@@ -94,13 +102,13 @@ def test_the_skewed_covariance_falls_as_one_over_i_squared() -> None:
 
 def test_scaled_prompts_are_the_clean_ones_but_for_the_factor() -> None:
     clean = asked("clean")
-    for shift, inputs in ((_garg_panels.scaled_inputs(3.0), 3.0), (_garg_panels.scaled_weights(3.0), 1.0)):
-        given = _garg_panels.asked(runs(), "scaled", shift)
+    for shift, inputs in ((_garg_errors.scaled_inputs(3.0), 3.0), (_garg_errors.scaled_weights(3.0), 1.0)):
+        given = _garg_errors.asked(runs(), "scaled", shift)
         np.testing.assert_allclose(given.inputs, inputs * clean.inputs)
         np.testing.assert_allclose(given.labels, 3 * clean.labels)
-        wrong = {name: found.mean() for name, found in _garg_panels.baseline_errors(given, ["Least Squares"]).items()}
+        wrong = {name: found.mean() for name, found in _garg_errors.baseline_errors(given, ["Least Squares"]).items()}
         assert wrong["Least Squares"] == pytest.approx(
-            _garg_panels.baseline_errors(clean, ["Least Squares"])["Least Squares"].mean()
+            _garg_errors.baseline_errors(clean, ["Least Squares"])["Least Squares"].mean()
         )
 
 
@@ -131,10 +139,10 @@ def test_one_layer_on_prompts_has_the_error_of_its_closed_form() -> None:
     drawn = table("garg_against_theory")
     matrix = theory.preconditioner(np.eye(D), 2 * D)
     for panel in ("noisy", "match", "orthants", "skewed", "scaled"):
-        shift = garg_shifts.SHIFTS.get(panel, _garg_panels.scaled_inputs(2.0))
-        given = _garg_panels.asked(runs(), panel, shift)
+        shift = garg_shifts.SHIFTS.get(panel, _garg_errors.scaled_inputs(2.0))
+        given = _garg_errors.asked(runs(), panel, shift)
         series = "2, theory" if panel == "scaled" else garg_against_theory.LAYER
-        expected = plotting.summary(drawn, panel, series, _garg_panels.ERROR).set_index("x")["value"]
+        expected = plotting.summary(drawn, panel, series, _garg_errors.ERROR).set_index("x")["value"]
         for k in (2, 5, 10):
             moment = np.einsum("rpk,rpkd->rpd", given.labels[:, :, :k], given.inputs[:, :, :k]) / k
             answers = np.einsum("rpd,de,rpe->rp", given.queries[:, :, k], matrix, moment)
@@ -209,10 +217,10 @@ def test_bands_are_those_of_the_table() -> None:
     drawn = table("garg_linear")
     axes = figure.module("garg_linear").draw(drawn).axes[0]
     assert len(axes.collections) == 4
-    band = plotting.summary(drawn, "main", "Transformer", _garg_panels.BAND)
+    band = plotting.summary(drawn, "main", "Transformer", _garg_errors.BAND)
     heights = axes.collections[0].get_paths()[0].vertices[:, 1]
     assert set(heights) == {*band["band_low"], *band["band_high"]}
-    middle = plotting.summary(drawn, "main", "Transformer", _garg_panels.ERROR)
+    middle = plotting.summary(drawn, "main", "Transformer", _garg_errors.ERROR)
     np.testing.assert_allclose(middle["value"], band["value"])
 
 
@@ -233,7 +241,7 @@ def test_scaling_draws_six_curves_in_either_panel() -> None:
 def test_predictions_behind_every_prefix_are_those_of_single_queries() -> None:
     given = asked("orthants")
     few = given._replace(**{name: getattr(given, name)[:, :3] for name in ("inputs", "labels", "queries", "answers")})
-    found, heads = _garg_panels.transformer(runs(), few), runs().sweep.configs[0].heads
+    found, heads = _garg_errors.transformer(runs(), few), runs().sweep.configs[0].heads
     for k in (0, 4, 10):
         alone = system.predict_queries(
             runs().last(), few.inputs[:, :, :k], few.labels[:, :, :k], few.queries[:, :, k : k + 1], heads

@@ -2,7 +2,8 @@
 
 The transformers are stand-ins: in the place of their predictions is what trained ones do, least squares with a little
 ridge and with inputs cut where training has none. A sabotage breaks one bound; without it (the control) the same bound
-is not contradicted. One claim is contradicted as it stands; its control is the layer that it was made for.
+is not contradicted. Two bounds (G9, G15) are contradicted by the stand-in itself, which is too close to least squares;
+their control is one linear layer.
 tests/test_sabotage.py sees to it that no bound is left out.
 """
 
@@ -17,10 +18,11 @@ import pytest
 import torch
 
 from icl import figure
-from icl.experiments import _garg, _garg_panels, garg_scaling
+from icl.experiments import _garg, _garg_errors, garg_scaling
 from icl.runs import Runs
 from icl.systems import garg_gpt2 as system
 from tests import sabotaged
+from tests.sabotaged import Patch, untouched
 
 GARG = ("garg_linear", "garg_function", "garg_shifts", "garg_scaling", "garg_against_theory")
 FIGURE_OF = sabotaged.figures_of_claims(GARG)
@@ -71,25 +73,19 @@ USUAL, STIFF, NARROW = ridge(0.03, 4.0), ridge(3.0, 20.0), ridge(1e-9, 2.0)
 
 # Spoilt measurements
 
-Patch = Callable[[pytest.MonkeyPatch], None]
-
-
-def untouched(patch: pytest.MonkeyPatch) -> None:
-    pass
-
 
 def opposite_baselines(patch: pytest.MonkeyPatch) -> None:
     """Every baseline answers with the wrong sign."""
     spoilt = {
         name: lambda *given, right=right: -right(*given)  # type: ignore[misc]
-        for name, right in _garg_panels.BASELINES.items()
+        for name, right in _garg_errors.BASELINES.items()
     }
-    patch.setattr(_garg_panels, "BASELINES", spoilt)
+    patch.setattr(_garg_errors, "BASELINES", spoilt)
 
 
 def exchanged(patch: pytest.MonkeyPatch) -> None:
     """What is called x is w, and the other way round."""
-    patch.setattr(garg_scaling, "PANELS", {"x": _garg_panels.scaled_weights, "w": _garg_panels.scaled_inputs})
+    patch.setattr(garg_scaling, "PANELS", {"x": _garg_errors.scaled_weights, "w": _garg_errors.scaled_inputs})
 
 
 # Which sabotage breaks which bound

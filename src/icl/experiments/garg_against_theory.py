@@ -20,8 +20,8 @@ import pandas as pd
 
 from icl import plotting, theory
 from icl.claims import Bound, Claim, Verdict, judge
-from icl.experiments import _garg, _garg_panels
-from icl.experiments._garg_panels import ERROR, LEAST_SQUARES, TRANSFORMER
+from icl.experiments import _garg, _garg_errors, _garg_panels
+from icl.experiments._garg_errors import ERROR, LEAST_SQUARES
 from icl.experiments.garg_scaling import SCALES, STYLES
 from icl.experiments.garg_shifts import SHIFTS
 from icl.plotting import Axis, Style
@@ -56,21 +56,21 @@ def sweeps(scale: str) -> list[Sweep]:
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Errors of the transformer and of least squares on prompts, those of the layer in closed form."""
-    trained, weights = runs["garg"], _garg_panels.resampling(runs["garg"])
+    trained, weights = runs["garg"], _garg_errors.resampling(runs["garg"])
     parts: list[pd.DataFrame] = []
     for panel, shift in SHIFTS.items():
-        found = _garg_panels.errors(trained, _garg_panels.asked(trained, panel, shift), [LEAST_SQUARES])
-        parts += _garg_panels.curves(trained, weights, panel, found)
+        found = _garg_errors.errors(trained, _garg_errors.asked(trained, panel, shift), [LEAST_SQUARES])
+        parts += _garg_errors.curves(trained, weights, panel, found)
     scaled, known = {}, {}
     for name, factor in SCALES.items():
-        given = _garg_panels.asked(trained, "scaled", _garg_panels.scaled_inputs(factor))
-        answers = _garg_panels.transformer(trained, given)
+        given = _garg_errors.asked(trained, "scaled", _garg_errors.scaled_inputs(factor))
+        answers = _garg_errors.transformer(trained, given)
         scaled[name] = (answers - given.answers) ** 2 / given.unit
         if name in LAW:
             known[f"slope over c^2, inputs scaled by {name}"] = _slope(answers, given.answers) / factor**2
-    parts += _garg_panels.curves(trained, weights, "scaled", scaled)
-    d = _garg_panels.dimension(trained)
-    return _garg_panels.table_of(trained, [exact(join(_theory(d))), *parts, *_garg_panels.facts(trained, known)])
+    parts += _garg_errors.curves(trained, weights, "scaled", scaled)
+    d = _garg_errors.dimension(trained)
+    return _garg_errors.table_of(trained, [exact(join(_theory(d))), *parts, *_garg_errors.facts(trained, known)])
 
 
 def _slope(answers: np.ndarray, truths: np.ndarray) -> np.ndarray:
@@ -131,10 +131,8 @@ HIGH: Mapping[str, Axis] = {
     "skewed": Axis("squared error", (1e-3, 30), log=True),
     "scaled": Axis("squared error$\\,/\\,c^2$", (1e-3, 3e2), log=True),
 }
-THREE = (
-    Style(TRANSFORMER, TRANSFORMER, STYLES[0].colour),
-    Style(LEAST_SQUARES, LEAST_SQUARES, STYLES[1].colour),
-)
+# Measured on prompts: the transformer and least squares.
+MEASURED = _garg_panels.FOUR[:2]
 THEORY = Style(LAYER, LAYER, "k", line="--")
 
 
@@ -144,7 +142,7 @@ def draw(table: pd.DataFrame) -> Figure:
     figure, panels = _garg_panels.six_panels(_garg_panels.dimension_in(table), TITLES, HIGH, named=tuple(TITLES))
     for name, axes in panels.items():
         if name != "scaled":
-            _garg_panels.draw_curves(axes, table, THREE)
+            _garg_panels.draw_curves(axes, table, MEASURED)
             plotting.curves(axes, table, (THEORY,), ERROR)
     scaled = STYLES[: len(SCALES)]
     _garg_panels.draw_curves(panels["scaled"], table, scaled)

@@ -19,7 +19,7 @@ import pandas as pd
 
 from icl import estimators, plotting
 from icl.claims import Bound, Claim, Verdict, judge
-from icl.experiments import _garg, _garg_panels, _zhang
+from icl.experiments import _garg, _garg_errors, _garg_panels, _zhang
 from icl.plotting import Axis, Style
 from icl.rng import stream
 from icl.runs import Runs
@@ -84,7 +84,7 @@ class Lines(NamedTuple):
 
 def lines(runs: Runs) -> Lines:
     """The prompts that all runs see."""
-    d, source = _garg_panels.dimension(runs), stream(system.SYSTEM, 0, "evaluate function")
+    d, source = _garg_errors.dimension(runs), stream(system.SYSTEM, 0, "evaluate function")
     given = tasks.gaussian(source, (runs.sweep.test.prompts,), 2 * d - 1, d)
     directions = source.standard_normal(given.weights.shape)
     directions /= np.linalg.norm(directions, axis=-1, keepdims=True)
@@ -108,7 +108,7 @@ def learned(runs: Runs, given: Lines, chosen: np.ndarray, count: int, distances:
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Three prompts in full, and the distance to least squares on all of them."""
     trained, given = runs["garg"], lines(runs["garg"])
-    d, seeds = _garg_panels.dimension(trained), np.array(trained.sweep.seeds)
+    d, seeds = _garg_errors.dimension(trained), np.array(trained.sweep.seeds)
     x = np.linspace(-REACH, REACH, POINTS) * _shrunk(d)
     slopes, settled, parts = given.slopes(), [], []
     nearest = [int(np.argmin(np.sum((slopes - wanted) ** 2, axis=-1))) for wanted in SLOPES.values()]
@@ -120,12 +120,12 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         for index, panel in enumerate(SLOPES):
             parts.append(rows(VALUE, seeds[:, None], values[:, index], x=x, panel=panel, series=AFTER[after]))
     known = _distances(trained, given, d)
-    return _garg_panels.table_of(trained, [exact(join(settled)), *parts, *_garg_panels.facts(trained, known)])
+    return _garg_errors.table_of(trained, [exact(join(settled)), *parts, *_garg_errors.facts(trained, known)])
 
 
 def _shrunk(d: int) -> float:
     """What distances on the page are multiplied by."""
-    return float(np.sqrt(d / _garg_panels.PUBLISHED_DIMENSION))
+    return float(np.sqrt(d / _garg_errors.PUBLISHED_DIMENSION))
 
 
 def _distances(runs: Runs, given: Lines, d: int) -> dict[str, np.ndarray]:

@@ -18,8 +18,8 @@ import pandas as pd
 
 from icl import plotting, theory
 from icl.claims import Bound, Claim, Verdict, judge
-from icl.experiments import _garg, _garg_panels
-from icl.experiments._garg_panels import AVERAGING, LEAST_SQUARES, NEIGHBOURS, TRANSFORMER, means, standard_errors
+from icl.experiments import _garg, _garg_errors, _garg_panels
+from icl.experiments._garg_errors import AVERAGING, LEAST_SQUARES, NEIGHBOURS, TRANSFORMER, means, standard_errors
 from icl.plotting import Axis
 from icl.runs import Runs
 from icl.spec import Sweep
@@ -80,11 +80,11 @@ def sweeps(scale: str) -> list[Sweep]:
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Errors of all four, and what the claims speak of."""
     trained = runs["garg"]
-    found = _garg_panels.errors(trained, _garg_panels.asked(trained, "clean", _garg_panels.clean))
-    noisy = _garg_panels.baseline_errors(_garg_panels.asked(trained, "noisy", _garg_panels.noisy))
-    parts = [*_garg_panels.curves(trained, _garg_panels.resampling(trained), "main", found)]
-    known = _closed_forms(found, noisy, _garg_panels.dimension(trained))
-    return _garg_panels.table_of(trained, [*parts, *_garg_panels.facts(trained, known | _against(found, trained))])
+    found = _garg_errors.errors(trained, _garg_errors.asked(trained, "clean", _garg_errors.clean))
+    noisy = _garg_errors.baseline_errors(_garg_errors.asked(trained, "noisy", _garg_errors.noisy))
+    parts = [*_garg_errors.curves(trained, _garg_errors.resampling(trained), "main", found)]
+    known = _closed_forms(found, noisy, _garg_errors.dimension(trained))
+    return _garg_errors.table_of(trained, [*parts, *_garg_errors.facts(trained, known | _against(found, trained))])
 
 
 def _closed_forms(found: Mapping[str, np.ndarray], noisy: Mapping[str, np.ndarray], d: int) -> dict[str, np.ndarray]:
@@ -117,7 +117,7 @@ def _against(found: Mapping[str, np.ndarray], runs: Runs) -> dict[str, np.ndarra
     better = np.minimum(means(found[NEIGHBOURS]), means(found[AVERAGING]))
     return {
         "largest excess of the transformer over least squares": (ours - exact).max(axis=1),
-        "error of the transformer with 2d examples": ours[:, 2 * _garg_panels.dimension(runs)],
+        "error of the transformer with 2d examples": ours[:, 2 * _garg_errors.dimension(runs)],
         "largest excess of the transformer over the better of both, k >= 2": (ours - better)[:, 2:].max(axis=1),
     }
 

@@ -15,8 +15,8 @@ import pandas as pd
 
 from icl import plotting
 from icl.claims import Bound, Claim, Verdict, judge
-from icl.experiments import _garg, _garg_panels, _zhang
-from icl.experiments._garg_panels import LEAST_SQUARES, TRANSFORMER, means
+from icl.experiments import _garg, _garg_errors, _garg_panels, _zhang
+from icl.experiments._garg_errors import LEAST_SQUARES, TRANSFORMER, means
 from icl.plotting import Axis, Style
 from icl.runs import Runs
 from icl.spec import Sweep
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SCALES: Mapping[str, float] = {"1/3": 1 / 3, "1/2": 0.5, "1": 1.0, "2": 2.0, "3": 3.0}
-PANELS: Mapping[str, Callable[[float], _garg_panels.Shift]] = {
-    "x": _garg_panels.scaled_inputs,
-    "w": _garg_panels.scaled_weights,
+PANELS: Mapping[str, Callable[[float], _garg_errors.Shift]] = {
+    "x": _garg_errors.scaled_inputs,
+    "w": _garg_errors.scaled_weights,
 }
 
 CLAIMS = (
@@ -59,18 +59,18 @@ def sweeps(scale: str) -> list[Sweep]:
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Errors at all scales; the prompts are the same but for the factor."""
-    trained, weights = runs["garg"], _garg_panels.resampling(runs["garg"])
-    plain = _garg_panels.errors(trained, _garg_panels.asked(trained, "clean", _garg_panels.clean), [LEAST_SQUARES])
+    trained, weights = runs["garg"], _garg_errors.resampling(runs["garg"])
+    plain = _garg_errors.errors(trained, _garg_errors.asked(trained, "clean", _garg_errors.clean), [LEAST_SQUARES])
     parts: list[pd.DataFrame] = []
     last: dict[tuple[str, str], np.ndarray] = {}
     for panel, scaled in PANELS.items():
         found = {LEAST_SQUARES: plain[LEAST_SQUARES]}
         for name, factor in SCALES.items():
-            given = _garg_panels.asked(trained, "scaled", scaled(factor))
-            found[name] = plain[TRANSFORMER] if factor == 1 else _garg_panels.errors(trained, given, [])[TRANSFORMER]
-            last[panel, name] = means(found[name])[:, 2 * _garg_panels.dimension(trained)]
-        parts += _garg_panels.curves(trained, weights, panel, found)
-    return _garg_panels.table_of(trained, [*parts, *_garg_panels.facts(trained, _orders(last))])
+            given = _garg_errors.asked(trained, "scaled", scaled(factor))
+            found[name] = plain[TRANSFORMER] if factor == 1 else _garg_errors.errors(trained, given, [])[TRANSFORMER]
+            last[panel, name] = means(found[name])[:, 2 * _garg_errors.dimension(trained)]
+        parts += _garg_errors.curves(trained, weights, panel, found)
+    return _garg_errors.table_of(trained, [*parts, *_garg_errors.facts(trained, _orders(last))])
 
 
 def _orders(last: Mapping[tuple[str, str], np.ndarray]) -> dict[str, np.ndarray]:

@@ -19,21 +19,21 @@ import pandas as pd
 
 from icl import plotting
 from icl.claims import Bound, Claim, Verdict, judge
-from icl.experiments import _garg, _garg_panels
-from icl.experiments._garg_panels import LEAST_SQUARES, NEIGHBOURS, TRANSFORMER, means
+from icl.experiments import _garg, _garg_errors, _garg_panels
+from icl.experiments._garg_errors import LEAST_SQUARES, NEIGHBOURS, TRANSFORMER, means
 from icl.runs import Runs
 from icl.spec import Sweep
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SHIFTS: Mapping[str, _garg_panels.Shift] = {
-    "skewed": _garg_panels.skewed,
-    "subspace": _garg_panels.subspace,
-    "noisy": _garg_panels.noisy,
-    "orthogonal": _garg_panels.orthogonal,
-    "match": _garg_panels.match,
-    "orthants": _garg_panels.orthants,
+SHIFTS: Mapping[str, _garg_errors.Shift] = {
+    "skewed": _garg_errors.skewed,
+    "subspace": _garg_errors.subspace,
+    "noisy": _garg_errors.noisy,
+    "orthogonal": _garg_errors.orthogonal,
+    "match": _garg_errors.match,
+    "orthants": _garg_errors.orthants,
 }
 
 CLAIMS = (
@@ -110,20 +110,20 @@ def sweeps(scale: str) -> list[Sweep]:
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Errors under every shift, and what the claims speak of."""
-    trained, weights = runs["garg"], _garg_panels.resampling(runs["garg"])
+    trained, weights = runs["garg"], _garg_errors.resampling(runs["garg"])
     parts: list[pd.DataFrame] = []
     found: dict[str, dict[str, np.ndarray]] = {}
     for panel, shift in SHIFTS.items():
-        given = _garg_panels.asked(trained, panel, shift)
-        found[panel] = _garg_panels.errors(trained, given)
-        parts += _garg_panels.curves(trained, weights, panel, found[panel])
-        if panel == "orthogonal":
-            zero = means(given.answers**2 / given.unit)
-    clean = _garg_panels.errors(trained, _garg_panels.asked(trained, "clean", _garg_panels.clean), [])
-    d, off = _garg_panels.dimension(trained), means(found["orthogonal"][TRANSFORMER]) / zero - 1
+        given = _garg_errors.asked(trained, panel, shift)
+        found[panel] = _garg_errors.errors(trained, given)
+        parts += _garg_errors.curves(trained, weights, panel, found[panel])
+    clean = _garg_errors.errors(trained, _garg_errors.asked(trained, "clean", _garg_errors.clean), [])
+    asked = _garg_errors.asked(trained, "orthogonal", SHIFTS["orthogonal"])
+    of_zero = means(asked.answers**2 / asked.unit)
+    d, off = _garg_errors.dimension(trained), means(found["orthogonal"][TRANSFORMER]) / of_zero - 1
     known = {"largest |error - 1| for orthogonal queries": np.abs(off[:, 1:]).max(axis=1)}
     known |= _robust(found, d) | _skewed(found["skewed"], clean[TRANSFORMER], d) | _noisy(found["noisy"], d)
-    return _garg_panels.table_of(trained, [*parts, *_garg_panels.facts(trained, known)])
+    return _garg_errors.table_of(trained, [*parts, *_garg_errors.facts(trained, known)])
 
 
 Found = Mapping[str, np.ndarray]
