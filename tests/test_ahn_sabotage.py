@@ -21,6 +21,7 @@ from icl.runs import Runs
 from icl.spec import Sweep
 from icl.systems import ahn_linear as system
 from tests import sabotaged
+from tests.sabotaged import Patch, same, untouched
 
 AHN = ("ahn_minimiser", "ahn_layers", "ahn_structure")
 FIGURE_OF = sabotaged.figures_of_claims(AHN)
@@ -79,10 +80,6 @@ def constructed(name: str) -> Runs:
 # Spoilt runs
 
 
-def same(runs: Runs) -> Runs:
-    return runs
-
-
 def changed(runs: Runs, change: Callable[[dict[str, torch.Tensor]], None]) -> Runs:
     last = {name: w.clone() for name, w in runs.weights.items()}
     change({name: w[:, -1] for name, w in last.items()})
@@ -117,12 +114,6 @@ def other_order(runs: Runs) -> Runs:
 
 
 # Spoilt laws
-
-Patch = Callable[[pytest.MonkeyPatch], None]
-
-
-def untouched(patch: pytest.MonkeyPatch) -> None:
-    pass
 
 
 def times(owner: Any, name: str, factor: float) -> Patch:

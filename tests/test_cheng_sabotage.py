@@ -19,12 +19,12 @@ from icl.runs import Runs
 from icl.spec import Sweep
 from icl.systems import cheng_functional as system
 from tests import sabotaged
+from tests.sabotaged import Patch, untouched
 
 CHENG = ("cheng_kernels", "cheng_functional_gd")
 FIGURE_OF = sabotaged.figures_of_claims(CHENG)
 BAYES = -3.0
 
-Patch = Callable[[pytest.MonkeyPatch], None]
 # Changes the log loss of one run.
 Change = Callable[[float, system.Config], float]
 
@@ -94,10 +94,6 @@ def trained(sweep: Sweep, sign: float) -> Runs:
 
 
 STEPS = {"linear": (1.0, 2.4), "relu": (1.0, 4.9), "exp": (2.2, 0.6), "softmax": (5.8, 14.0)}
-
-
-def untouched(patch: pytest.MonkeyPatch) -> None:
-    pass
 
 
 def wrong_sign(patch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from icl.runs import Runs
 from icl.systems import huang_softmax as system
 from icl.train import train
 from tests import sabotaged
+from tests.sabotaged import Patch, same, untouched
 
 HUANG = ("huang_stages", "huang_heatmap", "huang_four_phases", "huang_two_phases", "huang_empirical", "huang_rates")
 FIGURE_OF = sabotaged.figures_of_claims(HUANG)
@@ -35,10 +36,6 @@ def trained(name: str) -> Runs:
 
 
 # Spoilt runs
-
-
-def same(runs: Runs) -> Runs:
-    return runs
 
 
 def changed(runs: Runs, change: Callable[[torch.Tensor], torch.Tensor]) -> Runs:
@@ -66,12 +63,6 @@ def others_fall_too(runs: Runs) -> Runs:
 
 
 # Spoilt laws
-
-Patch = Callable[[pytest.MonkeyPatch], None]
-
-
-def untouched(patch: pytest.MonkeyPatch) -> None:
-    pass
 
 
 def queries_swapped(patch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from icl.runs import Runs
 from icl.spec import Sweep
 from icl.systems import oswald_gd as system
 from tests import sabotaged
+from tests.sabotaged import Patch, same, untouched
 
 OSWALD = ("oswald_gd_steps", "oswald_one_step", "oswald_larger_inputs")
 FIGURE_OF = sabotaged.figures_of_claims(OSWALD)
@@ -74,10 +75,6 @@ def made(name: str) -> Runs:
 # Spoilt runs
 
 
-def same(runs: Runs) -> Runs:
-    return runs
-
-
 def few(runs: Runs) -> Runs:
     """Ten tasks on larger inputs."""
     test = dataclasses.replace(runs.sweep.test, larger_tasks=10)
@@ -124,12 +121,6 @@ def stuck_on_the_population(runs: Runs) -> Runs:
 
 
 # Spoilt laws
-
-Patch = Callable[[pytest.MonkeyPatch], None]
-
-
-def untouched(patch: pytest.MonkeyPatch) -> None:
-    pass
 
 
 def off(name: str, factor: float) -> Patch:

@@ -23,6 +23,7 @@ from icl.systems import zhang_lsa as system
 from icl.tasks import linear_regression as tasks
 from icl.train import train
 from tests import sabotaged
+from tests.sabotaged import Patch, same, untouched
 
 ZHANG = ("zhang_convergence", "zhang_task_shift", "zhang_query_shift", "zhang_covariate_shift")
 FIGURE_OF = sabotaged.figures_of_claims(ZHANG)
@@ -53,10 +54,6 @@ def few_examples() -> Iterator[None]:
 
 
 # Spoilt runs
-
-
-def same(runs: Runs) -> Runs:
-    return runs
 
 
 def changed(runs: Runs, **changes: Callable[[torch.Tensor], torch.Tensor]) -> Runs:
@@ -105,12 +102,6 @@ off_by_a_tenth, much_too_large = off_by(1.1), off_by(20.0)
 
 
 # Spoilt measurements
-
-Patch = Callable[[pytest.MonkeyPatch], None]
-
-
-def untouched(patch: pytest.MonkeyPatch) -> None:
-    pass
 
 
 def other_theorem(patch: pytest.MonkeyPatch) -> None:

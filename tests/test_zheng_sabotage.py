@@ -15,18 +15,19 @@ import pytest
 import torch
 
 from icl import figure
-from icl.claims import CONTRADICTED, Part
+from icl.claims import CONTRADICTED
 from icl.experiments import sander_coefficients, zheng_ab_dynamics, zheng_sampled
 from icl.runs import Runs
 from icl.systems import zheng_ar as system
 from icl.train import train
+from tests import sabotaged
+from tests.sabotaged import Patch, same, untouched
 
 FIGURES = ("zheng_ab_dynamics", "zheng_heatmap", "zheng_ratio_estimators", "zheng_sampled", "sander_coefficients")
-FIGURE_OF = {claim.id: name for name in FIGURES for claim in figure.module(name).CLAIMS}
+FIGURE_OF = sabotaged.figures_of_claims(FIGURES)
 PLAN = figure.plan(FIGURES, "laptop", {})
 
 Trained = Mapping[str, Runs]
-Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 @cache
@@ -84,10 +85,6 @@ def changed(
     return spoilt
 
 
-def same(runs: Trained) -> Trained:
-    return runs
-
-
 def uneven(w: torch.Tensor) -> torch.Tensor:
     """Half as large, and different in every entry."""
     if w.dim() < 3:
@@ -133,10 +130,6 @@ def noise_too_steep(runs: Trained) -> Trained:
 
 
 # Spoilt laws
-
-
-def untouched(patch: pytest.MonkeyPatch) -> None:
-    pass
 
 
 def other_tokens_and_leaky_flow(patch: pytest.MonkeyPatch) -> None:
@@ -214,25 +207,21 @@ def measured(name: str, sabotage: Sabotage) -> pd.DataFrame:
         return figure.measure(name, sabotage.runs(runs), "laptop")
 
 
-def part(claim: str, observable: str, sabotage: Sabotage) -> Part:
-    verdicts = figure.check(FIGURE_OF[claim], measured(FIGURE_OF[claim], sabotage))
-    (verdict,) = [v for v in verdicts if v.claim == claim]
-    (found,) = [p for p in verdict.parts if p.observable == observable]
-    return found
+def part_of(claim: str, observable: str, sabotage: Sabotage) -> sabotaged.Outcome:
+    name = FIGURE_OF[claim]
+    return sabotaged.judged(name, measured(name, sabotage), claim, observable)
 
 
-@pytest.mark.parametrize(
-    ("claim", "observable"), [(claim, observable) for claim, parts in SABOTAGES.items() for observable in parts]
-)
+@pytest.mark.parametrize(("claim", "observable"), sabotaged.cases(SABOTAGES))
 def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observable: str) -> None:
-    spoilt = part(claim, observable, SABOTAGES[claim][observable])
-    control = part(claim, observable, Sabotage())
-    assert spoilt.outcome == CONTRADICTED, spoilt
-    assert control.outcome != CONTRADICTED, control
-    assert spoilt.runs == control.runs
-    assert spoilt.statistic == "exact" or spoilt.runs >= 5
+    spoilt = part_of(claim, observable, SABOTAGES[claim][observable])
+    control = part_of(claim, observable, Sabotage())
+    sabotaged.assert_only_the_spoilt_is_contradicted(spoilt, control)
+    part = spoilt[1]
+    assert part.runs == control[1].runs
+    assert part.statistic == "exact" or part.runs >= 5
 
 
 def test_the_slope_of_the_noise_can_be_too_steep() -> None:
-    assert part("Z13", "slope of the other blocks against m", STEEP).outcome == CONTRADICTED
+    assert part_of("Z13", "slope of the other blocks against m", STEEP)[1].outcome == CONTRADICTED
     assert zheng_sampled.CLAIMS[-1].id == "Z13"
