@@ -1,7 +1,9 @@
 """The cluster profiles, as far as they can be tried without a cluster: test_slurm.py tries them on one."""
 
+import os
 import re
 import shutil
+import subprocess
 from itertools import pairwise
 from pathlib import Path
 
@@ -66,6 +68,33 @@ def test_the_readme_names_lines_that_are_there() -> None:
         assert re.search(rf"^ *{key}:", text, flags=re.MULTILINE), key
     for profile in re.findall(r"profiles/[\w-]+", section):
         assert (ROOT / profile / "config.yaml").is_file()
+
+
+SBATCH = """#!/bin/sh
+while case $1 in -*) ;; *) false ;; esac; do echo "$1" >> options; shift; done
+SLURM_JOB_ID=7 "$@"
+echo "7;here"
+"""
+
+
+def test_a_job_is_submitted_by_its_literal_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a folder that a shell would take for a command; the stand-in for sbatch runs the job at once."""
+    folder, bin_folder = tmp_path / 'a "b" $(touch canary) `touch canary`', tmp_path / "bin"
+    shutil.copytree(ROOT / "profiles/cluster-generic", folder / "profile")
+    for path, text in ((bin_folder / "sbatch", SBATCH), (folder / "job's script", "#!/bin/sh\nexit 3\n")):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{bin_folder}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("ICL_SBATCH", "-pmain --comment=ours")
+    command = ["profile/submit.sh", "measure", "1", "1000", "30", str(folder / "job's script")]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "7\n"
+    assert (folder / ".snakemake/cluster/7.exit").read_text() == "3\n"
+    assert {"--job-name=icl-measure", "--mem=1000", "-pmain", "--comment=ours"} <= set(
+        (folder / "options").read_text().splitlines()
+    )
+    assert list(tmp_path.rglob("canary")) == []
 
 
 @pytest.mark.parametrize("profile", ["slurm", "cluster-generic"])
