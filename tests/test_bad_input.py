@@ -29,6 +29,8 @@ REFUSED = {
     "constants={li_icl: {raet: 0.3}}": ["raet = 0.3", "li_icl has no such constant; it has", "rate"],
     "constants={li_icl: {seed: 3}}": ["seed = 3", "no such constant"],
     "constants={li_ilc: {rate: 0.3}}": ["li_ilc", "no such system; there are"],
+    "trials={li_ilc: 5}": ["calibration of 'li_ilc': there is none; there are", "li_icl"],
+    "trials={li_icl: 0}": ["trials", "'0' does not match"],
     "shards=0": ["shards", "0", "minimum", "1"],
     "shards=two": ["shards", "two", "integer"],
     "scale=huge": ["scale", "'huge'", "paper", "laptop", "smoke"],

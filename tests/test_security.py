@@ -194,6 +194,8 @@ PLACES: dict[str, Callable[[str], dict[str, Any]]] = {
     "number": lambda text: {"constants": {"li_icl": {"rate": text}}},
     "choice": lambda text: {"constants": {"zheng_ar": {"law": text}}},
     "list of numbers": lambda text: {"constants": {"huang_softmax": {"probabilities": text}}},
+    "number of trials": lambda text: {"trials": {"li_icl": text}},
+    "number of trials with an end of line": lambda text: {"trials": {"li_icl": "5\n"}},
     "key": lambda text: {text: 1},
 }
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version, validate
 
-from icl import calibration
-from icl.calibrations import spaces
+from icl import calibration, calibrations
 from icl.dag import Plan, has_reference
 from icl.figure import caption, is_animated, summary
 from icl.files import settle_times
@@ -20,6 +19,8 @@ validate(config, "../config.schema.yaml")
 
 try:
     PLAN = Plan.of(config)
+    for system in config["trials"]:
+        calibrations.of(system)
 except ConstantError as error:
     raise WorkflowError(str(error)) from error
 
@@ -30,7 +31,7 @@ REQUESTS = Requests(PLAN, load(Path(PEAKS)))
 REFERENCED = [name for name in PLAN.figures if has_reference(name)]
 ANIMATED = [name for name in PLAN.figures if is_animated(name)]
 HIDDEN = [name for name in PLAN.figures if name not in REFERENCED]
-SPACES = spaces()
+SPACES = calibrations.spaces()
 
 # A virtual environment that is called but not activated still lends its own Python to the jobs. They write to logs, and
 # are lent the terminal for their progress.
