@@ -34,10 +34,10 @@ def terminal() -> TextIO | None:
 
 @dataclass
 class Progress:
-    """Says every so many seconds how far a training is, how fast and how long it will take; `train` calls it after
-    every step.
+    """Says every so many seconds how far a training is, how fast, and how long it will take.
 
-    The first line comes after that time, so that short trainings are silent. The rate is that since the line before.
+    `train` calls it after every step. The first line comes after that time, so that short trainings are silent. The
+    rate is that since the line before.
     """
 
     name: str

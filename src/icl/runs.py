@@ -245,9 +245,7 @@ class Keeper:
 
 @dataclass
 class Stopper:
-    """Keeps the state of a training that is told to end, at the step where it stands; `train` calls it after every
-    step.
-    """
+    """Keeps the state of a training that is told to end, where it stands; `train` calls it after every step."""
 
     path: Path
     identity: str
