@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from icl import figure, provenance, runs, table
-from icl.progress import Progress, terminal
+from icl.progress import watched
 from icl.train import train
 
 parser = argparse.ArgumentParser(description=__doc__)
@@ -21,13 +21,10 @@ args = parser.parse_args()
 index, count = map(int, args.shard.split("of"))
 sweep = figure.sweeps(args.figure, args.scale, json.loads(args.constants))[args.sweep].shard(index, count)
 kept = args.weights.with_suffix(".state.safetensors")
-keeper, stopper = runs.Keeper(kept, args.identity, seconds=args.keep_seconds), runs.Stopper(kept, args.identity)
-progress = Progress(f"{args.sweep} {args.shard}", sweep.snapshots[-1], terminal())
+watch = watched(f"{args.sweep} {args.shard}", sweep.snapshots[-1], kept, args.identity, args.keep_seconds)
 state = runs.load_state(kept, args.identity)
 print(f"{args.sweep}, shard {args.shard}: from step {state.step if state else 0} to {sweep.snapshots[-1]}", flush=True)
-stopper.listen()
-keep = runs.each(keeper, progress, stopper)
-trained = train(sweep, state, device=args.device or provenance.device(), keep=keep)
+trained = train(sweep, state, device=args.device or provenance.device(), keep=watch)
 about = provenance.about(identity=args.identity, cpu_seconds=time.process_time())
 runs.save_once(args.weights, trained, about)
 table.write_plain(args.trajectory, runs.trajectory(trained), about)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from icl.runs import RunsError, State, kept_step
+from icl.runs import Keeper, RunsError, State, Stopper, kept_step
 
 LENT = "ICL_TERMINAL"
 
@@ -63,6 +63,22 @@ class Progress:
         except OSError:
             # The terminal was closed; the training goes on.
             self.stream = None
+
+
+def watched(name: str, steps: int, kept: Path, identity: str, seconds: float) -> Callable[[State], None]:
+    """What `train` is to call after every step: it keeps states, says how far it is, and ends where it is told to.
+
+    From now on SIGTERM and SIGINT wait for the end of a step.
+    """
+    stopper = Stopper(kept, identity)
+    stopper.listen()
+    parts = Keeper(kept, identity, seconds), Progress(name, steps, terminal()), stopper
+
+    def call(state: State) -> None:
+        for part in parts:
+            part(state)
+
+    return call
 
 
 def line(name: str, step: int, steps: int, rate: float | None) -> str:

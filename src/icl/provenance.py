@@ -13,7 +13,8 @@ from icl import figure, reference, report, runs, table
 from icl.dag import measuring_code, training_code
 from icl.spec import digest
 
-LIBRARIES = ("icl", "numpy", "scipy", "pandas", "pyarrow", "torch", "scikit-learn", "matplotlib", "snakemake")
+# Those that a number may depend on; Optuna proposes the trials of a calibration.
+LIBRARIES = ("icl", "numpy", "scipy", "pandas", "pyarrow", "torch", "scikit-learn", "optuna", "matplotlib", "snakemake")
 
 
 def device() -> str:

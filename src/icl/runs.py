@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -269,16 +269,6 @@ class Stopper:
             save_state(self.path, state, self.identity)
             print(f"{signal.Signals(self.number).name} at step {state.step}: the state is kept", flush=True)
             raise SystemExit(128 + self.number)
-
-
-def each(*parts: Callable[[State], None]) -> Callable[[State], None]:
-    """One function that calls several, in order."""
-
-    def call(state: State) -> None:
-        for part in parts:
-            part(state)
-
-    return call
 
 
 def save_state(path: Path, state: State, identity: str) -> None:
