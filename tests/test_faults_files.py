@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
 from icl import runs, table
@@ -157,6 +158,33 @@ def test_no_damage_to_a_number_of_weights_is_read(weights: tuple[Path, Runs], tr
             runs.load(path)
     assert unnoticed == 200
     trials(200, "random bytes of a safetensors' numbers changed (200 refused)")
+
+
+def test_weights_that_are_replaced_while_they_are_read_are_the_old_or_the_new(
+    weights: tuple[Path, Runs], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a writer that comes between two looks at the name, where safetensors takes a second one for torch."""
+    path, made = weights
+    other = Runs(made.sweep, {name: w + 1 for name, w in made.weights.items()}, made.losses)
+    again = torch.UntypedStorage.from_file
+
+    def late(*arguments: Any, **named: Any) -> Any:
+        runs.save(path, other, {})
+        return again(*arguments, **named)
+
+    monkeypatch.setattr(torch.UntypedStorage, "from_file", late)
+    read = runs.load(path)
+    assert same(read, made) or same(read, other)
+
+
+def test_numbers_of_a_type_that_nobody_writes_are_refused(weights: tuple[Path, Runs]) -> None:
+    path, made = weights
+    about = {"format": runs.UNSEALED, "sweep": made.sweep.plain()}
+    for kind in (torch.bfloat16, torch.float8_e4m3fn):
+        tensors = {f"weights/{name}": w.to(kind).contiguous() for name, w in made.weights.items()}
+        save_file(tensors | {"losses": torch.from_numpy(made.losses)}, path, {"icl": canonical(about)})
+        with pytest.raises(RunsError, match="cannot be read as weights"):
+            runs.load(path)
 
 
 def test_a_damaged_state_is_not_gone_on_from(tmp_path: Path, small_sweep: Maker, trials: Trials) -> None:

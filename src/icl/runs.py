@@ -95,12 +95,15 @@ def _read(path: Path) -> "tuple[dict[str, torch.Tensor], dict[str, Any]]":
     from safetensors import SafetensorError, safe_open
 
     try:
-        with safe_open(path, framework="pt") as file:
+        # Not for torch, which would open the name a second time: a file that is replaced in between is half of either.
+        with safe_open(path, framework="np") as file:
             about = json.loads((file.metadata() or {}).get("icl", "{}"))
-            # Copies, because a tensor in the mapped file starts where the metadata happen to end, and the order of
-            # summation in a product of matrices depends on the alignment in memory.
-            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}
-    except (SafetensorError, OSError, LookupError, TypeError, ValueError, RecursionError, RuntimeError) as error:
+            # Copies, because the order of summation in a product of matrices depends on the alignment in memory.
+            tensors = {name: torch.from_numpy(file.get_tensor(name)).clone() for name in file.keys()}
+    # AttributeError: numbers of a type that numpy has no name for.
+    except (
+        SafetensorError, OSError, AttributeError, LookupError, TypeError, ValueError, RecursionError, RuntimeError
+    ) as error:  # fmt: skip
         raise RunsError(f"{path}: cannot be read as weights ({error}); delete it and run again") from error
     written = about.get("format") if isinstance(about, dict) else None
     if written not in (FORMAT, UNSEALED):
