@@ -6,7 +6,9 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version, validate
 
-from icl import calibration, calibrations
+from icl import calibration
+from icl.calibrations import of as space_of
+from icl.calibrations import spaces
 from icl.dag import Plan, has_reference
 from icl.figure import caption, is_animated, summary
 from icl.files import settle_times
@@ -20,7 +22,7 @@ validate(config, "../config.schema.yaml")
 try:
     PLAN = Plan.of(config)
     for system in config["trials"]:
-        calibrations.of(system)
+        space_of(system)
 except ConstantError as error:
     raise WorkflowError(str(error)) from error
 
@@ -31,7 +33,7 @@ REQUESTS = Requests(PLAN, load(Path(PEAKS)))
 REFERENCED = [name for name in PLAN.figures if has_reference(name)]
 ANIMATED = [name for name in PLAN.figures if is_animated(name)]
 HIDDEN = [name for name in PLAN.figures if name not in REFERENCED]
-SPACES = calibrations.spaces()
+SPACES = spaces()
 
 # A virtual environment that is called but not activated still lends its own Python to the jobs. They write to logs, and
 # are lent the terminal for their progress.
