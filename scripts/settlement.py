@@ -12,7 +12,7 @@ parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--system", required=True)
 parser.add_argument("--scale", required=True)
 parser.add_argument("--fidelity", type=Path, required=True, help="the table to write")
-parser.add_argument("--pictures", type=Path, required=True, help="folder of the overlays at the constants before")
+parser.add_argument("--pictures", type=Path, nargs="+", required=True, help="<figure>_overlay.png, one per figure")
 args = parser.parse_args()
 
 space = calibrations.of(args.system)
@@ -24,9 +24,10 @@ writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
 writer.writeheader()
 writer.writerows(rows)
 write_text(args.fidelity, text.getvalue())
-for name, table in before.items():
-    drawn = figure.module(name).draw(table)
+for path in args.pictures:
+    name = path.stem.removesuffix("_overlay")
+    drawn = figure.module(name).draw(before[name])
     plotting.mark(drawn, f"{args.scale} scale, constants before the calibration")
     with plotting.defaults():
         plotting.overlay(drawn, reference.load(name))
-        save_picture(drawn, args.pictures / f"{name}_overlay.png")
+        save_picture(drawn, path)

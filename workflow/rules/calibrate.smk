@@ -48,7 +48,7 @@ for system, space in SPACES.items():
             fidelity=f"results/{PLAN.scale}/calibration/{system}.fidelity.csv",
             pictures=[
                 f"figures/{PLAN.scale}/before/{name}_overlay.png"
-                for name in SPACES[system].fitted
+                for name in space.fitted
             ],
         log:
             f"results/{PLAN.scale}/logs/settlement/{system}.log",
@@ -63,11 +63,11 @@ for system, space in SPACES.items():
         params:
             system=system,
             scale=PLAN.scale,
-            pictures=f"figures/{PLAN.scale}/before",
+            identity=settled(system),
         shell:
             "MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_MMAP_THRESHOLD_=4000000000"
             " python scripts/settlement.py --system {params.system:q} --scale {params.scale}"
-            " --fidelity {output.fidelity} --pictures {params.pictures} > {log} 2>&1"
+            " --fidelity {output.fidelity} --pictures {output.pictures} > {log} 2>&1"
 
     workflow.get_rule(f"settlement_{system}").docstring = (
         f"Compare {system} before and after its constants were settled: results/<scale>/calibration/{system}.fidelity.csv."
@@ -90,7 +90,7 @@ rule settlement:
         expand(
             "results/{scale}/calibration/{system}.fidelity.csv",
             scale=PLAN.scale,
-            system=SPACES,
+            system=list(SPACES),
         ),
 
 
@@ -103,4 +103,4 @@ rule calibration_page:
     params:
         before=f"figures/{PLAN.scale}/before",
     shell:
-        "python scripts/settled.py --gallery gallery --before {params.before} 2> {log}"
+        "python scripts/settled.py --gallery gallery --before {params.before:q} 2> {log}"

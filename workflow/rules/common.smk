@@ -6,10 +6,10 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version, validate
 
-from icl import calibration
+from icl import calibration, outcome, settlement
 from icl.calibrations import of as space_of
 from icl.calibrations import spaces
-from icl.dag import Plan, has_reference
+from icl.dag import Plan, has_reference, measuring_code, training_code
 from icl.figure import caption, is_animated, summary
 from icl.files import settle_times
 from icl.papers import of as paper
@@ -48,6 +48,18 @@ def unknown_target(wildcards):
     names = sorted(rule.name for rule in workflow.rules if not rule.has_wildcards())
     raise WorkflowError(
         f"target {wildcards.target!r}: there is none of this name; there are {', '.join(names)}"
+    )
+
+
+def settled(system):
+    """A function of the wildcards: hash of both points of a comparison and of the code, known where it is asked for."""
+    space = SPACES[system]
+    return lambda wildcards: digest(
+        [
+            settlement.points(space, outcome.rows(system)),
+            training_code(system),
+            *(measuring_code(name) for name in space.fitted),
+        ]
     )
 
 
