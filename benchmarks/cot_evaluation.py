@@ -14,6 +14,7 @@ from dataclasses import replace
 import torch
 
 from icl.systems import li_cot
+from icl.tasks import chain_of_thought as tasks
 
 TEST = li_cot.Test(queries=100)
 LENGTHS = tuple(range(0, 101, 10))
@@ -43,7 +44,7 @@ def main() -> list[tuple[str, float, float | None]]:
     params |= {name: 6.0 * params[name] for name in ("W_Q", "W_K")}
     settings = [replace(TEST, relevant_fraction_test=fraction).setting() for fraction in (0.4, 0.6, 0.8, 1.0)]
     drawn = li_cot.draw(config, TEST)
-    given = [li_cot.prompts(drawn, setting, slice(LOOPED)) for setting in settings]
+    given = [tasks.prompts(drawn, setting, slice(LOOPED)) for setting in settings]
 
     def batched() -> None:
         li_cot.cot_wrong(params, [config], TEST, settings, LENGTHS)

@@ -122,11 +122,11 @@ def test_names_of_patterns_do_not_matter() -> None:
 # -- answers -----------------------------------------------------------------------------------------------------------
 
 
-def small_settings() -> list[li_cot.Setting]:
+def small_settings() -> list[tasks.Setting]:
     return [
         TEST.setting(),
         replace(TEST, relevant_fraction_test=0.3).setting(),
-        li_cot.Setting(0.8, tasks.misleading(3, 5, 2, 0.6, 0.6, 0.8)),
+        tasks.Setting(0.8, tasks.misleading(3, 5, 2, 0.6, 0.6, 0.8)),
     ]
 
 
@@ -138,7 +138,7 @@ def test_chain_of_thought_is_the_literal_greedy_loop() -> None:
     for run, config in enumerate(CONFIGS):
         one, drawn = {n: w[[run]] for n, w in params.items()}, li_cot.draw(config, TEST)
         for s, setting in enumerate(settings):
-            given = li_cot.prompts(drawn, setting)
+            given = tasks.prompts(drawn, setting)
             for at, length in enumerate(LENGTHS):
                 for q in range(0, TEST.queries, 3):
                     answers = li_cot.greedy(one, config, drawn.patterns, given.vectors[q, :length], given.query[q])
@@ -154,7 +154,7 @@ def test_one_answer_is_the_literal_one() -> None:
     for run, config in enumerate(CONFIGS):
         one, drawn = {n: w[[run]] for n, w in params.items()}, li_cot.draw(config, TEST)
         for s, setting in enumerate(settings):
-            given = li_cot.prompts(drawn, setting)
+            given = tasks.prompts(drawn, setting)
             for at, length in enumerate(LENGTHS):
                 for q in range(0, TEST.queries, 3):
                     ends = given.vectors[q, :length][:, [0, -1]]
@@ -181,7 +181,7 @@ def test_an_ideal_model_counts_votes() -> None:
     test = replace(TEST, noise=0.0, queries=200)
     setting = test.setting()
     found = li_cot.cot_wrong(params, [config], test, [setting], [12])[0, 0, 0]
-    given = li_cot.prompts(li_cot.draw(config, test), setting)
+    given = tasks.prompts(li_cot.draw(config, test), setting)
     for q, chain in enumerate(given.right):
         answers = [chain[0]]
         for step in range(3):
@@ -237,7 +237,7 @@ def test_settings_are_paired_and_runs_independent() -> None:
         {n: w[1:2] for n, w in params.items()}, CONFIGS[1:2], TEST, small_settings()[1:2], LENGTHS[2:]
     )
     np.testing.assert_array_equal(alone[0, :, 0], every[1, 2:, 1])
-    first, second = (li_cot.prompts(li_cot.draw(CONFIGS[0], TEST), s) for s in small_settings()[:2])
+    first, second = (tasks.prompts(li_cot.draw(CONFIGS[0], TEST), s) for s in small_settings()[:2])
     np.testing.assert_array_equal(first.query, second.query)
 
 
@@ -249,7 +249,7 @@ def test_attention_adds_up_and_is_that_of_literal_prompts(configs: Sequence[li_c
     np.testing.assert_allclose(found.sum(axis=-1), 1, atol=1e-12)
     run, config, expected = 1, configs[1], np.zeros(found.shape[1:])
     drawn = li_cot.draw(config, TEST, 6)
-    given = li_cot.prompts(drawn, setting)
+    given = tasks.prompts(drawn, setting)
     for q in range(6):
         step, own = q % 3, torch.from_numpy(drawn.patterns[given.right[q]])
         own[0] = torch.from_numpy(given.query[q])
@@ -354,8 +354,8 @@ def test_bad_constants_given_by_a_user_are_refused_before_training() -> None:
     ],
 )
 def test_bad_settings(fraction: float, matrices: list[list[list[float]]], words: str) -> None:
-    with pytest.raises(ConstantError, match=words):
-        li_cot.Setting(fraction, np.array(matrices))
+    with pytest.raises(ValueError, match=words):
+        tasks.Setting(fraction, np.array(matrices))
 
 
 def test_what_training_and_test_disagree_on_is_refused() -> None:

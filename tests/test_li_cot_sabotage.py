@@ -19,6 +19,7 @@ from icl.experiments import _li_cot
 from icl.runs import Runs
 from icl.spec import Sweep
 from icl.systems import li_cot
+from icl.tasks import chain_of_thought as tasks
 from icl.train import train
 from tests import sabotaged
 
@@ -103,17 +104,17 @@ def condition_breaks(patch: pytest.MonkeyPatch) -> None:
 
 def example_with(name: str, instead: Callable[[np.ndarray], np.ndarray]) -> Patch:
     """The worked example goes by another definition; everything else keeps its own."""
-    example = li_cot.worked_example
+    example = tasks.worked_example
 
     def wrong() -> dict[str, float]:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(li_cot.tasks, name, instead)
+            patch.setattr(tasks, name, instead)
             return example()
 
-    return lambda patch: patch.setattr(li_cot, "worked_example", wrong)
+    return lambda patch: patch.setattr(tasks, "worked_example", wrong)
 
 
-product = li_cot.tasks.product
+product = tasks.product
 steps_swapped = example_with("product", lambda matrices: product(matrices[::-1]))
 always_broken = example_with("condition_1", lambda matrices: np.zeros(len(matrices[0]), dtype=bool))
 

@@ -148,7 +148,7 @@ def mislabelled(patch: pytest.MonkeyPatch) -> None:
     """The curve of the largest value has the name of the smallest, and so on."""
     settings = _li_cot_theory.settings
 
-    def wrong(*args: Any, **kwargs: Any) -> dict[float, li_cot.Setting]:
+    def wrong(*args: Any, **kwargs: Any) -> dict[float, tasks.Setting]:
         found = settings(*args, **kwargs)
         return dict(zip(found, reversed(found.values()), strict=True))
 

@@ -12,6 +12,7 @@ from icl.runs import Runs
 from icl.spec import Sweep, grid
 from icl.statistics import kendall
 from icl.systems import li_cot
+from icl.tasks import chain_of_thought as tasks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,7 +64,7 @@ def only(runs: Mapping[str, Runs]) -> Runs:
     return found
 
 
-def varied(test: Varied, name: str, values: Sequence[float]) -> list[li_cot.Setting]:
+def varied(test: Varied, name: str, values: Sequence[float]) -> list[tasks.Setting]:
     """The test's settings with one constant at each of several values."""
     return [test.variation({name: value}).setting() for value in values]
 
@@ -73,7 +74,7 @@ def lengths(test: li_cot.Test) -> tuple[int, ...]:
     return tuple(n for n in LENGTHS if n <= test.context_length_test)
 
 
-def cot_curves(runs: Runs, settings: Sequence[li_cot.Setting], at: Sequence[int]) -> np.ndarray:
+def cot_curves(runs: Runs, settings: Sequence[tasks.Setting], at: Sequence[int]) -> np.ndarray:
     """Share of wrong steps of the trained model: (settings, lengths, runs, queries)."""
     return li_cot.cot_wrong(runs.last(), runs.sweep.configs, runs.sweep.test, settings, at)
 

@@ -15,6 +15,7 @@ from icl.plotting import Axis, Style
 from icl.runs import Runs
 from icl.systems import li_cot
 from icl.table import join, rows
+from icl.tasks import chain_of_thought as tasks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,7 +56,7 @@ def order_claim(claim: str, error: str, constant: str, source: str) -> Claim:
 
 
 def measure_errors(
-    runs: Runs, settings: Mapping[float, li_cot.Setting], wrong_of: Wrong, error: str, constant: str
+    runs: Runs, settings: Mapping[float, tasks.Setting], wrong_of: Wrong, error: str, constant: str
 ) -> pd.DataFrame:
     """Error of the trained model for each setting and number of examples, and how its order follows the constant."""
     seeds, at = runs.sweep.seeds, _li_cot.lengths(runs.sweep.test)
@@ -85,7 +86,7 @@ def draw_errors(table: pd.DataFrame, values: Sequence[float], error: str, consta
     return figure
 
 
-def settings(test: Any, name: str, values: Sequence[float], *, ends: bool = False) -> dict[float, li_cot.Setting]:
+def settings(test: Any, name: str, values: Sequence[float], *, ends: bool = False) -> dict[float, tasks.Setting]:
     """The settings for several values of one constant, for prompts that show steps or, `ends`, only both ends."""
     tests = {value: test.variation({name: value}) for value in values}
     return {value: own.end_setting() if ends else own.setting() for value, own in tests.items()}

@@ -29,6 +29,7 @@ from icl.runs import Runs
 from icl.spec import Sweep
 from icl.systems import li_cot
 from icl.table import join, rows
+from icl.tasks import chain_of_thought as tasks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -103,7 +104,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     ]
     chained, falling, staying = (wrong[1:].mean(axis=-1) for wrong in curves.values())  # from 10 examples on
     parts += [rows(name, seeds, values) for name, values in outcomes(chained, falling, staying).items()]
-    exact = join([rows(name, 0, value) for name, value in li_cot.worked_example().items()])
+    exact = join([rows(name, 0, value) for name, value in tasks.worked_example().items()])
     return join([*parts, statistics.exact(exact)])
 
 

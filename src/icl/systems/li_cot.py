@@ -194,18 +194,18 @@ class Test(spec.Constants):
                 "relevant_fraction_test", f"at least 1 / l_ts = {least:g}, for one example to share the start"
             )
 
-    def setting(self) -> "Setting":
+    def setting(self) -> tasks.Setting:
         """alpha' and transition matrices with tau^f and rho^f."""
         return self._setting("path_probability", self.path_probability, self.primacy, self.chain_length)
 
-    def end_setting(self) -> "Setting":
+    def end_setting(self) -> tasks.Setting:
         """alpha' and transition matrices with tau_o^f and rho_o^f, for prompts that show only both ends.
 
         One step is noisy, so that B is that step and Condition 1 holds.
         """
         return self._setting("end_probability", self.end_probability, self.end_primacy, 1)
 
-    def misleading_setting(self) -> "Setting":
+    def misleading_setting(self) -> tasks.Setting:
         """alpha' and transition matrices that break Condition 1 for `misled_starts` of the starts."""
         sizes = (self.chain_length, self.specific_patterns, self.misled_starts)
         try:
@@ -217,7 +217,7 @@ class Test(spec.Constants):
             raise self.error("misled_starts", f"such that Condition 1 breaks; {error}") from None
         return self._placed(made)
 
-    def _setting(self, name: str, probability: float, lead: float, noisy: int) -> "Setting":
+    def _setting(self, name: str, probability: float, lead: float, noisy: int) -> tasks.Setting:
         try:
             made = tasks.with_primacy(noisy, self.specific_patterns, probability, lead)
         except ValueError as error:
@@ -225,44 +225,11 @@ class Test(spec.Constants):
         exact = np.broadcast_to(np.eye(self.specific_patterns), (self.chain_length - noisy, *made.shape[1:]))
         return self._placed(np.concatenate([made, exact]))
 
-    def _placed(self, matrices: np.ndarray) -> "Setting":
+    def _placed(self, matrices: np.ndarray) -> tasks.Setting:
         """The setting with the first step's matrix at `noisy_step`, the others after it and the last ones before."""
-        return Setting(self.relevant_fraction_test, np.roll(matrices, self.noisy_step - 1, axis=0), self.example_law)
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What test prompts are drawn from: alpha', the transition matrices (K, M', M') and the law of their starts.
-
-    Raises ConstantError for alpha' outside (0, 1] and for matrices that are not stochastic.
-    """
-
-    fraction: float
-    matrices: np.ndarray
-    examples: str = "counted"
-
-    def __post_init__(self) -> None:
-        if not 0 < self.fraction <= 1:
-            raise spec.ConstantError(f"alpha' = {self.fraction!r}: must be above 0 and at most 1")
-        try:
-            object.__setattr__(self, "matrices", tasks.transitions(self.matrices))
-        except ValueError as error:
-            raise spec.ConstantError(str(error)) from None
-
-
-def worked_example() -> dict[str, float]:
-    """The talk's example of two steps over two patterns, by the definitions: how far B, tau^f and tau_o^f are from the
-    numbers that it states, and for each start whether Condition 1 is broken (1) or holds (0).
-    """
-    a = tasks.transitions(np.array([[[0.6, 0.4], [0.4, 0.6]], [[0.4, 0.6], [0.8, 0.2]]]))
-    stated = np.array([0.56, 0.44, 0.64, 0.36, 0.36, 0.56])
-    found = np.array([*tasks.product(a).ravel(), tasks.path_probability(a), tasks.end_probability(a)])
-    first, second = ~tasks.condition_1(a)
-    return {
-        "largest deviation from the stated numbers": float(np.abs(found - stated).max()),
-        "Condition 1 broken for start 1": float(first),
-        "Condition 1 broken for start 2": float(second),
-    }
+        return tasks.Setting(
+            self.relevant_fraction_test, np.roll(matrices, self.noisy_step - 1, axis=0), self.example_law
+        )
 
 
 # Training
@@ -455,29 +422,11 @@ def _apply(weights: "Tensor", vectors: "Tensor") -> "Tensor":
 # Test prompts
 
 
-@dataclass(frozen=True)
-class Draw:
-    """The randomness of one run's test prompts, whatever the setting.
-
-    patterns : the TSR patterns, (M', M); noise (queries, l_ts, K + 1, M) and query_noise (queries, M)
-    uniform : (queries, l_ts, K + 1), start : (queries,), see tasks.testing_chains
-    names : which pattern stands for state i of z_k in a query's task, (queries, K + 1, M'); so tasks are fresh
-    """
-
-    patterns: np.ndarray
-    noise: np.ndarray
-    query_noise: np.ndarray
-    uniform: np.ndarray
-    start: np.ndarray
-    names: np.ndarray
-
-
-PER_QUERY = ("noise", "query_noise", "uniform", "start", "names")
 # As many queries at a time as fit into a cache.
 CHUNK = 50
 
 
-def draw(config: Config, test: Test, queries: int | None = None) -> Draw:
+def draw(config: Config, test: Test, queries: int | None = None) -> tasks.Draw:
     """The test prompts of one run; a longer context goes on where a shorter one ends only with equal constants."""
     if config.chain_length != test.chain_length:
         raise test.error("chain_length", f"that of the training, {config.chain_length}")
@@ -493,37 +442,11 @@ def draw(config: Config, test: Test, queries: int | None = None) -> Draw:
     # Drawn last, so that everything else is the same for all laws.
     noise *= tasks.noise_sizes(test.noise_law, rng, noise.shape[:2], m)[..., None]
     contexts = noise[:, 1:].reshape(n, length, k + 1, m)
-    return Draw(patterns, contexts, noise[:, 0] * np.float32(test.query_noise), uniform, start, names)
-
-
-@dataclass(frozen=True)
-class Prompts:
-    """Test prompts of one run and setting, by names of patterns and as vectors.
-
-    states : (queries, l_ts, K + 1), right : the query's right chain (queries, K + 1)
-    vectors : TSR pattern plus noise, (queries, l_ts, K + 1, M), query : (queries, M)
-    """
-
-    states: np.ndarray
-    right: np.ndarray
-    vectors: np.ndarray
-    query: np.ndarray
-
-
-def prompts(drawn: Draw, setting: Setting, which: slice = slice(None)) -> Prompts:
-    """The prompts that a draw gives in a setting, or some of them."""
-    drawn = Draw(drawn.patterns, *(getattr(drawn, name)[which] for name in PER_QUERY))
-    steps = np.arange(drawn.names.shape[1])
-    each = np.arange(len(drawn.start))[:, None]
-    raw = tasks.testing_chains(drawn.uniform, drawn.start, setting.matrices, setting.fraction, setting.examples)
-    states = drawn.names[each[..., None], steps, raw]
-    right = drawn.names[each, steps, tasks.best_chains(setting.matrices)[drawn.start]]
-    query = drawn.patterns[right[:, 0]] + drawn.query_noise
-    return Prompts(states, right, drawn.patterns[states] + drawn.noise, query)
+    return tasks.Draw(patterns, contexts, noise[:, 0] * np.float32(test.query_noise), uniform, start, names)
 
 
 def cot_wrong(
-    params: Params, configs: Sequence[Config], test: Test, settings: Sequence[Setting], lengths: Sequence[int]
+    params: Params, configs: Sequence[Config], test: Test, settings: Sequence[tasks.Setting], lengths: Sequence[int]
 ) -> np.ndarray:
     """Share of the K steps that greedy chain of thought gets wrong, mean_k 1[v_k != z_k]: (settings, lengths, runs,
     queries).
@@ -535,7 +458,7 @@ def cot_wrong(
 
 
 def icl_wrong(
-    params: Params, configs: Sequence[Config], test: Test, settings: Sequence[Setting], lengths: Sequence[int]
+    params: Params, configs: Sequence[Config], test: Test, settings: Sequence[tasks.Setting], lengths: Sequence[int]
 ) -> np.ndarray:
     """Whether the one answer to prompts of the columns (z_0; z_K) is other than f(z_query), as 0 or 1: (settings,
     lengths, runs, queries). Every column stands at the first step.
@@ -543,8 +466,8 @@ def icl_wrong(
     return _evaluated(_icl, params, configs, test, settings, lengths)
 
 
-def _evaluated(answer: "Answer", params: Params, configs: Sequence[Config], test: Test, settings: Sequence[Setting],
-               lengths: Sequence[int]) -> np.ndarray:  # fmt: skip
+def _evaluated(answer: "Answer", params: Params, configs: Sequence[Config], test: Test,
+               settings: Sequence[tasks.Setting], lengths: Sequence[int]) -> np.ndarray:  # fmt: skip
     _check_single(configs[0])
     if max(lengths) > test.context_length_test or min(lengths) < 0:
         raise ValueError(f"lengths {list(lengths)}: must lie between 0 and l_ts = {test.context_length_test}")
@@ -555,7 +478,7 @@ def _evaluated(answer: "Answer", params: Params, configs: Sequence[Config], test
         for begin in range(0, test.queries, CHUNK):
             which = slice(begin, begin + CHUNK)
             for index, setting in enumerate(settings):
-                out[index, :, run, which] = answer(model, prompts(drawn, setting, which), lengths)
+                out[index, :, run, which] = answer(model, tasks.prompts(drawn, setting, which), lengths)
     return out
 
 
@@ -611,10 +534,10 @@ class _Reader:
         return before[:, list(lengths)], top
 
 
-Answer = Callable[[_Reader, Prompts, Sequence[int]], np.ndarray]
+Answer = Callable[[_Reader, tasks.Prompts, Sequence[int]], np.ndarray]
 
 
-def _cot(model: _Reader, given: Prompts, lengths: Sequence[int]) -> np.ndarray:
+def _cot(model: _Reader, given: tasks.Prompts, lengths: Sequence[int]) -> np.ndarray:
     vectors, query = torch.from_numpy(given.vectors), torch.from_numpy(given.query)
     queries, specific = len(query), len(model.patterns)
     flat, readouts = model.read(vectors)
@@ -643,7 +566,7 @@ def _cot(model: _Reader, given: Prompts, lengths: Sequence[int]) -> np.ndarray:
     return share
 
 
-def _icl(model: _Reader, given: Prompts, lengths: Sequence[int]) -> np.ndarray:
+def _icl(model: _Reader, given: tasks.Prompts, lengths: Sequence[int]) -> np.ndarray:
     u = model.pulls(torch.from_numpy(given.query), 0)
     totals, _ = model.sums(u, *model.read(torch.from_numpy(given.vectors[:, :, [0, -1]])), lengths)
     answer = totals.argmax(dim=-1).mT
@@ -691,7 +614,7 @@ GROUPS = ("same TSR, same step", "same TSR, diff. step", "diff. TSR, same step",
 
 
 def attention(
-    params: Params, configs: Sequence[Config], test: Test, setting: Setting, length: int, queries: int
+    params: Params, configs: Sequence[Config], test: Test, setting: tasks.Setting, length: int, queries: int
 ) -> np.ndarray:
     """Attention of the query's column summed over the four GROUPS of columns, averaged over steps and queries: (runs,
     layers, heads, 4).
@@ -713,12 +636,12 @@ def _attended(configs: tuple[Config, ...], test: Test, fraction: float, matrices
               queries: int) -> "tuple[Tensor, Tensor, Tensor]":  # fmt: skip
     """The prompts (runs, queries, columns + 1, D), -inf for columns that are not there and the groups of the others."""
     k, specific = test.chain_length, test.specific_patterns
-    setting = Setting(fraction, np.frombuffer(matrices).reshape(k, specific, specific), examples)
+    setting = tasks.Setting(fraction, np.frombuffer(matrices).reshape(k, specific, specific), examples)
     asked = np.arange(queries) % k
     prompt, starts = [], []
     for each in configs:
         drawn = draw(each, test, queries)
-        given = prompts(drawn, setting)
+        given = tasks.prompts(drawn, setting)
         own = drawn.patterns[given.right]
         own[:, 0] = given.query
         chains = torch.from_numpy(np.concatenate([given.vectors[:, :length], own[:, None]], axis=1))

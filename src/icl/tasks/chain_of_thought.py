@@ -81,6 +81,21 @@ def condition_1(matrices: np.ndarray) -> np.ndarray:
     return held
 
 
+def worked_example() -> dict[str, float]:
+    """The talk's example of two steps over two patterns, by the definitions: how far B, tau^f and tau_o^f are from the
+    numbers that it states, and for each start whether Condition 1 is broken (1) or holds (0).
+    """
+    a = transitions(np.array([[[0.6, 0.4], [0.4, 0.6]], [[0.4, 0.6], [0.8, 0.2]]]))
+    stated = np.array([0.56, 0.44, 0.64, 0.36, 0.36, 0.56])
+    found = np.array([*product(a).ravel(), path_probability(a), end_probability(a)])
+    first, second = ~condition_1(a)
+    return {
+        "largest deviation from the stated numbers": float(np.abs(found - stated).max()),
+        "Condition 1 broken for start 1": float(first),
+        "Condition 1 broken for start 2": float(second),
+    }
+
+
 def with_primacy(steps: int, patterns: int, probability: float, lead: float) -> np.ndarray:
     """Transition matrices with tau^f = `probability` and rho^f = `lead`, as few of the steps noisy as can be.
 
@@ -326,3 +341,69 @@ def bounded_noise(rng: np.random.Generator, shape: tuple[int, ...], norm: float)
     noise = rng.standard_normal(shape, dtype=np.float32)
     noise *= np.float32(norm) / np.sqrt(np.einsum("...d,...d->...", noise, noise))[..., None]
     return noise
+
+
+# Test prompts
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What test prompts are drawn from: alpha', the transition matrices (K, M', M') and the law of their starts.
+
+    Raises ValueError for alpha' outside (0, 1] and for matrices that are not stochastic.
+    """
+
+    fraction: float
+    matrices: np.ndarray
+    examples: str = "counted"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.fraction <= 1:
+            raise ValueError(f"alpha' = {self.fraction!r}: must be above 0 and at most 1")
+        object.__setattr__(self, "matrices", transitions(self.matrices))
+
+
+@dataclass(frozen=True)
+class Draw:
+    """The randomness of one run's test prompts, whatever the setting.
+
+    patterns : the TSR patterns, (M', M); noise (queries, l_ts, K + 1, M) and query_noise (queries, M)
+    uniform : (queries, l_ts, K + 1), start : (queries,), see testing_chains
+    names : which pattern stands for state i of z_k in a query's task, (queries, K + 1, M'); so tasks are fresh
+    """
+
+    patterns: np.ndarray
+    noise: np.ndarray
+    query_noise: np.ndarray
+    uniform: np.ndarray
+    start: np.ndarray
+    names: np.ndarray
+
+
+PER_QUERY = ("noise", "query_noise", "uniform", "start", "names")
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """Test prompts of one run and setting, by names of patterns and as vectors.
+
+    states : (queries, l_ts, K + 1), right : the query's right chain (queries, K + 1)
+    vectors : TSR pattern plus noise, (queries, l_ts, K + 1, M), query : (queries, M)
+    """
+
+    states: np.ndarray
+    right: np.ndarray
+    vectors: np.ndarray
+    query: np.ndarray
+
+
+def prompts(drawn: Draw, setting: Setting, which: slice = slice(None)) -> Prompts:
+    """The prompts that a draw gives in a setting, or some of them."""
+    drawn = Draw(drawn.patterns, *(getattr(drawn, name)[which] for name in PER_QUERY))
+    steps = np.arange(drawn.names.shape[1])
+    each = np.arange(len(drawn.start))[:, None]
+    raw = testing_chains(drawn.uniform, drawn.start, setting.matrices, setting.fraction, setting.examples)
+    states = drawn.names[each[..., None], steps, raw]
+    right = drawn.names[each, steps, best_chains(setting.matrices)[drawn.start]]
+    query = drawn.patterns[right[:, 0]] + drawn.query_noise
+    return Prompts(states, right, drawn.patterns[states] + drawn.noise, query)
