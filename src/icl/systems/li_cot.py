@@ -41,8 +41,8 @@ class Config(spec.Config):
     """Constants of the training."""
 
     relevant_patterns: int = constant(
-        20, "ours", "not stated; more than the TSR patterns in their span, few enough to be cheap", letter="M",
-        at_least=2, at_most=1000,
+        20, "ours", "not stated; more than the TSR patterns in their span, few enough to be cheap; the figures tell "
+        "noise / sqrt(M): see gallery/calibration.md", letter="M", at_least=2, at_most=1000,
     )  # fmt: skip
     chain_length: int = constant(
         3, "inferred", "same-step attention starts at 0.33 = 1/K in figure 20", letter="K", at_least=1, at_most=20
@@ -75,7 +75,10 @@ class Config(spec.Config):
     )  # fmt: skip
     layers: int = constant(1, "published", "the analysed model has one layer with one head", at_least=1, at_most=12)
     heads: int = constant(1, "published", "the analysed model has one layer with one head", at_least=1, at_most=12)
-    batch: int = constant(120, "ours", "not stated; K steps alike, and eps^-2 for eps = 0.09", letter="B", at_least=1)
+    batch: int = constant(
+        120, "ours", "not stated; K steps alike, and eps^-2 for eps = 0.09; half or twice as many make no difference: "
+        "see gallery/calibration.md", letter="B", at_least=1,
+    )  # fmt: skip
     rate: float = constant(1.6, "ours", "not stated; calibrated: see gallery/calibration.md", letter="eta", above=0)
     value_rate: float = constant(
         1.0, "inferred", "the talk trains all three matrices by SGD: rate of W_V over that of W_Q and W_K", at_least=0,
