@@ -54,6 +54,13 @@ SPACE = Space(
     shared=("batch", "relevant_patterns", "context_length"),
     amounts={"": {"queries": 100}, "figure18": {"queries": 60}},
     smoke={"queries": 8, "batch": 6},
+    probes={
+        f"detour of {starts}, {first} and {second}": {
+            "misled_law": "detour", "misled_starts": starts, "misled_first": first, "misled_second": second
+        }
+        for starts in (5, 6)
+        for first, second in ((0.4, 0.62), (0.4, 0.7), (0.5, 0.62), (0.5, 0.68))
+    },
     readings={
         "figure 17 at 0.8": Reading("figure17", "main", "alpha=0.8", 100),
         "CoT": Reading("figure19", "main", "CoT", 100),
