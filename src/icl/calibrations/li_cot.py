@@ -3,10 +3,11 @@
 Constants without an axis are named in li_cot.md, with reasons.
 
 The packaged search is not one run. Its first 120 trials are older than the axes of the batch, M, both alphas and the
-detour, and hold what these were, so that a sampler that learns from them stays there. Of the others, one is today's
-defaults, 72 held one other pair of batch and M for nine trials each, with prompts of five examples, and 16 are near
-points with M of 10 and 40, the noise as sqrt(M) and the rate as it was or as M. Beside the six nearest, finalists are
-the nearest with each rival and today's defaults with examples, noise and tau^f otherwise.
+detour, and hold what these were, so that a sampler that learns from them stays there. Of the others, 65 are its own
+(today's defaults first), 72 held one other pair of batch and M for nine trials each, with prompts of five examples, 16
+are near points with M of 10 and 40, the noise as sqrt(M) and the rate as it was or as M, and 48 drew a detour from its
+whole ranges, at the defaults and at the nearest finalist with one. Beside the six nearest, finalists are the nearest
+with each rival and today's defaults with examples, noise and tau^f otherwise.
 """
 
 from icl.space import Axis, Reading, Space
@@ -75,7 +76,7 @@ SPACE = Space(
         "weight on both at 100": Reading("figure20", "main", "same TSR, same step", 100),
         "weight on both at 1000": Reading("figure20", "main", "same TSR, same step", 1000),
     },
-    trials=272,
+    trials=320,
     batch=8,
     seeds=2,
     finalists=6,
