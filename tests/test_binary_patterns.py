@@ -164,6 +164,27 @@ def test_cyclic_tasks_use_each_pattern_once_for_either_label_per_shift(shifts: i
         assert np.bincount(chosen[:, side], minlength=PATTERNS).tolist() == [shifts] * PATTERNS
 
 
+@pytest.mark.parametrize("shifts", [1, 2, 4, 5])
+def test_random_tasks_use_each_pattern_as_often_for_either_label(shifts: int) -> None:
+    for seed in range(20):
+        chosen = tasks.random_tasks(np.random.default_rng(seed), PATTERNS, shifts)
+        assert len({tuple(task) for task in chosen.tolist()}) == PATTERNS * shifts
+        assert (chosen[:, 0] != chosen[:, 1]).all()
+        for side in (0, 1):
+            assert np.bincount(chosen[:, side], minlength=PATTERNS).tolist() == [shifts] * PATTERNS
+
+
+def test_random_tasks_take_every_pair_equally_often() -> None:
+    rng, draws = np.random.default_rng(0), 3000
+    count = np.zeros((PATTERNS, PATTERNS))
+    for _ in range(draws):
+        np.add.at(count, tuple(tasks.random_tasks(rng, PATTERNS).T), 1)
+    assert np.all(np.diag(count) == 0)
+    expected = 1 / (PATTERNS - 1)
+    error = np.sqrt(expected * (1 - expected) / draws)
+    assert np.abs(count[~np.eye(PATTERNS, dtype=bool)] / draws - expected).max() < STANDARD_ERRORS * error
+
+
 @pytest.mark.parametrize("shifts", [1, 3])
 def test_unseen_tasks_are_the_rest(shifts: int) -> None:
     seen = tasks.cyclic_tasks(PATTERNS, shifts)
@@ -244,6 +265,17 @@ def test_every_task_is_drawn_equally_often() -> None:
         # With alpha = 1 the two patterns of a prompt give its task away.
         both = np.isin(batch.pattern, (a, b)).all(axis=1) & (batch.label == np.where(batch.pattern == a, 1, -1)).all(1)
         assert_frequency(both, 1 / len(task_set))
+
+
+def test_runs_with_task_sets_of_their_own_equal_each_run_alone() -> None:
+    rng = np.random.default_rng(0)
+    sets = np.stack([tasks.random_tasks(rng, PATTERNS, 2) for _ in range(3)])
+    blocks = words("test", [0, 1, 2], "train", 0, (50, tasks.words_per_prompt(CONTEXTS)))
+    together = tasks.prompts(blocks, sets[:, None], PATTERNS, IRRELEVANT, 0.8, STRENGTH)
+    for run, (block, own) in enumerate(zip(blocks, sets, strict=True)):
+        alone = tasks.prompts(block, own, PATTERNS, IRRELEVANT, 0.8, STRENGTH)
+        for field in fields(tasks.Prompts):
+            np.testing.assert_array_equal(getattr(together, field.name)[run], getattr(alone, field.name))
 
 
 def test_kappa_is_uniform_and_signed() -> None:

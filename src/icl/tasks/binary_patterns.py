@@ -40,6 +40,23 @@ def cyclic_tasks(patterns: int, shifts: int = 1) -> np.ndarray:
     return tasks
 
 
+def random_tasks(rng: np.random.Generator, patterns: int, shifts: int = 1) -> np.ndarray:
+    """As many tasks as `cyclic_tasks` has, drawn at random under the same condition: each pattern stands `shifts` times
+    for +1 and for -1. int64 (patterns * shifts, 2)
+
+    The pairs that are still free are a regular bipartite graph, so that another perfect matching is always left.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    free, drawn = ~np.eye(patterns, dtype=bool), []
+    for _ in range(shifts):
+        # A pair that is not free costs more than all pairs of any matching of free ones.
+        pairs = linear_sum_assignment(np.where(free, rng.random(free.shape), patterns))
+        free[pairs] = False
+        drawn.append(np.stack(pairs, axis=1))
+    return np.concatenate(drawn)
+
+
 def all_tasks(patterns: int) -> np.ndarray:
     """All M (M - 1) ordered pairs: int64 (M (M - 1), 2)."""
     return np.array(list(itertools.permutations(range(patterns), 2)))
@@ -68,7 +85,7 @@ def prompts(words: np.ndarray, tasks: np.ndarray, patterns: int, irrelevant: int
     Parameters
     ----------
     words : uint64 (..., words_per_prompt(context_length))
-    tasks : (tasks, 2); each prompt picks one uniformly
+    tasks : (..., tasks, 2), leading axes broadcast against (...); each prompt picks one uniformly
     patterns, irrelevant : the numbers of mu and of nu
     fraction : alpha in (0, 1], broadcast against (..., 1)
     strength : the bound on |kappa|, broadcast against (..., 1)
@@ -81,7 +98,10 @@ def prompts(words: np.ndarray, tasks: np.ndarray, patterns: int, irrelevant: int
     # All passes run over whole words, the task's column too, and write over what they can: at this size, fresh memory
     # and rows of odd length cost as much as the arithmetic.
     bits = words >> np.uint64(40)
-    task = (bits[..., -1] * np.uint64(len(tasks)) >> np.uint64(24)).view(np.int64)
+    sets, count = tasks.shape[:-2], tasks.shape[-2]
+    task = (bits[..., -1] * np.uint64(count) >> np.uint64(24)).view(np.int64)
+    # The sets lie one below the other in `order`.
+    task += count * np.arange(np.prod(sets, dtype=int)).reshape(sets)
     u = bits.astype(np.float32)
     u *= np.float32(2**-24)
     # The unit interval is shared out as [a | b | others, each twice, once per side of the label's coin].
