@@ -410,6 +410,23 @@ def test_runs_of_one_seed_see_the_same_prompts_whatever_else_differs() -> None:
     np.testing.assert_array_equal(other["strength"], first["strength"])
 
 
+def test_every_run_is_trained_on_random_tasks_of_its_own() -> None:
+    configs = grid(li_icl.Config, task_choice=["random"], task_shifts=[2], relevant_fraction=[1.0], seed=range(3))
+    assert len({config.train_tasks.tobytes() for config in configs}) == 3
+    batch = li_icl.sample(configs, 0)
+    for run, config in enumerate(configs):
+        own = {tuple(task) for task in config.train_tasks.tolist()}
+        drawn = set()
+        for pattern, label in zip(batch["pattern"][run], batch["label"][run], strict=True):
+            # With alpha = 1 a prompt with both labels gives its task away.
+            positive, negative = set(pattern[label > 0].tolist()), set(pattern[label < 0].tolist())
+            drawn |= set(itertools.product(positive, negative))
+        # 128 prompts of 12 tasks miss one with probability 12 (11/12)^128 = 2e-4; the seeds are fixed.
+        assert drawn == own
+        for name, values in li_icl.sample([config], 0).items():
+            np.testing.assert_array_equal(batch[name][run], values[0])
+
+
 def test_training_learns(together: Runs) -> None:
     long = train(Sweep("test", "li_icl", CONFIGS[:1], (300,), li_icl.Test())).losses[0]
     assert long[:5].mean() > 0.95
@@ -419,8 +436,9 @@ def test_training_learns(together: Runs) -> None:
 # Test prompts
 
 
-def test_test_prompts_in_domain_are_of_unseen_tasks() -> None:
-    config = CONFIGS[0]
+@pytest.mark.parametrize("choice", li_icl.TASK_CHOICES)
+def test_test_prompts_in_domain_are_of_unseen_tasks(choice: str) -> None:
+    config = dataclasses.replace(CONFIGS[0], task_choice=choice)
     prompts = li_icl.in_domain([config], li_icl.Test(prompts=300, relevant_fraction_test=1.0))
     seen = {tuple(task) for task in config.train_tasks.tolist()}
     for pattern, label in zip(prompts.patterns[0], prompts.labels[0], strict=True):

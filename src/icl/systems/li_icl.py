@@ -10,6 +10,7 @@ is beta e_j, IDI pattern k is e_{M_1 + k} and q is e_{d_X}.
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +33,13 @@ SYSTEM = "li_icl"
 FROZEN: tuple[str, ...] = ()
 
 QUERY_TOO = "contexts and query"
+CALIBRATED = "calibrated: see gallery/calibration.md"
+
+TASK_CHOICES: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
+    "cyclic": lambda rng, patterns, shifts: tasks.cyclic_tasks(patterns, shifts),
+    "random": tasks.random_tasks,
+}
+"""Sets of training tasks from the numbers of patterns and of tasks per pattern and label."""
 
 STRENGTHS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "uniform": lambda u: u,
@@ -68,49 +76,42 @@ class Config(spec.Config):
     )  # fmt: skip
     pattern_norm: float = constant(
         2.0, "inferred",
-        "initial magnitudes in figures 8, 10, 11 and 14 agree on beta = 2; calibrated: see "
-        "gallery/calibration.md",
+        f"initial magnitudes in figures 8, 10, 11 and 14 agree on beta = 2; {CALIBRATED}",
         letter="beta", above=0,
     )  # fmt: skip
     irrelevant_strength: float = constant(
         0.5, "inferred",
-        "figure 8 starts with norm(W p) / norm(xdr W p) = 1.04: |kappa| <= 0.5 beta, uniform; calibrated: see "
-        "gallery/calibration.md",
+        f"figure 8 starts with norm(W p) / norm(xdr W p) = 1.04: |kappa| <= 0.5 beta, uniform; {CALIBRATED}",
         letter="kappa/beta", at_least=0,
     )  # fmt: skip
     strength_law: str = constant(
         "uniform", "ours",
-        "law of kappa within its bound; the talk shows signed values, an earlier one a constant; calibrated: "
-        "see gallery/calibration.md",
+        f"law of kappa within its bound; the talk shows signed values, an earlier one a constant; {CALIBRATED}",
         letter="law of kappa", choices=tuple(STRENGTHS),
     )  # fmt: skip
     label_constant: float = constant(
         0.0, "ours",
-        "a constant coordinate of every context's label block beside q; eq. 7 has none; calibrated: see "
-        "gallery/calibration.md",
+        f"a constant coordinate of every context's label block beside q; eq. 7 has none; {CALIBRATED}",
         at_least=0,
     )  # fmt: skip
     attention_start: float = constant(
         0.2, "inferred",
-        "figure 8 starts at delta beta = 0.4; the talk says scaled identity; calibrated: see "
-        "gallery/calibration.md",
+        f"figure 8 starts at delta beta = 0.4; the talk says scaled identity; {CALIBRATED}",
         letter="delta", above=0,
     )  # fmt: skip
     value_start: float = constant(
         0.2, "inferred",
-        "figures 10 and 11 start at delta_V std sqrt(30) = 0.022; calibrated: see gallery/calibration.md",
+        f"figures 10 and 11 start at delta_V std sqrt(30) = 0.022; {CALIBRATED}",
         letter="delta_V", above=0,
     )  # fmt: skip
     attended: str = constant(
         "contexts", "published",
-        "eq. 7 of the talk sums over the contexts; its backup slides and the poster differ; calibrated: see "
-        "gallery/calibration.md",
+        f"eq. 7 of the talk sums over the contexts; its backup slides and the poster differ; {CALIBRATED}",
         choices=("contexts", QUERY_TOO),
     )  # fmt: skip
     output_std: float = constant(
         0.02, "inferred",
-        "untouched rows of W_O in figure 14 have norm 0.16 = std sqrt(60); calibrated: see "
-        "gallery/calibration.md",
+        f"untouched rows of W_O in figure 14 have norm 0.16 = std sqrt(60); {CALIBRATED}",
         letter="std W_O", above=0,
     )  # fmt: skip
     relevant_fraction: float = constant(
@@ -121,32 +122,34 @@ class Config(spec.Config):
     )
     task_shifts: int = constant(
         1, "ours",
-        "tasks (i, i + s mod M_1), s <= 1: the smallest set that covers all patterns evenly; calibrated: see "
-        "gallery/calibration.md",
+        f"tasks (i, i + s mod M_1), s <= 1: the smallest set that covers all patterns evenly; {CALIBRATED}",
         letter="tasks / M_1", at_least=1,
+    )  # fmt: skip
+    task_choice: str = constant(
+        "cyclic", "ours",
+        f"not stated; each choice covers all patterns evenly, a random one differs from seed to seed; {CALIBRATED}",
+        letter="choice of tasks", choices=tuple(TASK_CHOICES),
     )  # fmt: skip
     batch: int = constant(
         128, "ours",
-        "the theorem asks for max(eps^-2, M_1); 128 serves eps >= 0.09; calibrated: see "
-        "gallery/calibration.md",
+        f"the theorem asks for max(eps^-2, M_1); 128 serves eps >= 0.09; {CALIBRATED}",
         letter="B", at_least=1,
     )  # fmt: skip
     readout: float = constant(
         1 / 32, "inferred",
-        "of 1/8, 1/16, 1/28, 1/32, 1/36, 1/40 and 1/64: the final magnitudes in figures 8, 10, 11 and 14 "
-        "agree only on 1/36 to 1/32 (seeds 100 to 102); calibrated: see gallery/calibration.md",
+        "of 1/8, 1/16, 1/28, 1/32, 1/36, 1/40 and 1/64: the final magnitudes in figures 8, 10, 11 and 14 agree "
+        f"only on 1/36 to 1/32 (seeds 100 to 102); {CALIBRATED}",
         letter="|a_i|", above=0,
     )  # fmt: skip
     readout_rate: float = constant(
         0.0, "ours",
-        "step size of a over that of the other weights; 0 keeps it as it starts; calibrated: see "
-        "gallery/calibration.md",
+        f"step size of a over that of the other weights; 0 keeps it as it starts; {CALIBRATED}",
         at_least=0,
     )  # fmt: skip
     rate: float = constant(
         1.5, "inferred",
         "the magnitudes in figure 8 pass 1.1 near epoch 100, at one step per epoch (seeds 100 to 102); "
-        "calibrated: see gallery/calibration.md",
+        f"{CALIBRATED}",
         letter="eta", above=0,
     )  # fmt: skip
 
@@ -160,10 +163,11 @@ class Config(spec.Config):
         """d_X = M_1 + M_2: the patterns span the feature space."""
         return self.relevant_patterns + self.irrelevant_patterns
 
-    @property
+    @cached_property
     def train_tasks(self) -> np.ndarray:
         """(tasks, 2)."""
-        return tasks.cyclic_tasks(self.relevant_patterns, self.task_shifts)
+        rng = stream(SYSTEM, self.seed, "tasks")
+        return TASK_CHOICES[self.task_choice](rng, self.relevant_patterns, self.task_shifts)
 
 
 @dataclass(frozen=True)
@@ -175,20 +179,18 @@ class Test(spec.Constants):
     )
     coefficient_sum: float = constant(
         1.1, "ours",
-        "not stated for figures 8 to 15 but 12; the smallest plotted value that Theorem 2 covers; calibrated: "
-        "see gallery/calibration.md",
+        f"not stated for figures 8 to 15 but 12; the smallest plotted value that Theorem 2 covers; {CALIBRATED}",
         letter="S_1", above=0, at_most=float(np.sqrt(2)),
     )  # fmt: skip
     combination: str = constant(
         "unit pairs", "inferred",
         "three ODR patterns from six IDR patterns, orthogonal, of their norm; the plotted S_1 stay below the "
-        "sqrt(2) that this allows; calibrated: see gallery/calibration.md",
+        f"sqrt(2) that this allows; {CALIBRATED}",
         letter="mu'_j", choices=tuple(COMBINATIONS),
     )  # fmt: skip
     noise: float = constant(
         0.0, "ours",
-        "expected norm of Gaussian noise on every test input, over beta; the paper's model has none; "
-        "calibrated: see gallery/calibration.md",
+        f"expected norm of Gaussian noise on every test input, over beta; the paper's model has none; {CALIBRATED}",
         letter="noise / beta", at_least=0,
     )  # fmt: skip
     context_length_test: int = constant(
@@ -196,14 +198,12 @@ class Test(spec.Constants):
     )
     epoch_steps: int = constant(
         1, "ours",
-        "steps per epoch in figures 8, 10, 11: the published curves move on this time scale; calibrated: see "
-        "gallery/calibration.md",
+        f"steps per epoch in figures 8, 10, 11: the published curves move on this time scale; {CALIBRATED}",
         at_least=1,
     )  # fmt: skip
     long_epoch_steps: int = constant(
         2, "inferred",
-        "steps per epoch in figure 9: its rise is half done near epoch 55; calibrated: see "
-        "gallery/calibration.md",
+        f"steps per epoch in figure 9: its rise is half done near epoch 55; {CALIBRATED}",
         at_least=1,
     )  # fmt: skip
     prompts: int = constant(1000, "inferred", "error levels are multiples of 0.001 in each of four runs", at_least=1)
@@ -233,9 +233,8 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     blocks = words(SYSTEM, [c.seed for c in configs], "train", step, shape)
     fraction = np.array([c.relevant_fraction for c in configs], dtype=np.float32)[:, None, None]
     strength = np.array([c.irrelevant_strength * c.pattern_norm for c in configs])[:, None, None]
-    batch = tasks.prompts(
-        blocks, first.train_tasks, first.relevant_patterns, first.irrelevant_patterns, fraction, strength
-    )
+    task_sets = np.stack([c.train_tasks for c in configs])[:, None]
+    batch = tasks.prompts(blocks, task_sets, first.relevant_patterns, first.irrelevant_patterns, fraction, strength)
     return {
         "pattern": batch.pattern,
         "irrelevant": batch.irrelevant,
