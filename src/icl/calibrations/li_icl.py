@@ -85,7 +85,7 @@ SPACE = Space(
         "ICL error at 6": Reading("figure27", "main", "ICL", 6),
         "logistic error at 6": Reading("figure27", "main", "Logistic", 6),
     },
-    trials=208,
+    trials=240,
     batch=8,
     finalists=6,
     settled_seeds=10,
