@@ -265,6 +265,15 @@ def test_refused_constants_are_far_away_and_do_not_stop_the_search() -> None:
     assert (row["state"], row["figure9"]) == ("refused", distance.FAR)
 
 
+def test_a_training_that_diverges_is_far_away_and_does_not_stop_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "train", train)
+    points = [{"rate": 1e100}, {"rate": 0.5}]
+    rows = trials(tiny(axes=tiny().axes[1:]), points, "smoke", [100, 101], stage="search", figures=["figure8"])
+    assert [row["state"] for row in rows] == ["diverged", "complete"]
+    assert rows[0]["figure9"] == distance.FAR > rows[1]["figure9"]
+    assert [any(name.startswith("claim") for name in row) for row in rows] == [False, True]
+
+
 # The search
 
 

@@ -436,6 +436,12 @@ def test_training_learns(together: Runs) -> None:
 # Test prompts
 
 
+def test_no_answer_and_no_number_are_wrong() -> None:
+    prompts = li_icl.in_domain(CONFIGS[:1], li_icl.Test(prompts=4))
+    logits = prompts.labels[..., -1] * torch.tensor([1.0, -1.0, 0.0, torch.nan])
+    assert li_icl.wrong(logits, prompts).tolist() == [[False, True, True, True]]
+
+
 @pytest.mark.parametrize("choice", li_icl.TASK_CHOICES)
 def test_test_prompts_in_domain_are_of_unseen_tasks(choice: str) -> None:
     config = dataclasses.replace(CONFIGS[0], task_choice=choice)

@@ -250,7 +250,9 @@ def with_seeds(sweep: Sweep, seeds: Sequence[int]) -> Sweep:
 
 
 def measured(space: Space, plans: Sequence[Plan | None], scale: str) -> list[dict[str, pd.DataFrame] | None]:
-    """The tables of every figure of every plan; equal trainings are done once, as they are in the workflow."""
+    """The tables of every figure of every plan, none where a training diverged; equal trainings are done once, as they
+    are in the workflow.
+    """
     wanted = {
         digest(sweep.training()): sweep
         for of_point in plans
@@ -258,19 +260,18 @@ def measured(space: Space, plans: Sequence[Plan | None], scale: str) -> list[dic
         for sweep in sweeps.values()
     }
     trained = dict(zip(wanted, train_together(list(wanted.values()), space.together), strict=True))
-    return [
-        None
-        if of_point is None
-        else {
-            name: figure.measure(
-                name,
-                {key: replace(trained[digest(s.training())], sweep=s) for key, s in sweeps.items()},
-                scale,
-            )
-            for name, sweeps in of_point.items()
-        }
-        for of_point in plans
-    ]
+    return [None if of_point is None else _tables(of_point, trained, scale) for of_point in plans]
+
+
+def _tables(of_point: Plan, trained: Mapping[str, Runs], scale: str) -> dict[str, pd.DataFrame]:
+    runs = {
+        name: {key: replace(trained[digest(s.training())], sweep=s) for key, s in sweeps.items()}
+        for name, sweeps in of_point.items()
+    }
+    weights = [w for found in runs.values() for one in found.values() for w in one.weights.values()]
+    if not all(bool(w.isfinite().all()) for w in weights):
+        return {}
+    return {name: figure.measure(name, found, scale) for name, found in runs.items()}
 
 
 def train_together(sweeps: Sequence[Sweep], together: Sequence[str]) -> list[Runs]:
@@ -317,9 +318,7 @@ def _row(
     """Constants, distances, readings and, for the figures in `judged`, outcomes of a trial."""
     row: Row = {"stage": stage, "axis": "", "seeds": " ".join(map(str, seeds)), "state": "complete"}
     row |= {f"constant {name}": value for name, value in point.items()}
-    far = {
-        name: distance.NOWHERE if tables is None else distance_of(space, name, tables[name]) for name in space.fitted
-    }
+    far = {name: distance_of(space, name, tables[name]) if tables else distance.NOWHERE for name in space.fitted}
     if tables is None:
         row["state"] = "refused"
     elif distance.NOWHERE in far.values():

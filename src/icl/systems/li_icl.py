@@ -434,8 +434,8 @@ def classification_error(logits: "Tensor", prompts: Evaluation) -> np.ndarray:
 
 
 def wrong(logits: "Tensor", prompts: Evaluation) -> np.ndarray:
-    """Whether sign F is other than the label, F = 0 included, for every prompt: bool (runs, prompts)."""
-    answers: np.ndarray = (logits * prompts.labels[..., -1] <= 0).numpy()
+    """Whether sign F is other than the label, F = 0 or NaN included, for every prompt: bool (runs, prompts)."""
+    answers: np.ndarray = ~(logits * prompts.labels[..., -1] > 0).numpy()
     return answers
 
 
