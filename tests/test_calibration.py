@@ -11,7 +11,19 @@ import pandas as pd
 import pytest
 import torch
 
-from icl import calibration, calibrations, distance, figure, outcome, provenance, reference, settled, space, table
+from icl import (
+    calibration,
+    calibrations,
+    distance,
+    figure,
+    outcome,
+    profiles,
+    provenance,
+    reference,
+    settled,
+    space,
+    table,
+)
 from icl.calibration import identity, kept, measured, plan, proposals, run, train_together, trials, with_seeds
 from icl.page import entries
 from icl.page.render import html
@@ -421,6 +433,13 @@ def test_ranges_pins_and_envelopes_from_rows(by_hand: tuple[Space, Rows]) -> Non
     # 0.15 and 0.2 lie in the first part of the range's logarithm (of two), 1.5 in the second.
     assert outcome.envelope(axis, rows, bins=2) == [(0.15, 2.0), (1.5, 1.2)]
     assert outcome.within_reading(searched, rows[0]) == []
+
+
+def test_the_picture_leaves_out_trials_without_a_distance(by_hand: tuple[Space, Rows]) -> None:
+    searched, rows = by_hand
+    lost = rows[0] | {"state": "diverged", "joint": distance.joint([distance.FAR])}
+    heights = [profiles.draw(searched, found).axes[0].get_ylim()[1] for found in (rows, [*rows, lost])]
+    assert heights[0] == heights[1] < distance.FAR
 
 
 def test_rows_survive_the_way_through_text(unbroken: list[Rows]) -> None:

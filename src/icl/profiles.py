@@ -20,8 +20,9 @@ COLUMNS = 4
 
 @plotting.published
 def draw(space: Space, rows: Sequence[Row]) -> Figure:
-    """Per constant: every trial of the search (grey) and its lower envelope, the slice through the chosen point
-    (black: all figures, coloured: each), and the chosen value (dashed). Distances as 1 + distance, logarithmic.
+    """Per constant: the trials of the search (grey; without those that diverged or were refused) and its lower
+    envelope, the slice through the chosen point (black: all figures, coloured: each), and the chosen value (dashed).
+    Distances as 1 + distance, logarithmic.
     """
     from matplotlib.figure import Figure as Canvas
 
@@ -38,7 +39,8 @@ def draw(space: Space, rows: Sequence[Row]) -> Figure:
 def _panel(axes: Axes, space: Space, axis: Axis, rows: Sequence[Row]) -> None:
     from matplotlib.ticker import NullFormatter
 
-    trials, name = outcome.stage(rows, "search"), f"constant {axis.name}"
+    trials = [row for row in outcome.stage(rows, "search") if row["state"] == "complete"]
+    name = f"constant {axis.name}"
     place = _places(axis)
     axes.plot([place(row[name]) for row in trials], [np.exp(row["joint"]) for row in trials], ".", color="0.75",
               markersize=3, label="search, all figures")  # fmt: skip
