@@ -254,6 +254,42 @@ def test_equal_trainings_of_a_batch_are_done_once(monkeypatch: pytest.MonkeyPatc
     assert trained == [2] and len(tables) == 3
 
 
+def test_trainings_of_the_batch_before_are_used_again_and_no_older_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched, trained = tiny(together=()), []
+
+    def count(sweep: Sweep) -> Runs:
+        trained.append(sweep.configs[0].rate)
+        return shortened(sweep)
+
+    monkeypatch.setattr(calibration, "train", count)
+    wanted = [
+        {"stage": "slice", "axis": str(index), "point": searched.defaults() | {"rate": rate}}
+        for index, rate in enumerate([0.5, 0.5, 1.5, 0.5])
+    ]
+    batches = list(calibration._missing(searched, "smoke", [], wanted, ()))
+    assert [len(rows) for rows in batches] == [1, 1, 1, 1]
+    assert trained == [0.5, 1.5, 0.5]
+    first, again, _, anew = (without_time([row | {"axis": ""}]) for (row,) in batches)
+    assert first == again == anew
+
+
+def test_every_run_is_also_compared_alone_where_that_is_asked_for() -> None:
+    searched = tiny(
+        readings={"attention at 100": space.Reading("figure9", "main", "The same ODR", 100)}, singly={"figure9": 1e-3}
+    )
+    both, one = (trials(searched, [{"rate": 0.5}], "smoke", seeds, stage="search")[0] for seeds in ([100, 101], [101]))
+    far, read = (both[f"runs {name}"].split() for name in ("figure9", "attention at 100"))
+    assert len(far) == len(read) == 2 and far[0] != far[1]
+    assert [far[1], read[1]] == [one["runs figure9"], one["runs attention at 100"]]
+    assert np.mean([float(value) for value in read]) == pytest.approx(both["reading attention at 100"], rel=1e-3)
+    # A run alone is its own mean.
+    (table,) = measured(searched, [plan(searched, {"rate": 0.5}, ["figure9"], "smoke", [101])], "smoke")
+    assert table is not None
+    alone = pd.concat([table["figure9"], table["figure9"].assign(seed=-1)])
+    expected = distance.of_figure(alone[alone["statistic"] == "run"], calibration._published("figure9"), 1e-3)
+    assert float(far[1]) == pytest.approx(expected.whole, rel=1e-3)
+
+
 def test_trials_run_on_the_given_seeds_only() -> None:
     sweep = figure.sweeps("figure9", "laptop", {})["li_icl"]
     assert with_seeds(sweep, [100, 101, 102]).seeds == [100, 101, 102]

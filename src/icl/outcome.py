@@ -19,6 +19,7 @@ from icl.space import Axis, Space
 Row = dict[str, Any]
 
 TEXTS = ("stage", "axis", "seeds", "state")
+TEXT_PREFIXES = ("claim ", "runs ")
 NEAR = 1.25
 """Where no constants come within twice the reading error, the range is given that stays within this factor of the
 chosen point's distance (the factor is that of 1 + distance, the geometric mean over figures)."""
@@ -60,7 +61,7 @@ def typed(space: Space, rows: Iterable[Mapping[str, Any]]) -> list[Row]:
             return str(cell) == "True"
         if kind is not None:
             return kind(float(cell)) if kind is int else kind(cell)
-        return str(cell) if name in TEXTS or name.startswith("claim ") else float(cell)
+        return str(cell) if name in TEXTS or name.startswith(TEXT_PREFIXES) else float(cell)
 
     always = {"axis"}
     return [
