@@ -278,10 +278,14 @@ def test_every_run_is_also_compared_alone_where_that_is_asked_for() -> None:
         readings={"attention at 100": space.Reading("figure9", "main", "The same ODR", 100)}, singly={"figure9": 1e-3}
     )
     both, one = (trials(searched, [{"rate": 0.5}], "smoke", seeds, stage="search")[0] for seeds in ([100, 101], [101]))
-    far, read = (both[f"runs {name}"].split() for name in ("figure9", "attention at 100"))
+    far, read = (both[f"runs {name}"].split() for name in ("figure9", "reading attention at 100"))
     assert len(far) == len(read) == 2 and far[0] != far[1]
-    assert [far[1], read[1]] == [one["runs figure9"], one["runs attention at 100"]]
+    assert [far[1], read[1]] == [one["runs figure9"], one["runs reading attention at 100"]]
     assert np.mean([float(value) for value in read]) == pytest.approx(both["reading attention at 100"], rel=1e-3)
+    runs = outcome.single_runs([both, {"seeds": "110 111"}])
+    assert [run["seeds"] for run in runs] == ["100", "101"]
+    assert [run["figure9"] for run in runs] == [float(value) for value in far]
+    assert {run["constant rate"] for run in runs} == {0.5}
     # A run alone is its own mean.
     (table,) = measured(searched, [plan(searched, {"rate": 0.5}, ["figure9"], "smoke", [101])], "smoke")
     assert table is not None
@@ -508,3 +512,13 @@ def test_the_published_attention_exceeds_what_the_published_magnitudes_allow() -
     for epoch in (60, 80, 100, 120, 140, 160):
         odds = 0.45 / 0.55 * math.exp(2 * at["W_Q p_query", epoch] * at["W_K p_i", epoch])
         assert same[epoch] > odds / (1 + odds) + 5 * reference.PANELS["figure9"]["main"].reading
+
+
+def test_the_largest_move_of_published_points_is_found_whatever_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = {("A", 0): [2.0, 1.0], ("A", 400): [1.1, 2.0], ("B", 0): [4.0], ("B", 400): [3.0], ("A", 800): [1.0]}
+    table = pd.concat([pd.DataFrame({"series": s, "c": c, "y": ys}) for (s, c), ys in points.items()])
+    monkeypatch.setattr(reference, "load", lambda name: table)
+    assert settled.moved("figure24", 0, 400) == pytest.approx(0.25)
+    # A point that cannot be read at one of the epochs cannot be followed.
+    with pytest.raises(ValueError, match="shorter"):
+        settled.moved("figure24", 0, 800)

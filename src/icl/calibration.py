@@ -351,7 +351,7 @@ def _row(
 
 
 def _of_runs(space: Space, tables: Mapping[str, pd.DataFrame]) -> Row:
-    """Distances and readings of every run alone, in the order of the seeds, as text."""
+    """Distances and readings of every run alone, in the order of the seeds, as text (see outcome.single_runs)."""
     found: dict[str, list[float]] = {}
     for name, floor in space.singly.items():
         runs = tables[name][tables[name]["statistic"] == "run"].sort_values("seed", kind="stable")
@@ -360,7 +360,7 @@ def _of_runs(space: Space, tables: Mapping[str, pd.DataFrame]) -> Row:
         found[f"runs {name}"] = [distance.of_figure(one, _published(name), floor).whole for one in alone]
         for about, reading in space.readings.items():
             if reading.figure == name:
-                found[f"runs {about}"] = _at(runs, reading)["value"].to_list()
+                found[f"runs reading {about}"] = _at(runs, reading)["value"].to_list()
     return {name: " ".join(f"{value:.4g}" for value in values) for name, values in found.items()}
 
 

@@ -92,6 +92,16 @@ def fidelity(system: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8")))) if path.is_file() else []
 
 
+def single_runs(found: Iterable[Row]) -> list[Row]:
+    """Every run that was also compared alone, as a row of its own: its trial's, with its seed, distances, readings."""
+    out = []
+    for row in found:
+        alone = {name.removeprefix("runs "): row[name].split() for name in row if name.startswith("runs ")}
+        for index, seed in enumerate(row["seeds"].split() if alone else ()):
+            out.append(row | {name: float(values[index]) for name, values in alone.items()} | {"seeds": seed})
+    return out
+
+
 def stage(found: Iterable[Row], name: str) -> list[Row]:
     """The rows of one stage."""
     return [row for row in found if row["stage"] == name]

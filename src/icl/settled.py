@@ -168,12 +168,29 @@ def words(strip: Strip) -> str:
     return f"`{strip.constant}` {', '.join(cells)}"
 
 
+def moved(figure: str, start: float, end: float) -> float:
+    """By what share the magnitude of a published point changes most between two epochs of a scatter.
+
+    Points are paired by their order in each series. Raises ValueError where an epoch lacks a point.
+    """
+    found = reference.load(figure)
+    if found is None:
+        raise ValueError(f"{figure}: has no published numbers")
+    shares = []
+    for _, points in found.groupby("series"):
+        before, after = (sorted(points.loc[points["c"] == epoch, "y"]) for epoch in (start, end))
+        shares += [abs(y / x - 1) for x, y in zip(before, after, strict=True)]
+    return max(shares)
+
+
 def answers(space: Space, rows: Sequence[Row]) -> str:
     """The system's answers, with numbers from its rows: a template in which `{{ }}` may use
 
     chosen.<constant>, centre["<column>"], at(<constant>=<value>)["<column>"] (the row of a slice),
     probe("<name>")["<column>"], best (the finalist that is nearest), nearest("<column>", ...) (the trial of the search
-    with the least mean of some distances), rows, published("<figure>", "<series>", <x>) and exp.
+    with the least mean of some distances), rows, runs (every run that was compared alone, as a row),
+    published("<figure>", "<series>", <x>), moved("<figure>", <epoch>, <epoch>) (of the points of a published scatter)
+    and exp.
     """
     from jinja2 import Environment, StrictUndefined
 
@@ -209,8 +226,10 @@ def answers(space: Space, rows: Sequence[Row]) -> str:
         "probe": probe,
         "nearest": nearest,
         "published": published,
+        "moved": moved,
         "exp": math.exp,
         "rows": rows,
+        "runs": outcome.single_runs(rows),
     }
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
     environment.filters["short"] = lambda number: f"{number:.3g}"

@@ -78,7 +78,7 @@ SPACE = Space(
     },
     # A run's own 300 prompts cannot tell smaller errors apart.
     singly={"figure12": 1 / 300},
-    trials=48,
+    trials=42,
     batch=6,
     seeds=2,
     finalists=2,
