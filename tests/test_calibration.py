@@ -473,6 +473,11 @@ def test_the_page_says_what_was_found(by_hand: tuple[Space, Rows], monkeypatch: 
     assert "figure9 (its distance changes by a factor of 17)" in text
     assert "| A-P1b (fragile) | `rate` 0.1 −, [1.5 +], 3 ? |" in text
     assert "At 1.5: 6." in text
+    searched, rows = by_hand
+    monkeypatch.setattr(outcome, "answers", lambda system: "")
+    assert "| - | 0.1 to 3, logarithmic | for a test | not moved alone |" in settled.section(
+        searched, [row for row in rows if row["axis"] == ""]
+    )
 
 
 def test_a_fragile_claim_is_marked_in_the_report_with_its_strip(

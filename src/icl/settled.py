@@ -98,6 +98,8 @@ def _constant(space: Space, axis: Axis, value: Any, rows: Sequence[Row]) -> str:
     span = ", ".join(map(shown, near)) if axis.choices else f"{shown(min(near))} to {shown(max(near))}"
     figure, factor = outcome.pinned_by(space, axis, rows)
     pin = f"{figure} (its distance changes by a factor of {factor:.2g})" if factor > outcome.NEAR else "no figure"
+    if len(outcome.along(axis, rows)) == 1:
+        span, pin = "-", "not moved alone"
     cells = [f"`{axis.name}`", constant.letter, shown(value), constant.grade, span, axis.words(), axis.reason, pin]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
