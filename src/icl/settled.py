@@ -175,14 +175,19 @@ def moved(figure: str, start: float, end: float) -> float:
 
     Points are paired by their order in each series. Raises ValueError where an epoch lacks a point.
     """
+    return max(
+        abs(y / x - 1)
+        for before, after in zip(magnitudes(figure, start), magnitudes(figure, end), strict=True)
+        for x, y in zip(before, after, strict=True)
+    )
+
+
+def magnitudes(figure: str, epoch: float) -> list[list[float]]:
+    """The magnitudes of a published scatter at an epoch, series by series, each in order."""
     found = reference.load(figure)
     if found is None:
         raise ValueError(f"{figure}: has no published numbers")
-    shares = []
-    for _, points in found.groupby("series"):
-        before, after = (sorted(points.loc[points["c"] == epoch, "y"]) for epoch in (start, end))
-        shares += [abs(y / x - 1) for x, y in zip(before, after, strict=True)]
-    return max(shares)
+    return [sorted(points.loc[points["c"] == epoch, "y"]) for _, points in found.groupby("series")]
 
 
 def answers(space: Space, rows: Sequence[Row]) -> str:
@@ -191,8 +196,8 @@ def answers(space: Space, rows: Sequence[Row]) -> str:
     chosen.<constant>, centre["<column>"], at(<constant>=<value>)["<column>"] (the row of a slice),
     probe("<name>")["<column>"], best (the finalist that is nearest), nearest("<column>", ...) (the trial of the search
     with the least mean of some distances), rows, runs (every run that was compared alone, as a row),
-    published("<figure>", "<series>", <x>), moved("<figure>", <epoch>, <epoch>) (of the points of a published scatter)
-    and exp.
+    published("<figure>", "<series>", <x>), magnitudes("<figure>", <epoch>) and moved("<figure>", <epoch>, <epoch>) (of
+    the points of a published scatter) and exp.
     """
     from jinja2 import Environment, StrictUndefined
 
@@ -228,6 +233,7 @@ def answers(space: Space, rows: Sequence[Row]) -> str:
         "probe": probe,
         "nearest": nearest,
         "published": published,
+        "magnitudes": magnitudes,
         "moved": moved,
         "exp": math.exp,
         "rows": rows,
