@@ -72,6 +72,10 @@ SPACE = Space(
     together=(),
     shared=("task_shifts", "task_choice", "schedule", "steps", "rate", "least_contexts"),
     amounts={"": {"prompts": 100}, "figure12": {"prompts": 300}},
+    probes={
+        "constant rate, equal pairs": {"schedule": "constant", "pattern_law": "equal pairs"},
+        "constant rate, spread": {"schedule": "constant", "pattern_law": "spread"},
+    },
     readings={
         f"error at {label}": Reading("figure12", "main", label, 20.0)
         for label in ("S_1=1.3", "S_1=1.1", "S_1=0.9", "S_1=0.7", "S_1=0.5")
