@@ -154,9 +154,16 @@ def test_rotations_have_no_preferred_direction() -> None:
 # Task sets
 
 
+def drawn(patterns: int, shifts: int) -> np.ndarray:
+    return tasks.drawn_tasks(np.random.default_rng(7), patterns, shifts)
+
+
+@pytest.mark.parametrize("choice", [tasks.cyclic_tasks, drawn])
 @pytest.mark.parametrize("shifts", [1, 2, 3, 5])
-def test_cyclic_tasks_use_each_pattern_once_for_either_label_per_shift(shifts: int) -> None:
-    chosen = tasks.cyclic_tasks(PATTERNS, shifts)
+def test_task_sets_use_each_pattern_once_for_either_label_per_shift(
+    choice: Callable[[int, int], np.ndarray], shifts: int
+) -> None:
+    chosen = choice(PATTERNS, shifts)
     assert chosen.shape == (PATTERNS * shifts, 2)
     assert len({tuple(task) for task in chosen.tolist()}) == len(chosen)
     assert (chosen[:, 0] != chosen[:, 1]).all()
@@ -183,6 +190,18 @@ def test_random_tasks_take_every_pair_equally_often() -> None:
     expected = 1 / (PATTERNS - 1)
     error = np.sqrt(expected * (1 - expected) / draws)
     assert np.abs(count[~np.eye(PATTERNS, dtype=bool)] / draws - expected).max() < STANDARD_ERRORS * error
+
+
+def test_every_task_is_as_likely_to_be_in_a_drawn_set() -> None:
+    rng, draws, shifts = np.random.default_rng(8), 3000, 2
+    counts = np.zeros((PATTERNS, PATTERNS))
+    for _ in range(draws):
+        chosen = tasks.drawn_tasks(rng, PATTERNS, shifts)
+        counts[chosen[:, 0], chosen[:, 1]] += 1
+    assert (np.diag(counts) == 0).all()
+    share = shifts / (PATTERNS - 1)
+    others = counts[~np.eye(PATTERNS, dtype=bool)] / draws
+    assert np.abs(others - share).max() <= STANDARD_ERRORS * np.sqrt(share * (1 - share) / draws)
 
 
 @pytest.mark.parametrize("shifts", [1, 3])

@@ -266,6 +266,46 @@ def test_equal_trainings_of_a_batch_are_done_once(monkeypatch: pytest.MonkeyPatc
     assert trained == [2] and len(tables) == 3
 
 
+def test_trainings_of_the_batch_before_are_used_again_and_no_older_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched, trained = tiny(together=()), []
+
+    def count(sweep: Sweep) -> Runs:
+        trained.append(sweep.configs[0].rate)
+        return shortened(sweep)
+
+    monkeypatch.setattr(calibration, "train", count)
+    wanted = [
+        {"stage": "slice", "axis": str(index), "point": searched.defaults() | {"rate": rate}}
+        for index, rate in enumerate([0.5, 0.5, 1.5, 0.5])
+    ]
+    batches = list(calibration._missing(searched, "smoke", [], wanted, ()))
+    assert [len(rows) for rows in batches] == [1, 1, 1, 1]
+    assert trained == [0.5, 1.5, 0.5]
+    first, again, _, anew = (without_time([row | {"axis": ""}]) for (row,) in batches)
+    assert first == again == anew
+
+
+def test_every_run_is_also_compared_alone_where_that_is_asked_for() -> None:
+    searched = tiny(
+        readings={"attention at 100": space.Reading("figure9", "main", "The same ODR", 100)}, singly={"figure9": 1e-3}
+    )
+    both, one = (trials(searched, [{"rate": 0.5}], "smoke", seeds, stage="search")[0] for seeds in ([100, 101], [101]))
+    far, read = (both[f"runs {name}"].split() for name in ("figure9", "reading attention at 100"))
+    assert len(far) == len(read) == 2 and far[0] != far[1]
+    assert [far[1], read[1]] == [one["runs figure9"], one["runs reading attention at 100"]]
+    assert np.mean([float(value) for value in read]) == pytest.approx(both["reading attention at 100"], rel=1e-3)
+    runs = outcome.single_runs([both, {"seeds": "110 111"}])
+    assert [run["seeds"] for run in runs] == ["100", "101"]
+    assert [run["figure9"] for run in runs] == [float(value) for value in far]
+    assert {run["constant rate"] for run in runs} == {0.5}
+    # A run alone is its own mean.
+    (table,) = measured(searched, [plan(searched, {"rate": 0.5}, ["figure9"], "smoke", [101])], "smoke")
+    assert table is not None
+    alone = pd.concat([table["figure9"], table["figure9"].assign(seed=-1)])
+    expected = distance.of_figure(alone[alone["statistic"] == "run"], calibration._published("figure9"), 1e-3)
+    assert float(far[1]) == pytest.approx(expected.whole, rel=1e-3)
+
+
 def test_trials_run_on_the_given_seeds_only() -> None:
     sweep = figure.sweeps("figure9", "laptop", {})["li_icl"]
     assert with_seeds(sweep, [100, 101, 102]).seeds == [100, 101, 102]
@@ -461,6 +501,11 @@ def test_the_page_says_what_was_found(by_hand: tuple[Space, Rows], monkeypatch: 
     assert "figure9 (its distance changes by a factor of 17)" in text
     assert "| A-P1b (fragile) | `rate` 0.1 −, [1.5 +], 3 ? |" in text
     assert "At 1.5: 6." in text
+    searched, rows = by_hand
+    monkeypatch.setattr(outcome, "answers", lambda system: "")
+    assert "| - | 0.1 to 3, logarithmic | for a test | not moved alone |" in settled.section(
+        searched, [row for row in rows if row["axis"] == ""]
+    )
 
 
 def test_a_fragile_claim_is_marked_in_the_report_with_its_strip(
@@ -500,3 +545,13 @@ def test_the_published_attention_exceeds_what_the_published_magnitudes_allow() -
     for epoch in (60, 80, 100, 120, 140, 160):
         odds = 0.45 / 0.55 * math.exp(2 * at["W_Q p_query", epoch] * at["W_K p_i", epoch])
         assert same[epoch] > odds / (1 + odds) + 5 * reference.PANELS["figure9"]["main"].reading
+
+
+def test_the_largest_move_of_published_points_is_found_whatever_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = {("A", 0): [2.0, 1.0], ("A", 400): [1.1, 2.0], ("B", 0): [4.0], ("B", 400): [3.0], ("A", 800): [1.0]}
+    table = pd.concat([pd.DataFrame({"series": s, "c": c, "y": ys}) for (s, c), ys in points.items()])
+    monkeypatch.setattr(reference, "load", lambda name: table)
+    assert settled.moved("figure24", 0, 400) == pytest.approx(0.25)
+    # A point that cannot be read at one of the epochs cannot be followed.
+    with pytest.raises(ValueError, match="shorter"):
+        settled.moved("figure24", 0, 800)

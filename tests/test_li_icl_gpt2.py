@@ -125,13 +125,40 @@ def test_labels_of_queries_are_not_shown() -> None:
     assert np.allclose((a + b) / 2, 1, atol=1e-6)
 
 
-def test_rate_rises_and_falls_to_zero() -> None:
-    factor = system.schedule(warm_up=10, steps=100)
-    assert factor(0) == pytest.approx(0.1)
-    assert factor(50) == pytest.approx(0.5)
-    assert factor(99) == pytest.approx(0.01)
-    assert factor(100) == factor(150) == 0
-    assert system.schedule(0, 10)(0) == 1
+def moved(configs: tuple[system.Config, ...], gradient: float) -> float:
+    """How far the first step of the chosen method moves a weight of the first run."""
+    method, params = system.optimiser(configs), {"w": torch.zeros(len(configs), 1, 1)}
+    new, _ = method.update(params, {"w": torch.full((len(configs), 1, 1), gradient)}, method.init(params), 0)
+    return -float(new["w"][0])
+
+
+def test_the_chosen_method_and_schedule_decide_the_steps() -> None:
+    # The first of two steps of rise: half of the rate. Adam's first step is as long whatever the gradient.
+    for schedule in system.SCHEDULES:
+        configs = sweep(rate=0.01, schedule=schedule).configs
+        assert [moved(configs, g) for g in (1.0, 10.0)] == pytest.approx([0.005, 0.005], rel=1e-5)
+    configs = sweep(rate=0.01, optimiser="momentum").configs
+    assert [moved(configs, g) for g in (1.0, 10.0)] == pytest.approx([0.5, 5.0])
+    ends = {
+        schedule: train(sweep(seeds=(100,), schedule=schedule)).losses[0, -1] for schedule in ("linear", "constant")
+    }
+    assert ends["linear"] != ends["constant"]
+
+
+def test_each_run_is_trained_on_its_own_drawn_tasks_and_tested_on_the_others() -> None:
+    configs = sweep(task_choice="drawn", batch=400).configs
+    own = [{tuple(task) for task in config.train_tasks.tolist()} for config in configs]
+    assert len({frozenset(tasks) for tasks in own}) == 3
+    factors = system.sample(configs, 0)
+    for run, tasks in enumerate(own):
+        queries, labels = factors["pattern"][run, :, 20:], factors["label"][run, :, 20:]
+        shown = {(*set(p[y > 0]), *set(p[y < 0])) for p, y in zip(queries, labels, strict=True)}
+        # 400 prompts miss one of 18 tasks with a probability below 1e-8.
+        assert shown == tasks
+        unseen = binary_patterns.unseen_tasks(6, configs[run].train_tasks)
+        assert not tasks & {tuple(task) for task in unseen.tolist()} and len(unseen) == 12
+    alone = system.sample(configs[1:2], 0)
+    assert all(np.array_equal(alone[name][0], factors[name][1]) for name in alone)
 
 
 def test_curves_over_length_equal_prompts_cut_to_length(trained: Runs) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from icl.optimisers import SCHEDULES, Optimiser, Params, adam, clipped_together, packed
+from icl.optimisers import SCHEDULES, Optimiser, Params, adam, clipped_together, gradient_flow, momentum, packed
 
 SHAPES = {"b": (3, 4, 5), "a": (3, 5), "c.bias": (3, 1)}
 
@@ -67,3 +67,25 @@ def test_without_a_warm_up_a_rate_begins_in_full() -> None:
 def test_the_cosine_falls_as_its_name_says() -> None:
     """A quarter of the way after the warm-up: (1 + cos(pi / 4)) / 2."""
     assert SCHEDULES["cosine"](10, 110)(35) == pytest.approx((1 + np.sqrt(0.5)) / 2)
+
+
+def test_momentum_takes_the_steps_of_its_closed_form() -> None:
+    """On the loss w^2 / 2 with a constant rate, w_t obeys w_{t+1} = (1 + beta - rate) w_t - beta w_{t-1}."""
+    rates, beta = torch.tensor([0.1, 0.5], dtype=torch.float64), 0.9
+    optimiser = momentum(rates.tolist(), beta=beta)
+    params: Params = {"w": torch.tensor([[1.0], [-2.0]], dtype=torch.float64)}
+    state, path = optimiser.init(params), [params["w"]]
+    for step in range(6):
+        params, state = optimiser.update(params, {"w": params["w"]}, state, step)
+        path.append(params["w"])
+    torch.testing.assert_close(path[1], (1 - rates[:, None]) * path[0], rtol=1e-14, atol=0)
+    for before, now, after in zip(path, path[1:], path[2:], strict=False):
+        torch.testing.assert_close(after, (1 + beta - rates[:, None]) * now - beta * before, rtol=1e-12, atol=1e-12)
+
+
+def test_momentum_without_memory_is_gradient_descent_on_a_schedule() -> None:
+    schedule = SCHEDULES["linear"](2, 10)
+    found, expected = (steps(method([0.1, 0.2, 0.3]), list(SHAPES)) for method in (
+        lambda rate: momentum(rate, schedule, beta=0.0), lambda rate: gradient_flow(rate, schedule)))  # fmt: skip
+    for name, w in expected.items():
+        torch.testing.assert_close(found[name], w, rtol=1e-14, atol=1e-15)

@@ -27,7 +27,7 @@ from icl import distance, figure, outcome, reference
 from icl.distance import Distance
 from icl.rng import stream
 from icl.runs import Runs
-from icl.space import Point, Space
+from icl.space import Point, Reading, Space
 from icl.spec import ConstantError, Sweep, canonical, digest
 from icl.table import SUMMARY_SEED
 from icl.train import train
@@ -104,13 +104,15 @@ def _slices(space: Space, scale: str, rows: list[Row]) -> Iterator[list[Row]]:
 def _missing(
     space: Space, scale: str, rows: list[Row], wanted: list[dict[str, Any]], figures: Sequence[str]
 ) -> Iterator[list[Row]]:
-    """The wanted trials that no row holds yet, in batches."""
+    """The wanted trials that no row holds yet, in batches: of one where nothing trains together."""
     known = {(row["stage"], row["axis"], canonical(_point(space, row))) for row in rows}
     left = [one for one in wanted if (one["stage"], one["axis"], canonical(dict(one["point"]))) not in known]
-    for start in range(0, len(left), space.batch):
-        part = left[start : start + space.batch]
-        seeds = range(SETTLED_SEED, SETTLED_SEED + space.settled_seeds)
-        made = trials(space, [one["point"] for one in part], scale, seeds, stage=part[0]["stage"], figures=figures)
+    size = space.batch if space.together else 1
+    seeds, trained = range(SETTLED_SEED, SETTLED_SEED + space.settled_seeds), dict[str, Runs]()
+    for start in range(0, len(left), size):
+        part = left[start : start + size]
+        points, stage = [one["point"] for one in part], part[0]["stage"]
+        made = trials(space, points, scale, seeds, stage=stage, figures=figures, trained=trained)
         yield [row | {"axis": one["axis"]} for row, one in zip(made, part, strict=True)]
 
 
@@ -209,12 +211,13 @@ def trials(
     *,
     stage: str,
     figures: Sequence[str] | None = None,
+    trained: dict[str, Runs] | None = None,
 ) -> list[Row]:
-    """One row per point; without `figures`, those that are fitted."""
+    """One row per point; without `figures`, those that are fitted. For `trained`, see `measured`."""
     begun = time.process_time()
     names = space.fitted if figures is None else tuple(dict.fromkeys((*space.fitted, *figures)))
     plans = [plan(space, point, names, scale, seeds) for point in points]
-    tables = measured(space, plans, scale)
+    tables = measured(space, plans, scale, trained)
     seconds = (time.process_time() - begun) / len(points)
     return [
         _row(space, point, found, list(seeds), stage, figures or ()) | {"cpu_seconds": round(seconds, 3)}
@@ -249,17 +252,25 @@ def with_seeds(sweep: Sweep, seeds: Sequence[int]) -> Sweep:
     return replace(sweep, configs=configs)
 
 
-def measured(space: Space, plans: Sequence[Plan | None], scale: str) -> list[dict[str, pd.DataFrame] | None]:
+def measured(
+    space: Space, plans: Sequence[Plan | None], scale: str, trained: dict[str, Runs] | None = None
+) -> list[dict[str, pd.DataFrame] | None]:
     """The tables of every figure of every plan, none where a training diverged; equal trainings are done once, as they
     are in the workflow.
+
+    trained : the trainings of a batch before by their digests, for those that are needed again; left with this one's
     """
+    trained = {} if trained is None else trained
     wanted = {
         digest(sweep.training()): sweep
         for of_point in plans
         for sweeps in (of_point or {}).values()
         for sweep in sweeps.values()
     }
-    trained = dict(zip(wanted, train_together(list(wanted.values()), space.together), strict=True))
+    for key in trained.keys() - wanted.keys():
+        del trained[key]
+    new = [key for key in wanted if key not in trained]
+    trained.update(zip(new, train_together([wanted[key] for key in new], space.together), strict=True))
     return [None if of_point is None else _tables(of_point, trained, scale) for of_point in plans]
 
 
@@ -329,25 +340,51 @@ def _row(
         row |= {f"{name} {part}": value for part, value in one._asdict().items()}
     for name, reading in space.readings.items():
         row[f"reading {name}"] = read(tables[reading.figure], reading) if tables else float("nan")
+    if tables:
+        row |= _of_runs(space, tables)
     for name in judged:
         for verdict in figure.check(name, tables[name]) if tables else ():
             row[f"claim {verdict.claim}"] = verdict.outcome
     return row
 
 
+def _of_runs(space: Space, tables: Mapping[str, pd.DataFrame]) -> Row:
+    """Distances and readings of every run alone, in the order of the seeds, as text (see outcome.single_runs)."""
+    found: dict[str, list[float]] = {}
+    for name, floor in space.singly.items():
+        runs = tables[name][tables[name]["statistic"] == "run"].sort_values("seed", kind="stable")
+        # Each as if it were the mean.
+        alone = [one.assign(seed=SUMMARY_SEED) for _, one in runs.groupby("seed")]
+        found[f"runs {name}"] = [distance.of_figure(one, _published(name), floor).whole for one in alone]
+        for about, reading in space.readings.items():
+            if reading.figure == name:
+                found[f"runs reading {about}"] = _at(runs, reading)["value"].to_list()
+    return {name: " ".join(f"{value:.4g}" for value in values) for name, values in found.items()}
+
+
 def distance_of(space: Space, name: str, table: pd.DataFrame) -> Distance:
     """The distance of a figure's table from its published numbers."""
-    published = reference.load(name)
-    if published is None:
+    return distance.of_figure(table, _published(name), space.floors.get(name, reference.FLOOR))
+
+
+def _published(name: str) -> pd.DataFrame:
+    found = reference.load(name)
+    if found is None:
         raise ValueError(f"{name}: has no published numbers to be fitted to")
-    return distance.of_figure(table, published, space.floors.get(name, reference.FLOOR))
+    return found
 
 
-def read(table: pd.DataFrame, reading: Any) -> float:
+def read(table: pd.DataFrame, reading: Reading) -> float:
     """One summarised number of a table, or the median angle of a scatter at an epoch; NaN where there is none."""
-    rows = table[(table["panel"] == reading.panel) & (table["series"] == reading.series)]
-    curve = rows[(rows["seed"] == SUMMARY_SEED) & ((rows["x"] - reading.x).abs() < reference.X_TOLERANCE)]
+    curve = _at(table[table["seed"] == SUMMARY_SEED], reading)
     if len(curve):
         return float(curve["value"].iloc[0])
+    rows = table[(table["panel"] == reading.panel) & (table["series"] == reading.series)]
     cloud = rows[(rows["statistic"] == "run") & (rows["colour"] == reading.x)]
     return float(cloud["x"].median()) if len(cloud) else float("nan")
+
+
+def _at(table: pd.DataFrame, reading: Reading) -> pd.DataFrame:
+    """The rows of a table at a reading."""
+    near = (table["x"] - reading.x).abs() < reference.X_TOLERANCE
+    return table[(table["panel"] == reading.panel) & (table["series"] == reading.series) & near]

@@ -45,6 +45,19 @@ def gradient_flow(first: Any, schedule: Callable[[int], float]) -> Optimiser:
     return Optimiser(lambda params: {}, update)
 
 
+def momentum(rate: Any, schedule: Callable[[int], float] = lambda step: 1.0, beta: float = 0.9) -> Optimiser:
+    """Gradient descent with heavy-ball momentum (Polyak 1964), v <- beta v + g and w <- w - rate * schedule(step) * v,
+    step from 0.
+    """
+
+    def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
+        moved = {name: beta * state[name] + g for name, g in gradients.items()}
+        factor = schedule(step)
+        return {name: w - factor * _per_run(rate, w) * moved[name] for name, w in params.items()}, moved
+
+    return Optimiser(lambda params: {name: torch.zeros_like(w) for name, w in params.items()}, update)
+
+
 def adam(
     rate: Any, schedule: Callable[[int], float] = lambda step: 1.0, beta1: float = 0.9, beta2: float = 0.999
 ) -> Optimiser:

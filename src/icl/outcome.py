@@ -19,6 +19,7 @@ from icl.space import Axis, Space
 Row = dict[str, Any]
 
 TEXTS = ("stage", "axis", "seeds", "state")
+TEXT_PREFIXES = ("claim ", "runs ")
 NEAR = 1.25
 """Where no constants come within twice the reading error, the range is given that stays within this factor of the
 chosen point's distance (the factor is that of 1 + distance, the geometric mean over figures)."""
@@ -60,7 +61,7 @@ def typed(space: Space, rows: Iterable[Mapping[str, Any]]) -> list[Row]:
             return str(cell) == "True"
         if kind is not None:
             return kind(float(cell)) if kind is int else kind(cell)
-        return str(cell) if name in TEXTS or name.startswith("claim ") else float(cell)
+        return str(cell) if name in TEXTS or name.startswith(TEXT_PREFIXES) else float(cell)
 
     always = {"axis"}
     return [
@@ -89,6 +90,16 @@ def fidelity(system: str) -> list[dict[str, str]]:
     """How far the figures were from the published curves before and after the system's defaults were settled."""
     path = files("icl") / "calibrations" / f"{system}.fidelity.csv"
     return list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8")))) if path.is_file() else []
+
+
+def single_runs(found: Iterable[Row]) -> list[Row]:
+    """Every run that was also compared alone, as a row of its own: its trial's, with its seed, distances, readings."""
+    out = []
+    for row in found:
+        alone = {name.removeprefix("runs "): row[name].split() for name in row if name.startswith("runs ")}
+        for index, seed in enumerate(row["seeds"].split() if alone else ()):
+            out.append(row | {name: float(values[index]) for name, values in alone.items()} | {"seeds": seed})
+    return out
 
 
 def stage(found: Iterable[Row], name: str) -> list[Row]:

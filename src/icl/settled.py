@@ -99,6 +99,8 @@ def _constant(space: Space, axis: Axis, value: Any, rows: Sequence[Row]) -> str:
     span = ", ".join(map(shown, near)) if axis.choices else f"{shown(min(near))} to {shown(max(near))}"
     figure, factor = outcome.pinned_by(space, axis, rows)
     pin = f"{figure} (its distance changes by a factor of {factor:.2g})" if factor > outcome.NEAR else "no figure"
+    if len(outcome.along(axis, rows)) == 1:
+        span, pin = "-", "not moved alone"
     cells = [f"`{axis.name}`", constant.letter, shown(value), constant.grade, span, axis.words(), axis.reason, pin]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
@@ -182,6 +184,26 @@ def words(strip: Strip) -> str:
     return f"`{strip.constant}` {', '.join(cells)}"
 
 
+def moved(figure: str, start: float, end: float) -> float:
+    """By what share the magnitude of a published point changes most between two epochs of a scatter.
+
+    Points are paired by their order in each series. Raises ValueError where an epoch lacks a point.
+    """
+    return max(
+        abs(y / x - 1)
+        for before, after in zip(magnitudes(figure, start), magnitudes(figure, end), strict=True)
+        for x, y in zip(before, after, strict=True)
+    )
+
+
+def magnitudes(figure: str, epoch: float) -> list[list[float]]:
+    """The magnitudes of a published scatter at an epoch, series by series, each in order."""
+    found = reference.load(figure)
+    if found is None:
+        raise ValueError(f"{figure}: has no published numbers")
+    return [sorted(points.loc[points["c"] == epoch, "y"]) for _, points in found.groupby("series")]
+
+
 def answers(space: Space, rows: Sequence[Row]) -> str:
     """The system's answers: its template, filled with numbers from its rows (see `_names`)."""
     from jinja2 import Environment, StrictUndefined
@@ -191,15 +213,17 @@ def answers(space: Space, rows: Sequence[Row]) -> str:
         return ""
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
     environment.filters["short"] = lambda number: f"{number:.3g}"
-    return environment.from_string(text).render(_names(space, rows), published=published, exp=math.exp)
+    facts = {"published": published, "magnitudes": magnitudes, "moved": moved, "exp": math.exp}
+    return environment.from_string(text).render(_names(space, rows), **facts)
 
 
 def _names(space: Space, rows: Sequence[Row]) -> dict[str, Any]:
-    """What `{{ }}` may use in a template of answers, beside `published` and exp.
+    """What `{{ }}` may use in a template of answers, beside exp, published("<figure>", "<series>", <x>),
+    magnitudes("<figure>", <epoch>) and moved("<figure>", <epoch>, <epoch>) (of the points of a published scatter):
 
     chosen.<constant>, centre["<column>"], at(<constant>=<value>)["<column>"] (the row of a slice),
     probe("<name>")["<column>"], best (the finalist that is nearest), nearest("<column>", ...) (the trial of the search
-    with the least mean of some distances) and rows
+    with the least mean of some distances), rows and runs (every run that was compared alone, as a row)
     """
 
     def at(**moved: Any) -> Row:
@@ -217,7 +241,7 @@ def _names(space: Space, rows: Sequence[Row]) -> dict[str, Any]:
     final = outcome.stage(rows, "final")
     best = min(final, key=lambda row: row["joint"]) if final else None
     known = {"chosen": outcome.chosen(space, rows), "centre": outcome.centre(rows), "best": best, "rows": rows}
-    return known | {"at": at, "probe": probe, "nearest": nearest}
+    return known | {"at": at, "probe": probe, "nearest": nearest, "runs": outcome.single_runs(rows)}
 
 
 def published(figure: str, series: str, x: float) -> float:

@@ -84,6 +84,7 @@ class Space:
     shared : constants in which the points of one batch of the search agree, so that a costly training serves them all
     amounts : figure -> constants that only say how much is tested, less than a real run; "" stands for all others
     floors : figure -> the smallest error rate that its amount of test prompts can tell from none
+    singly : figures, of curves of errors, of which every run is measured alone too -> a run's floor
     smoke : constants that make the trials of a test tiny
     probes : name -> constants that together answer a question, all others as chosen
     readings : name -> a number of a figure that is kept with every trial
@@ -100,6 +101,7 @@ class Space:
     shared: tuple[str, ...] = ()
     amounts: Mapping[str, Point] = field(default_factory=dict)
     floors: Mapping[str, float] = field(default_factory=dict)
+    singly: Mapping[str, float] = field(default_factory=dict)
     smoke: Point = field(default_factory=dict)
     probes: Mapping[str, Point] = field(default_factory=dict)
     readings: Mapping[str, Reading] = field(default_factory=dict)

@@ -57,6 +57,17 @@ def random_tasks(rng: np.random.Generator, patterns: int, shifts: int = 1) -> np
     return np.concatenate(drawn)
 
 
+def drawn_tasks(rng: np.random.Generator, patterns: int, shifts: int) -> np.ndarray:
+    """The tasks (pi(i), pi(i + s mod M)) of a random permutation pi, for as many random s: (patterns * shifts, 2).
+
+    As even a cover as `cyclic_tasks`: every pattern stands `shifts` times for +1 and for -1, and no task comes twice.
+    """
+    order = rng.permutation(patterns)
+    steps = rng.permutation(np.arange(1, patterns))[:shifts]
+    first = np.arange(patterns)
+    return np.concatenate([np.stack([order, order[(first + s) % patterns]], axis=1) for s in steps])
+
+
 def all_tasks(patterns: int) -> np.ndarray:
     """All M (M - 1) ordered pairs: int64 (M (M - 1), 2)."""
     return np.array(list(itertools.permutations(range(patterns), 2)))
