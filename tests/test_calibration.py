@@ -38,14 +38,6 @@ TINY = {"prompts": 20, "batch": 2, "irrelevant_patterns": 6, "label_dimension": 
 Rows = list[dict[str, Any]]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 def shortened(sweep: Sweep) -> Runs:
     """A training of one step where there are twenty, so that a search takes seconds."""
     runs = train(dataclasses.replace(sweep, snapshots=tuple(step // 20 for step in sweep.snapshots)))

@@ -5,7 +5,7 @@ it (the control) the same bound is not contradicted. tests/test_sabotage.py sees
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -22,18 +22,11 @@ from icl.systems import li_cot
 from icl.tasks import chain_of_thought as tasks
 from icl.train import train
 from tests import sabotaged
+from tests.sabotaged import Patch, same, untouched
 
 FIGURES = ("figure17", "figure18", "figure19", "figure20")
 FIGURE_OF = sabotaged.figures_of_claims(FIGURES)
 SEEDS, QUERIES = 6, 40
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def small(sweep: Sweep) -> Sweep:
@@ -48,10 +41,6 @@ def trained() -> Runs:
 
 
 # Spoilt runs
-
-
-def same(runs: Runs) -> Runs:
-    return runs
 
 
 def untrained(runs: Runs) -> Runs:
@@ -74,12 +63,6 @@ def changed(runs: Runs, change: Callable[[torch.Tensor], torch.Tensor]) -> Runs:
 
 
 # Spoilt tests
-
-Patch = Callable[[pytest.MonkeyPatch], None]
-
-
-def untouched(patch: pytest.MonkeyPatch) -> None:
-    pass
 
 
 def errors_reversed(patch: pytest.MonkeyPatch) -> None:

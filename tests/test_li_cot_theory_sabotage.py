@@ -5,7 +5,7 @@ errors made by the theorem itself, which must pass, and by others, which must no
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -24,19 +24,12 @@ from icl.systems import li_cot
 from icl.tasks import chain_of_thought as tasks
 from icl.train import train
 from tests import sabotaged
+from tests.sabotaged import Patch, untouched
 
 ERRORS = ("cot_primacy", "cot_icl_alpha", "cot_icl_tau", "cot_icl_primacy")
 THEORY = (*ERRORS, "cot_rates", "cot_three_layer")
 FIGURE_OF = sabotaged.figures_of_claims(THEORY)
 SEEDS = 6
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 # Small but real
@@ -135,13 +128,6 @@ def errors_by_law(examples: Callable[[float, float, float], float]) -> "Patch":
         return found[..., None]
 
     return lambda patch: patch.setattr(li_cot, "cot_wrong", wrong)
-
-
-Patch = Callable[[pytest.MonkeyPatch], None]
-
-
-def untouched(patch: pytest.MonkeyPatch) -> None:
-    pass
 
 
 def mislabelled(patch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ from icl.runs import Runs
 from icl.spec import Sweep, grid
 from icl.systems import li_icl, li_icl_gpt2
 from icl.train import train
+from tests.sabotaged import Patch, same, untouched
 
 CONFIG = Path(__file__).parents[1] / "workflow" / "config.yaml"
 FIGURES: list[str] = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))["figures"]
@@ -74,21 +75,14 @@ def runs_of(name: str) -> dict[str, Runs]:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def small_and_single_threaded() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+def short_curves() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         # Of the classical curves, the claims read the last point only.
         patch.setattr(_li_classical, "LENGTHS", (6, 20))
         yield
-    torch.set_num_threads(threads)
 
 
 # Spoilt runs
-
-
-def same(runs: Runs) -> Runs:
-    return runs
 
 
 def at_snapshots(runs: Runs, index: Any, **weights: torch.Tensor) -> Runs:
@@ -195,12 +189,6 @@ def losses_of_other_alphas(runs: Runs) -> Runs:
 
 
 # Spoilt tests
-
-Patch = Callable[[pytest.MonkeyPatch], None]
-
-
-def untouched(patch: pytest.MonkeyPatch) -> None:
-    pass
 
 
 def fractions_mislabelled(system: Any, instead: Mapping[float, float]) -> Patch:
