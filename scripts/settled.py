@@ -16,7 +16,7 @@ for name, searched in calibrations.spaces().items():
     rows = list(outcome.rows(name))
     if rows:
         save_picture(profiles.draw(searched, rows), args.gallery / f"calibration_{name}.png")
-(args.gallery / "before").mkdir(exist_ok=True)
-for path in sorted(args.before.glob("*_overlay.png")):
-    shutil.copyfile(path, args.gallery / "before" / path.name)
+    for figure in settled.not_as_before(name):
+        (args.gallery / "before").mkdir(exist_ok=True)
+        shutil.copyfile(args.before / f"{figure}_overlay.png", args.gallery / "before" / f"{figure}_overlay.png")
 write_text(args.gallery / "calibration.md", settled.page())
