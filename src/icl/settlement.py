@@ -51,12 +51,20 @@ def compared(before: Tables, after: Tables) -> list[dict[str, str]]:
     return rows
 
 
+def published(name: str) -> pd.DataFrame:
+    """The published numbers of a figure.
+
+    Raises ValueError where there are none.
+    """
+    found = reference.load(name)
+    if found is None:
+        raise ValueError(f"{name}: has no published numbers")
+    return found
+
+
 def _overall(name: str, table: pd.DataFrame) -> list[dict[str, Any]]:
     """The rows of the fidelity that are over all series."""
-    published = reference.load(name)
-    if published is None:
-        raise ValueError(f"{name}: has no published numbers")
-    return [row for row in reference.fidelity(table, published) if row["series"] == "all"]
+    return [row for row in reference.fidelity(table, published(name)) if row["series"] == "all"]
 
 
 def _cell(value: float | None) -> str:
