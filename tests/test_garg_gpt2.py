@@ -2,6 +2,7 @@
 
 import math
 import random
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -185,6 +186,60 @@ def test_half_precision_is_close_and_its_gradient_is_whole() -> None:
         assert (a - b).norm() <= 0.1 * a.norm() + 1e-4, name
 
 
+def loss_and_gradients(config: system.Config, step: int) -> Params:
+    """On the batch of a step: `loss`, and the weights' gradients by name."""
+    params = {name: w.requires_grad_() for name, w in system.init([config]).items()}
+    loss = system.loss(params, tensors(system.sample([config], step)), [config])
+    gradients = torch.autograd.grad(loss.sum(), list(params.values()))
+    return {"loss": loss.detach()} | dict(zip(params, gradients, strict=True))
+
+
+# Torch's tracing warns of torch's own parts.
+COMPILING = pytest.mark.filterwarnings("ignore")
+
+
+@COMPILING
+def test_the_compiled_layers_are_the_same_and_serve_every_length_of_the_curriculum(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By torch's tracing alone, without a compiler: it traces the first length, and one more for all others."""
+    config, traced, compile_ = sweep((100,), points=11).configs[0], [], torch.compile
+
+    def counted(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        traced.append(graph)
+        return graph.forward
+
+    monkeypatch.setattr(torch, "compile", lambda function: compile_(function, backend=counted))
+    system._compiled.cache_clear()
+    torch._dynamo.reset()
+    steps = range(0, 20, 5)
+    assert len({system.points(step, config) for step in steps}) == len(steps)
+    counts = []
+    for step in steps:
+        found = loss_and_gradients(replace(config, execution="compiled"), step)
+        counts.append(len(traced))
+        for name, value in loss_and_gradients(config, step).items():
+            torch.testing.assert_close(found[name], value, rtol=1e-5, atol=1e-6)
+    assert 0 < counts[0] < counts[1] == counts[-1]
+    system._compiled.cache_clear()
+    torch._dynamo.reset()
+
+
+@COMPILING
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
+def test_what_the_compiler_makes_of_the_layers_is_the_same_but_for_rounding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    system._compiled.cache_clear()
+    torch._dynamo.reset()
+    config = sweep((100,)).configs[0]
+    found = loss_and_gradients(replace(config, execution="compiled"), 0)
+    for name, value in loss_and_gradients(config, 0).items():
+        torch.testing.assert_close(found[name], value, rtol=1e-4, atol=1e-6)
+
+
 def test_labels_are_linear_and_inputs_standard_normal() -> None:
     configs = sweep(batch=2000, first_dimension=4, first_points=7).configs
     batch = system.sample(configs, 0)
@@ -343,6 +398,7 @@ def test_constants_that_cannot_be_are_refused() -> None:
     for name, value in {
         "heads": 3,
         "start": "zero",
+        "execution": "fast",
         "first_dimension": 21,
         "first_points": 42,
         "precision": "half",

@@ -11,13 +11,15 @@ and a mask that knows these positions. Only inputs are asked, so that the last l
 is nowhere seen and has no token.
 
 At the paper scale a run takes days, 24 of them on one core. Seeds train apart, one shard each (`--config shards=10`),
-on GPUs with `precision: bfloat16` in the constants, or in TF32 by torch's own TORCH_ALLOW_TF32_CUBLAS_OVERRIDE=1;
-neither has been run. The state is kept while they train and when the job is told to end, and a job that ended goes on
-from there: a cluster's time limit costs no step and, on a CPU, changes no bit.
+on GPUs with `precision: bfloat16` and `execution: compiled` in the constants, or in TF32 by torch's own
+TORCH_ALLOW_TF32_CUBLAS_OVERRIDE=1; none of these has been run on a GPU. The state is kept while they train and when the
+job is told to end, and a job that ended goes on from there: a cluster's time limit costs no step and, on a CPU, changes
+no bit.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -99,6 +101,10 @@ class Config(spec.Config):
     precision: str = constant(
         "float32", "published", "default of the published code; bfloat16: of the products in the layers, for a GPU",
         choices=("float32", "bfloat16"),
+    )  # fmt: skip
+    execution: str = constant(
+        "eager", "published", "as the published code; compiled: the layers by torch.compile, for long trainings",
+        choices=("eager", "compiled"),
     )  # fmt: skip
     steps: int = constant(500_000, "published", "configuration of the published code (500,001)", letter="T", at_least=1)
 
@@ -201,7 +207,7 @@ def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
     first, labels = configs[0], batch["labels"]
     half = first.precision == "bfloat16"
     with torch.autocast(labels.device.type, dtype=torch.bfloat16, enabled=half):
-        predictions = _predictions(params, batch["inputs"], labels, first.heads)
+        predictions = _predictions(params, batch["inputs"], labels, first.heads, DECODERS[first.execution]())
     return (predictions.to(labels.dtype) - labels).square().mean(dim=(1, 2))
 
 
@@ -215,11 +221,29 @@ def optimiser(configs: Sequence[Config]) -> Optimiser:
 # The model
 
 
-def _predictions(params: Params, inputs: "Tensor", labels: "Tensor", heads: int) -> "Tensor":
+def _decoded(params: Params, x: "Tensor", heads: int, read: int, visible: "Tensor") -> "Tensor":
+    """The residual stream after the embedding as predictions at the last `read` tokens."""
+    return transformer.read_out(params, transformer.lean_stream(params, x, heads, read, visible))[..., 0]
+
+
+@cache
+def _compiled() -> Callable[..., "Tensor"]:
+    # Without the tokens' positions, which are a list: each of its lengths would be compiled anew.
+    compiled: Callable[..., Tensor] = torch.compile(_decoded)
+    return compiled
+
+
+# How the layers are run in training.
+DECODERS: Mapping[str, Callable[[], Callable[..., "Tensor"]]] = {"eager": lambda: _decoded, "compiled": _compiled}
+
+
+def _predictions(
+    params: Params, inputs: "Tensor", labels: "Tensor", heads: int, decoded: Callable[..., "Tensor"] = _decoded
+) -> "Tensor":
     """Prediction of every label from what stands before it: (runs, prompts, points)."""
     count = inputs.shape[2]
     tokens = torch.cat([_label_tokens(labels[:, :, :-1], inputs.shape[3]), inputs], dim=2)
-    return _read(params, tokens, [*range(1, 2 * count - 1, 2), *range(0, 2 * count - 1, 2)], heads, count)
+    return _read(params, tokens, [*range(1, 2 * count - 1, 2), *range(0, 2 * count - 1, 2)], heads, count, decoded)
 
 
 def _query_predictions(params: Params, inputs: "Tensor", labels: "Tensor", queries: "Tensor", heads: int) -> "Tensor":
@@ -235,7 +259,14 @@ def _label_tokens(labels: "Tensor", dimension: int) -> "Tensor":
     return torch.nn.functional.pad(labels[..., None], (0, dimension - 1))
 
 
-def _read(params: Params, tokens: "Tensor", positions: Sequence[int], heads: int, read: int) -> "Tensor":
+def _read(
+    params: Params,
+    tokens: "Tensor",
+    positions: Sequence[int],
+    heads: int,
+    read: int,
+    decoded: Callable[..., "Tensor"] = _decoded,
+) -> "Tensor":
     """Predictions at the last `read` tokens, where each token sees itself and those of earlier positions."""
     if max(positions) >= params["positions"].shape[1]:
         raise ValueError(
@@ -244,7 +275,7 @@ def _read(params: Params, tokens: "Tensor", positions: Sequence[int], heads: int
     place = torch.tensor(positions, device=tokens.device)
     visible = (place < place[:, None]) | torch.eye(len(positions), dtype=torch.bool, device=tokens.device)
     x = transformer.read_in(params, tokens) + params["positions"][:, None, place]
-    return transformer.read_out(params, transformer.lean_stream(params, x, heads, read, visible))[..., 0]
+    return decoded(params, x, heads, read, visible)
 
 
 # Evaluation. Inputs and queries are (runs or 1, prompts, points, d), labels (runs or 1, prompts, points); with 1 all
