@@ -60,7 +60,7 @@ SPACE = Space(
         Axis(
             "optimiser",
             "not stated for this model: Adam, as for GPT-2, or the theory's SGD, with momentum; only moved alone, for "
-            "at rates of 0.01 to 0.5 it did not learn within 1000 steps or more on one trial seed",
+            "its useful rates are others",
             choices=("adam", "momentum"), searched=False,
         ),
     ),

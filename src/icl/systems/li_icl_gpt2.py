@@ -121,8 +121,8 @@ class Config(spec.Config):
     )  # fmt: skip
     optimiser: str = constant(
         "adam", "ours", "not stated for this model; what GPT-2 is trained with. momentum: SGD, which the theory has "
-        "and figure 24 suggests (see gallery/calibration.md), with momentum 0.9 and a hundred times the rate; it did "
-        "not leave the start where we tried it", choices=tuple(OPTIMISERS),
+        "and figure 24 suggests, with momentum 0.9 and a hundred times the rate; further from the figures, see "
+        "gallery/calibration.md", choices=tuple(OPTIMISERS),
     )  # fmt: skip
     rate: float = constant(
         1e-3, "ours", "with one random length per batch 2e-3 unsettled three of three trial seeds and 7e-4 was no "
