@@ -43,8 +43,10 @@ def literal_step(config: system.Config, params: Params) -> Params:
     logits = system.literal_logit(params | leaves, prompts)
     loss = torch.relu(1 - torch.from_numpy(batch["label"][:, -1]) * logits).mean()
     gradients = torch.autograd.grad(loss, list(leaves.values()))
+    # The read-out a has a step size of its own.
+    rates = {name: config.rate * (config.readout_rate if name == "a" else 1.0) for name in leaves}
     return {
-        name: (w - config.rate * g).detach() for (name, w), g in zip(leaves.items(), gradients, strict=True)
+        name: (w - rates[name] * g).detach() for (name, w), g in zip(leaves.items(), gradients, strict=True)
     }  # fmt: skip
 
 
