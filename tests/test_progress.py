@@ -157,10 +157,13 @@ def test_only_terminals_are_written_to(arguments: str, lent: str | None, expecte
 @pytest.mark.slow
 def test_the_workflow_lends_its_terminal(workflow: Any) -> None:
     """Snakemake in a terminal shows a job's progress beside its own lines, and the job's log stays as it was."""
-    common = workflow.folder / "scripts/train.py"
-    text = common.read_text(encoding="utf-8")
+    script = workflow.folder / "scripts/train.py"
+    text, watched = script.read_text(encoding="utf-8"), "from icl.progress import watched\n"
+    assert text.count(watched) == 1
     # Every line at once instead of every half minute.
-    common.write_text(text.replace("terminal())", "terminal(), seconds=0)"), encoding="utf-8")
+    soon = "import functools\nfrom icl import progress\n"
+    soon += "progress.Progress = functools.partial(progress.Progress, seconds=0)\n"
+    script.write_text(text.replace(watched, soon + watched), encoding="utf-8")
     target = "results/smoke/runs/li_icl/0of2.safetensors"
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
