@@ -17,6 +17,8 @@ for name, searched in calibrations.spaces().items():
     if rows:
         save_picture(profiles.draw(searched, rows), args.gallery / f"calibration_{name}.png")
     for figure in settled.not_as_before(name):
-        (args.gallery / "before").mkdir(exist_ok=True)
-        shutil.copyfile(args.before / f"{figure}_overlay.png", args.gallery / "before" / f"{figure}_overlay.png")
+        # They take a training; without one, those that are there stay.
+        drawn = args.before / f"{figure}_overlay.png"
+        if drawn.exists():
+            shutil.copyfile(drawn, args.gallery / "before" / drawn.name)
 write_text(args.gallery / "calibration.md", settled.page())

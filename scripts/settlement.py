@@ -5,7 +5,7 @@ import csv
 import io
 from pathlib import Path
 
-from icl import calibrations, figure, outcome, plotting, settlement
+from icl import calibrations, figure, outcome, plotting, reference, settlement
 from icl.files import save_picture, write_text
 
 parser = argparse.ArgumentParser(description=__doc__)
@@ -29,5 +29,5 @@ for path in args.pictures:
     drawn = figure.module(name).draw(before[name])
     plotting.mark(drawn, f"{args.scale} scale, constants before the calibration")
     with plotting.defaults():
-        plotting.overlay(drawn, settlement.published(name))
+        plotting.overlay(drawn, reference.published(name))
         save_picture(drawn, path)

@@ -294,7 +294,7 @@ def test_every_run_is_also_compared_alone_where_that_is_asked_for() -> None:
     (table,) = measured(searched, [plan(searched, {"rate": 0.5}, ["figure9"], "smoke", [101])], "smoke")
     assert table is not None
     alone = pd.concat([table["figure9"], table["figure9"].assign(seed=-1)])
-    expected = distance.of_figure(alone[alone["statistic"] == "run"], calibration._published("figure9"), 1e-3)
+    expected = distance.of_figure(alone[alone["statistic"] == "run"], reference.published("figure9"), 1e-3)
     assert float(far[1]) == pytest.approx(expected.whole, rel=1e-3)
 
 

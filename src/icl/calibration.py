@@ -255,8 +255,8 @@ def with_seeds(sweep: Sweep, seeds: Sequence[int]) -> Sweep:
 def measured(
     space: Space, plans: Sequence[Plan | None], scale: str, trained: dict[str, Runs] | None = None
 ) -> list[dict[str, pd.DataFrame] | None]:
-    """The tables of every figure of every plan, none where a training diverged; equal trainings are done once, as they
-    are in the workflow.
+    """The tables of every figure of every plan: no table where a training diverged, None where the plan is. Equal
+    trainings are done once, as they are in the workflow.
 
     trained : the trainings of a batch before by their digests, for those that are needed again; left with this one's
     """
@@ -355,7 +355,7 @@ def _of_runs(space: Space, tables: Mapping[str, pd.DataFrame]) -> Row:
         runs = tables[name][tables[name]["statistic"] == "run"].sort_values("seed", kind="stable")
         # Each as if it were the mean.
         alone = [one.assign(seed=SUMMARY_SEED) for _, one in runs.groupby("seed")]
-        found[f"runs {name}"] = [distance.of_figure(one, _published(name), floor).whole for one in alone]
+        found[f"runs {name}"] = [distance.of_figure(one, reference.published(name), floor).whole for one in alone]
         for about, reading in space.readings.items():
             if reading.figure == name:
                 found[f"runs reading {about}"] = _at(runs, reading)["value"].to_list()
@@ -364,14 +364,7 @@ def _of_runs(space: Space, tables: Mapping[str, pd.DataFrame]) -> Row:
 
 def distance_of(space: Space, name: str, table: pd.DataFrame) -> Distance:
     """The distance of a figure's table from its published numbers."""
-    return distance.of_figure(table, _published(name), space.floors.get(name, reference.FLOOR))
-
-
-def _published(name: str) -> pd.DataFrame:
-    found = reference.load(name)
-    if found is None:
-        raise ValueError(f"{name}: has no published numbers to be fitted to")
-    return found
+    return distance.of_figure(table, reference.published(name), space.floors.get(name, reference.FLOOR))
 
 
 def read(table: pd.DataFrame, reading: Reading) -> float:

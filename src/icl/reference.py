@@ -127,6 +127,17 @@ def load(figure: str) -> pd.DataFrame | None:
     return rows[~guides].assign(figure=figure).reset_index(drop=True)
 
 
+def published(figure: str) -> pd.DataFrame:
+    """The same of a figure that must have them.
+
+    Raises ValueError where there are none.
+    """
+    found = load(figure)
+    if found is None:
+        raise ValueError(f"{figure}: has no published numbers")
+    return found
+
+
 def text(figure: str) -> str | None:
     """The published numbers as text, to tell whether they have changed; None where there are none."""
     curve = load(figure)

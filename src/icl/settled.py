@@ -204,9 +204,7 @@ def moved(figure: str, start: float, end: float) -> float:
 
 def magnitudes(figure: str, epoch: float) -> list[list[float]]:
     """The magnitudes of a published scatter at an epoch, series by series, each in order."""
-    found = reference.load(figure)
-    if found is None:
-        raise ValueError(f"{figure}: has no published numbers")
+    found = reference.published(figure)
     return [sorted(points.loc[points["c"] == epoch, "y"]) for _, points in found.groupby("series")]
 
 
@@ -252,8 +250,6 @@ def _names(space: Space, rows: Sequence[Row]) -> dict[str, Any]:
 
 def published(figure: str, series: str, x: float) -> float:
     """One published number."""
-    found = reference.load(figure)
-    if found is None:
-        raise ValueError(f"{figure}: has no published numbers")
+    found = reference.published(figure)
     found = found[(found["series"] == series) & ((found["x"] - x).abs() < reference.X_TOLERANCE)]
     return float(found["y"].iloc[0])

@@ -30,8 +30,8 @@ def tables(space: Space, point: Point, scale: str) -> Tables:
     (found,) = calibration.measured(
         space, [{name: figure.sweeps(name, scale, {space.system: point}) for name in space.fitted}], scale
     )
-    if found is None:
-        raise ValueError(f"calibration of {space.system}: constants that are refused were settled: {point}")
+    if not found:
+        raise ValueError(f"calibration of {space.system}: its trainings diverge at {dict(point)}")
     return found
 
 
@@ -51,20 +51,9 @@ def compared(before: Tables, after: Tables) -> list[dict[str, str]]:
     return rows
 
 
-def published(name: str) -> pd.DataFrame:
-    """The published numbers of a figure.
-
-    Raises ValueError where there are none.
-    """
-    found = reference.load(name)
-    if found is None:
-        raise ValueError(f"{name}: has no published numbers")
-    return found
-
-
 def _overall(name: str, table: pd.DataFrame) -> list[dict[str, Any]]:
     """The rows of the fidelity that are over all series."""
-    return [row for row in reference.fidelity(table, published(name)) if row["series"] == "all"]
+    return [row for row in reference.fidelity(table, reference.published(name)) if row["series"] == "all"]
 
 
 def _cell(value: float | None) -> str:
