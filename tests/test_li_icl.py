@@ -442,7 +442,7 @@ def test_no_answer_and_no_number_are_wrong() -> None:
     assert li_icl.wrong(logits, prompts).tolist() == [[False, True, True, True]]
 
 
-@pytest.mark.parametrize("choice", li_icl.TASK_CHOICES)
+@pytest.mark.parametrize("choice", tasks.CHOICES)
 def test_test_prompts_in_domain_are_of_unseen_tasks(choice: str) -> None:
     config = dataclasses.replace(CONFIGS[0], task_choice=choice)
     prompts = li_icl.in_domain([config], li_icl.Test(prompts=300, relevant_fraction_test=1.0))

@@ -35,12 +35,6 @@ FROZEN: tuple[str, ...] = ()
 QUERY_TOO = "contexts and query"
 CALIBRATED = "calibrated: see gallery/calibration.md"
 
-TASK_CHOICES: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
-    "cyclic": lambda rng, patterns, shifts: tasks.cyclic_tasks(patterns, shifts),
-    "random": tasks.random_tasks,
-}
-"""Sets of training tasks from the numbers of patterns and of tasks per pattern and label."""
-
 STRENGTHS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "uniform": lambda u: u,
     "two values": np.sign,
@@ -128,7 +122,7 @@ class Config(spec.Config):
     task_choice: str = constant(
         "cyclic", "ours",
         f"not stated; each choice covers all patterns evenly, a random one differs from seed to seed; {CALIBRATED}",
-        letter="choice of tasks", choices=tuple(TASK_CHOICES),
+        letter="choice of tasks", choices=tuple(tasks.CHOICES),
     )  # fmt: skip
     batch: int = constant(
         128, "ours",
@@ -167,7 +161,7 @@ class Config(spec.Config):
     def train_tasks(self) -> np.ndarray:
         """(tasks, 2)."""
         rng = stream(SYSTEM, self.seed, "tasks")
-        return TASK_CHOICES[self.task_choice](rng, self.relevant_patterns, self.task_shifts)
+        return tasks.CHOICES[self.task_choice](rng, self.relevant_patterns, self.task_shifts)
 
 
 @dataclass(frozen=True)

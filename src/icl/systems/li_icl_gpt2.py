@@ -12,7 +12,7 @@ to 26 compare q with them) and take no part in the products: a token is its firs
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -39,11 +39,6 @@ OPTIMISERS: Mapping[str, Callable[[Sequence[float], Callable[[int], float]], Opt
     "adam": lambda rates, schedule: adam(rates, schedule),
     "momentum": lambda rates, schedule: momentum([100 * rate for rate in rates], schedule),
 }
-# Which tasks are trained, of a seed and of M_1 and the number of shifts.
-TASK_CHOICES: Mapping[str, Callable[[int, int, int], np.ndarray]] = {
-    "cyclic": lambda seed, patterns, shifts: tasks.cyclic_tasks(patterns, shifts),
-    "drawn": lambda seed, patterns, shifts: tasks.drawn_tasks(stream(SYSTEM, seed, "tasks"), patterns, shifts),
-}
 # How ODR patterns are made of the IDR patterns mu and the coefficient sum S_1.
 PATTERN_LAWS: Mapping[str, Callable[[np.random.Generator, np.ndarray, float], np.ndarray]] = {
     "unit pairs": lambda rng, mu, total: tasks.combined_patterns(mu, total),
@@ -58,8 +53,6 @@ HEADS: Mapping[str, Callable[["Tensor"], "Tensor"]] = {
     "mean": lambda weights: weights.mean(dim=-1),
     "largest": lambda weights: weights.amax(dim=-1),
 }
-
-FACTORS = ("pattern", "irrelevant", "strength", "label")
 
 # Prompts that are evaluated at a time: few enough for the activations of ten runs to stay below 200 MB.
 CHUNK = 200
@@ -113,7 +106,8 @@ class Config(spec.Config):
     )  # fmt: skip
     task_choice: str = constant(
         "cyclic", "ours", "which tasks: the shifts 1, 2 ... of one cycle, or drawn per seed, as many other shifts of "
-        "another cycle; the papers ask that they cover the patterns evenly, which both do", choices=tuple(TASK_CHOICES),
+        "another cycle; the papers ask that they cover the patterns evenly, which both do",
+        choices=tuple(tasks.CHOICES),
     )  # fmt: skip
     batch: int = constant(
         16, "ours", "a prompt is asked after 0 ... l_tr contexts, so that a step takes 336 losses; 24 prompts cost "
@@ -153,15 +147,11 @@ class Config(spec.Config):
         """d_X = M_1 + M_2: the patterns span the feature space."""
         return self.relevant_patterns + self.irrelevant_patterns
 
-    @property
+    @cached_property
     def train_tasks(self) -> np.ndarray:
         """(tasks, 2)."""
-        return _train_tasks(self.task_choice, self.seed, self.relevant_patterns, self.task_shifts)
-
-
-@lru_cache
-def _train_tasks(choice: str, seed: int, patterns: int, shifts: int) -> np.ndarray:
-    return TASK_CHOICES[choice](seed, patterns, shifts)
+        rng = stream(SYSTEM, self.seed, "tasks")
+        return tasks.CHOICES[self.task_choice](rng, self.relevant_patterns, self.task_shifts)
 
 
 @dataclass(frozen=True)
@@ -225,28 +215,24 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     first, l_tr = configs[0], configs[0].context_length
     blocks = words(SYSTEM, [c.seed for c in configs], "train", step, (first.batch, 2 * l_tr + 2))
     contexts, queries, task = np.split(blocks, [l_tr + 1, 2 * l_tr + 1], axis=-1)
+    fraction = np.array([c.relevant_fraction for c in configs], dtype=np.float32)[:, None, None]
+    strength = np.array([c.irrelevant_strength * c.pattern_norm for c in configs])[:, None, None]
+    sets = np.stack([c.train_tasks for c in configs])[:, None]
+    patterns = first.relevant_patterns, first.irrelevant_patterns
     # The task's word is shared, and with it the task; the last column of each part is a query.
-    start = _prompts(configs, np.concatenate([contexts, task], axis=-1))
-    more = _prompts(configs, np.stack(np.broadcast_arrays(queries, task), axis=-1))
-    joined = {name: np.concatenate([start[name], more[name][..., 0]], axis=-1) for name in FACTORS}
+    start = tasks.prompts(np.concatenate([contexts, task], axis=-1), sets, *patterns, fraction, strength)
+    alone = np.stack(np.broadcast_arrays(queries, task), axis=-1)
+    more = tasks.prompts(alone, sets[:, None], *patterns, fraction[..., None], strength[..., None])
+    joined = {
+        name: np.concatenate([getattr(start, name), getattr(more, name)[..., 0]], axis=-1)
+        for name in ("pattern", "irrelevant", "strength", "label")
+    }
     joined["irrelevant"] += first.relevant_patterns
     if first.least_contexts:
         # All queries were drawn, so that runs of one seed see the same prompts whichever of them are asked.
         asked = np.r_[:l_tr, l_tr + first.least_contexts : 2 * l_tr + 1]
         joined = {name: np.ascontiguousarray(a[..., asked]) for name, a in joined.items()}
     return {name: a.astype(np.float32) if a.dtype.kind == "f" else a for name, a in joined.items()}
-
-
-def _prompts(configs: Sequence[Config], blocks: np.ndarray) -> dict[str, np.ndarray]:
-    """The factors of the prompts of every run, of its own tasks, from words (runs, ..., words per prompt)."""
-    parts = [
-        tasks.prompts(
-            block, c.train_tasks, c.relevant_patterns, c.irrelevant_patterns, c.relevant_fraction,
-            c.irrelevant_strength * c.pattern_norm,
-        )
-        for c, block in zip(configs, blocks, strict=True)
-    ]  # fmt: skip
-    return {name: np.stack([getattr(part, name) for part in parts]) for name in FACTORS}
 
 
 def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":

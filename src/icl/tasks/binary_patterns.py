@@ -6,6 +6,7 @@ domain, mu'_j is a combination of IDR patterns and nu'_k lies in the span of the
 """
 
 import itertools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -66,6 +67,14 @@ def drawn_tasks(rng: np.random.Generator, patterns: int, shifts: int) -> np.ndar
     steps = rng.permutation(np.arange(1, patterns))[:shifts]
     first = np.arange(patterns)
     return np.concatenate([np.stack([order, order[(first + s) % patterns]], axis=1) for s in steps])
+
+
+# How the training tasks are chosen, from the numbers of patterns and of tasks per pattern and label.
+CHOICES: Mapping[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
+    "cyclic": lambda rng, patterns, shifts: cyclic_tasks(patterns, shifts),
+    "random": random_tasks,
+    "drawn": drawn_tasks,
+}
 
 
 def all_tasks(patterns: int) -> np.ndarray:
