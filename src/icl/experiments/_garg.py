@@ -6,7 +6,7 @@ from icl.spec import Sweep, grid
 from icl.systems import garg_gpt2
 
 SEEDS = {"paper": 10, "laptop": 5, "smoke": 2}
-# What is reduced. At d = 5 the small model needs no curriculum; it bears a larger rate that falls, and needs a larger
+# What is reduced. At d = 5 the small model needs no curriculum; it bears a larger rate that falls, and needs another
 # start (see the sources of rate and start).
 CONSTANTS: dict[str, dict[str, Any]] = {
     "paper": {},

@@ -111,15 +111,11 @@ def sweeps(scale: str) -> list[Sweep]:
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Errors under every shift, and what the claims speak of."""
     trained, weights = runs["garg"], _garg_errors.resampling(runs["garg"])
-    parts: list[pd.DataFrame] = []
-    found: dict[str, dict[str, np.ndarray]] = {}
-    for panel, shift in SHIFTS.items():
-        given = _garg_errors.asked(trained, panel, shift)
-        found[panel] = _garg_errors.errors(trained, given)
-        parts += _garg_errors.curves(trained, weights, panel, found[panel])
+    asked = {panel: _garg_errors.asked(trained, panel, shift) for panel, shift in SHIFTS.items()}
+    found = {panel: _garg_errors.errors(trained, given) for panel, given in asked.items()}
+    parts = [rows for panel in SHIFTS for rows in _garg_errors.curves(trained, weights, panel, found[panel])]
     clean = _garg_errors.errors(trained, _garg_errors.asked(trained, "clean", _garg_errors.clean), [])
-    asked = _garg_errors.asked(trained, "orthogonal", SHIFTS["orthogonal"])
-    of_zero = means(asked.answers**2 / asked.unit)
+    of_zero = means(asked["orthogonal"].answers ** 2 / asked["orthogonal"].unit)
     d, off = _garg_errors.dimension(trained), means(found["orthogonal"][TRANSFORMER]) / of_zero - 1
     known = {"largest |error - 1| for orthogonal queries": np.abs(off[:, 1:]).max(axis=1)}
     known |= _robust(found, d) | _skewed(found["skewed"], clean[TRANSFORMER], d) | _noisy(found["noisy"], d)

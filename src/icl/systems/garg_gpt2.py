@@ -71,9 +71,8 @@ class Config(spec.Config):
     )  # fmt: skip
     batch: int = constant(64, "published", "configuration of the published code", letter="B", at_least=1)
     rate: float = constant(
-        1e-4, "published", "Adam, configuration of the published code. Laptop: 3e-3; the smaller model learnt more in "
-        "as many steps than at 1e-3 and 2e-3 in a prototype, and as much as at 1.5e-3 on trial seed 100", letter="eta",
-        above=0,
+        1e-4, "published", "Adam, configuration of the published code. Laptop: 3e-3, which the smaller model bears",
+        letter="eta", above=0,
     )  # fmt: skip
     schedule: str = constant(
         "constant", "published", "Adam's rate does not change in the published code; laptop: half a cosine to 0 at "
