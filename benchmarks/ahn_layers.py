@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 from benchmarks.huang_engines import least
-from icl.rng import stream
-from icl.systems import ahn_linear as system
-from icl.systems.ahn_linear import Config
+from icl.core.streams import stream
+from icl.papers.ahn2023 import linear_attention as system
+from icl.papers.ahn2023.linear_attention import Config
 
 PROMPTS = 4000
 GROWTH = {"context_length": (20, 320), "dimension": (5, 20), "layers": (2, 8), "seeds": (1, 8)}

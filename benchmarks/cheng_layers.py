@@ -18,8 +18,8 @@ import numpy as np
 import torch
 
 from benchmarks.huang_engines import least
-from icl.systems import cheng_functional as system
-from icl.systems.cheng_functional import Config
+from icl.papers.cheng2024 import kernel_attention as system
+from icl.papers.cheng2024.kernel_attention import Config
 
 PROMPTS = 200
 # layers, n, d and the ratio to reach

@@ -13,10 +13,10 @@ from dataclasses import replace
 
 import torch
 
-from icl.systems import li_cot
-from icl.tasks import chain_of_thought as tasks
+from icl.papers.li2025 import one_layer
+from icl.papers.li2025 import prompts as tasks
 
-TEST = li_cot.Test(queries=100)
+TEST = one_layer.Test(queries=100)
 LENGTHS = tuple(range(0, 101, 10))
 LOOPED = 3  # queries of the loop
 REPEATS = 3
@@ -38,22 +38,22 @@ def main() -> list[tuple[str, float, float | None]]:
     """Rows (name, value, target), printed."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    config = li_cot.Config()
-    params = li_cot.init([config])
+    config = one_layer.Config()
+    params = one_layer.init([config])
     # Weights as after training: attention on equal patterns at equal steps.
     params |= {name: 6.0 * params[name] for name in ("W_Q", "W_K")}
     settings = [replace(TEST, relevant_fraction_test=fraction).setting() for fraction in (0.4, 0.6, 0.8, 1.0)]
-    drawn = li_cot.draw(config, TEST)
+    drawn = one_layer.draw(config, TEST)
     given = [tasks.prompts(drawn, setting, slice(LOOPED)) for setting in settings]
 
     def batched() -> None:
-        li_cot.cot_wrong(params, [config], TEST, settings, LENGTHS)
+        one_layer.cot_wrong(params, [config], TEST, settings, LENGTHS)
 
     def loop() -> None:
         for prompts in given:
             for query, vectors in zip(prompts.query, prompts.vectors, strict=True):
                 for length in LENGTHS[1:]:
-                    li_cot.greedy(params, config, drawn.patterns, vectors[:length], query)
+                    one_layer.greedy(params, config, drawn.patterns, vectors[:length], query)
 
     try:
         found = least({"loop": (loop, LOOPED), "batched": (batched, TEST.queries)})

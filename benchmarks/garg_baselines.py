@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from icl import estimators
+from icl.models import estimators
 
 DIMENSION, POINTS = 20, 41
 PROMPTS, LOOPED = 640, 4

@@ -16,11 +16,11 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from icl.experiments import _garg
-from icl.optimisers import Params
-from icl.spec import Sweep
-from icl.systems import garg_gpt2 as system
-from icl.train import gradient
+from icl.core.sweep import Sweep
+from icl.core.training import gradient
+from icl.models.optimisers import Params
+from icl.papers.garg2022 import gpt2 as system
+from icl.papers.garg2022 import trainings
 
 TURNS = 15
 Shape = tuple[int, int, int, int]
@@ -103,8 +103,10 @@ def theirs(config: system.Config) -> Callable[[], object]:
 
 def utilisation(peak: float) -> float:
     """Share of a GPU's peak (operations per second) at the paper scale with bfloat16 products, one run."""
-    configs = tuple(replace(c, first_points=c.points, precision="bfloat16") for c in _garg.sweep("paper").configs[:1])
-    whole = step(replace(_garg.sweep("paper"), configs=configs), "cuda")
+    configs = tuple(
+        replace(c, first_points=c.points, precision="bfloat16") for c in trainings.sweep("paper").configs[:1]
+    )
+    whole = step(replace(trainings.sweep("paper"), configs=configs), "cuda")
     seconds = []
     for _ in range(TURNS + 2):
         torch.cuda.synchronize()
@@ -121,7 +123,7 @@ def main() -> list[tuple[str, float, float | None]]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        sweep = _garg.sweep("laptop")
+        sweep = trainings.sweep("laptop")
         sweep = replace(sweep, configs=sweep.configs[:1])
         ours, floor, other, sampling = medians(
             [

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from icl.optimisers import Params
-from icl.spec import Sweep, grid
-from icl.systems import li_icl_gpt2 as system
-from icl.train import gradient
+from icl.core.config import grid
+from icl.core.sweep import Sweep
+from icl.core.training import gradient
+from icl.models.optimisers import Params
+from icl.papers.li2024 import decoder as system
 
 RUNS, REPEATS = 5, 20
 

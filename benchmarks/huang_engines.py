@@ -17,9 +17,9 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from icl.optimisers import Params
-from icl.systems import huang_softmax as system
-from icl.systems.huang_softmax import Config
+from icl.models.optimisers import Params
+from icl.papers.huang2024 import softmax_attention as system
+from icl.papers.huang2024.softmax_attention import Config
 
 SIZES = ((20, 20, 30.0, 300.0), (50, 20, 100.0, 2000.0))  # K, N/K and the two ratios to reach
 REPEATS = 7

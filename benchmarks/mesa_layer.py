@@ -19,8 +19,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from icl.causal_attention import mesa, mesa_by_position, mesa_reverse
-from icl.systems import oswald_mesa as system
+from icl.models.causal_attention import mesa, mesa_by_position, mesa_reverse
+from icl.papers.oswald2023mesa import mesa_layer as system
 
 BATCH, HEADS, POSITIONS, KEYS, VALUES = 256, 4, 50, 20, 10
 REPEATS = 3

@@ -13,11 +13,12 @@ import time
 import numpy as np
 import torch
 
-from icl.optimisers import Params
-from icl.spec import Sweep, grid
-from icl.systems import li_icl as system
-from icl.tasks import binary_patterns as tasks
-from icl.train import gradient
+from icl.core.config import grid
+from icl.core.sweep import Sweep
+from icl.core.training import gradient
+from icl.models.optimisers import Params
+from icl.papers.li2024 import one_layer as system
+from icl.papers.li2024 import prompts as tasks
 
 RUNS, ROUNDS, STEPS = 10, 15, 10
 

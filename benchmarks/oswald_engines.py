@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from icl.systems import oswald_gd as system
-from icl.systems.oswald_gd import Config
-from icl.train import gradient
+from icl.core.training import gradient
+from icl.papers.oswald2023 import linear_attention as system
+from icl.papers.oswald2023.linear_attention import Config
 
 REPEATS = 5
 

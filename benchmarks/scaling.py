@@ -19,7 +19,7 @@ from pathlib import Path
 import yaml
 
 from benchmarks.dag import ECHO, ROOT, cpu, snakemake
-from icl.dag import Plan
+from icl.pipeline.plan import Plan
 
 PLANNED, RUN = (50, 500, 5000), (50, 300)
 # Our own DAG at the paper scale: shards, and what they mean.

@@ -15,10 +15,10 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from icl.spec import Sweep
-from icl.systems import zhang_lsa as system
-from icl.systems.zhang_lsa import Blocks, Config
-from icl.train import gradient
+from icl.core.sweep import Sweep
+from icl.core.training import gradient
+from icl.papers.zhang2024 import linear_attention as system
+from icl.papers.zhang2024.linear_attention import Blocks, Config
 
 BATCH = 256
 SIZES = ((5, 20), (20, 40))  # d and N

@@ -15,8 +15,8 @@ from collections.abc import Callable
 import torch
 
 from benchmarks.huang_engines import least
-from icl.systems import zheng_ar as system
-from icl.systems.zheng_ar import Config
+from icl.models import autoregressive as system
+from icl.models.autoregressive import Config
 
 SAMPLES = 1000
 STEPS = 200 * 3

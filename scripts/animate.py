@@ -3,8 +3,10 @@
 import argparse
 from pathlib import Path
 
-from icl import figure, plotting, table
-from icl.files import save_animation
+from icl.core import table
+from icl.core.files import save_animation
+from icl.drawing import plotting
+from icl.pipeline import figures
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--figure", required=True)
@@ -14,5 +16,5 @@ parser.add_argument("--animation", type=Path, required=True)
 args = parser.parse_args()
 
 measured, _ = table.read(args.table)
-frames = [plotting.mark(frame, args.note) for frame in figure.module(args.figure).frames(measured)]
+frames = [plotting.mark(frame, args.note) for frame in figures.module(args.figure).frames(measured)]
 save_animation(frames, args.animation)

@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from icl import provenance
-from icl.files import write_json
+from icl.core.files import write_json
+from icl.pipeline import provenance
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--figure", required=True)

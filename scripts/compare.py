@@ -4,8 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from icl import compare, report
-from icl.files import write_text
+from icl.core.files import write_text
+from icl.report.verdict_files import compare, verdict_files
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--against", type=Path, required=True, help="a results folder, or its folder of one scale")
@@ -14,10 +14,10 @@ parser.add_argument("--table", type=Path, required=True)
 parser.add_argument("--verdicts", type=Path, nargs="+", required=True)
 args = parser.parse_args()
 
-ours = {path.stem: report.load(path) for path in args.verdicts}
+ours = {path.stem: verdict_files.load(path) for path in args.verdicts}
 try:
-    theirs = report.load_all(args.against, args.scale)
-except report.ReportError as error:
+    theirs = verdict_files.load_all(args.against, args.scale)
+except verdict_files.ReportError as error:
     sys.exit(f"against = {error}")
 text = compare.markdown(list(compare.changes(ours, theirs)))
 write_text(args.table, text)

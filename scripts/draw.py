@@ -3,8 +3,11 @@
 import argparse
 from pathlib import Path
 
-from icl import figure, plotting, reference, table
-from icl.files import save_picture
+from icl.core import table
+from icl.core.files import save_picture
+from icl.drawing import plotting
+from icl.evidence import published_curves
+from icl.pipeline import figures
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--figure", required=True)
@@ -14,10 +17,10 @@ parser.add_argument("--pictures", type=Path, nargs="+", required=True)
 args = parser.parse_args()
 
 measured, _ = table.read(args.table)
-drawn = figure.module(args.figure).draw(measured)
+drawn = figures.module(args.figure).draw(measured)
 plotting.mark(drawn, args.note)
 overlays = [path for path in args.pictures if path.stem.endswith("_overlay")]
-published = reference.load(args.figure)
+published = published_curves.load(args.figure)
 with plotting.defaults():
     for path in args.pictures:
         if path not in overlays:

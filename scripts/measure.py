@@ -5,7 +5,8 @@ import json
 import time
 from pathlib import Path
 
-from icl import figure, provenance, runs, table
+from icl.core import runs, table
+from icl.pipeline import figures, provenance
 
 parser = argparse.ArgumentParser(description=__doc__)
 for name in ("figure", "scale", "constants", "identity"):
@@ -14,9 +15,9 @@ parser.add_argument("--table", type=Path, required=True)
 parser.add_argument("--runs", type=Path, nargs="*", default=[])
 args = parser.parse_args()
 
-sweeps = figure.sweeps(args.figure, args.scale, json.loads(args.constants))
+sweeps = figures.sweeps(args.figure, args.scale, json.loads(args.constants))
 trained = runs.load_all(sweeps, args.runs)
-measured = figure.measure(args.figure, trained, args.scale)
+measured = figures.measure(args.figure, trained, args.scale)
 diverged = [line for of_sweep in trained.values() for line in runs.diverged(of_sweep)]
 print("\n".join(diverged), end="\n" if diverged else "")
 about = provenance.about(

@@ -4,10 +4,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from icl.files import write_text
-from icl.page import gather, render
-from icl.report import ReportError
-from icl.table import TableError
+from icl.core.files import write_text
+from icl.core.table import TableError
+from icl.report.verdict_files.page import gather, render
+from icl.report.verdict_files.verdict_files import ReportError
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--scale", required=True)

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from icl import report
+from icl.report.verdict_files import verdict_files
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--pictures", type=Path, nargs="+", required=True)
@@ -15,4 +15,4 @@ for path in args.pictures:
     print(f"picture   {path}")
 for path in args.verdicts:
     print(f"verdicts  {path}\n")
-    print(report.lines(report.load(path)))
+    print(verdict_files.lines(verdict_files.load(path)))

@@ -5,9 +5,10 @@ import json
 import time
 from pathlib import Path
 
-from icl import figure, provenance, runs, table
-from icl.progress import watched
-from icl.train import train
+from icl.core import runs, table
+from icl.core.progress import watched
+from icl.core.training import train
+from icl.pipeline import figures, provenance
 
 parser = argparse.ArgumentParser(description=__doc__)
 for name in ("figure", "scale", "constants", "sweep", "shard", "identity"):
@@ -19,7 +20,7 @@ parser.add_argument("--keep-seconds", type=float, default=20, help="how often th
 args = parser.parse_args()
 
 index, count = map(int, args.shard.split("of"))
-sweep = figure.sweeps(args.figure, args.scale, json.loads(args.constants))[args.sweep].shard(index, count)
+sweep = figures.sweeps(args.figure, args.scale, json.loads(args.constants))[args.sweep].shard(index, count)
 kept = args.weights.with_suffix(".state.safetensors")
 watch = watched(f"{args.sweep} {args.shard}", sweep.snapshots[-1], kept, args.identity, args.keep_seconds)
 state = runs.load_state(kept, args.identity)

@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from icl import provenance
+from icl.pipeline import provenance
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--results", type=Path, required=True)

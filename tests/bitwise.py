@@ -2,7 +2,7 @@
 
 import torch
 
-from icl.runs import Runs
+from icl.core.runs import Runs
 
 
 def same(a: Runs, b: Runs) -> bool:

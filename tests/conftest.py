@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 from hypothesis import settings
 
-from icl.spec import Sweep, grid
+from icl.core.config import grid
+from icl.core.sweep import Sweep
 
 ROOT = Path(__file__).resolve().parents[1]
 FUZZED: Counter[str] = Counter()
@@ -63,7 +64,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 @pytest.fixture
 def small_sweep() -> Callable[..., Sweep]:
     """Makes sweeps of the one-layer model that train in milliseconds; keywords are axes or constants."""
-    from icl.systems import li_icl
+    from icl.papers.li2024 import one_layer
 
     def make(seeds: int = 3, snapshots: tuple[int, ...] = (0, 3, 8), name: str = "small", **constants: Any) -> Sweep:
         # With 16 coordinates and 8 neurons every run's matrices start on 64 bytes, as they do at the papers' sizes: a
@@ -71,7 +72,9 @@ def small_sweep() -> Callable[..., Sweep]:
         small = {"relevant_patterns": 6, "irrelevant_patterns": 6, "label_dimension": 4, "neurons": 8}
         small |= {"context_length": 5, "batch": 8} | constants
         axes = {key: value if isinstance(value, list | tuple) else [value] for key, value in small.items()}
-        return Sweep(name, "li_icl", grid(li_icl.Config, **axes, seed=range(seeds)), snapshots, li_icl.Test(prompts=4))
+        return Sweep(
+            name, "li_icl", grid(one_layer.Config, **axes, seed=range(seeds)), snapshots, one_layer.Test(prompts=4)
+        )
 
     return make
 
@@ -79,8 +82,8 @@ def small_sweep() -> Callable[..., Sweep]:
 @pytest.fixture
 def small_table() -> pd.DataFrame:
     """A valid table of six rows and their summary."""
-    from icl import table
-    from icl.statistics import summarise
+    from icl.core import table
+    from icl.evidence.intervals import summarise
 
     made = table.join([table.rows("error", [0, 1, 2], [0.1, 0.2, 0.3 + n], series="ours", x=n) for n in (2, 4)])
     return summarise(made.assign(figure="figure0", scale="laptop"))
@@ -130,10 +133,11 @@ def shared_workflow(tmp_path_factory: pytest.TempPathFactory) -> Workflow:
 @pytest.fixture(scope="session")
 def figure9_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with results/smoke of figure 9 as the scripts leave it, made in this process. Copy it to change it."""
-    from icl import figure, provenance, runs, table
-    from icl.dag import Plan
-    from icl.files import write_json
-    from icl.train import train
+    from icl.core import runs, table
+    from icl.core.files import write_json
+    from icl.core.training import train
+    from icl.pipeline import figures, provenance
+    from icl.pipeline.plan import Plan
 
     root = tmp_path_factory.mktemp("figure9")
     plan = Plan.of({"figures": ["figure9"], "scale": "smoke", "shards": 2, "constants": {}})
@@ -149,7 +153,7 @@ def figure9_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         sweeps=[sweep.plain()],
     )
     measured = root / "results/smoke/tables/figure9.parquet"
-    table.write(measured, figure.measure("figure9", {"li_icl": runs.merge(sweep, parts)}, "smoke"), about)
+    table.write(measured, figures.measure("figure9", {"li_icl": runs.merge(sweep, parts)}, "smoke"), about)
     write_json(root / "results/smoke/verdicts/figure9.json", provenance.judgement("figure9", measured))
     return root
 
@@ -157,14 +161,17 @@ def figure9_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def figure9_made(figure9_results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkout's folder with everything that the workflow makes of figure 9 at the smoke scale, and nothing else."""
-    from icl import figure, plotting, provenance, reference, table
-    from icl.files import save_picture, write_json
+    from icl.core import table
+    from icl.core.files import save_picture, write_json
+    from icl.drawing import plotting
+    from icl.evidence import published_curves
+    from icl.pipeline import figures, provenance
 
     root = tmp_path_factory.mktemp("made")
     shutil.copytree(figure9_results, root, dirs_exist_ok=True)
     measured = root / "results/smoke/tables/figure9.parquet"
     write_json(root / "results/smoke/verdicts/figure9.json", provenance.judgement("figure9", measured))
-    drawn, published = figure.module("figure9").draw(table.read(measured)[0]), reference.load("figure9")
+    drawn, published = figures.module("figure9").draw(table.read(measured)[0]), published_curves.load("figure9")
     assert published is not None
     save_picture(drawn, root / "figures/smoke/figure9.png")
     plotting.overlay(drawn, published)

@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 import pandas as pd
 import pytest
 
-from icl import figure
-from icl.claims import CONTRADICTED, Part
+from icl.evidence.judging import CONTRADICTED, Part
+from icl.pipeline import figures
 
 # The outcome of a claim and of one of its bounds.
 Outcome = tuple[str, Part]
@@ -27,12 +27,12 @@ def same(runs: Trained) -> Trained:
 
 def figures_of_claims(names: Iterable[str]) -> dict[str, str]:
     """Claim -> the figure that judges it."""
-    return {claim.id: name for name in names for claim in figure.module(name).CLAIMS}
+    return {claim.id: name for name in names for claim in figures.module(name).CLAIMS}
 
 
 def bounds_of_claims(names: Iterable[str]) -> dict[str, set[str]]:
     """Claim -> the observables that it bounds: what a table of sabotages has to hold."""
-    return {claim.id: {b.observable for b in claim.bounds} for name in names for claim in figure.module(name).CLAIMS}
+    return {claim.id: {b.observable for b in claim.bounds} for name in names for claim in figures.module(name).CLAIMS}
 
 
 def cases(sabotages: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
@@ -42,7 +42,7 @@ def cases(sabotages: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
 
 def judged(name: str, table: pd.DataFrame, claim: str, observable: str) -> Outcome:
     """What a table of the figure says of the claim, and of the bound on one observable."""
-    (verdict,) = [v for v in figure.check(name, table) if v.claim == claim]
+    (verdict,) = [v for v in figures.check(name, table) if v.claim == claim]
     (part,) = [p for p in verdict.parts if p.observable == observable]
     return verdict.outcome, part
 

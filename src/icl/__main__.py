@@ -13,8 +13,11 @@ from typing import Any
 
 import yaml
 
-from icl import figure, papers, progress, report
-from icl.spec import SCALES, ConstantError
+from icl import papers
+from icl.core import progress
+from icl.core.config import SCALES, ConstantError
+from icl.pipeline import figures
+from icl.report.verdict_files import verdict_files
 
 MISSING, MISUSED = 1, 2
 """Exit codes: there is no such result yet; there is no such figure or folder (also argparse's own)."""
@@ -56,25 +59,25 @@ def figure_name(word: str, config: dict[str, Any]) -> str:
 
 def listed(name: str) -> dict[str, Any]:
     """A figure in one row."""
-    return {"figure": name, "paper": papers.of(name).title, "summary": figure.summary(name)}
+    return {"figure": name, "paper": papers.of(name).title, "summary": figures.summary(name)}
 
 
 def shown(name: str, scale: str) -> dict[str, Any]:
     """A figure's caption, claims with their sources, trainings, and constants with their grades."""
-    sweeps = figure.sweeps(name, scale, {}).values()
+    sweeps = figures.sweeps(name, scale, {}).values()
     claims = [
         {
             **asdict(claim),
             "bounds": [f"{bound.observable} ({bound.statistic}) {bound.words()}" for bound in claim.bounds],
         }
-        for claim in figure.module(name).CLAIMS
+        for claim in figures.module(name).CLAIMS
     ]
     constants = {sweep.system: sweep.configs[0].graded() + sweep.test.graded() for sweep in sweeps}
     trainings = [
         {"sweep": sweep.name, "system": sweep.system, "runs": len(sweep.configs), "steps": sweep.snapshots[-1]}
         for sweep in sweeps
     ]
-    return {**listed(name), "caption": figure.caption(name), "claims": claims, "trainings": trainings,
+    return {**listed(name), "caption": figures.caption(name), "claims": claims, "trainings": trainings,
             "constants": constants, "command": f"snakemake {name} --config scale={scale}"}  # fmt: skip
 
 
@@ -92,7 +95,7 @@ def as_text(one: dict[str, Any]) -> str:
     return "\n".join(out)
 
 
-def kept_verdicts(name: str, root: Path, scale: str) -> report.Verdicts:
+def kept_verdicts(name: str, root: Path, scale: str) -> verdict_files.Verdicts:
     """The verdicts on disk.
 
     Raises Missing if the figure was not made at this scale.
@@ -100,7 +103,7 @@ def kept_verdicts(name: str, root: Path, scale: str) -> report.Verdicts:
     path = root / "results" / scale / "verdicts" / f"{name}.json"
     if not path.is_file():
         raise Missing(f"{path}: not made yet; `snakemake {name} --config scale={scale}` makes it")
-    return report.load(path)
+    return verdict_files.load(path)
 
 
 def cited(names: Sequence[str], root: Path) -> list[str]:
@@ -123,8 +126,8 @@ def _show(args: argparse.Namespace, config: dict[str, Any]) -> tuple[Any, str]:
 def _verdicts(args: argparse.Namespace, config: dict[str, Any]) -> tuple[Any, str]:
     names = [figure_name(word, config) for word in args.figures] or config["figures"]
     loaded = [kept_verdicts(name, args.root, args.scale) for name in names]
-    lines = [f"{one['figure']}\n{report.lines(one)}" for one in loaded]
-    return loaded, "\n".join([*lines, report.counts(loaded)])
+    lines = [f"{one['figure']}\n{verdict_files.lines(one)}" for one in loaded]
+    return loaded, "\n".join([*lines, verdict_files.counts(loaded)])
 
 
 def _cite(args: argparse.Namespace, config: dict[str, Any]) -> tuple[Any, str]:
@@ -189,7 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Missing as problem:
         print(problem, file=sys.stderr)
         return MISSING
-    except (ConstantError, report.ReportError) as problem:
+    except (ConstantError, verdict_files.ReportError) as problem:
         print(problem, file=sys.stderr)
         return MISUSED
     try:

@@ -1,0 +1,133 @@
+"""Constants with their grade and source, and the configuration of one training run."""
+
+import dataclasses
+import hashlib
+import itertools
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+SCALES = ("paper", "laptop", "smoke")
+GRADES = ("published", "inferred", "ours")
+KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+
+
+class ConstantError(ValueError):
+    """A constant is unknown or out of range; the message names the key, the value and what is allowed."""
+
+
+@dataclass(frozen=True)
+class Constant:
+    """What is known about one constant besides its value.
+
+    grade: `published` (stated by the authors or read off their slides), `inferred` (deduced from published
+    material; the source says how) or `ours` (the papers do not say; the source says why this value).
+    """
+
+    grade: str
+    source: str
+    letter: str = ""
+    above: float | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+    choices: tuple[Any, ...] = ()
+    even: bool = False
+
+    def allowed(self) -> str:
+        """The allowed values, in words."""
+        parts = [
+            f"above {self.above:g}" if self.above is not None else "",
+            f"at least {self.at_least:g}" if self.at_least is not None else "",
+            f"at most {self.at_most:g}" if self.at_most is not None else "",
+            "even" if self.even else "",
+            f"one of {', '.join(map(str, self.choices))}" if self.choices else "",
+        ]
+        return " and ".join(part for part in parts if part) or "of any size"
+
+    def admits(self, value: Any) -> bool:
+        """Whether `value` lies in the allowed range."""
+        if self.choices:
+            return value in self.choices
+        if not isinstance(value, int | float):
+            return True
+        return (
+            abs(value) < math.inf
+            and (self.above is None or value > self.above)
+            and (self.at_least is None or value >= self.at_least)
+            and (self.at_most is None or value <= self.at_most)
+            and (not self.even or value % 2 == 0)
+        )
+
+
+def constant(default: Any, grade: str, source: str, **limits: Any) -> Any:
+    """A dataclass field with a default, a grade, a source and limits (see Constant)."""
+    if grade not in GRADES:
+        raise ValueError(f"grade {grade!r}: must be one of {', '.join(GRADES)}")
+    return dataclasses.field(default=default, metadata={"constant": Constant(grade, source, **limits)})
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Base of every Config and Test: constants that are checked when they are made.
+
+    Raises ConstantError for a value of the wrong type or out of range.
+    """
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            about, value = field.metadata.get("constant"), getattr(self, field.name)
+            if about is None:
+                continue
+            if isinstance(field.default, float) and type(value) is int and abs(value) < 2**53:
+                object.__setattr__(self, field.name, float(value))
+            elif type(value) is not type(field.default):
+                raise self.error(field.name, f"{KINDS[type(field.default)]}, {about.allowed()}")
+            if not about.admits(getattr(self, field.name)):
+                infinite = isinstance(value, float) and not math.isfinite(value)
+                raise self.error(field.name, ("finite, " if infinite else "") + about.allowed())
+
+    def error(self, name: str, allowed: str) -> ConstantError:
+        """The error for the constant `name`, whose present value is not allowed."""
+        about = self.about(name)
+        letter = f" ({about.letter})" if about.letter else ""
+        return ConstantError(f"constant {name}{letter} = {getattr(self, name)!r}: must be {allowed}")
+
+    @classmethod
+    def about(cls, name: str) -> Constant:
+        """Grade, source and limits of the constant `name`."""
+        found: Constant = cls.__dataclass_fields__[name].metadata["constant"]
+        return found
+
+    def graded(self) -> list[dict[str, Any]]:
+        """One row per constant: name, letter, value, grade, source."""
+        return [
+            {"name": f.name, "letter": about.letter, "value": getattr(self, f.name), "grade": about.grade,
+             "source": about.source}
+            for f in dataclasses.fields(self)
+            if (about := f.metadata.get("constant")) is not None
+        ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RunConfig(Constants):
+    """The constants of one training run; every system's Config adds its own to the seed."""
+
+    seed: int = 0
+
+
+def grid(kind: type, /, **axes: Iterable[Any]) -> tuple[Any, ...]:
+    """All combinations of the given values as instances of `kind`, the last axis fastest."""
+    names, values = list(axes), [list(v) for v in axes.values()]
+    return tuple(kind(**dict(zip(names, point, strict=True))) for point in itertools.product(*values))
+
+
+def canonical(value: Any) -> str:
+    """JSON with sorted keys, no spaces and shortest round-trip floats: equal values, equal text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest(value: Any) -> str:
+    """The first 16 hexadecimal digits of the SHA-256 of the canonical JSON."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()[:16]

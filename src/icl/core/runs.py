@@ -1,0 +1,325 @@
+"""Trained weights at snapshots, run axis first, and how they are kept on disk."""
+
+import dataclasses
+import hashlib
+import json
+import os
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from icl.core.config import ConstantError, canonical, digest
+from icl.core.files import WriteError, write_aside
+from icl.core.lazy import lazy
+from icl.core.sweep import Sweep, sweep_from_plain
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import torch
+else:
+    torch = lazy("torch")
+
+FORMAT = "icl-runs-2"
+# As FORMAT, but without a seal: damage that still decodes is not noticed.
+UNSEALED = "icl-runs-1"
+
+
+class RunsError(ValueError):
+    """A weights file is damaged, foreign or belongs to other constants; the message names the file."""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The outcome of training one sweep.
+
+    weights : name -> tensor (runs, snapshots, ...)
+    losses : training loss before each step, float64 (runs, steps)
+    """
+
+    sweep: Sweep
+    weights: "dict[str, torch.Tensor]"
+    losses: np.ndarray
+
+    def at(self, step: int) -> "dict[str, torch.Tensor]":
+        """The weights after `step` steps: name -> tensor (runs, ...).
+
+        Raises ValueError if no snapshot was taken there.
+        """
+        if step not in self.sweep.snapshots:
+            raise ValueError(f"sweep {self.sweep.name} has no snapshot at step {step}: {self.sweep.snapshots}")
+        index = self.sweep.snapshots.index(step)
+        return {name: w[:, index] for name, w in self.weights.items()}
+
+    def last(self) -> "dict[str, torch.Tensor]":
+        """The weights at the end of training."""
+        return self.at(self.sweep.snapshots[-1])
+
+
+@dataclass
+class State:
+    """Where a training stands: everything needed to go on as if it had not stopped."""
+
+    step: int
+    params: "dict[str, torch.Tensor]"
+    optimiser: "dict[str, torch.Tensor]"
+    snapshots: "dict[str, torch.Tensor]"
+    losses: np.ndarray
+
+
+def _seal(tensors: "dict[str, torch.Tensor]", about: dict[str, Any]) -> str:
+    """SHA-256 over the metadata and every tensor's name, type, shape and bytes: safetensors has no checksum."""
+    seal = hashlib.sha256(canonical(about).encode())
+    for name, tensor in sorted(tensors.items()):
+        seal.update(canonical([name, str(tensor.dtype), list(tensor.shape)]).encode())
+        seal.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return seal.hexdigest()
+
+
+def _write(path: Path, tensors: "dict[str, torch.Tensor]", about: dict[str, Any]) -> None:
+    from safetensors.torch import save
+
+    plain = {n: t.detach().contiguous().cpu() for n, t in tensors.items()}
+    # All in one entry, because safetensors writes several in any order: equal runs are equal files.
+    kept = {"icl": canonical({**about, "sha256": _seal(plain, about)})}
+    with write_aside(path) as aside:
+        # Not by save_file, which writes to a file of its own beside it that a kill would leave there.
+        aside.write_bytes(save(plain, kept))
+
+
+def _read(path: Path) -> "tuple[dict[str, torch.Tensor], dict[str, Any]]":
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        # Not for torch, which would open the name a second time: a file that is replaced in between is half of either.
+        with safe_open(path, framework="np") as file:
+            about = json.loads((file.metadata() or {}).get("icl", "{}"))
+            # Copies, because the order of summation in a product of matrices depends on the alignment in memory.
+            tensors = {name: torch.from_numpy(file.get_tensor(name)).clone() for name in file.keys()}
+    # AttributeError: numbers of a type that numpy has no name for.
+    except (
+        SafetensorError, OSError, AttributeError, LookupError, TypeError, ValueError, RecursionError, RuntimeError
+    ) as error:  # fmt: skip
+        raise RunsError(f"{path}: cannot be read as weights ({error}); delete it and run again") from error
+    written = about.get("format") if isinstance(about, dict) else None
+    if written not in (FORMAT, UNSEALED):
+        raise RunsError(
+            f"{path}: was not written by this package, or by another version ({FORMAT} is missing); "
+            "delete it and run again"
+        )
+    seal = about.pop("sha256", None)
+    if (written == FORMAT or seal) and seal != _seal(tensors, about):
+        raise RunsError(f"{path}: is damaged: its content differs from its own checksum; delete it and run again")
+    return tensors, about
+
+
+def save(path: Path, runs: Runs, about: dict[str, Any]) -> None:
+    """Write runs as safetensors, complete or not at all, with their sweep and `about` as metadata."""
+    tensors = {f"weights/{n}": w for n, w in runs.weights.items()} | {"losses": torch.from_numpy(runs.losses)}
+    _write(path, tensors, {**about, "format": FORMAT, "sweep": runs.sweep.plain()})
+
+
+def load(path: Path) -> Runs:
+    """Read one weights file.
+
+    Raises RunsError if it is damaged, foreign, lacks runs or names constants that its system does not have.
+    """
+    tensors, about = _read(path)
+    try:
+        sweep = sweep_from_plain(about.get("sweep"))
+    except ConstantError as error:
+        raise RunsError(f"{path}: holds no sweep of this version ({error}); delete it and run again") from error
+    weights = {n.removeprefix("weights/"): t for n, t in tensors.items() if n.startswith("weights/")}
+    shape = (len(sweep.configs), len(sweep.snapshots))
+    wrong = [n for n, w in weights.items() if tuple(w.shape[:2]) != shape]
+    lengths = (shape[0], sweep.snapshots[-1])
+    if wrong or not weights or "losses" not in tensors or tuple(tensors["losses"].shape) != lengths:
+        raise RunsError(f"{path}: does not hold the {shape[0]} runs x {shape[1]} snapshots of its own sweep")
+    if tensors["losses"].dtype != torch.float64 or not all(w.is_floating_point() for w in weights.values()):
+        raise RunsError(f"{path}: its weights or losses are of another type; delete it and run again")
+    return Runs(sweep, weights, tensors["losses"].numpy())
+
+
+def metadata(path: Path) -> dict[str, Any]:
+    """What was written beside the weights: sweep, versions, revision, CPU seconds."""
+    return _read(path)[1]
+
+
+def made(path: Path, identity: str) -> bool:
+    """Whether whole weights of this code and these constants are there."""
+    if not path.exists():
+        return False
+    try:
+        return metadata(path).get("identity") == identity
+    except RunsError:
+        return False
+
+
+def save_once(path: Path, runs: Runs, about: dict[str, Any]) -> None:
+    """As `save`, unless whole weights of the identity in `about` are there.
+
+    A job that outlived its Snakemake may have been first: a table names its weights by their digest, so those stay.
+    """
+    if not made(path, about["identity"]):
+        save(path, runs, about)
+
+
+def merge(sweep: Sweep, shards: Sequence[Runs]) -> Runs:
+    """The runs of `sweep` from its shards, in the order of shard(0, n) ... shard(n - 1, n).
+
+    Raises RunsError if the shards were trained with other constants than `sweep`'s.
+    """
+    count = len(shards)
+    if not shards:
+        raise RunsError(f"runs of {sweep.name}: no weights file was given")
+    for index, part in enumerate(shards):
+        if digest(part.sweep.training()) != digest(sweep.shard(index, count).training()):
+            raise RunsError(f"runs of {sweep.name}, shard {index} of {count}: trained with other constants; run again")
+    order = np.argsort(np.concatenate([np.arange(len(sweep.configs))[i::count] for i in range(count)]))
+    weights = {n: torch.cat([p.weights[n] for p in shards])[torch.from_numpy(order)] for n in shards[0].weights}
+    return Runs(sweep, weights, np.concatenate([p.losses for p in shards])[order])
+
+
+def load_all(sweeps: Mapping[str, Sweep], paths: Sequence[Path]) -> dict[str, Runs]:
+    """The runs of every sweep from weights files that lie as <sweep>/<index>of<count>.safetensors."""
+    return {
+        name: merge(sweep, [load(path) for path in paths if path.parent.name == name]) for name, sweep in sweeps.items()
+    }
+
+
+def diverged(runs: Runs) -> list[str]:
+    """One line per run that left the finite numbers: its sweep, number, seed, step, step size and what sets it apart.
+
+    No operation mixes runs, so the others are what they would have been without it.
+    """
+    sweep = runs.sweep
+    finite = [torch.isfinite(w).reshape(*w.shape[:2], -1).all(dim=2) for w in runs.weights.values()]
+    weights = torch.stack(finite).all(dim=0).numpy()
+    lines = []
+    for index, (config, losses, whole) in enumerate(zip(sweep.configs, runs.losses, weights, strict=True)):
+        # A step's loss is that of the weights before it; the last weights have none.
+        steps = [*np.flatnonzero(~np.isfinite(losses)), *(np.array(sweep.snapshots)[~whole])]
+        if steps:
+            names = [f.name for f in dataclasses.fields(config) if f.name == "rate" or sweep.varied(f.name)]
+            constants = [f"{name} = {getattr(config, name)!r}" for name in names]
+            lines.append(
+                f"sweep {sweep.name}, run {index} ({', '.join([f'seed {config.seed}', *constants])}): "
+                f"not finite from step {min(steps)} on"
+            )
+    return lines
+
+
+def trajectory(runs: Runs) -> "pd.DataFrame":
+    """Training losses as a tidy table: seed, run, step, loss."""
+    import pandas as pd
+
+    count, steps = runs.losses.shape
+    return pd.DataFrame(
+        {
+            "seed": np.repeat(runs.sweep.seeds, steps),
+            "run": np.repeat(np.arange(count), steps),
+            "step": np.tile(np.arange(steps), count),
+            "loss": runs.losses.reshape(-1),
+        }
+    )
+
+
+@dataclass
+class Keeper:
+    """Keeps the state of a training every so many seconds; `train` calls it after every step."""
+
+    path: Path
+    identity: str
+    seconds: float
+    last: float = field(default_factory=time.monotonic)
+
+    def __call__(self, state: State) -> None:
+        """Store the state if it is time."""
+        if time.monotonic() - self.last >= self.seconds:
+            # A full disk costs the state, not the training; it may have room again when the weights are written.
+            with suppress(WriteError):
+                save_state(self.path, state, self.identity)
+            self.last = time.monotonic()
+
+
+@dataclass
+class Stopper:
+    """Keeps the state of a training that is told to end, where it stands; `train` calls it after every step."""
+
+    path: Path
+    identity: str
+    number: int = 0
+
+    def listen(self) -> None:
+        """Take note of SIGTERM (a cluster's time limit, a killed job) and SIGINT (Ctrl-C) instead of ending at once."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            # A shell's background job does not hear SIGINT, and should not begin to.
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self._note)
+
+    def _note(self, number: int, frame: Any) -> None:
+        self.number = number
+        # A second one ends it at once.
+        signal.signal(number, signal.SIG_DFL)
+
+    def __call__(self, state: State) -> None:
+        """Keep the state and raise SystemExit, with the status that a shell gives, if a signal came."""
+        if self.number:
+            save_state(self.path, state, self.identity)
+            print(f"{signal.Signals(self.number).name} at step {state.step}: the state is kept", flush=True)
+            raise SystemExit(128 + self.number)
+
+
+def save_state(path: Path, state: State, identity: str) -> None:
+    """Keep the state of an unfinished training; `identity` says of which code and constants."""
+    groups = {"params": state.params, "optimiser": state.optimiser, "snapshots": state.snapshots}
+    tensors = {f"{group}/{n}": t for group, part in groups.items() for n, t in part.items()}
+    tensors["losses"] = torch.from_numpy(state.losses)
+    _write(path, tensors, {"format": FORMAT, "step": state.step, "identity": identity})
+
+
+def load_state(path: Path, identity: str) -> State | None:
+    """The kept state, or None if there is none of this identity (or it is damaged: training then starts anew)."""
+    if not path.exists():
+        return None
+    try:
+        tensors, about = _read(path)
+    except RunsError:
+        return None
+    # Without a seal there is no telling whether it is damaged.
+    if about["format"] != FORMAT or about.get("identity") != identity:
+        return None
+    parts: dict[str, dict[str, Any]] = {"params": {}, "optimiser": {}, "snapshots": {}}
+    try:
+        for name, tensor in tensors.items():
+            group, _, rest = name.partition("/")
+            if rest:
+                parts[group][rest] = tensor
+        return State(about["step"], losses=tensors["losses"].numpy().copy(), **parts)
+    except KeyError:
+        return None
+
+
+def kept_step(path: Path) -> tuple[int, int]:
+    """The step of a kept state, and the last step of its training; the weights are not read.
+
+    Raises RunsError if the file is damaged.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="np") as file:
+            return int(json.loads(file.metadata()["icl"])["step"]), int(file.get_slice("losses").get_shape()[1])
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        raise RunsError(f"{path}: cannot be read as the state of a training ({error})") from error
+
+
+def forget_state(path: Path) -> None:
+    """Remove a kept state; training is complete."""
+    if path.exists():
+        os.remove(path)

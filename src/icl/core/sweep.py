@@ -1,0 +1,133 @@
+"""A sweep: a named, ordered set of configurations that train as one tensor program."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from icl.core import discovery
+from icl.core.config import ConstantError
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A named, ordered set of Configs that train as one tensor program.
+
+    name : identifies the runs on disk; figures that name the same sweep share its training
+    system : name of the model that trains it (the SYSTEM of a module below icl.papers or icl.models)
+    configs : one per run; constants that fix tensor shapes are equal in all
+    snapshots : steps at which weights are kept, increasing; the last is the length of the training
+    test : constants of the evaluation, which training does not depend on
+    """
+
+    name: str
+    system: str
+    configs: tuple[Any, ...]
+    snapshots: tuple[int, ...]
+    test: Any
+
+    def __post_init__(self) -> None:
+        if not self.configs:
+            raise ConstantError(f"sweep {self.name}: has no configs")
+        if list(self.snapshots) != sorted(set(self.snapshots)) or self.snapshots[0] < 0:
+            raise ConstantError(f"sweep {self.name}: snapshots must be increasing and not negative")
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seed of every run, in order."""
+        return [config.seed for config in self.configs]
+
+    def training(self) -> dict[str, Any]:
+        """What the trained weights depend on, as plain data."""
+        return {
+            "name": self.name,
+            "system": self.system,
+            "snapshots": list(self.snapshots),
+            "configs": [dataclasses.asdict(config) for config in self.configs],
+        }
+
+    def plain(self) -> dict[str, Any]:
+        """The whole sweep as plain data."""
+        return {**self.training(), "test": dataclasses.asdict(self.test)}
+
+    def shard(self, index: int, count: int) -> "Sweep":
+        """Every `count`-th run from `index` on, under the same name."""
+        if not 0 <= index < count <= len(self.configs):
+            raise ConstantError(f"shard {index} of {count}: the sweep {self.name} has {len(self.configs)} runs")
+        return dataclasses.replace(self, configs=self.configs[index::count])
+
+    def override(self, values: Mapping[str, Any]) -> "Sweep":
+        """The sweep with some constants replaced in every config (or in the test).
+
+        Raises
+        ------
+        ConstantError : for a name that neither the system's Config nor its Test has, for a value out of
+            range, and for a constant that the sweep itself varies
+        """
+        known = {f.name for part in (self.configs[0], self.test) for f in dataclasses.fields(part)} - {"seed"}
+        for name, value in values.items():
+            if name not in known:
+                there = ", ".join(sorted(known))
+                raise ConstantError(f"constant {name} = {value!r}: {self.system} has no such constant; it has {there}")
+            if self.varied(name):
+                raise self.varies(name, value)
+        configs = tuple(_replaced(config, values) for config in self.configs)
+        test = _replaced(self.test, values)
+        return dataclasses.replace(self, configs=configs, snapshots=self._rescaled(values), test=test)
+
+    def varies(self, name: str, value: Any) -> ConstantError:
+        """The error for a given constant that the sweep varies itself."""
+        return ConstantError(
+            f"constant {name} = {value!r}: the sweep {self.name} varies it itself over {self.varied(name)}"
+        )
+
+    def varied(self, name: str) -> list[Any]:
+        """The values of the constant `name` over the configs if there are several, else nothing; seeds don't count."""
+        values = sorted({getattr(config, name) for config in self.configs if hasattr(config, name) and name != "seed"})
+        return values if len(values) > 1 else []
+
+    def _rescaled(self, values: Mapping[str, Any]) -> tuple[int, ...]:
+        # A length of training given as a constant stretches the snapshots with it.
+        if "steps" not in values or self.snapshots[-1] == 0:
+            return self.snapshots
+        last = values["steps"]
+        return tuple(sorted({round(step * last / self.snapshots[-1]) for step in self.snapshots}))
+
+
+def _replaced(part: Any, values: Mapping[str, Any]) -> Any:
+    return dataclasses.replace(part, **{name: value for name, value in values.items() if hasattr(part, name)})
+
+
+def sweep_from_plain(data: Any) -> Sweep:
+    """The inverse of Sweep.plain(), for data that may come from anywhere.
+
+    Raises ConstantError for what is no sweep of this version: unknown names, values out of range, other types.
+    """
+    try:
+        name, snapshots = data["name"], data["snapshots"]
+        if not (isinstance(name, str) and isinstance(data["system"], str) and data["system"].isidentifier()):
+            raise ConstantError("a sweep's name and its system must be words")
+        module = discovery.system(data["system"])
+        configs = tuple(module.Config(**config) for config in data["configs"])
+        if any(type(number) is not int for number in (*snapshots, *(config.seed for config in configs))):
+            raise ConstantError("snapshots and seeds must be whole numbers")
+        return Sweep(name, data["system"], configs, tuple(snapshots), module.Test(**data["test"]))
+    except ConstantError:
+        raise
+    except (ArithmeticError, AttributeError, ImportError, LookupError, OSError, TypeError, ValueError) as error:
+        raise ConstantError(f"no sweep of this version: {error!r}") from error
+
+
+def reduction(ours: Sweep, papers: Sweep) -> list[str]:
+    """In words, what `ours` trains or tests less than `papers` does; empty when they are equal."""
+    words = []
+    if len(set(ours.seeds)) != len(set(papers.seeds)):
+        words.append(f"{len(set(ours.seeds))} of {len(set(papers.seeds))} seeds")
+    if ours.snapshots[-1] != papers.snapshots[-1]:
+        words.append(f"{ours.snapshots[-1]} of {papers.snapshots[-1]} steps")
+    for mine, theirs in ((ours.configs[0], papers.configs[0]), (ours.test, papers.test)):
+        for field in dataclasses.fields(mine):
+            a, b = getattr(mine, field.name), getattr(theirs, field.name)
+            if field.name != "seed" and a != b:
+                words.append(f"{field.name.replace('_', ' ')} {a} of {b}")
+    return words

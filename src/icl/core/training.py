@@ -1,0 +1,85 @@
+"""The one training loop."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from icl.core.discovery import system
+from icl.core.lazy import lazy
+from icl.core.runs import Runs, State
+from icl.core.sweep import Sweep
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy("torch")
+
+
+def start(sweep: Sweep, device: str = "cpu") -> State:
+    """The state before the first step."""
+    module = system(sweep.system)
+    params = module.init(sweep.configs, device)
+    trained = {n: w for n, w in params.items() if n not in module.FROZEN}
+    snapshots = {
+        n: torch.full((w.shape[0], len(sweep.snapshots), *w.shape[1:]), float("nan"), dtype=w.dtype)
+        for n, w in params.items()
+    }
+    losses = np.full((len(sweep.configs), sweep.snapshots[-1]), np.nan)
+    return State(0, params, module.optimiser(sweep.configs).init(trained), snapshots, losses)
+
+
+def train(
+    sweep: Sweep,
+    state: State | None = None,
+    *,
+    device: str = "cpu",
+    keep: Callable[[State], None] = lambda state: None,
+) -> Runs:
+    """Train all runs of a sweep as one tensor program.
+
+    A system gives `loss(params, batch, configs)` as one number per run; the gradient of the sum over runs is
+    taken, and since no operation mixes runs, each run follows the gradient of its own loss.
+
+    Parameters
+    ----------
+    sweep : what to train
+    state : where to go on (see `start`); the outcome equals that of an unbroken run
+    device : torch device
+    keep : called after every step with the state, which it may store
+    """
+    module = system(sweep.system)
+    state = state or start(sweep, device)
+    optimiser = module.optimiser(sweep.configs)
+    frozen = {n: w.to(device) for n, w in state.params.items() if n in module.FROZEN}
+    weights = {n: w.to(device) for n, w in state.params.items() if n not in module.FROZEN}
+    moments = {n: w.to(device) for n, w in state.optimiser.items()}
+    while True:
+        state = State(state.step, weights | frozen, moments, state.snapshots, state.losses)
+        if state.step in sweep.snapshots:
+            index = sweep.snapshots.index(state.step)
+            for name, w in state.params.items():
+                state.snapshots[name][:, index] = w
+        if state.step > 0:
+            keep(state)
+        if state.step == sweep.snapshots[-1]:
+            return Runs(sweep, state.snapshots, state.losses)
+        batch = {n: torch.from_numpy(a).to(device) for n, a in module.sample(sweep.configs, state.step).items()}
+        losses, gradients = gradient(module, sweep, weights, frozen, batch)
+        state.losses[:, state.step] = losses.detach().cpu().numpy()
+        weights, moments = optimiser.update(weights, gradients, moments, state.step)
+        state.step += 1
+
+
+def gradient(
+    module: object,
+    sweep: Sweep,
+    weights: "dict[str, torch.Tensor]",
+    frozen: "dict[str, torch.Tensor]",
+    batch: "dict[str, torch.Tensor]",
+) -> "tuple[torch.Tensor, dict[str, torch.Tensor]]":
+    """Loss of every run (runs,) and the gradient of each with respect to its own weights."""
+    leaves = {n: w.detach().requires_grad_() for n, w in weights.items()}
+    losses = module.loss(leaves | frozen, batch, sweep.configs)  # type: ignore[attr-defined]
+    grads = torch.autograd.grad(losses.sum(), list(leaves.values()))
+    return losses, dict(zip(leaves, grads, strict=True))

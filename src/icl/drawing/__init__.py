@@ -1,0 +1,1 @@
+"""How tables become pictures: canvas, curves with bands, scatters, heatmaps, published curves laid over."""

@@ -1,0 +1,325 @@
+"""The vocabulary in which every figure is drawn: a canvas in pixels, curves with bands, scatters by epoch, legends.
+
+What a published figure looks like is data in its own module (series, labels, colours, markers, pixel edges); here is
+only how such data become artists. Nothing computes a statistic and nothing is global: figures are built without pyplot
+and under matplotlib's own defaults, so a user's ``matplotlibrc`` changes nothing. Pixels are those of 100 dpi.
+
+Every artist of a series carries the series' name as its group id, and every axes its panel as label: that is how
+``overlay`` finds what a published curve belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache, wraps
+from math import pi
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import pandas as pd
+
+from icl.core.table import SUMMARY_SEED
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.legend import Legend
+
+DPI = 100
+LINE_WIDTH = 2.0
+MARKER_SIZE = 10.0
+POINT_AREA = 100.0
+BAR_FONT = 14.0
+GUIDE: Mapping[str, Any] = {"color": "k", "linestyle": "--", "linewidth": 1.5}
+"""A dashed black reference line."""
+
+Corner = Literal["upper left", "upper right", "lower left", "lower right", "center left", "center right", "center"]
+
+BANDS: Mapping[str, str] = {
+    "r": "#ff7f50",
+    "b": "#7bc8f6",
+    "m": "#ffc0cb",
+    "c": "#7fffd4",
+    "y": "#f0e68c",
+    "g": "#76ff7b",
+    "tab:orange": "#ffd8b1",
+}
+"""The opaque band behind a curve of each colour: coral, light blue, pink, aquamarine, khaki, light green, apricot."""
+
+
+class Style(NamedTuple):
+    """How one curve is drawn: its name in the table, its label as published, a colour, a marker and a line style."""
+
+    series: str
+    label: str
+    colour: str
+    marker: str = ""
+    line: str = "-"
+
+
+class Embedding(NamedTuple):
+    """How one scatter is drawn: name in the table, label as published, marker, and the colour map of the epoch."""
+
+    series: str
+    label: str
+    marker: str
+    colours: str
+
+
+class Axis(NamedTuple):
+    """One axis as published; limits or ticks that are None follow from the data by matplotlib's own rules."""
+
+    label: str
+    limits: tuple[float, float] | None = None
+    ticks: Sequence[float] | None = None
+    names: Sequence[str] | None = None
+    log: bool = False
+
+
+def angle(label: str) -> Axis:
+    """The axis of an angle in radians from 0 to pi, with ticks at the multiples of pi/4."""
+    names = ("0", r"$\pi/4$", r"$\pi/2$", r"$3\pi/4$", r"$\pi$")
+    return Axis(label, (0, pi + 0.01), [quarter * pi / 4 for quarter in range(5)], names)
+
+
+@contextmanager
+def defaults() -> Iterator[None]:
+    """Matplotlib's own defaults for the length of a block, whatever the user's configuration; restored afterwards.
+
+    Text is not hinted: that keeps the glyph widths of the published pictures, which newer releases round to pixels.
+    """
+    import matplotlib
+    import matplotlib.style
+
+    with matplotlib.style.context("default", after_reset=True), matplotlib.rc_context({"text.hinting": "no_hinting"}):
+        yield
+
+
+def published(draw: Callable[..., Figure]) -> Callable[..., Figure]:
+    """Decorator: make the artists of a figure under ``defaults``."""
+
+    @wraps(draw)
+    def under_defaults(*args: Any, **kwargs: Any) -> Figure:
+        with defaults():
+            return draw(*args, **kwargs)
+
+    return under_defaults
+
+
+@cache
+def _figure_class() -> type[Figure]:
+    """A figure that is also rendered under ``defaults``: saving happens later, and much is looked up only then."""
+    from matplotlib.figure import Figure
+
+    class PublishedFigure(Figure):
+        def draw(self, renderer: Any) -> None:
+            with defaults():
+                super().draw(renderer)
+
+    return PublishedFigure
+
+
+def canvas(
+    size: tuple[int, int], edges: tuple[float, float, float, float], *, panel: str = "main", bars: int = 0
+) -> tuple[Figure, Axes]:
+    """A figure of ``size`` pixels and its axes, labelled ``panel``, with left, right, top and bottom edge in pixels.
+
+    ``bars`` colour bars will each take a fifth of the width; the edges are those that remain once they are drawn.
+    """
+    (width, height), (left, right, top, bottom) = size, edges
+    full = (right - left) / 0.8**bars
+    figure = _figure_class()(figsize=(width / DPI, height / DPI), dpi=DPI)
+    box = (left / width, 1 - bottom / height, full / width, (bottom - top) / height)
+    return figure, figure.add_axes(box, label=panel)
+
+
+def add_panel(figure: Figure, edges: tuple[float, float, float, float], panel: str) -> Axes:
+    """Further axes on a canvas, labelled ``panel``, with left, right, top and bottom edge in pixels."""
+    left, right, top, bottom = edges
+    width, height = figure.get_size_inches() * DPI
+    box = (left / width, 1 - bottom / height, (right - left) / width, (bottom - top) / height)
+    return figure.add_axes(box, label=panel)
+
+
+def frame(axes: Axes, x: Axis, y: Axis, font: float, ticks: float | None = None) -> None:
+    """Labels in ``font`` points, limits and ticks of both axes; ``ticks`` is the size of tick labels if it differs."""
+    for name, axis in (("x", x), ("y", y)):
+        # The limits come first (a logarithmic scale warns of data without positive values unless it has some) and last
+        # (ticks may widen them).
+        if axis.limits is not None:
+            axes.set(**{f"{name}lim": axis.limits})
+        if axis.log:
+            axes.set(**{f"{name}scale": "log"})
+        if axis.ticks is not None:
+            axes.set(**{f"{name}ticks": axis.ticks})
+        if axis.names is not None:
+            axes.set(**{f"{name}ticklabels": axis.names})
+        if axis.limits is not None:
+            axes.set(**{f"{name}lim": axis.limits})
+    axes.set_xlabel(x.label, fontsize=font)
+    axes.set_ylabel(y.label, fontsize=font)
+    axes.tick_params(labelsize=font if ticks is None else ticks)
+
+
+def summary(table: pd.DataFrame, panel: str, series: str, observable: str) -> pd.DataFrame:
+    """The summary rows of one curve in order of x; a curve that is absent or drawn twice is an error, not a gap."""
+    rows = table[
+        (table["panel"] == panel)
+        & (table["series"] == series)
+        & (table["observable"] == observable)
+        & (table["seed"] == SUMMARY_SEED)
+    ].sort_values("x")
+    if rows.empty or rows["x"].duplicated().any():
+        found = "no summary rows" if rows.empty else "several summary rows at one x"
+        raise ValueError(f"{found} of {observable!r} for panel {panel!r}, series {series!r}")
+    return rows
+
+
+def curves(axes: Axes, table: pd.DataFrame, styles: Sequence[Style], observable: str, *, band: bool = False) -> None:
+    """One curve per style, in their order, with its opaque ``band`` if asked; the label of the axes names the panel."""
+    for style in styles:
+        rows = summary(table, str(axes.get_label()), style.series, observable)
+        if band:
+            axes.fill_between(rows["x"], rows["band_low"], rows["band_high"], color=BANDS[style.colour], linewidth=0)
+        axes.plot(
+            rows["x"],
+            rows["value"],
+            color=style.colour,
+            linestyle=style.line,
+            linewidth=LINE_WIDTH,
+            marker=style.marker,
+            markersize=MARKER_SIZE,
+            label=style.label,
+            gid=style.series,
+        )
+
+
+def legend(axes: Axes, font: float, corner: Corner, at: tuple[float, float], spacing: float = 0.5) -> Legend:
+    """The legend in ``font`` points with its ``corner`` exactly ``at`` a place in fractions of the axes.
+
+    ``spacing`` between entries is in font sizes. The published heights need 0.42 to 0.45 for plain labels and more for
+    mathematical ones, whose line height differed in the release that drew them.
+    """
+    return axes.legend(fontsize=font, loc=corner, bbox_to_anchor=at, borderaxespad=0, labelspacing=spacing)
+
+
+def scatters(axes: Axes, table: pd.DataFrame, styles: Sequence[Embedding], observable: str) -> None:
+    """One point per run, neuron and epoch: x is the angle and the colour map of each style stands for the epoch.
+
+    Neuron by neuron, each through its epochs, as published; then the legend shows the colour of the first epoch. Every
+    style has its own colour bar, the first outermost.
+    """
+    chosen = table[
+        (table["panel"] == axes.get_label()) & (table["observable"] == observable) & (table["statistic"] == "run")
+    ]
+    for style in styles:
+        rows = chosen[chosen["series"] == style.series]
+        if rows.empty:
+            raise ValueError(f"no runs of {observable!r} for panel {axes.get_label()!r}, series {style.series!r}")
+        rows = rows.assign(neuron=rows.groupby("colour").cumcount()).sort_values(["neuron", "colour"])
+        points = axes.scatter(
+            rows["x"],
+            rows["value"],
+            c=rows["colour"],
+            cmap=style.colours,
+            marker=style.marker,
+            s=POINT_AREA,
+            label=style.label,
+            gid=style.series,
+        )
+        bar = axes.figure.colorbar(points, ax=axes)
+        bar.ax.tick_params(labelsize=BAR_FONT)
+
+
+def bars(axes: Axes, table: pd.DataFrame, panel: str, series: str, observable: str) -> Axes:
+    """Pale bars on a second y axis, labelled ``panel``, over everything that ``axes`` holds."""
+    rows = summary(table, panel, series, observable)
+    right = axes.twinx()
+    right.set_label(panel)
+    right.bar(rows["x"], rows["value"], width=0.8, color="C0", alpha=0.2, gid=series)
+    return right
+
+
+def mark(figure: Figure, note: str) -> Figure:
+    """Write ``note`` in small grey letters along the lower margin: what was reduced, so that no one is misled.
+
+    The published layouts leave 12 to 15 pixels free at every edge. Some 80 letters fit on one line; a longer note is
+    set in two and shrunk to fit, so keep it short.
+    """
+    with defaults():
+        size = 6.0
+        text = figure.text(0.01, 0.0, note, fontsize=size, color="0.4", va="bottom", linespacing=0.95, gid="mark")
+        width, height = 0.98 * figure.bbox.width, 11.0
+        if text.get_window_extent().width > width:
+            text.set_text(fill(note, width=(len(note) + 8) // 2 + 1))
+        box = text.get_window_extent()
+        text.set_fontsize(size * min(1.0, width / box.width, height / box.height))
+    return figure
+
+
+def overlay(figure: Figure, reference: pd.DataFrame) -> Figure:
+    """Lay the published numbers over our figure: dark dashes for curves, hollow markers for scatters, ticks for bars.
+
+    ``reference`` has the columns panel, series, x, y and kind of ``icl.evidence.published_curves.load``. A series goes to the axes
+    whose label is its panel, in a darker shade of the colour that the series has there; an unknown panel is an error.
+    """
+    from matplotlib.lines import Line2D
+
+    with defaults():
+        panels = {str(axes.get_label()): axes for axes in figure.axes}
+        top = max(axes.get_zorder() for axes in panels.values())
+        for (panel, series, kind), rows in reference.groupby(["panel", "series", "kind"], sort=False):
+            _published_artist(panels[str(panel)], str(series), str(kind), rows)
+        key = Line2D([], [], **_OVERLAY[str(reference["kind"].iloc[0])], color="k")
+        figure.legend(
+            [key],
+            ["published (digitised)"],
+            fontsize=7,
+            loc="upper center",
+            frameon=False,
+            borderaxespad=0.0,
+            borderpad=0.2,
+        ).set_zorder(top + 10)
+    return figure
+
+
+_OVERLAY: Mapping[str, Mapping[str, Any]] = {
+    "line": {"linestyle": (0, (3, 1.5)), "linewidth": 1.2, "marker": "o", "markersize": 3.5, "markerfacecolor": "w"},
+    "scatter": {"linestyle": "none", "marker": "o", "markersize": 7, "markerfacecolor": "none", "markeredgewidth": 0.9},
+    "bar": {"linestyle": "none", "marker": "_", "markersize": 9},
+}
+
+
+def _published_artist(axes: Axes, series: str, kind: str, rows: pd.DataFrame) -> None:
+    """One published series over ``axes``, shaped after our artist of the same name where there is one."""
+    from matplotlib.collections import PathCollection
+    from matplotlib.colors import to_rgb
+    from matplotlib.lines import Line2D
+
+    look, colour = dict(_OVERLAY[kind]), (0.0, 0.0, 0.0)
+    for ours in axes.findobj(lambda artist: artist.get_gid() == series):
+        if kind == "scatter" and isinstance(ours, PathCollection):
+            look["marker"] = ours.get_paths()[0]
+        if kind == "line" and isinstance(ours, Line2D):
+            colour = to_rgb(ours.get_color())
+    shade = tuple(0.45 * part for part in colour)
+    axes.plot(rows["x"], rows["y"], **look, color=shade, zorder=20, gid=f"published {series}")
+
+
+def heatmap(axes: Axes, matrix: Any, title: str, font: float) -> Any:
+    """A square matrix as colours on the fixed scale [0, 1], first row on top; returns what a colour bar explains."""
+    size = len(matrix)
+    image = axes.imshow(matrix, vmin=0, vmax=1, cmap="viridis", extent=(0.5, size + 0.5, size + 0.5, 0.5))
+    axes.set_title(title, fontsize=font)
+    return image
+
+
+def shade(axes: Axes, edges: Sequence[float], names: Sequence[str], font: float) -> None:
+    """Bands in two alternating greys between neighbouring edges, each with its name on top; a NaN edge ends them."""
+    for index, (start, end, name) in enumerate(zip(edges[:-1], edges[1:], names, strict=True)):
+        if not start < end:
+            return
+        axes.axvspan(start, end, color=("0.93", "0.84")[index % 2], linewidth=0, zorder=0)
+        place = axes.get_xaxis_transform()
+        axes.text((start + end) / 2, 0.985, name, fontsize=font, ha="center", va="top", transform=place, color="0.35")

@@ -1,0 +1,81 @@
+"""How far a figure is from its published numbers, in one number: what the calibration makes small.
+
+In each panel, ours minus published (of log10 on logarithmic panels) is taken apart:
+
+    level   per series the median signed offset, in size, averaged over series
+    shape   per series the median size of what is left without that offset, averaged over series
+    order   share of discordant pairs of series at one x, times the median published gap of the pairs: having every
+            pair in the wrong order counts like being off by their gap; gaps within twice the reading error do not count
+
+Each is divided by twice the reading error of the panel, so that 1 is as near as the published numbers are known. A
+figure's parts are means over its panels, its distance is sqrt(level^2 + shape^2 + order^2), and the joint distance of
+several figures is the mean of log(1 + distance): the same relative gain counts the same in each of them. A published
+error curve is itself a sample of test prompts, which scatters by more than it was read to; hence error figures cannot
+reach 1 but by luck.
+"""
+
+from collections.abc import Iterable
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from icl.evidence import published_curves
+
+FAR = 1e4
+"""The distance of what has none: a run that diverged, a value that is missing, constants that are refused."""
+
+
+class Distance(NamedTuple):
+    """The parts of a figure's distance, in units of twice its reading error."""
+
+    level: float
+    shape: float
+    order: float
+
+    @property
+    def whole(self) -> float:
+        """sqrt(level^2 + shape^2 + order^2)."""
+        return float(np.sqrt(self.level**2 + self.shape**2 + self.order**2))
+
+
+NOWHERE = Distance(FAR, 0.0, 0.0)
+
+
+def of_figure(table: pd.DataFrame, published: pd.DataFrame, floor: float = published_curves.FLOOR) -> Distance:
+    """The distance of a figure's table from its published numbers; NOWHERE if a published value has none of ours.
+
+    floor : error rates below it count as it, ours and the published ones alike
+    """
+    pairs = published_curves.matched(table, published, floor)
+    if not np.isfinite(pairs["ours"]).all():
+        return NOWHERE
+    parts = [_panel(group) for _, group in pairs.groupby("panel", sort=False)]
+    return Distance(*np.mean(parts, axis=0).tolist())
+
+
+def joint(distances: Iterable[float]) -> float:
+    """mean log(1 + distance)."""
+    return float(np.mean(np.log1p(list(distances))))
+
+
+def _panel(pairs: pd.DataFrame) -> tuple[float, float, float]:
+    """Level, shape and order of one panel."""
+    offset = pairs["ours"] - pairs["published"]
+    level = offset.groupby(pairs["series"]).median()
+    shape = (offset - level.loc[pairs["series"]].to_numpy()).abs().groupby(pairs["series"]).median()
+    unit = 2 * float(pairs["reading"].iloc[0])
+    return float(level.abs().mean()) / unit, float(shape.mean()) / unit, _order(pairs, unit) / unit
+
+
+def _order(pairs: pd.DataFrame, least: float) -> float:
+    """Share of discordant pairs (a tie of ours counts half) times the median published gap."""
+    discordant, gaps = [], []
+    for _, group in pairs.groupby("x"):
+        values = list(zip(group["ours"], group["published"], strict=True))
+        for (ours, published), (our_other, other) in combinations(values, 2):
+            if abs(published - other) > least:
+                gaps.append(abs(published - other))
+                discordant.append((1 - np.sign(ours - our_other) * np.sign(published - other)) / 2)
+    return float(np.mean(discordant) * np.median(gaps)) if gaps else 0.0

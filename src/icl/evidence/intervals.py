@@ -1,0 +1,141 @@
+"""Intervals over seeds, computed once, in the table."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from icl.core.table import GROUP, SUMMARY_SEED, conform, join
+
+LEVEL = 0.95
+# Drawn bands are mean +- 2 population standard deviations, the width that the published bands have (inferred from the
+# digitised bands, whose squared widths are sums of four squares of the error's step).
+BAND = 2.0
+
+
+def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
+    """Mean and its 95 % Student interval, for (runs,) values; NaN bounds for a single run."""
+    from scipy import stats
+
+    n, mean = len(values), float(np.mean(values))
+    if n < 2:
+        return mean, float("nan"), float("nan")
+    half = float(stats.t.ppf((1 + LEVEL) / 2, n - 1) * np.std(values, ddof=1) / np.sqrt(n))
+    return mean, mean - half, mean + half
+
+
+def median_interval(values: np.ndarray) -> tuple[float, float, float]:
+    """Median and its distribution-free interval of at least 95 %: the order statistics k and n + 1 - k with the
+    largest k for which P(Binomial(n, 1/2) < k) <= 2.5 %. Fewer than six runs give no such k, and NaN bounds.
+    """
+    from scipy import stats
+
+    ordered, n = np.sort(values), len(values)
+    k = int(stats.binom.ppf((1 - LEVEL) / 2, n, 0.5))
+    median = float(np.median(values))
+    # Sorting puts a NaN last, where the interval might not see it.
+    if k < 1 or np.isnan(median) or stats.binom.cdf(k - 1, n, 0.5) > (1 - LEVEL) / 2:
+        return median, float("nan"), float("nan")
+    return median, float(ordered[k - 1]), float(ordered[n - k])
+
+
+# A label that is not a number equals nothing, itself included; this one can be looked up.
+_NOWHERE = -1e300
+
+INTERVALS = {"mean": mean_interval, "median": median_interval}
+
+
+def summarise(runs: pd.DataFrame, medians: Iterable[str] = ()) -> pd.DataFrame:
+    """The rows of single runs followed by one summary row per coordinate and observable.
+
+    The statistic is the mean, or the median for the observables in `medians`; its interval is over runs. The drawn
+    band is over groups of test prompts where the table has such rows, and else over runs. A coordinate that only one
+    run has gets no summary, and one with a NaN gets NaN: a missing value is never averaged away.
+    """
+    wanted = set(medians)
+    key = ["figure", "scale", "panel", "series", "x", "observable", "colour"]
+    summaries = []
+    single = runs[runs["statistic"] == "run"]
+    grouped = {
+        labels: group["value"].to_numpy()
+        for labels, group in runs[runs["statistic"] == GROUP].fillna({"x": _NOWHERE, "colour": _NOWHERE}).groupby(key)
+    }
+    for labels, group in single[single.duplicated(key, keep=False)].groupby(key, dropna=False, sort=False):
+        values = group["value"].to_numpy()
+        named = dict(zip(key, labels, strict=True))
+        statistic = "median" if named["observable"] in wanted else "mean"
+        value, low, high = INTERVALS[statistic](values)
+        place = tuple(_NOWHERE if label != label else label for label in labels)
+        band = BAND * float(np.std(grouped.get(place, values)))
+        summaries.append(
+            named | {"seed": SUMMARY_SEED, "value": value, "statistic": statistic, "count": len(values),
+                     "band_low": value - band, "band_high": value + band, "low": low, "high": high}
+        )  # fmt: skip
+    return join([runs, conform(pd.DataFrame(summaries))] if summaries else [runs])
+
+
+def exact(runs: pd.DataFrame) -> pd.DataFrame:
+    """The rows of runs without randomness, followed by their summaries, statistic "exact": nothing was sampled, so the
+    interval has no width. Each coordinate and observable has one run.
+    """
+    return _with_copies(runs, "exact", runs["value"])
+
+
+def lone(runs: pd.DataFrame) -> pd.DataFrame:
+    """The rows of single random runs, followed by summaries that can be drawn but, having no interval, never judged."""
+    return _with_copies(runs, "single", float("nan"))
+
+
+def _with_copies(runs: pd.DataFrame, statistic: str, bound: Any) -> pd.DataFrame:
+    bounds = {name: bound for name in ("band_low", "band_high", "low", "high")}
+    return join([runs, runs.assign(seed=SUMMARY_SEED, statistic=statistic, count=1, **bounds)])
+
+
+def log_slope(x: np.ndarray, y: np.ndarray) -> float:
+    """Least-squares slope of log y against log x; NaN if any y is not positive and finite."""
+    if not (np.isfinite(y).all() and (y > 0).all()):
+        return float("nan")
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+
+
+def kendall(x: np.ndarray, y: np.ndarray) -> float:
+    """Kendall's tau-b between two sequences; 0 if either is constant, which has no order."""
+    from scipy import stats
+
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        return 0.0
+    return float(stats.kendalltau(x, y).statistic)
+
+
+def least_length(errors: np.ndarray, lengths: Sequence[int], enough: float) -> np.ndarray:
+    """The least context length with an error below `enough`: (lengths, runs) -> (runs,), NaN where there is none."""
+    below = errors < enough
+    return np.where(below.any(axis=0), np.array(lengths)[below.argmax(axis=0)], np.nan)
+
+
+# The bands of Garg et al. 2022 are 5 % and 95 % of the means of 1000 resamples.
+RESAMPLES = 1000
+TAIL = 0.05
+
+
+def bootstrap_weights(source: np.random.Generator, runs: int, prompts: int, resamples: int = RESAMPLES) -> np.ndarray:
+    """How much each prompt of each run counts in each resample, float32 (runs, resamples, prompts).
+
+    Each resample sums to 1. Runs are drawn with replacement and so are the prompts of each: with one run this is the
+    ordinary bootstrap over prompts, with several the band also holds how much runs differ. One set of weights serves
+    every curve, so that curves on the same prompts move together.
+    """
+    drawn = source.multinomial(runs, np.full(runs, 1 / runs), resamples)
+    out = np.empty((runs, resamples, prompts), dtype=np.float32)
+    for run in range(runs):
+        out[run] = source.multinomial(prompts * drawn[:, run], np.full(prompts, 1 / prompts))
+    out /= runs * prompts
+    return out
+
+
+def percentiles(values: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """5 % and 95 % of the resampled means of values (runs, prompts, points): (points,) each."""
+    means = sum(own @ part for own, part in zip(weights, values, strict=True))
+    low, high = np.quantile(means, [TAIL, 1 - TAIL], axis=0)
+    return low, high

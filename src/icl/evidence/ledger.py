@@ -1,0 +1,228 @@
+"""The ledger of claims: per paper one claims.yaml with its targets, their captions, its claims and their bounds.
+
+The file is checked against claims.schema.json before anything is built from it. Measuring sees only the names of the
+observables and judging only the bounds, so that rewording a statement or a caption recomputes nothing.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import yaml
+
+from icl.core import discovery
+from icl.core.config import ConstantError
+
+SCHEMA = Path(__file__).with_name("claims.schema.json")
+STATISTICS = ("mean", "median", "exact")
+
+
+class LedgerError(ConstantError):
+    """A claims.yaml breaks the schema or contradicts itself or the figures; the message names file and place."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One measurable part of a claim: the observable lies within [at_least, at_most].
+
+    statistic : `mean` or `median` over runs, or `exact` for what is computed without any randomness
+    """
+
+    observable: str
+    at_least: float = -math.inf
+    at_most: float = math.inf
+    statistic: str = "mean"
+
+    def words(self) -> str:
+        """The bound as text."""
+        if math.isinf(self.at_most):
+            return f">= {self.at_least:g}"
+        return f"<= {self.at_most:g}" if math.isinf(self.at_least) else f"in [{self.at_least:g}, {self.at_most:g}]"
+
+    def plain(self) -> dict[str, Any]:
+        """As plain data; an end that is not bounded is left out."""
+        ends = {"at_least": self.at_least, "at_most": self.at_most}
+        finite = {name: end for name, end in ends.items() if math.isfinite(end)}
+        return {"observable": self.observable, **finite, "statistic": self.statistic}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of a paper and the bounds that test it: all of them must hold.
+
+    kind : `theorem`, `figure` (what a published picture shows), `identity` (algebra) or `ours`
+    source : theorem, proposition, equation, figure or page
+    says : what the source says, with its conditions; tested : what is tested here; not_shown : what that leaves open
+    premise : conditions of the source that the runs must meet, in words
+    scales : the scales at which it is judged; empty for all
+    """
+
+    id: str
+    figure: str
+    kind: str
+    source: str
+    says: str
+    tested: str
+    not_shown: str
+    bounds: tuple[Bound, ...]
+    premise: str = ""
+    scales: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Target:
+    """What stands beside a figure: its caption, known differences from the published one, and what it measures.
+
+    observables : measured besides those of the claims, observable -> statistic; medians : curves summarised by medians
+    """
+
+    name: str
+    summary: str
+    caption: str = ""
+    differences: str = ""
+    observables: Mapping[str, str] | None = None
+    medians: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """One paper's claims.yaml. cite : keys of references.bib."""
+
+    paper: str
+    title: str
+    cite: tuple[str, ...]
+    targets: Mapping[str, Target]
+    claims: tuple[Claim, ...]
+
+
+def read(path: Path) -> Ledger:
+    """The ledger in one file; the paper is the name of its folder.
+
+    Raises LedgerError if it is not valid.
+    """
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        data = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)  # noqa: S506 (a safe loader, either way)
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise LedgerError(f"{path}: cannot be read ({error})") from error
+    found = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8"))).iter_errors(data)
+    for problem in sorted(found, key=lambda error: list(map(str, error.absolute_path))):
+        raise LedgerError(f"{path}: {_place(data, problem.absolute_path)}: {problem.message}")
+    targets = {name: Target(name, **(about | {"medians": tuple(about.get("medians", ()))}))
+               for name, about in data["figures"].items()}  # fmt: skip
+    ledger = Ledger(path.parent.name, data["title"], tuple(data["cite"]), targets, tuple(map(_claim, data["claims"])))
+    for problem in _contradictions(ledger):
+        raise LedgerError(f"{path}: {problem}")
+    return ledger
+
+
+def _place(data: Any, keys: Any) -> str:
+    """Where in the file, with a claim's id in place of its number."""
+    words = []
+    for key in keys:
+        data = data[key]
+        words.append(str(data.get("id", key)) if isinstance(data, dict) else str(key))
+    return ".".join(words) or "the whole file"
+
+
+def _claim(data: Mapping[str, Any]) -> Claim:
+    bounds = tuple(Bound(**bound) for bound in data["bounds"])
+    return Claim(**(dict(data) | {"bounds": bounds, "scales": tuple(data.get("scales", ()))}))
+
+
+def _contradictions(ledger: Ledger) -> Iterator[str]:
+    ids = [claim.id for claim in ledger.claims]
+    yield from (f"claim {name}: stands twice" for name in sorted({name for name in ids if ids.count(name) > 1}))
+    for claim in ledger.claims:
+        if claim.figure not in ledger.targets:
+            yield f"claim {claim.id}: figure {claim.figure} is not among the file's figures"
+        for bound in claim.bounds:
+            if math.isinf(bound.at_least) and math.isinf(bound.at_most):
+                yield f"claim {claim.id}: observable {bound.observable!r} has no bound"
+    for name in ledger.targets:
+        statistics: dict[str, str] = {}
+        for observable, statistic in _declarations(ledger, name):
+            if statistics.setdefault(observable, statistic) != statistic:
+                first = statistics[observable]
+                yield f"figure {name}: observable {observable!r} is declared twice, as {first} and as {statistic}"
+
+
+def _declarations(ledger: Ledger, figure: str) -> Iterator[tuple[str, str]]:
+    for claim in ledger.claims:
+        if claim.figure == figure:
+            yield from ((bound.observable, bound.statistic) for bound in claim.bounds)
+    yield from (ledger.targets[figure].observables or {}).items()
+
+
+@cache
+def of_paper(key: str) -> Ledger:
+    """The ledger of a paper, whose figures are those of its folder.
+
+    Raises LedgerError if a figure has no entry, or an entry no figure.
+    """
+    path = discovery.PAPERS / key / "claims.yaml"
+    ledger = read(path)
+    figures = {name for name, paper in discovery.figures().items() if paper == key}
+    for name in sorted(figures - set(ledger.targets)):
+        raise LedgerError(f"{path}: figures: {name}.py is in the folder, but has no entry here")
+    for name in sorted(set(ledger.targets) - figures):
+        raise LedgerError(f"{path}: figures: {name} has an entry, but there is no {name}.py that defines measure")
+    return ledger
+
+
+@cache
+def papers() -> tuple[Ledger, ...]:
+    """The ledgers of all papers, in their order.
+
+    Raises LedgerError if two papers have a claim of one id.
+    """
+    found = tuple(of_paper(key) for key in discovery.papers())
+    owner: dict[str, str] = {}
+    for ledger in found:
+        for claim in ledger.claims:
+            if claim.id in owner:
+                raise LedgerError(f"claim {claim.id}: is in papers/{owner[claim.id]} and in papers/{ledger.paper}")
+            owner[claim.id] = ledger.paper
+    return found
+
+
+def of_figure(figure: str) -> Ledger:
+    """The ledger of the paper that a figure belongs to.
+
+    Raises UnknownName if there is no such figure.
+    """
+    discovery.figure(figure)
+    return of_paper(discovery.figures()[figure])
+
+
+def target(figure: str) -> Target:
+    """Caption, differences and observables of a figure."""
+    return of_figure(figure).targets[figure]
+
+
+def claims(figure: str) -> tuple[Claim, ...]:
+    """The claims that a figure's table decides."""
+    return tuple(claim for claim in of_figure(figure).claims if claim.figure == figure)
+
+
+def claim(name: str) -> Claim:
+    """The claim of this id.
+
+    Raises UnknownName if there is none.
+    """
+    found = {claim.id: claim for ledger in papers() for claim in ledger.claims}
+    if name not in found:
+        raise discovery.UnknownName(
+            f"claim {name!r}: there is none of this name; there is {discovery.near(name, found)}"
+        )
+    return found[name]
+
+
+def declared(figure: str) -> dict[str, str]:
+    """What a figure's measurement has to fill: observable -> statistic over runs."""
+    return dict(_declarations(of_figure(figure), figure))

@@ -1,0 +1,1 @@
+"""Layers, optimisers, estimators and closed forms that several papers use."""

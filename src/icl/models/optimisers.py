@@ -1,0 +1,178 @@
+"""Gradient methods as pairs of pure functions over a leading run axis."""
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from icl.core.lazy import lazy
+
+if TYPE_CHECKING:
+    import torch
+else:
+    torch = lazy("torch")
+
+Params = dict[str, "torch.Tensor"]
+
+
+class Optimiser(NamedTuple):
+    """`init(params)` gives the state, `update(params, gradients, state, step)` the next params and state."""
+
+    init: Callable[[Params], Params]
+    update: Callable[[Params, Params, Params, int], tuple[Params, Params]]
+
+
+def _per_run(values: Any, like: "torch.Tensor") -> "torch.Tensor":
+    rate = torch.as_tensor(values, dtype=like.dtype, device=like.device)
+    return rate.reshape(-1, *[1] * (like.dim() - 1)) if rate.dim() else rate
+
+
+def sgd(rate: Any) -> Optimiser:
+    """Plain gradient descent, w <- w - rate * g, with one rate for all runs or one per run."""
+
+    def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
+        return {name: w - _per_run(rate, w) * gradients[name] for name, w in params.items()}, state
+
+    return Optimiser(lambda params: {}, update)
+
+
+def gradient_flow(first: Any, schedule: Callable[[int], float]) -> Optimiser:
+    """Explicit Euler steps of dw/dt = -g over the times first * schedule(step), `first` for all runs or one per run."""
+
+    def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
+        factor = schedule(step)
+        return {name: w - _per_run(first, w) * factor * gradients[name] for name, w in params.items()}, state
+
+    return Optimiser(lambda params: {}, update)
+
+
+def momentum(rate: Any, schedule: Callable[[int], float] = lambda step: 1.0, beta: float = 0.9) -> Optimiser:
+    """Gradient descent with heavy-ball momentum (Polyak 1964), v <- beta v + g and w <- w - rate * schedule(step) * v,
+    step from 0.
+    """
+
+    def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
+        moved = {name: beta * state[name] + g for name, g in gradients.items()}
+        factor = schedule(step)
+        return {name: w - factor * _per_run(rate, w) * moved[name] for name, w in params.items()}, moved
+
+    return Optimiser(lambda params: {name: torch.zeros_like(w) for name, w in params.items()}, update)
+
+
+def adam(
+    rate: Any, schedule: Callable[[int], float] = lambda step: 1.0, beta1: float = 0.9, beta2: float = 0.999
+) -> Optimiser:
+    """Adam (Kingma and Ba 2015, algorithm 1, epsilon 1e-8), its rate multiplied by schedule(step), step from 0."""
+
+    def init(params: Params) -> Params:
+        zeros = {f"first/{name}": torch.zeros_like(w) for name, w in params.items()}
+        return zeros | {f"second/{name}": torch.zeros_like(w) for name, w in params.items()}
+
+    def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
+        names = list(params)
+        weights, grads = [params[n] for n in names], [gradients[n] for n in names]
+        # The fused lists walk all weights in one pass per operation; the state is updated in place.
+        first, second = [state[f"first/{n}"] for n in names], [state[f"second/{n}"] for n in names]
+        torch._foreach_lerp_(first, grads, 1 - beta1)
+        torch._foreach_mul_(second, beta2)
+        torch._foreach_addcmul_(second, grads, grads, 1 - beta2)
+        denominator = torch._foreach_sqrt(second)
+        torch._foreach_div_(denominator, (1 - beta2 ** (step + 1)) ** 0.5)
+        torch._foreach_add_(denominator, 1e-8)
+        scale = schedule(step) / (1 - beta1 ** (step + 1))
+        steps = torch._foreach_div(first, denominator)
+        new = {n: w - scale * _per_run(rate, w) * s for n, w, s in zip(names, weights, steps, strict=True)}
+        return new, state
+
+    return Optimiser(init, update)
+
+
+def adamw(rate: Any, decay: float, clip: float = float("inf")) -> Optimiser:
+    """Adam with decoupled weight decay, w <- w - rate * (adam's step + decay * w) (Loshchilov and Hutter 2019), on
+    gradients that are first cut off entry by entry at +-clip.
+    """
+    inner = adam(rate)
+
+    def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
+        cut = {name: g.clamp(-clip, clip) for name, g in gradients.items()}
+        new, state = inner.update(params, cut, state, step)
+        return {name: w - _per_run(rate, w) * decay * params[name] for name, w in new.items()}, state
+
+    return Optimiser(inner.init, update)
+
+
+def clipped(inner: Optimiser, largest: float) -> Optimiser:
+    """`inner` on gradients of which every matrix (the last two axes) has at most the norm `largest`."""
+
+    def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
+        norms = {name: torch.linalg.matrix_norm(g, keepdim=True) for name, g in gradients.items()}
+        cut = {name: g * (largest / norms[name].clamp(min=largest)) for name, g in gradients.items()}
+        return inner.update(params, cut, state, step)
+
+    return Optimiser(inner.init, update)
+
+
+def halving(every: int) -> Callable[[int], float]:
+    """The schedule 1, 1/2, 1/4 ... that changes after every so many steps; constant for 0."""
+    return lambda step: 0.5 ** (step // every) if every else 1.0
+
+
+def constant(warm_up: int, steps: int) -> Callable[[int], float]:
+    """The schedule min((step + 1) / warm_up, 1), with steps from 0, whatever their number."""
+    return lambda step: min((step + 1) / max(warm_up, 1), 1.0)
+
+
+def cosine(warm_up: int, steps: int) -> Callable[[int], float]:
+    """The schedule of `constant`, times (1 + cos(pi t)) / 2 with t from 0 at the end of the warm-up to 1 at `steps`."""
+    rising = constant(warm_up, steps)
+
+    def factor(step: int) -> float:
+        passed = min(max(step - warm_up, 0) / max(steps - warm_up, 1), 1.0)
+        return rising(step) * (1 + math.cos(math.pi * passed)) / 2
+
+    return factor
+
+
+def linear(warm_up: int, steps: int) -> Callable[[int], float]:
+    """The schedule min((step + 1) / warm_up, 1 - step / steps), not below 0, with steps from 0."""
+    return lambda step: max(min((step + 1) / max(warm_up, 1), 1 - step / steps), 0.0)
+
+
+SCHEDULES = {"constant": constant, "cosine": cosine, "linear": linear}
+"""How a rate goes on after a linear rise."""
+
+
+def clipped_together(inner: Optimiser, norm: Any) -> Optimiser:
+    """`inner` on gradients that are shortened to `norm` where longer, over all weights of a run together.
+
+    One norm for all runs or one per run.
+    """
+
+    def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
+        length = sum(g.flatten(1).square().sum(dim=1) for g in gradients.values()) ** 0.5
+        # A gradient of zero stays zero.
+        factor = (torch.as_tensor(norm, dtype=length.dtype, device=length.device) / length).clamp(max=1.0)
+        shortened = {name: _per_run(factor, g) * g for name, g in gradients.items()}
+        return inner.update(params, shortened, state, step)
+
+    return Optimiser(inner.init, update)
+
+
+def packed(inner: Optimiser) -> Optimiser:
+    """`inner` on one vector per run that holds all its weights: for many small weights, and a method that treats every
+    number alike or all of them together (Adam, `clipped_together`).
+
+    The state has that vector's form, (runs, size).
+    """
+
+    def pack(params: Params) -> Params:
+        # By name: weights that were read from a file come in another order.
+        return {"all": torch.cat([params[name].flatten(1) for name in sorted(params)], dim=1)}
+
+    def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
+        names = sorted(params)
+        new, state = inner.update(pack(params), pack(gradients), state, step)
+        parts = torch.split(new["all"], [params[name][0].numel() for name in names], dim=1)
+        # Copies, so that each starts where a matrix product works best.
+        return {n: part.reshape(params[n].shape).clone() for n, part in zip(names, parts, strict=True)}, state
+
+    return Optimiser(lambda params: inner.init(pack(params)), update)

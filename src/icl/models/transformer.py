@@ -1,0 +1,335 @@
+"""GPT-2 style decoder (Radford et al. 2019) as pure functions over weights with a leading run axis.
+
+With x (tokens, width) of one prompt, layers n = 1 ... N, heads h of width w = width / heads:
+
+    x = tokens W_read_in + b                                             no positional code
+    x = x + concat_h[softmax(Q_h K_h^T / sqrt(w) + mask) V_h] W_out + b  Q, K, V = affine maps of LayerNorm(x)
+    x = x + gelu(LayerNorm(x) W_up + b) W_down + b                       gelu in its tanh form ("gelu_new")
+    prediction = LayerNorm(x) W_read_out + b
+
+Weights are a dict of tensors (runs, ...): `read_in`, `layer1.queries`, `.keys`, `.values`, `.output`, `.up`, `.down`,
+..., `read_out` are matrices (runs, in, out) that act from the right; each has its `<name>.bias` (runs, out).
+`layer1.attention_norm`, `layer1.mlp_norm` and `final_norm` have a `.gain` and a `.bias` (runs, width).
+
+No operation mixes runs or prompts. Activations are kept as (runs, prompts * tokens, width), so that every affine map
+is one batched matrix product; gain and bias of a LayerNorm are folded into the map that follows,
+(g * n + b) W = n (diag(g) W) + b W, which touches weights instead of activations.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from icl.core.lazy import lazy
+from icl.models.optimisers import Params
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    torch = lazy("torch")
+
+NORM_EPSILON = 1e-5
+
+
+def init(
+    rngs: Sequence[np.random.Generator],
+    inputs: int,
+    outputs: int,
+    width: int,
+    hidden: int,
+    layers: int,
+    std: float = 0.02,
+) -> Params:
+    """GPT-2's start, float32: matrices N(0, std^2), biases 0, gains 1.
+
+    The two maps that write to the residual stream (`output`, `down`) have std / sqrt(2 layers).
+
+    Parameters
+    ----------
+    rngs : one generator per run
+    inputs, outputs : width of a token and of a prediction
+    width : of the residual stream; hidden : of the MLP
+    """
+    matrices = {"read_in": (inputs, width, std), "read_out": (width, outputs, std)}
+    norms = ["final_norm"]
+    into_stream = std / np.sqrt(2 * layers)
+    for n in range(1, layers + 1):
+        for name in ("queries", "keys", "values"):
+            matrices[f"layer{n}.{name}"] = (width, width, std)
+        matrices[f"layer{n}.output"] = (width, width, into_stream)
+        matrices[f"layer{n}.up"] = (width, hidden, std)
+        matrices[f"layer{n}.down"] = (hidden, width, into_stream)
+        norms += [f"layer{n}.attention_norm", f"layer{n}.mlp_norm"]
+    params = {}
+    for name, (rows, columns, spread) in matrices.items():
+        draws = np.stack([spread * rng.standard_normal((rows, columns)) for rng in rngs])
+        params[name] = torch.from_numpy(draws.astype(np.float32))
+        params[f"{name}.bias"] = torch.zeros(len(rngs), columns)
+    for name in norms:
+        params[f"{name}.gain"], params[f"{name}.bias"] = torch.ones(len(rngs), width), torch.zeros(len(rngs), width)
+    return params
+
+
+def layers(params: Params) -> int:
+    """The number of layers."""
+    return sum(name.endswith(".queries") for name in params)
+
+
+def predict_all(params: Params, tokens: "Tensor", heads: int) -> "Tensor":
+    """Predictions at every token, each from the tokens up to it.
+
+    Parameters
+    ----------
+    tokens : (runs, prompts, tokens, inputs)
+    heads : divides the width
+
+    Returns
+    -------
+    (runs, prompts, tokens, outputs)
+    """
+    count = tokens.shape[2]
+    return read_out(params, residual_stream(params, read_in(params, tokens), heads, count))
+
+
+def predict_last(params: Params, tokens: "Tensor", heads: int) -> "Tensor":
+    """Prediction at the last token only: (runs, prompts, tokens, inputs) -> (runs, prompts, outputs).
+
+    Equal to the last of `predict_all`. The last layer computes keys and values of all tokens, and everything else
+    for the last token alone.
+    """
+    return read_out(params, residual_stream(params, read_in(params, tokens), heads, 1))[:, :, 0]
+
+
+def predict_prefixes(
+    params: Params, contexts: "Tensor", queries: "Tensor", lengths: Sequence[int], heads: int
+) -> "Tensor":
+    """Prediction for query k after the first lengths[k] contexts, for all k in one pass.
+
+    Contexts do not see queries and queries see no other query, so this equals one `predict_last` per length,
+    while the contexts are computed once.
+
+    Parameters
+    ----------
+    contexts : (runs, prompts, l, inputs)
+    queries : (runs, prompts, inputs), the same for all lengths; or (runs, prompts, lengths, inputs)
+    lengths : at most l each
+
+    Returns
+    -------
+    (runs, prompts, lengths, outputs)
+    """
+    count, asked = contexts.shape[2], len(lengths)
+    if queries.dim() == 3:
+        queries = queries[:, :, None].expand(-1, -1, asked, -1)
+    # Contexts see contexts up to themselves; query k sees the first lengths[k] of them and itself.
+    reach = torch.tensor([*range(1, count + 1), *lengths], device=contexts.device)[:, None]
+    column = torch.arange(count + asked, device=contexts.device)
+    visible = (column < reach) | (column == column[:, None])
+    embedded = read_in(params, torch.cat([contexts, queries], dim=2))
+    return read_out(params, residual_stream(params, embedded, heads, asked, visible))
+
+
+def attention_of_last(params: Params, tokens: "Tensor", heads: int) -> "Tensor":
+    """Attention weights of the last token: (runs, prompts, layers, heads, tokens), each row summing to one."""
+    runs, prompts, count, _ = tokens.shape
+    x = read_in(params, tokens)
+    weights = []
+    for layer in range(1, layers(params) + 1):
+        name = f"layer{layer}"
+        n = _normalised(x.flatten(1, 2))
+        last = n.view(runs, prompts, count, -1)[:, :, -1]
+        query = _after_norm(params, f"{name}.attention_norm", f"{name}.queries", last)
+        key = _after_norm(params, f"{name}.attention_norm", f"{name}.keys", n)
+        query, key = query.view(runs, prompts, heads, 1, -1), key.view(runs, prompts, count, heads, -1).transpose(2, 3)
+        scores = (query @ key.mT)[:, :, :, 0] / query.shape[-1] ** 0.5
+        weights.append(torch.softmax(scores, dim=-1))
+        x = _layer(params, name, x, heads, count)
+    return torch.stack(weights, dim=2)
+
+
+def read_in(params: Params, tokens: "Tensor") -> "Tensor":
+    """Tokens in the residual stream: (runs, prompts, tokens, inputs) -> (runs, prompts, tokens, width)."""
+    return _affine(params, "read_in", tokens.flatten(1, 2)).view(*tokens.shape[:3], -1)
+
+
+def read_out(params: Params, x: "Tensor") -> "Tensor":
+    """Final LayerNorm and read-out: (runs, prompts, tokens, width) -> (runs, prompts, tokens, outputs)."""
+    return _after_norm(params, "final_norm", "read_out", _normalised(x.flatten(1, 2))).view(*x.shape[:3], -1)
+
+
+def residual_stream(params: Params, x: "Tensor", heads: int, read: int, visible: "Tensor | None" = None) -> "Tensor":
+    """The residual stream after all layers, before the final LayerNorm, at the last `read` tokens.
+
+    Parameters
+    ----------
+    x : (runs, prompts, tokens, width)
+    visible : bool (tokens, tokens), which columns each row attends to; None for all up to itself
+
+    Returns
+    -------
+    (runs, prompts, read, width)
+    """
+    count, last = x.shape[2], layers(params)
+    if visible is None and 1 < read < count:
+        raise ValueError(f"read = {read}: without a mask it must be 1 or all {count} tokens")
+    mask = None
+    if visible is not None:
+        mask = torch.zeros_like(visible, dtype=x.dtype).masked_fill(~visible, -math.inf)
+    for layer in range(1, last + 1):
+        x = _layer(params, f"layer{layer}", x, heads, read if layer == last else count, mask)
+    return x
+
+
+def _layer(params: Params, name: str, x: "Tensor", heads: int, read: int, mask: "Tensor | None" = None) -> "Tensor":
+    """One layer at the last `read` tokens: (runs, prompts, tokens, width) -> (runs, prompts, read, width).
+
+    mask : added to the scores, (tokens, tokens) of 0 and -inf; None for causal
+    """
+    runs, prompts, count, width = x.shape
+    n = _normalised(x)
+    if read < count:
+        x, asking = x[:, :, -read:], n[:, :, -read:].flatten(1, 2)
+    else:
+        asking = n.flatten(1, 2)
+    norm, n = f"{name}.attention_norm", n.flatten(1, 2)
+    query = _heads(_after_norm(params, norm, f"{name}.queries", asking), prompts, heads)
+    key = _heads(_after_norm(params, norm, f"{name}.keys", n), prompts, heads)
+    value = _heads(_after_norm(params, norm, f"{name}.values", n), prompts, heads)
+    attended = torch.nn.functional.scaled_dot_product_attention(
+        query,
+        key,
+        value,
+        attn_mask=None if mask is None else mask[-read:],
+        # The last token sees all and needs no mask; torch would align a causal mask of one row with the first token.
+        is_causal=mask is None and read == count,
+    )
+    attended = attended.transpose(1, 2).reshape(runs, prompts * read, width)
+    x = x.reshape(runs, prompts * read, width) + _affine(params, f"{name}.output", attended)
+    up = _after_norm(params, f"{name}.mlp_norm", f"{name}.up", _normalised(x))
+    x = x + _affine(params, f"{name}.down", torch.nn.functional.gelu(up, approximate="tanh"))
+    return x.view(runs, prompts, read, width)
+
+
+def _heads(x: "Tensor", prompts: int, heads: int) -> "Tensor":
+    """(runs, prompts * tokens, width) -> (runs * prompts, heads, tokens, width / heads), without a copy."""
+    return x.view(x.shape[0] * prompts, -1, heads, x.shape[-1] // heads).transpose(1, 2)
+
+
+def _normalised(x: "Tensor") -> "Tensor":
+    """LayerNorm without gain and bias: (x - mean) / sqrt(variance + 1e-5) over the last axis."""
+    return torch.nn.functional.layer_norm(x, x.shape[-1:], eps=NORM_EPSILON)
+
+
+def _affine(params: Params, name: str, x: "Tensor") -> "Tensor":
+    """x W + b: (runs, n, in) -> (runs, n, out)."""
+    return torch.baddbmm(params[f"{name}.bias"][:, None], x, params[name])
+
+
+def _after_norm(params: Params, norm: str, name: str, n: "Tensor") -> "Tensor":
+    """(g * n + b) W + c = n (diag(g) W) + (b W + c): (runs, n, in) -> (runs, n, out)."""
+    matrix = params[name]
+    bias = torch.baddbmm(params[f"{name}.bias"][:, None], params[f"{norm}.bias"][:, None], matrix)
+    return torch.baddbmm(bias, n, params[f"{norm}.gain"][..., None] * matrix)
+
+
+# The same layers for training on a CPU, where GELU and attention cost a third of what the matrix products do
+
+
+def lean_stream(params: Params, x: "Tensor", heads: int, read: int, visible: "Tensor") -> "Tensor":
+    """`residual_stream` with a mask, and with the same first derivatives: faster on a CPU, equal elsewhere.
+
+    Parameters
+    ----------
+    x : (runs, prompts, tokens, width)
+    visible : bool (tokens, tokens), which columns each row attends to; every row needs one
+
+    Returns
+    -------
+    (runs, prompts, read, width)
+    """
+    count, last = x.shape[2], layers(params)
+    mask = torch.zeros_like(visible, dtype=x.dtype).masked_fill(~visible, -math.inf)
+    for layer in range(1, last + 1):
+        x = _lean_layer(params, f"layer{layer}", x, heads, read if layer == last else count, mask)
+    return x
+
+
+def _lean_layer(params: Params, name: str, x: "Tensor", heads: int, read: int, mask: "Tensor") -> "Tensor":
+    runs, prompts, count, width = x.shape
+    n = _normalised(x)
+    if read < count:
+        x, asking = x[:, :, -read:], n[:, :, -read:].flatten(1, 2)
+    else:
+        asking = n.flatten(1, 2)
+    norm, n = f"{name}.attention_norm", n.flatten(1, 2)
+    query = _heads(_after_norm(params, norm, f"{name}.queries", asking), prompts, heads)
+    key = _heads(_after_norm(params, norm, f"{name}.keys", n), prompts, heads)
+    value = _heads(_after_norm(params, norm, f"{name}.values", n), prompts, heads)
+    # Under autocast, the products are of another type than the stream.
+    attend, activate = _lean_parts() if x.is_cpu and query.dtype == x.dtype else (_fused_attention, _fused_gelu)
+    attended = attend(query, key, value, mask[-read:].to(query.dtype)).reshape(runs, prompts * read, width)
+    x = x.reshape(runs, prompts * read, width) + _affine(params, f"{name}.output", attended)
+    up = _after_norm(params, f"{name}.mlp_norm", f"{name}.up", _normalised(x))
+    x = x + _affine(params, f"{name}.down", activate(up))
+    return x.view(runs, prompts, read, width)
+
+
+def _fused_attention(query: "Tensor", key: "Tensor", value: "Tensor", mask: "Tensor") -> "Tensor":
+    """(groups, heads, tokens, size) each -> (groups, read, heads, size)."""
+    attended = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    return attended.transpose(1, 2)
+
+
+def _fused_gelu(x: "Tensor") -> "Tensor":
+    return torch.nn.functional.gelu(x, approximate="tanh")
+
+
+@cache
+def _lean_parts() -> "tuple[Callable[..., Tensor], Callable[..., Tensor]]":
+    """`_fused_attention` and `_fused_gelu` with their derivatives by hand."""
+    linear = 2 * math.sqrt(2 / math.pi)
+    cubic = 0.044715 * linear
+
+    class Attention(torch.autograd.Function):
+        """softmax(Q K^T / sqrt(size) + mask) V by plain products."""
+
+        @staticmethod
+        def forward(ctx: Any, query: "Tensor", key: "Tensor", value: "Tensor", mask: "Tensor") -> "Tensor":
+            q, k, v = (part.flatten(0, 1) for part in (query, key, value))
+            shares = torch.baddbmm(mask, q, k.mT, alpha=q.shape[-1] ** -0.5).softmax(dim=-1)
+            out = shares @ v
+            ctx.save_for_backward(q, k, v, shares, out)
+            ctx.groups = query.shape[:2]
+            return out.view(query.shape).transpose(1, 2).contiguous()
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: "Tensor") -> "tuple[Tensor | None, ...]":
+            q, k, v, shares, out = ctx.saved_tensors
+            g = gradients[0].transpose(1, 2).flatten(0, 1)
+            scores = torch.baddbmm((g * out).sum(dim=-1, keepdim=True), g, v.mT, beta=-1)
+            scores = scores.mul_(shares).mul_(q.shape[-1] ** -0.5)
+            parts = scores @ k, scores.mT @ q, shares.mT @ g
+            return *(part.unflatten(0, ctx.groups) for part in parts), None
+
+    class Gelu(torch.autograd.Function):
+        """x s with s = 1 / (1 + exp(-(linear x + cubic x^3))): GELU in its tanh form without the slow tanh."""
+
+        @staticmethod
+        def forward(ctx: Any, x: "Tensor") -> "Tensor":
+            s = torch.addcmul(x.new_tensor(linear), x, x, value=cubic).mul_(x).sigmoid_()
+            y = x * s
+            ctx.save_for_backward(x, s, y)
+            return y
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: "Tensor") -> "Tensor":
+            # y' = s + x s (1 - s) (linear + 3 cubic x^2) = s (1 + (x - y) (linear + 3 cubic x^2))
+            x, s, y = ctx.saved_tensors
+            slope = torch.addcmul(x.new_tensor(linear), x, x, value=3 * cubic)
+            return slope.mul_(x - y).add_(1).mul_(s).mul_(gradients[0])
+
+    return Attention.apply, Gelu.apply

@@ -1,0 +1,140 @@
+"""How the figures of Garg et al. look: axes of examples, the panels' ground, bands, captions, six panels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from icl.core.table import SUMMARY_SEED
+from icl.drawing import darkgrid, plotting
+from icl.drawing.plotting import Axis, Style
+from icl.papers.garg2022.errors import (
+    AVERAGING,
+    BAND,
+    ERROR,
+    LEAST_SQUARES,
+    NEIGHBOURS,
+    PUBLISHED_DIMENSION,
+    TRANSFORMER,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FOUR = (
+    Style(TRANSFORMER, TRANSFORMER, darkgrid.BLUE),
+    Style(LEAST_SQUARES, LEAST_SQUARES, darkgrid.ORANGE),
+    Style(NEIGHBOURS, NEIGHBOURS, darkgrid.GREEN),
+    Style(AVERAGING, AVERAGING, darkgrid.RED),
+)
+INK = "0.15"
+
+
+def dimension_in(table: pd.DataFrame) -> int:
+    """d from its row."""
+    found = table[(table["observable"] == "dimension") & (table["seed"] == SUMMARY_SEED)]
+    return int(found["value"].item())
+
+
+def count_axis(d: int, marks: Sequence[float], end: float) -> Axis:
+    """The axis of examples: ticks at multiples of d, named by the number of examples.
+
+    In another dimension than the published one the multiples stand below, and a mark between whole numbers has no
+    other name.
+    """
+    published = d == PUBLISHED_DIMENSION
+    names = [_count(mark * d) if published else f"{_count(mark * d)}\n{_multiple(mark)}" for mark in marks]
+    return Axis("in-context examples", (-1 / PUBLISHED_DIMENSION, end), list(marks), names)
+
+
+def _count(number: float) -> str:
+    return f"{number:g}" if abs(number - round(number)) < 1e-9 else ""
+
+
+def _multiple(mark: float) -> str:
+    """0.5 -> $d/2$, 1 -> $d$, 1.5 -> $3d/2$; nothing at 0."""
+    if mark == 0:
+        return ""
+    whole, quarter = round(mark), round(4 * mark)
+    if mark == whole:
+        return "$d$" if whole == 1 else f"${whole}d$"
+    top, bottom = (quarter // 2, 2) if quarter % 2 == 0 else (quarter, 4)
+    return f"${'' if top == 1 else top}d/{bottom}$"
+
+
+HALVES = (0, 0.5, 1, 1.5, 2)
+END = 40.1 / PUBLISHED_DIMENSION
+QUARTERS = (0, 0.25, 0.5, 0.75)
+END_OF_FEW = 19 / PUBLISHED_DIMENSION
+
+
+def dress(axes: Axes, x: Axis, y: Axis, font: float, ticks: float, named: bool = True) -> None:
+    """The published grid, labels and ticks; `named` = False hides the label of y, as it is published."""
+    darkgrid.grid_look(axes)
+    plotting.frame(axes, x, y, font, ticks)
+    axes.tick_params(labelcolor=INK, pad=5)
+    for label in (axes.xaxis.label, axes.yaxis.label):
+        label.set_color(INK)
+    axes.yaxis.label.set_visible(named)
+
+
+def draw_curves(axes: Axes, table: pd.DataFrame, styles: Sequence[Style]) -> None:
+    """Curves with their bootstrap bands, each band pale and edged in white."""
+    for style in styles:
+        plotting.curves(axes, table, (style,), ERROR)
+        axes.lines[-1].set(solid_capstyle="round", solid_joinstyle="round")
+        band = plotting.summary(table, str(axes.get_label()), style.series, BAND)
+        axes.fill_between(
+            band["x"], band["band_low"], band["band_high"], facecolor=style.colour, edgecolor="w", alpha=0.3
+        )
+
+
+def zero_line(axes: Axes, height: float = 1.0) -> None:
+    """The error of the answer 0, dashed."""
+    axes.axhline(height, color="0.5", linestyle="--", linewidth=1.5)
+
+
+def legend_box(axes: Axes, font: float, **place: Any) -> Any:
+    """A legend on the panels' own ground."""
+    box = axes.legend(fontsize=font, facecolor="#eaeaf2", edgecolor="0.8", labelcolor=INK, **place)
+    for line in box.get_lines():
+        line.set_linewidth(3.0)
+    return box
+
+
+def caption(figure: Figure, axes: Axes, words: str, below: float, font: float = 12.0) -> None:
+    """The words under a panel, in the slide's serifs; `below` is in pixels from its lower edge."""
+    box = axes.get_position()
+    height = figure.get_size_inches()[1] * plotting.DPI
+    place = (box.x0 + box.x1) / 2, box.y0 - below / height
+    figure.text(*place, words, fontsize=font, family="STIXGeneral", math_fontfamily="stix", ha="center", va="center")
+
+
+ERROR_AXIS = Axis("squared error", (-0.1, 1.5), np.arange(0, 1.51, 0.25).tolist())
+
+
+def six_panels(
+    d: int, titles: Mapping[str, str], heights: Mapping[str, Axis], named: Sequence[str]
+) -> tuple[Figure, dict[str, Axes]]:
+    """Two rows of three panels with their captions and the error of the answer 0, dressed and empty.
+
+    titles : panel -> caption; heights : y where it is another than ERROR_AXIS; named : panels that show y's label
+    """
+    figure, first = plotting.canvas((965, 600), (74, 310, 14, 190), panel=next(iter(titles)))
+    found = {}
+    for index, (name, title) in enumerate(titles.items()):
+        left, top = 74 + 316 * (index % 3), 14 + 300 * (index // 3)
+        axes = plotting.add_panel(figure, (left, left + 236, top, top + 176), name) if index else first
+        # Under orthogonal queries there are fewer examples than dimensions.
+        few = name == "orthogonal"
+        x = count_axis(d, QUARTERS, END_OF_FEW) if few else count_axis(d, HALVES, END)
+        dress(axes, x, heights.get(name, ERROR_AXIS), 10, 9, named=name in named)
+        # Published so under noise, where the answer 0 errs by 1 too.
+        zero_line(axes, 1 + 1 / d if name == "noisy" else 1.0)
+        caption(figure, axes, title, 72)
+        found[name] = axes
+    return figure, found

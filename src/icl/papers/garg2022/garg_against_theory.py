@@ -1,0 +1,132 @@
+"""Garg et al.'s GPT-2 beside the closed form of Zhang et al.'s one linear layer, under the same shifts (pages 25-27)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.table import join, rows
+from icl.drawing import plotting
+from icl.drawing.plotting import Axis, Style
+from icl.evidence.intervals import exact
+from icl.models import theory
+from icl.papers.garg2022 import error_panels, errors, trainings
+from icl.papers.garg2022.errors import ERROR, LEAST_SQUARES
+from icl.papers.garg2022.garg_scaling import SCALES, STYLES
+from icl.papers.garg2022.garg_shifts import SHIFTS
+from icl.tasks import linear_regression as tasks
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LAYER = "one linear layer, theory"
+LAW = ("1/3", "1/2", "2", "3")
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """The training that all figures of the paper share."""
+    return [trainings.sweep(scale)]
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """Errors of the transformer and of least squares on prompts, those of the layer in closed form."""
+    trained, weights = runs["garg"], errors.resampling(runs["garg"])
+    parts: list[pd.DataFrame] = []
+    for panel, shift in SHIFTS.items():
+        found = errors.errors(trained, errors.asked(trained, panel, shift), [LEAST_SQUARES])
+        parts += errors.curves(trained, weights, panel, found)
+    scaled, known = {}, {}
+    for name, factor in SCALES.items():
+        given = errors.asked(trained, "scaled", errors.scaled_inputs(factor))
+        answers = errors.transformer(trained, given)
+        scaled[name] = (answers - given.answers) ** 2 / given.unit
+        if name in LAW:
+            known[f"slope over c^2, inputs scaled by {name}"] = _slope(answers, given.answers) / factor**2
+    parts += errors.curves(trained, weights, "scaled", scaled)
+    d = errors.dimension(trained)
+    return errors.table_of(trained, [exact(join(_theory(d))), *parts, *errors.facts(trained, known)])
+
+
+def _slope(answers: np.ndarray, truths: np.ndarray) -> np.ndarray:
+    """Of every run, after all examples."""
+    own, wanted = answers[:, :, -1], truths[:, :, -1]
+    result: np.ndarray = np.sum(own * wanted, axis=1) / np.sum(wanted**2, axis=1)
+    return result
+
+
+# The layer in closed form: x' A (1/k) sum_i y_i x_i with A = Gamma^-1 for N = 2d standard normal examples
+
+
+def _theory(d: int) -> list[pd.DataFrame]:
+    one, ks = np.eye(d), range(1, 2 * d + 1)
+    matrix = theory.preconditioner(one, 2 * d)
+    root = tasks.skewed_root(one)
+    laws = {
+        "noisy": (one, theory.gaussian_fourth(one, one), one),
+        "orthants": (*theory.orthant_moments(np.ones(d)), one),
+        "skewed": (root @ root, theory.gaussian_fourth(root @ root, one), root @ root),
+    }
+    found = {}
+    for panel, (second, fourth, query) in laws.items():
+        noise = 1.0 if panel == "noisy" else 0.0
+        found[panel] = [theory.one_step_error(matrix, second, fourth, query, one, k, noise) / d for k in ks]
+    # The asked label is noisy, too, and all are brought back to variance d.
+    found["noisy"] = [(d * error + 1) / (d + 1) for error in found["noisy"]]
+    found["match"] = [theory.matching_error(matrix[0, 0], d, k) / d for k in ks]
+    found["orthogonal"] = [1.0] * (d - 1)
+    return [_curve(panel, LAYER, values, d) for panel, values in found.items()] + [
+        _curve("scaled", f"{name}, theory", _scaled(matrix, factor), d) for name, factor in SCALES.items()
+    ]
+
+
+def _scaled(matrix: np.ndarray, factor: float) -> list[float]:
+    d, second = len(matrix), factor**2 * np.eye(len(matrix))
+    fourth = theory.gaussian_fourth(second, np.eye(d))
+    return [
+        theory.one_step_error(matrix, second, fourth, second, np.eye(d), k) / d / factor**2 for k in range(1, 2 * d + 1)
+    ]
+
+
+def _curve(panel: str, series: str, values: list[float], d: int) -> pd.DataFrame:
+    """From no example on, where the layer answers 0."""
+    return rows(ERROR, 0, [1.0, *values], x=np.arange(len(values) + 1) / d, panel=panel, series=series)
+
+
+TITLES = {
+    "noisy": "(b) Noisy linear regression",
+    "orthogonal": "orthogonal query",
+    "match": "query matches in-context example",
+    "orthants": "different orthants",
+    "skewed": "(a) skewed covariance",
+    "scaled": "(a) scaled $x$, Transformer",
+}
+HIGH: Mapping[str, Axis] = {
+    "orthants": Axis("squared error", (1e-3, 30), log=True),
+    "skewed": Axis("squared error", (1e-3, 30), log=True),
+    "scaled": Axis("squared error$\\,/\\,c^2$", (1e-3, 3e2), log=True),
+}
+# Measured on prompts: the transformer and least squares.
+MEASURED = error_panels.FOUR[:2]
+THEORY = Style(LAYER, LAYER, "k", line="--")
+
+
+@plotting.published
+def draw(table: pd.DataFrame) -> Figure:
+    """Six panels."""
+    figure, panels = error_panels.six_panels(error_panels.dimension_in(table), TITLES, HIGH, named=tuple(TITLES))
+    for name, axes in panels.items():
+        if name != "scaled":
+            error_panels.draw_curves(axes, table, MEASURED)
+            plotting.curves(axes, table, (THEORY,), ERROR)
+    scaled = STYLES[: len(SCALES)]
+    error_panels.draw_curves(panels["scaled"], table, scaled)
+    layers = [Style(f"{style.series}, theory", "", style.colour, line="--") for style in scaled]
+    plotting.curves(panels["scaled"], table, layers, ERROR)
+    error_panels.legend_box(panels["orthogonal"], 9, loc="lower right")
+    error_panels.legend_box(panels["scaled"], 8, loc="lower left", title="scale", title_fontsize=8, labelspacing=0.2)
+    return figure

@@ -1,0 +1,151 @@
+"""What function GPT-2 has learned from a prompt: its answers along a line through the origin (Garg et al., page 12)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from icl.core.runs import Runs
+from icl.core.streams import stream
+from icl.core.sweep import Sweep
+from icl.core.table import join, rows
+from icl.drawing import darkgrid, plotting
+from icl.drawing.plotting import Axis, Style
+from icl.evidence.intervals import exact
+from icl.models import estimators
+from icl.papers.garg2022 import error_panels, errors, trainings
+from icl.papers.garg2022 import gpt2 as system
+from icl.tasks import linear_regression as tasks
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TRUTH, PROJECTED = "ground truth", "ground truth projected"
+AFTER = {
+    "half": "#dims / 2 in-context examples",
+    "one": "#dims in-context examples",
+    "two": "#dims * 2 in-context examples",
+}
+VALUE = "function value"
+# The page at d = 20: the ends of the line, where inputs usually are, and the slopes (truth, projection) of its panels.
+REACH, USUAL = 15.0, (3.0, 6.0)
+SLOPES = {"1": (-1.13, -0.99), "2": (1.2, 0.17), "3": (0.0, -0.32)}
+POINTS = 61
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """The training that all figures of the paper share."""
+    return [trainings.sweep(scale)]
+
+
+class Lines(NamedTuple):
+    """Prompts and a direction for each.
+
+    inputs : (prompts, 2d, d); labels : (prompts, 2d); directions : unit vectors, (prompts, d)
+    weights, projected : w and its projection on the span of the first d // 2 inputs, (prompts, d)
+    """
+
+    inputs: np.ndarray
+    labels: np.ndarray
+    directions: np.ndarray
+    weights: np.ndarray
+    projected: np.ndarray
+
+    def slopes(self) -> np.ndarray:
+        """Of the truth and of the projected truth, (prompts, 2)."""
+        return np.stack([np.sum(self.directions * w, axis=-1) for w in (self.weights, self.projected)], axis=-1)
+
+
+def lines(runs: Runs) -> Lines:
+    """The prompts that all runs see."""
+    d, source = errors.dimension(runs), stream(system.SYSTEM, 0, "evaluate function")
+    given = tasks.gaussian(source, (runs.sweep.test.prompts,), 2 * d - 1, d)
+    directions = source.standard_normal(given.weights.shape)
+    directions /= np.linalg.norm(directions, axis=-1, keepdims=True)
+    half = given.inputs[:, : d // 2], given.labels[:, : d // 2]
+    found = [estimators.least_squares(*half, np.broadcast_to(axis, given.weights.shape)) for axis in np.eye(d)]
+    return Lines(given.inputs, given.labels, directions, given.weights, np.stack(found, axis=-1))
+
+
+def counts(d: int) -> dict[str, int]:
+    """The numbers of examples after which the function is looked at."""
+    return {"half": d // 2, "one": d, "two": 2 * d}
+
+
+def learned(runs: Runs, given: Lines, chosen: np.ndarray, count: int, distances: np.ndarray) -> np.ndarray:
+    """Answers along the lines of the chosen prompts after `count` examples, (runs, chosen, distances)."""
+    queries = given.directions[chosen, None] * distances[:, None]
+    examples = given.inputs[None, chosen, :count], given.labels[None, chosen, :count]
+    return system.predict_queries(runs.last(), *examples, queries[None], runs.sweep.configs[0].heads)
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """Three prompts in full, and the distance to least squares on all of them."""
+    trained, given = runs["garg"], lines(runs["garg"])
+    d, seeds = errors.dimension(trained), np.array(trained.sweep.seeds)
+    x = np.linspace(-REACH, REACH, POINTS) * _shrunk(d)
+    slopes, settled, parts = given.slopes(), [], []
+    nearest = [int(np.argmin(np.sum((slopes - wanted) ** 2, axis=-1))) for wanted in SLOPES.values()]
+    for panel, prompt in zip(SLOPES, nearest, strict=True):
+        for series, slope in zip((TRUTH, PROJECTED), slopes[prompt], strict=True):
+            settled.append(rows(VALUE, 0, slope * x, x=x, panel=panel, series=series))
+    for after, count in counts(d).items():
+        values = learned(trained, given, np.array(nearest), count, x)
+        for index, panel in enumerate(SLOPES):
+            parts.append(rows(VALUE, seeds[:, None], values[:, index], x=x, panel=panel, series=AFTER[after]))
+    known = _distances(trained, given, d)
+    return errors.table_of(trained, [exact(join(settled)), *parts, *errors.facts(trained, known)])
+
+
+def _shrunk(d: int) -> float:
+    """What distances on the page are multiplied by."""
+    return float(np.sqrt(d / errors.PUBLISHED_DIMENSION))
+
+
+def _distances(runs: Runs, given: Lines, d: int) -> dict[str, np.ndarray]:
+    """Where |x| usually is, on both sides of the origin, over all prompts."""
+    side = np.linspace(*USUAL, 3) * _shrunk(d)
+    distances, every, slopes = np.concatenate([-side, side]), np.arange(len(given.labels)), given.slopes()
+    size = np.mean((slopes[:, :1] * distances) ** 2)
+    names = {
+        "half": ("squared distance to the projected truth after d/2 examples", 1),
+        "two": ("squared distance to the truth after 2d examples", 0),
+    }
+    return {
+        name: np.mean(
+            (learned(runs, given, every, counts(d)[after], distances) - slopes[:, which, None] * distances) ** 2,
+            axis=(1, 2),
+        ) / size
+        for after, (name, which) in names.items()
+    }  # fmt: skip
+
+
+STYLES = (
+    Style(TRUTH, TRUTH, darkgrid.BLUE),
+    Style(PROJECTED, PROJECTED, darkgrid.BLUE, line="--"),
+    Style(AFTER["half"], AFTER["half"], darkgrid.RED),
+    Style(AFTER["one"], AFTER["one"], darkgrid.GREEN),
+    Style(AFTER["two"], AFTER["two"], darkgrid.ORANGE),
+)
+
+
+@plotting.published
+def draw(table: pd.DataFrame) -> Figure:
+    """The published three panels under one legend."""
+    size = _shrunk(error_panels.dimension_in(table))
+    x = Axis("distance from origin", (-REACH * size, REACH * size), [-10 * size, 0, 10 * size])
+    y = Axis(VALUE, (-20 * size, 20 * size), [height * size for height in (-20, -10, 0, 10, 20)])
+    figure, first = plotting.canvas((860, 345), (72, 264, 94, 280), panel="1")
+    for index, panel in enumerate(SLOPES):
+        edges = (72 + 266 * index, 264 + 266 * index, 94, 280)
+        axes = first if index == 0 else plotting.add_panel(figure, edges, panel)
+        error_panels.dress(axes, x, y, 12, 11, named=index == 0)
+        for side in (-1, 1):
+            axes.axvspan(*(side * end * size for end in USUAL), color="0.5", alpha=0.25, linewidth=0, zorder=0.5)
+        plotting.curves(axes, table, STYLES, VALUE)
+    places = {"loc": "upper center", "bbox_to_anchor": (430 / 860, 1 - 14 / 345), "bbox_transform": figure.transFigure}
+    error_panels.legend_box(first, 11, ncols=3, borderaxespad=0, **places)
+    return figure

@@ -1,0 +1,101 @@
+"""GPT-2 and three baselines under six distribution shifts between training and test (Garg et al., talk page 14)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.drawing import plotting
+from icl.papers.garg2022 import error_panels, errors, trainings
+from icl.papers.garg2022.errors import LEAST_SQUARES, NEIGHBOURS, TRANSFORMER, means
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SHIFTS: Mapping[str, errors.Shift] = {
+    "skewed": errors.skewed,
+    "subspace": errors.subspace,
+    "noisy": errors.noisy,
+    "orthogonal": errors.orthogonal,
+    "match": errors.match,
+    "orthants": errors.orthants,
+}
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """The training that all figures of the paper share."""
+    return [trainings.sweep(scale)]
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """Errors under every shift, and what the claims speak of."""
+    trained, weights = runs["garg"], errors.resampling(runs["garg"])
+    asked = {panel: errors.asked(trained, panel, shift) for panel, shift in SHIFTS.items()}
+    found = {panel: errors.errors(trained, given) for panel, given in asked.items()}
+    parts = [rows for panel in SHIFTS for rows in errors.curves(trained, weights, panel, found[panel])]
+    clean = errors.errors(trained, errors.asked(trained, "clean", errors.clean), [])
+    of_zero = means(asked["orthogonal"].answers ** 2 / asked["orthogonal"].unit)
+    d, off = errors.dimension(trained), means(found["orthogonal"][TRANSFORMER]) / of_zero - 1
+    known = {"largest |error - 1| for orthogonal queries": np.abs(off[:, 1:]).max(axis=1)}
+    known |= _robust(found, d) | _skewed(found["skewed"], clean[TRANSFORMER], d) | _noisy(found["noisy"], d)
+    return errors.table_of(trained, [*parts, *errors.facts(trained, known)])
+
+
+Found = Mapping[str, np.ndarray]
+
+
+def _robust(found: Mapping[str, Found], d: int) -> dict[str, np.ndarray]:
+    matched, flat = means(found["match"][TRANSFORMER]), means(found["subspace"][TRANSFORMER])
+    ours, exact = (means(found["orthants"][name]) for name in (TRANSFORMER, LEAST_SQUARES))
+    return {
+        "largest error for queries that repeat an example": matched[:, 1:].max(axis=1),
+        "largest error in the subspace, k > d/2": flat[:, d // 2 + 1 :].max(axis=1),
+        "largest error in the subspace, k >= d": flat[:, d:].max(axis=1),
+        "largest excess over least squares, one orthant": (ours - exact).max(axis=1),
+        "error with 2d examples from one orthant": ours[:, 2 * d],
+    }
+
+
+def _skewed(found: Found, clean: np.ndarray, d: int) -> dict[str, np.ndarray]:
+    ours, exact, near = (means(found[name]) for name in (TRANSFORMER, LEAST_SQUARES, NEIGHBOURS))
+    return {
+        "plateau under a skewed covariance above the clean one": (ours - means(clean))[:, d:].mean(axis=1),
+        "largest excess over least squares, skewed covariance": (ours - exact).max(axis=1),
+        # Without an example both answer 0 or nearly so.
+        "largest excess over 3 nearest neighbours, skewed covariance": (ours - near)[:, 1:].max(axis=1),
+    }
+
+
+def _noisy(found: Found, d: int) -> dict[str, np.ndarray]:
+    ours, exact = means(found[TRANSFORMER]), means(found[LEAST_SQUARES])
+    return {
+        "error under noise with d examples less that with d - 2": ours[:, d] - ours[:, d - 2],
+        "error under noise with d examples less that with d + 2": ours[:, d] - ours[:, d + 2],
+        "error under noise with 2d examples less that of least squares": (ours - exact)[:, 2 * d],
+    }
+
+
+TITLES = {
+    "skewed": "(a) skewed covariance",
+    "subspace": "(b) $d$/2-dimensional subspace",
+    "noisy": "(c) noisy output",
+    "orthogonal": "(d) orthogonal query",
+    "match": "(e) query matches in-context example",
+    "orthants": "(f) different orthants",
+}
+
+
+@plotting.published
+def draw(table: pd.DataFrame) -> Figure:
+    """The published six panels; labels and legend where they are on the page."""
+    d = error_panels.dimension_in(table)
+    figure, panels = error_panels.six_panels(d, TITLES, {}, named=("skewed", "orthogonal"))
+    for axes in panels.values():
+        error_panels.draw_curves(axes, table, error_panels.FOUR)
+    error_panels.legend_box(panels["orthants"], 9, loc="center right")
+    return figure

@@ -1,0 +1,336 @@
+"""GPT-2 learns linear functions in context (Garg et al., NeurIPS 2022).
+
+A prompt is x_0 y_0 x_1 y_1 ... with x_i ~ N(0, I_d), y_i = <w, x_i>, w ~ N(0, I_d). Every x_i and every
+(y_i, 0 ... 0) is one token of d coordinates; the decoder, `icl.models.transformer` with GPT-2's learned positions added to the
+stream, predicts y_k at the token of x_k, which sees x_0 y_0 ... x_{k-1} y_{k-1} before it:
+
+    L = mean over prompts and k = 0 ... n - 1 of (y_hat_k - y_k)^2.
+
+The tokens of all inputs stand behind those of all labels in memory, each with the position that it has in the prompt
+and a mask that knows these positions. Only inputs are asked, so that the last layer serves them alone; the last label
+is nowhere seen and has no token.
+
+At the paper scale a run takes days, 24 of them on one core. Seeds train apart, one shard each (`--config shards=10`),
+on GPUs with `precision: bfloat16` and `execution: compiled` in the constants, or in TF32 by torch's own
+TORCH_ALLOW_TF32_CUBLAS_OVERRIDE=1; none of these has been run on a GPU. The state is kept while they train and when the
+job is told to end, and a job that ended goes on from there: a cluster's time limit costs no step and, on a CPU, changes
+no bit.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from icl.core.config import ConstantError, Constants, RunConfig, constant
+from icl.core.lazy import lazy
+from icl.core.streams import stream
+from icl.models import transformer
+from icl.models.optimisers import SCHEDULES, Optimiser, Params, adam, clipped_together, packed
+from icl.tasks import linear_regression as tasks
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    torch = lazy("torch")
+
+SYSTEM = "garg_gpt2"
+FROZEN: tuple[str, ...] = ()
+
+# Spread of GPT-2's weights and positions at the start.
+GPT2_STD = 0.02
+
+# Prompts that are evaluated at a time.
+CHUNK = 64
+
+
+@dataclass(frozen=True)
+class Config(RunConfig):
+    """Constants of the training."""
+
+    dimension: int = constant(
+        20, "published", "configuration of the published code", letter="d", at_least=1, at_most=1000
+    )
+    points: int = constant(
+        41, "published", "configuration of the published code: 2 d examples and a query", letter="n", at_least=1,
+        at_most=1000,
+    )  # fmt: skip
+    layers: int = constant(12, "published", "configuration of the published code", at_least=1, at_most=100)
+    heads: int = constant(8, "published", "configuration of the published code", at_least=1, at_most=100)
+    width: int = constant(
+        256, "published", "configuration of the published code; the MLP is four times as wide", at_least=1
+    )
+    start: str = constant(
+        "gpt2", "inferred", "weights of the layers at the start. gpt2: the default of the library that the published "
+        "code builds on, N(0, 0.02^2), and 0.02 / sqrt(2 layers) for maps into the residual stream. linear: that of "
+        "torch.nn.Linear, uniform within +-1 / sqrt(inputs). Laptop: linear; at width 64 the other stays at the loss "
+        "of the zero prediction for 800 steps and more (trial seed 100)", choices=("gpt2", "linear"),
+    )  # fmt: skip
+    batch: int = constant(64, "published", "configuration of the published code", letter="B", at_least=1)
+    rate: float = constant(
+        1e-4, "published", "Adam, configuration of the published code. Laptop: 3e-3, which the smaller model bears",
+        letter="eta", above=0,
+    )  # fmt: skip
+    schedule: str = constant(
+        "constant", "published", "Adam's rate does not change in the published code; laptop: half a cosine to 0 at "
+        "`steps`", choices=tuple(SCHEDULES),
+    )  # fmt: skip
+    warm_up: int = constant(
+        0, "published", "steps over which the rate rises linearly; none in the published code", at_least=0
+    )
+    clip_norm: float = constant(
+        0.0, "published", "bound on the norm of a run's gradient; 0: none, as in the published code", at_least=0
+    )
+    first_dimension: int = constant(
+        5,
+        "published",
+        "where the curriculum over the dimension starts, configuration of the published code",
+        at_least=1,
+    )
+    first_points: int = constant(
+        11, "published", "start of the curriculum over the length, configuration of the published code", at_least=1
+    )
+    every: int = constant(
+        2000, "published", "steps after which the prompts grow by one dimension and two points, configuration of the "
+        "published code", at_least=1,
+    )  # fmt: skip
+    precision: str = constant(
+        "float32", "published", "default of the published code; bfloat16: of the products in the layers, for a GPU",
+        choices=("float32", "bfloat16"),
+    )  # fmt: skip
+    execution: str = constant(
+        "eager", "published", "as the published code; compiled: the layers by torch.compile, for long trainings",
+        choices=("eager", "compiled"),
+    )  # fmt: skip
+    steps: int = constant(500_000, "published", "configuration of the published code (500,001)", letter="T", at_least=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.width % self.heads:
+            raise self.error("heads", f"a divisor of width = {self.width}")
+        if self.first_dimension > self.dimension:
+            raise self.error("first_dimension", f"at most dimension = {self.dimension}")
+        if self.first_points > self.points:
+            raise self.error("first_points", f"at most points = {self.points}")
+
+
+@dataclass(frozen=True)
+class Test(Constants):
+    """Constants of the evaluation."""
+
+    prompts: int = constant(1280, "published", "evaluation of the published code: 20 batches of 64", at_least=2)
+
+
+def dimensions(step: int, config: Config) -> int:
+    """Coordinates of an input that are not 0 at a step of the training."""
+    return min(config.first_dimension + step // config.every, config.dimension)
+
+
+def points(step: int, config: Config) -> int:
+    """Inputs of a prompt at a step of the training."""
+    return min(config.first_points + 2 * (step // config.every), config.points)
+
+
+def init(configs: Sequence[Config], device: str = "cpu") -> Params:
+    """Weights at the start, float32: those of icl.models.transformer, and `positions` (runs, 2 n - 1, width).
+
+    The maps in and out of GPT-2 are torch.nn.Linear in the published code, of which weights and biases start uniform
+    within +-1 / sqrt(inputs); with the start `linear` all other maps do too. Positions start as N(0, 0.02^2).
+
+    Raises ConstantError for runs that differ in more than seed and rate, of which one tensor program cannot consist.
+    """
+    first = configs[0]
+    if any(replace(config, seed=first.seed, rate=first.rate) != first for config in configs):
+        raise ConstantError(f"{SYSTEM}: runs that train together may differ in seed and rate only")
+    rngs = [stream(SYSTEM, config.seed, "init") for config in configs]
+    params = transformer.init(
+        rngs,
+        inputs=first.dimension,
+        outputs=1,
+        width=first.width,
+        hidden=4 * first.width,
+        layers=first.layers,
+        std=GPT2_STD,
+    )
+    shape = (2 * first.points - 1, first.width)
+    params["positions"] = _stacked([GPT2_STD * rng.standard_normal(shape) for rng in rngs])
+    for name in LINEAR_MAPS[first.start](params):
+        bound = params[name].shape[1] ** -0.5
+        for part in (name, f"{name}.bias"):
+            params[part] = _stacked([rng.uniform(-bound, bound, params[part].shape[1:]) for rng in rngs])
+    return {name: w.to(device) for name, w in params.items()}
+
+
+def outer_maps(params: Params) -> list[str]:
+    """The maps in and out of the decoder."""
+    return ["read_in", "read_out"]
+
+
+def all_maps(params: Params) -> list[str]:
+    """Every affine map: what has a bias of its own, unlike the gain of a LayerNorm."""
+    return [name for name in params if f"{name}.bias" in params]
+
+
+# Which maps start as torch.nn.Linear does.
+LINEAR_MAPS = {"gpt2": outer_maps, "linear": all_maps}
+
+
+def _stacked(draws: Sequence[np.ndarray]) -> "Tensor":
+    return torch.from_numpy(np.stack(draws).astype(np.float32))
+
+
+def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
+    """Batch `step` of every run: inputs (runs, B, points, d) and labels (runs, B, points), float32."""
+    first = configs[0]
+    length, kept = points(step, first), dimensions(step, first)
+    drawn = []
+    for config in configs:
+        prompts = tasks.gaussian(
+            stream(SYSTEM, config.seed, "train", step), (first.batch,), length - 1, first.dimension
+        )
+        if kept < first.dimension:
+            prompts.inputs[..., kept:] = 0
+            prompts = tasks.labelled(prompts.inputs, prompts.weights)
+        drawn.append(prompts)
+    return {
+        "inputs": np.stack([prompts.inputs for prompts in drawn]).astype(np.float32),
+        "labels": np.stack([prompts.labels for prompts in drawn]).astype(np.float32),
+    }
+
+
+def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
+    """Mean squared error of every run over prompts and positions: (runs,)."""
+    first, labels = configs[0], batch["labels"]
+    half = first.precision == "bfloat16"
+    with torch.autocast(labels.device.type, dtype=torch.bfloat16, enabled=half):
+        predictions = _predictions(params, batch["inputs"], labels, first.heads, DECODERS[first.execution]())
+    return (predictions.to(labels.dtype) - labels).square().mean(dim=(1, 2))
+
+
+def optimiser(configs: Sequence[Config]) -> Optimiser:
+    """Adam at one rate, or at one that rises and falls, on gradients that may be shortened to `clip_norm`."""
+    first = configs[0]
+    inner = adam([c.rate for c in configs], SCHEDULES[first.schedule](first.warm_up, first.steps))
+    return packed(clipped_together(inner, first.clip_norm) if first.clip_norm else inner)
+
+
+# The model
+
+
+def _decoded(params: Params, x: "Tensor", heads: int, read: int, visible: "Tensor") -> "Tensor":
+    """The residual stream after the embedding as predictions at the last `read` tokens."""
+    return transformer.read_out(params, transformer.lean_stream(params, x, heads, read, visible))[..., 0]
+
+
+@cache
+def _compiled() -> Callable[..., "Tensor"]:
+    # Without the tokens' positions, which are a list: each of its lengths would be compiled anew.
+    compiled: Callable[..., Tensor] = torch.compile(_decoded)
+    return compiled
+
+
+# How the layers are run in training.
+DECODERS: Mapping[str, Callable[[], Callable[..., "Tensor"]]] = {"eager": lambda: _decoded, "compiled": _compiled}
+
+
+def _predictions(
+    params: Params, inputs: "Tensor", labels: "Tensor", heads: int, decoded: Callable[..., "Tensor"] = _decoded
+) -> "Tensor":
+    """Prediction of every label from what stands before it: (runs, prompts, points)."""
+    count = inputs.shape[2]
+    tokens = torch.cat([_label_tokens(labels[:, :, :-1], inputs.shape[3]), inputs], dim=2)
+    return _read(params, tokens, [*range(1, 2 * count - 1, 2), *range(0, 2 * count - 1, 2)], heads, count, decoded)
+
+
+def _query_predictions(params: Params, inputs: "Tensor", labels: "Tensor", queries: "Tensor", heads: int) -> "Tensor":
+    """Prediction for every query after the same examples: (runs, prompts, queries)."""
+    count, asked = inputs.shape[2], queries.shape[2]
+    tokens = torch.cat([_label_tokens(labels, inputs.shape[3]), inputs, queries], dim=2)
+    positions = [*range(1, 2 * count, 2), *range(0, 2 * count, 2), *([2 * count] * asked)]
+    return _read(params, tokens, positions, heads, asked)
+
+
+def _label_tokens(labels: "Tensor", dimension: int) -> "Tensor":
+    """(y, 0 ... 0): (..., n) -> (..., n, d)."""
+    return torch.nn.functional.pad(labels[..., None], (0, dimension - 1))
+
+
+def _read(
+    params: Params,
+    tokens: "Tensor",
+    positions: Sequence[int],
+    heads: int,
+    read: int,
+    decoded: Callable[..., "Tensor"] = _decoded,
+) -> "Tensor":
+    """Predictions at the last `read` tokens, where each token sees itself and those of earlier positions."""
+    if max(positions) >= params["positions"].shape[1]:
+        raise ValueError(
+            f"a prompt reaches position {max(positions)}; the model has learned {params['positions'].shape[1]}"
+        )
+    place = torch.tensor(positions, device=tokens.device)
+    visible = (place < place[:, None]) | torch.eye(len(positions), dtype=torch.bool, device=tokens.device)
+    x = transformer.read_in(params, tokens) + params["positions"][:, None, place]
+    return decoded(params, x, heads, read, visible)
+
+
+# Evaluation. Inputs and queries are (runs or 1, prompts, points, d), labels (runs or 1, prompts, points); with 1 all
+# runs see the same prompts. Answers are float64 (runs, prompts, points).
+
+
+def predict(weights: Params, inputs: np.ndarray, labels: np.ndarray, heads: int) -> np.ndarray:
+    """Predictions at every position k from the examples 0 ... k - 1 and input k; the last label is not used.
+
+    Raises ValueError for more points than the model has learned positions for.
+    """
+    return _in_chunks(_predictions, weights, (inputs, labels), heads)
+
+
+def predict_queries(
+    weights: Params, inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray, heads: int
+) -> np.ndarray:
+    """Predictions for any number of queries that stand, each alone, behind the same examples, from none on.
+
+    The examples are computed once. Raises ValueError for more of them than the model has learned positions for.
+    """
+    return _in_chunks(_query_predictions, weights, (inputs, labels, queries), heads)
+
+
+def predict_prefixes(
+    weights: Params, inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray, heads: int
+) -> np.ndarray:
+    """Predictions for query k behind the examples 0 ... k - 1, for all k in one pass; the last example is not used.
+
+    But for rounding one `predict_queries` for each k, and `predict` where the queries are the inputs.
+    """
+    return _in_chunks(_prefix_predictions, weights, (inputs, labels, queries), heads)
+
+
+def _prefix_predictions(params: Params, inputs: "Tensor", labels: "Tensor", queries: "Tensor", heads: int) -> "Tensor":
+    """A query stands where the next example would, sees what stands before it, and is seen by none."""
+    count, d = queries.shape[2], queries.shape[3]
+    tokens = torch.cat([_label_tokens(labels[:, :, :-1], d), inputs[:, :, :-1], queries], dim=2)
+    shown = [*range(1, 2 * count - 2, 2), *range(0, 2 * count - 2, 2)]
+    place = torch.tensor([*shown, *range(0, 2 * count, 2)], device=tokens.device)
+    example = torch.arange(len(place), device=tokens.device) < len(shown)
+    visible = ((place < place[:, None]) & example) | torch.eye(len(place), dtype=torch.bool, device=tokens.device)
+    x = transformer.read_in(params, tokens) + params["positions"][:, None, place]
+    return transformer.read_out(params, transformer.residual_stream(params, x, heads, count, visible))[..., 0]
+
+
+def _in_chunks(
+    function: Callable[..., "Tensor"], weights: Params, arrays: Sequence[np.ndarray], heads: int
+) -> np.ndarray:
+    like = weights["read_in"]
+    tensors = [torch.from_numpy(np.ascontiguousarray(a)).to(like) for a in arrays]
+    tensors = [a.expand(like.shape[0], *a.shape[1:]) for a in tensors]
+    with torch.no_grad():
+        parts = [
+            function(weights, *part, heads)
+            for part in zip(*(torch.split(a, CHUNK, dim=1) for a in tensors), strict=True)
+        ]
+    result: np.ndarray = torch.cat(parts, dim=1).double().cpu().numpy()
+    return result

@@ -1,0 +1,133 @@
+"""The paper's own protocol: gradient descent on 300 fixed prompts with sampled tasks and queries (Huang et al.)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from icl.core.config import grid
+from icl.core.lazy import lazy
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.table import join, rows
+from icl.drawing import plotting
+from icl.drawing.plotting import Axis, Style
+from icl.evidence.intervals import exact
+from icl.papers.huang2024 import softmax_attention as system
+from icl.papers.huang2024 import trainings
+
+if TYPE_CHECKING:
+    import torch
+    from matplotlib.figure import Figure
+else:
+    torch = lazy("torch")
+
+SEEDS = {"paper": 10, "laptop": 10, "smoke": 2}
+STEPS = 2500
+DOMINANT, RARE = 0.02, 0.1
+# Of the population errors only: `exact` needs no fresh prompts. A thousand know an error of 0.1 to about 0.005.
+FRESH = 1000
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """All seeds on their own prompts, and the exact gradient."""
+    faster = trainings.FASTER[scale]
+    every = {*range(0, 200, 10), *range(200, 1000, 50), *range(1000, STEPS + 1, 250)}
+    snapshots = tuple(sorted({step // faster for step in every}))
+    own = grid(
+        system.Config, engine=["empirical"], features=[10], contexts_per_feature=[10], rate=[1.0 * faster],
+        seed=range(SEEDS[scale]),
+    )  # fmt: skip
+    limit = (replace(own[0], engine="exact"),)
+    test = system.Test(prompts_test=FRESH, evaluations=1)
+    return [
+        Sweep("huang_empirical", "huang_softmax", own, snapshots, test),
+        Sweep("huang_empirical_limit", "huang_softmax", limit, snapshots, test),
+    ]
+
+
+def errors(trained: Runs, run: int) -> dict[str, np.ndarray]:
+    """Population and training error of every feature at every snapshot: (snapshots, K) each."""
+    config, test = trained.sweep.configs[run], trained.sweep.test
+    q = system.matrix(trained.weights["Q"][run], config)
+    fresh = torch.from_numpy(system.fresh_counts(config, "evaluate", 0, test.prompts_test))
+    bank = {n: torch.from_numpy(a).expand(len(q), *a.shape[1:]) for n, a in system.sample((config,), 0).items()}
+    training = system.training_errors(q, bank) if config.engine == "empirical" else system.errors_over(q, fresh)
+    return {"population": system.errors_over(q, fresh).numpy(), "training": training.numpy()}
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """Errors of the dominant and of the rare features along training, seed by seed, and when they are reached."""
+    trained, parts = runs["huang_empirical"], []
+    steps, seeds = np.array(trained.sweep.snapshots), trained.sweep.seeds
+    found = [errors(trained, run) for run in range(len(seeds))]
+    for panel in ("population", "training"):
+        every = np.stack([own[panel] for own in found])  # (seeds, snapshots, K)
+        rare = every[..., 1:]
+        # A rare feature that no training prompt asks for has no training error.
+        with_prompts = np.where(np.isnan(rare), 0, rare).sum(-1) / (~np.isnan(rare)).sum(-1)
+        for series, values in (("v_1", every[..., 0]), ("v_k", with_prompts)):
+            own_seeds = np.array(seeds)[:, None]
+            parts.append(rows("prediction error", own_seeds, values, x=steps, panel=panel, series=series))
+        ratios = np.array([_ratio(steps, own) for own in every])
+        parts += [
+            rows(f"least T_k(0.1) / T_1(0.02), {panel}", seeds, ratios),
+            rows(f"share of seeds with ratio 3, {panel}", seeds, np.where(np.isnan(ratios), np.nan, ratios >= 3)),
+        ]
+        if panel == "population":
+            parts += [
+                rows("one feature", seed, own[:, k], x=steps, panel=panel, series=f"v_{k + 1}", statistic="point")
+                for seed, own in zip(seeds, every, strict=True)
+                for k in range(1, own.shape[1])
+            ]
+    limit = trainings.path(runs["huang_empirical_limit"], 0)
+    limits = exact(
+        join(
+            rows("exact error", limit.config.seed, column.error, x=limit.steps, panel="population", series=series)
+            for series, column in (("v_1", limit.first), ("v_k", limit.other))
+        )
+    )
+    return join([*parts, limits])
+
+
+def _ratio(steps: np.ndarray, own: np.ndarray) -> float:
+    """The first time at which any rare feature reaches RARE, over that of the dominant one reaching DOMINANT."""
+    asked = ~np.isnan(own[0])
+    reached = [trainings.crossing(steps, own[:, k], RARE) for k in range(1, own.shape[1]) if asked[k]]
+    known = [time for time in reached if np.isfinite(time)]
+    return (min(known) if known else np.nan) / trainings.crossing(steps, own[:, 0], DOMINANT)
+
+
+STYLES = (
+    Style("v_1", "dominant feature", "b"),
+    Style("v_k", "mean of the rare features", "r"),
+)
+
+
+@plotting.published
+def draw(table: pd.DataFrame) -> Figure:
+    """Population error with every feature, and training error, over logarithmic time."""
+    figure, left = plotting.canvas((760, 360), (75, 380, 20, 300), panel="population")
+    right = plotting.add_panel(figure, (450, 750, 20, 300), "training")
+    last = float(table["x"].max())
+    chosen = table[(table["observable"] == "one feature") & (table["x"] > 0)]
+    for _, line in chosen.groupby(["seed", "series"], sort=False):
+        left.plot(line["x"], line["value"], color="0.75", linewidth=0.4)
+    for axes in (left, right):
+        plotting.curves(
+            axes, table[(table["x"] > 0) | (table["x"].isna())], STYLES, "prediction error", band=axes is right
+        )
+        x = Axis("GD iteration", (max(1.0, last / 250), last), log=True)
+        y = Axis("Population error" if axes is left else "Training error", (0, 0.75))
+        plotting.frame(axes, x, y, font=13, ticks=12)
+    for series, colour in (("v_1", "navy"), ("v_k", "darkred")):
+        line = plotting.summary(table, "population", series, "exact error")
+        left.plot(line["x"], line["value"], "--", color=colour, linewidth=1.3)
+    right.plot([], [], color="0.75", linewidth=1, label="one feature, one seed")
+    right.plot([], [], "--", color="k", linewidth=1.3, label="exact gradient")
+    plotting.legend(right, 10, "upper right", (0.99, 0.985), spacing=0.25)
+    return figure

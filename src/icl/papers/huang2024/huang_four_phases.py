@@ -1,0 +1,175 @@
+"""Four-phase dynamics of the attention weights of an under-represented feature (Huang et al.)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.table import rows
+from icl.drawing import plotting
+from icl.drawing.plotting import Axis, Style
+from icl.papers.huang2024 import softmax_attention as system
+from icl.papers.huang2024 import trainings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# panel -> (K, eta, steps): the end of training is eta t = 3200, 12800 and 134400.
+SETTINGS = {"small": (20, 2.0, 1600), "medium": (50, 4.0, 3200), "large": (200, 84.0, 1600)}
+DRAWN = ("medium", "large")
+BOUNDARIES = ("t_I", "t_switch", "t_II", "t_III")
+LEAST_RATIO = 2.0
+# Snapshots between two drawn points.
+EVERY = 16
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """One training per K; its snapshots are all steps, so that every boundary is known to the iteration."""
+    faster = trainings.FASTER[scale]
+    return [
+        Sweep(
+            name=f"huang_phases_{size}",
+            system="huang_softmax",
+            configs=(system.Config(features=features, rate=rate * faster, least_ratio=LEAST_RATIO),),
+            snapshots=tuple(range(steps // faster + 1)),
+            test=system.Test(),
+        )
+        for size, (features, rate, steps) in SETTINGS.items()
+    ]
+
+
+def boundaries(q: np.ndarray, descent: np.ndarray, features: int) -> dict[str, float]:
+    """The iterations at which phases end, and the switch within phase II; NaN for what does not happen.
+
+    q : A_k, B_{k,1}, B_{k,n} before each step, (steps + 1, 3); descent : minus their gradients, (steps, 3)
+    """
+    ratio = abs(descent[:, 1]) / descent[:, 0]
+    levels = {"t_I": 2.0, "t_switch": 1.0, "t_II": 0.5}
+    found = {name: trainings.first_step(ratio <= level) for name, level in levels.items()}
+    return found | {"t_III": trainings.first_step(q[:, 0] >= np.log(features))}
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """Weights, gradients and errors along training, the boundaries, and what the claims compare over all K."""
+    parts, found = [], []
+    for size in SETTINGS:
+        trained = runs[f"huang_phases_{size}"]
+        descent, path = (
+            trainings.descent(trained, 0),
+            trainings.path(trained, 0, max(1, EVERY // trainings.FASTER[scale])),
+        )
+        q = system.symmetric(trained.weights["Q"][0], path.config).numpy()[:, 1]
+        ends = boundaries(q, descent, path.config.features)
+        found.append(_facts(path, q, descent, ends))
+        parts += _drawn(size, path, descent, ends) if size in DRAWN else []
+    seed = path.config.seed
+    extremes = {name: [facts[name] for facts in found] for name in found[0]}
+    for name, values in extremes.items():
+        extreme = min if name.startswith(("least", "shortest")) else max
+        # np.nan would be lost in Python's min and max.
+        parts.append(rows(name, seed, extreme(values) if np.isfinite(values).all() else np.nan))
+    at = {name: trainings.at(t, path.steps, path.other.error) for name, t in ends.items()}
+    parts += [
+        rows("L_k(t_I) / L_k(0), large K", seed, at["t_I"] / path.other.error[0]),
+        rows("fall of L_k in phase II, large K", seed, at["t_I"] - at["t_II"]),
+        rows("L_k(t_III), large K", seed, at["t_III"]),
+    ]
+    return trainings.finished(runs, parts)
+
+
+def _facts(path: trainings.Path, q: np.ndarray, descent: np.ndarray, ends: dict[str, float]) -> dict[str, float]:
+    """What one K contributes to the claims; the extreme over all K is judged."""
+    k, order = path.config.features, [0.0, *(ends[name] for name in BOUNDARIES), float(path.steps[-1])]
+    a, b_1, b_n = q.T
+    a_then, b_1_then = (trainings.at(ends["t_II"], np.arange(len(q)), values) for values in (a, b_1))
+    turned = trainings.first_step(descent[:, 2] < 0)
+    return {
+        "shortest distance between boundaries": float(np.diff(order).min()),
+        "least B_{k,1}(t_II) / B_{k,1}(end)": b_1_then / b_1[-1],
+        "largest A_k(t_II) / A_k(end)": a_then / a[-1],
+        "least B_{k,1}(t_II) / log K": b_1_then / np.log(k),
+        "largest B_{k,1}(t_II) / log K": b_1_then / np.log(k),
+        "largest |B_{k,n}| K": float(abs(b_n).max() * k),
+        "largest |A_k + B_{k,1} + (K - 2) B_{k,n}|": float(abs(a + b_1 + (k - 2) * b_n).max()),
+        "iterations from the switch to the sign change": abs(turned - ends["t_switch"]),
+    }
+
+
+def _drawn(size: str, path: trainings.Path, descent: np.ndarray, ends: dict[str, float]) -> list[pd.DataFrame]:
+    seed, steps = path.config.seed, path.steps
+    parts = [rows("features", seed, path.config.features, panel=f"weights {size}")]
+    parts += [rows("rate", seed, path.config.rate, panel=f"weights {size}")]
+    parts += [rows("boundary", seed, end, panel=f"weights {size}", series=name) for name, end in ends.items()]
+    for index, (weight, slope) in enumerate((("A_k", "alpha_k"), ("B_{k,1}", "beta_{k,1}"), ("B_{k,n}", "beta_{k,n}"))):
+        parts.append(rows("weight", seed, path.q[:, 1, index], x=steps, panel=f"weights {size}", series=weight))
+        size_of = abs(descent[steps[:-1], index])
+        parts.append(rows("gradient", seed, size_of, x=steps[:-1], panel=f"gradients {size}", series=slope))
+    return [*parts, rows("prediction error", seed, path.other.error, x=steps, panel=f"errors {size}", series="L_k")]
+
+
+WEIGHTS = (
+    Style("A_k", r"$A_k$", "C3"),
+    Style("B_{k,1}", r"$B_{k,1}$", "C0"),
+    Style("B_{k,n}", r"$B_{k,n}$", "0.45"),
+)
+GRADIENTS = (
+    Style("alpha_k", r"$\alpha_k$", "C3"),
+    Style("beta_{k,1}", r"$|\beta_{k,1}|$", "C0"),
+    Style("beta_{k,n}", r"$|\beta_{k,n}|$", "0.45"),
+)
+# Not L_1 too: a rate that suits the rare features is far too large to show how the dominant one learns.
+ERRORS = (Style("L_k", r"$\mathcal{L}_k$", "C3"),)
+
+
+@plotting.published
+def draw(table: pd.DataFrame) -> Figure:
+    """Weights, gradients and errors, one below the other, for two numbers of features."""
+    figure, _ = plotting.canvas((870, 700), (75, 435, 40, 280), panel="weights medium")
+    for column, size in enumerate(DRAWN):
+        _column(figure, table, column, size)
+    return figure
+
+
+def _column(figure: Figure, table: pd.DataFrame, column: int, size: str) -> None:
+    left, right = 75 + 412 * column, 435 + 412 * column
+    weights = figure.axes[0] if column == 0 else plotting.add_panel(figure, (left, right, 40, 280), f"weights {size}")
+    gradients = plotting.add_panel(figure, (left, right, 295, 470), f"gradients {size}")
+    errors = plotting.add_panel(figure, (left, right, 485, 645), f"errors {size}")
+    about = table[(table["panel"] == f"weights {size}") & (table["statistic"] != "run")].set_index("observable")[
+        "value"
+    ]
+    features, last = float(about["features"]), float(table["x"][table["panel"] == f"weights {size}"].max())
+    ends = {n: plotting.summary(table, f"weights {size}", n, "boundary")["value"].iloc[0] for n in BOUNDARIES}
+    edges = [0.0, ends["t_I"], ends["t_II"], ends["t_III"], last]
+    for axes, styles, observable in (
+        (weights, WEIGHTS, "weight"),
+        (gradients, GRADIENTS, "gradient"),
+        (errors, ERRORS, "prediction error"),
+    ):
+        plotting.curves(axes, table, styles, observable)
+        plotting.shade(axes, edges, ("I", "II", "III", "IV") if axes is weights else [""] * 4, font=12)
+        axes.axvline(ends["t_switch"], ymax=0.91, color="k", linestyle="--", linewidth=1)
+    for level, label in ((1.0, r"$\log K$"), (-0.49, r"$-0.49\log K$")):
+        height = level * np.log(max(features, 3.0))
+        weights.axhline(height, color="k", linestyle=":", linewidth=1)
+        weights.text(0.99 * last, height, label, fontsize=10, ha="right", va="bottom")
+    weights.set_title(f"$K={features:.0f}$, $N={20 * features:.0f}$, $\\eta={about['rate']:g}$", fontsize=13)
+    x = Axis("GD iteration", (0, last))
+    plotting.frame(weights, x, Axis("Attention weight", (-4.5, 9)), font=13, ticks=11)
+    plotting.frame(gradients, x, Axis("Gradient", log=True), font=13, ticks=11)
+    plotting.frame(errors, x, Axis("Prediction error", (0, 0.7)), font=13, ticks=11)
+    for axes in (weights, gradients):
+        axes.tick_params(labelbottom=False)
+        axes.xaxis.label.set_visible(False)
+    if column == 0:
+        plotting.legend(weights, 12, "upper left", (0.3, 0.9), spacing=0.1)
+        plotting.legend(gradients, 11, "lower right", (0.99, 0.02), spacing=0.15)
+        plotting.legend(errors, 11, "upper right", (0.99, 0.97))
+    else:
+        for axes in (weights, gradients, errors):
+            axes.yaxis.label.set_visible(False)

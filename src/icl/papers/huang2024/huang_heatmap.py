@@ -1,0 +1,161 @@
+"""Attention scores between features along training, with and without a dominant feature (Huang et al.)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from icl.core.lazy import lazy
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.table import rows
+from icl.drawing import plotting
+from icl.drawing.plotting import Axis, Style
+from icl.papers.huang2024 import softmax_attention as system
+from icl.papers.huang2024 import trainings
+
+if TYPE_CHECKING:
+    import torch
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+else:
+    torch = lazy("torch")
+
+CASES = ("imbalanced", "balanced")
+# Iterations of the squares, and of the frames of the animation, at the paper scale.
+SHOWN = {"imbalanced": (0, 100, 1200, 5000), "balanced": (0, 300, 600, 2500)}
+FRAMES = (0, 2, 5, 10, 20, 40, 70, *range(100, 2000, 100), 2000, 2300, 2600, 3000, 3500, 4000, 4500, 5000)
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """The training that is shared with the stages."""
+    return [trainings.shared(scale)]
+
+
+def scores(path: trainings.Path, index: int) -> np.ndarray:
+    """E Attn_n for the query v_k at one snapshot: (k, n)."""
+    k = path.config.features
+    (own_1, _, rest_1), (own, dominant, rest) = path.first.attention[index], path.other.attention[index]
+    distinct = torch.tensor([[own_1, 0.0, rest_1 / (k - 1)], [own, dominant, rest / (k - 2)]])
+    symmetric = system.Config(features=k)
+    result: np.ndarray = system.matrix(distinct, symmetric).T.numpy()
+    return result
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """The squares of the picture and of the animation, the mean scores along training, and what the claims compare."""
+    trained, parts = runs["huang_shared"], []
+    for run, case in enumerate(CASES):
+        path = trainings.path(trained, run)
+        steps, seed, numbers = path.steps.tolist(), path.config.seed, np.arange(1, path.config.features + 1)
+        shown, frames = (_kept(times, scale, trained) for times in (SHOWN[case], FRAMES))
+        queries = np.array([f"v_{number}" for number in numbers])[:, None]
+        for place, step in [*enumerate(shown), *((f"frame {step}", step) for step in frames)]:
+            square, panel = scores(path, steps.index(step)), f"{case} {place}"
+            parts.append(rows("attention score", seed, square, x=numbers, panel=panel, series=queries))
+            parts.append(rows("iteration", seed, step, panel=panel))
+        curves = {"v_k to v_k": path.other.attention[:, 0], "v_k to v_1": path.other.attention[:, 1]}
+        if case == "imbalanced":
+            curves["v_1 to v_1"] = path.first.attention[:, 0]
+        for series, values in curves.items():
+            parts.append(
+                rows("mean score", seed, values[1:], x=path.steps[1:], panel="curves", series=f"{case} {series}")
+            )
+            marks = [values[steps.index(step)] for step in shown[1:]]
+            parts.append(rows("mark", seed, marks, x=shown[1:], panel="curves", series=f"{case} {series}"))
+        last = scores(path, steps.index(shown[-1]))
+        diagonal = np.eye(len(last), dtype=bool)
+        parts.append(rows(f"smallest diagonal score, {case}", seed, last[diagonal].min()))
+        parts.append(rows(f"largest other score, {case}", seed, last[~diagonal].max()))
+        if case == "imbalanced":
+            early = scores(path, steps.index(shown[1]))
+            parts += [
+                rows("score of v_1 for v_1, early", seed, early[0, 0]),
+                rows("score of v_k for v_1, early", seed, early[1:, 0].min()),
+                rows("score of v_k for v_k, early", seed, early[diagonal][1:].max()),
+            ]
+    return trainings.finished(runs, parts)
+
+
+def _kept(iterations: tuple[int, ...], scale: str, trained: Runs) -> list[int]:
+    """The snapshots nearest to some iterations, which the smoke scale and a given length of training shrink."""
+    snapshots = np.array(trained.sweep.snapshots)
+    wanted = np.array(iterations) * snapshots[-1] / 5000
+    return sorted({int(snapshots[abs(snapshots - step).argmin()]) for step in wanted})
+
+
+STYLES = (
+    Style("imbalanced v_1 to v_1", r"$v_1$ to $v_1$, imbalanced", "C0"),
+    Style("imbalanced v_k to v_1", r"$v_k$ to $v_1$, imbalanced", "C1"),
+    Style("imbalanced v_k to v_k", r"$v_k$ to $v_k$, imbalanced", "C3"),
+    Style("balanced v_k to v_k", r"$v_k$ to $v_k$, balanced", "0.35", line="--"),
+)
+
+
+def square(axes: Axes, table: pd.DataFrame, title: str = "") -> Any:
+    """One heatmap of the table on the axes whose label names its panel."""
+    panel = str(axes.get_label())
+    drawn = table[(table["panel"] == panel) & (table["statistic"] != "run")]
+    found = drawn[drawn["observable"] == "attention score"]
+    size = int(found["x"].max())
+    # The table holds the rows of the square in order, and each from left to right.
+    matrix = found["value"].to_numpy().reshape(size, size)
+    step = drawn[drawn["observable"] == "iteration"]["value"].iloc[0]
+    image = plotting.heatmap(axes, matrix, f"{title}$t={step:.0f}$", font=11)
+    ticks = [1, *range(5, size + 1, 5)]
+    plotting.frame(axes, Axis("Attended feature $n$", ticks=ticks), Axis("Query $k$", ticks=ticks), font=10, ticks=8)
+    return image
+
+
+@plotting.published
+def draw(table: pd.DataFrame) -> Figure:
+    """Two rows of squares and the curves below them."""
+    places = [_edges(row, column) for row in range(2) for column in range(4)]
+    figure, first = plotting.canvas((760, 640), places[0], panel="imbalanced 0")
+    for index, edges in enumerate(places):
+        row, column = divmod(index, 4)
+        axes = first if index == 0 else plotting.add_panel(figure, edges, f"{CASES[row]} {column}")
+        image = square(axes, table)
+        axes.xaxis.label.set_visible(row == 1)
+        axes.yaxis.label.set_visible(column == 0)
+        axes.tick_params(labelleft=column == 0, labelbottom=row == 1)
+        if column == 0:
+            axes.set_ylabel(f"{CASES[row]}\nQuery $k$", fontsize=10)
+    bar = figure.colorbar(image, cax=plotting.add_panel(figure, (690, 702, 30, 370), "<colorbar>"))
+    bar.set_label("Attention score", fontsize=11)
+    curves = plotting.add_panel(figure, (65, 545, 440, 590), "curves")
+    plotting.curves(curves, table, STYLES, "mean score")
+    for style in STYLES:
+        marks = plotting.summary(table, "curves", style.series, "mark")
+        curves.plot(marks["x"], marks["value"], "o", color=style.colour, markersize=5)
+    last = float(table["x"][table["panel"] == "curves"].max())
+    x, y = Axis("GD iteration", (1, 1.1 * last), log=True), Axis("Attention score", (-0.03, 1.03))
+    plotting.frame(curves, x, y, font=11, ticks=10)
+    plotting.legend(curves, 10, "center left", (1.02, 0.5))
+    return figure
+
+
+def _edges(row: int, column: int) -> tuple[float, float, float, float]:
+    """Left, right, top and bottom edge of a square, in pixels."""
+    left, top = 65 + 152 * column, 30 + 190 * row
+    return left, left + 134, top, top + 150
+
+
+def frames(table: pd.DataFrame) -> list[Figure]:
+    """The animation: both squares side by side, frame by frame."""
+    steps = sorted({int(panel.split()[-1]) for panel in table["panel"] if " frame " in panel})
+    return [_frame(table[table["panel"].str.endswith(f" frame {step}")], step) for step in steps]
+
+
+@plotting.published
+def _frame(table: pd.DataFrame, step: int) -> Figure:
+    figure, left = plotting.canvas((520, 270), (45, 235, 30, 220), panel=f"imbalanced frame {step}")
+    right = plotting.add_panel(figure, (265, 455, 30, 220), f"balanced frame {step}")
+    for axes, case in zip((left, right), CASES, strict=True):
+        image = square(axes, table, f"{case}, ")
+    right.yaxis.label.set_visible(False)
+    figure.colorbar(image, cax=plotting.add_panel(figure, (470, 480, 30, 220), "<colorbar>"))
+    return figure

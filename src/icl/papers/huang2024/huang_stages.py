@@ -1,0 +1,82 @@
+"""Stage-wise convergence: prediction error of the dominant feature and of the rare ones along training (Huang et al.)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.table import rows
+from icl.drawing import plotting
+from icl.drawing.plotting import Axis, Style
+from icl.papers.huang2024 import trainings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+REACHED = 0.05
+DONE = 0.02
+HORIZON = 3000.0
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """The training that is shared with the heatmaps."""
+    return [trainings.shared(scale)]
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """Both errors at snapshots, when they reach 0.05, and what the claims compare."""
+    path = trainings.path(runs["huang_shared"], 0)
+    time, seed = path.time, path.config.seed
+    errors = {"v_1": path.first.error, "v_k": path.other.error}
+    parts, times = [], {}
+    for series, error in errors.items():
+        times[series] = trainings.crossing(time, error, REACHED)
+        for panel, shown in (("linear", slice(None)), ("log", slice(1, None))):
+            found = {"panel": panel, "series": series}
+            parts.append(rows("prediction error", seed, error[shown], x=path.steps[shown], **found))
+            parts.append(rows("reached", seed, REACHED, x=times[series] / path.config.rate, **found))
+        late = trainings.at(HORIZON, time, error)
+        parts.append(rows(f"L{series[1:]} at eta t = {HORIZON:g}", seed, late))
+    done = trainings.crossing(time, errors["v_1"], DONE)
+    left = trainings.at(done, time, errors["v_k"]) / errors["v_k"][0]
+    parts += [
+        rows(f"T_k({REACHED:g}) / T_1({REACHED:g})", seed, times["v_k"] / times["v_1"]),
+        rows(f"L_k / L_k(0) when L_1 = {DONE:g}", seed, left),
+    ]
+    return trainings.finished(runs, parts)
+
+
+STYLES = (
+    Style("v_1", r"dominant feature, $\mathcal{L}_1$", "C0"),
+    Style("v_k", r"under-represented, $\mathcal{L}_k$", "C3"),
+)
+
+
+@plotting.published
+def draw(table: pd.DataFrame) -> Figure:
+    """Both curves on linear and on logarithmic time; dots where an error reaches 0.05."""
+    figure, left = plotting.canvas((760, 360), (75, 370, 20, 300), panel="linear")
+    right = plotting.add_panel(figure, (450, 745, 20, 300), "log")
+    for axes in (left, right):
+        panel = str(axes.get_label())
+        plotting.curves(axes, table, STYLES, "prediction error")
+        last = 1.0
+        for style in STYLES:
+            dot = plotting.summary(table, panel, style.series, "reached")
+            axes.plot(dot["x"], dot["value"], "o", color=style.colour, markersize=7)
+            last = max(last, float(plotting.summary(table, panel, style.series, "prediction error")["x"].max()))
+        axes.axhline(REACHED, color="0.6", linestyle=":", linewidth=1)
+        limits = (1, last) if panel == "log" else (-0.02 * last, last)
+        plotting.frame(
+            axes,
+            Axis("GD iteration", limits, log=panel == "log"),
+            Axis("Prediction error", (0, 0.65), [tenth / 10 for tenth in range(7)]),
+            font=13,
+            ticks=12,
+        )
+    plotting.legend(left, 12, "upper right", (0.98, 0.98))
+    return figure

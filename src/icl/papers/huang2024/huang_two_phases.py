@@ -1,0 +1,112 @@
+"""Two-phase dynamics when all features are equally likely (Huang et al., balanced case)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from icl.core.config import grid
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.table import rows
+from icl.drawing import plotting
+from icl.drawing.plotting import Axis, Style
+from icl.evidence.intervals import log_slope
+from icl.models import theory
+from icl.papers.huang2024 import softmax_attention as system
+from icl.papers.huang2024 import trainings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FEATURES = (10, 14, 20, 28, 40, 50, 60, 100, 200)
+SLOPE_OVER = (10, 60)
+STEPS = 2500
+HORIZON = 4.0 * FEATURES[-1] ** 2
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """The drawn training at constant rate, and one with growing rate over many K."""
+    faster = trainings.FASTER[scale]
+    drawn = system.Config(features=50, dominant_probability=0.0, rate=4.0 * faster)
+    over = grid(system.Config, features=FEATURES, dominant_probability=[0.0], **trainings.growing(scale))
+    every = trainings.all_steps(HORIZON, scale)
+    return [
+        Sweep("huang_balanced", "huang_softmax", (drawn,), tuple(range(STEPS // faster + 1)), system.Test()),
+        Sweep("huang_balanced_over_k", "huang_softmax", over, every, system.Test()),
+    ]
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """Weights and errors of the drawn run, and the times of all K."""
+    path = trainings.path(runs["huang_balanced"], 0, max(1, 10 // trainings.FASTER[scale]))
+    seed, steps = path.config.seed, path.steps
+    log_k = np.log(path.config.features)
+    end = trainings.crossing(path.time, -path.q[:, 1, 0], -log_k) / path.config.rate
+    parts = [
+        rows("features", seed, path.config.features, panel="weights"),
+        rows("boundary", seed, end, panel="weights", series="t_I"),
+        rows("weight", seed, path.q[:, 1, 0], x=steps, panel="weights", series="A_k"),
+        rows("weight", seed, path.q[:, 1, 2], x=steps, panel="weights", series="B_{k,n}"),
+        rows("prediction error", seed, path.other.error, x=steps, panel="errors", series="L_k"),
+    ]
+    over = runs["huang_balanced_over_k"]
+    paths = [trainings.path(over, run, 3) for run in range(len(over.sweep.configs))]
+    k = np.array([found.config.features for found in paths])
+    ends = np.array([trainings.crossing(own.time, -own.q[:, 1, 0], -np.log(own.config.features)) for own in paths])
+    halves = np.array([trainings.crossing(own.time, -own.other.attention[:, 0], -0.5) for own in paths])
+    for series, times in (("A_k = log K", ends), ("Attn_k = 1/2", halves)):
+        parts.append(rows("time over K^2", seed, times / k**2, x=k, panel="times", series=series))
+    limit = np.array([theory.escape_time(int(features), 0.0) for features in k])
+    parts.append(rows("time over K^2", seed, limit / k**2, x=k, panel="times", series="limit"))
+    used = (k >= SLOPE_OVER[0]) & (k <= SLOPE_OVER[1])
+    least = [(abs(own.q[1:, 1, 2]) * own.config.features / own.q[1:, 1, 0]).max() for own in paths]
+    parts += [
+        rows("least t(A_k = log K) / K^2", seed, (ends / k**2).min()),
+        rows("largest t(A_k = log K) / K^2", seed, (ends / k**2).max()),
+        rows("largest rise of t(A_k = log K) / K^2 with K", seed, np.diff(ends / k**2).max()),
+        rows("slope of T_half against K", seed, log_slope(k[used], halves[used])),
+        rows("largest |B_{k,n}| K / A_k", seed, max(least)),
+    ]
+    return trainings.finished(runs, parts)
+
+
+WEIGHTS = (Style("A_k", r"$A_k$", "C3"), Style("B_{k,n}", r"$B_{k,n}$", "0.45"))
+ERRORS = (Style("L_k", r"$\mathcal{L}_k$", "C3"),)
+TIMES = (
+    Style("Attn_k = 1/2", r"$\mathbb{E}\,\mathrm{Attn}_k=\frac{1}{2}$", "C0", marker="s"),
+    Style("A_k = log K", r"$A_k=\log K$", "C3", marker="o"),
+    Style("limit", r"$K\to\infty$", "k", line="--"),
+)
+
+
+@plotting.published
+def draw(table: pd.DataFrame) -> Figure:
+    """Three panels side by side."""
+    figure, weights = plotting.canvas((980, 340), (70, 330, 20, 280), panel="weights")
+    errors = plotting.add_panel(figure, (405, 630, 20, 280), "errors")
+    times = plotting.add_panel(figure, (715, 965, 20, 280), "times")
+    end = plotting.summary(table, "weights", "t_I", "boundary")["value"].iloc[0]
+    features = float(plotting.summary(table, "weights", "", "features")["value"].iloc[0])
+    last = float(plotting.summary(table, "errors", "L_k", "prediction error")["x"].max())
+    x = Axis("GD iteration", (0, last))
+    for axes, styles, observable in ((weights, WEIGHTS, "weight"), (errors, ERRORS, "prediction error")):
+        plotting.curves(axes, table, styles, observable)
+        plotting.shade(axes, [0.0, end, last], ("I", "II"), font=12)
+    height = np.log(max(features, 3.0))
+    weights.axhline(height, color="k", linestyle=":", linewidth=1)
+    weights.text(0.02 * last, height, r"$\log K$", fontsize=11, va="bottom")
+    plotting.curves(times, table, TIMES, "time over K^2")
+    plotting.frame(weights, x, Axis("Attention weight"), font=13, ticks=11)
+    plotting.frame(errors, x, Axis("Prediction error", (0, 0.55)), font=13, ticks=11)
+    ticks = (10, 20, 50, 100, 200)
+    k = Axis("Features $K$", (9, 220), ticks, [str(tick) for tick in ticks], log=True)
+    plotting.frame(times, k, Axis(r"Time $\eta t\,/\,K^2$", (0.8, 2.0)), font=13, ticks=11)
+    times.minorticks_off()
+    plotting.legend(weights, 12, "center left", (0.03, 0.42))
+    plotting.legend(errors, 12, "upper right", (0.97, 0.9))
+    plotting.legend(times, 11, "upper right", (0.98, 0.98), spacing=0.3)
+    return figure

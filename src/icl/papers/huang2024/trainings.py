@@ -1,0 +1,107 @@
+"""What the figures of Huang et al. share: trainings, population errors along them, and when something happens."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from icl.core.config import grid
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.table import join
+from icl.evidence.intervals import exact, lone
+from icl.papers.huang2024 import softmax_attention as system
+from icl.papers.huang2024.softmax_attention import Column, Config
+
+# The smoke scale takes steps that are this much longer, and fewer.
+FASTER = {"paper": 1, "laptop": 1, "smoke": 25}
+# Snapshots whose population error is computed together: few enough to stay in the cache.
+TOGETHER = 4
+
+
+def shared(scale: str) -> Sweep:
+    """K = 20 with one dominant feature (run 0) and without (run 1), at eta = 1: stages and heatmaps."""
+    every = (*range(100), *range(100, 5001, 20))
+    return Sweep(
+        name="huang_shared",
+        system="huang_softmax",
+        configs=grid(Config, dominant_probability=(0.5, 0.0), rate=[1.0 * FASTER[scale]]),
+        snapshots=tuple(sorted({step // FASTER[scale] for step in every})),
+        test=system.Test(),
+    )
+
+
+def growing(scale: str) -> dict[str, list[float]]:
+    """Constants of a training in logarithmic time: each step is 1 % of the time passed (10 % at the smoke scale)."""
+    return {"rate": [0.5], "growth": [0.1 if scale == "smoke" else 0.01]}
+
+
+def all_steps(horizon: float, scale: str) -> tuple[int, ...]:
+    """Every step of such a training until eta t = horizon."""
+    (rate,), (growth,) = growing(scale).values()
+    return tuple(range(math.ceil(1 / growth + math.log(horizon * growth / rate) / math.log1p(growth)) + 1))
+
+
+class Path(NamedTuple):
+    """One run along its training: steps, eta t and symmetric weights at snapshots; the columns for v_1 and v_k."""
+
+    config: Config
+    steps: np.ndarray
+    time: np.ndarray
+    q: np.ndarray
+    first: Column
+    other: Column
+
+
+def path(runs: Runs, run: int, every: int = 1) -> Path:
+    """Population errors and attention of one run at each `every`-th snapshot and the last."""
+    config, snapshots = runs.sweep.configs[run], np.array(runs.sweep.snapshots)
+    chosen = np.unique(np.append(np.arange(0, len(snapshots), every), len(snapshots) - 1))
+    q = system.symmetric(runs.weights["Q"][run, chosen.tolist()], config).numpy()
+    parts = [system.columns(q[start : start + TOGETHER], config) for start in range(0, len(q), TOGETHER)]
+    first, other = (
+        Column(*(np.concatenate(values) for values in zip(*column, strict=True))) for column in zip(*parts, strict=True)
+    )
+    time = system.times(config, int(snapshots[-1]))[snapshots[chosen]]
+    return Path(config, snapshots[chosen], time, q, first, other)
+
+
+def crossing(time: np.ndarray, values: np.ndarray, level: float) -> float:
+    """When falling `values` first reach `level`, between two snapshots by the chord; NaN if they never do."""
+    below = values <= level
+    if not below.any():
+        return float("nan")
+    i = int(below.argmax())
+    if i == 0:
+        return float(time[0])
+    share = (values[i - 1] - level) / (values[i - 1] - values[i])
+    return float(time[i - 1] + share * (time[i] - time[i - 1]))
+
+
+def at(time: float, times: np.ndarray, values: np.ndarray) -> float:
+    """`values` at a time between snapshots; NaN outside of them."""
+    return float(np.interp(time, times, values, left=np.nan, right=np.nan))
+
+
+def descent(runs: Runs, run: int) -> np.ndarray:
+    """alpha_k, beta_{k,1}, beta_{k,n} at every step, for snapshots at every step, from what the step moved: (steps, 3).
+
+    Exact up to rounding, and at no cost.
+    """
+    config = runs.sweep.configs[run]
+    q = system.symmetric(runs.weights["Q"][run], config).numpy()[:, 1]
+    moved: np.ndarray = np.diff(q, axis=0) / np.diff(system.times(config, len(q) - 1))[:, None]
+    return moved
+
+
+def first_step(condition: np.ndarray) -> float:
+    """The first index at which a condition holds; NaN if it never does."""
+    return float(condition.argmax()) if condition.any() else float("nan")
+
+
+def finished(runs: Mapping[str, Runs], parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """The table of runs without randomness, marked as exact; where another engine sampled, of lone runs."""
+    random = any(system.is_random(trained.sweep.configs) for trained in runs.values())
+    return (lone if random else exact)(join(parts))

@@ -1,0 +1,63 @@
+"""Figure 9: attention on the contexts with the query's ODR pattern and on the others, over training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.table import join, rows
+from icl.drawing import plotting
+from icl.drawing.plotting import Axis, Style
+from icl.papers.li2024 import one_layer, one_layer_figures
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """The shared training of the one-layer model."""
+    return [one_layer_figures.trained(scale)]
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """Attention of the query on the contexts with its own pattern, out of domain, and on the rest."""
+    trained = one_layer_figures.only(runs)
+    seeds = trained.sweep.seeds
+    prompts = one_layer.out_of_domain(trained.sweep.configs, trained.sweep.test)
+    steps = trained.sweep.test.long_epoch_steps
+    same = np.stack(
+        [one_layer.attention_on_same(trained.at(e * steps), prompts) for e in one_layer_figures.LONG_EPOCHS]
+    )
+    parts = []
+    for epoch, values in zip(one_layer_figures.LONG_EPOCHS, same, strict=True):
+        parts.append(rows("attention weight", seeds, values, panel="main", series="The same ODR", x=epoch))
+        parts.append(rows("attention weight", seeds, 1 - values, panel="main", series="Other", x=epoch))
+    fall = np.max(np.maximum.accumulate(same, axis=0) - same, axis=0)
+    parts += [
+        rows("attention at the start", seeds, same[0]),
+        rows("attention at the end", seeds, same[-1]),
+        rows("largest fall of attention", seeds, fall),
+    ]
+    return join(parts)
+
+
+STYLES = (
+    Style("The same ODR", "The same ODR", "C0"),
+    Style("Other", "Other", "C1"),
+)
+
+
+@plotting.published
+def draw(table: pd.DataFrame) -> Figure:
+    """The published picture from the table's summaries."""
+    figure, axes = plotting.canvas((400, 400), (83.53, 366.67, 23.00, 329.72))
+    plotting.curves(axes, table, STYLES, "attention weight")
+    x = Axis("Epoches", (0, 201), range(0, 201, 40))
+    plotting.frame(axes, x, Axis("Attention weight summation", (0, 1)), font=15)
+    plotting.legend(axes, 15, "center right", (0.963, 0.5), spacing=0.424)
+    return figure

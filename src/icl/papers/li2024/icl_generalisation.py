@@ -1,0 +1,89 @@
+"""Unseen tasks and shifted patterns: error of the one-layer model against context length (theorems 1, 2 of Li et al.)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.table import join, rows
+from icl.drawing import plotting
+from icl.drawing.plotting import Axis, Style
+from icl.evidence.errors import curve_rows
+from icl.evidence.intervals import least_length
+from icl.papers.li2024 import one_layer, one_layer_figures
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LENGTHS = tuple(range(2, 21))
+FRACTIONS = {"alpha'=0.4": 0.4, "alpha'=0.6": 0.6, "alpha'=0.8": 0.8, "alpha'=1.0": 1.0}
+SUMS = {"S_1=1.3": 1.3, "S_1=1.1": 1.1, "S_1=0.9": 0.9, "S_1=0.7": 0.7, "S_1=0.5": 0.5}
+ENOUGH = 0.05
+
+# The theorem's eps is B^(-1/2) for the batch size B = 128; the factor 1.5 leaves room for its constant.
+HINGE = 1.5 / np.sqrt(128)
+
+
+IN_DOMAIN = tuple(
+    Style(series, f"$\\alpha'={value:.1f}$", *look)
+    for (series, value), look in zip(FRACTIONS.items(), (("r", "o"), ("b", "x"), ("m", "+"), ("c", "d")), strict=True)
+)
+OUT_OF_DOMAIN = tuple(
+    Style(series, f"${series}$", *look)
+    for series, look in zip(SUMS, (("r", "o"), ("b", "x"), ("m", "+"), ("c", "d"), ("y", "<")), strict=True)
+)
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """The shared training of the one-layer model."""
+    return [one_layer_figures.trained(scale)]
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """Errors in and out of domain over context length, and the least sufficient length."""
+    trained = one_layer_figures.only(runs)
+    seeds, configs, test = trained.sweep.seeds, trained.sweep.configs, trained.sweep.test
+    parts, enough = [], []
+    for series, fraction in FRACTIONS.items():
+        prompts = one_layer.in_domain(configs, replace(test, relevant_fraction_test=fraction))
+        wrong = one_layer_figures.wrong_curve(trained, prompts, LENGTHS)
+        errors = wrong.mean(axis=-1)
+        enough.append(least_length(errors, LENGTHS, ENOUGH))
+        parts += curve_rows(seeds, LENGTHS, wrong, panel="in domain", series=series)
+        if fraction == test.relevant_fraction_test:
+            hinge = one_layer.hinge(one_layer_figures.logits(trained, prompts, LENGTHS[-1]), prompts)
+            parts += [
+                rows("error on unseen tasks", seeds, errors[-1]),
+                rows("hinge loss on unseen tasks", seeds, hinge),
+            ]
+    for series, total in SUMS.items():
+        prompts = one_layer.out_of_domain(configs, replace(test, coefficient_sum=total))
+        wrong = one_layer_figures.wrong_curve(trained, prompts, LENGTHS)
+        parts += curve_rows(seeds, LENGTHS, wrong, panel="out of domain", series=series)
+        parts.append(rows(f"error at {series}", seeds, wrong[-1].mean(axis=-1)))
+    lengths = np.stack(enough)
+    products = lengths * np.array(list(FRACTIONS.values()))[:, None]
+    parts += [
+        rows("largest rise of l* with alpha'", seeds, np.diff(lengths, axis=0).max(axis=0)),
+        rows("largest over smallest l* alpha'", seeds, products.max(axis=0) / products.min(axis=0)),
+    ]
+    return join(parts)
+
+
+@plotting.published
+def draw(table: pd.DataFrame) -> Figure:
+    """Two panels of error against context length."""
+    figure, left = plotting.canvas((760, 400), (100, 365, 26.25, 317.72), panel="in domain")
+    right = plotting.add_panel(figure, (470, 735, 26.25, 317.72), "out of domain")
+    for axes, styles in ((left, IN_DOMAIN), (right, OUT_OF_DOMAIN)):
+        plotting.curves(axes, table, styles, "classification error", band=True)
+        x = Axis("Context length", (0, 20), range(0, 21, 4))
+        plotting.frame(axes, x, Axis("Classification error", (1e-4, 1), log=True), font=17)
+        plotting.legend(axes, 12, "lower left", (0.02, 0.02))
+    return figure

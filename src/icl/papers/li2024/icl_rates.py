@@ -1,0 +1,78 @@
+"""Steps that the one-layer model needs against the fraction alpha of relevant contexts (theorem 1 of Li et al. 2024)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from icl.core.config import grid
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.table import join, rows
+from icl.drawing import plotting
+from icl.drawing.plotting import Axis
+from icl.evidence.intervals import log_slope
+from icl.papers.li2024 import one_layer, one_layer_figures
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FRACTIONS = (0.3, 0.4, 0.55, 0.75, 1.0)
+STEPS = {"paper": 600, "laptop": 600, "smoke": 40}
+WINDOW = 10
+TARGET = 0.1
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """All alphas and seeds as one tensor program."""
+    configs = grid(one_layer.Config, relevant_fraction=FRACTIONS, seed=range(one_layer_figures.SEEDS[scale]))
+    return [Sweep("li_icl_alpha", "li_icl", configs, (STEPS[scale],), one_layer.Test())]
+
+
+def steps_to(losses: np.ndarray) -> np.ndarray:
+    """The first step at which the mean loss of the last WINDOW batches is below TARGET: (runs, steps) -> (runs,).
+
+    NaN for a run that does not get there.
+    """
+    means = np.lib.stride_tricks.sliding_window_view(losses, WINDOW, axis=-1).mean(axis=-1)
+    below = means < TARGET
+    return np.where(below.any(axis=-1), below.argmax(axis=-1) + WINDOW, np.nan)
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """Steps per alpha and seed, the slope of each seed, and the theorem's line."""
+    trained = one_layer_figures.only(runs)
+    seeds = sorted(set(trained.sweep.seeds))
+    steps = steps_to(trained.losses).reshape(len(FRACTIONS), len(seeds))
+    parts = [
+        rows("steps", seeds, row, panel="main", series="one-layer model", x=fraction)
+        for fraction, row in zip(FRACTIONS, steps, strict=True)
+    ]
+    centre = np.log(steps).mean() + 2 / 3 * np.log(FRACTIONS).mean()
+    parts += [
+        rows("steps", seeds, np.exp(centre) * x ** (-2 / 3), panel="main", series="exponent -2/3", x=x)
+        for x in FRACTIONS
+    ]
+    slopes = [log_slope(np.array(FRACTIONS), steps[:, run]) for run in range(len(seeds))]
+    return join([*parts, rows("slope of steps against alpha", seeds, slopes)])
+
+
+@plotting.published
+def draw(table: pd.DataFrame) -> Figure:
+    """One dot per seed, and the theorem's exponent through their mean."""
+    figure, axes = plotting.canvas((400, 400), (83.5, 380.0, 15.0, 329.7))
+    line = plotting.summary(table, "main", "exponent -2/3", "steps")
+    axes.plot(line["x"], line["value"], **plotting.GUIDE, label=r"$\alpha^{-2/3}$")
+    chosen = (table["observable"] == "steps") & (table["series"] == "one-layer model") & (table["statistic"] == "run")
+    axes.plot(table[chosen]["x"], table[chosen]["value"], "o", color="C0", markersize=5, label="one seed")
+    x = Axis(r"$\alpha$", (0.27, 1.1), FRACTIONS, [f"{f:g}" for f in FRACTIONS], log=True)
+    y = Axis(
+        f"Steps to hinge loss {TARGET}", (60, 300), (75, 100, 150, 200, 300), "75 100 150 200 300".split(), log=True
+    )
+    plotting.frame(axes, x, y, font=15)
+    axes.minorticks_off()
+    plotting.legend(axes, 12, "upper right", (0.98, 0.98))
+    return figure

@@ -1,0 +1,85 @@
+"""Figure 20: attention by whether the example starts as the query does and whether the step is the same, over training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.table import join, rows
+from icl.drawing import plotting
+from icl.drawing.plotting import Axis, Style
+from icl.papers.li2025 import one_layer, trainings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ITERATIONS = 1000
+END_OF_STAGE = 83
+LENGTH, FRACTION, QUERIES = 20, 0.4, 90
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """The shared training on chains of thought."""
+    return [trainings.trained(scale)]
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """The four weights at every snapshot, and what the claim asks of them."""
+    trained = trainings.only(runs)
+    seeds, configs, steps = trained.sweep.seeds, trained.sweep.configs, trained.sweep.snapshots
+    test = replace(trained.sweep.test, noise=0.0, path_probability=1.0, primacy=1.0, relevant_fraction_test=FRACTION)
+    queries, setting = min(QUERIES, test.queries), test.setting()
+    weights = np.stack(
+        [one_layer.attention(trained.at(step), configs, test, setting, LENGTH, queries)[:, 0, 0] for step in steps]
+    )  # (snapshots, runs, 4)
+    parts = [
+        rows("attention weight", seeds, now[:, g], panel="main", series=group, x=step * ITERATIONS / steps[-1])
+        for step, now in zip(steps, weights, strict=True)
+        for g, group in enumerate(one_layer.GROUPS)
+    ]
+    return join([*parts, *(rows(name, seeds, values) for name, values in stages(weights, np.array(steps)).items())])
+
+
+def stages(weights: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
+    """What happens first, from weights (snapshots, runs, 4): (runs,) each; NaN for what does not happen."""
+    both, off, step_only = weights[..., 0], weights[..., 1] + weights[..., 3], weights[..., 2]
+    passes = both > 0.6
+    # The last snapshot before the weight on both passes 0.6; the start if it is there from the start.
+    before = np.maximum(passes.argmax(axis=0) - 1, 0)
+    peak = step_only.max(axis=0)
+    ended = off < 0.05
+    return {
+        "same TSR and step at the end": both[-1],
+        "off-step weight before same TSR and step passes 0.6": np.where(
+            passes.any(axis=0), np.take_along_axis(off, before[None], axis=0)[0], np.nan
+        ),
+        "rise of the other TSR on the step": peak - step_only[0],
+        "fall of the other TSR on the step": peak - step_only[-1],
+        "end of the first stage": np.where(ended.any(axis=0), steps[ended.argmax(axis=0)], np.nan),
+    }
+
+
+STYLES = (
+    Style("same TSR, same step", "same TSR, same step", "C0"),
+    Style("same TSR, diff. step", "same TSR, diff. step", "C1", line="--"),
+    Style("diff. TSR, same step", "diff. TSR, same step", "C2", line="-."),
+    Style("diff. TSR, diff. step", "diff. TSR, diff. step", "C3", line=":"),
+)
+
+
+@plotting.published
+def draw(table: pd.DataFrame) -> Figure:
+    """The published picture from the table's summaries."""
+    figure, axes = plotting.canvas((400, 400), (83.53, 359.40, 23.00, 329.72))
+    plotting.curves(axes, table, STYLES, "attention weight")
+    axes.axvline(END_OF_STAGE, color="k", linestyle=":", linewidth=3)
+    x = Axis("Iterations", (0, 1000), range(0, 1001, 200))
+    plotting.frame(axes, x, Axis("Attention weight in average", (0, 1)), font=15)
+    plotting.legend(axes, 12, "lower left", (0.146, 0.320), spacing=0.6)
+    return figure

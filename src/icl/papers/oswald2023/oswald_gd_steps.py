@@ -1,0 +1,67 @@
+"""Loss against steps of gradient descent and repetitions of a trained linear attention layer (von Oswald et al. 2023)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.table import join, rows
+from icl.drawing import plotting
+from icl.drawing.plotting import Axis, Style
+from icl.papers.oswald2023 import linear_attention as system
+from icl.papers.oswald2023 import trainings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+EVERY = 3
+GD, TRAINED = "Gradient descent", "Trained Transformer"
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """The population training at N = d = 10."""
+    return [trainings.population(scale)]
+
+
+def measure(runs: Mapping[str, Runs], scale: str, published: pd.DataFrame) -> pd.DataFrame:
+    """Loss of the repeated layer and of gradient descent at every third repetition, and their distances."""
+    trained, parts = trainings.only(runs), []
+    test, theirs = trained.sweep.test, trainings.published_series(published, "main", TRAINED)
+    for run, config in enumerate(trained.sweep.configs):
+        prompts = system.evaluation(config, test)
+        pair = trainings.three(trained, run, system.rate_of(config, test, prompts))
+        losses = {}
+        for series, name in ((GD, "GD"), (TRAINED, "Trained TF")):
+            predicted = system.repeated(pair[name], prompts, test.layers, test.damping)[::EVERY]
+            losses[series] = np.array([system.task_loss(each, prompts) for each in predicted])
+            marks = EVERY * np.arange(len(predicted))
+            parts.append(rows("loss", config.seed, losses[series], x=marks, panel="main", series=series))
+        from_gd = abs(losses[TRAINED] / losses[GD] - 1).max()
+        ours = pd.Series(losses[TRAINED], index=marks)
+        from_deck = (ours - theirs).abs().max()
+        parts += [
+            rows("largest distance from GD, relative", config.seed, from_gd),
+            rows("largest distance from the published marks", config.seed, from_deck),
+        ]
+    return join(parts)
+
+
+@plotting.published
+def draw(table: pd.DataFrame) -> Figure:
+    """The published picture: 4 x 2.5 inch, line and plus signs."""
+    figure, axes = plotting.canvas((400, 250), (62, 386, 14, 196))
+    plotting.curves(axes, table, [Style(GD, GD, trainings.GREEN)], "loss")
+    plotting.curves(axes, table, [Style(TRAINED, TRAINED, trainings.PURPLE, "+", "none")], "loss")
+    line, marks = axes.lines
+    line.set_linewidth(3)
+    marks.set_markeredgewidth(2.5)
+    x = Axis("GD Steps / Transformer Layers", (-2.4, 50.4), (0, 20, 40))
+    plotting.frame(axes, x, Axis("Loss", (0, 0.27), (0, 0.1, 0.2)), font=14, ticks=12)
+    trainings.open_box(axes)
+    plotting.legend(axes, 12, "upper right", (0.985, 0.97))
+    return figure

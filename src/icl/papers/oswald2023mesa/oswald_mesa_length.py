@@ -1,0 +1,115 @@
+"""Mean squared error against sequence length for one GD step, the mesa layer and linear attention (talk, p31 C)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from icl.core.lazy import lazy
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.table import GROUP, join, rows
+from icl.drawing import plotting
+from icl.drawing.plotting import Axis, Style
+from icl.papers.oswald2023mesa import mesa_layer as system
+from icl.papers.oswald2023mesa import trainings
+
+if TYPE_CHECKING:
+    import torch
+    from matplotlib.figure import Figure
+else:
+    torch = lazy("torch")
+
+# 100 batches: in one of 256 sequences the error at the last position is only known to 0.1.
+SEQUENCES = 25600
+# Batches of every run that the band is over: the paper's code has five.
+BATCHES = 5
+# Sequences on which the layer is compared with the literal one, in double precision.
+COMPARED = 8
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """Both trainings, tested on many sequences."""
+    return trainings.sweeps(scale, SEQUENCES)
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """Errors by position at the end of training, seed by seed and batch by batch, and what the claims speak of."""
+    parts = []
+    for run, config in enumerate(runs["oswald_mesa_linear"].sweep.configs):
+        errors = _errors(runs, run)
+        for name, by_batch in errors.items():
+            t = np.arange(by_batch.shape[1])
+            parts.append(rows("MSE", config.seed, by_batch.mean(axis=0), x=t, panel="main", series=name))
+            for batch, own in enumerate(by_batch[:BATCHES]):
+                group = run * BATCHES + batch
+                parts.append(rows("MSE", group, own, x=t, panel="main", series=name, statistic=GROUP))
+        means = {name: by_batch.mean(axis=0) for name, by_batch in errors.items()}
+        facts = _facts(means, system.least_squares_loss(config))
+        facts["largest difference from a ridge regression per position"] = _difference(runs["oswald_mesa_mesa"], run)
+        parts += [rows(name, config.seed, value) for name, value in facts.items()]
+    return join(parts)
+
+
+def _errors(runs: Mapping[str, Runs], run: int) -> dict[str, np.ndarray]:
+    """(batches, T) of every series, on the same sequences."""
+    linear, mesa = runs["oswald_mesa_linear"], runs["oswald_mesa_mesa"]
+    config, test = linear.sweep.configs[run], linear.sweep.test
+    x = system.test_sequences(config, test)
+    layers: dict[str, system.Linear | system.Mesa] = {
+        "GD_exact-1": system.Linear({}, system.constructed(config, test.gd_step)),
+        "Mesa": trainings.mesa(mesa, run, -1),
+        "linear-SA": system.Linear({}, trainings.maps(linear, run, -1)),
+    }
+    return {name: system.errors(layer, x, config).numpy() for name, layer in layers.items()}
+
+
+def _facts(mse: dict[str, np.ndarray], least_squares: np.ndarray) -> dict[str, float]:
+    mesa = mse["Mesa"]
+    facts = {
+        "largest |linear-SA - GD|, t < 40": _largest(abs(mse["linear-SA"] - mse["GD_exact-1"])[:40]),
+        "largest |Mesa - least squares|, t <= 9": _largest(abs(mesa - least_squares)[:10]),
+        "MSE of Mesa at t = 10": _largest(mesa[10:11]),
+        "largest MSE of Mesa, t >= 15": _largest(mesa[15:]),
+    }
+    for name in ("linear-SA", "GD_exact-1"):
+        facts[f"least MSE of {name}"] = float(mse[name].min())
+        facts[f"t of the least MSE of {name}"] = float(mse[name].argmin())
+        facts[f"MSE of {name} at t = 49"] = _largest(mse[name][49:50])
+    return facts
+
+
+def _largest(values: np.ndarray) -> float:
+    """NaN where a shorter sequence than the paper's, given as a constant, has no such positions."""
+    return float(values.max()) if len(values) else float("nan")
+
+
+def _difference(runs: Runs, run: int) -> float:
+    """U8, on the trained weights."""
+    weights = {name: w[run, -1].double() for name, w in runs.weights.items()}
+    x = system.test_sequences(runs.sweep.configs[run], runs.sweep.test)[:COMPARED].double()
+    difference = system.Mesa(weights).forward(system.tokens(x)) - system.literal(weights, x)
+    return float(difference.abs().max())
+
+
+STYLES = (
+    Style("GD_exact-1", r"GD$_{exact}$-1", "#d75808"),
+    Style("Mesa", "Mesa", "#be1286"),
+    Style("linear-SA", "linear-SA", "#2d964d"),
+)
+
+
+@plotting.published
+def draw(table: pd.DataFrame) -> Figure:
+    """The published panel from the table's summaries."""
+    figure, axes = plotting.canvas((440, 420), (95, 425, 25, 340))
+    trainings.bands(axes, table, STYLES, "MSE")
+    plotting.curves(axes, table, STYLES, "MSE")
+    axes.plot([0, 49], [0, 0], color="k", linestyle=":", linewidth=plotting.LINE_WIDTH, zorder=1)
+    x = Axis("Sequence length $t$", (0, 50), (0, 20, 40))
+    plotting.frame(axes, x, Axis("MSE", (-0.09, 1.8), (0, 0.5, 1, 1.5)), font=16, ticks=18)
+    trainings.finish(axes, "C")
+    return figure

@@ -1,0 +1,106 @@
+"""Test loss of linear attention, RevAlg-1, their interpolation and the mesa layer over training (talk, p31 B)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.table import join, rows
+from icl.drawing import plotting
+from icl.drawing.plotting import Axis, Style
+from icl.papers.oswald2023mesa import mesa_layer as system
+from icl.papers.oswald2023mesa import trainings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PAPER = "von Oswald et al. 2023, arXiv 2309.05858"
+# 30 batches: of 10, as in the paper's code, the untrained loss is known to half the width of U1's bound only.
+SEQUENCES = 7680
+# The paper's 10 batches do for Mesa, whose loss differs little from one sequence to another and costs the most.
+MESA_SEQUENCES = 2560
+# The step from which Interpolation and linear-SA are compared, in points of the curve.
+CLOSE = 15
+# The published plateaus, as read off the slide.
+DECK = {"linear-SA": 0.892, "RevAlg-1": 0.892, "Mesa": 0.184}
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """The trainings of both layers."""
+    return trainings.sweeps(scale, SEQUENCES)
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """Losses at every checkpoint of every seed, and what the claims speak of."""
+    linear, mesa = runs["oswald_mesa_linear"], runs["oswald_mesa_mesa"]
+    parts = []
+    for run, config in enumerate(linear.sweep.configs):
+        losses, best = _linear_losses(linear, run)
+        x = system.test_sequences(config, mesa.sweep.test)[:MESA_SEQUENCES]
+        layers = [trainings.mesa(mesa, run, point) for point in range(len(mesa.sweep.snapshots))]
+        own = mesa.sweep.configs[run]
+        losses["Mesa"] = np.array([float(system.errors(layer, x, own).mean()) for layer in layers])
+        for name, curve in losses.items():
+            steps = trainings.APART * np.arange(len(curve))
+            parts.append(rows("loss", config.seed, curve, x=steps, panel="main", series=name))
+        parts += [rows(name, config.seed, value) for name, value in _facts(losses, best).items()]
+    return join(parts)
+
+
+def _linear_losses(runs: Runs, run: int) -> tuple[dict[str, np.ndarray], float]:
+    """Curves of linear-SA, RevAlg-1 and Interpolation, and the loss of the best step of gradient descent."""
+    config, points = runs.sweep.configs[run], len(runs.sweep.snapshots)
+    x = system.test_sequences(config, runs.sweep.test)
+
+    def loss(maps: system.Maps) -> float:
+        return float(system.errors(system.Linear({}, maps), x, config).mean())
+
+    found = [trainings.maps(runs, run, point) for point in range(points)]
+    rev_alg = system.rev_alg(found[trainings.REV_ALG])
+    losses = {
+        "RevAlg-1": np.full(points, loss(rev_alg)),
+        "Interpolation": np.array([loss(system.interpolated(each, rev_alg)) for each in found]),
+        "linear-SA": np.array([loss(each) for each in found]),
+    }
+    return losses, system.best_step(x, config)[1]
+
+
+def _facts(losses: dict[str, np.ndarray], best: float) -> dict[str, float]:
+    linear, between = losses["linear-SA"], losses["Interpolation"]
+    final = {name: float(curve[-1]) for name, curve in losses.items()}
+    return {
+        "loss of untrained linear-SA": linear[0],
+        "loss of linear-SA after 3400 steps": final["linear-SA"],
+        "loss of the best GD step above linear-SA": best - final["linear-SA"],
+        "loss of RevAlg-1 over linear-SA": final["RevAlg-1"] / final["linear-SA"],
+        "loss of Interpolation at the start": between[0],
+        "largest |Interpolation - linear-SA| from step 1500": float(abs(between - linear)[CLOSE:].max()),
+        "final loss of Mesa": final["Mesa"],
+        "final loss of Mesa over linear-SA": final["Mesa"] / final["linear-SA"],
+        **{f"final loss of {name} minus the published": final[name] - level for name, level in DECK.items()},
+    }
+
+
+STYLES = (
+    Style("RevAlg-1", "RevAlg-1", "#7160ab"),
+    Style("Interpolation", "Interpolation", "#d72422", line="--"),
+    Style("Mesa", "Mesa", "#be1286"),
+    Style("linear-SA", "linear-SA", "#2d964d"),
+)
+
+
+@plotting.published
+def draw(table: pd.DataFrame) -> Figure:
+    """The published panel from the table's summaries."""
+    figure, axes = plotting.canvas((440, 420), (95, 425, 25, 340))
+    trainings.bands(axes, table, STYLES, "loss")
+    plotting.curves(axes, table, STYLES, "loss")
+    x = Axis("Training steps", (-160, 3570), (0, 2000), ("1", "2000"))
+    plotting.frame(axes, x, Axis("Test Loss", (-0.05, 1.6), (0, 0.5, 1, 1.5)), font=16, ticks=18)
+    trainings.finish(axes, "B")
+    return figure

@@ -1,0 +1,1 @@
+"""Targets that belong to none of the papers."""

@@ -1,0 +1,194 @@
+"""How far the official estimator, 10 000 fixed sequences, is from the exact descent that pages 42 and 43 are drawn by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from icl.core.config import grid
+from icl.core.lazy import lazy
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.table import join, rows
+from icl.drawing import plotting
+from icl.drawing.plotting import Axis, Style
+from icl.evidence.intervals import exact, log_slope
+from icl.models import autoregressive as system
+from icl.models import autoregressive_figures
+
+if TYPE_CHECKING:
+    import torch
+    from matplotlib.figure import Figure
+else:
+    torch = lazy("torch")
+
+LAWS = ("gaussian", "sparse", "full-one")
+# Sequences of the trainings of all blocks, and how many epochs these have. At 140 the entries have settled to 0.001;
+# the noise of the other blocks has its size from epoch 20 on.
+SAMPLES = {"few": 1000, "official": 10000, "many": 16000}
+FEWER = {"paper": 1, "laptop": 1, "smoke": 200}
+FULL_EPOCHS = {
+    "few": {"paper": 200, "laptop": 30, "smoke": 2},
+    "official": {"paper": 200, "laptop": 140, "smoke": 2},
+    "many": {"paper": 200, "laptop": 30, "smoke": 2},
+}
+ORACLE_SAMPLES = {"paper": 300, "laptop": 300, "smoke": 5}
+ORACLE_STEPS = {"paper": 20, "laptop": 20, "smoke": 2}
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """Exact descent; the two blocks on samples of every law; all blocks on three sizes of sample; the definition."""
+    seeds, test = range(autoregressive_figures.SEEDS[scale]), system.Test()
+    planned = [autoregressive_figures.sweep(law, scale) for law in LAWS]
+    for law in LAWS:
+        configs = grid(
+            system.Config, engine=["reduced"], law=[law], scale=[autoregressive_figures.SCALES[law]], rate=[autoregressive_figures.RATES[law]],
+            samples=[SAMPLES["official"] // FEWER[scale]], start=autoregressive_figures.STARTS, seed=seeds,
+        )  # fmt: skip
+        planned.append(
+            Sweep(
+                autoregressive_figures.name_of(law, "reduced"),
+                "zheng_ar",
+                configs,
+                tuple(range(autoregressive_figures.EPOCHS + 1)),
+                test,
+            )
+        )
+    sizes = {
+        f"sampled_{size}": ("sampled", count // FEWER[scale], FULL_EPOCHS[size]) for size, count in SAMPLES.items()
+    }
+    sizes |= {f"{engine}_oracle": (engine, ORACLE_SAMPLES[scale], ORACLE_STEPS) for engine in system.FULL}
+    for name, (engine, count, steps) in sizes.items():
+        configs = grid(
+            system.Config, engine=[engine], law=["full-one"], scale=[1.0], rate=[autoregressive_figures.RATES["full-one"]],
+            samples=[count], seed=seeds,
+        )  # fmt: skip
+        planned.append(Sweep(f"zheng_{name}", "zheng_ar", configs, (0, steps[scale]), test))
+    return planned
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """ab on samples and exactly, distances by seed, and the blocks that should be zero."""
+    parts, settled = [], []
+    for law in LAWS:
+        trained, ours = runs[autoregressive_figures.name_of(law)], runs[autoregressive_figures.name_of(law, "reduced")]
+        wanted = {c.start: autoregressive_figures.products(trained, run) for run, c in enumerate(trained.sweep.configs)}
+        found = {
+            (c.start, c.seed): autoregressive_figures.products(ours, run) for run, c in enumerate(ours.sweep.configs)
+        }
+        parts += _distances(law, wanted, found)
+        if law == "gaussian":
+            epochs = np.arange(autoregressive_figures.EPOCHS + 1)
+            for start in autoregressive_figures.STARTS:
+                settled.append(rows("exact ab", 0, wanted[start][: len(epochs)], x=epochs, panel="ab", series=start))
+            for (start, seed), ab in found.items():
+                parts.append(rows("ab", seed, ab, x=epochs, panel="ab", series=start))
+    sizes = {size: runs[f"zheng_sampled_{size}"] for size in SAMPLES}
+    parts += [*_official(runs[autoregressive_figures.name_of("full-one")], sizes["official"]), *_noise(sizes)]
+    parts.append(_oracle(*(runs[f"zheng_{engine}_oracle"] for engine in system.FULL)))
+    return join([exact(join(settled)), *parts])
+
+
+def _distances(
+    law: str, wanted: Mapping[str, np.ndarray], found: Mapping[tuple[str, int], np.ndarray]
+) -> list[pd.DataFrame]:
+    """Largest distance of ab from the exact one over all epochs, by start and seed."""
+    largest = {(start, seed): abs(ab - wanted[start][: len(ab)]).max() for (start, seed), ab in found.items()}
+    seeds = sorted({seed for _, seed in found})
+    parts = []
+    for place, start in enumerate(autoregressive_figures.STARTS):
+        values = [largest[start, seed] for seed in seeds]
+        parts.append(rows("distance", seeds, values, x=place, panel="distance", series=law))
+        if law == "gaussian":
+            parts.append(rows(f"largest |ab - exact|, {law}, start {start}", seeds, values))
+    if law != "gaussian":
+        over = [np.max([largest[start, seed] for start in autoregressive_figures.STARTS]) for seed in seeds]
+        parts.append(rows(f"largest |ab - exact|, {law}", seeds, over))
+    return parts
+
+
+def others(runs: Runs, run: int) -> np.ndarray:
+    """Moduli of the entries of the blocks that have no population gradient, at the end: KQ 22, 23 and 33, PV 13."""
+    d, last = runs.sweep.configs[run].dimension, runs.last()
+    key_query, value = (torch.view_as_complex(last[name][run]).abs().numpy() for name in ("KQ", "PV"))
+    return np.concatenate([part.reshape(-1) for part in (key_query[:d], key_query[d:, d:], value[:, d:])])
+
+
+def _official(trained: Runs, ours: Runs) -> list[pd.DataFrame]:
+    """The page-43 matrices of every seed against the exact ones, after the same epochs."""
+    epochs = ours.sweep.snapshots[-1]
+    exact_blocks, parts = autoregressive_figures.blocks(trained, 0, epochs), []
+    for run, config in enumerate(ours.sweep.configs):
+        apart = ~np.eye(config.dimension, dtype=bool)
+        gaps = [abs(a - b) for a, b in zip(autoregressive_figures.blocks(ours, run, epochs), exact_blocks, strict=True)]
+        found = {
+            "largest error of a diagonal entry": np.max([gap[~apart].max() for gap in gaps]),
+            "largest error of an off-diagonal entry": np.max([gap[apart].max() for gap in gaps]),
+            "largest entry of another block": others(ours, run).max(),
+        }
+        parts += [rows(name, config.seed, value) for name, value in found.items()]
+    return parts
+
+
+def _noise(sizes: Mapping[str, Runs]) -> list[pd.DataFrame]:
+    """Root mean square of the other blocks by seed, on few and on many sequences, equally long trained; its slope."""
+    both = [sizes["few"], sizes["many"]]
+    counts, seeds = [runs.sweep.configs[0].samples for runs in both], both[0].sweep.seeds
+    rms = np.array([[np.sqrt((others(runs, run) ** 2).mean()) for runs in both] for run in range(len(seeds))])
+    slopes = [log_slope(np.array(counts), own) for own in rms]
+    return [
+        rows("rms", np.array(seeds)[:, None], rms, x=counts, panel="noise", series="other blocks"),
+        rows("slope of the other blocks against m", seeds, slopes),
+    ]
+
+
+def _oracle(prefix: Runs, definition: Runs) -> pd.DataFrame:
+    """Largest difference of any weight between the two engines, by seed."""
+    mine, theirs = prefix.last(), definition.last()
+    gaps = torch.stack([(mine[name] - theirs[name]).abs().flatten(1).amax(dim=1) for name in mine]).amax(dim=0)
+    return rows("largest |weight by prefix sums - weight by the definition|", prefix.sweep.seeds, gaps.double().numpy())
+
+
+SAMPLED = tuple(
+    Style(style.series, style.label, c) for style, c in zip(autoregressive_figures.CURVES, "bmg", strict=True)
+)
+MARKS = {"gaussian": ("Gaussian", "C0", "o"), "sparse": ("Example 4.1", "C1", "s"), "full-one": ("all ones", "C2", "^")}
+NOISE = Style("other blocks", "other blocks", "b", "o")
+
+
+@plotting.published
+def draw(table: pd.DataFrame) -> Figure:
+    """Curves, distances and noise side by side."""
+    figure, ab = plotting.canvas((1080, 370), (70, 385, 20, 305), panel="ab")
+    distance = plotting.add_panel(figure, (480, 700, 20, 305), "distance")
+    noise = plotting.add_panel(figure, (805, 1065, 20, 305), "noise")
+    plotting.curves(ab, table, SAMPLED, "ab", band=True)
+    for style in SAMPLED:
+        line = plotting.summary(table, "ab", style.series, "exact ab")
+        ab.plot(line["x"], line["value"], **plotting.GUIDE)
+    points = table[(table["observable"] == "distance") & (table["statistic"] == "run")]
+    for shift, (law, (label, colour, marker)) in enumerate(MARKS.items()):
+        own = points[points["series"] == law]
+        distance.plot(own["x"] + 0.2 * (shift - 1), own["value"], marker, color=colour, markersize=5, label=label,
+                      markerfacecolor="none", gid=law)  # fmt: skip
+    plotting.curves(noise, table, (NOISE,), "rms", band=True)
+    mean = plotting.summary(table, "noise", "other blocks", "rms")
+    falling = mean["value"].iloc[0] * (mean["x"] / mean["x"].iloc[0]) ** -0.5
+    noise.plot(mean["x"], falling, **plotting.GUIDE, label=r"$m^{-1/2}$")
+    plotting.frame(
+        ab, Axis("Epoch", (0, autoregressive_figures.EPOCHS)), Axis("Dynamics of ab", (0, 4)), font=13, ticks=11
+    )
+    names = [f"({start.replace(' ', ', ')})" for start in autoregressive_figures.STARTS]
+    x = Axis("Start $(a_0, b_0)$", (-0.5, 2.5), range(3), names)
+    plotting.frame(distance, x, Axis(r"Largest $|ab-ab_{\mathrm{exact}}|$", log=True), font=13, ticks=11)
+    sizes = [float(count) for count in mean["x"]]
+    m = Axis("Sequences $m$", (0.8 * sizes[0], 1.25 * sizes[-1]), sizes, [f"{size:.0f}" for size in sizes], log=True)
+    plotting.frame(noise, m, Axis("RMS of the other blocks", log=True), font=13, ticks=11)
+    noise.tick_params(axis="x", which="minor", labelbottom=False)
+    distance.tick_params(axis="x", labelsize=9.5)
+    for axes in (ab, distance, noise):
+        axes.legend(fontsize=10, loc="upper right" if axes is ab else "lower left")
+    return figure

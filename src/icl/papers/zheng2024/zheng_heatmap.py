@@ -1,0 +1,149 @@
+"""W^KQ and W^PV learnt from the all-ones first token: a diagonal and a constant beside it (Zheng et al., talk page 43)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.table import join, rows
+from icl.drawing import plotting
+from icl.drawing.plotting import Axis, Style
+from icl.evidence.intervals import exact
+from icl.models import autoregressive as system
+from icl.models import autoregressive_figures
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+EPOCHS = autoregressive_figures.EPOCHS
+MATRICES = ("W^KQ", "W^PV")
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """All starts from the all-ones token, with whole and with masked blocks."""
+    return [autoregressive_figures.sweep("full-one", scale, engine) for engine in ("population", "masked")]
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """Both matrices after 200 epochs, their entries along training, and what the claims compare."""
+    trained, masked = (
+        runs[autoregressive_figures.name_of("full-one")],
+        runs[autoregressive_figures.name_of("full-one", "masked")],
+    )
+    config, d = trained.sweep.configs[0], trained.sweep.configs[0].dimension
+    whole = dict(zip(MATRICES, _whole(*autoregressive_figures.blocks(trained, 0, EPOCHS)), strict=True))
+    parts = []
+    for name, matrix in whole.items():
+        series = np.array([f"row {row}" for row in range(len(matrix))])[:, None]
+        parts.append(rows("entry", 0, matrix, x=np.arange(2 * d), panel=name, series=series))
+        ends = {"largest entry": matrix.max(), "smallest entry": matrix.min()}
+        parts += [rows("entry", 0, end, x=0.5, panel=f"scale of {name}", series=s) for s, end in ends.items()]
+    parts += _along(trained, masked)
+    apart = ~np.eye(d, dtype=bool)
+    spreads = []
+    for name, block in zip(MATRICES, autoregressive_figures.blocks(trained, 0, EPOCHS), strict=True):
+        diagonal, rest = np.diagonal(block), block[apart]
+        parts += [rows(f"diagonal of {name}", 0, diagonal.mean()), rows(f"off-diagonal of {name}", 0, rest.mean())]
+        spreads += [np.ptp(diagonal), np.ptp(rest)]
+    limit = system.limit(config)
+    ends_of_masked = np.array(
+        [autoregressive_figures.products(masked, run)[-1] for run in range(len(autoregressive_figures.STARTS))]
+    )
+    parts += [
+        rows("largest spread of the diagonal or of the rest", 0, np.max(spreads)),
+        rows(
+            "largest relative distance of the masked ab from its limit", 0, np.max(np.abs(ends_of_masked / limit - 1))
+        ),
+        rows("last masked ab", 0, ends_of_masked[0]),
+    ]
+    return exact(join(parts))
+
+
+def _whole(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """W^KQ (2 d, 2 d) and W^PV (d, 2 d) without the paper's block of zeros, as drawn in the talk."""
+    zero = np.zeros_like(a)
+    return np.block([[zero, zero], [a, zero]]), np.block([b, zero])
+
+
+def _along(trained: Runs, masked: Runs) -> list[pd.DataFrame]:
+    epochs, apart = np.arange(EPOCHS + 1), ~np.eye(trained.sweep.configs[0].dimension, dtype=bool)
+    parts = []
+    moving = system.moving({n: w[0, : EPOCHS + 1] for n, w in trained.weights.items()}, trained.sweep.configs[0])
+    for name, block in zip(MATRICES, moving, strict=True):
+        diagonal = np.diagonal(block, axis1=1, axis2=2).mean(axis=1)
+        parts.append(rows("weight", 0, diagonal, x=epochs, panel="entries", series=f"diagonal, {name}"))
+        rest = block[:, apart].mean(axis=1)
+        parts.append(rows("weight", 0, rest, x=epochs, panel="entries", series=f"off-diagonal, {name}"))
+    for run, start in enumerate(autoregressive_figures.STARTS):
+        ab = autoregressive_figures.products(trained, run)[: EPOCHS + 1]
+        parts.append(rows("ab", 0, ab, x=epochs, panel="products", series=start))
+    parts.append(
+        rows(
+            "ab",
+            0,
+            autoregressive_figures.products(masked, 0)[: EPOCHS + 1],
+            x=epochs,
+            panel="products",
+            series="masked",
+        )
+    )
+    return parts
+
+
+ENTRIES = (
+    Style("diagonal, W^KQ", r"diagonal of $W^{KQ}_{32}$", "C0"),
+    Style("diagonal, W^PV", r"diagonal of $W^{PV}_{12}$", "C3", line="--"),
+    Style("off-diagonal, W^KQ", r"off-diagonal of $W^{KQ}_{32}$", "C0", line=":"),
+    Style("off-diagonal, W^PV", r"off-diagonal of $W^{PV}_{12}$", "C3", line=":"),
+)
+MASKED = Style("masked", r"$(0.1, 0.1)$, masked", "k", line="--")
+
+
+@plotting.published
+def draw(table: pd.DataFrame) -> Figure:
+    """Two heatmaps with a colour bar each, as published; the entries and ab along training below."""
+    figure, key_query = plotting.canvas((1050, 690), (50, 434, 20, 319), panel="W^KQ")
+    value = plotting.add_panel(figure, (563, 953, 94, 264), "W^PV")
+    bars = [plotting.add_panel(figure, edges, f"scale of {name}") for edges, name in (
+        ((459, 479, 20, 319), "W^KQ"), ((976, 994, 20, 340), "W^PV"))]  # fmt: skip
+    for axes, bar, name in zip((key_query, value), bars, MATRICES, strict=True):
+        _square(axes, bar, table, name)
+    for axes, letter in ((key_query, "a"), (value, "b")):
+        formula = str(axes.get_label()).replace("^KQ", "^{KQ}").replace("^PV", "^{PV}")
+        middle = sum(axes.get_position().intervalx) / 2
+        figure.text(middle, 0.455, f"({letter}) ${formula}$, $a = 0.1, b = 0.1$", fontsize=14, ha="center",
+                    fontfamily=autoregressive_figures.SERIF)  # fmt: skip
+    entries = plotting.add_panel(figure, (75, 480, 420, 620), "entries")
+    products = plotting.add_panel(figure, (575, 980, 420, 620), "products")
+    plotting.curves(entries, table, ENTRIES, "weight")
+    plotting.curves(products, table, (*autoregressive_figures.CURVES, MASKED), "ab")
+    for axes, y in ((entries, Axis("Entry")), (products, Axis("Dynamics of ab", (0, 2)))):
+        plotting.frame(axes, Axis("Epoch", (0, EPOCHS)), y, font=13, ticks=11)
+        axes.legend(fontsize=9.5, loc="center right" if axes is entries else "upper right")
+    return figure
+
+
+def _square(axes: Axes, bar: Axes, table: pd.DataFrame, name: str) -> None:
+    """One matrix on its own colour scale, with nearest pixels and the ticks of the talk."""
+    drawn = table[(table["panel"] == name) & (table["statistic"] != "run")]
+    size = int(drawn["x"].max()) + 1
+    matrix = drawn["value"].to_numpy().reshape(-1, size)
+    image = axes.imshow(matrix, cmap="viridis", interpolation="nearest", aspect="auto")
+    x, y = (Axis(label, ticks=range(0, end, step)) for label, end, step in (
+        ("Column", size, 2), ("Row", len(matrix), 2 if len(matrix) == size else 1)))  # fmt: skip
+    plotting.frame(axes, x, y, font=10, ticks=10)
+    axes.figure.colorbar(image, cax=bar, ticks=[0, 0.2, 0.4, 0.6, 0.8])
+    bar.set_label(f"scale of {name}")
+    plotting.frame(bar, Axis("Colour"), Axis("Entry"), font=10, ticks=10)
+    for series in ("largest entry", "smallest entry"):
+        end = plotting.summary(table, f"scale of {name}", series, "entry")
+        bar.plot(end["x"], end["value"], "_", color="C3", markersize=14, gid=series)
+    for shown in (axes, bar):
+        shown.xaxis.label.set_visible(False)
+        shown.yaxis.label.set_visible(False)

@@ -1,0 +1,163 @@
+"""What the house does with a figure module: find it, plan its training, measure, judge.
+
+A figure module of icl.experiments has four pure functions,
+
+    sweeps(scale) -> list[Sweep]      measure(runs, scale) -> rows of single runs
+    draw(table) -> Figure             check(table) -> list[Verdict]
+
+the tuple CLAIMS that `check` judges, and a docstring whose first line explains the target. `runs` maps the names of
+its sweeps to Runs. An optional MEDIANS names observables that are summarised by the median instead of the mean, and an
+optional `frames(table) -> list[Figure]` makes an animation beside the picture.
+"""
+
+import importlib
+import importlib.util
+import pkgutil
+from collections.abc import Iterable, Mapping
+from types import ModuleType
+from typing import Any
+
+import pandas as pd
+
+from icl import experiments
+from icl.core.config import SCALES, ConstantError, digest
+from icl.core.discovery import system
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep, reduction
+from icl.core.table import validate
+from icl.evidence.intervals import summarise
+from icl.evidence.judging import Verdict, medians
+
+Overrides = Mapping[str, Mapping[str, Any]]
+
+
+def module(name: str) -> ModuleType:
+    """The module icl.experiments.<name>.
+
+    Raises ConstantError if there is none.
+    """
+    if name.startswith("_") or not name.isidentifier() or not importlib.util.find_spec(f"icl.experiments.{name}"):
+        there = ", ".join(known())
+        raise ConstantError(f"figure {name!r}: there is no module icl.experiments.{name}; there are {there}")
+    return importlib.import_module(f"icl.experiments.{name}")
+
+
+def known() -> list[str]:
+    """The names of all figure modules."""
+    return sorted(found.name for found in pkgutil.iter_modules(experiments.__path__) if found.name[0] != "_")
+
+
+def is_animated(name: str) -> bool:
+    """Whether the figure module has `frames(table)`, pictures of one size that become an animation."""
+    return hasattr(module(name), "frames")
+
+
+def summary(name: str) -> str:
+    """The first line of the figure module's docstring."""
+    return (module(name).__doc__ or "").strip().splitlines()[0]
+
+
+def caption(name: str) -> str:
+    """The figure module's docstring."""
+    return (module(name).__doc__ or "").strip()
+
+
+def sweeps(name: str, scale: str, constants: Overrides) -> dict[str, Sweep]:
+    """The sweeps of a figure, with the user's constants in place of the defaults.
+
+    A constant that a sweep varies itself stays as the sweep has it.
+
+    Raises ConstantError for an unknown scale, an unknown constant or a value out of range.
+    """
+    if scale not in SCALES:
+        raise ConstantError(f"scale = {scale!r}: must be one of {', '.join(SCALES)}")
+    given = [(sweep, applicable(sweep, constants)) for sweep in module(name).sweeps(scale)]
+    try:
+        # Making every config anew takes longer than all else, and most calls give no constants.
+        return {sweep.name: sweep.override(values) if values else sweep for sweep, values in given}
+    except ArithmeticError as error:
+        raise ConstantError(f"constants {dict(constants)}: too large or too small to compute with ({error})") from error
+
+
+def applicable(sweep: Sweep, constants: Overrides) -> dict[str, Any]:
+    """The user's constants of the sweep's system, less those that the sweep varies itself."""
+    return {name: value for name, value in constants.get(sweep.system, {}).items() if not sweep.varied(name)}
+
+
+def plan(names: Iterable[str], scale: str, constants: Overrides) -> dict[str, tuple[str, Sweep]]:
+    """Every training that the figures need: sweep name -> (a figure that defines it, the sweep).
+
+    Raises ConstantError as `sweeps` and `trainings` do.
+    """
+    return trainings({name: sweeps(name, scale, constants) for name in names}, constants)
+
+
+def trainings(figures: Mapping[str, Mapping[str, Sweep]], constants: Overrides) -> dict[str, tuple[str, Sweep]]:
+    """The same from the sweeps of every figure, in which the user's constants already stand.
+
+    Raises ConstantError if two figures give one name to different trainings, and for constants that would change
+    nothing: of a system that no figure uses, or varied by every sweep of their system.
+    """
+    found: dict[str, tuple[str, Sweep]] = {}
+    for name, of_figure in figures.items():
+        for sweep in of_figure.values():
+            first, known = found.setdefault(sweep.name, (name, sweep))
+            if known is not sweep and digest(known.training()) != digest(sweep.training()):
+                raise ConstantError(f"sweep {sweep.name}: {first} and {name} mean different trainings by this name")
+    unknown = set(constants) - {sweep.system for _, sweep in found.values()}
+    if unknown:
+        raise ConstantError(
+            f"constants of {', '.join(sorted(unknown))}: no such system; "
+            f"there are {', '.join(sorted({sweep.system for _, sweep in found.values()}))}"
+        )
+    for system_name, values in constants.items():
+        of_system = [sweep for _, sweep in found.values() if sweep.system == system_name]
+        for name, value in values.items():
+            if all(sweep.varied(name) for sweep in of_system):
+                raise of_system[0].varies(name, value)
+    return found
+
+
+def measure(name: str, runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """The figure's table: the rows of single runs and their summaries over seeds."""
+    figure = module(name)
+    rows = figure.measure(runs, scale).assign(figure=name, scale=scale)
+    table = summarise(rows, medians(figure.CLAIMS) | set(getattr(figure, "MEDIANS", ())))
+    validate(table, name)
+    return table
+
+
+def check(name: str, table: pd.DataFrame) -> list[Verdict]:
+    """The verdicts on the figure's claims."""
+    verdicts: list[Verdict] = module(name).check(table)
+    return verdicts
+
+
+def is_random(sweep: Sweep) -> bool:
+    """Whether its runs depend on their seeds; a system that can do without randomness says so by `is_random(configs)`.
+
+    Where nothing is random, one run is all that there is to know.
+    """
+    says = getattr(system(sweep.system), "is_random", None)
+    return says is None or bool(says(sweep.configs))
+
+
+def note(name: str, scale: str, constants: Overrides) -> str:
+    """One line for the figure's margin: the scale, and what it trains or tests less than the paper scale."""
+    return margin(sweeps(name, scale, constants), sweeps(name, "paper", constants), scale, constants)
+
+
+def margin(ours: Mapping[str, Sweep], papers: Mapping[str, Sweep], scale: str, constants: Overrides) -> str:
+    """The same from a figure's sweeps at this scale and at the paper's."""
+    words: list[str] = []
+    for key, sweep in ours.items():
+        words += [word for word in reduction(sweep, papers[key]) if word not in words]
+    given = {name: value for sweep in ours.values() for name, value in applicable(sweep, constants).items()}
+    changed = [f"{name} = {value}" for name, value in given.items()]
+    seeds = max((len(set(sweep.seeds)) for sweep in ours.values() if is_random(sweep)), default=0)
+    said = (
+        [f"{scale} scale, " + (f"{seeds} seeds" if seeds else "exact: no randomness")]
+        + (words and ["reduced: " + ", ".join(words)])
+        + changed
+    )
+    return "; ".join(said)

@@ -1,0 +1,65 @@
+"""From runs to a figure's table: the figure's own measure, then summaries over runs, then the contract of the ledger."""
+
+import inspect
+from collections.abc import Collection, Mapping
+
+import pandas as pd
+
+from icl.core import discovery
+from icl.core.runs import Runs
+from icl.core.table import SUMMARY_SEED, TableError, validate
+from icl.evidence.intervals import summarise
+
+
+def reads_published(name: str) -> bool:
+    """Whether a figure's ``measure`` takes the published numbers as its third argument."""
+    return "published" in inspect.signature(discovery.figure(name).measure).parameters
+
+
+def measure(
+    name: str,
+    runs: Mapping[str, Runs],
+    scale: str,
+    declared: Mapping[str, str],
+    medians: Collection[str] = (),
+    published: pd.DataFrame | None = None,
+) -> pd.DataFrame:
+    """The figure's table: the rows of single runs and their summaries over seeds.
+
+    declared : what the ledger says is measured, observable -> statistic
+    medians : curves that are summarised by the median
+    published : the published numbers, for a figure whose ``measure`` takes them
+
+    Raises TableError if an observable is declared and not filled, filled and not declared, or summarised otherwise.
+    """
+    more = {"published": published} if reads_published(name) else {}
+    rows = discovery.figure(name).measure(runs, scale, **more).assign(figure=name, scale=scale)
+    by_median = {observable for observable, statistic in declared.items() if statistic == "median"}
+    table = summarise(rows, by_median | set(medians))
+    validate(table, name)
+    check_declared(name, table, declared)
+    return table
+
+
+def check_declared(name: str, table: pd.DataFrame, declared: Mapping[str, str]) -> None:
+    """Compare what a table holds outside of its panels with what the ledger declares.
+
+    Raises TableError for the first observable that only one of them has, or with two statistics.
+    """
+    facts = table[table["panel"] == ""]
+    summaries = facts[facts["seed"] == SUMMARY_SEED]
+    filled = dict(zip(summaries["observable"], summaries["statistic"], strict=True))
+    for observable in facts["observable"].unique():
+        if observable not in declared:
+            raise TableError(
+                f"{name}: observable {observable!r} is filled by measure, but claims.yaml does not declare it"
+            )
+    for observable, statistic in declared.items():
+        if observable not in set(facts["observable"]):
+            raise TableError(
+                f"{name}: observable {observable!r} is declared in claims.yaml, but measure does not fill it"
+            )
+        if filled.get(observable, statistic) != statistic:
+            raise TableError(
+                f"{name}: observable {observable!r} is declared as {statistic}, but summarised as {filled[observable]}"
+            )

@@ -1,0 +1,1 @@
+"""What readers see: the command line, verdicts as text, the page for reviewers and the gallery."""

@@ -1,0 +1,90 @@
+"""Two sets of verdicts side by side: which outcomes and numbers changed, and whether by more than their intervals."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from icl.report.verdict_files.verdict_files import Verdicts, number
+
+SAME, WITHIN, BEYOND, UNKNOWN = "the same", "within the intervals", "beyond the intervals", "without an interval"
+ADDED, REMOVED = "only in these results", "only in the others"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One bound of one claim in both sets.
+
+    change : "the same", "within the intervals" (they overlap), "beyond the intervals" (they do not), "without an
+        interval" (a number is missing on a side), or in which set alone the bound stands
+    """
+
+    figure: str
+    claim: str
+    observable: str
+    bound: str
+    ours: Mapping[str, Any] | None
+    theirs: Mapping[str, Any] | None
+    our_outcome: str
+    their_outcome: str
+    change: str
+
+    @property
+    def is_news(self) -> bool:
+        """Whether a reader should look: an outcome changed, a number by more than its interval, or a bound is new."""
+        return self.our_outcome != self.their_outcome or self.change in (BEYOND, UNKNOWN, ADDED, REMOVED)
+
+
+def _bounds(verdicts: Verdicts) -> dict[tuple[str, str, str], tuple[dict[str, Any], str]]:
+    return {
+        (verdict["claim"], part["observable"], part["bound"]): (part, verdict["outcome"])
+        for verdict in verdicts["verdicts"]
+        for part in verdict["parts"]
+    }
+
+
+def how(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
+    """How far two estimates are apart, by their 95 % intervals."""
+    ends = ("estimate", "low", "high")
+    if all(ours[end] == theirs[end] for end in ends):
+        return SAME
+    if any(side[end] is None for side in (ours, theirs) for end in ends):
+        return UNKNOWN
+    return WITHIN if ours["low"] <= theirs["high"] and theirs["low"] <= ours["high"] else BEYOND
+
+
+def changes(ours: Mapping[str, Verdicts], theirs: Mapping[str, Verdicts]) -> Iterator[Change]:
+    """Every bound of every figure of either set: figure -> verdicts."""
+    for figure in [*ours, *(name for name in theirs if name not in ours)]:
+        mine, other = (_bounds(side[figure]) if figure in side else {} for side in (ours, theirs))
+        for key in [*mine, *(key for key in other if key not in mine)]:
+            part, outcome = mine.get(key, (None, ""))
+            their_part, their_outcome = other.get(key, (None, ""))
+            if part is None or their_part is None:
+                change = REMOVED if part is None else ADDED
+            else:
+                change = how(part, their_part)
+            yield Change(figure, *key, part, their_part, outcome, their_outcome, change)
+
+
+def _estimate(part: Mapping[str, Any] | None) -> str:
+    if part is None:
+        return "-"
+    return f"{number(part['estimate'])} [{number(part['low'])}, {number(part['high'])}]"
+
+
+def markdown(found: list[Change]) -> str:
+    """What changed, as a Markdown table under a line of counts; what is the same or within its interval is counted."""
+    counts = {kind: sum(change.change == kind for change in found) for kind in
+              (SAME, WITHIN, BEYOND, UNKNOWN, ADDED, REMOVED)}  # fmt: skip
+    said = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+    verdicts = {(c.figure, c.claim) for c in found if c.our_outcome != c.their_outcome and c.ours and c.theirs}
+    out = [f"{len(found)} numbers: {said or 'none'}. {len(verdicts)} verdicts changed.", ""]
+    news = [change for change in found if change.is_news]
+    if news:
+        out += ["| figure | claim | observable | claimed | these results | the others | change | verdict |",
+                "|---|---|---|---|---|---|---|---|"]  # fmt: skip
+    for c in news:
+        verdict = " → ".join(dict.fromkeys(outcome for outcome in (c.their_outcome, c.our_outcome) if outcome))
+        cells = [c.figure, c.claim, c.observable, c.bound, _estimate(c.ours), _estimate(c.theirs), c.change, verdict]
+        out.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
+    return "\n".join(out) + "\n"

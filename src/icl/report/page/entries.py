@@ -1,0 +1,237 @@
+"""What the report says of one figure, as plain data; the pages only arrange it."""
+
+import base64
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from icl import papers
+from icl.core.sweep import Sweep, sweep_from_plain
+from icl.core.table import SUMMARY_SEED
+from icl.evidence import published_curves
+from icl.pipeline import figures
+from icl.report.verdict_files.compare import Change
+from icl.report.verdict_files.verdict_files import Verdicts
+from studies import outcome
+
+# The worst first: what a reviewer looks for.
+OUTCOMES = ("contradicted", "inconclusive", "supported")
+# Charts with more points than this would weigh more than they tell.
+MOST_POINTS = 6000
+
+
+@dataclass(frozen=True)
+class Files:
+    """What was found of a figure on disk; None or empty where it is not made.
+
+    pictures : ending ("", "_overlay") -> bytes of the PNG; costs : job -> {"cpu": seconds, "memory": MB, "disk": MB}
+    """
+
+    verdicts: Verdicts | None = None
+    table: pd.DataFrame | None = None
+    pictures: Mapping[str, bytes] = field(default_factory=dict)
+    costs: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    @property
+    def missing(self) -> list[str]:
+        """What is not there, in words."""
+        parts = {"verdicts": self.verdicts is None, "table": self.table is None, "picture": "" not in self.pictures}
+        return [name for name, absent in parts.items() if absent]
+
+
+def entry(name: str, scale: str, files: Files, changes: Sequence[Change] = ()) -> dict[str, Any]:
+    """Everything that the pages say of the figure `name`."""
+    made = {} if files.verdicts is None else files.verdicts.get("table", {})
+    claims = [] if files.verdicts is None else [claim(one, changes) for one in files.verdicts["verdicts"]]
+    sweeps = [sweep_from_plain(plain) for plain in made.get("sweeps", [])]
+    return {
+        "name": name,
+        "paper": papers.of(name).title,
+        "scale": scale,
+        "summary": figures.summary(name),
+        "caption": figures.caption(name).split("\n", 1)[-1].strip() if "\n" in figures.caption(name) else "",
+        "command": f"snakemake {name} --config scale={scale}",
+        "missing": files.missing,
+        "claims": claims,
+        "changed": any(one["changed"] for one in claims),
+        "fidelity": [row for row in (files.verdicts or {}).get("fidelity") or [] if row["series"] == "all"],
+        "pictures": {end: base64.b64encode(data).decode() for end, data in files.pictures.items()},
+        "constants": constants(sweeps),
+        "provenance": provenance(made, sweeps),
+        "diverged": made.get("diverged", []),
+        "costs": files.costs,
+        "cpu": sum(cost["cpu"] for cost in files.costs.values()),
+        "charts": [] if files.table is None else charts(name, files.table),
+    }
+
+
+def claim(verdict: Mapping[str, Any], changes: Sequence[Change]) -> dict[str, Any]:
+    """One verdict with the margin of each bound and whether it changed since the other results."""
+    news = [change for change in changes if change.claim == verdict["claim"] and change.is_news]
+    parts = [{**part, "margin": margin(part), "formula": formula(part["bound"])} for part in verdict["parts"]]
+    return {
+        **verdict, "parts": parts, "changed": bool(news), "changes": news,
+        "fragile": verdict["claim"] in outcome.fragile(), "strips": strips(verdict["claim"]),
+    }  # fmt: skip
+
+
+def strips(name: str) -> list[dict[str, Any]]:
+    """How the outcome of a claim moves with each inferred constant; those along which it stays are left out."""
+    found = [strip for strip in outcome.sensitivity().get(name, []) if not strip.is_flat]
+    return [
+        {
+            "constant": f"{strip.system}.{strip.constant}",
+            "cells": [
+                {
+                    "value": shown(value),
+                    "outcome": verdict,
+                    "chosen": value == strip.chosen,
+                    "ruled_out": value in strip.ruled_out,
+                }
+                for value, verdict in strip.outcomes
+            ],
+        }
+        for strip in found
+    ]
+
+
+def shown(value: Any) -> str:
+    """A constant's value, numbers to four digits."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def formula(bound: str) -> tuple[str, list[str]]:
+    """A bound's words as a relation and its numbers: ">= 0.7" gives ("≥", ["0.7"]), "in [1, 2]" ("∈", ["1", "2"])."""
+    sign, _, rest = bound.partition(" ")
+    return {">=": "≥", "<=": "≤", "in": "∈"}[sign], rest.strip("[]").split(", ")
+
+
+def margin(part: Mapping[str, Any]) -> float | None:
+    """The effect size: from the estimate to the nearest end of the bound, in half-widths of the 95 % interval.
+
+    Above 1 the whole interval lies on the claimed side, below -1 on the other; None without an interval or for exact
+    numbers.
+    """
+    if any(part[end] is None for end in ("estimate", "low", "high")) or part["high"] <= part["low"]:
+        return None
+    sign, numbers = formula(part["bound"])
+    half, estimate = (part["high"] - part["low"]) / 2, part["estimate"]
+    ends = [float(number) for number in numbers]
+    inside = {"≥": [estimate - ends[0]], "≤": [ends[0] - estimate], "∈": [estimate - ends[0], ends[-1] - estimate]}[
+        sign
+    ]
+    return float(min(inside) / half)
+
+
+def constants(sweeps: Sequence[Sweep]) -> list[dict[str, Any]]:
+    """The constants of a figure's trainings and tests with their grades; those that a sweep varies with all values."""
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for sweep in sweeps:
+        for row in sweep.configs[0].graded() + sweep.test.graded():
+            varied = sweep.varied(row["name"])
+            value = ", ".join(map(shown, varied)) or shown(row["value"])
+            known = rows.setdefault((sweep.system, row["name"]), {**row, "system": sweep.system, "values": {}})
+            known["values"].setdefault(value, []).append(sweep.name)
+    return list(rows.values())
+
+
+def provenance(made: Mapping[str, Any], sweeps: Sequence[Sweep]) -> dict[str, Any]:
+    """Where the table comes from."""
+    if not {"revision", "clean", "digest", "identity", "python", "versions", "inputs"} <= made.keys():
+        return {}
+    return {
+        "revision": made["revision"],
+        "clean": made["clean"],
+        "digest": made["digest"],
+        "identity": made["identity"],
+        "versions": {"python": made["python"], **made["versions"]},
+        "trainings": [
+            {"name": s.name, "runs": len(s.configs), "seeds": sorted(set(s.seeds)), "steps": s.snapshots[-1]}
+            for s in sweeps
+        ],
+        "inputs": made["inputs"],
+    }
+
+
+def charts(name: str, table: pd.DataFrame) -> list[dict[str, Any]]:
+    """The summaries of every panel and observable that has curves, as data of interactive charts."""
+    found = table[(table["seed"] == SUMMARY_SEED) & table["x"].notna() & table["value"].notna()]
+    published = published_curves.load(name)
+    out = []
+    for (panel, observable), rows in found.groupby(["panel", "observable"], sort=False):
+        curves = [curve(str(series), group) for series, group in rows.groupby("series", sort=False)]
+        curves = [one for one in curves if len(set(one["x"])) > 2]
+        if not curves or sum(len(one["x"]) for one in curves) > MOST_POINTS:
+            continue
+        out.append(
+            {
+                "title": f"{observable}, {panel}" if panel else str(observable),
+                "log": spans_decades([value for one in curves for value in one["y"]]),
+                "curves": curves,
+                "published": _published(name, published, str(panel), str(observable)),
+            }
+        )
+    return out
+
+
+def curve(series: str, rows: pd.DataFrame) -> dict[str, Any]:
+    """One curve with the ends of its 95 % interval; numbers to six digits, which no pixel can tell from all."""
+    ordered = rows.sort_values("x", kind="stable")
+    columns = {"x": "x", "y": "value", "low": "low", "high": "high"}
+    return {"name": series, **{key: [_short(v) for v in ordered[column]] for key, column in columns.items()}}
+
+
+def _short(value: float) -> float | None:
+    return float(f"{value:.6g}") if math.isfinite(value) else None
+
+
+def _published(name: str, published: pd.DataFrame | None, panel: str, observable: str) -> list[dict[str, Any]]:
+    if published is None or panel not in published_curves.PANELS[name]:
+        return []
+    quantity = published_curves.PANELS[name][panel]
+    if quantity.scale == "scatter" or quantity.observable not in (None, observable):
+        return []
+    rows = published[published["panel"] == panel]
+    return [
+        {"name": f"{series} (published)", "x": [_short(x) for x in group["x"]], "y": [_short(y) for y in group["y"]]}
+        for series, group in rows.groupby("series", sort=False)
+    ]
+
+
+def spans_decades(values: Sequence[float]) -> bool:
+    """Whether a logarithmic axis shows them better: all positive, over a factor of 100."""
+    known = [value for value in values if value is not None]
+    return bool(known) and min(known) > 0 and max(known) > 100 * min(known)
+
+
+def tally(entries: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """outcome -> how many claims."""
+    outcomes = [one["outcome"] for entry in entries for one in entry["claims"]]
+    return {outcome: outcomes.count(outcome) for outcome in OUTCOMES}
+
+
+def by_paper(entries: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """Paper -> its figures, in the order of the papers."""
+    groups = {paper.title: [one for one in entries if one["paper"] == paper.title] for paper in papers.PAPERS}
+    return {title: group for title, group in groups.items() if group}
+
+
+def warnings(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What a reader must know before trusting the whole: missing parts, mixed scales or revisions, changed trees."""
+    said = []
+    for one in entries:
+        if one["missing"]:
+            said.append(f"{one['name']}: {', '.join(one['missing'])} not made yet; `{one['command']}` makes it")
+    scales = sorted({claim["scale"] for one in entries for claim in one["claims"]})
+    if len(scales) > 1:
+        said.append(f"mixed scales: {', '.join(scales)}; each verdict says which it is of")
+    revisions = sorted({one["provenance"]["revision"] or "unknown" for one in entries if one["provenance"]})
+    if len(revisions) > 1:
+        said.append(f"mixed revisions: {', '.join(r[:12] for r in revisions)}; each figure says which it was made with")
+    unclean = [one["name"] for one in entries if one["provenance"] and one["provenance"]["clean"] is False]
+    if unclean:
+        said.append(f"made from a source tree with uncommitted changes: {', '.join(unclean)}")
+    return said

@@ -1,0 +1,93 @@
+"""The pages: HTML in one file, and Markdown."""
+
+import json
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from icl.report.verdict_files.compare import markdown as changes_as_markdown
+from icl.report.verdict_files.page.entries import OUTCOMES, by_paper, formula, tally, warnings
+from icl.report.verdict_files.verdict_files import fidelity, number
+
+MARKS = {"supported": "✓", "contradicted": "✗", "inconclusive": "?"}
+
+
+def html(entries: Sequence[Mapping[str, Any]], scale: str, against: str = "") -> str:
+    """The report as one HTML file without any reference to another; equal entries give equal bytes.
+
+    against : the other results that changes were looked for in, if any
+    """
+    environment = _environment()
+    return environment.get_template("report.html.j2").render(
+        **_shared(entries, scale, against),
+        style=Markup(_packaged("report.css")),
+        script=Markup(_packaged("report.js")),
+        plotly=Markup(_plotly()),
+        charts=Markup(_as_script({one["name"]: one["charts"] for one in entries if one["charts"]})),
+    )
+
+
+def markdown(entries: Sequence[Mapping[str, Any]], scale: str, against: str = "") -> str:
+    """The report as Markdown; pictures are links into figures/<scale>."""
+    return _environment().get_template("report.md.j2").render(**_shared(entries, scale, against))
+
+
+def _shared(entries: Sequence[Mapping[str, Any]], scale: str, against: str) -> dict[str, Any]:
+    return {
+        "papers": by_paper(entries),
+        "entries": entries,
+        "tally": tally(entries),
+        "warnings": warnings(entries),
+        "outcomes": OUTCOMES,
+        "marks": MARKS,
+        "scale": scale,
+        "against": against,
+        "changes_as_markdown": changes_as_markdown,
+    }
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("icl.page", "templates"),
+        autoescape=lambda name: name is not None and ".html" in name,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"number": number, "fidelity": fidelity, "mathml": mathml, "cell": _cell}
+    return environment
+
+
+def mathml(bound: str) -> Markup:
+    """A bound as MathML, which browsers show without any library."""
+    sign, numbers = formula(bound)
+    shown = [Markup("<mn>{}</mn>").format(text.replace("-", "−")) for text in numbers]
+    if sign == "∈":
+        inside = Markup("<mo>[</mo>{}<mo>,</mo>{}<mo>]</mo>").format(*shown)
+    else:
+        (inside,) = shown
+    return Markup("<math><mo>{}</mo>{}</math>").format(sign, inside)
+
+
+def _cell(text: str) -> str:
+    """A text that may stand in a cell of a Markdown table."""
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _packaged(name: str) -> str:
+    return (files("icl.page") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _plotly() -> str:
+    from plotly.offline import get_plotlyjs
+
+    # The library names its authors' servers for maps and sharing, which no chart here asks for.
+    return str(get_plotlyjs()).replace("</script", "<\\/script")
+
+
+def _as_script(data: Any) -> str:
+    """JSON that cannot end the script element that holds it."""
+    return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")

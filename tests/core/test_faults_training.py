@@ -1,0 +1,107 @@
+"""A training that is killed at any moment ends, when it is run again, with the bits of an unbroken one."""
+
+import multiprocessing
+import os
+import runpy
+import sys
+import time
+from collections.abc import Callable
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from icl.core import runs, table
+from tests.bitwise import same
+
+ROOT = Path(__file__).resolve().parents[2]
+# One server imports torch once; every training is forked from it.
+SERVER = multiprocessing.get_context("forkserver")
+
+
+def script(arguments: list[str], log: Path) -> None:
+    """What `python scripts/train.py ... > log 2>&1` does, in a process that has already imported everything."""
+    os.chdir(ROOT)
+    with log.open("w") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    sys.argv = ["train.py", *arguments]
+    runpy.run_path("scripts/train.py", run_name="__main__")
+
+
+class Training:
+    """One shard of a training at smoke scale, which keeps its state all the time."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.folder, self.weights, self.trajectory = folder, folder / "0of2.safetensors", folder / "0of2.parquet"
+        self.state = folder / "0of2.state.safetensors"
+        self.arguments = [
+            "--figure", "icl_rates", "--scale", "smoke", "--sweep", "li_icl_alpha", "--shard", "0of2",
+            "--constants", "{}", "--identity", "abc", "--keep-seconds", "0.01",
+            "--weights", str(self.weights), "--trajectory", str(self.trajectory),
+        ]  # fmt: skip
+
+    def start(self) -> ForkServerProcess:
+        process = SERVER.Process(target=script, args=(self.arguments, self.folder / "log"))
+        process.start()
+        return process
+
+    def finish(self) -> None:
+        process = self.start()
+        process.join(120)
+        assert process.exitcode == 0, (self.folder / "log").read_text()
+
+    def killed_after(self, seconds: float) -> None:
+        """Starts and kills; the moment may also lie after the end."""
+        process = self.start()
+        process.join(seconds)
+        process.kill()
+        process.join(60)
+
+    def kept(self) -> str:
+        """What there is after a kill: each file whole, or not there at all."""
+        if self.trajectory.exists():
+            table.read_plain(self.trajectory)
+        if self.weights.exists():
+            runs.load(self.weights)
+            return "weights"
+        if self.state.exists():
+            assert runs.load_state(self.state, "abc") is not None
+            return "state"
+        return "nothing"
+
+
+def ended_alike(a: Training, b: Training) -> None:
+    """Bit for bit, and nothing left over."""
+    assert same(runs.load(a.weights), runs.load(b.weights))
+    assert table.read_plain(a.trajectory)[0].equals(table.read_plain(b.trajectory)[0])
+    assert sorted(os.listdir(a.folder)) == sorted(os.listdir(b.folder)) == ["0of2.parquet", "0of2.safetensors", "log"]
+
+
+@pytest.mark.slow
+def test_a_training_that_is_killed_at_a_random_moment_ends_as_an_unbroken_one(
+    tmp_path: Path, trials: Callable[[int, str], None]
+) -> None:
+    """SIGKILL at 50 moments, spread over the whole of the training and a little beyond; each time then run again."""
+    SERVER.set_forkserver_preload(
+        ["icl.core.training", "icl.pipeline.figures", "icl.pipeline.provenance", "torch", "pyarrow.parquet"]
+    )
+    unbroken = Training(tmp_path / "unbroken")
+    unbroken.finish()
+    began = time.monotonic()
+    (again := Training(tmp_path / "again")).finish()
+    seconds = time.monotonic() - began
+    ended_alike(again, unbroken)
+    kept = []
+    for number, share in enumerate(np.random.default_rng(0).uniform(0, 1.1, 50)):
+        broken = Training(tmp_path / str(number))
+        broken.killed_after(seconds * share)
+        kept.append(broken.kept())
+        broken.finish()
+        ended_alike(broken, unbroken)
+    # The moments must have met the training at work, or nothing was tried.
+    assert kept.count("state") >= 10
+    counts = ", ".join(f"{kept.count(what)} left {what}" for what in ("nothing", "state", "weights"))
+    trials(len(kept), f"SIGKILLs of a training ({counts})")

@@ -1,0 +1,228 @@
+"""Writers that are stopped, full disks, folders that are read-only: a file is whole, old or new, or it is not there."""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from icl.core import files, runs, table
+from icl.core.files import WriteError, save_picture, write_aside, write_json
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.training import train
+from tests.bitwise import same
+
+Maker = Callable[..., Sweep]
+Trials = Callable[[int, str], None]
+
+
+class PowerCut(BaseException):
+    """Nothing after it happens."""
+
+
+CALLS = ("fsync", "replace", "unlink", "open", "close")
+
+
+def picture(path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    made = Figure(figsize=(2, 2))
+    made.subplots().plot([0, 1])
+    save_picture(made, path)
+
+
+DATA = ("0of1.safetensors", "0of1.state.safetensors", "0of1.parquet", "figure0.parquet", "figure0.json")
+"""Weights, state, trajectory, table and verdicts: what differs between two results."""
+
+
+def writers(made: Runs, measured: pd.DataFrame) -> dict[str, Callable[[Path], None]]:
+    """File name -> what writes it."""
+    state = runs.State(3, made.last(), {}, made.weights, made.losses)
+    data: list[Callable[[Path], None]] = [
+        lambda path: runs.save(path, made, {}),
+        lambda path: runs.save_state(path, state, "abc"),
+        lambda path: table.write_plain(path, runs.trajectory(made), {}),
+        lambda path: table.write(path, measured, {}),
+        lambda path: write_json(path, made.losses.tolist() * 400),
+    ]
+    return dict(zip(DATA, data, strict=True)) | {"figure0.png": picture, "figure0.pdf": picture}
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_a_writer_that_stops_between_any_two_calls_leaves_old_or_new(
+    name: str,
+    tmp_path: Path,
+    small_sweep: Maker,
+    small_table: pd.DataFrame,
+    monkeypatch: pytest.MonkeyPatch,
+    trials: Trials,
+) -> None:
+    """And the next writer removes what the stopped one left."""
+    made, path = train(small_sweep()), tmp_path / name
+    other = Runs(made.sweep, {n: w + 1 for n, w in made.weights.items()}, made.losses + 1)
+    write = writers(other, small_table.assign(scale="paper"))[name]
+    writers(made, small_table)[name](path)
+    old = path.read_bytes()
+    write(path)
+    new = path.read_bytes()
+    assert old != new
+    outcomes, left, stops, dead = set(), set(), 0, dead_process()
+    for stop in range(100):
+        path.write_bytes(old)
+        monkeypatch.setattr(files.os, "getpid", lambda: dead)
+        calls = stopping(monkeypatch, stop)
+        try:
+            write(path)
+        except PowerCut:
+            pass
+        monkeypatch.undo()
+        now = path.read_bytes()
+        assert now in (old, new)
+        outcomes.add(now == new)
+        left.add(len(os.listdir(tmp_path)))
+        if calls() <= stop:
+            break
+        stops += 1
+    assert outcomes == {True, False}
+    # Never more than one left-over: each writer removes the one before it.
+    assert left == {1, 2}
+    write(path)
+    assert os.listdir(tmp_path) == [path.name]
+    trials(stops, f"stops between two calls while writing {name}")
+
+
+def stopping(monkeypatch: pytest.MonkeyPatch, after: int) -> Callable[[], int]:
+    """Lets only `after` more calls of the file system through, also in cleaning up; says how many there were."""
+    count = 0
+    for call in CALLS:
+        original = getattr(os, call)
+
+        def stopped(*arguments: Any, original: Any = original, **named: Any) -> Any:
+            nonlocal count
+            count += 1
+            if count > after:
+                raise PowerCut
+            return original(*arguments, **named)
+
+        monkeypatch.setattr(files.os, call, stopped)
+    return lambda: count
+
+
+def dead_process() -> int:
+    """The number of a process that has ended."""
+    process = subprocess.Popen(["true"])
+    process.wait()
+    return process.pid
+
+
+def test_what_a_living_process_writes_is_left_alone(tmp_path: Path) -> None:
+    with write_aside(tmp_path / "a.json") as first:
+        first.write_text("half")
+        with write_aside(tmp_path / "a.json") as second:
+            assert first != second
+            second.write_text("whole")
+        assert first.exists()
+    others = [f".a.{dead_process()}-0123abcd.parquet", f".b.{dead_process()}-0123abcd.json", ".a.json", "a.state.json"]
+    for other in others:
+        (tmp_path / other).write_text("not ours")
+    write_json(tmp_path / "a.json", 1)
+    assert sorted(os.listdir(tmp_path)) == sorted(["a.json", *others])
+
+
+def test_files_from_the_future_get_the_present_time_and_no_other(tmp_path: Path) -> None:
+    """As a clock leaves them that was set back; what they hold stays."""
+    now = time.time()
+    for name, moment in (("past", now - 1000), ("future", now + 1000)):
+        write_json(tmp_path / "runs" / name, name)
+        os.utime(tmp_path / "runs" / name, (moment, moment))
+    files.settle_times(tmp_path)
+    files.settle_times(tmp_path / "nowhere")
+    past, future = ((tmp_path / "runs" / name).stat().st_mtime for name in ("past", "future"))
+    assert past == pytest.approx(now - 1000)
+    assert now - 1 <= future <= time.time()
+    assert json.loads((tmp_path / "runs/future").read_text()) == "future"
+
+
+# -- a full disk, a folder that is read-only ---------------------------------------------------------------------------
+
+
+@contextmanager
+def mounted(folder: Path, size: str) -> Iterator[Path]:
+    """A small disk of its own; skips where mounting is not permitted."""
+    folder.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(folder)], capture_output=True)
+    if done.returncode != 0:
+        pytest.skip(f"no small disk can be mounted here: {done.stderr.decode().strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_a_full_disk_is_named_and_costs_nothing_that_was_complete(
+    tmp_path: Path, small_sweep: Maker, small_table: pd.DataFrame, trials: Trials
+) -> None:
+    """With any number of free pages from none to enough, over an earlier file and over none."""
+    made, count = train(small_sweep()), 0
+    made.weights["W_Q"] = made.weights["W_Q"].repeat(1, 1, 8, 1)
+    with mounted(tmp_path / "disk", "256k") as disk:
+        rest, page = disk / "rest", 4096
+        for name, write in writers(made, small_table).items():
+            path = disk / "smoke" / name
+            for earlier in (b"", b"complete"):
+                for pages in range(100):
+                    path.parent.mkdir(exist_ok=True)
+                    path.write_bytes(earlier) if earlier else path.unlink(missing_ok=True)
+                    free = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
+                    rest.write_bytes(bytes(max(free - pages * page, 0)))
+                    try:
+                        write(path)
+                        break
+                    except WriteError as error:
+                        assert str(error).startswith(f"{path}: cannot be written (")
+                        assert "No space left on device" in str(error)
+                        assert "\n" not in str(error)
+                        count += 1
+                    finally:
+                        rest.unlink()
+                    assert (path.read_bytes() if path.exists() else b"") == earlier
+                    assert os.listdir(path.parent) == ([name] if earlier else [])
+                assert pages > 0
+            path.unlink()
+    trials(count, "writes to a full disk")
+
+
+def test_a_full_disk_costs_a_state_and_not_the_training(tmp_path: Path, small_sweep: Maker) -> None:
+    """Which ends with the same bits, and has nothing to go on from had it been killed."""
+    unbroken = train(small_sweep())
+    with mounted(tmp_path / "disk", "64k") as disk:
+        (disk / "rest").write_bytes(bytes(os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize))
+        keeper = runs.Keeper(disk / "0of1.state.safetensors", "abc", seconds=0)
+        assert same(train(small_sweep(), keep=keeper), unbroken)
+        assert os.listdir(disk) == ["rest"]
+
+
+def test_a_folder_that_is_read_only_is_named_and_left_as_it_was(
+    tmp_path: Path, small_sweep: Maker, small_table: pd.DataFrame, trials: Trials
+) -> None:
+    writing = writers(train(small_sweep()), small_table)
+    with mounted(tmp_path / "disk", "1m") as disk:
+        for name in writing:
+            (disk / name).write_bytes(b"complete")
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        before = sorted(os.listdir(disk))
+        for name, write in writing.items():
+            for path in (disk / name, disk / "new" / name):
+                with pytest.raises(WriteError, match=r"cannot be written \(Read-only file system\)$") as error:
+                    write(path)
+                assert str(error.value).startswith(f"{path}: ")
+        assert sorted(os.listdir(disk)) == before
+        assert all((disk / name).read_bytes() == b"complete" for name in before)
+    trials(2 * len(before), "writes to a folder that is read-only")

@@ -1,0 +1,261 @@
+"""A training that was stopped and goes on ends with the same bits as one that was not."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from icl.core import runs
+from icl.core.config import grid
+from icl.core.runs import Runs, State
+from icl.core.sweep import Sweep
+from icl.core.training import train
+from icl.papers.li2024 import decoder
+
+ROOT = Path(__file__).resolve().parents[2]
+Maker = Callable[..., Sweep]
+
+
+def equal(a: Runs, b: Runs) -> None:
+    """Bit for bit."""
+    assert sorted(a.weights) == sorted(b.weights)
+    for name, w in a.weights.items():
+        assert torch.isfinite(w).all(), name
+        assert torch.equal(w, b.weights[name]), name
+    assert np.array_equal(a.losses, b.losses)
+
+
+class Stopped(Exception):
+    """The machine went away."""
+
+
+def stopped_after(step: int, path: Path) -> Callable[[State], None]:
+    """Keeps the state of `step` and stops there."""
+
+    def keep(state: State) -> None:
+        if state.step == step:
+            runs.save_state(path, state, "identity")
+            raise Stopped
+
+    return keep
+
+
+def broken_and_resumed(sweep: Sweep, steps: list[int], path: Path) -> Runs:
+    for step in steps:
+        with pytest.raises(Stopped):
+            train(sweep, runs.load_state(path, "identity"), keep=stopped_after(step, path))
+    return train(sweep, runs.load_state(path, "identity"))
+
+
+@pytest.mark.parametrize("steps", [[step] for step in range(1, 9)] + [[1, 4, 7]])
+def test_sgd_goes_on_as_if_it_had_not_stopped(small_sweep: Maker, tmp_path: Path, steps: list[int]) -> None:
+    """Snapshots lie at 0, 3 and 8; every place of the stop relative to them is tried."""
+    equal(broken_and_resumed(small_sweep(), steps, tmp_path / "state.safetensors"), train(small_sweep()))
+
+
+@pytest.mark.parametrize("steps", [[1], [3], [2, 4]])
+def test_adam_goes_on_as_if_it_had_not_stopped(tmp_path: Path, steps: list[int]) -> None:
+    """Its moments are part of the state; a restart without them would take other steps."""
+    constants = {"layers": [1], "width": [4], "mlp_width": [4], "batch": [3]}
+    sweep = Sweep("tiny", "li_icl_gpt2", grid(decoder.Config, **constants, seed=range(2)), (0, 2, 5),
+                  decoder.Test())  # fmt: skip
+    equal(broken_and_resumed(sweep, steps, tmp_path / "state.safetensors"), train(sweep))
+
+
+def test_the_state_is_needed(small_sweep: Maker, tmp_path: Path) -> None:
+    """Control: a state that is off by four bits in one weight ends elsewhere, so the comparison above can fail."""
+    path = tmp_path / "state.safetensors"
+    with pytest.raises(Stopped):
+        train(small_sweep(), keep=stopped_after(4, path))
+    state = runs.load_state(path, "identity")
+    assert state is not None
+    state.params["W_O"][0, 0, 0] *= 1 + 2**-50
+    assert not torch.equal(train(small_sweep(), state).last()["W_O"], train(small_sweep()).last()["W_O"])
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_run_alone_equals_the_run_in_a_batch(small_sweep: Maker, count: int) -> None:
+    whole = train(small_sweep())
+    shards = [train(small_sweep().shard(index, count)) for index in range(count)]
+    equal(runs.merge(small_sweep(), shards), whole)
+
+
+def test_a_diverging_neighbour_changes_nothing(small_sweep: Maker) -> None:
+    """A rate of 1e200 drives the second run to infinities and NaN at once."""
+    pair = train(small_sweep(seeds=1, rate=[0.2, 1e200]))
+    alone = train(small_sweep(seeds=1, rate=0.2))
+    assert not torch.isfinite(pair.last()["W_O"][1]).all()
+    for name, w in alone.weights.items():
+        assert torch.equal(pair.weights[name][:1], w), name
+
+
+def test_a_run_that_left_the_finite_numbers_is_named(small_sweep: Maker) -> None:
+    pair = train(small_sweep(seeds=2, rate=[0.2, 1e200]))
+    assert runs.diverged(pair) == [
+        f"sweep small, run {index} (seed {seed}, rate = 1e+200): not finite from step 1 on"
+        for index, seed in ((2, 0), (3, 1))
+    ]
+    assert runs.diverged(train(small_sweep(rate=0.2))) == []
+
+
+def test_a_run_that_only_its_last_step_spoilt_is_named(small_sweep: Maker) -> None:
+    whole = train(small_sweep())
+    whole.weights["W_O"][1, -1] = torch.inf
+    (line,) = runs.diverged(whole)
+    assert "run 1 (seed 1, rate = " in line
+    assert line.endswith("not finite from step 8 on")
+
+
+# -- through the script, killed ----------------------------------------------------------------------------------------
+
+
+def interruptible(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
+    """A process that SIGINT ends, also where these tests run in the background of a shell, which ignores it."""
+    return subprocess.Popen(
+        command, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL) and None, **options
+    )
+
+
+class Script:
+    """scripts/train.py on one shard of the shared training at smoke scale, long enough to be hit."""
+
+    def __init__(self, folder: Path, keep_seconds: float = 0.05) -> None:
+        self.weights, self.log = folder / "0of2.safetensors", folder / "log"
+        self.state = self.weights.with_suffix(".state.safetensors")
+        self.command = [
+            sys.executable, "scripts/train.py", "--figure", "figure9", "--scale", "smoke", "--sweep", "li_icl",
+            "--shard", "0of2", "--constants", '{"li_icl": {"batch": 192}}', "--identity", "abc", "--weights",
+            str(self.weights), "--trajectory", str(folder / "0of2.parquet"), "--keep-seconds", str(keep_seconds),
+        ]  # fmt: skip
+
+    def start(self) -> subprocess.Popen[bytes]:
+        with self.log.open("w") as log:
+            return interruptible(self.command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
+
+    def finish(self) -> None:
+        assert self.start().wait(timeout=120) == 0, self.log.read_text()
+
+    def hit(self, number: signal.Signals) -> int:
+        """Hit the training with a signal once it has kept a state some steps further; the exit status."""
+        goal = self.kept() + 20
+        process = self.start()
+        until = time.monotonic() + 60
+        while self.kept() < goal:
+            assert process.poll() is None and time.monotonic() < until, self.log.read_text()
+            time.sleep(0.01)
+        os.kill(process.pid, number)
+        return process.wait(timeout=60)
+
+    def wait_for(self, words: str, process: "subprocess.Popen[bytes]") -> None:
+        """Wait until the log holds these words."""
+        until = time.monotonic() + 60
+        while words not in self.log.read_text():
+            assert process.poll() is None and time.monotonic() < until, self.log.read_text()
+            time.sleep(0.01)
+
+    def kept(self) -> int:
+        """The step of the kept state."""
+        return int(runs.metadata(self.state)["step"]) if self.state.exists() else 0
+
+    def from_step(self) -> int:
+        (step,) = re.findall(r"li_icl, shard 0of2: from step (\d+) to \d+", self.log.read_text())
+        return int(step)
+
+
+def test_a_killed_training_goes_on_from_where_it_was(tmp_path: Path) -> None:
+    unbroken, broken = Script(tmp_path / "unbroken"), Script(tmp_path / "broken")
+    for script in (unbroken, broken):
+        script.weights.parent.mkdir()
+    unbroken.finish()
+    assert unbroken.from_step() == 0
+
+    assert broken.hit(signal.SIGKILL) == -signal.SIGKILL
+    assert not broken.weights.exists()
+    assert broken.from_step() == 0
+
+    assert broken.hit(signal.SIGINT) != 0
+    assert not broken.weights.exists()
+    first = broken.from_step()
+    assert first > 0
+
+    broken.finish()
+    assert broken.from_step() > first
+    equal(runs.load(broken.weights), runs.load(unbroken.weights))
+    assert not broken.state.exists()
+    assert not unbroken.state.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_training_that_is_told_to_end_keeps_the_step_where_it_stands(tmp_path: Path, number: signal.Signals) -> None:
+    """At moments that follow no step, and with nothing kept but by the signal: as a cluster's time limit would."""
+    unbroken, broken = Script(tmp_path / "unbroken"), Script(tmp_path / "broken", keep_seconds=3600)
+    for script in (unbroken, broken):
+        script.weights.parent.mkdir()
+    unbroken.finish()
+    steps = [0]
+    for moment in np.random.default_rng(0).uniform(0, 0.25, size=4):
+        process = broken.start()
+        broken.wait_for("from step", process)
+        time.sleep(moment)
+        os.kill(process.pid, number)
+        assert process.wait(timeout=60) == 128 + number, broken.log.read_text()
+        assert broken.from_step() == steps[-1]
+        steps.append(broken.kept())
+        assert f"{number.name} at step {steps[-1]}: the state is kept" in broken.log.read_text()
+    assert steps == sorted(steps) and steps[-1] > steps[1]
+    assert not broken.weights.exists()
+    broken.finish()
+    assert broken.from_step() == steps[-1]
+    equal(runs.load(broken.weights), runs.load(unbroken.weights))
+    assert not broken.state.exists()
+
+
+def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
+    """A process of its own, because a handler stays for the rest of it."""
+    text = (
+        "import os, signal; from pathlib import Path; from icl.core.runs import Stopper\n"
+        "stopper = Stopper(Path('x'), 'id'); stopper.listen()\n"
+        "os.kill(os.getpid(), signal.SIGTERM); print(stopper.number, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGTERM); print('still here')"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (-signal.SIGTERM, "15\n")
+
+
+def test_a_background_job_stays_deaf_to_ctrl_c() -> None:
+    text = (
+        "import signal; from pathlib import Path; from icl.core.runs import Stopper\n"
+        "signal.signal(signal.SIGINT, signal.SIG_IGN); Stopper(Path('x'), 'id').listen()\n"
+        "print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "True\n"
+
+
+@pytest.mark.slow
+def test_a_workflow_goes_on_after_ctrl_c(workflow: Callable[..., "subprocess.CompletedProcess[str]"]) -> None:
+    folder: Path = workflow.folder  # type: ignore[attr-defined]
+    arguments = ["results/smoke/tables/figure9.parquet", "--config", "scale=smoke",
+                 "constants={li_icl: {batch: 512}}"]  # fmt: skip
+    command = [sys.executable, "-m", "snakemake", *arguments]
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = interruptible(command, cwd=folder, start_new_session=True, **silent)
+    logs, until = folder / "results/smoke/logs/train", time.monotonic() + 120
+    while not any("from step" in log.read_text() for log in logs.glob("*.log")):
+        assert process.poll() is None and time.monotonic() < until
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)  # what a terminal does on Ctrl-C
+    assert process.wait(timeout=60) != 0
+    assert not list((folder / "results/smoke").rglob("[!.]*of2.safetensors"))
+    again = workflow(*arguments)
+    assert again.returncode == 0, again.stdout
+    assert (folder / "results/smoke/tables/figure9.parquet").exists()

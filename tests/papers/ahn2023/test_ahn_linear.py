@@ -1,0 +1,315 @@
+"""Deep linear attention: layers are preconditioned steps, three engines agree, and one layer ends at equation 2."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from icl.core.config import ConstantError
+from icl.core.streams import stream
+from icl.core.sweep import Sweep
+from icl.core.training import gradient, train
+from icl.models import attention, estimators, theory
+from icl.models.optimisers import adam, clipped, halving
+from icl.papers.ahn2023 import linear_attention as system
+from icl.papers.ahn2023.linear_attention import SKEWED, Config
+from icl.tasks import linear_regression as tasks
+
+SMALL: dict[str, Any] = {"dimension": 3, "context_length": 6, "spectrum": "1 0.5 2", "prompts": 7, "init_std": 0.3}
+# Sums of some hundred products of order one, in float64.
+CLOSE: dict[str, Any] = {"rtol": 1e-11, "atol": 1e-12}
+
+
+def sweep(*configs: Config, steps: int = 4) -> Sweep:
+    return Sweep("test", "ahn_linear", configs, tuple(range(steps + 1)), system.Test())
+
+
+def batch_of(config: Config, count: int) -> dict[str, torch.Tensor]:
+    drawn = system.SAMPLERS[config.engine](config, stream("test", config.seed, "batch"), count)
+    return {name: torch.from_numpy(array)[None] for name, array in drawn.items()}
+
+
+def loss_and_gradient(
+    config: Config, params: dict[str, torch.Tensor], batch: dict[str, torch.Tensor]
+) -> tuple[float, dict[str, np.ndarray]]:
+    losses, found = gradient(system, sweep(config), params, {}, batch)
+    return float(losses[0].detach()), {name: g[0].numpy() for name, g in found.items()}
+
+
+# Constructions
+
+
+@pytest.mark.parametrize("layers", [1, 2, 4])
+def test_sparse_layers_are_preconditioned_steps(layers: int) -> None:
+    """A8, lemma 1 of Ahn et al.: with P = 0 the stack is L steps preconditioned by -A_l."""
+    config = Config(parametrisation="sparse", layers=layers, engine="tokens", **SMALL)
+    params = system.init([config])
+    z = batch_of(config, 20)["tokens"][0]
+    steps = [-a.T.numpy() for a in params["Q"][0, :, :-1, :-1]]
+    inputs, labels = z[:, :-1].mT.numpy(), z[:, -1].numpy()
+    wanted = estimators.preconditioned_gradient_descent(steps)(inputs[:, :-1], labels[:, :-1], inputs[:, -1])
+    np.testing.assert_allclose(system.predicted(params, z[None])[0].numpy(), wanted, rtol=0, atol=1e-12)
+
+
+def closed_loss(matrix: np.ndarray, covariance: np.ndarray, task: np.ndarray, n: int) -> float:
+    return float(theory.one_step_loss(matrix, covariance, task, n))
+
+
+@pytest.mark.parametrize("n", [5, 10, 20, 50])
+@pytest.mark.parametrize("task", ["identity", "inverse"])
+def test_the_best_step_is_stationary_and_least(n: int, task: str) -> None:
+    """A1, A2 and A7: numerical derivatives vanish in every direction, and the loss rises along each."""
+    sigma = system.covariance(Config(spectrum=SKEWED, seed=n))
+    weights = np.eye(5) if task == "identity" else np.linalg.inv(sigma)
+    best = theory.preconditioner(sigma, n) if task == "identity" else n / (n + 6) * np.linalg.inv(sigma)
+    np.testing.assert_allclose(theory.best_step(sigma, weights, n), best, rtol=1e-11, atol=1e-12)
+    least = closed_loss(best, sigma, weights, n)
+    generator = stream("test", n, "directions")
+    for _ in range(50):
+        direction = generator.standard_normal((5, 5))
+        direction *= 1e-2 / np.linalg.norm(direction)
+        up, down = (closed_loss(best + s * direction, sigma, weights, n) for s in (1, -1))
+        assert min(up, down) > least
+        # The loss is a quadratic: the difference is the derivative, and its rounding that of numbers of order one.
+        assert abs(up - down) < 1e-12
+
+
+@pytest.mark.parametrize("task", ["identity", "inverse"])
+def test_the_closed_loss_is_the_mean_over_prompts(task: str) -> None:
+    config = Config(parametrisation="sparse", layers=1, task_covariance=task, **SMALL)
+    params = system.init([config])
+    sigma = system.covariance(config)
+    weights = np.eye(3) if task == "identity" else np.linalg.inv(sigma)
+    wanted = closed_loss(-params["Q"][0, 0, :3, :3].mT.numpy(), sigma, weights, 6)
+    losses = [
+        loss_and_gradient(config, params, batch_of(dataclasses.replace(config, seed=s), 4000))[0] for s in range(9)
+    ]
+    # Sigma depends on the seed only through the params' config; the batches are whitened.
+    error = np.std(losses, ddof=1) / 3
+    assert abs(np.mean(losses) - wanted) < 4 * error < 0.05 * wanted
+
+
+# Engines
+
+
+@pytest.mark.parametrize("parametrisation", ["full", "sparse", "relaxed"])
+@pytest.mark.parametrize("layers", [1, 3])
+def test_the_gram_form_is_dense_attention(parametrisation: str, layers: int) -> None:
+    """A9: loss and gradient on the same prompts, with the shape of the prompts' statistics as drawn."""
+    config = Config(parametrisation=parametrisation, layers=layers, engine="tokens", **SMALL)
+    params, batch = system.init([config]), batch_of(config, 30)
+    wanted, slopes = loss_and_gradient(config, params, batch)
+    reduced = system.reduced(batch)
+    found, found_slopes = loss_and_gradient(dataclasses.replace(config, engine="gram"), params, reduced)
+    assert found == pytest.approx(wanted, rel=1e-12)
+    for name in ("V", "Q"):
+        np.testing.assert_allclose(found_slopes[name], slopes[name], **CLOSE)
+    # What is not trained has no gradient, whatever the engine.
+    for name, trained in system.free(config).items():
+        assert not found_slopes[name][:, ~trained].any()
+
+
+def quadrature(config: Config, g: np.ndarray) -> dict[str, torch.Tensor]:
+    """Prompts with the Gram matrix g whose mean over (w, x) is exact for the loss, of degree 4 in w and 2 in x."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(3)
+    grids = np.stack(np.meshgrid(*[nodes] * 3, indexing="ij"), -1).reshape(-1, 3)
+    mass = np.prod(np.stack(np.meshgrid(*[weights / weights.sum()] * 3, indexing="ij"), -1).reshape(-1, 3), axis=-1)
+    root = system.covariance_root(config)
+    w = grids @ np.linalg.solve(root, system.whitened_task_root(config))
+    x = np.sqrt(3) * np.concatenate([np.eye(3), -np.eye(3)]) @ root  # second moment Sigma
+    full = np.zeros((len(w), 4, 4))
+    own = root @ g @ root
+    full[:, :3, :3], full[:, :3, 3], full[:, 3, :3] = own, w @ own, w @ own
+    full[:, 3, 3] = np.einsum("md,de,me->m", w, own, w)
+    query = np.concatenate([x, np.zeros((6, 1))], axis=1)
+    return {
+        "gram": torch.from_numpy(np.repeat(full, 6, axis=0))[None],
+        "query": torch.from_numpy(np.tile(query, (len(w), 1)))[None, ..., None],
+        "target": torch.from_numpy((w @ x.T).reshape(1, -1)),
+        "mass": torch.from_numpy(np.repeat(mass, 6) / 6)[None],
+    }
+
+
+@pytest.mark.parametrize(
+    ("parametrisation", "layers"),
+    [("sparse", 1), ("sparse", 3), ("relaxed", 1), ("relaxed", 2), ("relaxed", 4), ("full", 1)],
+)
+@pytest.mark.parametrize("task", ["identity", "inverse"])
+def test_the_averaged_engine_integrates_task_and_query_out(parametrisation: str, layers: int, task: str) -> None:
+    """Against the sampled engine with the sampling replaced by a quadrature that is exact at this degree."""
+    config = Config(parametrisation=parametrisation, layers=layers, task_covariance=task, **SMALL)
+    g = batch_of(config, 1)["gram"]
+    nodes = quadrature(config, g[0, ..., 0].numpy())
+    params = system.init([config])
+    found, slopes = loss_and_gradient(config, params, {"gram": g})
+    leaves = {name: w.clone().requires_grad_() for name, w in params.items()}
+    z, query = nodes["gram"], nodes["query"]
+    for layer in range(layers):
+        v, q = leaves["V"][:, layer, None], leaves["Q"][:, layer, None]
+        last = attention.linear_gram_query(z, query, v, q)
+        z, query = attention.linear_gram_layer(z, query, v, q)
+    wanted = ((last[..., -1, 0] + nodes["target"]).square() * nodes["mass"]).sum()
+    assert found == pytest.approx(float(wanted.detach()), rel=1e-11)
+    for name, slope in zip(leaves, torch.autograd.grad(wanted, list(leaves.values())), strict=True):
+        trained = system.free(config)[name]
+        np.testing.assert_allclose(slopes[name][:, trained], slope[0].numpy()[:, trained], rtol=1e-9, atol=1e-11)
+        assert not slopes[name][:, ~trained].any()
+
+
+@pytest.mark.parametrize("task", ["identity", "inverse"])
+def test_wishart_prompts_have_the_law_of_literal_ones(task: str) -> None:
+    """Mean and covariance of the statistics that the loss is made of, over 20 000 prompts each."""
+    config = Config(engine="tokens", task_covariance=task, **SMALL)
+    z = batch_of(config, 20000)
+    literal = system.reduced(z)
+    direct = batch_of(dataclasses.replace(config, engine="gram"), 20000)
+    for name in ("gram", "query", "target"):
+        a, b = (x[name].movedim(-1, 0).reshape(20000, -1).numpy() for x in (literal, direct))
+        for power in (1, 2):
+            spread = np.sqrt((a**power).var(axis=0) / 20000 + (b**power).var(axis=0) / 20000)
+            # Five standard errors over some 20 numbers.
+            assert (abs((a**power).mean(axis=0) - (b**power).mean(axis=0)) <= 5 * spread).all()
+
+
+@pytest.mark.parametrize("parametrisation", ["sparse", "relaxed"])
+def test_whitened_coordinates_absorb_the_covariance(parametrisation: str) -> None:
+    """The loss of a skewed run is that of an isotropic run at its whitened weights, on whitened prompts."""
+    config = Config(parametrisation=parametrisation, **SMALL)
+    isotropic = dataclasses.replace(config, spectrum="")
+    params, batch = system.init([config]), batch_of(config, 9)
+    p, a = system.whitened(params, [config])
+    moved = {name: w.clone() for name, w in params.items()}
+    moved["V"][..., :-1, :-1], moved["Q"][..., :-1, :-1] = p, a
+    assert loss_and_gradient(isotropic, moved, batch)[0] == pytest.approx(loss_and_gradient(config, params, batch)[0])
+
+
+def test_the_balance_of_value_and_key_query_is_free() -> None:
+    """(V, Q) -> (2 V, Q / 2) changes nothing: only products are compared with the theory."""
+    config = Config(parametrisation="full", engine="gram", layers=2, **SMALL)
+    params, batch = system.init([config]), batch_of(config, 9)
+    other = {"V": 2 * params["V"], "Q": params["Q"] / 2}
+    assert loss_and_gradient(config, other, batch)[0] == pytest.approx(loss_and_gradient(config, params, batch)[0])
+
+
+# Training
+
+
+def test_one_layer_ends_at_equation_2() -> None:
+    """A3 to A5 in little: full V and Q, skewed inputs, tasks w ~ N(0, I)."""
+    config = Config(
+        parametrisation="full", layers=1, task_covariance="identity", spectrum="1 1 0.5 0.5 1", prompts=100,
+        rate=0.05, halving=100, init_std=0.02, beta2=0.999,
+    )  # fmt: skip
+    runs = train(sweep(config, steps=400))
+    value, key_query = (runs.last()[name][0, 0].numpy() for name in ("V", "Q"))
+    learnt, best = -value[-1, -1] * key_query[:5, :5], theory.preconditioner(system.covariance(config), 20)
+    # The noise of the last steps, at a sixteenth of the rate.
+    assert np.linalg.norm(learnt - best) < 0.1 * np.linalg.norm(best)
+    assert np.linalg.norm(value[-1, :5]) < 0.02 * abs(value[-1, -1])
+
+
+@pytest.mark.parametrize("engine", ["averaged", "gram", "tokens"])
+def test_a_run_alone_is_the_run_in_the_sweep(engine: str) -> None:
+    configs = [Config(engine=engine, seed=seed, **SMALL) for seed in range(3)]
+    together = train(sweep(*configs))
+    for run, config in enumerate(configs):
+        alone = train(sweep(config))
+        for name in ("V", "Q"):
+            # Products of other shapes may sum in another order.
+            torch.testing.assert_close(alone.weights[name][0], together.weights[name][run], rtol=1e-12, atol=1e-14)
+    assert not torch.equal(together.weights["Q"][0, -1], together.weights["Q"][1, -1])
+
+
+def test_a_diverging_neighbour_changes_nothing() -> None:
+    calm, wild = Config(**SMALL), Config(**SMALL | {"seed": 1, "rate": 1e200})
+    assert torch.equal(
+        train(sweep(calm, wild)).weights["Q"][0], train(sweep(calm, dataclasses.replace(calm, seed=1))).weights["Q"][0]
+    )
+
+
+def test_global_generators_change_nothing() -> None:
+    config = Config(**SMALL)
+    first = train(sweep(config))
+    np.random.seed(7)  # noqa: NPY002
+    torch.manual_seed(7)
+    assert torch.equal(train(sweep(config)).weights["Q"], first.weights["Q"])
+
+
+def test_prompts_stay_until_they_are_resampled() -> None:
+    config = Config(**SMALL | {"resample": 3})
+    first, same, other = (system.sample([config], step)["gram"] for step in (0, 2, 3))
+    np.testing.assert_array_equal(first, same)
+    assert not np.array_equal(first, other)
+
+
+def test_fresh_losses_are_the_loss_on_fresh_prompts() -> None:
+    config = Config(**SMALL)
+    params = system.init([config])
+    blocks = system.whitened(params, [config])
+    found = system.losses_over(system.Whitened(blocks.p[0], blocks.a[0]), system.fresh(config, 50), config)
+    g = system.draw_averaged(config, stream(system.SYSTEM, 0, "evaluate"), 50)["gram"]
+    wanted = loss_and_gradient(config, params, {"gram": torch.from_numpy(g)[None]})[0]
+    assert float(found) == pytest.approx(wanted)
+
+
+def test_structure_is_told_from_its_absence() -> None:
+    eye = torch.eye(4, dtype=torch.float64)
+    assert float(system.distance_to_scalar(-3 * eye)) < 1e-15
+    swapped = eye[[1, 0, 3, 2]]
+    assert float(system.distance_to_scalar(swapped)) == pytest.approx(1.0)
+
+
+# The optimiser
+
+
+def test_clipping_is_per_matrix_and_run() -> None:
+    inner = adam(1.0)
+    step = clipped(inner, 0.5)
+    grads = {"Q": torch.tensor([[[[3.0, 4.0]], [[0.03, 0.04]]], [[[0.0, 0.1]], [[6.0, 8.0]]]])}
+    start = {"Q": torch.zeros_like(grads["Q"])}
+    cut = {"Q": torch.tensor([[[[0.3, 0.4]], [[0.03, 0.04]]], [[[0.0, 0.1]], [[0.3, 0.4]]]])}
+    found, wanted = (o.update(start, g, o.init(start), 0)[1] for o, g in ((step, grads), (inner, cut)))
+    for name in wanted:
+        torch.testing.assert_close(found[name], wanted[name])
+
+
+def test_the_rate_halves() -> None:
+    assert [halving(2)(step) for step in range(5)] == [1, 1, 0.5, 0.5, 0.25]
+    assert halving(0)(10**6) == 1
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("constants", "message"),
+    [
+        ({"spectrum": "1 1 0 1 1"}, "spectrum .* = '1 1 0 1 1': must be of positive eigenvalues"),
+        ({"spectrum": "1 1 -2 1 1"}, "not positive definite"),
+        ({"spectrum": "1 nan 1 1 1"}, "not positive definite"),
+        ({"spectrum": "1 2"}, "must be 5 eigenvalues, as dimension = 5; it has 2"),
+        ({"spectrum": "one"}, "must be 5 numbers"),
+        ({"layers": 0}, "layers .* = 0: must be at least 1"),
+        ({"context_length": 0}, "context_length .* = 0: must be at least 1"),
+        ({"dimension": 0}, "dimension .* = 0"),
+        ({"parametrisation": "dense"}, "parametrisation = 'dense': must be one of full, sparse, relaxed"),
+        ({"parametrisation": "full"}, "engine = 'averaged': must be gram or tokens"),
+        ({"rate": 0.0}, "rate .* = 0.0: must be above 0"),
+    ],
+)
+def test_bad_constants_are_refused_before_training(constants: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConstantError, match=message):
+        Config(**constants)
+
+
+@pytest.mark.parametrize("n", [0, -1])
+def test_bad_theory_is_refused(n: int) -> None:
+    with pytest.raises(ValueError, match="context length"):
+        theory.gamma(np.eye(3), n)
+
+
+def test_a_covariance_without_an_inverse_is_refused() -> None:
+    with pytest.raises(ValueError, match="positive definite"):
+        tasks.root(np.diag([1.0, 0.0]))

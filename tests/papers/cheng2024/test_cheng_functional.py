@@ -1,0 +1,324 @@
+"""A stack of kernel attention is functional gradient descent; its reduced form, its trainings and what they refuse."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from icl.core.config import ConstantError, grid
+from icl.core.sweep import Sweep
+from icl.core.training import gradient, train
+from icl.models import attention, estimators
+from icl.papers.cheng2024 import kernel_attention as system
+from icl.papers.cheng2024 import prompts as tasks
+from icl.papers.cheng2024.kernel_attention import Config
+
+KERNELS = ("linear", "relu", "exp", "softmax")
+FIXED = {"optimiser": "adam", "parametrisation": "matrices", "prompts": 20}
+# A few units in the last place of answers of size one.
+CLOSE = {"rtol": 1e-12, "atol": 1e-12}
+
+
+def sweep(*configs: Config, steps: int = 3) -> Sweep:
+    return Sweep("test", "cheng_functional", configs, tuple(range(steps + 1)), system.Test())
+
+
+def prompts(config: Config, count: int = 30) -> tuple[torch.Tensor, torch.Tensor]:
+    drawn = system.prompts_of(config, "test", 0, count)
+    return torch.from_numpy(drawn.inputs), torch.from_numpy(drawn.labels)
+
+
+def matrices(config: Config, size: float = 0.6) -> dict[str, torch.Tensor]:
+    """Weights of one run, far from their start."""
+    return system.weights_of(system.init([dataclasses.replace(config, init_std=size)]), 0, config)
+
+
+def scalars(seed: int, layers: int) -> dict[str, torch.Tensor]:
+    rng = np.random.default_rng(seed)
+    drawn = {"scale": rng.uniform(0.5, 2, layers), "rate": rng.uniform(0.2, 1.5, layers)}
+    return {name: torch.from_numpy(values) for name, values in drawn.items()}
+
+
+# The identity
+
+
+@pytest.mark.parametrize("law", ["half_exp", "sign"])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_stack_is_functional_gradient_descent(kernel: str, law: str) -> None:
+    """Cheng et al. 2023: L layers with one B and C are L steps in k(u, v) = h(B u, C v), symmetric or not."""
+    config = Config(kernel=kernel, labels=law, layers=5, context_length=7, **FIXED)
+    own = matrices(config)
+    for name in ("key", "query"):
+        own[name] = own[name][:1].expand(5, -1, -1)
+    inputs, labels = prompts(config)
+    k = system.similarity_of(own["key"][0].numpy(), own["query"][0].numpy(), kernel)
+    steps = estimators.functional_gradient_descent(k, own["rate"].tolist())
+    x, y = inputs.numpy(), labels.numpy()
+    expected = steps(x[:, :-1], y[:, :-1], x[:, -1])
+    np.testing.assert_allclose(system.token_stack(own, inputs, labels, kernel).numpy(), expected, **CLOSE)
+    np.testing.assert_allclose(system.predictions(own, inputs, labels, config).numpy(), expected, **CLOSE)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("layers", [1, 2, 4])
+def test_residuals_and_tokens_agree_with_other_matrices_in_every_layer(kernel: str, layers: int) -> None:
+    config = Config(kernel=kernel, layers=layers, context_length=6, **FIXED)
+    inputs, labels = prompts(config)
+    for own in (matrices(config), scalars(3, layers)):
+        tokens = system.token_stack(own, inputs, labels, kernel)
+        torch.testing.assert_close(system.predictions(own, inputs, labels, config), tokens, **CLOSE)
+
+
+def test_the_matched_kernel_converges_to_the_bayes_optimum() -> None:
+    config = Config(labels="half_exp", context_length=4, layers=1)
+    inputs, labels = prompts(config, 50)
+    x, y = inputs.numpy(), labels.numpy()
+    kernel = tasks.kernel("half_exp")
+    values = np.linalg.eigvalsh(kernel(x[:, :-1], x[:, :-1]))
+    well = values[:, 0] / values[:, -1] > 0.02
+    x, y = x[well], y[well]
+    rate = 4 / values[well].max()
+    answer = estimators.functional_gradient_descent(kernel, [rate] * 2000)(x[:, :-1], y[:, :-1], x[:, -1])
+    bayes = estimators.gaussian_process(kernel)(x[:, :-1], y[:, :-1], x[:, -1])
+    # (1 - 0.02)^2000 is 3e-18; the condition number of 50 costs two digits.
+    np.testing.assert_allclose(answer, bayes, atol=1e-12)
+
+
+def test_one_step_of_the_linear_kernel_in_closed_form() -> None:
+    """The loss of one step is quadratic in r, least at r = d / (1 + (d - 1)/n), where it is (d - 1) / (n + d - 1)."""
+    n, d = 8, 5
+    best = d / (1 + (d - 1) / n)
+    config = Config(kernel="linear", labels="linear", layers=1, context_length=n)
+
+    def loss(rate: float) -> float:
+        own = {"scale": torch.ones(1, dtype=torch.float64), "rate": torch.tensor([rate], dtype=torch.float64)}
+        return float(system.errors(own, config, 20_000).mean())
+
+    # The standard error of 20000 prompts is 1.5 %; errors of neighbouring rates are paired.
+    assert loss(best) == pytest.approx(1 / 3, rel=0.06)
+    assert loss(0.9 * best) > loss(best) < loss(1.1 * best)
+
+
+# Derivatives
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("layers", [1, 3])
+def test_the_jacobian_is_that_of_the_literal_stack(kernel: str, layers: int) -> None:
+    """By automatic differentiation of the tokens, prompt by prompt."""
+    config = Config(kernel=kernel, layers=layers, context_length=5)
+    inputs, labels = prompts(config, 4)
+    own = scalars(1, layers)
+
+    def literal(scale: torch.Tensor, rate: torch.Tensor) -> torch.Tensor:
+        return system.token_stack({"scale": scale, "rate": rate}, inputs, labels, kernel)
+
+    by_scale, by_rate = torch.autograd.functional.jacobian(literal, (own["scale"], own["rate"]))
+    answer, found = system.jacobian(own["scale"], own["rate"], inputs, labels, kernel)
+    torch.testing.assert_close(answer, literal(own["scale"], own["rate"]), **CLOSE)
+    torch.testing.assert_close(found, torch.stack([by_scale, by_rate], dim=1), rtol=1e-11, atol=1e-12)
+
+
+def test_gauss_newton_reaches_what_scipy_finds() -> None:
+    from scipy.optimize import least_squares
+
+    config = Config(kernel="exp", labels="half_exp", layers=2, prompts=100, resample=0)
+    trained = train(sweep(config, steps=40))
+    inputs, labels = (torch.from_numpy(a) for a in system.sample([config], 0).values())
+
+    def residuals(values: np.ndarray) -> np.ndarray:
+        scale, rate = torch.from_numpy(values).reshape(2, 2)
+        own = {"scale": scale, "rate": rate}
+        return (system.predictions(own, inputs, labels, config) - labels[:, -1]).numpy()
+
+    start = np.concatenate([w.numpy() for w in system.weights_of(trained.last(), 0, config).values()])
+    best = least_squares(residuals, start, xtol=1e-14, ftol=1e-14, gtol=1e-14)
+    # scipy goes on from our end, so it finds the same valley if there is anything left to gain in it.
+    assert trained.losses[0, -1] == pytest.approx(np.mean(best.fun**2), rel=1e-5)
+    assert trained.losses[0, -1] < 0.9 * trained.losses[0, 0]
+
+
+@pytest.mark.parametrize("covariates", [False, True])
+@pytest.mark.parametrize("parametrisation", ["scalars", "matrices"])
+def test_the_gradient_is_that_of_the_loss(parametrisation: str, covariates: bool) -> None:
+    config = Config(
+        kernel="softmax", layers=2, context_length=5, optimiser="adam", prompts=10, parametrisation=parametrisation,
+        covariates=covariates, init_std=0.5,
+    )  # fmt: skip
+    weights = system.init([config])
+    assert ("covariate" in weights) == covariates
+    batch = {name: torch.from_numpy(a) for name, a in system.sample([config], 0).items()}
+    _, found = gradient(system, sweep(config), weights, {}, batch)
+    for name, w in weights.items():
+        place = (0, *[0] * (w.dim() - 1))
+        moved = {sign: dict(weights) for sign in (1, -1)}
+        for sign, at in moved.items():
+            at[name] = w.clone()
+            at[name][place] += sign * 1e-6
+        plus, minus = (system.loss(moved[sign], batch, [config])[0].item() for sign in (1, -1))
+        assert (plus - minus) / 2e-6 == pytest.approx(found[name][place].item(), rel=1e-5, abs=1e-8)
+
+
+def test_the_last_layers_covariate_block_is_never_read() -> None:
+    config = Config(layers=2, covariates=True, context_length=5, **FIXED)
+    own = matrices(config)
+    inputs, labels = prompts(config)
+    moved = own | {"covariate": own["covariate"] * torch.tensor([1.0, 5.0])[:, None, None]}
+    before, after = (system.predictions(w, inputs, labels, config) for w in (own, moved))
+    torch.testing.assert_close(before, after, **CLOSE)
+    moved["covariate"][0] *= 5
+    assert not torch.allclose(before, system.predictions(moved, inputs, labels, config))
+
+
+# The published training
+
+
+def step_of(optimiser: str, layers: int = 7, size: float = 1.0) -> dict[str, torch.Tensor]:
+    """Where sixty steps on fixed pseudo-gradients lead."""
+    config = Config(optimiser=optimiser, parametrisation="matrices", layers=layers, momentum=0.9)
+    weights = system.init([config])
+    rule = system.optimiser([config])
+    state, moved = rule.init(weights), dict(weights)
+    rng = np.random.default_rng(0)
+    for step in range(60):
+        grads = {name: size * torch.from_numpy(rng.standard_normal(w.shape) + 0.3) for name, w in weights.items()}
+        moved, state = rule.update(moved, grads, state, step)
+    return {name: moved[name] - weights[name] for name in weights}
+
+
+def test_the_clipped_training_is_a_normalised_one() -> None:
+    """Clipped at Adam's epsilon: the same direction (cosine 0.999) and length within 10 % in every layer."""
+    a, b = step_of("clipped"), step_of("normalised")
+    for layer in range(7):
+        u, v = (torch.cat([w[0, layer].reshape(-1) for w in moves.values()]) for moves in (a, b))
+        assert torch.dot(u, v) / u.norm() / v.norm() > 0.999
+        assert 0.9 < u.norm() / v.norm() <= 1.0001
+
+
+def test_normalised_steps_know_no_size_of_the_gradient_and_are_slow_in_early_layers() -> None:
+    a, b = step_of("normalised"), step_of("normalised", size=1e-7)
+    for name in a:
+        torch.testing.assert_close(a[name], b[name], rtol=1e-9, atol=1e-12)
+    lengths = [torch.cat([w[0, layer].reshape(-1) for w in a.values()]).norm() for layer in range(7)]
+    assert lengths[6] / lengths[0] == pytest.approx(9**2 / 3**2, rel=0.1)
+
+
+@pytest.mark.parametrize("optimiser", ["normalised", "clipped", "adam"])
+def test_the_rate_halves_where_asked(optimiser: str) -> None:
+    config = Config(optimiser=optimiser, parametrisation="matrices", layers=1)
+    moves = []
+    for halving in (0, 3):
+        rule, weights = system.optimiser([dataclasses.replace(config, halving=halving)]), system.init([config])
+        grads = {name: torch.ones_like(w) for name, w in weights.items()}
+        state = rule.init(weights)
+        for step in range(7):
+            moved, state = rule.update(weights, grads, state, step)
+        moves.append((moved["key"] - weights["key"])[0, 0])
+    torch.testing.assert_close(moves[1], moves[0] / 4)
+
+
+def test_a_layer_without_a_gradient_stays() -> None:
+    config = Config(optimiser="normalised", parametrisation="matrices", layers=1)
+    weights = system.init([config])
+    rule = system.optimiser([config])
+    moved, _ = rule.update(weights, {n: torch.zeros_like(w) for n, w in weights.items()}, rule.init(weights), 0)
+    for name, w in weights.items():
+        assert torch.equal(moved[name], w)
+
+
+@pytest.mark.parametrize("optimiser", ["normalised", "clipped", "adam"])
+def test_training_learns(optimiser: str) -> None:
+    config = Config(
+        kernel="linear", labels="linear", layers=1, parametrisation="matrices", optimiser=optimiser, prompts=100,
+        rate=0.05 if optimiser == "adam" else 2.0,
+    )  # fmt: skip
+    losses = train(sweep(config, steps=150)).losses[0]
+    assert losses[-1] < 0.5 < 0.7 < losses[0]
+
+
+# The house
+
+
+@pytest.mark.parametrize(("optimiser", "form"), [("gauss_newton", "scalars"), ("normalised", "matrices")])
+def test_a_run_alone_is_the_run_in_the_sweep(optimiser: str, form: str) -> None:
+    """Also beside runs of another depth and another length."""
+    common = {"optimiser": [optimiser], "parametrisation": [form], "layers": [2], "context_length": [5]}
+    common |= {"prompts": [20], "resample": [0]}
+    configs = (
+        *grid(Config, kernel=KERNELS, labels=("relu", "comb"), seed=(0, 1), **common),
+        Config(layers=5, context_length=9, optimiser=optimiser, parametrisation=form, prompts=7, resample=0),
+    )
+    together = train(sweep(*configs))
+    for run in (0, 5, 15, 16):
+        alone = train(sweep(configs[run]))
+        np.testing.assert_array_equal(alone.losses[0], together.losses[run])
+        for name, w in alone.weights.items():
+            assert torch.equal(w[0], together.weights[name][run])
+
+
+def test_seeds_matter_and_global_generators_do_not() -> None:
+    config = Config(prompts=10, resample=0)
+    first = train(sweep(config))
+    np.random.seed(5)  # noqa: NPY002
+    torch.manual_seed(5)
+    np.testing.assert_array_equal(first.losses, train(sweep(config)).losses)
+    assert (first.losses != train(sweep(dataclasses.replace(config, seed=1))).losses).all()
+
+
+def test_prompts_change_as_often_as_asked() -> None:
+    config = Config(optimiser="adam", prompts=5, resample=2)
+    drawn = [next(iter(system.sample([config], step).values())) for step in range(4)]
+    assert np.array_equal(drawn[0], drawn[1]) and np.array_equal(drawn[2], drawn[3])
+    assert not np.array_equal(drawn[1], drawn[2])
+
+
+def test_a_transformation_of_the_inputs_is_undone_by_the_weights() -> None:
+    """x = U D xi with B -> B (U D)^-1 and C likewise gives the same answers, and the same metric in xi."""
+    config = Config(kernel="exp", layers=2, context_length=5, **FIXED)
+    there = dataclasses.replace(config, deviations="1 1 0.5 1.5 1")
+    own = matrices(config)
+    inverse = torch.from_numpy(np.linalg.inv(there.transformation()))
+    moved = own | {name: own[name] @ inverse for name in ("key", "query")}
+    np.testing.assert_allclose(system.errors(moved, there, 20), system.errors(own, config, 20), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(system.metrics(moved, there), system.metrics(own, config), atol=1e-13)
+
+
+def test_anisotropy() -> None:
+    assert system.anisotropy(3 * np.eye(4)) == 0
+    assert system.anisotropy(np.diag([1.0, -1.0])) == 1
+    config = Config(layers=2, **FIXED)
+    identity = torch.eye(5, dtype=torch.float64).expand(2, 5, 5)
+    own = {"key": 2 * identity, "query": identity, "rate": torch.ones(2)}
+    np.testing.assert_allclose(system.nearest_scalars(own, config)["scale"], [2, 2])
+
+
+def test_an_unknown_kernel_is_refused_by_the_layer_too() -> None:
+    with pytest.raises(ValueError, match="kernel 'cosine'"):
+        attention.similarity("cosine")
+
+
+REFUSED = {
+    "kernel": ({"kernel": "cosine"}, "constant kernel .h. = 'cosine': must be one of linear, relu, exp, softmax"),
+    "law": ({"labels": "cubic"}, "constant labels .K. = 'cubic': must be one of linear"),
+    "depth": ({"layers": 0}, "constant layers .L. = 0: must be at least 1"),
+    "too deep": ({"layers": 9}, "constant layers .L. = 9: must be .* at most 8"),
+    "no examples": ({"context_length": 0}, "constant context_length .n. = 0: must be at least 1"),
+    "scale": ({"scale": 0.0}, "constant scale .s. = 0.0: must be above 0"),
+    "negative scale": ({"scale": -1.0}, "constant scale .s. = -1.0: must be above 0"),
+    "std": ({"init_std": 0.0}, "constant init_std .sigma. = 0.0: must be above 0"),
+    "rate": ({"rate": 0.0}, "constant rate .eta. = 0.0: must be above 0"),
+    "comb": ({"labels": "comb", "dimension": 3}, "constant dimension .d. = 3: must be at least 4 for labels = comb"),
+    "shapes": ({"deviations": "1 1 1"}, "constant deviations .D. = '1 1 1': must be 5 numbers, one per .*, not 3"),
+    "sign": ({"deviations": "1 1 0 1 1"}, "constant deviations .D. = '1 1 0 1 1': must be positive"),
+    "words": ({"deviations": "one"}, "constant deviations .D. = 'one': must be numbers separated by blanks"),
+    "newton": ({"parametrisation": "matrices"}, "constant optimiser = 'gauss_newton': must be another one"),
+    "moving": ({"resample": 10}, "constant resample = 10: must be 0 with gauss_newton"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_bad_input_is_refused(name: str) -> None:
+    given, message = REFUSED[name]
+    with pytest.raises(ConstantError, match=message):
+        Config(**{"resample": 0, **given})

@@ -1,0 +1,190 @@
+"""Every check of Cheng et al.'s claims can fail: each bound, spoilt, is contradicted, and its control is not.
+
+The figure over kernels is judged on losses that obey every claim and on such losses with one of them spoilt; the layer
+against its step on layers that are steps, or steps of the wrong sign; the exact parts on the real computation.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.papers.cheng2024 import cheng_functional_gd, cheng_kernels
+from icl.papers.cheng2024 import kernel_attention as system
+from icl.pipeline import figures
+from tests import sabotaged
+from tests.sabotaged import Patch, untouched
+
+CHENG = ("cheng_kernels", "cheng_functional_gd")
+FIGURE_OF = sabotaged.figures_of_claims(CHENG)
+BAYES = -3.0
+
+# Changes the log loss of one run.
+Change = Callable[[float, system.Config], float]
+
+
+# Losses over kernels that obey every claim
+
+
+def obedient(config: system.Config) -> float:
+    """Matched losses fall with depth towards Bayes; others are ordered as claimed; seeds differ a little."""
+    order = cheng_kernels.ORDERS.get(config.labels, cheng_kernels.ORDERS["half_exp"])
+    loss = BAYES + 1 + 0.5 * order.index(config.kernel) + 0.01 * (config.seed % 3)
+    if cheng_kernels.MATCHED.get(config.labels) == config.kernel:
+        loss += 0.1 * (3 - config.layers)
+    # Linear attention on exponential labels gains nothing; the positive start of relu on linear labels is worse.
+    odd = config.labels == "linear" and config.kernel == "relu" and not config.signed
+    return loss + (0.5 if odd else 0.0)
+
+
+def of_losses(change: Change = lambda loss, config: loss) -> Patch:
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        def tested(runs: Runs, run: int, selecting: int) -> tuple[float, float]:
+            config = runs.sweep.configs[run]
+            loss = change(obedient(config), config)
+            return loss, loss
+
+        patch.setattr(cheng_kernels, "_tested", tested)
+        patch.setattr(cheng_kernels, "_bayes", lambda *place: (BAYES, BAYES, BAYES))
+
+    return apply
+
+
+def moved(by: float, **where: object) -> Patch:
+    """Losses of the configs with these constants are moved."""
+
+    def change(loss: float, config: system.Config) -> float:
+        return loss + by * all(getattr(config, name) == value for name, value in where.items())
+
+    return of_losses(change)
+
+
+def better_wins(law: str, place: int) -> Patch:
+    """The kernel at a place of the order loses to the next."""
+    order = cheng_kernels.ORDERS[law if law in cheng_kernels.ORDERS else "half_exp"]
+    return moved(1.0, labels=law, kernel=order[place])
+
+
+def gaps(law: str) -> dict[str, Patch]:
+    order = cheng_kernels.ORDERS.get(law, cheng_kernels.ORDERS["half_exp"])
+    return {cheng_kernels._gap_name(law, order[place], order[place + 1]): better_wins(law, place) for place in range(3)}
+
+
+# A layer and its step
+
+
+def trained(sweep: Sweep, sign: float) -> Runs:
+    """Layers that are functional gradient steps throughout, with corners of this sign."""
+    weights = system.init(sweep.configs)
+    eye = torch.eye(5, dtype=torch.float64)
+    for run, config in enumerate(sweep.configs):
+        if sweep.name == "cheng_best_step":
+            weights["scale"][run, 0], weights["rate"][run, 0] = STEPS[config.kernel]
+        elif sweep.name.startswith("cheng_trained"):
+            scale, rate = STEPS[config.kernel]
+            weights["key"][run, 0], weights["query"][run, 0], weights["rate"][run, 0] = scale * eye, eye, sign * rate
+    kept = {name: w[:, None].expand(-1, len(sweep.snapshots), *w.shape[1:]) for name, w in weights.items()}
+    return Runs(sweep, kept, np.zeros((len(sweep.configs), sweep.snapshots[-1])))
+
+
+STEPS = {"linear": (1.0, 2.4), "relu": (1.0, 4.9), "exp": (2.2, 0.6), "softmax": (5.8, 14.0)}
+
+
+def wrong_sign(patch: pytest.MonkeyPatch) -> None:
+    """Marks layers that go up the gradient; nothing is patched."""
+
+
+def other_metric(patch: pytest.MonkeyPatch) -> None:
+    """The nearest step is taken with half of r, so that no layer is near it."""
+    near = system.nearest_scalars
+
+    def halved(own: system.Params, config: system.Config) -> system.Params:
+        found = near(own, config)
+        return found | {"rate": found["rate"] / 2}
+
+    patch.setattr(system, "nearest_scalars", halved)
+
+
+def other_stack(patch: pytest.MonkeyPatch) -> None:
+    """Tokens whose answers are off by 1e-8."""
+    stack = system.token_stack
+    patch.setattr(system, "token_stack", lambda *given: stack(*given) + 1e-8)
+
+
+def slow_descent(patch: pytest.MonkeyPatch) -> None:
+    """Errors that shrink with the square root of what they should."""
+    errors = system.descent_errors
+
+    def slow(*given: object) -> tuple[np.ndarray, np.ndarray]:
+        found, ratios = errors(*given)  # type: ignore[arg-type]
+        return np.sqrt(found), ratios
+
+    patch.setattr(system, "descent_errors", slow)
+
+
+# Which sabotage breaks which bound
+
+SABOTAGES: Mapping[str, Mapping[str, Patch]] = {
+    "C1": {f"largest difference from functional steps, {k}": other_stack for k in cheng_functional_gd.KERNELS},
+    "C2": {"largest ratio of errors over its bound": slow_descent},
+    "C3": {name: patch for law in cheng_kernels.ORDERS for name, patch in gaps(law).items()},
+    "C4": {
+        "largest rise of the matched log loss with depth": moved(0.5, labels="relu", kernel="relu", layers=7),
+        "least matched log loss over Bayes": moved(-3.0, labels="linear", kernel="linear", layers=7),
+    },
+    "C5": {
+        "fall of linear attention's log loss on half_exp labels": moved(
+            0.2, labels="half_exp", kernel="linear", layers=1
+        )
+    },
+    "C6": gaps("exp"),
+    "C7": {"gain of relu attention on linear labels by a negative scale": moved(1.0, signed=True, labels="linear")},
+    "C8": {
+        bound: patch
+        for kernel in cheng_functional_gd.KERNELS
+        for bound, patch in (
+            (f"difference from a functional step, {kernel}", other_metric),
+            (f"log loss over the best step's, {kernel}", wrong_sign),
+        )
+    },
+}
+CONTROL = {"cheng_kernels": of_losses(), "cheng_functional_gd": untouched}
+
+
+@cache
+def measured(name: str, patching: Patch) -> pd.DataFrame:
+    sweeps = figures.sweeps(name, "laptop", {})
+    # Fewer prompts than at any scale: the losses are given, and layers are compared on the same prompts.
+    short = {
+        key: dataclasses.replace(
+            sweep, snapshots=sweep.snapshots[-1:], test=dataclasses.replace(sweep.test, prompts_test=200)
+        )
+        for key, sweep in sweeps.items()
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patching(patch)
+        runs = {key: trained(sweep, -1.0 if patching is wrong_sign else 1.0) for key, sweep in short.items()}
+        return figures.measure(name, runs, "laptop")
+
+
+def part_of(claim: str, observable: str, patching: Patch) -> sabotaged.Outcome:
+    name = FIGURE_OF[claim]
+    return sabotaged.judged(name, measured(name, patching), claim, observable)
+
+
+@pytest.mark.parametrize(("claim", "observable"), sabotaged.cases(SABOTAGES))
+def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observable: str) -> None:
+    spoilt = part_of(claim, observable, SABOTAGES[claim][observable])
+    control = part_of(claim, observable, CONTROL[FIGURE_OF[claim]])
+    sabotaged.assert_only_the_spoilt_is_contradicted(spoilt, control)
+
+
+def test_every_bound_has_a_sabotage() -> None:
+    bounds = sabotaged.bounds_of_claims(CHENG)
+    assert {claim: set(parts) for claim, parts in SABOTAGES.items()} == bounds

@@ -1,0 +1,253 @@
+"""What the figures of Garg et al. rest on: shifts that are what they say, closed forms, and the published look."""
+
+import dataclasses
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from icl.core.runs import Runs
+from icl.drawing import plotting
+from icl.evidence import published_curves
+from icl.models import theory
+from icl.papers.garg2022 import (
+    error_panels,
+    errors,
+    garg_against_theory,
+    garg_function,
+    garg_scaling,
+    garg_shifts,
+    trainings,
+)
+from icl.papers.garg2022 import gpt2 as system
+from icl.pipeline import figures
+
+SEEDS, PROMPTS = 2, 2000
+D = 5
+SHIFTS = {"clean": errors.clean, **garg_shifts.SHIFTS}
+
+
+@cache
+def runs(prompts: int = PROMPTS) -> Runs:
+    """Runs at their start: only prompts and baselines are looked at."""
+    sweep = trainings.sweep("laptop")
+    few = dataclasses.replace(
+        sweep, configs=sweep.configs[:SEEDS], test=dataclasses.replace(sweep.test, prompts=prompts)
+    )
+    weights = {name: w[:, None] for name, w in system.init(few.configs).items()}
+    return Runs(few, weights, np.zeros((SEEDS, sweep.snapshots[-1])))
+
+
+@cache
+def asked(panel: str) -> errors.Asked:
+    return errors.asked(runs(), panel, SHIFTS[panel])
+
+
+@cache
+def table(name: str, prompts: int = 20) -> pd.DataFrame:
+    return figures.measure(name, {"garg": runs(prompts)}, "laptop")
+
+
+# Prompts
+
+
+@pytest.mark.parametrize("panel", SHIFTS)
+def test_every_seed_has_prompts_of_its_own_and_the_same_ones_again(panel: str) -> None:
+    given = asked(panel)
+    again = errors.asked(runs(), panel, SHIFTS[panel])
+    for mine, other in zip(given[:4], again[:4], strict=True):
+        np.testing.assert_array_equal(mine, other)
+        assert not np.array_equal(mine[0], mine[1])
+    count = D if panel == "orthogonal" else 2 * D + 1
+    assert given.answers.shape == given.labels.shape == given.queries.shape[:-1] == (SEEDS, PROMPTS, count)
+
+
+@pytest.mark.parametrize("panel", SHIFTS)
+def test_the_answer_zero_errs_by_one_whatever_the_shift(panel: str) -> None:
+    """Squared norms, tasks and noise are brought to the same size: 5 standard errors of 4000 prompts."""
+    given = asked(panel)
+    wrong = (given.answers**2 / given.unit)[:, :, 1:]
+    error = wrong.std(axis=(0, 1)) / np.sqrt(SEEDS * PROMPTS)
+    assert np.all(np.abs(wrong.mean(axis=(0, 1)) - 1) < 5 * error)
+
+
+def test_shifts_are_what_they_say() -> None:
+    match, orthogonal, orthants, flat = (asked(name) for name in ("match", "orthogonal", "orthants", "subspace"))
+    for k in (1, 4, 10):
+        distance = np.linalg.norm(match.inputs[:, :, :k] - match.queries[:, :, k : k + 1], axis=-1)
+        assert np.all(distance.min(axis=-1) == 0)
+    assert np.unique(distance.argmin(axis=-1)).tolist() == list(range(10))
+    for k in (1, 4):
+        products = np.einsum("rpkd,rpd->rpk", orthogonal.inputs[:, :, :k], orthogonal.queries[:, :, k])
+        assert np.abs(products).max() < 1e-10
+    signs = np.sign(orthants.inputs[:, :, :10])
+    assert np.all(signs == signs[:, :, :1])
+    assert 0.45 < np.mean(np.sign(orthants.queries) == signs[:, :, :1]) < 0.55
+    assert np.linalg.matrix_rank(flat.inputs[0].reshape(-1, D), tol=1e-8) == 2
+    assert not match.is_plain and flat.is_plain
+
+
+def test_noise_is_on_every_label_and_the_answers_are_the_labels() -> None:
+    noisy, clean = asked("noisy"), asked("clean")
+    added = noisy.labels * np.sqrt((D + 1) / D) - clean.labels
+    # The standard error of a variance from 4000 draws is 0.022.
+    np.testing.assert_allclose(added.var(axis=(0, 1)), 1, atol=0.12)
+    np.testing.assert_array_equal(noisy.labels, noisy.answers)
+    np.testing.assert_array_equal(noisy.inputs, clean.inputs)
+
+
+def test_the_skewed_covariance_falls_as_one_over_i_squared() -> None:
+    inputs = asked("skewed").inputs[0].reshape(-1, D)
+    values = np.sort(np.linalg.eigvalsh(inputs.T @ inputs / len(inputs)))[::-1]
+    np.testing.assert_allclose(values / values[0], 1 / np.arange(1, D + 1) ** 2, rtol=0.1)
+
+
+def test_scaled_prompts_are_the_clean_ones_but_for_the_factor() -> None:
+    clean = asked("clean")
+    for shift, inputs in ((errors.scaled_inputs(3.0), 3.0), (errors.scaled_weights(3.0), 1.0)):
+        given = errors.asked(runs(), "scaled", shift)
+        np.testing.assert_allclose(given.inputs, inputs * clean.inputs)
+        np.testing.assert_allclose(given.labels, 3 * clean.labels)
+        wrong = {name: found.mean() for name, found in errors.baseline_errors(given, ["Least Squares"]).items()}
+        assert wrong["Least Squares"] == pytest.approx(
+            errors.baseline_errors(clean, ["Least Squares"])["Least Squares"].mean()
+        )
+
+
+# Closed forms
+
+
+@pytest.mark.parametrize("d", [5, 20])
+def test_the_closed_forms_are_those_that_the_page_shows(d: int) -> None:
+    assert [theory.least_squares_error(d, k) for k in (0, d // 2, d, 2 * d)] == [1, 1 - (d // 2) / d, 0, 0]
+    assert theory.noisy_least_squares_error(d, 0) == 1
+    assert all(np.isinf(theory.noisy_least_squares_error(d, k)) for k in (d - 1, d, d + 1))
+    # The noise that averaging adds is one more dimension's worth.
+    k = 3
+    extra = theory.noisy_averaging_error(d, k) * (d + 1) - d * theory.averaging_error(d, k)
+    assert extra == pytest.approx(d / k + 1)
+
+
+def test_the_published_values_at_twenty_dimensions() -> None:
+    """Read off page 14 to 0.01."""
+    assert theory.noisy_least_squares_error(20, 10) == pytest.approx(0.576, abs=0.01)
+    assert theory.noisy_least_squares_error(20, 40) == pytest.approx(0.097, abs=0.01)
+    assert theory.noisy_averaging_error(20, 40) == pytest.approx(0.568, abs=0.01)
+    assert theory.averaging_error(20, 40) == pytest.approx(0.511, abs=0.02)
+
+
+def test_one_layer_on_prompts_has_the_error_of_its_closed_form() -> None:
+    """For every shift that garg_against_theory draws, at a few numbers of examples: 5 standard errors."""
+    drawn = table("garg_against_theory")
+    matrix = theory.preconditioner(np.eye(D), 2 * D)
+    for panel in ("noisy", "match", "orthants", "skewed", "scaled"):
+        shift = garg_shifts.SHIFTS.get(panel, errors.scaled_inputs(2.0))
+        given = errors.asked(runs(), panel, shift)
+        series = "2, theory" if panel == "scaled" else garg_against_theory.LAYER
+        expected = plotting.summary(drawn, panel, series, errors.ERROR).set_index("x")["value"]
+        for k in (2, 5, 10):
+            moment = np.einsum("rpk,rpkd->rpd", given.labels[:, :, :k], given.inputs[:, :, :k]) / k
+            answers = np.einsum("rpd,de,rpe->rp", given.queries[:, :, k], matrix, moment)
+            wrong = (answers - given.answers[:, :, k]) ** 2 / given.unit
+            error = wrong.std() / np.sqrt(wrong.size)
+            assert abs(wrong.mean() - expected.loc[k / D]) < 5 * error, (panel, k)
+
+
+# The function along a line
+
+
+def test_the_projected_truth_is_what_least_squares_answers() -> None:
+    given = garg_function.lines(runs(50))
+    half = given.inputs[:, : D // 2]
+    # w - w_projected is orthogonal to the inputs seen, and w_projected within their span.
+    assert np.abs(np.einsum("pkd,pd->pk", half, given.weights - given.projected)).max() < 1e-9
+    for x, w in zip(half, given.projected, strict=True):
+        assert np.linalg.matrix_rank(np.vstack([x, w]), tol=1e-8) == D // 2
+    np.testing.assert_allclose(np.linalg.norm(given.directions, axis=-1), 1)
+
+
+def test_the_prompts_shown_have_slopes_near_the_published_ones() -> None:
+    drawn = table("garg_function", 1280)
+    for panel, wanted in garg_function.SLOPES.items():
+        for series, slope in zip((garg_function.TRUTH, garg_function.PROJECTED), wanted, strict=True):
+            line = plotting.summary(drawn, panel, series, garg_function.VALUE)
+            rise = line["value"].iloc[-1] / line["x"].iloc[-1]
+            assert rise == pytest.approx(slope, abs=0.15)
+            np.testing.assert_allclose(line["value"], rise * line["x"], atol=1e-12)
+
+
+# The picture
+
+LOOK = {
+    "garg_linear": {"main": ((-0.1, 1.25), 7, True)},
+    "garg_shifts": {name: ((-0.1, 1.5), 7, name in ("skewed", "orthogonal")) for name in garg_shifts.TITLES},
+    "garg_scaling": {"x": ((-0.1, 1.1), 6, True), "w": ((-0.1, 1.1), 6, False)},
+}
+"""Limits of y, its ticks, and whether its label is shown, as published."""
+
+
+@pytest.mark.parametrize("name", LOOK)
+def test_the_layout_is_the_published_one(name: str) -> None:
+    panels = {axes.get_label(): axes for axes in figures.module(name).draw(table(name)).axes}
+    assert set(panels) == set(LOOK[name])
+    for panel, (limits, ticks, shown) in LOOK[name].items():
+        axes = panels[panel]
+        assert axes.get_ylim() == pytest.approx(limits)
+        assert len(axes.get_yticks()) == ticks
+        assert axes.yaxis.label.get_visible() == shown
+        # One example before the first, and a little after the last, in units of d = 20.
+        end = 0.95 if panel == "orthogonal" else 40.1 / 20
+        assert axes.get_xlim() == pytest.approx((-0.05, end))
+
+
+def test_the_axis_counts_examples_and_dimensions() -> None:
+    names = panels.count_axis(5, panels.HALVES, 2.0).names
+    assert names == ["0\n", "\n$d/2$", "5\n$d$", "\n$3d/2$", "10\n$2d$"]
+    assert panels.count_axis(5, (0, 0.25, 0.75), 1.0).names == ["0\n", "\n$d/4$", "\n$3d/4$"]
+    # As published where nothing is reduced.
+    assert panels.count_axis(20, panels.HALVES, 2.0).names == ["0", "10", "20", "30", "40"]
+
+
+def test_a_quarter_of_the_dimension_halves_the_axes() -> None:
+    """At d = 5 both axes of page 12 are half as long as at d = 20."""
+    axes = garg_function.draw(table("garg_function")).axes
+    assert [a.get_xlim() for a in axes] == [(-7.5, 7.5)] * 3
+    assert [tuple(a.get_yticks()) for a in axes] == [(-10, -5, 0, 5, 10)] * 3
+
+
+def test_bands_are_those_of_the_table() -> None:
+    drawn = table("garg_linear")
+    axes = figures.module("garg_linear").draw(drawn).axes[0]
+    assert len(axes.collections) == 4
+    band = plotting.summary(drawn, "main", "Transformer", errors.BAND)
+    heights = axes.collections[0].get_paths()[0].vertices[:, 1]
+    assert set(heights) == {*band["band_low"], *band["band_high"]}
+    middle = plotting.summary(drawn, "main", "Transformer", errors.ERROR)
+    np.testing.assert_allclose(middle["value"], band["value"])
+
+
+def test_every_published_x_is_a_number_of_examples_in_both_dimensions() -> None:
+    for name in LOOK:
+        published = published_curves.load(name)
+        assert published is not None
+        for d in (5, 20):
+            assert np.allclose(published["x"] * d, (published["x"] * d).round())
+    assert set(LOOK) == {name for name in published_curves.PANELS if name.startswith("garg")}
+
+
+def test_scaling_draws_six_curves_in_either_panel() -> None:
+    for axes in garg_scaling.draw(table("garg_scaling")).axes:
+        assert [line.get_gid() for line in axes.lines if line.get_gid()] == [*garg_scaling.SCALES, "Least Squares"]
+
+
+def test_predictions_behind_every_prefix_are_those_of_single_queries() -> None:
+    given = asked("orthants")
+    few = given._replace(**{name: getattr(given, name)[:, :3] for name in ("inputs", "labels", "queries", "answers")})
+    found, heads = errors.transformer(runs(), few), runs().sweep.configs[0].heads
+    for k in (0, 4, 10):
+        alone = system.predict_queries(
+            runs().last(), few.inputs[:, :, :k], few.labels[:, :, :k], few.queries[:, :, k : k + 1], heads
+        )
+        # Weights and activations are float32.
+        np.testing.assert_allclose(found[:, :, k], alone[..., 0], rtol=1e-4, atol=1e-5)

@@ -1,0 +1,409 @@
+"""Garg et al.'s GPT-2: what a prediction sees, the published model, the curriculum, seeds, runs and resuming."""
+
+import math
+import random
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from test_transformer import from_hugging_face
+
+from icl.core import runs
+from icl.core.config import ConstantError, grid
+from icl.core.runs import Runs, State
+from icl.core.sweep import Sweep
+from icl.core.training import train
+from icl.models import transformer
+from icl.models.optimisers import Params
+from icl.papers.garg2022 import gpt2 as system
+from icl.papers.garg2022 import trainings
+
+SMALL = {"dimension": 4, "points": 7, "layers": 2, "heads": 2, "width": 16, "batch": 6, "steps": 12, "every": 3,
+         "first_dimension": 2, "first_points": 3, "rate": 3e-3}  # fmt: skip
+HEADS = 2
+
+
+def sweep(seeds: tuple[int, ...] = (100, 101, 102), **values: Any) -> Sweep:
+    constants = {**SMALL, **values}
+    configs = grid(system.Config, seed=seeds, **{name: [value] for name, value in constants.items()})
+    return Sweep("test", system.SYSTEM, configs, (constants["steps"],), system.Test(prompts=20))
+
+
+def weights(count: int = 2, dtype: torch.dtype = torch.float64) -> Params:
+    """Random weights, biases and gains included, large enough that every part matters."""
+    params, rng = system.init(sweep(tuple(range(100, 100 + count))).configs), np.random.default_rng(7)
+    return {n: (w + torch.from_numpy(rng.normal(0, 0.2, w.shape))).to(dtype) for n, w in params.items()}
+
+
+def prompts(seed: int = 1, points: int = 7) -> tuple[np.ndarray, np.ndarray]:
+    """The same three prompts for all runs."""
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(1, 3, points, 4)), rng.normal(size=(1, 3, points))
+
+
+def tensors(batch: dict[str, np.ndarray]) -> Params:
+    return {name: torch.from_numpy(a) for name, a in batch.items()}
+
+
+@pytest.fixture(scope="module")
+def trained() -> Runs:
+    return train(sweep())
+
+
+# What a prediction sees
+
+
+def test_a_prediction_sees_no_later_example_and_no_label_of_its_own() -> None:
+    inputs, labels = prompts()
+    before = system.predict(weights(), inputs, labels, HEADS)
+    for k in range(7):
+        changed = inputs.copy(), labels.copy()
+        changed[0][:, :, k + 1 :] += 1
+        changed[1][:, :, k:] -= 1
+        after = system.predict(weights(), *changed, HEADS)
+        assert np.array_equal(after[:, :, : k + 1], before[:, :, : k + 1])
+        if k < 6:
+            assert (after[:, :, k + 1 :] != before[:, :, k + 1 :]).all()
+
+
+def test_every_earlier_number_of_a_prompt_matters() -> None:
+    inputs, labels = prompts()
+    before = system.predict(weights(), inputs, labels, HEADS)[:, :, -1]
+    for k in range(7):
+        for d in range(4):
+            changed = inputs.copy()
+            changed[:, :, k, d] += 0.1
+            assert (system.predict(weights(), changed, labels, HEADS)[:, :, -1] != before).all()
+    for k in range(6):
+        changed = labels.copy()
+        changed[:, :, k] += 0.1
+        assert (system.predict(weights(), inputs, changed, HEADS)[:, :, -1] != before).all()
+
+
+def alternating(inputs: np.ndarray, labels: np.ndarray) -> torch.Tensor:
+    """x_0 y_0 x_1 ... x_{n-1} y_{n-1} as tokens of d coordinates, one behind the other."""
+    label_tokens = np.zeros_like(inputs)
+    label_tokens[..., 0] = labels
+    return torch.from_numpy(np.stack([inputs, label_tokens], axis=-2).reshape(*inputs.shape[:2], -1, inputs.shape[-1]))
+
+
+def test_predictions_equal_one_prompt_per_prefix() -> None:
+    """The literal form: the tokens in their order, the usual causal mask, and one forward pass per position."""
+    params, (inputs, labels) = weights(), prompts()
+    tokens = alternating(inputs, labels).expand(2, -1, -1, -1)
+    together = system.predict(params, inputs, labels, HEADS)
+    assert together.shape == (2, 3, 7)
+    for k in range(7):
+        prefix = tokens[:, :, : 2 * k + 1]
+        x = transformer.read_in(params, prefix) + params["positions"][:, None, : 2 * k + 1]
+        alone = transformer.read_out(params, transformer.residual_stream(params, x, HEADS, 1))[:, :, 0, 0]
+        np.testing.assert_allclose(together[:, :, k], alone.numpy(), rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
+def test_predictions_equal_those_of_the_published_model(dtype: torch.dtype, tolerance: float) -> None:
+    """transformers' GPT-2 with its learned positions between two linear maps, asked at every other token."""
+    from transformers import GPT2Config, GPT2Model
+
+    config = GPT2Config(
+        n_positions=14, n_embd=16, n_layer=2, n_head=HEADS, vocab_size=1, bos_token_id=0, eos_token_id=0,
+        resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False, attn_implementation="eager",
+    )  # fmt: skip
+    model, rng = GPT2Model(config).to(dtype).eval(), np.random.default_rng(3)
+    with torch.no_grad():
+        for w in model.parameters():
+            w.copy_(torch.from_numpy(rng.normal(0, 0.3, w.shape)))
+    ends = {n: w for n, w in weights(1, dtype).items() if n.startswith("read_")}
+    params = from_hugging_face(model, 16) | ends | {"positions": model.wpe.weight.detach()[None, :13]}
+    inputs, labels = prompts()
+    tokens = alternating(inputs, labels)[0].to(dtype)
+    with torch.no_grad():
+        stream = model(inputs_embeds=tokens @ ends["read_in"][0] + ends["read_in.bias"][0]).last_hidden_state
+        expected = (stream @ ends["read_out"][0] + ends["read_out.bias"][0])[:, ::2, 0].double().numpy()
+    ours = system.predict(params, inputs, labels, HEADS)[0]
+    np.testing.assert_allclose(ours, expected, rtol=0, atol=tolerance * abs(expected).max())
+
+
+def test_queries_are_answered_as_if_each_were_the_next_input() -> None:
+    params, (inputs, labels), (queries, _) = weights(), prompts(), prompts(2, points=4)
+    for k in range(7):
+        together = system.predict_queries(params, inputs[:, :, :k], labels[:, :, :k], queries, HEADS)
+        assert together.shape == (2, 3, 4)
+        for q in range(4):
+            long = np.concatenate([inputs[:, :, :k], queries[:, :, q : q + 1]], axis=2)
+            alone = system.predict(params, long, labels[:, :, : k + 1], HEADS)[:, :, k]
+            np.testing.assert_allclose(together[:, :, q], alone, rtol=1e-9, atol=1e-11)
+
+
+def test_runs_may_see_prompts_of_their_own() -> None:
+    params, (inputs, labels), (others, more) = weights(), prompts(1), prompts(2)
+    own = np.concatenate([inputs, others]), np.concatenate([labels, more])
+    apart = system.predict(params, *own, HEADS)
+    for run, shared in enumerate(((inputs, labels), (others, more))):
+        np.testing.assert_allclose(apart[run], system.predict(params, *shared, HEADS)[run], rtol=1e-12)
+
+
+def test_prompts_are_answered_in_chunks_as_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs, labels = prompts()
+    at_once = system.predict(weights(), inputs, labels, HEADS)
+    monkeypatch.setattr(system, "CHUNK", 2)
+    np.testing.assert_allclose(system.predict(weights(), inputs, labels, HEADS), at_once, rtol=1e-12)
+
+
+def test_more_points_than_learned_positions_are_refused() -> None:
+    inputs, labels = prompts(points=8)
+    with pytest.raises(ValueError, match="position 14; the model has learned 13"):
+        system.predict(weights(), inputs, labels, HEADS)
+
+
+# Training
+
+
+def test_loss_is_the_mean_squared_error_of_every_prediction() -> None:
+    configs = sweep().configs
+    batch, params = system.sample(configs, 50), system.init(configs)
+    predictions = system.predict(params, batch["inputs"], batch["labels"], HEADS)
+    expected = [np.mean([(p - y) ** 2 for p, y in zip(*pair, strict=True)]) for pair in zip(
+        predictions, batch["labels"].astype(float), strict=True)]  # fmt: skip
+    found = system.loss(params, tensors(batch), configs)
+    assert found.shape == (3,)
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5)
+
+
+def test_half_precision_is_close_and_its_gradient_is_whole() -> None:
+    """bfloat16 has 8 bits: products in it are off by some 1e-3, and so may be a loss near 4."""
+    whole, half = sweep().configs, sweep(precision="bfloat16").configs
+    batch, params = tensors(system.sample(whole, 50)), system.init(whole)
+    leaves = {n: w.requires_grad_() for n, w in params.items()}
+    losses = [system.loss(leaves, batch, configs) for configs in (whole, half)]
+    assert losses[1].dtype == torch.float32
+    assert not torch.equal(*losses)
+    assert torch.allclose(*losses, rtol=0.02)
+    one, other = (torch.autograd.grad(x.sum(), list(leaves.values())) for x in losses)
+    for name, a, b in zip(leaves, one, other, strict=True):
+        assert (a - b).norm() <= 0.1 * a.norm() + 1e-4, name
+
+
+def loss_and_gradients(config: system.Config, step: int) -> Params:
+    """On the batch of a step: `loss`, and the weights' gradients by name."""
+    params = {name: w.requires_grad_() for name, w in system.init([config]).items()}
+    loss = system.loss(params, tensors(system.sample([config], step)), [config])
+    gradients = torch.autograd.grad(loss.sum(), list(params.values()))
+    return {"loss": loss.detach()} | dict(zip(params, gradients, strict=True))
+
+
+# Torch's tracing warns of torch's own parts.
+COMPILING = pytest.mark.filterwarnings("ignore")
+
+
+@COMPILING
+def test_the_compiled_layers_are_the_same_and_serve_every_length_of_the_curriculum(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By torch's tracing alone, without a compiler: it traces the first length, and one more for all others."""
+    config, traced, compile_ = sweep((100,), points=11).configs[0], [], torch.compile
+
+    def counted(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        traced.append(graph)
+        return graph.forward
+
+    monkeypatch.setattr(torch, "compile", lambda function: compile_(function, backend=counted))
+    system._compiled.cache_clear()
+    torch._dynamo.reset()
+    steps = range(0, 20, 5)
+    assert len({system.points(step, config) for step in steps}) == len(steps)
+    counts = []
+    for step in steps:
+        found = loss_and_gradients(replace(config, execution="compiled"), step)
+        counts.append(len(traced))
+        for name, value in loss_and_gradients(config, step).items():
+            torch.testing.assert_close(found[name], value, rtol=1e-5, atol=1e-6)
+    assert 0 < counts[0] < counts[1] == counts[-1]
+    system._compiled.cache_clear()
+    torch._dynamo.reset()
+
+
+@COMPILING
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
+def test_what_the_compiler_makes_of_the_layers_is_the_same_but_for_rounding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    system._compiled.cache_clear()
+    torch._dynamo.reset()
+    config = sweep((100,)).configs[0]
+    found = loss_and_gradients(replace(config, execution="compiled"), 0)
+    for name, value in loss_and_gradients(config, 0).items():
+        torch.testing.assert_close(found[name], value, rtol=1e-4, atol=1e-6)
+
+
+def test_labels_are_linear_and_inputs_standard_normal() -> None:
+    configs = sweep(batch=2000, first_dimension=4, first_points=7).configs
+    batch = system.sample(configs, 0)
+    inputs, labels = batch["inputs"], batch["labels"]
+    assert inputs.shape == (3, 2000, 7, 4)
+    assert labels.shape == (3, 2000, 7)
+    # 168,000 numbers: a standard error of 0.0024 and, for the square, 0.0035.
+    assert abs(inputs.mean()) < 0.0125 and abs(inputs.var() - 1) < 0.0175
+    solved = np.linalg.solve(inputs[:, :, :4].astype(float), labels[:, :, :4, None].astype(float))
+    residual = inputs[:, :, 4:] @ solved - labels[:, :, 4:, None]
+    # Some of the systems are nearly singular.
+    assert np.median(abs(residual)) < 1e-5
+    assert abs((labels**2).mean() - 4) < 0.4
+
+
+@pytest.mark.parametrize(
+    ("step", "dimension", "length"),
+    [(0, 5, 11), (1999, 5, 11), (2000, 6, 13), (29_999, 19, 39), (30_000, 20, 41), (499_999, 20, 41)],
+)
+def test_the_published_curriculum(step: int, dimension: int, length: int) -> None:
+    config = system.Config()
+    assert (system.dimensions(step, config), system.points(step, config)) == (dimension, length)
+
+
+@pytest.mark.parametrize("step", [0, 2, 3, 5, 6, 11])
+def test_inputs_beyond_the_current_dimension_are_zero(step: int) -> None:
+    configs = sweep().configs
+    batch = system.sample(configs, step)
+    kept, length = 2 + step // 3, 3 + 2 * (step // 3)
+    assert batch["inputs"].shape == (3, 6, min(length, 7), 4)
+    assert (batch["inputs"][..., kept:] == 0).all()
+    assert (batch["inputs"][..., :kept] != 0).all()
+    # The labels belong to the inputs as they are shown: they lie in the span of as many coordinates.
+    for inputs, labels in zip(batch["inputs"].reshape(18, -1, 4), batch["labels"].reshape(18, -1), strict=True):
+        fit = inputs.astype(float) @ np.linalg.lstsq(inputs.astype(float), labels.astype(float))[0]
+        np.testing.assert_allclose(fit, labels, atol=1e-4)
+
+
+def test_without_a_curriculum_nothing_grows() -> None:
+    config = sweep(first_dimension=4, first_points=7).configs[0]
+    assert {(system.dimensions(s, config), system.points(s, config)) for s in range(12)} == {(4, 7)}
+
+
+def test_gradients_are_shortened_only_where_asked() -> None:
+    """With Adam a rescaled gradient shows from the second step on, when its moments mix gradients of two scales."""
+    free, loose, tight = (train(sweep(steps=3, clip_norm=norm)) for norm in (0.0, 1e6, 0.1))
+    assert np.array_equal(free.losses, loose.losses)
+    assert not np.array_equal(free.losses, tight.losses)
+
+
+def test_loss_falls_below_that_of_the_zero_prediction() -> None:
+    """Which is 1 in one dimension, known to 0.02 from the last 50 batches of 256 labels."""
+    flat = {"first_dimension": 1, "first_points": 4, "every": 1000}
+    losses = train(sweep(steps=400, batch=64, rate=1e-2, clip_norm=1.0, **flat)).losses[:, -50:].mean(axis=1)
+    assert (losses < 0.95).all()
+    assert losses.min() < 0.6
+
+
+def test_a_run_alone_equals_the_run_among_others(trained: Runs) -> None:
+    alone = train(sweep(seeds=(101,)))
+    for name, w in alone.last().items():
+        # A bias of all keys moves no share of attention: its gradient is zero but for rounding, and Adam scales that.
+        if not name.endswith("keys.bias"):
+            # A library may choose another kernel for one product than for several.
+            assert torch.allclose(w[0], trained.last()[name][1], rtol=1e-4, atol=1e-5), name
+    assert np.allclose(alone.losses[0], trained.losses[1], rtol=1e-5)
+
+
+def test_a_diverging_neighbour_changes_nothing(trained: Runs) -> None:
+    from icl.core.training import start
+
+    state = start(sweep())
+    state.params = {name: torch.cat([w[:1] * float("nan"), w[1:]]) for name, w in state.params.items()}
+    beside = train(sweep(), state)
+    assert np.isnan(beside.losses[0]).all()
+    assert np.array_equal(beside.losses[1:], trained.losses[1:])
+
+
+def test_the_seed_decides_and_global_generators_do_not(trained: Runs) -> None:
+    assert len(np.unique(trained.losses[:, 0])) == 3
+    torch.manual_seed(5)
+    np.random.seed(5)  # noqa: NPY002
+    random.seed(5)
+    assert np.array_equal(train(sweep()).losses, trained.losses)
+
+
+@pytest.mark.parametrize("stops", [[1], [3], [4], [2, 6, 11], list(range(1, 12))])
+def test_a_stopped_training_goes_on_bit_for_bit(trained: Runs, tmp_path: Path, stops: list[int]) -> None:
+    """The prompts grow at steps 3 and 6: stops lie before, at and after; the last list stops after every step."""
+
+    class Stopped(Exception):
+        pass
+
+    path = tmp_path / "state.safetensors"
+    for stop in stops:
+
+        def keep(state: State, stop: int = stop) -> None:
+            if state.step == stop:
+                runs.save_state(path, state, "identity")
+                raise Stopped
+
+        with pytest.raises(Stopped):
+            train(sweep(), runs.load_state(path, "identity"), keep=keep)
+    ended = train(sweep(), runs.load_state(path, "identity"))
+    assert np.array_equal(ended.losses, trained.losses)
+    for name, w in trained.weights.items():
+        assert torch.equal(ended.weights[name], w), name
+
+
+def test_maps_in_and_out_start_as_linear_layers_of_torch_and_the_rest_as_gpt2() -> None:
+    configs = sweep((100,), dimension=20, width=64, heads=4, points=41).configs
+    params = system.init(configs)
+    for name, bound in (("read_in", 20**-0.5), ("read_in.bias", 20**-0.5), ("read_out", 64**-0.5)):
+        assert 0.9 * bound < params[name].abs().max() <= bound
+        assert params[name].std().item() == pytest.approx(bound / math.sqrt(3), rel=0.15)
+    assert 0 < params["read_out.bias"].abs().item() <= 64**-0.5
+    assert params["positions"].shape == (1, 81, 64)
+    for name in ("positions", "layer1.queries", "layer2.up"):
+        assert params[name].std().item() == pytest.approx(0.02, rel=0.1)
+    assert params["layer1.down"].std().item() == pytest.approx(0.02 / math.sqrt(2 * configs[0].layers), rel=0.1)
+
+
+def test_all_maps_of_the_small_model_start_as_linear_layers_of_torch() -> None:
+    torch.manual_seed(0)
+    params = system.init(sweep((100,), start="linear", width=64, heads=4).configs)
+    maps = [name for name in params if f"{name}.bias" in params]
+    assert len(maps) == 2 + 6 * len([name for name in maps if name.endswith(".down")])
+    for name in maps:
+        theirs = torch.nn.Linear(*params[name].shape[1:]).weight
+        largest = theirs.shape[1] ** -0.5
+        assert params[name].abs().max() <= largest
+        # The spread of 64 draws, the fewest of a map, is known to a fifth at two standard deviations.
+        assert params[name].std().item() == pytest.approx(theirs.std().item(), rel=0.2), name
+        assert 0 < params[f"{name}.bias"].abs().max() <= largest
+
+
+def test_the_published_model_has_its_published_size() -> None:
+    """22.40 million parameters, of which 50,257 x 256 are GPT-2's unused word embedding and some positions are not
+    reached.
+    """
+    config = trainings.sweep("paper").configs[0]
+    ours = sum(w[0].numel() for w in system.init([replace(config, layers=1)]).values())
+    layer = 12 * 256**2 + 13 * 256
+    unused = 50_257 * 256 + (202 - 81) * 256
+    assert ours + 11 * layer + unused == pytest.approx(22.40e6, abs=5e3)
+
+
+def test_runs_that_train_together_share_all_but_seed_and_rate() -> None:
+    first = sweep((100,)).configs[0]
+    system.init([first, replace(first, seed=101, rate=1e-4)])
+    with pytest.raises(ConstantError, match="seed and rate only"):
+        system.init([first, replace(first, width=32)])
+
+
+def test_constants_that_cannot_be_are_refused() -> None:
+    for name, value in {
+        "heads": 3,
+        "start": "zero",
+        "execution": "fast",
+        "first_dimension": 21,
+        "first_points": 42,
+        "precision": "half",
+    }.items():
+        with pytest.raises(ConstantError, match=name):
+            system.Config(**{name: value})

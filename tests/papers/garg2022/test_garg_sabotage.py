@@ -1,0 +1,222 @@
+"""Every check of Garg et al.'s claims can fail: each bound is contradicted by a model or a measurement spoilt for it.
+
+The transformers are stand-ins: in the place of their predictions is what trained ones do, least squares with a little
+ridge and with inputs cut where training has none. A sabotage breaks one bound; without it (the control) the same bound
+is not contradicted. Two bounds (G9, G15) are contradicted by the stand-in itself, which is too close to least squares;
+their control is one linear layer.
+tests/test_sabotage.py sees to it that no bound is left out.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from icl.core.runs import Runs
+from icl.papers.garg2022 import errors, garg_scaling, trainings
+from icl.papers.garg2022 import gpt2 as system
+from icl.pipeline import figures
+from tests import sabotaged
+from tests.sabotaged import Patch, untouched
+
+GARG = ("garg_linear", "garg_function", "garg_shifts", "garg_scaling", "garg_against_theory")
+FIGURE_OF = sabotaged.figures_of_claims(GARG)
+SEEDS, PROMPTS = 5, 300
+# A claim on the transformer of the paper's size is judged in tables of that scale only.
+SCALE_OF = {"G9": "paper"}
+
+# Examples (prompts, k, d), labels (prompts, k) and queries (prompts, q, d) -> answers (prompts, q)
+Model = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+
+
+def ridge(penalty: float, cut: float) -> Model:
+    """Ridge regression on inputs whose coordinates are cut at +-cut."""
+
+    def answer(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
+        x, asked = np.clip(inputs, -cut, cut), np.clip(queries, -cut, cut)
+        matrix = np.swapaxes(x, -1, -2) @ x + penalty * np.eye(x.shape[-1])
+        weights = np.linalg.solve(matrix, np.swapaxes(x, -1, -2) @ labels[..., None])
+        return (asked @ weights)[..., 0]
+
+    return answer
+
+
+def layer(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    """One linear layer at its limit for N = 2d standard normal examples: x' Gamma^-1 (1/k) sum_i y_i x_i."""
+    d = inputs.shape[-1]
+    moment = np.einsum("pk,pkd->pd", labels, inputs) / max(labels.shape[-1], 1)
+    return np.einsum("pqd,pd->pq", queries, moment) / (1 + (d + 1) / (2 * d))
+
+
+def nearest(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    """The label of the last example, whatever is asked."""
+    last = labels[:, -1:] if labels.shape[-1] else np.zeros((len(labels), 1))
+    return np.broadcast_to(last, queries.shape[:2])
+
+
+def silent(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    return np.zeros(queries.shape[:2])
+
+
+def growing(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    """The more examples, the further off."""
+    return np.full(queries.shape[:2], float(labels.shape[-1]))
+
+
+USUAL, STIFF, NARROW = ridge(0.03, 4.0), ridge(3.0, 20.0), ridge(1e-9, 2.0)
+
+
+# Spoilt measurements
+
+
+def opposite_baselines(patch: pytest.MonkeyPatch) -> None:
+    """Every baseline answers with the wrong sign."""
+    spoilt = {
+        name: lambda *given, right=right: -right(*given)  # type: ignore[misc]
+        for name, right in errors.BASELINES.items()
+    }
+    patch.setattr(errors, "BASELINES", spoilt)
+
+
+def exchanged(patch: pytest.MonkeyPatch) -> None:
+    """What is called x is w, and the other way round."""
+    patch.setattr(garg_scaling, "PANELS", {"x": errors.scaled_weights, "w": errors.scaled_inputs})
+
+
+# Which sabotage breaks which bound
+
+
+@dataclass(frozen=True)
+class Sabotage:
+    """What spoils a bound, and the model of the control."""
+
+    model: Model = USUAL
+    test: Patch = untouched
+    control: Model = USUAL
+
+
+SILENT, OPPOSITE = Sabotage(silent), Sabotage(test=opposite_baselines)
+
+SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
+    "G1": {
+        "largest deviation of least squares from 1 - k/d, in standard errors": OPPOSITE,
+        "largest error of least squares with d examples or more": OPPOSITE,
+    },
+    "G2": {
+        "largest deviation of averaging from (d + 1)/k, in standard errors": OPPOSITE,
+        "largest deviation of averaging under noise, in standard errors": OPPOSITE,
+        "largest deviation of least squares under noise, in standard errors": OPPOSITE,
+    },
+    "G3": {"largest excess of the transformer over least squares": SILENT},
+    "G4": {"error of the transformer with 2d examples": SILENT},
+    "G5": {"largest excess of the transformer over the better of both, k >= 2": SILENT},
+    "G6": {"largest |error - 1| for orthogonal queries": Sabotage(nearest)},
+    "G7": {"largest error for queries that repeat an example": SILENT},
+    "G8": {
+        "largest error in the subspace, k > d/2": SILENT,
+        "largest error in the subspace, k >= d": SILENT,
+    },
+    "G9": {"plateau under a skewed covariance above the clean one": Sabotage(control=layer)},
+    "G9-small": {
+        "largest excess over least squares, skewed covariance": SILENT,
+        "largest excess over 3 nearest neighbours, skewed covariance": SILENT,
+    },
+    "G10": {
+        "error under noise with d examples less that with d - 2": Sabotage(layer),
+        "error under noise with d examples less that with d + 2": Sabotage(growing),
+        "error under noise with 2d examples less that of least squares": SILENT,
+    },
+    "G11": {
+        "error at scale 3 of x less the largest of the others": Sabotage(STIFF),
+        "error at scale 3 of x over that at 1": Sabotage(STIFF),
+        "error at scale 2 of x less that at 1": Sabotage(STIFF),
+        "error at scale 1/3 of x less that at 1": Sabotage(NARROW),
+    },
+    "G12": {"error at scale 3 of x less that of w": Sabotage(test=exchanged)},
+    "G13": {
+        "largest excess over least squares, one orthant": SILENT,
+        "error with 2d examples from one orthant": SILENT,
+    },
+    "G14": {
+        "squared distance to the projected truth after d/2 examples": SILENT,
+        "squared distance to the truth after 2d examples": SILENT,
+    },
+    "G15": {f"slope over c^2, inputs scaled by {name}": Sabotage(control=layer) for name in ("1/3", "1/2", "2", "3")},
+}
+
+
+def runs() -> Runs:
+    """Five runs without weights."""
+    sweep = trainings.sweep("laptop")
+    few = dataclasses.replace(
+        sweep, configs=sweep.configs[:SEEDS], test=dataclasses.replace(sweep.test, prompts=PROMPTS)
+    )
+    return Runs(few, {"none": torch.zeros(SEEDS, 1)}, np.zeros((SEEDS, sweep.snapshots[-1])))
+
+
+def predictions(model: Model) -> Callable[..., np.ndarray]:
+    """In the place of `system.predict`."""
+    return lambda weights, inputs, labels, heads: prefix_predictions(model)(weights, inputs, labels, inputs, heads)
+
+
+def query_predictions(model: Model) -> Callable[..., np.ndarray]:
+    """In the place of `system.predict_queries`."""
+
+    def predict(weights: object, inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray, heads: int) -> np.ndarray:
+        found = np.stack([model(*given) for given in zip(inputs, labels, queries, strict=True)])
+        return np.broadcast_to(found, (SEEDS, *found.shape[1:]))
+
+    return predict
+
+
+def prefix_predictions(model: Model) -> Callable[..., np.ndarray]:
+    """In the place of `system.predict_prefixes`."""
+
+    def predict(weights: object, inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray, heads: int) -> np.ndarray:
+        asked = [
+            [model(x[:, :k], y[:, :k], q[:, k : k + 1]) for k in range(labels.shape[-1])]
+            for x, y, q in zip(inputs, labels, queries, strict=True)
+        ]
+        return np.stack([np.concatenate(answers, axis=1) for answers in asked])
+
+    return predict
+
+
+@cache
+def measured(name: str, scale: str, model: Model, test: Patch) -> pd.DataFrame:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(system, "predict", predictions(model))
+        patch.setattr(system, "predict_prefixes", prefix_predictions(model))
+        patch.setattr(system, "predict_queries", query_predictions(model))
+        test(patch)
+        return figures.measure(name, {"garg": runs()}, scale)
+
+
+def part_of(claim: str, observable: str, model: Model, test: Patch) -> sabotaged.Outcome:
+    name = FIGURE_OF[claim]
+    table = measured(name, SCALE_OF.get(claim, "laptop"), model, test)
+    return sabotaged.judged(name, table, claim, observable)
+
+
+@pytest.mark.parametrize(("claim", "observable"), sabotaged.cases(SABOTAGES))
+def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observable: str) -> None:
+    sabotage = SABOTAGES[claim][observable]
+    spoilt = part_of(claim, observable, sabotage.model, sabotage.test)
+    control = part_of(claim, observable, sabotage.control, untouched)
+    sabotaged.assert_only_the_spoilt_is_contradicted(spoilt, control)
+
+
+def test_every_bound_has_a_sabotage() -> None:
+    bounds = sabotaged.bounds_of_claims(GARG)
+    assert {claim: set(parts) for claim, parts in SABOTAGES.items()} == bounds
+
+
+def test_the_skewed_covariance_is_judged_in_the_form_of_its_scale() -> None:
+    for scale, judged in (("paper", {"G9"}), ("laptop", {"G9-small"}), ("smoke", {"G9", "G9-small"})):
+        table = measured("garg_shifts", "laptop", USUAL, untouched).assign(scale=scale)
+        assert {v.claim for v in figures.check("garg_shifts", table) if v.claim.startswith("G9")} == judged

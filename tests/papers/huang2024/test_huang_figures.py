@@ -1,0 +1,85 @@
+"""What the figures of Huang et al. have beyond what every figure has: captions, an animation, their own helpers."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from icl.core.files import save_animation
+from icl.core.training import train
+from icl.drawing import plotting
+from icl.models import theory
+from icl.papers.huang2024 import huang_four_phases, huang_heatmap, trainings
+from icl.papers.huang2024 import softmax_attention as system
+from icl.pipeline import figures
+from icl.pipeline.plan import endings
+
+
+def test_the_captions_say_what_the_theorem_does_not_show() -> None:
+    """Logarithms that are not visible, phases of one order, constants that are ours."""
+    phases, rates, balanced = (
+        " ".join(figures.caption(name).split()) for name in ("huang_four_phases", "huang_rates", "huang_two_phases")
+    )
+    for caption in (phases, rates, balanced):
+        assert "not visible" in caption
+    assert "order K^2" in phases and "no separate time scales" in phases
+    for name in ("huang_stages", "huang_heatmap", "huang_four_phases", "huang_empirical"):
+        assert "not be consulted" in (text := " ".join(figures.caption(name).split())) or "could be consulted" in text
+
+
+def test_the_heatmap_has_an_animation(tmp_path: Path) -> None:
+    """Frames of one size, the same file each time, attention that moves to the diagonal."""
+    runs = {key: train(sweep) for key, sweep in figures.sweeps("huang_heatmap", "smoke", {}).items()}
+    table = figures.measure("huang_heatmap", runs, "smoke")
+    pictures = huang_heatmap.frames(table)
+    assert figures.is_animated("huang_heatmap") and endings("huang_heatmap") == [".png", ".gif"]
+    assert len(pictures) >= 10
+    assert len({tuple(picture.get_size_inches()) for picture in pictures}) == 1
+    for name in ("a", "b"):
+        save_animation(pictures[:2] + pictures[-1:], tmp_path / f"{name}.gif")
+    assert (tmp_path / "a.gif").read_bytes() == (tmp_path / "b.gif").read_bytes()
+    with Image.open(tmp_path / "a.gif") as film:
+        assert (film.n_frames, film.info["loop"]) == (3, 0)
+
+
+def test_other_figures_have_none() -> None:
+    assert not figures.is_animated("huang_rates") and endings("huang_rates") == [".png"]
+
+
+def test_crossings_lie_on_the_chord() -> None:
+    time, falling = np.array([0.0, 1.0, 3.0]), np.array([4.0, 2.0, 1.0])
+    assert trainings.crossing(time, falling, 3.0) == 0.5
+    assert trainings.crossing(time, falling, 1.5) == 2.0
+    assert trainings.crossing(time, falling, 5.0) == 0.0
+    assert np.isnan(trainings.crossing(time, falling, 0.5))
+    assert np.isnan(trainings.first_step(falling < 0)) and trainings.first_step(falling < 3) == 1
+
+
+def test_the_boundaries_of_the_phases() -> None:
+    """On a made-up course whose boundaries are known."""
+    ratio = np.array([4, 3, 2, 1.5, 1, 0.8, 0.5, 0.3, 0.2])
+    descent = np.stack([np.ones(9), -ratio, 0 * ratio], axis=1)
+    q = np.stack([np.linspace(0, 4.0, 10)] * 3, axis=1)
+    found = huang_four_phases.boundaries(q, descent, 20)
+    assert found == {"t_I": 2.0, "t_switch": 4.0, "t_II": 6.0, "t_III": 7.0}
+
+
+def test_closed_forms() -> None:
+    assert theory.dominant_time(0.01) == pytest.approx(np.log(10) / 0.01)
+    assert theory.rare_time(20, 0.01) == pytest.approx(400 * np.log(20) + 20 * np.log(200) / 0.01)
+    assert theory.escape_time(20, 0.5) == 800 and theory.escape_time(20, 0.0) == 400
+    assert theory.tail_error(0.5, 1000.0) == 0.0005
+
+
+def test_descent_is_what_the_steps_moved() -> None:
+    runs = train(figures.sweeps("huang_four_phases", "smoke", {})["huang_phases_small"])
+    config, moved = runs.sweep.configs[0], trainings.descent(runs, 0)
+    _, other = system.columns(runs.weights["Q"][0].numpy(), config)
+    np.testing.assert_allclose(moved, other.descent[:-1], rtol=1e-9, atol=1e-14)
+
+
+def test_bands_of_phases_end_where_a_boundary_is_missing() -> None:
+    _, axes = plotting.canvas((300, 200), (40, 280, 10, 170))
+    plotting.shade(axes, [0.0, 1.0, float("nan"), 3.0], ("I", "II", "III"), font=10)
+    assert [text.get_text() for text in axes.texts] == ["I"]

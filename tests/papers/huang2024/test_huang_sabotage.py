@@ -1,0 +1,246 @@
+"""Every check of Huang et al.'s claims can fail: each bound, on runs or laws that were spoilt for it, is contradicted.
+
+The trainings are the real ones of the laptop scale; a sabotage breaks one bound, and without it (the control) the same
+bound is not contradicted. tests/test_sabotage.py sees to it that no bound of a configured figure is left out.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from icl.core.runs import Runs
+from icl.core.training import train
+from icl.papers.huang2024 import huang_empirical, huang_four_phases
+from icl.papers.huang2024 import softmax_attention as system
+from icl.pipeline import figures
+from tests import sabotaged
+from tests.sabotaged import Patch, same, untouched
+
+HUANG = ("huang_stages", "huang_heatmap", "huang_four_phases", "huang_two_phases", "huang_empirical", "huang_rates")
+FIGURE_OF = sabotaged.figures_of_claims(HUANG)
+
+
+@cache
+def trained(name: str) -> Runs:
+    """Of the laptop scale, with fewer fresh prompts."""
+    sweep = figures.plan(HUANG, "laptop", {})[name][1]
+    test = dataclasses.replace(sweep.test, prompts_test=min(sweep.test.prompts_test, 5000))
+    return train(dataclasses.replace(sweep, test=test))
+
+
+# Spoilt runs
+
+
+def changed(runs: Runs, change: Callable[[torch.Tensor], torch.Tensor]) -> Runs:
+    return dataclasses.replace(runs, weights={name: change(w.clone()) for name, w in runs.weights.items()})
+
+
+def untrained(runs: Runs) -> Runs:
+    """No step was taken."""
+    return changed(runs, torch.zeros_like)
+
+
+def backwards(runs: Runs) -> Runs:
+    """Training seen from its end."""
+    return changed(runs, lambda w: w.flip(1))
+
+
+def others_fall_too(runs: Runs) -> Runs:
+    """B_{k,n} has the fall of B_{k,1} on top of its own."""
+
+    def change(w: torch.Tensor) -> torch.Tensor:
+        w[..., 1, 2] += w[..., 1, 1]
+        return w
+
+    return changed(runs, change)
+
+
+# Spoilt laws
+
+
+def queries_swapped(patch: pytest.MonkeyPatch) -> None:
+    """The dominant feature is taken for a rare one, and the other way round."""
+    columns = system.columns
+    patch.setattr(system, "columns", lambda q, config: columns(q, config)[::-1])
+
+
+def gaps_doubled(patch: pytest.MonkeyPatch) -> None:
+    columns = system.columns
+    patch.setattr(system, "columns", lambda q, config: tuple(c._replace(gap=2 * c.gap) for c in columns(q, config)))
+
+
+def clock(of: Callable[[np.ndarray, system.Config], np.ndarray]) -> Patch:
+    """eta t goes wrong."""
+    times = system.times
+    return lambda patch: patch.setattr(system, "times", lambda config, steps: of(times(config, steps), config))
+
+
+slow = clock(lambda time, config: 3 * time)
+fast = clock(lambda time, config: 0.8 * time)
+a_little_fast = clock(lambda time, config: 0.92 * time)
+slower_with_k = clock(lambda time, config: time * config.features)
+bent_down = clock(lambda time, config: time**0.5)
+bent_up = clock(lambda time, config: time**1.5)
+
+
+def boundary(name: str, instead: Callable[[dict[str, float], int], float]) -> Patch:
+    """One boundary of the phases is looked for at the wrong place."""
+    boundaries = huang_four_phases.boundaries
+
+    def wrong(q: np.ndarray, descent: np.ndarray, features: int) -> dict[str, float]:
+        found = boundaries(q, descent, features)
+        return found | {name: instead(found, len(descent))}
+
+    return lambda patch: patch.setattr(huang_four_phases, "boundaries", wrong)
+
+
+t_i_at_once = boundary("t_I", lambda found, end: 1.0)
+t_ii_at_once = boundary("t_II", lambda found, end: 1.0)
+t_ii_is_t_iii = boundary("t_II", lambda found, end: found["t_III"])
+t_ii_at_the_end = boundary("t_II", lambda found, end: float(end))
+t_iii_is_t_ii = boundary("t_III", lambda found, end: found["t_II"])
+
+
+def dominant_is_rare(patch: pytest.MonkeyPatch) -> None:
+    """Where the dominant feature is expected stands the best of the rare ones."""
+    errors = huang_empirical.errors
+
+    def wrong(runs: Runs, run: int) -> dict[str, np.ndarray]:
+        found = {name: own.copy() for name, own in errors(runs, run).items()}
+        for own in found.values():
+            own[:, 0] = np.nanmin(own[:, 1:], axis=1)
+        return found
+
+    patch.setattr(huang_empirical, "errors", wrong)
+
+
+def short_prompts(patch: pytest.MonkeyPatch) -> None:
+    """Fresh prompts are ten times shorter than those of the training; many lack the query's feature."""
+    fresh = system.fresh_counts
+
+    def shorter(config: Any, *address: Any) -> np.ndarray:
+        return fresh(dataclasses.replace(config, contexts_per_feature=2, target=0.4), *address)
+
+    patch.setattr(system, "fresh_counts", shorter)
+
+
+# Which sabotage breaks which bound
+
+
+@dataclass(frozen=True)
+class Sabotage:
+    runs: Callable[[Runs], Runs] = same
+    law: Patch = untouched
+
+
+UNTRAINED, BACKWARDS, OTHERS = Sabotage(untrained), Sabotage(backwards), Sabotage(others_fall_too)
+SWAPPED, REVERSED, SHORT = Sabotage(law=queries_swapped), Sabotage(law=dominant_is_rare), Sabotage(law=short_prompts)
+
+SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
+    "H1": {"T_k(0.05) / T_1(0.05)": SWAPPED},
+    "H2": {"L_k / L_k(0) when L_1 = 0.02": SWAPPED},
+    "H3": {"L_1 at eta t = 3000": UNTRAINED, "L_k at eta t = 3000": UNTRAINED},
+    "H4": {
+        "L_k(t_I) / L_k(0), large K": Sabotage(law=t_i_at_once),
+        "fall of L_k in phase II, large K": Sabotage(law=t_ii_is_t_iii),
+        "L_k(t_III), large K": Sabotage(law=t_iii_is_t_ii),
+    },
+    "H5": {
+        "smallest diagonal score, imbalanced": UNTRAINED,
+        "largest other score, imbalanced": UNTRAINED,
+        "smallest diagonal score, balanced": UNTRAINED,
+        "largest other score, balanced": UNTRAINED,
+    },
+    "H6": {
+        "score of v_1 for v_1, early": UNTRAINED,
+        "score of v_k for v_1, early": BACKWARDS,
+        "score of v_k for v_k, early": BACKWARDS,
+    },
+    "H7": {"shortest distance between boundaries": Sabotage(law=t_iii_is_t_ii)},
+    "H8": {
+        "least B_{k,1}(t_II) / B_{k,1}(end)": Sabotage(law=t_ii_at_once),
+        "largest A_k(t_II) / A_k(end)": Sabotage(law=t_ii_is_t_iii),
+    },
+    "H9": {
+        "least B_{k,1}(t_II) / log K": Sabotage(law=t_ii_at_the_end),
+        "largest B_{k,1}(t_II) / log K": Sabotage(law=t_ii_at_once),
+    },
+    "H10": {"largest |B_{k,n}| K": OTHERS},
+    "H11": {"largest |A_k + B_{k,1} + (K - 2) B_{k,n}|": OTHERS},
+    "H12": {"iterations from the switch to the sign change": OTHERS},
+    "H13": {
+        "largest T_1 over its bound": Sabotage(law=slow),
+        "least slope of T_1 against 1/eps": Sabotage(law=bent_down),
+        "largest slope of T_1 against 1/eps": Sabotage(law=bent_up),
+    },
+    "H14": {"largest T_k over its bound": Sabotage(law=slow)},
+    "H15": {
+        "slope of the escape time against K": Sabotage(law=slower_with_k),
+        "slope of the switch against K": Sabotage(law=slower_with_k),
+    },
+    "H16": {
+        "least slope of T_k in the tail": Sabotage(law=bent_down),
+        "largest slope of T_k in the tail": Sabotage(law=bent_up),
+    },
+    "H17": {
+        "least 4 p_k eta t L_k": Sabotage(law=a_little_fast),
+        "largest 4 p_k eta t L_k": Sabotage(law=slow),
+        "least 4 p_1 eta t L_1": Sabotage(law=a_little_fast),
+        "largest 4 p_1 eta t L_1": Sabotage(law=slow),
+    },
+    "H18": {
+        "largest E (1 - Attn_k)^2 / (2 L_k)": Sabotage(law=gaps_doubled),
+        "least share of prompts below 4 eps": SHORT,
+        "least share of prompts below 10 eps": SHORT,
+    },
+    "H19": {
+        "largest |squared error / (2 eps) - 1|, Gaussian tasks": SHORT,
+        "largest squared error / (eps E w^2), shifted tasks": SHORT,
+    },
+    "H20": {
+        "least t(A_k = log K) / K^2": Sabotage(law=fast),
+        "largest t(A_k = log K) / K^2": Sabotage(law=slow),
+        "largest rise of t(A_k = log K) / K^2 with K": Sabotage(law=slower_with_k),
+        "slope of T_half against K": Sabotage(law=slower_with_k),
+        "largest |B_{k,n}| K / A_k": OTHERS,
+    },
+    "H21": {
+        "least T_k(0.1) / T_1(0.02), population": REVERSED,
+        "share of seeds with ratio 3, population": REVERSED,
+        "least T_k(0.1) / T_1(0.02), training": REVERSED,
+        "share of seeds with ratio 3, training": REVERSED,
+    },
+}
+
+
+@cache
+def measured(name: str, change: Callable[[Runs], Runs], law: Patch) -> pd.DataFrame:
+    runs = {key: change(trained(key)) for key in figures.sweeps(name, "laptop", {})}
+    with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
+        law(patch)
+        return figures.measure(name, runs, "laptop")
+
+
+def part_of(claim: str, observable: str, sabotage: Sabotage) -> sabotaged.Outcome:
+    name = FIGURE_OF[claim]
+    return sabotaged.judged(name, measured(name, sabotage.runs, sabotage.law), claim, observable)
+
+
+@pytest.mark.parametrize(("claim", "observable"), sabotaged.cases(SABOTAGES))
+def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observable: str) -> None:
+    spoilt = part_of(claim, observable, SABOTAGES[claim][observable])
+    control = part_of(claim, observable, Sabotage())
+    sabotaged.assert_only_the_spoilt_is_contradicted(spoilt, control)
+
+
+def test_every_bound_has_a_sabotage() -> None:
+    bounds = sabotaged.bounds_of_claims(HUANG)
+    assert {claim: set(parts) for claim, parts in SABOTAGES.items()} == bounds
+    assert len(bounds) == 21

@@ -1,0 +1,166 @@
+"""Every check of the chain-of-thought claims can fail: each bound, on runs or a test spoilt for it, is contradicted.
+
+One real training of six seeds, shorter than that of the figures; a sabotage breaks one bound, and without
+it (the control) the same bound is not contradicted. tests/test_sabotage.py sees to it that no bound is left out.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.training import train
+from icl.papers.li2025 import one_layer, trainings
+from icl.papers.li2025 import prompts as tasks
+from icl.pipeline import figures
+from tests import sabotaged
+from tests.sabotaged import Patch, same, untouched
+
+FIGURES = ("figure17", "figure18", "figure19", "figure20")
+FIGURE_OF = sabotaged.figures_of_claims(FIGURES)
+SEEDS, QUERIES = 6, 40
+
+
+def small(sweep: Sweep) -> Sweep:
+    configs = tuple(config for config in sweep.configs if config.seed < SEEDS)
+    test = dataclasses.replace(sweep.test, queries=QUERIES)
+    return dataclasses.replace(sweep, configs=configs, test=test, snapshots=tuple(range(0, 701, 50)))
+
+
+@cache
+def trained() -> Runs:
+    return train(small(figures.sweeps("figure20", "laptop", {})["li_cot"]))
+
+
+# Spoilt runs
+
+
+def untrained(runs: Runs) -> Runs:
+    """No step was taken."""
+    return changed(runs, lambda w: w[:, :1].expand_as(w))
+
+
+def at_once(runs: Runs) -> Runs:
+    """All is learnt at the start."""
+    return changed(runs, lambda w: w[:, -1:].expand_as(w))
+
+
+def stopped(runs: Runs) -> Runs:
+    """Nothing changes after the first stage."""
+    return changed(runs, lambda w: torch.cat([w[:, :1], w[:, 1:2].expand_as(w[:, 1:])], dim=1))
+
+
+def changed(runs: Runs, change: Callable[[torch.Tensor], torch.Tensor]) -> Runs:
+    return dataclasses.replace(runs, weights={name: change(w).clone() for name, w in runs.weights.items()})
+
+
+# Spoilt tests
+
+
+def errors_reversed(patch: pytest.MonkeyPatch) -> None:
+    """The largest value of a constant gets the errors of the least, and so on."""
+    order = trainings.order
+    patch.setattr(trainings, "order", lambda values, wrong: order(values, wrong[::-1]))
+
+
+def pattern_first(patch: pytest.MonkeyPatch) -> None:
+    """Same pattern at another step is taken for another pattern at the same step, and the other way round."""
+    attention = one_layer.attention
+    patch.setattr(one_layer, "attention", lambda *arguments: attention(*arguments)[..., [0, 2, 1, 3]])
+
+
+def condition_holds(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(one_layer.Test, "misleading_setting", one_layer.Test.end_setting)
+
+
+def condition_breaks(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(one_layer.Test, "end_setting", one_layer.Test.misleading_setting)
+
+
+def example_with(name: str, instead: Callable[[np.ndarray], np.ndarray]) -> Patch:
+    """The worked example goes by another definition; everything else keeps its own."""
+    example = tasks.worked_example
+
+    def wrong() -> dict[str, float]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tasks, name, instead)
+            return example()
+
+    return lambda patch: patch.setattr(tasks, "worked_example", wrong)
+
+
+product = tasks.product
+steps_swapped = example_with("product", lambda matrices: product(matrices[::-1]))
+always_broken = example_with("condition_1", lambda matrices: np.zeros(len(matrices[0]), dtype=bool))
+
+
+@dataclass(frozen=True)
+class Sabotage:
+    runs: Callable[[Runs], Runs] = same
+    test: Patch = untouched
+
+
+UNTRAINED, REVERSED = Sabotage(untrained), Sabotage(test=errors_reversed)
+HOLDS, BREAKS = Sabotage(test=condition_holds), Sabotage(test=condition_breaks)
+
+SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
+    "B-F17": {"Kendall's tau of error and alpha'": REVERSED},
+    "B-T5": {
+        "Kendall's tau of error and tau^f": REVERSED,
+        "Kendall's tau of error and alpha'": REVERSED,
+        "Kendall's tau of error and rho^f": REVERSED,
+        "error with 100 examples": UNTRAINED,
+    },
+    "B-EX": {
+        "largest deviation from the stated numbers": Sabotage(test=steps_swapped),
+        "Condition 1 broken for start 1": Sabotage(test=steps_swapped),
+        "Condition 1 broken for start 2": Sabotage(test=always_broken),
+    },
+    "B-T6a": {
+        "least ICL error without Condition 1": HOLDS,
+        "largest fall of ICL error without Condition 1": HOLDS,
+    },
+    "B-T6b": {
+        "ICL error with Condition 1 and 100 examples": BREAKS,
+        "Kendall's tau of ICL error with Condition 1 and examples": BREAKS,
+    },
+    "B-F19": {"CoT error over ICL error without Condition 1": UNTRAINED},
+    "B-M": {
+        "same TSR and step at the end": UNTRAINED,
+        "off-step weight before same TSR and step passes 0.6": Sabotage(test=pattern_first),
+        "rise of the other TSR on the step": Sabotage(at_once),
+        "fall of the other TSR on the step": Sabotage(stopped),
+    },
+}
+
+
+@cache
+def measured(name: str, change: Callable[[Runs], Runs], test: Patch) -> pd.DataFrame:
+    runs = change(dataclasses.replace(trained(), sweep=small(figures.sweeps(name, "laptop", {})["li_cot"])))
+    with pytest.MonkeyPatch.context() as patch:
+        test(patch)
+        return figures.measure(name, {"li_cot": runs}, "laptop")
+
+
+def part_of(claim: str, observable: str, sabotage: Sabotage) -> sabotaged.Outcome:
+    name = FIGURE_OF[claim]
+    return sabotaged.judged(name, measured(name, sabotage.runs, sabotage.test), claim, observable)
+
+
+@pytest.mark.parametrize(("claim", "observable"), sabotaged.cases(SABOTAGES))
+def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observable: str) -> None:
+    spoilt = part_of(claim, observable, SABOTAGES[claim][observable])
+    control = part_of(claim, observable, Sabotage())
+    sabotaged.assert_only_the_spoilt_is_contradicted(spoilt, control)
+
+
+def test_every_bound_has_a_sabotage() -> None:
+    bounds = sabotaged.bounds_of_claims(FIGURES)
+    assert {claim: set(parts) for claim, parts in SABOTAGES.items()} == bounds

@@ -1,0 +1,344 @@
+"""What every figure must keep, over all figures of workflow/config.yaml: a newcomer is picked up by itself.
+
+Each distinct training runs once per session, at the smoke scale.
+"""
+
+import dataclasses
+import inspect
+import io
+import math
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from icl.core.config import SCALES, digest
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.table import SUMMARY_SEED, validate
+from icl.core.training import train
+from icl.drawing import plotting
+from icl.evidence import published_curves
+from icl.evidence.judging import INCONCLUSIVE, Claim
+from icl.pipeline import figures
+
+CONFIG = Path(__file__).parents[1] / "workflow" / "config.yaml"
+FIGURES: list[str] = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))["figures"]
+PUBLISHED = [name for name in FIGURES if name in published_curves.PANELS]
+LEAST_SEEDS = {"paper": 10, "laptop": 5, "smoke": 1}
+SIGNATURES = {"sweeps": ["scale"], "measure": ["runs", "scale"], "draw": ["table"], "check": ["table"]}
+
+every_figure = pytest.mark.parametrize("name", FIGURES)
+every_published_figure = pytest.mark.parametrize("name", PUBLISHED)
+every_scale = pytest.mark.parametrize("scale", SCALES)
+
+
+@cache
+def trained(name: str) -> Runs:
+    """One training of the smoke scale by the name of its sweep."""
+    return train(figures.plan(FIGURES, "smoke", {})[name][1])
+
+
+def runs_of(name: str) -> dict[str, Runs]:
+    """What the figure's `measure` gets: the shared weights with the figure's own test constants."""
+    return {
+        key: dataclasses.replace(trained(key), sweep=sweep) for key, sweep in figures.sweeps(name, "smoke", {}).items()
+    }
+
+
+@cache
+def measured(name: str) -> pd.DataFrame:
+    """The figure's table at the smoke scale; tests that could change it take a copy."""
+    return figures.measure(name, runs_of(name), "smoke")
+
+
+def claims(name: str) -> tuple[Claim, ...]:
+    return figures.module(name).CLAIMS
+
+
+def constants(config: Any) -> dict[str, Any]:
+    """A config's constants without its seed."""
+    return {key: value for key, value in dataclasses.asdict(config).items() if key != "seed"}
+
+
+# The module
+
+
+def test_every_listed_figure_is_a_module_and_listed_once() -> None:
+    assert len(set(FIGURES)) == len(FIGURES)
+    assert set(FIGURES) <= set(figures.known())
+
+
+@every_figure
+def test_the_first_line_of_the_docstring_explains_the_target(name: str) -> None:
+    line = figures.summary(name)
+    assert 20 <= len(line) <= 120
+    if number := re.fullmatch(r"figure(\d+)", name):
+        assert line.startswith(f"Figure {number[1]}: ")
+
+
+@every_figure
+@pytest.mark.parametrize("function", SIGNATURES)
+def test_the_four_functions_are_there(name: str, function: str) -> None:
+    found = getattr(figures.module(name), function)
+    assert list(inspect.signature(found).parameters) == SIGNATURES[function]
+    assert inspect.getdoc(found)
+
+
+def test_claim_ids_are_unique_over_all_figures() -> None:
+    count = Counter(claim.id for name in FIGURES for claim in claims(name))
+    assert [key for key, times in count.items() if times > 1] == []
+
+
+@every_figure
+def test_claims_say_what_they_measure_and_where_they_come_from(name: str) -> None:
+    assert claims(name)
+    for claim in claims(name):
+        assert claim.id
+        assert len(claim.statement) > 40
+        assert claim.source
+        assert claim.bounds
+        for bound in claim.bounds:
+            assert bound.statistic in ("mean", "median", "exact")
+            assert bound.at_least <= bound.at_most
+            assert math.isfinite(bound.at_least) or math.isfinite(bound.at_most)
+    observables = [bound.observable for claim in claims(name) for bound in claim.bounds]
+    assert len(set(observables)) == len(observables)
+
+
+# The plan
+
+
+@every_figure
+@every_scale
+def test_sweeps_are_equal_for_equal_scales(name: str, scale: str) -> None:
+    first, second = (figures.module(name).sweeps(scale) for _ in range(2))
+    assert first
+    assert first == second
+    names = [sweep.name for sweep in first]
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"[a-z][a-z0-9_]*", found) for found in names)
+
+
+@every_figure
+@every_scale
+def test_a_sweep_differs_only_in_what_it_sweeps(name: str, scale: str) -> None:
+    """Every combination of the swept values, each with the same seeds, each once; nothing else varies."""
+    for sweep in figures.module(name).sweeps(scale):
+        points = [constants(config) for config in sweep.configs]
+        swept = {key: {point[key] for point in points} for key in points[0]}
+        combinations = math.prod(len(values) for values in swept.values())
+        seeds: dict[str, list[int]] = {}
+        for config, point in zip(sweep.configs, points, strict=True):
+            seeds.setdefault(digest(point), []).append(config.seed)
+        assert len(seeds) == combinations
+        assert len({tuple(found) for found in seeds.values()}) == 1
+        assert len(set(sweep.seeds)) == len(sweep.configs) // combinations
+
+
+@every_figure
+@every_scale
+def test_there_are_enough_seeds(name: str, scale: str) -> None:
+    for sweep in figures.module(name).sweeps(scale):
+        assert len(set(sweep.seeds)) >= (LEAST_SEEDS[scale] if figures.is_random(sweep) else 1)
+
+
+@every_figure
+def test_reduced_scales_reduce_only_amounts(name: str) -> None:
+    """A smaller scale has fewer seeds, steps or prompts: it sweeps the same values."""
+    for scale in SCALES[1:]:
+        for ours, papers in zip(figures.module(name).sweeps(scale), figures.module(name).sweeps("paper"), strict=True):
+            assert (ours.name, ours.system) == (papers.name, papers.system)
+            assert set(ours.seeds) <= set(papers.seeds)
+            assert ours.snapshots[-1] <= papers.snapshots[-1]
+            assert _swept(ours) == _swept(papers)
+
+
+def _swept(sweep: Sweep) -> dict[str, set[Any]]:
+    points = [constants(config) for config in sweep.configs]
+    found = {key: {point[key] for point in points} for key in points[0]}
+    return {key: values for key, values in found.items() if len(values) > 1}
+
+
+@every_scale
+def test_figures_that_share_a_name_share_a_training(scale: str) -> None:
+    planned = figures.plan(FIGURES, scale, {})
+    for name in FIGURES:
+        for key, sweep in figures.sweeps(name, scale, {}).items():
+            assert digest(planned[key][1].training()) == digest(sweep.training())
+
+
+@every_figure
+@every_scale
+def test_the_margin_says_what_was_reduced(name: str, scale: str) -> None:
+    note = figures.note(name, scale, {})
+    assert note.startswith(f"{scale} scale, ")
+    assert ("reduced" in note) == any(
+        ours.plain() != papers.plain()
+        for ours, papers in zip(figures.module(name).sweeps(scale), figures.module(name).sweeps("paper"), strict=True)
+    )
+
+
+# The table
+
+
+@every_figure
+def test_measuring_gives_a_valid_table(name: str) -> None:
+    table = measured(name)
+    validate(table, name)
+    assert (table["figure"] == name).all()
+    assert (table["scale"] == "smoke").all()
+    single = table[table["statistic"] == "run"]
+    planned = {seed for sweep in figures.module(name).sweeps("smoke") for seed in sweep.seeds}
+    assert set(single["seed"]) <= planned
+    assert (single["count"] == 1).all()
+    assert single[["band_low", "band_high", "low", "high"]].isna().all(axis=None)
+    summaries = table[table["seed"] == SUMMARY_SEED]
+    assert (summaries["count"][summaries["statistic"] != "exact"] > 1).all()
+    known = summaries.dropna(subset=["value", "low", "high"])
+    assert (known["low"] <= known["value"]).all()
+    assert (known["value"] <= known["high"]).all()
+
+
+@every_figure
+def test_measuring_twice_gives_identical_tables_and_leaves_the_weights_alone(name: str) -> None:
+    first = measured(name)
+    before = {(key, n): w.clone() for key, runs in runs_of(name).items() for n, w in runs.weights.items()}
+    again = figures.measure(name, runs_of(name), "smoke")
+    pd.testing.assert_frame_equal(again, first, check_exact=True)
+    for (key, n), w in before.items():
+        np.testing.assert_array_equal(trained(key).weights[n].numpy(), w.numpy())
+
+
+@every_figure
+def test_every_bound_finds_its_summary(name: str) -> None:
+    table = measured(name)
+    for claim in claims(name):
+        for bound in claim.bounds:
+            rows = table[table["observable"] == bound.observable]
+            summaries = rows[rows["seed"] == SUMMARY_SEED]
+            assert len(summaries) == 1, bound.observable
+            (summary,) = summaries.to_dict("records")
+            assert summary["statistic"] == bound.statistic
+            runs = rows[rows["statistic"] == "run"]
+            assert summary["count"] == len(runs) == runs["seed"].nunique()
+            # No number only where a run has none.
+            assert math.isnan(summary["value"]) == runs["value"].isna().any()
+
+
+@every_figure
+def test_smoke_verdicts_decide_nothing(name: str) -> None:
+    table = measured(name)
+    before = table.copy()
+    verdicts = figures.check(name, table)
+    assert [verdict.claim for verdict in verdicts] == [claim.id for claim in claims(name)]
+    assert {verdict.outcome for verdict in verdicts} == {INCONCLUSIVE}
+    for verdict in verdicts:
+        assert verdict.scale == "smoke"
+        assert len(verdict.parts) == len(next(c for c in claims(name) if c.id == verdict.claim).bounds)
+    pd.testing.assert_frame_equal(table, before, check_exact=True)
+
+
+# The picture
+
+
+@pytest.fixture
+def same_global_style() -> Iterator[None]:
+    """The block must leave matplotlib's global state as it is."""
+    import matplotlib
+
+    before = dict(matplotlib.rcParams)
+    yield
+    assert dict(matplotlib.rcParams) == before
+    pyplot: ModuleType | None = sys.modules.get("matplotlib.pyplot")
+    assert pyplot is None or pyplot.get_fignums() == []
+
+
+def rendered(picture: Any) -> bytes:
+    out = io.BytesIO()
+    picture.savefig(out, format="png")
+    return out.getvalue()
+
+
+@every_figure
+@pytest.mark.usefixtures("same_global_style")
+def test_drawing_gives_a_labelled_figure(name: str) -> None:
+    from matplotlib.figure import Figure
+
+    table = measured(name)
+    before = table.copy()
+    picture = figures.module(name).draw(table)
+    assert isinstance(picture, Figure)
+    pd.testing.assert_frame_equal(table, before, check_exact=True)
+    panels = [axes for axes in picture.axes if axes.get_label() != "<colorbar>"]
+    assert panels
+    assert len({axes.get_label() for axes in panels}) == len(panels)
+    for axes in panels:
+        assert axes.get_xlabel()
+        assert axes.get_ylabel()
+    assert any(axes.get_legend() is not None for axes in panels)
+    assert rendered(picture) == rendered(figures.module(name).draw(before))
+    assert len(rendered(plotting.mark(picture, figures.note(name, "smoke", {})))) > 1000
+
+
+@every_figure
+def test_what_is_drawn_is_in_the_table(name: str) -> None:
+    """With all values moved to another height of their axes, the picture is another."""
+    draw, pictures = figures.module(name).draw, []
+    heights = {axes.get_label(): axes.transData.inverted() for axes in draw(measured(name)).axes}
+    for part in (0.3, 0.6):
+        table = measured(name).copy()
+        for axes in draw(measured(name)).axes:
+            _, y = heights[axes.get_label()].transform(axes.transAxes.transform((0.5, part)))
+            table.loc[table["panel"] == axes.get_label(), ["value", "band_low", "band_high"]] = y
+        pictures.append(rendered(draw(table)))
+    assert pictures[0] != pictures[1]
+
+
+@every_published_figure
+def test_every_published_point_is_measured(name: str) -> None:
+    published, table = published_curves.load(name), measured(name)
+    assert published is not None
+    for panel, rows in published.groupby("panel"):
+        observable = published_curves.PANELS[name][str(panel)].observable
+        ours = table[(table["panel"] == panel) & ((table["observable"] == observable) | (observable is None))]
+        curves = ours[ours["seed"] == SUMMARY_SEED]
+        for (series, kind), points in rows.groupby(["series", "kind"]):
+            if kind == "scatter":
+                found, wanted = ours[ours["series"] == series]["colour"], points["c"]
+            else:
+                found, wanted = curves[curves["series"] == series]["x"], points["x"]
+            missing = [x for x in wanted if not np.isclose(found, x, rtol=0, atol=published_curves.X_TOLERANCE).any()]
+            assert not missing, (panel, series, missing)
+
+
+@every_published_figure
+def test_the_distance_to_the_published_figure_is_found(name: str) -> None:
+    published = published_curves.load(name)
+    assert published is not None
+    rows = published_curves.fidelity(measured(name), published)
+    assert {row["panel"] for row in rows if row["series"] == "all"} == set(published_curves.PANELS[name])
+    assert all(row["matched"] > 0 for row in rows if row["series"] == "all")
+
+
+@every_published_figure
+@pytest.mark.usefixtures("same_global_style")
+def test_the_published_figure_can_be_laid_over(name: str) -> None:
+    published = published_curves.load(name)
+    assert published is not None
+    plain = figures.module(name).draw(measured(name))
+    picture = plotting.overlay(figures.module(name).draw(measured(name)), published)
+    drawn = {artist.get_gid() for artist in picture.findobj() if artist.get_gid()}
+    assert {f"published {series}" for series in published["series"]} <= drawn
+    # Our own artists carry the same names, or the comparison would have nothing to lie on.
+    assert set(published["series"]) <= drawn
+    assert rendered(picture) != rendered(plain)

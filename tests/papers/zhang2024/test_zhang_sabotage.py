@@ -1,0 +1,243 @@
+"""Every check of Zhang et al.'s claims can fail: each bound, on weights or prompts spoilt for it, is contradicted.
+
+The trainings are those of the laptop scale with fewer prompts and five seeds. Two statements are contradicted as they
+stand; their controls are the cases in which they hold. tests/test_sabotage.py sees to it that no bound is left out.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.training import train
+from icl.models import theory
+from icl.papers.zhang2024 import linear_attention as system
+from icl.papers.zhang2024 import trainings, zhang_query_shift
+from icl.pipeline import figures
+from icl.tasks import linear_regression as tasks
+from tests import sabotaged
+from tests.sabotaged import Patch, same, untouched
+
+ZHANG = ("zhang_convergence", "zhang_task_shift", "zhang_query_shift", "zhang_covariate_shift")
+FIGURE_OF = sabotaged.figures_of_claims(ZHANG)
+SEEDS = 5
+
+
+def small(sweep: Sweep) -> Sweep:
+    """Five seeds, fewer prompts for Theorem 4.2, and a shorter training on prompts, which is settled by then."""
+    configs = tuple(config for config in sweep.configs if config.seed < SEEDS)
+    test = dataclasses.replace(sweep.test, prompts_theorem=2000)
+    steps = tuple(step for step in sweep.snapshots if step <= 150) if sweep.name == "zhang_prompts" else sweep.snapshots
+    return dataclasses.replace(sweep, configs=configs, test=test, snapshots=steps)
+
+
+@cache
+def trained(name: str) -> Runs:
+    return train(small(figures.plan(ZHANG, "laptop", {})[name][1]))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_examples() -> Iterator[None]:
+    """Of the deck's panels the claims read the longest prompt only."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ZHANG[1:]:
+            patch.setattr(figures.module(name), "COUNTS", (1, 40))
+        patch.setattr(zhang_query_shift, "FEW", (1,))
+        yield
+
+
+# Spoilt runs
+
+
+def changed(runs: Runs, **changes: Callable[[torch.Tensor], torch.Tensor]) -> Runs:
+    return dataclasses.replace(
+        runs, weights={name: changes.get(name, torch.clone)(w.clone()) for name, w in runs.weights.items()}
+    )
+
+
+def untrained(runs: Runs) -> Runs:
+    """The last weights are the first."""
+    first = {name: w[:, :1].expand_as(w).clone() for name, w in runs.weights.items()}
+    return dataclasses.replace(runs, weights=first)
+
+
+def backwards(runs: Runs) -> Runs:
+    """Training seen from its end."""
+    return changed(runs, **{name: lambda w: w.flip(1) for name in runs.weights})
+
+
+def off_by(factor: float) -> Callable[[Runs], Runs]:
+    """U is larger than it should be by a factor."""
+    return lambda runs: changed(runs, U=lambda w: factor * w)
+
+
+def turned(runs: Runs) -> Runs:
+    """U no longer commutes with the covariance, nor is a multiple of I."""
+
+    def change(w: torch.Tensor) -> torch.Tensor:
+        d = w.shape[-1]
+        rotation = torch.from_numpy(tasks.rotation(np.random.default_rng(0), d))
+        return w @ rotation
+
+    return changed(runs, U=change)
+
+
+def all_blocks_moved(runs: Runs) -> Runs:
+    """Every entry of both matrices has grown."""
+    return changed(runs, W_PV=lambda w: w + 0.2, W_KQ=lambda w: w + 0.2)
+
+
+def halved(runs: Runs) -> Runs:
+    return changed(runs, U=lambda w: w / 2)
+
+
+off_by_a_tenth, much_too_large = off_by(1.1), off_by(20.0)
+
+
+# Spoilt measurements
+
+
+def other_theorem(patch: pytest.MonkeyPatch) -> None:
+    """Another formula stands where Theorem 4.2 is expected: neither 1/M nor 1/N^2, and not the layer's error."""
+    right = theory.lsa_test_error
+    patch.setattr(theory, "lsa_test_error", lambda c, w, n, m: 1.2 * right(c, w, n, m) * m**0.1 * n**0.1)
+
+
+def scales_ignored(patch: pytest.MonkeyPatch) -> None:
+    """Whatever is scaled after the prompts were drawn stays as it was."""
+    patch.setattr(trainings.Statistics, "_replace", lambda self, **new: self)
+
+
+def longer_is_better(patch: pytest.MonkeyPatch) -> None:
+    """Prompts are longer than is written on them, and the more so the longer they are."""
+    right = trainings.statistics
+
+    def wrong(source: Any, count: int, covariance: Any, length: int, *rest: Any, **named: Any) -> trainings.Statistics:
+        return right(source, count, covariance, round(length**1.5), *rest, **named)
+
+    patch.setattr(trainings, "statistics", wrong)
+
+
+def no_shift(*names: str) -> Patch:
+    """Shifts that leave the prompts as they were."""
+
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        for name in names:
+            patch.setattr(tasks, name, lambda prompts, *rest: prompts)
+
+    return apply
+
+
+def covariances_known(patch: pytest.MonkeyPatch) -> None:
+    """Random covariances are replaced by their mean where the layer is tested, three times over."""
+    right = trainings.statistics
+    patch.setattr(trainings, "statistics", lambda source, count, covariance, length: right(
+        source, count, np.full_like(covariance, 3.0), length))  # fmt: skip
+
+
+def skewed_is_isotropic(patch: pytest.MonkeyPatch) -> None:
+    """The statement on orthogonal queries where it holds: Gamma is a multiple of I."""
+    patch.setattr(trainings, "step", lambda runs, run: np.eye(runs.sweep.configs[run].dimension))
+
+
+def least_squares_fails(patch: pytest.MonkeyPatch) -> None:
+    """Least squares is no better than the layer."""
+    right = trainings.error
+    patch.setattr(
+        trainings, "error", lambda estimate, prompts, count: right(lambda x, y, q: 0 * q[..., 0], prompts, count)
+    )
+
+
+def least_loss_too_high(patch: pytest.MonkeyPatch) -> None:
+    """What passes for equation 4.1 has a higher loss than the flow's end."""
+    right = system.limit
+    patch.setattr(system, "limit", lambda config: right(config)._replace(c=1.1 * right(config).c))
+
+
+# Which sabotage breaks which bound
+
+
+@dataclass(frozen=True)
+class Sabotage:
+    """What spoils a bound, and what stays for the control."""
+
+    runs: Callable[[Runs], Runs] = same
+    test: Patch = untouched
+    control: Patch = untouched
+
+
+UNTRAINED, TENTH, TURNED, WRONG_LAW = (
+    Sabotage(untrained),
+    Sabotage(off_by_a_tenth),
+    Sabotage(turned),
+    Sabotage(test=other_theorem),
+)
+LONGER, ALIKE = Sabotage(test=longer_is_better), Sabotage(test=scales_ignored)
+
+SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
+    "ZF1": {"distance at t = 20, isotropic": UNTRAINED},
+    "ZF2": {"distance at t = 600, skewed": UNTRAINED},
+    "ZF3": {"largest |c^2 - |U|^2|": TENTH},
+    "ZF4": {"largest rise of the loss": Sabotage(backwards), "least excess loss": Sabotage(test=least_loss_too_high)},
+    "ZT1": {"distance from random starts": UNTRAINED},
+    "ZT2": {
+        "distance of c U, on prompts": UNTRAINED,
+        "norm of the blocks that should not move": Sabotage(all_blocks_moved),
+    },
+    "ZF5": {f"prompts over theorem 4.2 - 1, M = {m}": TURNED for m in (10, 40, 200)},
+    "ZF6": {f"change of {name} * error over two decades": WRONG_LAW for name in ("M", "N^2")},
+    "ZT3": {"slope of the error against M": LONGER, "slope of the error against N": TENTH},
+    "ZT4": {
+        "slope of the error under noise against M": LONGER,
+        "relative error under noise at M = 1e4": Sabotage(halved),
+    },
+    "ZF8": {"largest error over the norm of a shifted query": TENTH},
+    "ZF9": {
+        "largest prediction for an orthogonal query, isotropic": TURNED,
+        "relative prediction for an orthogonal query, skewed": Sabotage(test=skewed_is_isotropic),
+    },
+    "ZT5": {
+        "least slope of the error for shifted queries": LONGER,
+        "largest slope of the error for shifted queries": TENTH,
+    },
+    "ZT6": {"prediction for an orthogonal query over the truth, any covariance": Sabotage(control=skewed_is_isotropic)},
+    "ZT7": {"error with examples from one orthant, M = 40": Sabotage(control=no_shift("in_orthants"))},
+    "ZF7": {"largest |slope / c^2 - 1|": ALIKE},
+    "ZF10": {"mean prediction over truth, random covariances": Sabotage(test=covariances_known)},
+    "ZT8": {f"relative error, covariates scaled by {name}": ALIKE for name in ("1/2", "2")},
+    "ZT9": {"excess of the error over least squares, skewed covariance": Sabotage(test=least_squares_fails)},
+}
+
+
+@cache
+def measured(name: str, change: Callable[[Runs], Runs], test: Patch) -> pd.DataFrame:
+    runs = {key: change(trained(key)) for key in figures.sweeps(name, "laptop", {})}
+    with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
+        test(patch)
+        return figures.measure(name, runs, "laptop")
+
+
+def part_of(claim: str, observable: str, change: Callable[[Runs], Runs], test: Patch) -> sabotaged.Outcome:
+    name = FIGURE_OF[claim]
+    return sabotaged.judged(name, measured(name, change, test), claim, observable)
+
+
+@pytest.mark.parametrize(("claim", "observable"), sabotaged.cases(SABOTAGES))
+def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observable: str) -> None:
+    sabotage = SABOTAGES[claim][observable]
+    spoilt = part_of(claim, observable, sabotage.runs, sabotage.test)
+    control = part_of(claim, observable, same, sabotage.control)
+    sabotaged.assert_only_the_spoilt_is_contradicted(spoilt, control)
+
+
+def test_every_bound_has_a_sabotage() -> None:
+    bounds = sabotaged.bounds_of_claims(ZHANG)
+    assert {claim: set(parts) for claim, parts in SABOTAGES.items()} == bounds

@@ -1,0 +1,315 @@
+"""Damaged files, older versions, what a power cut leaves: what is read is what was written, or it is refused."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from icl.core import runs, table
+from icl.core.config import canonical
+from icl.core.runs import Runs, RunsError
+from icl.core.sweep import Sweep
+from icl.core.table import TableError
+from icl.core.training import train
+from tests.bitwise import same
+
+Maker = Callable[..., Sweep]
+Trials = Callable[[int, str], None]
+DAMAGED = "is damaged: its content differs from its own checksum; delete it and run again"
+
+
+@pytest.fixture
+def weights(tmp_path: Path, small_sweep: Maker) -> tuple[Path, Runs]:
+    """A weights file, and what it holds."""
+    made = train(small_sweep())
+    runs.save(tmp_path / "0of1.safetensors", made, {"identity": "abc", "cpu_seconds": 1.5})
+    return tmp_path / "0of1.safetensors", made
+
+
+@pytest.fixture
+def parquet(tmp_path: Path, small_table: pd.DataFrame) -> tuple[Path, pd.DataFrame, dict[str, Any]]:
+    """A table, and what it holds."""
+    table.write(tmp_path / "figure0.parquet", small_table, {"identity": "abc", "cpu_seconds": 1.5})
+    return tmp_path / "figure0.parquet", *table.read(tmp_path / "figure0.parquet")
+
+
+def spoilt(whole: bytes, places: Any, seed: int) -> Iterator[bytes]:
+    """`whole` with the byte at each of the places replaced by another one."""
+    for place, change in zip(places, np.random.default_rng(seed).integers(1, 256, len(places)), strict=True):
+        data = bytearray(whole)
+        data[place] ^= int(change)
+        yield bytes(data)
+
+
+# -- corrupted parquet -------------------------------------------------------------------------------------------------
+
+
+def refusals(path: Path, damaged: Iterator[bytes], read: Callable[[Path], Any], whole: Callable[[Any], bool]) -> int:
+    """How many of the damaged files are refused by name; the others must read as what was written."""
+    refused = 0
+    for data in damaged:
+        path.write_bytes(data)
+        try:
+            assert whole(read(path))
+        except (RunsError, TableError) as error:
+            assert str(error).startswith(f"{path}: ")
+            refused += 1
+    return refused
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["table", "trajectory"])
+def test_no_damage_to_the_footer_of_a_parquet_is_read(
+    parquet: tuple[Path, pd.DataFrame, dict[str, Any]], weights: tuple[Path, Runs], trials: Trials, kind: str
+) -> None:
+    """Every byte of it. What is not refused (statistics that nobody reads, say) reads as it was written."""
+    path, frame, about = parquet
+    if kind == "trajectory":
+        table.write_plain(path, runs.trajectory(weights[1]), {"identity": "abc", "cpu_seconds": 1.5})
+        frame, about = table.read_plain(path)
+    whole = path.read_bytes()
+    footer = int.from_bytes(whole[-8:-4], "little")
+    assert whole[-4:] == b"PAR1"
+    places = range(len(whole) - 8 - footer, len(whole))
+
+    def intact(read: tuple[pd.DataFrame, dict[str, Any]]) -> bool:
+        return read[0].equals(frame) and read[1] == about
+
+    refused = refusals(path, spoilt(whole, places, 0), table.read_plain, intact)
+    assert refused > len(places) / 2
+    trials(len(places), f"bytes of the footer of a {kind} changed ({refused} refused, the others without effect)")
+
+
+def test_no_damage_to_the_pages_of_a_parquet_is_read(
+    parquet: tuple[Path, pd.DataFrame, dict[str, Any]], trials: Trials
+) -> None:
+    path, frame, about = parquet
+    whole = path.read_bytes()
+    end = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    places = np.random.default_rng(1).integers(0, end, 200)
+    refused = refusals(
+        path, spoilt(whole, places, 1), table.read, lambda read: read[0].equals(frame) and read[1] == about
+    )
+    assert refused > 100
+    trials(len(places), f"random bytes of a parquet's pages changed ({refused} refused, the others without effect)")
+
+
+def test_a_number_that_changed_in_a_well_formed_table_is_refused(
+    parquet: tuple[Path, pd.DataFrame, dict[str, Any]],
+) -> None:
+    """One bit of one number, with all of parquet's own structure intact; and one letter, and one digit of metadata."""
+    path, _, _ = parquet
+    arrow = pq.read_table(path)
+    kept = arrow.schema.metadata
+    changed_number = arrow.to_pandas()
+    changed_number.loc[2, "value"] = np.nextafter(changed_number.loc[2, "value"], 1)
+    changed_letter = arrow.to_pandas().assign(series="curs")
+    for frame in (changed_number, changed_letter):
+        pq.write_table(pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(kept), path)
+        with pytest.raises(TableError, match=DAMAGED):
+            table.read(path)
+    pq.write_table(arrow.replace_schema_metadata(kept | {b"icl": kept[b"icl"].replace(b"1.5", b"1.6")}), path)
+    with pytest.raises(TableError, match=DAMAGED):
+        table.read(path)
+    pq.write_table(arrow, path)
+    table.read(path)
+
+
+def test_numbers_that_parquet_knows_two_ways_keep_their_checksum(tmp_path: Path) -> None:
+    """Not a number of either sign, zero of either sign, infinities, empty and missing text, no rows at all."""
+    odd = np.array([-np.nan, np.nan, -0.0, 0.0, np.inf, -np.inf, 5e-324])
+    frame = pd.DataFrame({"x": odd, "text": ["", None, "é", '"', "\x00", "a", "b"], "n": np.arange(7), "b": odd > 0})
+    for part in (frame, frame[:0], frame[["n"]]):
+        table.write_plain(tmp_path / "f.parquet", part, {})
+        read, _ = table.read_plain(tmp_path / "f.parquet")
+        assert len(read) == len(part)
+
+
+# -- corrupted safetensors ---------------------------------------------------------------------------------------------
+
+
+def test_no_damage_to_the_header_of_weights_is_read(weights: tuple[Path, Runs], trials: Trials) -> None:
+    """Every byte of it: names, types, shapes, places and metadata."""
+    path, made = weights
+    whole = path.read_bytes()
+    places = range(8 + int.from_bytes(whole[:8], "little"))
+    refused = refusals(path, spoilt(whole, places, 3), runs.load, lambda read: same(read, made))
+    assert refused > len(places) * 0.99
+    trials(len(places), f"bytes of a safetensors' header changed ({refused} refused, the others without effect)")
+
+
+def test_no_damage_to_a_number_of_weights_is_read(weights: tuple[Path, Runs], trials: Trials) -> None:
+    """safetensors itself reads every one of them without a word."""
+    path, _ = weights
+    whole = path.read_bytes()
+    places = np.random.default_rng(4).integers(8 + int.from_bytes(whole[:8], "little"), len(whole), 200)
+    unnoticed = 0
+    for data in spoilt(whole, places, 4):
+        path.write_bytes(data)
+        load_file(path)
+        unnoticed += 1
+        with pytest.raises(RunsError, match=DAMAGED):
+            runs.load(path)
+    assert unnoticed == 200
+    trials(200, "random bytes of a safetensors' numbers changed (200 refused)")
+
+
+def test_weights_that_are_replaced_while_they_are_read_are_the_old_or_the_new(
+    weights: tuple[Path, Runs], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a writer that comes between two looks at the name, where safetensors takes a second one for torch."""
+    path, made = weights
+    other = Runs(made.sweep, {name: w + 1 for name, w in made.weights.items()}, made.losses)
+    again = torch.UntypedStorage.from_file
+
+    def late(*arguments: Any, **named: Any) -> Any:
+        runs.save(path, other, {})
+        return again(*arguments, **named)
+
+    monkeypatch.setattr(torch.UntypedStorage, "from_file", late)
+    read = runs.load(path)
+    assert same(read, made) or same(read, other)
+
+
+def test_numbers_of_a_type_that_nobody_writes_are_refused(weights: tuple[Path, Runs]) -> None:
+    path, made = weights
+    about = {"format": runs.UNSEALED, "sweep": made.sweep.plain()}
+    for kind in (torch.bfloat16, torch.float8_e4m3fn):
+        tensors = {f"weights/{name}": w.to(kind).contiguous() for name, w in made.weights.items()}
+        save_file(tensors | {"losses": torch.from_numpy(made.losses)}, path, {"icl": canonical(about)})
+        with pytest.raises(RunsError, match="cannot be read as weights"):
+            runs.load(path)
+
+
+def test_a_damaged_state_is_not_gone_on_from(tmp_path: Path, small_sweep: Maker, trials: Trials) -> None:
+    """Training starts anew instead, and ends with the bits of an unbroken run."""
+    path, unbroken = tmp_path / "0of1.state.safetensors", train(small_sweep())
+
+    def keep(state: runs.State) -> None:
+        if state.step == 4:
+            runs.save_state(path, state, "abc")
+
+    train(small_sweep(), keep=keep)
+    whole = path.read_bytes()
+    kept = runs.load_state(path, "abc")
+    assert kept is not None and kept.step == 4
+    header = 8 + int.from_bytes(whole[:8], "little")
+    places = [*range(header), *np.random.default_rng(5).integers(header, len(whole), 200)]
+    anew = 0
+    for number, data in enumerate(spoilt(whole, places, 5)):
+        path.write_bytes(data)
+        state = runs.load_state(path, "abc")
+        anew += state is None
+        # Trailing spaces of the header may change without effect.
+        if state is not None or number % 100 == 0:
+            assert same(train(small_sweep(), state), unbroken)
+    assert anew > len(places) * 0.99
+    trials(len(places), f"bytes of a kept state changed ({anew} trained anew, the others without effect)")
+
+
+def test_whole_weights_of_the_same_identity_are_not_written_again(weights: tuple[Path, Runs], trials: Trials) -> None:
+    """As by a job that outlived its Snakemake; damaged ones, and those of another identity, make way."""
+    path, made = weights
+    first = path.read_bytes()
+    runs.save_once(path, made, {"identity": "abc", "cpu_seconds": 2.5})
+    assert path.read_bytes() == first
+    for before, identity in ((first[:-1], "abc"), (b"", "abc"), (first, "other")):
+        path.write_bytes(before)
+        runs.save_once(path, made, {"identity": identity})
+        assert runs.metadata(path)["identity"] == identity
+        assert same(runs.load(path), made)
+    trials(4, "weights that were there already")
+
+
+# -- an older format ---------------------------------------------------------------------------------------------------
+
+
+def as_before(path: Path, name: str) -> None:
+    """Weights as an older version of the format had them: without a checksum."""
+    about = runs.metadata(path) | {"format": name}
+    save_file(load_file(path), path, {"icl": canonical(about)})
+
+
+def table_as_before(path: Path, name: str) -> None:
+    arrow, about = pq.read_table(path), table.read(path)[1] | {"format": name}
+    pq.write_table(arrow.replace_schema_metadata(arrow.schema.metadata | {b"icl": canonical(about).encode()}), path)
+
+
+def test_results_of_the_format_before_are_read(
+    weights: tuple[Path, Runs], parquet: tuple[Path, pd.DataFrame, dict[str, Any]], trials: Trials
+) -> None:
+    """Also a trajectory, which then had no format at all."""
+    as_before(weights[0], "icl-runs-1")
+    assert same(runs.load(weights[0]), weights[1])
+    table_as_before(parquet[0], "icl-table-1")
+    pd.testing.assert_frame_equal(table.read(parquet[0])[0], parquet[1], check_exact=True)
+    losses = runs.trajectory(weights[1])
+    kept = pa.Table.from_pandas(losses, preserve_index=False).replace_schema_metadata({b"icl": b'{"identity":"abc"}'})
+    pq.write_table(kept, parquet[0])
+    assert table.read_plain(parquet[0])[0].equals(losses)
+    trials(3, "files of format 1 read")
+
+
+@pytest.mark.parametrize("version", ["0", "3", ""])
+def test_results_of_a_format_that_is_not_known_are_refused(
+    weights: tuple[Path, Runs], parquet: tuple[Path, pd.DataFrame, dict[str, Any]], trials: Trials, version: str
+) -> None:
+    as_before(weights[0], f"icl-runs-{version}")
+    with pytest.raises(RunsError, match=r"by another version .* delete it and run again"):
+        runs.load(weights[0])
+    table_as_before(parquet[0], f"icl-table-{version}")
+    with pytest.raises(TableError, match=r"by another version .* delete it and run again"):
+        table.read(parquet[0])
+    trials(2, f"files of format {version or 'none'} refused")
+
+
+def test_a_file_of_this_format_without_its_checksum_is_refused(
+    weights: tuple[Path, Runs], parquet: tuple[Path, pd.DataFrame, dict[str, Any]]
+) -> None:
+    as_before(weights[0], runs.FORMAT)
+    with pytest.raises(RunsError, match=DAMAGED):
+        runs.load(weights[0])
+    table_as_before(parquet[0], table.FORMAT)
+    with pytest.raises(TableError, match=DAMAGED):
+        table.read(parquet[0])
+
+
+def test_a_state_of_the_format_before_is_not_gone_on_from(tmp_path: Path, small_sweep: Maker) -> None:
+    """It may be damaged, and to start anew costs little."""
+    path = tmp_path / "0of1.state.safetensors"
+    train(small_sweep(), keep=lambda state: runs.save_state(path, state, "abc"))
+    assert runs.load_state(path, "abc") is not None
+    about = {"format": runs.UNSEALED, "step": 8, "identity": "abc"}
+    save_file(load_file(path), path, {"icl": canonical(about)})
+    assert runs.load_state(path, "abc") is None
+
+
+# -- a power cut -------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_power_cut_leaves_is_never_read(
+    weights: tuple[Path, Runs], parquet: tuple[Path, pd.DataFrame, dict[str, Any]], trials: Trials
+) -> None:
+    """Files cut short, of no length, renamed before their content came (zeros), or with a hole of 512 zeros."""
+    count = 0
+    (path, made), (figure, frame, about) = weights, parquet
+    for stored, read, intact in (
+        (path, runs.load, lambda read: same(read, made)),
+        (figure, table.read, lambda read: read[0].equals(frame) and read[1] == about),
+    ):
+        whole = stored.read_bytes()
+        cuts = [whole[:n] for n in (0, 1, 8, *np.linspace(9, len(whole) - 1, 40).astype(int))]
+        cuts += [bytes(len(whole)), whole[:512] + bytes(len(whole) - 512)]
+        assert refusals(stored, iter(cuts), read, intact) == len(cuts)
+        holes = [whole[:n] + bytes(512) + whole[n + 512 :] for n in range(0, len(whole) - 512, 512)]
+        # A hole may lie where nothing is read, among a parquet's statistics.
+        assert refusals(stored, iter(holes), read, intact) > len(holes) / 2
+        count += len(cuts) + len(holes)
+    trials(count, "files as a power cut leaves them")

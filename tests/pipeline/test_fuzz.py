@@ -1,0 +1,464 @@
+"""Whatever the readers are given, they take it or refuse it by the project's own errors; how much was tried is printed.
+
+Configs, sweeps, weights, tables, verdicts and command lines are made up or made from good ones by a few changes.
+`make test-all` tries five times as many.
+"""
+
+import dataclasses
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from conftest import ROOT
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from icl import __main__ as cli
+from icl.core import runs, table
+from icl.core.config import SCALES, ConstantError, canonical
+from icl.core.sweep import sweep_from_plain
+from icl.pipeline import figures, provenance
+from icl.pipeline.plan import Plan
+from icl.report.verdict_files import compare, verdict_files
+from icl.report.verdict_files.page import entries, render
+
+CONFIG = yaml.safe_load((ROOT / "workflow/config.yaml").read_text(encoding="utf-8"))
+SCHEMA = Draft202012Validator(yaml.safe_load((ROOT / "workflow/config.schema.yaml").read_text(encoding="utf-8")))
+# How many times as many examples; the slow test sets it.
+TIMES = "ICL_FUZZ_TIMES"
+# How many inputs a default run tries at least, over all tests below; conftest.py prints how many it was.
+LEAST = 2000
+EXAMPLES: list[int] = []
+TRIED: Counter[str] = Counter()
+
+
+def fuzz(examples: int) -> Callable[[Any], Any]:
+    """So many examples; each writes its files anew into the folder that they share."""
+    EXAMPLES.append(examples * int(os.environ.get(TIMES, "1")))
+    checks = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
+    return settings(max_examples=EXAMPLES[-1], suppress_health_check=checks)
+
+
+def answered(call: Callable[[], Any], *errors: type[Exception]) -> Any:
+    """The value of a call, or None where it refuses with one of `errors` in words that can be printed."""
+    try:
+        return call()
+    except errors as error:
+        assert type(error) in errors
+        assert str(error).encode("utf-8", "backslashreplace")
+        return None
+
+
+def taken(call: Callable[[], Any], *errors: type[Exception]) -> Any:
+    """The same for the call that an input is made for, which counts."""
+    value = answered(call, *errors)
+    TRIED["inputs"] += 1
+    TRIED["taken"] += value is not None
+    return value
+
+
+@pytest.fixture(autouse=True)
+def counted(record_property: Callable[[str, object], None]) -> Iterator[None]:
+    """How much each test tried, beside its outcome."""
+    TRIED.clear()
+    yield
+    for name, count in TRIED.items():
+        record_property(f"fuzz {name}", count)
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+
+EXTREME = [0, 1, -1, 2, 3, 10**9, 2**53, 2**63, 10**400, 0.0, -0.0, 5e-324, 1e-9, 0.5, 1e300]
+WORDS = ["", "true", "NaN", "1e999", "-inf", "9" * 5000, "0.5 0.5", "1_0", "٣", "\x00", "\n", "'", "$(true)", "{x}"]
+numbers = st.sampled_from(EXTREME) | st.integers() | st.floats()
+scalars = st.none() | st.booleans() | numbers | st.sampled_from(WORDS) | st.text(max_size=12)
+anything = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8) | scalars, inner, max_size=4),
+    max_leaves=12,
+)
+plain = st.recursive(
+    scalars.filter(lambda v: not (isinstance(v, int) and abs(v) > 10**40)),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def known_constants() -> dict[str, tuple[str, dict[str, Any]]]:
+    """System -> a figure that trains it, and its constants with values that it takes."""
+    found: dict[str, tuple[str, dict[str, Any]]] = {}
+    for name in CONFIG["figures"]:
+        for sweep in figures.sweeps(name, "smoke", {}).values():
+            good = dataclasses.asdict(sweep.configs[0]) | dataclasses.asdict(sweep.test)
+            found.setdefault(sweep.system, (name, good))
+    return found
+
+
+KNOWN = known_constants()
+
+
+def nudged(value: Any) -> list[Any]:
+    """Values near a good one."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return [value, 2 * value, value / 2, value + 1, -value, str(value)]
+    return [value]
+
+
+@st.composite
+def changed(draw: st.DrawFn, good: Any) -> Any:
+    """A copy of JSON-like data with one place replaced, removed, repeated or renamed; sometimes with several."""
+    data = json.loads(json.dumps(good))
+    for _ in range(draw(st.sampled_from([1, 1, 1, 2, 5]))):
+        parent, key = data, None
+        while isinstance(parent, dict | list) and parent:
+            inner = draw(st.sampled_from(sorted(parent) if isinstance(parent, dict) else range(len(parent))))
+            if not isinstance(parent[inner], dict | list) or not parent[inner] or draw(st.integers(0, 3)) == 0:
+                key = inner
+                break
+            parent = parent[inner]
+        if key is None:
+            return draw(plain)
+        how = draw(st.sampled_from(["replace", "replace", "nudge", "nudge", "remove", "rename"]))
+        if how == "replace":
+            parent[key] = draw(plain)
+        elif how == "nudge":
+            parent[key] = draw(st.sampled_from(nudged(parent[key])))
+        elif how == "remove":
+            del parent[key]
+        elif isinstance(parent, dict):
+            parent[draw(st.text(max_size=8))] = parent.pop(key)
+        else:
+            parent.append(parent[key])
+    return data
+
+
+@st.composite
+def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
+    """Bytes with a few changed, some cut out, some put in, or the end missing; sometimes only bytes of their length."""
+    data = bytearray(whole)
+    for _ in range(draw(st.sampled_from([1, 1, 2, 4, 16]))):
+        at = draw(st.integers(0, max(len(data) - 1, 0)) | st.integers(0, min(200, max(len(data) - 1, 0))))
+        how = draw(st.sampled_from(["change", "change", "change", "cut", "insert", "end"]))
+        if how == "change" and data:
+            data[at] = draw(st.integers(0, 255))
+        elif how == "cut":
+            del data[at : at + draw(st.integers(1, 64))]
+        elif how == "insert":
+            data[at:at] = draw(st.binary(max_size=32))
+        elif how == "end":
+            del data[at:]
+    return bytes(data)
+
+
+# -- config ------------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def given_constants(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
+    """A figure, and constants of its system: known and unknown names, near the good values or any that YAML has."""
+    system = draw(st.sampled_from(sorted(KNOWN)))
+    name, good = KNOWN[system]
+    values = {key: draw(st.sampled_from(nudged(good[key]))) for key in draw(st.lists(st.sampled_from(sorted(good))))}
+    if not values or draw(st.booleans()):
+        any_value = numbers | st.booleans() | st.sampled_from(WORDS) | st.text()
+        values[draw(st.sampled_from(sorted(good)) | st.text(max_size=6))] = draw(any_value)
+    return name, {system: values}
+
+
+@fuzz(250)
+@example(("huang_two_phases", {"huang_softmax": {"least_ratio": 0.0, "dominant_probability": 5e-324}}), "smoke", 2)
+@given(given_constants(), st.sampled_from(SCALES), st.sampled_from([1, 2, 7, 10000]))
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_config_that_the_schema_admits_is_planned_or_refused(
+    one: tuple[str, dict[str, Any]], scale: str, shards: int
+) -> None:
+    name, constants = one
+    config = {"figures": [name], "scale": scale, "shards": shards, "constants": constants, "aliases": {}}
+    assert SCHEMA.is_valid({**config, "against": "", "trials": {}})
+
+    def planned() -> Plan:
+        made = Plan.of(config)
+        for sweep in made.trainings:
+            made.training_constants(sweep), made.training_identity(sweep, made.shard_names(sweep)[-1])
+        made.measurement_identity(name), made.measurement_constants(name), made.drawing_identity(name)
+        return made
+
+    taken(planned, ConstantError)
+
+
+@fuzz(150)
+@given(changed({**CONFIG, "constants": {"li_icl": {"rate": 0.3}}, "figures": ["figure9", "figure12"]}) | anything)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_any_config_is_planned_or_refused(config: Any) -> None:
+    """What the schema refuses, Snakemake says; what it admits, the plan takes or refuses."""
+    if answered(lambda: SCHEMA.is_valid(config)):
+        taken(lambda: Plan.of(config), ConstantError)
+
+
+# -- sweeps ------------------------------------------------------------------------------------------------------------
+
+SWEEPS = [sweep.plain() for name, _ in KNOWN.values() for sweep in list(figures.sweeps(name, "smoke", {}).values())[:1]]
+
+
+@fuzz(300)
+@given(st.one_of([changed(one) for one in SWEEPS]) | anything)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_any_plain_data_is_a_sweep_or_refused(data: Any) -> None:
+    made = taken(lambda: sweep_from_plain(data), ConstantError)
+    if made is not None:
+        assert sweep_from_plain(json.loads(canonical(made.plain()))) == made
+
+
+@fuzz(100)
+@given(st.sampled_from(sorted(KNOWN)), st.data())
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_any_value_makes_a_config_or_is_refused(system: str, data: st.DataObject) -> None:
+    """Values that no config file can hold, past the plan."""
+    name, constants = KNOWN[system]
+    values = data.draw(st.dictionaries(st.sampled_from(sorted(constants)), anything, min_size=1, max_size=2))
+    taken(lambda: figures.sweeps(name, "smoke", {system: values}), ConstantError)
+
+
+# -- weights -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def files(figure9_results: Path) -> dict[str, bytes]:
+    """Good files of each kind."""
+    results = figure9_results / "results/smoke"
+    names = {"weights": "runs/li_icl/0of2.safetensors", "table": "tables/figure9.parquet",
+             "verdicts": "verdicts/figure9.json"}  # fmt: skip
+    return {kind: (results / name).read_bytes() for kind, name in names.items()}
+
+
+def loaded(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    made = taken(lambda: runs.load(path), runs.RunsError)
+    answered(lambda: runs.metadata(path), runs.RunsError)
+    runs.load_state(path, "abc")
+    if made is not None:
+        assert made.losses.shape == (len(made.sweep.configs), made.sweep.snapshots[-1])
+        runs.diverged(made), runs.trajectory(made), made.last()
+
+
+@fuzz(200)
+@given(st.data())
+def test_any_bytes_are_weights_or_refused(tmp_path: Path, files: dict[str, bytes], data: st.DataObject) -> None:
+    loaded(tmp_path / "0of1.safetensors", data.draw(damaged(files["weights"]) | st.binary(max_size=100)))
+
+
+@fuzz(250)
+@given(st.data())
+def test_any_header_is_one_of_weights_or_refused(tmp_path: Path, files: dict[str, bytes], data: st.DataObject) -> None:
+    """Well-formed JSON in front of the numbers: other names, types, shapes, places and metadata."""
+    whole = files["weights"]
+    (length,) = struct.unpack("<Q", whole[:8])
+    header = json.loads(whole[8 : 8 + length])
+    about = json.loads(header["__metadata__"]["icl"])
+    if data.draw(st.booleans()):
+        header["__metadata__"]["icl"] = json.dumps(data.draw(changed(about) | plain))
+    else:
+        header = data.draw(changed(header))
+    text = json.dumps(header).encode()
+    loaded(tmp_path / "0of1.safetensors", struct.pack("<Q", len(text)) + text + whole[8 + length :])
+
+
+@pytest.mark.parametrize("icl", ["[]", "[" * 10000, "1" * 5000, "null", '{"format": "icl-runs-1", "sweep": {"a": 1}}'])
+def test_hostile_metadata_are_refused(tmp_path: Path, files: dict[str, bytes], icl: str) -> None:
+    whole = files["weights"]
+    (length,) = struct.unpack("<Q", whole[:8])
+    header = json.loads(whole[8 : 8 + length])
+    header["__metadata__"]["icl"] = icl
+    text = json.dumps(header).encode()
+    (tmp_path / "0of1.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + whole[8 + length :])
+    with pytest.raises(runs.RunsError, match=r"0of1\.safetensors"):
+        runs.load(tmp_path / "0of1.safetensors")
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def judged(path: Path) -> None:
+    """A table that is taken keeps the contract, and can be judged."""
+    made = taken(lambda: table.read(path), table.TableError)
+    answered(lambda: table.read_plain(path), table.TableError)
+    if made is not None:
+        table.validate(made[0], "t")
+        entries.charts("figure9", made[0])
+
+
+@fuzz(150)
+@given(st.data())
+def test_any_bytes_are_a_table_or_refused(tmp_path: Path, files: dict[str, bytes], data: st.DataObject) -> None:
+    path = tmp_path / "figure9.parquet"
+    path.write_bytes(data.draw(damaged(files["table"]) | st.binary(max_size=100)))
+    judged(path)
+
+
+COLUMNS = st.one_of(
+    st.lists(scalars.filter(lambda v: not isinstance(v, int) or abs(v) < 2**63), min_size=2, max_size=2).map(
+        lambda values: [None if v is None else str(v).encode("utf-8", "replace").decode() for v in values]
+    ),
+    st.sampled_from([
+        [1, 2], [1.5, None], [True, False], [b"\x80\x04K\x01.", b"\xff"], [[1], []], [{"a": 1}, {"a": None}], ["", "x"],
+        pa.array([10**11, 5], pa.timestamp("s")), pa.array([1, 2], pa.uint8()), pa.array(["a", "b"], pa.large_string()),
+        pa.array(["a", "a"]).dictionary_encode(), pa.nulls(2), pa.array([1, 2], pa.decimal128(5)),
+    ]),
+)  # fmt: skip
+
+
+@fuzz(100)
+@given(st.data())
+def test_any_parquet_is_a_table_or_refused(tmp_path: Path, data: st.DataObject) -> None:
+    """Columns of other names and types, and any metadata, also those by which pandas would shape the frame."""
+    good = table.conform(pd.DataFrame({"figure": ["f", "f"], "scale": "smoke", "observable": "o", "seed": [0, 1]}))
+    names = data.draw(st.lists(st.sampled_from(list(table.COLUMNS)) | st.text(max_size=5), max_size=3))
+    arrays = {name: pa.array(good[name]) for name in good} | {name: data.draw(COLUMNS) for name in names}
+    metadata = data.draw(st.dictionaries(st.sampled_from([b"pandas", b"icl", b"ARROW:schema"]), plain))
+    texts = {key: json.dumps(value).encode("utf-8", "replace") for key, value in metadata.items()}
+    about = {b"icl": canonical({"format": table.FORMAT})} | texts
+    pq.write_table(pa.table(arrays).replace_schema_metadata(about), tmp_path / "t.parquet")
+    judged(tmp_path / "t.parquet")
+
+
+# -- verdicts ----------------------------------------------------------------------------------------------------------
+
+
+def shown(path: Path) -> None:
+    """Verdicts that are taken can be printed, compared and put on the page."""
+    made = taken(lambda: verdict_files.load(path), verdict_files.ReportError)
+    if made is None:
+        return
+    verdict_files.lines(made), verdict_files.markdown([made]), verdict_files.counts([made])
+    found = list(compare.changes({"figure9": made}, {"figure9": made}))
+    compare.markdown(found)
+    one = answered(lambda: entries.entry("figure9", "smoke", entries.Files(made), found), ConstantError)
+    if one is not None:
+        render.html([one], "smoke", "others"), render.markdown([one], "smoke")
+
+
+@fuzz(250)
+@given(st.data())
+def test_any_json_is_verdicts_or_refused(tmp_path: Path, files: dict[str, bytes], data: st.DataObject) -> None:
+    path = tmp_path / "figure9.json"
+    path.write_text(json.dumps(data.draw(changed(json.loads(files["verdicts"])) | plain)), encoding="utf-8")
+    shown(path)
+
+
+@fuzz(100)
+@given(st.data())
+def test_any_bytes_are_verdicts_or_refused(tmp_path: Path, files: dict[str, bytes], data: st.DataObject) -> None:
+    path = tmp_path / "figure9.json"
+    path.write_bytes(data.draw(damaged(files["verdicts"]) | st.binary(max_size=100)))
+    shown(path)
+
+
+@fuzz(30)
+@given(st.data())
+def test_verify_finds_problems_and_raises_nothing(tmp_path: Path, files: dict[str, bytes], data: st.DataObject) -> None:
+    folder = tmp_path / "results/smoke"
+    arrow = pq.read_table(pa.BufferReader(files["table"]))
+    about = json.dumps(data.draw(changed(json.loads(arrow.schema.metadata[b"icl"]))))
+    verdicts = json.dumps(data.draw(changed(json.loads(files["verdicts"]))))
+    path = _written(folder / "tables/figure9.parquet", b"")
+    pq.write_table(arrow.replace_schema_metadata({b"icl": about.encode()}), path)
+    _written(folder / "verdicts/figure9.json", verdicts.encode())
+    TRIED["inputs"] += 1
+    problems, checked = provenance.verify(folder)
+    assert checked == 2 and problems
+
+
+@fuzz(100)
+@given(
+    st.binary(max_size=200) | st.text().map(str.encode) | st.just(b"s\tcpu_time\tmax_rss\n1\t2\t3\n").flatmap(damaged)
+)
+def test_any_bytes_are_a_benchmark_or_refused(tmp_path: Path, content: bytes) -> None:
+    path = _written(tmp_path / "b.tsv", content)
+    taken(lambda: verdict_files.benchmark(path), verdict_files.ReportError)
+
+
+def _written(path: Path, content: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+# -- the command line --------------------------------------------------------------------------------------------------
+
+WORD = st.sampled_from([*cli.COMMANDS, "figure9", "ab_dynamics", "--json", "--scale", "smoke", "--root", "-h"])
+WORD |= st.text(max_size=8)
+GOOD = [["list"], ["show", "figure9"], ["show", "ab_dynamics"], ["cite", "figure9"], ["verdicts", "figure9"]]
+
+
+@st.composite
+def typed(draw: st.DrawFn) -> list[str]:
+    """A command line: a good one, one with a word more or a word changed, or words in any order."""
+    words = list(draw(st.sampled_from(GOOD)))
+    how = draw(st.sampled_from(["good", "more", "changed", "any"]))
+    if how == "any":
+        return draw(st.lists(WORD, max_size=6))
+    if how == "more":
+        words.insert(draw(st.integers(0, len(words))), draw(WORD))
+    if how == "changed":
+        words[draw(st.integers(0, len(words) - 1))] = draw(WORD)
+    return [*words, "--root", str(ROOT)]
+
+
+@fuzz(150)
+@given(typed())
+def test_any_arguments_are_answered_with_an_exit_code(arguments: list[str]) -> None:
+    TRIED["inputs"] += 1
+    out, err = StringIO(), StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.MonkeyPatch.context() as patched:
+        patched.setattr(cli.webbrowser, "open", lambda address: False)
+        try:
+            code: Any = cli.main(arguments)
+        except SystemExit as stop:
+            code = stop.code
+    TRIED["taken"] += code == 0
+    assert code in (0, cli.MISSING, cli.MISUSED)
+    assert bool(out.getvalue()) == (code == 0) and bool(err.getvalue()) == (code != 0)
+
+
+@fuzz(100)
+@given(
+    changed({"figures": ["figure9"], "aliases": {"a": "figure9"}}).map(yaml.safe_dump) | st.text() | anything.map(str)
+)
+def test_any_config_file_is_read_or_refused(tmp_path: Path, text: str) -> None:
+    _written(tmp_path / "workflow/config.yaml", text.encode("utf-8", "replace"))
+    taken(lambda: cli.configured(tmp_path), ConstantError)
+
+
+# -- how much ----------------------------------------------------------------------------------------------------------
+
+
+def test_enough_is_tried() -> None:
+    assert sum(EXAMPLES) >= LEAST
+
+
+@pytest.mark.slow
+def test_five_times_as_many() -> None:
+    """In a process of its own, whose closing line says how many there were."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", __file__]
+    done = subprocess.run(
+        command, env=os.environ | {TIMES: "5"}, cwd=ROOT, timeout=3000, capture_output=True, text=True, check=False
+    )
+    print(done.stdout)
+    assert done.returncode == 0, done.stdout
+    (tried,) = re.findall(r"(\d+) made-up inputs", done.stdout)
+    assert int(tried) > 5 * LEAST
