@@ -6,6 +6,7 @@ import io
 from pathlib import Path
 
 from icl import calibrations
+from icl.core import discovery
 from icl.core.files import save_picture, write_text
 from icl.drawing import plotting
 from icl.evidence import published_curves
@@ -30,7 +31,7 @@ writer.writerows(rows)
 write_text(args.fidelity, text.getvalue())
 for path in args.pictures:
     name = path.stem.removesuffix("_overlay")
-    drawn = figures.module(name).draw(before[name])
+    drawn = discovery.figure(name).draw(before[name])
     plotting.mark(drawn, f"{args.scale} scale, constants before the calibration")
     with plotting.defaults():
         plotting.overlay(drawn, published_curves.published(name))

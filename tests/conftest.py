@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from hypothesis import settings
 
+from icl.core import discovery
 from icl.core.config import grid
 from icl.core.sweep import Sweep
 
@@ -165,13 +166,13 @@ def figure9_made(figure9_results: Path, tmp_path_factory: pytest.TempPathFactory
     from icl.core.files import save_picture, write_json
     from icl.drawing import plotting
     from icl.evidence import published_curves
-    from icl.pipeline import figures, provenance
+    from icl.pipeline import provenance
 
     root = tmp_path_factory.mktemp("made")
     shutil.copytree(figure9_results, root, dirs_exist_ok=True)
     measured = root / "results/smoke/tables/figure9.parquet"
     write_json(root / "results/smoke/verdicts/figure9.json", provenance.judgement("figure9", measured))
-    drawn, published = figures.module("figure9").draw(table.read(measured)[0]), published_curves.load("figure9")
+    drawn, published = discovery.figure("figure9").draw(table.read(measured)[0]), published_curves.load("figure9")
     assert published is not None
     save_picture(drawn, root / "figures/smoke/figure9.png")
     plotting.overlay(drawn, published)

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import pandas as pd
 import pytest
 
+from icl.evidence import ledger
 from icl.evidence.judging import CONTRADICTED, Part
 from icl.pipeline import figures
 
@@ -27,12 +28,12 @@ def same(runs: Trained) -> Trained:
 
 def figures_of_claims(names: Iterable[str]) -> dict[str, str]:
     """Claim -> the figure that judges it."""
-    return {claim.id: name for name in names for claim in figures.module(name).CLAIMS}
+    return {claim.id: name for name in names for claim in ledger.claims(name)}
 
 
 def bounds_of_claims(names: Iterable[str]) -> dict[str, set[str]]:
     """Claim -> the observables that it bounds: what a table of sabotages has to hold."""
-    return {claim.id: {b.observable for b in claim.bounds} for name in names for claim in figures.module(name).CLAIMS}
+    return {claim.id: {b.observable for b in claim.bounds} for name in names for claim in ledger.claims(name)}
 
 
 def cases(sabotages: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ import yaml
 from icl import papers
 from icl.core import progress
 from icl.core.config import SCALES, ConstantError
+from icl.evidence import ledger
 from icl.pipeline import figures
 from icl.report.verdict_files import verdict_files
 
@@ -70,7 +71,7 @@ def shown(name: str, scale: str) -> dict[str, Any]:
             **asdict(claim),
             "bounds": [f"{bound.observable} ({bound.statistic}) {bound.words()}" for bound in claim.bounds],
         }
-        for claim in figures.module(name).CLAIMS
+        for claim in ledger.claims(name)
     ]
     constants = {sweep.system: sweep.configs[0].graded() + sweep.test.graded() for sweep in sweeps}
     trainings = [

@@ -21,13 +21,14 @@ import pandas as pd
 import pytest
 import yaml
 
+from icl.core import discovery
 from icl.core.config import SCALES, digest
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import SUMMARY_SEED, validate
 from icl.core.training import train
 from icl.drawing import plotting
-from icl.evidence import published_curves
+from icl.evidence import ledger, published_curves
 from icl.evidence.judging import INCONCLUSIVE, Claim
 from icl.pipeline import figures
 
@@ -62,7 +63,7 @@ def measured(name: str) -> pd.DataFrame:
 
 
 def claims(name: str) -> tuple[Claim, ...]:
-    return figures.module(name).CLAIMS
+    return ledger.claims(name)
 
 
 def constants(config: Any) -> dict[str, Any]:
@@ -75,7 +76,7 @@ def constants(config: Any) -> dict[str, Any]:
 
 def test_every_listed_figure_is_a_module_and_listed_once() -> None:
     assert len(set(FIGURES)) == len(FIGURES)
-    assert set(FIGURES) <= set(figures.known())
+    assert set(FIGURES) <= set(list(discovery.figures()))
 
 
 @every_figure
@@ -89,7 +90,7 @@ def test_the_first_line_of_the_docstring_explains_the_target(name: str) -> None:
 @every_figure
 @pytest.mark.parametrize("function", SIGNATURES)
 def test_the_four_functions_are_there(name: str, function: str) -> None:
-    found = getattr(figures.module(name), function)
+    found = getattr(discovery.figure(name), function)
     assert list(inspect.signature(found).parameters) == SIGNATURES[function]
     assert inspect.getdoc(found)
 
@@ -121,7 +122,7 @@ def test_claims_say_what_they_measure_and_where_they_come_from(name: str) -> Non
 @every_figure
 @every_scale
 def test_sweeps_are_equal_for_equal_scales(name: str, scale: str) -> None:
-    first, second = (figures.module(name).sweeps(scale) for _ in range(2))
+    first, second = (discovery.figure(name).sweeps(scale) for _ in range(2))
     assert first
     assert first == second
     names = [sweep.name for sweep in first]
@@ -133,7 +134,7 @@ def test_sweeps_are_equal_for_equal_scales(name: str, scale: str) -> None:
 @every_scale
 def test_a_sweep_differs_only_in_what_it_sweeps(name: str, scale: str) -> None:
     """Every combination of the swept values, each with the same seeds, each once; nothing else varies."""
-    for sweep in figures.module(name).sweeps(scale):
+    for sweep in discovery.figure(name).sweeps(scale):
         points = [constants(config) for config in sweep.configs]
         swept = {key: {point[key] for point in points} for key in points[0]}
         combinations = math.prod(len(values) for values in swept.values())
@@ -148,7 +149,7 @@ def test_a_sweep_differs_only_in_what_it_sweeps(name: str, scale: str) -> None:
 @every_figure
 @every_scale
 def test_there_are_enough_seeds(name: str, scale: str) -> None:
-    for sweep in figures.module(name).sweeps(scale):
+    for sweep in discovery.figure(name).sweeps(scale):
         assert len(set(sweep.seeds)) >= (LEAST_SEEDS[scale] if figures.is_random(sweep) else 1)
 
 
@@ -156,7 +157,9 @@ def test_there_are_enough_seeds(name: str, scale: str) -> None:
 def test_reduced_scales_reduce_only_amounts(name: str) -> None:
     """A smaller scale has fewer seeds, steps or prompts: it sweeps the same values."""
     for scale in SCALES[1:]:
-        for ours, papers in zip(figures.module(name).sweeps(scale), figures.module(name).sweeps("paper"), strict=True):
+        for ours, papers in zip(
+            discovery.figure(name).sweeps(scale), discovery.figure(name).sweeps("paper"), strict=True
+        ):
             assert (ours.name, ours.system) == (papers.name, papers.system)
             assert set(ours.seeds) <= set(papers.seeds)
             assert ours.snapshots[-1] <= papers.snapshots[-1]
@@ -184,7 +187,9 @@ def test_the_margin_says_what_was_reduced(name: str, scale: str) -> None:
     assert note.startswith(f"{scale} scale, ")
     assert ("reduced" in note) == any(
         ours.plain() != papers.plain()
-        for ours, papers in zip(figures.module(name).sweeps(scale), figures.module(name).sweeps("paper"), strict=True)
+        for ours, papers in zip(
+            discovery.figure(name).sweeps(scale), discovery.figure(name).sweeps("paper"), strict=True
+        )
     )
 
 
@@ -198,7 +203,7 @@ def test_measuring_gives_a_valid_table(name: str) -> None:
     assert (table["figure"] == name).all()
     assert (table["scale"] == "smoke").all()
     single = table[table["statistic"] == "run"]
-    planned = {seed for sweep in figures.module(name).sweeps("smoke") for seed in sweep.seeds}
+    planned = {seed for sweep in discovery.figure(name).sweeps("smoke") for seed in sweep.seeds}
     assert set(single["seed"]) <= planned
     assert (single["count"] == 1).all()
     assert single[["band_low", "band_high", "low", "high"]].isna().all(axis=None)
@@ -276,7 +281,7 @@ def test_drawing_gives_a_labelled_figure(name: str) -> None:
 
     table = measured(name)
     before = table.copy()
-    picture = figures.module(name).draw(table)
+    picture = discovery.figure(name).draw(table)
     assert isinstance(picture, Figure)
     pd.testing.assert_frame_equal(table, before, check_exact=True)
     panels = [axes for axes in picture.axes if axes.get_label() != "<colorbar>"]
@@ -286,14 +291,14 @@ def test_drawing_gives_a_labelled_figure(name: str) -> None:
         assert axes.get_xlabel()
         assert axes.get_ylabel()
     assert any(axes.get_legend() is not None for axes in panels)
-    assert rendered(picture) == rendered(figures.module(name).draw(before))
+    assert rendered(picture) == rendered(discovery.figure(name).draw(before))
     assert len(rendered(plotting.mark(picture, figures.note(name, "smoke", {})))) > 1000
 
 
 @every_figure
 def test_what_is_drawn_is_in_the_table(name: str) -> None:
     """With all values moved to another height of their axes, the picture is another."""
-    draw, pictures = figures.module(name).draw, []
+    draw, pictures = discovery.figure(name).draw, []
     heights = {axes.get_label(): axes.transData.inverted() for axes in draw(measured(name)).axes}
     for part in (0.3, 0.6):
         table = measured(name).copy()
@@ -335,8 +340,8 @@ def test_the_distance_to_the_published_figure_is_found(name: str) -> None:
 def test_the_published_figure_can_be_laid_over(name: str) -> None:
     published = published_curves.load(name)
     assert published is not None
-    plain = figures.module(name).draw(measured(name))
-    picture = plotting.overlay(figures.module(name).draw(measured(name)), published)
+    plain = discovery.figure(name).draw(measured(name))
+    picture = plotting.overlay(discovery.figure(name).draw(measured(name)), published)
     drawn = {artist.get_gid() for artist in picture.findobj() if artist.get_gid()}
     assert {f"published {series}" for series in published["series"]} <= drawn
     # Our own artists carry the same names, or the comparison would have nothing to lie on.

@@ -13,7 +13,7 @@ import yaml
 from conftest import ROOT, Workflow
 
 from icl.code import defines
-from icl.core import runs, table
+from icl.core import discovery, runs, table
 from icl.core.config import ConstantError
 from icl.core.sweep import Sweep
 from icl.core.training import train
@@ -117,7 +117,7 @@ def test_the_default_spelt_out_changes_no_value() -> None:
 
 def test_one_name_for_two_trainings_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise one figure would read the weights that another's constants gave."""
-    module = figures.module("figure8")
+    module = discovery.figure("figure8")
     original = module.sweeps
 
     def other(scale: str) -> list[Sweep]:
@@ -130,7 +130,7 @@ def test_one_name_for_two_trainings_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
 def test_every_entry_of_the_hashes_is_defined() -> None:
     """code_hash raises for an entry that is not; here for every figure and system."""
-    for name in figures.known():
+    for name in list(discovery.figures()):
         for part in ("sweeps", "measure", "draw", "check"):
             assert defines(f"icl.experiments.{name}", part), f"{name} has no {part}"
     made = plan(figures=FIGURES)

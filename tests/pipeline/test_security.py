@@ -26,7 +26,7 @@ from jsonschema import Draft202012Validator
 from safetensors.torch import save_file
 
 from icl import __main__ as cli
-from icl.core import runs, table
+from icl.core import discovery, runs, table
 from icl.core.config import ConstantError
 from icl.core.training import train
 from icl.pipeline import figures, provenance
@@ -282,7 +282,7 @@ def test_no_socket_is_opened_from_training_to_report(
     trained = {name: train(sweep) for name, (_, sweep) in plan.trainings.items()}
     measured = figures.measure("zheng_heatmap", trained, "smoke")
     figures.check("zheng_heatmap", measured)
-    figures.module("zheng_heatmap").draw(measured)
+    discovery.figure("zheng_heatmap").draw(measured)
     provenance.about()
     page = gather.entries(["figure9"], "smoke", figure9_made)
     assert "figure9" in render.html(page, "smoke")

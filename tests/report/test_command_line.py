@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from icl import __main__ as cli
+from icl.evidence import ledger
 from icl.pipeline import figures
 from icl.report.verdict_files import verdict_files
 
@@ -35,7 +36,7 @@ def test_a_figure_is_shown_with_claims_and_graded_constants(capsys: pytest.Captu
     code, out, _ = called(capsys, "show", "figure12", "--json", *HERE)
     one = json.loads(out)
     assert code == 0
-    assert {claim["id"] for claim in one["claims"]} == {claim.id for claim in figures.module("figure12").CLAIMS}
+    assert {claim["id"] for claim in one["claims"]} == {claim.id for claim in ledger.claims("figure12")}
     assert {row["grade"] for row in one["constants"]["li_icl_gpt2"]} <= {"published", "inferred", "ours"}
     text = called(capsys, "show", "figure12", *HERE)[1]
     for claim in one["claims"]:

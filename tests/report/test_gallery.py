@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from icl import papers
+from icl.core import discovery
 from icl.core.config import GRADES, Constants, constant
 from icl.evidence import published_curves
 from icl.pipeline.plan import Plan
@@ -109,10 +110,9 @@ def test_sections_are_replaced_and_nothing_else() -> None:
 def test_the_committed_verdicts_name_every_claim() -> None:
     """But those that a figure makes of another scale only."""
     table = (ROOT / "gallery/verdicts.md").read_text(encoding="utf-8")
-    from icl.pipeline import figures
 
     for name in FIGURES:
-        module = figures.module(name)
+        module = discovery.figure(name)
         for claim in module.CLAIMS:
             if "laptop" in getattr(module, "ONLY_AT", {}).get(claim.id, ("laptop",)):
                 assert f"| {name} | {claim.id} |" in table

@@ -11,7 +11,7 @@ import pytest
 
 from icl.core import table
 from icl.core.files import write_json
-from icl.pipeline import figures
+from icl.evidence import ledger
 from icl.report.verdict_files import compare, verdict_files
 from icl.report.verdict_files.page import gather, render
 from icl.report.verdict_files.page.entries import Files, entry, margin, spans_decades, warnings
@@ -30,7 +30,7 @@ def page(figure9_made: Path) -> str:
 def test_an_entry_says_everything_about_its_figure(whole: dict[str, Any]) -> None:
     assert whole["paper"] == "Li et al. 2024: nonlinear transformers in ICL"
     assert whole["missing"] == []
-    assert [claim["claim"] for claim in whole["claims"]] == [claim.id for claim in figures.module("figure9").CLAIMS]
+    assert [claim["claim"] for claim in whole["claims"]] == [claim.id for claim in ledger.claims("figure9")]
     assert {row["name"] for row in whole["constants"]} >= {"pattern_norm", "rate", "prompts"}
     assert whole["costs"]["training li_icl"]["cpu"] == 4.0
     assert whole["cpu"] == 7.0

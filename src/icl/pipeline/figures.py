@@ -1,65 +1,32 @@
-"""What the house does with a figure module: find it, plan its training, measure, judge.
+"""What is known about a figure before and after it is made: its trainings, its table, its verdicts, its margin.
 
-A figure module of icl.experiments has four pure functions,
+A figure is a module of a paper's folder with three pure functions,
 
-    sweeps(scale) -> list[Sweep]      measure(runs, scale) -> rows of single runs
-    draw(table) -> Figure             check(table) -> list[Verdict]
+    sweeps(scale) -> list[Sweep]      measure(runs, scale) -> rows of single runs      draw(table) -> Figure
 
-the tuple CLAIMS that `check` judges, and a docstring whose first line explains the target. `runs` maps the names of
-its sweeps to Runs. An optional MEDIANS names observables that are summarised by the median instead of the mean, and an
-optional `frames(table) -> list[Figure]` makes an animation beside the picture.
+where `runs` maps the names of its sweeps to Runs. A ``measure`` with a third argument `published` is given the
+published numbers, and an optional ``frames(table) -> list[Figure]`` makes an animation beside the picture. Caption,
+observables, claims and bounds stand in the paper's claims.yaml.
 """
 
-import importlib
-import importlib.util
-import pkgutil
 from collections.abc import Iterable, Mapping
-from types import ModuleType
 from typing import Any
 
 import pandas as pd
 
-from icl import experiments
+from icl.core import discovery
 from icl.core.config import SCALES, ConstantError, digest
-from icl.core.discovery import system
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep, reduction
-from icl.core.table import validate
-from icl.evidence.intervals import summarise
-from icl.evidence.judging import Verdict, medians
+from icl.evidence import judging, ledger, published_curves
+from icl.pipeline import measuring
 
 Overrides = Mapping[str, Mapping[str, Any]]
 
 
-def module(name: str) -> ModuleType:
-    """The module icl.experiments.<name>.
-
-    Raises ConstantError if there is none.
-    """
-    if name.startswith("_") or not name.isidentifier() or not importlib.util.find_spec(f"icl.experiments.{name}"):
-        there = ", ".join(known())
-        raise ConstantError(f"figure {name!r}: there is no module icl.experiments.{name}; there are {there}")
-    return importlib.import_module(f"icl.experiments.{name}")
-
-
-def known() -> list[str]:
-    """The names of all figure modules."""
-    return sorted(found.name for found in pkgutil.iter_modules(experiments.__path__) if found.name[0] != "_")
-
-
 def is_animated(name: str) -> bool:
     """Whether the figure module has `frames(table)`, pictures of one size that become an animation."""
-    return hasattr(module(name), "frames")
-
-
-def summary(name: str) -> str:
-    """The first line of the figure module's docstring."""
-    return (module(name).__doc__ or "").strip().splitlines()[0]
-
-
-def caption(name: str) -> str:
-    """The figure module's docstring."""
-    return (module(name).__doc__ or "").strip()
+    return hasattr(discovery.figure(name), "frames")
 
 
 def sweeps(name: str, scale: str, constants: Overrides) -> dict[str, Sweep]:
@@ -71,7 +38,7 @@ def sweeps(name: str, scale: str, constants: Overrides) -> dict[str, Sweep]:
     """
     if scale not in SCALES:
         raise ConstantError(f"scale = {scale!r}: must be one of {', '.join(SCALES)}")
-    given = [(sweep, applicable(sweep, constants)) for sweep in module(name).sweeps(scale)]
+    given = [(sweep, applicable(sweep, constants)) for sweep in discovery.figure(name).sweeps(scale)]
     try:
         # Making every config anew takes longer than all else, and most calls give no constants.
         return {sweep.name: sweep.override(values) if values else sweep for sweep, values in given}
@@ -119,18 +86,14 @@ def trainings(figures: Mapping[str, Mapping[str, Sweep]], constants: Overrides) 
 
 
 def measure(name: str, runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """The figure's table: the rows of single runs and their summaries over seeds."""
-    figure = module(name)
-    rows = figure.measure(runs, scale).assign(figure=name, scale=scale)
-    table = summarise(rows, medians(figure.CLAIMS) | set(getattr(figure, "MEDIANS", ())))
-    validate(table, name)
-    return table
+    """The figure's table as the workflow measures it: see `measuring.measure`."""
+    published = published_curves.load(name) if measuring.reads_published(name) else None
+    return measuring.measure(name, runs, scale, ledger.declared(name), ledger.target(name).medians, published)
 
 
-def check(name: str, table: pd.DataFrame) -> list[Verdict]:
+def check(name: str, table: pd.DataFrame) -> list[judging.Verdict]:
     """The verdicts on the figure's claims."""
-    verdicts: list[Verdict] = module(name).check(table)
-    return verdicts
+    return judging.verdicts(judging.questions(ledger.claims(name), str(table["scale"].iloc[0])), table)
 
 
 def is_random(sweep: Sweep) -> bool:
@@ -138,7 +101,7 @@ def is_random(sweep: Sweep) -> bool:
 
     Where nothing is random, one run is all that there is to know.
     """
-    says = getattr(system(sweep.system), "is_random", None)
+    says = getattr(discovery.system(sweep.system), "is_random", None)
     return says is None or bool(says(sweep.configs))
 
 

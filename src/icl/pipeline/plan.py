@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from icl.code import code_hash, defines
+from icl.core import discovery
 from icl.core.config import ConstantError, canonical, digest
 from icl.core.sweep import Sweep
 from icl.evidence import published_curves
@@ -35,7 +36,7 @@ class Plan:
         constants = {s: {n: _number(v) for n, v in part.items()} for s, part in config["constants"].items()}
         aliases = config.get("aliases", {})
         for alias, name in aliases.items():
-            if name not in (known := figures.known()):
+            if name not in (known := list(discovery.figures())):
                 there = ", ".join(known)
                 raise ConstantError(f"alias {alias} = {name!r}: must be a figure; there are {there}")
         # Snakemake merges --config into the file's aliases: those of figures that are left out stay, and mean nothing.

@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from icl.core import discovery
 from icl.core.runs import Runs
 from icl.drawing import plotting
 from icl.evidence import published_curves
 from icl.models import theory
 from icl.papers.garg2022 import (
-    error_panels,
     errors,
     garg_against_theory,
     garg_function,
@@ -189,7 +189,7 @@ LOOK = {
 
 @pytest.mark.parametrize("name", LOOK)
 def test_the_layout_is_the_published_one(name: str) -> None:
-    panels = {axes.get_label(): axes for axes in figures.module(name).draw(table(name)).axes}
+    panels = {axes.get_label(): axes for axes in discovery.figure(name).draw(table(name)).axes}
     assert set(panels) == set(LOOK[name])
     for panel, (limits, ticks, shown) in LOOK[name].items():
         axes = panels[panel]
@@ -218,7 +218,7 @@ def test_a_quarter_of_the_dimension_halves_the_axes() -> None:
 
 def test_bands_are_those_of_the_table() -> None:
     drawn = table("garg_linear")
-    axes = figures.module("garg_linear").draw(drawn).axes[0]
+    axes = discovery.figure("garg_linear").draw(drawn).axes[0]
     assert len(axes.collections) == 4
     band = plotting.summary(drawn, "main", "Transformer", errors.BAND)
     heights = axes.collections[0].get_paths()[0].vertices[:, 1]

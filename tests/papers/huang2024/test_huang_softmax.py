@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.test_discrete_features import SMALL, compositions, multinomial
 
 from icl.core.config import ConstantError
 from icl.core.sweep import Sweep
@@ -13,7 +14,6 @@ from icl.core.training import gradient, train
 from icl.papers.huang2024 import prompts as tasks
 from icl.papers.huang2024 import softmax_attention as system
 from icl.papers.huang2024.softmax_attention import Config
-from tests.test_discrete_features import SMALL, compositions, multinomial
 
 
 def sweep(*configs: Config, steps: int = 5, every: int = 1) -> Sweep:

@@ -23,6 +23,7 @@ from icl.core.config import grid
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import train
+from icl.evidence import ledger
 from icl.evidence.judging import CONTRADICTED, Part, Verdict
 from icl.papers.li2024 import classical_figures, decoder, one_layer
 from icl.pipeline import figures
@@ -30,7 +31,7 @@ from tests.sabotaged import Patch, same, untouched
 
 CONFIG = Path(__file__).parents[1] / "workflow" / "config.yaml"
 FIGURES: list[str] = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))["figures"]
-FIGURE_OF = {claim.id: name for name in FIGURES for claim in figures.module(name).CLAIMS}
+FIGURE_OF = {claim.id: name for name in FIGURES for claim in ledger.claims(name)}
 SEEDS, PROMPTS = 6, {"figure27": 10, "figure28": 10}
 
 
@@ -367,7 +368,7 @@ def test_every_bound_of_every_claim_has_a_sabotage() -> None:
     found = dict(registered)
     assert len(found) == len(registered)
     for name in FIGURES:
-        for claim in figures.module(name).CLAIMS:
+        for claim in ledger.claims(name):
             assert found.get(claim.id) == {bound.observable for bound in claim.bounds}, f"{claim.id} of {name}"
 
 

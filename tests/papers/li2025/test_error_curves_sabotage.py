@@ -18,6 +18,7 @@ import torch
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import train
+from icl.evidence import ledger
 from icl.evidence.judging import SUPPORTED
 from icl.models import theory
 from icl.papers.li2025 import cot_rates, cot_three_layer, error_curves, one_layer
@@ -170,7 +171,7 @@ OFTEN, CHAINS, PATTERNS = laws(common_patterns), laws(short_chains), laws(few_pa
 
 SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     **{
-        claim: {figures.module(name).CLAIMS[0].bounds[0].observable: on(name, mislabelled)}
+        claim: {ledger.claims(name)[0].bounds[0].observable: on(name, mislabelled)}
         for claim, name in FIGURE_OF.items()
         if name in ERRORS
     },
@@ -213,7 +214,7 @@ def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observabl
     assert spoilt[1].runs == control[1].runs == SEEDS
 
 
-@pytest.mark.parametrize("claim", [claim.id for claim in cot_rates.CLAIMS])
+@pytest.mark.parametrize("claim", [claim.id for claim in ledger.claims("cot_rates")])
 def test_what_follows_the_theorems_passes(claim: str) -> None:
     (verdict,) = [v for v in figures.check("cot_rates", measured("cot_rates", THEOREMS)) if v.claim == claim]
     assert verdict.outcome == SUPPORTED, verdict.parts

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 import torch
 
+from icl.core import discovery
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import train
@@ -49,7 +50,7 @@ def few_examples() -> Iterator[None]:
     """Of the deck's panels the claims read the longest prompt only."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ZHANG[1:]:
-            patch.setattr(figures.module(name), "COUNTS", (1, 40))
+            patch.setattr(discovery.figure(name), "COUNTS", (1, 40))
         patch.setattr(zhang_query_shift, "FEW", (1,))
         yield
 

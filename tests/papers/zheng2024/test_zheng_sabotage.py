@@ -16,6 +16,7 @@ import torch
 
 from icl.core.runs import Runs
 from icl.core.training import train
+from icl.evidence import ledger
 from icl.evidence.judging import CONTRADICTED
 from icl.models import autoregressive as system
 from icl.papers.ours import zheng_sampled
@@ -196,7 +197,7 @@ OTHERS = {
 SABOTAGES: dict[str, dict[str, Sabotage]] = {
     claim.id: {bound.observable: OTHERS.get(bound.observable, OF_FIGURE[name]) for bound in claim.bounds}
     for name in FIGURES
-    for claim in figures.module(name).CLAIMS
+    for claim in ledger.claims(name)
 }
 
 
