@@ -30,7 +30,7 @@ TORCH_PIN := $(shell grep '^torch==' requirements/torch-cpu.txt)
 
 # Every goal that is not ours is handed to Snakemake, all of them in one call. They are phony, or make would take the
 # folder figures/ for a finished target. They stand before SNAKEMAKE_ARGS, since `--config a=b` swallows what follows.
-OWN := help env test test-all test-browser test-slurm lint bench doctor lock clean clean-env snakemake
+OWN := help env test test-all test-browser test-slurm lint bench lock clean clean-env snakemake
 TARGETS := $(filter-out $(OWN),$(MAKECMDGOALS))
 .PHONY: $(OWN) $(TARGETS)
 
@@ -38,12 +38,11 @@ help:
 	@echo 'make TARGET ...   regenerate targets of the workflow: figure12, figures, verdicts, report, ...'
 	@echo '                  more for Snakemake: SNAKEMAKE_ARGS="--config scale=smoke"'
 	@echo 'make env          set up .venv from the lock (every other command does so by itself)'
-	@echo 'make doctor       say what is installed, and what is wrong with it'
 	@echo 'make test         the tests without the slow ones; PYTEST_ARGS="-n 2" by default'
 	@echo 'make test-browser the tests of the report in a real browser; needs Chromium from the system'
 	@echo 'make test-slurm   the cluster profiles on a real SLURM of one node; needs its packages from the system'
 	@echo 'make test-all     all tests'
-	@echo 'make lint         ruff, mypy, snakefmt and the lint of Snakemake'
+	@echo 'make lint         ruff, mypy, import-linter, snakefmt and the lint of Snakemake'
 	@echo 'make bench        the side-by-side measurements'
 	@echo 'make lock         remake the lock from pyproject.toml; LOCK_ARGS=--upgrade for newer versions'
 	@echo 'make clean        remove results, figures and caches, keep .venv'
@@ -80,15 +79,13 @@ lint: env
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
 
 # The thresholds are those of the workflow's training jobs.
 bench: env
 	MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_MMAP_THRESHOLD_=4000000000 $(BIN)/python -m benchmarks
-
-doctor: env
-	$(BIN)/python -m icl.doctor
 
 # One resolution for every Python from 3.11 on and every platform (--universal), one version per package (fewest).
 # What is locked stays as it is, as long as the ranges admit it.

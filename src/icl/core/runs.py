@@ -13,6 +13,7 @@ import numpy as np
 from icl.core.config import canonical, digest
 from icl.core.files import write_aside
 from icl.core.lazy import lazy
+from icl.core.problem import Problem
 from icl.core.sweep import Sweep
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ else:
 FORMAT = "icl-runs"
 
 
-class RunsError(ValueError):
+class RunsError(Problem, ValueError):
     """A weights file is damaged, foreign or belongs to other constants; the message names the file."""
 
 

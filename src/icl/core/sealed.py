@@ -7,9 +7,10 @@ from typing import Any
 
 from icl.core.config import canonical
 from icl.core.files import write_json
+from icl.core.problem import Problem
 
 
-class SealedError(ValueError):
+class SealedError(Problem, ValueError):
     """A JSON file is damaged, foreign or of another kind; the message names it and what to do."""
 
 

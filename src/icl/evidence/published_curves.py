@@ -24,6 +24,7 @@ import pandas as pd
 import yaml
 
 from icl.core import discovery
+from icl.core.problem import Problem
 from icl.core.table import SUMMARY_SEED
 
 FLOOR = 2.5e-4
@@ -50,7 +51,7 @@ class Quantity(NamedTuple):
     observable: str | None = None
 
 
-class PublishedError(ValueError):
+class PublishedError(Problem, ValueError):
     """A file of published numbers is damaged or lacks a part; the message names it."""
 
 
