@@ -178,9 +178,7 @@ def diverged(runs: Runs) -> list[str]:
         steps = [*np.flatnonzero(~np.isfinite(losses)), *(np.array(sweep.snapshots)[~whole])]
         if steps:
             names = [
-                f.name
-                for f in dataclasses.fields(config)
-                if f.name in ("rate", "learning_rate") or sweep.varied(f.name)
+                f.name for f in dataclasses.fields(config) if f.name == "learning_rate" or sweep.varied(f.name)
             ]
             constants = [f"{name} = {getattr(config, name)!r}" for name in names]
             lines.append(
