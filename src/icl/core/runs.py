@@ -13,7 +13,7 @@ import numpy as np
 from icl.core.config import canonical, digest
 from icl.core.files import write_aside
 from icl.core.lazy import lazy
-from icl.core.problem import Problem
+from icl.core.problem import Problem, in_one_line
 from icl.core.sweep import Sweep
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def read_tensors(path: Path) -> "tuple[dict[str, torch.Tensor], dict[str, Any]]"
     except (
         SafetensorError, OSError, AttributeError, LookupError, TypeError, ValueError, RecursionError, RuntimeError
     ) as error:  # fmt: skip
-        raise RunsError(f"{path}: cannot be read as weights ({error}); delete it and run again") from error
+        raise RunsError(f"{path}: cannot be read as weights ({in_one_line(error)}); delete it and run again") from error
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise RunsError(f"{path}: was not written by this package; delete it and run again")
     if about.pop("sha256", None) != _seal(tensors, about):
@@ -177,9 +177,7 @@ def diverged(runs: Runs) -> list[str]:
         # A step's loss is that of the weights before it; the last weights have none.
         steps = [*np.flatnonzero(~np.isfinite(losses)), *(np.array(sweep.snapshots)[~whole])]
         if steps:
-            names = [
-                f.name for f in dataclasses.fields(config) if f.name == "learning_rate" or sweep.varied(f.name)
-            ]
+            names = [f.name for f in dataclasses.fields(config) if f.name == "learning_rate" or sweep.varied(f.name)]
             constants = [f"{name} = {getattr(config, name)!r}" for name in names]
             lines.append(
                 f"sweep {sweep.name}, run {index} ({', '.join([f'seed {config.seed}', *constants])}): "

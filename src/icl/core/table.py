@@ -11,7 +11,7 @@ import pandas as pd
 
 from icl.core.config import canonical
 from icl.core.files import write_aside
-from icl.core.problem import Problem
+from icl.core.problem import Problem, in_one_line
 
 FORMAT = "icl-table"
 # Of a frame that is no table.
@@ -172,7 +172,9 @@ def read_plain(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
         raise
     # A damaged footer makes pyarrow and pandas raise nearly anything.
     except (pa.ArrowException, OSError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise TableError(f"{path}: cannot be read as parquet ({error}); delete it and run again") from error
+        raise TableError(
+            f"{path}: cannot be read as parquet ({in_one_line(error)}); delete it and run again"
+        ) from error
     if kept is None:
         raise _foreign(path)
     if not whole:

@@ -42,7 +42,7 @@ def _told(found: Iterator[str]) -> Iterator[str]:
 def _need(*paths: str) -> None:
     """Raise Problem if one of these files is missing."""
     if missing := [path for path in paths if not Path(path).is_file()]:
-        raise Problem("\n".join(f"{path}: is missing; run again" for path in missing))
+        raise Problem(f"{', '.join(missing)}: missing; run again")
 
 
 def _weights(plan: Plan, sweep: str, shard: str) -> Iterator[str]:
