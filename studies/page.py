@@ -176,7 +176,7 @@ def _strips(space: Space, rows: Sequence[Row]) -> list[str]:
         "|---|---|",
     ]
     for claim, strips in found.items():
-        moved = [words(strip) for strip in strips if not strip.is_flat]
+        moved = [words(strip) for strip in strips if len({said for _, said in strip.outcomes}) > 1]
         name = f"{claim} (fragile)" if claim in fragile else claim
         out.append(f"| {name} | {'<br>'.join(moved) or 'unmoved: ' + strips[0].outcomes[0][1]} |")
     return out
