@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icl.core.config import ConstantError, grid
@@ -42,6 +42,7 @@ def _gd(config: Config, step: float) -> Linear:
 # What a layer can do, and what it learns
 
 
+@settings(max_examples=20)
 @given(seed=st.integers(0, 2**20), step_size=st.floats(-1, 1, width=32))
 def test_one_head_is_one_step_of_gradient_descent(seed: int, step_size: float) -> None:
     config = small(length=5, batch=3, seed=seed)
