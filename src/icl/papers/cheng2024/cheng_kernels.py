@@ -16,6 +16,7 @@ from icl.core.sweep import Sweep
 from icl.core.table import SUMMARY_SEED, conform
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
+from icl.papers.cheng2024 import evaluation
 from icl.papers.cheng2024 import kernel_attention as system
 from icl.papers.cheng2024.kernel_attention import Config
 
@@ -111,18 +112,20 @@ def _log(loss: float) -> float:
 def _tested(trained: Runs, run: int, selecting: int) -> tuple[float, float]:
     """Log losses of the best iterate of one run on test prompts and on those that choose between starts."""
     config, best = trained.sweep.configs[run], int(np.argmin(trained.losses[run]))
-    own = system.weights_of(trained.at(best), run, config)
-    loss = _log(system.errors(own, config, trained.sweep.test.prompts_test).mean())
+    weights = system.weights_of(trained.at(best), run, config)
+    loss = _log(evaluation.errors(weights, config, trained.sweep.test.prompts_test).mean())
     if config.kernel not in SIGNED:
         return loss, loss
-    return loss, _log(system.errors(own, config, selecting, "select").mean())
+    return loss, _log(evaluation.errors(weights, config, selecting, "select").mean())
 
 
 @cache
 def _bayes(law: str, n: int, seed: int, count: int) -> tuple[float, float, float]:
     """Log losses of Bayes on the test prompts: expected, as realised, and expected with the code's jitters."""
     config = Config(labels=law, context_length=n, seed=seed)
-    expected, realised, jittered = (_log(errors.mean()) for errors in system.bayes_errors(config, count, CODE_JITTERS))
+    expected, realised, jittered = (
+        _log(errors.mean()) for errors in evaluation.bayes_errors(config, count, CODE_JITTERS)
+    )
     return expected, realised, jittered
 
 
@@ -137,12 +140,12 @@ def panels() -> Iterator[tuple[str, str, int | None, int | None]]:
     yield "exp, n = 14", "exp", None, 14
 
 
-Cells = dict[str, float | str]
+Cell = dict[str, float | str]
 
 
-def _curves(losses: Mapping[Point, float], count: int) -> Iterator[Cells]:
+def _curves(losses: Mapping[Point, float], count: int) -> Iterator[Cell]:
     for panel, law, depth, length in panels():
-        place: Cells = {"observable": "log loss", "panel": panel}
+        place: Cell = {"observable": "log loss", "panel": panel}
         for point, loss in losses.items():
             if point.labels == law and depth in (None, point.layers) and length in (None, point.context_length):
                 x = point.context_length if depth else point.layers
@@ -154,7 +157,7 @@ def _curves(losses: Mapping[Point, float], count: int) -> Iterator[Cells]:
                 yield place | {"seed": seed, "value": jittered, "series": "jittered bayes", "x": x}
 
 
-def _facts(losses: Mapping[Point, float], starts: Mapping[tuple[Point, bool], float], count: int) -> Iterator[Cells]:
+def _facts(losses: Mapping[Point, float], starts: Mapping[tuple[Point, bool], float], count: int) -> Iterator[Cell]:
     for seed in sorted({point.seed for point in losses}):
         for name, value in _facts_of(seed, losses, starts, count).items():
             yield {"observable": name, "seed": seed, "value": value}
