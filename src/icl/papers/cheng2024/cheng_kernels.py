@@ -77,6 +77,9 @@ def _sweep(name: str, signed: bool, scale: str) -> Sweep:
     )
 
 
+Cell = dict[str, float | str]
+
+
 class Point(NamedTuple):
     """Where a loss was measured."""
 
@@ -87,10 +90,14 @@ class Point(NamedTuple):
     seed: int
 
 
+# Point and whether a scale starts negative -> log loss
+Starts = dict[tuple[Point, bool], float]
+
+
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Log losses of the chosen starts on fresh prompts, Bayes, and the claims' numbers per seed."""
     chosen: dict[Point, tuple[float, float]] = {}
-    starts: dict[tuple[Point, bool], float] = {}
+    starts: Starts = {}
     every = [(trained, run) for trained in runs.values() for run in range(len(trained.sweep.configs))]
     # Runs of one law, length and seed are tested on the same prompts, which are drawn once.
     for trained, run in sorted(every, key=lambda one: system.place(one[0].sweep.configs[one[1]])):
@@ -101,7 +108,12 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         chosen[point] = min(chosen.get(point, (np.inf, np.inf)), (selecting, loss))
     losses = {point: loss for point, (_, loss) in chosen.items()}
     (count,) = {trained.sweep.test.prompts_test for trained in runs.values()}
-    cells = pd.DataFrame([*_curves(losses, count), *_facts(losses, starts, count)])
+    comparisons: list[Cell] = [
+        {"observable": name, "seed": seed, "value": value}
+        for seed in sorted({point.seed for point in losses})
+        for name, value in _comparisons(seed, losses, starts, count).items()
+    ]
+    cells = pd.DataFrame([*_curves(losses, count), *comparisons])
     return conform(cells.assign(panel=cells["panel"].fillna(""), series=cells["series"].fillna("")))
 
 
@@ -140,9 +152,6 @@ def panels() -> Iterator[tuple[str, str, int | None, int | None]]:
     yield "exp, n = 14", "exp", None, 14
 
 
-Cell = dict[str, float | str]
-
-
 def _curves(losses: Mapping[Point, float], count: int) -> Iterator[Cell]:
     for panel, law, depth, length in panels():
         place: Cell = {"observable": "log loss", "panel": panel}
@@ -157,30 +166,21 @@ def _curves(losses: Mapping[Point, float], count: int) -> Iterator[Cell]:
                 yield place | {"seed": seed, "value": jittered, "series": "jittered bayes", "x": x}
 
 
-def _facts(losses: Mapping[Point, float], starts: Mapping[tuple[Point, bool], float], count: int) -> Iterator[Cell]:
-    for seed in sorted({point.seed for point in losses}):
-        for name, value in _facts_of(seed, losses, starts, count).items():
-            yield {"observable": name, "seed": seed, "value": value}
-
-
-def _facts_of(
-    seed: int, losses: Mapping[Point, float], starts: Mapping[tuple[Point, bool], float], count: int
-) -> dict[str, float]:
+def _comparisons(seed: int, losses: Mapping[Point, float], starts: Starts, count: int) -> dict[str, float]:
     """The claims' numbers for one seed."""
 
     def loss(law: str, kernel: str, layers: int = 3, n: int = 14) -> float:
         return losses[Point(law, kernel, layers, n, seed)]
 
-    facts = {
+    gaps = {
         _gap_name(law, better, worse): loss(law, worse) - loss(law, better)
         for law, order in (*ORDERS.items(), ("exp", ORDERS["half_exp"]))
         for better, worse in pairwise(order)
     }
-    matched = [
-        (law, n, [loss(law, kernel, depth, n) for depth in DEPTHS]) for law, kernel in MATCHED.items() for n in (14, 6)
-    ]
+    # Law, context length and the losses over depth
+    matched = [(law, n, [loss(law, MATCHED[law], depth, n) for depth in DEPTHS]) for law in MATCHED for n in (14, 6)]
     relu = Point("linear", "relu", 3, 14, seed)
-    return facts | {
+    return gaps | {
         "largest rise of the matched log loss with depth": max(np.diff(path).max() for _, _, path in matched),
         "least matched log loss over Bayes": min(
             min(path) - _bayes(law, n, seed, count)[1] for law, n, path in matched
