@@ -42,13 +42,13 @@ def small(sweep: Sweep) -> Sweep:
     kept = tuple(config for config in sweep.configs if config.seed < SEEDS)
     relaxed = sweep.name.startswith("ahn_relaxed")
     few = tuple(dataclasses.replace(kept[0], seed=seed) for seed in range(SEEDS)) if relaxed else kept
-    test = system.Test(prompts=1000, curve_prompts=500, spectra=3000, directions=100)
+    test = system.Test(prompts=1000, curve_prompts=500, spectra=2000, directions=100)
     return dataclasses.replace(sweep, configs=few, snapshots=(0, 1), test=test)
 
 
 @cache
 def best(layers: int) -> np.ndarray:
-    return structured_stacks.best_sparse(layers, structured_stacks.spectra(system.Config(), 20000)).a
+    return structured_stacks.best_sparse(layers, structured_stacks.spectra(system.Config(), 4000)).a
 
 
 def blocks(config: system.Config) -> tuple[np.ndarray, np.ndarray]:

@@ -75,7 +75,7 @@ def test_residuals_and_tokens_agree_with_other_matrices_in_every_layer(kernel: s
         torch.testing.assert_close(stacks.predictions(weights, inputs, labels, config.kernel), tokens, **CLOSE)
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 1000), kernel=st.sampled_from(KERNELS), layers=st.integers(1, 4))
 def test_answers_know_no_order_of_examples_and_no_rotation_of_inputs(seed: int, kernel: str, layers: int) -> None:
     """Functional gradient steps in kernels of <u, v> alone."""

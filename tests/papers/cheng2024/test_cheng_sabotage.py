@@ -15,6 +15,7 @@ import torch
 
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
+from icl.models.optimisers import Params
 from icl.papers.cheng2024 import cheng_functional_gd, cheng_kernels, evaluation, stacks
 from icl.papers.cheng2024 import kernel_attention as system
 from icl.pipeline import figures
@@ -104,7 +105,7 @@ def other_metric(patch: pytest.MonkeyPatch) -> None:
     """The nearest step is taken with half of r, so that no layer is near it."""
     near = evaluation.nearest_scalars
 
-    def halved(weights: system.Params, config: system.Config) -> system.Params:
+    def halved(weights: Params, config: system.Config) -> Params:
         found = near(weights, config)
         return found | {"rate": found["rate"] / 2}
 
