@@ -4,6 +4,8 @@
 the counts of the prompts, averages over the query and over all tasks, and takes any probabilities p.
 """
 
+import itertools
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -74,3 +76,32 @@ def count_loss_and_gradient(q: Tensor, counts: Tensor, p: np.ndarray) -> CountGr
     descent = (descent + torch.diag(attended.sum(dim=0))) * probability / mean
     errors = (s + 1 - 2 * attended).mean(dim=0) / 2
     return CountGradient((probability * errors).sum(), -descent)
+
+
+def compositions(context_length: int, features: int) -> np.ndarray:
+    """All vectors of counts that a prompt can have: (prompts, K)."""
+    every = itertools.product(range(context_length + 1), repeat=features - 1)
+    return np.array([[*c, context_length - sum(c)] for c in every if sum(c) <= context_length])
+
+
+def multinomial(counts: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """The probability of each vector of counts: (prompts, K) -> (prompts,)."""
+    n = int(counts[0].sum())
+    ways = [math.factorial(n) // math.prod(math.factorial(c) for c in row) for row in counts.tolist()]
+    return np.array(ways) * np.prod(p**counts, axis=1)
+
+
+def enumerated(q: np.ndarray, p: np.ndarray, context_length: int) -> tuple[np.ndarray, np.ndarray]:
+    """L_k for every k and the descent direction, by the definition, prompt by prompt: (K,) and (K, K)."""
+    every = compositions(context_length, len(p))
+    chance, number = multinomial(every, p), len(p)
+    errors, descent = np.zeros(number), np.zeros((number, number))
+    for k in range(number):
+        unnormalised = every * np.exp(q[:, k])
+        attention = unnormalised / unnormalised.sum(axis=1, keepdims=True)
+        residual = attention - np.eye(number)[k]
+        errors[k] = chance @ (residual**2).sum(axis=1) / 2
+        # d/dq_n of |Attn - e_k|^2 / 2 by the Jacobian of softmax
+        jacobian = attention[:, :, None] * (np.eye(number) - attention[:, None, :])
+        descent[:, k] = -p[k] * chance @ np.einsum("cnm,cm->cn", jacobian, residual)
+    return errors, descent
