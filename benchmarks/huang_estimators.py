@@ -5,25 +5,24 @@ implementation (Q x_query first, then one batched product, softmax over N, autom
 the whole population gradient, both columns. CPU time of one thread, the least of several repeats that alternate.
 
 How `population` grows is measured for K = 10 ... 800 at N = 20 K, and for K = 20 at N = 200 ... 12800. Its work is that
-of the cells that a Gauss rule leaves, ten for each c_k within some standard deviations, sqrt(N p_k) of them: constant at
-N = 20 K, where the literal tokens cost M N d ~ K^2, and sqrt(N) at fixed K, where calls still outweigh it.
+of the cells that a Gauss rule leaves, ten for each c_k within some standard deviations, sqrt(N p_k) of them: constant
+at N = 20 K, where the literal tokens cost M N d ~ K^2, and sqrt(N) at fixed K, where calls still outweigh it.
 
     python -m benchmarks.huang_estimators
 """
 
-import time
 from collections.abc import Callable
 
 import numpy as np
 import torch
 
+from benchmarks.timing import least
 from icl.papers.huang2024 import population_gradient, prompts
 from icl.papers.huang2024.count_laws import PromptLaw
 from tests.oracles import huang2024 as oracle
 
 SIZES = ((20, 20, 30.0, 300.0), (50, 20, 100.0, 2000.0))  # K, N/K and the two ratios to reach
 PROMPTS = 300
-REPEATS = 7
 Side = Callable[[], object]
 
 
@@ -54,18 +53,6 @@ def population_side(features: int, per_feature: int) -> Side:
     q, law = torch.zeros(1, 2, 3, dtype=torch.float64), PromptLaw(features, 0.5, per_feature * features)
     population_gradient.loss_and_gradient(q, [law])
     return lambda: population_gradient.loss_and_gradient(q, [law])
-
-
-def least(sides: dict[str, tuple[Side, int]], repeats: int = REPEATS) -> dict[str, float]:
-    """The least CPU seconds of each side over alternating rounds; each round calls a side so many times."""
-    times: dict[str, list[float]] = {name: [] for name in sides}
-    for _ in range(repeats):
-        for name, (run, calls) in sides.items():
-            start = time.process_time()
-            for _ in range(calls):
-                run()
-            times[name].append((time.process_time() - start) / calls)
-    return {name: min(values) for name, values in times.items()}
 
 
 def exponent(sizes: list[tuple[int, int]], varied: list[int]) -> float:
