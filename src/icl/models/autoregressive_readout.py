@@ -40,9 +40,3 @@ def last_error(key_query: np.ndarray, projection_value: np.ndarray, config: Conf
     law = config.law, config.dimension, config.scale
     whole, shorter = (statistics.population(*law, config.length - i) for i in (0, 1))
     return 2 * (whole.loss(key_query, projection_value)[0] - shorter.loss(key_query, projection_value)[0])
-
-
-def last_predictions(key_query: np.ndarray, projection_value: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """y_{T-1} = B sum_{i=2..T-1} x_i x_{i-1}* A x_{T-1} / (T - 2), which predicts x_T: (m, T, d) -> (m, d)."""
-    scores = (x[:, :-2].conj() @ (x[:, -2] @ key_query.T)[..., None])[..., 0] / (x.shape[1] - 2)
-    return ((scores[:, None] @ x[:, 1:-1])[:, 0]) @ projection_value.T
