@@ -1,12 +1,11 @@
 """One step of the layer on unitary sequences (d = 5, T = 100): prefix sums, statistics and exact means, against E_t.
 
-Every side gives the gradient for the same training set of M = 1000 sequences, or for their law. `literal` is a
-reasonable implementation of the definition: all sequences at once, E_t E_t* formed anew at every position, automatic
-differentiation; the cost of all sampled sides grows linearly in M. `reduced` is charged for 200 epochs from three
-starts, as on page 42, with its statistics, which it computes once. CPU time of one thread, the least of several repeats
-that alternate.
+Every side gives the gradient for the same training set of M = 1000 sequences, or for their law. The definition is a
+reasonable implementation: all sequences at once, E_t E_t* formed anew at every position, automatic differentiation; the
+cost of all sampled sides grows linearly in M. `sample_blocks` is charged for 200 epochs from three starts, as on page
+42, with its statistics, which it computes once. CPU time of one thread, the least of several repeats that alternate.
 
-    python -m benchmarks.zheng_engines
+    python -m benchmarks.zheng_estimators
 """
 
 import time
@@ -14,28 +13,28 @@ from collections.abc import Callable
 
 import torch
 
-from benchmarks.huang_engines import least
+from benchmarks.timing import least
 from icl.models import autoregressive as system
 from icl.models.autoregressive import Config
 
 SAMPLES = 1000
 STEPS = 200 * 3
 REPEATS = 3
-TARGETS = {"sampled": 15.0, "reduced": 300.0, "population": 1000.0}
+TARGETS = {"sample_all_blocks": 15.0, "sample_blocks": 300.0, "population": 1000.0}
 
 
-def step(engine: str) -> Callable[[], None]:
+def step(estimator: str) -> Callable[[], object]:
     """One gradient at the start, on sequences that are known already."""
-    config = Config(engine=engine, samples=SAMPLES)
+    config = Config(gradient_estimator=estimator, samples=SAMPLES)
     weights = system.init([config])
-    system.ENGINES[engine](weights, [config])
-    return lambda: (system.ENGINES[engine](weights, [config]), None)[1]
+    system.loss_and_gradient(weights, [config])
+    return lambda: system.loss_and_gradient(weights, [config])
 
 
 def statistics() -> float:
-    """CPU seconds of what `reduced` computes once."""
+    """CPU seconds of what `sample_blocks` computes once."""
     start = time.process_time()
-    system.known.__wrapped__(Config(engine="reduced", samples=SAMPLES))
+    system.sequence_statistics.__wrapped__(Config(gradient_estimator="sample_blocks", samples=SAMPLES))
     return time.process_time() - start
 
 
@@ -45,14 +44,18 @@ def main() -> list[tuple[str, float, float | None]]:
     torch.set_num_threads(1)
     try:
         once = min(statistics() for _ in range(REPEATS))
-        calls = {"literal": 1, "sampled": 5, "reduced": 200, "population": 200}
-        found = least({engine: (step(engine), count) for engine, count in calls.items()}, REPEATS)
-        found["reduced"] += once / STEPS
+        calls = {"sample_definition": 1, "sample_all_blocks": 5, "sample_blocks": 200, "population": 200}
+        seconds = least({estimator: (step(estimator), count) for estimator, count in calls.items()}, REPEATS)
+        seconds["sample_blocks"] += once / STEPS
         rows: list[tuple[str, float, float | None]] = [
-            (f"literal / {engine}, one step, M = {SAMPLES}: at least", found["literal"] / found[engine], target)
-            for engine, target in TARGETS.items()
+            (
+                f"definition / {name}, one step, M = {SAMPLES}: at least",
+                seconds["sample_definition"] / seconds[name],
+                target,
+            )
+            for name, target in TARGETS.items()
         ]
-        rows += [(f"milliseconds of {engine}, M = {SAMPLES}", 1e3 * value, None) for engine, value in found.items()]
+        rows += [(f"milliseconds of {name}, M = {SAMPLES}", 1e3 * value, None) for name, value in seconds.items()]
     finally:
         torch.set_num_threads(threads)
     for name, value, target in rows:

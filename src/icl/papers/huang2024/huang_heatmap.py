@@ -102,7 +102,7 @@ def square(axes: Axes, table: pd.DataFrame, title: str = "") -> Any:
     # The table holds the rows of the square in order, and each from left to right.
     matrix = score["value"].to_numpy().reshape(size, size)
     step = drawn[drawn["observable"] == "iteration"]["value"].iloc[0]
-    image = plotting.heatmap(axes, matrix, f"{title}$t={step:.0f}$", font=11)
+    image = plotting.heatmap(axes, matrix, f"{title}$t={step:.0f}$", font=11, vmin=0, vmax=1, square=True)
     ticks = [1, *range(5, size + 1, 5)]
     plotting.frame(axes, Axis("Attended feature $n$", ticks=ticks), Axis("Query $k$", ticks=ticks), font=10, ticks=8)
     return image

@@ -135,7 +135,7 @@ def _square(axes: Axes, bar: Axes, table: pd.DataFrame, name: str) -> None:
     drawn = table[(table["panel"] == name) & (table["statistic"] != "run")]
     size = int(drawn["x"].max()) + 1
     matrix = drawn["value"].to_numpy().reshape(-1, size)
-    image = axes.imshow(matrix, cmap="viridis", interpolation="nearest", aspect="auto")
+    image = plotting.heatmap(axes, matrix, first=0)
     x, y = (Axis(label, ticks=range(0, end, step)) for label, end, step in (
         ("Column", size, 2), ("Row", len(matrix), 2 if len(matrix) == size else 1)))  # fmt: skip
     plotting.frame(axes, x, y, font=10, ticks=10)
