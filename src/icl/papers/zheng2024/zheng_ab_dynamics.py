@@ -38,10 +38,10 @@ def measure(runs: Mapping[str, Runs], scale: str, published: pd.DataFrame) -> pd
     """The curves of the panels, the limits, and what the claims compare."""
     parts, facts = [], []
     for law in LAWS:
-        trained, two = runs[trainings.sweep_name(law)], runs[trainings.sweep_name(law, "population_scalar")]
+        trained, recursion = runs[trainings.sweep_name(law)], runs[trainings.sweep_name(law, "population_scalar")]
         for run in range(len(trainings.STARTS)):
             parts += _curves(trained, run)
-            facts.append(_facts(trained, two, run) | {"layer": _against_one_step(trained, run)})
+            facts.append(_facts(trained, recursion, run) | {"layer": _against_one_step(trained, run)})
         parts += _limits(trained.sweep.configs[0], readout.products_along(trained, 0)[-1])
     curves = join(parts)
     return exact(join([curves, *_judged(facts), *_read_off(curves, published), *_assumption()]))
@@ -70,7 +70,7 @@ def _curves(trained: Runs, run: int) -> list[pd.DataFrame]:
 
 def _limits(config: system.Config, last: float) -> list[pd.DataFrame]:
     """The lines as drawn in the talk (T -> infinity) and for this T."""
-    own, ends = theory.limit(config), {"x": [0, EPOCHS - 1]}
+    limit, ends = theory.limit(config), {"x": [0, EPOCHS - 1]}
     facts = [rows(f"last ab, {config.law}", 0, last)]
     if config.law == "sparse":
         lines = [("c", "as drawn", 1 / config.scale**2), ("d", "as drawn", 0.0), ("e", "as drawn", 0.0)]
@@ -79,12 +79,12 @@ def _limits(config: system.Config, last: float) -> list[pd.DataFrame]:
         lines = [
             (panel, series, value * factor)
             for panel, factor in (("a", 1.0), ("b", power), ("f", 3 * power))
-            for series, value in (("as drawn", drawn), ("at this T", own))
+            for series, value in (("as drawn", drawn), ("at this T", limit))
         ]
     return facts + [rows("limit", 0, [value] * 2, panel=panel, series=series, **ends) for panel, series, value in lines]
 
 
-def _facts(trained: Runs, two: Runs, run: int) -> dict[str, object]:
+def _facts(trained: Runs, recursion: Runs, run: int) -> dict[str, object]:
     """What one run contributes to the claims."""
     config, ab = trained.sweep.configs[run], readout.products_along(trained, run)
     a, b = readout.moving_blocks({name: w[run] for name, w in trained.weights.items()}, config)
@@ -94,7 +94,7 @@ def _facts(trained: Runs, two: Runs, run: int) -> dict[str, object]:
     return {
         "law": config.law,
         "start": config.start,
-        "recursion": abs(ab - readout.products_along(two, run))[: EPOCHS + 1].max(),
+        "recursion": abs(ab - readout.products_along(recursion, run))[: EPOCHS + 1].max(),
         "off": max(abs(a[..., apart]).max(), abs(b[..., apart]).max()),
         "limit": abs(ab[-1] / theory.limit(config) - 1),
         "drift": abs(flow_a**2 - flow_b**2 - (a_0**2 - b_0**2)).max(),

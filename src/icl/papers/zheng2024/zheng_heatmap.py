@@ -33,10 +33,8 @@ def sweeps(scale: str) -> list[Sweep]:
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Both matrices after 200 epochs, their entries along training, and what the claims compare."""
-    trained, masked = (
-        runs[trainings.sweep_name("full-one")],
-        runs[trainings.sweep_name("full-one", "population_diagonal")],
-    )
+    trained = runs[trainings.sweep_name("full-one")]
+    masked = runs[trainings.sweep_name("full-one", "population_diagonal")]
     config, d = trained.sweep.configs[0], trained.sweep.configs[0].dimension
     whole = dict(zip(MATRICES, _whole(*readout.blocks_at(trained, 0, EPOCHS)), strict=True))
     parts = []
@@ -52,13 +50,11 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         diagonal, rest = np.diagonal(block), block[apart]
         parts += [rows(f"diagonal of {name}", 0, diagonal.mean()), rows(f"off-diagonal of {name}", 0, rest.mean())]
         spreads += [np.ptp(diagonal), np.ptp(rest)]
-    limit = theory.limit(config)
     ends_of_masked = np.array([readout.products_along(masked, run)[-1] for run in range(len(trainings.STARTS))])
+    distances = np.abs(ends_of_masked / theory.limit(config) - 1)
     parts += [
         rows("largest spread of the diagonal or of the rest", 0, np.max(spreads)),
-        rows(
-            "largest relative distance of the masked ab from its limit", 0, np.max(np.abs(ends_of_masked / limit - 1))
-        ),
+        rows("largest relative distance of the masked ab from its limit", 0, np.max(distances)),
         rows("last masked ab", 0, ends_of_masked[0]),
     ]
     return exact(join(parts))
@@ -73,9 +69,8 @@ def _whole(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _along(trained: Runs, masked: Runs) -> list[pd.DataFrame]:
     epochs, apart = np.arange(EPOCHS + 1), ~np.eye(trained.sweep.configs[0].dimension, dtype=bool)
     parts = []
-    moving = readout.moving_blocks(
-        {n: w[0, : EPOCHS + 1] for n, w in trained.weights.items()}, trained.sweep.configs[0]
-    )
+    weights = {n: w[0, : EPOCHS + 1] for n, w in trained.weights.items()}
+    moving = readout.moving_blocks(weights, trained.sweep.configs[0])
     for name, block in zip(MATRICES, moving, strict=True):
         diagonal = np.diagonal(block, axis1=1, axis2=2).mean(axis=1)
         parts.append(rows("weight", 0, diagonal, x=epochs, panel="entries", series=f"diagonal, {name}"))
@@ -84,17 +79,8 @@ def _along(trained: Runs, masked: Runs) -> list[pd.DataFrame]:
     for run, start in enumerate(trainings.STARTS):
         ab = readout.products_along(trained, run)[: EPOCHS + 1]
         parts.append(rows("ab", 0, ab, x=epochs, panel="products", series=start))
-    parts.append(
-        rows(
-            "ab",
-            0,
-            readout.products_along(masked, 0)[: EPOCHS + 1],
-            x=epochs,
-            panel="products",
-            series="masked",
-        )
-    )
-    return parts
+    ab = readout.products_along(masked, 0)[: EPOCHS + 1]
+    return [*parts, rows("ab", 0, ab, x=epochs, panel="products", series="masked")]
 
 
 ENTRIES = (
