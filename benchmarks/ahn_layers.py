@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.huang_engines import least
+from benchmarks.timing import least
 from icl.core.streams import stream
 from icl.papers.ahn2023 import gradient_identities
 from icl.papers.ahn2023 import linear_attention as system

@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from benchmarks.huang_engines import least
+from benchmarks.timing import least
 from icl.papers.cheng2024 import gauss_newton, stacks
 from icl.papers.cheng2024 import kernel_attention as system
 from icl.papers.cheng2024.kernel_attention import Config

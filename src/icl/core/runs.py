@@ -176,11 +176,7 @@ def diverged(runs: Runs) -> list[str]:
         # A step's loss is that of the weights before it; the last weights have none.
         steps = [*np.flatnonzero(~np.isfinite(losses)), *(np.array(sweep.snapshots)[~whole])]
         if steps:
-            names = [
-                f.name
-                for f in dataclasses.fields(config)
-                if f.name in ("rate", "learning_rate") or sweep.varied(f.name)
-            ]
+            names = [f.name for f in dataclasses.fields(config) if f.name == "learning_rate" or sweep.varied(f.name)]
             constants = [f"{name} = {getattr(config, name)!r}" for name in names]
             lines.append(
                 f"sweep {sweep.name}, run {index} ({', '.join([f'seed {config.seed}', *constants])}): "
