@@ -9,33 +9,29 @@ import pandas as pd
 
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.papers.li2025 import error_curves as shared
-from icl.papers.li2025 import one_layer, trainings
+from icl.papers.li2025.error_curves import ErrorCurves, named
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PRIMACIES = (0.5, 0.6, 0.7, 0.8)
-
-
-class Test(trainings.Varied):
-    """Refused unless prompts exist for every rho^f that is drawn."""
-
-    VARIATIONS = tuple({"primacy": value} for value in PRIMACIES)
+CURVES = ErrorCurves(
+    "primacy",
+    named("rho^f", 0.5, 0.6, 0.7, 0.8),
+    answer="CoT",
+    order="Kendall's tau of CoT error and rho^f",
+)
 
 
 def sweeps(scale: str) -> list[Sweep]:
     """The shared training of the one-layer model."""
-    return [trainings.trained(scale, Test)]
+    return CURVES.sweeps(scale)
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """CoT error over the number of examples for each rho^f."""
-    trained = trainings.only(runs)
-    settings = shared.settings(trained.sweep.test, "primacy", PRIMACIES)
-    return shared.measure_errors(trained, settings, one_layer.cot_wrong, "CoT error", "rho^f")
+    return CURVES.measure(runs)
 
 
 def draw(table: pd.DataFrame) -> Figure:
     """The look of figures 17 and 18."""
-    return shared.draw_errors(table, PRIMACIES, "CoT error", "rho^f", r"\rho^f")
+    return CURVES.draw(table)

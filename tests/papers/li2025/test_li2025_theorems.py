@@ -87,13 +87,13 @@ def test_steps_are_those_of_a_mean_over_a_window() -> None:
     losses[2, 12:22] = 0.0
     configs = grid(one_layer.Config, pattern_norm=[1.0], seed=range(3))
     runs = Runs(Sweep("some", one_layer.SYSTEM, configs, (60,), one_layer.Test()), {}, losses)
-    np.testing.assert_array_equal(cot_rates.steps_to(runs), [np.nan, 40, 22])
+    np.testing.assert_array_equal(cot_rates.steps_to_target(runs), [np.nan, 40, 22])
 
 
 def test_the_loss_is_that_of_patterns_of_norm_one() -> None:
     configs = grid(one_layer.Config, pattern_norm=[1.0, 2.0], seed=[0])
     runs = Runs(Sweep("some", one_layer.SYSTEM, configs, (20,), one_layer.Test()), {}, np.full((2, 20), 0.15))
-    np.testing.assert_array_equal(cot_rates.steps_to(runs), [np.nan, cot_rates.WINDOW])
+    np.testing.assert_array_equal(cot_rates.steps_to_target(runs), [np.nan, cot_rates.WINDOW])
 
 
 def test_a_missing_number_leaves_no_exponent() -> None:

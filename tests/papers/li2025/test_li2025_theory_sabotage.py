@@ -21,8 +21,9 @@ from icl.core.training import train
 from icl.evidence import ledger
 from icl.evidence.judging import SUPPORTED
 from icl.models import theory
-from icl.papers.li2025 import cot_rates, cot_three_layer, error_curves, one_layer
-from icl.papers.li2025 import prompts as tasks
+from icl.papers.li2025 import cot_rates, cot_three_layer, decoding, one_layer
+from icl.papers.li2025.error_curves import ErrorCurves
+from icl.papers.li2025.transition_matrices import path_probability, primacy
 from icl.pipeline import figures
 from tests import sabotaged
 from tests.sabotaged import Patch, untouched
@@ -122,24 +123,26 @@ def errors_by_law(examples: Callable[[float, float, float], float]) -> "Patch":
 
     def wrong(params: Any, configs: Any, test: Any, settings: Any, lengths: Any) -> np.ndarray:
         needed = np.array(
-            [examples(s.fraction, tasks.path_probability(s.matrices), tasks.primacy(s.matrices)) for s in settings]
+            [
+                examples(
+                    s.fraction,
+                    path_probability(s.matrices),
+                    primacy(s.matrices),
+                )
+                for s in settings
+            ]
         )
         late = needed[:, None] * (1 + 0.02 * np.arange(len(configs)))
         found: np.ndarray = 0.05 ** (np.array(lengths)[:, None] / late[:, None])
         return found[..., None]
 
-    return lambda patch: patch.setattr(one_layer, "cot_wrong", wrong)
+    return lambda patch: patch.setattr(decoding, "cot_wrong", wrong)
 
 
 def mislabelled(patch: pytest.MonkeyPatch) -> None:
     """The curve of the largest value has the name of the smallest, and so on."""
-    settings = error_curves.settings
-
-    def wrong(*args: Any, **kwargs: Any) -> dict[float, tasks.Setting]:
-        found = settings(*args, **kwargs)
-        return dict(zip(found, reversed(found.values()), strict=True))
-
-    patch.setattr(error_curves, "settings", wrong)
+    settings = ErrorCurves.settings
+    patch.setattr(ErrorCurves, "settings", lambda curves, test: settings(curves, test)[::-1])
 
 
 # Which sabotage breaks which bound
@@ -188,7 +191,7 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     "B-T5b": {"exponent of examples in alpha' tau^f rho^f": laws(examples=reversed_5)},
     "B-M3": {
         f"{what}, layer {layer}": NOTHING_LEARNT
-        for layer in cot_three_layer.DEPTHS
+        for layer in range(1, cot_three_layer.LAYERS + 1)
         for what in ("same TSR, same step at the end", "fall off the step")
     },
 }
