@@ -17,36 +17,36 @@ from tests.papers.li2025.small_runs import CONFIGS, DEEP, LENGTHS, TEST, alone, 
 def test_chain_of_thought_is_the_literal_greedy_loop() -> None:
     params = away_from_the_start(CONFIGS)
     settings = small_settings()
-    found = decoding.cot_wrong(params, CONFIGS, TEST, settings, LENGTHS)
-    assert found.shape == (3, len(LENGTHS), 3, TEST.queries)
+    wrong_share = decoding.cot_wrong(params, CONFIGS, TEST, settings, LENGTHS)
+    assert wrong_share.shape == (3, len(LENGTHS), 3, TEST.queries)
     for run, config in enumerate(CONFIGS):
         one, drawn = alone(params, run), decoding.draw_test(config, TEST)
         for s, setting in enumerate(settings):
-            given = prompts.assemble(drawn, setting)
+            shown = prompts.assemble(drawn, setting)
             for at, length in enumerate(LENGTHS):
                 for q in range(0, TEST.queries, 3):
                     answers = oracle.greedy_chain(
-                        one, config, drawn.patterns, given.vectors[q, :length], given.query[q]
+                        one, config, drawn.patterns, shown.vectors[q, :length], shown.query[q]
                     )
-                    wrong = np.mean(answers != given.right[q, 1:])
-                    assert found[s, at, run, q] == pytest.approx(wrong), (s, length, run, q)
+                    wrong = np.mean(answers != shown.right[q, 1:])
+                    assert wrong_share[s, at, run, q] == pytest.approx(wrong), (s, length, run, q)
     # The comparison says something only if answers vary.
-    assert 0.1 < found.mean() < 0.95
+    assert 0.1 < wrong_share.mean() < 0.95
 
 
 def test_one_answer_is_the_literal_one() -> None:
     params, settings = away_from_the_start(CONFIGS), small_settings()
-    found = decoding.icl_wrong(params, CONFIGS, TEST, settings, LENGTHS)
+    wrong_share = decoding.icl_wrong(params, CONFIGS, TEST, settings, LENGTHS)
     for run, config in enumerate(CONFIGS):
         one, drawn = alone(params, run), decoding.draw_test(config, TEST)
         for s, setting in enumerate(settings):
-            given = prompts.assemble(drawn, setting)
+            shown = prompts.assemble(drawn, setting)
             for at, length in enumerate(LENGTHS):
                 for q in range(0, TEST.queries, 3):
-                    ends = given.vectors[q, :length][:, [0, -1]]
-                    answer = oracle.single_answer(one, config, drawn.patterns, ends, given.query[q])
-                    assert found[s, at, run, q] == (answer != given.right[q, -1])
-    assert 0.1 < found.mean() < 0.95
+                    ends = shown.vectors[q, :length][:, [0, -1]]
+                    answer = oracle.single_answer(one, config, drawn.patterns, ends, shown.query[q])
+                    assert wrong_share[s, at, run, q] == (answer != shown.right[q, -1])
+    assert 0.1 < wrong_share.mean() < 0.95
 
 
 def test_without_examples_every_answer_is_a_guess() -> None:
@@ -66,18 +66,18 @@ def test_an_ideal_model_counts_votes() -> None:
         params[name] *= 8.0 / config.attention_start
     test = replace(TEST, noise=0.0, queries=200)
     setting = test.setting()
-    found = decoding.cot_wrong(params, [config], test, [setting], [12])[0, 0, 0]
-    given = prompts.assemble(decoding.draw_test(config, test), setting)
-    for q, chain in enumerate(given.right):
+    wrong_share = decoding.cot_wrong(params, [config], test, [setting], [12])[0, 0, 0]
+    shown = prompts.assemble(decoding.draw_test(config, test), setting)
+    for q, chain in enumerate(shown.right):
         answers = [chain[0]]
         for step in range(3):
-            votes = given.states[q, given.states[q, :, step] == answers[-1], step + 1]
+            votes = shown.states[q, shown.states[q, :, step] == answers[-1], step + 1]
             count = np.bincount(votes, minlength=5)
             if len(votes) == 0 or (count == count.max()).sum() > 1:
                 break
             answers.append(count.argmax())
         else:
-            assert found[q] == pytest.approx(np.mean(np.array(answers[1:]) != chain[1:]))
+            assert wrong_share[q] == pytest.approx(np.mean(np.array(answers[1:]) != chain[1:]))
 
 
 def test_noisy_steps_stand_where_they_are_asked_for() -> None:
@@ -93,11 +93,11 @@ def test_noisy_steps_stand_where_they_are_asked_for() -> None:
 def test_laws_of_the_test_change_what_they_name_alone() -> None:
     drawn = decoding.draw_test(CONFIGS[0], TEST)
     for law in prompts.NOISES:
-        own = decoding.draw_test(CONFIGS[0], replace(TEST, noise_law=law))
-        np.testing.assert_array_equal(own.names, drawn.names)
+        other = decoding.draw_test(CONFIGS[0], replace(TEST, noise_law=law))
+        np.testing.assert_array_equal(other.names, drawn.names)
         cosine = (
-            (own.noise * drawn.noise).sum(-1)
-            / np.linalg.norm(own.noise, axis=-1)
+            (other.noise * drawn.noise).sum(-1)
+            / np.linalg.norm(other.noise, axis=-1)
             / np.linalg.norm(drawn.noise, axis=-1)
         )
         np.testing.assert_allclose(cosine, 1, atol=1e-5)  # float32
@@ -112,10 +112,8 @@ def test_laws_of_the_test_change_what_they_name_alone() -> None:
 def test_settings_are_paired_and_runs_independent() -> None:
     params = away_from_the_start(CONFIGS)
     every = decoding.cot_wrong(params, CONFIGS, TEST, small_settings(), LENGTHS)
-    alone = decoding.cot_wrong(
-        {n: w[1:2] for n, w in params.items()}, CONFIGS[1:2], TEST, small_settings()[1:2], LENGTHS[2:]
-    )
-    np.testing.assert_array_equal(alone[0, :, 0], every[1, 2:, 1])
+    one = decoding.cot_wrong(alone(params, 1), CONFIGS[1:2], TEST, small_settings()[1:2], LENGTHS[2:])
+    np.testing.assert_array_equal(one[0, :, 0], every[1, 2:, 1])
     first, second = (prompts.assemble(decoding.draw_test(CONFIGS[0], TEST), s) for s in small_settings()[:2])
     np.testing.assert_array_equal(first.query, second.query)
 
@@ -123,22 +121,22 @@ def test_settings_are_paired_and_runs_independent() -> None:
 @pytest.mark.parametrize("configs", [CONFIGS, DEEP], ids=["one layer", "three layers"])
 def test_attention_adds_up_and_is_that_of_literal_prompts(configs: Sequence[one_layer.Config]) -> None:
     params, setting = away_from_the_start(configs), TEST.setting()
-    found = attention_groups.attention(params, configs, TEST, setting, 4, 6)
-    assert found.shape == (3, configs[0].layers, configs[0].heads, 4)
-    np.testing.assert_allclose(found.sum(axis=-1), 1, atol=1e-12)
-    run, config, expected = 1, configs[1], np.zeros(found.shape[1:])
+    weights = attention_groups.attention(params, configs, TEST, setting, 4, 6)
+    assert weights.shape == (3, configs[0].layers, configs[0].heads, 4)
+    np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-12)
+    run, config, expected = 1, configs[1], np.zeros(weights.shape[1:])
     drawn = decoding.draw_test(config, TEST, 6)
-    given = prompts.assemble(drawn, setting)
+    shown = prompts.assemble(drawn, setting)
     for q in range(6):
-        step, own = q % 3, torch.from_numpy(drawn.patterns[given.right[q]])
-        own[0] = torch.from_numpy(given.query[q])
-        rows = torch.cat([torch.from_numpy(given.vectors[q, :4]), own[None]])
-        full = columns.columns(rows, own[step], torch.tensor(step), config)
+        step, right = q % 3, torch.from_numpy(drawn.patterns[shown.right[q]])
+        right[0] = torch.from_numpy(shown.query[q])
+        rows = torch.cat([torch.from_numpy(shown.vectors[q, :4]), right[None]])
+        full = columns.columns(rows, right[step], torch.tensor(step), config)
         _, maps = columns.attend(alone(params, run), full[[*range(12 + step), -1]][None, None], config)
         for i in range(12 + step):
-            same = i >= 12 or given.states[q, i // 3, 0] == given.right[q, 0]
+            same = i >= 12 or shown.states[q, i // 3, 0] == shown.right[q, 0]
             expected[..., 2 * (not same) + (i % 3 != step)] += maps[0, 0, :, :, i].numpy() / 6
-    np.testing.assert_allclose(found[run], expected, atol=1e-12)
+    np.testing.assert_allclose(weights[run], expected, atol=1e-12)
 
 
 @pytest.mark.parametrize(

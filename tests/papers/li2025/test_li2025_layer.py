@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from icl.core.config import ConstantError, grid
 from icl.core.sweep import Sweep
@@ -35,10 +37,38 @@ def test_a_column_holds_both_patterns_and_its_place() -> None:
     assert marked == [{4, 8 + 2, 16}, {2, 8 + 6, 17}, {6, 8 + 1, 18}, {3, 17}]
 
 
+@given(st.integers(0, 10**6), st.integers(1, 9))
+def test_the_order_of_columns_leaves_the_answer_unchanged(seed: int, count: int) -> None:
+    rng, config = np.random.default_rng(seed), CONFIGS[0]
+    prompt = torch.from_numpy(rng.standard_normal((1, 1, count + 1, config.dimension)))
+    order = rng.permutation(count)
+    params = away_from_the_start([config])
+    output, weights = columns.attend(params, prompt, config)
+    reordered, permuted = columns.attend(params, prompt[:, :, [*order, count]], config)
+    np.testing.assert_allclose(reordered, output, atol=1e-12)
+    np.testing.assert_allclose(permuted, weights[..., order], atol=1e-12)
+
+
+@given(st.integers(0, 10**6))
+def test_a_rotation_of_the_patterns_rotates_the_answer_of_the_start(seed: int) -> None:
+    """W_Q and W_K start at delta I and W_V copies, so the start singles out no direction of the pattern space."""
+    rng, config = np.random.default_rng(seed), CONFIGS[0]
+    m = config.relevant_patterns
+    rotation = torch.from_numpy(np.linalg.qr(rng.standard_normal((m, m)))[0])
+    chains, query = (torch.from_numpy(rng.standard_normal(shape)) for shape in ((3, config.chain_length + 1, m), (m,)))
+    params, asked = one_layer.init([config]), torch.tensor(1)
+    plain, turned = (
+        columns.attend(params, columns.columns(*vectors, asked, config)[None, None], config)
+        for vectors in ((chains, query), (chains @ rotation.T, rotation @ query))
+    )
+    np.testing.assert_allclose(turned[0], plain[0] @ rotation.T, atol=1e-12)
+    np.testing.assert_allclose(turned[1], plain[1], atol=1e-12)
+
+
 @pytest.mark.parametrize("configs", [CONFIGS, DEEP], ids=["one layer", "three layers"])
 def test_the_reduced_loss_is_the_literal_one_and_so_is_its_gradient(configs: Sequence[one_layer.Config]) -> None:
     params, batch = away_from_the_start(configs), batch_of(configs)
-    plan = Sweep("test", "li_cot", configs, (0, 1), TEST)
+    plan = Sweep("test", one_layer.SYSTEM, configs, (0, 1), TEST)
     losses, gradients = gradient(one_layer, plan, params, {}, batch)
     for run in range(len(configs)):
         leaves = {n: w.detach().requires_grad_() for n, w in params.items()}
@@ -68,7 +98,7 @@ def test_names_of_patterns_do_not_matter() -> None:
         torch.from_numpy(np.random.default_rng(2).permutation(8)),
     )
     renamed = {"states": new[batch["states"]], "shared": batch["shared"]}
-    plan = Sweep("test", "li_cot", (config,), (0, 1), TEST)
+    plan = Sweep("test", one_layer.SYSTEM, (config,), (0, 1), TEST)
     value, first = gradient(one_layer, plan, params, {}, batch)
     other, second = gradient(one_layer, plan, params, {}, renamed)
     np.testing.assert_allclose(value.detach(), other.detach(), rtol=1e-12)

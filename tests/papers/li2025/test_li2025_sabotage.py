@@ -1,7 +1,7 @@
 """Every check of the chain-of-thought claims can fail: each bound, on runs or a test spoilt for it, is contradicted.
 
-One real training of six seeds, shorter than that of the figures; a sabotage breaks one bound, and without
-it (the control) the same bound is not contradicted. tests/test_sabotage.py sees to it that no bound is left out.
+One real training of five seeds, shorter and on smaller batches than that of the figures. A sabotage breaks one bound;
+without it (the control) the same bound is not contradicted.
 """
 
 import dataclasses
@@ -24,13 +24,13 @@ from tests.sabotaged import Patch, same, untouched
 
 FIGURES = ("figure17", "figure18", "figure19", "figure20")
 FIGURE_OF = sabotaged.figures_of_claims(FIGURES)
-SEEDS, QUERIES = 6, 40
+SEEDS, QUERIES, BATCH = 5, 40, 60
 
 
 def small(sweep: Sweep) -> Sweep:
-    configs = tuple(config for config in sweep.configs if config.seed < SEEDS)
+    configs = tuple(dataclasses.replace(config, batch=BATCH) for config in sweep.configs if config.seed < SEEDS)
     test = dataclasses.replace(sweep.test, queries=QUERIES)
-    return dataclasses.replace(sweep, configs=configs, test=test, snapshots=tuple(range(0, 701, 50)))
+    return dataclasses.replace(sweep, configs=configs, test=test, snapshots=tuple(range(0, 401, 50)))
 
 
 @cache

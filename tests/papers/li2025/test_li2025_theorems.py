@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from icl.core.config import ConstantError, grid
-from icl.core.runs import Runs
+from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.core.table import SUMMARY_SEED
 from icl.core.training import train
@@ -155,12 +155,17 @@ def test_what_cannot_be_is_refused_before_training(name: str, constants: dict[st
 def test_varied_constants_name_the_setting_that_fails() -> None:
     """tau = 0.5 goes with rho^f = 0.9 only if there are eleven patterns, here where one step is noisy."""
 
-    class Test(trainings.Varied):
-        VARIATIONS = ({"end_primacy": 0.5}, {"end_primacy": 0.9})
-
-    assert Test(specific_patterns=11).variation({"end_primacy": 0.9}).end_primacy == 0.9
+    kind = trainings.varied_test(end_primacy=(0.5, 0.9))
+    assert kind(specific_patterns=11).variation({"end_primacy": 0.9}).end_primacy == 0.9
     with pytest.raises(ConstantError, match=r"end_probability \(tau_o\^f\) = 0.5: .*rho = 0.9"):
-        Test(specific_patterns=10)
+        kind(specific_patterns=10)
+
+
+def test_runs_of_several_sweeps_are_not_single() -> None:
+    runs = {"one": smoke("li_cot")}
+    assert single(runs) is runs["one"]
+    with pytest.raises(ValueError, match="one, two"):
+        single(runs | {"two": runs["one"]})
 
 
 def test_a_pinned_constant_stays() -> None:
