@@ -1,18 +1,11 @@
 """Chain of thought: error against the number of examples, by rho^f, how far right steps lead (theorem 5)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from icl.core.runs import Runs
-from icl.core.sweep import Sweep
 from icl.papers.li2025.error_curves import ErrorCurves, named
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 CURVES = ErrorCurves(
     "primacy",
@@ -20,18 +13,9 @@ CURVES = ErrorCurves(
     answer="CoT",
     order="Kendall's tau of CoT error and rho^f",
 )
-
-
-def sweeps(scale: str) -> list[Sweep]:
-    """The shared training of the one-layer model."""
-    return CURVES.sweeps(scale)
+sweeps, draw = CURVES.sweeps, CURVES.draw
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """CoT error over the number of examples for each rho^f."""
     return CURVES.measure(runs)
-
-
-def draw(table: pd.DataFrame) -> Figure:
-    """The look of figures 17 and 18."""
-    return CURVES.draw(table)

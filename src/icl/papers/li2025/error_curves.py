@@ -28,7 +28,7 @@ LOOKS = (("r", "o"), ("b", "x"), ("m", "+"), ("c", "d"))
 
 @dataclass(frozen=True)
 class ErrorCurves:
-    """What an error figure varies, and what it is called.
+    """An error figure: what it varies, what that is called, and the three parts that a figure's module needs.
 
     constant : the field of Test that varies
     values : name of each curve in the table, a formula without its first backslash -> value of the constant
@@ -69,7 +69,7 @@ class ErrorCurves:
 
     @plotting.published
     def draw(self, table: pd.DataFrame) -> "Figure":
-        """The look of figure 17."""
+        """The look of figure 17, from the table's summaries."""
         styles = curve_styles(self.values)
         figure, axes = draw_errors(table, styles, Axis(f"{self.answer} error", (1e-3, 1), log=True), left=117.82)
         plotting.legend(axes, 12, "lower left", (-0.016, -0.022), spacing=self.spacing)

@@ -1,18 +1,11 @@
 """Figure 17: error of chain of thought against the number of examples, by the fraction alpha' that is relevant."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from icl.core.runs import Runs
-from icl.core.sweep import Sweep
 from icl.papers.li2025.error_curves import ErrorCurves
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 CURVES = ErrorCurves(
     "relevant_fraction_test",
@@ -22,18 +15,9 @@ CURVES = ErrorCurves(
     order="Kendall's tau of error and alpha'",
     spacing=0.58,
 )
-
-
-def sweeps(scale: str) -> list[Sweep]:
-    """The shared training of the one-layer model."""
-    return CURVES.sweeps(scale)
+sweeps, draw = CURVES.sweeps, CURVES.draw
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """CoT error over the number of examples for each alpha'."""
     return CURVES.measure(runs)
-
-
-def draw(table: pd.DataFrame) -> Figure:
-    """The published picture from the table's summaries."""
-    return CURVES.draw(table)
