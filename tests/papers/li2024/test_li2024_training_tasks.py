@@ -1,4 +1,4 @@
-"""The training tasks of Li et al. 2024 cover the patterns evenly (a condition of theorem 1), whichever choice is made."""
+"""Training tasks of Li et al. 2024: every choice covers the patterns evenly, as theorem 1 asks."""
 
 import numpy as np
 import pytest
