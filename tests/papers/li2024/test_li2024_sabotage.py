@@ -222,30 +222,12 @@ def wrong_answers(share: Callable[[float], float]) -> Patch:
     return apply
 
 
-def unit_norm(patch: pytest.MonkeyPatch) -> None:
-    """Out-of-domain patterns keep their norm as S_1 falls."""
-    prompts_of = decoder_evaluation.out_of_domain
-    patch.setattr(
-        decoder_evaluation,
-        "out_of_domain",
-        lambda configs, test: prompts_of(configs, dataclasses.replace(test, pattern_law="unit pairs")),
-    )
-
-
 def both_heads(patch: pytest.MonkeyPatch) -> None:
     """The label embedding of all heads together: that of a single head hardly grows in the smaller task."""
     one = decoder_evaluation.label_embeddings
     patch.setattr(
         decoder_evaluation, "label_embeddings", lambda params, config, layer, heads: one(params, config, layer, 2)
     )
-
-
-def one_after_the_other(*patches: Patch) -> Patch:
-    def apply(patch: pytest.MonkeyPatch) -> None:
-        for one in patches:
-            one(patch)
-
-    return apply
 
 
 harder_below_one = wrong_answers(lambda total: 0.5 - total / 3)
@@ -266,7 +248,7 @@ class Sabotage:
 
 LI_ICL_REVERSED = fractions_mislabelled(one_layer_evaluation, {0.4: 1.0, 0.6: 0.8, 0.8: 0.6, 1.0: 0.4})
 LI_ICL_FALLING = fractions_mislabelled(one_layer_evaluation, {0.6: 1.0, 0.8: 0.6, 1.0: 0.3})
-GPT2_FALLING = fractions_mislabelled(decoder_evaluation, {1.0: 0.5, 0.9: 0.7, 0.8: 1.0})
+GPT2_FALLING = fractions_mislabelled(decoder_evaluation, {1.0: 0.6, 0.9: 0.8, 0.8: 1.0})
 NOTHING_LEARNT = Sabotage(untrained)
 WRONG_SIGN = Sabotage(negated_readout)
 
@@ -316,11 +298,11 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "error at S_1=1.1": WRONG_SIGN,
         "error at S_1=1.3": WRONG_SIGN,
     },
-    # The control is the claimed order, put there by false answers; against it stand the opposite order, and patterns of
-    # unit norm, with which the smaller task is solved at every S_1.
+    # The control is the claimed order, put there by false answers; against it stand the opposite order, and the smaller
+    # task as it is, which is solved at every S_1.
     "A-F12": {
         "Kendall's tau of error and S_1": Sabotage(test=harder_above_one, control=harder_below_one),
-        "least error over S_1 < 1": Sabotage(test=unit_norm, control=harder_below_one),
+        "least error over S_1 < 1": Sabotage(control=harder_below_one),
     },
     "A-T2-GPT2": {
         "error at S_1=1.1": Sabotage(negated_decoder_readout),
@@ -328,10 +310,7 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     },
     "A-F13": {
         "largest rise of the least length with alpha', id": Sabotage(test=GPT2_FALLING),
-        # The smaller task reaches the error that counts only with patterns of unit norm.
-        "largest rise of the least length with alpha', ood": Sabotage(
-            test=one_after_the_other(unit_norm, GPT2_FALLING), control=unit_norm
-        ),
+        "largest rise of the least length with alpha', ood": Sabotage(test=GPT2_FALLING),
     },
     "A-F21": {"rise of attention": NOTHING_LEARNT},
     "A-F22": {"rise of attention": NOTHING_LEARNT},
@@ -360,6 +339,7 @@ def test_every_bound_of_every_claim_has_a_sabotage() -> None:
     assert {claim: set(parts) for claim, parts in SABOTAGES.items()} == bounds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("claim", "observable"), sabotaged.cases(SABOTAGES))
 def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observable: str) -> None:
     sabotage = SABOTAGES[claim][observable]
