@@ -7,7 +7,8 @@ import numpy as np
 
 from icl.core.discovery import system
 from icl.core.lazy import lazy
-from icl.core.runs import Runs, State
+from icl.core.runs import Runs
+from icl.core.state import State
 from icl.core.sweep import Sweep
 
 if TYPE_CHECKING:
