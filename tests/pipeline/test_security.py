@@ -195,7 +195,7 @@ PLACES: dict[str, Callable[[str], dict[str, Any]]] = {
     "constant": lambda text: {"constants": {"li_icl": {text: 0.3}}},
     "number": lambda text: {"constants": {"li_icl": {"learning_rate": text}}},
     "choice": lambda text: {"constants": {"zheng_ar": {"law": text}}},
-    "list of numbers": lambda text: {"constants": {"huang_softmax": {"probabilities": text}}},
+    "list of numbers": lambda text: {"constants": {"zheng_ar": {"start": text}}},
     "number of trials": lambda text: {"trials": {"li_icl": text}},
     "number of trials with an end of line": lambda text: {"trials": {"li_icl": "5\n"}},
     "key": lambda text: {text: 1},
