@@ -60,7 +60,8 @@ def small(sweep: Sweep, prompts: int = 200) -> Sweep:
 
 @cache
 def trained(name: str) -> Runs:
-    return train(small(figures.plan(FIGURES, "laptop", {})[name][1]))
+    named = {key: sweep for figure in FIGURES for key, sweep in figures.sweeps(figure, "laptop", {}).items()}
+    return train(small(named[name]))
 
 
 def runs_of(name: str) -> dict[str, Runs]:
