@@ -20,8 +20,7 @@ from icl.core.sweep import Sweep
 from icl.core.training import train
 from icl.evidence import ledger
 from icl.evidence.judging import SUPPORTED
-from icl.models import theory
-from icl.papers.li2025 import cot_rates, cot_three_layer, error_curves, one_layer
+from icl.papers.li2025 import cot_rates, cot_three_layer, error_curves, one_layer, theory
 from icl.papers.li2025 import prompts as tasks
 from icl.pipeline import figures
 from tests import sabotaged

@@ -12,8 +12,7 @@ from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis
-from icl.models import theory
-from icl.papers.garg2022 import error_panels, errors, trainings
+from icl.papers.garg2022 import closed_forms, error_panels, errors, trainings
 from icl.papers.garg2022.errors import AVERAGING, LEAST_SQUARES, NEIGHBOURS, TRANSFORMER, means, standard_errors
 
 if TYPE_CHECKING:
@@ -42,14 +41,14 @@ def _closed_forms(found: Mapping[str, np.ndarray], noisy: Mapping[str, np.ndarra
     counts, before, apart = np.arange(2 * d + 1), np.arange(d), np.flatnonzero(~around)
     return {
         "largest deviation of least squares from 1 - k/d, in standard errors":
-            _deviation(found[LEAST_SQUARES], before, d, theory.least_squares_error),
+            _deviation(found[LEAST_SQUARES], before, d, closed_forms.least_squares_error),
         "largest error of least squares with d examples or more": means(found[LEAST_SQUARES])[:, d:].max(axis=1),
         "largest deviation of averaging from (d + 1)/k, in standard errors":
-            _deviation(found[AVERAGING], counts[1:], d, theory.averaging_error),
+            _deviation(found[AVERAGING], counts[1:], d, closed_forms.averaging_error),
         "largest deviation of averaging under noise, in standard errors":
-            _deviation(noisy[AVERAGING], counts[1:], d, theory.noisy_averaging_error),
+            _deviation(noisy[AVERAGING], counts[1:], d, closed_forms.noisy_averaging_error),
         "largest deviation of least squares under noise, in standard errors":
-            _deviation(noisy[LEAST_SQUARES], apart, d, theory.noisy_least_squares_error),
+            _deviation(noisy[LEAST_SQUARES], apart, d, closed_forms.noisy_least_squares_error),
     }  # fmt: skip
 
 

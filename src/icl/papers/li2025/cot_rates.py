@@ -15,9 +15,8 @@ from icl.core.table import SUMMARY_SEED, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import kendall, least_length, log_slope
-from icl.models import theory
 from icl.papers.li2025 import error_curves as shared
-from icl.papers.li2025 import one_layer, trainings
+from icl.papers.li2025 import one_layer, theory, trainings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
