@@ -1,4 +1,4 @@
-"""Garg et al.'s GPT-2 beside the closed form of Zhang et al.'s one linear layer, under the same shifts (pages 25-27)."""
+"""Garg et al.'s GPT-2 beside one linear layer in closed form, under the same shifts (talk pages 25-27)."""
 
 from __future__ import annotations
 

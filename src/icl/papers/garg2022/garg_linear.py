@@ -1,4 +1,4 @@
-"""GPT-2 against least squares, 3 nearest neighbours and averaging, over the number of examples (Garg et al., page 11)."""
+"""GPT-2 against least squares, 3 nearest neighbours and averaging (Garg et al. 2022, talk page 11)."""
 
 from __future__ import annotations
 
