@@ -99,6 +99,15 @@ def one_step_error(
                  + np.trace(step.T @ query @ step @ within))  # fmt: skip
 
 
+def gaussian_error(
+    step: np.ndarray, covariance: np.ndarray, test_length: int, noise: float = 0.0, query: np.ndarray | None = None
+) -> float:
+    """`one_step_error` for x ~ N(0, S) and w ~ N(0, I); query : Q if it is not S."""
+    identity = np.eye(len(covariance))
+    asked, fourth = covariance if query is None else query, gaussian_fourth(covariance, identity)
+    return one_step_error(step, covariance, fourth, asked, identity, test_length, noise)
+
+
 def gaussian_fourth(covariance: np.ndarray, task: np.ndarray) -> np.ndarray:
     """E x x' T x x' = 2 S T S + tr(T S) S for x ~ N(0, S) and a symmetric T, (d, d)."""
     return 2 * covariance @ task @ covariance + np.trace(task @ covariance) * covariance
