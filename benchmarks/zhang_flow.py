@@ -63,7 +63,11 @@ def literal(config: Config, fresh: bool) -> Callable[[], object]:
 def sampled(dimension: int, context_length: int) -> Config:
     """The layer trained on prompts."""
     return Config(
-        gradient_estimator="prompt_batches", dimension=dimension, context_length=context_length, prompts=BATCH, initial_scale=0.02
+        gradient_estimator="prompt_batches",
+        dimension=dimension,
+        context_length=context_length,
+        prompts=BATCH,
+        initial_scale=0.02,
     )
 
 

@@ -139,8 +139,10 @@ def no_shift(*names: str) -> Patch:
 def covariances_known(patch: pytest.MonkeyPatch) -> None:
     """Random covariances are replaced by their mean where the layer is tested, three times over."""
     right = evaluation.statistics
-    patch.setattr(evaluation, "statistics", lambda source, count, covariance, length: right(
-        source, count, np.full_like(covariance, 3.0), length))  # fmt: skip
+    patch.setattr(
+        evaluation, "statistics",
+        lambda source, count, covariance, *rest: right(source, count, np.full_like(covariance, 3.0), *rest),
+    )  # fmt: skip
 
 
 def skewed_is_isotropic(patch: pytest.MonkeyPatch) -> None:
@@ -152,7 +154,9 @@ def least_squares_fails(patch: pytest.MonkeyPatch) -> None:
     """Least squares is no better than the layer."""
     right = evaluation.squared_error
     patch.setattr(
-        evaluation, "squared_error", lambda estimate, prompts, count: right(lambda x, y, q: 0 * q[..., 0], prompts, count)
+        evaluation,
+        "squared_error",
+        lambda estimate, prompts, count: right(lambda x, y, q: 0 * q[..., 0], prompts, count),
     )
 
 
