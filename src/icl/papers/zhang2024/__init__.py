@@ -1,5 +1,5 @@
-"""R. Zhang, S. Frei and P. L. Bartlett: Trained Transformers Learn Linear Models In-Context. Journal of Machine Learning
-Research 25 (49), 2024, pages 1-55. arXiv 2306.09927.
+"""R. Zhang, S. Frei and P. L. Bartlett: Trained Transformers Learn Linear Models In-Context. Journal of Machine
+Learning Research 25 (49), 2024, pages 1-55. arXiv 2306.09927.
 
 One layer of linear self-attention, trained by gradient flow on prompts of linear regression, converges to a global
 minimum in closed form and then predicts by one step of preconditioned gradient descent. Its error is of order 1/M +
