@@ -1,31 +1,46 @@
-"""Draw a figure from its table; pictures whose name ends in _overlay get the published curve over ours."""
+"""Draw a figure's pictures from its table, and record what they were drawn from.
+
+Pictures whose name ends in _overlay get the published curve over ours; a GIF is the figure's animation.
+"""
 
 import argparse
+import importlib
 from pathlib import Path
 
-from icl.core import table
-from icl.core.files import save_picture
+from icl.core import sealed, table
+from icl.core.files import file_digest, save_animation, save_picture
 from icl.drawing import plotting
 from icl.evidence import published_curves
-from icl.pipeline import figures
 
 parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("--figure", required=True)
-parser.add_argument("--note", required=True)
+for name in ("module", "scale", "folder", "note", "identity"):
+    parser.add_argument(f"--{name}", required=True)
 parser.add_argument("--table", type=Path, required=True)
+parser.add_argument("--published", type=Path, nargs="*", default=[])
 parser.add_argument("--pictures", type=Path, nargs="+", required=True)
+parser.add_argument("--record", type=Path, required=True)
 args = parser.parse_args()
 
-measured, _ = table.read(args.table)
-drawn = figures.module(args.figure).draw(measured)
-plotting.mark(drawn, args.note)
+figure = importlib.import_module(args.module)
+name = args.module.rpartition(".")[2]
+measured, _ = table.read(args.table, name, args.scale)
+drawn = plotting.mark(figure.draw(measured), args.note)
 overlays = [path for path in args.pictures if path.stem.endswith("_overlay")]
-published = published_curves.load(args.figure)
 with plotting.defaults():
     for path in args.pictures:
-        if path not in overlays:
+        if path.suffix == ".gif":
+            save_animation([plotting.mark(frame, args.note) for frame in figure.frames(measured)], path)
+        elif path not in overlays:
             save_picture(drawn, path)
-    if overlays and published is not None:
-        plotting.overlay(drawn, published)
-        for path in overlays:
-            save_picture(drawn, path)
+    for path in args.published:
+        plotting.overlay(drawn, published_curves.read(path))
+    for path in overlays:
+        save_picture(drawn, path)
+made = {
+    "figure": name,
+    "folder": args.folder,
+    "identity": args.identity,
+    "table": file_digest(args.table),
+    "pictures": {path.as_posix(): file_digest(path) for path in args.pictures},
+}
+sealed.write(args.record, "drawing", made)

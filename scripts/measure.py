@@ -1,29 +1,37 @@
 """Turn the runs of a figure's sweeps into its table."""
 
 import argparse
+import importlib
 import json
 import time
 from pathlib import Path
 
 from icl.core import runs, table
-from icl.pipeline import figures, provenance
+from icl.core.files import file_digest
+from icl.evidence import published_curves
+from icl.pipeline import measuring, overrides, provenance
 
 parser = argparse.ArgumentParser(description=__doc__)
-for name in ("figure", "scale", "constants", "identity"):
+for name in ("module", "scale", "constants", "observables", "identity"):
     parser.add_argument(f"--{name}", required=True)
 parser.add_argument("--table", type=Path, required=True)
 parser.add_argument("--runs", type=Path, nargs="*", default=[])
+parser.add_argument("--published", type=Path, nargs="*", default=[])
 args = parser.parse_args()
 
-sweeps = figures.sweeps(args.figure, args.scale, json.loads(args.constants))
+figure = importlib.import_module(args.module)
+name = args.module.rpartition(".")[2]
+sweeps = overrides.applied(figure.sweeps(args.scale), json.loads(args.constants))
 trained = runs.load_all(sweeps, args.runs)
-measured = figures.measure(args.figure, trained, args.scale)
+observables = json.loads(args.observables)
+published = [published_curves.read(path) for path in args.published]
+measured = measuring.measure(name, trained, args.scale, observables["declared"], observables["medians"], *published)
 diverged = [line for of_sweep in trained.values() for line in runs.diverged(of_sweep)]
 print("\n".join(diverged), end="\n" if diverged else "")
 about = provenance.about(
     identity=args.identity,
     cpu_seconds=time.process_time(),
-    inputs={path.as_posix(): provenance.file_digest(path) for path in args.runs},
+    inputs={path.as_posix(): file_digest(path) for path in (*args.runs, *args.published)},
     sweeps=[sweep.plain() for sweep in sweeps.values()],
     diverged=diverged,
 )

@@ -1,18 +1,26 @@
-"""Print where a figure's pictures are and what its data say of its claims."""
+"""Print a figure's pictures and verdicts, once all that stands behind them is shown to belong together."""
 
 import argparse
+import json
+import sys
 from pathlib import Path
 
-from icl.report.verdict_files import verdict_files
+from icl.pipeline import verify
+from icl.pipeline.plan import Plan
+from icl.report import verdict_files
 
 parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("--pictures", type=Path, nargs="+", required=True)
-parser.add_argument("--verdicts", type=Path, nargs="+", required=True)
+parser.add_argument("--config", type=json.loads, required=True)
+parser.add_argument("--figures", nargs="+", required=True)
 args = parser.parse_args()
 
+plan = Plan.of(args.config)
+problems = [problem for name in args.figures for problem in verify.figure(plan, name)]
+if problems:
+    sys.exit("\n".join(problems))
 print()
-for path in args.pictures:
-    print(f"picture   {path}")
-for path in args.verdicts:
-    print(f"verdicts  {path}\n")
-    print(verdict_files.lines(verdict_files.load(path)))
+for name in args.figures:
+    for picture in plan.pictures(name):
+        print(f"picture   {picture}")
+    print(f"verdicts  {plan.verdict_file(name)}\n")
+    print(verdict_files.lines(verdict_files.load(Path(plan.verdict_file(name)))))

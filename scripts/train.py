@@ -1,17 +1,19 @@
 """Train one shard of a sweep; goes on from the last kept state after an interruption."""
 
 import argparse
+import importlib
 import json
 import time
 from pathlib import Path
 
-from icl.core import runs, table
-from icl.core.progress import watched
+from icl.core import runs, state, table
+from icl.core.files import same_file
+from icl.core.sweep import from_compact
 from icl.core.training import train
-from icl.pipeline import figures, provenance
+from icl.pipeline import provenance
 
 parser = argparse.ArgumentParser(description=__doc__)
-for name in ("figure", "scale", "constants", "sweep", "shard", "identity"):
+for name in ("module", "sweep", "shard", "identity"):
     parser.add_argument(f"--{name}", required=True)
 parser.add_argument("--weights", type=Path, required=True)
 parser.add_argument("--trajectory", type=Path, required=True)
@@ -19,14 +21,25 @@ parser.add_argument("--device", default=None)
 parser.add_argument("--keep-seconds", type=float, default=20, help="how often the state is kept")
 args = parser.parse_args()
 
-index, count = map(int, args.shard.split("of"))
-sweep = figures.sweeps(args.figure, args.scale, json.loads(args.constants))[args.sweep].shard(index, count)
+importlib.import_module(args.module)
+sweep = from_compact(json.loads(args.sweep))
+# Snakemake removes a job's outputs before it starts the job. A second name keeps weights that a job finished after its
+# Snakemake had ended.
+finished = args.weights.with_name(f".{args.shard}.finished.safetensors")
 kept = args.weights.with_suffix(".state.safetensors")
-watch = watched(f"{args.sweep} {args.shard}", sweep.snapshots[-1], kept, args.identity, args.keep_seconds)
-state = runs.load_state(kept, args.identity)
-print(f"{args.sweep}, shard {args.shard}: from step {state.step if state else 0} to {sweep.snapshots[-1]}", flush=True)
-trained = train(sweep, state, device=args.device or provenance.device(), keep=watch)
-about = provenance.about(identity=args.identity, cpu_seconds=time.process_time())
-runs.save_once(args.weights, trained, about)
+about = provenance.about(identity=args.identity)
+if runs.made(finished, args.identity):
+    print(f"{sweep.name}, shard {args.shard}: was finished before", flush=True)
+    about["cpu_seconds"] = runs.metadata(finished)["cpu_seconds"]
+    trained = runs.load(finished, sweep)
+else:
+    begun = state.load_state(kept, args.identity)
+    last = sweep.snapshots[-1]
+    print(f"{sweep.name}, shard {args.shard}: from step {begun.step if begun else 0} to {last}", flush=True)
+    watch = state.watched(f"{sweep.name} {args.shard}", last, kept, args.identity, args.keep_seconds)
+    trained = train(sweep, begun, device=args.device or provenance.device(), keep=watch)
+    about["cpu_seconds"] = time.process_time()
+    runs.save(finished, trained, about)
+same_file(finished, args.weights)
 table.write_plain(args.trajectory, runs.trajectory(trained), about)
-runs.forget_state(kept)
+state.forget_state(kept)

@@ -1,15 +1,20 @@
-"""Check every result below a folder against its own metadata; exit 1 if one does not hold."""
+"""Check results on disk against code, constants, data and each other; exit 1 if something does not hold."""
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
-from icl.pipeline import provenance
+from icl.pipeline import verify
+from icl.pipeline.plan import Plan
 
 parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("--results", type=Path, required=True)
+parser.add_argument("--config", type=json.loads, required=True)
+parser.add_argument("--all", action="store_true", help="missing figures count as problems")
 args = parser.parse_args()
 
-problems, checked = provenance.verify(args.results)
-print("\n".join([*problems, f"{checked} files checked, {len(problems)} problems"]))
+plan = Plan.of(args.config)
+made = [name for name in plan.figures if args.all or any(Path(path).exists() for path in plan.own_files(name))]
+problems = list(dict.fromkeys(problem for name in made for problem in verify.figure(plan, name)))
+print("\n".join([*problems, f"{len(made)} figures checked, {len(problems)} problems"]))
 sys.exit(bool(problems))

@@ -6,10 +6,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from icl import calibrations
 from icl.core.table import SUMMARY_SEED
 from icl.evidence import published_curves
-from studies import page, settlement
+from studies import page, settlement, spaces
 from studies.space import Space
 
 
@@ -19,7 +18,7 @@ def rows_of(point: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def fitting_figure9() -> Space:
-    return dataclasses.replace(calibrations.of("li_icl"), fitted=("figure9",), judged=())
+    return dataclasses.replace(spaces.of("li_icl"), fitted=("figure9",), judged=())
 
 
 def published(name: str) -> pd.DataFrame:

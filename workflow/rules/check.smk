@@ -1,20 +1,25 @@
 rule check:
-    """Judge a figure and measure its distance from the published curve."""
+    """Judge a figure's claims, and measure its distance from the published curve."""
     input:
-        table="results/{scale}/tables/{figure}.parquet",
+        table=f"{RESULTS}/tables/{{figure}}.parquet",
+        published=lambda w: PLAN.published_files(w.figure),
     output:
-        verdicts="results/{scale}/verdicts/{figure}.json",
+        verdicts=f"{RESULTS}/verdicts/{{figure}}.json",
     log:
-        "results/{scale}/logs/check/{figure}.log",
+        f"{RESULTS}/logs/check/{{figure}}.log",
     benchmark:
-        "results/{scale}/benchmarks/check/{figure}.tsv"
+        f"{RESULTS}/benchmarks/check/{{figure}}.tsv"
     conda:
         "../../environment.yml"
     resources:
-        mem_mb=lambda w, attempt: REQUESTS.memory_mb(Job("check", w.figure), attempt),
-        runtime=lambda w, attempt: REQUESTS.minutes(Job("check", w.figure), attempt),
+        mem_mb=lambda w, attempt: PLAN.request("mem_mb", attempt),
+        runtime=lambda w, attempt: PLAN.request("runtime", attempt),
     params:
-        identity=lambda wildcards: PLAN.judging_identity(wildcards.figure),
+        scale=PLAN.scale,
+        folder=PLAN.folder,
+        questions=lambda w: canonical(PLAN.questions(w.figure)),
+        identity=lambda w: PLAN.judging_identity(w.figure),
     shell:
-        "python scripts/check.py --figure {wildcards.figure} --table {input.table}"
-        " --verdicts {output.verdicts} > {log} 2>&1"
+        "python scripts/check.py --figure {wildcards.figure} --scale {params.scale} --folder {params.folder}"
+        " --questions {params.questions:q} --identity {params.identity} --table {input.table:q}"
+        " --published {input.published:q} --verdicts {output.verdicts:q} > {log:q} 2>&1"

@@ -6,61 +6,57 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version, validate
 
-from icl import calibration, outcome, settlement
-from icl.calibrations import of as space_of
-from icl.calibrations import spaces
-from icl.dag import Plan, has_reference, measuring_code, training_code
-from icl.figure import caption, is_animated, summary
-from icl.files import settle_times
-from icl.papers import of as paper
-from icl.requests import Job, Requests, load
-from icl.spec import ConstantError, digest
+from icl.core.config import ConstantError, canonical
+from icl.core.files import settle_times
+from icl.evidence import ledger
+from icl.pipeline import lock
+from icl.pipeline.plan import Plan, scale_of, unreachable
 
 min_version("9.0")
 validate(config, "../config.schema.yaml")
 
 try:
     PLAN = Plan.of(config)
-    for system in config["trials"]:
-        space_of(system)
+    asked = [
+        word
+        for word in sys.argv[1:]
+        if word in ledger.aliases() or word in PLAN.figures
+    ]
+    if unused := unreachable(PLAN, asked):
+        raise ConstantError(
+            f"constants of {', '.join(unused)}: change nothing in {', '.join(asked)}"
+        )
 except ConstantError as error:
     raise WorkflowError(str(error)) from error
 
-# What the jobs of an earlier run took, so what they ask for.
-PEAKS = "workflow/peaks.csv"
-REQUESTS = Requests(PLAN, load(Path(PEAKS)))
+# For the captions of Snakemake's own report; as parameters of the rules they would draw figures again when edited.
+config["captions"] = {name: ledger.target(name).caption for name in PLAN.figures}
+RESULTS, PICTURES = PLAN.results, PLAN.pictures_folder
 
-REFERENCED = [name for name in PLAN.figures if has_reference(name)]
-ANIMATED = [name for name in PLAN.figures if is_animated(name)]
-HIDDEN = [name for name in PLAN.figures if name not in REFERENCED]
-SPACES = spaces()
-
-# A virtual environment that is called but not activated still lends its own Python to the jobs. They write to logs, and
-# are lent the terminal for their progress.
+# A virtual environment that is called but not activated: jobs take its Python too. They write to logs; the bar of a
+# training goes to the terminal.
 shell.prefix(
     f"set -euo pipefail; export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; "
-    "exec 9>&2; export ICL_TERMINAL=9; "
+    "exec 9>&2; export ICL_PROGRESS=9; "
 )
 
 
 def unknown_target(wildcards):
-    """Raise the error that Snakemake has no better words for than that no rule produces the target."""
-    names = sorted(rule.name for rule in workflow.rules if not rule.has_wildcards())
+    """Raise the error that names near matches of a target that no rule has."""
+    from icl.core.discovery import near
+
+    names = [rule.name for rule in workflow.rules if not rule.has_wildcards()]
     raise WorkflowError(
-        f"target {wildcards.target!r}: there is none of this name; there are {', '.join(names)}"
+        f"target {wildcards.target!r}: there is none of this name; there is {near(wildcards.target, sorted(names))}"
     )
 
 
-def settled(system):
-    """A function of the wildcards: hash of both points of a comparison and of the code, known where it is asked for."""
-    space = SPACES[system]
-    return lambda wildcards: digest(
-        [
-            settlement.points(space, outcome.rows(system)),
-            training_code(system),
-            *(measuring_code(name) for name in space.fitted),
-        ]
-    )
+def other_folder(wildcards):
+    """Raise the error for a file of another scale or variant than the config's."""
+    path = f"{wildcards.top}/{wildcards.rest}"
+    scale = scale_of(path)
+    advice = f"; add --config scale={scale}" if scale not in ("", PLAN.scale) else ""
+    raise WorkflowError(f"file {path!r}: no rule makes it in {PLAN.folder}{advice}")
 
 
 def given_folder(wildcards):
@@ -73,11 +69,19 @@ def given_folder(wildcards):
 
 
 wildcard_constraints:
-    scale="|".join(["paper", "laptop", "smoke"]),
     sweep="|".join(PLAN.trainings),
     shard=r"\d+of\d+",
     figure="|".join(PLAN.figures),
 
 
 onstart:
-    settle_times(Path("results") / PLAN.scale)
+    settle_times(Path(RESULTS))
+    lock.record()
+
+
+onsuccess:
+    lock.forget()
+
+
+onerror:
+    lock.forget()

@@ -1,35 +1,71 @@
 # Targets of single figures: `figure12`, its picture under the published curve (`figure12_overlay`), and other names.
-TARGETS = [
-    *((name, name, PLAN.pictures([name]), summary(name)) for name in PLAN.figures),
-    *(
-        (
-            f"{name}_overlay",
-            name,
-            [f"figures/{PLAN.scale}/{name}_overlay.png"],
-            f"{name} under the published curve.",
-        )
-        for name in REFERENCED
-    ),
-    *(
-        (alias, name, PLAN.pictures([name]), f"Another name for {name}.")
-        for alias, name in PLAN.aliases.items()
-    ),
-]
-
-for target, figure, pictures, words in TARGETS:
+# Each figure has a drawing rule of its own, because figures differ in what is drawn of them.
+for name in PLAN.figures:
 
     rule:
         name:
-            target
+            f"draw_{name}"
         input:
-            pictures=pictures,
-            verdicts=PLAN.verdict_files([figure]),
+            table=PLAN.table_file(name),
+            published=PLAN.published_files(name),
+        output:
+            pictures=[
+                report(
+                    picture,
+                    caption="../report/figure.rst",
+                    category=ledger.of_figure(name).title,
+                    labels={"figure": name, "picture": Path(picture).stem},
+                )
+                for picture in PLAN.pictures(name)
+            ],
+            pdf=f"{PICTURES}/{name}.pdf",
+            record=PLAN.record_file(name),
         log:
-            f"results/{PLAN.scale}/logs/show/{target}.log",
-        localrule: True
+            f"{RESULTS}/logs/draw/{name}.log",
+        benchmark:
+            f"{RESULTS}/benchmarks/draw/{name}.tsv"
         conda:
             "../../environment.yml"
+        resources:
+            mem_mb=lambda w, attempt: PLAN.request("mem_mb", attempt),
+            runtime=lambda w, attempt: PLAN.request("runtime", attempt),
+        params:
+            module=PLAN.module(name),
+            scale=PLAN.scale,
+            folder=PLAN.folder,
+            # By functions: Snakemake would look for wildcards in a text.
+            note=lambda w, name=name: PLAN.note(name),
+            identity=lambda w, name=name: PLAN.drawing_identity(name),
         shell:
-            "python scripts/show.py --pictures {input.pictures} --verdicts {input.verdicts} 2> {log}"
+            "python scripts/draw.py --module {params.module} --scale {params.scale} --folder {params.folder}"
+            " --note {params.note:q} --identity {params.identity} --table {input.table:q}"
+            " --published {input.published:q} --pictures {output.pictures:q} {output.pdf:q}"
+            " --record {output.record:q} > {log:q} 2>&1"
 
-    workflow.get_rule(target).docstring = words
+    for target in [
+        name,
+        *ledger.target(name).aliases,
+        *([f"{name}_overlay"] if PLAN.published_files(name) else []),
+    ]:
+
+        rule:
+            name:
+                target
+            input:
+                PLAN.chain(name),
+            log:
+                f"{RESULTS}/logs/show/{target}.log",
+            localrule: True
+            conda:
+                "../../environment.yml"
+            params:
+                config=lambda w: canonical(PLAN.plain()),
+                figure=name,
+            shell:
+                "python scripts/show.py --config {params.config:q} --figures {params.figure} 2> >(tee {log:q} >&2)"
+
+        workflow.get_rule(target).docstring = (
+            ledger.target(name).summary
+            if target == name
+            else f"Another name for {name}."
+        )

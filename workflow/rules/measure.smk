@@ -1,23 +1,27 @@
 rule measure:
     """Turn the runs of a figure into its table."""
     input:
-        runs=lambda wildcards: PLAN.run_files(wildcards.figure),
+        runs=lambda w: PLAN.run_files(w.figure),
+        published=lambda w: PLAN.measured_published(w.figure),
     output:
-        table="results/{scale}/tables/{figure}.parquet",
+        table=f"{RESULTS}/tables/{{figure}}.parquet",
     log:
-        "results/{scale}/logs/measure/{figure}.log",
+        f"{RESULTS}/logs/measure/{{figure}}.log",
     benchmark:
-        "results/{scale}/benchmarks/measure/{figure}.tsv"
+        f"{RESULTS}/benchmarks/measure/{{figure}}.tsv"
     conda:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=lambda w, attempt: REQUESTS.memory_mb(Job("measure", w.figure), attempt),
-        runtime=lambda w, attempt: REQUESTS.minutes(Job("measure", w.figure), attempt),
+        mem_mb=lambda w, attempt: PLAN.request("mem_mb", attempt),
+        runtime=lambda w, attempt: PLAN.request("runtime", attempt),
     params:
-        constants=lambda wildcards: PLAN.measurement_constants(wildcards.figure),
-        identity=lambda wildcards: PLAN.measurement_identity(wildcards.figure),
+        module=lambda w: PLAN.module(w.figure),
+        scale=PLAN.scale,
+        constants=lambda w: canonical(PLAN.constants_of(w.figure)),
+        observables=lambda w: canonical(PLAN.observables(w.figure)),
+        identity=lambda w: PLAN.measurement_identity(w.figure),
     shell:
-        "python scripts/measure.py --figure {wildcards.figure} --scale {wildcards.scale}"
-        " --constants {params.constants:q} --identity {params.identity}"
-        " --table {output.table} --runs {input.runs} > {log} 2>&1"
+        "python scripts/measure.py --module {params.module} --scale {params.scale} --constants {params.constants:q}"
+        " --observables {params.observables:q} --identity {params.identity} --table {output.table:q}"
+        " --runs {input.runs:q} --published {input.published:q} > {log:q} 2>&1"

@@ -5,58 +5,88 @@ localrules:
     compare,
     verify,
     gallery,
-    peaks,
+
+
+EVERYTHING = [path for name in PLAN.figures for path in PLAN.chain(name)]
 
 
 rule figures:
-    """Draw every figure with its overlay, and judge every claim."""
+    """Draw every figure, judge every claim, and check that everything was made from what is there."""
     default_target: True
     input:
-        pictures=PLAN.pictures(PLAN.figures),
-        verdicts=PLAN.verdict_files(PLAN.figures),
-
-
-rule verdicts:
-    """Print what the data say of every claim (table: results/<scale>/verdicts.md)."""
-    input:
-        PLAN.verdict_files(PLAN.figures),
+        EVERYTHING,
     log:
-        f"results/{PLAN.scale}/logs/verdicts.log",
+        f"{RESULTS}/logs/figures.log",
     conda:
         "../../environment.yml"
     params:
-        table=f"results/{PLAN.scale}/verdicts.md",
+        config=lambda w: canonical(PLAN.plain()),
     shell:
-        "python scripts/verdicts.py --table {params.table} --verdicts {input} 2> {log}"
+        "python scripts/verify.py --config {params.config:q} --all 2> >(tee {log:q} >&2)"
+
+
+rule verdicts:
+    """Print the verdicts on disk, and which figures have none yet."""
+    log:
+        f"{RESULTS}/logs/verdicts.log",
+    conda:
+        "../../environment.yml"
+    params:
+        config=lambda w: canonical(PLAN.plain()),
+        table=f"{RESULTS}/verdicts.md",
+    shell:
+        "python scripts/verdicts.py --config {params.config:q} --table {params.table:q} 2> >(tee {log:q} >&2)"
 
 
 rule compare:
     """Print what changed against another result set: --config against=<results folder>."""
     input:
-        PLAN.verdict_files(PLAN.figures),
+        EVERYTHING,
     log:
-        f"results/{PLAN.scale}/logs/compare.log",
+        f"{RESULTS}/logs/compare.log",
     conda:
         "../../environment.yml"
     params:
+        config=lambda w: canonical(PLAN.plain()),
         against=given_folder,
-        scale=PLAN.scale,
-        table=f"results/{PLAN.scale}/compare.md",
+        table=f"{RESULTS}/compare.md",
     shell:
-        "python scripts/compare.py --against={params.against:q} --scale {params.scale}"
-        " --table {params.table} --verdicts {input} 2> >(tee {log} >&2)"
+        "python scripts/compare.py --config {params.config:q} --against={params.against:q}"
+        " --table {params.table:q} 2> >(tee {log:q} >&2)"
 
 
 rule verify:
-    """Check results on disk against their own metadata: constants, code, inputs, damage."""
+    """Check results on disk against code, constants, data and each other."""
     log:
-        f"results/{PLAN.scale}/logs/verify.log",
+        f"{RESULTS}/logs/verify.log",
     conda:
         "../../environment.yml"
     params:
-        folder=f"results/{PLAN.scale}",
+        config=lambda w: canonical(PLAN.plain()),
     shell:
-        "python scripts/verify.py --results {params.folder} 2> {log}"
+        "python scripts/verify.py --config {params.config:q} 2> >(tee {log:q} >&2)"
+
+
+rule gallery:
+    """Copy pictures, verdicts, costs and constants to gallery/ and bring the README up to date."""
+    input:
+        EVERYTHING,
+    log:
+        f"{RESULTS}/logs/gallery.log",
+    conda:
+        "../../environment.yml"
+    params:
+        config=lambda w: canonical(PLAN.plain()),
+    shell:
+        "python scripts/gallery.py --config {params.config:q} 2> >(tee {log:q} >&2)"
+
+
+rule other_folder:
+    """A file of another scale or variant: stops, and says how to ask for it."""
+    input:
+        other_folder,
+    output:
+        r"{top,results|figures}/{rest,.+}",
 
 
 rule unknown:
@@ -64,37 +94,4 @@ rule unknown:
     input:
         unknown_target,
     output:
-        r"{target,[A-Za-z]\w*}",
-
-
-rule gallery:
-    """Copy this scale's pictures, verdicts, costs and constants to gallery/ and bring the README up to date."""
-    input:
-        pictures=PLAN.pictures(PLAN.figures),
-        verdicts=PLAN.verdict_files(PLAN.figures),
-    log:
-        f"results/{PLAN.scale}/logs/gallery.log",
-    conda:
-        "../../environment.yml"
-    params:
-        scale=PLAN.scale,
-        figures=" ".join(PLAN.figures),
-    shell:
-        "python scripts/gallery.py --scale {params.scale} --figures {params.figures} 2> {log}"
-
-
-rule peaks:
-    """Write what this scale's jobs took, as far as they have run, to workflow/peaks.csv: what jobs ask a cluster for."""
-    log:
-        f"results/{PLAN.scale}/logs/peaks.log",
-    conda:
-        "../../environment.yml"
-    params:
-        scale=PLAN.scale,
-        shards=PLAN.shards,
-        figures=" ".join(PLAN.figures),
-        results=f"results/{PLAN.scale}",
-        peaks=PEAKS,
-    shell:
-        "python scripts/peaks.py --scale {params.scale} --shards {params.shards:q} --figures {params.figures}"
-        " --results {params.results:q} --peaks {params.peaks:q} 2> {log}"
+        r"{target,[^/]+}",

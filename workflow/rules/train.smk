@@ -1,31 +1,24 @@
 rule train:
     """Train one shard of a sweep (needs a file name: results/<scale>/runs/<sweep>/<shard>.safetensors)."""
     output:
-        weights="results/{scale}/runs/{sweep}/{shard}.safetensors",
-        trajectory="results/{scale}/runs/{sweep}/{shard}.parquet",
+        weights=f"{RESULTS}/runs/{{sweep}}/{{shard}}.safetensors",
+        trajectory=f"{RESULTS}/runs/{{sweep}}/{{shard}}.parquet",
     log:
-        "results/{scale}/logs/train/{sweep}.{shard}.log",
+        f"{RESULTS}/logs/train/{{sweep}}.{{shard}}.log",
     benchmark:
-        "results/{scale}/benchmarks/train/{sweep}.{shard}.tsv"
+        f"{RESULTS}/benchmarks/train/{{sweep}}.{{shard}}.tsv"
     conda:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=lambda w, attempt: REQUESTS.memory_mb(
-            Job("train", w.sweep, w.shard), attempt
-        ),
-        runtime=lambda w, attempt: REQUESTS.minutes(
-            Job("train", w.sweep, w.shard), attempt
-        ),
+        mem_mb=lambda w, attempt: PLAN.request("mem_mb", attempt, w.sweep),
+        runtime=lambda w, attempt: PLAN.request("runtime", attempt, w.sweep),
     params:
-        figure=lambda wildcards: PLAN.trainings[wildcards.sweep][0],
-        constants=lambda wildcards: PLAN.training_constants(wildcards.sweep),
-        identity=lambda wildcards: PLAN.training_identity(
-            wildcards.sweep, wildcards.shard
-        ),
+        module=lambda w: PLAN.system_module(w.sweep),
+        sweep=lambda w: canonical(PLAN.training(w.sweep, w.shard)),
+        identity=lambda w: PLAN.training_identity(w.sweep, w.shard),
     # Without the two thresholds, glibc hands the memory of every step's activations back to the kernel.
     shell:
         "MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_MMAP_THRESHOLD_=4000000000"
-        " python scripts/train.py --figure {params.figure} --scale {wildcards.scale} --constants {params.constants:q}"
-        " --sweep {wildcards.sweep} --shard {wildcards.shard} --identity {params.identity}"
-        " --weights {output.weights} --trajectory {output.trajectory} > {log} 2>&1"
+        " python scripts/train.py --module {params.module} --sweep {params.sweep:q} --shard {wildcards.shard}"
+        " --identity {params.identity} --weights {output.weights:q} --trajectory {output.trajectory:q} > {log:q} 2>&1"

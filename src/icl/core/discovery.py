@@ -7,6 +7,7 @@ the target. A model that can be trained is a module that defines ``SYSTEM``, the
 import difflib
 import importlib
 import re
+import sys
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -18,6 +19,8 @@ PACKAGE = Path(__file__).resolve().parents[1]
 PAPERS = PACKAGE / "papers"
 OURS = "ours"
 """The folder of targets that belong to none of the papers."""
+FIGURE_PARTS = frozenset({"sweeps", "measure", "draw"})
+SYSTEM_PARTS = frozenset({"SYSTEM", "FROZEN", "Config", "Test", "init", "sample", "loss", "optimiser"})
 
 
 class UnknownName(ConstantError):
@@ -78,11 +81,22 @@ def near(word: str, names: Iterable[str]) -> str:
     return ", ".join(difflib.get_close_matches(word, known, n=3, cutoff=0.5) or known)
 
 
+def _loaded(name: str, parts: frozenset[str], **values: str) -> ModuleType | None:
+    """A loaded module of the package that defines all these parts; jobs, which are given it, need no search."""
+    for module in [found for key, found in sys.modules.items() if key.startswith("icl.") and key.endswith(name)]:
+        if parts <= vars(module).keys() and all(vars(module)[key] == value for key, value in values.items()):
+            return module
+    return None
+
+
 def figure(name: str) -> ModuleType:
     """The module of a figure.
 
     Raises UnknownName if there is none.
     """
+    loaded = _loaded(f".{name}", FIGURE_PARTS)
+    if loaded is not None:
+        return loaded
     if name not in figures():
         raise UnknownName(f"figure {name!r}: there is none of this name; there is {near(name, figures())}")
     return importlib.import_module(f"icl.papers.{figures()[name]}.{name}")
@@ -93,6 +107,9 @@ def system(name: str) -> ModuleType:
 
     Raises UnknownName if there is none.
     """
+    loaded = _loaded("", SYSTEM_PARTS, SYSTEM=name)
+    if loaded is not None:
+        return loaded
     if name not in systems():
         raise UnknownName(f"model {name!r}: there is none of this name; there is {near(name, systems())}")
     return importlib.import_module(systems()[name])

@@ -1,8 +1,10 @@
 """Files appear complete or not at all."""
 
+import hashlib
 import json
 import os
 import re
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -79,6 +81,22 @@ def settle_times(folder: Path) -> None:
         with suppress(OSError):
             if path.stat().st_mtime > time.time():
                 os.utime(path)
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's bytes."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def same_file(source: Path, target: Path) -> None:
+    """Give a file a second name; where the file system has no such thing, a copy."""
+    target.unlink(missing_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:
+        with write_aside(target) as aside:
+            shutil.copyfile(source, aside)
 
 
 def write_text(path: Path, text: str) -> None:

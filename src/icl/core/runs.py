@@ -3,21 +3,17 @@
 import dataclasses
 import hashlib
 import json
-import os
-import signal
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from icl.core.config import ConstantError, canonical, digest
-from icl.core.files import WriteError, write_aside
+from icl.core.config import canonical, digest
+from icl.core.files import write_aside
 from icl.core.lazy import lazy
-from icl.core.sweep import Sweep, sweep_from_plain
+from icl.core.sweep import Sweep
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,9 +21,7 @@ if TYPE_CHECKING:
 else:
     torch = lazy("torch")
 
-FORMAT = "icl-runs-2"
-# As FORMAT, but without a seal: damage that still decodes is not noticed.
-UNSEALED = "icl-runs-1"
+FORMAT = "icl-runs"
 
 
 class RunsError(ValueError):
@@ -61,17 +55,6 @@ class Runs:
         return self.at(self.sweep.snapshots[-1])
 
 
-@dataclass
-class State:
-    """Where a training stands: everything needed to go on as if it had not stopped."""
-
-    step: int
-    params: "dict[str, torch.Tensor]"
-    optimiser: "dict[str, torch.Tensor]"
-    snapshots: "dict[str, torch.Tensor]"
-    losses: np.ndarray
-
-
 def _seal(tensors: "dict[str, torch.Tensor]", about: dict[str, Any]) -> str:
     """SHA-256 over the metadata and every tensor's name, type, shape and bytes: safetensors has no checksum."""
     seal = hashlib.sha256(canonical(about).encode())
@@ -81,7 +64,7 @@ def _seal(tensors: "dict[str, torch.Tensor]", about: dict[str, Any]) -> str:
     return seal.hexdigest()
 
 
-def _write(path: Path, tensors: "dict[str, torch.Tensor]", about: dict[str, Any]) -> None:
+def write_tensors(path: Path, tensors: "dict[str, torch.Tensor]", about: dict[str, Any]) -> None:
     from safetensors.torch import save
 
     plain = {n: t.detach().contiguous().cpu() for n, t in tensors.items()}
@@ -92,7 +75,7 @@ def _write(path: Path, tensors: "dict[str, torch.Tensor]", about: dict[str, Any]
         aside.write_bytes(save(plain, kept))
 
 
-def _read(path: Path) -> "tuple[dict[str, torch.Tensor], dict[str, Any]]":
+def read_tensors(path: Path) -> "tuple[dict[str, torch.Tensor], dict[str, Any]]":
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -106,14 +89,9 @@ def _read(path: Path) -> "tuple[dict[str, torch.Tensor], dict[str, Any]]":
         SafetensorError, OSError, AttributeError, LookupError, TypeError, ValueError, RecursionError, RuntimeError
     ) as error:  # fmt: skip
         raise RunsError(f"{path}: cannot be read as weights ({error}); delete it and run again") from error
-    written = about.get("format") if isinstance(about, dict) else None
-    if written not in (FORMAT, UNSEALED):
-        raise RunsError(
-            f"{path}: was not written by this package, or by another version ({FORMAT} is missing); "
-            "delete it and run again"
-        )
-    seal = about.pop("sha256", None)
-    if (written == FORMAT or seal) and seal != _seal(tensors, about):
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        raise RunsError(f"{path}: was not written by this package; delete it and run again")
+    if about.pop("sha256", None) != _seal(tensors, about):
         raise RunsError(f"{path}: is damaged: its content differs from its own checksum; delete it and run again")
     return tensors, about
 
@@ -121,19 +99,19 @@ def _read(path: Path) -> "tuple[dict[str, torch.Tensor], dict[str, Any]]":
 def save(path: Path, runs: Runs, about: dict[str, Any]) -> None:
     """Write runs as safetensors, complete or not at all, with their sweep and `about` as metadata."""
     tensors = {f"weights/{n}": w for n, w in runs.weights.items()} | {"losses": torch.from_numpy(runs.losses)}
-    _write(path, tensors, {**about, "format": FORMAT, "sweep": runs.sweep.plain()})
+    write_tensors(path, tensors, {**about, "format": FORMAT, "sweep": runs.sweep.compact()})
 
 
-def load(path: Path) -> Runs:
-    """Read one weights file.
+def load(path: Path, sweep: Sweep) -> Runs:
+    """Read the weights of a sweep, or of one shard of it.
 
-    Raises RunsError if it is damaged, foreign, lacks runs or names constants that its system does not have.
+    Raises RunsError if the file is damaged or foreign, or holds the runs of another sweep or of other constants.
     """
-    tensors, about = _read(path)
-    try:
-        sweep = sweep_from_plain(about.get("sweep"))
-    except ConstantError as error:
-        raise RunsError(f"{path}: holds no sweep of this version ({error}); delete it and run again") from error
+    tensors, about = read_tensors(path)
+    if canonical(about.get("sweep")) != canonical(sweep.compact()):
+        held = about["sweep"].get("name") if isinstance(about.get("sweep"), dict) else None
+        what = "with other constants or another shard" if held == sweep.name else f"of the sweep {held}"
+        raise RunsError(f"{path}: holds runs {what}, not those of {sweep.name}; delete it and run again")
     weights = {n.removeprefix("weights/"): t for n, t in tensors.items() if n.startswith("weights/")}
     shape = (len(sweep.configs), len(sweep.snapshots))
     wrong = [n for n, w in weights.items() if tuple(w.shape[:2]) != shape]
@@ -147,7 +125,7 @@ def load(path: Path) -> Runs:
 
 def metadata(path: Path) -> dict[str, Any]:
     """What was written beside the weights: sweep, versions, revision, CPU seconds."""
-    return _read(path)[1]
+    return read_tensors(path)[1]
 
 
 def made(path: Path, identity: str) -> bool:
@@ -160,19 +138,10 @@ def made(path: Path, identity: str) -> bool:
         return False
 
 
-def save_once(path: Path, runs: Runs, about: dict[str, Any]) -> None:
-    """As `save`, unless whole weights of the identity in `about` are there.
-
-    A job that outlived its Snakemake may have been first: a table names its weights by their digest, so those stay.
-    """
-    if not made(path, about["identity"]):
-        save(path, runs, about)
-
-
 def merge(sweep: Sweep, shards: Sequence[Runs]) -> Runs:
     """The runs of `sweep` from its shards, in the order of shard(0, n) ... shard(n - 1, n).
 
-    Raises RunsError if the shards were trained with other constants than `sweep`'s.
+    Raises RunsError if the shards are not those of `sweep`.
     """
     count = len(shards)
     if not shards:
@@ -186,10 +155,12 @@ def merge(sweep: Sweep, shards: Sequence[Runs]) -> Runs:
 
 
 def load_all(sweeps: Mapping[str, Sweep], paths: Sequence[Path]) -> dict[str, Runs]:
-    """The runs of every sweep from weights files that lie as <sweep>/<index>of<count>.safetensors."""
-    return {
-        name: merge(sweep, [load(path) for path in paths if path.parent.name == name]) for name, sweep in sweeps.items()
-    }
+    """The runs of every sweep from weights files that lie as <sweep>/<index>of<count>.safetensors, shards in order."""
+    found = {}
+    for name, sweep in sweeps.items():
+        own = [path for path in paths if path.parent.name == name]
+        found[name] = merge(sweep, [load(path, sweep.shard(i, len(own))) for i, path in enumerate(own)])
+    return found
 
 
 def diverged(runs: Runs) -> list[str]:
@@ -205,7 +176,11 @@ def diverged(runs: Runs) -> list[str]:
         # A step's loss is that of the weights before it; the last weights have none.
         steps = [*np.flatnonzero(~np.isfinite(losses)), *(np.array(sweep.snapshots)[~whole])]
         if steps:
-            names = [f.name for f in dataclasses.fields(config) if f.name == "rate" or sweep.varied(f.name)]
+            names = [
+                f.name
+                for f in dataclasses.fields(config)
+                if f.name in ("rate", "learning_rate") or sweep.varied(f.name)
+            ]
             constants = [f"{name} = {getattr(config, name)!r}" for name in names]
             lines.append(
                 f"sweep {sweep.name}, run {index} ({', '.join([f'seed {config.seed}', *constants])}): "
@@ -227,99 +202,3 @@ def trajectory(runs: Runs) -> "pd.DataFrame":
             "loss": runs.losses.reshape(-1),
         }
     )
-
-
-@dataclass
-class Keeper:
-    """Keeps the state of a training every so many seconds; `train` calls it after every step."""
-
-    path: Path
-    identity: str
-    seconds: float
-    last: float = field(default_factory=time.monotonic)
-
-    def __call__(self, state: State) -> None:
-        """Store the state if it is time."""
-        if time.monotonic() - self.last >= self.seconds:
-            # A full disk costs the state, not the training; it may have room again when the weights are written.
-            with suppress(WriteError):
-                save_state(self.path, state, self.identity)
-            self.last = time.monotonic()
-
-
-@dataclass
-class Stopper:
-    """Keeps the state of a training that is told to end, where it stands; `train` calls it after every step."""
-
-    path: Path
-    identity: str
-    number: int = 0
-
-    def listen(self) -> None:
-        """Take note of SIGTERM (a cluster's time limit, a killed job) and SIGINT (Ctrl-C) instead of ending at once."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            # A shell's background job does not hear SIGINT, and should not begin to.
-            if signal.getsignal(number) != signal.SIG_IGN:
-                signal.signal(number, self._note)
-
-    def _note(self, number: int, frame: Any) -> None:
-        self.number = number
-        # A second one ends it at once.
-        signal.signal(number, signal.SIG_DFL)
-
-    def __call__(self, state: State) -> None:
-        """Keep the state and raise SystemExit, with the status that a shell gives, if a signal came."""
-        if self.number:
-            save_state(self.path, state, self.identity)
-            print(f"{signal.Signals(self.number).name} at step {state.step}: the state is kept", flush=True)
-            raise SystemExit(128 + self.number)
-
-
-def save_state(path: Path, state: State, identity: str) -> None:
-    """Keep the state of an unfinished training; `identity` says of which code and constants."""
-    groups = {"params": state.params, "optimiser": state.optimiser, "snapshots": state.snapshots}
-    tensors = {f"{group}/{n}": t for group, part in groups.items() for n, t in part.items()}
-    tensors["losses"] = torch.from_numpy(state.losses)
-    _write(path, tensors, {"format": FORMAT, "step": state.step, "identity": identity})
-
-
-def load_state(path: Path, identity: str) -> State | None:
-    """The kept state, or None if there is none of this identity (or it is damaged: training then starts anew)."""
-    if not path.exists():
-        return None
-    try:
-        tensors, about = _read(path)
-    except RunsError:
-        return None
-    # Without a seal there is no telling whether it is damaged.
-    if about["format"] != FORMAT or about.get("identity") != identity:
-        return None
-    parts: dict[str, dict[str, Any]] = {"params": {}, "optimiser": {}, "snapshots": {}}
-    try:
-        for name, tensor in tensors.items():
-            group, _, rest = name.partition("/")
-            if rest:
-                parts[group][rest] = tensor
-        return State(about["step"], losses=tensors["losses"].numpy().copy(), **parts)
-    except KeyError:
-        return None
-
-
-def kept_step(path: Path) -> tuple[int, int]:
-    """The step of a kept state, and the last step of its training; the weights are not read.
-
-    Raises RunsError if the file is damaged.
-    """
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="np") as file:
-            return int(json.loads(file.metadata()["icl"])["step"]), int(file.get_slice("losses").get_shape()[1])
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
-        raise RunsError(f"{path}: cannot be read as the state of a training ({error})") from error
-
-
-def forget_state(path: Path) -> None:
-    """Remove a kept state; training is complete."""
-    if path.exists():
-        os.remove(path)

@@ -46,6 +46,19 @@ class Sweep:
             "configs": [dataclasses.asdict(config) for config in self.configs],
         }
 
+    def compact(self) -> dict[str, Any]:
+        """What the trained weights depend on, with constants that all runs share written once; see `from_compact`."""
+        rows = [dataclasses.asdict(config) for config in self.configs]
+        varied = [name for name in rows[0] if any(row[name] != rows[0][name] for row in rows)]
+        return {
+            "name": self.name,
+            "system": self.system,
+            "snapshots": list(self.snapshots),
+            "common": {name: value for name, value in rows[0].items() if name not in varied},
+            "varied": {name: [row[name] for row in rows] for name in varied},
+            "runs": len(rows),
+        }
+
     def plain(self) -> dict[str, Any]:
         """The whole sweep as plain data."""
         return {**self.training(), "test": dataclasses.asdict(self.test)}
@@ -96,6 +109,16 @@ class Sweep:
 
 def _replaced(part: Any, values: Mapping[str, Any]) -> Any:
     return dataclasses.replace(part, **{name: value for name, value in values.items() if hasattr(part, name)})
+
+
+def from_compact(data: Mapping[str, Any]) -> Sweep:
+    """The inverse of Sweep.compact(), with the default test, which training does not depend on."""
+    module = discovery.system(data["system"])
+    configs = tuple(
+        module.Config(**data["common"], **{name: values[run] for name, values in data["varied"].items()})
+        for run in range(data["runs"])
+    )
+    return Sweep(data["name"], data["system"], configs, tuple(data["snapshots"]), module.Test())
 
 
 def sweep_from_plain(data: Any) -> Sweep:

@@ -12,11 +12,9 @@ import pandas as pd
 from icl.core.config import canonical
 from icl.core.files import write_aside
 
-FORMAT = "icl-table-2"
-# As FORMAT, but without a seal: damage that still decodes is not noticed.
-UNSEALED = "icl-table-1"
-# Of a frame that is no table; before, such frames had no format and no seal.
-PLAIN = "icl-frame-2"
+FORMAT = "icl-table"
+# Of a frame that is no table.
+PLAIN = "icl-frame"
 
 # column -> dtype. One row per run, coordinate and observable ("run"), one per group of test prompts over all runs
 # ("group"), one per point that is drawn and never summarised ("point"), and one per summary over runs (the statistic's
@@ -128,22 +126,24 @@ def write_plain(path: Path, frame: pd.DataFrame, about: dict[str, Any]) -> None:
         pq.write_table(arrow, aside, compression="zstd")
 
 
-def read(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """The table and its metadata.
+def read(path: Path, figure: str = "", scale: str = "") -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The table and its metadata; of this figure and scale, where they are given.
 
-    Raises TableError if the file is damaged, foreign or breaks the contract.
+    Raises TableError if the file is damaged, foreign, of another figure or scale, or breaks the contract.
     """
     frame, about = read_plain(path)
-    if about.get("format") not in (FORMAT, UNSEALED):
+    if about.get("format") != FORMAT:
         raise _foreign(path)
     validate(frame, str(path))
+    for column, wanted in (("figure", figure), ("scale", scale)):
+        held = set(frame[column])
+        if wanted and held != {wanted}:
+            raise TableError(f"{path}: holds {column} {', '.join(sorted(held))}, not {wanted}; delete it and run again")
     return frame, about
 
 
 def _foreign(path: Path) -> TableError:
-    return TableError(
-        f"{path}: was not written by this package, or by another version ({FORMAT} is missing); delete it and run again"
-    )
+    return TableError(f"{path}: was not written by this package ({FORMAT} is missing); delete it and run again")
 
 
 def read_plain(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
@@ -164,7 +164,7 @@ def read_plain(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
         if not isinstance(about, dict):
             raise _foreign(path)
         seal = about.pop("sha256", None)
-        whole = not (seal or about.get("format") in (FORMAT, PLAIN)) or seal == _seal(frame, about)
+        whole = kept is None or seal == _seal(frame, about)
     except TableError:
         raise
     # A damaged footer makes pyarrow and pandas raise nearly anything.

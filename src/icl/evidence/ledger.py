@@ -78,6 +78,7 @@ class Claim:
 class Target:
     """What stands beside a figure: its caption, known differences from the published one, and what it measures.
 
+    aliases : other names of the target
     observables : measured besides those of the claims, observable -> statistic; medians : curves summarised by medians
     """
 
@@ -85,6 +86,7 @@ class Target:
     summary: str
     caption: str = ""
     differences: str = ""
+    aliases: tuple[str, ...] = ()
     observables: Mapping[str, str] | None = None
     medians: tuple[str, ...] = ()
 
@@ -113,7 +115,7 @@ def read(path: Path) -> Ledger:
     found = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8"))).iter_errors(data)
     for problem in sorted(found, key=lambda error: list(map(str, error.absolute_path))):
         raise LedgerError(f"{path}: {_place(data, problem.absolute_path)}: {problem.message}")
-    targets = {name: Target(name, **(about | {"medians": tuple(about.get("medians", ()))}))
+    targets = {name: Target(name, **{key: tuple(value) if isinstance(value, list) else value for key, value in about.items()})
                for name, about in data["figures"].items()}  # fmt: skip
     ledger = Ledger(path.parent.name, data["title"], tuple(data["cite"]), targets, tuple(map(_claim, data["claims"])))
     for problem in _contradictions(ledger):
@@ -189,6 +191,36 @@ def papers() -> tuple[Ledger, ...]:
                 raise LedgerError(f"claim {claim.id}: is in papers/{owner[claim.id]} and in papers/{ledger.paper}")
             owner[claim.id] = ledger.paper
     return found
+
+
+@cache
+def aliases() -> dict[str, str]:
+    """Other names of figures: alias -> figure.
+
+    Raises LedgerError for an alias that is the name of a figure, or of two figures.
+    """
+    found: dict[str, str] = {}
+    for ledger in papers():
+        for name, target in ledger.targets.items():
+            for alias in target.aliases:
+                if alias in discovery.figures() or alias in found:
+                    raise LedgerError(f"alias {alias} of {name}: is the name of another figure")
+                found[alias] = name
+    return found
+
+
+def figure_name(word: str) -> str:
+    """The figure that a name or an alias means.
+
+    Raises UnknownName if there is none.
+    """
+    name = aliases().get(word, word)
+    if name not in discovery.figures():
+        names = [*discovery.figures(), *aliases()]
+        raise discovery.UnknownName(
+            f"figure {word!r}: there is none of this name; there is {discovery.near(word, names)}"
+        )
+    return name
 
 
 def of_figure(figure: str) -> Ledger:

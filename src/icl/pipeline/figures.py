@@ -9,8 +9,7 @@ published numbers, and an optional ``frames(table) -> list[Figure]`` makes an an
 observables, claims and bounds stand in the paper's claims.yaml.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import pandas as pd
 
@@ -20,8 +19,7 @@ from icl.core.runs import Runs
 from icl.core.sweep import Sweep, reduction
 from icl.evidence import judging, ledger, published_curves
 from icl.pipeline import measuring
-
-Overrides = Mapping[str, Mapping[str, Any]]
+from icl.pipeline.overrides import Overrides, applicable, applied
 
 
 def is_animated(name: str) -> bool:
@@ -32,35 +30,17 @@ def is_animated(name: str) -> bool:
 def sweeps(name: str, scale: str, constants: Overrides) -> dict[str, Sweep]:
     """The sweeps of a figure, with the user's constants in place of the defaults.
 
-    A constant that a sweep varies itself stays as the sweep has it.
-
     Raises ConstantError for an unknown scale, an unknown constant or a value out of range.
     """
     if scale not in SCALES:
         raise ConstantError(f"scale = {scale!r}: must be one of {', '.join(SCALES)}")
-    given = [(sweep, applicable(sweep, constants)) for sweep in discovery.figure(name).sweeps(scale)]
-    try:
-        # Making every config anew takes longer than all else, and most calls give no constants.
-        return {sweep.name: sweep.override(values) if values else sweep for sweep, values in given}
-    except ArithmeticError as error:
-        raise ConstantError(f"constants {dict(constants)}: too large or too small to compute with ({error})") from error
-
-
-def applicable(sweep: Sweep, constants: Overrides) -> dict[str, Any]:
-    """The user's constants of the sweep's system, less those that the sweep varies itself."""
-    return {name: value for name, value in constants.get(sweep.system, {}).items() if not sweep.varied(name)}
-
-
-def plan(names: Iterable[str], scale: str, constants: Overrides) -> dict[str, tuple[str, Sweep]]:
-    """Every training that the figures need: sweep name -> (a figure that defines it, the sweep).
-
-    Raises ConstantError as `sweeps` and `trainings` do.
-    """
-    return trainings({name: sweeps(name, scale, constants) for name in names}, constants)
+    return applied(discovery.figure(name).sweeps(scale), constants)
 
 
 def trainings(figures: Mapping[str, Mapping[str, Sweep]], constants: Overrides) -> dict[str, tuple[str, Sweep]]:
-    """The same from the sweeps of every figure, in which the user's constants already stand.
+    """Every training that figures need: sweep name -> (a figure that defines it, the sweep).
+
+    figures : figure -> its sweeps, in which the user's constants already stand
 
     Raises ConstantError if two figures give one name to different trainings, and for constants that would change
     nothing: of a system that no figure uses, or varied by every sweep of their system.
@@ -73,10 +53,9 @@ def trainings(figures: Mapping[str, Mapping[str, Sweep]], constants: Overrides) 
                 raise ConstantError(f"sweep {sweep.name}: {first} and {name} mean different trainings by this name")
     unknown = set(constants) - {sweep.system for _, sweep in found.values()}
     if unknown:
-        raise ConstantError(
-            f"constants of {', '.join(sorted(unknown))}: no such system; "
-            f"there are {', '.join(sorted({sweep.system for _, sweep in found.values()}))}"
-        )
+        systems = {sweep.system for _, sweep in found.values()}
+        (word, *_) = sorted(unknown)
+        raise ConstantError(f"constants of {word}: no such model; there is {discovery.near(word, sorted(systems))}")
     for system_name, values in constants.items():
         of_system = [sweep for _, sweep in found.values() if sweep.system == system_name]
         for name, value in values.items():

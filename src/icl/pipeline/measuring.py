@@ -1,4 +1,4 @@
-"""From runs to a figure's table: the figure's own measure, then summaries over runs, then the contract of the ledger."""
+"""From runs to a figure's table: the figure's own measure, summaries over runs, and the contract of the ledger."""
 
 import inspect
 from collections.abc import Collection, Mapping

@@ -3,81 +3,111 @@
 Built each time Snakemake parses the workflow, also in cluster jobs: nothing here imports torch.
 """
 
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-from icl.code import code_hash, defines
 from icl.core import discovery
-from icl.core.config import ConstantError, canonical, digest
+from icl.core.config import SCALES, ConstantError, canonical, digest
+from icl.core.files import file_digest
 from icl.core.sweep import Sweep
-from icl.evidence import published_curves
-from icl.pipeline import figures
+from icl.evidence import judging, ledger, published_curves
+from icl.pipeline import figures, identity
+from icl.pipeline.measuring import reads_published
+
+RESOURCES = {"mem_mb": 2000, "runtime": 60}
+"""What a job asks a cluster for, in MB and minutes, unless its model's module has RESOURCES of its own."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """figures, scale, shards, constants and aliases as in workflow/config.yaml.
+    """scale, shards, constants and variant as in workflow/config.yaml.
 
-    Raises ConstantError, before any job runs, for an unknown figure or scale, a misspelt constant and a value out
-    of range.
+    Raises ConstantError, before any job runs, for an unknown scale, a misspelt constant and a value out of range.
     """
 
-    figures: tuple[str, ...]
     scale: str
-    shards: int
-    constants: Mapping[str, Mapping[str, Any]]
-    aliases: Mapping[str, str] = field(default_factory=dict)
+    shards: int = 2
+    constants: Mapping[str, Mapping[str, Any]] | None = None
+    variant: str = ""
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "Plan":
         """The plan of a workflow config."""
-        constants = {s: {n: _number(v) for n, v in part.items()} for s, part in config["constants"].items()}
-        aliases = config.get("aliases", {})
-        for alias, name in aliases.items():
-            if name not in (known := list(discovery.figures())):
-                there = ", ".join(known)
-                raise ConstantError(f"alias {alias} = {name!r}: must be a figure; there are {there}")
-        # Snakemake merges --config into the file's aliases: those of figures that are left out stay, and mean nothing.
-        aliases = {alias: name for alias, name in aliases.items() if name in config["figures"]}
-        made = cls(tuple(config["figures"]), config["scale"], config["shards"], constants, aliases)
+        given = {s: {n: number(v) for n, v in part.items()} for s, part in config["constants"].items() if part}
+        if config["variant"] and not given:
+            raise ConstantError(f"variant = {config['variant']!r}: names a set of constants, but none is given")
+        made = cls(config["scale"], config["shards"], given, config["variant"])
         made.trainings  # noqa: B018 (builds every sweep, so that bad input is found here)
         return made
+
+    def plain(self) -> dict[str, Any]:
+        """As plain data, the inverse of `of`."""
+        return {"scale": self.scale, "shards": self.shards, "constants": self.changed, "variant": self.variant}
+
+    @property
+    def changed(self) -> Mapping[str, Mapping[str, Any]]:
+        """The user's constants."""
+        return self.constants or {}
+
+    @property
+    def folder(self) -> str:
+        """The folder below results/ and figures/: the scale, and behind an @ the name or the hash of a variant."""
+        if not self.changed:
+            return self.scale
+        return f"{self.scale}@{self.variant or digest(self.changed)[:8]}"
+
+    @property
+    def results(self) -> str:
+        """Where weights, tables and verdicts are."""
+        return f"results/{self.folder}"
+
+    @property
+    def pictures_folder(self) -> str:
+        """Where pictures are."""
+        return f"figures/{self.folder}"
+
+    def command(self, target: str) -> str:
+        """The whole command that makes a target of this plan."""
+        config = [f"scale={self.scale}"] if self.scale != "laptop" else []
+        config += [f"variant={self.variant}"] if self.variant else []
+        config += [f"constants='{canonical(self.changed)}'"] if self.changed else []
+        return f"snakemake {target}" + (f" --config {' '.join(config)}" if config else "")
+
+    @cached_property
+    def figures(self) -> tuple[str, ...]:
+        """Every figure, paper by paper."""
+        ledger.papers()
+        return tuple(discovery.figures())
 
     @cached_property
     def trainings(self) -> dict[str, tuple[str, Sweep]]:
         """Sweep name -> (a figure that defines it, the sweep)."""
-        return figures.trainings(self._sweeps, self.constants)
+        return figures.trainings(self._sweeps, self.changed)
 
     @cached_property
     def _sweeps(self) -> dict[str, dict[str, Sweep]]:
         # Snakemake asks several times per job.
-        return {name: figures.sweeps(name, self.scale, self.constants) for name in self.figures}
+        return {name: figures.sweeps(name, self.scale, self.changed) for name in self.figures}
 
     @cached_property
-    def _notes(self) -> dict[str, str]:
-        papers = {
-            name: self._sweeps[name] if self.scale == "paper" else figures.sweeps(name, "paper", self.constants)
-            for name in self.figures
-        }
-        return {
-            name: figures.margin(ours, papers[name], self.scale, self.constants) for name, ours in self._sweeps.items()
-        }
-
-    @cached_property
-    def _curves(self) -> dict[str, str | None]:
-        return {name: published_curves.text(name) for name in self.figures}
+    def _published(self) -> dict[str, Path]:
+        return {name: path for name in self.figures if (path := published_curves.path(name)) is not None}
 
     def sweep(self, name: str) -> Sweep:
         """The sweep of this name."""
         if name not in self.trainings:
-            raise ConstantError(f"sweep {name!r}: no figure has it; there are {', '.join(self.trainings)}")
+            raise ConstantError(f"sweep {name!r}: no figure has it; there is {discovery.near(name, self.trainings)}")
         return self.trainings[name][1]
 
-    def sweeps(self, name: str) -> list[Sweep]:
+    def sweeps(self, name: str) -> dict[str, Sweep]:
         """The sweeps that a figure measures."""
-        return list(self._sweeps[name].values())
+        return self._sweeps[name]
+
+    # Files
 
     def shard_names(self, sweep: str) -> list[str]:
         """``0of2``, ``1of2`` ...: never more shards than runs."""
@@ -86,100 +116,147 @@ class Plan:
 
     def run_files(self, name: str) -> list[str]:
         """The weights files that the figure's measurement reads, sweep by sweep, shards in order."""
-        names = self._sweeps[name]
-        return [f"results/{self.scale}/runs/{s}/{shard}.safetensors" for s in names for shard in self.shard_names(s)]
+        return [
+            f"{self.results}/runs/{s}/{shard}.safetensors" for s in self._sweeps[name] for shard in self.shard_names(s)
+        ]
+
+    def trajectory_files(self, name: str) -> list[str]:
+        """The training losses beside the weights."""
+        return [path.removesuffix(".safetensors") + ".parquet" for path in self.run_files(name)]
+
+    def table_file(self, name: str) -> str:
+        """The figure's table."""
+        return f"{self.results}/tables/{name}.parquet"
+
+    def verdict_file(self, name: str) -> str:
+        """The figure's verdicts."""
+        return f"{self.results}/verdicts/{name}.json"
+
+    def record_file(self, name: str) -> str:
+        """What the figure's pictures were drawn from."""
+        return f"{self.results}/drawn/{name}.json"
+
+    def published_files(self, name: str) -> list[str]:
+        """The file of published numbers, or none."""
+        root = Path.cwd()
+        found = self._published.get(name)
+        if found is None:
+            return []
+        return [(found.relative_to(root) if found.is_relative_to(root) else found).as_posix()]
+
+    def measured_published(self, name: str) -> list[str]:
+        """The file of published numbers if the figure's measurement reads it."""
+        return self.published_files(name) if reads_published(name) else []
+
+    def pictures(self, name: str) -> list[str]:
+        """PNG of a figure and, where there is a published curve, of its overlay; the GIF of an animated one."""
+        overlay = ["_overlay.png"] if name in self._published else []
+        animation = [".gif"] if figures.is_animated(name) else []
+        return [f"{self.pictures_folder}/{name}{end}" for end in (".png", *overlay, *animation)]
+
+    def chain(self, name: str) -> list[str]:
+        """Every file that stands behind a figure's verdicts and pictures, and these themselves."""
+        return [*self.run_files(name), *self.trajectory_files(name), *self.own_files(name)]
+
+    def own_files(self, name: str) -> list[str]:
+        """Those of them that no other figure shares."""
+        return [self.table_file(name), self.verdict_file(name), self.record_file(name), *self.pictures(name)]
+
+    # Identities
+
+    def training(self, sweep: str, shard: str) -> dict[str, Any]:
+        """What one shard's training is given."""
+        index, count = map(int, shard.split("of"))
+        return self.sweep(sweep).shard(index, count).compact()
 
     def training_identity(self, sweep: str, shard: str) -> str:
-        """Hash of the constants and of the code that the weights of one shard depend on."""
-        index, count = map(int, shard.split("of"))
-        part = self.sweep(sweep).shard(index, count)
-        return digest([part.training(), training_code(part.system)])
+        """Hash of what the weights of one shard depend on: constants and code."""
+        module = discovery.systems()[self.sweep(sweep).system]
+        return digest([self.training(sweep, shard), identity.code("train", module)])
 
     def measurement_identity(self, name: str) -> str:
-        """Hash of the constants and of the code that the figure's table depends on."""
-        parts = [sweep.plain() for sweep in self._sweeps[name].values()]
-        return digest([parts, measuring_code(name)])
-
-    def drawing_identity(self, name: str) -> str:
-        """Hash of the code that draws the figure, of the note in its margin and of the published curve."""
-        house = [
-            ("icl.drawing.plotting", "mark"),
-            ("icl.drawing.plotting", "overlay"),
-            ("icl.core.files", "save_picture"),
-        ]
-        return digest([code_hash((f"icl.experiments.{name}", "draw"), *house), self.note(name), self._curves[name]])
-
-    def animation_identity(self, name: str) -> str:
-        """Hash of the code that draws the figure's animation, and of the note in its margin."""
+        """Hash of what the figure's table depends on besides its runs: constants, code, observables, published data."""
         return digest(
-            [code_hash((f"icl.experiments.{name}", "frames"), ("icl.drawing.plotting", "mark")), self.note(name)]
+            [
+                [sweep.plain() for sweep in self._sweeps[name].values()],
+                identity.code("measure", self.module(name)),
+                self.observables(name),
+                [file_digest(Path(path)) for path in self.measured_published(name)],
+            ]
         )
 
+    def drawing_identity(self, name: str) -> str:
+        """Hash of what the figure's pictures depend on besides its table: code, margin, published data."""
+        published = [file_digest(Path(path)) for path in self.published_files(name)]
+        return digest([identity.code("draw", self.module(name)), self.note(name), published])
+
     def judging_identity(self, name: str) -> str:
-        """Hash of the code that judges the figure, and of the published curve."""
-        code = code_hash((f"icl.experiments.{name}", "check"), ("icl.evidence.published_curves", "fidelity"))
-        return digest([code, self._curves[name]])
+        """Hash of what the verdicts depend on besides the table: code, bounds, published data."""
+        published = [file_digest(Path(path)) for path in self.published_files(name)]
+        return digest([identity.code("check"), self.questions(name), published])
+
+    # What jobs are given
+
+    def module(self, name: str) -> str:
+        """The dotted name of a figure's module."""
+        return f"icl.papers.{discovery.figures()[name]}.{name}"
+
+    def system_module(self, sweep: str) -> str:
+        """The dotted name of the module of a sweep's model."""
+        return discovery.systems()[self.sweep(sweep).system]
+
+    def observables(self, name: str) -> dict[str, Any]:
+        """What a measurement has to fill, and which curves it summarises by medians."""
+        return {"declared": ledger.declared(name), "medians": list(ledger.target(name).medians)}
+
+    def questions(self, name: str) -> list[dict[str, Any]]:
+        """The ids and bounds that judging is given."""
+        return judging.questions(ledger.claims(name), self.scale)
+
+    def constants_of(self, name: str) -> dict[str, Mapping[str, Any]]:
+        """The user's constants that a figure's table depends on."""
+        systems = {sweep.system for sweep in self._sweeps[name].values()}
+        return {system: values for system, values in self.changed.items() if system in systems}
+
+    @cached_property
+    def _notes(self) -> dict[str, str]:
+        return {name: figures.note(name, self.scale, self.changed) for name in self.figures}
 
     def note(self, name: str) -> str:
         """The line in the figure's margin."""
         return self._notes[name]
 
-    def pictures(self, names: Iterable[str]) -> list[str]:
-        """PNG of each figure and, where there is a published curve, of its overlay; the GIF of an animated one."""
-        files = [f"{name}{end}" for name in names for end in endings(name)]
-        return [f"figures/{self.scale}/{file}" for file in files]
-
-    def verdict_files(self, names: Iterable[str]) -> list[str]:
-        """The verdicts of each figure."""
-        return [f"results/{self.scale}/verdicts/{name}.json" for name in names]
-
-    def training_constants(self, sweep: str) -> str:
-        """The user's constants that the training of a sweep depends on, as one JSON argument."""
-        part = self.sweep(sweep)
-        known = {field.name for field in fields(part.configs[0])}
-        given = {n: value for n, value in self.constants.get(part.system, {}).items() if n in known}
-        return canonical({part.system: given} if given else {})
-
-    def measurement_constants(self, name: str) -> str:
-        """The user's constants that a figure's table depends on, as one JSON argument."""
-        systems = {sweep.system for sweep in self._sweeps[name].values()}
-        return canonical({system: values for system, values in self.constants.items() if system in systems})
+    def request(self, resource: str, attempt: int, sweep: str = "") -> int:
+        """Memory (mem_mb) or time (runtime, minutes) that a job asks for; twice as much at each further attempt."""
+        own = getattr(discovery.system(self.sweep(sweep).system), "RESOURCES", {}) if sweep else {}
+        return int((RESOURCES | own)[resource] * 2 ** (attempt - 1))
 
 
-def _number(value: Any) -> Any:
+def number(value: Any) -> Any:
     """The number or truth value that a text spells; Snakemake hands over all that is nested in --config as text."""
     if not isinstance(value, str):
         return value
     if value.lower() in ("true", "false"):
         return value.lower() == "true"
-    for kind in (int, float):
-        try:
-            return kind(value)
-        except ValueError:
-            pass
+    # Python would also take 1_0 and digits of other scripts.
+    if re.fullmatch(r"[+-]?\d+", value, re.ASCII):
+        return int(value)
+    if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?(inf|nan)", value, re.ASCII | re.IGNORECASE):
+        return float(value)
     return value
 
 
-def training_code(system: str) -> str:
-    """Hash of the code that trains a system."""
-    module = f"icl.systems.{system}"
-    entries = [(module, name) for name in ("Config", "FROZEN", "init", "sample", "loss", "optimiser")]
-    return code_hash(*entries, ("icl.core.training", "train"))
+def unreachable(plan: Plan, targets: Iterable[str]) -> list[str]:
+    """The models whose given constants change nothing in the figures asked for."""
+    asked = [ledger.figure_name(name.removesuffix("_overlay")) for name in targets]
+    if not asked:
+        return []
+    used = {sweep.system for name in asked for sweep in plan.sweeps(name).values()}
+    return [system for system in plan.changed if system not in used]
 
 
-def measuring_code(name: str) -> str:
-    """Hash of the code that measures a figure."""
-    module = f"icl.experiments.{name}"
-    named = [part for part in ("measure", "CLAIMS", "MEDIANS") if defines(module, part)]
-    return code_hash(*((module, part) for part in named), ("icl.pipeline.figures", "measure"))
-
-
-def endings(name: str) -> list[str]:
-    """What the names of a figure's pictures end with."""
-    overlay = ["_overlay.png"] if has_reference(name) else []
-    return [".png", *overlay, *([".gif"] if figures.is_animated(name) else [])]
-
-
-def has_reference(name: str) -> bool:
-    """Whether the published curve of this figure is known as numbers."""
-    return name in published_curves.PANELS
+def scale_of(path: str) -> str:
+    """The scale in the name of a file below results/ or figures/; empty if there is none."""
+    parts = Path(path).parts
+    scale = parts[1].split("@")[0] if len(parts) > 2 and parts[0] in ("results", "figures") else ""
+    return scale if scale in SCALES else ""

@@ -1,82 +1,26 @@
 """Verdicts as text: for the terminal and as Markdown."""
 
 import csv
-import json
-import math
-import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
+from icl.core import sealed
+from icl.core.sealed import SealedError
+from icl.evidence import ledger
+
 Verdicts = dict[str, Any]
 
-# What a file of verdicts must hold: an object of such names ("?" after those that may be missing), a list of one kind,
-# a text of some form, or a value of some types.
-_NUMBER = (float, int)
-_OR_NONE = (*_NUMBER, type(None))
-_OUTCOME = re.compile("supported|contradicted|inconclusive")
-_ONE = r"-?\d+(?:\.\d+)?(?:e[+-]\d+)?"
-_PART = {
-    "observable": str, "statistic": str, "estimate": _OR_NONE, "low": _OR_NONE, "high": _OR_NONE, "runs": int,
-    "outcome": _OUTCOME, "bound": re.compile(rf"(?:>=|<=) {_ONE}|in \[{_ONE}, {_ONE}\]", re.ASCII),
-}  # fmt: skip
-_VERDICT = {"claim": str, "statement": str, "source": str, "scale": str, "outcome": _OUTCOME, "parts": [_PART]}
-_FIDELITY = {
-    "panel": str, "series": str, "distance": str, "median": _OR_NONE, "maximum": _OR_NONE, "matched": int,
-    "missing": int, "floored": int, "rank": _OR_NONE,
-}  # fmt: skip
-_TABLE = {
-    "digest?": str, "identity?": str, "python?": str, "revision?": (str, type(None)), "clean?": (bool, type(None)),
-    "versions?": {}, "inputs?": {}, "sweeps?": [{}], "diverged?": [str],
-}  # fmt: skip
-
-
-class ReportError(ValueError):
-    """A file of verdicts is damaged or foreign; the message names it."""
+ReportError = SealedError
 
 
 def load(path: Path) -> Verdicts:
     """The verdicts of one figure.
 
-    Raises ReportError if it is not such a file.
+    Raises SealedError if it is not such a file.
     """
-    try:
-        data: Verdicts = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ReportError(f"{path}: is not a file of verdicts ({error}); delete it and run again") from error
-    for problem in _problems(data):
-        raise ReportError(f"{path}: is not a file of verdicts ({problem}); delete it and run again")
-    return data
-
-
-def _problems(data: Any) -> Iterator[str]:
-    yield from _unlike(data, {"figure": str, "verdicts": [_VERDICT], "table?": _TABLE}, "it")
-    if "fidelity" not in data:
-        yield "it has no fidelity"
-    elif data["fidelity"] is not None:
-        yield from _unlike(data["fidelity"], [_FIDELITY], "fidelity")
-
-
-def _unlike(data: Any, kind: Any, name: str) -> Iterator[str]:
-    """Where `data` is of another kind (see above), each place in words."""
-    if isinstance(kind, dict | list):
-        if not isinstance(data, type(kind)):
-            yield f"{name} is {data!r:.40}"
-        elif isinstance(kind, list):
-            for index, one in enumerate(data):
-                yield from _unlike(one, kind[0], f"{name}[{index}]")
-        else:
-            for part, inner in kind.items():
-                if part.rstrip("?") in data:
-                    yield from _unlike(data[part.rstrip("?")], inner, f"{name}.{part.rstrip('?')}")
-                elif not part.endswith("?"):
-                    yield f"{name} has no {part}"
-    elif isinstance(kind, re.Pattern):
-        if not (isinstance(data, str) and kind.fullmatch(data)):
-            yield f"{name} is {data!r:.40}"
-    elif not isinstance(data, kind) or (isinstance(data, _NUMBER) and not abs(data) < math.inf):
-        yield f"{name} is {data!r:.40}"
+    return sealed.read(path, "verdicts")
 
 
 def load_all(folder: Path, scale: str) -> dict[str, Verdicts]:
@@ -103,7 +47,7 @@ def lines(figure: Verdicts) -> str:
     """One figure's verdicts for the terminal."""
     out = []
     for verdict in figure["verdicts"]:
-        out.append(f"{verdict['claim']:11}{verdict['outcome'].upper():14}{verdict['statement']}")
+        out.append(f"{verdict['claim']:11}{verdict['outcome'].upper():14}{ledger.claim(verdict['claim']).tested}")
         for part in verdict["parts"]:
             out.append(
                 f"{'':11}{part['outcome']:14}{part['observable']}: {part['statistic']} {_interval(part)}, "
@@ -112,7 +56,7 @@ def lines(figure: Verdicts) -> str:
     for row in figure["fidelity"] or []:
         if row["series"] == "all":
             out.append(f"{'':11}{'published':14}{fidelity(row)}")
-    out += [f"{'':11}{'diverged':14}{line}" for line in figure.get("table", {}).get("diverged", [])]
+    out += [f"{'':11}{'diverged':14}{line}" for line in figure["diverged"]]
     return "\n".join(out) + "\n"
 
 
@@ -144,7 +88,7 @@ def markdown(figures: Iterable[Verdicts], fragile: Collection[str] = ()) -> str:
         for verdict in figure["verdicts"]:
             for first, part in enumerate(verdict["parts"]):
                 outcome = f"**{verdict['outcome']}**" + (", fragile" if verdict["claim"] in fragile else "")
-                head = [figure["figure"], verdict["claim"], outcome, verdict["statement"]]
+                head = [figure["figure"], verdict["claim"], outcome, ledger.claim(verdict["claim"]).tested]
                 cells = (head if first == 0 else [""] * 4) + [
                     f"{part['observable']} ({part['outcome']})",
                     f"{part['statistic']} {_interval(part)}",

@@ -58,17 +58,6 @@ def inverse_factor(gram: "Tensor") -> "Tensor":
     return torch.cat([torch.cat([first, zero], -1), torch.cat([-(second @ below) @ first, second], -1)], -2)
 
 
-def mesa_by_position(keys: "Tensor", queries: "Tensor", values: "Tensor", ridge: "Tensor") -> "Tensor":
-    """The predictions of `mesa` by one k x k system per position, to test against and to time.
-
-    o_t = V_{<=t}' K_{<=t} (K_{<=t}' K_{<=t} + r I)^-1 q_t: linear attention with the solutions for queries.
-    """
-    moments = (keys[..., :, None] * keys[..., None, :]).cumsum(dim=-3)
-    unit = torch.eye(keys.shape[-1], dtype=keys.dtype, device=keys.device)
-    solutions = torch.linalg.solve(moments + ridge[..., None, None, None] * unit, queries[..., None])[..., 0]
-    return linear(keys, solutions, values)
-
-
 class Solved(NamedTuple):
     """What the reverse of `mesa` needs: L^-1 (..., T, T), A and B side by side (..., T, k + m), K, Q, r, and triu C."""
 

@@ -17,8 +17,7 @@ import torch
 
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.models import causal_attention
-from icl.papers.oswald2023mesa import trainings
+from icl.papers.oswald2023mesa import literal_layer, trainings
 from icl.pipeline import figures
 from tests import sabotaged
 
@@ -85,18 +84,18 @@ def forgotten(point: int) -> float:
 
 
 def other_ridge(patch: pytest.MonkeyPatch) -> None:
-    right = causal_attention.mesa_by_position
-    patch.setattr(causal_attention, "mesa_by_position", lambda k, q, v, r: right(k, q, v, 1.001 * r))
+    right = literal_layer.mesa_by_position
+    patch.setattr(literal_layer, "mesa_by_position", lambda k, q, v, r: right(k, q, v, 1.001 * r))
 
 
 @dataclass(frozen=True)
 class Sabotage:
     amount: Callable[[int], float] = learnt
-    step: float = 0.032
+    step_size: float = 0.032
     patch: Callable[[pytest.MonkeyPatch], Any] = lambda patch: None
 
 
-UNTRAINED, LARGE_STEP = Sabotage(never_learnt), Sabotage(step=0.3)
+UNTRAINED, LARGE_STEP = Sabotage(never_learnt), Sabotage(step_size=0.3)
 
 SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     "U1": {"loss of untrained linear-SA": Sabotage(known_from_the_start)},
@@ -133,7 +132,7 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
 def measured(name: str, sabotage: Sabotage) -> pd.DataFrame:
     runs = {}
     for key, sweep in figures.sweeps(name, "laptop", {}).items():
-        test = dataclasses.replace(sweep.test, sequences=SEQUENCES[name], gd_step=sabotage.step)
+        test = dataclasses.replace(sweep.test, sequences=SEQUENCES[name], gd_step_size=sabotage.step_size)
         # Mesa at its start and at its end.
         snapshots = sweep.snapshots if key == "oswald_mesa_linear" else sweep.snapshots[:: len(sweep.snapshots) - 1]
         amount = sabotage.amount if len(snapshots) > 2 else lambda point: sabotage.amount(4 * point)

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from benchmarks.mesa_layer import per_position_loop
-from icl.models import causal_attention
-from icl.models.causal_attention import inverse_factor, linear, mesa, mesa_by_position, mesa_reverse
+from icl.papers.oswald2023mesa.causal_attention import inverse_factor, linear, lower_ones, mesa, mesa_reverse
+from icl.papers.oswald2023mesa.literal_layer import mesa_by_position
+from tests.oracles.oswald2023mesa import ridge_regressions
 
 F64 = torch.float64
 
@@ -41,7 +41,7 @@ def test_one_cholesky_factor_gives_every_ridge_regression(scale: float) -> None:
     k, q, v, r = drawn(2, 3, positions=50, keys=20, values=10)
     o, _ = mesa(scale * k, q, v, r)
     torch.testing.assert_close(o, mesa_by_position(scale * k, q, v, r), rtol=1e-9, atol=1e-9)
-    torch.testing.assert_close(o, per_position_loop(scale * k, q, v, r), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(o, ridge_regressions(scale * k, q, v, r), rtol=1e-9, atol=1e-9)
 
 
 def test_a_single_position_is_a_ridge_regression_on_itself() -> None:
@@ -112,5 +112,5 @@ def test_a_matrix_that_is_not_positive_definite_spoils_only_itself() -> None:
 
 
 def test_the_mask_is_causal() -> None:
-    mask = causal_attention.lower_ones(torch.zeros(2, 4, 3))
+    mask = lower_ones(torch.zeros(2, 4, 3))
     assert torch.equal(mask, torch.tril(torch.ones(4, 4)))

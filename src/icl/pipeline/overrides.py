@@ -1,0 +1,30 @@
+"""The user's constants in place of the defaults."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from icl.core.config import ConstantError
+from icl.core.sweep import Sweep
+
+Overrides = Mapping[str, Mapping[str, Any]]
+"""Name of a model -> constant -> value."""
+
+
+def applicable(sweep: Sweep, constants: Overrides) -> dict[str, Any]:
+    """The user's constants of the sweep's model, less those that the sweep varies itself."""
+    return {name: value for name, value in constants.get(sweep.system, {}).items() if not sweep.varied(name)}
+
+
+def applied(sweeps: Iterable[Sweep], constants: Overrides) -> dict[str, Sweep]:
+    """The sweeps by their names, with the user's constants in place of the defaults.
+
+    A constant that a sweep varies itself stays as the sweep has it.
+
+    Raises ConstantError for an unknown constant or a value out of range.
+    """
+    given = [(sweep, applicable(sweep, constants)) for sweep in sweeps]
+    try:
+        # Making every config anew takes longer than all else, and most calls give no constants.
+        return {sweep.name: sweep.override(values) if values else sweep for sweep, values in given}
+    except ArithmeticError as error:
+        raise ConstantError(f"constants {dict(constants)}: too large or too small to compute with ({error})") from error
