@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from icl.core import runs
 from icl.core.config import ConstantError, grid
-from icl.core.runs import Runs, State
+from icl.core.runs import Runs
+from icl.core.state import State, load_state, save_state
 from icl.core.sweep import Sweep
 from icl.core.training import train
 from icl.models.optimisers import Params
@@ -219,12 +219,12 @@ def test_a_stopped_training_goes_on_bit_for_bit(trained: Runs, tmp_path: Path, s
 
         def keep(state: State, stop: int = stop) -> None:
             if state.step == stop:
-                runs.save_state(path, state, "identity")
+                save_state(path, state, "identity")
                 raise Stopped
 
         with pytest.raises(Stopped):
-            train(sweep(), runs.load_state(path, "identity"), keep=keep)
-    ended = train(sweep(), runs.load_state(path, "identity"))
+            train(sweep(), load_state(path, "identity"), keep=keep)
+    ended = train(sweep(), load_state(path, "identity"))
     assert np.array_equal(ended.losses, trained.losses)
     for name, w in trained.weights.items():
         assert torch.equal(ended.weights[name], w), name
