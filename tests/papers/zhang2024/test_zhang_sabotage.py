@@ -41,7 +41,8 @@ def small(sweep: Sweep) -> Sweep:
 
 @cache
 def trained(name: str) -> Runs:
-    return train(small(figures.plan(ZHANG, "laptop", {})[name][1]))
+    sweeps = {sweep.name: sweep for figure in ZHANG for sweep in discovery.figure(figure).sweeps("laptop")}
+    return train(small(sweeps[name]))
 
 
 @pytest.fixture(autouse=True, scope="module")
