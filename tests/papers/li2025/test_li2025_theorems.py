@@ -14,8 +14,7 @@ from icl.core.sweep import Sweep
 from icl.core.table import SUMMARY_SEED
 from icl.core.training import train
 from icl.evidence.intervals import log_slope
-from icl.models import theory
-from icl.papers.li2025 import cot_rates, one_layer, trainings
+from icl.papers.li2025 import cot_rates, one_layer, theory, trainings
 from icl.pipeline import figures
 
 ICL = {"cot_icl_alpha": "alpha'=0.8", "cot_icl_tau": "tau_o^f=0.5", "cot_icl_primacy": "rho_o^f=0.6"}

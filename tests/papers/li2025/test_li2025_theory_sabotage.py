@@ -20,8 +20,7 @@ from icl.core.sweep import Sweep
 from icl.core.training import train
 from icl.evidence import ledger
 from icl.evidence.judging import SUPPORTED
-from icl.models import theory
-from icl.papers.li2025 import cot_rates, cot_three_layer, decoding, one_layer
+from icl.papers.li2025 import cot_rates, cot_three_layer, decoding, one_layer, theory
 from icl.papers.li2025.error_curves import ErrorCurves
 from icl.papers.li2025.transition_matrices import path_probability, primacy
 from icl.pipeline import figures

@@ -15,8 +15,7 @@ from icl.core.table import SUMMARY_SEED, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import first_step_below, kendall, least_length, log_slope
-from icl.models import theory
-from icl.papers.li2025 import decoding, one_layer, trainings
+from icl.papers.li2025 import decoding, one_layer, theory, trainings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
