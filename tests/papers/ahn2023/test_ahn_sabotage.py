@@ -64,7 +64,7 @@ def blocks(config: system.Config) -> tuple[np.ndarray, np.ndarray]:
 
 @cache
 def constructed(name: str) -> Runs:
-    sweep = small(figures.plan(AHN, "laptop", {})[name][1])
+    sweep = small(sabotaged.trainings(AHN)[name])
     start = system.init(sweep.configs)
     weights = {key: torch.stack([w, w], dim=1) for key, w in start.items()}
     for run, config in enumerate(sweep.configs):

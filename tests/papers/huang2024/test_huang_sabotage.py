@@ -30,7 +30,7 @@ FIGURE_OF = sabotaged.figures_of_claims(HUANG)
 @cache
 def trained(name: str) -> Runs:
     """Of the laptop scale, with fewer fresh prompts."""
-    sweep = figures.plan(HUANG, "laptop", {})[name][1]
+    sweep = sabotaged.trainings(HUANG)[name]
     test = dataclasses.replace(sweep.test, prompts_test=min(sweep.test.prompts_test, 5000))
     return train(dataclasses.replace(sweep, test=test))
 

@@ -60,8 +60,7 @@ def small(sweep: Sweep, prompts: int = 200) -> Sweep:
 
 @cache
 def trained(name: str) -> Runs:
-    named = {key: sweep for figure in FIGURES for key, sweep in figures.sweeps(figure, "laptop", {}).items()}
-    return train(small(named[name]))
+    return train(small(sabotaged.trainings(FIGURES)[name]))
 
 
 def runs_of(name: str) -> dict[str, Runs]:

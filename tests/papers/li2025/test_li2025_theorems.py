@@ -16,6 +16,7 @@ from icl.core.training import train
 from icl.evidence.intervals import log_slope
 from icl.papers.li2025 import cot_rates, one_layer, theory, trainings
 from icl.pipeline import figures
+from tests import sabotaged
 
 ICL = {"cot_icl_alpha": "alpha'=0.8", "cot_icl_tau": "tau_o^f=0.5", "cot_icl_primacy": "rho_o^f=0.6"}
 ERRORS = ("cot_primacy", *ICL)
@@ -23,7 +24,7 @@ ERRORS = ("cot_primacy", *ICL)
 
 @cache
 def smoke(name: str) -> Runs:
-    return train(figures.plan([*ERRORS, "cot_three_layer"], "smoke", {})[name][1])
+    return train(sabotaged.trainings([*ERRORS, "cot_three_layer"], "smoke")[name])
 
 
 @cache
@@ -148,7 +149,7 @@ def test_attention_of_every_head_sums_to_one() -> None:
 )
 def test_what_cannot_be_is_refused_before_training(name: str, constants: dict[str, Any], says: str) -> None:
     with pytest.raises(ConstantError, match=says):
-        figures.plan([name], "laptop", {one_layer.SYSTEM: constants})
+        figures.sweeps(name, "laptop", {one_layer.SYSTEM: constants})
 
 
 def test_varied_constants_name_the_setting_that_fails() -> None:

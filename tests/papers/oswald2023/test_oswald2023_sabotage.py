@@ -51,7 +51,7 @@ def weights_of(config: Config, learnt: np.ndarray) -> np.ndarray:
 @cache
 def made(name: str) -> Runs:
     """Small at first, for some seeds one direction for a while, then everything."""
-    sweep = small(figures.plan(OSWALD, "laptop", {})[name][1])
+    sweep = small(sabotaged.trainings(OSWALD)[name])
     courses, losses = [], []
     for config in sweep.configs:
         on_prompts = config.gradient_estimator == "fresh_prompts"

@@ -28,7 +28,7 @@ from tests.sabotaged import Patch, same, untouched
 
 FIGURES = ("zheng_ab_dynamics", "zheng_heatmap", "zheng_ratio_estimators", "zheng_sampled", "sander_coefficients")
 FIGURE_OF = sabotaged.figures_of_claims(FIGURES)
-PLAN = figures.plan(FIGURES, "laptop", {})
+TRAININGS = sabotaged.trainings(FIGURES)
 
 Trained = Mapping[str, Runs]
 
@@ -36,7 +36,7 @@ Trained = Mapping[str, Runs]
 @cache
 def trained(name: str) -> Runs:
     """Of the laptop scale, with fewer fresh sequences; put together where the laptop trains on samples."""
-    sweep = PLAN[name][1]
+    sweep = TRAININGS[name]
     if sweep.configs[0].gradient_estimator in ("sample_blocks", *system.ALL_BLOCKS):
         return put_together(name)
     # Epoch 200 counts, and in 300 the lengths that are judged have converged.
@@ -47,7 +47,7 @@ def trained(name: str) -> Runs:
 
 def put_together(name: str) -> Runs:
     """The exact weights with the noise of a sample: 0.1 / sqrt(m) in every entry, real and imaginary."""
-    sweep = PLAN[name][1]
+    sweep = TRAININGS[name]
     config, rng = sweep.configs[0], np.random.default_rng(len(sweep.configs))
     weights = {key: [] for key in ("KQ", "PV")}  # type: dict[str, list[torch.Tensor]]
     start = system.init(sweep.configs)
