@@ -11,6 +11,7 @@ try:
     from icl.core.discovery import near
     from icl.core.files import settle_times
     from icl.evidence import ledger
+    from icl.pipeline import lock
     from icl.pipeline.plan import Plan, asked_figures, check_config, check_reach
 except ModuleNotFoundError as error:
     sys.exit(
@@ -90,3 +91,12 @@ onstart:
         if not os.access(there, os.W_OK):
             sys.exit(f"folder {there}: cannot be written")
     settle_times(Path(RESULTS))
+    lock.record()
+
+
+onsuccess:
+    lock.forget()
+
+
+onerror:
+    lock.forget()

@@ -186,6 +186,16 @@ def diverged(runs: Runs) -> list[str]:
     return lines
 
 
+def single(runs: Mapping[str, Runs]) -> Runs:
+    """The runs of a figure that has a single sweep.
+
+    Raises ValueError if it has several.
+    """
+    if len(runs) != 1:
+        raise ValueError(f"runs of {', '.join(runs)}: a figure with a single sweep was expected")
+    return next(iter(runs.values()))
+
+
 def trajectory(runs: Runs) -> "pd.DataFrame":
     """Training losses as a tidy table: seed, run, step, loss."""
     import pandas as pd
