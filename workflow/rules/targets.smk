@@ -48,7 +48,7 @@ rule compare:
         "../../environment.yml"
     params:
         config=lambda w: canonical(PLAN.plain()),
-        against=given_folder,
+        against=other_results,
         table=f"{RESULTS}/compare.md",
     shell:
         "python scripts/compare.py --config {params.config:q} --against={params.against:q}"
@@ -68,17 +68,22 @@ rule verify:
 
 
 rule gallery:
-    """Copy pictures, verdicts, costs and constants to gallery/ and bring the README up to date."""
+    """Bring gallery/ and the README up to date; --config only='figure12 figure9' for some figures."""
     input:
-        EVERYTHING,
+        lambda w: [
+            path
+            for name in named_figures() or PLAN.figures
+            for path in PLAN.chain(name)
+        ],
     log:
         f"{RESULTS}/logs/gallery.log",
     conda:
         "../../environment.yml"
     params:
         config=lambda w: canonical(PLAN.plain()),
+        figures=lambda w: named_figures(),
     shell:
-        "python scripts/gallery.py --config {params.config:q} 2> >(tee {log:q} >&2)"
+        "python scripts/gallery.py --config {params.config:q} --figures {params.figures} 2> >(tee {log:q} >&2)"
 
 
 rule other_folder:
