@@ -221,7 +221,7 @@ def _whatif(args: argparse.Namespace) -> Answer:
     picture, found = whatif.whatif(plan, name)
     differ = compare.changed_verdicts(found)
     data = {"picture": str(picture), "command": plan.command(name), "verdicts": differ}
-    said = [f"{claim:11}{outcomes}" for claim, outcomes in differ.items()] or ["no verdict differs"]
+    said = [f"{claim:10} {outcomes}" for claim, outcomes in differ.items()] or ["no verdict differs"]
     table = compare.markdown(found, ours=plan.folder, theirs=plan.scale)
     return Answer(data, "\n".join([f"picture   {picture}", *said, "", table.rstrip()]))
 

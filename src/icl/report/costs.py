@@ -51,12 +51,12 @@ def of_figure(plan: Plan, name: str, root: Path = Path()) -> dict[str, Cost]:
     return found
 
 
-def markdown(plan: Plan, names: Sequence[str]) -> str:
+def markdown(plan: Plan, names: Sequence[str], root: Path = Path()) -> str:
     """CPU time, memory and disk of figures, and the CPU time of all, in which every training counts once."""
     trainings: dict[str, float] = {}
     rows, own = [], 0.0
     for name in names:
-        jobs = of_figure(plan, name)
+        jobs = of_figure(plan, name, root)
         shared = {job: cost.cpu for job, cost in jobs.items() if job.startswith("training ")}
         rest = sum(cost.cpu for job, cost in jobs.items() if job not in shared)
         trainings |= shared

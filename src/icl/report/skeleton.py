@@ -1,5 +1,6 @@
 """A new figure, or a new paper, as files that are a whole target at once: it trains, measures, draws and judges."""
 
+import json
 import keyword
 import re
 import tempfile
@@ -82,10 +83,11 @@ def _figure_files(folder: Path, name: str, like: Sweep | None, claims: str | Non
     if like is None:
         package, module = f"icl.papers.{folder.name}", MODEL
         files[folder / f"{MODEL}.py"] = _render("model.py", system=f"{folder.name}_example")
-        about |= {"steps": STEPS, "constants": {}}
+        about |= {"steps": STEPS, "constants": {}, "has_steps": False}
     else:
         package, _, module = discovery.systems()[like.system].rpartition(".")
         about |= {"steps": min(STEPS, like.snapshots[-1]), "constants": _constants(like)}
+        about["has_steps"] = hasattr(like.configs[0], "steps")
     for taken in (path, *files):
         if taken.exists():
             raise ConstantError(f"{taken}: is there already; choose another name")
@@ -105,11 +107,12 @@ def _claim_id(name: str) -> str:
 
 
 def _constants(sweep: Sweep) -> dict[str, str]:
-    """What the first run of a sweep has other than the defaults of its model, as code: the length of training too."""
+    """What the first run of a sweep has other than the defaults of its model, but the length of training, as code."""
     config = sweep.configs[0]
     default = type(config)()
     given = {row["name"]: row["value"] for row in config.graded() if row["value"] != getattr(default, row["name"])}
-    return {name: repr(value) for name, value in given.items()}
+    given.pop("steps", None)
+    return {name: json.dumps(value) if isinstance(value, str) else repr(value) for name, value in given.items()}
 
 
 def _with_entries(path: Path, text: str, of_figure: str, of_claim: str) -> str:

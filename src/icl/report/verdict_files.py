@@ -75,7 +75,7 @@ def lines(figure: Verdicts) -> str:
     """
     out = []
     for verdict in figure["verdicts"]:
-        out.append(f"{verdict['claim']:11}{verdict['outcome'].upper():14}{ledger.claim(verdict['claim']).tested}")
+        out.append(f"{verdict['claim']:10} {verdict['outcome'].upper():14}{ledger.claim(verdict['claim']).tested}")
         for part in verdict["parts"]:
             out.append(
                 f"{'':11}{part['outcome']:14}{part['observable']}: {part['statistic']} {interval(part)}, "
