@@ -133,8 +133,8 @@ def _place(data: Any, keys: Any) -> str:
 
 
 def _target(name: str, about: Mapping[str, Any]) -> Target:
-    given = {key: tuple(value) if isinstance(value, list) else value for key, value in about.items()}
-    return Target(name, **given)  # type: ignore[arg-type] (the schema has checked the types)
+    given: dict[str, Any] = {key: tuple(part) if isinstance(part, list) else part for key, part in about.items()}
+    return Target(name, **given)
 
 
 def _claim(data: Mapping[str, Any]) -> Claim:
