@@ -31,7 +31,7 @@ def test_an_entry_says_everything_about_its_figure(whole: dict[str, Any]) -> Non
     assert whole["paper"] == "Li et al. 2024: nonlinear transformers in ICL"
     assert whole["missing"] == []
     assert [claim["claim"] for claim in whole["claims"]] == [claim.id for claim in ledger.claims("figure9")]
-    assert {row["name"] for row in whole["constants"]} >= {"pattern_norm", "rate", "prompts"}
+    assert {row["name"] for row in whole["constants"]} >= {"pattern_norm", "learning_rate", "prompts"}
     assert whole["costs"]["training li_icl"]["cpu"] == 4.0
     assert whole["cpu"] == 7.0
     assert whole["provenance"]["trainings"][0]["seeds"] == [0, 1]

@@ -47,12 +47,12 @@ def tiny(**changes: Any) -> Space:
         system="li_icl",
         axes=(
             Axis("attention_start", "for a test", low=0.1, high=0.4),
-            Axis("rate", "for a test", low=0.1, high=3.0, log=True),
+            Axis("learning_rate", "for a test", low=0.1, high=3.0, log=True),
         ),
         fitted=("figure9",),
         held_out=("figure15",),
         judged=("figure9", "figure8"),
-        together=("attention_start", "rate"),
+        together=("attention_start", "learning_rate"),
         amounts={"": TINY},
         trials=6,
         batch=3,
@@ -118,7 +118,7 @@ def test_the_packaged_rows_used_trial_seeds_only(system: str) -> None:
 
 
 def test_an_axis_rounds_to_two_digits_and_spans_its_range() -> None:
-    axis = Axis("rate", "for a test", low=0.1, high=10.0, log=True)
+    axis = Axis("learning_rate", "for a test", low=0.1, high=10.0, log=True)
     assert axis.rounded(1.2345) == 1.2 and axis.rounded(99.0) == 10.0
     assert axis.values(3) == [0.1, 1.0, 10.0]
     assert axis.values(3, also=1.5) == [0.1, 1.0, 1.5, 10.0]
@@ -132,7 +132,7 @@ def test_an_axis_rounds_to_two_digits_and_spans_its_range() -> None:
 
 def test_points_trained_together_equal_points_trained_alone() -> None:
     searched = tiny()
-    points = [{"attention_start": 0.2, "rate": 0.5}, {"attention_start": 0.3, "rate": 1.5}]
+    points = [{"attention_start": 0.2, "learning_rate": 0.5}, {"attention_start": 0.3, "learning_rate": 1.5}]
     plans = [plan(searched, point, ["figure9"], "smoke", [100, 101]) for point in points]
     sweeps = [found["figure9"]["li_icl"] for found in plans if found]
     for runs, sweep in zip(train_together(sweeps, searched.together), sweeps, strict=True):
@@ -188,12 +188,12 @@ def test_trainings_of_the_batch_before_are_used_again_and_no_older_ones(monkeypa
     searched, trained = tiny(together=()), []
 
     def count(sweep: Sweep) -> Runs:
-        trained.append(sweep.configs[0].rate)
+        trained.append(sweep.configs[0].learning_rate)
         return shortened(sweep)
 
     monkeypatch.setattr(search, "train", count)
     wanted = [
-        {"stage": "slice", "axis": str(index), "point": searched.defaults() | {"rate": rate}}
+        {"stage": "slice", "axis": str(index), "point": searched.defaults() | {"learning_rate": rate}}
         for index, rate in enumerate([0.5, 0.5, 1.5, 0.5])
     ]
     batches = list(search._missing(searched, "smoke", [], wanted, ()))
@@ -207,7 +207,9 @@ def test_every_run_is_also_compared_alone_where_that_is_asked_for() -> None:
     searched = tiny(
         readings={"attention at 100": space.Reading("figure9", "main", "The same ODR", 100)}, singly={"figure9": 1e-3}
     )
-    both, one = (trials(searched, [{"rate": 0.5}], "smoke", seeds, stage="search")[0] for seeds in ([100, 101], [101]))
+    both, one = (
+        trials(searched, [{"learning_rate": 0.5}], "smoke", seeds, stage="search")[0] for seeds in ([100, 101], [101])
+    )
     far, read = (both[f"runs {name}"].split() for name in ("figure9", "reading attention at 100"))
     assert len(far) == len(read) == 2 and far[0] != far[1]
     assert [far[1], read[1]] == [one["runs figure9"], one["runs reading attention at 100"]]
@@ -215,9 +217,9 @@ def test_every_run_is_also_compared_alone_where_that_is_asked_for() -> None:
     runs = outcome.single_runs([both, {"seeds": "110 111"}])
     assert [run["seeds"] for run in runs] == ["100", "101"]
     assert [run["figure9"] for run in runs] == [float(value) for value in far]
-    assert {run["constant rate"] for run in runs} == {0.5}
+    assert {run["constant learning_rate"] for run in runs} == {0.5}
     # A run alone is its own mean.
-    (table,) = measured(searched, [plan(searched, {"rate": 0.5}, ["figure9"], "smoke", [101])], "smoke")
+    (table,) = measured(searched, [plan(searched, {"learning_rate": 0.5}, ["figure9"], "smoke", [101])], "smoke")
     assert table is not None
     alone = pd.concat([table["figure9"], table["figure9"].assign(seed=-1)])
     expected = distance.of_figure(alone[alone["statistic"] == "run"], published_curves.published("figure9"), 1e-3)
@@ -237,7 +239,7 @@ def test_refused_constants_are_far_away_and_do_not_stop_the_search() -> None:
 
 def test_a_training_that_diverges_is_far_away_and_does_not_stop_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "train", train)
-    points = [{"rate": 1e100}, {"rate": 0.5}]
+    points = [{"learning_rate": 1e100}, {"learning_rate": 0.5}]
     rows = trials(tiny(axes=tiny().axes[1:]), points, "smoke", [100, 101], stage="search", figures=["figure8"])
     assert [row["state"] for row in rows] == ["diverged", "complete"]
     assert rows[0]["figure9"] == distance.FAR > rows[1]["figure9"]
@@ -261,7 +263,7 @@ def test_the_first_trial_is_that_of_the_defaults_and_all_are_in_range(unbroken: 
     assert {axis.name: rows[0][f"constant {axis.name}"] for axis in searched.axes} == searched.defaults()
     assert len(rows) == searched.trials
     assert all(axis.holds(row[f"constant {axis.name}"]) for axis in searched.axes for row in rows)
-    assert len({row["constant rate"] for row in rows}) == len(rows)
+    assert len({row["constant learning_rate"] for row in rows}) == len(rows)
 
 
 def test_going_on_gives_the_same_rows_as_never_having_stopped(unbroken: list[Rows], tmp_path: Path) -> None:
@@ -285,9 +287,9 @@ def test_rows_of_another_space_are_not_taken(unbroken: list[Rows]) -> None:
 def test_slices_through_another_point_are_made_anew(unbroken: list[Rows]) -> None:
     rows = unbroken[-1]
     assert search.current(tiny(), rows) == rows
-    moved = [row | {"constant rate": 0.123} if row["stage"] == "slice" else row for row in rows]
+    moved = [row | {"constant learning_rate": 0.123} if row["stage"] == "slice" else row for row in rows]
     # Only the slice along the rate itself still goes through the defaults.
-    assert {row["axis"] for row in search.current(tiny(), moved) if row["stage"] == "slice"} == {"rate"}
+    assert {row["axis"] for row in search.current(tiny(), moved) if row["stage"] == "slice"} == {"learning_rate"}
 
 
 def test_an_axis_that_is_not_searched_moves_in_its_slice_only() -> None:
@@ -303,7 +305,7 @@ def test_an_axis_that_is_not_searched_moves_in_its_slice_only() -> None:
 def test_proposals_depend_on_the_rows_before_and_on_no_global_state() -> None:
     searched = tiny()
     rows = [
-        {"stage": "search", "joint": joint, "constant attention_start": start, "constant rate": rate}
+        {"stage": "search", "joint": joint, "constant attention_start": start, "constant learning_rate": rate}
         for joint, start, rate in ((1.0, 0.2, 0.5), (2.0, 0.3, 1.0), (3.0, 0.4, 2.0))
     ]
     first = proposals(searched, rows, 3)
@@ -313,19 +315,19 @@ def test_proposals_depend_on_the_rows_before_and_on_no_global_state() -> None:
 
 
 def test_points_of_one_batch_agree_in_what_they_share() -> None:
-    searched = tiny(shared=("rate",))
-    rows = [{"stage": "search", "joint": 1.0, "constant attention_start": 0.2, "constant rate": 0.5}]
-    for before, rate in (([], searched.defaults()["rate"]), (rows, None)):
+    searched = tiny(shared=("learning_rate",))
+    rows = [{"stage": "search", "joint": 1.0, "constant attention_start": 0.2, "constant learning_rate": 0.5}]
+    for before, rate in (([], searched.defaults()["learning_rate"]), (rows, None)):
         points = proposals(searched, before, 3)
         assert len({point["attention_start"] for point in points}) == 3
-        assert {point["rate"] for point in points} == {rate or points[0]["rate"]}
+        assert {point["learning_rate"] for point in points} == {rate or points[0]["learning_rate"]}
 
 
 @pytest.mark.slow
 def test_the_search_finds_planted_constants(monkeypatch: pytest.MonkeyPatch) -> None:
     """Published curves from our own model: there the distance is zero, and the search comes near."""
     searched = tiny(trials=48, batch=8, finalists=0, values=2)
-    planted = {"attention_start": 0.3, "rate": 0.6}
+    planted = {"attention_start": 0.3, "learning_rate": 0.6}
     (tables,) = measured(searched, [plan(searched, planted, ["figure9"], "smoke", [100, 101])], "smoke")
     assert tables is not None
     ours = tables["figure9"]
@@ -345,15 +347,16 @@ def test_the_search_finds_planted_constants(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def by_hand() -> tuple[Space, Rows]:
-    searched = tiny(axes=(Axis("rate", "for a test", low=0.1, high=3.0, log=True),))
+    searched = tiny(axes=(Axis("learning_rate", "for a test", low=0.1, high=3.0, log=True),))
     slices = [(0.1, 1.5, "contradicted", 100.0), (1.5, 1.0, "supported", 5.0), (3.0, 1.1, "inconclusive", 6.0)]
     rows: Rows = [
-        {"stage": "slice", "axis": "" if rate == 1.5 else "rate", "seeds": "110 111", "state": "complete",
-         "joint": joint, "constant rate": rate, "figure9": far, "figure9 level": far, "figure9 shape": 0.0,
+        {"stage": "slice", "axis": "" if rate == 1.5 else "learning_rate", "seeds": "110 111", "state": "complete",
+         "joint": joint, "constant learning_rate": rate, "figure9": far, "figure9 level": far, "figure9 shape": 0.0,
          "figure9 order": 0.0, "claim A-P1b": said, "claim A-F15": "supported", "cpu_seconds": 1.0}
         for rate, joint, said, far in slices
     ]  # fmt: skip
-    search = [{**rows[0], "stage": "search", "axis": "", "constant rate": rate, "joint": joint, "seeds": "100 101"}
+    search = [{**rows[0], "stage": "search", "axis": "", "constant learning_rate": rate, "joint": joint,
+               "seeds": "100 101"}
               for rate, joint in ((1.5, 1.2), (0.2, 2.5), (0.15, 2.0))]  # fmt: skip
     return searched, search + rows
 
@@ -361,7 +364,9 @@ def by_hand() -> tuple[Space, Rows]:
 def test_strips_from_rows(by_hand: tuple[Space, Rows]) -> None:
     found = outcome.strips(*by_hand)
     assert found["A-P1b"] == [
-        outcome.Strip("li_icl", "rate", ((0.1, "contradicted"), (1.5, "supported"), (3.0, "inconclusive")), 1.5)
+        outcome.Strip(
+            "li_icl", "learning_rate", ((0.1, "contradicted"), (1.5, "supported"), (3.0, "inconclusive")), 1.5
+        )
     ]
     assert found["A-P1b"][0].flips
     assert not found["A-F15"][0].flips
@@ -369,23 +374,23 @@ def test_strips_from_rows(by_hand: tuple[Space, Rows]) -> None:
 
 def test_a_claim_that_only_loses_its_support_is_not_called_fragile(by_hand: tuple[Space, Rows]) -> None:
     searched, rows = by_hand
-    softer = [row | {"claim A-P1b": "inconclusive"} if row["constant rate"] == 0.1 else row for row in rows]
+    softer = [row | {"claim A-P1b": "inconclusive"} if row["constant learning_rate"] == 0.1 else row for row in rows]
     assert not outcome.strips(searched, softer)["A-P1b"][0].flips
 
 
 def test_what_the_figures_rule_out_makes_no_claim_fragile(by_hand: tuple[Space, Rows]) -> None:
     searched, rows = by_hand
     # One and a half is less than twice the chosen point's distance in logarithms; three is more.
-    far = [row | {"joint": 3.0} if row["constant rate"] == 0.1 else row for row in rows]
+    far = [row | {"joint": 3.0} if row["constant learning_rate"] == 0.1 else row for row in rows]
     (strip,) = outcome.strips(searched, far)["A-P1b"]
     assert strip.ruled_out == (0.1,) and not strip.flips
-    assert page.words(strip) == "`rate` (0.1 −), [1.5 +], 3 ?"
+    assert page.words(strip) == "`learning_rate` (0.1 −), [1.5 +], 3 ?"
 
 
 def test_ranges_pins_and_envelopes_from_rows(by_hand: tuple[Space, Rows]) -> None:
     searched, rows = by_hand
     (axis,) = searched.axes
-    assert outcome.chosen(searched, rows) == {"rate": 1.5}
+    assert outcome.chosen(searched, rows) == {"learning_rate": 1.5}
     assert outcome.near(axis, rows) == [1.5, 3.0]
     assert outcome.pinned_by(searched, axis, rows) == ("figure9", pytest.approx(101 / 6))
     # 0.15 and 0.2 lie in the first part of the range's logarithm (of two), 1.5 in the second.

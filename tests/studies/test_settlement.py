@@ -29,7 +29,7 @@ def published(name: str) -> pd.DataFrame:
 
 def test_figures_are_measured_at_the_constants_of_their_day() -> None:
     space = fitting_figure9()
-    before = space.defaults() | {"rate": 0.1, "task_shifts": 2}
+    before = space.defaults() | {"learning_rate": 0.1, "task_shifts": 2}
     points = settlement.points(space, rows_of(before))
     assert points == {"before": before, "after": space.defaults()}
     then, now = (settlement.tables(space, point, "smoke") for point in points.values())

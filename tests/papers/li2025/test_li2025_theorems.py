@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from icl.core.config import ConstantError, grid
-from icl.core.runs import Runs
+from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.core.table import SUMMARY_SEED
 from icl.core.training import train
@@ -86,13 +86,13 @@ def test_steps_are_those_of_a_mean_over_a_window() -> None:
     losses[2, 12:22] = 0.0
     configs = grid(one_layer.Config, pattern_norm=[1.0], seed=range(3))
     runs = Runs(Sweep("some", one_layer.SYSTEM, configs, (60,), one_layer.Test()), {}, losses)
-    np.testing.assert_array_equal(cot_rates.steps_to(runs), [np.nan, 40, 22])
+    np.testing.assert_array_equal(cot_rates.steps_to_target(runs), [np.nan, 40, 22])
 
 
 def test_the_loss_is_that_of_patterns_of_norm_one() -> None:
     configs = grid(one_layer.Config, pattern_norm=[1.0, 2.0], seed=[0])
     runs = Runs(Sweep("some", one_layer.SYSTEM, configs, (20,), one_layer.Test()), {}, np.full((2, 20), 0.15))
-    np.testing.assert_array_equal(cot_rates.steps_to(runs), [np.nan, cot_rates.WINDOW])
+    np.testing.assert_array_equal(cot_rates.steps_to_target(runs), [np.nan, cot_rates.WINDOW])
 
 
 def test_a_missing_number_leaves_no_exponent() -> None:
@@ -154,12 +154,17 @@ def test_what_cannot_be_is_refused_before_training(name: str, constants: dict[st
 def test_varied_constants_name_the_setting_that_fails() -> None:
     """tau = 0.5 goes with rho^f = 0.9 only if there are eleven patterns, here where one step is noisy."""
 
-    class Test(trainings.Varied):
-        VARIATIONS = ({"end_primacy": 0.5}, {"end_primacy": 0.9})
-
-    assert Test(specific_patterns=11).variation({"end_primacy": 0.9}).end_primacy == 0.9
+    kind = trainings.varied_test(end_primacy=(0.5, 0.9))
+    assert kind(specific_patterns=11).variation({"end_primacy": 0.9}).end_primacy == 0.9
     with pytest.raises(ConstantError, match=r"end_probability \(tau_o\^f\) = 0.5: .*rho = 0.9"):
-        Test(specific_patterns=10)
+        kind(specific_patterns=10)
+
+
+def test_runs_of_several_sweeps_are_not_single() -> None:
+    runs = {"one": smoke("li_cot")}
+    assert single(runs) is runs["one"]
+    with pytest.raises(ValueError, match="one, two"):
+        single(runs | {"two": runs["one"]})
 
 
 def test_a_pinned_constant_stays() -> None:
