@@ -17,7 +17,7 @@ import torch
 
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.models import theory
+from icl.models import linear_attention_theory as theory
 from icl.papers.ahn2023 import gradient_descents, gradient_identities, prompts, structured_stacks
 from icl.papers.ahn2023 import linear_attention as system
 from icl.pipeline import figures

@@ -19,7 +19,7 @@ from icl.core import discovery
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import train
-from icl.models import theory
+from icl.models import linear_attention_theory as theory
 from icl.papers.zhang2024 import evaluation, population_flow, trainings, zhang_query_shift
 from icl.pipeline import figures
 from icl.tasks import linear_regression as tasks
