@@ -30,7 +30,7 @@ TORCH_PIN := $(shell grep '^torch==' requirements/torch-cpu.txt)
 
 # Every goal that is not ours is handed to Snakemake, all of them in one call. They are phony, or make would take the
 # folder figures/ for a finished target. They stand before SNAKEMAKE_ARGS, since `--config a=b` swallows what follows.
-OWN := help env test test-all test-browser test-slurm lint bench doctor lock clean clean-env snakemake
+OWN := help env test test-all test-browser test-slurm lint bench whatif lock clean clean-env snakemake
 TARGETS := $(filter-out $(OWN),$(MAKECMDGOALS))
 .PHONY: $(OWN) $(TARGETS)
 
@@ -38,7 +38,8 @@ help:
 	@echo 'make TARGET ...   regenerate targets of the workflow: figure12, figures, verdicts, report, ...'
 	@echo '                  more for Snakemake: SNAKEMAKE_ARGS="--config scale=smoke"'
 	@echo 'make env          set up .venv from the lock (every other command does so by itself)'
-	@echo 'make doctor       say what is installed, and what is wrong with it'
+	@echo "make whatif FIGURE=figure12 SET='li_icl_gpt2: {relevant_fraction: 0.6}'"
+	@echo '                  a figure at the defaults and with other constants, and which verdicts differ'
 	@echo 'make test         the tests without the slow ones; PYTEST_ARGS="-n 2" by default'
 	@echo 'make test-browser the tests of the report in a real browser; needs Chromium from the system'
 	@echo 'make test-slurm   the cluster profiles on a real SLURM of one node; needs its packages from the system'
@@ -58,6 +59,7 @@ $(TARGETS): snakemake
 endif
 
 snakemake: env
+	@$(BIN)/python scripts/unlock.py
 	$(BIN)/snakemake $(foreach target,$(TARGETS),'$(target)') $(SNAKEMAKE_ARGS)
 
 env: $(INSTALLED)
@@ -87,8 +89,9 @@ lint: env
 bench: env
 	MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_MMAP_THRESHOLD_=4000000000 $(BIN)/python -m benchmarks
 
-doctor: env
-	$(BIN)/python -m icl.doctor
+# A figure at the defaults and with other constants, side by side.
+whatif: env
+	$(BIN)/python -m icl whatif $(FIGURE) --set '$(SET)'
 
 # One resolution for every Python from 3.11 on and every platform (--universal), one version per package (fewest).
 # What is locked stays as it is, as long as the ranges admit it.

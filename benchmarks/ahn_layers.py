@@ -13,36 +13,42 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.huang_engines import least
+from benchmarks.timing import least
 from icl.core.streams import stream
+from icl.papers.ahn2023 import gradient_identities
 from icl.papers.ahn2023 import linear_attention as system
-from icl.papers.ahn2023.linear_attention import Config
+from icl.papers.ahn2023.linear_attention import AVERAGED, SAMPLED, Config
 
 PROMPTS = 4000
+FORMS = {"gram": SAMPLED, "averaged": AVERAGED}
 GROWTH = {"context_length": (20, 320), "dimension": (5, 20), "layers": (2, 8), "seeds": (1, 8)}
 
 
-def step(seeds: int = 1, **constants: Any) -> Callable[[], None]:
+def step(form: str, seeds: int = 1, **constants: Any) -> Callable[[], None]:
     """One loss and gradient on given prompts, from weights of some size."""
-    given = {"prompts": PROMPTS, "init_std": 0.1} | constants
-    configs = [Config(seed=seed, **given) for seed in range(seeds)]
+    constants = {"prompts": PROMPTS, "init_std": 0.1, "gradient_estimator": FORMS.get(form, SAMPLED)} | constants
+    configs = [Config(seed=seed, **constants) for seed in range(seeds)]
     params = system.init(configs)
-    draw = system.SAMPLERS[configs[0].engine]
+    draw = gradient_identities.draw_tokens if form == "tokens" else system.draw
     drawn = [draw(c, stream("benchmark", c.seed, "batch"), c.prompts) for c in configs]
-    batch = {name: torch.from_numpy(np.stack([own[name] for own in drawn])) for name in drawn[0]}
+    batch = {name: torch.from_numpy(np.stack([arrays[name] for arrays in drawn])) for name in drawn[0]}
 
     def run() -> None:
         leaves = {name: w.clone().requires_grad_() for name, w in params.items()}
-        torch.autograd.grad(system.loss(leaves, batch, configs).sum(), list(leaves.values()))
+        if form == "tokens":
+            losses = gradient_identities.attention_loss(leaves, batch, configs[0])
+        else:
+            losses = system.loss(leaves, batch, configs)
+        torch.autograd.grad(losses.sum(), list(leaves.values()))
 
     return run
 
 
-def slope(engine: str, name: str, sizes: tuple[int, int]) -> float:
+def slope(form: str, name: str, sizes: tuple[int, int]) -> float:
     """The log-log slope of the time between two sizes."""
-    sides = {str(size): (step(engine=engine, prompts=300, **{name: size}), 2) for size in sizes}
-    found = least(sides, repeats=5)
-    return float(np.log(found[str(sizes[1])] / found[str(sizes[0])]) / np.log(sizes[1] / sizes[0]))
+    sides = {str(size): (step(form, prompts=300, **{name: size}), 2) for size in sizes}
+    times = least(sides, repeats=5)
+    return float(np.log(times[str(sizes[1])] / times[str(sizes[0])]) / np.log(sizes[1] / sizes[0]))
 
 
 def main() -> list[tuple[str, float, float | None]]:
@@ -52,17 +58,15 @@ def main() -> list[tuple[str, float, float | None]]:
     rows: list[tuple[str, float, float | None]] = []
     try:
         for n, target in ((20, 5.0), (80, None)):
-            sides = {engine: (step(engine=engine, context_length=n), 1) for engine in ("tokens", "gram", "averaged")}
-            found = least(sides, repeats=5)
+            sides = {form: (step(form, context_length=n), 1) for form in ("tokens", *FORMS)}
+            times = least(sides, repeats=5)
             rows += [
-                (f"dense attention / Gram form, L = 3, n = {n}: at least", found["tokens"] / found["gram"], target),
-                (f"dense attention / averaged, L = 3, n = {n}", found["tokens"] / found["averaged"], None),
+                (f"dense attention / Gram form, L = 3, n = {n}: at least", times["tokens"] / times["gram"], target),
+                (f"dense attention / averaged, L = 3, n = {n}", times["tokens"] / times["averaged"], None),
             ]
-        for engine in ("gram", "averaged"):
+        for form in FORMS:
             for name, sizes in GROWTH.items():
-                rows.append(
-                    (f"exponent of {engine} in {name}, {sizes[0]} to {sizes[1]}", slope(engine, name, sizes), None)
-                )
+                rows.append((f"exponent of {form} in {name}, {sizes[0]} to {sizes[1]}", slope(form, name, sizes), None))
     finally:
         torch.set_num_threads(threads)
     for name, value, wanted in rows:

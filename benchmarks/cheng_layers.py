@@ -17,7 +17,8 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from benchmarks.huang_engines import least
+from benchmarks.timing import least
+from icl.papers.cheng2024 import gauss_newton, stacks
 from icl.papers.cheng2024 import kernel_attention as system
 from icl.papers.cheng2024.kernel_attention import Config
 
@@ -33,16 +34,16 @@ def sides(kernel: str, layers: int, n: int, d: int) -> dict[str, tuple[Callable[
     config = Config(kernel=kernel, labels="half_exp", layers=layers, context_length=n, dimension=d)
     drawn = system.prompts_of(config, "benchmark", 0, PROMPTS)
     inputs, labels = torch.from_numpy(drawn.inputs), torch.from_numpy(drawn.labels)
-    scales, rates = (torch.from_numpy(a) for a in system.start(config))
+    scales, rates = (torch.from_numpy(a) for a in gauss_newton.start(kernel, layers, n, signed=False))
 
     def residuals() -> tuple[torch.Tensor, ...]:
         with torch.no_grad():
-            answers, derivatives = system.jacobian(scales, rates, inputs, labels, kernel)
+            answers, derivatives = gauss_newton.jacobian(scales, rates, inputs, labels, kernel)
             return tuple(2 * torch.einsum("p,pkl->kl", answers - labels[:, -1], derivatives) / PROMPTS)
 
     def tokens() -> tuple[torch.Tensor, ...]:
         s, r = scales.clone().requires_grad_(), rates.clone().requires_grad_()
-        answers = system.token_stack({"scale": s, "rate": r}, inputs, labels, kernel)
+        answers = stacks.token_stack({"scale": s, "rate": r}, inputs, labels, kernel)
         return torch.autograd.grad(torch.mean((answers - labels[:, -1]) ** 2), (s, r))
 
     for a, b in zip(residuals(), tokens(), strict=True):
@@ -53,16 +54,16 @@ def sides(kernel: str, layers: int, n: int, d: int) -> dict[str, tuple[Callable[
 def exponents(name: str, values: tuple[int, ...]) -> list[tuple[str, float, float | None]]:
     """Log-log slopes of both times in one of the sizes, over its larger half, and their ratio at its end."""
     sizes = [{"layers": 3, "n": 14, "d": 5} | {name: value} for value in values]
-    found = [least(sides("exp", **size), repeats=3) for size in sizes]  # type: ignore[arg-type]
+    measured = [least(sides("exp", **size), repeats=3) for size in sizes]  # type: ignore[arg-type]
     half = len(values) // 2
     return [
         (
             f"exponent of {side} in {name}",
-            float(np.polyfit(np.log(values[half:]), np.log([times[side] for times in found[half:]]), 1)[0]),
+            float(np.polyfit(np.log(values[half:]), np.log([times[side] for times in measured[half:]]), 1)[0]),
             None,
         )
         for side in ("residuals", "tokens")
-    ] + [(f"tokens / residuals, exp, {name} = {values[-1]}", found[-1]["tokens"] / found[-1]["residuals"], None)]
+    ] + [(f"tokens / residuals, exp, {name} = {values[-1]}", measured[-1]["tokens"] / measured[-1]["residuals"], None)]
 
 
 def main() -> list[tuple[str, float, float | None]]:
@@ -73,11 +74,11 @@ def main() -> list[tuple[str, float, float | None]]:
     try:
         for kernel in KERNELS:
             for layers, n, d, target in SIZES:
-                found = least(sides(kernel, layers, n, d), repeats=5)  # type: ignore[arg-type]
+                times = least(sides(kernel, layers, n, d), repeats=5)  # type: ignore[arg-type]
                 at = f"{kernel}, L = {layers}, n = {n}, d = {d}"
                 rows += [
-                    (f"tokens / residuals, {at}: at least", found["tokens"] / found["residuals"], target),
-                    (f"milliseconds of tokens, {at}", 1e3 * found["tokens"], None),
+                    (f"tokens / residuals, {at}: at least", times["tokens"] / times["residuals"], target),
+                    (f"milliseconds of tokens, {at}", 1e3 * times["tokens"], None),
                 ]
         for name, values in (("n", LENGTHS), ("layers", DEPTHS), ("d", DIMENSIONS)):
             rows += exponents(name, values)

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import torch
 
-from icl.papers.li2025 import one_layer
-from icl.papers.li2025 import prompts as tasks
+from icl.papers.li2025 import decoding, one_layer, prompts
+from tests.oracles import li2025
 
 TEST = one_layer.Test(queries=100)
 LENGTHS = tuple(range(0, 101, 10))
@@ -43,26 +43,26 @@ def main() -> list[tuple[str, float, float | None]]:
     # Weights as after training: attention on equal patterns at equal steps.
     params |= {name: 6.0 * params[name] for name in ("W_Q", "W_K")}
     settings = [replace(TEST, relevant_fraction_test=fraction).setting() for fraction in (0.4, 0.6, 0.8, 1.0)]
-    drawn = one_layer.draw(config, TEST)
-    given = [tasks.prompts(drawn, setting, slice(LOOPED)) for setting in settings]
+    drawn = decoding.draw_test(config, TEST)
+    looped = [prompts.assemble(drawn, setting, slice(LOOPED)) for setting in settings]
 
     def batched() -> None:
-        one_layer.cot_wrong(params, [config], TEST, settings, LENGTHS)
+        decoding.cot_wrong(params, [config], TEST, settings, LENGTHS)
 
     def loop() -> None:
-        for prompts in given:
-            for query, vectors in zip(prompts.query, prompts.vectors, strict=True):
+        for shown in looped:
+            for query, vectors in zip(shown.query, shown.vectors, strict=True):
                 for length in LENGTHS[1:]:
-                    one_layer.greedy(params, config, drawn.patterns, vectors[:length], query)
+                    li2025.greedy_chain(params, config, drawn.patterns, vectors[:length], query)
 
     try:
-        found = least({"loop": (loop, LOOPED), "batched": (batched, TEST.queries)})
+        seconds = least({"loop": (loop, LOOPED), "batched": (batched, TEST.queries)})
     finally:
         torch.set_num_threads(threads)
     rows: list[tuple[str, float, float | None]] = [
-        ("greedy loop / batched chain of thought: at least", found["loop"] / found["batched"], LEAST_RATIO),
-        ("milliseconds per query, greedy loop", 1e3 * found["loop"], None),
-        ("milliseconds per query, batched", 1e3 * found["batched"], None),
+        ("greedy loop / batched chain of thought: at least", seconds["loop"] / seconds["batched"], LEAST_RATIO),
+        ("milliseconds per query, greedy loop", 1e3 * seconds["loop"], None),
+        ("milliseconds per query, batched", 1e3 * seconds["batched"], None),
     ]
     for name, value, target in rows:
         print(f"{name:60} {value:10.3f}" + (f"   (target: {target:g})" if target else ""))

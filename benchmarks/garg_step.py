@@ -89,7 +89,7 @@ def theirs(config: system.Config) -> Callable[[], object]:
         )
     )  # fmt: skip
     read_in, read_out = torch.nn.Linear(config.dimension, config.width), torch.nn.Linear(config.width, 1)
-    adam = torch.optim.Adam([w for part in (read_in, model, read_out) for w in part.parameters()], config.rate)
+    adam = torch.optim.Adam([w for part in (read_in, model, read_out) for w in part.parameters()], config.learning_rate)
     tokens, labels = torch.randn(config.batch, count, config.dimension), torch.randn(config.batch, config.points)
 
     def whole() -> None:

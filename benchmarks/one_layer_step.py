@@ -18,7 +18,7 @@ from icl.core.sweep import Sweep
 from icl.core.training import gradient
 from icl.models.optimisers import Params
 from icl.papers.li2024 import one_layer as system
-from icl.papers.li2024 import prompts as tasks
+from tests.oracles import li2024 as oracle
 
 RUNS, ROUNDS, STEPS = 10, 15, 10
 
@@ -39,13 +39,12 @@ def our_step(sweep: Sweep, params: Params, step: int) -> tuple[Params, float, fl
 def literal_step(config: system.Config, params: Params) -> Params:
     """One run by eq. 7, token by token: its weights after one step; params without run axis."""
     batch = {name: a[0] for name, a in system.sample([config], 0).items()}
-    prompts = torch.from_numpy(tasks.tokens(tasks.Prompts(**batch), *system.basis(config)))
+    prompts = oracle.one_layer_prompts(config, batch)
     leaves = {name: w.detach().requires_grad_() for name, w in params.items() if name not in system.FROZEN}
-    logits = system.literal_logit(params | leaves, prompts)
-    loss = torch.relu(1 - torch.from_numpy(batch["label"][:, -1]) * logits).mean()
+    loss = oracle.one_layer_loss(params | leaves, prompts, torch.from_numpy(batch["label"][:, -1]))
     gradients = torch.autograd.grad(loss, list(leaves.values()))
     # The read-out a has a step size of its own.
-    rates = {name: config.rate * (config.readout_rate if name == "a" else 1.0) for name in leaves}
+    rates = {name: config.learning_rate * (config.readout_rate if name == "a" else 1.0) for name in leaves}
     return {
         name: (w - rates[name] * g).detach() for (name, w), g in zip(leaves.items(), gradients, strict=True)
     }  # fmt: skip
@@ -61,8 +60,8 @@ def times(sweep: Sweep, params: Params, each: list[Params]) -> tuple[float, floa
             whole.append(seconds)
             sampling.append(part)
         start = time.perf_counter()
-        for config, own in zip(sweep.configs, each, strict=True):
-            literal_step(config, own)
+        for config, run_params in zip(sweep.configs, each, strict=True):
+            literal_step(config, run_params)
         loop.append(time.perf_counter() - start)
     return min(whole), min(loop), min(sampling)
 
@@ -75,7 +74,7 @@ def main() -> list[tuple[str, float, float | None]]:
     each = [{name: w[run].clone() for name, w in params.items()} for run in range(RUNS)]
 
     together = our_step(sweep, params, 0)[0]
-    apart = [literal_step(config, own) for config, own in zip(configs, each, strict=True)]
+    apart = [literal_step(config, run_params) for config, run_params in zip(configs, each, strict=True)]
     difference = max(
         float(np.abs(w[run].numpy() - apart[run][name].numpy()).max())
         for name, w in together.items()

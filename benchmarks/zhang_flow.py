@@ -18,7 +18,9 @@ import torch
 from icl.core.sweep import Sweep
 from icl.core.training import gradient
 from icl.papers.zhang2024 import linear_attention as system
-from icl.papers.zhang2024.linear_attention import Blocks, Config
+from icl.papers.zhang2024 import population_flow
+from icl.papers.zhang2024.linear_attention import Config
+from icl.papers.zhang2024.population_flow import Blocks
 
 BATCH = 256
 SIZES = ((5, 20), (20, 40))  # d and N
@@ -40,9 +42,9 @@ def least(sides: dict[str, tuple[Callable[[], object], int]]) -> dict[str, float
 
 def population(config: Config) -> Callable[[], object]:
     """One gradient at the start, from moments that a training computes once."""
-    law, u = system.moments(config), config.initial_scale * system.theta(config)
+    law, u = population_flow.moments(config), config.initial_scale * system.theta(config)
     here = Blocks(u, np.array(config.initial_scale))
-    return lambda: system.velocity(here, law)
+    return lambda: population_flow.velocity(here, law)
 
 
 def literal(config: Config, fresh: bool) -> Callable[[], object]:
@@ -61,7 +63,11 @@ def literal(config: Config, fresh: bool) -> Callable[[], object]:
 def sampled(dimension: int, context_length: int) -> Config:
     """The layer trained on prompts."""
     return Config(
-        engine="sampled", dimension=dimension, context_length=context_length, prompts=BATCH, initial_scale=0.02
+        gradient_estimator="prompt_batches",
+        dimension=dimension,
+        context_length=context_length,
+        prompts=BATCH,
+        initial_scale=0.02,
     )
 
 

@@ -9,14 +9,16 @@ import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
-from icl.evidence.judging import CONTRADICTED, SUPPORTED
+from icl.evidence.sensitivity import Strip
 from studies.space import Axis, Space
 from studies.spaces import of, spaces
 
 Row = dict[str, Any]
+
+SPACES = Path(__file__).with_name("spaces")
 
 TEXTS = ("stage", "axis", "seeds", "state")
 TEXT_PREFIXES = ("claim ", "runs ")
@@ -76,19 +78,19 @@ def _is_there(cell: Any) -> bool:
 @cache
 def rows(system: str) -> tuple[Row, ...]:
     """The packaged rows of a system; none where it was not calibrated yet."""
-    path = files("icl") / "calibrations" / f"{system}.csv"
+    path = SPACES / f"{system}.csv"
     return tuple(from_text(of(system), path.read_text(encoding="utf-8"))) if path.is_file() else ()
 
 
 def answers(system: str) -> str:
     """The text that answers what the figures of the system leave open, as a template; empty where there is none."""
-    path = files("icl") / "calibrations" / f"{system}.md"
+    path = SPACES / f"{system}.md"
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
 def fidelity(system: str) -> list[dict[str, str]]:
     """How far the figures were from the published curves before and after the system's defaults were settled."""
-    path = files("icl") / "calibrations" / f"{system}.fidelity.csv"
+    path = SPACES / f"{system}.fidelity.csv"
     return list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8")))) if path.is_file() else []
 
 
@@ -177,29 +179,6 @@ def _share(axis: Axis, value: float) -> float:
 # Sensitivity
 
 
-class Strip(NamedTuple):
-    """The outcome of a claim as one constant moves alone through its range, all others as chosen.
-
-    ruled_out : the values that the published figures rule out (see PLAUSIBLE)
-    """
-
-    system: str
-    constant: str
-    outcomes: tuple[tuple[Any, str], ...]
-    chosen: Any
-    ruled_out: tuple[Any, ...] = ()
-
-    @property
-    def is_flat(self) -> bool:
-        """Whether the outcome is the same everywhere."""
-        return len({outcome for _, outcome in self.outcomes}) == 1
-
-    @property
-    def flips(self) -> bool:
-        """Whether the claim is supported at one plausible value and contradicted at another."""
-        return {SUPPORTED, CONTRADICTED} <= {said for value, said in self.outcomes if value not in self.ruled_out}
-
-
 def strips(space: Space, found: Sequence[Row]) -> dict[str, list[Strip]]:
     """Claim -> its strips, one per axis whose slice is there."""
     claims = sorted({name.removeprefix("claim ") for row in found for name in row if name.startswith("claim ")})
@@ -222,9 +201,14 @@ def sensitivity() -> dict[str, list[Strip]]:
     return {claim: found for name, space in spaces().items() for claim, found in strips(space, rows(name)).items()}
 
 
-@cache
-def fragile() -> frozenset[str]:
-    """The claims that some inferred constant, moved alone through its plausible range, turns from support into
-    contradiction or back.
-    """
-    return frozenset(claim for claim, found in sensitivity().items() if any(strip.flips for strip in found))
+def changing() -> dict[str, list[dict[str, Any]]]:
+    """What src/icl/evidence/sensitivity.json holds: claim -> its strips along which the outcome changes."""
+    found = {
+        claim: [
+            strip._asdict() | {"outcomes": [list(pair) for pair in strip.outcomes], "ruled_out": list(strip.ruled_out)}
+            for strip in of_claim
+            if len({outcome for _, outcome in strip.outcomes}) > 1
+        ]
+        for claim, of_claim in sorted(sensitivity().items())
+    }
+    return {claim: of_claim for claim, of_claim in found.items() if of_claim}

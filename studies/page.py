@@ -10,9 +10,9 @@ from typing import Any
 from icl.core.config import Constant
 from icl.core.discovery import system
 from icl.evidence import published_curves
-from icl.report.verdict_files.page.entries import shown
+from icl.evidence.sensitivity import Strip
 from studies import outcome
-from studies.outcome import Row, Strip
+from studies.outcome import Row
 from studies.settlement import COMPARED
 from studies.space import Axis, Space
 from studies.spaces import spaces
@@ -24,8 +24,8 @@ FIDELITY = tuple(f"{name} {when}" for name in COMPARED for when in ("before", "a
 HEAD = """# Constants that the papers leave open
 
 What the published curves of Li et al. imply of the constants that neither the papers nor the talks state, how sharply,
-and what moves when one of them does. `snakemake calibrate` repeats the search; how the distance is made is said in
-`src/icl/distance.py`, and every trial is a row of `src/icl/calibrations/<system>.csv`. Figures 13, 15, 18, 23, 26 and
+and what moves when one of them does. `python -m studies search <model>` repeats the search. The distance is defined in
+`src/icl/evidence/distance.py`, and every trial is a row of `studies/spaces/<model>.csv`. Figures 13, 15, 18, 23, 26 and
 28 were never fitted.
 
 Distances are in units of twice the reading error of the published numbers: at 1 a figure is met as well as it is known.
@@ -176,7 +176,7 @@ def _strips(space: Space, rows: Sequence[Row]) -> list[str]:
         "|---|---|",
     ]
     for claim, strips in found.items():
-        moved = [words(strip) for strip in strips if not strip.is_flat]
+        moved = [words(strip) for strip in strips if len({said for _, said in strip.outcomes}) > 1]
         name = f"{claim} (fragile)" if claim in fragile else claim
         out.append(f"| {name} | {'<br>'.join(moved) or 'unmoved: ' + strips[0].outcomes[0][1]} |")
     return out
@@ -255,3 +255,8 @@ def published(figure: str, series: str, x: float) -> float:
     found = published_curves.published(figure)
     found = found[(found["series"] == series) & ((found["x"] - x).abs() < published_curves.X_TOLERANCE)]
     return float(found["y"].iloc[0])
+
+
+def shown(value: Any) -> str:
+    """A constant's value, numbers to four digits."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

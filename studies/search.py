@@ -1,8 +1,8 @@
 """The search for unpublished constants, and what moves when one of them does.
 
-A *trial* is one point of a system's space (studies.space): its figures are trained and measured by their own modules, on
-trial seeds, and compared with the published numbers (icl.evidence.distance). Points of one batch train as one tensor program.
-Every trial is one row of one table, in four stages:
+A *trial* is one point of a model's space (studies.space): its figures are trained and measured by their own modules,
+on trial seeds, and compared with the published numbers (icl.evidence.distance). Points of one batch train as one tensor
+program. Every trial is one row of one table, in four stages:
 
     search   batches proposed by Optuna's tree-structured Parzen estimator, from all rows before; the first point is
              that of today's defaults
@@ -31,7 +31,7 @@ from icl.core.table import SUMMARY_SEED
 from icl.core.training import train
 from icl.evidence import distance, published_curves
 from icl.evidence.distance import Distance
-from icl.pipeline import figures
+from icl.pipeline import figures as figure_tables
 from studies import outcome
 from studies.space import Point, Reading, Space
 
@@ -238,7 +238,7 @@ def plan(space: Space, point: Point, figures: Sequence[str], scale: str, seeds: 
         return {
             name: {
                 key: with_seeds(sweep, seeds)
-                for key, sweep in figures.sweeps(
+                for key, sweep in figure_tables.sweeps(
                     name, scale, {space.system: {**space.amounts_of(name), **point}}
                 ).items()
             }
@@ -285,7 +285,7 @@ def _tables(of_point: Plan, trained: Mapping[str, Runs], scale: str) -> dict[str
     weights = [w for found in runs.values() for one in found.values() for w in one.weights.values()]
     if not all(bool(w.isfinite().all()) for w in weights):
         return {}
-    return {name: figures.measure(name, found, scale) for name, found in runs.items()}
+    return {name: figure_tables.measure(name, found, scale) for name, found in runs.items()}
 
 
 def train_together(sweeps: Sequence[Sweep], together: Sequence[str]) -> list[Runs]:
@@ -346,7 +346,7 @@ def _row(
     if tables:
         row |= _of_runs(space, tables)
     for name in judged:
-        for verdict in figures.check(name, tables[name]) if tables else ():
+        for verdict in figure_tables.check(name, tables[name]) if tables else ():
             row[f"claim {verdict.claim}"] = verdict.outcome
     return row
 

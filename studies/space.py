@@ -1,6 +1,6 @@
 """What a search over unpublished constants ranges over: axes with reasons, and the figures it may and may not look at.
 
-Each system that is calibrated has one file icl/calibrations/<system>.py with its SPACE.
+Each model that is searched has one file studies/spaces/<model>.py with its SPACE.
 """
 
 import math

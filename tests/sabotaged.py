@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import pandas as pd
 import pytest
 
+from icl.core.sweep import Sweep
 from icl.evidence import ledger
 from icl.evidence.judging import CONTRADICTED, Part
 from icl.pipeline import figures
@@ -24,6 +25,11 @@ def untouched(patch: pytest.MonkeyPatch) -> None:
 def same(runs: Trained) -> Trained:
     """The runs as they are."""
     return runs
+
+
+def trainings(names: Iterable[str], scale: str = "laptop") -> dict[str, Sweep]:
+    """The trainings of several figures by their names."""
+    return {key: sweep for name in names for key, sweep in figures.sweeps(name, scale, {}).items()}
 
 
 def figures_of_claims(names: Iterable[str]) -> dict[str, str]:

@@ -5,8 +5,8 @@ from studies.space import Axis, Reading, Space
 SPACE = Space(
     system="li_icl",
     axes=(
-        Axis("rate", "not stated; figure 8 moves within some 50 epochs, which steps of 0.1 to 5 can do at one to three "
-             "per epoch", low=0.1, high=5.0, log=True),
+        Axis("learning_rate", "not stated; figure 8 moves within some 50 epochs, which steps of 0.1 to 5 can do at one "
+             "to three per epoch", low=0.1, high=5.0, log=True),
         Axis("batch", "the theorem asks for max(eps^-2, M_1) prompts; 32 to 256 serve eps of 0.18 to 0.06",
              choices=(32, 128, 256), searched=False),
         Axis("epoch_steps", "an epoch of figures 8, 10 and 11 is not defined; with the step size free, two are enough",
@@ -33,20 +33,20 @@ SPACE = Space(
         Axis("attended", "eq. 7 leaves the query out, the backup slides and the poster attend to it too",
              choices=("contexts", "contexts and query"), searched=False),
         Axis("combination", "how an ODR pattern is made of IDR patterns is stated only as a linear combination",
-             choices=("unit pairs", "equal halves", "unit triples")),
+             choices=("unit pairs", "equal pairs", "unit triples")),
         Axis("coefficient_sum", "S_1 of figures 8 to 11 and 14 is not stated; figure 12 spans 0.5 to 1.3",
              low=0.5, high=1.4),
         Axis("task_shifts", "the number of training tasks, 6 to 24 of the 30; the conditions of the talks ask for 6 "
              "or 14, and five per pattern would leave no unseen task", choices=(1, 2, 3, 4)),
         Axis("task_choice", "the theorem asks for an even cover; which of them is not stated",
-             choices=("cyclic", "random")),
+             choices=("cyclic shifts", "random even cover")),
     ),
     fitted=("figure8", "figure9", "figure10", "figure11", "figure14", "figure27"),
     held_out=("figure15", "figure28"),
     judged=("figure8", "figure9", "figure10", "figure11", "figure14", "figure15", "figure27", "figure28",
             "icl_generalisation"),
-    together=("rate", "pattern_norm", "irrelevant_strength", "strength_law", "label_constant", "attention_start",
-              "value_start", "output_std", "readout", "readout_rate", "task_choice"),
+    together=("learning_rate", "pattern_norm", "irrelevant_strength", "strength_law", "label_constant",
+              "attention_start", "value_start", "output_std", "readout", "readout_rate", "task_choice"),
     shared=("task_shifts",),
     amounts={"": {"prompts": 200}, "figure8": {"prompts": 30}, "figure9": {"prompts": 60},
              "figure27": {"prompts": 100}, "figure28": {"prompts": 100}, "icl_generalisation": {"prompts": 100}},

@@ -33,7 +33,7 @@ SPACE = Space(
             "task_choice",
             "the papers ask that the tasks cover the patterns evenly, not which do: shifts of one cycle, or others of "
             "another cycle that each seed draws",
-            choices=("cyclic", "drawn"),
+            choices=("cyclic shifts", "random shifts"),
         ),
         Axis(
             "schedule", "not stated; the ways in which a rate commonly goes on after its rise",
@@ -41,7 +41,7 @@ SPACE = Space(
         ),
         Axis("steps", "half an epoch or one epoch of the figures' axis per step", choices=(800, 1600)),
         Axis(
-            "rate",
+            "learning_rate",
             "Adam's usual 1e-3, half and twice: with one random length per batch 2e-3 unsettled three of three trial "
             "seeds, but here every length is asked in each step",
             choices=(0.0005, 0.001, 0.002),
@@ -70,7 +70,7 @@ SPACE = Space(
         "figure12", "figure13", "figure21", "figure22", "figure23", "figure24", "figure25", "figure26",
     ),
     together=(),
-    shared=("task_shifts", "task_choice", "schedule", "steps", "rate", "least_contexts"),
+    shared=("task_shifts", "task_choice", "schedule", "steps", "learning_rate", "least_contexts"),
     amounts={"": {"prompts": 100}, "figure12": {"prompts": 300}},
     probes={
         "constant rate, equal pairs": {"schedule": "constant", "pattern_law": "equal pairs"},

@@ -62,7 +62,7 @@ def test_a_bad_constant_is_named_with_what_is_allowed(values: dict[str, Any], na
 
 def test_infinity_is_refused_where_no_upper_limit_is() -> None:
     with pytest.raises(ConstantError, match=r"rate.* = inf: must be finite, above 0"):
-        one_layer.Config(rate=float("inf"))
+        one_layer.Config(learning_rate=float("inf"))
 
 
 def test_limits_are_allowed_themselves_or_not() -> None:
@@ -146,7 +146,11 @@ def test_the_identity_of_a_training_follows_every_constant_but_the_tests() -> No
 
 def test_a_sweep_survives_plain_data() -> None:
     sweep = Sweep(
-        "s", "li_icl", grid(one_layer.Config, rate=[0.1, 0.2], seed=range(2)), (0, 3), one_layer.Test(prompts=7)
+        "s",
+        "li_icl",
+        grid(one_layer.Config, learning_rate=[0.1, 0.2], seed=range(2)),
+        (0, 3),
+        one_layer.Test(prompts=7),
     )
     assert sweep_from_plain(json.loads(canonical(sweep.plain()))) == sweep
 

@@ -91,27 +91,27 @@ def test_a_run_alone_equals_the_run_in_a_batch(small_sweep: Maker, count: int) -
 
 def test_a_diverging_neighbour_changes_nothing(small_sweep: Maker) -> None:
     """A rate of 1e200 drives the second run to infinities and NaN at once."""
-    pair = train(small_sweep(seeds=1, rate=[0.2, 1e200]))
-    alone = train(small_sweep(seeds=1, rate=0.2))
+    pair = train(small_sweep(seeds=1, learning_rate=[0.2, 1e200]))
+    alone = train(small_sweep(seeds=1, learning_rate=0.2))
     assert not torch.isfinite(pair.last()["W_O"][1]).all()
     for name, w in alone.weights.items():
         assert torch.equal(pair.weights[name][:1], w), name
 
 
 def test_a_run_that_left_the_finite_numbers_is_named(small_sweep: Maker) -> None:
-    pair = train(small_sweep(seeds=2, rate=[0.2, 1e200]))
+    pair = train(small_sweep(seeds=2, learning_rate=[0.2, 1e200]))
     assert runs.diverged(pair) == [
-        f"sweep small, run {index} (seed {seed}, rate = 1e+200): not finite from step 1 on"
+        f"sweep small, run {index} (seed {seed}, learning_rate = 1e+200): not finite from step 1 on"
         for index, seed in ((2, 0), (3, 1))
     ]
-    assert runs.diverged(train(small_sweep(rate=0.2))) == []
+    assert runs.diverged(train(small_sweep(learning_rate=0.2))) == []
 
 
 def test_a_run_that_only_its_last_step_spoilt_is_named(small_sweep: Maker) -> None:
     whole = train(small_sweep())
     whole.weights["W_O"][1, -1] = torch.inf
     (line,) = runs.diverged(whole)
-    assert "run 1 (seed 1, rate = " in line
+    assert "run 1 (seed 1, learning_rate = " in line
     assert line.endswith("not finite from step 8 on")
 
 

@@ -108,7 +108,7 @@ def rewritten(path: Path, sweep: Any, **tensors: torch.Tensor) -> None:
 def test_weights_of_another_version_are_named(stored: Path, small_sweep: Maker) -> None:
     plain = small_sweep().plain()
     renamed = {**plain, "configs": [{**c, "learning_rate": 1.0} for c in plain["configs"]]}
-    outside = {**plain, "configs": [{**c, "rate": -1.0} for c in plain["configs"]]}
+    outside = {**plain, "configs": [{**c, "learning_rate": -1.0} for c in plain["configs"]]}
     whole = stored.read_bytes()
     for sweep, word in ((None, "sweep"), (renamed, "learning_rate"), ({**plain, "system": "gone"}, "icl.systems.gone"),
                         (outside, "rate (eta) = -1.0")):  # fmt: skip
@@ -139,7 +139,7 @@ def test_shards_in_another_order_are_refused(small_sweep: Maker) -> None:
         runs.merge(whole.sweep, [part(whole, 1, 2), part(whole, 0, 2)])
 
 
-@pytest.mark.parametrize("change", [{"rate": 0.5}, {"batch": 5}])
+@pytest.mark.parametrize("change", [{"learning_rate": 0.5}, {"batch": 5}])
 def test_shards_of_other_constants_are_refused(small_sweep: Maker, change: dict[str, Any]) -> None:
     whole = trained(small_sweep(seeds=4))
     other = trained(small_sweep(seeds=4).override(change))
@@ -163,7 +163,7 @@ def test_a_missing_shard_is_refused(small_sweep: Maker) -> None:
 
 
 def test_load_all_sorts_files_by_their_folder(tmp_path: Path, small_sweep: Maker) -> None:
-    sweeps = {name: small_sweep(seeds=4, name=name, rate=rate) for name, rate in (("one", 0.1), ("two", 0.2))}
+    sweeps = {name: small_sweep(seeds=4, name=name, learning_rate=rate) for name, rate in (("one", 0.1), ("two", 0.2))}
     paths = []
     for name, sweep in sweeps.items():
         for index in range(2):
@@ -176,7 +176,7 @@ def test_load_all_sorts_files_by_their_folder(tmp_path: Path, small_sweep: Maker
 
 
 def test_the_trajectory_has_a_row_per_run_and_step(small_sweep: Maker) -> None:
-    made = trained(small_sweep(seeds=2, rate=[0.1, 0.2]))
+    made = trained(small_sweep(seeds=2, learning_rate=[0.1, 0.2]))
     frame = runs.trajectory(made)
     assert len(frame) == 4 * 8
     row = frame[(frame["run"] == 3) & (frame["step"] == 5)].iloc[0]

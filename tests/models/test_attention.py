@@ -127,15 +127,6 @@ def test_least_squares_finds_the_task_and_else_the_smallest_one(prompts) -> None
     np.testing.assert_allclose(estimated(estimators.least_squares, short)[:3], slow[:3], atol=1e-6)
 
 
-def test_ridge_is_a_gaussian_process_with_the_linear_kernel(prompts) -> None:
-    ridge = estimated(estimators.ridge(0.3), prompts)
-    process = estimated(estimators.gaussian_process(lambda u, v: u @ np.swapaxes(v, -1, -2), 0.3), prompts)
-    np.testing.assert_allclose(ridge, process, rtol=1e-10)
-    with pytest.raises(ValueError, match="penalty = 0: must be above 0"):
-        estimators.ridge(0)
-
-
 def test_averaging_is_a_gradient_step_of_size_one(prompts) -> None:
     step = estimated(estimators.gradient_descent(1, 1.0), prompts)
     np.testing.assert_allclose(estimated(estimators.averaging, prompts), step, **CLOSE)
-    assert not estimated(estimators.zero, prompts).any()

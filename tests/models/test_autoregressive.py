@@ -1,27 +1,34 @@
-"""Seven ways down one slope: from literal tokens, prefix sums, sample statistics, the law itself, and a and b alone."""
+"""The autoregressive layer: its theorems, and seven ways to one gradient, from the definition to a and b alone."""
 
 import dataclasses
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from icl.core.config import ConstantError
 from icl.core.runs import diverged
 from icl.core.sweep import Sweep
 from icl.core.training import train
 from icl.models import autoregressive as system
+from icl.models import autoregressive_definition as definition
+from icl.models import autoregressive_gradients as gradients
+from icl.models import autoregressive_readout as readout
+from icl.models import autoregressive_theory as theory
 from icl.models.autoregressive import Config
 from icl.tasks import linear_dynamics as tasks
+from tests.oracles import autoregressive as oracle
 
 STARTS = ("0.1 0.1", "0.5 1.5", "2 2")
-RATES = {"gaussian": 1e-3, "sparse": 3e-2, "full-one": 5e-4}
-LAWS = tuple(RATES)
+LEARNING_RATES = {"gaussian": 1e-3, "sparse": 3e-2, "full-one": 5e-4}
+LAWS = tuple(LEARNING_RATES)
 
 
 def config(law: str = "gaussian", **constants: object) -> Config:
     scale = 1.0 if law == "full-one" else 0.5
-    return Config(**{"law": law, "scale": scale, "rate": RATES[law], **constants})  # type: ignore[arg-type]
+    return Config(**{"law": law, "scale": scale, "learning_rate": LEARNING_RATES[law], **constants})  # type: ignore[arg-type]
 
 
 def sweep(*configs: Config, steps: int = 5, every: int = 1) -> Sweep:
@@ -49,8 +56,8 @@ def test_theorem_4_1(law: str) -> None:
     for run, own in enumerate(configs):
         for block in (trained.weights["KQ"][run, -1], trained.weights["PV"][run, -1]):
             assert torch.equal(block, torch.diag(torch.diagonal(block)))
-        found = system.products({n: w[run, -1] for n, w in trained.weights.items()}, own)
-        assert found == pytest.approx(system.limit(own), rel=1e-11)
+        found = readout.products({n: w[run, -1] for n, w in trained.weights.items()}, own)
+        assert found == pytest.approx(theory.limit(own), rel=1e-11)
 
 
 @pytest.mark.parametrize(
@@ -63,9 +70,9 @@ def test_theorem_4_1(law: str) -> None:
     ],
 )  # fmt: skip
 def test_limits(law: str, scale: float, length: int, expected: float) -> None:
-    assert system.limit(Config(engine="scalar", law=law, scale=scale, length=length)) == pytest.approx(
-        expected, abs=5e-5
-    )
+    assert theory.limit(
+        Config(gradient_estimator="population_scalar", law=law, scale=scale, length=length)
+    ) == pytest.approx(expected, abs=5e-5)
 
 
 @pytest.mark.parametrize("law", ["gaussian", "sparse"])
@@ -73,7 +80,9 @@ def test_the_recursion_of_a_and_b_is_the_population_gradient(law: str) -> None:
     """1e-12: 200 steps of rounding."""
     configs = [config(law, start=start) for start in STARTS]
     full = train(sweep(*configs, steps=200))
-    two = train(sweep(*[dataclasses.replace(own, engine="scalar") for own in configs], steps=200))
+    two = train(
+        sweep(*[dataclasses.replace(own, gradient_estimator="population_scalar") for own in configs], steps=200)
+    )
     identity = torch.eye(5, dtype=torch.float64)
     for name in ("KQ", "PV"):
         expected = two.weights[name][..., None, None] * identity
@@ -83,7 +92,10 @@ def test_the_recursion_of_a_and_b_is_the_population_gradient(law: str) -> None:
 
 @pytest.mark.parametrize("law", LAWS)
 def test_masked_blocks_follow_a_and_b(law: str) -> None:
-    masked, two = (train(sweep(config(law, engine=engine), steps=60)) for engine in ("masked", "scalar"))
+    masked, two = (
+        train(sweep(config(law, gradient_estimator=estimator), steps=60))
+        for estimator in ("population_diagonal", "population_scalar")
+    )
     expected = two.weights["KQ"][..., None, None] * torch.eye(5, dtype=torch.float64)
     torch.testing.assert_close(masked.weights["KQ"], expected, rtol=0, atol=1e-12)
 
@@ -91,20 +103,20 @@ def test_masked_blocks_follow_a_and_b(law: str) -> None:
 def test_the_flow_keeps_a2_minus_b2_and_ends_at_the_limit() -> None:
     for start in STARTS:
         own = config(start=start)
-        a, b = system.flow(own, np.linspace(0, 5, 200))
+        a, b = theory.flow(own, np.linspace(0, 5, 200))
         drift = a**2 - b**2 - (own.starts[0] ** 2 - own.starts[1] ** 2)
         assert abs(drift).max() < 1e-9
-        assert a[-1] * b[-1] == pytest.approx(system.limit(own), rel=1e-9)
+        assert a[-1] * b[-1] == pytest.approx(theory.limit(own), rel=1e-9)
 
 
 def test_gradient_descent_tends_to_the_flow() -> None:
     """Euler's error falls with the step."""
     distances = []
     for factor in (1, 4):
-        own = config(rate=1e-3 / factor, start="2 2", engine="scalar")
+        own = config(learning_rate=1e-3 / factor, start="2 2", gradient_estimator="population_scalar")
         trained = train(sweep(own, steps=40 * factor, every=factor))
         ab = (trained.weights["KQ"] * trained.weights["PV"])[0].numpy()
-        a, b = system.flow(own, 1e-3 * np.arange(41))
+        a, b = theory.flow(own, 1e-3 * np.arange(41))
         distances.append(abs(ab - a * b).max())
     assert distances[0] > 0.05 and 3 < distances[0] / distances[1] < 6
 
@@ -112,7 +124,7 @@ def test_gradient_descent_tends_to_the_flow() -> None:
 @pytest.mark.parametrize("law", LAWS)
 def test_other_blocks_have_no_gradient_in_the_mean_over_rotations(law: str) -> None:
     """On any sequences whatever: turning all phases by k/8 of a circle averages every other block's gradient away."""
-    own = config(law, engine="literal", dimension=3, length=7, samples=4)
+    own = config(law, gradient_estimator="sample_definition", dimension=3, length=7, samples=4)
     w, u = system.drawn(own)
     slopes = []
     for k in range(8):
@@ -120,7 +132,7 @@ def test_other_blocks_have_no_gradient_in_the_mean_over_rotations(law: str) -> N
         key_query, projection_value = (
             torch.view_as_complex(part[0].double()).clone().requires_grad_() for part in system.init([own]).values()
         )
-        value = system.literal_loss(*system.embedded(key_query, projection_value), x)
+        value = definition.loss(*definition.embedded(key_query, projection_value), x)
         slopes.append(torch.autograd.grad(value, (key_query, projection_value)))
     mean_kq, mean_pv = (torch.stack(part).mean(dim=0) for part in zip(*slopes, strict=True))
     assert slopes[0][0][:3].abs().max() > 1e-6 and slopes[0][1][:, 3:].abs().max() > 1e-6
@@ -129,29 +141,52 @@ def test_other_blocks_have_no_gradient_in_the_mean_over_rotations(law: str) -> N
     assert mean_kq[3:, :3].abs().max() > 1e-4
 
 
+@given(st.floats(0, 2 * np.pi), st.permutations(range(3)), st.integers(0, 1000))
+def test_predictions_turn_with_all_phases_and_follow_renamed_coordinates(
+    angle: float, order: list[int], seed: int
+) -> None:
+    """Turning W by a phase turns y_t as it turns x_{t+1}; renaming coordinates of tokens and blocks renames y_t's."""
+    own = config(dimension=3, length=6, seed=seed)
+    w, u = system.drawn(own, "test", 2)
+    a, b = np.random.default_rng(seed).standard_normal((2, 3, 3))
+    wanted = definition.layer_of_blocks(a, b, tasks.sequences(w, u, own.length))
+    turned = definition.layer_of_blocks(a, b, tasks.sequences(gauged(w, angle), u, own.length))
+    np.testing.assert_allclose(turned, wanted * np.exp(1j * angle * np.arange(2, 6))[:, None], rtol=0, atol=1e-12)
+    x = tasks.sequences(w[:, order], u[:, order], own.length)
+    renamed = definition.layer_of_blocks(a[np.ix_(order, order)], b[np.ix_(order, order)], x)
+    np.testing.assert_allclose(renamed, wanted[..., order], rtol=0, atol=1e-12)
+
+
 def test_corollary_4_1() -> None:
     """y_t is x_t moved by one step on 1/2 sum_{i<t} |x_{i+1} - Phi x_i|^2 from Phi = 0, of size ab / (t - 1)."""
     own = config(start="0.5 1.5", dimension=3, length=12, samples=6)
     trained = train(sweep(own, steps=100, every=100))
-    a, b = system.moving({n: w[0, -1] for n, w in trained.weights.items()}, own)
-    ab = system.products({n: w[0, -1] for n, w in trained.weights.items()}, own)
+    a, b = readout.moving_blocks({n: w[0, -1] for n, w in trained.weights.items()}, own)
+    ab = readout.products({n: w[0, -1] for n, w in trained.weights.items()}, own)
     w, u = system.drawn(own)
     x = tasks.sequences(w, u, own.length)
-    full = system.init([dataclasses.replace(own, engine="literal")])
+    full = system.init([dataclasses.replace(own, gradient_estimator="sample_definition")])
     key_query, projection_value = (torch.zeros(part.shape[1:-1], dtype=torch.complex128) for part in full.values())
     key_query[3:, :3], projection_value[:, :3] = torch.from_numpy(a), torch.from_numpy(b)
-    layer = system.literal_predictions(*system.embedded(key_query, projection_value), torch.from_numpy(x)).numpy()
+    layer = definition.predictions(*definition.embedded(key_query, projection_value), torch.from_numpy(x)).numpy()
     for t in range(2, own.length):
         # -d/dPhi at 0 of 1/2 |x_{i+1} - Phi x_i|^2 is x_{i+1} x_i*
         step = ab / (t - 1) * np.einsum("mij,mik->mjk", x[:, 1:t], x[:, : t - 1].conj())
         np.testing.assert_allclose(layer[:, t - 2], (step @ x[:, t - 1, :, None])[..., 0], rtol=0, atol=1e-14)
-    np.testing.assert_allclose(system.predictions(a, b, x), layer[:, -1], rtol=0, atol=1e-14)
+    np.testing.assert_allclose(oracle.last_prediction(a, b, x), layer[:, -1], rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize(("dimension", "most"), [(5, 10), (5, 1000), (10, 100)])
 def test_proposition_2_of_sander(dimension: int, most: int) -> None:
     """Descent on the layer without a mean ends at sum T / sum (T^2 + (d - 1) T)."""
-    own = config("full-one", engine="summed", dimension=dimension, length=most, rate=0.1, start="0.01 0.01")
+    own = config(
+        "full-one",
+        gradient_estimator="population_unnormalised",
+        dimension=dimension,
+        length=most,
+        learning_rate=0.1,
+        start="0.01 0.01",
+    )
     trained = train(sweep(own, steps=300, every=300))
     terms = np.arange(2, most + 1)
     wanted = terms.sum() / (terms**2 + (dimension - 1) * terms).sum()
@@ -159,22 +194,22 @@ def test_proposition_2_of_sander(dimension: int, most: int) -> None:
     assert found == pytest.approx(wanted, rel=1e-12)
     a, b = trained.weights["KQ"][:, -1], trained.weights["PV"][:, -1]
     a, b = a + 0.01, b - 0.02
-    value, slopes = system.summed({"KQ": a, "PV": b}, [own])
+    value, slopes = gradients.of_unnormalised_scalars({"KQ": a, "PV": b}, [own])
     step = 1e-6
-    numeric = (system.summed({"KQ": a + step, "PV": b}, [own])[0] - value) / step
+    numeric = (gradients.of_unnormalised_scalars({"KQ": a + step, "PV": b}, [own])[0] - value) / step
     torch.testing.assert_close(slopes["KQ"], numeric, rtol=1e-3, atol=1e-5)
 
 
-# engines
+# estimators
 
 
 @pytest.mark.parametrize("law", LAWS)
 def test_sampled_is_literal(law: str) -> None:
     """In double precision, at weights without any structure."""
-    own = config(law, engine="sampled", dimension=3, length=9, samples=130)
+    own = config(law, gradient_estimator="sample_all_blocks", dimension=3, length=9, samples=130)
     weights = weights_of(3, system.init([own]))
-    found = system.sampled(weights, [own])
-    wanted = system.literal(weights, [dataclasses.replace(own, engine="literal")])
+    found = system.loss_and_gradient(weights, [own])
+    wanted = system.loss_and_gradient(weights, [dataclasses.replace(own, gradient_estimator="sample_definition")])
     torch.testing.assert_close(found[0], wanted[0], rtol=1e-13, atol=0)
     for name in weights:
         torch.testing.assert_close(found[1][name], wanted[1][name], rtol=0, atol=1e-11)
@@ -182,19 +217,22 @@ def test_sampled_is_literal(law: str) -> None:
 
 def test_sampled_training_is_literal_training() -> None:
     """20 steps at the paper's T and d in single precision: weights of order one, some 1e-7 of rounding per step."""
-    runs = [train(sweep(config(engine=engine, samples=50), steps=20, every=20)) for engine in ("sampled", "literal")]
+    runs = [
+        train(sweep(config(gradient_estimator=estimator, samples=10), steps=20, every=20))
+        for estimator in ("sample_all_blocks", "sample_definition")
+    ]
     for name in ("KQ", "PV"):
         torch.testing.assert_close(runs[0].weights[name], runs[1].weights[name], rtol=0, atol=1e-6)
 
 
 def test_the_first_block_of_the_tokens_meets_only_zeros() -> None:
     """The official code trains whole (3 d, 3 d) matrices; what we leave out has no gradient at all."""
-    own = config(engine="literal", dimension=3, length=6, samples=5)
+    own = config(gradient_estimator="sample_definition", dimension=3, length=6, samples=5)
     weights = weights_of(4, system.init([own]))
-    parts = system.embedded(*(torch.view_as_complex(weights[name][0]) for name in ("KQ", "PV")))
+    parts = definition.embedded(*(torch.view_as_complex(weights[name][0]) for name in ("KQ", "PV")))
     leaves = [part.clone().requires_grad_() for part in parts]
     x = torch.from_numpy(tasks.sequences(*system.drawn(own), own.length))
-    key_query, projection_value = torch.autograd.grad(system.literal_loss(*leaves, x), leaves)
+    key_query, projection_value = torch.autograd.grad(definition.loss(*leaves, x), leaves)
     assert key_query[3:, 3:].abs().min() > 0 and projection_value[:3, 3:].abs().min() > 0
     for part in (key_query[:3], key_query[:, :3], projection_value[3:], projection_value[:, :3]):
         assert part.abs().max() == 0
@@ -203,14 +241,14 @@ def test_the_first_block_of_the_tokens_meets_only_zeros() -> None:
 @pytest.mark.parametrize("law", LAWS)
 def test_reduced_is_sampled_in_its_blocks(law: str) -> None:
     """On the same sequences; `sampled` holds further blocks, at zero. Statistics are summed in single precision."""
-    own = config(law, engine="sampled", length=12, samples=60)
+    own = config(law, gradient_estimator="sample_all_blocks", length=12, samples=60)
     rng = np.random.default_rng(5)
     a, b = rng.standard_normal((2, 5, 5))
     full = {name: torch.zeros(w.shape, dtype=torch.float64) for name, w in system.init([own]).items()}
     full["KQ"][0, 5:, :5, 0], full["PV"][0, :, :5, 0] = torch.from_numpy(a), torch.from_numpy(b)
-    values, slopes = system.sampled(full, [own])
+    values, slopes = system.loss_and_gradient(full, [own])
     few = {"KQ": torch.from_numpy(a)[None], "PV": torch.from_numpy(b)[None]}
-    found, own_slopes = system.blocks(few, [dataclasses.replace(own, engine="reduced")])
+    found, own_slopes = system.loss_and_gradient(few, [dataclasses.replace(own, gradient_estimator="sample_blocks")])
     torch.testing.assert_close(found, values, rtol=1e-6, atol=0)
     for name, part in (("KQ", slopes["KQ"][0, 5:, :5, 0]), ("PV", slopes["PV"][0, :, :5, 0])):
         scale = part.abs().max().item()
@@ -219,10 +257,10 @@ def test_reduced_is_sampled_in_its_blocks(law: str) -> None:
 
 @pytest.mark.parametrize("law", LAWS)
 def test_samples_average_to_the_population(law: str) -> None:
-    own = config(law, engine="reduced", length=8, dimension=3, samples=400)
+    own = config(law, gradient_estimator="sample_blocks", length=8, dimension=3, samples=400)
     start = {name: w[:1] for name, w in weights_of(6, system.init([own])).items()}
-    found = [system.blocks(start, [dataclasses.replace(own, seed=seed)]) for seed in range(30)]
-    value, slopes = system.blocks(start, [dataclasses.replace(own, engine="population")])
+    found = [system.loss_and_gradient(start, [dataclasses.replace(own, seed=seed)]) for seed in range(30)]
+    value, slopes = system.loss_and_gradient(start, [dataclasses.replace(own, gradient_estimator="population")])
     for many, one in (
         (np.stack([v.numpy() for v, _ in found]), value),
         (np.stack([s["KQ"].numpy() for _, s in found]), slopes["KQ"]),
@@ -232,10 +270,23 @@ def test_samples_average_to_the_population(law: str) -> None:
         assert (abs(many.mean(axis=0) - one.numpy()) < 5 * error + 1e-5).all()
 
 
-@pytest.mark.parametrize("engine", ["population", "masked", "scalar", "summed", "reduced", "sampled", "literal"])
-def test_a_run_alone_is_the_run_in_the_sweep_and_only_samples_depend_on_the_seed(engine: str) -> None:
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        "population",
+        "population_diagonal",
+        "population_scalar",
+        "population_unnormalised",
+        "sample_blocks",
+        "sample_all_blocks",
+        "sample_definition",
+    ],
+)
+def test_a_run_alone_is_the_run_in_the_sweep_and_only_samples_depend_on_the_seed(estimator: str) -> None:
     configs = [
-        config(engine=engine, samples=20, length=8, start=start, seed=seed) for seed in (0, 1) for start in STARTS[:2]
+        config(gradient_estimator=estimator, samples=20, length=8, start=start, seed=seed)
+        for seed in (0, 1)
+        for start in STARTS[:2]
     ]
     together = train(sweep(*configs, steps=3))
     np.random.default_rng(0).standard_normal(3)
@@ -245,27 +296,32 @@ def test_a_run_alone_is_the_run_in_the_sweep_and_only_samples_depend_on_the_seed
         for name in ("KQ", "PV"):
             assert torch.equal(alone.weights[name][0], together.weights[name][run])
         np.testing.assert_array_equal(alone.losses[0], together.losses[run])
-    assert torch.equal(together.weights["KQ"][0], together.weights["KQ"][2]) == (engine in system.EXACT)
-    assert system.is_random(configs) and system.is_random(configs[:2]) == (engine not in system.EXACT)
+    assert torch.equal(together.weights["KQ"][0], together.weights["KQ"][2]) == (estimator in system.POPULATION)
+    assert system.is_random(configs) and system.is_random(configs[:2]) == (estimator not in system.POPULATION)
 
 
 def test_the_blocks_of_the_full_weights() -> None:
-    own = config("full-one", engine="sampled", start="0.5 1.5")
+    own = config("full-one", gradient_estimator="sample_all_blocks", start="0.5 1.5")
     start = {name: w[0] for name, w in system.init([own]).items()}
-    a, b = system.moving(start, own)
+    a, b = readout.moving_blocks(start, own)
     np.testing.assert_array_equal(a, 0.5 * np.eye(5))
     np.testing.assert_array_equal(b, 1.5 * np.eye(5))
-    assert system.products(start, own) == pytest.approx(0.75)
+    assert readout.products(start, own) == pytest.approx(0.75)
     assert start["KQ"].sum() == 2.5 and start["PV"].sum() == 7.5
 
 
 # bad input
 
 
-@pytest.mark.parametrize("engine", ["population", "scalar", "summed", "reduced", "sampled"])
-def test_a_step_that_is_too_large_is_named_and_poisons_no_other_run(engine: str) -> None:
-    small = {"engine": engine, "samples": 20, "length": 8}
-    good, bad = config("full-one", start="0.5 1.5", **small), config("full-one", start="0.5 1.5", rate=50.0, **small)
+@pytest.mark.parametrize(
+    "estimator", ["population", "population_scalar", "population_unnormalised", "sample_blocks", "sample_all_blocks"]
+)
+def test_a_step_that_is_too_large_is_named_and_poisons_no_other_run(estimator: str) -> None:
+    small = {"gradient_estimator": estimator, "samples": 20, "length": 8}
+    good, bad = (
+        config("full-one", start="0.5 1.5", **small),
+        config("full-one", start="0.5 1.5", learning_rate=50.0, **small),
+    )
     both, alone = train(sweep(good, bad, steps=30)), train(sweep(good, steps=30))
     for name in ("KQ", "PV"):
         assert torch.equal(both.weights[name][0], alone.weights[name][0])
@@ -273,7 +329,7 @@ def test_a_step_that_is_too_large_is_named_and_poisons_no_other_run(engine: str)
     assert diverged(alone) == []
     (line,) = diverged(both)
     lost = int(np.flatnonzero(~np.isfinite(both.losses[1]))[0])
-    assert line == f"sweep test, run 1 (seed 0, rate = 50.0): not finite from step {lost} on"
+    assert line == f"sweep test, run 1 (seed 0, learning_rate = 50.0): not finite from step {lost} on"
 
 
 @pytest.mark.parametrize(
@@ -282,14 +338,14 @@ def test_a_step_that_is_too_large_is_named_and_poisons_no_other_run(engine: str)
         ({"length": 2}, "constant length (T) = 2: must be at least 3"),
         ({"scale": 0.0}, "constant scale (sigma, c) = 0.0: must be above 0"),
         ({"scale": -1.0}, "constant scale (sigma, c) = -1.0: must be above 0"),
-        ({"rate": float("nan")}, "constant rate (eta) = nan: must be finite, above 0"),
+        ({"learning_rate": float("nan")}, "constant learning_rate (eta) = nan: must be finite, above 0"),
         ({"start": "0.1"}, "constant start (a_0, b_0) = '0.1': must be two finite numbers"),
         ({"start": "a b"}, "must be two finite numbers, a_0 and b_0, separated by a blank"),
         ({"start": "nan 1"}, "must be two finite numbers"),
         ({"law": "cauchy"}, "one of gaussian, sparse, full-one"),
-        ({"engine": "fast"}, "one of population, scalar, masked, reduced, sampled, literal, summed"),
-        ({"length": 5000}, "at most 2000 for the engine population; `scalar` takes more"),
-        ({"dimension": 9}, "constant dimension (d) = 9: must be at most 8 for the engine population"),
+        ({"gradient_estimator": "fast"}, "one of population, population_diagonal, population_scalar"),
+        ({"length": 5000}, "at most 2000 for the estimator population; `population_scalar` takes more"),
+        ({"dimension": 9}, "constant dimension (d) = 9: must be at most 8 for the estimator population"),
         ({"samples": 0}, "constant samples (m) = 0: must be at least 1"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Gradient methods in another form that must come to the same."""
+"""Gradient methods: their closed forms and torch's own, in any packing, and their schedules."""
 
 from itertools import pairwise
 
@@ -6,7 +6,19 @@ import numpy as np
 import pytest
 import torch
 
-from icl.models.optimisers import SCHEDULES, Optimiser, Params, adam, clipped_together, gradient_flow, momentum, packed
+from icl.models.optimisers import (
+    SCHEDULES,
+    Optimiser,
+    Params,
+    adam,
+    adamw,
+    clipped_together,
+    gradient_flow,
+    halving,
+    momentum,
+    packed,
+    sgd,
+)
 
 SHAPES = {"b": (3, 4, 5), "a": (3, 5), "c.bias": (3, 1)}
 
@@ -24,6 +36,48 @@ def steps(optimiser: Optimiser, names: list[str]) -> Params:
             params = dict(reversed(params.items()))
         params, state = optimiser.update(params, gradients, state, step)
     return params
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adam", "adamw"])
+def test_steps_are_those_of_torch(kind: str) -> None:
+    """On the loss |w|^2 / 2, whose gradient is w; the literal methods are torch's."""
+    start = torch.from_numpy(np.random.default_rng(1).normal(size=(2, 3)))
+    ours, theirs = {
+        "sgd": (sgd(0.1), lambda w: torch.optim.SGD([w], 0.1)),
+        "adam": (adam(0.1, beta1=0.8, beta2=0.95), lambda w: torch.optim.Adam([w], 0.1, (0.8, 0.95))),
+        "adamw": (adamw(0.1, decay=0.02), lambda w: torch.optim.AdamW([w], 0.1, weight_decay=0.02)),
+    }[kind]
+    literal = start.clone()
+    method = theirs(literal)
+    params: Params = {"w": start}
+    state = ours.init(params)
+    for step in range(10):
+        params, state = ours.update(params, {"w": params["w"].clone()}, state, step)
+        literal.grad = literal.clone()
+        method.step()
+    torch.testing.assert_close(params["w"], literal, rtol=1e-12, atol=1e-13)
+
+
+def test_momentum_takes_the_steps_of_its_closed_form() -> None:
+    """On the loss w^2 / 2 with a constant rate, w_t obeys w_{t+1} = (1 + beta - rate) w_t - beta w_{t-1}."""
+    rates, beta = torch.tensor([0.1, 0.5], dtype=torch.float64), 0.9
+    optimiser = momentum(rates.tolist(), beta=beta)
+    params: Params = {"w": torch.tensor([[1.0], [-2.0]], dtype=torch.float64)}
+    state, path = optimiser.init(params), [params["w"]]
+    for step in range(6):
+        params, state = optimiser.update(params, {"w": params["w"]}, state, step)
+        path.append(params["w"])
+    torch.testing.assert_close(path[1], (1 - rates[:, None]) * path[0], rtol=1e-14, atol=0)
+    for before, now, after in zip(path, path[1:], path[2:], strict=False):
+        torch.testing.assert_close(after, (1 + beta - rates[:, None]) * now - beta * before, rtol=1e-12, atol=1e-12)
+
+
+def test_momentum_without_memory_is_gradient_descent_on_a_schedule() -> None:
+    schedule = SCHEDULES["linear"](2, 10)
+    found, expected = (steps(method([0.1, 0.2, 0.3]), list(SHAPES)) for method in (
+        lambda rate: momentum(rate, schedule, beta=0.0), lambda rate: gradient_flow(rate, schedule)))  # fmt: skip
+    for name, w in expected.items():
+        torch.testing.assert_close(found[name], w, rtol=1e-14, atol=1e-15)
 
 
 @pytest.mark.parametrize("norm", [1.0, 1e9])
@@ -69,23 +123,6 @@ def test_the_cosine_falls_as_its_name_says() -> None:
     assert SCHEDULES["cosine"](10, 110)(35) == pytest.approx((1 + np.sqrt(0.5)) / 2)
 
 
-def test_momentum_takes_the_steps_of_its_closed_form() -> None:
-    """On the loss w^2 / 2 with a constant rate, w_t obeys w_{t+1} = (1 + beta - rate) w_t - beta w_{t-1}."""
-    rates, beta = torch.tensor([0.1, 0.5], dtype=torch.float64), 0.9
-    optimiser = momentum(rates.tolist(), beta=beta)
-    params: Params = {"w": torch.tensor([[1.0], [-2.0]], dtype=torch.float64)}
-    state, path = optimiser.init(params), [params["w"]]
-    for step in range(6):
-        params, state = optimiser.update(params, {"w": params["w"]}, state, step)
-        path.append(params["w"])
-    torch.testing.assert_close(path[1], (1 - rates[:, None]) * path[0], rtol=1e-14, atol=0)
-    for before, now, after in zip(path, path[1:], path[2:], strict=False):
-        torch.testing.assert_close(after, (1 + beta - rates[:, None]) * now - beta * before, rtol=1e-12, atol=1e-12)
-
-
-def test_momentum_without_memory_is_gradient_descent_on_a_schedule() -> None:
-    schedule = SCHEDULES["linear"](2, 10)
-    found, expected = (steps(method([0.1, 0.2, 0.3]), list(SHAPES)) for method in (
-        lambda rate: momentum(rate, schedule, beta=0.0), lambda rate: gradient_flow(rate, schedule)))  # fmt: skip
-    for name, w in expected.items():
-        torch.testing.assert_close(found[name], w, rtol=1e-14, atol=1e-15)
+def test_a_halving_schedule_halves() -> None:
+    assert [halving(2)(step) for step in range(5)] == [1, 1, 0.5, 0.5, 0.25]
+    assert halving(0)(10**6) == 1

@@ -24,11 +24,11 @@ REFUSED = {
     "constants={li_icl: {relevant_patterns: 7}}": ["relevant_patterns (M_1) = 7", "even"],
     "constants={li_icl: {batch: -3}}": ["batch (B) = -3", "at least 1"],
     "constants={li_icl: {batch: 12.5}}": ["batch (B) = 12.5", "a whole number, at least 1"],
-    "constants={li_icl: {rate: fast}}": ["rate (eta) = 'fast'", "a number, above 0"],
-    "constants={li_icl: {rate: nan}}": ["rate (eta) = nan", "finite, above 0"],
-    "constants={li_icl: {raet: 0.3}}": ["raet = 0.3", "li_icl has no such constant; it has", "rate"],
+    "constants={li_icl: {learning_rate: fast}}": ["learning_rate (eta) = 'fast'", "a number, above 0"],
+    "constants={li_icl: {learning_rate: nan}}": ["learning_rate (eta) = nan", "finite, above 0"],
+    "constants={li_icl: {raet: 0.3}}": ["raet = 0.3", "li_icl has no such constant; it has", "learning_rate"],
     "constants={li_icl: {seed: 3}}": ["seed = 3", "no such constant"],
-    "constants={li_ilc: {rate: 0.3}}": ["li_ilc", "no such system; there are"],
+    "constants={li_ilc: {learning_rate: 0.3}}": ["li_ilc", "no such system; there are"],
     "trials={li_ilc: 5}": ["calibration of 'li_ilc': there is none; there are", "li_icl"],
     "trials={li_icl: 0}": ["trials", "'0' does not match"],
     "shards=0": ["shards", "0", "minimum", "1"],
@@ -77,7 +77,9 @@ def test_an_unknown_target_stops_without_a_job(shared_workflow: Workflow) -> Non
 
 def test_a_good_constant_is_taken(shared_workflow: Workflow) -> None:
     """The same road with good input plans a training: the refusals above are not refusals of everything."""
-    done = shared_workflow("-n", "figure9", "--config", "scale=smoke", "constants={li_icl: {rate: 0.3, batch: 64}}")
+    done = shared_workflow(
+        "-n", "figure9", "--config", "scale=smoke", "constants={li_icl: {learning_rate: 0.3, batch: 64}}"
+    )
     assert done.returncode == 0, done.stdout
     assert "rule train" in done.stdout
 
@@ -99,8 +101,8 @@ def test_the_plan_refuses(typed: str) -> None:
 @pytest.mark.parametrize(("text", "number"), [("0.3", 0.3), ("1e-1", 0.1), ("1", 1.0), (0.3, 0.3)])
 def test_text_and_numbers_mean_the_same(text: object, number: float) -> None:
     config = {"figures": ["figure9"], "scale": "smoke", "shards": 1}
-    plan = Plan.of({**config, "constants": {"li_icl": {"rate": text}}})
-    assert plan.sweep("li_icl").configs[0].rate == number
+    plan = Plan.of({**config, "constants": {"li_icl": {"learning_rate": text}}})
+    assert plan.sweep("li_icl").configs[0].learning_rate == number
 
 
 @pytest.mark.parametrize("scale", ["huge", "", "Smoke"])

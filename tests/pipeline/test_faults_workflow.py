@@ -367,7 +367,7 @@ def test_times_of_files_that_lie_change_no_result(copy: Faulty, expected: pd.Dat
     for path in (copy.folder / "results").rglob("*.*"):
         shift(path, 86400)
     # Other constants count whatever the clock says: outputs from tomorrow are made again.
-    planned = copy("-n", *copy.arguments, "constants={li_icl: {rate: 0.3}}")
+    planned = copy("-n", *copy.arguments, "constants={li_icl: {learning_rate: 0.3}}")
     assert ran(planned.stdout) == ["check", "measure", "train 0of3", "train 1of3", "train 2of3"]
     (copy.folder / VERDICTS).unlink()
     assert not [job for job in copy.finish() if job.startswith("train")]

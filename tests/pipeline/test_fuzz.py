@@ -202,7 +202,9 @@ def test_a_config_that_the_schema_admits_is_planned_or_refused(
 
 
 @fuzz(150)
-@given(changed({**CONFIG, "constants": {"li_icl": {"rate": 0.3}}, "figures": ["figure9", "figure12"]}) | anything)
+@given(
+    changed({**CONFIG, "constants": {"li_icl": {"learning_rate": 0.3}}, "figures": ["figure9", "figure12"]}) | anything
+)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_any_config_is_planned_or_refused(config: Any) -> None:
     """What the schema refuses, Snakemake says; what it admits, the plan takes or refuses."""

@@ -62,7 +62,7 @@ def identities(made: Plan, name: str) -> dict[str, Any]:
 def test_a_constant_of_the_training_changes_what_depends_on_it() -> None:
     before, after = (
         identities(plan(figures=["figure9"], scale="smoke", constants=c), "figure9")
-        for c in ({}, {"li_icl": {"rate": 0.3}})
+        for c in ({}, {"li_icl": {"learning_rate": 0.3}})
     )
     assert {key for key in before if before[key] != after[key]} == {
         "training",
@@ -83,7 +83,7 @@ def test_a_constant_of_the_test_trains_nothing_again() -> None:
 
 def test_a_constant_of_another_system_touches_nothing() -> None:
     both = ["figure9", "figure12"]
-    before, after = (plan(figures=both, constants=c) for c in ({}, {"li_icl_gpt2": {"rate": 0.3}}))
+    before, after = (plan(figures=both, constants=c) for c in ({}, {"li_icl_gpt2": {"learning_rate": 0.3}}))
     assert before.measurement_identity("figure9") == after.measurement_identity("figure9")
     assert before.drawing_identity("figure9") == after.drawing_identity("figure9")
     assert after.training_constants("li_icl") == after.measurement_constants("figure9") == "{}"
@@ -91,9 +91,9 @@ def test_a_constant_of_another_system_touches_nothing() -> None:
 
 
 def test_a_job_is_given_the_constants_that_it_depends_on() -> None:
-    made = plan(figures=["figure9"], constants={"li_icl": {"prompts": 9, "rate": 0.3}})
-    assert made.training_constants("li_icl") == '{"li_icl":{"rate":0.3}}'
-    assert made.measurement_constants("figure9") == '{"li_icl":{"prompts":9,"rate":0.3}}'
+    made = plan(figures=["figure9"], constants={"li_icl": {"prompts": 9, "learning_rate": 0.3}})
+    assert made.training_constants("li_icl") == '{"li_icl":{"learning_rate":0.3}}'
+    assert made.measurement_constants("figure9") == '{"li_icl":{"prompts":9,"learning_rate":0.3}}'
 
 
 def test_a_corrected_published_curve_is_drawn_and_judged_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,8 +110,8 @@ def test_a_corrected_published_curve_is_drawn_and_judged_anew(monkeypatch: pytes
 
 
 def test_the_default_spelt_out_changes_no_value() -> None:
-    rate = plan(figures=["figure9"]).sweep("li_icl").configs[0].rate
-    before, after = (plan(figures=["figure9"], constants=c) for c in ({}, {"li_icl": {"rate": rate}}))
+    rate = plan(figures=["figure9"]).sweep("li_icl").configs[0].learning_rate
+    before, after = (plan(figures=["figure9"], constants=c) for c in ({}, {"li_icl": {"learning_rate": rate}}))
     assert before.training_identity("li_icl", "0of2") == after.training_identity("li_icl", "0of2")
 
 
@@ -141,8 +141,8 @@ def test_every_entry_of_the_hashes_is_defined() -> None:
 
 
 def test_the_note_says_scale_reductions_and_changes() -> None:
-    note = plan(figures=["figure9"], scale="smoke", constants={"li_icl": {"rate": 0.3}}).note("figure9")
-    for word in ("smoke scale, 2 seeds", "reduced: 2 of 10 seeds", "rate = 0.3"):
+    note = plan(figures=["figure9"], scale="smoke", constants={"li_icl": {"learning_rate": 0.3}}).note("figure9")
+    for word in ("smoke scale, 2 seeds", "reduced: 2 of 10 seeds", "learning_rate = 0.3"):
         assert word in note
 
 

@@ -109,7 +109,7 @@ def test_a_changed_verdict(results: Path) -> None:
 
 
 def test_another_constant_in_the_metadata_of_weights(results: Path) -> None:
-    with_metadata(results / WEIGHTS, lambda about: about["sweep"]["configs"][0].update(rate=0.3))
+    with_metadata(results / WEIGHTS, lambda about: about["sweep"]["configs"][0].update(learning_rate=0.3))
     assert f"{WEIGHTS}: was trained by other code or constants than its metadata and the source give now" in problems(
         results
     )

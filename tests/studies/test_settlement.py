@@ -6,10 +6,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from icl import calibrations
 from icl.core.table import SUMMARY_SEED
 from icl.evidence import published_curves
-from studies import page, settlement
+from studies import page, settlement, spaces
 from studies.space import Space
 
 
@@ -19,7 +18,7 @@ def rows_of(point: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def fitting_figure9() -> Space:
-    return dataclasses.replace(calibrations.of("li_icl"), fitted=("figure9",), judged=())
+    return dataclasses.replace(spaces.of("li_icl"), fitted=("figure9",), judged=())
 
 
 def published(name: str) -> pd.DataFrame:
@@ -30,7 +29,7 @@ def published(name: str) -> pd.DataFrame:
 
 def test_figures_are_measured_at_the_constants_of_their_day() -> None:
     space = fitting_figure9()
-    before = space.defaults() | {"rate": 0.1, "task_shifts": 2}
+    before = space.defaults() | {"learning_rate": 0.1, "task_shifts": 2}
     points = settlement.points(space, rows_of(before))
     assert points == {"before": before, "after": space.defaults()}
     then, now = (settlement.tables(space, point, "smoke") for point in points.values())

@@ -61,15 +61,10 @@ def test_phases_are_uniform() -> None:
 
 def test_a_matrix_that_is_not_unitary_is_refused() -> None:
     w = np.exp(1j * tasks.phases(generator(4), 2, 3))
-    np.testing.assert_array_equal(tasks.eigenvalues(w[..., None] * np.eye(3)), w)
     with pytest.raises(ValueError, match=r"W must be unitary: an eigenvalue has modulus off from 1 by 0\.1"):
         tasks.sequences(1.1 * w, np.ones((2, 3)), 5)
     with pytest.raises(ValueError, match="W must be unitary"):
         tasks.sequences(w * np.nan, np.ones((2, 3)), 5)
-    with pytest.raises(ValueError, match="W must be unitary"):
-        tasks.eigenvalues(0.5 * w[..., None] * np.eye(3))
-    with pytest.raises(ValueError, match="W must be diagonal"):
-        tasks.eigenvalues(w[..., None] * np.eye(3) + 1e-9)
 
 
 def test_haar_matrices_are_orthogonal_and_unbiased() -> None:

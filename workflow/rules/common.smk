@@ -9,6 +9,7 @@ from snakemake.utils import min_version, validate
 from icl.core.config import ConstantError, canonical
 from icl.core.files import settle_times
 from icl.evidence import ledger
+from icl.pipeline import lock
 from icl.pipeline.plan import Plan, scale_of, unreachable
 
 min_version("9.0")
@@ -75,3 +76,12 @@ wildcard_constraints:
 
 onstart:
     settle_times(Path(RESULTS))
+    lock.record()
+
+
+onsuccess:
+    lock.forget()
+
+
+onerror:
+    lock.forget()

@@ -176,17 +176,23 @@ def diverged(runs: Runs) -> list[str]:
         # A step's loss is that of the weights before it; the last weights have none.
         steps = [*np.flatnonzero(~np.isfinite(losses)), *(np.array(sweep.snapshots)[~whole])]
         if steps:
-            names = [
-                f.name
-                for f in dataclasses.fields(config)
-                if f.name in ("rate", "learning_rate") or sweep.varied(f.name)
-            ]
+            names = [f.name for f in dataclasses.fields(config) if f.name == "learning_rate" or sweep.varied(f.name)]
             constants = [f"{name} = {getattr(config, name)!r}" for name in names]
             lines.append(
                 f"sweep {sweep.name}, run {index} ({', '.join([f'seed {config.seed}', *constants])}): "
                 f"not finite from step {min(steps)} on"
             )
     return lines
+
+
+def single(runs: Mapping[str, Runs]) -> Runs:
+    """The runs of a figure that has a single sweep.
+
+    Raises ValueError if it has several.
+    """
+    if len(runs) != 1:
+        raise ValueError(f"runs of {', '.join(runs)}: a figure with a single sweep was expected")
+    return next(iter(runs.values()))
 
 
 def trajectory(runs: Runs) -> "pd.DataFrame":

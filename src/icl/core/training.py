@@ -1,12 +1,13 @@
 """The one training loop."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from icl.core.discovery import system
+from icl.core import discovery
 from icl.core.lazy import lazy
+from icl.core.protocol import System
 from icl.core.runs import Runs
 from icl.core.state import State
 from icl.core.sweep import Sweep
@@ -19,7 +20,7 @@ else:
 
 def start(sweep: Sweep, device: str = "cpu") -> State:
     """The state before the first step."""
-    module = system(sweep.system)
+    module = cast(System, discovery.system(sweep.system))
     params = module.init(sweep.configs, device)
     trained = {n: w for n, w in params.items() if n not in module.FROZEN}
     snapshots = {
@@ -39,8 +40,8 @@ def train(
 ) -> Runs:
     """Train all runs of a sweep as one tensor program.
 
-    A system gives `loss(params, batch, configs)` as one number per run; the gradient of the sum over runs is
-    taken, and since no operation mixes runs, each run follows the gradient of its own loss.
+    The gradient of the sum over runs is taken; since no operation mixes runs, each run follows the gradient of its own
+    loss (see `icl.core.protocol.System`).
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ def train(
     device : torch device
     keep : called after every step with the state, which it may store
     """
-    module = system(sweep.system)
+    module = cast(System, discovery.system(sweep.system))
     state = state or start(sweep, device)
     optimiser = module.optimiser(sweep.configs)
     frozen = {n: w.to(device) for n, w in state.params.items() if n in module.FROZEN}
@@ -73,7 +74,7 @@ def train(
 
 
 def gradient(
-    module: object,
+    module: System,
     sweep: Sweep,
     weights: "dict[str, torch.Tensor]",
     frozen: "dict[str, torch.Tensor]",
@@ -81,6 +82,6 @@ def gradient(
 ) -> "tuple[torch.Tensor, dict[str, torch.Tensor]]":
     """Loss of every run (runs,) and the gradient of each with respect to its own weights."""
     leaves = {n: w.detach().requires_grad_() for n, w in weights.items()}
-    losses = module.loss(leaves | frozen, batch, sweep.configs)  # type: ignore[attr-defined]
+    losses = module.loss(leaves | frozen, batch, sweep.configs)
     grads = torch.autograd.grad(losses.sum(), list(leaves.values()))
     return losses, dict(zip(leaves, grads, strict=True))

@@ -1,8 +1,13 @@
-"""The look of Garg et al.'s panels: seaborn's style "darkgrid" and its palette "colorblind"."""
+"""The look of Garg et al.'s panels: seaborn's style "darkgrid" and its palette "colorblind".
+
+seaborn takes a second to import, so the style is read when axes are drawn. The colours are constants, because tables
+of styles need them at import; tests/drawing/test_darkgrid.py compares them with seaborn's palette.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -10,11 +15,20 @@ if TYPE_CHECKING:
 BLUE, ORANGE, GREEN, RED, PINK, TAN = "#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#ca9161"
 
 
+@cache
+def style() -> dict[str, Any]:
+    """The matplotlib parameters of seaborn's "darkgrid"."""
+    import seaborn
+
+    return dict(seaborn.axes_style("darkgrid"))
+
+
 def grid_look(axes: Axes) -> None:
     """White lines on pale blue-grey, without a frame."""
-    axes.set_facecolor("#eaeaf2")
-    axes.grid(color="w", linewidth=1.0)
-    axes.set_axisbelow(True)
+    look = style()
+    axes.set_facecolor(look["axes.facecolor"])
+    axes.grid(color=look["grid.color"], linestyle=look["grid.linestyle"], linewidth=1.0)
+    axes.set_axisbelow(look["axes.axisbelow"])
     for spine in axes.spines.values():
         spine.set_visible(False)
     axes.tick_params(which="both", length=0)

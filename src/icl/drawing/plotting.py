@@ -307,12 +307,29 @@ def _published_artist(axes: Axes, series: str, kind: str, rows: pd.DataFrame) ->
     axes.plot(rows["x"], rows["y"], **look, color=shade, zorder=20, gid=f"published {series}")
 
 
-def heatmap(axes: Axes, matrix: Any, title: str, font: float) -> Any:
-    """A square matrix as colours on the fixed scale [0, 1], first row on top; returns what a colour bar explains."""
-    size = len(matrix)
-    image = axes.imshow(matrix, vmin=0, vmax=1, cmap="viridis", extent=(0.5, size + 0.5, size + 0.5, 0.5))
+def heatmap(axes: Axes, matrix: Any, title: str = "", font: float = 12, *, first: int = 1, **options: Any) -> Any:
+    """A matrix as colours of viridis in its frame, first row on top; returns what a colour bar explains.
+
+    Rows and columns are counted from ``first``: cell (i, j) is centred at (first + j, first + i). ``options`` go to
+    seaborn's ``heatmap``: ``vmin``, ``vmax``, ``square``.
+    """
+    import seaborn
+    from matplotlib.ticker import AutoLocator, ScalarFormatter
+    from matplotlib.transforms import Affine2D
+
+    rows, columns = matrix.shape
+    seaborn.heatmap(matrix, ax=axes, cbar=False, cmap="viridis", xticklabels=False, yticklabels=False, **options)
+    mesh = axes.collections[-1]
+    # Seaborn draws cells from 0 to their number, hides the frame and takes the ticks away.
+    mesh.set_transform(Affine2D().translate(first - 0.5, first - 0.5) + axes.transData)
+    axes.set(xlim=(first - 0.5, first - 0.5 + columns), ylim=(first - 0.5 + rows, first - 0.5))
+    for spine in axes.spines.values():
+        spine.set_visible(True)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(AutoLocator())
+        axis.set_major_formatter(ScalarFormatter())
     axes.set_title(title, fontsize=font)
-    return image
+    return mesh
 
 
 def shade(axes: Axes, edges: Sequence[float], names: Sequence[str], font: float) -> None:

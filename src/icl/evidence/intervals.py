@@ -114,6 +114,16 @@ def least_length(errors: np.ndarray, lengths: Sequence[int], enough: float) -> n
     return np.where(below.any(axis=0), np.array(lengths)[below.argmax(axis=0)], np.nan)
 
 
+def first_step_below(losses: np.ndarray, target: float, window: int) -> np.ndarray:
+    """The first step at which the mean of the last `window` losses is below `target`: (runs, steps) -> (runs,).
+
+    NaN for a run that does not get there.
+    """
+    means = np.lib.stride_tricks.sliding_window_view(losses, window, axis=-1).mean(axis=-1)
+    below = means < target
+    return np.where(below.any(axis=-1), below.argmax(axis=-1) + window, np.nan)
+
+
 # The bands of Garg et al. 2022 are 5 % and 95 % of the means of 1000 resamples.
 RESAMPLES = 1000
 TAIL = 0.05

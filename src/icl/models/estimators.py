@@ -187,11 +187,6 @@ def _at(query: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return found
 
 
-def zero(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.ndarray:
-    """Always 0."""
-    return np.zeros(query.shape[:-1])
-
-
 def averaging(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.ndarray:
     """<x, (1/n) sum_i y_i x_i>."""
     return _at(query, _sum(inputs, labels) / inputs.shape[-2])
@@ -200,21 +195,6 @@ def averaging(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.n
 def least_squares(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.ndarray:
     """<x, w> with the w of least norm among those of least squared error."""
     return _at(query, np.einsum("...dn,...n->...d", np.linalg.pinv(inputs), labels))
-
-
-def ridge(penalty: float) -> Estimator:
-    """<x, (X'X + penalty I)^-1 X'y>: the Bayes optimum for w ~ N(0, I) and noise of variance `penalty`.
-
-    Raises ValueError unless penalty > 0.
-    """
-    if not penalty > 0:
-        raise ValueError(f"penalty = {penalty}: must be above 0")
-
-    def estimate(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.ndarray:
-        matrix = np.swapaxes(inputs, -1, -2) @ inputs + penalty * np.eye(inputs.shape[-1])
-        return _at(query, np.linalg.solve(matrix, _sum(inputs, labels)[..., None])[..., 0])
-
-    return estimate
 
 
 def preconditioned_gradient_descent(preconditioners: Sequence[np.ndarray]) -> Estimator:

@@ -1,4 +1,8 @@
-"""Gradient methods as pairs of pure functions over a leading run axis."""
+"""Gradient methods as pairs of pure functions over a leading run axis.
+
+A learning rate is one number for all runs or one per run. A schedule maps the step, counted from 0, to the factor of
+the learning rate.
+"""
 
 import math
 from collections.abc import Callable
@@ -12,6 +16,7 @@ else:
     torch = lazy("torch")
 
 Params = dict[str, "torch.Tensor"]
+Schedule = Callable[[int], float]
 
 
 class Optimiser(NamedTuple):
@@ -22,46 +27,46 @@ class Optimiser(NamedTuple):
 
 
 def _per_run(values: Any, like: "torch.Tensor") -> "torch.Tensor":
-    rate = torch.as_tensor(values, dtype=like.dtype, device=like.device)
-    return rate.reshape(-1, *[1] * (like.dim() - 1)) if rate.dim() else rate
+    """One number for all runs or one per run, in a shape that multiplies `like`."""
+    tensor = torch.as_tensor(values, dtype=like.dtype, device=like.device)
+    return tensor.reshape(-1, *[1] * (like.dim() - 1)) if tensor.dim() else tensor
 
 
-def sgd(rate: Any) -> Optimiser:
-    """Plain gradient descent, w <- w - rate * g, with one rate for all runs or one per run."""
-
-    def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
-        return {name: w - _per_run(rate, w) * gradients[name] for name, w in params.items()}, state
-
-    return Optimiser(lambda params: {}, update)
+def steady(step: int) -> float:
+    """The schedule of a constant learning rate."""
+    return 1.0
 
 
-def gradient_flow(first: Any, schedule: Callable[[int], float]) -> Optimiser:
-    """Explicit Euler steps of dw/dt = -g over the times first * schedule(step), `first` for all runs or one per run."""
+def sgd(learning_rate: Any, schedule: Schedule = steady) -> Optimiser:
+    """Gradient descent, w <- w - learning_rate * schedule(step) * g."""
 
     def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
         factor = schedule(step)
-        return {name: w - _per_run(first, w) * factor * gradients[name] for name, w in params.items()}, state
+        return {n: w - _per_run(learning_rate, w) * factor * gradients[n] for n, w in params.items()}, state
 
     return Optimiser(lambda params: {}, update)
 
 
-def momentum(rate: Any, schedule: Callable[[int], float] = lambda step: 1.0, beta: float = 0.9) -> Optimiser:
-    """Gradient descent with heavy-ball momentum (Polyak 1964), v <- beta v + g and w <- w - rate * schedule(step) * v,
-    step from 0.
+def gradient_flow(first: Any, schedule: Schedule) -> Optimiser:
+    """Explicit Euler steps of dw/dt = -g over the times first * schedule(step): `sgd` under the name of its limit."""
+    return sgd(first, schedule)
+
+
+def momentum(learning_rate: Any, schedule: Schedule = steady, beta: float = 0.9) -> Optimiser:
+    """Gradient descent with heavy-ball momentum (Polyak 1964): v <- beta v + g and
+    w <- w - learning_rate * schedule(step) * v.
     """
 
     def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
         moved = {name: beta * state[name] + g for name, g in gradients.items()}
         factor = schedule(step)
-        return {name: w - factor * _per_run(rate, w) * moved[name] for name, w in params.items()}, moved
+        return {n: w - factor * _per_run(learning_rate, w) * moved[n] for n, w in params.items()}, moved
 
     return Optimiser(lambda params: {name: torch.zeros_like(w) for name, w in params.items()}, update)
 
 
-def adam(
-    rate: Any, schedule: Callable[[int], float] = lambda step: 1.0, beta1: float = 0.9, beta2: float = 0.999
-) -> Optimiser:
-    """Adam (Kingma and Ba 2015, algorithm 1, epsilon 1e-8), its rate multiplied by schedule(step), step from 0."""
+def adam(learning_rate: Any, schedule: Schedule = steady, beta1: float = 0.9, beta2: float = 0.999) -> Optimiser:
+    """Adam (Kingma and Ba 2015, algorithm 1, epsilon 1e-8), its learning rate multiplied by schedule(step)."""
 
     def init(params: Params) -> Params:
         zeros = {f"first/{name}": torch.zeros_like(w) for name, w in params.items()}
@@ -80,48 +85,61 @@ def adam(
         torch._foreach_add_(denominator, 1e-8)
         scale = schedule(step) / (1 - beta1 ** (step + 1))
         steps = torch._foreach_div(first, denominator)
-        new = {n: w - scale * _per_run(rate, w) * s for n, w, s in zip(names, weights, steps, strict=True)}
-        return new, state
+        rates = (scale * _per_run(learning_rate, w) for w in weights)
+        return {n: w - r * s for n, w, r, s in zip(names, weights, rates, steps, strict=True)}, state
 
     return Optimiser(init, update)
 
 
-def adamw(rate: Any, decay: float, clip: float = float("inf")) -> Optimiser:
-    """Adam with decoupled weight decay, w <- w - rate * (adam's step + decay * w) (Loshchilov and Hutter 2019), on
-    gradients that are first cut off entry by entry at +-clip.
+def adamw(learning_rate: Any, decay: float, clip: float = float("inf")) -> Optimiser:
+    """Adam with decoupled weight decay, w <- w - learning_rate * (adam's step + decay * w) (Loshchilov and Hutter
+    2019), on gradients whose entries are first cut off at +-clip.
     """
-    inner = adam(rate)
+    inner = adam(learning_rate)
 
     def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
         cut = {name: g.clamp(-clip, clip) for name, g in gradients.items()}
         new, state = inner.update(params, cut, state, step)
-        return {name: w - _per_run(rate, w) * decay * params[name] for name, w in new.items()}, state
+        return {n: w - _per_run(learning_rate, w) * decay * params[n] for n, w in new.items()}, state
 
     return Optimiser(inner.init, update)
 
 
-def clipped(inner: Optimiser, largest: float) -> Optimiser:
-    """`inner` on gradients of which every matrix (the last two axes) has at most the norm `largest`."""
+def on_changed_gradients(inner: Optimiser, change: Callable[[Params], Params]) -> Optimiser:
+    """`inner` on the gradients change(gradients): the form of every kind of clipping."""
 
     def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
-        norms = {name: torch.linalg.matrix_norm(g, keepdim=True) for name, g in gradients.items()}
-        cut = {name: g * (largest / norms[name].clamp(min=largest)) for name, g in gradients.items()}
-        return inner.update(params, cut, state, step)
+        return inner.update(params, change(gradients), state, step)
 
     return Optimiser(inner.init, update)
 
 
-def halving(every: int) -> Callable[[int], float]:
+def clipped_together(inner: Optimiser, norm: Any) -> Optimiser:
+    """`inner` on gradients that are shortened to `norm` where longer, over all weights of a run together.
+
+    One norm for all runs or one per run.
+    """
+
+    def shortened(gradients: Params) -> Params:
+        length = sum(g.flatten(1).square().sum(dim=1) for g in gradients.values()) ** 0.5
+        # A gradient of zero stays zero.
+        factor = (torch.as_tensor(norm, dtype=length.dtype, device=length.device) / length).clamp(max=1.0)
+        return {name: _per_run(factor, g) * g for name, g in gradients.items()}
+
+    return on_changed_gradients(inner, shortened)
+
+
+def halving(every: int) -> Schedule:
     """The schedule 1, 1/2, 1/4 ... that changes after every so many steps; constant for 0."""
     return lambda step: 0.5 ** (step // every) if every else 1.0
 
 
-def constant(warm_up: int, steps: int) -> Callable[[int], float]:
-    """The schedule min((step + 1) / warm_up, 1), with steps from 0, whatever their number."""
+def constant(warm_up: int, steps: int) -> Schedule:
+    """The schedule min((step + 1) / warm_up, 1), whatever the number of steps."""
     return lambda step: min((step + 1) / max(warm_up, 1), 1.0)
 
 
-def cosine(warm_up: int, steps: int) -> Callable[[int], float]:
+def cosine(warm_up: int, steps: int) -> Schedule:
     """The schedule of `constant`, times (1 + cos(pi t)) / 2 with t from 0 at the end of the warm-up to 1 at `steps`."""
     rising = constant(warm_up, steps)
 
@@ -132,29 +150,13 @@ def cosine(warm_up: int, steps: int) -> Callable[[int], float]:
     return factor
 
 
-def linear(warm_up: int, steps: int) -> Callable[[int], float]:
-    """The schedule min((step + 1) / warm_up, 1 - step / steps), not below 0, with steps from 0."""
+def linear(warm_up: int, steps: int) -> Schedule:
+    """The schedule min((step + 1) / warm_up, 1 - step / steps), not below 0."""
     return lambda step: max(min((step + 1) / max(warm_up, 1), 1 - step / steps), 0.0)
 
 
 SCHEDULES = {"constant": constant, "cosine": cosine, "linear": linear}
-"""How a rate goes on after a linear rise."""
-
-
-def clipped_together(inner: Optimiser, norm: Any) -> Optimiser:
-    """`inner` on gradients that are shortened to `norm` where longer, over all weights of a run together.
-
-    One norm for all runs or one per run.
-    """
-
-    def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
-        length = sum(g.flatten(1).square().sum(dim=1) for g in gradients.values()) ** 0.5
-        # A gradient of zero stays zero.
-        factor = (torch.as_tensor(norm, dtype=length.dtype, device=length.device) / length).clamp(max=1.0)
-        shortened = {name: _per_run(factor, g) * g for name, g in gradients.items()}
-        return inner.update(params, shortened, state, step)
-
-    return Optimiser(inner.init, update)
+"""How a learning rate goes on after a linear rise."""
 
 
 def packed(inner: Optimiser) -> Optimiser:

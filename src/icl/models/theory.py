@@ -1,34 +1,8 @@
-"""Closed forms of the papers, with where they stand; constants hidden in O(.) are left at one."""
+"""Closed forms that several papers share, with their sources; constants hidden in O(.) are left at one."""
 
 from typing import Any
 
 import numpy as np
-
-
-def dominant_time(target: float) -> float:
-    """Huang et al. 2024, theorem for imbalanced features: eta T_1 = O(log(eps^(-1/2)) / eps)."""
-    eps = target
-    return float(np.log(eps**-0.5) / eps)
-
-
-def rare_time(features: int, target: float) -> float:
-    """Huang et al. 2024, the same theorem: eta T_k = O(K^2 log K + K log(K eps^(-1/2)) / eps)."""
-    k, eps = features, target
-    return float(k**2 * np.log(k) + k * np.log(k * eps**-0.5) / eps)
-
-
-def escape_time(features: int, dominant: float) -> float:
-    """eta t at which E Attn_k passes 1/2 for K -> infinity and long prompts: K^2 / (1 - p_1) (ours).
-
-    p_1 = 0 gives the balanced case, K^2. The other events of a rare feature are fixed fractions of it: |beta_{k,1}| is
-    twice alpha_k at 1/5, equal at 1/3, half at 1/2.
-    """
-    return features**2 / (1 - dominant)
-
-
-def tail_error(probability: float, time: float) -> float:
-    """L_k at late eta t: 1 / (4 p_k eta t) (ours). Its 1/eps has no logarithm."""
-    return 1 / (4 * probability * time)
 
 
 def gamma(covariance: np.ndarray, context_length: int) -> np.ndarray:
@@ -99,6 +73,15 @@ def one_step_error(
                  + np.trace(step.T @ query @ step @ within))  # fmt: skip
 
 
+def gaussian_error(
+    step: np.ndarray, covariance: np.ndarray, test_length: int, noise: float = 0.0, query: np.ndarray | None = None
+) -> float:
+    """`one_step_error` for x ~ N(0, S) and w ~ N(0, I); query : Q if it is not S."""
+    identity = np.eye(len(covariance))
+    asked, fourth = covariance if query is None else query, gaussian_fourth(covariance, identity)
+    return one_step_error(step, covariance, fourth, asked, identity, test_length, noise)
+
+
 def gaussian_fourth(covariance: np.ndarray, task: np.ndarray) -> np.ndarray:
     """E x x' T x x' = 2 S T S + tr(T S) S for x ~ N(0, S) and a symmetric T, (d, d)."""
     return 2 * covariance @ task @ covariance + np.trace(task @ covariance) * covariance
@@ -151,45 +134,3 @@ def _moments(covariance: np.ndarray, task: np.ndarray, n: int) -> tuple[np.ndarr
 
 def _trace(matrix: np.ndarray) -> Any:
     return np.trace(matrix, axis1=-2, axis2=-1)
-
-
-def chain_training_time(fraction: float, steps: int, patterns: int, target: float) -> float:
-    """Li et al. 2025, theorem 4: iterations T = Theta(alpha^-2 K^3 + M K (1/alpha + 1/eps)) of SGD at a fixed rate."""
-    alpha, k, m, eps = fraction, steps, patterns, target
-    return alpha**-2 * k**3 + m * k * (1 / alpha + 1 / eps)
-
-
-def chain_examples(fraction: float, probability: float, primacy: float) -> float:
-    """Li et al. 2025, theorem 5: examples l_ts = Omega((alpha' tau^f rho^f)^-2) after which chains are right."""
-    return (fraction * probability * primacy) ** -2
-
-
-# Garg et al. 2022: expected squared errors of baselines for w, x ~ N(0, I), over d (ours); with noise of variance 1
-# on all labels, the asked one too, over d + 1
-
-
-def least_squares_error(dimension: int, count: int) -> float:
-    """max(0, 1 - k/d): what of w lies outside the span of k examples."""
-    return max(0.0, 1 - count / dimension)
-
-
-def averaging_error(dimension: int, count: int) -> float:
-    """(d + 1)/k, for k >= 1."""
-    return (dimension + 1) / count
-
-
-def noisy_least_squares_error(dimension: int, count: int) -> float:
-    """((d - k) + 1 + k/(d - k - 1))/(d + 1) for k <= d - 2, (1 + d/(k - d - 1))/(d + 1) for k >= d + 2.
-
-    Infinite for k = d - 1, d and d + 1, where the inverse of a Wishart matrix has no mean: the spike of the figures.
-    """
-    d, k = dimension, count
-    if abs(k - d) <= 1:
-        return float("inf")
-    return ((d - k) + 1 + k / (d - k - 1) if k < d else 1 + d / (k - d - 1)) / (d + 1)
-
-
-def noisy_averaging_error(dimension: int, count: int) -> float:
-    """(d (d + 1)/k + d/k + 1)/(d + 1), for k >= 1."""
-    d, k = dimension, count
-    return (d * (d + 1) / k + d / k + 1) / (d + 1)

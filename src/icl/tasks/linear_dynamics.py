@@ -56,18 +56,6 @@ def phases(rng: np.random.Generator, count: int, dimension: int) -> np.ndarray:
     return 2 * np.pi * rng.random((count, dimension))
 
 
-def eigenvalues(matrix: np.ndarray) -> np.ndarray:
-    """The diagonal w of a diagonal unitary W: (..., d, d) -> (..., d).
-
-    Raises ValueError if W is not diagonal or not unitary.
-    """
-    w = np.diagonal(matrix, axis1=-2, axis2=-1)
-    if (matrix != w[..., None] * np.eye(w.shape[-1])).any():
-        raise ValueError("W must be diagonal: it has entries beside the diagonal")
-    check_unitary(w)
-    return w
-
-
 def check_unitary(w: np.ndarray) -> None:
     """Raise ValueError unless every |w_j| is one, to 1e-6."""
     worst = float(abs(abs(w) - 1).max(initial=0))

@@ -1,4 +1,4 @@
-"""Deep linear attention: layers are preconditioned steps, three engines agree, and one layer ends at equation 2."""
+"""Deep linear attention: layers are preconditioned steps, all forms of the loss agree, one layer ends at equation 2."""
 
 import dataclasses
 from typing import Any
@@ -6,16 +6,21 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from icl.core.config import ConstantError
 from icl.core.streams import stream
 from icl.core.sweep import Sweep
 from icl.core.training import gradient, train
 from icl.models import attention, estimators, theory
-from icl.models.optimisers import adam, clipped, halving
+from icl.models.optimisers import adam
+from icl.papers.ahn2023 import evaluation, gradient_identities, prompts
 from icl.papers.ahn2023 import linear_attention as system
-from icl.papers.ahn2023.linear_attention import SKEWED, Config
+from icl.papers.ahn2023.gram_recursions import Whitened
+from icl.papers.ahn2023.linear_attention import AVERAGED, SAMPLED, SKEWED, Config
 from icl.tasks import linear_regression as tasks
+from tests.oracles import ahn2023 as oracles
 
 SMALL: dict[str, Any] = {"dimension": 3, "context_length": 6, "spectrum": "1 0.5 2", "prompts": 7, "init_std": 0.3}
 # Sums of some hundred products of order one, in float64.
@@ -27,7 +32,14 @@ def sweep(*configs: Config, steps: int = 4) -> Sweep:
 
 
 def batch_of(config: Config, count: int) -> dict[str, torch.Tensor]:
-    drawn = system.SAMPLERS[config.engine](config, stream("test", config.seed, "batch"), count)
+    return as_batch(system.draw(config, stream("test", config.seed, "batch"), count))
+
+
+def literal_batch(config: Config, count: int) -> dict[str, torch.Tensor]:
+    return as_batch(gradient_identities.draw_tokens(config, stream("test", config.seed, "batch"), count))
+
+
+def as_batch(drawn: dict[str, np.ndarray]) -> dict[str, torch.Tensor]:
     return {name: torch.from_numpy(array)[None] for name, array in drawn.items()}
 
 
@@ -44,13 +56,43 @@ def loss_and_gradient(
 @pytest.mark.parametrize("layers", [1, 2, 4])
 def test_sparse_layers_are_preconditioned_steps(layers: int) -> None:
     """A8, lemma 1 of Ahn et al.: with P = 0 the stack is L steps preconditioned by -A_l."""
-    config = Config(parametrisation="sparse", layers=layers, engine="tokens", **SMALL)
+    config = Config(parametrisation="sparse", layers=layers, **SMALL)
     params = system.init([config])
-    z = batch_of(config, 20)["tokens"][0]
+    z = literal_batch(config, 20)["tokens"][0]
     steps = [-a.T.numpy() for a in params["Q"][0, :, :-1, :-1]]
     inputs, labels = z[:, :-1].mT.numpy(), z[:, -1].numpy()
     wanted = estimators.preconditioned_gradient_descent(steps)(inputs[:, :-1], labels[:, :-1], inputs[:, -1])
-    np.testing.assert_allclose(system.predicted(params, z[None])[0].numpy(), wanted, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        gradient_identities.attention_predictions(params, z[None])[0].numpy(), wanted, rtol=0, atol=1e-12
+    )
+
+
+@settings(max_examples=15)
+@given(
+    seed=st.integers(0, 1000), layers=st.integers(1, 3), parametrisation=st.sampled_from(["full", "sparse", "relaxed"])
+)
+def test_predictions_do_not_depend_on_the_order_of_the_examples(seed: int, layers: int, parametrisation: str) -> None:
+    config = Config(parametrisation=parametrisation, layers=layers, gradient_estimator=SAMPLED, seed=seed, **SMALL)
+    params, z = system.init([config]), literal_batch(config, 3)["tokens"]
+    order = np.random.default_rng(seed).permutation(z.shape[-1] - 1)
+    shuffled = torch.cat([z[..., :-1][..., order], z[..., -1:]], dim=-1)
+    before, after = (gradient_identities.attention_predictions(params, tokens) for tokens in (z, shuffled))
+    torch.testing.assert_close(after, before, **CLOSE)
+
+
+@settings(max_examples=15)
+@given(seed=st.integers(0, 1000))
+def test_the_averaged_loss_does_not_depend_on_a_rotation_of_whitened_coordinates(seed: int) -> None:
+    """Weights and Gram matrices turned together, with tasks w ~ N(0, Sigma^-1)."""
+    config = Config(**SMALL | {"spectrum": "", "seed": seed})
+    params, g = system.init([config]), batch_of(config, 4)["gram"]
+    turn = torch.from_numpy(tasks.rotation(np.random.default_rng(seed), 3))
+    moved = {name: w.clone() for name, w in params.items()}
+    for w in moved.values():
+        w[..., :3, :3] = turn @ w[..., :3, :3] @ turn.mT
+    turned = torch.einsum("ij,rjkm,lk->rilm", turn, g, turn)
+    before, after = system.loss(params, {"gram": g}, [config]), system.loss(moved, {"gram": turned}, [config])
+    torch.testing.assert_close(after, before, **CLOSE)
 
 
 def closed_loss(matrix: np.ndarray, covariance: np.ndarray, task: np.ndarray, n: int) -> float:
@@ -91,45 +133,25 @@ def test_the_closed_loss_is_the_mean_over_prompts(task: str) -> None:
     assert abs(np.mean(losses) - wanted) < 4 * error < 0.05 * wanted
 
 
-# Engines
+# Forms of the loss
 
 
 @pytest.mark.parametrize("parametrisation", ["full", "sparse", "relaxed"])
 @pytest.mark.parametrize("layers", [1, 3])
 def test_the_gram_form_is_dense_attention(parametrisation: str, layers: int) -> None:
     """A9: loss and gradient on the same prompts, with the shape of the prompts' statistics as drawn."""
-    config = Config(parametrisation=parametrisation, layers=layers, engine="tokens", **SMALL)
-    params, batch = system.init([config]), batch_of(config, 30)
-    wanted, slopes = loss_and_gradient(config, params, batch)
-    reduced = system.reduced(batch)
-    found, found_slopes = loss_and_gradient(dataclasses.replace(config, engine="gram"), params, reduced)
-    assert found == pytest.approx(wanted, rel=1e-12)
+    config = Config(parametrisation=parametrisation, layers=layers, gradient_estimator=SAMPLED, **SMALL)
+    params, batch = system.init([config]), literal_batch(config, 30)
+    leaves = {name: w.clone().requires_grad_() for name, w in params.items()}
+    wanted = gradient_identities.attention_loss(leaves, batch, config)
+    slopes = dict(zip(leaves, torch.autograd.grad(wanted.sum(), list(leaves.values())), strict=True))
+    found, found_slopes = loss_and_gradient(config, params, prompts.gram_and_query_of(batch))
+    assert found == pytest.approx(float(wanted.detach()), rel=1e-12)
     for name in ("V", "Q"):
-        np.testing.assert_allclose(found_slopes[name], slopes[name], **CLOSE)
-    # What is not trained has no gradient, whatever the engine.
-    for name, trained in system.free(config).items():
+        np.testing.assert_allclose(found_slopes[name], slopes[name][0].numpy(), **CLOSE)
+    # What is not trained has no gradient, whatever the form.
+    for name, trained in system.trained_entries(config).items():
         assert not found_slopes[name][:, ~trained].any()
-
-
-def quadrature(config: Config, g: np.ndarray) -> dict[str, torch.Tensor]:
-    """Prompts with the Gram matrix g whose mean over (w, x) is exact for the loss, of degree 4 in w and 2 in x."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(3)
-    grids = np.stack(np.meshgrid(*[nodes] * 3, indexing="ij"), -1).reshape(-1, 3)
-    mass = np.prod(np.stack(np.meshgrid(*[weights / weights.sum()] * 3, indexing="ij"), -1).reshape(-1, 3), axis=-1)
-    root = system.covariance_root(config)
-    w = grids @ np.linalg.solve(root, system.whitened_task_root(config))
-    x = np.sqrt(3) * np.concatenate([np.eye(3), -np.eye(3)]) @ root  # second moment Sigma
-    full = np.zeros((len(w), 4, 4))
-    own = root @ g @ root
-    full[:, :3, :3], full[:, :3, 3], full[:, 3, :3] = own, w @ own, w @ own
-    full[:, 3, 3] = np.einsum("md,de,me->m", w, own, w)
-    query = np.concatenate([x, np.zeros((6, 1))], axis=1)
-    return {
-        "gram": torch.from_numpy(np.repeat(full, 6, axis=0))[None],
-        "query": torch.from_numpy(np.tile(query, (len(w), 1)))[None, ..., None],
-        "target": torch.from_numpy((w @ x.T).reshape(1, -1)),
-        "mass": torch.from_numpy(np.repeat(mass, 6) / 6)[None],
-    }
 
 
 @pytest.mark.parametrize(
@@ -137,11 +159,11 @@ def quadrature(config: Config, g: np.ndarray) -> dict[str, torch.Tensor]:
     [("sparse", 1), ("sparse", 3), ("relaxed", 1), ("relaxed", 2), ("relaxed", 4), ("full", 1)],
 )
 @pytest.mark.parametrize("task", ["identity", "inverse"])
-def test_the_averaged_engine_integrates_task_and_query_out(parametrisation: str, layers: int, task: str) -> None:
-    """Against the sampled engine with the sampling replaced by a quadrature that is exact at this degree."""
+def test_the_averaged_loss_integrates_task_and_query_out(parametrisation: str, layers: int, task: str) -> None:
+    """Against the sampled loss with the sampling replaced by a quadrature that is exact at this degree."""
     config = Config(parametrisation=parametrisation, layers=layers, task_covariance=task, **SMALL)
     g = batch_of(config, 1)["gram"]
-    nodes = quadrature(config, g[0, ..., 0].numpy())
+    nodes = oracles.quadrature_over_task_and_query(config, g[0, ..., 0].numpy())
     params = system.init([config])
     found, slopes = loss_and_gradient(config, params, {"gram": g})
     leaves = {name: w.clone().requires_grad_() for name, w in params.items()}
@@ -153,7 +175,7 @@ def test_the_averaged_engine_integrates_task_and_query_out(parametrisation: str,
     wanted = ((last[..., -1, 0] + nodes["target"]).square() * nodes["mass"]).sum()
     assert found == pytest.approx(float(wanted.detach()), rel=1e-11)
     for name, slope in zip(leaves, torch.autograd.grad(wanted, list(leaves.values())), strict=True):
-        trained = system.free(config)[name]
+        trained = system.trained_entries(config)[name]
         np.testing.assert_allclose(slopes[name][:, trained], slope[0].numpy()[:, trained], rtol=1e-9, atol=1e-11)
         assert not slopes[name][:, ~trained].any()
 
@@ -161,10 +183,9 @@ def test_the_averaged_engine_integrates_task_and_query_out(parametrisation: str,
 @pytest.mark.parametrize("task", ["identity", "inverse"])
 def test_wishart_prompts_have_the_law_of_literal_ones(task: str) -> None:
     """Mean and covariance of the statistics that the loss is made of, over 20 000 prompts each."""
-    config = Config(engine="tokens", task_covariance=task, **SMALL)
-    z = batch_of(config, 20000)
-    literal = system.reduced(z)
-    direct = batch_of(dataclasses.replace(config, engine="gram"), 20000)
+    config = Config(gradient_estimator=SAMPLED, task_covariance=task, **SMALL)
+    literal = prompts.gram_and_query_of(literal_batch(config, 20000))
+    direct = batch_of(config, 20000)
     for name in ("gram", "query", "target"):
         a, b = (x[name].movedim(-1, 0).reshape(20000, -1).numpy() for x in (literal, direct))
         for power in (1, 2):
@@ -187,7 +208,7 @@ def test_whitened_coordinates_absorb_the_covariance(parametrisation: str) -> Non
 
 def test_the_balance_of_value_and_key_query_is_free() -> None:
     """(V, Q) -> (2 V, Q / 2) changes nothing: only products are compared with the theory."""
-    config = Config(parametrisation="full", engine="gram", layers=2, **SMALL)
+    config = Config(parametrisation="full", gradient_estimator=SAMPLED, layers=2, **SMALL)
     params, batch = system.init([config]), batch_of(config, 9)
     other = {"V": 2 * params["V"], "Q": params["Q"] / 2}
     assert loss_and_gradient(config, other, batch)[0] == pytest.approx(loss_and_gradient(config, params, batch)[0])
@@ -200,7 +221,7 @@ def test_one_layer_ends_at_equation_2() -> None:
     """A3 to A5 in little: full V and Q, skewed inputs, tasks w ~ N(0, I)."""
     config = Config(
         parametrisation="full", layers=1, task_covariance="identity", spectrum="1 1 0.5 0.5 1", prompts=100,
-        rate=0.05, halving=100, init_std=0.02, beta2=0.999,
+        learning_rate=0.05, halving=100, init_std=0.02, beta2=0.999,
     )  # fmt: skip
     runs = train(sweep(config, steps=400))
     value, key_query = (runs.last()[name][0, 0].numpy() for name in ("V", "Q"))
@@ -210,9 +231,9 @@ def test_one_layer_ends_at_equation_2() -> None:
     assert np.linalg.norm(value[-1, :5]) < 0.02 * abs(value[-1, -1])
 
 
-@pytest.mark.parametrize("engine", ["averaged", "gram", "tokens"])
-def test_a_run_alone_is_the_run_in_the_sweep(engine: str) -> None:
-    configs = [Config(engine=engine, seed=seed, **SMALL) for seed in range(3)]
+@pytest.mark.parametrize("estimator", [AVERAGED, SAMPLED])
+def test_a_run_alone_is_the_run_in_the_sweep(estimator: str) -> None:
+    configs = [Config(gradient_estimator=estimator, seed=seed, **SMALL) for seed in range(3)]
     together = train(sweep(*configs))
     for run, config in enumerate(configs):
         alone = train(sweep(config))
@@ -223,7 +244,7 @@ def test_a_run_alone_is_the_run_in_the_sweep(engine: str) -> None:
 
 
 def test_a_diverging_neighbour_changes_nothing() -> None:
-    calm, wild = Config(**SMALL), Config(**SMALL | {"seed": 1, "rate": 1e200})
+    calm, wild = Config(**SMALL), Config(**SMALL | {"seed": 1, "learning_rate": 1e200})
     assert torch.equal(
         train(sweep(calm, wild)).weights["Q"][0], train(sweep(calm, dataclasses.replace(calm, seed=1))).weights["Q"][0]
     )
@@ -248,17 +269,17 @@ def test_fresh_losses_are_the_loss_on_fresh_prompts() -> None:
     config = Config(**SMALL)
     params = system.init([config])
     blocks = system.whitened(params, [config])
-    found = system.losses_over(system.Whitened(blocks.p[0], blocks.a[0]), system.fresh(config, 50), config)
-    g = system.draw_averaged(config, stream(system.SYSTEM, 0, "evaluate"), 50)["gram"]
+    found = evaluation.losses_on(Whitened(blocks.p[0], blocks.a[0]), evaluation.fresh_gram_matrices(config, 50), config)
+    g = system.draw_whitened(config, stream(system.SYSTEM, 0, "evaluate"), 50)["gram"]
     wanted = loss_and_gradient(config, params, {"gram": torch.from_numpy(g)[None]})[0]
     assert float(found) == pytest.approx(wanted)
 
 
 def test_structure_is_told_from_its_absence() -> None:
     eye = torch.eye(4, dtype=torch.float64)
-    assert float(system.distance_to_scalar(-3 * eye)) < 1e-15
+    assert float(evaluation.distance_to_scalar(-3 * eye)) < 1e-15
     swapped = eye[[1, 0, 3, 2]]
-    assert float(system.distance_to_scalar(swapped)) == pytest.approx(1.0)
+    assert float(evaluation.distance_to_scalar(swapped)) == pytest.approx(1.0)
 
 
 # The optimiser
@@ -266,18 +287,13 @@ def test_structure_is_told_from_its_absence() -> None:
 
 def test_clipping_is_per_matrix_and_run() -> None:
     inner = adam(1.0)
-    step = clipped(inner, 0.5)
+    step = system.clipped(inner, 0.5)
     grads = {"Q": torch.tensor([[[[3.0, 4.0]], [[0.03, 0.04]]], [[[0.0, 0.1]], [[6.0, 8.0]]]])}
     start = {"Q": torch.zeros_like(grads["Q"])}
     cut = {"Q": torch.tensor([[[[0.3, 0.4]], [[0.03, 0.04]]], [[[0.0, 0.1]], [[0.3, 0.4]]]])}
     found, wanted = (o.update(start, g, o.init(start), 0)[1] for o, g in ((step, grads), (inner, cut)))
     for name in wanted:
         torch.testing.assert_close(found[name], wanted[name])
-
-
-def test_the_rate_halves() -> None:
-    assert [halving(2)(step) for step in range(5)] == [1, 1, 0.5, 0.5, 0.25]
-    assert halving(0)(10**6) == 1
 
 
 # Bad input
@@ -295,8 +311,8 @@ def test_the_rate_halves() -> None:
         ({"context_length": 0}, "context_length .* = 0: must be at least 1"),
         ({"dimension": 0}, "dimension .* = 0"),
         ({"parametrisation": "dense"}, "parametrisation = 'dense': must be one of full, sparse, relaxed"),
-        ({"parametrisation": "full"}, "engine = 'averaged': must be gram or tokens"),
-        ({"rate": 0.0}, "rate .* = 0.0: must be above 0"),
+        ({"parametrisation": "full"}, "gradient_estimator = .*: must be sampled_prompts where"),
+        ({"learning_rate": 0.0}, "learning_rate .* = 0.0: must be above 0"),
     ],
 )
 def test_bad_constants_are_refused_before_training(constants: dict[str, Any], message: str) -> None:

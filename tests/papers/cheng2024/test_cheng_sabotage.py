@@ -15,7 +15,8 @@ import torch
 
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.papers.cheng2024 import cheng_functional_gd, cheng_kernels
+from icl.models.optimisers import Params
+from icl.papers.cheng2024 import cheng_functional_gd, cheng_kernels, evaluation, stacks
 from icl.papers.cheng2024 import kernel_attention as system
 from icl.pipeline import figures
 from tests import sabotaged
@@ -102,30 +103,30 @@ def wrong_sign(patch: pytest.MonkeyPatch) -> None:
 
 def other_metric(patch: pytest.MonkeyPatch) -> None:
     """The nearest step is taken with half of r, so that no layer is near it."""
-    near = system.nearest_scalars
+    near = evaluation.nearest_scalars
 
-    def halved(own: system.Params, config: system.Config) -> system.Params:
-        found = near(own, config)
+    def halved(weights: Params, config: system.Config) -> Params:
+        found = near(weights, config)
         return found | {"rate": found["rate"] / 2}
 
-    patch.setattr(system, "nearest_scalars", halved)
+    patch.setattr(evaluation, "nearest_scalars", halved)
 
 
 def other_stack(patch: pytest.MonkeyPatch) -> None:
     """Tokens whose answers are off by 1e-8."""
-    stack = system.token_stack
-    patch.setattr(system, "token_stack", lambda *given: stack(*given) + 1e-8)
+    stack = stacks.token_stack
+    patch.setattr(stacks, "token_stack", lambda *given: stack(*given) + 1e-8)
 
 
 def slow_descent(patch: pytest.MonkeyPatch) -> None:
     """Errors that shrink with the square root of what they should."""
-    errors = system.descent_errors
+    errors = evaluation.descent_errors
 
     def slow(*given: object) -> tuple[np.ndarray, np.ndarray]:
         found, ratios = errors(*given)  # type: ignore[arg-type]
         return np.sqrt(found), ratios
 
-    patch.setattr(system, "descent_errors", slow)
+    patch.setattr(evaluation, "descent_errors", slow)
 
 
 # Which sabotage breaks which bound

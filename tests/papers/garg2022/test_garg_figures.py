@@ -1,4 +1,4 @@
-"""What the figures of Garg et al. rest on: shifts that are what they say, closed forms, and the published look."""
+"""What the figures of Garg et al. rest on: closed forms, shifts that are what they say, and the published look."""
 
 import dataclasses
 from functools import cache
@@ -13,19 +13,23 @@ from icl.drawing import plotting
 from icl.evidence import published_curves
 from icl.models import theory
 from icl.papers.garg2022 import (
+    closed_forms,
+    decoder,
+    error_panels,
     errors,
     garg_against_theory,
     garg_function,
     garg_scaling,
     garg_shifts,
+    gpt2,
+    shifts,
     trainings,
 )
-from icl.papers.garg2022 import gpt2 as system
 from icl.pipeline import figures
 
 SEEDS, PROMPTS = 2, 2000
 D = 5
-SHIFTS = {"clean": errors.clean, **garg_shifts.SHIFTS}
+SHIFTS = {"clean": shifts.clean, **garg_shifts.SHIFTS}
 
 
 @cache
@@ -35,18 +39,57 @@ def runs(prompts: int = PROMPTS) -> Runs:
     few = dataclasses.replace(
         sweep, configs=sweep.configs[:SEEDS], test=dataclasses.replace(sweep.test, prompts=prompts)
     )
-    weights = {name: w[:, None] for name, w in system.init(few.configs).items()}
+    weights = {name: w[:, None] for name, w in gpt2.init(few.configs).items()}
     return Runs(few, weights, np.zeros((SEEDS, sweep.snapshots[-1])))
 
 
 @cache
-def asked(panel: str) -> errors.Asked:
-    return errors.asked(runs(), panel, SHIFTS[panel])
+def asked(panel: str) -> shifts.Questions:
+    return shifts.questions(runs(), panel, SHIFTS[panel])
 
 
 @cache
 def table(name: str, prompts: int = 20) -> pd.DataFrame:
     return figures.measure(name, {"garg": runs(prompts)}, "laptop")
+
+
+# Closed forms
+
+
+@pytest.mark.parametrize("d", [5, 20])
+def test_the_closed_forms_are_those_that_the_page_shows(d: int) -> None:
+    assert [closed_forms.least_squares_error(d, k) for k in (0, d // 2, d, 2 * d)] == [1, 1 - (d // 2) / d, 0, 0]
+    assert closed_forms.noisy_least_squares_error(d, 0) == 1
+    assert all(np.isinf(closed_forms.noisy_least_squares_error(d, k)) for k in (d - 1, d, d + 1))
+    # The noise that averaging adds is one more dimension's worth.
+    k = 3
+    extra = closed_forms.noisy_averaging_error(d, k) * (d + 1) - d * closed_forms.averaging_error(d, k)
+    assert extra == pytest.approx(d / k + 1)
+
+
+def test_the_published_values_at_twenty_dimensions() -> None:
+    """Read off page 14 to 0.01."""
+    assert closed_forms.noisy_least_squares_error(20, 10) == pytest.approx(0.576, abs=0.01)
+    assert closed_forms.noisy_least_squares_error(20, 40) == pytest.approx(0.097, abs=0.01)
+    assert closed_forms.noisy_averaging_error(20, 40) == pytest.approx(0.568, abs=0.01)
+    assert closed_forms.averaging_error(20, 40) == pytest.approx(0.511, abs=0.02)
+
+
+def test_one_layer_on_prompts_has_the_error_of_its_closed_form() -> None:
+    """For every shift that garg_against_theory draws, at a few numbers of examples: 5 standard errors."""
+    drawn = table("garg_against_theory")
+    matrix = theory.preconditioner(np.eye(D), 2 * D)
+    for panel in ("noisy", "match", "orthants", "skewed", "scaled"):
+        shift = garg_shifts.SHIFTS.get(panel, shifts.scaled_inputs(2.0))
+        given = shifts.questions(runs(), panel, shift)
+        series = "2, theory" if panel == "scaled" else garg_against_theory.LAYER
+        expected = plotting.summary(drawn, panel, series, errors.ERROR).set_index("x")["value"]
+        for k in (2, 5, 10):
+            moment = np.einsum("rpk,rpkd->rpd", given.labels[:, :, :k], given.inputs[:, :, :k]) / k
+            answers = np.einsum("rpd,de,rpe->rp", given.queries[:, :, k], matrix, moment)
+            wrong = (answers - given.answers[:, :, k]) ** 2 / given.unit
+            error = wrong.std() / np.sqrt(wrong.size)
+            assert abs(wrong.mean() - expected.loc[k / D]) < 5 * error, (panel, k)
 
 
 # Prompts
@@ -55,7 +98,7 @@ def table(name: str, prompts: int = 20) -> pd.DataFrame:
 @pytest.mark.parametrize("panel", SHIFTS)
 def test_every_seed_has_prompts_of_its_own_and_the_same_ones_again(panel: str) -> None:
     given = asked(panel)
-    again = errors.asked(runs(), panel, SHIFTS[panel])
+    again = shifts.questions(runs(), panel, SHIFTS[panel])
     for mine, other in zip(given[:4], again[:4], strict=True):
         np.testing.assert_array_equal(mine, other)
         assert not np.array_equal(mine[0], mine[1])
@@ -105,53 +148,14 @@ def test_the_skewed_covariance_falls_as_one_over_i_squared() -> None:
 
 def test_scaled_prompts_are_the_clean_ones_but_for_the_factor() -> None:
     clean = asked("clean")
-    for shift, inputs in ((errors.scaled_inputs(3.0), 3.0), (errors.scaled_weights(3.0), 1.0)):
-        given = errors.asked(runs(), "scaled", shift)
+    for shift, inputs in ((shifts.scaled_inputs(3.0), 3.0), (shifts.scaled_weights(3.0), 1.0)):
+        given = shifts.questions(runs(), "scaled", shift)
         np.testing.assert_allclose(given.inputs, inputs * clean.inputs)
         np.testing.assert_allclose(given.labels, 3 * clean.labels)
         wrong = {name: found.mean() for name, found in errors.baseline_errors(given, ["Least Squares"]).items()}
         assert wrong["Least Squares"] == pytest.approx(
             errors.baseline_errors(clean, ["Least Squares"])["Least Squares"].mean()
         )
-
-
-# Closed forms
-
-
-@pytest.mark.parametrize("d", [5, 20])
-def test_the_closed_forms_are_those_that_the_page_shows(d: int) -> None:
-    assert [theory.least_squares_error(d, k) for k in (0, d // 2, d, 2 * d)] == [1, 1 - (d // 2) / d, 0, 0]
-    assert theory.noisy_least_squares_error(d, 0) == 1
-    assert all(np.isinf(theory.noisy_least_squares_error(d, k)) for k in (d - 1, d, d + 1))
-    # The noise that averaging adds is one more dimension's worth.
-    k = 3
-    extra = theory.noisy_averaging_error(d, k) * (d + 1) - d * theory.averaging_error(d, k)
-    assert extra == pytest.approx(d / k + 1)
-
-
-def test_the_published_values_at_twenty_dimensions() -> None:
-    """Read off page 14 to 0.01."""
-    assert theory.noisy_least_squares_error(20, 10) == pytest.approx(0.576, abs=0.01)
-    assert theory.noisy_least_squares_error(20, 40) == pytest.approx(0.097, abs=0.01)
-    assert theory.noisy_averaging_error(20, 40) == pytest.approx(0.568, abs=0.01)
-    assert theory.averaging_error(20, 40) == pytest.approx(0.511, abs=0.02)
-
-
-def test_one_layer_on_prompts_has_the_error_of_its_closed_form() -> None:
-    """For every shift that garg_against_theory draws, at a few numbers of examples: 5 standard errors."""
-    drawn = table("garg_against_theory")
-    matrix = theory.preconditioner(np.eye(D), 2 * D)
-    for panel in ("noisy", "match", "orthants", "skewed", "scaled"):
-        shift = garg_shifts.SHIFTS.get(panel, errors.scaled_inputs(2.0))
-        given = errors.asked(runs(), panel, shift)
-        series = "2, theory" if panel == "scaled" else garg_against_theory.LAYER
-        expected = plotting.summary(drawn, panel, series, errors.ERROR).set_index("x")["value"]
-        for k in (2, 5, 10):
-            moment = np.einsum("rpk,rpkd->rpd", given.labels[:, :, :k], given.inputs[:, :, :k]) / k
-            answers = np.einsum("rpd,de,rpe->rp", given.queries[:, :, k], matrix, moment)
-            wrong = (answers - given.answers[:, :, k]) ** 2 / given.unit
-            error = wrong.std() / np.sqrt(wrong.size)
-            assert abs(wrong.mean() - expected.loc[k / D]) < 5 * error, (panel, k)
 
 
 # The function along a line
@@ -202,11 +206,11 @@ def test_the_layout_is_the_published_one(name: str) -> None:
 
 
 def test_the_axis_counts_examples_and_dimensions() -> None:
-    names = panels.count_axis(5, panels.HALVES, 2.0).names
+    names = error_panels.count_axis(5, error_panels.HALVES, 2.0).names
     assert names == ["0\n", "\n$d/2$", "5\n$d$", "\n$3d/2$", "10\n$2d$"]
-    assert panels.count_axis(5, (0, 0.25, 0.75), 1.0).names == ["0\n", "\n$d/4$", "\n$3d/4$"]
+    assert error_panels.count_axis(5, (0, 0.25, 0.75), 1.0).names == ["0\n", "\n$d/4$", "\n$3d/4$"]
     # As published where nothing is reduced.
-    assert panels.count_axis(20, panels.HALVES, 2.0).names == ["0", "10", "20", "30", "40"]
+    assert error_panels.count_axis(20, error_panels.HALVES, 2.0).names == ["0", "10", "20", "30", "40"]
 
 
 def test_a_quarter_of_the_dimension_halves_the_axes() -> None:
@@ -233,7 +237,6 @@ def test_every_published_x_is_a_number_of_examples_in_both_dimensions() -> None:
         assert published is not None
         for d in (5, 20):
             assert np.allclose(published["x"] * d, (published["x"] * d).round())
-    assert set(LOOK) == {name for name in published_curves.PANELS if name.startswith("garg")}
 
 
 def test_scaling_draws_six_curves_in_either_panel() -> None:
@@ -244,9 +247,9 @@ def test_scaling_draws_six_curves_in_either_panel() -> None:
 def test_predictions_behind_every_prefix_are_those_of_single_queries() -> None:
     given = asked("orthants")
     few = given._replace(**{name: getattr(given, name)[:, :3] for name in ("inputs", "labels", "queries", "answers")})
-    found, heads = errors.transformer(runs(), few), runs().sweep.configs[0].heads
+    found, heads = errors.transformer_answers(runs(), few), runs().sweep.configs[0].heads
     for k in (0, 4, 10):
-        alone = system.predict_queries(
+        alone = decoder.predict_queries(
             runs().last(), few.inputs[:, :, :k], few.labels[:, :, :k], few.queries[:, :, k : k + 1], heads
         )
         # Weights and activations are float32.

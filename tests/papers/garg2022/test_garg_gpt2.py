@@ -1,4 +1,4 @@
-"""Garg et al.'s GPT-2: what a prediction sees, the published model, the curriculum, seeds, runs and resuming."""
+"""Training of Garg et al.'s GPT-2: its loss, the published start and curriculum, seeds, runs and resuming."""
 
 import math
 import random
@@ -10,20 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from test_transformer import from_hugging_face
 
-from icl.core import runs
 from icl.core.config import ConstantError, grid
-from icl.core.runs import Runs, State
+from icl.core.runs import Runs
+from icl.core.state import State, load_state, save_state
 from icl.core.sweep import Sweep
 from icl.core.training import train
-from icl.models import transformer
 from icl.models.optimisers import Params
+from icl.papers.garg2022 import decoder, trainings
 from icl.papers.garg2022 import gpt2 as system
-from icl.papers.garg2022 import trainings
 
 SMALL = {"dimension": 4, "points": 7, "layers": 2, "heads": 2, "width": 16, "batch": 6, "steps": 12, "every": 3,
-         "first_dimension": 2, "first_points": 3, "rate": 3e-3}  # fmt: skip
+         "first_dimension": 2, "first_points": 3, "learning_rate": 3e-3}  # fmt: skip
 HEADS = 2
 
 
@@ -31,18 +29,6 @@ def sweep(seeds: tuple[int, ...] = (100, 101, 102), **values: Any) -> Sweep:
     constants = {**SMALL, **values}
     configs = grid(system.Config, seed=seeds, **{name: [value] for name, value in constants.items()})
     return Sweep("test", system.SYSTEM, configs, (constants["steps"],), system.Test(prompts=20))
-
-
-def weights(count: int = 2, dtype: torch.dtype = torch.float64) -> Params:
-    """Random weights, biases and gains included, large enough that every part matters."""
-    params, rng = system.init(sweep(tuple(range(100, 100 + count))).configs), np.random.default_rng(7)
-    return {n: (w + torch.from_numpy(rng.normal(0, 0.2, w.shape))).to(dtype) for n, w in params.items()}
-
-
-def prompts(seed: int = 1, points: int = 7) -> tuple[np.ndarray, np.ndarray]:
-    """The same three prompts for all runs."""
-    rng = np.random.default_rng(seed)
-    return rng.normal(size=(1, 3, points, 4)), rng.normal(size=(1, 3, points))
 
 
 def tensors(batch: dict[str, np.ndarray]) -> Params:
@@ -54,119 +40,10 @@ def trained() -> Runs:
     return train(sweep())
 
 
-# What a prediction sees
-
-
-def test_a_prediction_sees_no_later_example_and_no_label_of_its_own() -> None:
-    inputs, labels = prompts()
-    before = system.predict(weights(), inputs, labels, HEADS)
-    for k in range(7):
-        changed = inputs.copy(), labels.copy()
-        changed[0][:, :, k + 1 :] += 1
-        changed[1][:, :, k:] -= 1
-        after = system.predict(weights(), *changed, HEADS)
-        assert np.array_equal(after[:, :, : k + 1], before[:, :, : k + 1])
-        if k < 6:
-            assert (after[:, :, k + 1 :] != before[:, :, k + 1 :]).all()
-
-
-def test_every_earlier_number_of_a_prompt_matters() -> None:
-    inputs, labels = prompts()
-    before = system.predict(weights(), inputs, labels, HEADS)[:, :, -1]
-    for k in range(7):
-        for d in range(4):
-            changed = inputs.copy()
-            changed[:, :, k, d] += 0.1
-            assert (system.predict(weights(), changed, labels, HEADS)[:, :, -1] != before).all()
-    for k in range(6):
-        changed = labels.copy()
-        changed[:, :, k] += 0.1
-        assert (system.predict(weights(), inputs, changed, HEADS)[:, :, -1] != before).all()
-
-
-def alternating(inputs: np.ndarray, labels: np.ndarray) -> torch.Tensor:
-    """x_0 y_0 x_1 ... x_{n-1} y_{n-1} as tokens of d coordinates, one behind the other."""
-    label_tokens = np.zeros_like(inputs)
-    label_tokens[..., 0] = labels
-    return torch.from_numpy(np.stack([inputs, label_tokens], axis=-2).reshape(*inputs.shape[:2], -1, inputs.shape[-1]))
-
-
-def test_predictions_equal_one_prompt_per_prefix() -> None:
-    """The literal form: the tokens in their order, the usual causal mask, and one forward pass per position."""
-    params, (inputs, labels) = weights(), prompts()
-    tokens = alternating(inputs, labels).expand(2, -1, -1, -1)
-    together = system.predict(params, inputs, labels, HEADS)
-    assert together.shape == (2, 3, 7)
-    for k in range(7):
-        prefix = tokens[:, :, : 2 * k + 1]
-        x = transformer.read_in(params, prefix) + params["positions"][:, None, : 2 * k + 1]
-        alone = transformer.read_out(params, transformer.residual_stream(params, x, HEADS, 1))[:, :, 0, 0]
-        np.testing.assert_allclose(together[:, :, k], alone.numpy(), rtol=1e-9, atol=1e-11)
-
-
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
-def test_predictions_equal_those_of_the_published_model(dtype: torch.dtype, tolerance: float) -> None:
-    """transformers' GPT-2 with its learned positions between two linear maps, asked at every other token."""
-    from transformers import GPT2Config, GPT2Model
-
-    config = GPT2Config(
-        n_positions=14, n_embd=16, n_layer=2, n_head=HEADS, vocab_size=1, bos_token_id=0, eos_token_id=0,
-        resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False, attn_implementation="eager",
-    )  # fmt: skip
-    model, rng = GPT2Model(config).to(dtype).eval(), np.random.default_rng(3)
-    with torch.no_grad():
-        for w in model.parameters():
-            w.copy_(torch.from_numpy(rng.normal(0, 0.3, w.shape)))
-    ends = {n: w for n, w in weights(1, dtype).items() if n.startswith("read_")}
-    params = from_hugging_face(model, 16) | ends | {"positions": model.wpe.weight.detach()[None, :13]}
-    inputs, labels = prompts()
-    tokens = alternating(inputs, labels)[0].to(dtype)
-    with torch.no_grad():
-        stream = model(inputs_embeds=tokens @ ends["read_in"][0] + ends["read_in.bias"][0]).last_hidden_state
-        expected = (stream @ ends["read_out"][0] + ends["read_out.bias"][0])[:, ::2, 0].double().numpy()
-    ours = system.predict(params, inputs, labels, HEADS)[0]
-    np.testing.assert_allclose(ours, expected, rtol=0, atol=tolerance * abs(expected).max())
-
-
-def test_queries_are_answered_as_if_each_were_the_next_input() -> None:
-    params, (inputs, labels), (queries, _) = weights(), prompts(), prompts(2, points=4)
-    for k in range(7):
-        together = system.predict_queries(params, inputs[:, :, :k], labels[:, :, :k], queries, HEADS)
-        assert together.shape == (2, 3, 4)
-        for q in range(4):
-            long = np.concatenate([inputs[:, :, :k], queries[:, :, q : q + 1]], axis=2)
-            alone = system.predict(params, long, labels[:, :, : k + 1], HEADS)[:, :, k]
-            np.testing.assert_allclose(together[:, :, q], alone, rtol=1e-9, atol=1e-11)
-
-
-def test_runs_may_see_prompts_of_their_own() -> None:
-    params, (inputs, labels), (others, more) = weights(), prompts(1), prompts(2)
-    own = np.concatenate([inputs, others]), np.concatenate([labels, more])
-    apart = system.predict(params, *own, HEADS)
-    for run, shared in enumerate(((inputs, labels), (others, more))):
-        np.testing.assert_allclose(apart[run], system.predict(params, *shared, HEADS)[run], rtol=1e-12)
-
-
-def test_prompts_are_answered_in_chunks_as_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    inputs, labels = prompts()
-    at_once = system.predict(weights(), inputs, labels, HEADS)
-    monkeypatch.setattr(system, "CHUNK", 2)
-    np.testing.assert_allclose(system.predict(weights(), inputs, labels, HEADS), at_once, rtol=1e-12)
-
-
-def test_more_points_than_learned_positions_are_refused() -> None:
-    inputs, labels = prompts(points=8)
-    with pytest.raises(ValueError, match="position 14; the model has learned 13"):
-        system.predict(weights(), inputs, labels, HEADS)
-
-
-# Training
-
-
 def test_loss_is_the_mean_squared_error_of_every_prediction() -> None:
     configs = sweep().configs
     batch, params = system.sample(configs, 50), system.init(configs)
-    predictions = system.predict(params, batch["inputs"], batch["labels"], HEADS)
+    predictions = decoder.predict(params, batch["inputs"], batch["labels"], HEADS)
     expected = [np.mean([(p - y) ** 2 for p, y in zip(*pair, strict=True)]) for pair in zip(
         predictions, batch["labels"].astype(float), strict=True)]  # fmt: skip
     found = system.loss(params, tensors(batch), configs)
@@ -201,6 +78,7 @@ COMPILING = pytest.mark.filterwarnings("ignore")
 
 
 @COMPILING
+@pytest.mark.slow
 def test_the_compiled_layers_are_the_same_and_serve_every_length_of_the_curriculum(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -212,7 +90,7 @@ def test_the_compiled_layers_are_the_same_and_serve_every_length_of_the_curricul
         return graph.forward
 
     monkeypatch.setattr(torch, "compile", lambda function: compile_(function, backend=counted))
-    system._compiled.cache_clear()
+    decoder._compiled.cache_clear()
     torch._dynamo.reset()
     steps = range(0, 20, 5)
     assert len({system.points(step, config) for step in steps}) == len(steps)
@@ -223,7 +101,7 @@ def test_the_compiled_layers_are_the_same_and_serve_every_length_of_the_curricul
         for name, value in loss_and_gradients(config, step).items():
             torch.testing.assert_close(found[name], value, rtol=1e-5, atol=1e-6)
     assert 0 < counts[0] < counts[1] == counts[-1]
-    system._compiled.cache_clear()
+    decoder._compiled.cache_clear()
     torch._dynamo.reset()
 
 
@@ -234,7 +112,7 @@ def test_what_the_compiler_makes_of_the_layers_is_the_same_but_for_rounding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    system._compiled.cache_clear()
+    decoder._compiled.cache_clear()
     torch._dynamo.reset()
     config = sweep((100,)).configs[0]
     found = loss_and_gradients(replace(config, execution="compiled"), 0)
@@ -292,10 +170,11 @@ def test_gradients_are_shortened_only_where_asked() -> None:
     assert not np.array_equal(free.losses, tight.losses)
 
 
+@pytest.mark.slow
 def test_loss_falls_below_that_of_the_zero_prediction() -> None:
     """Which is 1 in one dimension, known to 0.02 from the last 50 batches of 256 labels."""
     flat = {"first_dimension": 1, "first_points": 4, "every": 1000}
-    losses = train(sweep(steps=400, batch=64, rate=1e-2, clip_norm=1.0, **flat)).losses[:, -50:].mean(axis=1)
+    losses = train(sweep(steps=400, batch=64, learning_rate=1e-2, clip_norm=1.0, **flat)).losses[:, -50:].mean(axis=1)
     assert (losses < 0.95).all()
     assert losses.min() < 0.6
 
@@ -340,12 +219,12 @@ def test_a_stopped_training_goes_on_bit_for_bit(trained: Runs, tmp_path: Path, s
 
         def keep(state: State, stop: int = stop) -> None:
             if state.step == stop:
-                runs.save_state(path, state, "identity")
+                save_state(path, state, "identity")
                 raise Stopped
 
         with pytest.raises(Stopped):
-            train(sweep(), runs.load_state(path, "identity"), keep=keep)
-    ended = train(sweep(), runs.load_state(path, "identity"))
+            train(sweep(), load_state(path, "identity"), keep=keep)
+    ended = train(sweep(), load_state(path, "identity"))
     assert np.array_equal(ended.losses, trained.losses)
     for name, w in trained.weights.items():
         assert torch.equal(ended.weights[name], w), name
@@ -389,10 +268,10 @@ def test_the_published_model_has_its_published_size() -> None:
     assert ours + 11 * layer + unused == pytest.approx(22.40e6, abs=5e3)
 
 
-def test_runs_that_train_together_share_all_but_seed_and_rate() -> None:
+def test_runs_that_train_together_share_all_but_seed_and_learning_rate() -> None:
     first = sweep((100,)).configs[0]
-    system.init([first, replace(first, seed=101, rate=1e-4)])
-    with pytest.raises(ConstantError, match="seed and rate only"):
+    system.init([first, replace(first, seed=101, learning_rate=1e-4)])
+    with pytest.raises(ConstantError, match="seed and learning rate only"):
         system.init([first, replace(first, width=32)])
 
 

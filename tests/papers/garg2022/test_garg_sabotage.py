@@ -4,7 +4,7 @@ The transformers are stand-ins: in the place of their predictions is what traine
 ridge and with inputs cut where training has none. A sabotage breaks one bound; without it (the control) the same bound
 is not contradicted. Two bounds (G9, G15) are contradicted by the stand-in itself, which is too close to least squares;
 their control is one linear layer.
-tests/test_sabotage.py sees to it that no bound is left out.
+A test below sees to it that no bound is left out.
 """
 
 import dataclasses
@@ -18,8 +18,7 @@ import pytest
 import torch
 
 from icl.core.runs import Runs
-from icl.papers.garg2022 import errors, garg_scaling, trainings
-from icl.papers.garg2022 import gpt2 as system
+from icl.papers.garg2022 import decoder, errors, garg_scaling, shifts, trainings
 from icl.pipeline import figures
 from tests import sabotaged
 from tests.sabotaged import Patch, untouched
@@ -85,7 +84,7 @@ def opposite_baselines(patch: pytest.MonkeyPatch) -> None:
 
 def exchanged(patch: pytest.MonkeyPatch) -> None:
     """What is called x is w, and the other way round."""
-    patch.setattr(garg_scaling, "PANELS", {"x": errors.scaled_weights, "w": errors.scaled_inputs})
+    patch.setattr(garg_scaling, "PANELS", {"x": shifts.scaled_weights, "w": shifts.scaled_inputs})
 
 
 # Which sabotage breaks which bound
@@ -160,12 +159,12 @@ def runs() -> Runs:
 
 
 def predictions(model: Model) -> Callable[..., np.ndarray]:
-    """In the place of `system.predict`."""
+    """In the place of `decoder.predict`."""
     return lambda weights, inputs, labels, heads: prefix_predictions(model)(weights, inputs, labels, inputs, heads)
 
 
 def query_predictions(model: Model) -> Callable[..., np.ndarray]:
-    """In the place of `system.predict_queries`."""
+    """In the place of `decoder.predict_queries`."""
 
     def predict(weights: object, inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray, heads: int) -> np.ndarray:
         found = np.stack([model(*given) for given in zip(inputs, labels, queries, strict=True)])
@@ -175,7 +174,7 @@ def query_predictions(model: Model) -> Callable[..., np.ndarray]:
 
 
 def prefix_predictions(model: Model) -> Callable[..., np.ndarray]:
-    """In the place of `system.predict_prefixes`."""
+    """In the place of `decoder.predict_prefixes`."""
 
     def predict(weights: object, inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray, heads: int) -> np.ndarray:
         asked = [
@@ -190,9 +189,9 @@ def prefix_predictions(model: Model) -> Callable[..., np.ndarray]:
 @cache
 def measured(name: str, scale: str, model: Model, test: Patch) -> pd.DataFrame:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(system, "predict", predictions(model))
-        patch.setattr(system, "predict_prefixes", prefix_predictions(model))
-        patch.setattr(system, "predict_queries", query_predictions(model))
+        patch.setattr(decoder, "predict", predictions(model))
+        patch.setattr(decoder, "predict_prefixes", prefix_predictions(model))
+        patch.setattr(decoder, "predict_queries", query_predictions(model))
         test(patch)
         return figures.measure(name, {"garg": runs()}, scale)
 

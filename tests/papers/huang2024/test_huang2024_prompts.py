@@ -1,40 +1,25 @@
 """Prompts over discrete features: their law by enumeration, their moments by sampling."""
 
-import itertools
-import math
-
 import numpy as np
 import pytest
 
 from icl.core.streams import stream
-from icl.papers.huang2024 import prompts as tasks
-
-
-def compositions(context_length: int, features: int) -> np.ndarray:
-    """All vectors of counts that a prompt can have: (prompts, K)."""
-    every = itertools.product(range(context_length + 1), repeat=features - 1)
-    return np.array([[*c, context_length - sum(c)] for c in every if sum(c) <= context_length])
-
-
-def multinomial(counts: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """The probability of each vector of counts."""
-    n = int(counts[0].sum())
-    ways = [math.factorial(n) // math.prod(math.factorial(c) for c in row) for row in counts.tolist()]
-    return np.array(ways) * np.prod(p**counts, axis=1)
-
+from icl.papers.huang2024 import count_laws, prompts
+from tests.oracles import huang2024 as oracle
+from tests.oracles.huang2024 import compositions, multinomial
 
 SMALL = [(3, 5, 0.5), (4, 6, 0.3), (5, 8, 0.6), (4, 5, 0.25)]
 
 
 @pytest.mark.parametrize(("features", "context_length", "dominant"), SMALL)
 def test_cells_are_the_law_of_the_counts(features: int, context_length: int, dominant: float) -> None:
-    p = tasks.imbalanced(features, dominant)
+    p = prompts.imbalanced(features, dominant)
     every = compositions(context_length, features)
     weight = multinomial(every, p)
     assert weight.sum() == pytest.approx(1, abs=1e-12)
     for query, cells in (
-        (0, tasks.dominant_cells(features, dominant, context_length)),
-        (1, tasks.rare_cells(features, dominant, context_length)),
+        (0, count_laws.dominant_cells(features, dominant, context_length)),
+        (1, count_laws.rare_cells(features, dominant, context_length)),
     ):
         others = [n for n in range(features) if n not in (0, query)]
         assert cells.others == len(others)
@@ -51,7 +36,10 @@ def test_cells_are_the_law_of_the_counts(features: int, context_length: int, dom
 
 @pytest.mark.parametrize("features", [20, 50, 200])
 def test_the_cells_left_out_weigh_nothing(features: int) -> None:
-    for cells in (tasks.dominant_cells(features, 0.5, 20 * features), tasks.rare_cells(features, 0.5, 20 * features)):
+    for cells in (
+        count_laws.dominant_cells(features, 0.5, 20 * features),
+        count_laws.rare_cells(features, 0.5, 20 * features),
+    ):
         assert abs(1 - cells.weight.sum()) < 1e-10
         assert cells.weight.size < 20000
 
@@ -59,11 +47,11 @@ def test_the_cells_left_out_weigh_nothing(features: int) -> None:
 @pytest.mark.parametrize(
     ("features", "dominant", "contexts"), [(20, 0.5, 20), (50, 0.5, 20), (10, 0.5, 20), (20, 0.05, 20), (6, 0.3, 30)]
 )
-@pytest.mark.parametrize("make", [tasks.dominant_cells, tasks.rare_cells])
+@pytest.mark.parametrize("make", [count_laws.dominant_cells, count_laws.rare_cells])
 def test_condensed_cells_have_the_same_sums(make, features: int, dominant: float, contexts: int) -> None:
     """The sums that the gradient is made of, at weights from the start to long after the last phase."""
     every = make(features, dominant, contexts * features)
-    fewer = tasks.condensed(every)
+    fewer = count_laws.condensed(every)
     assert fewer.weight.size <= every.weight.size
     for q in ([0, 0, 0], [2, -1, 0], [6, -3, 0], [12, -12, 0], [3, 3, 0], [-3, 3, 0], [0, 8, 0]):
         sums = [np.exp(q) @ cells.counts for cells in (every, fewer)]
@@ -73,32 +61,35 @@ def test_condensed_cells_have_the_same_sums(make, features: int, dominant: float
 
 
 def test_condensing_spares_what_few_values_or_zero_make_delicate() -> None:
-    assert tasks.condensed(tasks.rare_cells(20, 0.5, 400)).weight.size < tasks.rare_cells(20, 0.5, 400).weight.size / 10
-    for cells in (tasks.rare_cells(4, 0.3, 6), tasks.dominant_cells(20, 0.05, 400)):
-        np.testing.assert_array_equal(tasks.condensed(cells).weight, cells.weight)
+    assert (
+        count_laws.condensed(count_laws.rare_cells(20, 0.5, 400)).weight.size
+        < count_laws.rare_cells(20, 0.5, 400).weight.size / 10
+    )
+    for cells in (count_laws.rare_cells(4, 0.3, 6), count_laws.dominant_cells(20, 0.05, 400)):
+        np.testing.assert_array_equal(count_laws.condensed(cells).weight, cells.weight)
 
 
 def test_a_gauss_rule_keeps_the_moments() -> None:
     points, weight = np.arange(12.0), np.arange(1, 13) / 78
-    nodes, shares = tasks.gauss_rule(points, weight, 5)
+    nodes, shares = count_laws.gauss_rule(points, weight, 5)
     for power in range(10):
         assert shares @ nodes**power == pytest.approx(weight @ points**power, rel=1e-12)
     assert abs(shares @ nodes**10 / (weight @ points**10) - 1) > 1e-9
 
 
 def test_mean_field_cells_are_the_limit_of_long_prompts() -> None:
-    finite = tasks.rare_cells(5, 0.4, 4000)
-    _, limit = tasks.mean_field_cells(5, 0.4)
+    finite = count_laws.rare_cells(5, 0.4, 4000)
+    _, limit = count_laws.mean_field_cells(5, 0.4)
     np.testing.assert_allclose(finite.counts @ finite.weight / 4000, limit.counts[:, 0], rtol=1e-9)
     np.testing.assert_allclose(finite.squares @ finite.weight / 4000**2, limit.squares[0], rtol=0.02)
 
 
 def test_counts_and_tokens_have_one_law() -> None:
-    p, n, m = tasks.imbalanced(4, 0.4), 12, 20000
-    literal = tasks.prompts(stream("test", 0, "tokens"), p, n, m)
+    p, n, m = prompts.imbalanced(4, 0.4), 12, 20000
+    literal = prompts.prompts(stream("test", 0, "tokens"), p, n, m)
     counted = [
-        tasks.counts_of(literal.features, 4),
-        tasks.counts(stream("test", 0, "counts"), p, n, m),
+        prompts.counts_of(literal.features, 4),
+        prompts.counts(stream("test", 0, "counts"), p, n, m),
     ]
     error = np.sqrt(n * p * (1 - p) / m)
     for c in counted:
@@ -112,9 +103,9 @@ def test_counts_and_tokens_have_one_law() -> None:
 
 
 def test_tokens_are_the_columns_of_the_prompt() -> None:
-    batch = tasks.prompts(stream("test", 1, "tokens"), tasks.imbalanced(3, 0.5), 4, 2)
+    batch = prompts.prompts(stream("test", 1, "tokens"), prompts.imbalanced(3, 0.5), 4, 2)
     basis = np.linalg.qr(np.arange(15.0).reshape(5, 3) ** 2 + np.eye(5, 3))[0].T
-    prompt = tasks.tokens(batch, basis)
+    prompt = oracle.tokens(batch, basis)
     assert prompt.shape == (2, 6, 5)
     for m in range(2):
         w = batch.task[m] @ basis
@@ -126,20 +117,6 @@ def test_tokens_are_the_columns_of_the_prompt() -> None:
 
 
 def test_absent_features() -> None:
-    p, n = tasks.imbalanced(4, 0.4), 6
+    p, n = prompts.imbalanced(4, 0.4), 6
     every = compositions(n, 4)
-    assert tasks.absent(p[2], n) == pytest.approx(multinomial(every, p)[every[:, 2] == 0].sum(), rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("p", "words"),
-    [
-        ([0.5, 0.5], "3 numbers"),
-        ([0.5, 0.5, 0.1], "sum one, not 1.1"),
-        ([1.1, -0.2, 0.1], "positive"),
-        ([0.5, 0.3, 0.2], ""),
-    ],
-)
-def test_what_is_no_law(p: list[float], words: str) -> None:
-    complaint = tasks.probability_complaint(np.array(p), 3)
-    assert words in complaint and bool(words) == bool(complaint)
+    assert prompts.absent(p[2], n) == pytest.approx(multinomial(every, p)[every[:, 2] == 0].sum(), rel=1e-12)

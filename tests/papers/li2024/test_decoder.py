@@ -15,7 +15,10 @@ from icl.core.training import start, train
 from icl.models import transformer
 from icl.models.optimisers import Params
 from icl.papers.li2024 import decoder as system
-from icl.papers.li2024 import prompts
+from icl.papers.li2024 import decoder_evaluation as evaluation
+from icl.papers.li2024.patterns import COMBINATIONS
+from icl.papers.li2024.prompts import Prompts, prompt_tokens
+from icl.papers.li2024.training_tasks import unseen_tasks
 
 SMALL = {"batch": 16, "width": 16, "mlp_width": 32, "layers": 2, "steps": 12, "warm_up": 2}
 
@@ -60,22 +63,23 @@ def test_the_seed_decides_and_global_generators_do_not(trained: Runs) -> None:
 
 def test_loss_decreases() -> None:
     # A large start, because GPT-2's takes some hundred steps to leave the plateau F = 0.
-    losses = train(sweep(steps=30, layers=1, width=32, mlp_width=128, batch=64, rate=5e-3, init_std=0.2)).losses
+    losses = train(
+        sweep(steps=30, layers=1, width=32, mlp_width=128, batch=64, learning_rate=5e-3, init_std=0.2)
+    ).losses
     assert (losses[:, -10:].mean(axis=1) < losses[:, :5].mean(axis=1) - 0.02).all()
 
 
 def literal(configs: tuple[system.Config, ...], factors: dict[str, np.ndarray], length: int) -> torch.Tensor:
     """Query `length` behind its contexts in all d_X + d_Y coordinates, built by the task module: float64."""
     columns = [*range(length), configs[0].context_length + length - configs[0].least_contexts]
-    relevant, irrelevant = system.basis(configs[0])
-    prompts = prompts.Prompts(
+    prompts = Prompts(
         pattern=factors["pattern"][..., columns],
         irrelevant=factors["irrelevant"][..., columns] - configs[0].relevant_patterns,
         strength=factors["strength"][..., columns].astype(float),
         label=factors["label"][..., columns].astype(float),
     )
     q = np.eye(configs[0].label_dimension)[0]
-    return torch.from_numpy(prompts.tokens(prompts, relevant, irrelevant, q))
+    return torch.from_numpy(prompt_tokens(prompts, *configs[0].axis_patterns, q))
 
 
 @pytest.mark.parametrize("least", [0, 3, 7])
@@ -136,9 +140,9 @@ def moved(configs: tuple[system.Config, ...], gradient: float) -> float:
 def test_the_chosen_method_and_schedule_decide_the_steps() -> None:
     # The first of two steps of rise: half of the rate. Adam's first step is as long whatever the gradient.
     for schedule in system.SCHEDULES:
-        configs = sweep(rate=0.01, schedule=schedule).configs
+        configs = sweep(learning_rate=0.01, schedule=schedule).configs
         assert [moved(configs, g) for g in (1.0, 10.0)] == pytest.approx([0.005, 0.005], rel=1e-5)
-    configs = sweep(rate=0.01, optimiser="momentum").configs
+    configs = sweep(learning_rate=0.01, optimiser="momentum").configs
     assert [moved(configs, g) for g in (1.0, 10.0)] == pytest.approx([0.5, 5.0])
     ends = {
         schedule: train(sweep(seeds=(100,), schedule=schedule)).losses[0, -1] for schedule in ("linear", "constant")
@@ -146,17 +150,17 @@ def test_the_chosen_method_and_schedule_decide_the_steps() -> None:
     assert ends["linear"] != ends["constant"]
 
 
-def test_each_run_is_trained_on_its_own_drawn_tasks_and_tested_on_the_others() -> None:
-    configs = sweep(task_choice="drawn", batch=400).configs
-    own = [{tuple(task) for task in config.train_tasks.tolist()} for config in configs]
-    assert len({frozenset(tasks) for tasks in own}) == 3
+def test_each_run_is_trained_on_its_own_random_tasks_and_tested_on_the_others() -> None:
+    configs = sweep(task_choice="random shifts", batch=400).configs
+    chosen = [{tuple(task) for task in config.train_tasks.tolist()} for config in configs]
+    assert len({frozenset(tasks) for tasks in chosen}) == 3
     factors = system.sample(configs, 0)
-    for run, tasks in enumerate(own):
+    for run, tasks in enumerate(chosen):
         queries, labels = factors["pattern"][run, :, 20:], factors["label"][run, :, 20:]
         shown = {(*set(p[y > 0]), *set(p[y < 0])) for p, y in zip(queries, labels, strict=True)}
         # 400 prompts miss one of 18 tasks with a probability below 1e-8.
         assert shown == tasks
-        unseen = prompts.unseen_tasks(6, configs[run].train_tasks)
+        unseen = unseen_tasks(6, configs[run].train_tasks)
         assert not tasks & {tuple(task) for task in unseen.tolist()} and len(unseen) == 12
     alone = system.sample(configs[1:2], 0)
     assert all(np.array_equal(alone[name][0], factors[name][1]) for name in alone)
@@ -164,28 +168,29 @@ def test_each_run_is_trained_on_its_own_drawn_tasks_and_tested_on_the_others() -
 
 def test_curves_over_length_equal_prompts_cut_to_length(trained: Runs) -> None:
     configs, test = trained.sweep.configs, trained.sweep.test
-    prompts, lengths = system.out_of_domain(configs, test), [0, 3, 20]
-    logits = system.logits(trained.last(), configs[0], prompts, lengths)
+    prompts, lengths = evaluation.out_of_domain(configs, test), [0, 3, 20]
+    logits = evaluation.logits(trained.last(), configs[0], prompts, lengths)
     assert logits.shape == (3, test.prompts, 3)
     for k, length in enumerate(lengths):
         tokens = torch.cat([prompts.tokens[:, :, :length], prompts.tokens[:, :, -1:]], dim=2)
-        alone = transformer.predict_last(system.in_use(trained.last(), tokens), tokens, configs[0].heads)[..., 0]
+        alone = transformer.predict_last(system.without_idle_read_in(trained.last(), tokens), tokens, configs[0].heads)[
+            ..., 0
+        ]
         assert np.allclose(logits[:, :, k], alone.numpy(), atol=1e-5)
 
 
 def test_a_zero_logit_is_an_error() -> None:
     configs, test = sweep().configs, sweep().test
-    prompts = system.in_domain(configs, test)
+    prompts = evaluation.in_domain(configs, test)
     right = prompts.labels[..., -1:].numpy().astype(float)
-    assert (system.classification_error(right, prompts) == 0).all()
-    assert (system.classification_error(-right, prompts) == 1).all()
-    assert (system.classification_error(0 * right, prompts) == 1).all()
-    assert (system.hinge(right / 2, prompts) == 0.5).all()
+    assert not evaluation.wrong(right, prompts).any()
+    for answer in (-1, 0, np.nan):
+        assert evaluation.wrong(answer * right, prompts).all()
 
 
 def test_out_of_domain_prompts_are_paired_over_coefficient_sums() -> None:
     configs, test = sweep().configs, replace(sweep().test, pattern_law="unit pairs")
-    one, other = (system.out_of_domain(configs, replace(test, coefficient_sum=s)) for s in (1.3, 0.5))
+    one, other = (evaluation.out_of_domain(configs, replace(test, coefficient_sum=s)) for s in (1.3, 0.5))
     assert torch.equal(one.labels, other.labels) and torch.equal(one.patterns, other.patterns)
     assert torch.equal(one.tokens[..., 6:], other.tokens[..., 6:])
     relevant = one.tokens[..., :6].double()
@@ -194,21 +199,21 @@ def test_out_of_domain_prompts_are_paired_over_coefficient_sums() -> None:
     assert (one.tokens[:, :, -1, -1] == 0).all()
 
 
-@pytest.mark.parametrize("law", system.PATTERN_LAWS)
+@pytest.mark.parametrize("law", COMBINATIONS)
 def test_out_of_domain_prompts_follow_their_law_and_noise_is_scaled(law: str) -> None:
     configs, test = sweep().configs, replace(sweep().test, pattern_law=law, coefficient_sum=1.3)
-    one, other = (system.out_of_domain(configs, replace(test, irrelevant_growth=g)).tokens for g in (1.0, 0.4))
+    one, other = (evaluation.out_of_domain(configs, replace(test, irrelevant_growth=g)).tokens for g in (1.0, 0.4))
     assert torch.equal(one[..., :6], other[..., :6])
     assert torch.allclose(0.4 * one[..., 6:-1], other[..., 6:-1], atol=1e-6)
     assert torch.allclose(one[..., :6].sum(-1), torch.tensor(1.3), atol=1e-5)
-    usual = system.out_of_domain(configs, replace(test, pattern_law="unit pairs")).tokens
+    usual = evaluation.out_of_domain(configs, replace(test, pattern_law="unit pairs")).tokens
     assert torch.equal(one, usual) == (law == "unit pairs")
 
 
 def test_the_largest_head_has_more_attention_than_the_mean() -> None:
     configs, test = sweep(init_std=0.3).configs, sweep().test
-    params, prompts = system.init(configs), system.out_of_domain(configs, test)
-    mean, largest = (system.attention_on_same(params, configs[0], prompts, heads) for heads in ("mean", "largest"))
+    params, prompts = system.init(configs), evaluation.out_of_domain(configs, test)
+    mean, largest = (evaluation.attention_on_same(params, configs[0], prompts, heads) for heads in ("mean", "largest"))
     assert (largest > mean + 1e-3).all()
     # Of two heads the mean leaves the smaller one below it by as much as the larger one is above.
     assert (2 * mean - largest >= 0).all()
@@ -218,7 +223,7 @@ def test_attention_on_the_same_pattern_is_uniform_for_equal_scores() -> None:
     configs, test = sweep().configs, replace(sweep().test, prompts=2000)
     params = system.init(configs)
     flat = {n: w * 0 if n.endswith(("queries", "keys")) else w for n, w in params.items()}
-    share = system.attention_on_same(flat, configs[0], system.out_of_domain(configs, test))
+    share = evaluation.attention_on_same(flat, configs[0], evaluation.out_of_domain(configs, test))
     assert share.shape == (3, 2)
     # (0.8 / 2 * 20 + 1) / 21; a prompt's count has a standard deviation of sqrt(20 * 0.4 * 0.6) / 21.
     assert np.allclose(share, 9 / 21, atol=5 * np.sqrt(20 * 0.24 / 2000) / 21)
@@ -227,22 +232,22 @@ def test_attention_on_the_same_pattern_is_uniform_for_equal_scores() -> None:
 def test_label_embeddings_find_a_planted_direction() -> None:
     configs = sweep().configs
     params = {n: w.double() for n, w in system.init(configs).items()}
-    found = system.label_embeddings(params, configs[0], 2)
-    assert found["magnitude"].shape == (3, 32)
-    assert abs(found["angle"].mean() - np.pi / 2) < 0.1
+    embeddings = evaluation.label_embeddings(params, configs[0], 2)
+    assert embeddings["magnitude"].shape == (3, 32)
+    assert abs(embeddings["angle"].mean() - np.pi / 2) < 0.1
     # Values that answer only to the image of q put every neuron on it or against it.
     q = params["read_in"][:, configs[0].feature_dimension, :, None]
     params["layer2.values"] = q @ params["layer2.values"][:, :1]
-    angle = system.label_embeddings(params, configs[0], 2)["angle"]
+    angle = evaluation.label_embeddings(params, configs[0], 2)["angle"]
     assert np.allclose(np.minimum(angle, np.pi - angle), 0, atol=1e-6)
     # With only the second head's values left, the first head's neurons read nothing.
     second = params["layer2.values"].clone()
     second[..., :8] = 0
-    assert (system.label_embeddings({**params, "layer2.values": second}, configs[0], 2, 1)["magnitude"] == 0).all()
-    both, every = (system.label_embeddings(params, configs[0], 2, heads)["magnitude"] for heads in (2, None))
+    assert (evaluation.label_embeddings({**params, "layer2.values": second}, configs[0], 2, 1)["magnitude"] == 0).all()
+    both, every = (evaluation.label_embeddings(params, configs[0], 2, heads)["magnitude"] for heads in (2, None))
     assert np.array_equal(both, every)
     mirrored: Params = {**params, "layer2.down": -params["layer2.down"]}
-    signs = [system.label_embeddings(p, configs[0], 2)["sign"] for p in (params, mirrored)]
+    signs = [evaluation.label_embeddings(p, configs[0], 2)["sign"] for p in (params, mirrored)]
     assert np.array_equal(*(signs[0], -signs[1]))
 
 
@@ -254,6 +259,6 @@ def test_constants_that_cannot_be_are_refused() -> None:
     with pytest.raises(ConstantError, match="least_contexts"):
         system.Config(least_contexts=21)
     with pytest.raises(ConstantError, match="pattern_law"):
-        system.Test(pattern_law="triples")
+        system.Test(pattern_law="quadruples")
     with pytest.raises(ConstantError, match="coefficient_sum"):
         system.Test(coefficient_sum=1.5)

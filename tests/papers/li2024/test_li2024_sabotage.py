@@ -6,32 +6,28 @@ bound, and the same run without it (the control) does not.
 """
 
 import dataclasses
-import importlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-import yaml
 
+from icl.core import discovery
 from icl.core.config import grid
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import train
-from icl.evidence import ledger
-from icl.evidence.judging import CONTRADICTED, Part, Verdict
-from icl.papers.li2024 import classical_figures, decoder, one_layer
+from icl.papers.li2024 import classical_figures, decoder, decoder_evaluation, one_layer_evaluation
 from icl.pipeline import figures
-from tests.sabotaged import Patch, same, untouched
+from tests import sabotaged
+from tests.sabotaged import Outcome, Patch, same, untouched
 
-CONFIG = Path(__file__).parents[1] / "workflow" / "config.yaml"
-FIGURES: list[str] = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))["figures"]
-FIGURE_OF = {claim.id: name for name in FIGURES for claim in ledger.claims(name)}
+FIGURES = [name for name, paper in discovery.figures().items() if paper == "li2024"]
+FIGURE_OF = sabotaged.figures_of_claims(FIGURES)
 SEEDS, PROMPTS = 6, {"figure27": 10, "figure28": 10}
 
 
@@ -43,7 +39,7 @@ def smaller_gpt2(sweep: Sweep) -> Sweep:
     configs = grid(
         decoder.Config,
         irrelevant_patterns=[2], irrelevant_strength=[0.2], label_dimension=[2], width=[16], mlp_width=[32],
-        init_std=[0.1], task_shifts=[5], batch=[8], rate=[5e-3], warm_up=[20], steps=[300], seed=range(SEEDS),
+        init_std=[0.1], task_shifts=[5], batch=[8], learning_rate=[5e-3], warm_up=[20], steps=[300], seed=range(SEEDS),
     )  # fmt: skip
     return dataclasses.replace(sweep, configs=configs, snapshots=tuple(range(0, 301, 15)))
 
@@ -64,7 +60,7 @@ def small(sweep: Sweep, prompts: int = 200) -> Sweep:
 
 @cache
 def trained(name: str) -> Runs:
-    return train(small(figures.plan(FIGURES, "laptop", {})[name][1]))
+    return train(small(sabotaged.trainings(FIGURES)[name]))
 
 
 def runs_of(name: str) -> dict[str, Runs]:
@@ -213,7 +209,7 @@ def wrong_answers(share: Callable[[float], float]) -> Patch:
     """The out-of-domain prompts of the three-layer model get a false answer in a share that depends on S_1."""
 
     def apply(patch: pytest.MonkeyPatch) -> None:
-        prompts_of = decoder.out_of_domain
+        prompts_of = decoder_evaluation.out_of_domain
 
         def wrong(configs: Any, test: Any) -> Any:
             prompts = prompts_of(configs, test)
@@ -221,33 +217,17 @@ def wrong_answers(share: Callable[[float], float]) -> Patch:
             labels[:, : round(share(test.coefficient_sum) * test.prompts), -1] *= -1
             return dataclasses.replace(prompts, labels=labels)
 
-        patch.setattr(decoder, "out_of_domain", wrong)
+        patch.setattr(decoder_evaluation, "out_of_domain", wrong)
 
     return apply
-
-
-def unit_norm(patch: pytest.MonkeyPatch) -> None:
-    """Out-of-domain patterns keep their norm as S_1 falls."""
-    prompts_of = decoder.out_of_domain
-    patch.setattr(
-        decoder,
-        "out_of_domain",
-        lambda configs, test: prompts_of(configs, dataclasses.replace(test, pattern_law="unit pairs")),
-    )
 
 
 def both_heads(patch: pytest.MonkeyPatch) -> None:
     """The label embedding of all heads together: that of a single head hardly grows in the smaller task."""
-    one = decoder.label_embeddings
-    patch.setattr(decoder, "label_embeddings", lambda params, config, layer, heads: one(params, config, layer, 2))
-
-
-def one_after_the_other(*patches: Patch) -> Patch:
-    def apply(patch: pytest.MonkeyPatch) -> None:
-        for one in patches:
-            one(patch)
-
-    return apply
+    one = decoder_evaluation.label_embeddings
+    patch.setattr(
+        decoder_evaluation, "label_embeddings", lambda params, config, layer, heads: one(params, config, layer, 2)
+    )
 
 
 harder_below_one = wrong_answers(lambda total: 0.5 - total / 3)
@@ -266,9 +246,9 @@ class Sabotage:
     control: Patch = untouched
 
 
-LI_ICL_REVERSED = fractions_mislabelled(one_layer, {0.4: 1.0, 0.6: 0.8, 0.8: 0.6, 1.0: 0.4})
-LI_ICL_FALLING = fractions_mislabelled(one_layer, {0.6: 1.0, 0.8: 0.6, 1.0: 0.3})
-GPT2_FALLING = fractions_mislabelled(decoder, {1.0: 0.5, 0.9: 0.7, 0.8: 1.0})
+LI_ICL_REVERSED = fractions_mislabelled(one_layer_evaluation, {0.4: 1.0, 0.6: 0.8, 0.8: 0.6, 1.0: 0.4})
+LI_ICL_FALLING = fractions_mislabelled(one_layer_evaluation, {0.6: 1.0, 0.8: 0.6, 1.0: 0.3})
+GPT2_FALLING = fractions_mislabelled(decoder_evaluation, {1.0: 0.6, 0.9: 0.8, 0.8: 1.0})
 NOTHING_LEARNT = Sabotage(untrained)
 WRONG_SIGN = Sabotage(negated_readout)
 
@@ -318,11 +298,11 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "error at S_1=1.1": WRONG_SIGN,
         "error at S_1=1.3": WRONG_SIGN,
     },
-    # The control is the claimed order, put there by false answers; against it stand the opposite order, and patterns of
-    # unit norm, with which the smaller task is solved at every S_1.
+    # The control is the claimed order, put there by false answers; against it stand the opposite order, and the smaller
+    # task as it is, which is solved at every S_1.
     "A-F12": {
         "Kendall's tau of error and S_1": Sabotage(test=harder_above_one, control=harder_below_one),
-        "least error over S_1 < 1": Sabotage(test=unit_norm, control=harder_below_one),
+        "least error over S_1 < 1": Sabotage(control=harder_below_one),
     },
     "A-T2-GPT2": {
         "error at S_1=1.1": Sabotage(negated_decoder_readout),
@@ -330,10 +310,7 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     },
     "A-F13": {
         "largest rise of the least length with alpha', id": Sabotage(test=GPT2_FALLING),
-        # The smaller task reaches the error that counts only with patterns of unit norm.
-        "largest rise of the least length with alpha', ood": Sabotage(
-            test=one_after_the_other(unit_norm, GPT2_FALLING), control=unit_norm
-        ),
+        "largest rise of the least length with alpha', ood": Sabotage(test=GPT2_FALLING),
     },
     "A-F21": {"rise of attention": NOTHING_LEARNT},
     "A-F22": {"rise of attention": NOTHING_LEARNT},
@@ -351,50 +328,32 @@ def measured(name: str, change: Callable[[Runs], Runs], apply: Patch) -> pd.Data
         return figures.measure(name, {key: change(runs) for key, runs in runs_of(name).items()}, "laptop")
 
 
-def judged(claim: str, observable: str, change: Callable[[Runs], Runs], apply: Patch) -> tuple[Verdict, Part]:
-    """The verdict on a claim, and its part on one observable."""
-    verdicts = figures.check(FIGURE_OF[claim], measured(FIGURE_OF[claim], change, apply))
-    (verdict,) = [v for v in verdicts if v.claim == claim]
-    (part,) = [p for p in verdict.parts if p.observable == observable]
-    return verdict, part
+def judged(claim: str, observable: str, change: Callable[[Runs], Runs], apply: Patch) -> Outcome:
+    """What the spoilt figure says of a claim, and of its part on one observable."""
+    name = FIGURE_OF[claim]
+    return sabotaged.judged(name, measured(name, change, apply), claim, observable)
 
 
 def test_every_bound_of_every_claim_has_a_sabotage() -> None:
-    """Over all configured figures, and the SABOTAGES of every test file of this kind beside this one."""
-    files = sorted(Path(__file__).resolve().parents[3] / "tests".glob("test_*sabotage.py"))
-    registered = [
-        (claim, set(parts)) for file in files for claim, parts in importlib.import_module(file.stem).SABOTAGES.items()
-    ]
-    found = dict(registered)
-    assert len(found) == len(registered)
-    for name in FIGURES:
-        for claim in ledger.claims(name):
-            assert found.get(claim.id) == {bound.observable for bound in claim.bounds}, f"{claim.id} of {name}"
+    bounds = sabotaged.bounds_of_claims(FIGURES)
+    assert {claim: set(parts) for claim, parts in SABOTAGES.items()} == bounds
 
 
-def test_every_sabotage_is_of_a_claim() -> None:
-    assert set(SABOTAGES) <= set(FIGURE_OF)
-
-
-@pytest.mark.parametrize(
-    ("claim", "observable"),
-    [(claim, observable) for claim, parts in SABOTAGES.items() for observable in parts],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("claim", "observable"), sabotaged.cases(SABOTAGES))
 def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observable: str) -> None:
     sabotage = SABOTAGES[claim][observable]
-    verdict, part = judged(claim, observable, sabotage.runs, sabotage.test)
-    _, control = judged(claim, observable, same, sabotage.control)
-    assert verdict.outcome == CONTRADICTED
-    assert part.outcome == CONTRADICTED, part
-    assert control.outcome != CONTRADICTED, control
-    assert part.runs == control.runs == SEEDS
+    spoilt = judged(claim, observable, sabotage.runs, sabotage.test)
+    control = judged(claim, observable, same, sabotage.control)
+    sabotaged.assert_only_the_spoilt_is_contradicted(spoilt, control)
+    assert spoilt[1].runs == control[1].runs == SEEDS
 
 
 def test_rescaled_rows_are_the_same_function() -> None:
     """These sabotages of pruning change norms only: no logit moves."""
     runs = runs_of("figure14")["li_icl"]
-    prompts = one_layer.out_of_domain(runs.sweep.configs, dataclasses.replace(runs.sweep.test, prompts=20))
-    plain = one_layer.contributions(runs.last(), prompts, 20).sum(dim=-1)
+    prompts = one_layer_evaluation.out_of_domain(runs.sweep.configs, dataclasses.replace(runs.sweep.test, prompts=20))
+    plain = one_layer_evaluation.contributions(runs.last(), prompts, 20).sum(dim=-1)
     for change in (equal_rows, one_giant_row, all_rows_grown, reversed_norms):
-        logits = one_layer.contributions(change(runs).last(), prompts, 20).sum(dim=-1)
+        logits = one_layer_evaluation.contributions(change(runs).last(), prompts, 20).sum(dim=-1)
         torch.testing.assert_close(logits, plain, rtol=1e-9, atol=1e-9)

@@ -1,7 +1,7 @@
 """Every check of Zhang et al.'s claims can fail: each bound, on weights or prompts spoilt for it, is contradicted.
 
 The trainings are those of the laptop scale with fewer prompts and five seeds. Two statements are contradicted as they
-stand; their controls are the cases in which they hold. tests/test_sabotage.py sees to it that no bound is left out.
+stand; their controls are the cases in which they hold. The last test sees to it that no bound is left out.
 """
 
 import dataclasses
@@ -20,8 +20,7 @@ from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import train
 from icl.models import theory
-from icl.papers.zhang2024 import linear_attention as system
-from icl.papers.zhang2024 import trainings, zhang_query_shift
+from icl.papers.zhang2024 import evaluation, population_flow, trainings, zhang_query_shift
 from icl.pipeline import figures
 from icl.tasks import linear_regression as tasks
 from tests import sabotaged
@@ -42,7 +41,8 @@ def small(sweep: Sweep) -> Sweep:
 
 @cache
 def trained(name: str) -> Runs:
-    return train(small(figures.plan(ZHANG, "laptop", {})[name][1]))
+    sweeps = {sweep.name: sweep for figure in ZHANG for sweep in discovery.figure(figure).sweeps("laptop")}
+    return train(small(sweeps[name]))
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -114,17 +114,17 @@ def other_theorem(patch: pytest.MonkeyPatch) -> None:
 
 def scales_ignored(patch: pytest.MonkeyPatch) -> None:
     """Whatever is scaled after the prompts were drawn stays as it was."""
-    patch.setattr(trainings.Statistics, "_replace", lambda self, **new: self)
+    patch.setattr(evaluation.Statistics, "_replace", lambda self, **new: self)
 
 
 def longer_is_better(patch: pytest.MonkeyPatch) -> None:
     """Prompts are longer than is written on them, and the more so the longer they are."""
-    right = trainings.statistics
+    right = evaluation.statistics
 
-    def wrong(source: Any, count: int, covariance: Any, length: int, *rest: Any, **named: Any) -> trainings.Statistics:
+    def wrong(source: Any, count: int, covariance: Any, length: int, *rest: Any, **named: Any) -> evaluation.Statistics:
         return right(source, count, covariance, round(length**1.5), *rest, **named)
 
-    patch.setattr(trainings, "statistics", wrong)
+    patch.setattr(evaluation, "statistics", wrong)
 
 
 def no_shift(*names: str) -> Patch:
@@ -139,28 +139,32 @@ def no_shift(*names: str) -> Patch:
 
 def covariances_known(patch: pytest.MonkeyPatch) -> None:
     """Random covariances are replaced by their mean where the layer is tested, three times over."""
-    right = trainings.statistics
-    patch.setattr(trainings, "statistics", lambda source, count, covariance, length: right(
-        source, count, np.full_like(covariance, 3.0), length))  # fmt: skip
+    right = evaluation.statistics
+    patch.setattr(
+        evaluation, "statistics",
+        lambda source, count, covariance, *rest: right(source, count, np.full_like(covariance, 3.0), *rest),
+    )  # fmt: skip
 
 
 def skewed_is_isotropic(patch: pytest.MonkeyPatch) -> None:
     """The statement on orthogonal queries where it holds: Gamma is a multiple of I."""
-    patch.setattr(trainings, "step", lambda runs, run: np.eye(runs.sweep.configs[run].dimension))
+    patch.setattr(trainings, "predictor", lambda runs, run: np.eye(runs.sweep.configs[run].dimension))
 
 
 def least_squares_fails(patch: pytest.MonkeyPatch) -> None:
     """Least squares is no better than the layer."""
-    right = trainings.error
+    right = evaluation.squared_error
     patch.setattr(
-        trainings, "error", lambda estimate, prompts, count: right(lambda x, y, q: 0 * q[..., 0], prompts, count)
+        evaluation,
+        "squared_error",
+        lambda estimate, prompts, count: right(lambda x, y, q: 0 * q[..., 0], prompts, count),
     )
 
 
 def least_loss_too_high(patch: pytest.MonkeyPatch) -> None:
     """What passes for equation 4.1 has a higher loss than the flow's end."""
-    right = system.limit
-    patch.setattr(system, "limit", lambda config: right(config)._replace(c=1.1 * right(config).c))
+    right = population_flow.limit
+    patch.setattr(population_flow, "limit", lambda config: right(config)._replace(c=1.1 * right(config).c))
 
 
 # Which sabotage breaks which bound

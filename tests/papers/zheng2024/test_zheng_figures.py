@@ -7,20 +7,22 @@ import pytest
 
 from icl.evidence import published_curves
 from icl.models import autoregressive as system
-from icl.models import autoregressive_figures
+from icl.models import autoregressive_readout as readout
+from icl.models import autoregressive_trainings as trainings
 from icl.papers.sander2024 import sander_coefficients
 from icl.papers.zheng2024 import zheng_ratio_estimators
 from icl.pipeline import figures
+from tests.oracles import autoregressive as oracle
 
 
 @pytest.mark.parametrize("length", [3, 9, 40])
 def test_ratios_are_those_of_the_layers_last_prediction(length: int) -> None:
     """1e-9: the closed form of the geometric sum divides by w_r / w_j - 1, which is small for close phases."""
-    config = system.Config(engine="scalar", length=length, dimension=4)
+    config = system.Config(gradient_estimator="population_scalar", length=length, dimension=4)
     ratio, x = zheng_ratio_estimators.ratios(config, 0.7, 50)
     sequences = system.sequences(config, "evaluate", 50)
     np.testing.assert_allclose(x, sequences[:, -1], rtol=0, atol=1e-12)
-    predicted = system.predictions(0.7 * np.eye(4), np.eye(4), sequences)
+    predicted = oracle.last_prediction(0.7 * np.eye(4), np.eye(4), sequences)
     np.testing.assert_allclose(ratio * x, predicted, rtol=0, atol=1e-9)
     wanted = (predicted.conj() * x).sum().real / (abs(x) ** 2).sum()
     assert zheng_ratio_estimators.least_squares(ratio, x) == pytest.approx(wanted, rel=1e-9)
@@ -28,7 +30,7 @@ def test_ratios_are_those_of_the_layers_last_prediction(length: int) -> None:
 
 def test_the_two_ratios_of_the_theorem() -> None:
     """A mean of ratios ab E u^2 and a least-squares ratio ab E u^4 / E u^2, three times as large for a Gaussian."""
-    config = system.Config(engine="scalar", length=200)
+    config = system.Config(gradient_estimator="population_scalar", length=200)
     found = []
     for seed in range(8):
         ratio, x = zheng_ratio_estimators.ratios(dataclasses.replace(config, seed=seed), 0.8, 5000)
@@ -55,18 +57,18 @@ def test_the_approach_to_the_asymptote(dimension: int, values: tuple[float, ...]
 def test_the_published_values_lie_on_epochs_that_are_drawn() -> None:
     published = published_curves.load("zheng_ab_dynamics")
     assert published is not None
-    assert set(published["panel"]) == set("abcd") and set(published["series"]) <= set(autoregressive_figures.STARTS)
-    assert published["x"].between(0, autoregressive_figures.EPOCHS - 1).all()
+    assert set(published["panel"]) == set("abcd") and set(published["series"]) <= set(trainings.STARTS)
+    assert published["x"].between(0, trainings.EPOCHS - 1).all()
 
 
 def test_panel_d_is_not_what_its_label_says() -> None:
     """Half the summed error starts at 12.2; the squared error at the last position never exceeds c^2 for ab <= 8."""
-    config = system.Config(law="sparse", rate=0.03)
+    config = system.Config(law="sparse", learning_rate=0.03)
     for ab in (0.01, 0.75, 4.0):
         block = np.sqrt(ab) * np.eye(5)
-        last = system.last_error(block, block, config)
+        last = readout.last_error(block, block, config)
         assert last == pytest.approx(0.25 * (1 - ab / 4) ** 2, abs=1e-12)
-        loss = system.known(config).loss(block, block)[0]
+        loss = system.sequence_statistics(config).loss(block, block)[0]
         assert loss == pytest.approx(98 / 2 * last, abs=1e-10)
 
 

@@ -19,7 +19,7 @@ from icl.core.training import train
 from icl.evidence import ledger
 from icl.evidence.judging import CONTRADICTED
 from icl.models import autoregressive as system
-from icl.papers.ours import zheng_sampled
+from icl.models import autoregressive_theory as theory
 from icl.papers.sander2024 import sander_coefficients
 from icl.papers.zheng2024 import zheng_ab_dynamics
 from icl.pipeline import figures
@@ -28,7 +28,7 @@ from tests.sabotaged import Patch, same, untouched
 
 FIGURES = ("zheng_ab_dynamics", "zheng_heatmap", "zheng_ratio_estimators", "zheng_sampled", "sander_coefficients")
 FIGURE_OF = sabotaged.figures_of_claims(FIGURES)
-PLAN = figures.plan(FIGURES, "laptop", {})
+TRAININGS = sabotaged.trainings(FIGURES)
 
 Trained = Mapping[str, Runs]
 
@@ -36,8 +36,8 @@ Trained = Mapping[str, Runs]
 @cache
 def trained(name: str) -> Runs:
     """Of the laptop scale, with fewer fresh sequences; put together where the laptop trains on samples."""
-    sweep = PLAN[name][1]
-    if sweep.configs[0].engine in ("reduced", *system.FULL):
+    sweep = TRAININGS[name]
+    if sweep.configs[0].gradient_estimator in ("sample_blocks", *system.ALL_BLOCKS):
         return put_together(name)
     # Epoch 200 counts, and in 300 the lengths that are judged have converged.
     snapshots = (0, 200, 300) if name == "zheng_ratio" else (0, 300) if name == "zheng_ratio_draws" else sweep.snapshots
@@ -47,7 +47,7 @@ def trained(name: str) -> Runs:
 
 def put_together(name: str) -> Runs:
     """The exact weights with the noise of a sample: 0.1 / sqrt(m) in every entry, real and imaginary."""
-    sweep = PLAN[name][1]
+    sweep = TRAININGS[name]
     config, rng = sweep.configs[0], np.random.default_rng(len(sweep.configs))
     weights = {key: [] for key in ("KQ", "PV")}  # type: dict[str, list[torch.Tensor]]
     start = system.init(sweep.configs)
@@ -57,11 +57,11 @@ def put_together(name: str) -> Runs:
         (place,) = [i for i, other in enumerate(exact.sweep.configs) if other.start == own.start]
         for key in weights:
             blocks = exact.weights[key][place, list(sweep.snapshots)]
-            if own.engine in system.FULL:
+            if own.gradient_estimator in system.ALL_BLOCKS:
                 whole = torch.zeros(len(blocks), *start[key].shape[1:], dtype=torch.float64)
                 rows = slice(5, None) if key == "KQ" else slice(None)
                 whole[:, rows, :5, 0] = blocks
-                # One law for both engines of the oracle: what they are compared by is their difference.
+                # One law for both trainings that are compared: what they are compared by is their difference.
                 blocks = whole if name.endswith("oracle") else whole + torch.from_numpy(noise[key][run])
             else:
                 blocks = blocks + torch.from_numpy(noise[key][run])
@@ -97,7 +97,7 @@ def uneven(w: torch.Tensor) -> torch.Tensor:
 
 def by_law(runs: Trained) -> Trained:
     """Only the whole blocks are spoilt, not the recursion in a and b or the masked ones."""
-    exact = {name: own for name, own in runs.items() if own.sweep.configs[0].engine == "population"}
+    exact = {name: own for name, own in runs.items() if own.sweep.configs[0].gradient_estimator == "population"}
     return {**runs, **changed("", uneven, loss=1.0)(exact)}
 
 
@@ -117,9 +117,9 @@ def samples_spoilt(runs: Trained) -> Trained:
     spoilt = {}
     for name, own in runs.items():
         config = own.sweep.configs[0]
-        if config.engine == "reduced":
+        if config.gradient_estimator == "sample_blocks":
             spoilt |= changed("", lambda w: 0.8 * w)({name: own})
-        elif config.engine == "sampled":
+        elif config.gradient_estimator == "sample_all_blocks":
             size = 2e-6 * config.samples
             spoilt |= changed("", lambda w, size=size: w + size)({name: own})  # type: ignore[misc]
         else:
@@ -137,7 +137,7 @@ def noise_too_steep(runs: Trained) -> Trained:
 
 def other_tokens_and_leaky_flow(patch: pytest.MonkeyPatch) -> None:
     """Example 4.1 without its signs and twice as long; all ones with a random sign; b decays along the flow."""
-    tokens, flow = zheng_ab_dynamics.first_tokens, system.flow
+    tokens, flow = zheng_ab_dynamics.first_tokens, theory.flow
 
     def wrong(dimension: int, scale: float) -> dict[str, np.ndarray]:
         known = tokens(dimension, 2 * scale)
@@ -145,13 +145,13 @@ def other_tokens_and_leaky_flow(patch: pytest.MonkeyPatch) -> None:
         return {"Example 4.1": abs(known["Example 4.1"]), "all ones": np.concatenate([ones, -ones])}
 
     patch.setattr(zheng_ab_dynamics, "first_tokens", wrong)
-    patch.setattr(system, "flow", lambda config, times: (flow(config, times)[0], 0.999 * flow(config, times)[1]))
+    patch.setattr(theory, "flow", lambda config, times: (flow(config, times)[0], 0.999 * flow(config, times)[1]))
 
 
 def limits(factor: float) -> Patch:
     """Theorem 4.1 with a wrong factor."""
-    limit = system.limit
-    return lambda patch: patch.setattr(system, "limit", lambda config: factor * limit(config))
+    limit = theory.limit
+    return lambda patch: patch.setattr(theory, "limit", lambda config: factor * limit(config))
 
 
 def miscounted(patch: pytest.MonkeyPatch) -> None:
@@ -215,6 +215,7 @@ def part_of(claim: str, observable: str, sabotage: Sabotage) -> sabotaged.Outcom
     return sabotaged.judged(name, measured(name, sabotage), claim, observable)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("claim", "observable"), sabotaged.cases(SABOTAGES))
 def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observable: str) -> None:
     spoilt = part_of(claim, observable, SABOTAGES[claim][observable])
@@ -225,6 +226,6 @@ def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observabl
     assert part.statistic == "exact" or part.runs >= 5
 
 
+@pytest.mark.slow
 def test_the_slope_of_the_noise_can_be_too_steep() -> None:
     assert part_of("Z13", "slope of the other blocks against m", STEEP)[1].outcome == CONTRADICTED
-    assert zheng_sampled.CLAIMS[-1].id == "Z13"

@@ -18,6 +18,7 @@ from icl.evidence.intervals import exact
 from icl.models import theory
 from icl.papers.ahn2023 import linear_attention as system
 from icl.papers.ahn2023 import trainings
+from icl.papers.ahn2023.drawing import curves_with_deviation, matrix_heatmap
 from icl.papers.ahn2023.linear_attention import SKEWED, Config
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 CASES = {"isotropic": "", "skewed": SKEWED}
 LENGTHS = (5, 10, 20, 50)
-PILOT = "threshold fixed after five trial seeds (100 to 104)"
 
 
 def sweeps(scale: str) -> list[Sweep]:
@@ -34,22 +34,22 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Distances over training, the squares of seed 0, what the claims compare, and the closed forms."""
+    """Distances over training, the matrices of seed 0, what the claims compare, and the closed forms."""
     (trained,) = runs.values()
     parts = []
     for case, spectrum in CASES.items():
-        own = [run for run, config in enumerate(trained.sweep.configs) if config.spectrum == spectrum]
-        found = [_run(trained, run) for run in own]
-        seeds, steps = np.array([trained.sweep.seeds[run] for run in own]), np.array(trained.sweep.snapshots)
+        runs_of_case = [run for run, config in enumerate(trained.sweep.configs) if config.spectrum == spectrum]
+        compared = [_against_equation_2(trained, run) for run in runs_of_case]
+        seeds, steps = np.array([trained.sweep.seeds[run] for run in runs_of_case]), np.array(trained.sweep.snapshots)
         for series, key in ((case, "plain"), (f"{case} weighted", "weighted")):
-            values = np.stack([one[key] for one in found])
+            values = np.stack([run[key] for run in compared])
             parts.append(rows("distance", seeds[:, None], values, x=steps, panel="distance", series=series))
-        parts += [rows(f"{name}, {case}", seeds, [one[key][-1] for one in found]) for name, key in FINAL.items()]
-        number = np.arange(found[0]["trained"].shape[-1])
+        parts += [rows(f"{name}, {case}", seeds, [run[key][-1] for run in compared]) for name, key in FINAL.items()]
+        number = np.arange(compared[0]["trained"].shape[-1])
         for kind in ("trained", "equation 2"):
             names = np.array([f"row {row}" for row in number])[:, None]
-            parts.append(rows("entry", seeds[0], found[0][kind], x=number, panel=f"{case} {kind}", series=names))
-    return join([*parts, exact(join(_closed(trained.sweep.test.directions)))])
+            parts.append(rows("entry", seeds[0], compared[0][kind], x=number, panel=f"{case} {kind}", series=names))
+    return join([*parts, exact(join(_closed_forms(trained.sweep.test.directions)))])
 
 
 FINAL = {
@@ -60,8 +60,8 @@ FINAL = {
 }
 
 
-def _run(trained: Runs, run: int) -> dict[str, np.ndarray]:
-    """Of one run, over its snapshots."""
+def _against_equation_2(trained: Runs, run: int) -> dict[str, np.ndarray]:
+    """One run beside the minimiser, over its snapshots."""
     config: Config = trained.sweep.configs[run]
     d, n = config.dimension, config.context_length
     value, key_query = (trained.weights[name][run, :, 0].numpy() for name in ("V", "Q"))
@@ -83,9 +83,9 @@ def _run(trained: Runs, run: int) -> dict[str, np.ndarray]:
     }
 
 
-def _closed(directions: int) -> list[pd.DataFrame]:
-    """What needs no training."""
-    slack, other, eye = [], [], np.eye(5)
+def _closed_forms(directions: int) -> list[pd.DataFrame]:
+    """What needs no training: equation 2 for several lengths and covariances, and the loss around it."""
+    slack, difference = [], []
     for n in LENGTHS:
         for seed in range(3):
             sigma = system.covariance(Config(spectrum=SKEWED, seed=seed))
@@ -95,22 +95,22 @@ def _closed(directions: int) -> list[pd.DataFrame]:
             slack.append(np.linalg.norm(best @ square - sigma) / np.linalg.norm(sigma))
             inverse = np.linalg.inv(sigma)
             step = theory.best_step(sigma, inverse, n)
-            other.append(np.linalg.norm(step - n / (n + 6) * inverse) / np.linalg.norm(step))
-    sigma = system.covariance(Config(spectrum=SKEWED))
+            difference.append(np.linalg.norm(step - n / (n + 6) * inverse) / np.linalg.norm(step))
+    sigma, eye = system.covariance(Config(spectrum=SKEWED)), np.eye(5)
     best = theory.preconditioner(sigma, 20)
     steps = stream(system.SYSTEM, 0, "directions").standard_normal((directions, 5, 5))
     steps *= 1e-2 / np.linalg.norm(steps, axis=(1, 2), keepdims=True)
     least = theory.one_step_loss(best, sigma, eye, 20)
-    facts = {
+    observables = {
         "largest |A E[G^2] - E[G]| / |E[G]|": max(slack),
-        "largest |A - n/(n + d + 1) Sigma^-1| / |A|": max(other),
+        "largest |A - n/(n + d + 1) Sigma^-1| / |A|": max(difference),
         "share of directions along which the loss rises": np.mean(
             theory.one_step_loss(best + steps, sigma, eye, 20) > least
         ),
         "least loss, preconditioned": least,
         "least loss, scalar step": _least_scalar(sigma),
     }
-    return [rows(name, 0, value) for name, value in facts.items()]
+    return [rows(name, 0, value) for name, value in observables.items()]
 
 
 def _least_scalar(sigma: np.ndarray) -> float:
@@ -130,20 +130,18 @@ TITLES = {"trained": r"$-v\,Q_{11}$, {case}", "equation 2": r"$\Gamma^{-1}$, {ca
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """Two rows of squares, and the distances beside them."""
+    """Two rows of heat maps, and the distances beside them."""
     figure, first = plotting.canvas((1000, 480), (45, 205, 35, 195), panel="isotropic trained")
     for row, case in enumerate(CASES):
         for column, (kind, title) in enumerate(TITLES.items()):
             left, top = 45 + 265 * column, 35 + 225 * row
-            panel = f"{case} {kind}"
-            here = (
-                first if row == column == 0 else plotting.add_panel(figure, (left, left + 160, top, top + 160), panel)
-            )
-            image = trainings.squares(here, table, title.replace("{case}", case))
+            edges, panel = (left, left + 160, top, top + 160), f"{case} {kind}"
+            axes = first if row == column == 0 else plotting.add_panel(figure, edges, panel)
             bar = plotting.add_panel(figure, (left + 168, left + 176, top, top + 160), "<colorbar>")
-            figure.colorbar(image, cax=bar).ax.tick_params(labelsize=8)
+            matrix_heatmap(axes, bar, table, title.replace("{case}", case))
+            bar.tick_params(labelsize=8)
     axes = plotting.add_panel(figure, (625, 980, 35, 420), "distance")
-    trainings.spread(axes, table, STYLES, "distance", 2)
+    curves_with_deviation(axes, table, STYLES, "distance", 2)
     last = float(table["x"][table["panel"] == "distance"].max())
     plotting.frame(axes, Axis("Iteration", (0, last)), Axis(r"Distance to $\Gamma^{-1}$", log=True), font=14, ticks=11)
     plotting.legend(axes, 11, "upper right", (0.99, 0.99))

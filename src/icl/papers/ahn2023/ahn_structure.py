@@ -8,22 +8,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from icl.core.lazy import lazy
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.ahn2023 import linear_attention as system
-from icl.papers.ahn2023 import trainings
-from icl.papers.ahn2023.linear_attention import Whitened
+from icl.papers.ahn2023 import structured_stacks, trainings
+from icl.papers.ahn2023.drawing import curves_with_deviation, matrix_heatmap
+from icl.papers.ahn2023.evaluation import distance_to_scalar, final_losses, losses_over_training
 
 if TYPE_CHECKING:
-    import torch
     from matplotlib.figure import Figure
-else:
-    torch = lazy("torch")
 
+# Mean diagonals that the published notebook prints for Sigma = I, and those for a skewed Sigma.
 NOTEBOOK = {"A0": -0.714, "A1": -2.652, "A2": -7.128, "B0": 0.342, "B1": 0.340}
 PRINTED = {"a_0": -0.38, "a_1": -2.40, "a_2": -9.56, "b_0": 0.904, "b_1": 0.566}
 DEPTHS = (1, 2, 3)
@@ -40,7 +38,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     parts = _relaxed(relaxed)
     for depth in DEPTHS:
         trained = runs[f"ahn_sparse_{depth}"]
-        a = system.distance_to_scalar(system.whitened(trained.weights, trained.sweep.configs).a).numpy()
+        a = distance_to_scalar(system.whitened(trained.weights, trained.sweep.configs).a).numpy()
         parts.append(rows(f"largest distance of A_i, P = 0, L = {depth}", trained.sweep.seeds, a[:, -1].max(axis=-1)))
         if depth == 3:
             parts += _curves(trained, {f"S{layer}": a[..., layer] for layer in range(3)})
@@ -49,47 +47,40 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 def _curves(runs: Runs, distances: Mapping[str, np.ndarray]) -> list[pd.DataFrame]:
     seeds, steps = np.array(runs.sweep.seeds)[:, None], np.array(runs.sweep.snapshots)
-    return [rows("distance", seeds, own, x=steps, panel=name, series=name) for name, own in distances.items()]
+    return [rows("distance", seeds, values, x=steps, panel=name, series=name) for name, values in distances.items()]
 
 
 def _relaxed(runs: Runs) -> list[pd.DataFrame]:
-    seeds, configs, test = np.array(runs.sweep.seeds), runs.sweep.configs, runs.sweep.test
-    blocks = system.whitened(runs.weights, configs)
+    """Distances and losses over training, and the weights at its end, of three relaxed layers."""
+    seeds, blocks = np.array(runs.sweep.seeds), system.whitened(runs.weights, runs.sweep.configs)
     # The last layer's P is never used.
     matrices = {f"A{i}": blocks.a[:, :, i] for i in range(3)} | {f"B{i}": blocks.p[:, :, i] for i in range(2)}
-    distances = {name: system.distance_to_scalar(own).numpy() for name, own in matrices.items()}
-    parts = _curves(runs, distances)
-    number = np.arange(configs[0].dimension)
-    for name, own in matrices.items():
-        last = own[:, -1].numpy()
-        for row in number:
-            parts.append(
-                rows("entry", seeds[:, None], last[:, row], x=number, panel=f"{name} square", series=f"row {row}")
-            )
-        diagonal = np.diagonal(last, axis1=1, axis2=2).mean(axis=1)
+    distances = {name: distance_to_scalar(over_training).numpy() for name, over_training in matrices.items()}
+    last = {name: over_training[:, -1].numpy() for name, over_training in matrices.items()}
+    diagonals = {name: np.diagonal(matrix, axis1=1, axis2=2).mean(axis=1) for name, matrix in last.items()}
+    parts, number = _curves(runs, distances), np.arange(blocks.a.shape[-1])
+    for name, matrix in last.items():
+        parts += [
+            rows("entry", seeds[:, None], matrix[:, row], x=number, panel=f"{name} square", series=f"row {row}")
+            for row in number
+        ]
         parts.append(rows(f"final distance of {name}", seeds, distances[name][:, -1]))
-        parts.append(rows(f"mean diagonal of {name} over the published", seeds, diagonal / NOTEBOOK[name]))
-    sizes = np.stack(
-        [abs(np.diagonal(matrices[f"A{i}"][:, -1].numpy(), axis1=1, axis2=2).mean(axis=1)) for i in range(3)]
-    )
+        parts.append(rows(f"mean diagonal of {name} over the published", seeds, diagonals[name] / NOTEBOOK[name]))
+    sizes = np.stack([abs(diagonals[f"A{i}"]) for i in range(3)])
     parts.append(rows("share of runs with growing step sizes", seeds, (np.diff(sizes, axis=0) > 0).all(axis=0) * 1.0))
-    parts.append(rows("final test loss", seeds, trainings.final_losses(runs)))
-    each = zip(configs, blocks.p, blocks.a, strict=True)
-    losses = [system.losses_over(Whitened(p, a), system.fresh(c, test.curve_prompts), c) for c, p, a in each]
-    parts.append(
-        rows("loss", seeds[:, None], np.stack(losses), x=np.array(runs.sweep.snapshots), panel="loss", series="loss")
-    )
-    return parts
+    parts.append(rows("final test loss", seeds, final_losses(runs)))
+    losses, steps = losses_over_training(runs, blocks), np.array(runs.sweep.snapshots)
+    return [*parts, rows("loss", seeds[:, None], losses, x=steps, panel="loss", series="loss")]
 
 
 def _oracle(sweep: Sweep) -> list[pd.DataFrame]:
-    """A18: every seed has its own spectra."""
-    found = []
-    for config in sweep.configs:
-        (start,) = trainings.STARTS[3]
-        stack = trainings.oracle(start, trainings.spectra(config, sweep.test.spectra))
-        found.append(np.concatenate(stack))
-    ratios = np.array(found) / np.array(list(PRINTED.values()))
+    """The least loss that a search from the printed numbers finds (A18); every seed has its own spectra."""
+    (start,) = structured_stacks.STARTS[3]
+    stacks = [
+        np.concatenate(structured_stacks.oracle(start, structured_stacks.spectra(config, sweep.test.spectra)))
+        for config in sweep.configs
+    ]
+    ratios = np.array(stacks) / np.array(list(PRINTED.values()))
     return [rows(f"{name} over the printed", sweep.seeds, ratios[:, i]) for i, name in enumerate(PRINTED)]
 
 
@@ -99,24 +90,24 @@ SPARSE = {"S0": "green", "S1": "blue", "S2": "black"}
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """Five squares above three columns of curves."""
+    """Five heat maps above three columns of curves."""
     figure, first = plotting.canvas((1060, 1000), (60, 210, 40, 190), panel="B0 square")
     means = table[table["statistic"] == "mean"]
     for place, name in enumerate(COLOURS):
         left = 60 + 200 * place
-        here = first if place == 0 else plotting.add_panel(figure, (left, left + 150, 40, 190), f"{name} square")
-        image = trainings.squares(here, means, f"${name[0]}_{name[1]}$")
-        here.yaxis.label.set_visible(place == 0)
-        here.tick_params(labelleft=place == 0)
+        axes = first if place == 0 else plotting.add_panel(figure, (left, left + 150, 40, 190), f"{name} square")
         bar = plotting.add_panel(figure, (left + 155, left + 162, 40, 190), "<colorbar>")
-        figure.colorbar(image, cax=bar).ax.tick_params(labelsize=7)
+        matrix_heatmap(axes, bar, means, f"${name[0]}_{name[1]}$")
+        bar.tick_params(labelsize=7)
+        axes.yaxis.label.set_visible(place == 0)
+        axes.tick_params(labelleft=place == 0)
     steps = {name: float(table["x"][table["panel"] == name].max()) for name in ("loss", "S0")}
     for column, names in enumerate((("B0", "B1", "loss"), ("A0", "A1", "A2"), tuple(SPARSE))):
         for row, name in enumerate(names):
             left, top = 80 + 345 * column, 250 + 245 * row
             axes = plotting.add_panel(figure, (left, left + 260, top, top + 195), name)
             style = Style(name, _label(name), (COLOURS | SPARSE).get(name, "red"))
-            trainings.spread(axes, table, (style,), "loss" if name == "loss" else "distance", 3)
+            curves_with_deviation(axes, table, (style,), "loss" if name == "loss" else "distance", 3)
             end = steps["S0" if name in SPARSE else "loss"]
             x = Axis("Iteration", (0, end), (0, end / 2, end))
             y = Axis("ICL Test Loss", (5e-4, 8), log=True) if name == "loss" else Axis("Dist", (4e-3, 1.5), log=True)

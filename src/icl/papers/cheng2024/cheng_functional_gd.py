@@ -1,4 +1,4 @@
-"""A trained layer of kernel attention against one step of functional gradient descent, and many steps against Bayes."""
+"""A trained layer of kernel attention against one functional gradient step, and many steps against Bayes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import exact
 from icl.models import estimators
+from icl.papers.cheng2024 import evaluation
 from icl.papers.cheng2024 import kernel_attention as system
 from icl.papers.cheng2024.kernel_attention import Config
 
@@ -45,10 +46,10 @@ def sweeps(scale: str) -> list[Sweep]:
     test = system.Test(prompts_test=TESTED[scale])
     trained = []
     for optimiser, scales in TRAININGS.items():
-        steps, rate, halving = scales[scale]
+        steps, learning_rate, halving = scales[scale]
         configs = grid(
             Config, optimiser=[optimiser], parametrisation=["matrices"], prompts=[PROMPTS[scale]], resample=[10],
-            rate=[rate], halving=[halving], **common,
+            learning_rate=[learning_rate], halving=[halving], **common,
         )  # fmt: skip
         snapshots = tuple(sorted({steps * k // DRAWN for k in range(DRAWN + 1)}))
         trained.append(Sweep(f"cheng_trained_{optimiser}", "cheng_functional", configs, snapshots, test))
@@ -56,7 +57,7 @@ def sweeps(scale: str) -> list[Sweep]:
     return [*trained, Sweep("cheng_best_step", "cheng_functional", configs, (0, 20), test)]
 
 
-Cells = dict[str, float | str]
+Cell = dict[str, float | str]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
@@ -65,7 +66,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     least = {
         (config.kernel, config.seed): _log_loss(best, run, config) for run, config in enumerate(best.sweep.configs)
     }
-    cells: list[Cells] = [
+    cells: list[Cell] = [
         {
             "panel": "loss",
             "series": f"{kernel} best step",
@@ -80,20 +81,20 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     for optimiser in TRAININGS:
         trained = runs[f"cheng_trained_{optimiser}"]
         for run, config in enumerate(trained.sweep.configs):
-            cells += _along(trained, run, config)
+            cells += _along_training(trained, run, config)
             if optimiser == "normalised":
-                cells += _ends(cells[-3:], config, least[config.kernel, config.seed])
+                cells += _at_end(cells[-3:], config, least[config.kernel, config.seed])
     random = pd.DataFrame(cells)
     random = conform(random.assign(panel=random["panel"].fillna(""), series=random["series"].fillna("")))
     return join([random, exact(join([*_identity(), *_convergence()]))])
 
 
 def _log_loss(runs: Runs, run: int, config: Config) -> float:
-    own = system.weights_of(runs.last(), run, config)
-    return float(np.log(system.errors(own, config, runs.sweep.test.prompts_test).mean()))
+    weights = system.weights_of(runs.last(), run, config)
+    return float(np.log(evaluation.errors(weights, config, runs.sweep.test.prompts_test).mean()))
 
 
-def _ends(last: list[Cells], config: Config, least: float) -> list[Cells]:
+def _at_end(last: list[Cell], config: Config, least: float) -> list[Cell]:
     """The claims' numbers from the last snapshot's."""
     loss, difference, _ = (float(cell["value"]) for cell in last)
     facts = {"difference from a functional step": difference, "log loss over the best step's": loss - least}
@@ -102,22 +103,22 @@ def _ends(last: list[Cells], config: Config, least: float) -> list[Cells]:
     ]
 
 
-def _along(trained: Runs, run: int, config: Config) -> list[Cells]:
+def _along_training(trained: Runs, run: int, config: Config) -> list[Cell]:
     """Three numbers of one run at every snapshot; x is the share of the training."""
-    cells: list[Cells] = []
+    cells: list[Cell] = []
     prompts = system.prompts_of(config, "evaluate", 0, trained.sweep.test.prompts_test)
     for step in trained.sweep.snapshots:
-        own = system.weights_of(trained.at(step), run, config)
-        layer = system.answers(own, config, prompts)
-        near = system.answers(system.nearest_scalars(own, config), config, prompts)
-        found = {
+        weights = system.weights_of(trained.at(step), run, config)
+        layer = evaluation.answers(weights, config, prompts)
+        near = evaluation.answers(evaluation.nearest_scalars(weights, config), config, prompts)
+        numbers = {
             "loss": ("log loss", np.log(np.mean((layer - prompts.labels[:, -1]) ** 2))),
             "answers": ("relative difference", np.mean((layer - near) ** 2) / np.mean(near**2)),
-            "metric": ("anisotropy", system.anisotropy(system.metrics(own, config))[0]),
+            "metric": ("anisotropy", evaluation.anisotropy(evaluation.metrics(weights, config))[0]),
         }
-        place: Cells = {"series": f"{config.kernel} {config.optimiser}", "seed": config.seed}
+        place: Cell = {"series": f"{config.kernel} {config.optimiser}", "seed": config.seed}
         place["x"] = step / trained.sweep.snapshots[-1]
-        cells += [place | {"panel": p, "observable": name, "value": float(v)} for p, (name, v) in found.items()]
+        cells += [place | {"panel": p, "observable": name, "value": float(v)} for p, (name, v) in numbers.items()]
     return cells
 
 
@@ -128,13 +129,13 @@ def _identity() -> list[pd.DataFrame]:
         config = Config(
             kernel=kernel, layers=5, optimiser="adam", parametrisation="matrices", init_std=0.6, prompts=CONTEXTS
         )
-        own = system.weights_of(system.init([config]), 0, config)
-        own |= {name: own[name][:1].expand(5, -1, -1) for name in ("key", "query")}
+        weights = system.weights_of(system.init([config]), 0, config)
+        weights |= {name: weights[name][:1].expand(5, -1, -1) for name in ("key", "query")}
         prompts = system.prompts_of(config, "identity", 0, CONTEXTS)
-        k = system.similarity_of(own["key"][0].numpy(), own["query"][0].numpy(), kernel)
-        descend = estimators.functional_gradient_descent(k, own["rate"].tolist())
+        k = evaluation.step_kernel(weights["key"][0].numpy(), weights["query"][0].numpy(), kernel)
+        descend = estimators.functional_gradient_descent(k, weights["rate"].tolist())
         steps = descend(prompts.inputs[:, :-1], prompts.labels[:, :-1], prompts.inputs[:, -1])
-        difference = np.abs(system.literal_answers(own, kernel, prompts) - steps).max()
+        difference = np.abs(evaluation.literal_answers(weights, kernel, prompts) - steps).max()
         parts.append(rows(f"largest difference from functional steps, {kernel}", 0, difference))
     return parts
 
@@ -143,7 +144,7 @@ def _convergence() -> list[pd.DataFrame]:
     """Errors of functional gradient descent to f* = k' K^-1 y in the kernel's norm, |f_L - f*|^2 = u' K^-1 u."""
     parts, excess = [], []
     for law, n in CONVERGING.items():
-        errors, ratios = system.descent_errors(Config(labels=law, context_length=n), CONTEXTS, DEPTH)
+        errors, ratios = evaluation.descent_errors(Config(labels=law, context_length=n), CONTEXTS, DEPTH)
         relative = errors / errors[0]
         known = relative[1:] > NOISE
         excess.append(np.where(known, errors[1:] / errors[:-1] - ratios, -np.inf).max())

@@ -16,6 +16,7 @@ from icl.core.sweep import Sweep
 from icl.core.table import SUMMARY_SEED, conform
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
+from icl.papers.cheng2024 import evaluation
 from icl.papers.cheng2024 import kernel_attention as system
 from icl.papers.cheng2024.kernel_attention import Config
 
@@ -76,6 +77,9 @@ def _sweep(name: str, signed: bool, scale: str) -> Sweep:
     )
 
 
+Cell = dict[str, float | str]
+
+
 class Point(NamedTuple):
     """Where a loss was measured."""
 
@@ -86,10 +90,14 @@ class Point(NamedTuple):
     seed: int
 
 
+# Point and whether a scale starts negative -> log loss
+Starts = dict[tuple[Point, bool], float]
+
+
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Log losses of the chosen starts on fresh prompts, Bayes, and the claims' numbers per seed."""
     chosen: dict[Point, tuple[float, float]] = {}
-    starts: dict[tuple[Point, bool], float] = {}
+    starts: Starts = {}
     every = [(trained, run) for trained in runs.values() for run in range(len(trained.sweep.configs))]
     # Runs of one law, length and seed are tested on the same prompts, which are drawn once.
     for trained, run in sorted(every, key=lambda one: system.place(one[0].sweep.configs[one[1]])):
@@ -100,7 +108,12 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         chosen[point] = min(chosen.get(point, (np.inf, np.inf)), (selecting, loss))
     losses = {point: loss for point, (_, loss) in chosen.items()}
     (count,) = {trained.sweep.test.prompts_test for trained in runs.values()}
-    cells = pd.DataFrame([*_curves(losses, count), *_facts(losses, starts, count)])
+    comparisons: list[Cell] = [
+        {"observable": name, "seed": seed, "value": value}
+        for seed in sorted({point.seed for point in losses})
+        for name, value in _comparisons(seed, losses, starts, count).items()
+    ]
+    cells = pd.DataFrame([*_curves(losses, count), *comparisons])
     return conform(cells.assign(panel=cells["panel"].fillna(""), series=cells["series"].fillna("")))
 
 
@@ -111,18 +124,20 @@ def _log(loss: float) -> float:
 def _tested(trained: Runs, run: int, selecting: int) -> tuple[float, float]:
     """Log losses of the best iterate of one run on test prompts and on those that choose between starts."""
     config, best = trained.sweep.configs[run], int(np.argmin(trained.losses[run]))
-    own = system.weights_of(trained.at(best), run, config)
-    loss = _log(system.errors(own, config, trained.sweep.test.prompts_test).mean())
+    weights = system.weights_of(trained.at(best), run, config)
+    loss = _log(evaluation.errors(weights, config, trained.sweep.test.prompts_test).mean())
     if config.kernel not in SIGNED:
         return loss, loss
-    return loss, _log(system.errors(own, config, selecting, "select").mean())
+    return loss, _log(evaluation.errors(weights, config, selecting, "select").mean())
 
 
 @cache
 def _bayes(law: str, n: int, seed: int, count: int) -> tuple[float, float, float]:
     """Log losses of Bayes on the test prompts: expected, as realised, and expected with the code's jitters."""
     config = Config(labels=law, context_length=n, seed=seed)
-    expected, realised, jittered = (_log(errors.mean()) for errors in system.bayes_errors(config, count, CODE_JITTERS))
+    expected, realised, jittered = (
+        _log(errors.mean()) for errors in evaluation.bayes_errors(config, count, CODE_JITTERS)
+    )
     return expected, realised, jittered
 
 
@@ -137,12 +152,9 @@ def panels() -> Iterator[tuple[str, str, int | None, int | None]]:
     yield "exp, n = 14", "exp", None, 14
 
 
-Cells = dict[str, float | str]
-
-
-def _curves(losses: Mapping[Point, float], count: int) -> Iterator[Cells]:
+def _curves(losses: Mapping[Point, float], count: int) -> Iterator[Cell]:
     for panel, law, depth, length in panels():
-        place: Cells = {"observable": "log loss", "panel": panel}
+        place: Cell = {"observable": "log loss", "panel": panel}
         for point, loss in losses.items():
             if point.labels == law and depth in (None, point.layers) and length in (None, point.context_length):
                 x = point.context_length if depth else point.layers
@@ -154,30 +166,21 @@ def _curves(losses: Mapping[Point, float], count: int) -> Iterator[Cells]:
                 yield place | {"seed": seed, "value": jittered, "series": "jittered bayes", "x": x}
 
 
-def _facts(losses: Mapping[Point, float], starts: Mapping[tuple[Point, bool], float], count: int) -> Iterator[Cells]:
-    for seed in sorted({point.seed for point in losses}):
-        for name, value in _facts_of(seed, losses, starts, count).items():
-            yield {"observable": name, "seed": seed, "value": value}
-
-
-def _facts_of(
-    seed: int, losses: Mapping[Point, float], starts: Mapping[tuple[Point, bool], float], count: int
-) -> dict[str, float]:
+def _comparisons(seed: int, losses: Mapping[Point, float], starts: Starts, count: int) -> dict[str, float]:
     """The claims' numbers for one seed."""
 
     def loss(law: str, kernel: str, layers: int = 3, n: int = 14) -> float:
         return losses[Point(law, kernel, layers, n, seed)]
 
-    facts = {
+    gaps = {
         _gap_name(law, better, worse): loss(law, worse) - loss(law, better)
         for law, order in (*ORDERS.items(), ("exp", ORDERS["half_exp"]))
         for better, worse in pairwise(order)
     }
-    matched = [
-        (law, n, [loss(law, kernel, depth, n) for depth in DEPTHS]) for law, kernel in MATCHED.items() for n in (14, 6)
-    ]
+    # Law, context length and the losses over depth
+    matched = [(law, n, [loss(law, MATCHED[law], depth, n) for depth in DEPTHS]) for law in MATCHED for n in (14, 6)]
     relu = Point("linear", "relu", 3, 14, seed)
-    return facts | {
+    return gaps | {
         "largest rise of the matched log loss with depth": max(np.diff(path).max() for _, _, path in matched),
         "least matched log loss over Bayes": min(
             min(path) - _bayes(law, n, seed, count)[1] for law, n, path in matched

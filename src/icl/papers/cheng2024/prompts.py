@@ -2,7 +2,7 @@
 
     xi_i uniform on the unit sphere of R^d,   y ~ N(0, K),  K_ij = k(xi_i, xi_j),   and a model sees x_i = U D xi_i
 
-(Cheng, Chen and Sra 2023, experiments). A kernel that is no covariance, such as relu, is replaced by |K|, which has the
+(Cheng, Chen and Sra 2024, experiments). A kernel that is no covariance, such as relu, is replaced by |K|, which has the
 absolute eigenvalues of K; what is then the Bayes optimum is that of the modified process. Random numbers are drawn in
 an order that no law of the labels changes, so that laws are compared on equal inputs.
 
@@ -19,7 +19,6 @@ Kernel = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 # Eigenvalues of a covariance of unit scale below this are rounding, and directions without variance.
 NEGLIGIBLE = 1e-10
-HIDDEN = 10
 
 
 class Prompts(NamedTuple):
@@ -27,7 +26,7 @@ class Prompts(NamedTuple):
 
     inputs : xi_1 ... xi_n, xi_query, (..., n + 1, d)
     labels : (..., n + 1); the last is the query's true label, which no model sees
-    covariance : of the labels given the inputs, (..., n + 1, n + 1); NaN where the law is no Gaussian process
+    covariance : of the labels given the inputs, (..., n + 1, n + 1)
     """
 
     inputs: np.ndarray
@@ -84,10 +83,8 @@ KERNELS: Mapping[str, Kernel] = {
 }
 
 
-GAUSSIAN = tuple(KERNELS)
-"""Laws whose labels are a Gaussian process, by the name of its kernel."""
-
-LAWS = (*GAUSSIAN, "sign", "network")
+LAWS = tuple(KERNELS)
+"""Laws of the labels, by the name of their kernel."""
 
 
 def kernel(name: str) -> Kernel:
@@ -110,47 +107,15 @@ def covariance_and_root(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def draw(
     generator: np.random.Generator, law: str, shape: tuple[int, ...], context_length: int, dimension: int
 ) -> Prompts:
-    """Prompts under a law of LAWS: a Gaussian process, or one of the functions `sign` and `network`.
+    """Prompts whose labels are a Gaussian process with the kernel of that name.
 
     Raises ValueError for an unknown law.
     """
-    if law not in LAWS:
-        raise ValueError(f"law of the labels {law!r}: must be one of {', '.join(LAWS)}")
+    label_kernel = kernel(law)
     inputs = sphere(generator, shape, context_length + 1, dimension)
-    if law == "sign":
-        return _of_function(inputs, sign(generator, inputs))
-    if law == "network":
-        return _of_function(inputs, network(generator, inputs))
-    covariance, root = covariance_and_root(kernel(law)(inputs, inputs))
+    covariance, root = covariance_and_root(label_kernel(inputs, inputs))
     normal = generator.standard_normal(inputs.shape[:-1])
     return Prompts(inputs, np.einsum("...ij,...j->...i", root, normal), covariance)
-
-
-def _of_function(inputs: np.ndarray, labels: np.ndarray) -> Prompts:
-    return Prompts(inputs, labels, np.full((*labels.shape, labels.shape[-1]), np.nan))
-
-
-def sign(generator: np.random.Generator, inputs: np.ndarray) -> np.ndarray:
-    """y_i = sign <w, xi_i> with one w ~ N(0, I) per prompt: (..., n + 1)."""
-    weights = generator.standard_normal((*inputs.shape[:-2], inputs.shape[-1]))
-    return np.sign(np.einsum("...nd,...d->...n", inputs, weights))
-
-
-def network(generator: np.random.Generator, inputs: np.ndarray) -> np.ndarray:
-    """y_i = sqrt(2/m) sum_j a_j max(0, <w_j, xi_i>), m = 10, with a_j, w_j ~ N(0, 1) per prompt; E y^2 = 1."""
-    prompts, dimension = inputs.shape[:-2], inputs.shape[-1]
-    hidden = generator.standard_normal((*prompts, HIDDEN, dimension))
-    outer = generator.standard_normal((*prompts, HIDDEN))
-    active = np.maximum(_products(inputs, hidden), 0)
-    return np.sqrt(2 / HIDDEN) * np.einsum("...nm,...m->...n", active, outer)
-
-
-def transformed(inputs: np.ndarray, rotation: np.ndarray, deviations: np.ndarray) -> np.ndarray:
-    """What the model sees, x = U D xi.
-
-    rotation : U, (d, d); deviations : the diagonal of D, (d,)
-    """
-    return inputs @ (rotation * deviations).T
 
 
 # The Bayes optimum of a Gaussian process
@@ -164,8 +129,8 @@ def bayes_weights(covariance: np.ndarray) -> np.ndarray:
     """
     examples, towards, _ = _parts(covariance)
     inverse = np.linalg.pinv(examples, rcond=NEGLIGIBLE, hermitian=True)
-    found: np.ndarray = (inverse @ towards[..., None])[..., 0]
-    return found
+    weights: np.ndarray = (inverse @ towards[..., None])[..., 0]
+    return weights
 
 
 def bayes_error(covariance: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
@@ -173,9 +138,9 @@ def bayes_error(covariance: np.ndarray, weights: np.ndarray | None = None) -> np
 
     The expected squared error of the best prediction for these inputs; `weights` are `bayes_weights`, if known.
     """
-    _, towards, own = _parts(covariance)
+    _, towards, variance = _parts(covariance)
     known = bayes_weights(covariance) if weights is None else weights
-    return np.maximum(own - np.sum(towards * known, axis=-1), 0)
+    return np.maximum(variance - np.sum(towards * known, axis=-1), 0)
 
 
 def jittered_error(covariance: np.ndarray, of_data: float, of_predictor: float) -> np.ndarray:
@@ -186,10 +151,11 @@ def jittered_error(covariance: np.ndarray, of_data: float, of_predictor: float) 
     identity = np.eye(covariance.shape[-1])
     examples, towards, _ = _parts(covariance)
     weights = np.linalg.solve(examples + of_predictor * identity[:-1, :-1], towards[..., None])[..., 0]
-    drawn, drawn_towards, drawn_own = _parts(covariance + of_data * identity)
+    drawn, drawn_towards, drawn_variance = _parts(covariance + of_data * identity)
     spread = np.einsum("...i,...ij,...j->...", weights, drawn, weights)
-    return drawn_own - 2 * np.sum(weights * drawn_towards, axis=-1) + spread
+    return drawn_variance - 2 * np.sum(weights * drawn_towards, axis=-1) + spread
 
 
 def _parts(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """S_xx, S_xq and S_qq."""
     return covariance[..., :-1, :-1], covariance[..., :-1, -1], covariance[..., -1, -1]

@@ -31,13 +31,12 @@ FOUR = (
     Style(NEIGHBOURS, NEIGHBOURS, darkgrid.GREEN),
     Style(AVERAGING, AVERAGING, darkgrid.RED),
 )
-INK = "0.15"
 
 
 def dimension_in(table: pd.DataFrame) -> int:
     """d from its row."""
-    found = table[(table["observable"] == "dimension") & (table["seed"] == SUMMARY_SEED)]
-    return int(found["value"].item())
+    row = table[(table["observable"] == "dimension") & (table["seed"] == SUMMARY_SEED)]
+    return int(row["value"].item())
 
 
 def count_axis(d: int, marks: Sequence[float], end: float) -> Axis:
@@ -76,9 +75,10 @@ def dress(axes: Axes, x: Axis, y: Axis, font: float, ticks: float, named: bool =
     """The published grid, labels and ticks; `named` = False hides the label of y, as it is published."""
     darkgrid.grid_look(axes)
     plotting.frame(axes, x, y, font, ticks)
-    axes.tick_params(labelcolor=INK, pad=5)
+    ink = darkgrid.style()["text.color"]
+    axes.tick_params(labelcolor=ink, pad=5)
     for label in (axes.xaxis.label, axes.yaxis.label):
-        label.set_color(INK)
+        label.set_color(ink)
     axes.yaxis.label.set_visible(named)
 
 
@@ -100,7 +100,9 @@ def zero_line(axes: Axes, height: float = 1.0) -> None:
 
 def legend_box(axes: Axes, font: float, **place: Any) -> Any:
     """A legend on the panels' own ground."""
-    box = axes.legend(fontsize=font, facecolor="#eaeaf2", edgecolor="0.8", labelcolor=INK, **place)
+    look = darkgrid.style()
+    ground, ink = look["axes.facecolor"], look["text.color"]
+    box = axes.legend(fontsize=font, facecolor=ground, edgecolor="0.8", labelcolor=ink, **place)
     for line in box.get_lines():
         line.set_linewidth(3.0)
     return box
@@ -125,7 +127,7 @@ def six_panels(
     titles : panel -> caption; heights : y where it is another than ERROR_AXIS; named : panels that show y's label
     """
     figure, first = plotting.canvas((965, 600), (74, 310, 14, 190), panel=next(iter(titles)))
-    found = {}
+    panels = {}
     for index, (name, title) in enumerate(titles.items()):
         left, top = 74 + 316 * (index % 3), 14 + 300 * (index // 3)
         axes = plotting.add_panel(figure, (left, left + 236, top, top + 176), name) if index else first
@@ -136,5 +138,5 @@ def six_panels(
         # Published so under noise, where the answer 0 errs by 1 too.
         zero_line(axes, 1 + 1 / d if name == "noisy" else 1.0)
         caption(figure, axes, title, 72)
-        found[name] = axes
-    return figure, found
+        panels[name] = axes
+    return figure, panels

@@ -1,4 +1,4 @@
-"""Garg et al.'s GPT-2 beside the closed form of Zhang et al.'s one linear layer, under the same shifts (pages 25-27)."""
+"""Garg et al.'s GPT-2 beside one linear layer in closed form, under the same shifts (talk pages 25-27)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import exact
 from icl.models import theory
-from icl.papers.garg2022 import error_panels, errors, trainings
+from icl.papers.garg2022 import error_panels, errors, shifts, trainings
 from icl.papers.garg2022.errors import ERROR, LEAST_SQUARES
 from icl.papers.garg2022.garg_scaling import SCALES, STYLES
 from icl.papers.garg2022.garg_shifts import SHIFTS
@@ -38,24 +38,24 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     trained, weights = runs["garg"], errors.resampling(runs["garg"])
     parts: list[pd.DataFrame] = []
     for panel, shift in SHIFTS.items():
-        found = errors.errors(trained, errors.asked(trained, panel, shift), [LEAST_SQUARES])
+        found = errors.squared_errors(trained, shifts.questions(trained, panel, shift), [LEAST_SQUARES])
         parts += errors.curves(trained, weights, panel, found)
     scaled, known = {}, {}
     for name, factor in SCALES.items():
-        given = errors.asked(trained, "scaled", errors.scaled_inputs(factor))
-        answers = errors.transformer(trained, given)
-        scaled[name] = (answers - given.answers) ** 2 / given.unit
+        questions = shifts.questions(trained, "scaled", shifts.scaled_inputs(factor))
+        answers = errors.transformer_answers(trained, questions)
+        scaled[name] = errors.over_unit(answers, questions)
         if name in LAW:
-            known[f"slope over c^2, inputs scaled by {name}"] = _slope(answers, given.answers) / factor**2
+            known[f"slope over c^2, inputs scaled by {name}"] = _slope(answers, questions.answers) / factor**2
     parts += errors.curves(trained, weights, "scaled", scaled)
     d = errors.dimension(trained)
-    return errors.table_of(trained, [exact(join(_theory(d))), *parts, *errors.facts(trained, known)])
+    return errors.table(trained, [exact(join(_theory(d))), *parts, *errors.facts(trained, known)])
 
 
 def _slope(answers: np.ndarray, truths: np.ndarray) -> np.ndarray:
     """Of every run, after all examples."""
-    own, wanted = answers[:, :, -1], truths[:, :, -1]
-    result: np.ndarray = np.sum(own * wanted, axis=1) / np.sum(wanted**2, axis=1)
+    answer, truth = answers[:, :, -1], truths[:, :, -1]
+    result: np.ndarray = np.sum(answer * truth, axis=1) / np.sum(truth**2, axis=1)
     return result
 
 
@@ -63,32 +63,24 @@ def _slope(answers: np.ndarray, truths: np.ndarray) -> np.ndarray:
 
 
 def _theory(d: int) -> list[pd.DataFrame]:
-    one, ks = np.eye(d), range(1, 2 * d + 1)
-    matrix = theory.preconditioner(one, 2 * d)
-    root = tasks.skewed_root(one)
-    laws = {
-        "noisy": (one, theory.gaussian_fourth(one, one), one),
-        "orthants": (*theory.orthant_moments(np.ones(d)), one),
-        "skewed": (root @ root, theory.gaussian_fourth(root @ root, one), root @ root),
+    one, counts = np.eye(d), range(1, 2 * d + 1)
+    matrix, root = theory.preconditioner(one, 2 * d), tasks.skewed_root(one)
+    orthant = theory.orthant_moments(np.ones(d))
+    noisy = [theory.gaussian_error(matrix, one, k, noise=1.0) / d for k in counts]
+    panels = {
+        # The asked label is noisy, too, and all are brought back to variance d.
+        "noisy": [(d * error + 1) / (d + 1) for error in noisy],
+        "orthants": [theory.one_step_error(matrix, *orthant, one, one, k) / d for k in counts],
+        "skewed": [theory.gaussian_error(matrix, root @ root, k) / d for k in counts],
+        "match": [theory.matching_error(matrix[0, 0], d, k) / d for k in counts],
+        "orthogonal": [1.0] * (d - 1),
     }
-    found = {}
-    for panel, (second, fourth, query) in laws.items():
-        noise = 1.0 if panel == "noisy" else 0.0
-        found[panel] = [theory.one_step_error(matrix, second, fourth, query, one, k, noise) / d for k in ks]
-    # The asked label is noisy, too, and all are brought back to variance d.
-    found["noisy"] = [(d * error + 1) / (d + 1) for error in found["noisy"]]
-    found["match"] = [theory.matching_error(matrix[0, 0], d, k) / d for k in ks]
-    found["orthogonal"] = [1.0] * (d - 1)
-    return [_curve(panel, LAYER, values, d) for panel, values in found.items()] + [
-        _curve("scaled", f"{name}, theory", _scaled(matrix, factor), d) for name, factor in SCALES.items()
-    ]
-
-
-def _scaled(matrix: np.ndarray, factor: float) -> list[float]:
-    d, second = len(matrix), factor**2 * np.eye(len(matrix))
-    fourth = theory.gaussian_fourth(second, np.eye(d))
-    return [
-        theory.one_step_error(matrix, second, fourth, second, np.eye(d), k) / d / factor**2 for k in range(1, 2 * d + 1)
+    scaled = {
+        f"{name}, theory": [theory.gaussian_error(matrix, c**2 * one, k) / d / c**2 for k in counts]
+        for name, c in SCALES.items()
+    }
+    return [_curve(panel, LAYER, values, d) for panel, values in panels.items()] + [
+        _curve("scaled", series, values, d) for series, values in scaled.items()
     ]
 
 

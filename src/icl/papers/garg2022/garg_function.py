@@ -16,8 +16,7 @@ from icl.drawing import darkgrid, plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import exact
 from icl.models import estimators
-from icl.papers.garg2022 import error_panels, errors, trainings
-from icl.papers.garg2022 import gpt2 as system
+from icl.papers.garg2022 import decoder, error_panels, errors, gpt2, trainings
 from icl.tasks import linear_regression as tasks
 
 if TYPE_CHECKING:
@@ -61,13 +60,15 @@ class Lines(NamedTuple):
 
 def lines(runs: Runs) -> Lines:
     """The prompts that all runs see."""
-    d, source = errors.dimension(runs), stream(system.SYSTEM, 0, "evaluate function")
-    given = tasks.gaussian(source, (runs.sweep.test.prompts,), 2 * d - 1, d)
-    directions = source.standard_normal(given.weights.shape)
+    d, source = errors.dimension(runs), stream(gpt2.SYSTEM, 0, "evaluate function")
+    prompts = tasks.gaussian(source, (runs.sweep.test.prompts,), 2 * d - 1, d)
+    directions = source.standard_normal(prompts.weights.shape)
     directions /= np.linalg.norm(directions, axis=-1, keepdims=True)
-    half = given.inputs[:, : d // 2], given.labels[:, : d // 2]
-    found = [estimators.least_squares(*half, np.broadcast_to(axis, given.weights.shape)) for axis in np.eye(d)]
-    return Lines(given.inputs, given.labels, directions, given.weights, np.stack(found, axis=-1))
+    half = prompts.inputs[:, : d // 2], prompts.labels[:, : d // 2]
+    # What least squares answers along every axis is its vector of weights.
+    shape = prompts.weights.shape
+    projected = [estimators.least_squares(*half, np.broadcast_to(axis, shape)) for axis in np.eye(d)]
+    return Lines(prompts.inputs, prompts.labels, directions, prompts.weights, np.stack(projected, axis=-1))
 
 
 def counts(d: int) -> dict[str, int]:
@@ -75,29 +76,29 @@ def counts(d: int) -> dict[str, int]:
     return {"half": d // 2, "one": d, "two": 2 * d}
 
 
-def learned(runs: Runs, given: Lines, chosen: np.ndarray, count: int, distances: np.ndarray) -> np.ndarray:
+def learned(runs: Runs, prompts: Lines, chosen: np.ndarray, count: int, distances: np.ndarray) -> np.ndarray:
     """Answers along the lines of the chosen prompts after `count` examples, (runs, chosen, distances)."""
-    queries = given.directions[chosen, None] * distances[:, None]
-    examples = given.inputs[None, chosen, :count], given.labels[None, chosen, :count]
-    return system.predict_queries(runs.last(), *examples, queries[None], runs.sweep.configs[0].heads)
+    queries = prompts.directions[chosen, None] * distances[:, None]
+    examples = prompts.inputs[None, chosen, :count], prompts.labels[None, chosen, :count]
+    return decoder.predict_queries(runs.last(), *examples, queries[None], runs.sweep.configs[0].heads)
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Three prompts in full, and the distance to least squares on all of them."""
-    trained, given = runs["garg"], lines(runs["garg"])
+    trained, prompts = runs["garg"], lines(runs["garg"])
     d, seeds = errors.dimension(trained), np.array(trained.sweep.seeds)
     x = np.linspace(-REACH, REACH, POINTS) * _shrunk(d)
-    slopes, settled, parts = given.slopes(), [], []
-    nearest = [int(np.argmin(np.sum((slopes - wanted) ** 2, axis=-1))) for wanted in SLOPES.values()]
+    slopes, truths, parts = prompts.slopes(), [], []
+    nearest = [int(np.argmin(np.sum((slopes - page) ** 2, axis=-1))) for page in SLOPES.values()]
     for panel, prompt in zip(SLOPES, nearest, strict=True):
         for series, slope in zip((TRUTH, PROJECTED), slopes[prompt], strict=True):
-            settled.append(rows(VALUE, 0, slope * x, x=x, panel=panel, series=series))
+            truths.append(rows(VALUE, 0, slope * x, x=x, panel=panel, series=series))
     for after, count in counts(d).items():
-        values = learned(trained, given, np.array(nearest), count, x)
+        values = learned(trained, prompts, np.array(nearest), count, x)
         for index, panel in enumerate(SLOPES):
             parts.append(rows(VALUE, seeds[:, None], values[:, index], x=x, panel=panel, series=AFTER[after]))
-    known = _distances(trained, given, d)
-    return errors.table_of(trained, [exact(join(settled)), *parts, *errors.facts(trained, known)])
+    known = _distances(trained, prompts, d)
+    return errors.table(trained, [exact(join(truths)), *parts, *errors.facts(trained, known)])
 
 
 def _shrunk(d: int) -> float:
@@ -105,10 +106,10 @@ def _shrunk(d: int) -> float:
     return float(np.sqrt(d / errors.PUBLISHED_DIMENSION))
 
 
-def _distances(runs: Runs, given: Lines, d: int) -> dict[str, np.ndarray]:
+def _distances(runs: Runs, prompts: Lines, d: int) -> dict[str, np.ndarray]:
     """Where |x| usually is, on both sides of the origin, over all prompts."""
     side = np.linspace(*USUAL, 3) * _shrunk(d)
-    distances, every, slopes = np.concatenate([-side, side]), np.arange(len(given.labels)), given.slopes()
+    distances, every, slopes = np.concatenate([-side, side]), np.arange(len(prompts.labels)), prompts.slopes()
     size = np.mean((slopes[:, :1] * distances) ** 2)
     names = {
         "half": ("squared distance to the projected truth after d/2 examples", 1),
@@ -116,7 +117,7 @@ def _distances(runs: Runs, given: Lines, d: int) -> dict[str, np.ndarray]:
     }
     return {
         name: np.mean(
-            (learned(runs, given, every, counts(d)[after], distances) - slopes[:, which, None] * distances) ** 2,
+            (learned(runs, prompts, every, counts(d)[after], distances) - slopes[:, which, None] * distances) ** 2,
             axis=(1, 2),
         ) / size
         for after, (name, which) in names.items()

@@ -1,4 +1,4 @@
-"""GPT-2 against least squares, 3 nearest neighbours and averaging, over the number of examples (Garg et al., page 11)."""
+"""GPT-2 against least squares, 3 nearest neighbours and averaging (Garg et al. 2022, talk page 11)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis
-from icl.models import theory
-from icl.papers.garg2022 import error_panels, errors, trainings
+from icl.papers.garg2022 import closed_forms, error_panels, errors, shifts, trainings
 from icl.papers.garg2022.errors import AVERAGING, LEAST_SQUARES, NEIGHBOURS, TRANSFORMER, means, standard_errors
 
 if TYPE_CHECKING:
@@ -28,41 +27,43 @@ def sweeps(scale: str) -> list[Sweep]:
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Errors of all four, and what the claims speak of."""
     trained = runs["garg"]
-    found = errors.errors(trained, errors.asked(trained, "clean", errors.clean))
-    noisy = errors.baseline_errors(errors.asked(trained, "noisy", errors.noisy))
-    parts = [*errors.curves(trained, errors.resampling(trained), "main", found)]
-    known = _closed_forms(found, noisy, errors.dimension(trained))
-    return errors.table_of(trained, [*parts, *errors.facts(trained, known | _against(found, trained))])
+    clean = errors.squared_errors(trained, shifts.questions(trained, "clean", shifts.clean))
+    noisy = errors.baseline_errors(shifts.questions(trained, "noisy", shifts.noisy))
+    parts = [*errors.curves(trained, errors.resampling(trained), "main", clean)]
+    known = _closed_forms(clean, noisy, errors.dimension(trained)) | _against_baselines(clean, trained)
+    return errors.table(trained, [*parts, *errors.facts(trained, known)])
 
 
-def _closed_forms(found: Mapping[str, np.ndarray], noisy: Mapping[str, np.ndarray], d: int) -> dict[str, np.ndarray]:
+def _closed_forms(clean: Mapping[str, np.ndarray], noisy: Mapping[str, np.ndarray], d: int) -> dict[str, np.ndarray]:
     """Of every run."""
+    counts = np.arange(2 * d + 1)
     # The mean of least squares under noise is infinite at the three counts around d.
-    around = np.abs(np.arange(2 * d + 1) - d) <= 1
-    counts, before, apart = np.arange(2 * d + 1), np.arange(d), np.flatnonzero(~around)
+    finite = np.flatnonzero(np.abs(counts - d) > 1)
     return {
         "largest deviation of least squares from 1 - k/d, in standard errors":
-            _deviation(found[LEAST_SQUARES], before, d, theory.least_squares_error),
-        "largest error of least squares with d examples or more": means(found[LEAST_SQUARES])[:, d:].max(axis=1),
+            _deviation(clean[LEAST_SQUARES], counts[:d], d, closed_forms.least_squares_error),
+        "largest error of least squares with d examples or more": means(clean[LEAST_SQUARES])[:, d:].max(axis=1),
         "largest deviation of averaging from (d + 1)/k, in standard errors":
-            _deviation(found[AVERAGING], counts[1:], d, theory.averaging_error),
+            _deviation(clean[AVERAGING], counts[1:], d, closed_forms.averaging_error),
         "largest deviation of averaging under noise, in standard errors":
-            _deviation(noisy[AVERAGING], counts[1:], d, theory.noisy_averaging_error),
+            _deviation(noisy[AVERAGING], counts[1:], d, closed_forms.noisy_averaging_error),
         "largest deviation of least squares under noise, in standard errors":
-            _deviation(noisy[LEAST_SQUARES], apart, d, theory.noisy_least_squares_error),
+            _deviation(noisy[LEAST_SQUARES], finite, d, closed_forms.noisy_least_squares_error),
     }  # fmt: skip
 
 
-def _deviation(found: np.ndarray, counts: np.ndarray, d: int, law: Callable[[int, int], float]) -> np.ndarray:
+def _deviation(errors: np.ndarray, counts: np.ndarray, d: int, law: Callable[[int, int], float]) -> np.ndarray:
+    """The largest distance of the means from the law, in standard errors, (runs,)."""
     expected = np.array([law(d, int(k)) for k in counts])
-    result: np.ndarray = np.max(np.abs(means(found)[:, counts] - expected) / standard_errors(found)[:, counts], axis=1)
+    distance = np.abs(means(errors)[:, counts] - expected)
+    result: np.ndarray = np.max(distance / standard_errors(errors)[:, counts], axis=1)
     return result
 
 
-def _against(found: Mapping[str, np.ndarray], runs: Runs) -> dict[str, np.ndarray]:
+def _against_baselines(errors_of: Mapping[str, np.ndarray], runs: Runs) -> dict[str, np.ndarray]:
     """The transformer of every run against the others on the same prompts."""
-    ours, exact = means(found[TRANSFORMER]), means(found[LEAST_SQUARES])
-    better = np.minimum(means(found[NEIGHBOURS]), means(found[AVERAGING]))
+    ours, exact = means(errors_of[TRANSFORMER]), means(errors_of[LEAST_SQUARES])
+    better = np.minimum(means(errors_of[NEIGHBOURS]), means(errors_of[AVERAGING]))
     return {
         "largest excess of the transformer over least squares": (ours - exact).max(axis=1),
         "error of the transformer with 2d examples": ours[:, 2 * errors.dimension(runs)],

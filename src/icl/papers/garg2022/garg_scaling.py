@@ -12,16 +12,16 @@ from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.drawing import darkgrid, plotting
 from icl.drawing.plotting import Axis, Style
-from icl.papers.garg2022 import error_panels, errors, trainings
+from icl.papers.garg2022 import error_panels, errors, shifts, trainings
 from icl.papers.garg2022.errors import LEAST_SQUARES, TRANSFORMER, means
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SCALES: Mapping[str, float] = {"1/3": 1 / 3, "1/2": 0.5, "1": 1.0, "2": 2.0, "3": 3.0}
-PANELS: Mapping[str, Callable[[float], errors.Shift]] = {
-    "x": errors.scaled_inputs,
-    "w": errors.scaled_weights,
+PANELS: Mapping[str, Callable[[float], shifts.Shift]] = {
+    "x": shifts.scaled_inputs,
+    "w": shifts.scaled_weights,
 }
 
 
@@ -33,17 +33,17 @@ def sweeps(scale: str) -> list[Sweep]:
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Errors at all scales; the prompts are the same but for the factor."""
     trained, weights = runs["garg"], errors.resampling(runs["garg"])
-    plain = errors.errors(trained, errors.asked(trained, "clean", errors.clean), [LEAST_SQUARES])
+    plain = errors.squared_errors(trained, shifts.questions(trained, "clean", shifts.clean), [LEAST_SQUARES])
     parts: list[pd.DataFrame] = []
     last: dict[tuple[str, str], np.ndarray] = {}
     for panel, scaled in PANELS.items():
-        found = {LEAST_SQUARES: plain[LEAST_SQUARES]}
+        curves = {LEAST_SQUARES: plain[LEAST_SQUARES]}
         for name, factor in SCALES.items():
-            given = errors.asked(trained, "scaled", scaled(factor))
-            found[name] = plain[TRANSFORMER] if factor == 1 else errors.errors(trained, given, [])[TRANSFORMER]
-            last[panel, name] = means(found[name])[:, 2 * errors.dimension(trained)]
-        parts += errors.curves(trained, weights, panel, found)
-    return errors.table_of(trained, [*parts, *errors.facts(trained, _orders(last))])
+            questions = shifts.questions(trained, "scaled", scaled(factor))
+            curves[name] = plain[TRANSFORMER] if factor == 1 else errors.transformer_errors(trained, questions)
+            last[panel, name] = means(curves[name])[:, 2 * errors.dimension(trained)]
+        parts += errors.curves(trained, weights, panel, curves)
+    return errors.table(trained, [*parts, *errors.facts(trained, _orders(last))])
 
 
 def _orders(last: Mapping[tuple[str, str], np.ndarray]) -> dict[str, np.ndarray]:

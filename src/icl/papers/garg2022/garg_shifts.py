@@ -11,19 +11,19 @@ import pandas as pd
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.drawing import plotting
-from icl.papers.garg2022 import error_panels, errors, trainings
+from icl.papers.garg2022 import error_panels, errors, shifts, trainings
 from icl.papers.garg2022.errors import LEAST_SQUARES, NEIGHBOURS, TRANSFORMER, means
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SHIFTS: Mapping[str, errors.Shift] = {
-    "skewed": errors.skewed,
-    "subspace": errors.subspace,
-    "noisy": errors.noisy,
-    "orthogonal": errors.orthogonal,
-    "match": errors.match,
-    "orthants": errors.orthants,
+SHIFTS: Mapping[str, shifts.Shift] = {
+    "skewed": shifts.skewed,
+    "subspace": shifts.subspace,
+    "noisy": shifts.noisy,
+    "orthogonal": shifts.orthogonal,
+    "match": shifts.match,
+    "orthants": shifts.orthants,
 }
 
 
@@ -35,23 +35,25 @@ def sweeps(scale: str) -> list[Sweep]:
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Errors under every shift, and what the claims speak of."""
     trained, weights = runs["garg"], errors.resampling(runs["garg"])
-    asked = {panel: errors.asked(trained, panel, shift) for panel, shift in SHIFTS.items()}
-    found = {panel: errors.errors(trained, given) for panel, given in asked.items()}
-    parts = [rows for panel in SHIFTS for rows in errors.curves(trained, weights, panel, found[panel])]
-    clean = errors.errors(trained, errors.asked(trained, "clean", errors.clean), [])
-    of_zero = means(asked["orthogonal"].answers ** 2 / asked["orthogonal"].unit)
-    d, off = errors.dimension(trained), means(found["orthogonal"][TRANSFORMER]) / of_zero - 1
+    asked = {panel: shifts.questions(trained, panel, shift) for panel, shift in SHIFTS.items()}
+    panels = {panel: errors.squared_errors(trained, questions) for panel, questions in asked.items()}
+    parts = [rows for panel in SHIFTS for rows in errors.curves(trained, weights, panel, panels[panel])]
+    clean = errors.transformer_errors(trained, shifts.questions(trained, "clean", shifts.clean))
+    orthogonal = asked["orthogonal"]
+    of_zero = means(errors.over_unit(np.zeros_like(orthogonal.answers), orthogonal))
+    d, off = errors.dimension(trained), means(panels["orthogonal"][TRANSFORMER]) / of_zero - 1
     known = {"largest |error - 1| for orthogonal queries": np.abs(off[:, 1:]).max(axis=1)}
-    known |= _robust(found, d) | _skewed(found["skewed"], clean[TRANSFORMER], d) | _noisy(found["noisy"], d)
-    return errors.table_of(trained, [*parts, *errors.facts(trained, known)])
+    known |= _robust(panels, d) | _skewed(panels["skewed"], clean, d) | _noisy(panels["noisy"], d)
+    return errors.table(trained, [*parts, *errors.facts(trained, known)])
 
 
-Found = Mapping[str, np.ndarray]
+# Series -> squared errors, (runs, prompts, n)
+Errors = Mapping[str, np.ndarray]
 
 
-def _robust(found: Mapping[str, Found], d: int) -> dict[str, np.ndarray]:
-    matched, flat = means(found["match"][TRANSFORMER]), means(found["subspace"][TRANSFORMER])
-    ours, exact = (means(found["orthants"][name]) for name in (TRANSFORMER, LEAST_SQUARES))
+def _robust(panels: Mapping[str, Errors], d: int) -> dict[str, np.ndarray]:
+    matched, flat = means(panels["match"][TRANSFORMER]), means(panels["subspace"][TRANSFORMER])
+    ours, exact = (means(panels["orthants"][name]) for name in (TRANSFORMER, LEAST_SQUARES))
     return {
         "largest error for queries that repeat an example": matched[:, 1:].max(axis=1),
         "largest error in the subspace, k > d/2": flat[:, d // 2 + 1 :].max(axis=1),
@@ -61,8 +63,8 @@ def _robust(found: Mapping[str, Found], d: int) -> dict[str, np.ndarray]:
     }
 
 
-def _skewed(found: Found, clean: np.ndarray, d: int) -> dict[str, np.ndarray]:
-    ours, exact, near = (means(found[name]) for name in (TRANSFORMER, LEAST_SQUARES, NEIGHBOURS))
+def _skewed(skewed: Errors, clean: np.ndarray, d: int) -> dict[str, np.ndarray]:
+    ours, exact, near = (means(skewed[name]) for name in (TRANSFORMER, LEAST_SQUARES, NEIGHBOURS))
     return {
         "plateau under a skewed covariance above the clean one": (ours - means(clean))[:, d:].mean(axis=1),
         "largest excess over least squares, skewed covariance": (ours - exact).max(axis=1),
@@ -71,8 +73,8 @@ def _skewed(found: Found, clean: np.ndarray, d: int) -> dict[str, np.ndarray]:
     }
 
 
-def _noisy(found: Found, d: int) -> dict[str, np.ndarray]:
-    ours, exact = means(found[TRANSFORMER]), means(found[LEAST_SQUARES])
+def _noisy(noisy: Errors, d: int) -> dict[str, np.ndarray]:
+    ours, exact = means(noisy[TRANSFORMER]), means(noisy[LEAST_SQUARES])
     return {
         "error under noise with d examples less that with d - 2": ours[:, d] - ours[:, d - 2],
         "error under noise with d examples less that with d + 2": ours[:, d] - ours[:, d + 2],

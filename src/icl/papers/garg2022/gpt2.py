@@ -1,14 +1,9 @@
-"""GPT-2 learns linear functions in context (Garg et al., NeurIPS 2022).
+"""Training of a GPT-2 on linear functions in context (Garg et al., NeurIPS 2022).
 
-A prompt is x_0 y_0 x_1 y_1 ... with x_i ~ N(0, I_d), y_i = <w, x_i>, w ~ N(0, I_d). Every x_i and every
-(y_i, 0 ... 0) is one token of d coordinates; the decoder, `icl.models.transformer` with GPT-2's learned positions added to the
-stream, predicts y_k at the token of x_k, which sees x_0 y_0 ... x_{k-1} y_{k-1} before it:
+A prompt is x_0 y_0 x_1 y_1 ... with x_i ~ N(0, I_d), y_i = <w, x_i>, w ~ N(0, I_d). The decoder predicts y_k from
+x_0 y_0 ... x_{k-1} y_{k-1} x_k:
 
     L = mean over prompts and k = 0 ... n - 1 of (y_hat_k - y_k)^2.
-
-The tokens of all inputs stand behind those of all labels in memory, each with the position that it has in the prompt
-and a mask that knows these positions. Only inputs are asked, so that the last layer serves them alone; the last label
-is nowhere seen and has no token.
 
 At the paper scale a run takes days, 24 of them on one core. Seeds train apart, one shard each (`--config shards=10`),
 on GPUs with `precision: bfloat16` and `execution: compiled` in the constants, or in TF32 by torch's own
@@ -17,9 +12,8 @@ job is told to end, and a job that ended goes on from there: a cluster's time li
 no bit.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +23,7 @@ from icl.core.lazy import lazy
 from icl.core.streams import stream
 from icl.models import transformer
 from icl.models.optimisers import SCHEDULES, Optimiser, Params, adam, clipped_together, packed
+from icl.papers.garg2022 import decoder
 from icl.tasks import linear_regression as tasks
 
 if TYPE_CHECKING:
@@ -42,9 +37,6 @@ FROZEN: tuple[str, ...] = ()
 
 # Spread of GPT-2's weights and positions at the start.
 GPT2_STD = 0.02
-
-# Prompts that are evaluated at a time.
-CHUNK = 64
 
 
 @dataclass(frozen=True)
@@ -70,16 +62,16 @@ class Config(RunConfig):
         "of the zero prediction for 800 steps and more (trial seed 100)", choices=("gpt2", "linear"),
     )  # fmt: skip
     batch: int = constant(64, "published", "configuration of the published code", letter="B", at_least=1)
-    rate: float = constant(
+    learning_rate: float = constant(
         1e-4, "published", "Adam, configuration of the published code. Laptop: 3e-3, which the smaller model bears",
         letter="eta", above=0,
     )  # fmt: skip
     schedule: str = constant(
-        "constant", "published", "Adam's rate does not change in the published code; laptop: half a cosine to 0 at "
-        "`steps`", choices=tuple(SCHEDULES),
+        "constant", "published", "the same learning rate throughout in the published code; laptop: half a cosine to 0 "
+        "at `steps`", choices=tuple(SCHEDULES),
     )  # fmt: skip
     warm_up: int = constant(
-        0, "published", "steps over which the rate rises linearly; none in the published code", at_least=0
+        0, "published", "steps over which the learning rate rises linearly; none in the published code", at_least=0
     )
     clip_norm: float = constant(
         0.0, "published", "bound on the norm of a run's gradient; 0: none, as in the published code", at_least=0
@@ -140,11 +132,12 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
     The maps in and out of GPT-2 are torch.nn.Linear in the published code, of which weights and biases start uniform
     within +-1 / sqrt(inputs); with the start `linear` all other maps do too. Positions start as N(0, 0.02^2).
 
-    Raises ConstantError for runs that differ in more than seed and rate, of which one tensor program cannot consist.
+    Raises ConstantError for runs that differ in more than seed and learning rate, which one tensor
+    program cannot hold.
     """
     first = configs[0]
-    if any(replace(config, seed=first.seed, rate=first.rate) != first for config in configs):
-        raise ConstantError(f"{SYSTEM}: runs that train together may differ in seed and rate only")
+    if any(replace(config, seed=first.seed, learning_rate=first.learning_rate) != first for config in configs):
+        raise ConstantError(f"{SYSTEM}: runs that train together may differ in seed and learning rate only")
     rngs = [stream(SYSTEM, config.seed, "init") for config in configs]
     params = transformer.init(
         rngs,
@@ -206,131 +199,13 @@ def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
     first, labels = configs[0], batch["labels"]
     half = first.precision == "bfloat16"
     with torch.autocast(labels.device.type, dtype=torch.bfloat16, enabled=half):
-        predictions = _predictions(params, batch["inputs"], labels, first.heads, DECODERS[first.execution]())
+        layers = decoder.LAYERS[first.execution]()
+        predictions = decoder.predictions(params, batch["inputs"], labels, first.heads, layers)
     return (predictions.to(labels.dtype) - labels).square().mean(dim=(1, 2))
 
 
 def optimiser(configs: Sequence[Config]) -> Optimiser:
-    """Adam at one rate, or at one that rises and falls, on gradients that may be shortened to `clip_norm`."""
+    """Adam at one learning rate, or at one that rises and falls, on gradients that may be shortened to `clip_norm`."""
     first = configs[0]
-    inner = adam([c.rate for c in configs], SCHEDULES[first.schedule](first.warm_up, first.steps))
+    inner = adam([c.learning_rate for c in configs], SCHEDULES[first.schedule](first.warm_up, first.steps))
     return packed(clipped_together(inner, first.clip_norm) if first.clip_norm else inner)
-
-
-# The model
-
-
-def _decoded(params: Params, x: "Tensor", heads: int, read: int, visible: "Tensor") -> "Tensor":
-    """The residual stream after the embedding as predictions at the last `read` tokens."""
-    return transformer.read_out(params, transformer.lean_stream(params, x, heads, read, visible))[..., 0]
-
-
-@cache
-def _compiled() -> Callable[..., "Tensor"]:
-    # Without the tokens' positions, which are a list: each of its lengths would be compiled anew.
-    compiled: Callable[..., Tensor] = torch.compile(_decoded)
-    return compiled
-
-
-# How the layers are run in training.
-DECODERS: Mapping[str, Callable[[], Callable[..., "Tensor"]]] = {"eager": lambda: _decoded, "compiled": _compiled}
-
-
-def _predictions(
-    params: Params, inputs: "Tensor", labels: "Tensor", heads: int, decoded: Callable[..., "Tensor"] = _decoded
-) -> "Tensor":
-    """Prediction of every label from what stands before it: (runs, prompts, points)."""
-    count = inputs.shape[2]
-    tokens = torch.cat([_label_tokens(labels[:, :, :-1], inputs.shape[3]), inputs], dim=2)
-    return _read(params, tokens, [*range(1, 2 * count - 1, 2), *range(0, 2 * count - 1, 2)], heads, count, decoded)
-
-
-def _query_predictions(params: Params, inputs: "Tensor", labels: "Tensor", queries: "Tensor", heads: int) -> "Tensor":
-    """Prediction for every query after the same examples: (runs, prompts, queries)."""
-    count, asked = inputs.shape[2], queries.shape[2]
-    tokens = torch.cat([_label_tokens(labels, inputs.shape[3]), inputs, queries], dim=2)
-    positions = [*range(1, 2 * count, 2), *range(0, 2 * count, 2), *([2 * count] * asked)]
-    return _read(params, tokens, positions, heads, asked)
-
-
-def _label_tokens(labels: "Tensor", dimension: int) -> "Tensor":
-    """(y, 0 ... 0): (..., n) -> (..., n, d)."""
-    return torch.nn.functional.pad(labels[..., None], (0, dimension - 1))
-
-
-def _read(
-    params: Params,
-    tokens: "Tensor",
-    positions: Sequence[int],
-    heads: int,
-    read: int,
-    decoded: Callable[..., "Tensor"] = _decoded,
-) -> "Tensor":
-    """Predictions at the last `read` tokens, where each token sees itself and those of earlier positions."""
-    if max(positions) >= params["positions"].shape[1]:
-        raise ValueError(
-            f"a prompt reaches position {max(positions)}; the model has learned {params['positions'].shape[1]}"
-        )
-    place = torch.tensor(positions, device=tokens.device)
-    visible = (place < place[:, None]) | torch.eye(len(positions), dtype=torch.bool, device=tokens.device)
-    x = transformer.read_in(params, tokens) + params["positions"][:, None, place]
-    return decoded(params, x, heads, read, visible)
-
-
-# Evaluation. Inputs and queries are (runs or 1, prompts, points, d), labels (runs or 1, prompts, points); with 1 all
-# runs see the same prompts. Answers are float64 (runs, prompts, points).
-
-
-def predict(weights: Params, inputs: np.ndarray, labels: np.ndarray, heads: int) -> np.ndarray:
-    """Predictions at every position k from the examples 0 ... k - 1 and input k; the last label is not used.
-
-    Raises ValueError for more points than the model has learned positions for.
-    """
-    return _in_chunks(_predictions, weights, (inputs, labels), heads)
-
-
-def predict_queries(
-    weights: Params, inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray, heads: int
-) -> np.ndarray:
-    """Predictions for any number of queries that stand, each alone, behind the same examples, from none on.
-
-    The examples are computed once. Raises ValueError for more of them than the model has learned positions for.
-    """
-    return _in_chunks(_query_predictions, weights, (inputs, labels, queries), heads)
-
-
-def predict_prefixes(
-    weights: Params, inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray, heads: int
-) -> np.ndarray:
-    """Predictions for query k behind the examples 0 ... k - 1, for all k in one pass; the last example is not used.
-
-    But for rounding one `predict_queries` for each k, and `predict` where the queries are the inputs.
-    """
-    return _in_chunks(_prefix_predictions, weights, (inputs, labels, queries), heads)
-
-
-def _prefix_predictions(params: Params, inputs: "Tensor", labels: "Tensor", queries: "Tensor", heads: int) -> "Tensor":
-    """A query stands where the next example would, sees what stands before it, and is seen by none."""
-    count, d = queries.shape[2], queries.shape[3]
-    tokens = torch.cat([_label_tokens(labels[:, :, :-1], d), inputs[:, :, :-1], queries], dim=2)
-    shown = [*range(1, 2 * count - 2, 2), *range(0, 2 * count - 2, 2)]
-    place = torch.tensor([*shown, *range(0, 2 * count, 2)], device=tokens.device)
-    example = torch.arange(len(place), device=tokens.device) < len(shown)
-    visible = ((place < place[:, None]) & example) | torch.eye(len(place), dtype=torch.bool, device=tokens.device)
-    x = transformer.read_in(params, tokens) + params["positions"][:, None, place]
-    return transformer.read_out(params, transformer.residual_stream(params, x, heads, count, visible))[..., 0]
-
-
-def _in_chunks(
-    function: Callable[..., "Tensor"], weights: Params, arrays: Sequence[np.ndarray], heads: int
-) -> np.ndarray:
-    like = weights["read_in"]
-    tensors = [torch.from_numpy(np.ascontiguousarray(a)).to(like) for a in arrays]
-    tensors = [a.expand(like.shape[0], *a.shape[1:]) for a in tensors]
-    with torch.no_grad():
-        parts = [
-            function(weights, *part, heads)
-            for part in zip(*(torch.split(a, CHUNK, dim=1) for a in tensors), strict=True)
-        ]
-    result: np.ndarray = torch.cat(parts, dim=1).double().cpu().numpy()
-    return result

@@ -7,18 +7,18 @@ from icl.core.sweep import Sweep
 from icl.papers.garg2022 import gpt2
 
 SEEDS = {"paper": 10, "laptop": 5, "smoke": 2}
-# What is reduced. At d = 5 the small model needs no curriculum; it bears a larger rate that falls, and needs another
-# start (see the sources of rate and start).
+# What is reduced. At d = 5 the small model needs no curriculum; it bears a larger learning rate that falls, and needs
+# another start (see the sources of learning_rate and start).
 CONSTANTS: dict[str, dict[str, Any]] = {
     "paper": {},
     "laptop": {
         "dimension": 5, "points": 11, "layers": 6, "heads": 4, "width": 64, "start": "linear",
-        "first_dimension": 5, "first_points": 11, "rate": 3e-3, "schedule": "cosine", "warm_up": 500, "clip_norm": 1.0,
-        "steps": 7000,
+        "first_dimension": 5, "first_points": 11, "learning_rate": 3e-3, "schedule": "cosine", "warm_up": 500,
+        "clip_norm": 1.0, "steps": 7000,
     },
     "smoke": {
         "dimension": 5, "points": 11, "layers": 2, "heads": 2, "width": 16, "first_dimension": 2, "first_points": 5,
-        "every": 5, "rate": 3e-3, "steps": 20, "batch": 8,
+        "every": 5, "learning_rate": 3e-3, "steps": 20, "batch": 8,
     },
 }  # fmt: skip
 PROMPTS = {"paper": 1280, "laptop": 1280, "smoke": 20}

@@ -17,8 +17,8 @@ from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import exact
+from icl.papers.huang2024 import fixed_prompts, trainings, weight_forms
 from icl.papers.huang2024 import softmax_attention as system
-from icl.papers.huang2024 import trainings
 
 if TYPE_CHECKING:
     import torch
@@ -38,14 +38,14 @@ def sweeps(scale: str) -> list[Sweep]:
     faster = trainings.FASTER[scale]
     every = {*range(0, 200, 10), *range(200, 1000, 50), *range(1000, STEPS + 1, 250)}
     snapshots = tuple(sorted({step // faster for step in every}))
-    own = grid(
-        system.Config, engine=["empirical"], features=[10], contexts_per_feature=[10], rate=[1.0 * faster],
-        seed=range(SEEDS[scale]),
+    trained = grid(
+        system.Config, gradient_estimator=["fixed_prompts"], features=[10], contexts_per_feature=[10],
+        learning_rate=[1.0 * faster], seed=range(SEEDS[scale]),
     )  # fmt: skip
-    limit = (replace(own[0], engine="exact"),)
-    test = system.Test(prompts_test=FRESH, evaluations=1)
+    limit = (replace(trained[0], gradient_estimator="population"),)
+    test = system.Test(prompts_test=FRESH)
     return [
-        Sweep("huang_empirical", "huang_softmax", own, snapshots, test),
+        Sweep("huang_empirical", "huang_softmax", trained, snapshots, test),
         Sweep("huang_empirical_limit", "huang_softmax", limit, snapshots, test),
     ]
 
@@ -53,53 +53,56 @@ def sweeps(scale: str) -> list[Sweep]:
 def errors(trained: Runs, run: int) -> dict[str, np.ndarray]:
     """Population and training error of every feature at every snapshot: (snapshots, K) each."""
     config, test = trained.sweep.configs[run], trained.sweep.test
-    q = system.matrix(trained.weights["Q"][run], config)
+    q = weight_forms.full_matrix(trained.weights["Q"][run], config.features)
     fresh = torch.from_numpy(system.fresh_counts(config, "evaluate", 0, test.prompts_test))
     bank = {n: torch.from_numpy(a).expand(len(q), *a.shape[1:]) for n, a in system.sample((config,), 0).items()}
-    training = system.training_errors(q, bank) if config.engine == "empirical" else system.errors_over(q, fresh)
-    return {"population": system.errors_over(q, fresh).numpy(), "training": training.numpy()}
+    population = fixed_prompts.population_errors(q, fresh)
+    training = fixed_prompts.training_errors(q, bank) if bank else population
+    return {"population": population.numpy(), "training": training.numpy()}
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Errors of the dominant and of the rare features along training, seed by seed, and when they are reached."""
     trained, parts = runs["huang_empirical"], []
     steps, seeds = np.array(trained.sweep.snapshots), trained.sweep.seeds
-    found = [errors(trained, run) for run in range(len(seeds))]
+    by_seed = [errors(trained, run) for run in range(len(seeds))]
     for panel in ("population", "training"):
-        every = np.stack([own[panel] for own in found])  # (seeds, snapshots, K)
+        every = np.stack([of_seed[panel] for of_seed in by_seed])  # (seeds, snapshots, K)
         rare = every[..., 1:]
         # A rare feature that no training prompt asks for has no training error.
         with_prompts = np.where(np.isnan(rare), 0, rare).sum(-1) / (~np.isnan(rare)).sum(-1)
         for series, values in (("v_1", every[..., 0]), ("v_k", with_prompts)):
-            own_seeds = np.array(seeds)[:, None]
-            parts.append(rows("prediction error", own_seeds, values, x=steps, panel=panel, series=series))
-        ratios = np.array([_ratio(steps, own) for own in every])
+            column_of_seeds = np.array(seeds)[:, None]
+            parts.append(rows("prediction error", column_of_seeds, values, x=steps, panel=panel, series=series))
+        ratios = np.array([_ratio(steps, of_seed) for of_seed in every])
         parts += [
             rows(f"least T_k(0.1) / T_1(0.02), {panel}", seeds, ratios),
             rows(f"share of seeds with ratio 3, {panel}", seeds, np.where(np.isnan(ratios), np.nan, ratios >= 3)),
         ]
         if panel == "population":
             parts += [
-                rows("one feature", seed, own[:, k], x=steps, panel=panel, series=f"v_{k + 1}", statistic="point")
-                for seed, own in zip(seeds, every, strict=True)
-                for k in range(1, own.shape[1])
+                rows("one feature", seed, of_seed[:, k], x=steps, panel=panel, series=f"v_{k + 1}", statistic="point")
+                for seed, of_seed in zip(seeds, every, strict=True)
+                for k in range(1, of_seed.shape[1])
             ]
-    limit = trainings.path(runs["huang_empirical_limit"], 0)
+    exact_run = trainings.trajectory(runs["huang_empirical_limit"], 0)
     limits = exact(
         join(
-            rows("exact error", limit.config.seed, column.error, x=limit.steps, panel="population", series=series)
-            for series, column in (("v_1", limit.first), ("v_k", limit.other))
+            rows(
+                "exact error", exact_run.config.seed, column.error, x=exact_run.steps, panel="population", series=series
+            )
+            for series, column in (("v_1", exact_run.first), ("v_k", exact_run.other))
         )
     )
     return join([*parts, limits])
 
 
-def _ratio(steps: np.ndarray, own: np.ndarray) -> float:
+def _ratio(steps: np.ndarray, error: np.ndarray) -> float:
     """The first time at which any rare feature reaches RARE, over that of the dominant one reaching DOMINANT."""
-    asked = ~np.isnan(own[0])
-    reached = [trainings.crossing(steps, own[:, k], RARE) for k in range(1, own.shape[1]) if asked[k]]
+    asked = ~np.isnan(error[0])
+    reached = [trainings.crossing(steps, error[:, k], RARE) for k in range(1, error.shape[1]) if asked[k]]
     known = [time for time in reached if np.isfinite(time)]
-    return (min(known) if known else np.nan) / trainings.crossing(steps, own[:, 0], DOMINANT)
+    return (min(known) if known else np.nan) / trainings.crossing(steps, error[:, 0], DOMINANT)
 
 
 STYLES = (

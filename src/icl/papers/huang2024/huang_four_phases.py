@@ -14,7 +14,7 @@ from icl.core.table import rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.huang2024 import softmax_attention as system
-from icl.papers.huang2024 import trainings
+from icl.papers.huang2024 import trainings, weight_forms
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,7 +35,7 @@ def sweeps(scale: str) -> list[Sweep]:
         Sweep(
             name=f"huang_phases_{size}",
             system="huang_softmax",
-            configs=(system.Config(features=features, rate=rate * faster, least_ratio=LEAST_RATIO),),
+            configs=(system.Config(features=features, learning_rate=rate * faster, least_ratio=LEAST_RATIO),),
             snapshots=tuple(range(steps // faster + 1)),
             test=system.Test(),
         )
@@ -50,43 +50,43 @@ def boundaries(q: np.ndarray, descent: np.ndarray, features: int) -> dict[str, f
     """
     ratio = abs(descent[:, 1]) / descent[:, 0]
     levels = {"t_I": 2.0, "t_switch": 1.0, "t_II": 0.5}
-    found = {name: trainings.first_step(ratio <= level) for name, level in levels.items()}
-    return found | {"t_III": trainings.first_step(q[:, 0] >= np.log(features))}
+    ends = {name: trainings.first_step(ratio <= level) for name, level in levels.items()}
+    return ends | {"t_III": trainings.first_step(q[:, 0] >= np.log(features))}
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Weights, gradients and errors along training, the boundaries, and what the claims compare over all K."""
-    parts, found = [], []
+    parts, facts_by_size = [], []
     for size in SETTINGS:
         trained = runs[f"huang_phases_{size}"]
         descent, path = (
             trainings.descent(trained, 0),
-            trainings.path(trained, 0, max(1, EVERY // trainings.FASTER[scale])),
+            trainings.trajectory(trained, 0, max(1, EVERY // trainings.FASTER[scale])),
         )
-        q = system.symmetric(trained.weights["Q"][0], path.config).numpy()[:, 1]
+        q = weight_forms.distinct_entries(trained.weights["Q"][0]).numpy()[:, 1]
         ends = boundaries(q, descent, path.config.features)
-        found.append(_facts(path, q, descent, ends))
+        facts_by_size.append(_facts(path, q, descent, ends))
         parts += _drawn(size, path, descent, ends) if size in DRAWN else []
     seed = path.config.seed
-    extremes = {name: [facts[name] for facts in found] for name in found[0]}
+    extremes = {name: [facts[name] for facts in facts_by_size] for name in facts_by_size[0]}
     for name, values in extremes.items():
         extreme = min if name.startswith(("least", "shortest")) else max
         # np.nan would be lost in Python's min and max.
         parts.append(rows(name, seed, extreme(values) if np.isfinite(values).all() else np.nan))
-    at = {name: trainings.at(t, path.steps, path.other.error) for name, t in ends.items()}
+    at = {name: trainings.interpolated(t, path.steps, path.other.error) for name, t in ends.items()}
     parts += [
         rows("L_k(t_I) / L_k(0), large K", seed, at["t_I"] / path.other.error[0]),
         rows("fall of L_k in phase II, large K", seed, at["t_I"] - at["t_II"]),
         rows("L_k(t_III), large K", seed, at["t_III"]),
     ]
-    return trainings.finished(runs, parts)
+    return trainings.with_statistic(runs, parts)
 
 
-def _facts(path: trainings.Path, q: np.ndarray, descent: np.ndarray, ends: dict[str, float]) -> dict[str, float]:
+def _facts(path: trainings.Trajectory, q: np.ndarray, descent: np.ndarray, ends: dict[str, float]) -> dict[str, float]:
     """What one K contributes to the claims; the extreme over all K is judged."""
     k, order = path.config.features, [0.0, *(ends[name] for name in BOUNDARIES), float(path.steps[-1])]
     a, b_1, b_n = q.T
-    a_then, b_1_then = (trainings.at(ends["t_II"], np.arange(len(q)), values) for values in (a, b_1))
+    a_then, b_1_then = (trainings.interpolated(ends["t_II"], np.arange(len(q)), values) for values in (a, b_1))
     turned = trainings.first_step(descent[:, 2] < 0)
     return {
         "shortest distance between boundaries": float(np.diff(order).min()),
@@ -100,10 +100,10 @@ def _facts(path: trainings.Path, q: np.ndarray, descent: np.ndarray, ends: dict[
     }
 
 
-def _drawn(size: str, path: trainings.Path, descent: np.ndarray, ends: dict[str, float]) -> list[pd.DataFrame]:
+def _drawn(size: str, path: trainings.Trajectory, descent: np.ndarray, ends: dict[str, float]) -> list[pd.DataFrame]:
     seed, steps = path.config.seed, path.steps
     parts = [rows("features", seed, path.config.features, panel=f"weights {size}")]
-    parts += [rows("rate", seed, path.config.rate, panel=f"weights {size}")]
+    parts += [rows("rate", seed, path.config.learning_rate, panel=f"weights {size}")]
     parts += [rows("boundary", seed, end, panel=f"weights {size}", series=name) for name, end in ends.items()]
     for index, (weight, slope) in enumerate((("A_k", "alpha_k"), ("B_{k,1}", "beta_{k,1}"), ("B_{k,n}", "beta_{k,n}"))):
         parts.append(rows("weight", seed, path.q[:, 1, index], x=steps, panel=f"weights {size}", series=weight))

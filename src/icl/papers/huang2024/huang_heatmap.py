@@ -14,8 +14,7 @@ from icl.core.sweep import Sweep
 from icl.core.table import rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
-from icl.papers.huang2024 import softmax_attention as system
-from icl.papers.huang2024 import trainings
+from icl.papers.huang2024 import trainings, weight_forms
 
 if TYPE_CHECKING:
     import torch
@@ -32,16 +31,15 @@ FRAMES = (0, 2, 5, 10, 20, 40, 70, *range(100, 2000, 100), 2000, 2300, 2600, 300
 
 def sweeps(scale: str) -> list[Sweep]:
     """The training that is shared with the stages."""
-    return [trainings.shared(scale)]
+    return [trainings.stages_and_heatmap(scale)]
 
 
-def scores(path: trainings.Path, index: int) -> np.ndarray:
+def scores(path: trainings.Trajectory, index: int) -> np.ndarray:
     """E Attn_n for the query v_k at one snapshot: (k, n)."""
     k = path.config.features
-    (own_1, _, rest_1), (own, dominant, rest) = path.first.attention[index], path.other.attention[index]
-    distinct = torch.tensor([[own_1, 0.0, rest_1 / (k - 1)], [own, dominant, rest / (k - 2)]])
-    symmetric = system.Config(features=k)
-    result: np.ndarray = system.matrix(distinct, symmetric).T.numpy()
+    (itself_1, _, rest_1), (itself, dominant, rest) = path.first.attention[index], path.other.attention[index]
+    distinct = torch.tensor([[itself_1, 0.0, rest_1 / (k - 1)], [itself, dominant, rest / (k - 2)]])
+    result: np.ndarray = weight_forms.full_matrix(distinct, k).T.numpy()
     return result
 
 
@@ -49,9 +47,9 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """The squares of the picture and of the animation, the mean scores along training, and what the claims compare."""
     trained, parts = runs["huang_shared"], []
     for run, case in enumerate(CASES):
-        path = trainings.path(trained, run)
+        path = trainings.trajectory(trained, run)
         steps, seed, numbers = path.steps.tolist(), path.config.seed, np.arange(1, path.config.features + 1)
-        shown, frames = (_kept(times, scale, trained) for times in (SHOWN[case], FRAMES))
+        shown, frames = (_nearest_snapshots(times, scale, trained) for times in (SHOWN[case], FRAMES))
         queries = np.array([f"v_{number}" for number in numbers])[:, None]
         for place, step in [*enumerate(shown), *((f"frame {step}", step) for step in frames)]:
             square, panel = scores(path, steps.index(step)), f"{case} {place}"
@@ -77,10 +75,10 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
                 rows("score of v_k for v_1, early", seed, early[1:, 0].min()),
                 rows("score of v_k for v_k, early", seed, early[diagonal][1:].max()),
             ]
-    return trainings.finished(runs, parts)
+    return trainings.with_statistic(runs, parts)
 
 
-def _kept(iterations: tuple[int, ...], scale: str, trained: Runs) -> list[int]:
+def _nearest_snapshots(iterations: tuple[int, ...], scale: str, trained: Runs) -> list[int]:
     """The snapshots nearest to some iterations, which the smoke scale and a given length of training shrink."""
     snapshots = np.array(trained.sweep.snapshots)
     wanted = np.array(iterations) * snapshots[-1] / 5000
@@ -99,12 +97,12 @@ def square(axes: Axes, table: pd.DataFrame, title: str = "") -> Any:
     """One heatmap of the table on the axes whose label names its panel."""
     panel = str(axes.get_label())
     drawn = table[(table["panel"] == panel) & (table["statistic"] != "run")]
-    found = drawn[drawn["observable"] == "attention score"]
-    size = int(found["x"].max())
+    score = drawn[drawn["observable"] == "attention score"]
+    size = int(score["x"].max())
     # The table holds the rows of the square in order, and each from left to right.
-    matrix = found["value"].to_numpy().reshape(size, size)
+    matrix = score["value"].to_numpy().reshape(size, size)
     step = drawn[drawn["observable"] == "iteration"]["value"].iloc[0]
-    image = plotting.heatmap(axes, matrix, f"{title}$t={step:.0f}$", font=11)
+    image = plotting.heatmap(axes, matrix, f"{title}$t={step:.0f}$", font=11, vmin=0, vmax=1, square=True)
     ticks = [1, *range(5, size + 1, 5)]
     plotting.frame(axes, Axis("Attended feature $n$", ticks=ticks), Axis("Query $k$", ticks=ticks), font=10, ticks=8)
     return image

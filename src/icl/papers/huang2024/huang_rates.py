@@ -17,9 +17,8 @@ from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import log_slope
-from icl.models import theory
+from icl.papers.huang2024 import population_gradient, theory, trainings, weight_forms
 from icl.papers.huang2024 import softmax_attention as system
-from icl.papers.huang2024 import trainings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,21 +39,21 @@ SHIFTED = (-1.0, 2.0)
 def sweeps(scale: str) -> list[Sweep]:
     """Exact trainings over K; their limit for long prompts; one K with a seed per set of fresh prompts."""
     test = system.Test(prompts_test=20000 if scale != "smoke" else 500)
-    common = trainings.growing(scale)
+    common = trainings.growing_rate(scale)
     configs = {
         "exact": grid(system.Config, features=FEATURES, target=[1e-4], **common),
-        "mean field": grid(system.Config, engine=["mean_field"], features=LARGER, **common),
+        "mean field": grid(system.Config, gradient_estimator=["infinite_context"], features=LARGER, **common),
         "fresh": grid(system.Config, features=[DRAWN], target=[1e-4], **common, seed=range(SEEDS[scale])),
     }
     return [
         Sweep(
             name=f"huang_rates_{kind.replace(' ', '_')}",
             system="huang_softmax",
-            configs=own,
+            configs=of_kind,
             snapshots=trainings.all_steps(HORIZON[kind], scale),
             test=test,
         )
-        for kind, own in configs.items()
+        for kind, of_kind in configs.items()
     ]
 
 
@@ -62,14 +61,14 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Times over K and eps from exact trainings, the tail in the limit of long prompts, errors on fresh prompts."""
     over = runs["huang_rates_exact"]
     exact_runs = {name: runs[name] for name in runs if name != "huang_rates_fresh"}
-    paths = {config.features: trainings.path(over, run, 6) for run, config in enumerate(over.sweep.configs)}
+    paths = {config.features: trainings.trajectory(over, run, 6) for run, config in enumerate(over.sweep.configs)}
     switches = {config.features: _switch(over, run) for run, config in enumerate(over.sweep.configs)}
-    limits = [trainings.path(runs["huang_rates_mean_field"], run, 6) for run in range(len(LARGER))]
-    gaps = [(own.other.gap / (2 * own.other.error)).max() for own in paths.values()]
+    limits = [trainings.trajectory(runs["huang_rates_mean_field"], run, 6) for run in range(len(LARGER))]
+    gaps = [(path.other.gap / (2 * path.other.error)).max() for path in paths.values()]
     settled = [*_times(paths, switches), *_tail(limits), rows("largest E (1 - Attn_k)^2 / (2 L_k)", 0, max(gaps))]
     fresh = runs["huang_rates_fresh"]
-    found = [_on_fresh_prompts(fresh, run) for run in range(len(fresh.sweep.configs))]
-    return join([trainings.finished(exact_runs, settled), *_fresh(fresh.sweep.seeds, found)])
+    by_seed = [_on_fresh_prompts(fresh, run) for run in range(len(fresh.sweep.configs))]
+    return join([trainings.with_statistic(exact_runs, settled), *_fresh(fresh.sweep.seeds, by_seed)])
 
 
 def _switch(runs: Runs, run: int) -> float:
@@ -78,21 +77,11 @@ def _switch(runs: Runs, run: int) -> float:
     return trainings.crossing(system.times(config, len(slopes))[:-1], abs(slopes[:, 1]) / slopes[:, 0], 1.0)
 
 
-def _dominant_error(own: trainings.Path) -> np.ndarray:
-    return own.first.error
-
-
-def _rare_error(own: trainings.Path) -> np.ndarray:
-    return own.other.error
-
-
-def _times(paths: Mapping[int, trainings.Path], switches: Mapping[int, float]) -> list[pd.DataFrame]:
+def _times(paths: Mapping[int, trainings.Trajectory], switches: Mapping[int, float]) -> list[pd.DataFrame]:
     eps, k = np.array(TARGETS), np.array(list(paths))
-    halves = {f: trainings.crossing(own.time, -own.other.attention[:, 0], -0.5) for f, own in paths.items()}
-    first, other = (
-        {f: np.array([trainings.crossing(own.time, errors(own), e) for e in eps]) for f, own in paths.items()}
-        for errors in (_dominant_error, _rare_error)
-    )
+    halves = {f: trainings.crossing(path.time, -path.other.attention[:, 0], -0.5) for f, path in paths.items()}
+    first = {f: np.array([trainings.crossing(p.time, p.first.error, e) for e in eps]) for f, p in paths.items()}
+    other = {f: np.array([trainings.crossing(p.time, p.other.error, e) for e in eps]) for f, p in paths.items()}
     bound_1 = np.array([theory.dominant_time(e) for e in eps])
     bound_k = {f: np.array([theory.rare_time(f, e) for e in eps]) for f in paths}
     late, tail = eps <= 0.02, eps <= 0.005
@@ -125,13 +114,13 @@ def _times(paths: Mapping[int, trainings.Path], switches: Mapping[int, float]) -
     return [*parts, *(rows(name, 0, value) for name, value in facts.items())]
 
 
-def _tail(paths: list[trainings.Path]) -> list[pd.DataFrame]:
+def _tail(paths: list[trainings.Trajectory]) -> list[pd.DataFrame]:
     rare, dominant = [], []
-    for own in paths:
-        k, p = own.config.features, own.config.law()
+    for path in paths:
+        k, p = path.config.features, path.config.probabilities()
         late = 60 * k**2 * np.log(k)
-        rare.append(trainings.at(late, own.time, own.other.error) / theory.tail_error(p[-1], late))
-        reached = trainings.crossing(own.time, own.first.error, TARGETS[-1])
+        rare.append(trainings.interpolated(late, path.time, path.other.error) / theory.tail_error(p[-1], late))
+        reached = trainings.crossing(path.time, path.first.error, TARGETS[-1])
         dominant.append(TARGETS[-1] / theory.tail_error(p[0], reached))
     facts = {"4 p_k eta t L_k": rare, "4 p_1 eta t L_1": dominant}
     return [
@@ -144,15 +133,17 @@ def _tail(paths: list[trainings.Path]) -> list[pd.DataFrame]:
 def _on_fresh_prompts(runs: Runs, run: int) -> dict[str, np.ndarray]:
     """At the first snapshot with L_k <= eps, on fresh prompts with the query v_k: one number per eps."""
     config, count = runs.sweep.configs[run], runs.sweep.test.prompts_test
-    weights = system.symmetric(runs.weights["Q"][run], config).numpy()
+    weights = weight_forms.distinct_entries(runs.weights["Q"][run]).numpy()
     counts = system.fresh_counts(config, "evaluate", 0, count)
     rng = stream(system.SYSTEM, config.seed, "tasks")
     gaussian = rng.standard_normal((count, config.features))
     shifted = rng.uniform(*SHIFTED, (count, config.features))
-    found: dict[str, list[float]] = {name: [] for name in FRESH}
+    ratios: dict[str, list[float]] = {name: [] for name in FRESH}
     for eps in FRESH_TARGETS:
         # The error falls all the time: the place is found by halving.
-        index = bisect_left(weights, -eps, key=lambda q: -float(system.columns(q, config)[1].error))
+        index = bisect_left(
+            weights, -eps, key=lambda q: -float(population_gradient.columns(q, config.prompt_law)[1].error)
+        )
         reached = index < len(weights)
         q = weights[min(index, len(weights) - 1), 1]
         a, b_1, b = np.exp(q - q.max())
@@ -170,18 +161,18 @@ def _on_fresh_prompts(runs: Runs, run: int) -> dict[str, np.ndarray]:
             "shifted": errors["s"] / (eps * (shifted**2).mean()),
         }
         for name, value in here.items():
-            found[name].append(float(value) if reached else np.nan)
-    return {name: np.array(values) for name, values in found.items()}
+            ratios[name].append(float(value) if reached else np.nan)
+    return {name: np.array(values) for name, values in ratios.items()}
 
 
 FRESH = ("below 4 eps", "below 10 eps", "gap", "gaussian", "shifted")
 
 
-def _fresh(seeds: list[int], found: list[dict[str, np.ndarray]]) -> list[pd.DataFrame]:
-    every = {name: np.stack([own[name] for own in found]) for name in FRESH}  # (seeds, eps)
-    x, own_seeds = 1 / np.array(FRESH_TARGETS), np.array(seeds)[:, None]
+def _fresh(seeds: list[int], by_seed: list[dict[str, np.ndarray]]) -> list[pd.DataFrame]:
+    every = {name: np.stack([of_seed[name] for of_seed in by_seed]) for name in FRESH}  # (seeds, eps)
+    x, column_of_seeds = 1 / np.array(FRESH_TARGETS), np.array(seeds)[:, None]
     parts = [
-        rows("error over eps", own_seeds, every[name], x=x, panel="fresh", series=name)
+        rows("error over eps", column_of_seeds, every[name], x=x, panel="fresh", series=name)
         for name in ("gap", "gaussian", "shifted")
     ]
     facts = {

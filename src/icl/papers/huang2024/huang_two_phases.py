@@ -15,9 +15,8 @@ from icl.core.table import rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import log_slope
-from icl.models import theory
 from icl.papers.huang2024 import softmax_attention as system
-from icl.papers.huang2024 import trainings
+from icl.papers.huang2024 import theory, trainings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,8 +30,8 @@ HORIZON = 4.0 * FEATURES[-1] ** 2
 def sweeps(scale: str) -> list[Sweep]:
     """The drawn training at constant rate, and one with growing rate over many K."""
     faster = trainings.FASTER[scale]
-    drawn = system.Config(features=50, dominant_probability=0.0, rate=4.0 * faster)
-    over = grid(system.Config, features=FEATURES, dominant_probability=[0.0], **trainings.growing(scale))
+    drawn = system.Config(features=50, dominant_probability=0.0, learning_rate=4.0 * faster)
+    over = grid(system.Config, features=FEATURES, dominant_probability=[0.0], **trainings.growing_rate(scale))
     every = trainings.all_steps(HORIZON, scale)
     return [
         Sweep("huang_balanced", "huang_softmax", (drawn,), tuple(range(STEPS // faster + 1)), system.Test()),
@@ -42,36 +41,36 @@ def sweeps(scale: str) -> list[Sweep]:
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Weights and errors of the drawn run, and the times of all K."""
-    path = trainings.path(runs["huang_balanced"], 0, max(1, 10 // trainings.FASTER[scale]))
-    seed, steps = path.config.seed, path.steps
-    log_k = np.log(path.config.features)
-    end = trainings.crossing(path.time, -path.q[:, 1, 0], -log_k) / path.config.rate
+    drawn = trainings.trajectory(runs["huang_balanced"], 0, max(1, 10 // trainings.FASTER[scale]))
+    seed, steps = drawn.config.seed, drawn.steps
+    log_k = np.log(drawn.config.features)
+    end = trainings.crossing(drawn.time, -drawn.q[:, 1, 0], -log_k) / drawn.config.learning_rate
     parts = [
-        rows("features", seed, path.config.features, panel="weights"),
+        rows("features", seed, drawn.config.features, panel="weights"),
         rows("boundary", seed, end, panel="weights", series="t_I"),
-        rows("weight", seed, path.q[:, 1, 0], x=steps, panel="weights", series="A_k"),
-        rows("weight", seed, path.q[:, 1, 2], x=steps, panel="weights", series="B_{k,n}"),
-        rows("prediction error", seed, path.other.error, x=steps, panel="errors", series="L_k"),
+        rows("weight", seed, drawn.q[:, 1, 0], x=steps, panel="weights", series="A_k"),
+        rows("weight", seed, drawn.q[:, 1, 2], x=steps, panel="weights", series="B_{k,n}"),
+        rows("prediction error", seed, drawn.other.error, x=steps, panel="errors", series="L_k"),
     ]
     over = runs["huang_balanced_over_k"]
-    paths = [trainings.path(over, run, 3) for run in range(len(over.sweep.configs))]
-    k = np.array([found.config.features for found in paths])
-    ends = np.array([trainings.crossing(own.time, -own.q[:, 1, 0], -np.log(own.config.features)) for own in paths])
-    halves = np.array([trainings.crossing(own.time, -own.other.attention[:, 0], -0.5) for own in paths])
+    paths = [trainings.trajectory(over, run, 3) for run in range(len(over.sweep.configs))]
+    k = np.array([path.config.features for path in paths])
+    ends = np.array([trainings.crossing(path.time, -path.q[:, 1, 0], -np.log(path.config.features)) for path in paths])
+    halves = np.array([trainings.crossing(path.time, -path.other.attention[:, 0], -0.5) for path in paths])
     for series, times in (("A_k = log K", ends), ("Attn_k = 1/2", halves)):
         parts.append(rows("time over K^2", seed, times / k**2, x=k, panel="times", series=series))
     limit = np.array([theory.escape_time(int(features), 0.0) for features in k])
     parts.append(rows("time over K^2", seed, limit / k**2, x=k, panel="times", series="limit"))
     used = (k >= SLOPE_OVER[0]) & (k <= SLOPE_OVER[1])
-    least = [(abs(own.q[1:, 1, 2]) * own.config.features / own.q[1:, 1, 0]).max() for own in paths]
+    largest = [(abs(path.q[1:, 1, 2]) * path.config.features / path.q[1:, 1, 0]).max() for path in paths]
     parts += [
         rows("least t(A_k = log K) / K^2", seed, (ends / k**2).min()),
         rows("largest t(A_k = log K) / K^2", seed, (ends / k**2).max()),
         rows("largest rise of t(A_k = log K) / K^2 with K", seed, np.diff(ends / k**2).max()),
         rows("slope of T_half against K", seed, log_slope(k[used], halves[used])),
-        rows("largest |B_{k,n}| K / A_k", seed, max(least)),
+        rows("largest |B_{k,n}| K / A_k", seed, max(largest)),
     ]
-    return trainings.finished(runs, parts)
+    return trainings.with_statistic(runs, parts)
 
 
 WEIGHTS = (Style("A_k", r"$A_k$", "C3"), Style("B_{k,n}", r"$B_{k,n}$", "0.45"))

@@ -1,4 +1,4 @@
-"""What the figures of Huang et al. share: trainings, population errors along them, and when something happens."""
+"""What several figures of Huang et al. share: sweeps, population errors along a training, and times of events."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,39 +12,41 @@ from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join
 from icl.evidence.intervals import exact, lone
+from icl.papers.huang2024 import population_gradient, weight_forms
 from icl.papers.huang2024 import softmax_attention as system
-from icl.papers.huang2024.softmax_attention import Column, Config
+from icl.papers.huang2024.population_gradient import Column
+from icl.papers.huang2024.softmax_attention import Config
 
 # The smoke scale takes steps that are this much longer, and fewer.
 FASTER = {"paper": 1, "laptop": 1, "smoke": 25}
 # Snapshots whose population error is computed together: few enough to stay in the cache.
-TOGETHER = 4
+BATCH = 4
 
 
-def shared(scale: str) -> Sweep:
+def stages_and_heatmap(scale: str) -> Sweep:
     """K = 20 with one dominant feature (run 0) and without (run 1), at eta = 1: stages and heatmaps."""
     every = (*range(100), *range(100, 5001, 20))
     return Sweep(
         name="huang_shared",
         system="huang_softmax",
-        configs=grid(Config, dominant_probability=(0.5, 0.0), rate=[1.0 * FASTER[scale]]),
+        configs=grid(Config, dominant_probability=(0.5, 0.0), learning_rate=[1.0 * FASTER[scale]]),
         snapshots=tuple(sorted({step // FASTER[scale] for step in every})),
         test=system.Test(),
     )
 
 
-def growing(scale: str) -> dict[str, list[float]]:
+def growing_rate(scale: str) -> dict[str, list[float]]:
     """Constants of a training in logarithmic time: each step is 1 % of the time passed (10 % at the smoke scale)."""
-    return {"rate": [0.5], "growth": [0.1 if scale == "smoke" else 0.01]}
+    return {"learning_rate": [0.5], "growth": [0.1 if scale == "smoke" else 0.01]}
 
 
 def all_steps(horizon: float, scale: str) -> tuple[int, ...]:
     """Every step of such a training until eta t = horizon."""
-    (rate,), (growth,) = growing(scale).values()
+    (rate,), (growth,) = growing_rate(scale).values()
     return tuple(range(math.ceil(1 / growth + math.log(horizon * growth / rate) / math.log1p(growth)) + 1))
 
 
-class Path(NamedTuple):
+class Trajectory(NamedTuple):
     """One run along its training: steps, eta t and symmetric weights at snapshots; the columns for v_1 and v_k."""
 
     config: Config
@@ -55,17 +57,19 @@ class Path(NamedTuple):
     other: Column
 
 
-def path(runs: Runs, run: int, every: int = 1) -> Path:
+def trajectory(runs: Runs, run: int, every: int = 1) -> Trajectory:
     """Population errors and attention of one run at each `every`-th snapshot and the last."""
     config, snapshots = runs.sweep.configs[run], np.array(runs.sweep.snapshots)
     chosen = np.unique(np.append(np.arange(0, len(snapshots), every), len(snapshots) - 1))
-    q = system.symmetric(runs.weights["Q"][run, chosen.tolist()], config).numpy()
-    parts = [system.columns(q[start : start + TOGETHER], config) for start in range(0, len(q), TOGETHER)]
+    q = weight_forms.distinct_entries(runs.weights["Q"][run, chosen.tolist()]).numpy()
+    parts = [
+        population_gradient.columns(q[start : start + BATCH], config.prompt_law) for start in range(0, len(q), BATCH)
+    ]
     first, other = (
         Column(*(np.concatenate(values) for values in zip(*column, strict=True))) for column in zip(*parts, strict=True)
     )
     time = system.times(config, int(snapshots[-1]))[snapshots[chosen]]
-    return Path(config, snapshots[chosen], time, q, first, other)
+    return Trajectory(config, snapshots[chosen], time, q, first, other)
 
 
 def crossing(time: np.ndarray, values: np.ndarray, level: float) -> float:
@@ -80,7 +84,7 @@ def crossing(time: np.ndarray, values: np.ndarray, level: float) -> float:
     return float(time[i - 1] + share * (time[i] - time[i - 1]))
 
 
-def at(time: float, times: np.ndarray, values: np.ndarray) -> float:
+def interpolated(time: float, times: np.ndarray, values: np.ndarray) -> float:
     """`values` at a time between snapshots; NaN outside of them."""
     return float(np.interp(time, times, values, left=np.nan, right=np.nan))
 
@@ -91,7 +95,7 @@ def descent(runs: Runs, run: int) -> np.ndarray:
     Exact up to rounding, and at no cost.
     """
     config = runs.sweep.configs[run]
-    q = system.symmetric(runs.weights["Q"][run], config).numpy()[:, 1]
+    q = weight_forms.distinct_entries(runs.weights["Q"][run]).numpy()[:, 1]
     moved: np.ndarray = np.diff(q, axis=0) / np.diff(system.times(config, len(q) - 1))[:, None]
     return moved
 
@@ -101,7 +105,7 @@ def first_step(condition: np.ndarray) -> float:
     return float(condition.argmax()) if condition.any() else float("nan")
 
 
-def finished(runs: Mapping[str, Runs], parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """The table of runs without randomness, marked as exact; where another engine sampled, of lone runs."""
+def with_statistic(runs: Mapping[str, Runs], parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """The table of runs without randomness, marked as exact; if any run sampled prompts, marked as lone runs."""
     random = any(system.is_random(trained.sweep.configs) for trained in runs.values())
     return (lone if random else exact)(join(parts))

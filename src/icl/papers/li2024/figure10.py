@@ -13,7 +13,7 @@ from icl.core.sweep import Sweep
 from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Embedding
-from icl.papers.li2024 import one_layer, one_layer_figures
+from icl.papers.li2024 import embedding_figures, one_layer_figures
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,23 +21,16 @@ if TYPE_CHECKING:
 
 def sweeps(scale: str) -> list[Sweep]:
     """The shared training of the one-layer model."""
-    return [one_layer_figures.trained(scale)]
+    return [one_layer_figures.shared_training(scale)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Norm and angle of the feature block: the first neurons of the first run as points, large rows for the claim."""
-    trained = one_layer_figures.only(runs)
-    config, seeds = trained.sweep.configs[0], trained.sweep.seeds
-    at = {
-        e: one_layer.embeddings(trained.at(e * trained.sweep.test.epoch_steps), config)
-        for e in one_layer_figures.SCATTER_EPOCHS
-    }
-    drawn = slice(0, one_layer_figures.SCHEDULE.drawn_neurons)
-    parts = [
-        rows("magnitude", seeds[0], now["feature magnitude"][0, drawn], panel="main", series="Feat. Emb.",
-             x=now["feature angle"][0, drawn], colour=epoch)
-        for epoch, now in at.items()
-    ]  # fmt: skip
+    (trained,) = runs.values()
+    seeds = trained.sweep.seeds
+    at = one_layer_figures.embeddings_by_epoch(trained)
+    neurons = np.arange(one_layer_figures.SCHEDULE.drawn_neurons)
+    parts = list(embedding_figures.point_rows(seeds[0], "Feat. Emb.", neurons, at, "feature "))
     first, last = at[one_layer_figures.SCATTER_EPOCHS[0]], at[one_layer_figures.SCATTER_EPOCHS[-1]]
     large = last["feature magnitude"] > last["feature magnitude"].max(axis=-1, keepdims=True) / 2
     parts += [

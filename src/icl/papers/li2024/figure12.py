@@ -13,30 +13,30 @@ from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
 from icl.drawing import plotting
-from icl.drawing.plotting import Axis, Style
+from icl.drawing.plotting import Axis
 from icl.evidence.errors import curve_rows
 from icl.evidence.intervals import kendall
-from icl.papers.li2024 import decoder, decoder_figures, one_layer_figures
+from icl.papers.li2024 import decoder_evaluation, decoder_figures
+from icl.papers.li2024.error_curves import STYLES_OF_SUMS, SUMS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LENGTHS = tuple(range(2, 21, 2))
-SUMS = {"S_1=1.3": 1.3, "S_1=1.1": 1.1, "S_1=0.9": 0.9, "S_1=0.7": 0.7, "S_1=0.5": 0.5}
 
 
 def sweeps(scale: str) -> list[Sweep]:
     """The shared training of the three-layer model."""
-    return [decoder_figures.trained(scale)]
+    return [decoder_figures.shared_training(scale)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Error on the same prompts for each S_1, and its order at the last context length."""
-    trained = one_layer_figures.only(runs)
+    (trained,) = runs.values()
     seeds, configs, test = trained.sweep.seeds, trained.sweep.configs, trained.sweep.test
     parts, last = [], []
     for series, total in SUMS.items():
-        prompts = decoder.out_of_domain(configs, replace(test, coefficient_sum=total))
+        prompts = decoder_evaluation.out_of_domain(configs, replace(test, coefficient_sum=total))
         wrong = decoder_figures.wrong_curve(trained, prompts, LENGTHS)
         parts += curve_rows(seeds, LENGTHS, wrong, panel="main", series=series)
         last.append(wrong[-1].mean(axis=-1))
@@ -50,13 +50,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     return join(parts)
 
 
-STYLES = (
-    Style("S_1=1.3", "$S_1=1.3$", "r", "o"),
-    Style("S_1=1.1", "$S_1=1.1$", "b", "x"),
-    Style("S_1=0.9", "$S_1=0.9$", "m", "+"),
-    Style("S_1=0.7", "$S_1=0.7$", "c", "d"),
-    Style("S_1=0.5", "$S_1=0.5$", "y", "<"),
-)
+STYLES = STYLES_OF_SUMS
 
 
 @plotting.published

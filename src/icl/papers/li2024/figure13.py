@@ -16,27 +16,27 @@ from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.errors import curve_rows
 from icl.evidence.intervals import least_length
-from icl.papers.li2024 import decoder, decoder_figures, one_layer_figures
+from icl.papers.li2024 import decoder_evaluation, decoder_figures
+from icl.papers.li2024.error_curves import ENOUGH
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LENGTHS = tuple(range(0, 21, 2))
 FRACTIONS = {"alpha'=1.0": 1.0, "alpha'=0.9": 0.9, "alpha'=0.8": 0.8}
-ENOUGH = 0.05
 
 
 def sweeps(scale: str) -> list[Sweep]:
     """The shared training of the three-layer model."""
-    return [decoder_figures.trained(scale)]
+    return [decoder_figures.shared_training(scale)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Error for each alpha' on unseen tasks (id) and on shifted patterns (ood), and the least sufficient length."""
-    trained = one_layer_figures.only(runs)
+    (trained,) = runs.values()
     seeds, configs, test = trained.sweep.seeds, trained.sweep.configs, trained.sweep.test
     parts = []
-    for domain, prompts_of in {"id": decoder.in_domain, "ood": decoder.out_of_domain}.items():
+    for domain, prompts_of in {"id": decoder_evaluation.in_domain, "ood": decoder_evaluation.out_of_domain}.items():
         least = []
         for series, fraction in FRACTIONS.items():
             prompts = prompts_of(configs, replace(test, relevant_fraction_test=fraction))

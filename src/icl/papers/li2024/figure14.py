@@ -15,34 +15,32 @@ from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.errors import error_rows
 from icl.papers.li2024 import one_layer_figures
+from icl.papers.li2024.pruning import COUNTS, Pruning, random_masks, trained_pruning
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COUNTS = (0, 3, 6, 10, 13, 16, 19, 22, 26)
-"""Pruned neurons at rates 0, 5, ..., 40 %, as the published axis places them."""
-
 
 def sweeps(scale: str) -> list[Sweep]:
     """The shared training of the one-layer model, tested at alpha' = 0.6, the curve that figure 15 repeats."""
-    return [one_layer_figures.trained(scale, relevant_fraction_test=0.6)]
+    return [one_layer_figures.shared_training(scale, relevant_fraction_test=0.6)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Errors under either order of pruning, sorted row norms, and the parts of theorem 3."""
-    trained = one_layer_figures.only(runs)
-    pruning = one_layer_figures.pruning(trained, trained.sweep.test)
+    (trained,) = runs.values()
+    pruning = trained_pruning(trained, trained.sweep.test)
     return join([*_curves(trained, pruning), *_bars(trained, pruning), *_theorem(trained, pruning)])
 
 
-def _curves(trained: Runs, pruning: one_layer_figures.Pruning) -> Iterator[pd.DataFrame]:
+def _curves(trained: Runs, pruning: Pruning) -> Iterator[pd.DataFrame]:
     seeds, neurons = trained.sweep.seeds, pruning.norms.shape[1]
     labels = {"panel": "left axis"}
     better: dict[str, list[np.ndarray]] = {"classification error": [], "hinge loss": []}
     for count in COUNTS:
         by_norm = pruning.without(pruning.smallest(count))
         draws = [
-            pruning.without(one_layer_figures.random_masks(seeds, neurons, count, draw))
+            pruning.without(random_masks(seeds, neurons, count, draw))
             for draw in range(one_layer_figures.SCHEDULE.random_prunings)
         ]
         at_random = {name: np.stack([draw[name] for draw in draws]) for name in by_norm}
@@ -58,14 +56,14 @@ def _curves(trained: Runs, pruning: one_layer_figures.Pruning) -> Iterator[pd.Da
         yield rows(f"share of draws, {observable}", seeds, np.mean(shares, axis=0))
 
 
-def _bars(trained: Runs, pruning: one_layer_figures.Pruning) -> Iterator[pd.DataFrame]:
+def _bars(trained: Runs, pruning: Pruning) -> Iterator[pd.DataFrame]:
     ordered = np.sort(pruning.norms, axis=-1)
     for index in range(COUNTS[-1] + 1):
         yield rows("neuron magnitude", trained.sweep.seeds, ordered[:, index], panel="right axis",
                    series="magnitude of neurons", x=index)  # fmt: skip
 
 
-def _theorem(trained: Runs, pruning: one_layer_figures.Pruning) -> Iterator[pd.DataFrame]:
+def _theorem(trained: Runs, pruning: Pruning) -> Iterator[pd.DataFrame]:
     seeds, neurons = trained.sweep.seeds, pruning.norms.shape[1]
     ordered = np.sort(pruning.norms, axis=-1)
     ratios = ordered[:, 1:] / ordered[:, :-1]

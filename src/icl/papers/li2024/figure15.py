@@ -16,28 +16,26 @@ from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.errors import curve_rows
 from icl.papers.li2024 import one_layer_figures
+from icl.papers.li2024.pruning import COUNTS, trained_pruning
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-COUNTS = (0, 3, 6, 10, 13, 16, 19, 22, 26)
-"""Pruned neurons at rates 0, 5, ..., 40 %, as the published axis places them."""
 
 FRACTIONS = {"alpha'=0.6": 0.6, "alpha'=0.8": 0.8, "alpha'=1": 1.0}
 
 
 def sweeps(scale: str) -> list[Sweep]:
     """The shared training of the one-layer model."""
-    return [one_layer_figures.trained(scale)]
+    return [one_layer_figures.shared_training(scale)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Error under magnitude-based pruning for each alpha', from its own unpruned value on."""
-    trained = one_layer_figures.only(runs)
+    (trained,) = runs.values()
     seeds = trained.sweep.seeds
     errors, parts = {}, []
     for series, fraction in FRACTIONS.items():
-        pruning = one_layer_figures.pruning(trained, replace(trained.sweep.test, relevant_fraction_test=fraction))
+        pruning = trained_pruning(trained, replace(trained.sweep.test, relevant_fraction_test=fraction))
         wrong = np.stack([pruning.without(pruning.smallest(n))["wrong"] for n in COUNTS])
         errors[series] = wrong.mean(axis=-1)
         parts += curve_rows(seeds, COUNTS, wrong, panel="main", series=series)

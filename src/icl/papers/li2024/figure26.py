@@ -8,25 +8,19 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from icl.core.runs import Runs
-from icl.core.sweep import Sweep
-from icl.papers.li2024 import decoder_figures
+from icl.papers.li2024.embedding_figures import STYLES, draw_labels, measure_layer, sweeps
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-STYLES = decoder_figures.EMBEDDING_STYLES
-
-
-def sweeps(scale: str) -> list[Sweep]:
-    """The shared training of the three-layer model."""
-    return [decoder_figures.trained(scale)]
+__all__ = ["STYLES", "draw", "measure", "sweeps"]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Label embeddings of layer 3 at the drawn epochs."""
-    return decoder_figures.measure_embedding(runs, layer=3)
+    return measure_layer(runs, layer=3)
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """The published look of figures 24 to 26."""
-    return decoder_figures.draw_embedding(table, (123.15, 344.18, 15.00, 324.72), -0.125)
+    """The published look."""
+    return draw_labels(table, (123.15, 344.18, 15.00, 324.72), -0.125)

@@ -9,29 +9,24 @@ import pandas as pd
 
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.drawing import plotting
-from icl.papers.li2024 import classical_figures, one_layer_figures
+from icl.papers.li2024.classical_figures import STYLES, draw_errors, measure_errors, sweeps_at
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-STYLES = classical_figures.STYLES
+__all__ = ["STYLES", "draw", "measure", "sweeps"]
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The shared training of the one-layer model."""
-    return [classical_figures.trained(scale, 0.6)]
+    """The shared training of the one-layer model, tested at alpha' = 0.6."""
+    return sweeps_at(scale, 0.6)
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Errors of the transformer and of the classical fits on the same contexts."""
-    return classical_figures.measure_errors(one_layer_figures.only(runs))
+    return measure_errors(runs)
 
 
-@plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The published look; the dashed line marks an error of one per cent."""
-    figure, axes = plotting.canvas((520, 520), (130.18, 485.63, 19.22, 431.72))
-    classical_figures.fill(axes, table, highest=2)
-    plotting.legend(axes, 17, "upper right", (1.006, 1.011), spacing=0.52)
-    return figure
+    """The published look."""
+    return draw_errors(table, highest=2, top=19.22, font=17, at=(1.006, 1.011), spacing=0.52)

@@ -13,7 +13,7 @@ from icl.core.sweep import Sweep
 from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
-from icl.papers.li2024 import one_layer, one_layer_figures
+from icl.papers.li2024 import one_layer_evaluation, one_layer_figures
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,16 +21,18 @@ if TYPE_CHECKING:
 
 def sweeps(scale: str) -> list[Sweep]:
     """The shared training of the one-layer model."""
-    return [one_layer_figures.trained(scale)]
+    return [one_layer_figures.shared_training(scale)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Magnitudes over out-of-domain prompts at every drawn epoch, and how they end."""
-    trained = one_layer_figures.only(runs)
+    (trained,) = runs.values()
     configs, seeds = trained.sweep.configs, trained.sweep.seeds
-    prompts = one_layer.out_of_domain(configs, trained.sweep.test)
+    prompts = one_layer_evaluation.out_of_domain(configs, trained.sweep.test)
     drawn = [
-        one_layer.projections(trained.at(epoch * trained.sweep.test.epoch_steps), prompts, configs[0].feature_dimension)
+        one_layer_evaluation.projections(
+            trained.at(epoch * trained.sweep.test.epoch_steps), prompts, configs[0].feature_dimension
+        )
         for epoch in one_layer_figures.EPOCHS
     ]
     epochs = np.array(one_layer_figures.EPOCHS)[:, None]

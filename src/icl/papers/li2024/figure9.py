@@ -12,8 +12,8 @@ from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
 from icl.drawing import plotting
-from icl.drawing.plotting import Axis, Style
-from icl.papers.li2024 import one_layer, one_layer_figures
+from icl.drawing.plotting import Axis
+from icl.papers.li2024 import attention_figures, one_layer_evaluation, one_layer_figures
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,24 +21,21 @@ if TYPE_CHECKING:
 
 def sweeps(scale: str) -> list[Sweep]:
     """The shared training of the one-layer model."""
-    return [one_layer_figures.trained(scale)]
+    return [one_layer_figures.shared_training(scale)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Attention of the query on the contexts with its own pattern, out of domain, and on the rest."""
-    trained = one_layer_figures.only(runs)
+    (trained,) = runs.values()
     seeds = trained.sweep.seeds
-    prompts = one_layer.out_of_domain(trained.sweep.configs, trained.sweep.test)
+    prompts = one_layer_evaluation.out_of_domain(trained.sweep.configs, trained.sweep.test)
     steps = trained.sweep.test.long_epoch_steps
     same = np.stack(
-        [one_layer.attention_on_same(trained.at(e * steps), prompts) for e in one_layer_figures.LONG_EPOCHS]
+        [one_layer_evaluation.attention_on_same(trained.at(e * steps), prompts) for e in one_layer_figures.LONG_EPOCHS]
     )
-    parts = []
-    for epoch, values in zip(one_layer_figures.LONG_EPOCHS, same, strict=True):
-        parts.append(rows("attention weight", seeds, values, panel="main", series="The same ODR", x=epoch))
-        parts.append(rows("attention weight", seeds, 1 - values, panel="main", series="Other", x=epoch))
     fall = np.max(np.maximum.accumulate(same, axis=0) - same, axis=0)
-    parts += [
+    parts = [
+        *attention_figures.curve_rows(seeds, one_layer_figures.LONG_EPOCHS, same),
         rows("attention at the start", seeds, same[0]),
         rows("attention at the end", seeds, same[-1]),
         rows("largest fall of attention", seeds, fall),
@@ -46,10 +43,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     return join(parts)
 
 
-STYLES = (
-    Style("The same ODR", "The same ODR", "C0"),
-    Style("Other", "Other", "C1"),
-)
+STYLES = attention_figures.STYLES
 
 
 @plotting.published

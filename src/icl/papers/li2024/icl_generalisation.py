@@ -1,4 +1,4 @@
-"""Unseen tasks and shifted patterns: error of the one-layer model against context length (theorems 1, 2 of Li et al.)."""
+"""Unseen tasks and shifted patterns: error of the one-layer model by context length (theorems 1, 2 of Li et al.)."""
 
 from __future__ import annotations
 
@@ -16,54 +16,45 @@ from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.errors import curve_rows
 from icl.evidence.intervals import least_length
-from icl.papers.li2024 import one_layer, one_layer_figures
+from icl.papers.li2024 import one_layer_evaluation, one_layer_figures
+from icl.papers.li2024.error_curves import ENOUGH, STYLES_OF_SUMS, SUMS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LENGTHS = tuple(range(2, 21))
 FRACTIONS = {"alpha'=0.4": 0.4, "alpha'=0.6": 0.6, "alpha'=0.8": 0.8, "alpha'=1.0": 1.0}
-SUMS = {"S_1=1.3": 1.3, "S_1=1.1": 1.1, "S_1=0.9": 0.9, "S_1=0.7": 0.7, "S_1=0.5": 0.5}
-ENOUGH = 0.05
-
-# The theorem's eps is B^(-1/2) for the batch size B = 128; the factor 1.5 leaves room for its constant.
-HINGE = 1.5 / np.sqrt(128)
-
 
 IN_DOMAIN = tuple(
     Style(series, f"$\\alpha'={value:.1f}$", *look)
     for (series, value), look in zip(FRACTIONS.items(), (("r", "o"), ("b", "x"), ("m", "+"), ("c", "d")), strict=True)
 )
-OUT_OF_DOMAIN = tuple(
-    Style(series, f"${series}$", *look)
-    for series, look in zip(SUMS, (("r", "o"), ("b", "x"), ("m", "+"), ("c", "d"), ("y", "<")), strict=True)
-)
 
 
 def sweeps(scale: str) -> list[Sweep]:
     """The shared training of the one-layer model."""
-    return [one_layer_figures.trained(scale)]
+    return [one_layer_figures.shared_training(scale)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Errors in and out of domain over context length, and the least sufficient length."""
-    trained = one_layer_figures.only(runs)
+    (trained,) = runs.values()
     seeds, configs, test = trained.sweep.seeds, trained.sweep.configs, trained.sweep.test
     parts, enough = [], []
     for series, fraction in FRACTIONS.items():
-        prompts = one_layer.in_domain(configs, replace(test, relevant_fraction_test=fraction))
+        prompts = one_layer_evaluation.in_domain(configs, replace(test, relevant_fraction_test=fraction))
         wrong = one_layer_figures.wrong_curve(trained, prompts, LENGTHS)
         errors = wrong.mean(axis=-1)
         enough.append(least_length(errors, LENGTHS, ENOUGH))
         parts += curve_rows(seeds, LENGTHS, wrong, panel="in domain", series=series)
         if fraction == test.relevant_fraction_test:
-            hinge = one_layer.hinge(one_layer_figures.logits(trained, prompts, LENGTHS[-1]), prompts)
+            hinge = one_layer_evaluation.hinge(one_layer_figures.logits(trained, prompts, LENGTHS[-1]), prompts)
             parts += [
                 rows("error on unseen tasks", seeds, errors[-1]),
                 rows("hinge loss on unseen tasks", seeds, hinge),
             ]
     for series, total in SUMS.items():
-        prompts = one_layer.out_of_domain(configs, replace(test, coefficient_sum=total))
+        prompts = one_layer_evaluation.out_of_domain(configs, replace(test, coefficient_sum=total))
         wrong = one_layer_figures.wrong_curve(trained, prompts, LENGTHS)
         parts += curve_rows(seeds, LENGTHS, wrong, panel="out of domain", series=series)
         parts.append(rows(f"error at {series}", seeds, wrong[-1].mean(axis=-1)))
@@ -81,7 +72,7 @@ def draw(table: pd.DataFrame) -> Figure:
     """Two panels of error against context length."""
     figure, left = plotting.canvas((760, 400), (100, 365, 26.25, 317.72), panel="in domain")
     right = plotting.add_panel(figure, (470, 735, 26.25, 317.72), "out of domain")
-    for axes, styles in ((left, IN_DOMAIN), (right, OUT_OF_DOMAIN)):
+    for axes, styles in ((left, IN_DOMAIN), (right, STYLES_OF_SUMS)):
         plotting.curves(axes, table, styles, "classification error", band=True)
         x = Axis("Context length", (0, 20), range(0, 21, 4))
         plotting.frame(axes, x, Axis("Classification error", (1e-4, 1), log=True), font=17)

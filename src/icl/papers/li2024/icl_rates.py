@@ -1,4 +1,4 @@
-"""Steps that the one-layer model needs against the fraction alpha of relevant contexts (theorem 1 of Li et al. 2024)."""
+"""Steps that the one-layer model needs against the fraction alpha of relevant contexts (theorem 1 of Li et al.)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def steps_to(losses: np.ndarray) -> np.ndarray:
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Steps per alpha and seed, the slope of each seed, and the theorem's line."""
-    trained = one_layer_figures.only(runs)
+    (trained,) = runs.values()
     seeds = sorted(set(trained.sweep.seeds))
     steps = steps_to(trained.losses).reshape(len(FRACTIONS), len(seeds))
     parts = [

@@ -14,10 +14,8 @@ from icl.core.sweep import Sweep
 from icl.core.table import SUMMARY_SEED, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
-from icl.evidence.intervals import kendall, least_length, log_slope
-from icl.models import theory
-from icl.papers.li2025 import error_curves as shared
-from icl.papers.li2025 import one_layer, trainings
+from icl.evidence.intervals import first_step_below, kendall, least_length, log_slope
+from icl.papers.li2025 import decoding, one_layer, theory, trainings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,25 +40,18 @@ VARIED = {
     "rho^f": ("primacy", (0.5, 0.6, 0.7, 0.8)),
 }
 
-SOURCE = "Li et al. 2025, theorem "
-
-
-class Test(trainings.Varied):
-    """Refused unless prompts exist for every setting of the last panel."""
-
-    VARIATIONS = tuple({name: value} for name, values in VARIED.values() for value in values)
-
 
 def sweeps(scale: str) -> list[Sweep]:
     """One training over alpha, one per K and one per M, whose values fix shapes; and the one that errors share."""
-    seeds, steps, test = range(trainings.SEEDS[scale]), (STEPS[scale],), one_layer.Test()
-    length = [LENGTH]
+    seeds, length = range(trainings.SEEDS[scale]), [LENGTH]
     configs = {"li_cot_alpha": grid(one_layer.Config, context_length=length, relevant_fraction=FRACTIONS, seed=seeds)}
     for letter, name, values in (("k", "chain_length", CHAINS), ("m", "relevant_patterns", PATTERNS)):
         for value in values:
-            configs[f"li_cot_{letter}{value}"] = grid(shared.pinned(**{name: value}), context_length=length, seed=seeds)
-    training = [Sweep(name, "li_cot", own, steps, test) for name, own in configs.items()]
-    return [*training, trainings.trained(scale, Test, context_length_test=LENGTHS[-1], queries=QUERIES[scale])]
+            kind = trainings.pinned(**{name: value})
+            configs[f"li_cot_{letter}{value}"] = grid(kind, context_length=length, seed=seeds)
+    steps, test = (STEPS[scale],), trainings.varied_test(**dict(VARIED.values()))
+    training = [Sweep(name, one_layer.SYSTEM, kinds, steps, one_layer.Test()) for name, kinds in configs.items()]
+    return [*training, trainings.shared_training(scale, test, context_length_test=LENGTHS[-1], queries=QUERIES[scale])]
 
 
 class Panel(NamedTuple):
@@ -74,15 +65,13 @@ class Panel(NamedTuple):
 PANELS = (Panel("alpha", FRACTIONS, r"\alpha"), Panel("K", CHAINS, "K"), Panel("M", PATTERNS, "M"))
 
 
-def steps_to(runs: Runs) -> np.ndarray:
-    """The first step at which the mean loss of the last WINDOW batches is below TARGET: (runs,).
+def steps_to_target(runs: Runs) -> np.ndarray:
+    """The first step at which the mean loss of the last WINDOW batches is below TARGET, NaN without one: (runs,).
 
-    The loss is that of patterns of norm one, |F - z|^2 / 2 over beta^2. NaN for a run that does not get there.
+    The loss is that of patterns of norm one, |F - z|^2 / 2 over beta^2.
     """
     losses = runs.losses / np.array([[config.pattern_norm**2] for config in runs.sweep.configs])
-    means = np.lib.stride_tricks.sliding_window_view(losses, WINDOW, axis=-1).mean(axis=-1)
-    below = means < TARGET
-    return np.where(below.any(axis=-1), below.argmax(axis=-1) + WINDOW, np.nan)
+    return first_step_below(losses, TARGET, WINDOW)
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
@@ -91,78 +80,76 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 
 def _training(runs: Mapping[str, Runs]) -> list[pd.DataFrame]:
-    over = {
+    varied = {
         "alpha": [runs["li_cot_alpha"]],
         "K": [runs[f"li_cot_k{value}"] for value in CHAINS],
         "M": [runs[f"li_cot_m{value}"] for value in PATTERNS],
     }
-    seeds = sorted(set(runs["li_cot_alpha"].sweep.seeds))
+    seeds = np.array(sorted(set(runs["li_cot_alpha"].sweep.seeds)))
     steps = {
-        letter: np.concatenate([steps_to(own) for own in found]).reshape(-1, len(seeds))
-        for letter, found in over.items()
+        letter: np.concatenate([steps_to_target(part) for part in parts]).reshape(-1, len(seeds))
+        for letter, parts in varied.items()
     }
     formula = {
-        letter: np.array([_formula(own, run) for own in found for run in range(0, len(own.losses), len(seeds))])
-        for letter, found in over.items()
+        letter: np.array([_theorem_4(c) for part in parts for c in part.sweep.configs[:: len(seeds)]])
+        for letter, parts in varied.items()
     }
     # One factor for all panels, in the geometric mean; each seed has its own.
     logs = [np.log(steps[letter] / formula[letter][:, None]) for letter in steps]
     factor = np.exp(np.concatenate(logs).mean(axis=0))
-    parts = []
+    tables = []
     for letter, values, _ in PANELS:
-        x, found = np.array(values, dtype=float), steps[letter]
-        curves = {"steps": found, "fit": power_law(x, found, x), "theorem": formula[letter][:, None] * factor}
-        parts += [
-            rows("steps", np.array(seeds), own, x=x[:, None], panel=letter, series=series)
-            for series, own in curves.items()
-        ]
-        taus = [kendall(x, own) if np.isfinite(own).all() else np.nan for own in found.T]
-        parts.append(rows(f"Kendall's tau of steps and {letter}", seeds, taus))
-        parts.append(rows(f"exponent of steps in {letter}", seeds, slopes(x, found)))
+        x, y = np.array(values, dtype=float), steps[letter]
+        curves = {"steps": y, "fit": power_law(x, y, x), "theorem": formula[letter][:, None] * factor}
+        for series, curve in curves.items():
+            tables.append(rows("steps", seeds, curve, x=x[:, None], panel=letter, series=series))
+        taus = [kendall(x, of_seed) if np.isfinite(of_seed).all() else np.nan for of_seed in y.T]
+        tables.append(rows(f"Kendall's tau of steps and {letter}", seeds, taus))
+        tables.append(rows(f"exponent of steps in {letter}", seeds, slopes(x, y)))
     long = np.array(CHAINS) >= LONG_CHAINS[0]
-    parts.append(rows("exponent of steps in K from 6 on", seeds, slopes(np.array(LONG_CHAINS), steps["K"][long])))
-    return parts
+    tables.append(rows("exponent of steps in K from 6 on", seeds, slopes(np.array(LONG_CHAINS), steps["K"][long])))
+    return tables
 
 
-def _formula(runs: Runs, run: int) -> float:
-    c = runs.sweep.configs[run]
-    return theory.chain_training_time(c.relevant_fraction, c.chain_length, c.relevant_patterns, TARGET)
+def _theorem_4(config: one_layer.Config) -> float:
+    return theory.chain_training_time(config.relevant_fraction, config.chain_length, config.relevant_patterns, TARGET)
 
 
 def _examples(runs: Runs) -> list[pd.DataFrame]:
     test, seeds = runs.sweep.test, np.array(runs.sweep.seeds)
-    points = [(series, test.variation({name: value})) for series, (name, values) in VARIED.items() for value in values]
-    settings = [own.setting() for _, own in points]
-    errors = one_layer.cot_wrong(runs.last(), runs.sweep.configs, test, settings, LENGTHS).mean(axis=-1)
-    least = np.stack([least_length(own, LENGTHS, ENOUGH) for own in errors])
-    wanted = np.array(
-        [theory.chain_examples(own.relevant_fraction_test, own.path_probability, own.primacy) for _, own in points]
+    points = [(letter, test.variation({name: value})) for letter, (name, values) in VARIED.items() for value in values]
+    settings = [point.setting() for _, point in points]
+    errors = decoding.cot_wrong(runs.last(), runs.sweep.configs, test, settings, LENGTHS).mean(axis=-1)
+    least = np.stack([least_length(curve, LENGTHS, ENOUGH) for curve in errors])
+    formula = np.array(
+        [theory.chain_examples(p.relevant_fraction_test, p.path_probability, p.primacy) for _, p in points]
     )
     # Every series has the point where none of them is changed: it counts once.
-    once = np.sort(np.unique([repr(own) for _, own in points], return_index=True)[1])
-    x, y = wanted[once], least[once]
+    once = np.sort(np.unique([repr(point) for _, point in points], return_index=True)[1])
+    x, y = formula[once], least[once]
     ends = np.array([x.min(), x.max()])
     lines = {"fit": power_law(x, y, ends), "theorem": power_law(x, y, ends, slope=1.0)}
-    parts = [
-        rows("examples", seeds, own, x=ends[:, None], panel="examples", series=series) for series, own in lines.items()
+    tables = [
+        rows("examples", seeds, line, x=ends[:, None], panel="examples", series=series)
+        for series, line in lines.items()
     ]
-    for (series, _), place, own in zip(points, wanted, least, strict=True):
-        parts.append(rows("examples", seeds, own, x=place, panel="examples", series=series))
-    for series, (_, values) in VARIED.items():
-        own = least[[name == series for name, _ in points]]
-        parts.append(rows(f"exponent of examples in {series}", seeds, slopes(np.array(values), own)))
-    return [*parts, rows("exponent of examples in alpha' tau^f rho^f", seeds, slopes(x**-0.5, y))]
+    for (letter, _), place, needed in zip(points, formula, least, strict=True):
+        tables.append(rows("examples", seeds, needed, x=place, panel="examples", series=letter))
+    for letter, (_, values) in VARIED.items():
+        needed = least[[name == letter for name, _ in points]]
+        tables.append(rows(f"exponent of examples in {letter}", seeds, slopes(np.array(values), needed)))
+    return [*tables, rows("exponent of examples in alpha' tau^f rho^f", seeds, slopes(x**-0.5, y))]
 
 
 def slopes(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Log-log slope of every seed: (n,) and (n, seeds) -> (seeds,)."""
-    return np.array([log_slope(x, own) for own in y.T])
+    return np.array([log_slope(x, of_seed) for of_seed in y.T])
 
 
 def power_law(x: np.ndarray, y: np.ndarray, at: np.ndarray, slope: float | None = None) -> np.ndarray:
     """The least-squares power law of every seed, or that of a given slope: (n,), (n, seeds) and (m,) -> (m, seeds)."""
-    own = slopes(x, y) if slope is None else slope
-    line: np.ndarray = np.exp(np.log(y).mean(axis=0) + own * (np.log(at)[:, None] - np.log(x).mean()))
+    exponent = slopes(x, y) if slope is None else slope
+    line: np.ndarray = np.exp(np.log(y).mean(axis=0) + exponent * (np.log(at)[:, None] - np.log(x).mean()))
     return line
 
 
@@ -210,9 +197,9 @@ def _ticked(label: str, ticks: tuple[int, ...]) -> Axis:
 
 def _lines(axes: Axes, table: pd.DataFrame, observable: str, label: str, exponent: str, theorem: str) -> None:
     """The fit, named by its exponent with its interval, and the theorem's line."""
-    found = table[(table["observable"] == exponent) & (table["seed"] == SUMMARY_SEED)].iloc[0]
-    half = (found["high"] - found["low"]) / 2
-    named = label % f"{found['value']:.3f} \\pm {half:.3f}"
+    fitted = table[(table["observable"] == exponent) & (table["seed"] == SUMMARY_SEED)].iloc[0]
+    half = (fitted["high"] - fitted["low"]) / 2
+    named = label % f"{fitted['value']:.3f} \\pm {half:.3f}"
     for series, look in (("fit", {"color": "C0", "linewidth": 1.5}), ("theorem", plotting.GUIDE)):
         line = plotting.summary(table, str(axes.get_label()), series, observable)
         axes.plot(line["x"], line["value"], **look, label=named if series == "fit" else theorem, gid=series)

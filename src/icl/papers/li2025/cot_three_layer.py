@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
-from icl.core.runs import Runs
+from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
 from icl.drawing import plotting
-from icl.drawing.plotting import Axis, Style
-from icl.papers.li2025 import error_curves as shared
+from icl.drawing.plotting import Axis
 from icl.papers.li2025 import one_layer, trainings
+from icl.papers.li2025.attention_groups import GROUPS, STYLES, attention
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,23 +26,20 @@ SHORTEST = (0, 10)
 BATCH = {"paper": 120, "laptop": 40, "smoke": 10}
 QUERIES = {"paper": 400, "laptop": 100, "smoke": 10}
 
-SOURCE = "Li et al. 2025, proposition on the mechanism, three-layer model"
-DEPTHS = range(1, LAYERS + 1)
-
 
 def sweeps(scale: str) -> list[Sweep]:
     """The training of the three-layer model."""
-    deep = shared.pinned(layers=LAYERS, heads=HEADS)
+    deep = trainings.pinned(layers=LAYERS, heads=HEADS)
     configs = grid(
         deep, chain_length=[2], relevant_fraction=[0.7], context_length=[LENGTH], pattern_norm=[1.0], code_norm=[1.0],
-        attention_start=[0.25], start_std=[0.1], value_start=[1.0], rate=[0.2], batch=[BATCH[scale]],
+        attention_start=[0.25], start_std=[0.1], value_start=[1.0], learning_rate=[0.2], batch=[BATCH[scale]],
         seed=range(trainings.SEEDS[scale]),
     )  # fmt: skip
     length = configs[0].context_length
     test = one_layer.Test(
         chain_length=2, relevant_fraction_test=0.7, noise=0.0, context_length_test=length, queries=QUERIES[scale]
     )
-    return [Sweep("li_cot_three_layer", "li_cot", configs, SHORTEST if scale == "smoke" else SNAPSHOTS, test)]
+    return [Sweep("li_cot_three_layer", one_layer.SYSTEM, configs, SHORTEST if scale == "smoke" else SNAPSHOTS, test)]
 
 
 def panel(layer: int, head: int) -> str:
@@ -52,22 +49,22 @@ def panel(layer: int, head: int) -> str:
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Attention of every head on the four groups of columns at every snapshot, and how each layer begins and ends."""
-    trained = trainings.only(runs)
+    trained = single(runs)
     configs, test, steps = trained.sweep.configs, trained.sweep.test, trained.sweep.snapshots
     seeds = np.array(trained.sweep.seeds)
     length = min(configs[0].context_length, test.context_length_test)
-    found = np.stack(
-        [one_layer.attention(trained.at(s), configs, test, test.setting(), length, test.queries) for s in steps]
+    weights = np.stack(
+        [attention(trained.at(s), configs, test, test.setting(), length, test.queries) for s in steps]
     )  # (snapshots, runs, layers, heads, groups)
     parts = [
-        rows("attention weight", seeds, found[:, :, layer, head, group], x=np.array(steps)[:, None],
+        rows("attention weight", seeds, weights[:, :, layer, head, group], x=np.array(steps)[:, None],
              panel=panel(layer, head), series=series)
-        for layer in range(found.shape[2])
-        for head in range(found.shape[3])
-        for group, series in enumerate(one_layer.GROUPS)
+        for layer in range(weights.shape[2])
+        for head in range(weights.shape[3])
+        for group, series in enumerate(GROUPS)
     ]  # fmt: skip
     for layer in range(LAYERS):
-        means = found[:, :, layer].mean(axis=2)  # (snapshots, runs, groups)
+        means = weights[:, :, layer].mean(axis=2)  # (snapshots, runs, groups)
         off = means[..., 1] + means[..., 3]
         share = means[..., 0] / (means[..., 0] + means[..., 2])
         parts += [
@@ -78,27 +75,23 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     return join(parts)
 
 
-STYLES = tuple(Style(name, name, f"C{index}", line=line) for index, (name, line) in enumerate(
-    zip(one_layer.GROUPS, ("-", "--", "-.", ":"), strict=True)
-))  # fmt: skip
-
-
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
     """One panel per head in the look of figure 20, one column per layer."""
-    figure = None
+    figure, first = plotting.canvas((1010, 670), _edges(0, 0), panel=panel(0, 0))
     for layer in range(LAYERS):
         for head in range(HEADS):
-            left, top = 70 + 330 * layer, 35 + 330 * head
-            edges, name = (left, left + 255, top, top + 235), panel(layer, head)
-            if figure is None:
-                figure, axes = plotting.canvas((1010, 670), edges, panel=name)
-            else:
-                axes = plotting.add_panel(figure, edges, name)
+            name = panel(layer, head)
+            axes = first if layer == head == 0 else plotting.add_panel(figure, _edges(layer, head), name)
             plotting.curves(axes, table, STYLES, "attention weight")
             x, y = Axis("Iterations", (0, SNAPSHOTS[-1]), range(0, 2001, 500)), Axis("Attention weight", (0, 1))
             plotting.frame(axes, x, y, font=14, ticks=12)
             axes.set_title(name.capitalize(), fontsize=14)
-    assert figure is not None
-    plotting.legend(figure.axes[0], 10, "center right", (0.99, 0.45))
+    plotting.legend(first, 10, "center right", (0.99, 0.45))
     return figure
+
+
+def _edges(layer: int, head: int) -> tuple[int, int, int, int]:
+    """Left, right, top and bottom of a head's panel in pixels: a column per layer, a row per head."""
+    left, top = 70 + 330 * layer, 35 + 330 * head
+    return left, left + 255, top, top + 235

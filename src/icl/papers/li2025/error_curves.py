@@ -1,81 +1,109 @@
-"""What figures share that the theory of Li et al. on chain of thought asks for: settings, curves, pinned constants."""
+"""Error against the number of examples, one curve for each value of one constant of the test prompts."""
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
 
-from icl.core.runs import Runs
+from icl.core.runs import Runs, single
+from icl.core.sweep import Sweep
 from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.errors import curve_rows
-from icl.papers.li2025 import one_layer, trainings
-from icl.papers.li2025 import prompts as tasks
+from icl.evidence.intervals import kendall
+from icl.papers.li2025 import decoding, trainings
+from icl.papers.li2025.one_layer import Test
+from icl.papers.li2025.prompts import Setting
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
-@cache
-def pinned(**values: float) -> type[one_layer.Config]:
-    """A Config with constants that are what they are, whatever a user asks for.
-
-    For constants that fix shapes: a figure that varies one has a sweep per value, and each must keep its own, as a
-    sweep keeps the constants that it varies itself.
-    """
-
-    class Pinned(one_layer.Config):
-        def __post_init__(self) -> None:
-            for name, value in values.items():
-                object.__setattr__(self, name, value)
-            super().__post_init__()
-
-    return Pinned
-
-
-# Error against the number of examples, for several values of one constant of the test
-
-Wrong = Callable[..., np.ndarray]
+LENGTHS = tuple(range(0, 101, 10))
 LOOKS = (("r", "o"), ("b", "x"), ("m", "+"), ("c", "d"))
 
 
-def measure_errors(
-    runs: Runs, settings: Mapping[float, tasks.Setting], wrong_of: Wrong, error: str, constant: str
-) -> pd.DataFrame:
-    """Error of the trained model for each setting and number of examples, and how its order follows the constant."""
-    seeds, at = runs.sweep.seeds, trainings.lengths(runs.sweep.test)
-    wrong = wrong_of(runs.last(), runs.sweep.configs, runs.sweep.test, list(settings.values()), at)
-    parts = [
-        part
-        for value, own in zip(settings, wrong, strict=True)
-        for part in curve_rows(seeds, at, own, panel="main", series=series_name(constant, value))
-    ]
-    return join(
-        [*parts, rows(f"Kendall's tau of {error} and {constant}", seeds, trainings.order(list(settings), wrong))]
-    )
+@dataclass(frozen=True)
+class ErrorCurves:
+    """An error figure: what it varies, what that is called, and the three parts that a figure's module needs.
+
+    constant : the field of Test that varies
+    values : name of each curve in the table, a formula without its first backslash -> value of the constant
+    answer : "CoT", greedy chain of thought, or "ICL", a single answer to prompts that show only both ends
+    order : observable of Kendall's tau between the constant and the error
+    spacing : of the legend's entries
+    """
+
+    constant: str
+    values: Mapping[str, float]
+    answer: Literal["CoT", "ICL"]
+    order: str
+    spacing: float = 0.3
+
+    def sweeps(self, scale: str) -> list[Sweep]:
+        """The shared training, refused unless prompts exist for every curve."""
+        test = trainings.varied_test(**{self.constant: tuple(self.values.values())})
+        return [trainings.shared_training(scale, test)]
+
+    def measure(self, runs: Mapping[str, Runs]) -> pd.DataFrame:
+        """Error of the trained model for each value and number of examples, on the same draws, and their order."""
+        trained = single(runs)
+        seeds, configs, test = trained.sweep.seeds, trained.sweep.configs, trained.sweep.test
+        at, settings = plotted_lengths(test), self.settings(test)
+        decode = decoding.cot_wrong if self.answer == "CoT" else decoding.icl_wrong
+        wrong = decode(trained.last(), configs, test, settings, at)
+        parts = [
+            part
+            for series, curve in zip(self.values, wrong, strict=True)
+            for part in curve_rows(seeds, at, curve, panel="main", series=series)
+        ]
+        return join([*parts, rows(self.order, seeds, order_of_errors(list(self.values.values()), wrong))])
+
+    def settings(self, test: trainings.Varied) -> list[Setting]:
+        """What the prompts of every curve are drawn from."""
+        tests = [test.variation({self.constant: value}) for value in self.values.values()]
+        return [varied.setting() if self.answer == "CoT" else varied.end_setting() for varied in tests]
+
+    @plotting.published
+    def draw(self, table: pd.DataFrame) -> "Figure":
+        """The look of figure 17, from the table's summaries."""
+        styles = curve_styles(self.values)
+        figure, axes = draw_errors(table, styles, Axis(f"{self.answer} error", (1e-3, 1), log=True), left=117.82)
+        plotting.legend(axes, 12, "lower left", (-0.016, -0.022), spacing=self.spacing)
+        return figure
 
 
-def series_name(constant: str, value: float) -> str:
-    """The name of a curve in the table."""
-    return f"{constant}={value:.1f}"
+def named(letter: str, *values: float) -> dict[str, float]:
+    """Names of the curves of a constant: "letter=value" -> value."""
+    return {f"{letter}={value:.1f}": value for value in values}
 
 
-@plotting.published
-def draw_errors(table: pd.DataFrame, values: Sequence[float], error: str, constant: str, letter: str) -> "Figure":
-    """The look of figures 17 and 18."""
-    styles = [
-        Style(series_name(constant, value), f"${letter}={value:.1f}$", *look)
-        for value, look in zip(values, LOOKS, strict=True)
-    ]
-    figure, axes = trainings.draw_errors(table, styles, Axis(error, (1e-3, 1), log=True), left=117.82)
-    plotting.legend(axes, 12, "lower left", (-0.016, -0.022), spacing=0.3)
-    return figure
+def plotted_lengths(test: Test) -> tuple[int, ...]:
+    """The plotted numbers of examples that a context of the test can give."""
+    return tuple(n for n in LENGTHS if n <= test.context_length_test)
 
 
-def settings(test: Any, name: str, values: Sequence[float], *, ends: bool = False) -> dict[float, tasks.Setting]:
-    """The settings for several values of one constant, for prompts that show steps or, `ends`, only both ends."""
-    tests = {value: test.variation({name: value}) for value in values}
-    return {value: own.end_setting() if ends else own.setting() for value, own in tests.items()}
+def order_of_errors(values: Sequence[float], wrong: np.ndarray) -> np.ndarray:
+    """Kendall's tau between a constant and the error averaged over all numbers of examples above none, of every seed.
+
+    values : (settings,); wrong : (settings, lengths, runs, queries), no examples first
+    Returns (runs,).
+    """
+    errors = wrong[:, 1:].mean(axis=(1, 3))
+    return np.array([kendall(np.array(values), errors[:, run]) for run in range(errors.shape[1])])
+
+
+def curve_styles(series: Sequence[str] | Mapping[str, float]) -> list[Style]:
+    """The published colours and markers of up to four curves, whose names are formulas."""
+    return [Style(name, rf"$\{name}$", *look) for name, look in zip(series, LOOKS, strict=True)]
+
+
+def draw_errors(table: pd.DataFrame, styles: Sequence[Style], y: Axis, left: float) -> "tuple[Figure, Axes]":
+    """The published look of figures 17 to 19, up to the legend; `left` is the left edge of the axes in pixels."""
+    figure, axes = plotting.canvas((400, 400), (left, 359.88, 26.25, 317.72))
+    plotting.curves(axes, table, styles, "classification error", band=True)
+    plotting.frame(axes, Axis("# of context examples", (0, 100), range(0, 101, 20)), y, font=19)
+    return figure, axes

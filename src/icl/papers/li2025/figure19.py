@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from icl.core.runs import Runs
+from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence import intervals
 from icl.evidence.errors import curve_rows
-from icl.papers.li2025 import one_layer, trainings
-from icl.papers.li2025 import prompts as tasks
+from icl.papers.li2025 import decoding, error_curves, one_layer, trainings, transition_matrices
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,23 +33,23 @@ class Test(one_layer.Test):
 
 def sweeps(scale: str) -> list[Sweep]:
     """The shared training on chains of thought."""
-    return [trainings.trained(scale, Test)]
+    return [trainings.shared_training(scale, Test)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """The three errors for each number of examples, and what the claims ask of them."""
-    trained = trainings.only(runs)
+    trained = single(runs)
     seeds, configs, test = trained.sweep.seeds, trained.sweep.configs, trained.sweep.test
-    at, held, broken = trainings.lengths(test), test.end_setting(), test.misleading_setting()
-    (thought,) = trainings.cot_curves(trained, [broken], at)
-    with_it, without = one_layer.icl_wrong(trained.last(), configs, test, [held, broken], at)
+    at, held, broken = error_curves.plotted_lengths(test), test.end_setting(), test.misleading_setting()
+    (thought,) = decoding.cot_wrong(trained.last(), configs, test, [broken], at)
+    with_it, without = decoding.icl_wrong(trained.last(), configs, test, [held, broken], at)
     curves = {COT: thought, WITH: with_it, WITHOUT: without}
     parts = [
         part for series, wrong in curves.items() for part in curve_rows(seeds, at, wrong, panel="main", series=series)
     ]
     chained, falling, staying = (wrong[1:].mean(axis=-1) for wrong in curves.values())  # from 10 examples on
     parts += [rows(name, seeds, values) for name, values in outcomes(chained, falling, staying).items()]
-    exact = join([rows(name, 0, value) for name, value in tasks.worked_example().items()])
+    exact = join([rows(name, 0, value) for name, value in transition_matrices.worked_example().items()])
     return join([*parts, intervals.exact(exact)])
 
 
@@ -78,6 +77,6 @@ STYLES = (
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
     """The published picture from the table's summaries."""
-    figure, axes = trainings.draw_errors(table, STYLES, Axis("Testing error", (3e-3, 1), log=True), left=117.57)
+    figure, axes = error_curves.draw_errors(table, STYLES, Axis("Testing error", (3e-3, 1), log=True), left=117.57)
     plotting.legend(axes, 12, "lower left", (-0.016, -0.022), spacing=0.62)
     return figure

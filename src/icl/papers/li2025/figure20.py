@@ -1,4 +1,4 @@
-"""Figure 20: attention by whether the example starts as the query does and whether the step is the same, over training."""
+"""Figure 20: attention over training, by whether the example starts as the query does and the step is the same."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from icl.core.runs import Runs
+from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
 from icl.drawing import plotting
-from icl.drawing.plotting import Axis, Style
-from icl.papers.li2025 import one_layer, trainings
+from icl.drawing.plotting import Axis
+from icl.papers.li2025 import attention_groups, trainings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,22 +26,25 @@ LENGTH, FRACTION, QUERIES = 20, 0.4, 90
 
 def sweeps(scale: str) -> list[Sweep]:
     """The shared training on chains of thought."""
-    return [trainings.trained(scale)]
+    return [trainings.shared_training(scale)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """The four weights at every snapshot, and what the claim asks of them."""
-    trained = trainings.only(runs)
+    trained = single(runs)
     seeds, configs, steps = trained.sweep.seeds, trained.sweep.configs, trained.sweep.snapshots
     test = replace(trained.sweep.test, noise=0.0, path_probability=1.0, primacy=1.0, relevant_fraction_test=FRACTION)
     queries, setting = min(QUERIES, test.queries), test.setting()
     weights = np.stack(
-        [one_layer.attention(trained.at(step), configs, test, setting, LENGTH, queries)[:, 0, 0] for step in steps]
+        [
+            attention_groups.attention(trained.at(step), configs, test, setting, LENGTH, queries)[:, 0, 0]
+            for step in steps
+        ]
     )  # (snapshots, runs, 4)
     parts = [
         rows("attention weight", seeds, now[:, g], panel="main", series=group, x=step * ITERATIONS / steps[-1])
         for step, now in zip(steps, weights, strict=True)
-        for g, group in enumerate(one_layer.GROUPS)
+        for g, group in enumerate(attention_groups.GROUPS)
     ]
     return join([*parts, *(rows(name, seeds, values) for name, values in stages(weights, np.array(steps)).items())])
 
@@ -65,19 +68,11 @@ def stages(weights: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-STYLES = (
-    Style("same TSR, same step", "same TSR, same step", "C0"),
-    Style("same TSR, diff. step", "same TSR, diff. step", "C1", line="--"),
-    Style("diff. TSR, same step", "diff. TSR, same step", "C2", line="-."),
-    Style("diff. TSR, diff. step", "diff. TSR, diff. step", "C3", line=":"),
-)
-
-
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
     """The published picture from the table's summaries."""
     figure, axes = plotting.canvas((400, 400), (83.53, 359.40, 23.00, 329.72))
-    plotting.curves(axes, table, STYLES, "attention weight")
+    plotting.curves(axes, table, attention_groups.STYLES, "attention weight")
     axes.axvline(END_OF_STAGE, color="k", linestyle=":", linewidth=3)
     x = Axis("Iterations", (0, 1000), range(0, 1001, 200))
     plotting.frame(axes, x, Axis("Attention weight in average", (0, 1)), font=15)

@@ -1,4 +1,4 @@
-"""Loss against steps of gradient descent and repetitions of a trained linear attention layer (von Oswald et al. 2023)."""
+"""Loss against gradient descent steps and repetitions of a trained linear attention layer (von Oswald et al. 2023)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from icl.core.sweep import Sweep
 from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
-from icl.papers.oswald2023 import linear_attention as system
-from icl.papers.oswald2023 import trainings
+from icl.papers.oswald2023 import closed_forms, evaluation, series_styles, trainings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,28 +24,27 @@ GD, TRAINED = "Gradient descent", "Trained Transformer"
 
 def sweeps(scale: str) -> list[Sweep]:
     """The population training at N = d = 10."""
-    return [trainings.population(scale)]
+    return [trainings.on_population(scale)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str, published: pd.DataFrame) -> pd.DataFrame:
     """Loss of the repeated layer and of gradient descent at every third repetition, and their distances."""
-    trained, parts = trainings.only(runs), []
-    test, theirs = trained.sweep.test, trainings.published_series(published, "main", TRAINED)
+    trained, parts = trainings.population_runs(runs), []
+    test, published_marks = trained.sweep.test, trainings.published_series(published, "main", TRAINED)
     for run, config in enumerate(trained.sweep.configs):
-        prompts = system.evaluation(config, test)
-        pair = trainings.three(trained, run, system.rate_of(config, test, prompts))
+        prompts = evaluation.evaluation_prompts(config, test)
+        layers = trainings.layers_by_series(trained, run, closed_forms.best_step_size(config))
         losses = {}
         for series, name in ((GD, "GD"), (TRAINED, "Trained TF")):
-            predicted = system.repeated(pair[name], prompts, test.layers, test.damping)[::EVERY]
-            losses[series] = np.array([system.task_loss(each, prompts) for each in predicted])
-            marks = EVERY * np.arange(len(predicted))
-            parts.append(rows("loss", config.seed, losses[series], x=marks, panel="main", series=series))
+            predicted = evaluation.repeated(layers[name], prompts, test.layers, test.damping)[::EVERY]
+            losses[series] = np.array([evaluation.task_loss(each, prompts) for each in predicted])
+            repetitions = EVERY * np.arange(len(predicted))
+            parts.append(rows("loss", config.seed, losses[series], x=repetitions, panel="main", series=series))
         from_gd = abs(losses[TRAINED] / losses[GD] - 1).max()
-        ours = pd.Series(losses[TRAINED], index=marks)
-        from_deck = (ours - theirs).abs().max()
+        from_published = (pd.Series(losses[TRAINED], index=repetitions) - published_marks).abs().max()
         parts += [
             rows("largest distance from GD, relative", config.seed, from_gd),
-            rows("largest distance from the published marks", config.seed, from_deck),
+            rows("largest distance from the published marks", config.seed, from_published),
         ]
     return join(parts)
 
@@ -55,13 +53,13 @@ def measure(runs: Mapping[str, Runs], scale: str, published: pd.DataFrame) -> pd
 def draw(table: pd.DataFrame) -> Figure:
     """The published picture: 4 x 2.5 inch, line and plus signs."""
     figure, axes = plotting.canvas((400, 250), (62, 386, 14, 196))
-    plotting.curves(axes, table, [Style(GD, GD, trainings.GREEN)], "loss")
-    plotting.curves(axes, table, [Style(TRAINED, TRAINED, trainings.PURPLE, "+", "none")], "loss")
+    plotting.curves(axes, table, [Style(GD, GD, series_styles.GREEN)], "loss")
+    plotting.curves(axes, table, [Style(TRAINED, TRAINED, series_styles.PURPLE, "+", "none")], "loss")
     line, marks = axes.lines
     line.set_linewidth(3)
     marks.set_markeredgewidth(2.5)
     x = Axis("GD Steps / Transformer Layers", (-2.4, 50.4), (0, 20, 40))
     plotting.frame(axes, x, Axis("Loss", (0, 0.27), (0, 0.1, 0.2)), font=14, ticks=12)
-    trainings.open_box(axes)
+    series_styles.open_box(axes)
     plotting.legend(axes, 12, "upper right", (0.985, 0.97))
     return figure

@@ -1,54 +1,89 @@
-"""Trained linear attention, gradient descent and their mean on inputs larger than in training (von Oswald et al. 2023)."""
+"""A trained linear attention layer and gradient descent on larger inputs than in training (von Oswald et al. 2023)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
 from icl.drawing import plotting
+from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import exact
-from icl.papers.oswald2023 import linear_attention as system
-from icl.papers.oswald2023 import trainings
+from icl.papers.oswald2023 import closed_forms, evaluation, series_styles, trainings
+from icl.papers.oswald2023.linear_attention import Config
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+ALPHAS = np.linspace(0.5, 2, 11).round(2)
 
 
 def sweeps(scale: str) -> list[Sweep]:
     """The population training at N = d = 10."""
-    return [trainings.population(scale)]
+    return [trainings.on_population(scale)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str, published: pd.DataFrame) -> pd.DataFrame:
     """Losses over alpha, their distances from the published points, and the closed form for both input ranges."""
-    trained = trainings.only(runs)
-    losses = join(trainings.larger_inputs(trained, "main"))
+    trained = trainings.population_runs(runs)
+    losses = join(losses_by_alpha(trained, "main"))
+    published_losses = trainings.published_series(published, "main", "Trained TF")
     parts = [losses]
     for seed in trained.sweep.seeds:
-        own = losses[losses["seed"] == seed].set_index("x")
-        cut, uncut = (own[own["series"] == f"Trained TF{kind}"]["value"] for kind in ("", ", no clip"))
-        theirs = trainings.published_series(published, "main", "Trained TF")
+        of_seed = losses[losses["seed"] == seed].set_index("x")
+        cut, uncut = (of_seed[of_seed["series"] == f"Trained TF{kind}"]["value"] for kind in ("", ", no clip"))
+        off = (cut / published_losses - 1).abs().max()
         parts += [
-            rows("largest distance from the published points, relative", seed, (cut / theirs - 1).abs().max()),
-            rows("loss without clip over the published one at alpha = 2", seed, uncut[2.0] / theirs[2.0]),
+            rows("largest distance from the published points, relative", seed, off),
+            rows("loss without clip over the published one at alpha = 2", seed, uncut[2.0] / published_losses[2.0]),
         ]
     widths = {
         "GD loss for x ~ U(-1/2, 1/2)": trained.sweep.configs[0].half_width,
         "GD loss for x ~ U(-1, 1)": 1.0,
     }
-    facts = [rows(name, 0, system.best_loss(system.Config(half_width=width))) for name, width in widths.items()]
+    facts = [rows(name, 0, closed_forms.best_loss(Config(half_width=width))) for name, width in widths.items()]
     return join([*parts, exact(join(facts))])
+
+
+def losses_by_alpha(trained: Runs, panel: str) -> Iterator[pd.DataFrame]:
+    """The loss of all three layers with inputs alpha times as large, their outputs cut at +-clip and not."""
+    test = trained.sweep.test
+    losses: dict[str, list[list[float]]] = {}
+    for run, config in enumerate(trained.sweep.configs):
+        prompts = evaluation.prompts_to_enlarge(config, test)
+        layers = trainings.layers_by_series(trained, run, closed_forms.best_step_size(config))
+        for series, layer in layers.items():
+            predicted = evaluation.predictions(evaluation.sensitivity(layer, prompts), prompts)
+            for kind, clip in (("", test.clip), (", no clip", np.inf)):
+                by_alpha = [evaluation.larger_inputs_loss(predicted, prompts, alpha, clip) for alpha in ALPHAS]
+                losses.setdefault(series + kind, []).append(by_alpha)
+    seeds = np.array(trained.sweep.seeds)[:, None]
+    for series, values in losses.items():
+        yield rows("loss", seeds, values, x=ALPHAS, panel=panel, series=series)
 
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
     """Panel D by itself."""
     figure, axes = plotting.canvas((440, 330), (80, 425, 38, 262))
-    trainings.draw_larger_inputs(axes, table, font=14, ticks=12)
+    draw_panel(axes, table, font=14, ticks=12)
     plotting.legend(axes, 11, "upper left", (0.02, 0.99), spacing=0.3)
     return figure
+
+
+def draw_panel(axes: Axes, table: pd.DataFrame, font: float, ticks: float) -> None:
+    """Panel D of the talk's page 18, with what the outputs would be without a clip."""
+    series_styles.draw_marks(axes, table)
+    plotting.curves(axes, table, [Style("GD, no clip", "GD without clip", "0.35", line=":")], "loss")
+    axes.lines[-1].set(linewidth=1.5, zorder=1.9)
+    axes.axvline(1, color="0.6", linestyle="--", linewidth=0.8)
+    # The published label says U(-alpha, alpha).
+    x = Axis(r"$\alpha$   where x ~ U$(-\frac{\alpha}{2}, \frac{\alpha}{2})$", (0.42, 2.08), (0.5, 1, 1.5, 2))
+    plotting.frame(axes, x, Axis("Loss", (0.048, 8.5), (0.1, 1), log=True), font, ticks)
+    axes.set_title("Test on larger inputs", fontsize=font)

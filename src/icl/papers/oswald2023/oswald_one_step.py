@@ -13,91 +13,78 @@ from icl.core.sweep import Sweep
 from icl.core.table import SUMMARY_SEED, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
-from icl.papers.oswald2023 import linear_attention as system
-from icl.papers.oswald2023 import trainings
+from icl.papers.oswald2023 import closed_forms, evaluation, oswald_larger_inputs, series_styles, trainings
+from icl.papers.oswald2023.linear_attention import Config
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SOURCE = "von Oswald et al. 2023, as on page 18 of the talk"
 # A plateau: this many neighbouring snapshots, 300 steps, above PLATEAU_ABOVE and level to FLAT.
 PLATEAU_LENGTH, PLATEAU_ABOVE, FLAT, OFF_LEVEL = 4, 0.3, 0.002, 0.004
 ESCAPED, ESCAPED_AT = 0.21, 600
-
-
-def sweeps(scale: str) -> list[Sweep]:
-    """The sampled training, and the population's for every N = d."""
-    return [trainings.sampled(scale), *(trainings.population(scale, size) for size in trainings.SIZES)]
-
-
-def measure(runs: Mapping[str, Runs], scale: str, published: pd.DataFrame) -> pd.DataFrame:
-    """All four panels and what the claims compare."""
-    parts = [
-        *_training(runs["oswald_sampled"]),
-        *_sizes(runs, trainings.published_series(published, "C", "Trained TF")),
-        *trainings.larger_inputs(trainings.only(runs), "D"),
-        *_population(trainings.only(runs)),
-    ]
-    return join(parts)
-
-
-def compared(own: system.Layer, gd: np.ndarray, prompts: system.Prompts) -> dict[str, float]:
-    """Loss of a layer and its distances from gradient descent, whose derivatives are given, averaged over tasks."""
-    learnt = system.sensitivity(own, prompts)
-    predicted, theirs = (system.predictions(each, prompts) for each in (learnt, gd))
-    lengths = np.linalg.norm(learnt, axis=1) * np.linalg.norm(gd, axis=1)
-    return {
-        "loss": system.task_loss(predicted, prompts),
-        "Preds diff": float(np.mean(abs(predicted - theirs))),
-        "Model diff": float(np.mean(np.linalg.norm(learnt - gd, axis=1))),
-        "Model cos": float(np.mean(np.sum(learnt * gd, axis=1) / lengths)),
-    }
-
-
-PANEL_OF = {
+# Series of panel B -> panel of the table and observable.
+ALIGNMENT = {
     "Preds diff": ("B", "distance"),
     "Model diff": ("B", "distance"),
     "Model cos": ("B cosine", "cosine"),
 }
 
 
-def _training(trained: Runs) -> Iterator[pd.DataFrame]:
+def sweeps(scale: str) -> list[Sweep]:
+    """The training on fresh prompts, and on the population for every N = d."""
+    return [trainings.on_fresh_prompts(scale), *(trainings.on_population(scale, size) for size in trainings.SIZES)]
+
+
+def measure(runs: Mapping[str, Runs], scale: str, published: pd.DataFrame) -> pd.DataFrame:
+    """All four panels and what the claims compare."""
+    parts = [
+        *_along_training(runs["oswald_sampled"]),
+        *_by_size(runs, trainings.published_series(published, "C", "Trained TF")),
+        *oswald_larger_inputs.losses_by_alpha(trainings.population_runs(runs), "D"),
+        *_starts_that_pass(trainings.population_runs(runs)),
+    ]
+    return join(parts)
+
+
+def _along_training(trained: Runs) -> Iterator[pd.DataFrame]:
+    """Panels A and B, the ends of all seeds, and where their plateaus are."""
     test, plateaus = trained.sweep.test, []
     # The smoke scale shrinks time.
     steps = np.array(trained.sweep.snapshots) * (trainings.STEPS["paper"] / trained.sweep.snapshots[-1])
     for run, config in enumerate(trained.sweep.configs):
-        prompts = system.evaluation(config, test)
-        gd = system.sensitivity(system.construction(config, system.rate_of(config, test, prompts)), prompts)
-        best = system.task_loss(system.predictions(gd, prompts), prompts)
-        every = list(trainings.layers(trained, run))
-        found = [compared(own, gd, prompts) for own in every]
-        for series, (panel, observable) in PANEL_OF.items():
-            values = [each[series] for each in found]
+        prompts = evaluation.evaluation_prompts(config, test)
+        one_step = evaluation.construction(config, closed_forms.best_step_size(config))
+        gd = evaluation.sensitivity(one_step, prompts)
+        gd_loss = evaluation.task_loss(evaluation.predictions(gd, prompts), prompts)
+        layers = list(trainings.layers_at_snapshots(trained, run))
+        distances = [evaluation.distances(layer, gd, prompts) for layer in layers]
+        for series, (panel, observable) in ALIGNMENT.items():
+            values = [each[series] for each in distances]
             yield rows(observable, config.seed, values, x=steps, panel=panel, series=series)
-        exact_losses = np.array([system.layer_loss(own, config) for own in every])
-        yield rows("loss", config.seed, exact_losses, x=steps, panel="A", series="Trained TF")
-        yield rows("loss", config.seed, system.best_loss(config), x=steps, panel="A", series="GD")
-        plateaus.append(plateau_errors(exact_losses, config))
-        yield from _final(config.seed, found[-1], best, stuck=exact_losses[-1] > PLATEAU_ABOVE)
-    off = [float(np.any(errors > OFF_LEVEL)) for errors in plateaus]
+        losses = np.array([evaluation.layer_loss(layer, config) for layer in layers])
+        yield rows("loss", config.seed, losses, x=steps, panel="A", series="Trained TF")
+        yield rows("loss", config.seed, closed_forms.best_loss(config), x=steps, panel="A", series="GD")
+        plateaus.append(plateau_errors(losses, config))
+        yield from _end_of_seed(config.seed, distances[-1], gd_loss, stuck=losses[-1] > PLATEAU_ABOVE)
+    off_saddle = [float(np.any(errors > OFF_LEVEL)) for errors in plateaus]
     # Without any plateau there is nothing to judge.
-    seen = any(len(errors) for errors in plateaus)
-    yield rows("share of seeds with a plateau elsewhere", trained.sweep.seeds, off if seen else np.nan)
+    any_plateau = any(len(errors) for errors in plateaus)
+    yield rows("share of seeds with a plateau elsewhere", trained.sweep.seeds, off_saddle if any_plateau else np.nan)
     yield rows("seeds with a plateau", trained.sweep.seeds, [float(len(errors) > 0) for errors in plateaus])
 
 
-def plateau_errors(losses: np.ndarray, config: system.Config) -> np.ndarray:
-    """Distance from the saddle's loss on every level stretch above 0.3."""
+def plateau_errors(losses: np.ndarray, config: Config) -> np.ndarray:
+    """Distance from the saddle's loss on every level stretch above 0.3, of a run's losses by snapshot."""
     windows = np.lib.stride_tricks.sliding_window_view(losses, PLATEAU_LENGTH)
     level = windows[(windows.min(axis=1) > PLATEAU_ABOVE) & (np.ptp(windows, axis=1) < FLAT)]
-    saddle = system.saddle_loss(system.zero_loss(config), system.best_loss(config), config.dimension)
+    saddle = closed_forms.saddle_loss(closed_forms.zero_loss(config), closed_forms.best_loss(config), config.dimension)
     return abs(level - saddle).max(axis=1)
 
 
-def _final(seed: int, last: Mapping[str, float], best: float, stuck: bool) -> Iterator[pd.DataFrame]:
+def _end_of_seed(seed: int, last: Mapping[str, float], gd_loss: float, stuck: bool) -> Iterator[pd.DataFrame]:
     """What the claims say of a seed's end; of one on the plateau they say nothing."""
-    excess = abs(last["loss"] / best - 1)
+    excess = abs(last["loss"] / gd_loss - 1)
     facts = {
         "final loss against GD, relative": excess,
         "share of seeds that end within 0.5 % of GD": float(excess <= 0.005),
@@ -109,23 +96,26 @@ def _final(seed: int, last: Mapping[str, float], best: float, stuck: bool) -> It
         yield rows(name, seed, np.nan if stuck else value)
 
 
-def _sizes(runs: Mapping[str, Runs], published: pd.Series) -> Iterator[pd.DataFrame]:
+def _by_size(runs: Mapping[str, Runs], published: pd.Series) -> Iterator[pd.DataFrame]:
     """Panel C, exact, and the largest errors over N = d of each seed."""
     errors = []
     for size in trainings.SIZES:
-        trained = trainings.only(runs, size)
+        trained = trainings.population_runs(runs, size)
         seeds, configs = trained.sweep.seeds, trained.sweep.configs
-        three = [trainings.three(trained, run, system.best_rate(config)) for run, config in enumerate(configs)]
+        layers = [
+            trainings.layers_by_series(trained, run, closed_forms.best_step_size(config))
+            for run, config in enumerate(configs)
+        ]
+        pairs = list(zip(layers, configs, strict=True))
         losses = {
-            series: np.array([system.layer_loss(own[series], c) for own, c in zip(three, configs, strict=True)])
-            for series in three[0]
+            series: np.array([evaluation.layer_loss(of_run[series], config) for of_run, config in pairs])
+            for series in layers[0]
         }
         for series, values in losses.items():
             yield rows("loss", seeds, values, x=size, panel="C", series=series)
-        pairs = list(zip(three, configs, strict=True))
-        checked = np.array([system.checked_loss(own["GD"], c, trained.sweep.test) for own, c in pairs])
-        yield rows(f"sampled GD loss over closed form, N = d = {size}", seeds, checked / losses["GD"])
-        off_b = np.array([preconditioner_errors(own["Trained TF"], c) for own, c in pairs])
+        sampled = [evaluation.sampled_loss(of_run["GD"], config, trained.sweep.test) for of_run, config in pairs]
+        yield rows(f"sampled GD loss over closed form, N = d = {size}", seeds, np.array(sampled) / losses["GD"])
+        off_b = np.array([evaluation.preconditioner_errors(of_run["Trained TF"], config) for of_run, config in pairs])
         every = np.stack(list(losses.values()))
         errors.append(
             {
@@ -140,15 +130,7 @@ def _sizes(runs: Mapping[str, Runs], published: pd.Series) -> Iterator[pd.DataFr
         yield rows(name, seeds, np.max([each[name] for each in errors], axis=0))
 
 
-def preconditioner_errors(own: system.Layer, config: system.Config) -> tuple[float, float]:
-    """The largest errors of B over its optimum -(s / (N q)) I, on and off the diagonal."""
-    optimum = -system.best_rate(config) / config.context_length
-    error = abs(system.preconditioner(own.key_query[:-1], own.value) / optimum - np.eye(config.dimension))
-    diagonal = np.diag(error)
-    return float(diagonal.max()), float((error - np.diag(diagonal)).max())
-
-
-def _population(trained: Runs) -> Iterator[pd.DataFrame]:
+def _starts_that_pass(trained: Runs) -> Iterator[pd.DataFrame]:
     """Whether each start has passed by step 600, on the loss over all tasks; training at the smoke scale is shorter."""
     step = min(ESCAPED_AT, trained.losses.shape[1] - 1)
     passed = (trained.losses[:, step] < ESCAPED).astype(float)
@@ -162,12 +144,12 @@ def draw(table: pd.DataFrame) -> Figure:
     _draw_loss(loss, table)
     _draw_alignment(plotting.add_panel(figure, (412, 694, 24, 246), "B"), table)
     sizes = plotting.add_panel(figure, (857, 1125, 24, 246), "C")
-    trainings.draw_marks(sizes, table)
+    series_styles.draw_marks(sizes, table)
     x = Axis("Num datapoints / Input dim", (2.75, 52.25), trainings.SIZES)
     plotting.frame(sizes, x, Axis("Loss", (0.055, 1.085), (0.2, 0.4, 0.6, 0.8, 1)), font=12, ticks=11)
     plotting.legend(sizes, 11, "upper left", (0.03, 0.97), spacing=0.3)
     larger = plotting.add_panel(figure, (1225, 1480, 30, 246), "D")
-    trainings.draw_larger_inputs(larger, table, font=12, ticks=11)
+    oswald_larger_inputs.draw_panel(larger, table, font=12, ticks=11)
     plotting.legend(larger, 10, "upper left", (0.03, 0.98), spacing=0.25)
     return figure
 
@@ -175,15 +157,15 @@ def draw(table: pd.DataFrame) -> Figure:
 def _draw_loss(axes: Axes, table: pd.DataFrame) -> None:
     single = table[(table["panel"] == "A") & (table["series"] == "Trained TF") & (table["statistic"] == "run")]
     for _, run in single.groupby("seed"):
-        axes.plot(run["x"], run["value"], color=trainings.PURPLE, alpha=0.3, linewidth=1.5)
-    styles = (Style("GD", "GD", trainings.GREEN), Style("Trained TF", "Trained TF", trainings.PURPLE))
+        axes.plot(run["x"], run["value"], color=series_styles.PURPLE, alpha=0.3, linewidth=1.5)
+    styles = (Style("GD", "GD", series_styles.GREEN), Style("Trained TF", "Trained TF", series_styles.PURPLE))
     plotting.curves(axes, table, styles, "loss")
     for line in axes.lines[-2:]:
         line.set_linewidth(3)
     x, y = Axis("Training steps", (-245, 5145), (0, 2000, 4000)), Axis("Loss", (0.2, 0.4), (0.2, 0.25, 0.3, 0.35, 0.4))
     plotting.frame(axes, x, y, font=12, ticks=11)
     axes.set_yticklabels([f"{tick:.2f}" for tick in axes.get_yticks()])
-    trainings.open_box(axes)
+    series_styles.open_box(axes)
     plotting.legend(axes, 11, "upper right", (0.98, 0.98), spacing=0.3)
 
 
@@ -191,9 +173,9 @@ def _draw_alignment(axes: Axes, table: pd.DataFrame) -> None:
     right = axes.twinx()
     right.set_label("B cosine")
     for where, observable, series, colour in (
-        (axes, "distance", "Preds diff", trainings.BROWN),
-        (axes, "distance", "Model diff", trainings.GOLD),
-        (right, "cosine", "Model cos", trainings.LIGHT_GREEN),
+        (axes, "distance", "Preds diff", series_styles.BROWN),
+        (axes, "distance", "Model diff", series_styles.GOLD),
+        (right, "cosine", "Model cos", series_styles.LIGHT_GREEN),
     ):
         curve = table[
             (table["panel"] == where.get_label()) & (table["series"] == series) & (table["seed"] == SUMMARY_SEED)
@@ -211,6 +193,6 @@ def _draw_alignment(axes: Axes, table: pd.DataFrame) -> None:
     plotting.frame(axes, x, Axis("L2 Norm", (0, 2.5), (0, 0.5, 1, 1.5, 2, 2.5)), font=12, ticks=11)
     plotting.frame(right, x, Axis("Cosine sim", (0.8, 1.04), (0.8, 0.85, 0.9, 0.95, 1)), font=12, ticks=11)
     for each in (axes, right):
-        trainings.open_box(each, right=True)
+        series_styles.open_box(each, right=True)
     plotting.legend(axes, 11, "upper left", (0.02, 0.97), spacing=0.3)
     plotting.legend(right, 11, "upper right", (0.98, 0.97), spacing=0.3)

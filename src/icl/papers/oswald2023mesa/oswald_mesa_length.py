@@ -14,8 +14,9 @@ from icl.core.sweep import Sweep
 from icl.core.table import GROUP, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
-from icl.papers.oswald2023mesa import mesa_layer as system
-from icl.papers.oswald2023mesa import trainings
+from icl.papers.oswald2023mesa import evaluation, literal_layer, trainings
+from icl.papers.oswald2023mesa.layers import Linear, Mesa, tokens
+from icl.papers.oswald2023mesa.one_layer import evaluation_sequences
 
 if TYPE_CHECKING:
     import torch
@@ -40,31 +41,31 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Errors by position at the end of training, seed by seed and batch by batch, and what the claims speak of."""
     parts = []
     for run, config in enumerate(runs["oswald_mesa_linear"].sweep.configs):
-        errors = _errors(runs, run)
+        errors = _errors_by_series(runs, run)
         for name, by_batch in errors.items():
             t = np.arange(by_batch.shape[1])
             parts.append(rows("MSE", config.seed, by_batch.mean(axis=0), x=t, panel="main", series=name))
-            for batch, own in enumerate(by_batch[:BATCHES]):
+            for batch, of_batch in enumerate(by_batch[:BATCHES]):
                 group = run * BATCHES + batch
-                parts.append(rows("MSE", group, own, x=t, panel="main", series=name, statistic=GROUP))
+                parts.append(rows("MSE", group, of_batch, x=t, panel="main", series=name, statistic=GROUP))
         means = {name: by_batch.mean(axis=0) for name, by_batch in errors.items()}
-        facts = _facts(means, system.least_squares_loss(config))
-        facts["largest difference from a ridge regression per position"] = _difference(runs["oswald_mesa_mesa"], run)
+        facts = _facts(means, evaluation.least_squares_loss(config))
+        facts["largest difference from a ridge regression per position"] = _from_literal(runs["oswald_mesa_mesa"], run)
         parts += [rows(name, config.seed, value) for name, value in facts.items()]
     return join(parts)
 
 
-def _errors(runs: Mapping[str, Runs], run: int) -> dict[str, np.ndarray]:
+def _errors_by_series(runs: Mapping[str, Runs], run: int) -> dict[str, np.ndarray]:
     """(batches, T) of every series, on the same sequences."""
     linear, mesa = runs["oswald_mesa_linear"], runs["oswald_mesa_mesa"]
     config, test = linear.sweep.configs[run], linear.sweep.test
-    x = system.test_sequences(config, test)
-    layers: dict[str, system.Linear | system.Mesa] = {
-        "GD_exact-1": system.Linear({}, system.constructed(config, test.gd_step)),
-        "Mesa": trainings.mesa(mesa, run, -1),
-        "linear-SA": system.Linear({}, trainings.maps(linear, run, -1)),
+    x = evaluation_sequences(config, test)
+    layers: dict[str, Linear | Mesa] = {
+        "GD_exact-1": Linear({}, evaluation.gradient_descent(config, test.gd_step_size)),
+        "Mesa": trainings.mesa_layer(mesa, run, -1),
+        "linear-SA": Linear({}, trainings.linear_maps(linear, run, -1)),
     }
-    return {name: system.errors(layer, x, config).numpy() for name, layer in layers.items()}
+    return {name: evaluation.errors(layer, x, config).numpy() for name, layer in layers.items()}
 
 
 def _facts(mse: dict[str, np.ndarray], least_squares: np.ndarray) -> dict[str, float]:
@@ -87,11 +88,11 @@ def _largest(values: np.ndarray) -> float:
     return float(values.max()) if len(values) else float("nan")
 
 
-def _difference(runs: Runs, run: int) -> float:
-    """U8, on the trained weights."""
+def _from_literal(runs: Runs, run: int) -> float:
+    """The largest difference of the trained mesa layer from one ridge regression per position (claim U8)."""
     weights = {name: w[run, -1].double() for name, w in runs.weights.items()}
-    x = system.test_sequences(runs.sweep.configs[run], runs.sweep.test)[:COMPARED].double()
-    difference = system.Mesa(weights).forward(system.tokens(x)) - system.literal(weights, x)
+    x = evaluation_sequences(runs.sweep.configs[run], runs.sweep.test)[:COMPARED].double()
+    difference = Mesa(weights).forward(tokens(x)) - literal_layer.outputs(weights, x)
     return float(difference.abs().max())
 
 
@@ -111,5 +112,5 @@ def draw(table: pd.DataFrame) -> Figure:
     axes.plot([0, 49], [0, 0], color="k", linestyle=":", linewidth=plotting.LINE_WIDTH, zorder=1)
     x = Axis("Sequence length $t$", (0, 50), (0, 20, 40))
     plotting.frame(axes, x, Axis("MSE", (-0.09, 1.8), (0, 0.5, 1, 1.5)), font=16, ticks=18)
-    trainings.finish(axes, "C")
+    trainings.legend_and_letter(axes, "C")
     return figure

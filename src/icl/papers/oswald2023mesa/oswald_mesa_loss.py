@@ -13,21 +13,21 @@ from icl.core.sweep import Sweep
 from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
-from icl.papers.oswald2023mesa import mesa_layer as system
-from icl.papers.oswald2023mesa import trainings
+from icl.papers.oswald2023mesa import evaluation, trainings
+from icl.papers.oswald2023mesa.layers import Linear, Maps
+from icl.papers.oswald2023mesa.one_layer import evaluation_sequences
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PAPER = "von Oswald et al. 2023, arXiv 2309.05858"
 # 30 batches: of 10, as in the paper's code, the untrained loss is known to half the width of U1's bound only.
 SEQUENCES = 7680
 # The paper's 10 batches do for Mesa, whose loss differs little from one sequence to another and costs the most.
 MESA_SEQUENCES = 2560
 # The step from which Interpolation and linear-SA are compared, in points of the curve.
 CLOSE = 15
-# The published plateaus, as read off the slide.
-DECK = {"linear-SA": 0.892, "RevAlg-1": 0.892, "Mesa": 0.184}
+# Series whose last published point is compared.
+PLATEAUS = ("linear-SA", "RevAlg-1", "Mesa")
 
 
 def sweeps(scale: str) -> list[Sweep]:
@@ -35,42 +35,43 @@ def sweeps(scale: str) -> list[Sweep]:
     return trainings.sweeps(scale, SEQUENCES)
 
 
-def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+def measure(runs: Mapping[str, Runs], scale: str, published: pd.DataFrame) -> pd.DataFrame:
     """Losses at every checkpoint of every seed, and what the claims speak of."""
     linear, mesa = runs["oswald_mesa_linear"], runs["oswald_mesa_mesa"]
+    last = published.sort_values("x").groupby("series")["y"].last()
     parts = []
     for run, config in enumerate(linear.sweep.configs):
         losses, best = _linear_losses(linear, run)
-        x = system.test_sequences(config, mesa.sweep.test)[:MESA_SEQUENCES]
-        layers = [trainings.mesa(mesa, run, point) for point in range(len(mesa.sweep.snapshots))]
-        own = mesa.sweep.configs[run]
-        losses["Mesa"] = np.array([float(system.errors(layer, x, own).mean()) for layer in layers])
+        x = evaluation_sequences(config, mesa.sweep.test)[:MESA_SEQUENCES]
+        layers = [trainings.mesa_layer(mesa, run, point) for point in range(len(mesa.sweep.snapshots))]
+        of_mesa = mesa.sweep.configs[run]
+        losses["Mesa"] = np.array([float(evaluation.errors(layer, x, of_mesa).mean()) for layer in layers])
         for name, curve in losses.items():
             steps = trainings.APART * np.arange(len(curve))
             parts.append(rows("loss", config.seed, curve, x=steps, panel="main", series=name))
-        parts += [rows(name, config.seed, value) for name, value in _facts(losses, best).items()]
+        parts += [rows(name, config.seed, value) for name, value in _facts(losses, best, last).items()]
     return join(parts)
 
 
 def _linear_losses(runs: Runs, run: int) -> tuple[dict[str, np.ndarray], float]:
     """Curves of linear-SA, RevAlg-1 and Interpolation, and the loss of the best step of gradient descent."""
     config, points = runs.sweep.configs[run], len(runs.sweep.snapshots)
-    x = system.test_sequences(config, runs.sweep.test)
+    x = evaluation_sequences(config, runs.sweep.test)
 
-    def loss(maps: system.Maps) -> float:
-        return float(system.errors(system.Linear({}, maps), x, config).mean())
+    def loss(maps: Maps) -> float:
+        return float(evaluation.errors(Linear({}, maps), x, config).mean())
 
-    found = [trainings.maps(runs, run, point) for point in range(points)]
-    rev_alg = system.rev_alg(found[trainings.REV_ALG])
+    trained = [trainings.linear_maps(runs, run, point) for point in range(points)]
+    rev_alg = evaluation.rev_alg(trained[trainings.REV_ALG])
     losses = {
         "RevAlg-1": np.full(points, loss(rev_alg)),
-        "Interpolation": np.array([loss(system.interpolated(each, rev_alg)) for each in found]),
-        "linear-SA": np.array([loss(each) for each in found]),
+        "Interpolation": np.array([loss(evaluation.interpolated(each, rev_alg)) for each in trained]),
+        "linear-SA": np.array([loss(each) for each in trained]),
     }
-    return losses, system.best_step(x, config)[1]
+    return losses, evaluation.best_step_size(x, config)[1]
 
 
-def _facts(losses: dict[str, np.ndarray], best: float) -> dict[str, float]:
+def _facts(losses: dict[str, np.ndarray], best: float, published: pd.Series) -> dict[str, float]:
     linear, between = losses["linear-SA"], losses["Interpolation"]
     final = {name: float(curve[-1]) for name, curve in losses.items()}
     return {
@@ -82,7 +83,7 @@ def _facts(losses: dict[str, np.ndarray], best: float) -> dict[str, float]:
         "largest |Interpolation - linear-SA| from step 1500": float(abs(between - linear)[CLOSE:].max()),
         "final loss of Mesa": final["Mesa"],
         "final loss of Mesa over linear-SA": final["Mesa"] / final["linear-SA"],
-        **{f"final loss of {name} minus the published": final[name] - level for name, level in DECK.items()},
+        **{f"final loss of {name} minus the published": final[name] - published[name] for name in PLATEAUS},
     }
 
 
@@ -102,5 +103,5 @@ def draw(table: pd.DataFrame) -> Figure:
     plotting.curves(axes, table, STYLES, "loss")
     x = Axis("Training steps", (-160, 3570), (0, 2000), ("1", "2000"))
     plotting.frame(axes, x, Axis("Test Loss", (-0.05, 1.6), (0, 0.5, 1, 1.5)), font=16, ticks=18)
-    trainings.finish(axes, "B")
+    trainings.legend_and_letter(axes, "B")
     return figure

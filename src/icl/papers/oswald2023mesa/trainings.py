@@ -12,7 +12,8 @@ from icl.core.lazy import lazy
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.drawing.plotting import Style, legend, summary
-from icl.papers.oswald2023mesa import mesa_layer as system
+from icl.papers.oswald2023mesa.layers import Maps, Mesa, products
+from icl.papers.oswald2023mesa.one_layer import SYSTEM, Config, Test
 
 if TYPE_CHECKING:
     import torch
@@ -33,23 +34,23 @@ BATCH = {"paper": 256, "laptop": 256, "smoke": 4}
 
 def sweeps(scale: str, sequences: int) -> list[Sweep]:
     """linear-SA and Mesa, every seed on its own sequences; tested on so many fresh ones (16 at the smoke scale)."""
-    own = {
-        "linear": grid(system.Config, batch=[BATCH[scale]], seed=range(SEEDS[scale])),
+    configs = {
+        "linear": grid(Config, batch=[BATCH[scale]], seed=range(SEEDS[scale])),
         "mesa": grid(
-            system.Config, layer=["mesa"], heads=[4], rate=[2e-3], decay=[0.1], batch=[BATCH[scale]],
+            Config, layer=["mesa"], heads=[4], learning_rate=[2e-3], decay=[0.1], batch=[BATCH[scale]],
             seed=range(SEEDS[scale]),
         ),
     }  # fmt: skip
-    test = system.Test(sequences=16 if scale == "smoke" else sequences)
+    test = Test(sequences=16 if scale == "smoke" else sequences)
     return [
         Sweep(
             f"oswald_mesa_{layer}",
-            "oswald_mesa",
-            configs,
+            SYSTEM,
+            of_layer,
             tuple(range(0, EVERY[scale] * POINTS[layer][scale], EVERY[scale])),
             test,
         )
-        for layer, configs in own.items()
+        for layer, of_layer in configs.items()
     ]
 
 
@@ -57,14 +58,14 @@ def _weights(runs: Runs, run: int, point: int) -> dict[str, torch.Tensor]:
     return {name: w[run, point] for name, w in runs.weights.items()}
 
 
-def maps(runs: Runs, run: int, point: int) -> system.Maps:
+def linear_maps(runs: Runs, run: int, point: int) -> Maps:
     """The maps of one linear layer at the snapshot with index `point`."""
-    return system.maps(_weights(runs, run, point))
+    return products(_weights(runs, run, point))
 
 
-def mesa(runs: Runs, run: int, point: int) -> system.Mesa:
+def mesa_layer(runs: Runs, run: int, point: int) -> Mesa:
     """One mesa layer at the snapshot with index `point`."""
-    return system.Mesa(_weights(runs, run, point))
+    return Mesa(_weights(runs, run, point))
 
 
 def bands(axes: Axes, table: pd.DataFrame, styles: Sequence[Style], observable: str) -> None:
@@ -76,7 +77,7 @@ def bands(axes: Axes, table: pd.DataFrame, styles: Sequence[Style], observable: 
         axes.fill_between(rows["x"], low, high, color=style.colour, alpha=0.3, linewidth=0)
 
 
-def finish(axes: Axes, letter: str) -> None:
+def legend_and_letter(axes: Axes, letter: str) -> None:
     """The legend, open axes and the panel's letter, as published."""
     legend(axes, 12, "upper right", (0.98, 0.97), spacing=0.3)
     axes.spines[["top", "right"]].set_visible(False)

@@ -1,4 +1,4 @@
-"""How far the official estimator, 10 000 fixed sequences, is from the exact descent that pages 42 and 43 are drawn by."""
+"""How far training on 10 000 fixed sequences, as in the official code, is from the exact descent of pages 42 and 43."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from icl.core.lazy import lazy
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
-from icl.drawing import plotting
+from icl.drawing import plotting, zheng_look
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import exact, log_slope
 from icl.models import autoregressive as system
-from icl.models import autoregressive_figures
+from icl.models import autoregressive_readout as readout
+from icl.models import autoregressive_trainings as trainings
 
 if TYPE_CHECKING:
     import torch
@@ -28,6 +29,7 @@ else:
 LAWS = ("gaussian", "sparse", "full-one")
 # Sequences of the trainings of all blocks, and how many epochs these have. At 140 the entries have settled to 0.001;
 # the noise of the other blocks has its size from epoch 20 on.
+SEEDS = {"paper": 10, "laptop": 5, "smoke": 2}
 SAMPLES = {"few": 1000, "official": 10000, "many": 16000}
 FEWER = {"paper": 1, "laptop": 1, "smoke": 200}
 FULL_EPOCHS = {
@@ -37,36 +39,33 @@ FULL_EPOCHS = {
 }
 ORACLE_SAMPLES = {"paper": 300, "laptop": 300, "smoke": 5}
 ORACLE_STEPS = {"paper": 20, "laptop": 20, "smoke": 2}
+# The trainings by prefix sums and by the definition, which have to agree.
+COMPARED = {"sample_all_blocks": "zheng_sampled_oracle", "sample_definition": "zheng_literal_oracle"}
 
 
 def sweeps(scale: str) -> list[Sweep]:
     """Exact descent; the two blocks on samples of every law; all blocks on three sizes of sample; the definition."""
-    seeds, test = range(autoregressive_figures.SEEDS[scale]), system.Test()
-    planned = [autoregressive_figures.sweep(law, scale) for law in LAWS]
+    seeds, test = range(SEEDS[scale]), system.Test()
+    planned = [trainings.sweep(law, scale) for law in LAWS]
     for law in LAWS:
         configs = grid(
-            system.Config, engine=["reduced"], law=[law], scale=[autoregressive_figures.SCALES[law]], rate=[autoregressive_figures.RATES[law]],
-            samples=[SAMPLES["official"] // FEWER[scale]], start=autoregressive_figures.STARTS, seed=seeds,
+            system.Config, gradient_estimator=["sample_blocks"], law=[law], scale=[trainings.SCALES[law]],
+            learning_rate=[trainings.LEARNING_RATES[law]], samples=[SAMPLES["official"] // FEWER[scale]],
+            start=trainings.STARTS, seed=seeds,
         )  # fmt: skip
-        planned.append(
-            Sweep(
-                autoregressive_figures.name_of(law, "reduced"),
-                "zheng_ar",
-                configs,
-                tuple(range(autoregressive_figures.EPOCHS + 1)),
-                test,
-            )
-        )
-    sizes = {
-        f"sampled_{size}": ("sampled", count // FEWER[scale], FULL_EPOCHS[size]) for size, count in SAMPLES.items()
-    }
-    sizes |= {f"{engine}_oracle": (engine, ORACLE_SAMPLES[scale], ORACLE_STEPS) for engine in system.FULL}
-    for name, (engine, count, steps) in sizes.items():
+        name = trainings.sweep_name(law, "sample_blocks")
+        planned.append(Sweep(name, "zheng_ar", configs, tuple(range(trainings.EPOCHS + 1)), test))
+    all_blocks = [
+        (f"zheng_sampled_{size}", "sample_all_blocks", count // FEWER[scale], FULL_EPOCHS[size])
+        for size, count in SAMPLES.items()
+    ]
+    all_blocks += [(name, e, ORACLE_SAMPLES[scale], ORACLE_STEPS) for e, name in COMPARED.items()]
+    for name, estimator, count, steps in all_blocks:
         configs = grid(
-            system.Config, engine=[engine], law=["full-one"], scale=[1.0], rate=[autoregressive_figures.RATES["full-one"]],
-            samples=[count], seed=seeds,
+            system.Config, gradient_estimator=[estimator], law=["full-one"], scale=[1.0],
+            learning_rate=[trainings.LEARNING_RATES["full-one"]], samples=[count], seed=seeds,
         )  # fmt: skip
-        planned.append(Sweep(f"zheng_{name}", "zheng_ar", configs, (0, steps[scale]), test))
+        planned.append(Sweep(name, "zheng_ar", configs, (0, steps[scale]), test))
     return planned
 
 
@@ -74,21 +73,19 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """ab on samples and exactly, distances by seed, and the blocks that should be zero."""
     parts, settled = [], []
     for law in LAWS:
-        trained, ours = runs[autoregressive_figures.name_of(law)], runs[autoregressive_figures.name_of(law, "reduced")]
-        wanted = {c.start: autoregressive_figures.products(trained, run) for run, c in enumerate(trained.sweep.configs)}
-        found = {
-            (c.start, c.seed): autoregressive_figures.products(ours, run) for run, c in enumerate(ours.sweep.configs)
-        }
+        trained, ours = runs[trainings.sweep_name(law)], runs[trainings.sweep_name(law, "sample_blocks")]
+        wanted = {c.start: readout.products_along(trained, run) for run, c in enumerate(trained.sweep.configs)}
+        found = {(c.start, c.seed): readout.products_along(ours, run) for run, c in enumerate(ours.sweep.configs)}
         parts += _distances(law, wanted, found)
         if law == "gaussian":
-            epochs = np.arange(autoregressive_figures.EPOCHS + 1)
-            for start in autoregressive_figures.STARTS:
+            epochs = np.arange(trainings.EPOCHS + 1)
+            for start in trainings.STARTS:
                 settled.append(rows("exact ab", 0, wanted[start][: len(epochs)], x=epochs, panel="ab", series=start))
             for (start, seed), ab in found.items():
                 parts.append(rows("ab", seed, ab, x=epochs, panel="ab", series=start))
     sizes = {size: runs[f"zheng_sampled_{size}"] for size in SAMPLES}
-    parts += [*_official(runs[autoregressive_figures.name_of("full-one")], sizes["official"]), *_noise(sizes)]
-    parts.append(_oracle(*(runs[f"zheng_{engine}_oracle"] for engine in system.FULL)))
+    parts += [*_official(runs[trainings.sweep_name("full-one")], sizes["official"]), *_noise(sizes)]
+    parts.append(_oracle(*(runs[name] for name in COMPARED.values())))
     return join([exact(join(settled)), *parts])
 
 
@@ -99,13 +96,13 @@ def _distances(
     largest = {(start, seed): abs(ab - wanted[start][: len(ab)]).max() for (start, seed), ab in found.items()}
     seeds = sorted({seed for _, seed in found})
     parts = []
-    for place, start in enumerate(autoregressive_figures.STARTS):
+    for place, start in enumerate(trainings.STARTS):
         values = [largest[start, seed] for seed in seeds]
         parts.append(rows("distance", seeds, values, x=place, panel="distance", series=law))
         if law == "gaussian":
             parts.append(rows(f"largest |ab - exact|, {law}, start {start}", seeds, values))
     if law != "gaussian":
-        over = [np.max([largest[start, seed] for start in autoregressive_figures.STARTS]) for seed in seeds]
+        over = [np.max([largest[start, seed] for start in trainings.STARTS]) for seed in seeds]
         parts.append(rows(f"largest |ab - exact|, {law}", seeds, over))
     return parts
 
@@ -120,10 +117,10 @@ def others(runs: Runs, run: int) -> np.ndarray:
 def _official(trained: Runs, ours: Runs) -> list[pd.DataFrame]:
     """The page-43 matrices of every seed against the exact ones, after the same epochs."""
     epochs = ours.sweep.snapshots[-1]
-    exact_blocks, parts = autoregressive_figures.blocks(trained, 0, epochs), []
+    exact_blocks, parts = readout.blocks_at(trained, 0, epochs), []
     for run, config in enumerate(ours.sweep.configs):
         apart = ~np.eye(config.dimension, dtype=bool)
-        gaps = [abs(a - b) for a, b in zip(autoregressive_figures.blocks(ours, run, epochs), exact_blocks, strict=True)]
+        gaps = [abs(a - b) for a, b in zip(readout.blocks_at(ours, run, epochs), exact_blocks, strict=True)]
         found = {
             "largest error of a diagonal entry": np.max([gap[~apart].max() for gap in gaps]),
             "largest error of an off-diagonal entry": np.max([gap[apart].max() for gap in gaps]),
@@ -146,15 +143,13 @@ def _noise(sizes: Mapping[str, Runs]) -> list[pd.DataFrame]:
 
 
 def _oracle(prefix: Runs, definition: Runs) -> pd.DataFrame:
-    """Largest difference of any weight between the two engines, by seed."""
+    """Largest difference of any weight between the two trainings, by seed."""
     mine, theirs = prefix.last(), definition.last()
     gaps = torch.stack([(mine[name] - theirs[name]).abs().flatten(1).amax(dim=1) for name in mine]).amax(dim=0)
     return rows("largest |weight by prefix sums - weight by the definition|", prefix.sweep.seeds, gaps.double().numpy())
 
 
-SAMPLED = tuple(
-    Style(style.series, style.label, c) for style, c in zip(autoregressive_figures.CURVES, "bmg", strict=True)
-)
+SAMPLED = zheng_look.start_styles(trainings.STARTS, "bmg")
 MARKS = {"gaussian": ("Gaussian", "C0", "o"), "sparse": ("Example 4.1", "C1", "s"), "full-one": ("all ones", "C2", "^")}
 NOISE = Style("other blocks", "other blocks", "b", "o")
 
@@ -178,10 +173,8 @@ def draw(table: pd.DataFrame) -> Figure:
     mean = plotting.summary(table, "noise", "other blocks", "rms")
     falling = mean["value"].iloc[0] * (mean["x"] / mean["x"].iloc[0]) ** -0.5
     noise.plot(mean["x"], falling, **plotting.GUIDE, label=r"$m^{-1/2}$")
-    plotting.frame(
-        ab, Axis("Epoch", (0, autoregressive_figures.EPOCHS)), Axis("Dynamics of ab", (0, 4)), font=13, ticks=11
-    )
-    names = [f"({start.replace(' ', ', ')})" for start in autoregressive_figures.STARTS]
+    plotting.frame(ab, Axis("Epoch", (0, trainings.EPOCHS)), Axis("Dynamics of ab", (0, 4)), font=13, ticks=11)
+    names = [f"({start.replace(' ', ', ')})" for start in trainings.STARTS]
     x = Axis("Start $(a_0, b_0)$", (-0.5, 2.5), range(3), names)
     plotting.frame(distance, x, Axis(r"Largest $|ab-ab_{\mathrm{exact}}|$", log=True), font=13, ticks=11)
     sizes = [float(count) for count in mean["x"]]

@@ -1,1 +1,9 @@
-"""Sander et al., ICML 2024: how do transformers perform in-context autoregressive learning? (arXiv 2402.05787)."""
+"""Michaël E. Sander, Raja Giryes, Taiji Suzuki, Mathieu Blondel and Gabriel Peyré: How Do Transformers Perform
+In-Context Autoregressive Learning?
+
+Proceedings of the 41st International Conference on Machine Learning (ICML 2024), PMLR 235, pages 43235-43254; arXiv
+2402.05787.
+
+The optimal step of Proposition 2 is confirmed by counting and by gradient descent, which reaches it although the
+proposition does not claim so. The asymptote 3 / (2 T_max) is approached slowly.
+"""

@@ -1,4 +1,4 @@
-"""Optimal step of the layer without a mean against T_max, and its asymptote (Sander et al., Proposition 2, talk p. 36)."""
+"""Optimal step of the layer without a mean against T_max, and its asymptote (Sander et al., Proposition 2)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import exact
 from icl.models import autoregressive as system
-from icl.models import autoregressive_figures
+from icl.models import autoregressive_readout as readout
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,22 +27,21 @@ STEPS = 400
 # The coefficients are counted one by one up to here; and drawn for these many summands.
 COUNTED = 30
 SIMULATED = (7, 30)
+SEEDS = {"paper": 10, "laptop": 5, "smoke": 2}
 DRAWS = {"paper": 200000, "laptop": 200000, "smoke": 2000}
 
 
 def sweeps(scale: str) -> list[Sweep]:
     """Descent at every T_max and d; and seeds for the simulated coefficients."""
     common: dict[str, Any] = {
-        "engine": ["summed"],
+        "gradient_estimator": ["population_unnormalised"],
         "law": ["full-one"],
         "scale": [1.0],
-        "rate": [0.1],
+        "learning_rate": [0.1],
         "start": ["0.01 0.01"],
     }
     trained = grid(system.Config, dimension=DIMENSIONS, length=LENGTHS, **common)
-    drawn = grid(
-        system.Config, dimension=[5], length=[max(SIMULATED)], seed=range(autoregressive_figures.SEEDS[scale]), **common
-    )
+    drawn = grid(system.Config, dimension=[5], length=[max(SIMULATED)], seed=range(SEEDS[scale]), **common)
     return [
         Sweep("sander_descent", "zheng_ar", trained, (0, STEPS), system.Test()),
         Sweep("sander_draws", "zheng_ar", drawn, (0, 1), system.Test(sequences=DRAWS[scale])),
@@ -89,8 +88,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     trained, drawn = runs["sander_descent"], runs["sander_draws"]
     parts, distances = [], []
     found = {
-        (c.dimension, c.length): autoregressive_figures.products(trained, run)[-1]
-        for run, c in enumerate(trained.sweep.configs)
+        (c.dimension, c.length): readout.products_along(trained, run)[-1] for run, c in enumerate(trained.sweep.configs)
     }
     for d in DIMENSIONS:
         ends, wanted = (np.array([value(d, most) for most in LENGTHS]) for value in (lambda *at: found[at], optimum))

@@ -14,8 +14,8 @@ from icl.core.sweep import Sweep
 from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
-from icl.papers.zhang2024 import linear_attention as system
-from icl.papers.zhang2024 import trainings
+from icl.papers.zhang2024 import layer, linear_attention, population_flow, trainings
+from icl.papers.zhang2024.linear_attention import Config
 from icl.papers.zhang2024.trainings import SEEDS, SKEWED
 
 if TYPE_CHECKING:
@@ -29,40 +29,43 @@ SETTLED = {"isotropic": 20.0, "skewed": 600.0}
 
 def sweeps(scale: str) -> list[Sweep]:
     """The flow in logarithmic time for two covariances, from random starts, and training on literal prompts."""
-    steps = {"paper": 140, "laptop": 140, "smoke": 34}[scale]
-    log_time: dict[str, list[Any]] = {"rate": [0.01], "growth": [{"smoke": 0.5}.get(scale, 0.1)], **COMMON}
-    last = {"paper": 500, "laptop": 500, "smoke": 20}[scale]
-    seeds, spectra = range(SEEDS[scale]), list(SPECTRA.values())
-    flow = grid(system.Config, **log_time, eigenvalues=spectra)
-    starts = grid(system.Config, **log_time, eigenvalues=[SKEWED], start=["gaussian"], seed=seeds)
-    prompts = grid(
-        system.Config, **COMMON, engine=["sampled"], start=["gaussian"], rate=[0.02], prompts=[256], seed=seeds
-    )
+    steps, last, growth = {"paper": (140, 500, 0.1), "laptop": (140, 500, 0.1), "smoke": (34, 20, 0.5)}[scale]
+    log_time: dict[str, list[Any]] = {"learning_rate": [0.01], "growth": [growth], **COMMON}
+    seeds: dict[str, Any] = {"start": ["gaussian"], "seed": range(SEEDS[scale])}
+    batches: dict[str, list[Any]] = {
+        "gradient_estimator": ["prompt_batches"], "learning_rate": [0.02], "prompts": [256], **COMMON
+    }  # fmt: skip
     often = sorted({0, *np.unique(np.geomspace(1, last, 25).round().astype(int)).tolist()})
+    flow, prompts = tuple(range(steps + 1)), tuple(often)
     return [
-        Sweep("zhang_flow", "zhang_lsa", flow, tuple(range(steps + 1)), system.Test()),
-        Sweep("zhang_starts", "zhang_lsa", starts, tuple(range(steps + 1)), system.Test()),
-        Sweep("zhang_prompts", "zhang_lsa", prompts, tuple(often), system.Test()),
+        _sweep("zhang_flow", flow, grid(Config, **log_time, eigenvalues=list(SPECTRA.values()))),
+        _sweep("zhang_starts", flow, grid(Config, **log_time, eigenvalues=[SKEWED], **seeds)),
+        _sweep("zhang_prompts", prompts, grid(Config, **batches, **seeds)),
     ]
 
 
-def relative(found: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Frobenius distances over the norm of what is wanted, (snapshots, a, b) -> (snapshots,)."""
-    distances: np.ndarray = np.linalg.norm(found - wanted, axis=(-2, -1)) / np.linalg.norm(wanted)
+def _sweep(name: str, snapshots: tuple[int, ...], configs: tuple[Config, ...]) -> Sweep:
+    return Sweep(name, "zhang_lsa", configs, snapshots, linear_attention.Test())
+
+
+def _relative(trained: np.ndarray, limit: np.ndarray) -> np.ndarray:
+    """Frobenius distances over the norm of the limit, (snapshots, a, b) -> (snapshots,)."""
+    distances: np.ndarray = np.linalg.norm(trained - limit, axis=(-2, -1)) / np.linalg.norm(limit)
     return distances
 
 
 def distances(runs: Runs, run: int) -> dict[str, np.ndarray]:
     """Of both matrices and of c U to equation 4.1, and the excess loss of U and c, at every snapshot."""
-    config, (u, c) = runs.sweep.configs[run], system.moving(runs.weights)
-    end, (value, key_query) = system.limit(config), matrices(runs, run)
-    wanted_value, wanted_key_query = (w.numpy() for w in system.matrices(end))
-    own = system.Blocks(u[run], c[run])
+    config, (u, c) = runs.sweep.configs[run], layer.blocks(runs.weights)
+    limit, (value, key_query) = population_flow.limit(config), matrices(runs, run)
+    limit_value, limit_key_query = (w.numpy() for w in layer.matrices(limit))
+    trained = population_flow.Blocks(u[run], c[run])
+    least = population_flow.population_loss(limit, config)
     return {
-        "W^KQ": relative(key_query, wanted_key_query),
-        "W^PV": relative(value, wanted_value),
-        "c U": relative(own.c[:, None, None] * own.u, end.c * end.u),
-        "excess loss": system.population_loss(own, config) - system.population_loss(end, config),
+        "W^KQ": _relative(key_query, limit_key_query),
+        "W^PV": _relative(value, limit_value),
+        "c U": _relative(trained.c[:, None, None] * trained.u, limit.c * limit.u),
+        "excess loss": population_flow.population_loss(trained, config) - least,
     }
 
 
@@ -70,43 +73,44 @@ def matrices(runs: Runs, run: int) -> tuple[np.ndarray, np.ndarray]:
     """W^PV and W^KQ at every snapshot, (snapshots, d + 1, d + 1) each."""
     if "U" not in runs.weights:
         return runs.weights["W_PV"][run].numpy(), runs.weights["W_KQ"][run].numpy()
-    u, c = system.moving(runs.weights)
-    value, key_query = system.matrices(system.Blocks(u[run], c[run]))
+    u, c = layer.blocks(runs.weights)
+    value, key_query = layer.matrices(population_flow.Blocks(u[run], c[run]))
     return value.numpy(), key_query.numpy()
 
 
-def clock(runs: Runs, run: int) -> np.ndarray:
+def times(runs: Runs, run: int) -> np.ndarray:
     """t at the snapshots."""
-    times = system.times(runs.sweep.configs[run], runs.sweep.snapshots[-1])
-    return times[list(runs.sweep.snapshots)]
+    found = linear_attention.times(runs.sweep.configs[run], runs.sweep.snapshots[-1])
+    return found[list(runs.sweep.snapshots)]
 
 
-def at(time: float, times: np.ndarray, found: Mapping[str, np.ndarray]) -> float:
+def at(time: float, times: np.ndarray, path: Mapping[str, np.ndarray]) -> float:
     """The larger distance of both matrices at the last snapshot before a time; NaN if training ended far from it."""
     if times[-1] < 0.9 * time:
         return float("nan")
     index = int(np.flatnonzero(times <= time)[-1])
-    return float(max(found["W^KQ"][index], found["W^PV"][index]))
+    return float(max(path["W^KQ"][index], path["W^PV"][index]))
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Distances to equation 4.1 and excess losses over time, what is conserved, and the matrices at the end."""
-    exact_runs = {"zhang_flow": runs["zhang_flow"]}
-    return join([trainings.finished(exact_runs, _flow(runs["zhang_flow"])), *_random(runs)])
+    flow = runs["zhang_flow"]
+    return join([trainings.without_prompts({"zhang_flow": flow}, _flow(flow)), *_random(runs)])
 
 
 def _flow(runs: Runs) -> list[pd.DataFrame]:
     parts, balance, rises, excess = [], [], [], []
-    u, c = system.moving(runs.weights)
+    u, c = layer.blocks(runs.weights)
     for run, case in enumerate(SPECTRA):
-        found, times = distances(runs, run), clock(runs, run)
-        parts += _curves(case, "flow", 0, times, found)
-        parts.append(rows(f"distance at t = {SETTLED[case]:g}, {case}", 0, at(SETTLED[case], times, found)))
+        path, t = distances(runs, run), times(runs, run)
+        parts += _curves(case, "flow", 0, t, path)
+        parts.append(rows(f"distance at t = {SETTLED[case]:g}, {case}", 0, at(SETTLED[case], t, path)))
         balance.append(abs(c[run] ** 2 - np.sum(u[run] ** 2, axis=(-2, -1))).max())
-        rises.append(np.diff(found["excess loss"]).max())
-        excess.append(found["excess loss"].min())
-    for which, square in zip(("W^PV", "W^KQ"), system.matrices(system.limit(runs.sweep.configs[0])), strict=True):
-        parts.append(_square(f"{which}, equation 4.1", 0, square.numpy()))
+        rises.append(np.diff(path["excess loss"]).max())
+        excess.append(path["excess loss"].min())
+    limit = layer.matrices(population_flow.limit(runs.sweep.configs[0]))
+    for name, matrix in zip(("W^PV", "W^KQ"), limit, strict=True):
+        parts.append(_entries(f"{name}, equation 4.1", 0, matrix.numpy()))
     facts = {
         "largest |c^2 - |U|^2|": np.max(balance),
         "largest rise of the loss": np.max(rises),
@@ -118,38 +122,40 @@ def _flow(runs: Runs) -> list[pd.DataFrame]:
 def _random(runs: Mapping[str, Runs]) -> list[pd.DataFrame]:
     parts, starts, prompts = [], runs["zhang_starts"], runs["zhang_prompts"]
     for run, seed in enumerate(starts.sweep.seeds):
-        late = at(2000.0, clock(starts, run), distances(starts, run))
+        late = at(2000.0, times(starts, run), distances(starts, run))
         parts.append(rows("distance from random starts", seed, late))
     for run, seed in enumerate(prompts.sweep.seeds):
-        found, (value, key_query) = distances(prompts, run), matrices(prompts, run)
-        parts += _curves("isotropic", "prompts", seed, clock(prompts, run), found)
-        rest_value, rest_key_query = value[-1].copy(), key_query[-1].copy()
-        rest_value[-1, -1] = rest_key_query[:-1, :-1] = 0
-        rest = [
-            np.linalg.norm(rest) / np.linalg.norm(whole)
-            for rest, whole in ((rest_value, value[-1]), (rest_key_query, key_query[-1]))
-        ]
+        path, (value, key_query) = distances(prompts, run), matrices(prompts, run)
         parts += [
-            rows("distance of c U, on prompts", seed, found["c U"][-1]),
-            rows("norm of the blocks that should not move", seed, max(rest)),
-            _square("W^PV, on prompts", seed, value[-1]),
-            _square("W^KQ, on prompts", seed, key_query[-1]),
+            *_curves("isotropic", "prompts", seed, times(prompts, run), path),
+            rows("distance of c U, on prompts", seed, path["c U"][-1]),
+            rows("norm of the blocks that should not move", seed, _share_of_the_rest(value[-1], key_query[-1])),
+            _entries("W^PV, on prompts", seed, value[-1]),
+            _entries("W^KQ, on prompts", seed, key_query[-1]),
         ]
     return parts
 
 
-def _curves(case: str, kind: str, seed: int, times: np.ndarray, found: Mapping[str, np.ndarray]) -> list[pd.DataFrame]:
+def _share_of_the_rest(value: np.ndarray, key_query: np.ndarray) -> float:
+    """The norm of the blocks that should stay at 0 over that of their matrix; the larger of both matrices."""
+    rest_value, rest_key_query = value.copy(), key_query.copy()
+    rest_value[-1, -1] = rest_key_query[:-1, :-1] = 0
+    pairs = ((rest_value, value), (rest_key_query, key_query))
+    return float(max(np.linalg.norm(rest) / np.linalg.norm(whole) for rest, whole in pairs))
+
+
+def _curves(case: str, kind: str, seed: int, times: np.ndarray, path: Mapping[str, np.ndarray]) -> list[pd.DataFrame]:
     later = times > 0
     return [
         rows(
             "excess loss" if name == "excess loss" else "distance", seed, values[later], x=times[later],
             panel=f"{'loss' if name == 'excess loss' else 'distance'}, {case}", series=f"{name}, {kind}",
         )
-        for name, values in found.items()
+        for name, values in path.items()
     ]  # fmt: skip
 
 
-def _square(panel: str, seed: int, matrix: np.ndarray) -> pd.DataFrame:
+def _entries(panel: str, seed: int, matrix: np.ndarray) -> pd.DataFrame:
     row, column = np.indices(matrix.shape)
     names = np.array([f"row {i + 1}" for i in range(len(matrix))])
     return rows("entry", seed, matrix, x=column + 1, panel=panel, series=names[row])
@@ -208,17 +214,23 @@ def _lines(axes: Axes, table: pd.DataFrame, lines: Any, points: Any, observable:
 
 
 def _matrix(figure: Figure, table: pd.DataFrame, index: int, name: str) -> None:
+    """A heatmap of one matrix; the last one has the colour bar of all."""
+    import seaborn
+
     row, column = divmod(index, 2)
     left, top = 690 + 145 * column, 55 + 240 * row
     axes = plotting.add_panel(figure, (left, left + 125, top, top + 125), name)
-    drawn = table[(table["panel"] == name) & (table["statistic"] != "run")].sort_values(["series", "x"])
-    matrix = drawn["value"].to_numpy()
-    size = round(len(matrix) ** 0.5)
-    box = (0.5, size + 0.5, size + 0.5, 0.5)
-    image = axes.imshow(matrix.reshape(size, size), vmin=-1.4, vmax=1.4, cmap="RdBu_r", extent=box)
+    entries = table[(table["panel"] == name) & (table["statistic"] != "run")]
+    matrix = entries.pivot(index="series", columns="x", values="value")
+    bar = plotting.add_panel(figure, (972, 982, 55, 420), "<colorbar>") if index == len(SQUARES) - 1 else None
+    seaborn.heatmap(matrix, vmin=-1.4, vmax=1.4, cmap="RdBu_r", square=True, ax=axes, cbar=bar is not None, cbar_ax=bar)
     axes.set_title(name.replace("W^PV", "$W^{PV}$").replace("W^KQ", "$W^{KQ}$"), fontsize=10)
-    ticks = range(1, size + 1)
-    plotting.frame(axes, Axis("column", ticks=ticks), Axis("row", ticks=ticks), font=9, ticks=8)
+    numbers = [str(number + 1) for number in range(len(matrix))]
+    middles = [number + 0.5 for number in range(len(matrix))]
+    plotting.frame(axes, Axis("column", ticks=middles, names=numbers), Axis("row", ticks=middles, names=numbers), 9, 8)
+    axes.tick_params(rotation=0)
     axes.yaxis.label.set_visible(column == 0)
-    if index == len(SQUARES) - 1:
-        figure.colorbar(image, cax=plotting.add_panel(figure, (972, 982, 55, 420), "<colorbar>"))
+    for spine in axes.spines.values():
+        spine.set_visible(True)
+    if bar is not None:
+        bar.spines["outline"].set_linewidth(0.8)

@@ -14,13 +14,13 @@ from icl.core.sweep import Sweep
 from icl.core.table import join, rows
 from icl.drawing import darkgrid, plotting
 from icl.drawing.plotting import Axis, Style
-from icl.models import estimators, theory
-from icl.papers.zhang2024 import linear_attention as system
-from icl.papers.zhang2024 import trainings
-from icl.papers.zhang2024.trainings import INFINITE, SKEWED
+from icl.models import theory
+from icl.papers.zhang2024 import evaluation, linear_attention, panels, trainings
+from icl.papers.zhang2024.trainings import DECK_DIMENSION, INFINITE, SKEWED, SPECTRUM
 from icl.tasks import linear_regression as tasks
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 COUNTS = (0, 1, 2, 5, 10, 15, 20, 25, 30, 35, 40)
@@ -29,11 +29,12 @@ LAW = ("1/3", "1/2", "2", "3")
 LONG = 20000
 TEST_LENGTHS = (10, 30, 100, 300, 1000, 3000, 10000)
 LENGTHS = (10, 20, 100, INFINITE)
+SLOPES = {20: "finite", INFINITE: "infinite"}
 RANDOM = (10, 30, 100, 300, 1000, INFINITE)
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The deck's size, several training lengths, and random covariances."""
+    """The talk's size, several training lengths, and random covariances."""
     return [
         trainings.deck(scale),
         trainings.limits("covariates", scale, eigenvalues=[SKEWED], context_length=LENGTHS),
@@ -44,48 +45,43 @@ def sweeps(scale: str) -> list[Sweep]:
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Errors, slopes and means on prompts and in closed form."""
     deck, lengths, random = runs["zhang_deck"], runs["zhang_covariates"], runs["zhang_random"]
-    settled = [*_panel_theory(trainings.step(deck, 0)), *_length_theory(), *_random_theory()]
-    return join([trainings.finished(runs, settled), *_panels(deck), *_slopes(lengths), *_lengths(lengths),
-                 *_random(random)])  # fmt: skip
+    closed_forms = [*_panel_theory(trainings.predictor(deck, 0)), *_length_theory(), *_random_theory()]
+    measured = [*_panels(deck), *_slopes(lengths), *_lengths(lengths), *_random(random)]
+    return join([trainings.without_prompts(runs, closed_forms), *measured])
 
 
-# The deck's panels
+# The talk's panels
 
 
-def turn() -> np.ndarray:
-    """The rotation of the skewed covariance: one for all seeds, as in Garg et al.; no error depends on it."""
-    return tasks.rotation(stream(system.SYSTEM, 0, "evaluate rotation"), trainings.DECK_DIMENSION)
+def skewed_root() -> np.ndarray:
+    """A root of the skewed covariance: one for all seeds, as in Garg et al.; no error depends on its rotation."""
+    source = stream(linear_attention.SYSTEM, 0, "evaluate rotation")
+    return tasks.skewed_root(tasks.rotation(source, DECK_DIMENSION))
 
 
 def _panels(runs: Runs) -> list[pd.DataFrame]:
-    seeds, layer = runs.sweep.seeds, estimators.preconditioned_gradient_descent([trainings.step(runs, 0)])
-    plain = [trainings.deck_prompts(runs, run, "covariates")[0] for run in range(len(seeds))]
-    skewed = [tasks.with_covariance(own, tasks.skewed_root(turn())) for own in plain]
-    parts = [
-        trainings.curve(estimate, skewed, seeds, COUNTS, panel="skewed", series=series)
-        for series, estimate in (("LSA, prompts", layer), ("Least Squares", estimators.least_squares))
-    ]
-    last = [[trainings.error(e, own, COUNTS[-1]) for e in (layer, estimators.least_squares)] for own in skewed]
-    excess = [ours - least for ours, least in last]
+    seeds, known = runs.sweep.seeds, evaluation.deck_estimators(runs)
+    plain = [evaluation.deck_prompts(runs, run, "covariates")[0] for run in range(len(seeds))]
+    skewed, parts, last = [tasks.with_covariance(prompts, skewed_root()) for prompts in plain], [], {}
+    for series, estimate in known.items():
+        parts.append(evaluation.error_rows(estimate, skewed, seeds, COUNTS, panel="skewed", series=series))
+        last[series] = np.array([evaluation.squared_error(estimate, prompts, COUNTS[-1]) for prompts in skewed])
+    excess = last["LSA, prompts"] - last["Least Squares"]
     parts.append(rows("excess of the error over least squares, skewed covariance", seeds, excess))
     for name, c in SCALES.items():
-        prompts = [tasks.scaled_inputs(own, c) for own in plain]
-        found = trainings.curve(layer, prompts, seeds, COUNTS, panel="scaled", series=f"{name}, prompts")
-        parts.append(found.assign(value=found["value"] / c**2))
-    return [
-        *parts,
-        trainings.curve(estimators.least_squares, plain, seeds, COUNTS, panel="scaled", series="Least Squares"),
-    ]
+        prompts, labels = [tasks.scaled_inputs(drawn, c) for drawn in plain], {"series": f"{name}, prompts"}
+        errors = evaluation.error_rows(known["LSA, prompts"], prompts, seeds, COUNTS, panel="scaled", **labels)
+        parts.append(errors.assign(value=errors["value"] / c**2))
+    least = "Least Squares"
+    return [*parts, evaluation.error_rows(known[least], plain, seeds, COUNTS, panel="scaled", series=least)]
 
 
 def _panel_theory(matrix: np.ndarray) -> list[pd.DataFrame]:
-    d, counts = len(matrix), np.arange(1, trainings.DECK_LENGTH + 1)
-    root = tasks.skewed_root(turn())
+    d, counts, root = len(matrix), np.arange(1, trainings.DECK_LENGTH + 1), skewed_root()
     laws = {"LSA": (root @ root.T, 1.0)} | {name: (c**2 * np.eye(d), c) for name, c in SCALES.items()}
     parts = []
-    for name, (second, c) in laws.items():
-        fourth = theory.gaussian_fourth(second, np.eye(d))
-        values = [theory.one_step_error(matrix, second, fourth, second, np.eye(d), int(k)) / d / c**2 for k in counts]
+    for name, (covariance, c) in laws.items():
+        values = [theory.gaussian_error(matrix, covariance, int(k)) / d / c**2 for k in counts]
         panel = "skewed" if name == "LSA" else "scaled"
         parts.append(rows("squared error", 0, [1.0, *values], x=[0, *counts], panel=panel, series=f"{name}, theory"))
     return parts
@@ -97,45 +93,36 @@ def _panel_theory(matrix: np.ndarray) -> list[pd.DataFrame]:
 def _slopes(runs: Runs) -> list[pd.DataFrame]:
     parts, factors = [], np.array(list(SCALES.values()))
     for run, config in enumerate(runs.sweep.configs):
-        if config.context_length not in (20, INFINITE):
+        series = SLOPES.get(config.context_length)
+        if series is None:
             continue
-        matrix = trainings.step(runs, run)
-        source = trainings.generator(config, "slope")
-        drawn = trainings.statistics(source, 8 * runs.sweep.test.prompts_test, config.spectrum(), LONG)
-        found, errors = {}, {}
-        for name, c in SCALES.items():
-            scaled = drawn._replace(query=c * drawn.query, moment=c**2 * drawn.moment)
-            found[name] = np.sum(scaled.prediction(matrix) * scaled.truth) / np.sum(scaled.truth**2)
-            errors[name] = np.mean(scaled.error(matrix) ** 2) / np.mean(scaled.truth**2)
-        series = "infinite" if config.context_length == INFINITE else "finite"
-        slopes = np.array(list(found.values()))
-        parts.append(rows("slope", config.seed, slopes, x=factors, panel="slope", series=f"{series}, prompts"))
+        matrix, source = trainings.predictor(runs, run), evaluation.generator(config, "slope")
+        drawn = evaluation.statistics(source, 8 * runs.sweep.test.prompts_test, config.spectrum(), LONG)
+        slopes = {name: drawn.scaled(c).slope(matrix) for name, c in SCALES.items()}
+        values = list(slopes.values())
+        parts.append(rows("slope", config.seed, values, x=factors, panel="slope", series=f"{series}, prompts"))
         if series == "infinite":
-            largest = max(abs(found[name] / SCALES[name] ** 2 - 1) for name in LAW)
+            largest = max(abs(slopes[name] / SCALES[name] ** 2 - 1) for name in LAW)
             parts.append(rows("largest |slope / c^2 - 1|", config.seed, largest))
-            parts += [
-                rows(f"relative error, covariates scaled by {name}", config.seed, errors[name]) for name in ("1/2", "2")
-            ]
+            for name in ("1/2", "2"):
+                error = drawn.scaled(SCALES[name]).relative_error(matrix)
+                parts.append(rows(f"relative error, covariates scaled by {name}", config.seed, error))
     return parts
 
 
 def _length_theory() -> list[pd.DataFrame]:
-    spectrum = np.array([float(word) for word in SKEWED.split()])
-    covariance, one = np.diag(spectrum), np.eye(len(spectrum))
-    x, factors, parts = np.geomspace(10, 10000, 40).round(), np.geomspace(0.3, 3.3, 30), []
+    covariance, factors, parts = np.diag(SPECTRUM), np.geomspace(0.3, 3.3, 30), []
+    x = np.geomspace(10, 10000, 40).round()
     for n in LENGTHS:
         matrix = theory.preconditioner(covariance, n)
-        for c in (1.0, 2.0):
-            second = c**2 * covariance
-            fourth, size = theory.gaussian_fourth(second, one), np.trace(second)
-            values = [theory.one_step_error(matrix, second, fourth, second, one, int(m)) / size for m in x]
-            if c == 1.0 or n == INFINITE:
-                parts.append(rows("relative error", 0, values, x=x, panel="lengths", series=f"{_name(n, c)}, theory"))
-        if n in (20, INFINITE):
+        for c in (1.0, 2.0) if n == INFINITE else (1.0,):
+            scaled = c**2 * covariance
+            values = [theory.gaussian_error(matrix, scaled, int(m)) / np.trace(scaled) for m in x]
+            parts.append(rows("relative error", 0, values, x=x, panel="lengths", series=f"{_name(n, c)}, theory"))
+        if n in SLOPES:
             # E prediction * truth / E truth^2 over w ~ N(0, I) and x_query ~ N(0, Lambda)
-            share = np.trace(covariance @ matrix @ covariance) / spectrum.sum()
-            series = "infinite" if n == INFINITE else "finite"
-            parts.append(rows("slope", 0, factors**2 * share, x=factors, panel="slope", series=f"{series}, theory"))
+            share, series = np.trace(covariance @ matrix @ covariance) / np.sum(SPECTRUM), f"{SLOPES[n]}, theory"
+            parts.append(rows("slope", 0, factors**2 * share, x=factors, panel="slope", series=series))
     return parts
 
 
@@ -151,20 +138,17 @@ def _name(length: int, factor: float) -> str:
 def _lengths(runs: Runs) -> list[pd.DataFrame]:
     parts = []
     for run, config in enumerate(runs.sweep.configs):
-        matrix, found = trainings.step(runs, run), []
+        matrix, errors = trainings.predictor(runs, run), []
         for m in TEST_LENGTHS:
-            source = trainings.generator(config, "lengths", m)
-            drawn = trainings.statistics(source, 8 * runs.sweep.test.prompts_test, config.spectrum(), m)
-            scaled = drawn._replace(query=2 * drawn.query, moment=4 * drawn.moment)
-            alone = drawn._replace(query=2 * drawn.query)
-            found.append([np.mean(own.error(matrix) ** 2) / np.mean(own.truth**2) for own in (drawn, scaled, alone)])
+            drawn = evaluation.statistics_of_run(runs, run, "lengths", m)
+            query_scaled = drawn._replace(query=2 * drawn.query)
+            errors.append([prompts.relative_error(matrix) for prompts in (drawn, drawn.scaled(2), query_scaled)])
         names = [_name(config.context_length, 1.0)]
         if config.context_length == INFINITE:
             names += ["scaled covariates", "scaled query"]
-        for name, values in zip(names, np.array(found).T, strict=False):
-            parts.append(
-                rows("relative error", config.seed, values, x=TEST_LENGTHS, panel="lengths", series=f"{name}, prompts")
-            )
+        for name, values in zip(names, np.array(errors).T, strict=False):
+            labels = {"panel": "lengths", "series": f"{name}, prompts"}
+            parts.append(rows("relative error", config.seed, values, x=TEST_LENGTHS, **labels))
     return parts
 
 
@@ -172,25 +156,18 @@ def _lengths(runs: Runs) -> list[pd.DataFrame]:
 
 
 def _random(runs: Runs) -> list[pd.DataFrame]:
-    parts = []
+    parts, count = [], runs.sweep.test.prompts_theorem
     for run, config in enumerate(runs.sweep.configs):
-        count, d = runs.sweep.test.prompts_theorem, config.dimension
-        source = trainings.generator(config, "random")
-        drawn = trainings.statistics(source, count, source.standard_exponential((count, d)), LONG)
+        d, n, source = config.dimension, config.context_length, evaluation.generator(config, "random")
+        drawn = evaluation.statistics(source, count, source.standard_exponential((count, d)), LONG)
         # The query is independent of the covariance, over which the mean is taken.
         free = drawn._replace(query=source.standard_normal((count, d)))
-        ratio = np.sum(free.prediction(trainings.step(runs, run)) * free.truth) / np.sum(free.truth**2)
-        n = config.context_length
+        ratio = free.slope(trainings.predictor(runs, run))
         if n == INFINITE:
             parts.append(rows("mean prediction over truth, random covariances", config.seed, ratio))
-        x = _finite(n)
+        x = min(float(n), 1e4)  # infinity is drawn at the end of the axis
         parts.append(rows("prediction over truth", config.seed, ratio, x=x, panel="random", series="LSA, prompts"))
     return parts
-
-
-def _finite(length: int) -> float:
-    """Where N is drawn: infinity at the end of the axis."""
-    return min(float(length), 1e4)
 
 
 def _random_theory() -> list[pd.DataFrame]:
@@ -201,6 +178,7 @@ def _random_theory() -> list[pd.DataFrame]:
 
 
 COLOURS = dict(zip(SCALES, (darkgrid.BLUE, darkgrid.ORANGE, darkgrid.GREEN, darkgrid.RED, darkgrid.PINK), strict=True))
+SLOPE_LINES = (("infinite", r"$N=\infty$: $c^2$", "C0"), ("finite", "$N=20$", "C2"))
 OVER_M = (
     ("scaled covariates", r"covariates times 2, $N=\infty$", "C3"),
     ("N = 10", "$N=10$", "C1"),
@@ -208,50 +186,44 @@ OVER_M = (
     ("N = 100", "$N=100$", "C4"),
     ("N = infinity", r"$N=\infty$", "C0"),
 )
+SCALED_QUERY = Style("scaled query, prompts", r"query times 2, $N=\infty$", "k", "x")
 
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The deck's two panels and the factor c^2 above; lengths and random covariances below."""
+    """The talk's two panels and the factor c^2 above; lengths and random covariances below."""
     figure, skewed = plotting.canvas((1010, 620), (70, 320, 40, 255), panel="skewed")
-    high = Axis("squared error", (1e-3, 3e3), log=True)
-    trainings.dress(skewed, "skewed covariance", trainings.EXAMPLES, high)
-    plotting.curves(skewed, table, (trainings.LEAST_SQUARES, trainings.LIMIT), "squared error")
-    trainings.markers(skewed, table, (trainings.MEASURED,), "squared error")
-    scaled = trainings.panel(figure, (405, 655, 40, 255), "scaled", "scaled $x$", trainings.EXAMPLES,
-                          Axis("squared error$\\,/\\,c^2$", (0.03, 1e5), log=True))  # fmt: skip
-    least = trainings.LEAST_SQUARES._replace(colour=darkgrid.TAN, line="--")
-    lines = [Style(f"{name}, theory", name, COLOURS[name]) for name in SCALES]
-    plotting.curves(scaled, table, (*lines, least), "squared error")
-    trainings.markers(scaled, table, [Style(f"{n}, prompts", "", COLOURS[n], "o") for n in SCALES], "squared error")
-    scales = Axis("scale $c$", (0.28, 3.6), list(SCALES.values()), list(SCALES), log=True)
-    slope = trainings.panel(figure, (740, 985, 40, 255), "slope", "prediction on truth", scales,
-                         Axis("slope", (0.05, 15), log=True))  # fmt: skip
-    slope.minorticks_off()
-    lines = [Style("infinite, theory", r"$N=\infty$: $c^2$", "C0"), Style("finite, theory", "$N=20$", "C2")]
-    plotting.curves(slope, table, lines, "slope")
-    trainings.markers(slope, table, [Style("infinite, prompts", "", "C0", "o"), Style("finite, prompts", "", "C2", "o")],
-                   "slope")  # fmt: skip
-    over_m = trainings.panel(figure, (70, 560, 330, 560), "lengths", "prompt length",
-                          Axis("Test length $M$", (8, 12500), log=True),
-                          Axis("relative error", (1e-5, 50), log=True))  # fmt: skip
-    for name, label, colour in OVER_M:
-        plotting.curves(over_m, table, (Style(f"{name}, theory", label, colour),), "relative error")
-        trainings.markers(over_m, table, (Style(f"{name}, prompts", "", colour, "o"),), "relative error")
-    trainings.markers(
-        over_m, table, (Style("scaled query, prompts", r"query times 2, $N=\infty$", "k", "x"),), "relative error"
-    )
-    random = trainings.panel(figure, (650, 985, 330, 560), "random", "random covariances",
-                          Axis("Training length $N$", (8, 12500), log=True),
-                          Axis("mean prediction / truth", (0.2, 0.4)))  # fmt: skip
-    plotting.curves(random, table, (trainings.LIMIT,), "prediction over truth")
-    trainings.markers(random, table, (trainings.MEASURED,), "prediction over truth")
-    random.axhline(1 / 3, color="k", linestyle=":", linewidth=1.5)
-    for axes in (skewed, scaled):
-        axes.axhline(1.0, color="0.5", linestyle="--", linewidth=1.5)
+    panels.dress(skewed, "skewed covariance", panels.EXAMPLES, Axis("squared error", (1e-3, 3e3), log=True))
+    panels.talk_panel(skewed, table, (panels.LEAST_SQUARES, panels.LIMIT))
     plotting.legend(skewed, 8, "lower right", (0.98, 0.02), spacing=0.2)
-    plotting.legend(scaled, 8, "upper right", (0.98, 0.98), spacing=0.1)
+    _draw_scaled(figure, table)
+    scales = Axis("scale $c$", (0.28, 3.6), list(SCALES.values()), list(SCALES), log=True)
+    slope_axis = Axis("slope", (0.05, 15), log=True)
+    slope = panels.panel(figure, (740, 985, 40, 255), "slope", "prediction on truth", scales, slope_axis)
+    slope.minorticks_off()
+    panels.theory_and_prompts(slope, table, SLOPE_LINES, "slope")
     plotting.legend(slope, 9, "upper left", (0.02, 0.98), spacing=0.2)
+    errors = Axis("relative error", (1e-5, 50), log=True)
+    over_m = panels.panel(figure, (70, 560, 330, 560), "lengths", "prompt length", panels.TEST_LENGTH, errors)
+    panels.theory_and_prompts(over_m, table, OVER_M, "relative error")
+    panels.points(over_m, table, (SCALED_QUERY,), "relative error")
     plotting.legend(over_m, 8, "lower left", (0.02, 0.02), spacing=0.2)
+    ratios = Axis("mean prediction / truth", (0.2, 0.4))
+    random = panels.panel(figure, (650, 985, 330, 560), "random", "random covariances", panels.TRAINING_LENGTH, ratios)
+    plotting.curves(random, table, (panels.LIMIT,), "prediction over truth")
+    panels.points(random, table, (panels.MEASURED,), "prediction over truth")
+    random.axhline(1 / 3, color="k", linestyle=":", linewidth=1.5)
     plotting.legend(random, 9, "lower right", (0.98, 0.02), spacing=0.2)
     return figure
+
+
+def _draw_scaled(figure: Figure, table: pd.DataFrame) -> Axes:
+    errors = Axis("squared error$\\,/\\,c^2$", (0.03, 1e5), log=True)
+    axes = panels.panel(figure, (405, 655, 40, 255), "scaled", "scaled $x$", panels.EXAMPLES, errors)
+    least = panels.LEAST_SQUARES._replace(colour=darkgrid.TAN, line="--")
+    lines = [Style(f"{name}, theory", name, COLOURS[name]) for name in SCALES]
+    plotting.curves(axes, table, (*lines, least), "squared error")
+    panels.points(axes, table, [Style(f"{n}, prompts", "", COLOURS[n], "o") for n in SCALES], "squared error")
+    panels.zero_line(axes)
+    plotting.legend(axes, 8, "upper right", (0.98, 0.98), spacing=0.1)
+    return axes

@@ -15,8 +15,9 @@ from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import log_slope
 from icl.models import estimators, theory
-from icl.papers.zhang2024 import trainings
-from icl.papers.zhang2024.trainings import INFINITE, SKEWED
+from icl.papers.zhang2024 import evaluation, panels, trainings
+from icl.papers.zhang2024.evaluation import Statistics
+from icl.papers.zhang2024.trainings import INFINITE, SKEWED, SPECTRUM
 from icl.tasks import linear_regression as tasks
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ SHIFTS: Mapping[str, float | None] = {"same": 1.0, "scaled by 0.1": 0.1, "scaled
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The deck's size, and two covariances with N = infinity."""
+    """The talk's size, and two covariances with N = infinity."""
     spectra = list(SPECTRA.values())
     return [trainings.deck(scale), trainings.limits("infinite", scale, eigenvalues=spectra, context_length=[INFINITE])]
 
@@ -39,42 +40,41 @@ def sweeps(scale: str) -> list[Sweep]:
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Errors on prompts and in closed form, and predictions for orthogonal queries."""
     deck, infinite = runs["zhang_deck"], runs["zhang_infinite"]
-    settled = [*_panel_theory(trainings.step(deck, 0)), *_tolerance_theory()]
-    return join([trainings.finished(runs, settled), *_panels(deck), *_orthogonal(infinite), *_tolerance(infinite)])
+    closed_forms = [*_panel_theory(trainings.predictor(deck, 0)), *_tolerance_theory()]
+    measured = [*_panels(deck), *_orthogonal(infinite), *_tolerance(infinite)]
+    return join([trainings.without_prompts(runs, closed_forms), *measured])
 
 
-# The deck's panels
+# The talk's panels
 
 
 def _panels(runs: Runs) -> list[pd.DataFrame]:
-    seeds, layer = runs.sweep.seeds, estimators.preconditioned_gradient_descent([trainings.step(runs, 0)])
-    drawn = [trainings.deck_prompts(runs, run, "query") for run in range(len(seeds))]
+    seeds, known = runs.sweep.seeds, evaluation.deck_estimators(runs)
+    drawn = [evaluation.deck_prompts(runs, run, "query") for run in range(len(seeds))]
     plain = [prompts for prompts, _ in drawn]
-    signs = [np.sign(source.standard_normal((len(own.weights), trainings.DECK_DIMENSION))) for own, source in drawn]
-    panels = {
-        "match": (COUNTS, [tasks.matching_query(own) for own in plain]),
-        "orthants": (COUNTS, [tasks.in_orthants(own, sign) for own, sign in zip(plain, signs, strict=True)]),
-    }
-    parts = []
-    for panel, (counts, prompts) in panels.items():
-        for series, estimate in (("LSA, prompts", layer), ("Least Squares", estimators.least_squares)):
-            # Without examples there is none to repeat.
-            used = counts[1:] if panel == "match" else counts
-            parts.append(trainings.curve(estimate, prompts, seeds, used, panel=panel, series=series))
-    last = [trainings.error(layer, own, COUNTS[-1]) for own in panels["orthants"][1]]
+    signs = [np.sign(source.standard_normal(prompts.weights.shape)) for prompts, source in drawn]
+    orthants = [tasks.in_orthants(prompts, sign) for prompts, sign in zip(plain, signs, strict=True)]
+    # Without examples there is none to repeat.
+    panels_of = {"match": (COUNTS[1:], [tasks.matching_query(prompts) for prompts in plain])}
+    parts = [
+        evaluation.error_rows(estimate, prompts, seeds, counts, panel=panel, series=series)
+        for panel, (counts, prompts) in (panels_of | {"orthants": (COUNTS, orthants)}).items()
+        for series, estimate in known.items()
+    ]
+    last = [evaluation.squared_error(known["LSA, prompts"], prompts, COUNTS[-1]) for prompts in orthants]
     parts.append(rows("error with examples from one orthant, M = 40", seeds, last))
     for k in FEW:
-        cut = [_orthogonal_to(own, k) for own in plain]
-        for series, estimate in (("LSA, prompts", layer), ("Least Squares", estimators.least_squares)):
-            parts.append(trainings.curve(estimate, cut, seeds, [k], panel="orthogonal", series=series))
+        cut = [_orthogonal_to(prompts, k) for prompts in plain]
+        for series, estimate in known.items():
+            parts.append(evaluation.error_rows(estimate, cut, seeds, [k], panel="orthogonal", series=series))
     return parts
 
 
 def _orthogonal_to(prompts: tasks.Prompts, count: int) -> tasks.Prompts:
     """The first examples, and a query orthogonal to them."""
     kept = np.r_[:count, -1]
-    own = tasks.Prompts(prompts.inputs[..., kept, :], prompts.labels[..., kept], prompts.weights)
-    return tasks.orthogonal_query(own) if count else own
+    cut = tasks.Prompts(prompts.inputs[..., kept, :], prompts.labels[..., kept], prompts.weights)
+    return tasks.orthogonal_query(cut) if count else cut
 
 
 def _panel_theory(matrix: np.ndarray) -> list[pd.DataFrame]:
@@ -83,14 +83,12 @@ def _panel_theory(matrix: np.ndarray) -> list[pd.DataFrame]:
     second, fourth = theory.orthant_moments(np.ones(d))
     match = [theory.matching_error(size, d, int(k)) / d for k in counts]
     orthants = [theory.one_step_error(matrix, second, fourth, one, one, int(k)) / d for k in counts]
-    return [
-        rows("squared error", 0, values, x=x, panel=panel, series="LSA, theory")
-        for panel, x, values in (
-            ("orthogonal", range(20), np.ones(20)),
-            ("match", counts, np.array(match)),
-            ("orthants", [0, *counts], np.array([1.0, *orthants])),
-        )
-    ]
+    curves = (
+        ("orthogonal", range(20), np.ones(20)),
+        ("match", counts, np.array(match)),
+        ("orthants", [0, *counts], np.array([1.0, *orthants])),
+    )
+    return [rows("squared error", 0, values, x=x, panel=name, series="LSA, theory") for name, x, values in curves]
 
 
 # Predictions for orthogonal queries
@@ -99,32 +97,40 @@ def _panel_theory(matrix: np.ndarray) -> list[pd.DataFrame]:
 def _orthogonal(runs: Runs) -> list[pd.DataFrame]:
     parts = []
     for run, config in enumerate(runs.sweep.configs):
+        sizes, largest = _orthogonal_predictions(runs, run)
         case = {spectrum: name for name, spectrum in SPECTRA.items()}[config.eigenvalues]
-        layer = estimators.preconditioned_gradient_descent([trainings.step(runs, run)])
-        source, sizes, largest = trainings.generator(config, "orthogonal"), [], 0.0
-        for k in range(1, config.dimension):
-            own = tasks.gaussian(source, (runs.sweep.test.prompts_test,), k, config.dimension)
-            own = tasks.orthogonal_query(tasks.labelled(np.sqrt(config.spectrum()) * own.inputs, own.weights))
-            predicted = layer(own.inputs[:, :-1], own.labels[:, :-1], own.inputs[:, -1])
-            sizes.append(np.sqrt(np.mean(predicted**2) / np.mean(own.labels[:, -1] ** 2)))
-            largest = max(largest, float(abs(predicted).max()))
         x = range(1, config.dimension)
         parts.append(rows("relative prediction", config.seed, sizes, x=x, panel="prediction", series=case))
-        if case == "isotropic":
-            parts.append(rows("largest prediction for an orthogonal query, isotropic", config.seed, largest))
-        else:
-            together = np.sqrt(np.mean(np.square(sizes)))
-            parts += [
-                rows("relative prediction for an orthogonal query, skewed", config.seed, together),
-                rows("prediction for an orthogonal query over the truth, any covariance", config.seed, together),
-            ]
+        together = np.sqrt(np.mean(np.square(sizes)))
+        facts = {
+            "isotropic": {"largest prediction for an orthogonal query, isotropic": largest},
+            "skewed": {
+                "relative prediction for an orthogonal query, skewed": together,
+                "prediction for an orthogonal query over the truth, any covariance": together,
+            },
+        }
+        parts += [rows(name, config.seed, value) for name, value in facts[case].items()]
     return parts
+
+
+def _orthogonal_predictions(runs: Runs, run: int) -> tuple[list[float], float]:
+    """Root mean squares over those of the truth after 1 ... d - 1 examples, and the largest of all predictions."""
+    config = runs.sweep.configs[run]
+    layer = estimators.preconditioned_gradient_descent([trainings.predictor(runs, run)])
+    source, sizes, largest = evaluation.generator(config, "orthogonal"), [], 0.0
+    for k in range(1, config.dimension):
+        drawn = tasks.gaussian(source, (runs.sweep.test.prompts_test,), k, config.dimension)
+        drawn = tasks.orthogonal_query(tasks.labelled(np.sqrt(config.spectrum()) * drawn.inputs, drawn.weights))
+        predicted = layer(drawn.inputs[:, :-1], drawn.labels[:, :-1], drawn.inputs[:, -1])
+        sizes.append(float(np.sqrt(np.mean(predicted**2) / np.mean(drawn.labels[:, -1] ** 2))))
+        largest = max(largest, float(abs(predicted).max()))
+    return sizes, largest
 
 
 # The rate under shifted queries
 
 
-def shifted(drawn: trainings.Statistics, factor: float | None, source: np.random.Generator) -> trainings.Statistics:
+def shifted(drawn: Statistics, factor: float | None, source: np.random.Generator) -> Statistics:
     """The prompts with their queries scaled by a factor or, with None, each turned by its own uniform rotation."""
     if factor is not None:
         return drawn._replace(query=factor * drawn.query)
@@ -134,54 +140,48 @@ def shifted(drawn: trainings.Statistics, factor: float | None, source: np.random
 
 
 def _tolerance(runs: Runs) -> list[pd.DataFrame]:
-    parts = []
-    for run in trainings.alike(runs, eigenvalues=SKEWED):
-        config, matrix = runs.sweep.configs[run], trainings.step(runs, run)
-        found: dict[str, list[float]] = {name: [] for name in (*SHIFTS, "covariates")}
-        for m in TEST_LENGTHS:
-            source = trainings.generator(config, "tolerance", m)
-            drawn = trainings.statistics(source, 8 * runs.sweep.test.prompts_test, config.spectrum(), m)
-            for name, factor in SHIFTS.items():
-                found[name].append(_over_query(shifted(drawn, factor, source), matrix))
-            scaled = drawn._replace(query=2 * drawn.query, moment=4 * drawn.moment)
-            found["covariates"].append(_over_query(scaled, matrix))
-        for name, values in found.items():
-            parts.append(
-                rows("error over |x_query|^2", config.seed, values, x=TEST_LENGTHS, panel="tolerance",
-                     series=f"{name}, prompts")
-            )  # fmt: skip
-        late = np.array(TEST_LENGTHS) >= 100
-        others = [np.array(found[name]) for name in SHIFTS if name != "same"]
-        slopes = [log_slope(np.array(TEST_LENGTHS)[late], values[late]) for values in others]
+    parts, x = [], np.array(TEST_LENGTHS)
+    late = x >= 100
+    for run in trainings.runs_with(runs, eigenvalues=SKEWED):
+        seed, errors = runs.sweep.configs[run].seed, _errors_over_query(runs, run)
+        for name, values in errors.items():
+            series = f"{name}, prompts"
+            parts.append(rows("error over |x_query|^2", seed, values, x=x, panel="tolerance", series=series))
+        others = [np.array(errors[name]) for name in SHIFTS if name != "same"]
+        slopes = [log_slope(x[late], values[late]) for values in others]
         facts = {
             "largest error over the norm of a shifted query": np.sqrt(max(values[-1] for values in others)),
             "least slope of the error for shifted queries": np.min(slopes),
             "largest slope of the error for shifted queries": np.max(slopes),
         }
-        parts += [rows(name, config.seed, value) for name, value in facts.items()]
+        parts += [rows(name, seed, value) for name, value in facts.items()]
     return parts
 
 
-def _over_query(drawn: trainings.Statistics, matrix: np.ndarray) -> float:
-    return float(np.mean(drawn.error(matrix) ** 2) / np.mean(np.sum(drawn.query**2, axis=-1)))
+def _errors_over_query(runs: Runs, run: int) -> dict[str, list[float]]:
+    """Shift -> E (y_hat - <w, x_query>)^2 / E |x_query|^2 at all test lengths; `covariates` : all of them doubled."""
+    config, matrix = runs.sweep.configs[run], trainings.predictor(runs, run)
+    errors: dict[str, list[float]] = {name: [] for name in (*SHIFTS, "covariates")}
+    for m in TEST_LENGTHS:
+        source = evaluation.generator(config, "tolerance", m)
+        drawn = evaluation.statistics(source, 8 * runs.sweep.test.prompts_test, config.spectrum(), m)
+        prompts = {name: shifted(drawn, factor, source) for name, factor in SHIFTS.items()}
+        for name, own in (prompts | {"covariates": drawn.scaled(2)}).items():
+            errors[name].append(float(np.mean(own.error(matrix) ** 2) / np.mean(np.sum(own.query**2, axis=-1))))
+    return errors
 
 
 def _tolerance_theory() -> list[pd.DataFrame]:
-    spectrum = np.array([float(word) for word in SKEWED.split()])
-    covariance, one, x = np.diag(spectrum), np.eye(len(spectrum)), np.geomspace(30, 20000, 30).round()
-    matrix, turned = theory.preconditioner(covariance, INFINITE), spectrum.mean() * one
-
-    def error(query: np.ndarray, factor: float, m: float) -> float:
-        second = factor**2 * covariance
-        fourth = theory.gaussian_fourth(second, one)
-        return theory.one_step_error(matrix, second, fourth, query, one, int(m)) / float(np.trace(query))
-
+    covariance, x = np.diag(SPECTRUM), np.geomspace(30, 20000, 30).round()
+    matrix, turned = theory.preconditioner(covariance, INFINITE), np.mean(SPECTRUM) * np.eye(len(SPECTRUM))
+    # The covariance of the query, and the factor of the examples.
     laws = {"same": (covariance, 1.0), "rotated": (turned, 1.0), "covariates": (4 * covariance, 2.0)}
-    return [
-        rows("error over |x_query|^2", 0, [error(*law, m) for m in x], x=x, panel="tolerance",
-             series=f"{name}, theory")
-        for name, law in laws.items()
-    ]  # fmt: skip
+    parts = []
+    for name, (query, c) in laws.items():
+        errors = [theory.gaussian_error(matrix, c**2 * covariance, int(m), query=query) for m in x]
+        values, series = [error / float(np.trace(query)) for error in errors], f"{name}, theory"
+        parts.append(rows("error over |x_query|^2", 0, values, x=x, panel="tolerance", series=series))
+    return parts
 
 
 TITLES = {
@@ -194,49 +194,46 @@ PREDICTIONS = (
     Style("isotropic", r"$\Lambda=I$", "C0", "o"),
 )
 TOLERANCE = (
-    ("covariates", "covariates times 2", "0.4"),
-    ("rotated", "query rotated", "C3"),
-    ("same", "query as in training, theory", "C0"),
+    Style("covariates, theory", "covariates times 2", "0.4"),
+    Style("rotated, theory", "query rotated", "C3"),
+    Style("same, theory", "query as in training, theory", "C0"),
+)
+TOLERANCE_POINTS = (
+    Style("same, prompts", "as in training", "C0", "o"),
+    Style("scaled by 0.1, prompts", "scaled by 0.1", "C1", "v"),
+    Style("scaled by 10, prompts", "scaled by 10", "C2", "^"),
+    Style("rotated, prompts", "", "C3", "o"),
+    Style("covariates, prompts", "", "0.4", "o"),
 )
 
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The deck's three panels above, what is special about orthogonal queries and the rates below."""
+    """The talk's three panels above, what is special about orthogonal queries and the rates below."""
     figure, first = plotting.canvas((1010, 620), (60, 310, 30, 250), panel="orthogonal")
     for index, (name, title) in enumerate(TITLES.items()):
         edges = (60 + 335 * index, 310 + 335 * index, 30, 250)
         axes = first if index == 0 else plotting.add_panel(figure, edges, name)
         few = Axis("in-context examples", (-1, 19), range(0, 16, 5))
         high = Axis("squared error", (-0.3, 5), range(6))
-        y = high if name == "orthants" else trainings.SQUARED_ERROR
-        trainings.dress(axes, title, few if index == 0 else trainings.EXAMPLES, y)
-        plotting.curves(axes, table, (trainings.LEAST_SQUARES, trainings.LIMIT), "squared error")
-        trainings.markers(axes, table, (trainings.MEASURED,), "squared error")
-        axes.axhline(1.0, color="0.5", linestyle="--", linewidth=1.5)
+        y = high if name == "orthants" else panels.SQUARED_ERROR
+        panels.dress(axes, title, few if index == 0 else panels.EXAMPLES, y)
+        panels.talk_panel(axes, table, (panels.LEAST_SQUARES, panels.LIMIT))
     plotting.legend(first, 9, "lower left", (0.02, 0.02), spacing=0.2)
     examples = Axis("in-context examples", (0.8, 4.2), range(1, 5))
-    prediction = trainings.panel(
+    prediction = panels.panel(
         figure, (60, 400, 330, 560), "prediction", "query orthogonal to the examples, $d=5$", examples,
         Axis("prediction / truth", (-0.2, 4.2)),
     )  # fmt: skip
     plotting.curves(prediction, table, [style._replace(marker="") for style in PREDICTIONS], "relative prediction")
-    trainings.markers(prediction, table, [style._replace(label="") for style in PREDICTIONS], "relative prediction")
+    panels.points(prediction, table, [style._replace(label="") for style in PREDICTIONS], "relative prediction")
     plotting.legend(prediction, 9, "center right", (0.98, 0.25), spacing=0.2)
-    tolerance = trainings.panel(
+    tolerance = panels.panel(
         figure, (490, 980, 330, 560), "tolerance", r"$N=\infty$, condition number 20",
         Axis("Test length $M$", (25, 25000), log=True),
         Axis(r"squared error$\,/\,|x_{query}|^2$", (1e-5, 50), log=True),
     )  # fmt: skip
-    for name, label, colour in TOLERANCE:
-        plotting.curves(tolerance, table, (Style(f"{name}, theory", label, colour),), "error over |x_query|^2")
-    points = [
-        Style("same, prompts", "as in training", "C0", "o"),
-        Style("scaled by 0.1, prompts", "scaled by 0.1", "C1", "v"),
-        Style("scaled by 10, prompts", "scaled by 10", "C2", "^"),
-        Style("rotated, prompts", "", "C3", "o"),
-        Style("covariates, prompts", "", "0.4", "o"),
-    ]
-    trainings.markers(tolerance, table, points, "error over |x_query|^2")
+    plotting.curves(tolerance, table, TOLERANCE, "error over |x_query|^2")
+    panels.points(tolerance, table, TOLERANCE_POINTS, "error over |x_query|^2")
     plotting.legend(tolerance, 8, "lower left", (0.02, 0.02), spacing=0.2)
     return figure

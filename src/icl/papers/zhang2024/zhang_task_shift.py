@@ -1,4 +1,4 @@
-"""The limit of one linear self-attention layer under noise, and how its error falls with both lengths (talk page 25)."""
+"""The limit of one linear self-attention layer under noise, and its error over both lengths (talk page 25)."""
 
 from __future__ import annotations
 
@@ -15,122 +15,113 @@ from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import log_slope
 from icl.models import estimators, theory
-from icl.papers.zhang2024 import trainings
-from icl.papers.zhang2024.trainings import INFINITE, SKEWED
+from icl.papers.zhang2024 import evaluation, panels, trainings
+from icl.papers.zhang2024.trainings import DECK_DIMENSION, INFINITE, SKEWED, SPECTRUM
 from icl.tasks import linear_regression as tasks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COUNTS = (0, 1, 2, 3, 5, 8, 10, 12, 15, 17, 18, 19, 20, 21, 22, 23, 25, 27, 30, 35, 40)
-NOISES = (0.0, 1.0, 9.0)
 TEST_LENGTHS = (10, 30, 100, 300, 1000, 3000, 10000)
 LENGTHS = (10, 20, 30, 100, 300, 1000, 3000, 10000, INFINITE)
 FLOOR = 20
+# Training length and variance of the noise of the curves over M.
+OVER_M = ((INFINITE, 0.0), (INFINITE, 1.0), (INFINITE, 9.0), (FLOOR, 0.0))
 THEOREM = (10, 40, 200)
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The deck's size, and one dimension with many training lengths."""
+    """The talk's size, and one dimension with many training lengths."""
     return [trainings.deck(scale), trainings.limits("lengths", scale, eigenvalues=[SKEWED], context_length=LENGTHS)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Errors on prompts and in closed form, over the number of examples and both lengths."""
-    lengths = runs["zhang_lengths"]
-    settled = [*_panel_theory(runs["zhang_deck"]), *_length_theory(lengths), *_rates()]
-    parts = [trainings.finished(runs, settled), *_panel(runs["zhang_deck"])]
-    return join([*parts, *_over_test_length(lengths), *_over_length(lengths), *_theorem(lengths)])
+    deck, lengths = runs["zhang_deck"], runs["zhang_lengths"]
+    closed_forms = trainings.without_prompts(runs, [*_panel_theory(deck), *_length_theory(), *_rates()])
+    return join([closed_forms, *_panel(deck), *_over_test_length(lengths), *_over_length(lengths), *_theorem(lengths)])
 
 
-# The deck's panel. The query's label is noisy there too, and errors are over d + 1: (d * error + 1) / (d + 1).
+# The talk's panel. The query's label is noisy there too, and errors are over d + 1: (d * error + 1) / (d + 1).
 
 
-def _as_published(errors: np.ndarray, dimension: int) -> np.ndarray:
-    result: np.ndarray = (dimension * errors + 1) / (dimension + 1)
+def _as_published(errors: np.ndarray) -> np.ndarray:
+    result: np.ndarray = (DECK_DIMENSION * errors + 1) / (DECK_DIMENSION + 1)
     return result
 
 
 def _panel(runs: Runs) -> list[pd.DataFrame]:
     seeds, parts = runs.sweep.seeds, []
-    prompts = [tasks.noisy(*trainings.deck_prompts(runs, run, "noisy"), 1.0) for run in range(len(seeds))]
-    layer = estimators.preconditioned_gradient_descent([trainings.step(runs, 0)])
-    for series, estimate in (
-        ("LSA, prompts", layer), ("Least Squares", estimators.least_squares), ("Averaging", estimators.averaging)
-    ):  # fmt: skip
-        found = trainings.curve(estimate, prompts, seeds, COUNTS, panel="noisy", series=series)
-        parts.append(found.assign(value=_as_published(found["value"].to_numpy(), trainings.DECK_DIMENSION)))
+    prompts = [tasks.noisy(*evaluation.deck_prompts(runs, run, "noisy"), 1.0) for run in range(len(seeds))]
+    for series, estimate in (evaluation.deck_estimators(runs) | {"Averaging": estimators.averaging}).items():
+        errors = evaluation.error_rows(estimate, prompts, seeds, COUNTS, panel="noisy", series=series)
+        parts.append(errors.assign(value=_as_published(errors["value"].to_numpy())))
     return parts
 
 
 def _panel_theory(runs: Runs) -> list[pd.DataFrame]:
-    d = trainings.DECK_DIMENSION
-    one, counts = np.eye(d), np.arange(1, trainings.DECK_LENGTH + 1)
-    fourth = theory.gaussian_fourth(one, one)
-    errors = [theory.one_step_error(trainings.step(runs, 0), one, fourth, one, one, int(k), 1.0) / d for k in counts]
-    values = _as_published(np.array([1.0, *errors]), d)
+    d, counts = DECK_DIMENSION, np.arange(1, trainings.DECK_LENGTH + 1)
+    matrix = trainings.predictor(runs, 0)
+    errors = [theory.gaussian_error(matrix, np.eye(d), int(k), noise=1.0) / d for k in counts]
+    values = _as_published(np.array([1.0, *errors]))
     return [rows("squared error", 0, values, x=[0, *counts], panel="noisy", series="LSA, theory")]
 
 
-# Over both lengths
-
-
-def _relative(matrix: np.ndarray, spectrum: np.ndarray, length: int, noise: float) -> float:
-    covariance, one = np.diag(spectrum), np.eye(len(spectrum))
-    fourth = theory.gaussian_fourth(covariance, one)
-    return theory.one_step_error(matrix, covariance, fourth, covariance, one, length, noise) / spectrum.sum()
-
-
-def _length_theory(runs: Runs) -> list[pd.DataFrame]:
-    spectrum, x = runs.sweep.configs[0].spectrum(), np.geomspace(10, 10000, 40).round()
-    parts = []
-    for n, noise in [*((INFINITE, noise) for noise in NOISES), (FLOOR, 0.0)]:
-        matrix = theory.preconditioner(np.diag(spectrum), n)
-        values = [_relative(matrix, spectrum, int(m), noise) for m in x]
-        parts.append(rows("relative error", 0, values, x=x, panel="M", series=_name(n, noise) + ", theory"))
-    lengths = np.array(LENGTHS[:-1])
-    values = [_relative(theory.preconditioner(np.diag(spectrum), int(n)), spectrum, INFINITE, 0.0) for n in lengths]
-    return [*parts, rows("relative error", 0, values, x=lengths, panel="N", series="no noise, theory")]
+# Over both lengths. Errors are relative to E <w, x>^2 = tr(Lambda).
 
 
 def _name(length: int, noise: float) -> str:
     return f"N = {length}" if length != INFINITE else f"noise {noise:g}"
 
 
+def _length_theory() -> list[pd.DataFrame]:
+    covariance = np.diag(SPECTRUM)
+
+    def relative(n: int, m: int, noise: float) -> float:
+        matrix = theory.preconditioner(covariance, n)
+        return theory.gaussian_error(matrix, covariance, m, noise) / np.sum(SPECTRUM)
+
+    x, lengths, parts = np.geomspace(10, 10000, 40).round(), LENGTHS[:-1], []
+    for n, noise in OVER_M:
+        values = [relative(n, int(m), noise) for m in x]
+        parts.append(rows("relative error", 0, values, x=x, panel="M", series=_name(n, noise) + ", theory"))
+    values = [relative(n, INFINITE, 0.0) for n in lengths]
+    return [*parts, rows("relative error", 0, values, x=lengths, panel="N", series="no noise, theory")]
+
+
 def _measured(runs: Runs, run: int, length: int, noise: float) -> float:
-    """Mean squared error of one trained layer over E <w, x>^2, on prompts that all runs of a seed share."""
-    config = runs.sweep.configs[run]
-    source = trainings.generator(config, "lengths", length)
-    drawn = trainings.statistics(source, 8 * runs.sweep.test.prompts_test, config.spectrum(), length, noise)
-    return float(np.mean(drawn.error(trainings.step(runs, run)) ** 2) / config.spectrum().sum())
+    """The error of one trained layer, on prompts that all runs of a seed share."""
+    drawn = evaluation.statistics_of_run(runs, run, "lengths", length, noise)
+    return float(np.mean(drawn.error(trainings.predictor(runs, run)) ** 2) / np.sum(SPECTRUM))
 
 
 def _over_test_length(runs: Runs) -> list[pd.DataFrame]:
-    parts, late, seeds = [], np.array(TEST_LENGTHS) >= 100, runs.sweep.seeds
-    for n, noise in [*((INFINITE, noise) for noise in NOISES), (FLOOR, 0.0)]:
-        chosen = trainings.alike(runs, context_length=n)
-        found = np.array([[_measured(runs, run, m, noise) for m in TEST_LENGTHS] for run in chosen])
-        own = np.array([seeds[run] for run in chosen])
-        parts.append(
-            rows("relative error", own[:, None], found, x=TEST_LENGTHS, panel="M", series=_name(n, noise) + ", prompts")
-        )
+    parts, x, all_seeds = [], np.array(TEST_LENGTHS), runs.sweep.seeds
+    late = x >= 100
+    for n, noise in OVER_M:
+        chosen = trainings.runs_with(runs, context_length=n)
+        errors = np.array([[_measured(runs, run, m, noise) for m in TEST_LENGTHS] for run in chosen])
+        seeds, series = np.array([all_seeds[run] for run in chosen]), _name(n, noise) + ", prompts"
+        parts.append(rows("relative error", seeds[:, None], errors, x=x, panel="M", series=series))
         if n == INFINITE and noise in (0.0, 1.0):
-            slopes = [log_slope(np.array(TEST_LENGTHS)[late], values[late]) for values in found]
-            parts.append(rows(f"slope of the error{' under noise' if noise else ''} against M", own, slopes))
+            slopes = [log_slope(x[late], values[late]) for values in errors]
+            parts.append(rows(f"slope of the error{' under noise' if noise else ''} against M", seeds, slopes))
         if n == INFINITE and noise == 1.0:
-            parts.append(rows("relative error under noise at M = 1e4", own, found[:, -1]))
+            parts.append(rows("relative error under noise at M = 1e4", seeds, errors[:, -1]))
     return parts
 
 
 def _over_length(runs: Runs) -> list[pd.DataFrame]:
-    by_length = [trainings.alike(runs, context_length=n) for n in LENGTHS[:-1]]
-    found = np.array([[_measured(runs, run, INFINITE, 0.0) for run in chosen] for chosen in by_length]).T
-    own = np.array([runs.sweep.seeds[run] for run in by_length[0]])
-    late = np.array(LENGTHS[:-1]) >= 1000
-    slopes = [log_slope(np.array(LENGTHS[:-1])[late], values[late]) for values in found]
+    x = np.array(LENGTHS[:-1])
+    late = x >= 1000
+    by_length = [trainings.runs_with(runs, context_length=n) for n in LENGTHS[:-1]]
+    errors = np.array([[_measured(runs, run, INFINITE, 0.0) for run in chosen] for chosen in by_length]).T
+    seeds = np.array([runs.sweep.seeds[run] for run in by_length[0]])
+    slopes = [log_slope(x[late], values[late]) for values in errors]
     return [
-        rows("relative error", own[:, None], found, x=LENGTHS[:-1], panel="N", series="no noise, prompts"),
-        rows("slope of the error against N", own, slopes),
+        rows("relative error", seeds[:, None], errors, x=x, panel="N", series="no noise, prompts"),
+        rows("slope of the error against N", seeds, slopes),
     ]
 
 
@@ -138,22 +129,21 @@ def _over_length(runs: Runs) -> list[pd.DataFrame]:
 
 
 def _theorem(runs: Runs) -> list[pd.DataFrame]:
-    parts = []
-    for run in trainings.alike(runs, context_length=THEOREM[0]):
-        config, count = runs.sweep.configs[run], runs.sweep.test.prompts_theorem
-        covariance = np.diag(config.spectrum())
+    parts, count = [], runs.sweep.test.prompts_theorem
+    for run in trainings.runs_with(runs, context_length=THEOREM[0]):
+        config = runs.sweep.configs[run]
         for m in THEOREM:
-            source = trainings.generator(config, "theorem", m)
+            source = evaluation.generator(config, "theorem", m)
             task = source.standard_normal(config.dimension)
-            drawn = trainings.statistics(source, count, config.spectrum(), m, task=task)
-            mean = np.mean(drawn.error(trainings.step(runs, run)) ** 2)
-            wanted = theory.lsa_test_error(covariance, task, config.context_length, m)
-            parts.append(rows(f"prompts over theorem 4.2 - 1, M = {m}", config.seed, mean / wanted - 1))
+            drawn = evaluation.statistics(source, count, config.spectrum(), m, task=task)
+            mean = np.mean(drawn.error(trainings.predictor(runs, run)) ** 2)
+            expected = theory.lsa_test_error(np.diag(config.spectrum()), task, config.context_length, m)
+            parts.append(rows(f"prompts over theorem 4.2 - 1, M = {m}", config.seed, mean / expected - 1))
     return parts
 
 
 def _rates() -> list[pd.DataFrame]:
-    covariance, task = np.diag([float(word) for word in SKEWED.split()]), np.ones(5)
+    covariance, task = np.diag(SPECTRUM), np.ones(len(SPECTRUM))
     decades = (10**4, 10**5, 10**6)
     over_m = [m * theory.lsa_test_error(covariance, task, 10**15, m) for m in decades]
     over_n = [n**2 * theory.lsa_test_error(covariance, task, n, 10**30) for n in decades]
@@ -163,48 +153,31 @@ def _rates() -> list[pd.DataFrame]:
     ]
 
 
-OVER_M = tuple(
-    (name, label, colour)
-    for name, label, colour in (
-        ("noise 9", "noise variance 9", "C3"),
-        ("noise 1", "noise variance 1", "C1"),
-        ("noise 0", "no noise", "C0"),
-        (f"N = {FLOOR}", f"no noise, $N={FLOOR}$", "0.4"),
-    )
+SERIES_OVER_M = (
+    ("noise 9", "noise variance 9", "C3"),
+    ("noise 1", "noise variance 1", "C1"),
+    ("noise 0", "no noise", "C0"),
+    (f"N = {FLOOR}", f"no noise, $N={FLOOR}$", "0.4"),
 )
 
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The deck's panel and the two rates."""
+    """The talk's panel and the two rates."""
     figure, noisy = plotting.canvas((1010, 330), (60, 310, 40, 275), panel="noisy")
-    trainings.dress(noisy, "noisy linear regression", trainings.EXAMPLES, trainings.SQUARED_ERROR)
-    plotting.curves(noisy, table, (trainings.LEAST_SQUARES, trainings.AVERAGING, trainings.LIMIT), "squared error")
-    trainings.markers(noisy, table, (trainings.MEASURED,), "squared error")
-    noisy.axhline(1.0, color="0.5", linestyle="--", linewidth=1.5)
-    plotting.legend(noisy, 8, "lower left", (0.02, 0.02), spacing=0.2)
-    lengths = Axis("Test length $M$", (8, 12500), log=True)
-    over_m = trainings.panel(
-        figure,
-        (390, 660, 40, 275),
-        "M",
-        "long training prompts: $1/M$",
-        lengths,
-        Axis("relative error", (1e-4, 30), log=True),
+    panels.dress(noisy, "noisy linear regression", panels.EXAMPLES, panels.SQUARED_ERROR)
+    panels.talk_panel(noisy, table, (panels.LEAST_SQUARES, panels.AVERAGING, panels.LIMIT))
+    errors_m = Axis("relative error", (1e-4, 30), log=True)
+    over_m = panels.panel(
+        figure, (390, 660, 40, 275), "M", "long training prompts: $1/M$", panels.TEST_LENGTH, errors_m
     )
-    for name, label, colour in OVER_M:
-        plotting.curves(over_m, table, (Style(f"{name}, theory", label, colour),), "relative error")
-        trainings.markers(over_m, table, (Style(f"{name}, prompts", "", colour, "o"),), "relative error")
-    plotting.legend(over_m, 8, "lower left", (0.02, 0.02), spacing=0.2)
-    over_n = trainings.panel(
-        figure,
-        (735, 990, 40, 275),
-        "N",
-        "long test prompts: $1/N^2$",
-        Axis("Training length $N$", (8, 12500), log=True),
-        Axis("relative error", (3e-7, 3), log=True),
+    panels.theory_and_prompts(over_m, table, SERIES_OVER_M, "relative error")
+    errors_n = Axis("relative error", (3e-7, 3), log=True)
+    over_n = panels.panel(
+        figure, (735, 990, 40, 275), "N", "long test prompts: $1/N^2$", panels.TRAINING_LENGTH, errors_n
     )
     plotting.curves(over_n, table, (Style("no noise, theory", "theory", "C0"),), "relative error")
-    trainings.markers(over_n, table, (Style("no noise, prompts", "prompts", "C0", "o"),), "relative error")
-    plotting.legend(over_n, 8, "lower left", (0.02, 0.02), spacing=0.2)
+    panels.points(over_n, table, (Style("no noise, prompts", "prompts", "C0", "o"),), "relative error")
+    for axes in (noisy, over_m, over_n):
+        plotting.legend(axes, 8, "lower left", (0.02, 0.02), spacing=0.2)
     return figure

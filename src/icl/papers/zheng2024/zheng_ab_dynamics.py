@@ -12,42 +12,45 @@ import pandas as pd
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
-from icl.drawing import plotting
+from icl.drawing import plotting, zheng_look
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import exact
 from icl.models import autoregressive as system
-from icl.models import autoregressive_figures
+from icl.models import autoregressive_definition as definition
+from icl.models import autoregressive_readout as readout
+from icl.models import autoregressive_theory as theory
+from icl.models import autoregressive_trainings as trainings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LAWS = ("gaussian", "sparse")
-EPOCHS = autoregressive_figures.EPOCHS
+EPOCHS = trainings.EPOCHS
 
 
 def sweeps(scale: str) -> list[Sweep]:
     """Three starts under both laws, over whole blocks and in a and b alone."""
-    return [autoregressive_figures.sweep(law, scale, engine) for law in LAWS for engine in ("population", "scalar")]
+    return [trainings.sweep(law, scale, estimator) for law in LAWS for estimator in ("population", "population_scalar")]
 
 
 def measure(runs: Mapping[str, Runs], scale: str, published: pd.DataFrame) -> pd.DataFrame:
     """The curves of the panels, the limits, and what the claims compare."""
     parts, facts = [], []
     for law in LAWS:
-        trained, two = runs[autoregressive_figures.name_of(law)], runs[autoregressive_figures.name_of(law, "scalar")]
-        for run in range(len(autoregressive_figures.STARTS)):
+        trained, recursion = runs[trainings.sweep_name(law)], runs[trainings.sweep_name(law, "population_scalar")]
+        for run in range(len(trainings.STARTS)):
             parts += _curves(trained, run)
-            facts.append(_facts(trained, two, run) | {"layer": _against_one_step(trained, run)})
-        parts += _limits(trained.sweep.configs[0], autoregressive_figures.products(trained, 0)[-1])
+            facts.append(_facts(trained, recursion, run) | {"layer": _against_one_step(trained, run)})
+        parts += _limits(trained.sweep.configs[0], readout.products_along(trained, 0)[-1])
     curves = join(parts)
     return exact(join([curves, *_judged(facts), *_read_off(curves, published), *_assumption()]))
 
 
 def _curves(trained: Runs, run: int) -> list[pd.DataFrame]:
     config = trained.sweep.configs[run]
-    epochs, ab = np.arange(EPOCHS), autoregressive_figures.products(trained, run)
-    power, fourth = system.moment(config, 2), system.moment(config, 4)
+    epochs, ab = np.arange(EPOCHS), readout.products_along(trained, run)
+    power, fourth = config.moment(2), config.moment(4)
     later = ab[1 : EPOCHS + 1]
     label = {"series": config.start, "x": epochs}
     if config.law == "gaussian":
@@ -57,9 +60,7 @@ def _curves(trained: Runs, run: int) -> list[pd.DataFrame]:
             rows("ratio", 0, later * power, panel="b", **label),
             rows("ratio", 0, later * fourth / power, panel="f", **label),
         ]
-    errors = [
-        system.last_error(*autoregressive_figures.blocks(trained, run, epoch), config) for epoch in range(1, EPOCHS + 1)
-    ]
+    errors = [readout.last_error(*readout.blocks_at(trained, run, epoch), config) for epoch in range(1, EPOCHS + 1)]
     return [
         rows("ab", 0, later, panel="c", **label),
         rows("loss", 0, trained.losses[run, 1 : EPOCHS + 1], panel="d", **label),
@@ -69,7 +70,7 @@ def _curves(trained: Runs, run: int) -> list[pd.DataFrame]:
 
 def _limits(config: system.Config, last: float) -> list[pd.DataFrame]:
     """The lines as drawn in the talk (T -> infinity) and for this T."""
-    own, ends = system.limit(config), {"x": [0, EPOCHS - 1]}
+    limit, ends = theory.limit(config), {"x": [0, EPOCHS - 1]}
     facts = [rows(f"last ab, {config.law}", 0, last)]
     if config.law == "sparse":
         lines = [("c", "as drawn", 1 / config.scale**2), ("d", "as drawn", 0.0), ("e", "as drawn", 0.0)]
@@ -78,24 +79,24 @@ def _limits(config: system.Config, last: float) -> list[pd.DataFrame]:
         lines = [
             (panel, series, value * factor)
             for panel, factor in (("a", 1.0), ("b", power), ("f", 3 * power))
-            for series, value in (("as drawn", drawn), ("at this T", own))
+            for series, value in (("as drawn", drawn), ("at this T", limit))
         ]
     return facts + [rows("limit", 0, [value] * 2, panel=panel, series=series, **ends) for panel, series, value in lines]
 
 
-def _facts(trained: Runs, two: Runs, run: int) -> dict[str, object]:
+def _facts(trained: Runs, recursion: Runs, run: int) -> dict[str, object]:
     """What one run contributes to the claims."""
-    config, ab = trained.sweep.configs[run], autoregressive_figures.products(trained, run)
-    a, b = system.moving({name: w[run] for name, w in trained.weights.items()}, config)
+    config, ab = trained.sweep.configs[run], readout.products_along(trained, run)
+    a, b = readout.moving_blocks({name: w[run] for name, w in trained.weights.items()}, config)
     apart = ~np.eye(config.dimension, dtype=bool)
-    flow_a, flow_b = system.flow(config, np.linspace(0, EPOCHS * config.rate, EPOCHS + 1))
+    flow_a, flow_b = theory.flow(config, np.linspace(0, EPOCHS * config.learning_rate, EPOCHS + 1))
     a_0, b_0 = config.starts
     return {
         "law": config.law,
         "start": config.start,
-        "recursion": abs(ab - autoregressive_figures.products(two, run))[: EPOCHS + 1].max(),
+        "recursion": abs(ab - readout.products_along(recursion, run))[: EPOCHS + 1].max(),
         "off": max(abs(a[..., apart]).max(), abs(b[..., apart]).max()),
-        "limit": abs(ab[-1] / system.limit(config) - 1),
+        "limit": abs(ab[-1] / theory.limit(config) - 1),
         "drift": abs(flow_a**2 - flow_b**2 - (a_0**2 - b_0**2)).max(),
         "ab": ab[EPOCHS],
         "first loss": trained.losses[run, 1],
@@ -107,9 +108,9 @@ def _against_one_step(trained: Runs, run: int) -> float:
     """Largest difference between the literal layer and one gradient step, on 50 fresh sequences, at every position."""
     config = trained.sweep.configs[run]
     x = system.sequences(config, "evaluate", 50)
-    a, b = autoregressive_figures.blocks(trained, run, trained.sweep.snapshots[-1])
-    layer = system.layer(a, b, x)
-    ab = autoregressive_figures.products(trained, run)[-1]
+    a, b = readout.blocks_at(trained, run, trained.sweep.snapshots[-1])
+    layer = definition.layer_of_blocks(a, b, x)
+    ab = readout.products_along(trained, run)[-1]
     worst = 0.0
     for t in range(2, config.length):
         descent = x[:, 1:t].swapaxes(1, 2) @ x[:, : t - 1].conj()  # -d/dPhi of 1/2 sum |x_{i+1} - Phi x_i|^2 at Phi = 0
@@ -163,7 +164,7 @@ def first_tokens(dimension: int, scale: float) -> dict[str, np.ndarray]:
 
 def _assumption() -> list[pd.DataFrame]:
     """Assumption 4.2 by going through every value: odd moments over four coordinates, and k_1, k_2 and k_3."""
-    d, c = 5, autoregressive_figures.SCALES["sparse"]
+    d, c = 5, trainings.SCALES["sparse"]
     powers = [p for p in product(range(7), repeat=4) if sum(p) <= 6 and any(power % 2 for power in p)]
     tokens = first_tokens(d, c)
     odd = {name: [abs((u[:, :4] ** np.array(p)).prod(axis=1).mean()) for p in powers] for name, u in tokens.items()}
@@ -222,7 +223,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
 def _panel(axes: Axes, table: pd.DataFrame, panel: str) -> None:
     own = PANELS[panel]
-    plotting.curves(axes, table, autoregressive_figures.CURVES, own.observable)
+    plotting.curves(axes, table, zheng_look.start_styles(trainings.STARTS), own.observable)
     lines = [DRAWN._replace(label=own.dashed)]
     if panel in "abf":
         value = plotting.summary(table, panel, "at this T", "limit")["value"].iloc[0]
@@ -233,7 +234,5 @@ def _panel(axes: Axes, table: pd.DataFrame, panel: str) -> None:
     plotting.frame(axes, Axis("Epoch", (-10, 210), range(0, 201, 25)), Axis(own.label, ticks=own.ticks), 15, 12.5)
     axes.legend(fontsize=10, loc=own.corner)
     caption = f"({panel}) {own.caption}"
-    axes.text(
-        0.5, -0.31, caption, fontsize=12, ha="center", transform=axes.transAxes, fontfamily=autoregressive_figures.SERIF
-    )
-    autoregressive_figures.serif(axes)
+    axes.text(0.5, -0.31, caption, fontsize=12, ha="center", transform=axes.transAxes, fontfamily=zheng_look.SERIF)
+    zheng_look.serif(axes)

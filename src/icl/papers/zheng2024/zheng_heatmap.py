@@ -1,4 +1,4 @@
-"""W^KQ and W^PV learnt from the all-ones first token: a diagonal and a constant beside it (Zheng et al., talk page 43)."""
+"""W^KQ and W^PV learnt from the all-ones first token: a diagonal and a constant beside it (Zheng et al., page 43)."""
 
 from __future__ import annotations
 
@@ -11,33 +11,32 @@ import pandas as pd
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
-from icl.drawing import plotting
+from icl.drawing import plotting, zheng_look
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import exact
-from icl.models import autoregressive as system
-from icl.models import autoregressive_figures
+from icl.models import autoregressive_readout as readout
+from icl.models import autoregressive_theory as theory
+from icl.models import autoregressive_trainings as trainings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-EPOCHS = autoregressive_figures.EPOCHS
+EPOCHS = trainings.EPOCHS
 MATRICES = ("W^KQ", "W^PV")
 
 
 def sweeps(scale: str) -> list[Sweep]:
     """All starts from the all-ones token, with whole and with masked blocks."""
-    return [autoregressive_figures.sweep("full-one", scale, engine) for engine in ("population", "masked")]
+    return [trainings.sweep("full-one", scale, estimator) for estimator in ("population", "population_diagonal")]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Both matrices after 200 epochs, their entries along training, and what the claims compare."""
-    trained, masked = (
-        runs[autoregressive_figures.name_of("full-one")],
-        runs[autoregressive_figures.name_of("full-one", "masked")],
-    )
+    trained = runs[trainings.sweep_name("full-one")]
+    masked = runs[trainings.sweep_name("full-one", "population_diagonal")]
     config, d = trained.sweep.configs[0], trained.sweep.configs[0].dimension
-    whole = dict(zip(MATRICES, _whole(*autoregressive_figures.blocks(trained, 0, EPOCHS)), strict=True))
+    whole = dict(zip(MATRICES, _whole(*readout.blocks_at(trained, 0, EPOCHS)), strict=True))
     parts = []
     for name, matrix in whole.items():
         series = np.array([f"row {row}" for row in range(len(matrix))])[:, None]
@@ -47,19 +46,15 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     parts += _along(trained, masked)
     apart = ~np.eye(d, dtype=bool)
     spreads = []
-    for name, block in zip(MATRICES, autoregressive_figures.blocks(trained, 0, EPOCHS), strict=True):
+    for name, block in zip(MATRICES, readout.blocks_at(trained, 0, EPOCHS), strict=True):
         diagonal, rest = np.diagonal(block), block[apart]
         parts += [rows(f"diagonal of {name}", 0, diagonal.mean()), rows(f"off-diagonal of {name}", 0, rest.mean())]
         spreads += [np.ptp(diagonal), np.ptp(rest)]
-    limit = system.limit(config)
-    ends_of_masked = np.array(
-        [autoregressive_figures.products(masked, run)[-1] for run in range(len(autoregressive_figures.STARTS))]
-    )
+    ends_of_masked = np.array([readout.products_along(masked, run)[-1] for run in range(len(trainings.STARTS))])
+    distances = np.abs(ends_of_masked / theory.limit(config) - 1)
     parts += [
         rows("largest spread of the diagonal or of the rest", 0, np.max(spreads)),
-        rows(
-            "largest relative distance of the masked ab from its limit", 0, np.max(np.abs(ends_of_masked / limit - 1))
-        ),
+        rows("largest relative distance of the masked ab from its limit", 0, np.max(distances)),
         rows("last masked ab", 0, ends_of_masked[0]),
     ]
     return exact(join(parts))
@@ -74,26 +69,18 @@ def _whole(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _along(trained: Runs, masked: Runs) -> list[pd.DataFrame]:
     epochs, apart = np.arange(EPOCHS + 1), ~np.eye(trained.sweep.configs[0].dimension, dtype=bool)
     parts = []
-    moving = system.moving({n: w[0, : EPOCHS + 1] for n, w in trained.weights.items()}, trained.sweep.configs[0])
+    weights = {n: w[0, : EPOCHS + 1] for n, w in trained.weights.items()}
+    moving = readout.moving_blocks(weights, trained.sweep.configs[0])
     for name, block in zip(MATRICES, moving, strict=True):
         diagonal = np.diagonal(block, axis1=1, axis2=2).mean(axis=1)
         parts.append(rows("weight", 0, diagonal, x=epochs, panel="entries", series=f"diagonal, {name}"))
         rest = block[:, apart].mean(axis=1)
         parts.append(rows("weight", 0, rest, x=epochs, panel="entries", series=f"off-diagonal, {name}"))
-    for run, start in enumerate(autoregressive_figures.STARTS):
-        ab = autoregressive_figures.products(trained, run)[: EPOCHS + 1]
+    for run, start in enumerate(trainings.STARTS):
+        ab = readout.products_along(trained, run)[: EPOCHS + 1]
         parts.append(rows("ab", 0, ab, x=epochs, panel="products", series=start))
-    parts.append(
-        rows(
-            "ab",
-            0,
-            autoregressive_figures.products(masked, 0)[: EPOCHS + 1],
-            x=epochs,
-            panel="products",
-            series="masked",
-        )
-    )
-    return parts
+    ab = readout.products_along(masked, 0)[: EPOCHS + 1]
+    return [*parts, rows("ab", 0, ab, x=epochs, panel="products", series="masked")]
 
 
 ENTRIES = (
@@ -118,11 +105,11 @@ def draw(table: pd.DataFrame) -> Figure:
         formula = str(axes.get_label()).replace("^KQ", "^{KQ}").replace("^PV", "^{PV}")
         middle = sum(axes.get_position().intervalx) / 2
         figure.text(middle, 0.455, f"({letter}) ${formula}$, $a = 0.1, b = 0.1$", fontsize=14, ha="center",
-                    fontfamily=autoregressive_figures.SERIF)  # fmt: skip
+                    fontfamily=zheng_look.SERIF)  # fmt: skip
     entries = plotting.add_panel(figure, (75, 480, 420, 620), "entries")
     products = plotting.add_panel(figure, (575, 980, 420, 620), "products")
     plotting.curves(entries, table, ENTRIES, "weight")
-    plotting.curves(products, table, (*autoregressive_figures.CURVES, MASKED), "ab")
+    plotting.curves(products, table, (*zheng_look.start_styles(trainings.STARTS), MASKED), "ab")
     for axes, y in ((entries, Axis("Entry")), (products, Axis("Dynamics of ab", (0, 2)))):
         plotting.frame(axes, Axis("Epoch", (0, EPOCHS)), y, font=13, ticks=11)
         axes.legend(fontsize=9.5, loc="center right" if axes is entries else "upper right")
@@ -134,7 +121,7 @@ def _square(axes: Axes, bar: Axes, table: pd.DataFrame, name: str) -> None:
     drawn = table[(table["panel"] == name) & (table["statistic"] != "run")]
     size = int(drawn["x"].max()) + 1
     matrix = drawn["value"].to_numpy().reshape(-1, size)
-    image = axes.imshow(matrix, cmap="viridis", interpolation="nearest", aspect="auto")
+    image = plotting.heatmap(axes, matrix, first=0)
     x, y = (Axis(label, ticks=range(0, end, step)) for label, end, step in (
         ("Column", size, 2), ("Row", len(matrix), 2 if len(matrix) == size else 1)))  # fmt: skip
     plotting.frame(axes, x, y, font=10, ticks=10)

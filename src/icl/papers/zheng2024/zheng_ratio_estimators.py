@@ -1,4 +1,4 @@
-"""Two readings of prediction over truth, a mean of ratios and least squares, against T (Zheng et al., Proposition 4.1)."""
+"""Two readings of prediction over truth against T: a mean of ratios and least squares (Zheng et al., Prop. 4.1)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import exact
 from icl.models import autoregressive as system
-from icl.models import autoregressive_figures
+from icl.models import autoregressive_readout as readout
+from icl.models import autoregressive_theory as theory
+from icl.models import autoregressive_trainings as trainings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,15 +37,16 @@ def sweeps(scale: str) -> list[Sweep]:
     """Exact blocks over T from the larger starts; a and b with a seed per set of fresh sequences."""
     law: dict[str, Any] = {
         "law": ["gaussian"],
-        "scale": [autoregressive_figures.SCALES["gaussian"]],
-        "rate": [autoregressive_figures.RATES["gaussian"]],
+        "scale": [trainings.SCALES["gaussian"]],
+        "learning_rate": [trainings.LEARNING_RATES["gaussian"]],
     }
     test = system.Test(sequences=FRESH[scale])
     trained = grid(system.Config, length=LENGTHS, start=LARGER, **law)
     drawn = grid(
-        system.Config, engine=["scalar"], length=LENGTHS, start=[LARGER[0]], **law, seed=range(SEEDS[scale])
+        system.Config, gradient_estimator=["population_scalar"], length=LENGTHS, start=[LARGER[0]], **law,
+        seed=range(SEEDS[scale]),
     )  # fmt: skip
-    steps = (0, autoregressive_figures.EPOCHS, STEPS[scale])
+    steps = (0, trainings.EPOCHS, STEPS[scale])
     return [
         Sweep("zheng_ratio", "zheng_ar", trained, steps, test),
         Sweep("zheng_ratio_draws", "zheng_ar", drawn, (0, STEPS[scale]), test),
@@ -76,10 +79,10 @@ def least_squares(ratio: np.ndarray, x: np.ndarray) -> float:
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Both ratios at the limit of training and for trained layers, on fresh sequences, and how ratios are spread."""
     trained, drawn = runs["zheng_ratio"], runs["zheng_ratio_draws"]
-    power, fourth = (system.moment(trained.sweep.configs[0], order) for order in (2, 4))
+    power, fourth = (trained.sweep.configs[0].moment(order) for order in (2, 4))
     factors = {"mean of ratios": power, "least squares": fourth / power}
     parts = []
-    limits = np.array([system.limit(next(c for c in trained.sweep.configs if c.length == most)) for most in LENGTHS])
+    limits = np.array([theory.limit(next(c for c in trained.sweep.configs if c.length == most)) for most in LENGTHS])
     for name, factor in factors.items():
         parts.append(rows("limit", 0, limits * factor, x=LENGTHS, panel="ratio", series=name))
         ends = [LENGTHS[0], LENGTHS[-1]]
@@ -89,12 +92,12 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 
 def _facts(trained: Runs, factors: Mapping[str, float]) -> list[pd.DataFrame]:
-    configs, at = trained.sweep.configs, trained.sweep.snapshots.index(autoregressive_figures.EPOCHS)
-    ab = np.array([autoregressive_figures.products(trained, run) for run in range(len(configs))])  # (runs, snapshots)
+    configs, at = trained.sweep.configs, trained.sweep.snapshots.index(trainings.EPOCHS)
+    ab = np.array([readout.products_along(trained, run) for run in range(len(configs))])  # (runs, snapshots)
     at_epoch = {most: np.array([ab[run, at] for run, c in enumerate(configs) if c.length == most]) for most in LENGTHS}
     hundred, thousand = (at_epoch[most] * factors["mean of ratios"] for most in (100, 1000))
     (end,) = [ab[run, -1] for run, c in enumerate(configs) if (c.length, c.start) == (100, LARGER[0])]
-    long = system.limit(system.Config(engine="scalar", length=LONG, scale=configs[0].scale))
+    long = theory.limit(system.Config(gradient_estimator="population_scalar", length=LONG, scale=configs[0].scale))
     facts = {
         "least ratio at epoch 200, T = 100": hundred.min(),
         "largest ratio at epoch 200, T = 100": hundred.max(),
@@ -111,7 +114,7 @@ def _facts(trained: Runs, factors: Mapping[str, float]) -> list[pd.DataFrame]:
 def _fresh(drawn: Runs) -> list[pd.DataFrame]:
     parts = []
     for run, config in enumerate(drawn.sweep.configs):
-        ratio, x = ratios(config, autoregressive_figures.products(drawn, run)[-1], drawn.sweep.test.sequences)
+        ratio, x = ratios(config, readout.products_along(drawn, run)[-1], drawn.sweep.test.sequences)
         found = {"mean of ratios": mean_of_ratios(ratio, x), "least squares": least_squares(ratio, x)}
         for name, value in found.items():
             parts.append(rows("ratio", config.seed, value, x=config.length, panel="ratio", series=name))

@@ -1,0 +1,107 @@
+"""A gradient of the softmax layer over discrete features: from counts and from their law, against the literal tokens.
+
+Every side draws its own M = 300 prompts where it draws any, and ends with the gradient; `tokens` is the reasonable
+implementation (Q x_query first, then one batched product, softmax over N, automatic differentiation). `population` is
+the whole population gradient, both columns. CPU time of one thread, the least of several repeats that alternate.
+
+How `population` grows is measured for K = 10 ... 800 at N = 20 K, and for K = 20 at N = 200 ... 12800. Its work is that
+of the cells that a Gauss rule leaves, ten for each c_k within some standard deviations, sqrt(N p_k) of them: constant
+at N = 20 K, where the literal tokens cost M N d ~ K^2, and sqrt(N) at fixed K, where calls still outweigh it.
+
+    python -m benchmarks.huang_estimators
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from benchmarks.timing import least
+from icl.papers.huang2024 import population_gradient, prompts
+from icl.papers.huang2024.count_laws import PromptLaw
+from tests.oracles import huang2024 as oracle
+
+SIZES = ((20, 20, 30.0, 300.0), (50, 20, 100.0, 2000.0))  # K, N/K and the two ratios to reach
+PROMPTS = 300
+Side = Callable[[], object]
+
+
+def token_sides(features: int, per_feature: int) -> tuple[Side, Side]:
+    """One gradient by tokens, on prompts drawn anew each time and on given ones; both form their tokens."""
+    p, length, v = prompts.imbalanced(features, 0.5), per_feature * features, oracle.basis(features, features + 4)
+    rng, q = np.random.default_rng(0), torch.zeros(features + 4, features + 4, dtype=torch.float64)
+    given = prompts.prompts(rng, p, length, PROMPTS)
+    return (
+        lambda: oracle.token_loss_and_gradient(q, prompts.prompts(rng, p, length, PROMPTS), v),
+        lambda: oracle.token_loss_and_gradient(q, given, v),
+    )
+
+
+def count_sides(features: int, per_feature: int) -> tuple[Side, Side]:
+    """One gradient by counts, drawn anew each time and given."""
+    p, length = prompts.imbalanced(features, 0.5), per_feature * features
+    rng, q = np.random.default_rng(0), torch.zeros(features, features, dtype=torch.float64)
+    given = torch.from_numpy(prompts.counts(rng, p, length, PROMPTS))
+    return (
+        lambda: oracle.count_loss_and_gradient(q, torch.from_numpy(prompts.counts(rng, p, length, PROMPTS)), p),
+        lambda: oracle.count_loss_and_gradient(q, given, p),
+    )
+
+
+def population_side(features: int, per_feature: int) -> Side:
+    """One population gradient, its cells known."""
+    q, law = torch.zeros(1, 2, 3, dtype=torch.float64), PromptLaw(features, 0.5, per_feature * features)
+    population_gradient.loss_and_gradient(q, [law])
+    return lambda: population_gradient.loss_and_gradient(q, [law])
+
+
+def exponent(sizes: list[tuple[int, int]], varied: list[int]) -> float:
+    """The log-log slope of the time of `population` over the larger half of the sizes: the work outweighs the calls."""
+    seconds = [least({"population": (population_side(*size), 20)})["population"] for size in sizes]
+    half = len(varied) // 2
+    return float(np.polyfit(np.log(varied[half:]), np.log(seconds[half:]), 1)[0])
+
+
+def main() -> list[tuple[str, float, float | None]]:
+    """Rows (name, value, target), printed."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    rows: list[tuple[str, float, float | None]] = []
+    try:
+        for features, per_feature, least_counts, least_population in SIZES:
+            tokens, given_tokens = token_sides(features, per_feature)
+            fresh, given_counts = count_sides(features, per_feature)
+            seconds = least(
+                {
+                    "tokens": (tokens, 1),
+                    "counts": (fresh, 20),
+                    "population": (population_side(features, per_feature), 50),
+                    "given tokens": (given_tokens, 1),
+                    "given counts": (given_counts, 20),
+                }
+            )
+            at = f"at K = {features}, N = {features * per_feature}"
+            rows += [
+                (
+                    f"tokens / counts, fresh prompts, {at}: at least",
+                    seconds["tokens"] / seconds["counts"],
+                    least_counts,
+                ),
+                (f"tokens / counts, given prompts, {at}", seconds["given tokens"] / seconds["given counts"], None),
+                (f"tokens / population, {at}: at least", seconds["tokens"] / seconds["population"], least_population),
+                (f"milliseconds of tokens, fresh prompts, {at}", 1e3 * seconds["tokens"], None),
+            ]
+        ks, per = [10, 20, 50, 100, 200, 400, 800], [10, 20, 40, 80, 160, 320, 640]
+        rows += [
+            ("exponent of the population's time in K at N = 20 K", exponent([(k, 20) for k in ks], ks), None),
+            ("exponent of the population's time in N at K = 20", exponent([(20, n) for n in per], per), None),
+        ]
+    finally:
+        torch.set_num_threads(threads)
+    for name, value, target in rows:
+        print(f"{name:60} {value:10.3f}" + (f"   (target: {target:g})" if target else ""))
+    return rows
+
+
+if __name__ == "__main__":
+    main()

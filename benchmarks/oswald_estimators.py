@@ -1,0 +1,128 @@
+"""A gradient of one layer of linear attention: analytic on fresh prompts and in closed form, against literal tokens.
+
+`literal` forms every token and differentiates through the whole layer, in float32; `fresh_prompts` needs four passes
+over the examples. Both draw a fresh batch of B = 2048 for each gradient, as published. `population` is the closed form
+in float64; it draws nothing. CPU time of one thread, the least of several repeats that alternate.
+
+How the cost grows: with N = d for `fresh_prompts` and `population`, with N at d = 10, and with the number of seeds.
+
+    python -m benchmarks.oswald_estimators
+"""
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+
+from icl.core.sweep import Sweep
+from icl.core.training import gradient
+from icl.papers.oswald2023 import linear_attention as system
+from icl.papers.oswald2023.gradient_estimators import ESTIMATORS, Arrays
+from icl.papers.oswald2023.linear_attention import Config
+from tests.oracles import oswald2023 as oracle
+
+REPEATS = 5
+Drawn = dict[str, torch.Tensor]
+
+
+def one_gradient(configs: Sequence[Config], fresh: bool = True) -> Callable[[], None]:
+    """One gradient of all runs, on tasks drawn for it or on the same ones every time."""
+    start, batch = system.init([*configs]), None if fresh else drawn(configs)
+    sweep = Sweep("benchmark", system.SYSTEM, tuple(configs), (0, 1), system.Test())
+
+    def run() -> None:
+        gradient(system, sweep, start, {}, batch or drawn(configs))
+
+    return run
+
+
+def literal_gradient(configs: Sequence[Config], fresh: bool = True) -> Callable[[], None]:
+    """The same by automatic differentiation through every token, run by run."""
+    start, batch = system.init([*configs]), None if fresh else drawn(configs)
+
+    def of_run(arrays: Drawn, run: int) -> Arrays:
+        return {name: values[run].numpy() for name, values in arrays.items()}
+
+    def run_all() -> None:
+        used = batch or drawn(configs)
+        for run in range(len(configs)):
+            oracle.gradient(of_run(start, run), of_run(used, run))
+
+    return run_all
+
+
+def drawn(configs: Sequence[Config]) -> Drawn:
+    """A batch for every run."""
+    return {name: torch.from_numpy(values) for name, values in system.sample(configs, 0).items()}
+
+
+def least(sides: dict[str, tuple[Callable[[], None], int]], repeats: int = REPEATS) -> dict[str, float]:
+    """The least CPU seconds of each side over alternating rounds; each round calls a side so many times."""
+    times: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(repeats):
+        for name, (run, calls) in sides.items():
+            start = time.process_time()
+            for _ in range(calls):
+                run()
+            times[name].append((time.process_time() - start) / calls)
+    return {name: min(values) for name, values in times.items()}
+
+
+def exponent(estimator: str, sizes: Sequence[int], *constants: str) -> float:
+    """The log-log slope of an estimator's time in the constants, over the larger half of the sizes."""
+    seconds = []
+    for size in sizes:
+        config = Config(gradient_estimator=estimator, **dict.fromkeys(constants, size))  # type: ignore[arg-type]
+        seconds.append(least({"": (one_gradient([config]), 3)}, 3)[""])
+    half = len(sizes) // 2
+    return float(np.polyfit(np.log(sizes[half:]), np.log(seconds[half:]), 1)[0])
+
+
+def measured() -> list[tuple[str, float, float | None]]:
+    """Rows (name, value, target)."""
+    configs = {name: [Config(gradient_estimator=name, seed=seed) for seed in range(5)] for name in ESTIMATORS}
+    prompts = configs["fresh_prompts"]
+    five = least(
+        {name: (one_gradient(of_five), 5) for name, of_five in configs.items()}
+        | {"literal": (literal_gradient(prompts), 1)}
+        | {"given literal": (literal_gradient(prompts, fresh=False), 2)}
+        | {"given fresh_prompts": (one_gradient(prompts, fresh=False), 2)}
+    )
+    one = least({name: (one_gradient(of_five[:1]), 2) for name, of_five in configs.items()})
+    at = "N = d = 10, 5 seeds"
+    both = ("dimension", "context_length")
+    return [
+        (f"literal / fresh_prompts, fresh tasks, {at}: at least", five["literal"] / five["fresh_prompts"], 5.0),
+        (f"literal / fresh_prompts, given tasks, {at}", five["given literal"] / five["given fresh_prompts"], None),
+        (f"literal / population, {at}: at least", five["literal"] / five["population"], 30.0),
+        (f"milliseconds of literal, fresh tasks, {at}", 1e3 * five["literal"], None),
+        (f"milliseconds of fresh_prompts, fresh tasks, {at}", 1e3 * five["fresh_prompts"], None),
+        (f"milliseconds of population, {at}", 1e3 * five["population"], None),
+        ("time of 5 seeds over that of 1, fresh_prompts", five["fresh_prompts"] / one["fresh_prompts"], None),
+        ("time of 5 seeds over that of 1, population", five["population"] / one["population"], None),
+        ("exponent of fresh_prompts's time in N = d", exponent("fresh_prompts", (5, 10, 20, 30, 40), *both), None),
+        (
+            "exponent of fresh_prompts's time in N at d = 10",
+            exponent("fresh_prompts", (10, 20, 40, 80), "context_length"),
+            None,
+        ),
+        ("exponent of population's time in d = N", exponent("population", (10, 50, 100, 200), *both), None),
+    ]
+
+
+def main() -> list[tuple[str, float, float | None]]:
+    """Rows (name, value, target), printed."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        rows = measured()
+    finally:
+        torch.set_num_threads(threads)
+    for name, value, target in rows:
+        print(f"{name:60} {value:10.3f}" + (f"   (target: {target:g})" if target else ""))
+    return rows
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""One step of the layer on unitary sequences (d = 5, T = 100): prefix sums, statistics and exact means, against E_t.
+
+Every side gives the gradient for the same training set of M = 1000 sequences, or for their law. The definition is a
+reasonable implementation: all sequences at once, E_t E_t* formed anew at every position, automatic differentiation; the
+cost of all sampled sides grows linearly in M. `sample_blocks` is charged for 200 epochs from three starts, as on page
+42, with its statistics, which it computes once. CPU time of one thread, the least of several repeats that alternate.
+
+    python -m benchmarks.zheng_estimators
+"""
+
+import time
+from collections.abc import Callable
+
+import torch
+
+from benchmarks.timing import least
+from icl.models import autoregressive as system
+from icl.models.autoregressive import Config
+
+SAMPLES = 1000
+STEPS = 200 * 3
+REPEATS = 3
+TARGETS = {"sample_all_blocks": 15.0, "sample_blocks": 300.0, "population": 1000.0}
+
+
+def step(estimator: str) -> Callable[[], object]:
+    """One gradient at the start, on sequences that are known already."""
+    config = Config(gradient_estimator=estimator, samples=SAMPLES)
+    weights = system.init([config])
+    system.loss_and_gradient(weights, [config])
+    return lambda: system.loss_and_gradient(weights, [config])
+
+
+def statistics() -> float:
+    """CPU seconds of what `sample_blocks` computes once."""
+    start = time.process_time()
+    system.sequence_statistics.__wrapped__(Config(gradient_estimator="sample_blocks", samples=SAMPLES))
+    return time.process_time() - start
+
+
+def main() -> list[tuple[str, float, float | None]]:
+    """Rows (name, value, target), printed."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        once = min(statistics() for _ in range(REPEATS))
+        calls = {"sample_definition": 1, "sample_all_blocks": 5, "sample_blocks": 200, "population": 200}
+        seconds = least({estimator: (step(estimator), count) for estimator, count in calls.items()}, REPEATS)
+        seconds["sample_blocks"] += once / STEPS
+        rows: list[tuple[str, float, float | None]] = [
+            (
+                f"definition / {name}, one step, M = {SAMPLES}: at least",
+                seconds["sample_definition"] / seconds[name],
+                target,
+            )
+            for name, target in TARGETS.items()
+        ]
+        rows += [(f"milliseconds of {name}, M = {SAMPLES}", 1e3 * value, None) for name, value in seconds.items()]
+    finally:
+        torch.set_num_threads(threads)
+    for name, value, target in rows:
+        print(f"{name:60} {value:10.3f}" + (f"   (target: {target:g})" if target else ""))
+    return rows
+
+
+if __name__ == "__main__":
+    main()

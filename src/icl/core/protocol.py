@@ -1,0 +1,49 @@
+"""What a model's module has to define, so that the one training loop can train it.
+
+Every array and tensor has the run axis first: entry r belongs to ``configs[r]``. No operation mixes runs, so that a run
+alone is the same as the run in a batch, and a run that diverges changes no other.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
+
+
+class System(Protocol):
+    """The module of a model that can be trained.
+
+    SYSTEM : the name that sweeps, constants and random streams use
+    FROZEN : names of the weights that are not trained
+    Config : constants of the training (`icl.core.config.RunConfig` with more fields)
+    Test : constants of the evaluation, which training does not depend on
+
+    Optional are ``RESOURCES``, what a training job asks a cluster for, ``{"mem_mb": ..., "runtime": minutes}``, and
+    ``is_random(configs) -> bool``, for a model whose runs may not depend on their seeds.
+    """
+
+    SYSTEM: str
+    FROZEN: tuple[str, ...]
+    Config: type
+    Test: type
+
+    def init(self, configs: Sequence[Any], device: str = "cpu") -> "dict[str, Tensor]":
+        """The weights at the start: name -> tensor (runs, ...)."""
+        ...
+
+    def sample(self, configs: Sequence[Any], step: int) -> "dict[str, np.ndarray]":
+        """Batch `step` of every run: name -> array (runs, ...); a function of each run's seed and the step alone."""
+        ...
+
+    def loss(self, params: "dict[str, Tensor]", batch: "dict[str, Tensor]", configs: Sequence[Any]) -> "Tensor":
+        """The training loss of every run, (runs,)."""
+        ...
+
+    def optimiser(self, configs: Sequence[Any]) -> Any:
+        """The gradient method: ``init(params)`` gives its state, ``update(params, gradients, state, step)`` both anew.
+
+        See `icl.models.optimisers.Optimiser`. Steps count from 0; every tensor of the state is (runs, ...).
+        """
+        ...

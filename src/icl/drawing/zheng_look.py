@@ -1,0 +1,31 @@
+"""The look of Zheng et al.'s panels, pages 42 and 43 of the talk: three coloured starts and a serif typeface."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from icl.drawing.plotting import Style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SERIF = "STIXGeneral"
+"""The metric twin of the published Times New Roman that comes with matplotlib."""
+
+
+def start_styles(starts: Sequence[str], colours: Sequence[str] = ("C0", "C1", "C2")) -> tuple[Style, ...]:
+    """One curve per start "a_0 b_0", labelled as published."""
+    return tuple(
+        Style(start, rf"$(a_0,b_0)=$({a:.1f}, {b:.1f})", colour)
+        for start, colour in zip(starts, colours, strict=True)
+        for a, b in [(float(word) for word in start.split())]
+    )
+
+
+def serif(axes: Axes) -> None:
+    """Labels, ticks and legend in the published typeface; formulas stay in matplotlib's own, as published."""
+    axes.tick_params(labelfontfamily=SERIF)
+    legend = axes.get_legend()
+    for text in (axes.xaxis.label, axes.yaxis.label, axes.title, *(legend.get_texts() if legend else ())):
+        text.set_fontfamily(SERIF)

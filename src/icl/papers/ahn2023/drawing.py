@@ -1,0 +1,53 @@
+"""Heat maps and curves in the look of the authors' notebooks (Ahn et al. 2023)."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from icl.drawing import plotting
+from icl.evidence.intervals import BAND
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def curves_with_deviation(
+    axes: "Axes", table: pd.DataFrame, styles: Sequence[plotting.Style], observable: str, width: float
+) -> None:
+    """Curves with bands of one standard deviation over runs; the label of the axes names the panel."""
+    for style in styles:
+        rows = plotting.summary(table, str(axes.get_label()), style.series, observable)
+        half = (rows["band_high"] - rows["value"]) / BAND
+        # On a logarithmic axis a band that reaches zero would have no end.
+        low = (rows["value"] - half).clip(lower=rows["value"] / 20)
+        axes.fill_between(rows["x"], low, rows["value"] + half, color=style.colour, alpha=0.2, linewidth=0)
+        axes.plot(
+            rows["x"], rows["value"], color=style.colour, linestyle=style.line, marker=style.marker, linewidth=width,
+            label=style.label, gid=style.series,
+        )  # fmt: skip
+
+
+def matrix_heatmap(axes: "Axes", bar: "Axes", table: pd.DataFrame, title: str) -> None:
+    """A square matrix in grey, dark for large entries, each printed in red, with its colour bar in `bar`.
+
+    The entries are the rows of the observable `entry` in the panel that the label of the axes names.
+    """
+    import seaborn
+
+    chosen = table[(table["panel"] == axes.get_label()) & (table["observable"] == "entry")]
+    size = int(chosen["x"].max()) + 1
+    matrix = chosen["value"].to_numpy()[: size * size].reshape(size, size)
+    # Adding 0 turns a rounded -0 into 0.
+    printed = np.round(matrix, 2) + 0.0
+    seaborn.heatmap(
+        matrix, ax=axes, cbar_ax=bar, cmap="gray_r", annot=printed, fmt=".2f", annot_kws={"color": "r", "fontsize": 7},
+        square=True,
+    )  # fmt: skip
+    for spine in (*axes.spines.values(), *bar.spines.values()):
+        spine.set_visible(True)
+    axes.set_title(title, fontsize=12)
+    places, names = [column + 0.5 for column in range(size)], list(map(str, range(size)))
+    plotting.frame(axes, plotting.Axis("column", None, places, names), plotting.Axis("row", None, places, names), 9, 8)
+    axes.tick_params(rotation=0)

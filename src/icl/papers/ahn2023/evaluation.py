@@ -1,0 +1,79 @@
+"""Losses of trained stacks on fresh prompts, and their distance from the predicted structure (Ahn et al. 2023)."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from icl.core.lazy import lazy
+from icl.core.runs import Runs
+from icl.core.streams import stream
+from icl.papers.ahn2023 import gram_recursions
+from icl.papers.ahn2023 import linear_attention as system
+from icl.papers.ahn2023.gram_recursions import Whitened
+from icl.papers.ahn2023.linear_attention import Config
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    torch = lazy("torch")
+
+
+def fresh_gram_matrices(config: Config, count: int, purpose: str = "evaluate") -> "Tensor":
+    """Whitened Gram matrices of fresh prompts, (1, d, d, count), the same for every run of a seed."""
+    return torch.from_numpy(system.draw_whitened(config, stream(system.SYSTEM, config.seed, purpose), count)["gram"])[
+        None
+    ]
+
+
+def losses_on(blocks: Whitened, g: "Tensor", config: Config) -> np.ndarray:
+    """The loss, averaged over task and query, of many weights of one run on the same Gram matrices.
+
+    blocks : (..., L, d, d); g : (1, d, d, prompts); returns (...)
+    """
+    task_root = torch.from_numpy(system.whitened_task_root(config))[None]
+    shape = blocks.a.shape[:-3]
+    flat = Whitened(*(block.reshape(-1, *block.shape[-3:]) for block in blocks))
+    losses = [
+        float(gram_recursions.averaged_loss(Whitened(p[None], a[None]), g, task_root, p_is_zero=not p.any()))
+        for p, a in zip(flat.p, flat.a, strict=True)
+    ]
+    return np.array(losses).reshape(shape)
+
+
+def final_losses(runs: Runs) -> np.ndarray:
+    """At the end of training, on fresh prompts: (runs,)."""
+    return _losses_of_runs(runs, system.whitened(runs.last(), runs.sweep.configs), runs.sweep.test.prompts)
+
+
+def losses_over_training(runs: Runs, blocks: Whitened) -> np.ndarray:
+    """Of every snapshot, on the prompts of the curves: (runs, snapshots)."""
+    return _losses_of_runs(runs, blocks, runs.sweep.test.curve_prompts)
+
+
+def _losses_of_runs(runs: Runs, blocks: Whitened, count: int) -> np.ndarray:
+    each = zip(runs.sweep.configs, blocks.p, blocks.a, strict=True)
+    return np.stack([losses_on(Whitened(p, a), fresh_gram_matrices(c, count), c) for c, p, a in each])
+
+
+def selected_losses(runs: Runs) -> np.ndarray:
+    """On fresh prompts, of the snapshot in the last tenth of the training that is best on other prompts: (runs,).
+
+    The authors select their snapshots in this way.
+    """
+    configs, count = runs.sweep.configs, runs.sweep.test.prompts
+    last = max(1, len(runs.sweep.snapshots) // 10)
+    blocks = system.whitened({name: w[:, -last:] for name, w in runs.weights.items()}, configs)
+    losses = []
+    for config, p, a in zip(configs, blocks.p, blocks.a, strict=True):
+        best = int(np.nanargmin(losses_on(Whitened(p, a), fresh_gram_matrices(config, count, "select"), config)))
+        losses.append(losses_on(Whitened(p[best], a[best]), fresh_gram_matrices(config, count), config))
+    return np.array(losses)
+
+
+def distance_to_scalar(matrices: "Tensor") -> "Tensor":
+    """|M - (tr M / d) I|_F / |M|_F, (..., d, d) -> (...): how far from the predicted structure."""
+    d = matrices.shape[-1]
+    mean = torch.diagonal(matrices, dim1=-2, dim2=-1).mean(dim=-1)
+    rest = matrices - mean[..., None, None] * torch.eye(d, dtype=matrices.dtype)
+    return torch.linalg.matrix_norm(rest) / torch.linalg.matrix_norm(matrices)

@@ -1,0 +1,146 @@
+"""The loss of a stack of linear attention layers from its prompts' Gram matrices, at a cost without n.
+
+With V = blockdiag(P, 1) and Q = blockdiag(A, 0) (Ahn et al. 2023, section 3) the inputs stay linear in what they were,
+x -> S x, and so does the error of the query's label, w'U x: with G = (1/n) sum_i x_i x_i' every layer is
+
+    H = G S' A S,   U <- U + U H,   S <- S + P S H,   and the loss is E (w'U x)^2 = E tr(W U Sigma U').
+
+In whitened coordinates, x = Sigma^(1/2) x', A becomes Sigma^(1/2) A Sigma^(1/2), P becomes Sigma^(-1/2) P Sigma^(1/2),
+and nothing else depends on Sigma.
+
+Shapes: runs first, prompts last; matrices in between, (runs, d, d, prompts).
+"""
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from icl.core.lazy import lazy
+from icl.models.optimisers import Params
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    torch = lazy("torch")
+
+
+class Whitened(NamedTuple):
+    """Blocks of the weights in whitened coordinates, (..., L, d, d): P of V and A of Q."""
+
+    p: "Tensor"
+    a: "Tensor"
+
+
+# Products of small matrices
+
+
+def _product(x: "Tensor", y: "Tensor") -> "Tensor":
+    """X Y of small matrices with the prompts on the last axis: four times as fast as a batched product of 5 x 5."""
+    out: Tensor = _product_class().apply(x, y)
+    return out
+
+
+def _raw_product(x: "Tensor", y: "Tensor") -> "Tensor":
+    out = x[:, :, 0, None] * y[:, None, 0]
+    for k in range(1, x.shape[2]):
+        out.addcmul_(x[:, :, k, None], y[:, None, k])
+    return out
+
+
+@cache
+def _product_class() -> Any:
+    """The product with its two derivatives as products; term by term they would cost twice as much."""
+
+    class Product(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: "Tensor", y: "Tensor") -> "Tensor":
+            ctx.save_for_backward(x, y)
+            return _raw_product(x, y)
+
+        @staticmethod
+        def backward(ctx: Any, slope: "Tensor") -> "tuple[Tensor, Tensor]":
+            x, y = ctx.saved_tensors
+            return _raw_product(slope, y.transpose(1, 2)), _raw_product(x.transpose(1, 2), slope)
+
+    return Product
+
+
+def _left(matrix: "Tensor", x: "Tensor") -> "Tensor":
+    """M X with one M per run."""
+    return (matrix @ x.flatten(2)).unflatten(2, x.shape[2:])  # type: ignore[no-untyped-call]
+
+
+def _right(x: "Tensor", matrix: "Tensor") -> "Tensor":
+    """X M with one M per run."""
+    return matrix.mT[:, None] @ x
+
+
+# Sampled tasks and queries
+
+
+def sampled_loss(params: Params, batch: Params) -> "Tensor":
+    """The mean squared error on prompts given by Gram matrix, query and target (`prompts.gram_and_query`): (runs,).
+
+    A layer multiplies every column by T = I + V G Q, so G becomes T G T' (icl.models.attention.linear_gram_layer).
+    """
+    g, query, last = batch["gram"], batch["query"], params["Q"].shape[1] - 1
+    for layer in range(last):
+        update = _left(params["V"][:, layer], _right(g, params["Q"][:, layer]))
+        moved = g + _product(update, g)
+        g, query = moved + _product(moved, update.transpose(1, 2)), query + _product(update, query)
+    read = _left(params["V"][:, last, -1:], _product(g, _left(params["Q"][:, last], query)))
+    return (query[:, -1, 0] + read[:, 0, 0] + batch["target"]).square().mean(dim=-1)
+
+
+# Task and query averaged out
+
+
+def averaged_loss(blocks: Whitened, g: "Tensor", task_root: "Tensor", *, p_is_zero: bool) -> "Tensor":
+    """The loss given whitened Gram matrices, E over task and query: mean over prompts of |T U|_F^2, (runs,).
+
+    g : (runs, d, d, prompts); task_root : T, the symmetric root of the whitened task's covariance, (runs, d, d)
+    """
+    u = error_map(blocks, g, p_is_zero=p_is_zero)
+    return _left(task_root, u).square().sum(dim=(1, 2)).mean(dim=-1)
+
+
+def error_map(blocks: Whitened, g: "Tensor", *, p_is_zero: bool) -> "Tensor":
+    """U after the last layer, (runs, d, d, prompts), for G of that shape; without P the inputs stay as they are."""
+    eye = torch.eye(g.shape[1], dtype=g.dtype, device=g.device)[..., None]
+    # The first layer, with S = U = I
+    h = _right(g, blocks.a[:, 0])
+    u, s = eye + h, None if p_is_zero else eye + _left(blocks.p[:, 0], h)
+    for layer in range(1, blocks.a.shape[1]):
+        a = blocks.a[:, layer]
+        h = _right(g, a) if s is None else _product(g, _product(s.transpose(1, 2), _left(a, s)))
+        u = u + _product(u, h)
+        if s is not None:
+            s = s + _left(blocks.p[:, layer], _product(s, h))
+    return u
+
+
+def averaged_loss_of_one_layer(params: Params, g: "Tensor", root: "Tensor", task_root: "Tensor") -> "Tensor":
+    """The averaged loss of one layer with full V and Q, which mix labels with inputs: (runs,).
+
+    With (b, c) the last row of V, and Q = ((A, .), (q', .)), the error is
+
+        x'(w + A'G b + q b'G w + c A'G w + c q w'G w),
+
+    whose parts that are odd in w, O w with O = I + q b'G + c A'G, and even do not mix; w'G w has the mean tr M and
+    the mean square (tr M)^2 + 2 tr M^2 for M = W^(1/2) G W^(1/2).
+
+    g : whitened, (runs, d, d, prompts); root : Sigma^(1/2), (runs, d, d); task_root : as in `averaged_loss`
+    """
+    d = g.shape[1]
+    value, key_query = params["V"][:, 0], params["Q"][:, 0]
+    b, c = root @ value[:, -1, :d, None], value[:, -1, -1, None]
+    a, q = root @ key_query[:, :d, :d] @ root, root @ key_query[:, -1, :d, None]
+    eye = torch.eye(d, dtype=g.dtype, device=g.device)
+    odd = _right(eye[..., None] + _left(q @ b.mT + c[..., None] * a.mT, g), task_root)
+    even = a.mT @ torch.einsum("rijm,rj->rim", g, b[..., 0])  # A'G b, (runs, d, prompts)
+    m = _right(_left(task_root, g), task_root)
+    trace = torch.diagonal(m, dim1=1, dim2=2).sum(dim=-1)
+    fourth = trace.square() + 2 * m.square().sum(dim=(1, 2))
+    crossed = 2 * c * trace * (q * even).sum(dim=1)
+    squares = c.square() * q.square().sum(dim=(1, 2))[:, None] * fourth
+    return (odd.square().sum(dim=(1, 2)) + even.square().sum(dim=1) + crossed + squares).mean(dim=-1)

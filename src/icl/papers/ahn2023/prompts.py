@@ -1,0 +1,66 @@
+"""Prompts of Ahn et al. 2023, y_i = <w, x_i> with x_i ~ N(0, Sigma), in three forms.
+
+The literal tokens; the Gram matrix of the examples' columns with the query's column, which is all that a stack of
+linear layers reads; and the whitened Gram matrix of the inputs alone.
+
+In whitened coordinates x = R x' with the symmetric root R of Sigma, and the task is R w ~ N(0, T^2).
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from icl.models import attention
+from icl.tasks import linear_regression as tasks
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Arrays = dict[str, np.ndarray]
+
+
+def tokens(
+    generator: np.random.Generator, count: int, context_length: int, root: np.ndarray, task_factor: np.ndarray | None
+) -> Arrays:
+    """Literal prompts: tokens Z with a hidden query label, (count, d + 1, n + 1), and the true label, (count,).
+
+    root : Sigma^(1/2), (d, d); task_factor : S with w ~ N(0, S S'), (d, d); None for w ~ N(0, I)
+    """
+    normal = tasks.gaussian(generator, (count,), context_length, len(root))
+    prompts = tasks.with_covariance(normal, root, task_factor)
+    shown = prompts.labels.copy()
+    shown[..., -1] = 0
+    columns = np.concatenate([prompts.inputs, shown[..., None]], axis=-1)
+    return {"tokens": np.swapaxes(columns, -1, -2), "target": prompts.labels[..., -1]}
+
+
+def gram_and_query(
+    generator: np.random.Generator, count: int, context_length: int, root: np.ndarray, task_root: np.ndarray
+) -> Arrays:
+    """The statistics of literal prompts, drawn from their law: the Gram matrix comes from a Wishart matrix.
+
+    gram : (1/n) sum_i z_i z_i', (d + 1, d + 1, count); query : its column, (d + 1, 1, count); target : its true label,
+    (count,)
+    """
+    d = len(root)
+    g = root @ tasks.wishart(generator, (count,), context_length, d) @ root / context_length
+    w = generator.standard_normal((count, d)) @ np.linalg.solve(root, task_root)
+    x = generator.standard_normal((count, d)) @ root
+    gw = np.einsum("mde,me->md", g, w)
+    full = np.empty((d + 1, d + 1, count))
+    full[:d, :d], full[:d, d], full[d, :d] = np.moveaxis(g, 0, -1), gw.T, gw.T
+    full[d, d] = np.sum(w * gw, axis=-1)
+    query = np.concatenate([x.T, np.zeros((1, count))])
+    return {"gram": full, "query": query[:, None], "target": np.sum(w * x, axis=-1)}
+
+
+def whitened_gram(generator: np.random.Generator, count: int, context_length: int, dimension: int) -> Arrays:
+    """(1/n) X'X of whitened inputs X, (n, d), with the prompts on the last axis, (d, d, count)."""
+    g = tasks.wishart(generator, (count,), context_length, dimension) / context_length
+    return {"gram": np.ascontiguousarray(np.moveaxis(g, 0, -1))}
+
+
+def gram_and_query_of(batch: "dict[str, Tensor]") -> "dict[str, Tensor]":
+    """The statistics of literal prompts, in the form of `gram_and_query`; every array has the run axis first."""
+    full, query = attention.gram(batch["tokens"])
+    return {"gram": full.movedim(1, -1).contiguous(), "query": query.movedim(1, -1), "target": batch["target"]}

@@ -1,0 +1,57 @@
+"""Normalised gradient steps layer by layer: what the training of Cheng, Chen and Sra 2024 amounts to.
+
+The published code takes Adam's steps on gradients that it first clips, layer by layer, at 1e-8 / (9 - i)^2. Adam's
+epsilon is 1e-8 too, and so Adam divides by nearly a constant: what remains is the direction of each layer's gradient.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from icl.core.lazy import lazy
+from icl.models.optimisers import Optimiser, Params, Schedule
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    torch = lazy("torch")
+
+# The published code slows layer i = 0, 1, ... down by this number minus i, squared.
+SLOWED_FROM = 9
+
+
+def layer_norms(gradients: Params) -> "Tensor":
+    """Norm of each layer's gradient over all its weights: (runs, L)."""
+    flat = [g.reshape(*g.shape[:2], -1) for g in gradients.values()]
+    return torch.cat(flat, dim=-1).norm(dim=-1)
+
+
+def per_layer(factors: "Tensor", like: "Tensor") -> "Tensor":
+    """Factors (runs, L) in a shape that multiplies the weights of `like`."""
+    return factors.reshape(*factors.shape, *[1] * (like.dim() - 2))
+
+
+def slowness(layers: int) -> "Tensor":
+    """(9 - i)^2 for i = 0 ... L - 1."""
+    return (SLOWED_FROM - torch.arange(layers, dtype=torch.float64)) ** 2
+
+
+def normalised(learning_rates: Sequence[float], schedule: Schedule, momentum: float) -> Optimiser:
+    """Each layer moves by eta / (9 - i)^2 along the mean of its past normalised gradients (as Adam debiases means)."""
+
+    def init(params: Params) -> Params:
+        return {f"first/{name}": torch.zeros_like(w) for name, w in params.items()}
+
+    def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
+        norms = layer_norms(gradients)
+        # A layer without a gradient stays where it is.
+        inverse = torch.where(norms > 0, 1 / norms, 0.0)
+        pace = torch.tensor(learning_rates, dtype=norms.dtype, device=norms.device)[:, None] / slowness(norms.shape[1])
+        pace = pace * schedule(step) / (1 - momentum ** (step + 1))
+        state = {
+            f"first/{name}": torch.lerp(g * per_layer(inverse, g), state[f"first/{name}"], momentum)
+            for name, g in gradients.items()
+        }
+        return {name: w - per_layer(pace, w) * state[f"first/{name}"] for name, w in params.items()}, state
+
+    return Optimiser(init, update)

@@ -1,0 +1,144 @@
+"""What is measured on the GPT-2 style model of Li et al. 2024: test prompts, logits, attention, label embeddings."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from icl.core.lazy import lazy
+from icl.models import transformer
+from icl.models.optimisers import Params
+from icl.papers.li2024.decoder import HEADS, Config, Test, without_idle_read_in
+from icl.papers.li2024.evaluation import Domain, sample_test_prompts, shifted_domain, training_domain
+from icl.papers.li2024.prompts import prompt_tokens
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    torch = lazy("torch")
+
+# Prompts that are evaluated at a time: few enough for the activations of ten runs to stay below 200 MB.
+CHUNK = 200
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Test prompts of all runs.
+
+    tokens : float32 (runs, prompts, l + 1, d_X + 1); labels and patterns : (runs, prompts, l + 1)
+    """
+
+    tokens: "Tensor"
+    labels: "Tensor"
+    patterns: "Tensor"
+
+
+def in_domain(configs: Sequence[Config], test: Test) -> Evaluation:
+    """Prompts of tasks that training did not use, over the IDR and IDI patterns."""
+    return _evaluation(configs, test, training_domain, 1.0)
+
+
+def out_of_domain(configs: Sequence[Config], test: Test) -> Evaluation:
+    """Prompts of all tasks over ODR patterns (IDR patterns combined with coefficient sum S_1) and ODI patterns."""
+
+    def domain_of(config: Config) -> Domain:
+        return shifted_domain(config, test.pattern_law, test.coefficient_sum)
+
+    return _evaluation(configs, test, domain_of, test.irrelevant_growth)
+
+
+def _evaluation(
+    configs: Sequence[Config], test: Test, domain_of: Callable[[Config], Domain], growth: float
+) -> Evaluation:
+    """Test prompts whose kappa is `growth` times as large as in training."""
+    parts = []
+    for config in configs:
+        domain = domain_of(config)
+        strength = growth * config.irrelevant_strength * config.pattern_norm
+        batch = sample_test_prompts(config, test, domain, strength)
+        tokens = prompt_tokens(batch, domain.relevant, domain.irrelevant, np.ones(1)).astype(np.float32)
+        parts.append((tokens, batch.label.astype(np.float32), batch.pattern))
+    return Evaluation(*(torch.from_numpy(np.stack(a)) for a in zip(*parts, strict=True)))
+
+
+def logits(params: Params, config: Config, prompts: Evaluation, lengths: Sequence[int]) -> np.ndarray:
+    """F for the query of every prompt after its first l contexts, for each l in `lengths`: (runs, prompts, lengths).
+
+    The same prompts serve all lengths, so that curves over the context length are paired.
+    """
+    used = without_idle_read_in(params, prompts.tokens)
+    with torch.no_grad():
+        parts = [
+            transformer.predict_prefixes(used, part[:, :, :-1], part[:, :, -1], lengths, config.heads)[..., 0]
+            for part in torch.split(prompts.tokens, CHUNK, dim=1)
+        ]
+    result: np.ndarray = torch.cat(parts, dim=1).double().numpy()
+    return result
+
+
+def wrong(logits: np.ndarray, prompts: Evaluation) -> np.ndarray:
+    """Whether sign F is other than the label, F = 0 or NaN included: bool (runs, prompts, lengths)."""
+    answers: np.ndarray = ~(logits * prompts.labels[..., -1:].double().numpy() > 0)
+    return answers
+
+
+def attention_on_same(params: Params, config: Config, prompts: Evaluation, heads: str = "mean") -> np.ndarray:
+    """Attention of the query summed over the columns with its own pattern, averaged over prompts: (runs, layers).
+
+    Of the heads the mean, or the largest (see HEADS).
+
+    The query's own column counts. Inferred: under uniform attention this gives (alpha' / 2 * 20 + 1) / 21 = 0.4286,
+    and figure 22 starts at 0.427.
+    """
+    used = without_idle_read_in(params, prompts.tokens)
+    same = (prompts.patterns == prompts.patterns[..., -1:]).float()
+    with torch.no_grad():
+        parts = [
+            torch.einsum("rplht,rpt->rplh", transformer.attention_of_last(used, part, config.heads), mask)
+            for part, mask in zip(
+                torch.split(prompts.tokens, CHUNK, dim=1), torch.split(same, CHUNK, dim=1), strict=True
+            )
+        ]
+    result: np.ndarray = HEADS[heads](torch.cat(parts, dim=1).double().mean(dim=1)).numpy()
+    return result
+
+
+def label_embeddings(params: Params, config: Config, layer: int, heads: int | None = None) -> dict[str, np.ndarray]:
+    """What stands for the label block of W_O W_V in layer `layer` = 1 ... layers, for every neuron of its MLP.
+
+    Eq. 7 names the values W_V and the first map of the MLP W_O, so the product of these two is taken: row i of
+    W_up W_values (as maps acting from the left) is what neuron i reads off an attended token's place in the residual
+    stream. Its part within the image of the label coordinates under the read-in map is the label embedding. Inferred:
+    figures 24 and 25 start at magnitudes of 0.009 to 0.016, this product at 0.0175 over both heads and at 0.0124 over
+    one of them, and with the output projection between the two maps at 0.001.
+
+    heads : over how many heads the product is taken, from the first; None for all
+
+    Returns
+    -------
+    ``magnitude`` : norm of that part, (runs, mlp_width); ``angle`` : between it and the image of q, radians;
+    ``sign`` : +1 or -1, of the neuron's gain on F by the path through W_down and the read-out alone
+    """
+    name = f"layer{layer}"
+    with torch.no_grad():
+        image = params["read_in"][:, config.feature_dimension :].double()
+        within = torch.linalg.qr(image.mT).Q
+        used = config.width if heads is None else heads * config.width // config.heads
+        values, up = params[f"{name}.values"][..., :used], params[f"{name}.up"][:, :used]
+        neurons = torch.bmm(values, up).mT.double()
+        rows = torch.bmm(neurons, within)
+        magnitude = rows.norm(dim=-1)
+        # q is the first label coordinate.
+        q = torch.bmm(image[:, :1], within)
+        cosine = (rows * q).sum(dim=-1) / (magnitude * q.norm(dim=-1))
+        gain = torch.bmm(params[f"{name}.down"], _read_out(params))[..., 0].numpy()
+    angle = torch.arccos(cosine.clamp(-1, 1)).numpy()
+    return {"magnitude": magnitude.numpy(), "angle": angle, "sign": np.where(gain > 0, 1.0, -1.0)}
+
+
+def _read_out(params: Params) -> "Tensor":
+    """The final LayerNorm's centring and gain, and the read-out, as one map: (runs, width, 1)."""
+    column = params["final_norm.gain"][..., None] * params["read_out"]
+    return column - column.mean(dim=1, keepdim=True)

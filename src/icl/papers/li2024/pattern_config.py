@@ -1,0 +1,95 @@
+"""The constants that the one-layer model and the GPT-2 style model of Li et al. 2024 have in common."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from icl.core.config import Constants, RunConfig, constant
+from icl.core.streams import stream
+from icl.papers.li2024.training_tasks import TRAINING_TASKS
+
+
+@dataclass(frozen=True)
+class PatternConfig(RunConfig):
+    """Patterns, tasks and prompts of the training. A model's Config adds its own constants and names its `system`."""
+
+    system: ClassVar[str]
+
+    relevant_patterns: int = constant(
+        6, "published", "ICML paper, experiments (secondary source)", letter="M_1", at_least=6, at_most=1000, even=True
+    )
+    irrelevant_patterns: int = constant(
+        24, "published", "ICML paper, experiments (secondary source)", letter="M_2", at_least=1, at_most=1000
+    )
+    label_dimension: int = constant(
+        30, "inferred", "feature and label rows of W_O W_V start with equal norms in figures 10 and 11",
+        letter="d_Y", at_least=2, at_most=1000,
+    )  # fmt: skip
+    pattern_norm: float = constant(
+        1.0, "ours", "not stated; LayerNorm removes a common scale, label and pattern are of equal size",
+        letter="beta", above=0,
+    )  # fmt: skip
+    irrelevant_strength: float = constant(
+        0.5, "inferred", "figure 8 starts with norm(W p) / norm(xdr W p) = 1.04: |kappa| <= 0.5 beta, uniform",
+        letter="kappa/beta", at_least=0,
+    )  # fmt: skip
+    relevant_fraction: float = constant(
+        0.8, "published", "ICML paper, experiments (secondary source)", letter="alpha", above=0, at_most=1
+    )
+    context_length: int = constant(
+        20, "published", "ICML paper, experiments (secondary source)", letter="l_tr", at_least=1, at_most=10000
+    )
+    task_shifts: int = constant(
+        1, "ours",
+        "tasks (i, i + s mod M_1), s <= 1: the smallest even cover of the patterns; see gallery/calibration.md",
+        letter="tasks / M_1", at_least=1,
+    )  # fmt: skip
+    task_choice: str = constant(
+        "cyclic shifts", "ours",
+        "not stated; the papers ask for an even cover of the patterns, which each choice is: shifts 1, 2 ... of one "
+        "cycle, or for each seed other shifts of another cycle, or a random cover without cycles; see "
+        "gallery/calibration.md",
+        letter="choice of tasks", choices=tuple(TRAINING_TASKS),
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.task_shifts >= self.relevant_patterns:
+            raise self.error("task_shifts", f"below relevant_patterns = {self.relevant_patterns}")
+
+    @property
+    def feature_dimension(self) -> int:
+        """d_X = M_1 + M_2: the patterns span the feature space."""
+        return self.relevant_patterns + self.irrelevant_patterns
+
+    @cached_property
+    def train_tasks(self) -> np.ndarray:
+        """The tasks of the training, (tasks, 2)."""
+        rng = stream(self.system, self.seed, "tasks")
+        return TRAINING_TASKS[self.task_choice](rng, self.relevant_patterns, self.task_shifts)
+
+    @property
+    def axis_patterns(self) -> tuple[np.ndarray, np.ndarray]:
+        """The patterns as coordinate axes: mu (M_1, d_X) of norm beta and nu (M_2, d_X) of norm 1."""
+        axes = np.eye(self.feature_dimension)
+        return self.pattern_norm * axes[: self.relevant_patterns], axes[self.relevant_patterns :]
+
+
+@dataclass(frozen=True)
+class PatternTest(Constants):
+    """Constants of the test prompts. A model's Test adds its own."""
+
+    relevant_fraction_test: float = constant(
+        0.8, "inferred", "figure 9 starts at 0.42 = alpha'/2 + 0.02", letter="alpha'", above=0, at_most=1
+    )
+    coefficient_sum: float = constant(
+        1.1, "ours",
+        "stated for figure 12 only; the smallest plotted value that Theorem 2 covers; see gallery/calibration.md",
+        letter="S_1", above=0, at_most=float(np.sqrt(2)),
+    )  # fmt: skip
+    context_length_test: int = constant(
+        20, "ours", "not stated; the training length", letter="l_ts", at_least=1, at_most=10000
+    )
+    prompts: int = constant(1000, "inferred", "error levels are multiples of 0.001 in each of four runs", at_least=1)

@@ -1,0 +1,108 @@
+"""Patterns out of domain (Li et al. 2024): ODR patterns mu'_j from the IDR patterns mu, and ODI patterns nu'_k.
+
+The paper asks that mu'_j is a linear combination of the mu whose coefficients have the sum S_1, and that nu'_k lies in
+the span of the IDI patterns. Which combination the authors drew is not stated; the functions are the candidates. All
+take the mu as (M, d) and return (M / 2, d). Patterns named orthogonal are so if the mu are orthogonal and of one norm.
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+
+def pair_coefficients(total: float) -> tuple[float, float]:
+    """The c1 >= c2 with c1 + c2 = S_1 and c1^2 + c2^2 = 1: (S_1 +- sqrt(2 - S_1^2)) / 2.
+
+    Raises ValueError if |S_1| > sqrt 2, where no unit-norm pair exists.
+    """
+    if abs(total) > np.sqrt(2):
+        raise ValueError(f"coefficient sum {total}: at most sqrt(2) in absolute value for a pair of unit norm")
+    root = np.sqrt(max(2 - total**2, 0.0))
+    return (total + root) / 2, (total - root) / 2
+
+
+def unit_pairs(relevant: np.ndarray, total: float) -> np.ndarray:
+    """ODR patterns mu'_j = c1 mu_{2j-1} + c2 mu_{2j}: (M, d) -> (M / 2, d), orthogonal and of mu's norm."""
+    c1, c2 = pair_coefficients(total)
+    return c1 * relevant[0::2] + c2 * relevant[1::2]
+
+
+def equal_pairs(relevant: np.ndarray, total: float) -> np.ndarray:
+    """ODR patterns mu'_j = S_1/2 (mu_{2j-1} + mu_{2j}): (M, d) -> (M / 2, d), orthogonal, of norm S_1 / sqrt 2."""
+    return total / 2 * (relevant[0::2] + relevant[1::2])
+
+
+def unit_triples(relevant: np.ndarray, total: float) -> np.ndarray:
+    """ODR patterns of mu's norm from three IDR patterns each, mu'_j = c1 mu_{2j-1} + c2 (mu_{2j} + mu_{2j+1}), indices
+    mod M, with c1 + 2 c2 = S_1 and c1^2 + 2 c2^2 = 1: (M, d) -> (M / 2, d); neighbours share a pattern.
+
+    Raises ValueError if |S_1| > sqrt 3, where no unit-norm triple exists.
+    """
+    if abs(total) > np.sqrt(3):
+        raise ValueError(f"coefficient sum {total}: at most sqrt(3) in absolute value for a triple of unit norm")
+    second = (total - np.sqrt(max((3 - total**2) / 2, 0.0))) / 3
+    return (total - 2 * second) * relevant[0::2] + second * (relevant[1::2] + np.roll(relevant, -2, axis=0)[0::2])
+
+
+def scaled_singles(relevant: np.ndarray, total: float) -> np.ndarray:
+    """ODR patterns mu'_j = S_1 mu_{2j-1}, one coefficient and no other: (M, d) -> (M / 2, d), S_1 times mu's norm."""
+    return total * relevant[0::2]
+
+
+def pairs_apart(relevant: np.ndarray, total: float) -> np.ndarray:
+    """ODR patterns with c1 + c2 = S_1 and c1 - c2 = 1 for every S_1: (M, d) -> (M / 2, d), orthogonal.
+
+    Their norm is sqrt((S_1^2 + 1) / 2) of mu's; at S_1 = 1 they are mu_{2j-1} themselves.
+    """
+    return (total + 1) / 2 * relevant[0::2] + (total - 1) / 2 * relevant[1::2]
+
+
+def spread_over_all(rng: np.random.Generator, relevant: np.ndarray, total: float) -> np.ndarray:
+    """Orthogonal ODR patterns of mu's norm over all M of the mu, each with coefficient sum S_1: (M, d) -> (M / 2, d).
+
+    The coefficients are a row of ones times S_1 / M, plus a random remainder of sum 0 that makes the rows orthonormal.
+    Raises ValueError if |S_1| > sqrt 2: M / 2 orthonormal rows have (M / 2) S_1^2 / M <= 1.
+    """
+    patterns = len(relevant)
+    count, share = patterns // 2, total**2 / patterns
+    if abs(total) > np.sqrt(2):
+        raise ValueError(f"coefficient sum {total}: at most sqrt(2) in absolute value for orthonormal patterns")
+    remainder = _rows_of_sum_zero(rng, count, patterns)
+    # Of the Gram matrix 1 the common part takes `share` in every entry; the remainder must have what is left.
+    size, axes = np.linalg.eigh(np.eye(count) - share)
+    root = (axes * np.sqrt(np.clip(size, 0, None))) @ axes.T
+    combined: np.ndarray = (total / patterns + root @ np.linalg.qr(remainder.T)[0].T) @ relevant
+    return combined
+
+
+def independent_combinations(rng: np.random.Generator, relevant: np.ndarray, total: float) -> np.ndarray:
+    """Independent random ODR patterns of mu's norm with coefficient sum S_1: (M, d) -> (M / 2, d), not orthogonal."""
+    patterns = len(relevant)
+    remainder = _rows_of_sum_zero(rng, patterns // 2, patterns)
+    remainder *= np.sqrt(1 - total**2 / patterns) / np.linalg.norm(remainder, axis=1, keepdims=True)
+    combined: np.ndarray = (total / patterns + remainder) @ relevant
+    return combined
+
+
+COMBINATIONS: Mapping[str, Callable[[np.random.Generator, np.ndarray, float], np.ndarray]] = {
+    "unit pairs": lambda rng, relevant, total: unit_pairs(relevant, total),
+    "equal pairs": lambda rng, relevant, total: equal_pairs(relevant, total),
+    "unit triples": lambda rng, relevant, total: unit_triples(relevant, total),
+    "one scaled": lambda rng, relevant, total: scaled_singles(relevant, total),
+    "pairs apart": lambda rng, relevant, total: pairs_apart(relevant, total),
+    "spread": spread_over_all,
+    "independent": independent_combinations,
+}
+"""How ODR patterns are made of the IDR patterns and the sum S_1 of their coefficients; only the last two are random."""
+
+
+def _rows_of_sum_zero(rng: np.random.Generator, count: int, length: int) -> np.ndarray:
+    rows = rng.standard_normal((count, length))
+    centred: np.ndarray = rows - rows.mean(axis=1, keepdims=True)
+    return centred
+
+
+def rotated_patterns(rng: np.random.Generator, irrelevant: np.ndarray) -> np.ndarray:
+    """ODI patterns: a Haar-random rotation of the IDI patterns within their span, (M, d) -> (M, d)."""
+    q, r = np.linalg.qr(rng.standard_normal((len(irrelevant), len(irrelevant))))
+    return (q * np.sign(np.diag(r))) @ irrelevant

@@ -1,0 +1,72 @@
+"""Pruning of the one-layer model (figures 14 and 15 and theorem 3 of Li et al. 2024): rows of W_O are left out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from icl.core.lazy import lazy
+from icl.core.runs import Runs
+from icl.core.streams import stream
+from icl.papers.li2024 import one_layer_evaluation
+from icl.papers.li2024.one_layer import SYSTEM, Test
+from icl.papers.li2024.one_layer_evaluation import Evaluation
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    torch = lazy("torch")
+
+COUNTS = (0, 3, 6, 10, 13, 16, 19, 22, 26)
+"""Pruned neurons at rates 0, 5, ..., 40 %, as the published axis places them."""
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """The trained model with neurons left out.
+
+    norms : row norms of W_O, (runs, m); parts : contribution of each neuron to F, (runs, prompts, m)
+    """
+
+    prompts: Evaluation
+    norms: np.ndarray
+    parts: "Tensor"
+
+    def without(self, removed: np.ndarray) -> dict[str, np.ndarray]:
+        """What follows when `removed`, bool (runs, m), marks the neurons that are left out.
+
+        ``classification error`` and ``hinge loss``, (runs,) each, and ``wrong``, bool (runs, prompts).
+        """
+        left = (self.parts * torch.from_numpy(~removed)[:, None]).sum(dim=-1)
+        wrong = one_layer_evaluation.wrong(left, self.prompts)
+        return {
+            "wrong": wrong,
+            "classification error": wrong.mean(axis=-1),
+            "hinge loss": one_layer_evaluation.hinge(left, self.prompts),
+        }
+
+    def smallest(self, count: int | np.ndarray) -> np.ndarray:
+        """The mask of the `count` neurons (one number, or one per run) of smallest norm."""
+        rank = np.argsort(np.argsort(self.norms, axis=-1), axis=-1)
+        mask: np.ndarray = rank < np.reshape(count, (-1, 1))
+        return mask
+
+    def largest(self, count: int) -> np.ndarray:
+        """The mask of the `count` neurons of largest norm."""
+        return ~self.smallest(self.norms.shape[1] - count)
+
+
+def trained_pruning(runs: Runs, test: Test) -> Pruning:
+    """Pruning of the trained model on out-of-domain prompts at full context length."""
+    prompts = one_layer_evaluation.out_of_domain(runs.sweep.configs, test)
+    weights = runs.last()
+    parts = one_layer_evaluation.contributions(weights, prompts, test.context_length_test)
+    return Pruning(prompts, weights["W_O"].norm(dim=-1).numpy(), parts)
+
+
+def random_masks(seeds: Sequence[int], neurons: int, count: int, draw: int) -> np.ndarray:
+    """`count` random neurons per run, bool (runs, m); masks of one draw are nested in `count`."""
+    ranks = [stream(SYSTEM, seed, "pruning", draw).permutation(neurons) for seed in seeds]
+    return np.stack(ranks) < count

@@ -1,0 +1,214 @@
+"""Constants of the training (`Config`) and of the test prompts (`Test`) for chain of thought (Li et al. 2025)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from icl.core.config import Constants, RunConfig, constant
+from icl.papers.li2025.chains import STARTS
+from icl.papers.li2025.prompts import NOISES, PATTERNS, Setting
+from icl.papers.li2025.transition_matrices import ROUNDING, detour, gathering, with_primacy
+
+
+@dataclass(frozen=True)
+class Config(RunConfig):
+    """Constants of the training."""
+
+    relevant_patterns: int = constant(
+        20, "ours", "not stated; more than the TSR patterns in their span, few enough to be cheap; the figures tell "
+        "noise / sqrt(M): see gallery/calibration.md", letter="M", at_least=2, at_most=1000,
+    )  # fmt: skip
+    chain_length: int = constant(
+        3, "inferred", "same-step attention starts at 0.33 = 1/K in figure 20", letter="K", at_least=1, at_most=20
+    )
+    relevant_fraction: float = constant(
+        0.4, "inferred", "attention on examples that start as the query does begins at 0.41 in figure 20",
+        letter="alpha", above=0, at_most=1,
+    )  # fmt: skip
+    context_length: int = constant(
+        5, "ours", "not stated; the theorem asks for at least 1/alpha; calibrated: see gallery/calibration.md",
+        letter="l_tr", at_least=1, at_most=10000,
+    )  # fmt: skip
+    pattern_norm: float = constant(
+        1.1, "ours", "not stated; calibrated: see gallery/calibration.md", letter="beta", above=0
+    )
+    code_norm: float = constant(
+        0.97, "ours", "not stated, the norm of the positional codes; calibrated: see gallery/calibration.md",
+        letter="|c|", above=0,
+    )  # fmt: skip
+    attention_start: float = constant(
+        0.18, "inferred", "figure 20 starts within 0.005 of alpha/K, alpha (K - 1)/K, ..., which leaves (delta beta)^2 "
+        "0.07; calibrated: see gallery/calibration.md", letter="delta", above=0,
+    )  # fmt: skip
+    start_std: float = constant(
+        0.0, "ours", "Gaussian part of the start of W_Q and W_K; several heads would stay equal without", at_least=0
+    )
+    value_start: float = constant(
+        0.46, "ours", "not stated: W_V starts by copying z_k, times this; calibrated: see gallery/calibration.md",
+        letter="W_V", at_least=0,
+    )  # fmt: skip
+    layers: int = constant(1, "published", "the analysed model has one layer with one head", at_least=1, at_most=12)
+    heads: int = constant(1, "published", "the analysed model has one layer with one head", at_least=1, at_most=12)
+    batch: int = constant(
+        120, "ours", "not stated; K steps alike, and eps^-2 for eps = 0.09; half or twice as many make no difference: "
+        "see gallery/calibration.md", letter="B", at_least=1,
+    )  # fmt: skip
+    learning_rate: float = constant(
+        1.6, "ours", "not stated; calibrated: see gallery/calibration.md", letter="eta", above=0
+    )
+    value_rate: float = constant(
+        1.0, "inferred", "the talk trains all three matrices by SGD: learning rate of W_V over that of W_Q and W_K",
+        at_least=0,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.relevant_fraction * self.context_length < 1 - ROUNDING:
+            raise self.error(
+                "relevant_fraction",
+                f"at least 1 / l_tr = {1 / self.context_length:g}, for one example to share the start",
+            )
+
+    @property
+    def dimension(self) -> int:
+        """D, the least multiple of 8 that holds 2 M + K coordinates; those left over stay empty.
+
+        So every run's matrices start on 64 bytes: a product of matrices sums in another order elsewhere, and a run
+        alone would equal the run among others but for the last bits.
+        """
+        return -(-(2 * self.relevant_patterns + self.chain_length) // 8) * 8
+
+
+@dataclass(frozen=True)
+class Test(Constants):
+    """Constants of the evaluation; chain_length is that of the training."""
+
+    chain_length: int = constant(3, "inferred", "as in training", letter="K", at_least=1, at_most=20)
+    specific_patterns: int = constant(
+        7, "inferred", "without context the errors of figures 17 and 19 are 0.848 to 0.875, mean 0.863: 1 - 1/M'",
+        letter="M'", at_least=2, at_most=1000,
+    )  # fmt: skip
+    relevant_fraction_test: float = constant(
+        0.8,
+        "inferred",
+        "the 0.8 curve of figure 17 is the nearest to the poster's default",
+        letter="alpha'",
+        above=0,
+        at_most=1,
+    )
+    path_probability: float = constant(
+        0.5, "inferred", "figure 18 and the poster share a curve", letter="tau^f", above=0, at_most=1
+    )
+    primacy: float = constant(
+        0.8, "inferred", "figure 18 and the poster share a curve", letter="rho^f", above=0, at_most=1
+    )
+    end_probability: float = constant(
+        0.5, "inferred", "three curves of the poster are one", letter="tau_o^f", above=0, at_most=1
+    )
+    end_primacy: float = constant(
+        0.6, "inferred", "three curves of the poster are one", letter="rho_o^f", above=0, at_most=1
+    )
+    noise: float = constant(
+        0.9, "ours", "not stated: root mean square of the norm of the noise on every test vector, over beta; "
+        "calibrated: see gallery/calibration.md", at_least=0,
+    )  # fmt: skip
+    noise_law: str = constant(
+        "uniform", "ours", "not stated: how the norm varies; calibrated: see gallery/calibration.md",
+        choices=NOISES,
+    )  # fmt: skip
+    query_noise: float = constant(
+        1.0, "ours", "not stated: norm of the query's noise over that of the others'", at_least=0
+    )
+    pattern_law: str = constant(
+        "orthonormal", "ours", "not stated: how TSR patterns lie in the span of the TRR patterns",
+        choices=tuple(PATTERNS),
+    )  # fmt: skip
+    example_law: str = constant(
+        "independent", "ours", "not stated: whether a share alpha' of the examples starts as the query does, or each "
+        "with probability alpha'; calibrated: see gallery/calibration.md", choices=tuple(STARTS),
+    )  # fmt: skip
+    noisy_step: int = constant(
+        2, "ours", "not stated: the first step that errs; others follow, the first after the last; calibrated: see "
+        "gallery/calibration.md", at_least=1, at_most=20,
+    )  # fmt: skip
+    context_length_test: int = constant(
+        100, "published", "the axis of figures 17 to 19", letter="l_ts", at_least=1, at_most=10000
+    )
+    queries: int = constant(1000, "inferred", "as in the other talk figures: four runs of 1000 prompts", at_least=1)
+
+    misled_starts: int = constant(
+        6, "ours", "not stated: how many starts break Condition 1 where it is broken; calibrated: see "
+        "gallery/calibration.md", at_least=1,
+    )  # fmt: skip
+    misled_law: str = constant(
+        "gathering", "ours", "not stated: which matrices break Condition 1, those of `gathering` or of `detour`; "
+        "calibrated: see gallery/calibration.md", choices=("gathering", "detour"),
+    )  # fmt: skip
+    misled_path: float = constant(
+        0.45,
+        "ours",
+        "not stated: tau^f of the gathering law; calibrated: see gallery/calibration.md",
+        above=0,
+        at_most=0.49,
+    )
+    misled_steps: int = constant(
+        3, "ours", "not stated: how many steps err in the gathering law; calibrated: see gallery/calibration.md",
+        at_least=2, at_most=20,
+    )  # fmt: skip
+    misled_first: float = constant(
+        0.5, "ours", "not stated: probability of the right step 1 from these, in the detour law", above=0, at_most=1
+    )
+    misled_second: float = constant(
+        0.68, "ours", "not stated: probability of the right step 2 from these, in the detour law", above=0, at_most=1
+    )
+    misled_pull: float = constant(
+        1.0, "ours", "not stated: probability of the end that draws them from its own start, in the detour law",
+        above=0, at_most=1,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.setting()
+        self.end_setting()
+        if self.chain_length > 1 and self.specific_patterns > self.misled_starts:
+            self.misleading_setting()
+        if self.relevant_fraction_test * self.context_length_test < 1 - ROUNDING:
+            least = 1 / self.context_length_test
+            raise self.error(
+                "relevant_fraction_test", f"at least 1 / l_ts = {least:g}, for one example to share the start"
+            )
+
+    def setting(self) -> Setting:
+        """alpha' and transition matrices with tau^f and rho^f."""
+        return self._setting("path_probability", self.path_probability, self.primacy, self.chain_length)
+
+    def end_setting(self) -> Setting:
+        """alpha' and transition matrices with tau_o^f and rho_o^f, for prompts that show only both ends.
+
+        One step is noisy, so that B is that step and Condition 1 holds.
+        """
+        return self._setting("end_probability", self.end_probability, self.end_primacy, 1)
+
+    def misleading_setting(self) -> Setting:
+        """alpha' and transition matrices that break Condition 1 for `misled_starts` of the starts."""
+        sizes = (self.chain_length, self.specific_patterns, self.misled_starts)
+        try:
+            if self.misled_law == "gathering":
+                made = gathering(*sizes, self.misled_path, min(self.misled_steps, self.chain_length))
+            else:
+                made = detour(*sizes, self.misled_first, self.misled_second, self.misled_pull)
+        except ValueError as error:
+            raise self.error("misled_starts", f"such that Condition 1 breaks; {error}") from None
+        return self._placed(made)
+
+    def _setting(self, name: str, probability: float, lead: float, noisy: int) -> Setting:
+        try:
+            made = with_primacy(noisy, self.specific_patterns, probability, lead)
+        except ValueError as error:
+            raise self.error(name, f"such that matrices exist; {error}") from None
+        exact = np.broadcast_to(np.eye(self.specific_patterns), (self.chain_length - noisy, *made.shape[1:]))
+        return self._placed(np.concatenate([made, exact]))
+
+    def _placed(self, matrices: np.ndarray) -> Setting:
+        """The setting with the first step's matrix at `noisy_step`, the others after it and the last ones before."""
+        return Setting(self.relevant_fraction_test, np.roll(matrices, self.noisy_step - 1, axis=0), self.example_law)

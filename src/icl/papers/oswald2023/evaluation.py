@@ -1,0 +1,169 @@
+"""What a trained layer does, compared with one step of gradient descent: predictions, losses, repetition."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from icl.core.streams import stream
+from icl.models.optimisers import Params
+from icl.papers.oswald2023 import closed_forms
+from icl.papers.oswald2023.linear_attention import MATRICES, SYSTEM, Config, Test
+from icl.tasks import linear_regression as tasks
+from icl.tasks.linear_regression import Prompts
+
+
+class Layer(NamedTuple):
+    """The products through which a layer acts on the labels.
+
+    key_query : W_Q W_K', (D, D); value : the last column of W_V W_P, (D,)
+    """
+
+    key_query: np.ndarray
+    value: np.ndarray
+
+
+def trained_layer(params: Params, run: int) -> Layer:
+    """The layer of one run, in float64."""
+    q, k, v, p = (params[name][run].double().cpu().numpy() for name in MATRICES)
+    return Layer(q @ k.T, v @ p[:, -1])
+
+
+def construction(config: Config, step_size: float) -> Layer:
+    """The layer that does one step of gradient descent on (1/2N) sum (<w, x_i> - y_i)^2, from any w:
+
+    W_Q W_K' = diag(I, 0) and W_V W_P = -(step_size / N) e_y e_y' (von Oswald et al. 2023, Proposition 1).
+    """
+    key_query, value = np.eye(config.tokens), np.zeros(config.tokens)
+    key_query[-1, -1], value[-1] = 0, -step_size / config.context_length
+    return Layer(key_query, value)
+
+
+def interpolated(trained: Layer, constructed: Layer) -> Layer:
+    """The mean of both, after the trained layer's free scale moved from keys and queries to the values: its x block is
+    divided by its mean diagonal.
+    """
+    scale = np.diag(trained.key_query)[:-1].mean()
+    return Layer(
+        (trained.key_query / scale + constructed.key_query) / 2, (trained.value * scale + constructed.value) / 2
+    )
+
+
+# Tasks
+
+
+def evaluation_prompts(config: Config, test: Test) -> Prompts:
+    """The tasks on which a run is evaluated."""
+    return _prompts(config, test, "evaluate", test.tasks)
+
+
+def prompts_to_enlarge(config: Config, test: Test) -> Prompts:
+    """The tasks whose inputs are then enlarged."""
+    return _prompts(config, test, "larger", test.larger_tasks)
+
+
+def _prompts(config: Config, test: Test, purpose: str, count: int) -> Prompts:
+    generator = stream(SYSTEM, 0 if test.shared_tasks else config.seed, purpose)
+    return tasks.uniform(generator, (count,), config.context_length, config.dimension, config.half_width)
+
+
+# Predictions
+
+
+def sensitivity(layer: Layer, prompts: Prompts) -> np.ndarray:
+    """The derivative of y_hat in x_q, -A G b, which is also the w by which the layer predicts: (tasks, d)."""
+    x, y = prompts.inputs[:, :-1], prompts.labels[:, :-1]
+    on_values = np.einsum("mnd,d->mn", x, layer.value[:-1]) + y * layer.value[-1]
+    moved = np.concatenate(
+        [np.einsum("mn,mnd->md", on_values, x), np.einsum("mn,mn->m", on_values, y)[:, None]], axis=1
+    )
+    return -moved @ layer.key_query[:-1].T
+
+
+def predictions(sensitivities: np.ndarray, prompts: Prompts) -> np.ndarray:
+    """y_hat, the derivatives of `sensitivity` applied to the queries: (tasks,)."""
+    return np.einsum("md,md->m", sensitivities, prompts.inputs[:, -1])
+
+
+def repeated(layer: Layer, prompts: Prompts, layers: int, damping: float) -> np.ndarray:
+    """Predictions after 1 ... `layers` applications of the layer to all tokens, of which only the labels move, by
+    `damping` times the update: (layers, tasks).
+
+    Token e becomes e + damping (e W_Q W_K' G b) e_y. Of G = sum_i e_i e_i' only the last row changes, and what is
+    needed of the query is the derivative of its label in x_q.
+    """
+    x, p = prompts.inputs[:, :-1], np.einsum("mn,mnd->md", prompts.labels[:, :-1], prompts.inputs[:, :-1])
+    gram, t = np.swapaxes(x, 1, 2) @ x, np.sum(prompts.labels[:, :-1] ** 2, axis=1)
+    b_x, b_y, slope, predicted = layer.value[:-1], layer.value[-1], np.zeros_like(p), []
+    fixed = gram @ b_x
+    for _ in range(layers):
+        moved = np.concatenate([fixed + b_y * p, (p @ b_x + b_y * t)[:, None]], axis=1)
+        u = damping * moved @ layer.key_query.T
+        u_x, u_y = u[:, :-1], u[:, -1]
+        slope = slope + u_x + u_y[:, None] * slope
+        along = np.einsum("mde,me->md", gram, u_x) + u_y[:, None] * p
+        across = np.einsum("md,md->m", p, u_x) + u_y * t
+        t = t + 2 * across + np.einsum("md,md->m", u_x, along) + u_y * across
+        p = p + along
+        predicted.append(-predictions(slope, prompts))
+    return np.stack(predicted)
+
+
+# Losses and errors
+
+
+def task_loss(predicted: np.ndarray, prompts: Prompts) -> float:
+    """Mean of half the squared error on the query."""
+    return float(np.mean((predicted - prompts.labels[:, -1]) ** 2) / 2)
+
+
+def larger_inputs_loss(predicted: np.ndarray, prompts: Prompts, scale: float, clip: float = np.inf) -> float:
+    """The same on the tasks with all inputs `scale` times as large, and outputs cut at +-clip.
+
+    y_hat is cubic in the tokens, whose labels grow with the inputs: it is scale^3 times that of the given tasks.
+    """
+    return float(np.mean((np.clip(scale**3 * predicted, -clip, clip) - scale * prompts.labels[:, -1]) ** 2) / 2)
+
+
+def layer_loss(layer: Layer, config: Config) -> float:
+    """L over all tasks, by the closed form."""
+    return closed_forms.population_loss(layer.key_query[:-1], layer.value, config)[0]
+
+
+def sampled_loss(layer: Layer, config: Config, test: Test) -> float:
+    """L on `checked_tasks` fresh tasks, the query averaged out: the mean of |w - w_hat|^2 s / 2.
+
+    In parts, which fit in the cache at any d.
+    """
+    generator, part = stream(SYSTEM, config.seed, "check"), max(1, 2**18 // (config.context_length * config.dimension))
+    total = 0.0
+    for start in range(0, test.checked_tasks, part):
+        shape = (min(part, test.checked_tasks - start),)
+        prompts = tasks.uniform(generator, shape, config.context_length, config.dimension, config.half_width)
+        total += float(np.sum((prompts.weights - sensitivity(layer, prompts)) ** 2))
+    return closed_forms.moments(config).variance * total / test.checked_tasks / 2
+
+
+def preconditioner_errors(layer: Layer, config: Config) -> tuple[float, float]:
+    """The largest errors of B over its optimum -(s / (N q)) I, on and off the diagonal."""
+    optimum = -closed_forms.best_step_size(config) / config.context_length
+    error = abs(closed_forms.preconditioner(layer.key_query[:-1], layer.value) / optimum - np.eye(config.dimension))
+    diagonal = np.diag(error)
+    return float(diagonal.max()), float((error - np.diag(diagonal)).max())
+
+
+def distances(layer: Layer, gd: np.ndarray, prompts: Prompts) -> dict[str, float]:
+    """Loss of a layer and its distances from gradient descent, averaged over tasks, under the published names.
+
+    gd : the derivatives in the query of gradient descent's predictions, (tasks, d)
+    Returns loss, mean |y_hat - y_gd| ("Preds diff"), mean |g - g_gd| ("Model diff") and mean cos(g, g_gd) ("Model
+    cos"), g the derivative of the layer's prediction in the query.
+    """
+    slopes = sensitivity(layer, prompts)
+    by_layer, by_gd = (predictions(each, prompts) for each in (slopes, gd))
+    lengths = np.linalg.norm(slopes, axis=1) * np.linalg.norm(gd, axis=1)
+    return {
+        "loss": task_loss(by_layer, prompts),
+        "Preds diff": float(np.mean(abs(by_layer - by_gd))),
+        "Model diff": float(np.mean(np.linalg.norm(slopes - gd, axis=1))),
+        "Model cos": float(np.mean(np.sum(slopes * gd, axis=1) / lengths)),
+    }

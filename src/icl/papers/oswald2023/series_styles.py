@@ -1,0 +1,38 @@
+"""How the figures of von Oswald et al. 2023 draw their series."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from icl.drawing import plotting
+from icl.drawing.plotting import Style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Matplotlib's Dark2, as published.
+GREEN, PURPLE, PINK = "#1b9e77", "#7570b3", "#e7298a"
+BROWN, GOLD, LIGHT_GREEN = "#a6761d", "#e6ab02", "#66a61e"
+MARKS = (
+    Style("GD", "GD", GREEN, "v", "none"),
+    Style("Interpolated", "Interpolated", PINK, "o", "none"),
+    Style("Trained TF", "Trained TF", PURPLE, "+", "none"),
+)
+
+
+def draw_marks(axes: Axes, table: pd.DataFrame) -> None:
+    """The three series as published, marks only, one over the other; the spines of a box are left out."""
+    plotting.curves(axes, table, MARKS, "loss")
+    for style, line in zip(MARKS, axes.lines[-len(MARKS) :], strict=True):
+        line.set_markersize({"v": 10, "o": 4.5, "+": 11}[style.marker])
+        line.set_markeredgewidth(2.2 if style.marker == "+" else 0)
+        line.set_zorder({"v": 2, "+": 2.1, "o": 2.2}[style.marker])
+    open_box(axes)
+
+
+def open_box(axes: Axes, right: bool = False) -> None:
+    """No top spine, and no right one unless asked."""
+    axes.spines["top"].set_visible(False)
+    axes.spines["right"].set_visible(right)

@@ -1,0 +1,74 @@
+"""Layers that trained ones are compared with, and the errors of all of them by position."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from icl.core.lazy import lazy
+from icl.papers.oswald2023mesa.layers import Linear, Maps, Mesa, tokens
+from icl.papers.oswald2023mesa.one_layer import TOGETHER, Config
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    torch = lazy("torch")
+
+
+def gradient_descent(config: Config, step_size: float) -> Maps:
+    """One step of gradient descent from W = 0 as one linear head, y_t = step_size sum_{s <= t} x_s (x_{s-1} . x_t)."""
+    d = config.dimension
+    maps = Maps(torch.zeros(1, 2 * d, 2 * d), torch.zeros(1, d, 2 * d))
+    maps.key_query[0, d:, :d] = torch.eye(d)
+    maps.value[0, :, :d] = step_size * torch.eye(d)
+    return maps
+
+
+def rev_alg(maps: Maps) -> Maps:
+    """RevAlg-1: of every d x d block of the maps only its mean diagonal, 4 + 2 numbers per head, 12 for two heads."""
+    return Maps(*(_mean_diagonals(each, maps.value.shape[-2]) for each in maps))
+
+
+def _mean_diagonals(matrix: "Tensor", size: int) -> "Tensor":
+    rows, columns = matrix.shape[-2] // size, matrix.shape[-1] // size
+    split = matrix.reshape(*matrix.shape[:-2], rows, size, columns, size)
+    means = split.diagonal(dim1=-3, dim2=-1).mean(dim=-1)
+    unit = torch.eye(size, dtype=matrix.dtype, device=matrix.device)
+    return (means[..., :, None, :, None] * unit[:, None, :]).flatten(-2).flatten(-3, -2)
+
+
+def interpolated(one: Maps, other: Maps) -> Maps:
+    """The layer half-way between two, map by map."""
+    return Maps(*((a + b) / 2 for a, b in zip(one, other, strict=True)))
+
+
+def errors(layer: "Linear | Mesa", x: "Tensor", config: Config) -> "Tensor":
+    """1/2 |x_{t+1} - y_t|^2 per position, averaged over batches of the training's size: (batches, T)."""
+    means = []
+    for part in torch.split(x, config.batch):
+        y = torch.cat([layer.forward(tokens(few)) for few in torch.split(part, TOGETHER)])
+        error = y.clamp(-config.output_clip, config.output_clip) - part[:, 1:]
+        means.append(error.square().sum(dim=-1).mean(dim=0) / 2)
+    return torch.stack(means)
+
+
+def best_step_size(x: "Tensor", config: Config) -> tuple[float, float]:
+    """The step size of one-step gradient descent with the least loss on sequences x, and that loss.
+
+    y is linear in the step size, so the loss is a parabola in it.
+    """
+    layer = Linear({}, gradient_descent(config, 1.0))
+    y = torch.cat([layer.forward(tokens(few)) for few in torch.split(x, TOGETHER)])
+    target, count = x[:, 1:], x.shape[0] * config.length
+    along, square = float((y * target).sum(dtype=torch.float64)), float(y.square().sum(dtype=torch.float64))
+    return along / square, (float(target.square().sum(dtype=torch.float64)) - along**2 / square) / (2 * count)
+
+
+def least_squares_loss(config: Config) -> np.ndarray:
+    """d/6 (1 - t/d) while t < d and then 0: the least-squares prediction after t noiseless pairs, (T,).
+
+    It is exact on the span of the t states seen, and of the next state, which is as likely to point anywhere, that part
+    of the space leaves 1 - t/d of the mean square; E |x|^2 / 2 = d/6 for x ~ U(-1, 1)^d.
+    """
+    seen = np.arange(config.length)
+    return config.dimension / 6 * np.maximum(1 - seen / config.dimension, 0)

@@ -1,0 +1,73 @@
+"""How the figures of Zhang et al. look: the talk's panels in seaborn's dark grid, closed forms as lines, prompts as
+points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from icl.drawing import darkgrid, plotting
+from icl.drawing.plotting import Axis, Style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+LIMIT = Style("LSA, theory", "LSA, theory", darkgrid.BLUE)
+MEASURED = Style("LSA, prompts", "LSA, prompts", darkgrid.BLUE, "o", "")
+LEAST_SQUARES = Style("Least Squares", "Least Squares", darkgrid.ORANGE)
+AVERAGING = Style("Averaging", "Averaging", darkgrid.RED)
+EXAMPLES = Axis("in-context examples", (-1, 40.1), range(0, 41, 10))
+SQUARED_ERROR = Axis("squared error", (-0.1, 1.5), np.arange(0, 1.51, 0.25).tolist())
+TEST_LENGTH = Axis("Test length $M$", (8, 12500), log=True)
+TRAINING_LENGTH = Axis("Training length $N$", (8, 12500), log=True)
+
+
+def dress(axes: Axes, title: str, x: Axis, y: Axis) -> None:
+    """Axes in that look, framed, with a title."""
+    darkgrid.grid_look(axes)
+    plotting.frame(axes, x, y, font=10, ticks=9)
+    axes.set_title(title, fontsize=10)
+
+
+def panel(figure: Figure, edges: tuple[float, float, float, float], name: str, title: str, x: Axis, y: Axis) -> Axes:
+    """Further axes in that look, framed, with a title."""
+    axes = plotting.add_panel(figure, edges, name)
+    dress(axes, title, x, y)
+    return axes
+
+
+def points(axes: Axes, table: pd.DataFrame, styles: Sequence[Style], observable: str) -> None:
+    """Points with their 95 % intervals over seeds."""
+    for style in styles:
+        rows = plotting.summary(table, str(axes.get_label()), style.series, observable)
+        axes.vlines(rows["x"], rows["low"], rows["high"], color=style.colour, linewidth=1.5)
+        axes.plot(
+            rows["x"], rows["value"], color=style.colour, marker=style.marker, markersize=5, linestyle="none",
+            label=style.label, gid=style.series,
+        )  # fmt: skip
+
+
+def talk_panel(axes: Axes, table: pd.DataFrame, styles: Sequence[Style]) -> None:
+    """The lines of a panel of the talk, the trained layer on prompts, and the error of the answer 0, dashed."""
+    plotting.curves(axes, table, styles, "squared error")
+    points(axes, table, (MEASURED,), "squared error")
+    zero_line(axes)
+
+
+def zero_line(axes: Axes) -> None:
+    """The error of the answer 0, dashed."""
+    axes.axhline(1.0, color="0.5", linestyle="--", linewidth=1.5)
+
+
+def theory_and_prompts(
+    axes: Axes, table: pd.DataFrame, series: Sequence[tuple[str, str, str]], observable: str
+) -> None:
+    """For every (name, label, colour) the line "name, theory" and the points "name, prompts"."""
+    for name, label, colour in series:
+        plotting.curves(axes, table, (Style(f"{name}, theory", label, colour),), observable)
+        points(axes, table, (Style(f"{name}, prompts", "", colour, "o"),), observable)

@@ -1,0 +1,92 @@
+"""Laws that hold for every model: runs do not mix, and the order of what has no order changes nothing.
+
+The models and their sweeps are those that the figures train, found as the workflow finds them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from icl.core import discovery
+from icl.core.sweep import Sweep
+from icl.core.training import train
+
+PARTS = {"SYSTEM", "FROZEN", "Config", "Test", "init", "sample", "loss", "optimiser"}
+STEPS = 3
+
+
+def trainings() -> Iterator[Sweep]:
+    """One short training per model and kind of loss: the first sweep of each figure that names a new set of choices."""
+    seen = set()
+    for name in discovery.figures():
+        for sweep in discovery.figure(name).sweeps("smoke"):
+            choices = {key: value for key, value in vars(sweep.configs[0]).items() if isinstance(value, str)}
+            key = (sweep.system, tuple(sorted(choices.items())))
+            if key not in seen and sweep.snapshots[-1] > 0:
+                seen.add(key)
+                steps = min(STEPS, sweep.snapshots[-1])
+                yield replace(sweep, configs=few(sweep), snapshots=(0, steps))
+
+
+def few(sweep: Sweep) -> tuple[object, ...]:
+    """The first, a middle and the last run: they differ in seed, in what the sweep varies, or in both."""
+    count = len(sweep.configs)
+    return tuple(sweep.configs[index] for index in sorted({0, count // 2, count - 1}))
+
+
+TRAININGS = list(trainings())
+every_training = pytest.mark.parametrize("sweep", TRAININGS, ids=lambda sweep: sweep.name)
+
+
+# A bias of all keys moves no share of attention: its gradient is zero but for rounding, and Adam scales that.
+UNDETERMINED = "keys.bias"
+
+
+def tolerance(kind: torch.dtype) -> float:
+    """Sums of some thousand terms in another order, over a few steps."""
+    return 1e4 * torch.finfo(kind).eps
+
+
+def test_every_model_is_trained_by_a_figure_and_has_all_parts() -> None:
+    assert {sweep.system for sweep in TRAININGS} == set(discovery.systems())
+    for name in discovery.systems():
+        assert vars(discovery.system(name)).keys() >= PARTS
+        assert discovery.system(name).SYSTEM == name
+
+
+@every_training
+def test_a_run_alone_is_the_run_among_others(sweep: Sweep) -> None:
+    together = train(sweep)
+    for run, config in enumerate(sweep.configs):
+        alone = train(replace(sweep, configs=(config,)))
+        np.testing.assert_allclose(alone.losses[0], together.losses[run], rtol=tolerance(torch.float32), atol=1e-6)
+        for name, w in alone.weights.items():
+            if name.endswith(UNDETERMINED):
+                continue
+            scale = max(float(w.abs().max()), 1e-30)
+            torch.testing.assert_close(
+                w[0], together.weights[name][run], rtol=0, atol=tolerance(w.dtype) * scale, equal_nan=True
+            )
+
+
+@every_training
+def test_the_order_of_the_runs_changes_nothing(sweep: Sweep) -> None:
+    forward, backward = train(sweep), train(replace(sweep, configs=sweep.configs[::-1]))
+    for name, w in forward.weights.items():
+        scale = max(float(w.abs().max()), 1e-30)
+        torch.testing.assert_close(
+            w, backward.weights[name].flip(0), rtol=0, atol=tolerance(w.dtype) * scale, equal_nan=True
+        )
+
+
+@every_training
+def test_other_weights_of_one_run_change_no_other(sweep: Sweep) -> None:
+    module = discovery.system(sweep.system)
+    params = module.init(sweep.configs)
+    batch = {name: torch.from_numpy(array) for name, array in module.sample(sweep.configs, 0).items()}
+    whole = module.loss(params, batch, sweep.configs)
+    moved = {name: torch.cat([1.5 * w[:1], w[1:]]) for name, w in params.items()}
+    torch.testing.assert_close(module.loss(moved, batch, sweep.configs)[1:], whole[1:], equal_nan=True)

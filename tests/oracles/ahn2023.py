@@ -1,0 +1,28 @@
+"""Literal forms of the losses of Ahn et al. 2023 that only tests use."""
+
+import numpy as np
+import torch
+
+from icl.papers.ahn2023 import linear_attention as system
+from icl.papers.ahn2023.linear_attention import Config
+
+
+def quadrature_over_task_and_query(config: Config, g: np.ndarray) -> dict[str, torch.Tensor]:
+    """Prompts with the Gram matrix g whose mean over (w, x) is exact for the loss, of degree 4 in w and 2 in x."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(3)
+    grids = np.stack(np.meshgrid(*[nodes] * 3, indexing="ij"), -1).reshape(-1, 3)
+    mass = np.prod(np.stack(np.meshgrid(*[weights / weights.sum()] * 3, indexing="ij"), -1).reshape(-1, 3), axis=-1)
+    root = system.covariance_root(config)
+    w = grids @ np.linalg.solve(root, system.whitened_task_root(config))
+    x = np.sqrt(3) * np.concatenate([np.eye(3), -np.eye(3)]) @ root  # second moment Sigma
+    full = np.zeros((len(w), 4, 4))
+    coloured = root @ g @ root
+    full[:, :3, :3], full[:, :3, 3], full[:, 3, :3] = coloured, w @ coloured, w @ coloured
+    full[:, 3, 3] = np.einsum("md,de,me->m", w, coloured, w)
+    query = np.concatenate([x, np.zeros((6, 1))], axis=1)
+    return {
+        "gram": torch.from_numpy(np.repeat(full, 6, axis=0))[None],
+        "query": torch.from_numpy(np.tile(query, (len(w), 1)))[None, ..., None],
+        "target": torch.from_numpy((w @ x.T).reshape(1, -1)),
+        "mass": torch.from_numpy(np.repeat(mass, 6) / 6)[None],
+    }

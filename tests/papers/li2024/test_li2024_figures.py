@@ -1,0 +1,79 @@
+"""What the figures of the one-layer model share: snapshots, pruning, and steps to a target."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from icl.core.config import grid
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.training import train
+from icl.papers.li2024 import icl_rates, one_layer, one_layer_figures
+from icl.papers.li2024 import one_layer_evaluation as evaluation
+from icl.papers.li2024.pruning import random_masks, trained_pruning
+
+
+@pytest.fixture(scope="module")
+def together() -> Runs:
+    configs = grid(one_layer.Config, seed=range(4))
+    return train(Sweep("test", one_layer.SYSTEM, configs, (0, 12), one_layer.Test(prompts=50)))
+
+
+def test_pruning_is_training_without_the_row(together: Runs) -> None:
+    pruning = trained_pruning(together, together.sweep.test)
+    weights = {n: w.clone() for n, w in together.last().items()}
+    mask = pruning.smallest(20)
+    weights["W_O"][torch.from_numpy(mask)] = 0
+    logits = evaluation.contributions(weights, pruning.prompts, together.sweep.test.context_length_test).sum(dim=-1)
+    pruned = pruning.without(mask)
+    np.testing.assert_allclose(pruned["hinge loss"], evaluation.hinge(logits, pruning.prompts), rtol=1e-12)
+    whole = pruning.without(pruning.smallest(0))
+    assert (np.abs(whole["hinge loss"] - pruned["hinge loss"]) > 1e-9).all()
+    # Without any neuron F = 0: every answer is wrong and the hinge loss 1.
+    empty = pruning.without(pruning.smallest(64))
+    assert (empty["classification error"] == 1).all()
+    assert (empty["hinge loss"] == 1).all()
+
+
+def test_pruned_neurons_are_the_smallest_or_the_largest(together: Runs) -> None:
+    pruning = trained_pruning(together, together.sweep.test)
+    for count in (0, 1, 13, 64):
+        small, large = pruning.smallest(count), pruning.largest(count)
+        assert (small.sum(axis=1) == count).all()
+        assert (large.sum(axis=1) == count).all()
+        for norms, low, high in zip(pruning.norms, small, large, strict=True):
+            assert norms[low].max(initial=0) <= norms[~low].min(initial=np.inf)
+            assert norms[high].min(initial=np.inf) >= norms[~high].max(initial=0)
+    per_run = pruning.smallest(np.array([1, 2, 3, 4]))
+    assert per_run.sum(axis=1).tolist() == [1, 2, 3, 4]
+
+
+def test_random_orders_of_pruning_are_nested_and_differ() -> None:
+    masks = [random_masks([0, 1], 64, count, draw=0) for count in (0, 6, 26, 64)]
+    assert [mask.sum(axis=1).tolist() for mask in masks] == [[c, c] for c in (0, 6, 26, 64)]
+    for fewer, more in itertools.pairwise(masks):
+        assert (fewer <= more).all()
+    assert not np.array_equal(masks[1][0], masks[1][1])
+    assert not np.array_equal(masks[1], random_masks([0, 1], 64, 6, draw=1))
+
+
+def test_steps_are_counted_to_the_first_window_below_the_target() -> None:
+    window, target = icl_rates.WINDOW, icl_rates.TARGET
+    falls_at_30 = np.where(np.arange(100) < 30, 1.0, 0.0)
+    never = np.ones(100)
+    dips = np.where(np.arange(100) == 50, 0.0, 1.0)
+    steps = icl_rates.steps_to(np.stack([falls_at_30, never, dips]))
+    # The window may hold as many ones as keep its mean below the target.
+    held = int(np.ceil(target * window)) - 1
+    assert steps[0] == 30 + window - held
+    assert np.isnan(steps[1:]).all()
+
+
+def test_weights_are_kept_at_the_drawn_epochs_whatever_an_epoch_is() -> None:
+    sweep = one_layer_figures.shared_training("laptop")
+    assert sweep.snapshots == one_layer_figures.drawn_steps(sweep.test)
+    other = sweep.override({"epoch_steps": 3, "long_epoch_steps": 7})
+    assert other.snapshots[-1] == 1400 and {1200, 60} <= set(other.snapshots)
+    assert other.override({"learning_rate": 0.5}).snapshots == other.snapshots

@@ -1,0 +1,179 @@
+"""What the theory of chains of thought promises, and that its figures refuse what cannot be before they train."""
+
+import dataclasses
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from icl.core.config import ConstantError, grid
+from icl.core.runs import Runs, single
+from icl.core.sweep import Sweep
+from icl.core.table import SUMMARY_SEED
+from icl.core.training import train
+from icl.evidence.intervals import log_slope
+from icl.papers.li2025 import cot_rates, one_layer, theory, trainings
+from icl.pipeline import figures
+from tests import sabotaged
+
+ICL = {"cot_icl_alpha": "alpha'=0.8", "cot_icl_tau": "tau_o^f=0.5", "cot_icl_primacy": "rho_o^f=0.6"}
+ERRORS = ("cot_primacy", *ICL)
+
+
+@cache
+def smoke(name: str) -> Runs:
+    return train(sabotaged.trainings([*ERRORS, "cot_three_layer"], "smoke")[name])
+
+
+@cache
+def measured(name: str) -> pd.DataFrame:
+    runs = {key: dataclasses.replace(smoke(key), sweep=s) for key, s in figures.sweeps(name, "smoke", {}).items()}
+    return figures.measure(name, runs, "smoke")
+
+
+# The theorems
+
+
+def test_training_time_by_hand() -> None:
+    """alpha = 1/2, K = 3, M = 20, eps = 1/20: 4 * 27 + 60 * (2 + 20)."""
+    assert theory.chain_training_time(0.5, 3, 20, 0.05) == 1428.0
+
+
+def test_examples_by_hand() -> None:
+    assert theory.chain_examples(0.8, 0.5, 0.5) == pytest.approx(25.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["fraction", "steps", "patterns"])
+def test_exponents_of_the_training_time_are_those_of_its_terms(name: str) -> None:
+    """Growing without end in one constant, the formula takes on that constant's extreme exponents, never more."""
+    at = {"fraction": 0.4, "steps": 3, "patterns": 20, "target": 0.05}
+    least, largest = {"fraction": (-2, 0), "steps": (1, 3), "patterns": (0, 1)}[name]
+    x = np.geomspace(1e-6, 1e6, 25)
+    y = np.array([theory.chain_training_time(**at | {name: value}) for value in x])
+    local = np.diff(np.log(y)) / np.diff(np.log(x))
+    assert least - 1e-9 <= local.min()
+    assert local.max() <= largest + 1e-9
+    # The formula's own ends, to what a factor of 1e6 leaves of the other terms.
+    assert local[0] == pytest.approx({"fraction": -2, "steps": 1, "patterns": 0}[name], abs=1e-3)
+    assert local[-1] == pytest.approx({"fraction": 0, "steps": 3, "patterns": 1}[name], abs=1e-3)
+
+
+# Fits
+
+
+def test_a_power_law_is_fitted_exactly() -> None:
+    x, at = np.array([1.0, 2.0, 5.0]), np.array([0.5, 10.0])
+    slopes, factors = np.array([-1.5, 0.7]), np.array([3.0, 40.0])
+    y = factors * x[:, None] ** slopes
+    np.testing.assert_allclose(cot_rates.power_law(x, y, at), factors * at[:, None] ** slopes, rtol=1e-12)
+    np.testing.assert_allclose(cot_rates.slopes(x, y), slopes, rtol=1e-12)
+
+
+def test_a_given_exponent_goes_through_the_mean() -> None:
+    x = np.array([1.0, 2.0, 5.0])
+    y = np.array([[3.0], [4.0], [20.0]])
+    line = cot_rates.power_law(x, y, x, slope=2.0)
+    assert log_slope(x, line[:, 0]) == pytest.approx(2.0)
+    assert np.log(line).mean() == pytest.approx(np.log(y).mean())
+
+
+def test_steps_are_those_of_a_mean_over_a_window() -> None:
+    """One batch below the target is not enough; a run that never is has no number."""
+    losses = np.ones((3, 60))
+    losses[0, 20] = 0.0
+    losses[1, 30:] = 0.0
+    losses[2, 12:22] = 0.0
+    configs = grid(one_layer.Config, pattern_norm=[1.0], seed=range(3))
+    runs = Runs(Sweep("some", one_layer.SYSTEM, configs, (60,), one_layer.Test()), {}, losses)
+    np.testing.assert_array_equal(cot_rates.steps_to_target(runs), [np.nan, 40, 22])
+
+
+def test_the_loss_is_that_of_patterns_of_norm_one() -> None:
+    configs = grid(one_layer.Config, pattern_norm=[1.0, 2.0], seed=[0])
+    runs = Runs(Sweep("some", one_layer.SYSTEM, configs, (20,), one_layer.Test()), {}, np.full((2, 20), 0.15))
+    np.testing.assert_array_equal(cot_rates.steps_to_target(runs), [np.nan, cot_rates.WINDOW])
+
+
+def test_a_missing_number_leaves_no_exponent() -> None:
+    x, y = np.array([1.0, 2.0]), np.array([[1.0, 1.0], [2.0, np.nan]])
+    np.testing.assert_allclose(cot_rates.slopes(x, y), [1.0, np.nan], rtol=1e-12)
+
+
+# The curves
+
+
+def test_the_curves_of_default_constants_are_one() -> None:
+    """As on the authors' later slides: at alpha' = 0.8, tau_o = 0.5, rho_o = 0.6 the three figures of ICL coincide."""
+    curves = []
+    for name, series in ICL.items():
+        table = measured(name)
+        own = table[(table["series"] == series) & (table["seed"] == SUMMARY_SEED)].sort_values("x")
+        assert len(own) == 11
+        curves.append(own[["x", "value", "band_low", "band_high"]].to_numpy())
+    np.testing.assert_array_equal(curves[0], curves[1])
+    np.testing.assert_array_equal(curves[0], curves[2])
+
+
+def test_attention_of_every_head_sums_to_one() -> None:
+    table = measured("cot_three_layer")
+    own = table[(table["observable"] == "attention weight") & (table["statistic"] == "run")]
+    sums = own.groupby(["panel", "x", "seed"])["value"].agg(["sum", "count"])
+    assert len(own["panel"].unique()) == 6
+    assert (sums["count"] == 4).all()
+    # Sums of some dozens of weights, each rounded at 1e-16.
+    np.testing.assert_allclose(sums["sum"], 1, rtol=0, atol=1e-12)
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("name", "constants", "says"),
+    [
+        ("figure17", {"context_length_test": 2}, "relevant_fraction_test"),
+        ("figure18", {"primacy": 0.2}, "path_probability"),
+        ("figure19", {"specific_patterns": 5}, "misled_starts"),
+        ("cot_primacy", {"specific_patterns": 2}, "path_probability"),
+        ("cot_primacy", {"path_probability": 0.75}, "path_probability"),
+        ("cot_icl_tau", {"specific_patterns": 4}, "end_probability"),
+        ("cot_icl_tau", {"end_primacy": 0.3}, "end_probability"),
+        ("cot_icl_primacy", {"specific_patterns": 4}, "end_probability"),
+        ("cot_icl_primacy", {"end_probability": 0.7}, "end_probability"),
+        ("cot_icl_alpha", {"context_length_test": 2}, "relevant_fraction_test"),
+        ("cot_rates", {"path_probability": 0.9}, "path_probability"),
+        ("cot_rates", {"relevant_fraction": 0.04, "context_length": 20}, "relevant_fraction"),
+        ("cot_three_layer", {"context_length": 0}, "context_length"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_training(name: str, constants: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConstantError, match=says):
+        figures.sweeps(name, "laptop", {one_layer.SYSTEM: constants})
+
+
+def test_varied_constants_name_the_setting_that_fails() -> None:
+    """tau = 0.5 goes with rho^f = 0.9 only if there are eleven patterns, here where one step is noisy."""
+
+    kind = trainings.varied_test(end_primacy=(0.5, 0.9))
+    assert kind(specific_patterns=11).variation({"end_primacy": 0.9}).end_primacy == 0.9
+    with pytest.raises(ConstantError, match=r"end_probability \(tau_o\^f\) = 0.5: .*rho = 0.9"):
+        kind(specific_patterns=10)
+
+
+def test_runs_of_several_sweeps_are_not_single() -> None:
+    runs = {"one": smoke("li_cot")}
+    assert single(runs) is runs["one"]
+    with pytest.raises(ValueError, match="one, two"):
+        single(runs | {"two": runs["one"]})
+
+
+def test_a_pinned_constant_stays() -> None:
+    """As a constant that a sweep varies itself: the user's value goes to the sweeps that leave it alone."""
+    planned = figures.sweeps("cot_rates", "smoke", {one_layer.SYSTEM: {"chain_length": 4, "relevant_patterns": 25}})
+    assert [planned[f"li_cot_k{k}"].configs[0].chain_length for k in cot_rates.CHAINS] == list(cot_rates.CHAINS)
+    assert [planned[f"li_cot_m{m}"].configs[0].relevant_patterns for m in cot_rates.PATTERNS] == list(
+        cot_rates.PATTERNS
+    )
+    assert planned["li_cot_k2"].configs[0].relevant_patterns == 25
+    assert planned["li_cot_m10"].configs[0].chain_length == planned["li_cot_alpha"].configs[0].chain_length == 4

@@ -1,0 +1,60 @@
+"""What the figures of von Oswald et al. compute beside the layer and its closed forms."""
+
+import numpy as np
+import pytest
+
+from icl.papers.oswald2023 import closed_forms, evaluation, oswald_one_step, trainings
+from icl.papers.oswald2023 import linear_attention as system
+from icl.papers.oswald2023.linear_attention import Config
+
+SADDLE = closed_forms.saddle_loss(closed_forms.zero_loss(Config()), closed_forms.best_loss(Config()), 10)
+
+
+def test_a_plateau_is_level_and_high() -> None:
+    falling, low = np.linspace(0.42, 0.21, 8), np.full(6, 0.206)
+    assert len(oswald_one_step.plateau_errors(np.append(falling, low), Config())) == 0
+    waiting = np.concatenate([[0.42, 0.41], np.full(5, SADDLE + 0.001), [0.3, 0.21], low])
+    found = oswald_one_step.plateau_errors(waiting, Config())
+    np.testing.assert_allclose(found, [0.001, 0.001], rtol=0, atol=1e-12)
+    elsewhere = oswald_one_step.plateau_errors(np.full(4, SADDLE - 0.03), Config())
+    np.testing.assert_allclose(elsewhere, [0.03], rtol=0, atol=1e-12)
+    # Three snapshots are too short a wait.
+    assert len(oswald_one_step.plateau_errors(np.array([0.42, *[SADDLE] * 3, 0.25, 0.21]), Config())) == 0
+
+
+def test_gradient_descent_is_at_no_distance_from_itself() -> None:
+    config = Config()
+    prompts = evaluation.evaluation_prompts(config, system.Test(tasks=50))
+    gd = evaluation.construction(config, 6.0)
+    slopes = evaluation.sensitivity(gd, prompts)
+    same = evaluation.distances(gd, slopes, prompts)
+    assert same["Preds diff"] == same["Model diff"] == 0 and same["Model cos"] == pytest.approx(1, abs=1e-12)
+    double = evaluation.distances(evaluation.construction(config, 12.0), slopes, prompts)
+    assert double["Model cos"] == pytest.approx(1, abs=1e-12)
+    assert double["Model diff"] == pytest.approx(np.linalg.norm(slopes, axis=1).mean(), rel=1e-12)
+
+
+def test_errors_of_the_preconditioner() -> None:
+    config = Config(dimension=3, context_length=5)
+    best = evaluation.construction(config, closed_forms.best_step_size(config))
+    np.testing.assert_allclose(evaluation.preconditioner_errors(best, config), 0, atol=1e-12)
+    spoilt = best.key_query.copy()
+    spoilt[0, 0], spoilt[1, 2] = 1.2, -0.1
+    found = evaluation.preconditioner_errors(best._replace(key_query=spoilt), config)
+    assert found == pytest.approx((0.2, 0.1), abs=1e-12)
+
+
+@pytest.mark.parametrize("size", [10, 40])
+def test_the_sampled_loss_is_that_of_the_closed_form(size: int) -> None:
+    """Within 4 % on 5,000 tasks, which are worked on in parts at either size."""
+    config = Config(dimension=size, context_length=size)
+    gd = evaluation.construction(config, closed_forms.best_step_size(config))
+    found = evaluation.sampled_loss(gd, config, system.Test(checked_tasks=5000))
+    assert found == pytest.approx(closed_forms.best_loss(config), rel=0.04)
+
+
+@pytest.mark.parametrize("scale", ["paper", "laptop", "smoke"])
+def test_both_trainings_share_their_seeds(scale: str) -> None:
+    population = trainings.on_population(scale, 50)
+    assert trainings.on_fresh_prompts(scale).seeds == population.seeds
+    assert population.snapshots[-1] > population.configs[0].cooling_from > 0

@@ -1,0 +1,247 @@
+"""Every check of von Oswald et al.'s claims can fail: each bound is contradicted on runs or laws spoilt for it.
+
+The runs are made, not trained: weights that follow a training as it goes, with two seeds of six waiting on the saddle
+for a while. A sabotage breaks one bound, and without it (the control) the same bound is not contradicted.
+The last tests see to it that no bound is left out.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.papers.oswald2023 import closed_forms, evaluation, trainings
+from icl.papers.oswald2023.linear_attention import MATRICES, Config
+from icl.pipeline import figures
+from tests import sabotaged
+from tests.sabotaged import Patch, same, untouched
+
+OSWALD = ("oswald_gd_steps", "oswald_one_step", "oswald_larger_inputs")
+FIGURE_OF = sabotaged.figures_of_claims(OSWALD)
+SEEDS = 6
+# Seeds that wait on the saddle, and the snapshots at which any seed starts and stops waiting.
+WAITING, WAIT = (1, 4), (2, 9)
+# Of the sampled training; enough for a plateau of four neighbours.
+SNAPSHOTS = tuple(range(0, 5001, 500))
+
+
+def small(sweep: Sweep) -> Sweep:
+    test = dataclasses.replace(sweep.test, tasks=1000, larger_tasks=15000, checked_tasks=200, shared_tasks=True)
+    snapshots = SNAPSHOTS if sweep.name == "oswald_sampled" else sweep.snapshots
+    return dataclasses.replace(sweep, configs=sweep.configs[:SEEDS], test=test, snapshots=snapshots)
+
+
+def weights_of(config: Config, learnt: np.ndarray) -> np.ndarray:
+    """W_Q, W_K, W_V, W_P of a layer that does one step of gradient descent in the directions `learnt`, (d, d)."""
+    size, root = config.tokens, (closed_forms.best_step_size(config) / config.context_length) ** 0.5
+    matrices = np.stack([np.eye(size)] * 4)
+    matrices[0, :-1, :-1], matrices[0, -1, -1] = learnt, 0
+    matrices[2:] = 0
+    matrices[2, -1, -1], matrices[3, -1, -1] = -root, root
+    return matrices
+
+
+@cache
+def made(name: str) -> Runs:
+    """Small at first, for some seeds one direction for a while, then everything."""
+    sweep = small(sabotaged.trainings(OSWALD)[name])
+    courses, losses = [], []
+    for config in sweep.configs:
+        on_prompts = config.gradient_estimator == "fresh_prompts"
+        generator, d = np.random.default_rng(config.seed), config.dimension
+        direction = generator.standard_normal(d)
+        saddle = np.outer(direction, direction) / (direction @ direction)
+        # A trained layer is not quite the construction; one trained on the population is.
+        error = 5e-3 if on_prompts else 1e-6
+        course = []
+        for index in range(len(sweep.snapshots)):
+            learnt = np.eye(d) if index else 0.01 * np.eye(d)
+            if on_prompts and index < (WAIT[1] if config.seed in WAITING else WAIT[0]):
+                learnt = saddle if index >= WAIT[0] else learnt * 0.1 * index
+            course.append(weights_of(config, learnt + error * generator.standard_normal((d, d))))
+        courses.append(np.stack(course))
+        fall = np.geomspace(0.4, closed_forms.best_loss(config), 300)
+        losses.append(np.append(fall, np.full(sweep.snapshots[-1] - 300, fall[-1])))
+    tensors = torch.from_numpy(np.stack(courses))
+    return Runs(sweep, {name: tensors[:, :, i].clone() for i, name in enumerate(MATRICES)}, np.stack(losses))
+
+
+# Spoilt runs
+
+
+def few(runs: Runs) -> Runs:
+    """Ten tasks on larger inputs."""
+    test = dataclasses.replace(runs.sweep.test, larger_tasks=10)
+    return dataclasses.replace(runs, sweep=dataclasses.replace(runs.sweep, test=test))
+
+
+def changed(runs: Runs, change: Callable[[torch.Tensor], torch.Tensor], name: str) -> Runs:
+    """One of the matrices is another."""
+    return dataclasses.replace(runs, weights=runs.weights | {name: change(runs.weights[name].clone())})
+
+
+def times(factor: float) -> Callable[[Runs], Runs]:
+    """The step is another."""
+    return lambda runs: changed(runs, lambda w: factor * w, "W_P")
+
+
+def turned(angle: float) -> Callable[[Runs], Runs]:
+    """Two coordinates are turned into each other: the diagonal of B stays nearly what it was."""
+
+    def change(w: torch.Tensor) -> torch.Tensor:
+        w[..., 0, 1] += angle
+        w[..., 1, 0] -= angle
+        return w
+
+    return lambda runs: changed(runs, change, "W_Q")
+
+
+def two_directions(runs: Runs) -> Runs:
+    """All seeds on fresh prompts wait where half of the directions are learnt."""
+    if runs.sweep.configs[0].gradient_estimator == "population":
+        return runs
+
+    def change(w: torch.Tensor) -> torch.Tensor:
+        w[:, slice(*WAIT)] = 0
+        for index in range(w.shape[-1] // 2):
+            w[:, slice(*WAIT), index, index] = 1
+        return w
+
+    return changed(runs, change, "W_Q")
+
+
+def stuck_on_the_population(runs: Runs) -> Runs:
+    return dataclasses.replace(runs, losses=np.full_like(runs.losses, 0.39))
+
+
+# Spoilt laws
+
+
+def sampled_loss_off(factor: float) -> Patch:
+    """The loss on sampled tasks is wrong by a factor."""
+    right = evaluation.sampled_loss
+    return lambda patch: patch.setattr(evaluation, "sampled_loss", lambda *given: factor * right(*given))
+
+
+def interpolated_twice(patch: pytest.MonkeyPatch) -> None:
+    """The scale is moved and nothing is averaged: the sum instead of the mean."""
+    right = evaluation.interpolated
+    patch.setattr(evaluation, "interpolated", lambda a, b: right(a, b)._replace(value=2 * right(a, b).value))
+
+
+def never_cut(patch: pytest.MonkeyPatch) -> None:
+    right = evaluation.larger_inputs_loss
+    patch.setattr(evaluation, "larger_inputs_loss", lambda p, prompts, scale, clip: right(p, prompts, scale))
+
+
+def always_cut(patch: pytest.MonkeyPatch) -> None:
+    right = evaluation.larger_inputs_loss
+    patch.setattr(evaluation, "larger_inputs_loss", lambda p, prompts, scale, clip: right(p, prompts, scale, 10.0))
+
+
+def width(factor: float) -> Patch:
+    """x is of another width than its constant says."""
+    right = closed_forms.best_loss
+    return lambda patch: patch.setattr(closed_forms, "best_loss", lambda config: factor**2 * right(config))
+
+
+@dataclass(frozen=True)
+class Sabotage:
+    runs: Callable[[Runs], Runs] = same
+    law: Patch = untouched
+
+
+NEARER, FAR, FURTHER = (Sabotage(times(factor)) for factor in (0.8, 1.2, 1.6))
+CHECK = Sabotage(law=sampled_loss_off(1.5))
+WIDE = Sabotage(law=width(2.0))
+
+SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
+    "O1": {f"sampled GD loss over closed form, N = d = {size}": CHECK for size in trainings.SIZES},
+    "O2": {
+        "largest excess of the population's loss, relative": Sabotage(times(1.01)),
+        "largest error of B on the diagonal, relative": Sabotage(times(1.01)),
+        "largest error of B off the diagonal, relative": Sabotage(turned(0.01)),
+    },
+    "O3": {
+        "final loss against GD, relative": FAR,
+        "share of seeds that end within 0.5 % of GD": FAR,
+    },
+    "O4": {"share of seeds with a plateau elsewhere": Sabotage(two_directions)},
+    "O5": {
+        "final cosine": Sabotage(turned(0.5)),
+        "final difference of the derivatives": FAR,
+        "final difference of the predictions": FAR,
+    },
+    "O6": {
+        "largest distance from GD, relative": NEARER,
+        "largest distance from the published marks": NEARER,
+    },
+    "O7": {
+        "largest ratio of the three losses, minus 1": Sabotage(law=interpolated_twice),
+        "largest distance from the published losses, relative": FURTHER,
+    },
+    "O8": {
+        "largest distance from the published points, relative": Sabotage(law=never_cut),
+        "loss without clip over the published one at alpha = 2": Sabotage(law=always_cut),
+    },
+    "O9": {"GD loss for x ~ U(-1/2, 1/2)": WIDE, "GD loss for x ~ U(-1, 1)": WIDE},
+    "O11": {"share of starts that pass on the population": Sabotage(stuck_on_the_population)},
+}
+
+
+def marks_of_gradient_descent(published: pd.DataFrame, panel: str, series: str) -> pd.Series:
+    """On the tasks of these tests: what was published is not known to 0.003 on a thousand of them."""
+    sweep = made("oswald_population_10").sweep
+    config, prompts = sweep.configs[0], evaluation.evaluation_prompts(sweep.configs[0], sweep.test)
+    gd = evaluation.construction(config, closed_forms.best_step_size(config))
+    predicted = evaluation.repeated(gd, prompts, 50, 0.75)[::3]
+    return pd.Series([evaluation.task_loss(each, prompts) for each in predicted], index=np.arange(0, 50, 3))
+
+
+@cache
+def measured(name: str, change: Callable[[Runs], Runs], law: Patch) -> pd.DataFrame:
+    # The larger inputs of panel D are judged by another figure.
+    panels = few if name == "oswald_one_step" else same
+    runs = {key: panels(change(made(key))) for key in figures.sweeps(name, "laptop", {})}
+    with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
+        if name == "oswald_gd_steps":
+            patch.setattr(trainings, "published_series", marks_of_gradient_descent)
+        law(patch)
+        return figures.measure(name, runs, "laptop")
+
+
+def part_of(claim: str, observable: str, sabotage: Sabotage) -> sabotaged.Outcome:
+    name = FIGURE_OF[claim]
+    return sabotaged.judged(name, measured(name, sabotage.runs, sabotage.law), claim, observable)
+
+
+@pytest.mark.parametrize(("claim", "observable"), sabotaged.cases(SABOTAGES))
+def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observable: str) -> None:
+    spoilt = part_of(claim, observable, SABOTAGES[claim][observable])
+    control = part_of(claim, observable, Sabotage())
+    sabotaged.assert_only_the_spoilt_is_contradicted(spoilt, control)
+
+
+def test_every_bound_has_a_sabotage() -> None:
+    bounds = sabotaged.bounds_of_claims(OSWALD)
+    assert {claim: set(parts) for claim, parts in SABOTAGES.items()} == bounds
+    assert len(bounds) == 10
+
+
+def test_without_any_plateau_nothing_is_decided() -> None:
+    """Seeds that never wait say nothing about plateaus, nor those that never leave one about its end."""
+    runs = {key: few(made(key)) for key in figures.sweeps("oswald_one_step", "laptop", {})}
+    sampled = runs["oswald_sampled"]
+    for kept, claim in ((slice(-1, None), "O4"), (slice(WAIT[0] + 2, WAIT[0] + 3), "O3")):
+        weights = {name: w[:, kept].expand(-1, w.shape[1], -1, -1) for name, w in sampled.weights.items()}
+        never = {**runs, "oswald_sampled": dataclasses.replace(sampled, weights=weights)}
+        verdicts = figures.check("oswald_one_step", figures.measure("oswald_one_step", never, "laptop"))
+        (verdict,) = [v for v in verdicts if v.claim == claim]
+        assert verdict.outcome == "inconclusive"
