@@ -1,29 +1,39 @@
-"""Copy rendered figures, verdicts, costs and constants to gallery/ and bring the README's gallery up to date."""
+"""Copy pictures, verdicts and constants to gallery/, costs too if all figures are asked for, and update the README."""
 
 import argparse
+import json
 import shutil
+import sys
 from pathlib import Path
 
-from icl.core.files import write_text
-from icl.evidence import published_curves
-from icl.pipeline.plan import endings
-from icl.report.verdict_files import gallery, verdict_files
-from studies import outcome
+from icl.core.files import write_json, write_text
+from icl.evidence import sensitivity
+from icl.pipeline.plan import Plan
+from icl.report import costs, gallery, verdict_files
 
 parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("--scale", required=True)
-parser.add_argument("--figures", nargs="+", required=True)
+parser.add_argument("--config", type=json.loads, required=True)
+parser.add_argument("--figures", nargs="*", default=[], help="these alone; the others stay as they are")
 args = parser.parse_args()
 
-results, pictures, target = Path("results") / args.scale, Path("figures") / args.scale, Path("gallery")
-overlaid = [name for name in args.figures if published_curves.load(name) is not None]
-target.mkdir(exist_ok=True)
-for file in (f"{name}{end}" for name in args.figures for end in endings(name)):
-    shutil.copyfile(pictures / file, target / file)
-verdicts = [verdict_files.load(results / "verdicts" / f"{name}.json") for name in args.figures]
-write_text(target / "verdicts.md", verdict_files.markdown(verdicts, outcome.fragile()))
-write_text(target / "costs.md", gallery.costs(args.figures, args.scale, results, pictures) + "\n")
-write_text(target / "constants.md", gallery.constants(gallery.all_constants(args.figures)) + "\n")
-text = Path("README.md").read_text(encoding="utf-8")
-text = gallery.with_section(text, "gallery", f"{gallery.counts(verdicts)}\n\n{gallery.gallery(verdicts, overlaid)}")
-write_text(Path("README.md"), text)
+plan, target = Plan.of(args.config), Path("gallery")
+names = args.figures or plan.figures
+if plan.changed:
+    sys.exit("gallery: shows the default constants; leave constants out of --config")
+found = verdict_files.standing(plan, names)
+if problems := [*found.problems, *(f"{plan.verdict_file(name)}: is missing; run again" for name in found.missing)]:
+    sys.exit("\n".join(problems))
+for picture in (Path(path) for name in names for path in plan.pictures(name)):
+    shutil.copyfile(picture, target / picture.name)
+# What the tables are written from, so that some figures can be brought up to date without the results of all.
+kept = json.loads((target / "verdicts.json").read_text(encoding="utf-8"))
+kept |= {one["figure"]: one["verdicts"] for one in found.verdicts}
+shown = [{"figure": name, "verdicts": kept[name]} for name in plan.figures if name in kept]
+write_json(target / "verdicts.json", {one["figure"]: one["verdicts"] for one in shown})
+write_text(target / "verdicts.md", verdict_files.markdown(shown, sensitivity.fragile()))
+write_text(target / "constants.md", gallery.constants(gallery.all_constants(one["figure"] for one in shown)))
+if set(names) == set(plan.figures):
+    write_text(target / "costs.md", costs.markdown(plan, names))
+readme, pictures = Path("README.md"), {path.name for path in target.iterdir()}
+text = gallery.with_section(readme.read_text(encoding="utf-8"), "gallery", gallery.section(shown, pictures))
+write_text(readme, text)

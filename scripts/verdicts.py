@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
 from icl.core.files import write_text
@@ -15,11 +16,11 @@ parser.add_argument("--table", type=Path, required=True)
 args = parser.parse_args()
 
 plan = Plan.of(args.config)
-there = [name for name in plan.figures if Path(plan.verdict_file(name)).is_file()]
-missing = [name for name in plan.figures if name not in there]
-loaded = [verdict_files.load(Path(plan.verdict_file(name))) for name in there]
-print("\n" + "\n".join(verdict_files.lines(one) for one in loaded))
-print(verdict_files.counts(loaded))
-if missing:
-    print(f"not made yet: {', '.join(missing)}; `{plan.command('figures')}` makes all")
-write_text(args.table, verdict_files.markdown(loaded, sensitivity.fragile()))
+found = verdict_files.standing(plan, plan.figures)
+print("\n" + "\n".join(verdict_files.lines(one) for one in found.verdicts))
+print(verdict_files.counts(found.verdicts))
+if found.missing:
+    print(f"not made yet: {', '.join(found.missing)}; `{plan.command('figures')}` makes all")
+write_text(args.table, verdict_files.markdown(found.verdicts, sensitivity.fragile()))
+if found.problems:
+    sys.exit("not printed, because it does not hold:\n" + "\n".join(found.problems))

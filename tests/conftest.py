@@ -134,51 +134,73 @@ def shared_workflow(tmp_path_factory: pytest.TempPathFactory) -> Workflow:
 @pytest.fixture(scope="session")
 def figure9_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with results/smoke of figure 9 as the scripts leave it, made in this process. Copy it to change it."""
-    from icl.core import runs, table
-    from icl.core.files import write_json
+    from icl.core import runs, sealed, table
+    from icl.core.files import file_digest
     from icl.core.training import train
+    from icl.evidence import published_curves
     from icl.pipeline import figures, provenance
     from icl.pipeline.plan import Plan
 
-    root = tmp_path_factory.mktemp("figure9")
-    plan = Plan.of({"figures": ["figure9"], "scale": "smoke", "shards": 2, "constants": {}})
-    sweep, files, parts = plan.sweep("li_icl"), plan.run_files("figure9"), []
+    root, plan, parts = tmp_path_factory.mktemp("figure9"), Plan("smoke"), []
+    sweep, files = plan.sweep("li_icl"), plan.run_files("figure9")
     for name, shard in zip(files, plan.shard_names("li_icl"), strict=True):
         parts.append(train(sweep.shard(*map(int, shard.split("of")))))
-        about = provenance.about(identity=plan.training_identity("li_icl", shard))
+        about = provenance.about(identity=plan.training_identity("li_icl", shard), cpu_seconds=2.0)
         runs.save(root / name, parts[-1], about)
         table.write_plain((root / name).with_suffix(".parquet"), runs.trajectory(parts[-1]), about)
     about = provenance.about(
         identity=plan.measurement_identity("figure9"),
-        inputs={name: provenance.file_digest(root / name) for name in files},
+        cpu_seconds=3.0,
+        inputs={name: file_digest(root / name) for name in files},
         sweeps=[sweep.plain()],
+        diverged=[],
     )
-    measured = root / "results/smoke/tables/figure9.parquet"
-    table.write(measured, figures.measure("figure9", {"li_icl": runs.merge(sweep, parts)}, "smoke"), about)
-    write_json(root / "results/smoke/verdicts/figure9.json", provenance.judgement("figure9", measured))
+    measured, path = (
+        figures.measure("figure9", {"li_icl": runs.merge(sweep, parts)}, "smoke"),
+        plan.table_file("figure9"),
+    )
+    table.write(root / path, measured, about)
+    judged = {
+        "figure": "figure9",
+        "scale": "smoke",
+        "folder": plan.folder,
+        "identity": plan.judging_identity("figure9"),
+        "table": file_digest(root / path),
+        "verdicts": [verdict.plain() for verdict in figures.check("figure9", measured)],
+        "fidelity": published_curves.fidelity(measured, published_curves.published("figure9")),
+        "diverged": [],
+    }
+    sealed.write(root / plan.verdict_file("figure9"), "verdicts", judged)
     return root
 
 
 @pytest.fixture(scope="session")
 def figure9_made(figure9_results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkout's folder with everything that the workflow makes of figure 9 at the smoke scale, and nothing else."""
-    from icl.core import table
-    from icl.core.files import save_picture, write_json
+    from icl.core import sealed, table
+    from icl.core.files import file_digest, save_picture
     from icl.drawing import plotting
     from icl.evidence import published_curves
-    from icl.pipeline import provenance
+    from icl.pipeline.plan import Plan
 
-    root = tmp_path_factory.mktemp("made")
+    root, plan = tmp_path_factory.mktemp("made"), Plan("smoke")
     shutil.copytree(figure9_results, root, dirs_exist_ok=True)
-    measured = root / "results/smoke/tables/figure9.parquet"
-    write_json(root / "results/smoke/verdicts/figure9.json", provenance.judgement("figure9", measured))
-    drawn, published = discovery.figure("figure9").draw(table.read(measured)[0]), published_curves.load("figure9")
-    assert published is not None
-    save_picture(drawn, root / "figures/smoke/figure9.png")
-    plotting.overlay(drawn, published)
-    save_picture(drawn, root / "figures/smoke/figure9_overlay.png")
+    measured, _ = table.read(root / plan.table_file("figure9"))
+    drawn = plotting.mark(discovery.figure("figure9").draw(measured), plan.note("figure9"))
+    plain, overlaid = plan.pictures("figure9")
+    save_picture(drawn, root / plain)
+    plotting.overlay(drawn, published_curves.published("figure9"))
+    save_picture(drawn, root / overlaid)
+    record = {
+        "figure": "figure9",
+        "folder": plan.folder,
+        "identity": plan.drawing_identity("figure9"),
+        "table": file_digest(root / plan.table_file("figure9")),
+        "pictures": {name: file_digest(root / name) for name in (plain, overlaid)},
+    }
+    sealed.write(root / plan.record_file("figure9"), "drawing", record)
     for name, seconds in (("train/li_icl.0of2", 1.5), ("train/li_icl.1of2", 2.5), ("measure/figure9", 3.0)):
-        path = root / f"results/smoke/benchmarks/{name}.tsv"
+        path = root / f"{plan.results}/benchmarks/{name}.tsv"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"s\tcpu_time\tmax_rss\n1\t{seconds}\t400\n")
     return root

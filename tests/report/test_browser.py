@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from icl.report.verdict_files.page import gather, render
+from icl.evidence import ledger
+from icl.pipeline.plan import Plan
+from icl.report.page import gather, render
 
 pytestmark = pytest.mark.browser
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
@@ -23,11 +25,12 @@ WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
 def variants(one: dict[str, Any]) -> list[dict[str, Any]]:
     """The same figure under three names, with the three outcomes in two papers, and a figure that is not made."""
     out = []
-    for name, paper, outcome, claim in (
-        ("figure9", "Li et al. 2024: nonlinear transformers in ICL", "supported", "A-P1b"),
-        ("figure8", "Li et al. 2024: nonlinear transformers in ICL", "contradicted", "A-P1a"),
-        ("huang_rates", "Huang et al. 2024: softmax attention in phases", "inconclusive", "H13"),
+    for name, outcome, claim in (
+        ("figure9", "supported", "A-P1b"),
+        ("figure8", "contradicted", "A-P1a"),
+        ("huang_rates", "inconclusive", "H13"),
     ):
+        paper = ledger.of_figure(name).title
         copied = copy.deepcopy(one) | {"name": name, "paper": paper, "summary": f"The picture called {name}."}
         copied["claims"] = [{**copied["claims"][0], "claim": claim, "outcome": outcome}]
         out.append(copied)
@@ -36,9 +39,10 @@ def variants(one: dict[str, Any]) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def address(figure9_made: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    made, missing = gather.entries(["figure9", "figure12"], "smoke", figure9_made)
+    plan = Plan("smoke")
+    made, missing = gather.entries(plan, ["figure9", "figure12"], figure9_made)
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(render.html([*variants(made), missing], "smoke"), encoding="utf-8")
+    path.write_text(render.html(plan, [*variants(made), missing]), encoding="utf-8")
     return path.as_uri()
 
 
@@ -114,19 +118,19 @@ def test_the_checker_finds_what_is_wrong(opened: Opened) -> None:
 
 
 def test_outcomes_filter_figures_and_claims(opened: Opened) -> None:
-    assert opened.shown("article") == ["figure9", "figure8", "figure12", "huang_rates"]
+    assert opened.shown("article") == ["huang_rates", "figure9", "figure8", "figure12"]
     for outcome in ("supported", "inconclusive"):
         opened.page.uncheck(f"[name=outcome][value={outcome}]")
     assert opened.shown("article") == ["figure8"]
     assert opened.shown(".claim") == ["A-P1a"]
     assert opened.page.inner_text("#count") == "1 figures, 1 claims"
     opened.page.check("[name=outcome][value=inconclusive]")
-    assert opened.shown(".claim") == ["A-P1a", "H13"]
+    assert opened.shown(".claim") == ["H13", "A-P1a"]
 
 
 def test_search_and_paper_filter_together(opened: Opened) -> None:
     opened.page.fill("#words", "picture CALLED")
-    assert opened.shown("article") == ["figure9", "figure8", "huang_rates"]
+    assert opened.shown("article") == ["huang_rates", "figure9", "figure8"]
     opened.page.select_option("#paper", label="Huang et al. 2024: softmax attention in phases")
     assert opened.shown("article") == ["huang_rates"]
     opened.page.fill("#words", "nothing of this kind")

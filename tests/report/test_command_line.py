@@ -1,19 +1,21 @@
 """`python -m icl`: what it prints, for people and for programs, and how it says no."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from icl import __main__ as cli
+from icl.core import discovery
 from icl.evidence import ledger
-from icl.pipeline import figures
-from icl.report.verdict_files import verdict_files
+from icl.pipeline.plan import Plan
+from icl.report import command_line as cli
+from icl.report import verdict_files, whatif
 
-ROOT = Path(__file__).parents[1]
-HERE = ["--root", str(ROOT)]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def called(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -22,100 +24,158 @@ def called(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, st
     return code, out, err
 
 
+@pytest.fixture
+def made(figure9_made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with figure 9 at the smoke scale, and the scripts that its identities cover; we are in it."""
+    shutil.copytree(figure9_made, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "scripts").symlink_to(ROOT / "scripts")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 def test_every_figure_is_listed_with_its_paper(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = called(capsys, "list", "--json", *HERE)
+    code, out, _ = called(capsys, "list", "--json")
     rows = json.loads(out)
     assert code == 0
-    assert [row["figure"] for row in rows] == cli.configured(ROOT)["figures"]
-    assert {"figure": "figure12", "paper": "Li et al. 2024: nonlinear transformers in ICL",
-            "summary": figures.summary("figure12")} in rows  # fmt: skip
-    assert called(capsys, "list", *HERE)[1].count("\n") == len(rows)
+    assert {row["figure"]: row["paper"] for row in rows} == discovery.figures()
+    text = called(capsys, "list")[1]
+    assert all(name in text for name in (*discovery.figures(), *discovery.papers()))
 
 
 def test_a_figure_is_shown_with_claims_and_graded_constants(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = called(capsys, "show", "figure12", "--json", *HERE)
+    code, out, _ = called(capsys, "show", "figure12", "--json")
     one = json.loads(out)
     assert code == 0
-    assert {claim["id"] for claim in one["claims"]} == {claim.id for claim in ledger.claims("figure12")}
-    assert {row["grade"] for row in one["constants"]["li_icl_gpt2"]} <= {"published", "inferred", "ours"}
-    text = called(capsys, "show", "figure12", *HERE)[1]
-    for claim in one["claims"]:
-        assert claim["source"] in text and all(bound in text for bound in claim["bounds"])
-    assert "snakemake figure12 --config scale=laptop" in text
+    assert [claim["id"] for claim in one["claims"]] == [claim.id for claim in ledger.claims("figure12")]
+    assert {row["grade"] for row in one["constants"]} <= {"published", "inferred", "ours"}
+    text = called(capsys, "show", "figure12")[1]
+    assert all(row["name"] in text for row in one["constants"])
+    assert Plan("laptop").command("figure12") in text
 
 
-def test_aliases_are_understood(capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        json.loads(called(capsys, "show", "four_phase_dynamics", "--json", *HERE)[1])["figure"] == "huang_four_phases"
-    )
+def test_changed_constants_are_graded_so_and_stand_in_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    change = "{li_icl: {relevant_fraction: 0.6}}"
+    one = json.loads(called(capsys, "show", "figure9", "--set", change, "--variant", "fewer", "--json")[1])
+    assert [row["name"] for row in one["constants"] if row["grade"] == "changed"] == ["relevant_fraction"]
+    assert one["command"] == Plan("laptop", 2, {"li_icl": {"relevant_fraction": 0.6}}, "fewer").command("figure9")
 
 
-def test_verdicts_are_those_on_disk(capsys: pytest.CaptureFixture[str], figure9_results: Path, tmp_path: Path) -> None:
-    from icl.core.files import write_json
-    from icl.pipeline.provenance import judgement
-
-    table = figure9_results / "results/smoke/tables/figure9.parquet"
-    (tmp_path / "workflow").symlink_to(ROOT / "workflow")
-    write_json(tmp_path / "results/smoke/verdicts/figure9.json", judgement("figure9", table))
-    code, out, _ = called(capsys, "verdicts", "figure9", "--scale", "smoke", "--root", str(tmp_path), "--json")
+@pytest.mark.parametrize("word", [*discovery.papers(), *ledger.aliases(), "A-P1b"])
+def test_papers_claims_and_aliases_can_be_shown(capsys: pytest.CaptureFixture[str], word: str) -> None:
+    code, out, _ = called(capsys, "show", word)
     assert code == 0
-    assert json.loads(out) == [verdict_files.load(tmp_path / "results/smoke/verdicts/figure9.json")]
-    text = called(capsys, "verdicts", "figure9", "--scale", "smoke", "--root", str(tmp_path))[1]
-    assert "A-P1b      INCONCLUSIVE" in text
-    assert "0 supported, 0 contradicted, 1 inconclusive" in text
+    assert out
 
 
-def test_citations_come_once(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = called(capsys, "cite", "figure9", "huang_stages", "figure12", *HERE)
+def test_verdicts_are_those_on_disk_and_what_is_missing_is_listed(
+    capsys: pytest.CaptureFixture[str], made: Path
+) -> None:
+    code, out, _ = called(capsys, "verdicts", "--scale", "smoke", "--json")
+    said = json.loads(out)
     assert code == 0
-    assert [line for line in out.splitlines() if line.startswith("@")] == [
-        "@inproceedings{li2024icl,",
-        "@inproceedings{huang2024convergence,",
-    ]
-    assert out.count("{") == out.count("}")
+    assert said["verdicts"] == [verdict_files.load(made / "results/smoke/verdicts/figure9.json")]
+    assert set(said["missing"]) == set(discovery.figures()) - {"figure9"}
+    assert "A-P1b      INCONCLUSIVE" in called(capsys, "verdicts", "figure9", "--scale", "smoke")[1]
+    code, out, _ = called(capsys, "verdicts", "figure9", "figure12", "--scale", "smoke")
+    assert code == cli.MISSING
+    assert "A-P1b" in out and "`snakemake figure12 --config scale=smoke`" in out
+
+
+def test_verdicts_that_do_not_hold_are_not_printed(capsys: pytest.CaptureFixture[str], made: Path) -> None:
+    (made / "results/smoke/tables/figure9.parquet").write_bytes(b"")
+    code, out, _ = called(capsys, "verdicts", "figure9", "--scale", "smoke")
+    assert code == cli.MISSING
+    assert "INCONCLUSIVE" not in out and "figure9.parquet" in out
+
+
+def test_every_paper_with_a_citation_can_be_cited_and_comes_once(capsys: pytest.CaptureFixture[str]) -> None:
+    papers = [paper for paper in ledger.papers() if paper.cite]
+    code, out, _ = called(capsys, "cite", *(paper.paper for paper in papers), "figure9", "A-P1b")
+    assert code == 0
+    found = [line.split("{")[1].rstrip(",") for line in out.splitlines() if line.startswith("@")]
+    assert found == list(dict.fromkeys(key for paper in papers for key in paper.cite))
 
 
 def test_a_picture_is_opened_and_its_path_printed(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, made: Path
 ) -> None:
     opened: list[str] = []
     monkeypatch.setattr(cli.webbrowser, "open", lambda address: bool(opened.append(address)) or True)
-    (tmp_path / "workflow").symlink_to(ROOT / "workflow")
-    picture = tmp_path / "figures/laptop/figure9.png"
-    code, _, err = called(capsys, "open", "figure9", "--root", str(tmp_path))
+    code, _, err = called(capsys, "open", "figure9")
     assert (code, opened) == (cli.MISSING, [])
-    assert "`snakemake figure9 --config scale=laptop` makes it" in err
-    picture.parent.mkdir(parents=True)
-    picture.touch()
-    code, out, _ = called(capsys, "open", "figure9", "--root", str(tmp_path))
-    assert (code, out.strip(), opened) == (0, str(picture), [picture.as_uri()])
+    assert "`snakemake figure9` makes it" in err
+    code, out, _ = called(capsys, "open", "figure9", "--scale", "smoke")
+    picture = Path("figures/smoke/figure9.png")
+    assert (code, out.strip(), opened) == (0, str(picture), [picture.resolve().as_uri()])
+
+
+def test_progress_names_kept_states(capsys: pytest.CaptureFixture[str], made: Path) -> None:
+    code, out, _ = called(capsys, "progress", "--scale", "smoke")
+    assert code == 0
+    assert "no training in results/smoke has kept a state" in out
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "words"),
+    ("arguments", "near"),
     [
-        (["show", "figure99", *HERE], cli.MISUSED, "figure 'figure99': there is none of this name"),
-        (["cite", "_errors", *HERE], cli.MISUSED, "'_errors'"),
-        (["verdicts", "figure9", "--root", "nowhere"], cli.MISUSED, "nowhere: has no workflow/config.yaml"),
+        (["show", "figure99"], "figure9"),
+        (["show", "A-P1bb"], "A-P1b"),
+        (["cite", "li2042"], "li2024"),
+        (["verdicts", "figre9"], "figure9"),
+        (["open", "figre9"], "figure9"),
+        (["whatif", "figre9", "--set", "{li_icl: {relevant_fraction: 0.6}}"], "figure9"),
+        (["new", "figure", "li2042", "new_figure"], "li2024"),
+        (["show", "figure9", "--set", "{li_ic: {relevant_fraction: 0.6}}"], "li_icl"),
     ],
 )
-def test_what_cannot_be_done_is_said_on_stderr(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, words: str
+def test_misspelt_names_are_answered_by_near_ones(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], near: str
 ) -> None:
-    found, out, err = called(capsys, *arguments)
-    assert (found, out) == (code, "")
-    assert words in err
+    code, out, err = called(capsys, *arguments)
+    assert (code, out) == (cli.MISUSED, "")
+    assert near in err and err.count("\n") == 1
 
 
-def test_unknown_commands_and_scales_are_refused_by_the_parser(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in (["plot"], [], ["verdicts", "--scale", "huge"]):
-        with pytest.raises(SystemExit) as stop:
-            cli.main(arguments)
-        assert stop.value.code == cli.MISUSED
-        assert "usage: python -m icl" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    "arguments", [["plot"], [], ["new"], ["verdicts", "--scale", "huge"], ["whatif", "figure9", "--set", "0.6"]]
+)
+def test_what_the_parser_refuses(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        cli.main(arguments)
+    assert stop.value.code == cli.MISUSED
+    assert "usage: python -m icl" in capsys.readouterr().err
 
 
 def test_as_a_module_with_a_reader_that_leaves_early() -> None:
-    command = f"{sys.executable} -m icl show huang_rates --root {ROOT} | head -1"
+    command = f"{sys.executable} -m icl show huang_rates | head -1"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (0, "huang_rates\n", "")
+
+
+def test_pictures_stand_side_by_side(tmp_path: Path) -> None:
+    from PIL import Image
+
+    for name, size, colour in (("left", (30, 20), "red"), ("right", (10, 40), "blue")):
+        Image.new("RGB", size, colour).save(tmp_path / f"{name}.png")
+    whatif.side_by_side([tmp_path / "left.png", tmp_path / "right.png"], tmp_path / "both.png")
+    both = Image.open(tmp_path / "both.png")
+    assert both.size == (40, 40)
+    assert [both.getpixel(place) for place in ((5, 5), (35, 35), (5, 35))] == [(255, 0, 0), (0, 0, 255), (255,) * 3]
+
+
+def test_a_whatif_without_a_change_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = called(capsys, "whatif", "figure9")
+    assert code == cli.MISUSED
+    assert "--set" in err
+
+
+@pytest.mark.slow
+def test_a_whatif_makes_both_and_says_what_differs(workflow: "object", monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(workflow.folder)  # type: ignore[attr-defined]
+    command = [sys.executable, "-m", "icl", "whatif", "figure9", "--scale", "smoke", "--json"]
+    command += ["--set", "{li_icl: {relevant_fraction: 0.6}}", "--variant", "fewer"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=os.environ, check=True)
+    said = json.loads(done.stdout)
+    assert said["verdicts"] == {}
+    assert Path(said["picture"]) == Path("figures/smoke@fewer/figure9_whatif.png")
+    assert Path(said["picture"]).is_file()

@@ -1,17 +1,14 @@
 """Two result sets side by side: what is the same, what moved within its interval, what moved beyond it."""
 
 import copy
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from icl.report.verdict_files import compare
-
-ROOT = Path(__file__).parents[1]
+from icl.core import sealed
+from icl.core.sealed import SealedError
+from icl.report import compare, verdict_files
 
 
 def verdicts(**parts: tuple[float | None, float | None, float | None]) -> dict[str, Any]:
@@ -21,8 +18,8 @@ def verdicts(**parts: tuple[float | None, float | None, float | None]) -> dict[s
          "runs": 5, "outcome": "supported"}
         for name, (estimate, low, high) in parts.items()
     ]  # fmt: skip
-    claim = {"claim": "X", "statement": "s", "source": "t", "scale": "smoke", "outcome": "supported", "parts": rows}
-    return {"figure": "f", "verdicts": [claim], "fidelity": None}
+    claim = {"claim": "X", "scale": "smoke", "outcome": "supported", "parts": rows}
+    return {"figure": "f", "verdicts": [claim], "fidelity": [], "diverged": []}
 
 
 def kinds(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, str]:
@@ -34,7 +31,7 @@ def test_equal_sets_differ_in_nothing() -> None:
     found = list(compare.changes({"f": one}, {"f": copy.deepcopy(one)}))
     assert [change.change for change in found] == [compare.SAME, compare.SAME]
     assert not any(change.is_news for change in found)
-    assert compare.markdown(found) == "2 numbers: 2 the same. 0 verdicts changed.\n\n"
+    assert compare.markdown(found) == "2 numbers: 2 the same. 0 verdicts changed.\n"
 
 
 @pytest.mark.parametrize(
@@ -65,27 +62,33 @@ def test_a_changed_outcome_is_news_even_where_the_number_is_within() -> None:
     there["verdicts"][0]["outcome"] = "contradicted"
     (change,) = compare.changes({"f": here}, {"f": there})
     assert change.change == compare.WITHIN and change.is_news
+    assert compare.changed_verdicts([change]) == {"X": "contradicted → supported"}
     text = compare.markdown([change])
     assert "1 within the intervals. 1 verdicts changed." in text
     assert "contradicted → supported |" in text
 
 
-def test_the_script_reads_a_results_folder_or_one_of_its_scales(tmp_path: Path) -> None:
-    for side, estimate in (("ours", 1.0), ("theirs", 2.0)):
-        folder = tmp_path / side / "smoke" / "verdicts"
-        folder.mkdir(parents=True)
-        (folder / "f.json").write_text(json.dumps(verdicts(a=(estimate, estimate, estimate))))
+def test_other_results_are_a_results_folder_or_one_of_its_scales(tmp_path: Path) -> None:
+    one = verdicts(a=(1.0, 0.9, 1.1))
+    sealed.write(tmp_path / "smoke/verdicts/f.json", "verdicts", one)
+    for folder in (tmp_path, tmp_path / "smoke"):
+        assert verdict_files.load_all(folder, "smoke") == {"f": one}
+    for folder, scale in ((tmp_path / "nowhere", "smoke"), (tmp_path, "laptop")):
+        with pytest.raises(SealedError, match=f"holds no verdicts of {scale}"):
+            verdict_files.load_all(folder, scale)
 
-    def script(against: Path) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, str(ROOT / "scripts/compare.py"), "--against", str(against), "--scale", "smoke"]
-        command += ["--table", str(tmp_path / "t.md"), "--verdicts", str(tmp_path / "ours/smoke/verdicts/f.json")]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
-    for against in (tmp_path / "theirs", tmp_path / "theirs" / "smoke"):
-        done = script(against)
-        assert (done.returncode, done.stderr) == (0, "")
-        assert "1 beyond the intervals" in done.stdout
-        assert done.stdout == f"\n{(tmp_path / 't.md').read_text()}\n"
-    missing = script(tmp_path / "nowhere")
-    assert missing.returncode == 1
-    assert "nowhere: holds no verdicts of the scale smoke" in missing.stderr
+def test_damaged_other_results_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "smoke/verdicts/f.json"
+    sealed.write(path, "verdicts", verdicts(a=(1.0, 0.9, 1.1)))
+    path.write_text(path.read_text().replace("1.1", "1.2"))
+    with pytest.raises(SealedError, match=r"f\.json: is damaged"):
+        verdict_files.load_all(tmp_path, "smoke")
+
+
+@pytest.mark.slow
+def test_the_other_results_are_checked_before_anything_runs(workflow: Any) -> None:
+    done = workflow("compare", "--config", "scale=smoke", "against=nowhere")
+    assert done.returncode != 0
+    assert "against = nowhere: holds no verdicts of smoke" in done.stdout
+    assert not (workflow.folder / "results").exists()

@@ -9,30 +9,33 @@ from typing import Any
 
 import pytest
 
-from icl.core import table
-from icl.core.files import write_json
+from icl.core import discovery, sealed, table
+from icl.core.sealed import SealedError
 from icl.evidence import ledger
-from icl.report.verdict_files import compare, verdict_files
-from icl.report.verdict_files.page import gather, render
-from icl.report.verdict_files.page.entries import Files, entry, margin, spans_decades, warnings
+from icl.pipeline.plan import Plan
+from icl.report import compare, verdict_files
+from icl.report.page import gather, render
+from icl.report.page.entries import Files, constants, entry, margin, spans_decades, warnings
+
+PLAN = Plan("smoke")
 
 
 @pytest.fixture(scope="module")
 def whole(figure9_made: Path) -> dict[str, Any]:
-    return gather.entries(["figure9"], "smoke", figure9_made)[0]
+    return gather.entries(PLAN, ["figure9"], figure9_made)[0]
 
 
 @pytest.fixture(scope="module")
 def page(figure9_made: Path) -> str:
-    return render.html(gather.entries(["figure9", "figure12"], "smoke", figure9_made), "smoke")
+    return render.html(PLAN, gather.entries(PLAN, ["figure9", "figure12"], figure9_made))
 
 
 def test_an_entry_says_everything_about_its_figure(whole: dict[str, Any]) -> None:
-    assert whole["paper"] == "Li et al. 2024: nonlinear transformers in ICL"
+    assert whole["paper"] == ledger.of_figure("figure9").title
     assert whole["missing"] == []
     assert [claim["claim"] for claim in whole["claims"]] == [claim.id for claim in ledger.claims("figure9")]
-    assert {row["name"] for row in whole["constants"]} >= {"pattern_norm", "learning_rate", "prompts"}
-    assert whole["costs"]["training li_icl"]["cpu"] == 4.0
+    assert {row["name"] for row in whole["constants"]} >= {"pattern_norm", "relevant_fraction", "prompts"}
+    assert whole["costs"]["training li_icl"].cpu == 4.0
     assert whole["cpu"] == 7.0
     assert whole["provenance"]["trainings"][0]["seeds"] == [0, 1]
     assert len(whole["provenance"]["digest"]) == 64
@@ -68,7 +71,7 @@ def test_every_figure_and_claim_has_one_anchor_and_every_link_a_target(page: str
 
 def test_verdicts_are_on_the_page_in_words_and_formula(page: str, whole: dict[str, Any]) -> None:
     claim = whole["claims"][0]
-    assert claim["statement"].replace("'", "&#39;") in page
+    assert all(claim[part].replace("'", "&#39;") in page for part in ("says", "tested", "not_shown", "kind", "source"))
     assert "<math><mo>∈</mo><mo>[</mo><mn>0.38</mn><mo>,</mo><mn>0.46</mn><mo>]</mo></math>" in page
     assert "<math><mo>≥</mo><mn>0.7</mn></math>" in page
     assert "snakemake figure9 --config scale=smoke" in page
@@ -82,26 +85,25 @@ def test_the_charts_data_cannot_leave_their_script_element() -> None:
 
 def test_texts_are_escaped(whole: dict[str, Any]) -> None:
     spoilt = copy.deepcopy(whole)
-    spoilt["claims"][0]["statement"] = "a < b & <script>alert(1)</script>"
-    assert "a &lt; b &amp; &lt;script&gt;alert(1)" in render.html([spoilt], "smoke")
+    spoilt["claims"][0]["tested"] = "a < b & <script>alert(1)</script>"
+    assert "a &lt; b &amp; &lt;script&gt;alert(1)" in render.html(PLAN, [spoilt])
 
 
 def test_built_twice_it_is_the_same(figure9_made: Path, page: str) -> None:
-    again = gather.entries(["figure9", "figure12"], "smoke", figure9_made)
-    assert render.html(again, "smoke") == page
-    assert render.markdown(again, "smoke") == render.markdown(
-        gather.entries(["figure9", "figure12"], "smoke", figure9_made), "smoke"
-    )
+    again = gather.entries(PLAN, ["figure9", "figure12"], figure9_made)
+    assert render.html(PLAN, again) == page
+    once_more = gather.entries(PLAN, ["figure9", "figure12"], figure9_made)
+    assert render.markdown(PLAN, again) == render.markdown(PLAN, once_more)
 
 
 def test_what_is_missing_is_said_with_the_command_that_makes_it(figure9_made: Path, page: str, tmp_path: Path) -> None:
     line = "figure12: verdicts, table, picture not made yet; `snakemake figure12 --config scale=smoke` makes it"
-    entries = gather.entries(["figure9", "figure12"], "smoke", figure9_made)
+    entries = gather.entries(PLAN, ["figure9", "figure12"], figure9_made)
     assert line in warnings(entries)
-    assert line in page and line in render.markdown(entries, "smoke")
-    nothing = gather.entries(["figure9"], "laptop", tmp_path)
+    assert line in page and line in render.markdown(PLAN, entries)
+    nothing = gather.entries(Plan("laptop"), ["figure9"], tmp_path)
     assert nothing[0]["missing"] == ["verdicts", "table", "picture"]
-    assert "Not made yet: verdicts, table, picture" in render.html(nothing, "laptop")
+    assert "Not made yet: verdicts, table, picture" in render.html(Plan("laptop"), nothing)
 
 
 def test_mixed_scales_and_revisions_are_shown_as_such(whole: dict[str, Any]) -> None:
@@ -121,22 +123,41 @@ def test_a_damaged_table_stops_the_report_by_name(figure9_made: Path, tmp_path: 
     path = root / "results/smoke/tables/figure9.parquet"
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(table.TableError, match=r"figure9\.parquet"):
-        gather.entries(["figure9"], "smoke", root)
+        gather.entries(PLAN, ["figure9"], root)
 
 
 def test_what_changed_since_the_other_results_is_marked(figure9_made: Path, tmp_path: Path) -> None:
     theirs = verdict_files.load(figure9_made / "results/smoke/verdicts/figure9.json")
     theirs["verdicts"][0]["outcome"] = "contradicted"
-    write_json(tmp_path / "smoke/verdicts/figure9.json", theirs)
-    (one,) = gather.entries(["figure9"], "smoke", figure9_made, tmp_path)
+    sealed.write(tmp_path / "smoke/verdicts/figure9.json", "verdicts", theirs)
+    (one,) = gather.entries(PLAN, ["figure9"], figure9_made, tmp_path)
     assert one["changed"] and one["claims"][0]["changed"]
-    text = render.html([one], "smoke", "before")
+    text = render.html(PLAN, [one], "before")
     assert "Changed since before:" in text and 'id="changed"' in text
-    (same,) = gather.entries(["figure9"], "smoke", figure9_made, figure9_made / "results")
+    (same,) = gather.entries(PLAN, ["figure9"], figure9_made, figure9_made / "results")
     assert not same["changed"]
-    assert 'id="changed"' not in render.html([same], "smoke")
-    with pytest.raises(verdict_files.ReportError, match="holds no verdicts of the scale smoke"):
-        gather.entries(["figure9"], "smoke", figure9_made, tmp_path / "nowhere")
+    assert 'id="changed"' not in render.html(PLAN, [same])
+
+
+def test_verdicts_of_another_table_figure_or_folder_stop_the_report(figure9_made: Path, tmp_path: Path) -> None:
+    root = tmp_path / "swapped"
+    shutil.copytree(figure9_made, root)
+    path = root / PLAN.verdict_file("figure9")
+    held = verdict_files.load(path)
+    for other in ({"figure": "figure10"}, {"folder": "laptop"}, {"table": "0" * 64}):
+        sealed.write(path, "verdicts", held | other)
+        with pytest.raises(SealedError, match=r"figure9\.json"):
+            gather.entries(PLAN, ["figure9"], root)
+
+
+def test_a_variant_has_its_own_folder_command_and_grades(figure9_made: Path) -> None:
+    plan = Plan("smoke", 2, {"li_icl": {"relevant_fraction": 0.6}}, "fewer")
+    (one,) = gather.entries(plan, ["figure9"], figure9_made)
+    assert one["missing"] == ["verdicts", "table", "picture"]
+    assert one["command"] == plan.command("figure9")
+    graded = constants(list(plan.sweeps("figure9").values()), PLAN.sweeps("figure9"))
+    assert [row["name"] for row in graded if row["grade"] == "changed"] == ["relevant_fraction"]
+    assert "relevant_fraction" in render.html(plan, [one]).split("<nav", 1)[0]
 
 
 @pytest.mark.parametrize(
@@ -163,15 +184,12 @@ def test_axes_are_logarithmic_where_decades_ask_for_it() -> None:
 
 
 def test_every_figure_can_be_entered_without_results() -> None:
-    from icl.__main__ import configured
-
-    figures = configured(Path(__file__).parents[1])["figures"]
-
-    pages = [entry(name, "laptop", Files()) for name in figures]
+    plan = Plan("laptop")
+    pages = [entry(plan, name, Files()) for name in discovery.figures()]
     assert all(one["missing"] for one in pages)
-    assert render.html(pages, "laptop").count("<article") == len(figures)
+    assert render.html(plan, pages).count("<article") == len(pages)
 
 
 def test_changes_speak_of_the_claim_they_belong_to(whole: dict[str, Any]) -> None:
     change = compare.Change("figure9", "other", "x", ">= 0", None, None, "", "supported", compare.REMOVED)
-    assert not entry("figure9", "smoke", Files(), [change])["changed"]
+    assert not entry(PLAN, "figure9", Files(), [change])["changed"]

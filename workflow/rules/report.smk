@@ -14,10 +14,11 @@ rule report:
         "../../environment.yml"
     params:
         config=lambda w: canonical(PLAN.plain()),
+        against=config["against"],
         folder=f"{RESULTS}/report",
     shell:
-        "python scripts/report.py --config {params.config:q} --html {params.folder:q}/report.html"
-        " --markdown {params.folder:q}/report.md 2> >(tee {log:q} >&2)"
+        "python scripts/report.py --config {params.config:q} --against={params.against:q}"
+        " --html {params.folder:q}/report.html --markdown {params.folder:q}/report.md 2> >(tee {log:q} >&2)"
 
 
 use rule report as report_now with:

@@ -1,4 +1,18 @@
 # Targets over all figures. The ones that print run each time they are asked for.
+from icl.core.sealed import SealedError
+from icl.report import verdict_files
+
+if config["against"]:
+    try:
+        verdict_files.load_all(Path(config["against"]), PLAN.folder)
+    except SealedError as error:
+        sys.exit(f"against = {error}")
+try:
+    ONLY = [ledger.figure_name(word) for word in config["only"].split()]
+except ConstantError as error:
+    sys.exit(f"only = {config['only']!r}: {error}")
+
+
 localrules:
     figures,
     verdicts,
@@ -68,17 +82,18 @@ rule verify:
 
 
 rule gallery:
-    """Copy pictures, verdicts, costs and constants to gallery/ and bring the README up to date."""
+    """Bring gallery/ and the README up to date; --config only='figure12 figure9' for some figures."""
     input:
-        EVERYTHING,
+        [path for name in ONLY or PLAN.figures for path in PLAN.chain(name)],
     log:
         f"{RESULTS}/logs/gallery.log",
     conda:
         "../../environment.yml"
     params:
         config=lambda w: canonical(PLAN.plain()),
+        figures=ONLY,
     shell:
-        "python scripts/gallery.py --config {params.config:q} 2> >(tee {log:q} >&2)"
+        "python scripts/gallery.py --config {params.config:q} --figures {params.figures} 2> >(tee {log:q} >&2)"
 
 
 rule other_folder:

@@ -1,13 +1,16 @@
 """Two sets of verdicts side by side: which outcomes and numbers changed, and whether by more than their intervals."""
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from icl.report.verdict_files.verdict_files import Verdicts, number
+from icl.report import tables
+from icl.report.verdict_files import Verdicts, interval
 
 SAME, WITHIN, BEYOND, UNKNOWN = "the same", "within the intervals", "beyond the intervals", "without an interval"
 ADDED, REMOVED = "only in these results", "only in the others"
+KINDS = (SAME, WITHIN, BEYOND, UNKNOWN, ADDED, REMOVED)
 
 
 @dataclass(frozen=True)
@@ -66,25 +69,25 @@ def changes(ours: Mapping[str, Verdicts], theirs: Mapping[str, Verdicts]) -> Ite
             yield Change(figure, *key, part, their_part, outcome, their_outcome, change)
 
 
-def _estimate(part: Mapping[str, Any] | None) -> str:
-    if part is None:
-        return "-"
-    return f"{number(part['estimate'])} [{number(part['low'])}, {number(part['high'])}]"
+def changed_verdicts(found: Iterable[Change]) -> dict[str, str]:
+    """Claim -> its outcome in the others and in these results, of those that both have and that differ."""
+    both = (change for change in found if change.ours is not None and change.theirs is not None)
+    return {c.claim: f"{c.their_outcome} → {c.our_outcome}" for c in both if c.our_outcome != c.their_outcome}
 
 
-def markdown(found: list[Change]) -> str:
+def markdown(found: Sequence[Change], ours: str = "these results", theirs: str = "the others") -> str:
     """What changed, as a Markdown table under a line of counts; what is the same or within its interval is counted."""
-    counts = {kind: sum(change.change == kind for change in found) for kind in
-              (SAME, WITHIN, BEYOND, UNKNOWN, ADDED, REMOVED)}  # fmt: skip
-    said = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
-    verdicts = {(c.figure, c.claim) for c in found if c.our_outcome != c.their_outcome and c.ours and c.theirs}
-    out = [f"{len(found)} numbers: {said or 'none'}. {len(verdicts)} verdicts changed.", ""]
-    news = [change for change in found if change.is_news]
-    if news:
-        out += ["| figure | claim | observable | claimed | these results | the others | change | verdict |",
-                "|---|---|---|---|---|---|---|---|"]  # fmt: skip
-    for c in news:
-        verdict = " → ".join(dict.fromkeys(outcome for outcome in (c.their_outcome, c.our_outcome) if outcome))
-        cells = [c.figure, c.claim, c.observable, c.bound, _estimate(c.ours), _estimate(c.theirs), c.change, verdict]
-        out.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
-    return "\n".join(out) + "\n"
+    counts = Counter(change.change for change in found)
+    said = ", ".join(f"{counts[kind]} {kind}" for kind in KINDS if counts[kind])
+    head = f"{len(found)} numbers: {said or 'none'}. {len(changed_verdicts(found))} verdicts changed.\n"
+    rows = [
+        [
+            *(c.figure, c.claim, c.observable, c.bound),
+            *("-" if part is None else interval(part) for part in (c.ours, c.theirs)),
+            *(c.change, " → ".join(dict.fromkeys(outcome for outcome in (c.their_outcome, c.our_outcome) if outcome))),
+        ]
+        for c in found
+        if c.is_news
+    ]
+    headers = ["figure", "claim", "observable", "claimed", ours, theirs, "change", "verdict"]
+    return f"{head}\n{tables.markdown(headers, rows)}\n" if rows else head

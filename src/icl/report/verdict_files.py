@@ -1,18 +1,29 @@
 """Verdicts as text: for the terminal and as Markdown."""
 
-import csv
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from icl.core import sealed
 from icl.core.sealed import SealedError
 from icl.evidence import ledger
+from icl.pipeline import verify
+from icl.pipeline.plan import Plan
+from icl.report import tables
 
 Verdicts = dict[str, Any]
+"""What scripts/check.py writes of one figure: figure, scale, folder, verdicts, fidelity, diverged and the digests."""
 
-ReportError = SealedError
+OUTCOMES = ("supported", "contradicted", "inconclusive")
+
+
+class Standing(NamedTuple):
+    """What is on disk of some figures: verdicts that hold, figures without any, and why the others do not hold."""
+
+    verdicts: list[Verdicts]
+    missing: list[str]
+    problems: list[str]
 
 
 def load(path: Path) -> Verdicts:
@@ -23,15 +34,28 @@ def load(path: Path) -> Verdicts:
     return sealed.read(path, "verdicts")
 
 
-def load_all(folder: Path, scale: str) -> dict[str, Verdicts]:
-    """Figure -> verdicts, of a results folder or of its folder of one scale.
+def load_all(folder: Path, name: str) -> dict[str, Verdicts]:
+    """Figure -> verdicts, of a results folder, where they are below `name`, or of its folder of one scale or variant.
 
-    Raises ReportError if there are none of this scale.
+    Raises SealedError if there are none, or one of them is damaged.
     """
-    for verdicts in (folder / scale / "verdicts", folder / "verdicts"):
-        if verdicts.is_dir():
-            return {path.stem: load(path) for path in sorted(verdicts.glob("*.json"))}
-    raise ReportError(f"{folder}: holds no verdicts of the scale {scale}; name a results folder or one of its scales")
+    for verdicts in (folder / name / "verdicts", folder / "verdicts"):
+        if found := sorted(verdicts.glob("*.json")):
+            return {path.stem: load(path) for path in found}
+    raise SealedError(f"{folder}: holds no verdicts of {name}; name a results folder, or its folder of one scale")
+
+
+def standing(plan: Plan, names: Iterable[str]) -> Standing:
+    """The verdicts of these figures, as far as they were made from the files and by the code that are there."""
+    found = Standing([], [], [])
+    for name in names:
+        if not Path(plan.verdict_file(name)).is_file():
+            found.missing.append(name)
+        elif problems := list(verify.figure(plan, name)):
+            found.problems.extend(problems)
+        else:
+            found.verdicts.append(load(Path(plan.verdict_file(name))))
+    return found
 
 
 def number(value: float | None) -> str:
@@ -39,28 +63,32 @@ def number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
 
 
-def _interval(part: dict[str, Any]) -> str:
+def interval(part: Mapping[str, Any]) -> str:
+    """An estimate and its interval."""
     return f"{number(part['estimate'])} [{number(part['low'])}, {number(part['high'])}]"
 
 
 def lines(figure: Verdicts) -> str:
-    """One figure's verdicts for the terminal."""
+    """One figure's verdicts for the terminal.
+
+    Raises UnknownName for a claim that is not in the ledger.
+    """
     out = []
     for verdict in figure["verdicts"]:
-        out.append(f"{verdict['claim']:11}{verdict['outcome'].upper():14}{ledger.claim(verdict['claim']).tested}")
+        out.append(f"{verdict['claim']:10} {verdict['outcome'].upper():14}{ledger.claim(verdict['claim']).tested}")
         for part in verdict["parts"]:
             out.append(
-                f"{'':11}{part['outcome']:14}{part['observable']}: {part['statistic']} {_interval(part)}, "
+                f"{'':11}{part['outcome']:14}{part['observable']}: {part['statistic']} {interval(part)}, "
                 f"claimed {part['bound']}, {part['runs']} runs"
             )
-    for row in figure["fidelity"] or []:
+    for row in figure["fidelity"]:
         if row["series"] == "all":
             out.append(f"{'':11}{'published':14}{fidelity(row)}")
     out += [f"{'':11}{'diverged':14}{line}" for line in figure["diverged"]]
     return "\n".join(out) + "\n"
 
 
-def fidelity(row: dict[str, Any]) -> str:
+def fidelity(row: Mapping[str, Any]) -> str:
     """One row of the distance to the published curve, in words."""
     parts = [
         f"{row['panel']}: {row['distance']} median {number(row['median'])}, maximum {number(row['maximum'])}",
@@ -75,45 +103,22 @@ def fidelity(row: dict[str, Any]) -> str:
 def counts(figures: Iterable[Verdicts]) -> str:
     """How many claims are supported, contradicted and inconclusive."""
     found = Counter(verdict["outcome"] for figure in figures for verdict in figure["verdicts"])
-    return ", ".join(f"{found[o]} {o}" for o in ("supported", "contradicted", "inconclusive"))
+    return ", ".join(f"{found[outcome]} {outcome}" for outcome in OUTCOMES)
 
 
 def markdown(figures: Iterable[Verdicts], fragile: Collection[str] = ()) -> str:
-    """All verdicts as a Markdown table; claims in `fragile` are marked as such."""
-    out = [
-        "| figure | claim | verdict | statement | observable | estimate [95 % interval] | claimed | runs | scale |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    """All verdicts as a Markdown table; claims in `fragile` are marked as such.
+
+    Raises UnknownName for a claim that is not in the ledger.
+    """
+    rows = []
     for figure in figures:
         for verdict in figure["verdicts"]:
-            for first, part in enumerate(verdict["parts"]):
-                outcome = f"**{verdict['outcome']}**" + (", fragile" if verdict["claim"] in fragile else "")
-                head = [figure["figure"], verdict["claim"], outcome, ledger.claim(verdict["claim"]).tested]
-                cells = (head if first == 0 else [""] * 4) + [
-                    f"{part['observable']} ({part['outcome']})",
-                    f"{part['statistic']} {_interval(part)}",
-                    part["bound"],
-                    str(part["runs"]),
-                    verdict["scale"],
-                ]
-                out.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(out) + "\n"
-
-
-def benchmark(path: Path) -> tuple[float, float]:
-    """CPU seconds and peak resident memory (MB) of one job; zeros where it was too short to be sampled.
-
-    Raises ReportError if the file is damaged.
-    """
-    if not path.exists():
-        return 0.0, 0.0
-
-    def value(name: str) -> float:
-        return float(row[name]) if row[name] not in ("-", "NA") else 0.0
-
-    try:
-        with open(path, encoding="utf-8") as file:
-            row = next(csv.DictReader(file, delimiter="\t"))
-        return max(value("cpu_time"), 0.0), value("max_rss")
-    except (csv.Error, StopIteration, KeyError, TypeError, ValueError) as error:
-        raise ReportError(f"{path}: is not a benchmark of one job ({error!r}); delete it") from error
+            outcome = f"**{verdict['outcome']}**" + (", fragile" if verdict["claim"] in fragile else "")
+            head = [figure["figure"], verdict["claim"], outcome, ledger.claim(verdict["claim"]).tested]
+            for part in verdict["parts"]:
+                said = f"{part['observable']} ({part['outcome']})", f"{part['statistic']} {interval(part)}"
+                rows.append([*head, *said, part["bound"], part["runs"], verdict["scale"]])
+                head = [""] * 4
+    headers = "figure,claim,verdict,what is tested,observable,estimate [95 % interval],claimed,runs,scale".split(",")
+    return tables.markdown(headers, rows) + "\n"

@@ -3,22 +3,25 @@
 import base64
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pandas as pd
 
-from icl import papers
+from icl.core import discovery
 from icl.core.sweep import Sweep, sweep_from_plain
 from icl.core.table import SUMMARY_SEED
-from icl.evidence import published_curves
-from icl.pipeline import figures
-from icl.report.verdict_files.compare import Change
-from icl.report.verdict_files.verdict_files import Verdicts
-from studies import outcome
+from icl.evidence import ledger, published_curves, sensitivity
+from icl.pipeline.plan import Plan
+from icl.report.compare import Change
+from icl.report.costs import Cost
+from icl.report.verdict_files import Verdicts
 
 # The worst first: what a reviewer looks for.
 OUTCOMES = ("contradicted", "inconclusive", "supported")
+CHANGED = "changed"
+"""The grade of a constant that the user has set."""
+
 # Charts with more points than this would weigh more than they tell.
 MOST_POINTS = 6000
 
@@ -27,13 +30,15 @@ MOST_POINTS = 6000
 class Files:
     """What was found of a figure on disk; None or empty where it is not made.
 
-    pictures : ending ("", "_overlay") -> bytes of the PNG; costs : job -> {"cpu": seconds, "memory": MB, "disk": MB}
+    about : what stands beside the table
+    pictures : ending ("", "_overlay") -> bytes of the PNG; costs : job -> its cost
     """
 
     verdicts: Verdicts | None = None
     table: pd.DataFrame | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
     pictures: Mapping[str, bytes] = field(default_factory=dict)
-    costs: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    costs: Mapping[str, Cost] = field(default_factory=dict)
 
     @property
     def missing(self) -> list[str]:
@@ -42,60 +47,63 @@ class Files:
         return [name for name, absent in parts.items() if absent]
 
 
-def entry(name: str, scale: str, files: Files, changes: Sequence[Change] = ()) -> dict[str, Any]:
-    """Everything that the pages say of the figure `name`."""
-    made = {} if files.verdicts is None else files.verdicts.get("table", {})
-    claims = [] if files.verdicts is None else [claim(one, changes) for one in files.verdicts["verdicts"]]
-    sweeps = [sweep_from_plain(plain) for plain in made.get("sweeps", [])]
+def entry(plan: Plan, name: str, files: Files, changes: Sequence[Change] = ()) -> dict[str, Any]:
+    """Everything that the pages say of the figure `name`.
+
+    Raises ConstantError for a table of constants, and UnknownName for a claim, that are no longer there.
+    """
+    judged: Mapping[str, Any] = files.verdicts or {"verdicts": [], "fidelity": [], "diverged": []}
+    claims = [claim(one, changes) for one in judged["verdicts"]]
+    target, sweeps = ledger.target(name), [sweep_from_plain(plain) for plain in files.about.get("sweeps", [])]
     return {
         "name": name,
-        "paper": papers.of(name).title,
-        "scale": scale,
-        "summary": figures.summary(name),
-        "caption": figures.caption(name).split("\n", 1)[-1].strip() if "\n" in figures.caption(name) else "",
-        "command": f"snakemake {name} --config scale={scale}",
+        "paper": ledger.of_figure(name).title,
+        "scale": plan.scale,
+        "folder": plan.folder,
+        "summary": target.summary,
+        "caption": [text for text in (target.caption, target.differences) if text],
+        "command": plan.command(name),
         "missing": files.missing,
         "claims": claims,
         "changed": any(one["changed"] for one in claims),
-        "fidelity": [row for row in (files.verdicts or {}).get("fidelity") or [] if row["series"] == "all"],
+        "fidelity": [row for row in judged["fidelity"] if row["series"] == "all"],
         "pictures": {end: base64.b64encode(data).decode() for end, data in files.pictures.items()},
-        "constants": constants(sweeps),
-        "provenance": provenance(made, sweeps),
-        "diverged": made.get("diverged", []),
+        "constants": constants(sweeps, {sweep.name: sweep for sweep in discovery.figure(name).sweeps(plan.scale)}),
+        "provenance": provenance(files.about, judged.get("table", ""), sweeps),
+        "diverged": judged["diverged"],
         "costs": files.costs,
-        "cpu": sum(cost["cpu"] for cost in files.costs.values()),
+        "cpu": sum(cost.cpu for cost in files.costs.values()),
         "charts": [] if files.table is None else charts(name, files.table),
     }
 
 
 def claim(verdict: Mapping[str, Any], changes: Sequence[Change]) -> dict[str, Any]:
-    """One verdict with the margin of each bound and whether it changed since the other results."""
+    """One verdict with what the ledger says of its claim, the margin of each bound, and whether it changed since the
+    other results.
+
+    Raises UnknownName for a claim that is not in the ledger.
+    """
     news = [change for change in changes if change.claim == verdict["claim"] and change.is_news]
     parts = [{**part, "margin": margin(part), "formula": formula(part["bound"])} for part in verdict["parts"]]
     return {
-        **verdict, "parts": parts, "changed": bool(news), "changes": news,
-        "fragile": verdict["claim"] in outcome.fragile(), "strips": strips(verdict["claim"]),
+        **asdict(ledger.claim(verdict["claim"])), **verdict, "parts": parts, "changed": bool(news), "changes": news,
+        "fragile": verdict["claim"] in sensitivity.fragile(), "strips": strips(verdict["claim"]),
     }  # fmt: skip
 
 
 def strips(name: str) -> list[dict[str, Any]]:
     """How the outcome of a claim moves with each inferred constant; those along which it stays are left out."""
-    found = [strip for strip in outcome.sensitivity().get(name, []) if not strip.is_flat]
     return [
         {
             "constant": f"{strip.system}.{strip.constant}",
             "cells": [
-                {
-                    "value": shown(value),
-                    "outcome": verdict,
-                    "chosen": value == strip.chosen,
-                    "ruled_out": value in strip.ruled_out,
-                }
-                for value, verdict in strip.outcomes
+                {"value": shown(value), "outcome": said, "chosen": value == strip.chosen,
+                 "ruled_out": value in strip.ruled_out}
+                for value, said in strip.outcomes
             ],
         }
-        for strip in found
-    ]
+        for strip in sensitivity.strips().get(name, [])
+    ]  # fmt: skip
 
 
 def shown(value: Any) -> str:
@@ -126,33 +134,40 @@ def margin(part: Mapping[str, Any]) -> float | None:
     return float(min(inside) / half)
 
 
-def constants(sweeps: Sequence[Sweep]) -> list[dict[str, Any]]:
-    """The constants of a figure's trainings and tests with their grades; those that a sweep varies with all values."""
+def constants(sweeps: Sequence[Sweep], defaults: Mapping[str, Sweep]) -> list[dict[str, Any]]:
+    """The constants of a figure's trainings and tests with their grades; those that a sweep varies with all values.
+
+    defaults : the figure's own sweeps by name; what differs from them is graded as changed
+    """
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for sweep in sweeps:
         for row in sweep.configs[0].graded() + sweep.test.graded():
-            varied = sweep.varied(row["name"])
+            name, varied = row["name"], sweep.varied(row["name"])
             value = ", ".join(map(shown, varied)) or shown(row["value"])
-            known = rows.setdefault((sweep.system, row["name"]), {**row, "system": sweep.system, "values": {}})
+            known = rows.setdefault((sweep.system, name), {**row, "system": sweep.system, "values": {}})
             known["values"].setdefault(value, []).append(sweep.name)
+            if sweep.name not in defaults or values(sweep, name) != values(defaults[sweep.name], name):
+                known["grade"] = CHANGED
     return list(rows.values())
 
 
-def provenance(made: Mapping[str, Any], sweeps: Sequence[Sweep]) -> dict[str, Any]:
+def values(sweep: Sweep, name: str) -> set[Any]:
+    """The values of a constant in a sweep's runs and its test."""
+    return {getattr(part, name) for part in (*sweep.configs, sweep.test) if hasattr(part, name)}
+
+
+def provenance(about: Mapping[str, Any], digest: str, sweeps: Sequence[Sweep]) -> dict[str, Any]:
     """Where the table comes from."""
-    if not {"revision", "clean", "digest", "identity", "python", "versions", "inputs"} <= made.keys():
+    if not about or not digest:
         return {}
     return {
-        "revision": made["revision"],
-        "clean": made["clean"],
-        "digest": made["digest"],
-        "identity": made["identity"],
-        "versions": {"python": made["python"], **made["versions"]},
+        **{name: about[name] for name in ("revision", "clean", "identity", "inputs")},
+        "digest": digest,
+        "versions": {"python": about["python"], **about["versions"]},
         "trainings": [
             {"name": s.name, "runs": len(s.configs), "seeds": sorted(set(s.seeds)), "steps": s.snapshots[-1]}
             for s in sweeps
         ],
-        "inputs": made["inputs"],
     }
 
 
@@ -171,7 +186,7 @@ def charts(name: str, table: pd.DataFrame) -> list[dict[str, Any]]:
                 "title": f"{observable}, {panel}" if panel else str(observable),
                 "log": spans_decades([value for one in curves for value in one["y"]]),
                 "curves": curves,
-                "published": _published(name, published, str(panel), str(observable)),
+                "published": _published(published, str(panel), str(observable)),
             }
         )
     return out
@@ -188,16 +203,14 @@ def _short(value: float) -> float | None:
     return float(f"{value:.6g}") if math.isfinite(value) else None
 
 
-def _published(name: str, published: pd.DataFrame | None, panel: str, observable: str) -> list[dict[str, Any]]:
-    if published is None or panel not in published_curves.PANELS[name]:
+def _published(published: pd.DataFrame | None, panel: str, observable: str) -> list[dict[str, Any]]:
+    """The published curves of one panel, where it shows this observable."""
+    if published is None:
         return []
-    quantity = published_curves.PANELS[name][panel]
-    if quantity.scale == "scatter" or quantity.observable not in (None, observable):
-        return []
-    rows = published[published["panel"] == panel]
+    rows = published[(published["panel"] == panel) & published["observable"].isin(["", observable])]
     return [
         {"name": f"{series} (published)", "x": [_short(x) for x in group["x"]], "y": [_short(y) for y in group["y"]]}
-        for series, group in rows.groupby("series", sort=False)
+        for series, group in rows[rows["scale"] != "scatter"].groupby("series", sort=False)
     ]
 
 
@@ -215,7 +228,7 @@ def tally(entries: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 
 def by_paper(entries: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
     """Paper -> its figures, in the order of the papers."""
-    groups = {paper.title: [one for one in entries if one["paper"] == paper.title] for paper in papers.PAPERS}
+    groups = {paper.title: [one for one in entries if one["paper"] == paper.title] for paper in ledger.papers()}
     return {title: group for title, group in groups.items() if group}
 
 

@@ -8,21 +8,23 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from icl.report.verdict_files.compare import markdown as changes_as_markdown
-from icl.report.verdict_files.page.entries import OUTCOMES, by_paper, formula, tally, warnings
-from icl.report.verdict_files.verdict_files import fidelity, number
+from icl.core.config import canonical
+from icl.pipeline.plan import Plan
+from icl.report.page.entries import OUTCOMES, by_paper, formula, tally, warnings
+from icl.report.tables import cell
+from icl.report.verdict_files import fidelity, number
 
 MARKS = {"supported": "✓", "contradicted": "✗", "inconclusive": "?"}
 
 
-def html(entries: Sequence[Mapping[str, Any]], scale: str, against: str = "") -> str:
+def html(plan: Plan, entries: Sequence[Mapping[str, Any]], against: str = "") -> str:
     """The report as one HTML file without any reference to another; equal entries give equal bytes.
 
     against : the other results that changes were looked for in, if any
     """
     environment = _environment()
     return environment.get_template("report.html.j2").render(
-        **_shared(entries, scale, against),
+        **_shared(plan, entries, against),
         style=Markup(_packaged("report.css")),
         script=Markup(_packaged("report.js")),
         plotly=Markup(_plotly()),
@@ -30,12 +32,12 @@ def html(entries: Sequence[Mapping[str, Any]], scale: str, against: str = "") ->
     )
 
 
-def markdown(entries: Sequence[Mapping[str, Any]], scale: str, against: str = "") -> str:
-    """The report as Markdown; pictures are links into figures/<scale>."""
-    return _environment().get_template("report.md.j2").render(**_shared(entries, scale, against))
+def markdown(plan: Plan, entries: Sequence[Mapping[str, Any]], against: str = "") -> str:
+    """The report as Markdown; pictures are links into figures/."""
+    return _environment().get_template("report.md.j2").render(**_shared(plan, entries, against))
 
 
-def _shared(entries: Sequence[Mapping[str, Any]], scale: str, against: str) -> dict[str, Any]:
+def _shared(plan: Plan, entries: Sequence[Mapping[str, Any]], against: str) -> dict[str, Any]:
     return {
         "papers": by_paper(entries),
         "entries": entries,
@@ -43,21 +45,21 @@ def _shared(entries: Sequence[Mapping[str, Any]], scale: str, against: str) -> d
         "warnings": warnings(entries),
         "outcomes": OUTCOMES,
         "marks": MARKS,
-        "scale": scale,
+        "scale": plan.scale,
+        "constants_changed": canonical(plan.changed) if plan.changed else "",
         "against": against,
-        "changes_as_markdown": changes_as_markdown,
     }
 
 
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("icl.page", "templates"),
+        loader=PackageLoader("icl.report.page", "templates"),
         autoescape=lambda name: name is not None and ".html" in name,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": number, "fidelity": fidelity, "mathml": mathml, "cell": _cell}
+    environment.filters |= {"number": number, "fidelity": fidelity, "mathml": mathml, "cell": cell}
     return environment
 
 
@@ -72,13 +74,8 @@ def mathml(bound: str) -> Markup:
     return Markup("<math><mo>{}</mo>{}</math>").format(sign, inside)
 
 
-def _cell(text: str) -> str:
-    """A text that may stand in a cell of a Markdown table."""
-    return text.replace("|", "\\|").replace("\n", " ")
-
-
 def _packaged(name: str) -> str:
-    return (files("icl.page") / "templates" / name).read_text(encoding="utf-8")
+    return (files("icl.report.page") / "templates" / name).read_text(encoding="utf-8")
 
 
 def _plotly() -> str:

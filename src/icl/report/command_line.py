@@ -1,0 +1,296 @@
+"""What the package regenerates and what came of it: papers, figures, claims, verdicts; and how to add to them."""
+
+import argparse
+import inspect
+import json
+import os
+import re
+import sys
+import textwrap
+import webbrowser
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from icl.core import discovery, state
+from icl.core.config import SCALES, ConstantError
+from icl.core.sealed import SealedError
+from icl.evidence import ledger
+from icl.evidence.ledger import Claim, Ledger
+from icl.pipeline import figures
+from icl.pipeline.plan import Plan
+from icl.report import compare, skeleton, verdict_files, whatif
+from icl.report.page import entries
+
+MISSING, MISUSED = 1, 2
+"""Exit codes: there is no such result yet, or it could not be made; there is no such name (also argparse's own)."""
+REFERENCES = discovery.PACKAGE.parents[1] / "references.bib"
+
+
+class Missing(Exception):
+    """Something that a run of the workflow would make is not there; the message says which command makes it."""
+
+
+class Answer(NamedTuple):
+    """What a command prints, for programs and for people, and its exit code."""
+
+    data: Any
+    text: str
+    code: int = 0
+
+
+def planned(args: argparse.Namespace) -> Plan:
+    """The plan that the options describe.
+
+    Raises ConstantError for a misspelt constant and a value out of range.
+    """
+    given = {"scale": args.scale, "shards": args.shards, "constants": args.set, "variant": args.variant}
+    return Plan.of(given) if args.set or args.variant else Plan(args.scale, args.shards)
+
+
+def resolved(word: str) -> tuple[Ledger, str, Claim | None]:
+    """The paper, the figure (empty for a whole paper) and the claim that a word names.
+
+    Raises UnknownName if it names nothing.
+    """
+    claims = {claim.id: claim for paper in ledger.papers() for claim in paper.claims}
+    if word in claims:
+        return ledger.of_figure(claims[word].figure), claims[word].figure, claims[word]
+    if word in discovery.papers():
+        return ledger.of_paper(word), "", None
+    name = ledger.aliases().get(word, word)
+    if name in discovery.figures():
+        return ledger.of_figure(name), name, None
+    near = discovery.near(word, [*discovery.figures(), *ledger.aliases(), *discovery.papers(), *claims])
+    said = near if near.count(",") < 3 else "what `python -m icl list` prints"
+    raise discovery.UnknownName(f"{word!r}: no figure, paper or claim has this name; there is {said}")
+
+
+# Texts
+
+
+def paragraph(label: str, text: str) -> list[str]:
+    """A labelled text in lines that fit a terminal; nothing for an empty one."""
+    return [textwrap.fill(text, 100, initial_indent=f"  {label:11}", subsequent_indent=" " * 13)] if text else []
+
+
+def claim_lines(claim: Mapping[str, Any]) -> list[str]:
+    """A claim for the terminal."""
+    parts = {"it says": claim["says"], "we test": claim["tested"], "premise": claim["premise"],
+             "not shown": claim["not_shown"]}  # fmt: skip
+    out = [f"{claim['id']} ({claim['kind']}; {claim['source']})"]
+    out += [line for label, text in parts.items() for line in paragraph(label, text)]
+    return out + [line for bound in claim["bounds"] for line in paragraph("bound", bound)]
+
+
+def of_claim(claim: Claim) -> dict[str, Any]:
+    """A claim as plain data, with its bounds in words."""
+    bounds = [f"{bound.observable} ({bound.statistic}) {bound.words()}" for bound in claim.bounds]
+    return {**asdict(claim), "bounds": bounds}
+
+
+def of_figure(plan: Plan, name: str) -> dict[str, Any]:
+    """A figure's caption, claims with their sources, trainings, and constants with their grades."""
+    target = ledger.target(name)
+    sweeps = figures.sweeps(name, plan.scale, plan.changed)
+    trainings = [
+        {"sweep": sweep.name, "model": sweep.system, "runs": len(sweep.configs), "steps": sweep.snapshots[-1]}
+        for sweep in sweeps.values()
+    ]
+    return {
+        "figure": name, "paper": ledger.of_figure(name).title, "summary": target.summary, "caption": target.caption,
+        "differences": target.differences, "command": plan.command(name),
+        "claims": [of_claim(claim) for claim in ledger.claims(name)], "trainings": trainings,
+        "constants": entries.constants(list(sweeps.values()), figures.sweeps(name, plan.scale, {})),
+    }  # fmt: skip
+
+
+def figure_lines(one: Mapping[str, Any]) -> list[str]:
+    """What `of_figure` gives, for the terminal."""
+    out = [one["figure"], *paragraph("paper", one["paper"]), *paragraph("summary", one["summary"])]
+    out += [*paragraph("caption", one["caption"]), *paragraph("differs", one["differences"])]
+    out += paragraph("made by", one["command"])
+    for t in one["trainings"]:
+        out += paragraph("trains", f"{t['sweep']}: {t['runs']} runs of {t['steps']} steps of {t['model']}")
+    for claim in one["claims"]:
+        out += ["", *claim_lines(claim)]
+    out += ["", "constants (of the first run, or all values that a sweep has)"]
+    for row in one["constants"]:
+        value = "; ".join(row["values"])
+        out.append(f"  {row['system']}.{row['name']:26} {value:>12}  {row['grade']:10} {row['source']}")
+    return out
+
+
+# Commands
+
+
+def _list(args: argparse.Namespace) -> Answer:
+    rows, lines = [], []
+    for paper in ledger.papers():
+        lines.append(f"{paper.paper:16} {paper.title}")
+        for name in (name for name, key in discovery.figures().items() if key == paper.paper):
+            summary = paper.targets[name].summary
+            rows.append({"figure": name, "paper": paper.paper, "title": paper.title, "summary": summary})
+            lines.append(f"  {name:24} {summary}")
+    return Answer(rows, "\n".join(lines))
+
+
+def _show(args: argparse.Namespace) -> Answer:
+    paper, figure, claim = resolved(args.name)
+    if claim is not None:
+        one = {"figure": figure, "paper": paper.title, **of_claim(claim)}
+        return Answer(
+            one, "\n".join([*claim_lines(one), *paragraph("figure", figure), *paragraph("paper", paper.title)])
+        )
+    if figure:
+        one = of_figure(planned(args), figure)
+        return Answer(one, "\n".join(figure_lines(one)))
+    about = inspect.getdoc(discovery.paper(paper.paper)) or ""
+    names = {name: paper.targets[name].summary for name, key in discovery.figures().items() if key == paper.paper}
+    claims = [of_claim(one) for one in paper.claims]
+    lines = [paper.title, "", about, "", *(f"  {name:24} {summary}" for name, summary in names.items())]
+    lines += [line for one in claims for line in ("", *claim_lines(one))]
+    return Answer({"paper": paper.paper, "title": paper.title, "about": about, "cite": paper.cite, "figures": names,
+                   "claims": claims}, "\n".join(lines))  # fmt: skip
+
+
+def _cite(args: argparse.Namespace) -> Answer:
+    text = REFERENCES.read_text(encoding="utf-8")
+    known = dict(re.findall(r"^(?=@\w+\{(\w+),)(@.*?^\})", text, re.MULTILINE | re.DOTALL))
+    found = {}
+    for paper in (resolved(word)[0] for word in args.names):
+        if not paper.cite:
+            raise ConstantError(f"papers/{paper.paper}/claims.yaml: cite is empty; there is nothing to cite")
+        for key in paper.cite:
+            if key not in known:
+                raise ConstantError(f"papers/{paper.paper}/claims.yaml: cite: references.bib has no entry {key}")
+            found[key] = known[key]
+    return Answer(list(found.values()), "\n\n".join(found.values()))
+
+
+def _verdicts(args: argparse.Namespace) -> Answer:
+    plan = planned(args)
+    found = verdict_files.standing(plan, [ledger.figure_name(word) for word in args.figures] or plan.figures)
+    lines = [f"{one['figure']}\n{verdict_files.lines(one)}" for one in found.verdicts]
+    lines.append(verdict_files.counts(found.verdicts))
+    if found.missing:
+        command = plan.command(" ".join(found.missing) if args.figures else "figures")
+        lines.append(f"not made yet: {', '.join(found.missing)}; `{command}` makes them")
+    lines += [f"not printed, because it does not hold: {problem}" for problem in found.problems]
+    code = MISSING if found.problems or (args.figures and found.missing) else 0
+    return Answer(found._asdict(), "\n".join(lines), code)
+
+
+def _progress(args: argparse.Namespace) -> Answer:
+    plan = planned(args)
+    rows = state.unfinished(Path(plan.results))
+    lines = [f"{row['sweep']} {row['shard']}: step {row['step']} of {row['steps']}" for row in rows]
+    return Answer(rows, "\n".join(lines) or f"no training in {plan.results} has kept a state")
+
+
+def _open(args: argparse.Namespace) -> Answer:
+    name, plan = ledger.figure_name(args.figure), planned(args)
+    path = Path(plan.pictures(name)[0])
+    if not path.is_file():
+        raise Missing(f"{path}: not made yet; `{plan.command(name)}` makes it")
+    # Where no viewer can be started, the path alone helps.
+    return Answer({"picture": str(path), "opened": webbrowser.open(path.resolve().as_uri())}, str(path))
+
+
+def _new_figure(args: argparse.Namespace) -> Answer:
+    return _made(skeleton.figure(args.paper, args.name), args.name)
+
+
+def _new_paper(args: argparse.Namespace) -> Answer:
+    return _made(skeleton.paper(args.key), f"{args.key}_training")
+
+
+def _made(paths: list[Path], name: str) -> Answer:
+    written = [os.path.relpath(path) for path in paths]
+    lines = [f"wrote {path}" for path in written]
+    lines += ["", f"snakemake {name} --config scale=smoke      makes the figure, in seconds",
+              f"python -m pytest tests/papers -k {name}      checks what every figure must keep"]  # fmt: skip
+    return Answer({"figure": name, "files": written}, "\n".join(lines))
+
+
+def _whatif(args: argparse.Namespace) -> Answer:
+    plan, name = planned(args), ledger.figure_name(args.figure)
+    picture, found = whatif.whatif(plan, name)
+    differ = compare.changed_verdicts(found)
+    data = {"picture": str(picture), "command": plan.command(name), "verdicts": differ}
+    said = [f"{claim:10} {outcomes}" for claim, outcomes in differ.items()] or ["no verdict differs"]
+    table = compare.markdown(found, ours=plan.folder, theirs=plan.scale)
+    return Answer(data, "\n".join([f"picture   {picture}", *said, "", table.rstrip()]))
+
+
+def _constants(text: str) -> dict[str, dict[str, Any]]:
+    """The value of --set: model -> constant -> value."""
+    try:
+        given = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {{model: {{constant: value}}}}") from error
+    if not isinstance(given, dict) or not all(isinstance(part, dict) for part in given.values()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not {{model: {{constant: value}}}}")
+    return given
+
+
+COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], Answer], dict[str, str | None], str]] = {
+    "list": (_list, {}, "every paper and its figures, in a line each"),
+    "show": (_show, {"name": None}, "a figure with its claims and constants, one claim, or a paper"),
+    "cite": (_cite, {"names": "+"}, "BibTeX entries of the papers of figures, claims or papers"),
+    "verdicts": (_verdicts, {"figures": "*"}, "what the results on disk say of each claim, and what is missing"),
+    "progress": (_progress, {}, "how far the unfinished trainings are"),
+    "open": (_open, {"figure": None}, "open a figure's picture, and print its path"),
+    "whatif": (_whatif, {"figure": None}, "a figure with the default constants and those of --set side by side"),
+    "new figure": (_new_figure, {"paper": None, "name": None}, "begin a figure of a paper with an example that works"),
+    "new paper": (_new_paper, {"key": None}, "begin a paper with a model, a figure and a claim that work"),
+}
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--json", action="store_true", help="machine-readable output")
+    shared.add_argument("--scale", choices=SCALES, default="laptop", help="default: laptop")
+    shared.add_argument("--set", type=_constants, default={}, metavar="CONSTANTS",
+                        help="constants in place of the defaults: '{model: {constant: value}}'")  # fmt: skip
+    shared.add_argument("--variant", default="", metavar="NAME", help="the name that their folder has")
+    shared.add_argument("--shards", type=int, default=2, metavar="N", help="as in workflow/config.yaml; default: 2")
+    top = argparse.ArgumentParser(
+        prog="python -m icl", description=__doc__,
+        epilog="Exit codes: 0 done, 1 a result is not made yet or does not hold, 2 no such name or command.",
+    )  # fmt: skip
+    commands = {"": top.add_subparsers(dest="command", required=True, metavar="COMMAND")}
+    for name, (run, arguments, words) in COMMANDS.items():
+        group, _, last = name.rpartition(" ")
+        if group not in commands:
+            grouped = commands[""].add_parser(group, help="begin a figure or a paper")
+            commands[group] = grouped.add_subparsers(dest="what", required=True, metavar="WHAT")
+        one = commands[group].add_parser(last, parents=[shared], help=words, description=words)
+        one.set_defaults(run=run)
+        for argument, count in arguments.items():
+            one.add_argument(argument, nargs=count)
+    return top
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code."""
+    args = parser().parse_args(arguments)
+    try:
+        answer = args.run(args)
+    except (Missing, whatif.RunFailed) as problem:
+        print(problem, file=sys.stderr)
+        return MISSING
+    except (ConstantError, SealedError) as problem:
+        print(problem, file=sys.stderr)
+        return MISUSED
+    try:
+        print(json.dumps(answer.data, indent=2) if args.json else answer.text, flush=True)
+    except BrokenPipeError:
+        # The reader, such as head, has seen enough; Python would complain again when it closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    code: int = answer.code
+    return code

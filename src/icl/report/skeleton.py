@@ -1,0 +1,142 @@
+"""A new figure, or a new paper, as files that are a whole target at once: it trains, measures, draws and judges."""
+
+import json
+import keyword
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from icl.core import discovery
+from icl.core.config import ConstantError
+from icl.core.files import write_text
+from icl.core.sweep import Sweep
+from icl.evidence import ledger
+from icl.pipeline import figures
+
+STEPS = 20
+"""Steps of the smoke scale, where the model that is taken does not have fewer."""
+MODEL = "example_model"
+"""The module that a new paper begins with."""
+
+_templates = jinja2.Environment(
+    loader=jinja2.PackageLoader("icl.report", "templates"), undefined=jinja2.StrictUndefined,
+    trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, autoescape=False,
+)  # fmt: skip
+
+
+def figure(paper: str, name: str) -> list[Path]:
+    """Write a new figure of a paper: its module, and its entries in claims.yaml. The paths of both.
+
+    It trains the model of the paper's first figure, or an example where the paper has no model.
+
+    Raises ConstantError for a name that is taken or no word, UnknownName for a paper that does not exist.
+    """
+    _check_name(name, "figure", {*discovery.figures(), *ledger.aliases()})
+    discovery.paper(paper)
+    folder = discovery.PAPERS / paper
+    files = _figure_files(folder, name, _sweep_of(paper))
+    return _written(files)
+
+
+def paper(key: str) -> list[Path]:
+    """Write a new paper: its folder with a model, one figure and one claim. The paths of all files.
+
+    Raises ConstantError for a key that is taken or no word.
+    """
+    _check_name(key, "paper", {*discovery.papers(), *discovery.systems()})
+    folder = discovery.PAPERS / key
+    title = f"{key}: an example, to be replaced by the paper's short title"
+    files = {folder / "__init__.py": f'"""{title}."""\n'}
+    head = f"title: {title!r}\ncite: []\n\nfigures:\n\nclaims: []\n"
+    return _written(files | _figure_files(folder, f"{key}_training", None, head))
+
+
+def _check_name(name: str, kind: str, taken: set[str]) -> None:
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
+        raise ConstantError(f"{kind} {name!r}: a name has small letters, digits and _, and begins with a letter")
+    if name in taken:
+        raise ConstantError(f"{kind} {name!r}: there is one of this name already")
+
+
+def _sweep_of(paper: str) -> Sweep | None:
+    """The first training of some steps that a figure of the paper has, at the smoke scale."""
+    of_paper = [name for name, key in discovery.figures().items() if key == paper]
+    found = (sweep for name in of_paper for sweep in figures.sweeps(name, "smoke", {}).values())
+    return next((sweep for sweep in found if sweep.snapshots[-1] > 1), None)
+
+
+def _figure_files(folder: Path, name: str, like: Sweep | None, claims: str | None = None) -> dict[Path, str]:
+    """The files of a new figure: path -> text.
+
+    like : a training whose model and constants it takes; without one, an example is written beside it
+    claims : the text of claims.yaml, where there is no such file yet
+    """
+    path, files = folder / f"{name}.py", {}
+    about: dict[str, Any] = {
+        "name": name,
+        "summary": f"{name}: the training loss along the steps, mean over seeds and its band.",
+        "claim": _claim_id(name),
+    }
+    if like is None:
+        package, module = f"icl.papers.{folder.name}", MODEL
+        files[folder / f"{MODEL}.py"] = _render("model.py", system=f"{folder.name}_example")
+        about |= {"steps": STEPS, "constants": {}, "has_steps": False}
+    else:
+        package, _, module = discovery.systems()[like.system].rpartition(".")
+        about |= {"steps": min(STEPS, like.snapshots[-1]), "constants": _constants(like)}
+        about["has_steps"] = hasattr(like.configs[0], "steps")
+    for taken in (path, *files):
+        if taken.exists():
+            raise ConstantError(f"{taken}: is there already; choose another name")
+    files[path] = _render("figure.py", package=package, module=module, **about)
+    ledger_file = folder / "claims.yaml"
+    text = ledger_file.read_text(encoding="utf-8") if claims is None else claims
+    files[ledger_file] = _with_entries(
+        ledger_file, text, _render("figure.yaml", **about), _render("claim.yaml", **about)
+    )
+    return files
+
+
+def _claim_id(name: str) -> str:
+    taken = {claim.id for paper in ledger.papers() for claim in paper.claims}
+    word = name.replace("_", "-").upper()
+    return next(f"{word}{end}" for end in ("", *(f"-{n}" for n in range(2, 1000))) if f"{word}{end}" not in taken)
+
+
+def _constants(sweep: Sweep) -> dict[str, str]:
+    """What the first run of a sweep has other than the defaults of its model, but the length of training, as code."""
+    config = sweep.configs[0]
+    default = type(config)()
+    given = {row["name"]: row["value"] for row in config.graded() if row["value"] != getattr(default, row["name"])}
+    given.pop("steps", None)
+    return {name: json.dumps(value) if isinstance(value, str) else repr(value) for name, value in given.items()}
+
+
+def _with_entries(path: Path, text: str, of_figure: str, of_claim: str) -> str:
+    """The text of claims.yaml with one figure and one claim more; all else stays as it is written.
+
+    Raises LedgerError if the outcome is no valid ledger.
+    """
+    head, mark, tail = re.sub(r"^claims: *\[\] *$", "claims:", text, flags=re.MULTILINE).partition("\nclaims:")
+    made = f"{head.rstrip()}\n{of_figure}\n{mark.lstrip()}{tail.rstrip()}\n\n{of_claim}"
+    with tempfile.TemporaryDirectory() as folder:
+        trial = Path(folder) / path.parent.name / path.name
+        write_text(trial, made)
+        try:
+            ledger.read(trial)
+        except ledger.LedgerError as error:
+            raise ledger.LedgerError(f"{path}: cannot take another figure ({error})") from error
+    return made
+
+
+def _render(template: str, **about: Any) -> str:
+    return _templates.get_template(f"{template}.j2").render(about)
+
+
+def _written(files: dict[Path, str]) -> list[Path]:
+    for path, text in files.items():
+        write_text(path, text)
+    return list(files)
