@@ -44,7 +44,7 @@ help:
 	@echo 'make test-browser the tests of the report in a real browser; needs Chromium from the system'
 	@echo 'make test-slurm   the cluster profiles on a real SLURM of one node; needs its packages from the system'
 	@echo 'make test-all     all tests'
-	@echo 'make lint         ruff, mypy, snakefmt and the lint of Snakemake'
+	@echo 'make lint         ruff, mypy, import-linter, snakefmt and the lint of Snakemake'
 	@echo 'make bench        the side-by-side measurements'
 	@echo 'make lock         remake the lock from pyproject.toml; LOCK_ARGS=--upgrade for newer versions'
 	@echo 'make clean        remove results, figures and caches, keep .venv'
@@ -82,6 +82,7 @@ lint: env
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
 

@@ -6,17 +6,19 @@ from pathlib import Path
 
 from icl.core import sealed, table
 from icl.core.files import file_digest
+from icl.core.problem import tell_in_one_line
 from icl.evidence import judging, published_curves
 
 parser = argparse.ArgumentParser(description=__doc__)
-for name in ("figure", "scale", "folder", "questions", "identity"):
+for name in ("figure", "scale", "folder", "questions", "identity", "measured"):
     parser.add_argument(f"--{name}", required=True)
 parser.add_argument("--table", type=Path, required=True)
 parser.add_argument("--published", type=Path, nargs="*", default=[])
 parser.add_argument("--verdicts", type=Path, required=True)
 args = parser.parse_args()
+tell_in_one_line()
 
-measured, about = table.read(args.table, args.figure, args.scale)
+measured, about = table.read(args.table, args.figure, args.scale, args.measured)
 curves = [published_curves.read(path) for path in args.published]
 made = {
     "figure": args.figure,

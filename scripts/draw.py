@@ -9,21 +9,23 @@ from pathlib import Path
 
 from icl.core import sealed, table
 from icl.core.files import file_digest, save_animation, save_picture
+from icl.core.problem import tell_in_one_line
 from icl.drawing import plotting
 from icl.evidence import published_curves
 
 parser = argparse.ArgumentParser(description=__doc__)
-for name in ("module", "scale", "folder", "note", "identity"):
+for name in ("module", "scale", "folder", "note", "identity", "measured"):
     parser.add_argument(f"--{name}", required=True)
 parser.add_argument("--table", type=Path, required=True)
 parser.add_argument("--published", type=Path, nargs="*", default=[])
 parser.add_argument("--pictures", type=Path, nargs="+", required=True)
 parser.add_argument("--record", type=Path, required=True)
 args = parser.parse_args()
+tell_in_one_line()
 
 figure = importlib.import_module(args.module)
 name = args.module.rpartition(".")[2]
-measured, _ = table.read(args.table, name, args.scale)
+measured, _ = table.read(args.table, name, args.scale, args.measured)
 drawn = plotting.mark(figure.draw(measured), args.note)
 overlays = [path for path in args.pictures if path.stem.endswith("_overlay")]
 with plotting.defaults():

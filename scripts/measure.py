@@ -8,6 +8,7 @@ from pathlib import Path
 
 from icl.core import runs, table
 from icl.core.files import file_digest
+from icl.core.problem import tell_in_one_line
 from icl.evidence import published_curves
 from icl.pipeline import measuring, overrides, provenance
 
@@ -18,6 +19,7 @@ parser.add_argument("--table", type=Path, required=True)
 parser.add_argument("--runs", type=Path, nargs="*", default=[])
 parser.add_argument("--published", type=Path, nargs="*", default=[])
 args = parser.parse_args()
+tell_in_one_line()
 
 figure = importlib.import_module(args.module)
 name = args.module.rpartition(".")[2]

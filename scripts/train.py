@@ -8,6 +8,7 @@ from pathlib import Path
 
 from icl.core import runs, state, table
 from icl.core.files import same_file
+from icl.core.problem import tell_in_one_line
 from icl.core.sweep import from_compact
 from icl.core.training import train
 from icl.pipeline import provenance
@@ -20,6 +21,7 @@ parser.add_argument("--trajectory", type=Path, required=True)
 parser.add_argument("--device", default=None)
 parser.add_argument("--keep-seconds", type=float, default=20, help="how often the state is kept")
 args = parser.parse_args()
+tell_in_one_line()
 
 importlib.import_module(args.module)
 sweep = from_compact(json.loads(args.sweep))

@@ -15,6 +15,6 @@ args = parser.parse_args()
 
 plan = Plan.of(args.config)
 made = [name for name in plan.figures if args.all or any(Path(path).exists() for path in plan.own_files(name))]
-problems = list(dict.fromkeys(problem for name in made for problem in verify.figure(plan, name)))
+problems = list(verify.figures(plan, made))
 print("\n".join([*problems, f"{len(made)} figures checked, {len(problems)} problems"]))
 sys.exit(bool(problems))

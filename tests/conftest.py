@@ -188,7 +188,8 @@ def figure9_made(figure9_results: Path, tmp_path_factory: pytest.TempPathFactory
     measured, _ = table.read(root / plan.table_file("figure9"))
     drawn = plotting.mark(discovery.figure("figure9").draw(measured), plan.note("figure9"))
     plain, overlaid = plan.pictures("figure9")
-    save_picture(drawn, root / plain)
+    for name in (plain, plan.print_file("figure9")):
+        save_picture(drawn, root / name)
     plotting.overlay(drawn, published_curves.published("figure9"))
     save_picture(drawn, root / overlaid)
     record = {
@@ -196,7 +197,7 @@ def figure9_made(figure9_results: Path, tmp_path_factory: pytest.TempPathFactory
         "folder": plan.folder,
         "identity": plan.drawing_identity("figure9"),
         "table": file_digest(root / plan.table_file("figure9")),
-        "pictures": {name: file_digest(root / name) for name in (plain, overlaid)},
+        "pictures": {name: file_digest(root / name) for name in (plain, overlaid, plan.print_file("figure9"))},
     }
     sealed.write(root / plan.record_file("figure9"), "drawing", record)
     for name, seconds in (("train/li_icl.0of2", 1.5), ("train/li_icl.1of2", 2.5), ("measure/figure9", 3.0)):

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -18,8 +17,6 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
-
-from icl import doctor
 
 ROOT = Path(__file__).resolve().parents[1]
 PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
@@ -232,48 +229,6 @@ def test_the_host_of_a_registry_is_found(host: str) -> None:
 )
 def test_an_innocent_line_is_left_alone(line: str) -> None:
     assert machine_complaints(line) == []
-
-
-# -- the doctor -------------------------------------------------------------------------------------------------------
-
-
-def test_the_doctor_finds_this_environment_well(capsys: pytest.CaptureFixture[str]) -> None:
-    assert doctor.main() == 0
-    printed = capsys.readouterr().out
-    assert metadata.version("torch") in printed and "all is well" in printed
-
-
-def test_the_doctor_finds_what_is_missing_and_what_does_not_fit() -> None:
-    missing, old, fine, elsewhere = (
-        "no-such-library>=1",
-        "numpy>=99",
-        "numpy>=1",
-        'numpy>=99; extra == "dev"',
-    )
-    found = doctor.libraries([missing, old, fine, elsewhere])
-    assert [(library.name, library.fits) for library in found] == [
-        ("no-such-library", False),
-        ("numpy", False),
-        ("numpy", True),
-    ]
-    assert found[0].installed is None
-
-
-@pytest.mark.parametrize("missing", [True, False])
-def test_the_doctor_exits_with_1(monkeypatch: pytest.MonkeyPatch, missing: bool) -> None:
-    wanted = "no-such-library>=1" if missing else "numpy>=99"
-    monkeypatch.setattr(doctor.metadata, "requires", lambda _: [wanted])
-    assert doctor.main() == 1
-
-
-@pytest.mark.parametrize(("cuda", "gpus", "warns"), [("13.0", 0, True), ("13.0", 1, False), (None, 0, False)])
-def test_the_doctor_warns_of_a_cuda_build_without_a_gpu(cuda: str | None, gpus: int, warns: bool) -> None:
-    assert bool(doctor.torch_warnings(cuda, gpus)) is warns
-
-
-def test_the_doctor_can_be_imported_without_torch() -> None:
-    code = "import sys, icl.doctor; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 # -- the Makefile -----------------------------------------------------------------------------------------------------

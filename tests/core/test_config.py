@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icl.core.config import Config, ConstantError, Constants, canonical, constant, digest, grid
-from icl.core.sweep import Sweep, sweep_from_plain
+from icl.core.config import ConstantError, Constants, RunConfig, canonical, constant, digest, grid
+from icl.core.sweep import Sweep, from_compact, reduction, sweep_from_plain
 from icl.papers.li2024 import one_layer
 
 
 @dataclass(frozen=True)
-class Toy(Config):
+class Toy(RunConfig):
     rate: float = constant(0.5, "ours", "a test", letter="eta", above=0, at_most=1)
     width: int = constant(4, "published", "a test", letter="m", at_least=2, even=True)
     kind: str = constant("relu", "inferred", "a test", choices=("relu", "gelu"))
@@ -47,6 +47,7 @@ def toy(**axes: Any) -> Sweep:
         ({"width": -4}, ["width", "-4", "at least 2 and even"]),
         ({"width": 4.0}, ["width", "4.0", "a whole number, at least 2 and even"]),
         ({"width": True}, ["width", "True", "a whole number"]),
+        ({"width": 10**24}, ["width (m) = 1", "below 2^53 in size, at least 2 and even"]),
         ({"rate": 10**400}, ["rate", "a number, above 0 and at most 1"]),
         ({"kind": "tanh"}, ["kind", "'tanh'", "one of relu, gelu"]),
         ({"kind": 1}, ["kind", "1", "text, one of relu, gelu"]),
@@ -61,8 +62,8 @@ def test_a_bad_constant_is_named_with_what_is_allowed(values: dict[str, Any], na
 
 
 def test_infinity_is_refused_where_no_upper_limit_is() -> None:
-    with pytest.raises(ConstantError, match=r"rate.* = inf: must be finite, above 0"):
-        one_layer.Config(learning_rate=float("inf"))
+    with pytest.raises(ConstantError, match=r"pattern_norm.* = inf: must be finite, above 0"):
+        one_layer.Config(pattern_norm=float("inf"))
 
 
 def test_limits_are_allowed_themselves_or_not() -> None:
@@ -148,11 +149,13 @@ def test_a_sweep_survives_plain_data() -> None:
     sweep = Sweep(
         "s",
         "li_icl",
-        grid(one_layer.Config, learning_rate=[0.1, 0.2], seed=range(2)),
+        grid(one_layer.Config, relevant_fraction=[0.1, 0.2], seed=range(2)),
         (0, 3),
         one_layer.Test(prompts=7),
     )
     assert sweep_from_plain(json.loads(canonical(sweep.plain()))) == sweep
+    short = from_compact(json.loads(canonical(sweep.compact())))
+    assert short == dataclasses.replace(sweep, test=one_layer.Test())
 
 
 @given(st.integers(1, 12), st.integers(1, 12))
@@ -211,5 +214,5 @@ def test_override_refuses(values: dict[str, Any], words: list[str]) -> None:
 def test_reduction_says_what_is_less() -> None:
     papers = toy(seed=range(10))
     ours = dataclasses.replace(toy(seed=range(2), width=[2]), snapshots=(0, 3), test=ToyTest(prompts=5))
-    assert config.reduction(papers, papers) == []
-    assert config.reduction(ours, papers) == ["2 of 10 seeds", "3 of 5 steps", "width 2 of 4", "prompts 5 of 10"]
+    assert reduction(papers, papers) == []
+    assert reduction(ours, papers) == ["2 of 10 seeds", "3 of 5 steps", "width 2 of 4", "prompts 5 of 10"]

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from icl.core import runs, table
+from icl.core import discovery, runs, state, table
+from icl.core.config import canonical
 from tests.bitwise import same
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,9 +38,12 @@ class Training:
         folder.mkdir()
         self.folder, self.weights, self.trajectory = folder, folder / "0of2.safetensors", folder / "0of2.parquet"
         self.state = folder / "0of2.state.safetensors"
+        self.sweep = next(s for s in discovery.figure("icl_rates").sweeps("smoke") if s.name == "li_icl_alpha").shard(
+            0, 2
+        )
         self.arguments = [
-            "--figure", "icl_rates", "--scale", "smoke", "--sweep", "li_icl_alpha", "--shard", "0of2",
-            "--constants", "{}", "--identity", "abc", "--keep-seconds", "0.01",
+            "--module", discovery.systems()[self.sweep.system], "--sweep", canonical(self.sweep.compact()),
+            "--shard", "0of2", "--identity", "abc", "--keep-seconds", "0.01",
             "--weights", str(self.weights), "--trajectory", str(self.trajectory),
         ]  # fmt: skip
 
@@ -65,19 +69,20 @@ class Training:
         if self.trajectory.exists():
             table.read_plain(self.trajectory)
         if self.weights.exists():
-            runs.load(self.weights)
+            runs.load(self.weights, self.sweep)
             return "weights"
         if self.state.exists():
-            assert runs.load_state(self.state, "abc") is not None
+            assert state.load_state(self.state, "abc") is not None
             return "state"
         return "nothing"
 
 
 def ended_alike(a: Training, b: Training) -> None:
     """Bit for bit, and nothing left over."""
-    assert same(runs.load(a.weights), runs.load(b.weights))
+    assert same(runs.load(a.weights, a.sweep), runs.load(b.weights, b.sweep))
     assert table.read_plain(a.trajectory)[0].equals(table.read_plain(b.trajectory)[0])
-    assert sorted(os.listdir(a.folder)) == sorted(os.listdir(b.folder)) == ["0of2.parquet", "0of2.safetensors", "log"]
+    left = [".0of2.finished.safetensors", "0of2.parquet", "0of2.safetensors", "log"]
+    assert sorted(os.listdir(a.folder)) == sorted(os.listdir(b.folder)) == left
 
 
 @pytest.mark.slow
@@ -86,7 +91,7 @@ def test_a_training_that_is_killed_at_a_random_moment_ends_as_an_unbroken_one(
 ) -> None:
     """SIGKILL at 50 moments, spread over the whole of the training and a little beyond; each time then run again."""
     SERVER.set_forkserver_preload(
-        ["icl.core.training", "icl.pipeline.figures", "icl.pipeline.provenance", "torch", "pyarrow.parquet"]
+        ["icl.core.training", "icl.papers.li2024.one_layer", "icl.pipeline.provenance", "torch", "pyarrow.parquet"]
     )
     unbroken = Training(tmp_path / "unbroken")
     unbroken.finish()

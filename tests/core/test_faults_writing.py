@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from icl.core import files, runs, table
+from icl.core import files, runs, state, table
 from icl.core.files import WriteError, save_picture, write_aside, write_json
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
@@ -44,10 +44,10 @@ DATA = ("0of1.safetensors", "0of1.state.safetensors", "0of1.parquet", "figure0.p
 
 def writers(made: Runs, measured: pd.DataFrame) -> dict[str, Callable[[Path], None]]:
     """File name -> what writes it."""
-    state = runs.State(3, made.last(), {}, made.weights, made.losses)
+    standing = state.State(3, made.last(), {}, made.weights, made.losses)
     data: list[Callable[[Path], None]] = [
         lambda path: runs.save(path, made, {}),
-        lambda path: runs.save_state(path, state, "abc"),
+        lambda path: state.save_state(path, standing, "abc"),
         lambda path: table.write_plain(path, runs.trajectory(made), {}),
         lambda path: table.write(path, measured, {}),
         lambda path: write_json(path, made.losses.tolist() * 400),
@@ -204,7 +204,7 @@ def test_a_full_disk_costs_a_state_and_not_the_training(tmp_path: Path, small_sw
     unbroken = train(small_sweep())
     with mounted(tmp_path / "disk", "64k") as disk:
         (disk / "rest").write_bytes(bytes(os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize))
-        keeper = runs.Keeper(disk / "0of1.state.safetensors", "abc", seconds=0)
+        keeper = state.Keeper(disk / "0of1.state.safetensors", "abc", seconds=0)
         assert same(train(small_sweep(), keep=keeper), unbroken)
         assert os.listdir(disk) == ["rest"]
 

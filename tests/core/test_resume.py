@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 import torch
 
-from icl.core import runs
-from icl.core.config import grid
-from icl.core.runs import Runs, State
+from icl.core import discovery, runs
+from icl.core.config import canonical, grid
+from icl.core.runs import Runs
+from icl.core.state import State, load_state, save_state
 from icl.core.sweep import Sweep
 from icl.core.training import train
 from icl.papers.li2024 import decoder
@@ -43,7 +44,7 @@ def stopped_after(step: int, path: Path) -> Callable[[State], None]:
 
     def keep(state: State) -> None:
         if state.step == step:
-            runs.save_state(path, state, "identity")
+            save_state(path, state, "identity")
             raise Stopped
 
     return keep
@@ -52,8 +53,8 @@ def stopped_after(step: int, path: Path) -> Callable[[State], None]:
 def broken_and_resumed(sweep: Sweep, steps: list[int], path: Path) -> Runs:
     for step in steps:
         with pytest.raises(Stopped):
-            train(sweep, runs.load_state(path, "identity"), keep=stopped_after(step, path))
-    return train(sweep, runs.load_state(path, "identity"))
+            train(sweep, load_state(path, "identity"), keep=stopped_after(step, path))
+    return train(sweep, load_state(path, "identity"))
 
 
 @pytest.mark.parametrize("steps", [[step] for step in range(1, 9)] + [[1, 4, 7]])
@@ -76,7 +77,7 @@ def test_the_state_is_needed(small_sweep: Maker, tmp_path: Path) -> None:
     path = tmp_path / "state.safetensors"
     with pytest.raises(Stopped):
         train(small_sweep(), keep=stopped_after(4, path))
-    state = runs.load_state(path, "identity")
+    state = load_state(path, "identity")
     assert state is not None
     state.params["W_O"][0, 0, 0] *= 1 + 2**-50
     assert not torch.equal(train(small_sweep(), state).last()["W_O"], train(small_sweep()).last()["W_O"])
@@ -90,28 +91,29 @@ def test_a_run_alone_equals_the_run_in_a_batch(small_sweep: Maker, count: int) -
 
 
 def test_a_diverging_neighbour_changes_nothing(small_sweep: Maker) -> None:
-    """A rate of 1e200 drives the second run to infinities and NaN at once."""
-    pair = train(small_sweep(seeds=1, learning_rate=[0.2, 1e200]))
-    alone = train(small_sweep(seeds=1, learning_rate=0.2))
+    """Patterns of the norm 1e200 drive the second run to infinities and NaN at once."""
+    pair = train(small_sweep(seeds=1, pattern_norm=[2.0, 1e200]))
+    alone = train(small_sweep(seeds=1, pattern_norm=2.0))
     assert not torch.isfinite(pair.last()["W_O"][1]).all()
     for name, w in alone.weights.items():
         assert torch.equal(pair.weights[name][:1], w), name
 
 
 def test_a_run_that_left_the_finite_numbers_is_named(small_sweep: Maker) -> None:
-    pair = train(small_sweep(seeds=2, learning_rate=[0.2, 1e200]))
-    assert runs.diverged(pair) == [
-        f"sweep small, run {index} (seed {seed}, learning_rate = 1e+200): not finite from step 1 on"
-        for index, seed in ((2, 0), (3, 1))
-    ]
-    assert runs.diverged(train(small_sweep(learning_rate=0.2))) == []
+    pair = train(small_sweep(seeds=2, pattern_norm=[2.0, 1e200]))
+    lines = runs.diverged(pair)
+    assert len(lines) == 2
+    for line, index in zip(lines, (2, 3), strict=True):
+        assert line.startswith(f"sweep small, run {index} (seed {index - 2}, ")
+        assert "pattern_norm = 1e+200" in line and "not finite from step" in line
+    assert runs.diverged(train(small_sweep(pattern_norm=2.0))) == []
 
 
 def test_a_run_that_only_its_last_step_spoilt_is_named(small_sweep: Maker) -> None:
     whole = train(small_sweep())
     whole.weights["W_O"][1, -1] = torch.inf
     (line,) = runs.diverged(whole)
-    assert "run 1 (seed 1, learning_rate = " in line
+    assert "run 1 (seed 1" in line
     assert line.endswith("not finite from step 8 on")
 
 
@@ -131,10 +133,13 @@ class Script:
     def __init__(self, folder: Path, keep_seconds: float = 0.05) -> None:
         self.weights, self.log = folder / "0of2.safetensors", folder / "log"
         self.state = self.weights.with_suffix(".state.safetensors")
+        (sweep,) = discovery.figure("figure9").sweeps("smoke")
+        self.sweep = sweep.override({"batch": 192}).shard(0, 2)
         self.command = [
-            sys.executable, "scripts/train.py", "--figure", "figure9", "--scale", "smoke", "--sweep", "li_icl",
-            "--shard", "0of2", "--constants", '{"li_icl": {"batch": 192}}', "--identity", "abc", "--weights",
-            str(self.weights), "--trajectory", str(folder / "0of2.parquet"), "--keep-seconds", str(keep_seconds),
+            sys.executable, "scripts/train.py", "--module", discovery.systems()["li_icl"],
+            "--sweep", canonical(self.sweep.compact()), "--shard", "0of2", "--identity", "abc",
+            "--weights", str(self.weights), "--trajectory", str(folder / "0of2.parquet"),
+            "--keep-seconds", str(keep_seconds),
         ]  # fmt: skip
 
     def start(self) -> subprocess.Popen[bytes]:
@@ -189,7 +194,7 @@ def test_a_killed_training_goes_on_from_where_it_was(tmp_path: Path) -> None:
 
     broken.finish()
     assert broken.from_step() > first
-    equal(runs.load(broken.weights), runs.load(unbroken.weights))
+    equal(*(runs.load(script.weights, script.sweep) for script in (broken, unbroken)))
     assert not broken.state.exists()
     assert not unbroken.state.exists()
 
@@ -215,14 +220,14 @@ def test_a_training_that_is_told_to_end_keeps_the_step_where_it_stands(tmp_path:
     assert not broken.weights.exists()
     broken.finish()
     assert broken.from_step() == steps[-1]
-    equal(runs.load(broken.weights), runs.load(unbroken.weights))
+    equal(*(runs.load(script.weights, script.sweep) for script in (broken, unbroken)))
     assert not broken.state.exists()
 
 
 def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     """A process of its own, because a handler stays for the rest of it."""
     text = (
-        "import os, signal; from pathlib import Path; from icl.core.runs import Stopper\n"
+        "import os, signal; from pathlib import Path; from icl.core.state import Stopper\n"
         "stopper = Stopper(Path('x'), 'id'); stopper.listen()\n"
         "os.kill(os.getpid(), signal.SIGTERM); print(stopper.number, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGTERM); print('still here')"
@@ -233,7 +238,7 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
 
 def test_a_background_job_stays_deaf_to_ctrl_c() -> None:
     text = (
-        "import signal; from pathlib import Path; from icl.core.runs import Stopper\n"
+        "import signal; from pathlib import Path; from icl.core.state import Stopper\n"
         "signal.signal(signal.SIGINT, signal.SIG_IGN); Stopper(Path('x'), 'id').listen()\n"
         "print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)"
     )

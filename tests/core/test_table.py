@@ -11,7 +11,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from icl.core.files import write_aside, write_json, write_text
-from icl.core.table import COLUMNS, SUMMARY_SEED, TableError, conform, join, read, rows, validate, write, write_plain
+from icl.core.table import (
+    COLUMNS,
+    FORMAT,
+    SUMMARY_SEED,
+    TableError,
+    conform,
+    join,
+    read,
+    rows,
+    validate,
+    write,
+    write_plain,
+)
 from icl.evidence.intervals import summarise
 
 ABOUT = {"identity": "abc", "nested": {"x": [1, 2.5, None]}}
@@ -43,6 +55,17 @@ def test_round_trip_with_metadata(stored: Path) -> None:
     frame, about = read(stored)
     pd.testing.assert_frame_equal(frame, good(), check_exact=True)
     assert {key: about[key] for key in ABOUT} == ABOUT
+
+
+def test_a_table_is_of_one_figure_scale_and_measurement(stored: Path) -> None:
+    read(stored, "figure0", "laptop", "abc")
+    for asked, words in (
+        (("figure1", "laptop", "abc"), "holds figure figure0, not figure1"),
+        (("figure0", "paper", "abc"), "holds scale laptop, not paper"),
+        (("figure0", "laptop", "abd"), "was measured by other code, constants or published data"),
+    ):
+        with pytest.raises(TableError, match=rf"{stored}: {words}; delete it and run again"):
+            read(stored, *asked)
 
 
 def test_equal_tables_are_equal_files(tmp_path: Path, stored: Path) -> None:
@@ -79,7 +102,7 @@ def test_text_is_no_table(tmp_path: Path) -> None:
 def test_a_foreign_parquet_is_named(tmp_path: Path) -> None:
     """The same rows, written by plain pandas, might be anybody's."""
     good().to_parquet(tmp_path / "figure0.parquet")
-    refused(tmp_path / "figure0.parquet", "was not written by this package", "icl-table-2")
+    refused(tmp_path / "figure0.parquet", "was not written by this package")
 
 
 def test_a_plain_frame_of_ours_is_no_table(tmp_path: Path) -> None:
@@ -117,7 +140,7 @@ def test_a_broken_contract_is_named_when_written_and_when_read(tmp_path: Path, s
     with pytest.raises(TableError, match="figure0"):
         write(path, spoil(good()), ABOUT)
     assert not path.exists()
-    write_plain(path, spoil(good()), {**ABOUT, "format": "icl-table-2"})
+    write_plain(path, spoil(good()), {**ABOUT, "format": FORMAT})
     refused(path, *words)
 
 

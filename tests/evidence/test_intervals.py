@@ -10,7 +10,6 @@ from scipy import stats
 from icl.core.table import GROUP, SUMMARY_SEED, join, rows
 from icl.evidence import intervals
 from icl.evidence.intervals import exact, kendall, log_slope, lone, mean_interval, median_interval, summarise
-from icl.evidence.judging import Bound, Claim, medians
 
 DRAWS = 2000
 
@@ -108,11 +107,6 @@ def test_points_and_single_runs_are_not_summarised() -> None:
     points = rows("norm", 0, [1.0, 2.0], statistic="point").assign(figure="figure0", scale="laptop")
     made = summarise(join([points, table(error=[1.0])]))
     assert SUMMARY_SEED not in set(made["seed"])
-
-
-def test_medians_are_the_observables_of_the_claims_that_say_so() -> None:
-    claim = Claim("A", "s", "t", (Bound("error", at_most=1, statistic="median"), Bound("loss", at_most=1)))
-    assert medians([claim]) == {"error"}
 
 
 @given(st.floats(-3, 3), st.floats(-2, 2))

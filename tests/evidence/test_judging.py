@@ -8,7 +8,8 @@ import pytest
 
 from icl.core.table import SUMMARY_SEED, join, rows
 from icl.evidence.intervals import exact, lone, summarise
-from icl.evidence.judging import CONTRADICTED, INCONCLUSIVE, SUPPORTED, Bound, Claim, judge
+from icl.evidence.judging import CONTRADICTED, INCONCLUSIVE, SUPPORTED, judge, questions, verdicts
+from icl.evidence.ledger import Bound, Claim
 
 
 def summary(observable: str, low: float, high: float, count: int = 10, scale: str = "laptop") -> pd.DataFrame:
@@ -18,7 +19,7 @@ def summary(observable: str, low: float, high: float, count: int = 10, scale: st
 
 
 def outcome(bound: Bound, table: pd.DataFrame) -> str:
-    return judge(Claim("A", "a statement", "theorem 0", (bound,)), table).outcome
+    return judge("A", (bound,), table).outcome
 
 
 INSIDE = {"at_least": 1.0, "at_most": 2.0}
@@ -56,9 +57,7 @@ def test_fewer_than_five_seeds_decide_nothing(count: int, expected: str) -> None
 
 @pytest.mark.parametrize("interval", [(1.0, 1.5), (3.0, 4.0)])
 def test_the_smoke_scale_decides_nothing(interval: tuple[float, float]) -> None:
-    verdict = judge(
-        Claim("A", "s", "t", (Bound("error", at_most=2.0),)), summary("error", *interval, count=50, scale="smoke")
-    )
+    verdict = judge("A", (Bound("error", at_most=2.0),), summary("error", *interval, count=50, scale="smoke"))
     assert verdict.outcome == INCONCLUSIVE
     assert verdict.scale == "smoke"
 
@@ -66,7 +65,7 @@ def test_the_smoke_scale_decides_nothing(interval: tuple[float, float]) -> None:
 def test_an_observable_that_was_not_measured_is_inconclusive() -> None:
     table = summary("error", 0, 1)
     assert outcome(Bound("eror", at_most=2.0), table) == INCONCLUSIVE
-    (part,) = judge(Claim("A", "s", "t", (Bound("eror", at_most=2.0),)), table).parts
+    (part,) = judge("A", (Bound("eror", at_most=2.0),), table).parts
     assert part.runs == 0
     assert math.isnan(part.estimate)
 
@@ -92,17 +91,17 @@ YES, NO, PERHAPS = summary("yes", 0, 1), summary("no", 5, 6), summary("perhaps",
     ],
 )
 def test_all_parts_must_hold_and_one_failure_is_enough(observables: list[str], expected: str) -> None:
-    claim = Claim("A", "s", "t", tuple(Bound(name, at_most=2.0) for name in observables))
-    assert judge(claim, join([YES, NO, PERHAPS])).outcome == expected
+    bounds = [Bound(name, at_most=2.0) for name in observables]
+    assert judge("A", bounds, join([YES, NO, PERHAPS])).outcome == expected
 
 
 def test_from_runs_to_a_verdict() -> None:
     """Ten runs around 1 with spread 0.1: the interval is about 1 +- 0.07; one missing run undoes the decision."""
     values = [0.9, 1.1] * 5
-    claim = Claim("A", "s", "t", (Bound("error", at_least=0.92, at_most=1.08),))
+    bounds = (Bound("error", at_least=0.92, at_most=1.08),)
 
     def verdict(runs: list[float]) -> str:
-        return judge(claim, summarise(rows("error", range(10), runs).assign(figure="f", scale="laptop"))).outcome
+        return judge("A", bounds, summarise(rows("error", range(10), runs).assign(figure="f", scale="laptop"))).outcome
 
     assert verdict(values) == SUPPORTED
     assert verdict([v + 0.5 for v in values]) == CONTRADICTED
@@ -111,7 +110,7 @@ def test_from_runs_to_a_verdict() -> None:
 
 
 def test_plain_data_hold_no_nan() -> None:
-    verdict = judge(Claim("A", "s", "t", (Bound("absent", at_most=2.0),)), YES).plain()
+    verdict = judge("A", (Bound("absent", at_most=2.0),), YES).plain()
     assert verdict["parts"][0]["estimate"] is None
     assert verdict["claim"] == "A"
 
@@ -135,3 +134,15 @@ def test_one_run_without_randomness_decides(value: float, expected: str) -> None
 def test_an_exact_value_that_is_missing_decides_nothing() -> None:
     table = exact(rows("y", 0, math.nan)).assign(figure="figure0", scale="laptop")
     assert outcome(Bound("y", 1.0, 2.0, "exact"), table) == INCONCLUSIVE
+
+
+def test_judging_is_given_ids_and_bounds_of_its_scale_and_nothing_else() -> None:
+    """So that a reworded claim is not judged again."""
+
+    def claim(name: str, **more: Any) -> Claim:
+        return Claim(name, "figure0", "figure", "page 1", "says", "tested", "", (Bound("yes", at_most=2.0),), **more)
+
+    asked = questions([claim("A"), claim("B", scales=("paper",))], "laptop")
+    assert asked == [{"claim": "A", "bounds": [{"observable": "yes", "at_most": 2.0, "statistic": "mean"}]}]
+    assert [(verdict.claim, verdict.outcome) for verdict in verdicts(asked, YES)] == [("A", SUPPORTED)]
+    assert [one["claim"] for one in questions([claim("B", scales=("paper",))], "paper")] == ["B"]

@@ -1,125 +1,181 @@
-"""Bad input stops before any job runs, and says which key, which value and what is allowed; damage is never drawn."""
+"""Bad input stops before any job runs, in one line that names the key, the value or the file and what to do."""
 
 import os
 import shutil
-import time
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 import torch
-from conftest import Workflow
+from conftest import ROOT, Workflow
 from safetensors.torch import save_file
 
-from icl.core.config import ConstantError
-from icl.pipeline.plan import Plan
+from icl.core import discovery
+from icl.core.config import ConstantError, canonical
+from icl.evidence import ledger
+from icl.pipeline.plan import Plan, check_config
 
-# -- on the command line -----------------------------------------------------------------------------------------------
+SCHEMA = ROOT / "workflow/config.schema.yaml"
+DEFAULT: dict[str, Any] = {"scale": "smoke", "shards": 1, "constants": {}, "variant": "", "against": ""}
 
-# what is typed -> the words that the message must hold: key, value, what is allowed
-REFUSED = {
-    "constants={li_icl: {relevant_fraction: 1.2}}": ["relevant_fraction (alpha) = 1.2", "above 0 and at most 1"],
-    "constants={li_icl: {relevant_fraction: 0}}": ["relevant_fraction (alpha) = 0.0", "above 0 and at most 1"],
-    "constants={li_icl: {coefficient_sum: 1.5}}": ["coefficient_sum (S_1) = 1.5", "at most 1.41421"],
-    "constants={li_icl: {relevant_patterns: 7}}": ["relevant_patterns (M_1) = 7", "even"],
-    "constants={li_icl: {batch: -3}}": ["batch (B) = -3", "at least 1"],
-    "constants={li_icl: {batch: 12.5}}": ["batch (B) = 12.5", "a whole number, at least 1"],
-    "constants={li_icl: {learning_rate: fast}}": ["learning_rate (eta) = 'fast'", "a number, above 0"],
-    "constants={li_icl: {learning_rate: nan}}": ["learning_rate (eta) = nan", "finite, above 0"],
-    "constants={li_icl: {raet: 0.3}}": ["raet = 0.3", "li_icl has no such constant; it has", "learning_rate"],
-    "constants={li_icl: {seed: 3}}": ["seed = 3", "no such constant"],
-    "constants={li_ilc: {learning_rate: 0.3}}": ["li_ilc", "no such system; there are"],
-    "trials={li_ilc: 5}": ["calibration of 'li_ilc': there is none; there are", "li_icl"],
-    "trials={li_icl: 0}": ["trials", "'0' does not match"],
-    "shards=0": ["shards", "0", "minimum", "1"],
-    "shards=two": ["shards", "two", "integer"],
-    "scale=huge": ["scale", "'huge'", "paper", "laptop", "smoke"],
-    "scael=smoke": ["scael", "scale"],
-    "figures=[figure99]": ["figure 'figure99'", "there are", "figure9"],
-    "figures=[../figure9]": ["figures", "../figure9"],
-    "aliases={picture: figure99}": ["alias picture = 'figure99'", "must be a figure", "figure9"],
-}
-# Enough to see the way from the command line to the message; the others differ in Plan.of only.
-COMMON = {next(iter(REFUSED)), "constants={li_icl: {raet: 0.3}}", "shards=0", "scale=huge", "figures=[figure99]"}
-
-
-def check(workflow: Workflow, *arguments: str) -> str:
-    """Snakemake refuses before it runs or makes anything; its message."""
-    before = sorted(
-        p for p in workflow.folder.rglob("*") if ".snakemake" not in p.parts and "__pycache__" not in p.parts
+# what is given in the config -> the words that the message must hold: key, value, what is allowed
+REFUSED: list[tuple[dict[str, Any], list[str]]] = [
+    ({"scale": "huge"}, ["config scale", "'huge'", "paper", "laptop", "smoke"]),
+    ({"scael": "smoke"}, ["config", "scael"]),
+    ({"shards": 0}, ["config shards", "0", "minimum"]),
+    ({"shards": "two"}, ["config shards", "'two'", "integer"]),
+    ({"shards": 10**24}, ["config shards", "maximum"]),
+    ({"variant": 5}, ["config variant", "5", "string"]),
+    ({"variant": "../x"}, ["config variant", "'../x'"]),
+    ({"variant": "x\n"}, ["config variant"]),
+    ({"variant": "fast"}, ["variant = 'fast'", "none is given"]),
+    ({"constants": {"li_ilc": {"batch": "3"}}}, ["li_ilc", "no such model", "li_icl"]),
+]
+# constant and value of li_icl, as text, as Snakemake hands over all that is nested
+REFUSED += [
+    ({"constants": {"li_icl": {name: value}}}, words)
+    for name, value, words in (
+        ("relevant_fraction", "1.2", ["relevant_fraction (alpha) = 1.2", "above 0 and at most 1"]),
+        ("relevant_fraction", "0", ["relevant_fraction (alpha) = 0.0", "above 0 and at most 1"]),
+        ("relevant_patterns", "7", ["relevant_patterns (M_1) = 7", "even"]),
+        ("batch", "-3", ["batch (B) = -3", "at least 1"]),
+        ("batch", "12.5", ["batch (B) = 12.5", "a whole number, at least 1"]),
+        ("batch", "1_0", ["batch (B) = '1_0'", "a whole number"]),
+        ("batch", "１２", ["batch (B) = '１２'", "a whole number"]),
+        ("batch", "999999999999999999999999", ["batch (B) = 999999999999999999999999", "below 2^53"]),
+        ("pattern_norm", "fast", ["pattern_norm (beta) = 'fast'", "a number, above 0"]),
+        ("pattern_norm", "nan", ["pattern_norm (beta) = nan", "finite, above 0"]),
+        ("pattern_nrom", "0.3", ["pattern_nrom = 0.3", "li_icl has no such constant; it has", "pattern_norm"]),
+        ("seed", "3", ["seed = 3", "no such constant"]),
     )
-    done = workflow(*arguments)
-    after = sorted(
-        p for p in workflow.folder.rglob("*") if ".snakemake" not in p.parts and "__pycache__" not in p.parts
-    )
-    assert done.returncode != 0, done.stdout
-    assert "Traceback (most recent call last)" not in done.stdout
-    assert "rule train" not in done.stdout
-    assert before == after
-    return done.stdout
+]
 
 
-@pytest.mark.parametrize(
-    "typed", [t if t in COMMON else pytest.param(t, marks=pytest.mark.slow) for t in REFUSED], ids=lambda typed: typed
-)
-def test_bad_config_stops_without_a_job(shared_workflow: Workflow, typed: str) -> None:
-    """Not a dry run: had the input passed, a training would start."""
-    message = check(shared_workflow, "figure9", "--config", typed)
-    for word in REFUSED[typed]:
-        assert word in message
-
-
-def test_an_unknown_target_stops_without_a_job(shared_workflow: Workflow) -> None:
-    message = check(shared_workflow, "figure99")
-    assert "target 'figure99': there is none of this name; there are " in message
-    assert "figure9, figure9_overlay" in message
-
-
-def test_a_good_constant_is_taken(shared_workflow: Workflow) -> None:
-    """The same road with good input plans a training: the refusals above are not refusals of everything."""
-    done = shared_workflow(
-        "-n", "figure9", "--config", "scale=smoke", "constants={li_icl: {learning_rate: 0.3, batch: 64}}"
-    )
-    assert done.returncode == 0, done.stdout
-    assert "rule train" in done.stdout
-
-
-# -- the same messages, without Snakemake ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("typed", [typed for typed in REFUSED if typed.startswith("constants")])
-def test_the_plan_refuses(typed: str) -> None:
-    """Values as Snakemake hands them over: everything nested is text."""
-    system, name, value = typed.removeprefix("constants={").rstrip("}").replace("{", "").split(": ")
-    config = {"figures": ["figure9"], "scale": "smoke", "shards": 1, "constants": {system: {name: value}}}
+@pytest.mark.parametrize(("given", "words"), REFUSED, ids=lambda part: str(part)[:60])
+def test_a_bad_config_is_refused_in_one_line(given: dict[str, Any], words: list[str]) -> None:
     with pytest.raises(ConstantError) as error:
-        Plan.of(config)
-    for word in REFUSED[typed]:
+        check_config(DEFAULT | given, SCHEMA)
+        Plan.of(DEFAULT | given)
+    for word in words:
         assert word in str(error.value)
+    assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(("text", "number"), [("0.3", 0.3), ("1e-1", 0.1), ("1", 1.0), (0.3, 0.3)])
+@pytest.mark.parametrize(("text", "number"), [("0.3", 0.3), ("3e-1", 0.3), ("1", 1.0), (0.3, 0.3), ("+.5", 0.5)])
 def test_text_and_numbers_mean_the_same(text: object, number: float) -> None:
-    config = {"figures": ["figure9"], "scale": "smoke", "shards": 1}
-    plan = Plan.of({**config, "constants": {"li_icl": {"learning_rate": text}}})
-    assert plan.sweep("li_icl").configs[0].learning_rate == number
+    made = Plan.of(DEFAULT | {"constants": {"li_icl": {"relevant_fraction": text}}})
+    assert made.sweep("li_icl").configs[0].relevant_fraction == number
 
 
-@pytest.mark.parametrize("scale", ["huge", "", "Smoke"])
-def test_an_unknown_scale_is_refused_by_the_plan_too(scale: str) -> None:
-    with pytest.raises(ConstantError, match=f"scale = '{scale}': must be one of paper, laptop, smoke"):
-        Plan.of({"figures": ["figure9"], "scale": scale, "shards": 1, "constants": {}})
+def test_an_alias_of_another_figure_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = ledger.of_paper("li2024")
+    for alias in ("figure8", "twice"):
+        targets = {
+            name: ledger.Target(name, "A line.", aliases=(alias,)) if name in ("figure9", "figure10") else target
+            for name, target in held.targets.items()
+        }
+        made = ledger.Ledger(held.paper, held.title, held.cite, targets, held.claims)
+        ledger.aliases.cache_clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(ledger, "papers", lambda made=made: (made,))
+            with pytest.raises(ledger.LedgerError, match=f"alias {alias} of figure.*: is the name of another figure"):
+                ledger.aliases()
+    ledger.aliases.cache_clear()
 
 
-@pytest.mark.parametrize("name", ["figure99", "_li_icl", "os.path", "", "figure9.draw"])
-def test_an_unknown_figure_is_refused_by_the_plan_too(name: str) -> None:
-    with pytest.raises(ConstantError, match=r"there is no module icl\.experiments"):
-        Plan.of({"figures": [name], "scale": "smoke", "shards": 1, "constants": {}})
+# -- through Snakemake -------------------------------------------------------------------------------------------------
+
+
+def refusal(workflow: Workflow, *arguments: str) -> str:
+    """Snakemake refuses before it makes anything; its last line, with no traceback above."""
+
+    def there() -> list[Path]:
+        return sorted(p for p in workflow.folder.rglob("*") if not {".snakemake", "__pycache__"} & set(p.parts))
+
+    before = there()
+    done = workflow(*arguments)
+    assert done.returncode != 0, done.stdout
+    for word in ("Traceback", "rule train", 'File "', "WorkflowError"):
+        assert word not in done.stdout, done.stdout
+    assert there() == before
+    return done.stdout.strip().splitlines()[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        (["figure9", "--config", "scale=huge"], ["config scale: 'huge'"]),
+        (["figure9", "--config", "constants={li_icl: {batch: 1_0}}"], ["batch (B) = '1_0': must be a whole number"]),
+        (["figure12", "--config", "constants={li_icl: {batch: 9}}"], ["li_icl.batch = 9: changes nothing in figure12"]),
+        (["figure99"], ["target 'figure99': there is none of this name; there is", "figure9"]),
+        (["figüre9"], ["target 'figüre9': there is none of this name; there is", "figure9"]),
+        (["results/paper/tables/figure9.parquet", "--config", "scale=smoke"], ["is not in smoke", "scale=paper"]),
+        (["figures/smoke@x/figure9.png", "--config", "scale=smoke"], ["is not in smoke, where this config works"]),
+        (["compare"], ["compare: name the other results by --config against=<results folder>"]),
+    ],
+    ids=lambda part: " ".join(part)[:60],
+)
+def test_bad_words_stop_the_workflow_in_one_line(shared_workflow: Workflow, typed: list[str], words: list[str]) -> None:
+    """Not a dry run: had the input passed, a training would start."""
+    line = refusal(shared_workflow, *typed)
+    for word in words:
+        assert word in line
+
+
+@pytest.mark.slow
+def test_a_folder_with_braces_is_refused_in_one_line(tmp_path: Path) -> None:
+    folder = Workflow(tmp_path / "a{b}c")
+    assert refusal(folder, "figure9").endswith("a{b}c: Snakemake takes braces for wildcards; rename the folder")
+
+
+@pytest.mark.slow
+def test_two_targets_of_one_name_are_refused_in_one_line(workflow: Workflow) -> None:
+    """An alias that is the name of a rule."""
+    rules = workflow.folder / "workflow/rules/figures.smk"
+    rules.write_text(rules.read_text().replace("in PLAN.targets(name):", 'in [*PLAN.targets(name), "verify"]:'))
+    assert refusal(workflow, "figure9") == "target verify: two targets have this name; rename the figure or alias"
+
+
+@pytest.mark.slow
+def test_snakemake_without_the_package_is_refused_in_one_line(
+    workflow: Workflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of another environment: here the package hides behind a module that cannot be found."""
+    (workflow.folder / "icl.py").write_text("raise ModuleNotFoundError('No module named icl', name='icl')\n")
+    monkeypatch.setenv("PYTHONPATH", str(workflow.folder))
+    line = refusal(workflow, "figure9")
+    assert line == f"{sys.executable}: has no module icl; run `make env`, then .venv/bin/snakemake"
+
+
+@pytest.fixture
+def read_only(workflow: Workflow) -> Iterator[Workflow]:
+    """A workflow whose results lie on a disk that is read-only."""
+    results = workflow.folder / "results"
+    results.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "none", str(results)], capture_output=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"no disk can be mounted here: {done.stderr.decode().strip()}")
+    yield workflow
+    subprocess.run(["umount", "--lazy", str(results)], check=True)
+
+
+@pytest.mark.slow
+def test_results_that_cannot_be_written_are_named(read_only: Workflow) -> None:
+    done = read_only("figure9", "--config", "scale=smoke")
+    assert done.returncode != 0
+    assert "folder results: cannot be written" in done.stdout
+    assert "Traceback" not in done.stdout
 
 
 # -- damaged and foreign results ---------------------------------------------------------------------------------------
 
-TABLE, WEIGHTS = "results/smoke/tables/figure9.parquet", "results/smoke/runs/li_icl/1of2.safetensors"
+PLAN = Plan("smoke")
+TABLE, (FIRST, SECOND) = PLAN.table_file("figure9"), PLAN.run_files("figure9")
 
 
 def half(path: Path) -> None:
@@ -134,47 +190,44 @@ def foreign_weights(path: Path) -> None:
     save_file({"W_Q": torch.zeros(2, 2)}, path)
 
 
+def other_shard(path: Path) -> None:
+    shutil.copy(path.with_name("0of2.safetensors"), path)
+
+
 @pytest.mark.parametrize(
     ("spoilt", "spoil", "script", "words"),
     [
         (TABLE, half, "draw", "cannot be read as parquet"),
         (TABLE, foreign_table, "check", "was not written by this package"),
-        (WEIGHTS, half, "measure", "cannot be read as weights"),
-        (WEIGHTS, foreign_weights, "measure", "was not written by this package"),
+        (SECOND, half, "measure", "cannot be read as weights"),
+        pytest.param(SECOND, foreign_weights, "measure", "was not written by this package", marks=pytest.mark.slow),
+        (SECOND, other_shard, "measure", "holds runs with other constants or another shard, not those of li_icl"),
     ],
 )
-def test_a_script_names_the_file_and_makes_nothing(
-    workflow: Workflow, figure9_results: Path, spoilt: str, spoil: object, script: str, words: str
+def test_a_script_names_the_file_in_one_line_and_makes_nothing(
+    tmp_path: Path, figure9_results: Path, spoilt: str, spoil: Callable[[Path], None], script: str, words: str
 ) -> None:
-    shutil.copytree(figure9_results / "results", workflow.folder / "results")
-    spoil(workflow.folder / spoilt)  # type: ignore[operator]
-    shards = [f"results/smoke/runs/li_icl/{index}of2.safetensors" for index in range(2)]
+    shutil.copytree(figure9_results / "results", tmp_path / "results")
+    spoil(tmp_path / spoilt)
+    module, folder = PLAN.module("figure9"), PLAN.folder
+    read = ["--scale", "smoke", "--folder", folder, "--identity", "abc", "--table", TABLE]
+    read += ["--measured", PLAN.measurement_identity("figure9")]
     arguments = {
-        "draw": ["--figure", "figure9", "--note", "n", "--table", TABLE, "--pictures", "made/figure9.png"],
-        "check": ["--figure", "figure9", "--table", TABLE, "--verdicts", "made/figure9.json"],
-        "measure": ["--figure", "figure9", "--scale", "smoke", "--constants", "{}", "--identity", "abc",
-                    "--table", "made/figure9.parquet", "--runs", *shards],
+        "draw": ["--module", module, *read, "--note", "n", "--pictures", "made/a.png", "--record", "made/a.json"],
+        "check": ["--figure", "figure9", *read, "--questions", "[]", "--verdicts", "made/figure9.json"],
+        "measure": ["--module", module, "--scale", "smoke", "--constants", "{}", "--identity", "abc", "--observables",
+                    canonical(PLAN.observables("figure9")), "--table", "made/a.parquet", "--runs", FIRST, SECOND],
     }  # fmt: skip
-    done = workflow.script(script, *arguments[script])
+    command = [sys.executable, str(ROOT / f"scripts/{script}.py"), *arguments[script]]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=os.environ)
     assert done.returncode == 1
-    assert f"{spoilt}: {words}" in done.stdout.splitlines()[-1]
-    assert not (workflow.folder / "made").exists()
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith(f"{spoilt}: {words}") and line.endswith("delete it and run again")
+    assert not (tmp_path / "made").exists()
 
 
-def test_a_truncated_table_is_named_by_the_workflow_and_never_drawn(workflow: Workflow, figure9_results: Path) -> None:
-    """The table is newer than the weights, so Snakemake sees no reason to measure again."""
-    shutil.copytree(figure9_results / "results", workflow.folder / "results")
-    (workflow.folder / "results/smoke/verdicts/figure9.json").unlink()
-    half(workflow.folder / TABLE)
-    now = time.time()
-    os.utime(workflow.folder / TABLE, (now, now))
-    done = workflow("figure9", "--config", "scale=smoke")
-    assert done.returncode != 0
-    assert "rule train" not in done.stdout
-    for job in ("draw", "check"):
-        log = (workflow.folder / f"results/smoke/logs/{job}/figure9.log").read_text()
-        assert f"{TABLE}: cannot be read as parquet" in log
-    # show-failed-logs brings the message to the terminal.
-    assert f"{TABLE}: cannot be read as parquet" in done.stdout
-    assert not list((workflow.folder / "figures").rglob("*.p*"))
-    assert not list((workflow.folder / "results/smoke").rglob("*.json"))
+@pytest.mark.parametrize("name", ["figure99", "_li_icl", "os.path", "", "li2024.figure9"])
+def test_an_unknown_figure_is_refused_with_near_names(name: str) -> None:
+    assert discovery.figure("figure9")
+    with pytest.raises(discovery.UnknownName, match=r"there is none of this name; there is .*figure9"):
+        discovery.figure(name)

@@ -19,7 +19,8 @@ rule check:
         folder=PLAN.folder,
         questions=lambda w: canonical(PLAN.questions(w.figure)),
         identity=lambda w: PLAN.judging_identity(w.figure),
+        measured=lambda w: PLAN.measurement_identity(w.figure),
     shell:
         "python scripts/check.py --figure {wildcards.figure} --scale {params.scale} --folder {params.folder}"
-        " --questions {params.questions:q} --identity {params.identity} --table {input.table:q}"
+        " --questions {params.questions:q} --identity {params.identity} --measured {params.measured} --table {input.table:q}"
         " --published {input.published:q} --verdicts {output.verdicts:q} > {log:q} 2>&1"

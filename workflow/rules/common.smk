@@ -1,33 +1,34 @@
-# The plan: config, checked before any job runs, and what follows from it.
+# The plan: config and targets, checked before any job runs, and what follows from them. What is wrong is said in one line.
+import os
 import shlex
 import sys
 from pathlib import Path
 
-from snakemake.exceptions import WorkflowError
-from snakemake.utils import min_version, validate
-
-from icl.core.config import ConstantError, canonical
-from icl.core.files import settle_times
-from icl.evidence import ledger
-from icl.pipeline import lock
-from icl.pipeline.plan import Plan, scale_of, unreachable
-
-min_version("9.0")
-validate(config, "../config.schema.yaml")
+from snakemake.utils import min_version
 
 try:
+    from icl.core.config import SCALES, ConstantError, canonical
+    from icl.core.discovery import near
+    from icl.core.files import settle_times
+    from icl.evidence import ledger
+    from icl.pipeline import lock
+    from icl.pipeline.plan import Plan, asked_figures, check_config, check_reach
+except ModuleNotFoundError as error:
+    sys.exit(
+        f"{sys.executable}: has no module {error.name}; run `make env`, then .venv/bin/snakemake"
+    )
+
+min_version("9.0")
+if set("{}") & set(os.getcwd()):
+    sys.exit(
+        f"folder {os.getcwd()}: Snakemake takes braces for wildcards; rename the folder"
+    )
+try:
+    check_config(config, Path(workflow.basedir) / "workflow/config.schema.yaml")
     PLAN = Plan.of(config)
-    asked = [
-        word
-        for word in sys.argv[1:]
-        if word in ledger.aliases() or word in PLAN.figures
-    ]
-    if unused := unreachable(PLAN, asked):
-        raise ConstantError(
-            f"constants of {', '.join(unused)}: change nothing in {', '.join(asked)}"
-        )
+    check_reach(PLAN, asked_figures(sys.argv[1:]))
 except ConstantError as error:
-    raise WorkflowError(str(error)) from error
+    sys.exit(str(error))
 
 # For the captions of Snakemake's own report; as parameters of the rules they would draw figures again when edited.
 config["captions"] = {name: ledger.target(name).caption for name in PLAN.figures}
@@ -41,31 +42,41 @@ shell.prefix(
 )
 
 
-def unknown_target(wildcards):
-    """Raise the error that names near matches of a target that no rule has."""
-    from icl.core.discovery import near
+def free_name(name):
+    """The name of a rule, which no other rule has."""
+    taken = {rule.name for rule in workflow.rules}
+    if name in taken:
+        sys.exit(
+            f"target {name}: two targets have this name; rename the figure or alias"
+        )
+    return name
 
-    names = [rule.name for rule in workflow.rules if not rule.has_wildcards()]
-    raise WorkflowError(
-        f"target {wildcards.target!r}: there is none of this name; there is {near(wildcards.target, sorted(names))}"
+
+def unknown_target(wildcards):
+    """Stop for a misspelt target; rules that stop are asked only where no other has the name."""
+    names = sorted(rule.name for rule in workflow.rules if not rule.has_wildcards())
+    sys.exit(
+        f"target {wildcards.target!r}: there is none of this name; there is {near(wildcards.target, names)}"
     )
 
 
 def other_folder(wildcards):
-    """Raise the error for a file of another scale or variant than the config's."""
-    path = f"{wildcards.top}/{wildcards.rest}"
-    scale = scale_of(path)
-    advice = f"; add --config scale={scale}" if scale not in ("", PLAN.scale) else ""
-    raise WorkflowError(f"file {path!r}: no rule makes it in {PLAN.folder}{advice}")
+    """Stop for a file of another scale or variant than the config's."""
+    scale = wildcards.folder.split("@")[0]
+    advice = (
+        f"; add --config scale={scale}"
+        if scale in SCALES and scale != PLAN.scale
+        else ""
+    )
+    path = "/".join(wildcards)
+    sys.exit(f"file {path!r}: is not in {PLAN.folder}, where this config works{advice}")
 
 
 def given_folder(wildcards):
     """The results folder that `against` names."""
-    if not config["against"]:
-        raise WorkflowError(
-            "compare: name the other results by --config against=<results folder>"
-        )
-    return config["against"]
+    return config["against"] or sys.exit(
+        "compare: name the other results by --config against=<results folder>"
+    )
 
 
 wildcard_constraints:
@@ -75,6 +86,10 @@ wildcard_constraints:
 
 
 onstart:
+    for folder in (Path(RESULTS), Path(PICTURES)):
+        there = next(path for path in (folder, *folder.parents) if path.exists())
+        if not os.access(there, os.W_OK):
+            sys.exit(f"folder {there}: cannot be written")
     settle_times(Path(RESULTS))
     lock.record()
 

@@ -18,7 +18,7 @@ for name in PLAN.figures:
                 )
                 for picture in PLAN.pictures(name)
             ],
-            pdf=f"{PICTURES}/{name}.pdf",
+            pdf=PLAN.print_file(name),
             record=PLAN.record_file(name),
         log:
             f"{RESULTS}/logs/draw/{name}.log",
@@ -36,21 +36,18 @@ for name in PLAN.figures:
             # By functions: Snakemake would look for wildcards in a text.
             note=lambda w, name=name: PLAN.note(name),
             identity=lambda w, name=name: PLAN.drawing_identity(name),
+            measured=lambda w, name=name: PLAN.measurement_identity(name),
         shell:
             "python scripts/draw.py --module {params.module} --scale {params.scale} --folder {params.folder}"
-            " --note {params.note:q} --identity {params.identity} --table {input.table:q}"
+            " --note {params.note:q} --identity {params.identity} --measured {params.measured} --table {input.table:q}"
             " --published {input.published:q} --pictures {output.pictures:q} {output.pdf:q}"
             " --record {output.record:q} > {log:q} 2>&1"
 
-    for target in [
-        name,
-        *ledger.target(name).aliases,
-        *([f"{name}_overlay"] if PLAN.published_files(name) else []),
-    ]:
+    for target in PLAN.targets(name):
 
         rule:
             name:
-                target
+                free_name(target)
             input:
                 PLAN.chain(name),
             log:

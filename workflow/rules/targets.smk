@@ -101,7 +101,7 @@ rule other_folder:
     input:
         other_folder,
     output:
-        r"{top,results|figures}/{rest,.+}",
+        rf"{{top,results|figures}}/{{folder,(?!{PLAN.folder}/)[^/]+}}/{{rest,.+}}",
 
 
 rule unknown:

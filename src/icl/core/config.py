@@ -9,12 +9,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from icl.core.problem import Problem
+
 SCALES = ("paper", "laptop", "smoke")
 GRADES = ("published", "inferred", "ours")
+LARGEST = 2**53
+"""Whole numbers stay below: from there on, not every one has a float of its own."""
 KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
 
-class ConstantError(ValueError):
+class ConstantError(Problem, ValueError):
     """A constant is unknown or out of range; the message names the key, the value and what is allowed."""
 
 
@@ -80,10 +84,12 @@ class Constants:
             about, value = field.metadata.get("constant"), getattr(self, field.name)
             if about is None:
                 continue
-            if isinstance(field.default, float) and type(value) is int and abs(value) < 2**53:
+            if isinstance(field.default, float) and type(value) is int and abs(value) < LARGEST:
                 object.__setattr__(self, field.name, float(value))
             elif type(value) is not type(field.default):
                 raise self.error(field.name, f"{KINDS[type(field.default)]}, {about.allowed()}")
+            if type(value) is int and abs(value) >= LARGEST:
+                raise self.error(field.name, f"below 2^53 in size, {about.allowed()}")
             if not about.admits(getattr(self, field.name)):
                 infinite = isinstance(value, float) and not math.isfinite(value)
                 raise self.error(field.name, ("finite, " if infinite else "") + about.allowed())

@@ -81,11 +81,12 @@ def near(word: str, names: Iterable[str]) -> str:
     return ", ".join(difflib.get_close_matches(word, known, n=3, cutoff=0.5) or known)
 
 
-def _loaded(name: str, parts: frozenset[str], **values: str) -> ModuleType | None:
-    """A loaded module of the package that defines all these parts; jobs, which are given it, need no search."""
-    for module in [found for key, found in sys.modules.items() if key.startswith("icl.") and key.endswith(name)]:
-        if parts <= vars(module).keys() and all(vars(module)[key] == value for key, value in values.items()):
-            return module
+def _loaded(parts: frozenset[str], name: str | None = None, system: str | None = None) -> ModuleType | None:
+    """A loaded module of the package with all these parts, of this name or model; jobs, given it, need no search."""
+    for key, module in list(sys.modules.items()):
+        if key.startswith("icl.") and parts <= vars(module).keys() and name in (None, key.rpartition(".")[2]):
+            if system in (None, vars(module).get("SYSTEM")):
+                return module
     return None
 
 
@@ -94,7 +95,7 @@ def figure(name: str) -> ModuleType:
 
     Raises UnknownName if there is none.
     """
-    loaded = _loaded(f".{name}", FIGURE_PARTS)
+    loaded = _loaded(FIGURE_PARTS, name=name)
     if loaded is not None:
         return loaded
     if name not in figures():
@@ -107,7 +108,7 @@ def system(name: str) -> ModuleType:
 
     Raises UnknownName if there is none.
     """
-    loaded = _loaded("", SYSTEM_PARTS, SYSTEM=name)
+    loaded = _loaded(SYSTEM_PARTS, system=name)
     if loaded is not None:
         return loaded
     if name not in systems():

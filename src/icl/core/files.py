@@ -11,8 +11,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from icl.core.problem import Problem
 
-class WriteError(OSError):
+
+class WriteError(Problem, OSError):
     """A file cannot be written (a full disk, a folder that is read-only); the message names it."""
 
 

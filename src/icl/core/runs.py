@@ -13,6 +13,7 @@ import numpy as np
 from icl.core.config import canonical, digest
 from icl.core.files import write_aside
 from icl.core.lazy import lazy
+from icl.core.problem import Problem, in_one_line
 from icl.core.sweep import Sweep
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ else:
 FORMAT = "icl-runs"
 
 
-class RunsError(ValueError):
+class RunsError(Problem, ValueError):
     """A weights file is damaged, foreign or belongs to other constants; the message names the file."""
 
 
@@ -88,7 +89,7 @@ def read_tensors(path: Path) -> "tuple[dict[str, torch.Tensor], dict[str, Any]]"
     except (
         SafetensorError, OSError, AttributeError, LookupError, TypeError, ValueError, RecursionError, RuntimeError
     ) as error:  # fmt: skip
-        raise RunsError(f"{path}: cannot be read as weights ({error}); delete it and run again") from error
+        raise RunsError(f"{path}: cannot be read as weights ({in_one_line(error)}); delete it and run again") from error
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise RunsError(f"{path}: was not written by this package; delete it and run again")
     if about.pop("sha256", None) != _seal(tensors, about):

@@ -7,9 +7,10 @@ from typing import Any
 
 from icl.core.config import canonical
 from icl.core.files import write_json
+from icl.core.problem import Problem, in_one_line
 
 
-class SealedError(ValueError):
+class SealedError(Problem, ValueError):
     """A JSON file is damaged, foreign or of another kind; the message names it and what to do."""
 
 
@@ -32,7 +33,9 @@ def read(path: Path, kind: str) -> dict[str, Any]:
         data = json.loads(path.read_text(encoding="utf-8"))
         seal, held = data.pop("sha256", None), data.pop("kind", None)
     except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
-        raise SealedError(f"{path}: cannot be read as {kind} ({error}); delete it and run again") from error
+        raise SealedError(
+            f"{path}: cannot be read as {kind} ({in_one_line(error)}); delete it and run again"
+        ) from error
     if held != kind:
         raise SealedError(f"{path}: is no file of {kind}; delete it and run again")
     try:

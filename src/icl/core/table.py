@@ -11,6 +11,7 @@ import pandas as pd
 
 from icl.core.config import canonical
 from icl.core.files import write_aside
+from icl.core.problem import Problem, in_one_line
 
 FORMAT = "icl-table"
 # Of a frame that is no table.
@@ -41,7 +42,7 @@ SUMMARY_SEED = -1
 GROUP = "group"
 
 
-class TableError(ValueError):
+class TableError(Problem, ValueError):
     """A table is damaged, foreign or breaks the column contract; the message names the file or the column."""
 
 
@@ -126,10 +127,10 @@ def write_plain(path: Path, frame: pd.DataFrame, about: dict[str, Any]) -> None:
         pq.write_table(arrow, aside, compression="zstd")
 
 
-def read(path: Path, figure: str = "", scale: str = "") -> tuple[pd.DataFrame, dict[str, Any]]:
-    """The table and its metadata; of this figure and scale, where they are given.
+def read(path: Path, figure: str = "", scale: str = "", identity: str = "") -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The table and its metadata; of this figure, scale and measurement, where they are given.
 
-    Raises TableError if the file is damaged, foreign, of another figure or scale, or breaks the contract.
+    Raises TableError if the file is damaged, foreign, of another figure, scale or measurement, or breaks the contract.
     """
     frame, about = read_plain(path)
     if about.get("format") != FORMAT:
@@ -139,6 +140,8 @@ def read(path: Path, figure: str = "", scale: str = "") -> tuple[pd.DataFrame, d
         held = set(frame[column])
         if wanted and held != {wanted}:
             raise TableError(f"{path}: holds {column} {', '.join(sorted(held))}, not {wanted}; delete it and run again")
+    if identity not in ("", about.get("identity")):
+        raise TableError(f"{path}: was measured by other code, constants or published data; delete it and run again")
     return frame, about
 
 
@@ -169,7 +172,9 @@ def read_plain(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
         raise
     # A damaged footer makes pyarrow and pandas raise nearly anything.
     except (pa.ArrowException, OSError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise TableError(f"{path}: cannot be read as parquet ({error}); delete it and run again") from error
+        raise TableError(
+            f"{path}: cannot be read as parquet ({in_one_line(error)}); delete it and run again"
+        ) from error
     if kept is None:
         raise _foreign(path)
     if not whole:

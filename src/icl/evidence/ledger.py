@@ -17,6 +17,7 @@ import yaml
 
 from icl.core import discovery
 from icl.core.config import ConstantError
+from icl.core.problem import in_one_line
 
 SCHEMA = Path(__file__).with_name("claims.schema.json")
 STATISTICS = ("mean", "median", "exact")
@@ -111,7 +112,7 @@ def read(path: Path) -> Ledger:
     try:
         data = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)  # noqa: S506 (a safe loader, either way)
     except (OSError, ValueError, yaml.YAMLError) as error:
-        raise LedgerError(f"{path}: cannot be read ({error})") from error
+        raise LedgerError(f"{path}: cannot be read ({in_one_line(error)})") from error
     found = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8"))).iter_errors(data)
     for problem in sorted(found, key=lambda error: list(map(str, error.absolute_path))):
         raise LedgerError(f"{path}: {_place(data, problem.absolute_path)}: {problem.message}")

@@ -24,6 +24,7 @@ import pandas as pd
 import yaml
 
 from icl.core import discovery
+from icl.core.problem import Problem, in_one_line
 from icl.core.table import SUMMARY_SEED
 
 FLOOR = 2.5e-4
@@ -50,7 +51,7 @@ class Quantity(NamedTuple):
     observable: str | None = None
 
 
-class PublishedError(ValueError):
+class PublishedError(Problem, ValueError):
     """A file of published numbers is damaged or lacks a part; the message names it."""
 
 
@@ -91,7 +92,7 @@ def read(source: Path) -> pd.DataFrame:
         guides = rows["series"].str.contains("unlabelled dashed line|hand-drawn", regex=True)
         rows = rows[~guides].assign(figure=source.stem).merge(panels, on="panel", how="left", validate="many_to_one")
     except (OSError, ValueError, LookupError, AttributeError, TypeError, yaml.YAMLError) as error:
-        raise PublishedError(f"{source}: is no file of published numbers ({error})") from error
+        raise PublishedError(f"{source}: is no file of published numbers ({in_one_line(error)})") from error
     for panel in rows["panel"][rows["scale"].isna()]:
         raise PublishedError(f"{source}: panel {panel!r} is not described in the lines that begin with #")
     return rows

@@ -52,9 +52,12 @@ def files(script: str, *modules: str) -> tuple[Path, ...]:
     missing = start - _graph().modules
     if missing:
         raise KeyError(f"no module {', '.join(sorted(missing))}")
-    reached = start.union(*(_graph().find_upstream_modules(module) for module in start))
-    parents = {name.rsplit(".", level)[0] for name in reached for level in range(1, name.count(".") + 1)}
-    return (path, *sorted(_file(module) for module in reached | parents))
+    reached: set[str] = set()
+    while new := start - reached:
+        reached |= new.union(*(_graph().find_upstream_modules(module) for module in new))
+        # To import a module is to execute the packages above it.
+        start = {name.rsplit(".", level)[0] for name in reached for level in range(1, name.count(".") + 1)}
+    return (path, *sorted(map(_file, reached)))
 
 
 @cache

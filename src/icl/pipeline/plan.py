@@ -4,11 +4,14 @@ Built each time Snakemake parses the workflow, also in cluster jobs: nothing her
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import jsonschema
+import yaml
 
 from icl.core import discovery
 from icl.core.config import SCALES, ConstantError, canonical, digest
@@ -114,11 +117,17 @@ class Plan:
         count = min(self.shards, len(self.sweep(sweep).configs))
         return [f"{index}of{count}" for index in range(count)]
 
+    def shards_of(self, name: str) -> list[tuple[str, str]]:
+        """Sweep and shard of every training of a figure, sweep by sweep, shards in order."""
+        return [(sweep, shard) for sweep in self._sweeps[name] for shard in self.shard_names(sweep)]
+
+    def weights_file(self, sweep: str, shard: str) -> str:
+        """The trained weights of a shard."""
+        return f"{self.results}/runs/{sweep}/{shard}.safetensors"
+
     def run_files(self, name: str) -> list[str]:
-        """The weights files that the figure's measurement reads, sweep by sweep, shards in order."""
-        return [
-            f"{self.results}/runs/{s}/{shard}.safetensors" for s in self._sweeps[name] for shard in self.shard_names(s)
-        ]
+        """The weights files that the figure's measurement reads."""
+        return [self.weights_file(sweep, shard) for sweep, shard in self.shards_of(name)]
 
     def trajectory_files(self, name: str) -> list[str]:
         """The training losses beside the weights."""
@@ -154,13 +163,23 @@ class Plan:
         animation = [".gif"] if figures.is_animated(name) else []
         return [f"{self.pictures_folder}/{name}{end}" for end in (".png", *overlay, *animation)]
 
+    def print_file(self, name: str) -> str:
+        """PDF of a figure."""
+        return f"{self.pictures_folder}/{name}.pdf"
+
+    def targets(self, name: str) -> list[str]:
+        """The names by which a figure is asked for; the first is its own."""
+        overlay = [f"{name}_overlay"] if name in self._published else []
+        return [name, *ledger.target(name).aliases, *overlay]
+
     def chain(self, name: str) -> list[str]:
         """Every file that stands behind a figure's verdicts and pictures, and these themselves."""
         return [*self.run_files(name), *self.trajectory_files(name), *self.own_files(name)]
 
     def own_files(self, name: str) -> list[str]:
         """Those of them that no other figure shares."""
-        return [self.table_file(name), self.verdict_file(name), self.record_file(name), *self.pictures(name)]
+        drawn = [self.record_file(name), *self.pictures(name), self.print_file(name)]
+        return [self.table_file(name), self.verdict_file(name), *drawn]
 
     # Identities
 
@@ -246,17 +265,25 @@ def number(value: Any) -> Any:
     return value
 
 
-def unreachable(plan: Plan, targets: Iterable[str]) -> list[str]:
-    """The models whose given constants change nothing in the figures asked for."""
-    asked = [ledger.figure_name(name.removesuffix("_overlay")) for name in targets]
-    if not asked:
-        return []
-    used = {sweep.system for name in asked for sweep in plan.sweeps(name).values()}
-    return [system for system in plan.changed if system not in used]
+def check_config(config: Mapping[str, Any], schema: Path) -> None:
+    """Raise ConstantError, which names the key, for a config that does not fit its schema."""
+    validator = jsonschema.Draft202012Validator(yaml.safe_load(schema.read_text(encoding="utf-8")))
+    for error in validator.iter_errors(config):
+        key = ".".join(map(str, error.absolute_path))
+        raise ConstantError(f"config {key}: {error.message}" if key else f"config: {error.message}")
 
 
-def scale_of(path: str) -> str:
-    """The scale in the name of a file below results/ or figures/; empty if there is none."""
-    parts = Path(path).parts
-    scale = parts[1].split("@")[0] if len(parts) > 2 and parts[0] in ("results", "figures") else ""
-    return scale if scale in SCALES else ""
+def asked_figures(words: Iterable[str]) -> list[str]:
+    """The figures that words of a command line ask for, by name, alias or file."""
+    stems = [Path(word).stem.removesuffix("_overlay") for word in words]
+    names = [ledger.aliases().get(stem, stem) for stem in stems]
+    return [name for name in dict.fromkeys(names) if name in discovery.figures()]
+
+
+def check_reach(plan: Plan, names: Collection[str]) -> None:
+    """Raise ConstantError for a given constant without which the named figures would be the same; without names, pass."""
+    for system, values in plan.changed.items():
+        for constant, value in values.items():
+            rest = {**plan.changed, system: {key: other for key, other in values.items() if key != constant}}
+            if names and all(figures.sweeps(name, plan.scale, rest) == plan.sweeps(name) for name in names):
+                raise ConstantError(f"constant {system}.{constant} = {value!r}: changes nothing in {', '.join(names)}")

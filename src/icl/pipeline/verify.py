@@ -4,53 +4,64 @@ Every result names what it was made by (its identity) and from (digests of its i
 this chain does, from the weights to the picture.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from icl.core import runs, sealed, sweep, table
+from icl.core import runs, sealed, table
 from icl.core.files import file_digest
-from icl.core.runs import RunsError
-from icl.core.sealed import SealedError
-from icl.core.table import TableError
+from icl.core.problem import Problem
+from icl.core.sweep import from_compact
 from icl.pipeline.plan import Plan
 
 AGAIN = "delete it and run again"
 
 
+def figures(plan: Plan, names: Iterable[str]) -> Iterator[str]:
+    """One line per broken link of some figures' chains: the file, what is wrong with it and what to do."""
+    names = list(names)
+    for sweep, shard in dict.fromkeys(pair for name in names for pair in plan.shards_of(name)):
+        yield from _told(_weights(plan, sweep, shard))
+    for name in names:
+        for part in (_table, _verdicts, _pictures):
+            yield from _told(part(plan, name))
+
+
 def figure(plan: Plan, name: str) -> Iterator[str]:
-    """One line per broken link of a figure's chain: the file, what is wrong with it and what to do."""
-    missing = [path for path in plan.chain(name) if not Path(path).is_file()]
-    if missing:
-        yield from (f"{path}: is missing; run again" for path in missing)
-        return
+    """The same of one figure."""
+    return figures(plan, [name])
+
+
+def _told(found: Iterator[str]) -> Iterator[str]:
+    """The lines, and what a file that cannot be read says of itself."""
     try:
-        yield from _weights(plan, name)
-        yield from _table(plan, name)
-        yield from _verdicts(plan, name)
-        yield from _pictures(plan, name)
-    except (RunsError, TableError, SealedError) as error:
-        yield str(error)
+        yield from found
+    except Problem as problem:
+        yield str(problem)
 
 
-def _weights(plan: Plan, name: str) -> Iterator[str]:
-    for sweep_name in plan.sweeps(name):
-        for shard in plan.shard_names(sweep_name):
-            path = Path(plan.results) / "runs" / sweep_name / f"{shard}.safetensors"
-            tensors, about = runs.read_tensors(path)
-            if about.get("identity") != plan.training_identity(sweep_name, shard):
-                yield f"{path}: was trained by other code or constants; {AGAIN}"
-                continue
-            made = runs.Runs(sweep.from_compact(about["sweep"]), {}, tensors["losses"].numpy())
-            beside = path.with_suffix(".parquet")
-            if not table.read_plain(beside)[0].equals(runs.trajectory(made)):
-                yield f"{beside}: holds other losses than the weights beside it; {AGAIN}"
+def _need(*paths: str) -> None:
+    """Raise Problem if one of these files is missing."""
+    if missing := [path for path in paths if not Path(path).is_file()]:
+        raise Problem(f"{', '.join(missing)}: missing; run again")
+
+
+def _weights(plan: Plan, sweep: str, shard: str) -> Iterator[str]:
+    path = Path(plan.weights_file(sweep, shard))
+    beside = path.with_suffix(".parquet")
+    _need(str(path), str(beside))
+    tensors, about = runs.read_tensors(path)
+    if about.get("identity") != plan.training_identity(sweep, shard):
+        yield f"{path}: was trained by other code or constants; {AGAIN}"
+        return
+    made = runs.Runs(from_compact(about["sweep"]), {}, tensors["losses"].numpy())
+    if not table.read_plain(beside)[0].equals(runs.trajectory(made)):
+        yield f"{beside}: holds other losses than the weights beside it; {AGAIN}"
 
 
 def _table(plan: Plan, name: str) -> Iterator[str]:
     path = Path(plan.table_file(name))
-    _, about = table.read(path, name, plan.scale)
-    if about.get("identity") != plan.measurement_identity(name):
-        yield f"{path}: was measured by other code, constants or published data; {AGAIN}"
+    _need(str(path))
+    _, about = table.read(path, name, plan.scale, plan.measurement_identity(name))
     for file, digest in about.get("inputs", {}).items():
         if not Path(file).is_file() or file_digest(Path(file)) != digest:
             yield f"{path}: was measured from other contents of {file}; {AGAIN}"
@@ -60,15 +71,17 @@ def _table(plan: Plan, name: str) -> Iterator[str]:
 
 def _verdicts(plan: Plan, name: str) -> Iterator[str]:
     path = Path(plan.verdict_file(name))
+    _need(str(path))
     kept = sealed.read(path, "verdicts")
     yield from _made_from_table(plan, name, path, kept, plan.judging_identity(name), "judged")
 
 
 def _pictures(plan: Plan, name: str) -> Iterator[str]:
-    path = Path(plan.record_file(name))
+    path, drawn = Path(plan.record_file(name)), [*plan.pictures(name), plan.print_file(name)]
+    _need(str(path), *drawn)
     kept = sealed.read(path, "drawing")
     yield from _made_from_table(plan, name, path, kept, plan.drawing_identity(name), "drawn")
-    for picture in plan.pictures(name):
+    for picture in drawn:
         if kept.get("pictures", {}).get(picture) != file_digest(Path(picture)):
             yield f"{picture}: differs from what was drawn; {AGAIN}"
 
@@ -80,5 +93,5 @@ def _made_from_table(
         yield f"{path}: is of {kept.get('figure')}, {kept.get('folder')}, not of {name}, {plan.folder}; {AGAIN}"
     elif kept.get("identity") != identity:
         yield f"{path}: was {made} by other code, bounds or published data; {AGAIN}"
-    elif kept.get("table") != file_digest(Path(plan.table_file(name))):
+    elif Path(plan.table_file(name)).is_file() and kept.get("table") != file_digest(Path(plan.table_file(name))):
         yield f"{path}: was {made} from another table; {AGAIN}"

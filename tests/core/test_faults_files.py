@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
-from icl.core import runs, table
-from icl.core.config import canonical
+from icl.core import runs, state, table
 from icl.core.runs import Runs, RunsError
 from icl.core.sweep import Sweep
 from icl.core.table import TableError
@@ -140,14 +139,16 @@ def test_no_damage_to_the_header_of_weights_is_read(weights: tuple[Path, Runs], 
     path, made = weights
     whole = path.read_bytes()
     places = range(8 + int.from_bytes(whole[:8], "little"))
-    refused = refusals(path, spoilt(whole, places, 3), runs.load, lambda read: same(read, made))
+    refused = refusals(
+        path, spoilt(whole, places, 3), lambda p: runs.load(p, made.sweep), lambda read: same(read, made)
+    )
     assert refused > len(places) * 0.99
     trials(len(places), f"bytes of a safetensors' header changed ({refused} refused, the others without effect)")
 
 
 def test_no_damage_to_a_number_of_weights_is_read(weights: tuple[Path, Runs], trials: Trials) -> None:
     """safetensors itself reads every one of them without a word."""
-    path, _ = weights
+    path, made = weights
     whole = path.read_bytes()
     places = np.random.default_rng(4).integers(8 + int.from_bytes(whole[:8], "little"), len(whole), 200)
     unnoticed = 0
@@ -156,7 +157,7 @@ def test_no_damage_to_a_number_of_weights_is_read(weights: tuple[Path, Runs], tr
         load_file(path)
         unnoticed += 1
         with pytest.raises(RunsError, match=DAMAGED):
-            runs.load(path)
+            runs.load(path, made.sweep)
     assert unnoticed == 200
     trials(200, "random bytes of a safetensors' numbers changed (200 refused)")
 
@@ -174,121 +175,34 @@ def test_weights_that_are_replaced_while_they_are_read_are_the_old_or_the_new(
         return again(*arguments, **named)
 
     monkeypatch.setattr(torch.UntypedStorage, "from_file", late)
-    read = runs.load(path)
+    read = runs.load(path, made.sweep)
     assert same(read, made) or same(read, other)
-
-
-def test_numbers_of_a_type_that_nobody_writes_are_refused(weights: tuple[Path, Runs]) -> None:
-    path, made = weights
-    about = {"format": runs.UNSEALED, "sweep": made.sweep.plain()}
-    for kind in (torch.bfloat16, torch.float8_e4m3fn):
-        tensors = {f"weights/{name}": w.to(kind).contiguous() for name, w in made.weights.items()}
-        save_file(tensors | {"losses": torch.from_numpy(made.losses)}, path, {"icl": canonical(about)})
-        with pytest.raises(RunsError, match="cannot be read as weights"):
-            runs.load(path)
 
 
 def test_a_damaged_state_is_not_gone_on_from(tmp_path: Path, small_sweep: Maker, trials: Trials) -> None:
     """Training starts anew instead, and ends with the bits of an unbroken run."""
     path, unbroken = tmp_path / "0of1.state.safetensors", train(small_sweep())
 
-    def keep(state: runs.State) -> None:
-        if state.step == 4:
-            runs.save_state(path, state, "abc")
+    def keep(standing: state.State) -> None:
+        if standing.step == 4:
+            state.save_state(path, standing, "abc")
 
     train(small_sweep(), keep=keep)
     whole = path.read_bytes()
-    kept = runs.load_state(path, "abc")
+    kept = state.load_state(path, "abc")
     assert kept is not None and kept.step == 4
     header = 8 + int.from_bytes(whole[:8], "little")
     places = [*range(header), *np.random.default_rng(5).integers(header, len(whole), 200)]
     anew = 0
     for number, data in enumerate(spoilt(whole, places, 5)):
         path.write_bytes(data)
-        state = runs.load_state(path, "abc")
-        anew += state is None
+        standing = state.load_state(path, "abc")
+        anew += standing is None
         # Trailing spaces of the header may change without effect.
-        if state is not None or number % 100 == 0:
-            assert same(train(small_sweep(), state), unbroken)
+        if standing is not None or number % 100 == 0:
+            assert same(train(small_sweep(), standing), unbroken)
     assert anew > len(places) * 0.99
     trials(len(places), f"bytes of a kept state changed ({anew} trained anew, the others without effect)")
-
-
-def test_whole_weights_of_the_same_identity_are_not_written_again(weights: tuple[Path, Runs], trials: Trials) -> None:
-    """As by a job that outlived its Snakemake; damaged ones, and those of another identity, make way."""
-    path, made = weights
-    first = path.read_bytes()
-    runs.save_once(path, made, {"identity": "abc", "cpu_seconds": 2.5})
-    assert path.read_bytes() == first
-    for before, identity in ((first[:-1], "abc"), (b"", "abc"), (first, "other")):
-        path.write_bytes(before)
-        runs.save_once(path, made, {"identity": identity})
-        assert runs.metadata(path)["identity"] == identity
-        assert same(runs.load(path), made)
-    trials(4, "weights that were there already")
-
-
-# -- an older format ---------------------------------------------------------------------------------------------------
-
-
-def as_before(path: Path, name: str) -> None:
-    """Weights as an older version of the format had them: without a checksum."""
-    about = runs.metadata(path) | {"format": name}
-    save_file(load_file(path), path, {"icl": canonical(about)})
-
-
-def table_as_before(path: Path, name: str) -> None:
-    arrow, about = pq.read_table(path), table.read(path)[1] | {"format": name}
-    pq.write_table(arrow.replace_schema_metadata(arrow.schema.metadata | {b"icl": canonical(about).encode()}), path)
-
-
-def test_results_of_the_format_before_are_read(
-    weights: tuple[Path, Runs], parquet: tuple[Path, pd.DataFrame, dict[str, Any]], trials: Trials
-) -> None:
-    """Also a trajectory, which then had no format at all."""
-    as_before(weights[0], "icl-runs-1")
-    assert same(runs.load(weights[0]), weights[1])
-    table_as_before(parquet[0], "icl-table-1")
-    pd.testing.assert_frame_equal(table.read(parquet[0])[0], parquet[1], check_exact=True)
-    losses = runs.trajectory(weights[1])
-    kept = pa.Table.from_pandas(losses, preserve_index=False).replace_schema_metadata({b"icl": b'{"identity":"abc"}'})
-    pq.write_table(kept, parquet[0])
-    assert table.read_plain(parquet[0])[0].equals(losses)
-    trials(3, "files of format 1 read")
-
-
-@pytest.mark.parametrize("version", ["0", "3", ""])
-def test_results_of_a_format_that_is_not_known_are_refused(
-    weights: tuple[Path, Runs], parquet: tuple[Path, pd.DataFrame, dict[str, Any]], trials: Trials, version: str
-) -> None:
-    as_before(weights[0], f"icl-runs-{version}")
-    with pytest.raises(RunsError, match=r"by another version .* delete it and run again"):
-        runs.load(weights[0])
-    table_as_before(parquet[0], f"icl-table-{version}")
-    with pytest.raises(TableError, match=r"by another version .* delete it and run again"):
-        table.read(parquet[0])
-    trials(2, f"files of format {version or 'none'} refused")
-
-
-def test_a_file_of_this_format_without_its_checksum_is_refused(
-    weights: tuple[Path, Runs], parquet: tuple[Path, pd.DataFrame, dict[str, Any]]
-) -> None:
-    as_before(weights[0], runs.FORMAT)
-    with pytest.raises(RunsError, match=DAMAGED):
-        runs.load(weights[0])
-    table_as_before(parquet[0], table.FORMAT)
-    with pytest.raises(TableError, match=DAMAGED):
-        table.read(parquet[0])
-
-
-def test_a_state_of_the_format_before_is_not_gone_on_from(tmp_path: Path, small_sweep: Maker) -> None:
-    """It may be damaged, and to start anew costs little."""
-    path = tmp_path / "0of1.state.safetensors"
-    train(small_sweep(), keep=lambda state: runs.save_state(path, state, "abc"))
-    assert runs.load_state(path, "abc") is not None
-    about = {"format": runs.UNSEALED, "step": 8, "identity": "abc"}
-    save_file(load_file(path), path, {"icl": canonical(about)})
-    assert runs.load_state(path, "abc") is None
 
 
 # -- a power cut -------------------------------------------------------------------------------------------------------
@@ -301,7 +215,7 @@ def test_what_a_power_cut_leaves_is_never_read(
     count = 0
     (path, made), (figure, frame, about) = weights, parquet
     for stored, read, intact in (
-        (path, runs.load, lambda read: same(read, made)),
+        (path, lambda p: runs.load(p, made.sweep), lambda read: same(read, made)),
         (figure, table.read, lambda read: read[0].equals(frame) and read[1] == about),
     ):
         whole = stored.read_bytes()
