@@ -116,8 +116,7 @@ def read(path: Path) -> Ledger:
     found = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8"))).iter_errors(data)
     for problem in sorted(found, key=lambda error: list(map(str, error.absolute_path))):
         raise LedgerError(f"{path}: {_place(data, problem.absolute_path)}: {problem.message}")
-    targets = {name: Target(name, **{key: tuple(value) if isinstance(value, list) else value for key, value in about.items()})
-               for name, about in data["figures"].items()}  # fmt: skip
+    targets = {name: _target(name, about) for name, about in data["figures"].items()}
     ledger = Ledger(path.parent.name, data["title"], tuple(data["cite"]), targets, tuple(map(_claim, data["claims"])))
     for problem in _contradictions(ledger):
         raise LedgerError(f"{path}: {problem}")
@@ -131,6 +130,11 @@ def _place(data: Any, keys: Any) -> str:
         data = data[key]
         words.append(str(data.get("id", key)) if isinstance(data, dict) else str(key))
     return ".".join(words) or "the whole file"
+
+
+def _target(name: str, about: Mapping[str, Any]) -> Target:
+    given = {key: tuple(value) if isinstance(value, list) else value for key, value in about.items()}
+    return Target(name, **given)  # type: ignore[arg-type] (the schema has checked the types)
 
 
 def _claim(data: Mapping[str, Any]) -> Claim:
