@@ -137,6 +137,11 @@ def _target(name: str, about: Mapping[str, Any]) -> Target:
     return Target(name, **given)  # type: ignore[arg-type] (the schema has checked the types)
 
 
+def _target(name: str, data: Mapping[str, Any]) -> Target:
+    lists: dict[str, Any] = {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
+    return Target(name, **(dict(data) | lists))
+
+
 def _claim(data: Mapping[str, Any]) -> Claim:
     bounds = tuple(Bound(**bound) for bound in data["bounds"])
     return Claim(**(dict(data) | {"bounds": bounds, "scales": tuple(data.get("scales", ()))}))

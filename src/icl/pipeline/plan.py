@@ -14,7 +14,7 @@ import jsonschema
 import yaml
 
 from icl.core import discovery
-from icl.core.config import SCALES, ConstantError, canonical, digest
+from icl.core.config import ConstantError, canonical, digest
 from icl.core.files import file_digest
 from icl.core.sweep import Sweep
 from icl.evidence import judging, ledger, published_curves
@@ -281,7 +281,7 @@ def asked_figures(words: Iterable[str]) -> list[str]:
 
 
 def check_reach(plan: Plan, names: Collection[str]) -> None:
-    """Raise ConstantError for a given constant without which the named figures would be the same; without names, pass."""
+    """Raise ConstantError for a given constant that changes nothing in the named figures; without names, pass."""
     for system, values in plan.changed.items():
         for constant, value in values.items():
             rest = {**plan.changed, system: {key: other for key, other in values.items() if key != constant}}
