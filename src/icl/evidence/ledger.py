@@ -132,11 +132,6 @@ def _place(data: Any, keys: Any) -> str:
     return ".".join(words) or "the whole file"
 
 
-def _target(name: str, about: Mapping[str, Any]) -> Target:
-    given = {key: tuple(value) if isinstance(value, list) else value for key, value in about.items()}
-    return Target(name, **given)  # type: ignore[arg-type] (the schema has checked the types)
-
-
 def _target(name: str, data: Mapping[str, Any]) -> Target:
     lists: dict[str, Any] = {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
     return Target(name, **(dict(data) | lists))
