@@ -198,6 +198,7 @@ def test_override_reaches_every_config_and_the_test() -> None:
     [
         ({"raet": 0.3}, ["raet", "0.3", "toy has no such constant", "kind, prompts, rate, shared, width"]),
         ({"seed": 3}, ["seed", "no such constant"]),
+        ({"graded": 3}, ["graded", "no such constant"]),  # a method has this name
         ({"rate": 2.0}, ["rate (eta) = 2.0", "above 0 and at most 1"]),
         ({"prompts": 0}, ["prompts = 0", "at least 1"]),
         ({"width": 6}, ["width = 6", "the sweep toys varies it itself over [2, 4]"]),

@@ -20,7 +20,7 @@ from icl.evidence import ledger
 from icl.pipeline.plan import Plan, check_config
 
 SCHEMA = ROOT / "workflow/config.schema.yaml"
-DEFAULT: dict[str, Any] = {"scale": "smoke", "shards": 1, "constants": {}, "variant": "", "against": ""}
+DEFAULT: dict[str, Any] = {"scale": "smoke", "shards": 1, "constants": {}, "variant": "", "against": "", "only": ""}
 
 # what is given in the config -> the words that the message must hold: key, value, what is allowed
 REFUSED: list[tuple[dict[str, Any], list[str]]] = [

@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import signal
-import stat
 import subprocess
 import sys
 import time
@@ -17,22 +16,20 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import yaml
-from conftest import ROOT, Workflow
+from conftest import Workflow
 from slurm_cluster import Cluster, missing
 
 from icl.core import table
 from icl.core.training import train
 from icl.pipeline import figures
 from icl.pipeline.plan import Plan
-from icl.requests import Job, Requests, load
 
 pytestmark = pytest.mark.slurm
 # The profiles wait as a cluster needs it: a minute for files, longer between looks at the queue.
 SOON = ("--latency-wait", "5", "--config", "scale=smoke", "shards=1")
 SLURM = ("--workflow-profile", "profiles/slurm", "--slurm-status-command", "squeue",
          "--slurm-init-seconds-before-status-checks", "1", *SOON)  # fmt: skip
-GENERIC = ("--workflow-profile", "profiles/cluster-generic", "--seconds-between-status-checks", "2", *SOON)
+PLAN = Plan("smoke", 1)
 FIGURES = ("figure8", "figure12", "zhang_convergence")
 
 
@@ -63,13 +60,6 @@ def value(option):
     (workflow.folder / "scripts" / f"{name}.py").write_text(head + text, encoding="utf-8")
 
 
-def only(workflow: Workflow, *figures: str) -> None:
-    """Leaves the other figures out of the workflow, which every job plans anew."""
-    path = workflow.folder / "workflow/config.yaml"
-    config = yaml.safe_load(path.read_text(encoding="utf-8")) | {"figures": list(figures)}
-    path.write_text(yaml.safe_dump(config), encoding="utf-8")
-
-
 def take_options(workflow: Workflow, *keys: str) -> None:
     """Takes the # away from options of the SLURM profile, as its user does."""
     path = workflow.folder / "profiles/slurm/config.yaml"
@@ -88,12 +78,6 @@ def jobs_of(cluster: Cluster, output: str) -> list[dict[str, str]]:
     return sorted((job for job in cluster.jobs() if job["JobId"] in ids), key=lambda job: int(job["JobId"]))
 
 
-def asking() -> Requests:
-    """What the rules ask for in this file."""
-    config = yaml.safe_load((ROOT / "workflow/config.yaml").read_text(encoding="utf-8"))
-    return Requests(Plan.of(config | {"scale": "smoke", "shards": 1}), load(ROOT / "workflow/peaks.csv"))
-
-
 def locally(name: str, path: Path) -> pd.DataFrame:
     """The table of a figure at the smoke scale, made in this process."""
     sweeps = figures.sweeps(name, "smoke", {})
@@ -107,7 +91,6 @@ def locally(name: str, path: Path) -> pd.DataFrame:
 def test_figures_go_through_the_queue_and_equal_local_ones(
     cluster: Cluster, workflow: Workflow, tmp_path: Path
 ) -> None:
-    only(workflow, *FIGURES)
     done = workflow(*FIGURES, *SLURM, timeout=900)
     assert done.returncode == 0, done.stdout
     for name in FIGURES:
@@ -120,35 +103,30 @@ def test_figures_go_through_the_queue_and_equal_local_ones(
     assert len(jobs) == 14
     assert {job["JobState"] for job in jobs.values()} == {"COMPLETED"}
     # As asked: one core each, memory and time of the rule's own measurement, and what depends on a job comes after it.
-    requests = asking()
-    for asked in (Job("train", "li_icl_gpt2", "0of1"), Job("measure", "figure12"), Job("check", "figure8")):
-        job = jobs["_".join(("rule", asked.rule, "wildcards_smoke", *filter(None, asked[1:])))]
-        minutes = requests.minutes(asked)
-        assert job["TRES"].startswith(f"cpu=1,mem={requests.memory_mb(asked)}M,"), job
+    for words, sweep in (("train_wildcards_li_icl_gpt2_0of1", "li_icl_gpt2"), ("measure_wildcards_figure12", "")):
+        job = jobs[f"rule_{words}"]
+        minutes = PLAN.request("runtime", 1, sweep)
+        assert job["TRES"].startswith(f"cpu=1,mem={PLAN.request('mem_mb', 1, sweep)}M,"), job
         assert job["TimeLimit"] == f"{minutes // 60:02}:{minutes % 60:02}:00"
         assert job["Requeue"] == "0"
-    first, second = (jobs[f"rule_{r}_wildcards_smoke_figure8"] for r in ("measure", "check"))
+    first, second = (jobs[f"rule_{r}_wildcards_figure8"] for r in ("measure", "check"))
     assert first["EndTime"] <= second["StartTime"]
     # Logs of jobs that went well are removed.
     assert not list((workflow.folder / ".snakemake").glob("slurm_logs/**/*.log"))
 
 
 def test_the_options_for_a_gpu_and_for_groups(cluster: Cluster, workflow: Workflow, figure9_results: Path) -> None:
-    """A training on a GPU; drawing and judging of a figure in one job of one core."""
-    only(workflow, "figure9", "zhang_convergence")
+    """A training on a GPU; a verdict in a group of jobs."""
     take_options(workflow, "set-resources", "groups", "group-components")
     (workflow.folder / "results/smoke").mkdir(parents=True)
     shutil.copytree(figure9_results / "results/smoke/tables", workflow.folder / "results/smoke/tables")
-    done = workflow("results/smoke/verdicts/figure9.json", "figures/smoke/figure9.png",
-                    "results/smoke/runs/zhang_prompts/0of1.safetensors", *SLURM,
-                    "--allowed-rules", "train", "check", "draw_with_overlay", timeout=900)  # fmt: skip
+    done = workflow("results/smoke/verdicts/figure9.json", "results/smoke/runs/zhang_prompts/0of1.safetensors",
+                    *SLURM, "--allowed-rules", "train", "check", timeout=900)  # fmt: skip
     assert done.returncode == 0, done.stdout
-    trained, drawn = sorted(jobs_of(cluster, done.stdout), key=lambda job: "rule_train" not in job["Comment"])
-    assert (trained["Partition"], drawn["Partition"]) == ("gpu", "main")
-    assert (trained["TresPerJob"], drawn.get("TresPerJob")) == ("gres:gpu:1", None)
+    trained, judged = sorted(jobs_of(cluster, done.stdout), key=lambda job: "rule_train" not in job["Comment"])
+    assert (trained["Partition"], judged["Partition"]) == ("gpu", "main")
+    assert (trained["TresPerJob"], judged.get("TresPerJob")) == ("gres:gpu:1", None)
     assert "mem=8000M" in trained["TRES"]
-    assert drawn["TRES"].startswith("cpu=1,mem=800M,")
-    assert drawn["TimeLimit"] == "00:30:00"
 
 
 MEASURE = """
@@ -156,7 +134,7 @@ import os
 import subprocess
 import time
 
-name, table = value("--figure")[0], Path(value("--table")[0])
+name, table = value("--module")[0].rpartition(".")[2], Path(value("--table")[0])
 tries = Path(f"{name}.tries")
 tries.write_text((tries.read_text() if tries.exists() else "") + "x")
 if name == "figure8":
@@ -198,12 +176,11 @@ def test_failures_are_retried_with_more_and_stop_nothing_else(
 
     Meanwhile the queue does not answer eight times in a row, three more than the plugin is patient by default.
     """
-    only(workflow, "figure8", "figure9", "figure10", "figure11")
     replace_script(workflow, "train", TRAIN)
     replace_script(workflow, "measure", MEASURE)
     names = ("figure8", "figure9", "figure10", "figure11")
     targets = [f"results/smoke/tables/{name}.parquet" for name in names]
-    request = asking().memory_mb(Job("measure", "figure9"))
+    request = PLAN.request("mem_mb", 1)
     (workflow.folder / "first_request").write_text(str(request))
     for name, value in deaf_queue(cluster, workflow, times=8).items():
         monkeypatch.setenv(name, value)
@@ -215,7 +192,7 @@ def test_failures_are_retried_with_more_and_stop_nothing_else(
     assert made == {"figure9", "figure10", "figure11"}
 
     jobs = jobs_of(cluster, done.stdout)
-    of = {name: [job for job in jobs if job["Comment"] == f"rule_measure_wildcards_smoke_{name}"] for name in names}
+    of = {name: [job for job in jobs if job["Comment"] == f"rule_measure_wildcards_{name}"] for name in names}
     assert {name: len(of[name]) for name in names} == {"figure8": 3, "figure9": 2, "figure10": 2, "figure11": 1}
     # The SLURM plugin can run a command several times in a job.
     tries = {name: len((workflow.folder / f"{name}.tries").read_text()) for name in names if name != "figure10"}
@@ -246,7 +223,6 @@ time.sleep(900)
 
 def interrupted(cluster: Cluster, workflow: Workflow, *arguments: str) -> str:
     """What Snakemake says when Ctrl-C is pressed while two trainings run."""
-    only(workflow, "figure9", "figure20")
     replace_script(workflow, "train", SLEEP)
     targets = [f"results/smoke/runs/{sweep}/0of1.safetensors" for sweep in ("li_icl", "li_cot")]
     command = [sys.executable, "-m", "snakemake", *targets, *arguments]
@@ -290,57 +266,3 @@ def nothing_is_left(cluster: Cluster, workflow: Workflow, output: str, *argument
 def test_an_interrupt_cancels_all_jobs(cluster: Cluster, workflow: Workflow) -> None:
     output = interrupted(cluster, workflow, *SLURM)
     nothing_is_left(cluster, workflow, output)
-
-
-# -- profiles/cluster-generic ------------------------------------------------------------------------------------------
-
-
-def test_plain_sbatch_with_a_status_script(
-    cluster: Cluster, workflow: Workflow, figure9_results: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Figure 9 is made, equal to a local one, while the measurement of figure 8 fails three times."""
-    only(workflow, "figure8", "figure9")
-    monkeypatch.setenv("ICL_SBATCH", "--partition=gpu --comment=ours")
-    original = (workflow.folder / "scripts/measure.py").read_text(encoding="utf-8")
-    failing = "\nif value('--figure') == ['figure8']:\n    sys.exit('figure8 fails on purpose')\n"
-    replace_script(workflow, "measure", failing + original)
-    done = workflow("figure9", "results/smoke/tables/figure8.parquet", *GENERIC, timeout=900)
-    assert done.returncode == 1, done.stdout
-    made, _ = table.read(workflow.folder / "results/smoke/tables/figure9.parquet")
-    expected, _ = table.read(figure9_results / "results/smoke/tables/figure9.parquet")
-    pd.testing.assert_frame_equal(made, expected, check_exact=True)
-    assert "results/smoke/verdicts/figure9.json" in done.stdout
-    assert "figure8 fails on purpose" in done.stdout
-
-    jobs = jobs_of(cluster, done.stdout)
-    assert {(job["Partition"], job["Comment"]) for job in jobs} == {("gpu", "ours")}
-    failed = [job for job in jobs if job["JobState"] == "FAILED"]
-    assert [job["JobName"] for job in failed] == ["icl-measure"] * 3
-    assert len(jobs) == 3 + 4
-    memory = [int(re.search(r"mem=(\d+)", job["TRES"])[1]) for job in failed]  # type: ignore[index]
-    assert memory == [memory[0], 2 * memory[0], 4 * memory[0]]
-    assert all("Error in rule measure" in Path(job["StdOut"]).read_text() for job in failed)
-
-    def status(job: str) -> str:
-        return workflow.run(["profiles/cluster-generic/status.sh", job], 60).stdout.strip()
-
-    # What the queue has forgotten: by the exit code that the job left, and without one as failed.
-    kept = workflow.folder / ".snakemake/cluster"
-    assert {job["JobId"]: (kept / f"{job['JobId']}.exit").read_text() for job in failed} == {
-        job["JobId"]: "1\n" for job in failed
-    }
-    (kept / "99999.exit").write_text("0\n")
-    assert [status(job) for job in (failed[0]["JobId"], "99999", "99998")] == ["failed", "success", "failed"]
-    # A queue that does not answer says nothing about a job.
-    monkeypatch.setenv("SLURM_CONF", "/dev/null")
-    assert status("99998") == "running"
-
-
-def test_an_interrupt_cancels_all_jobs_of_plain_sbatch(cluster: Cluster, workflow: Workflow) -> None:
-    output = interrupted(cluster, workflow, *GENERIC)
-    nothing_is_left(cluster, workflow, output)
-
-
-def test_the_scripts_of_the_profile_can_be_run() -> None:
-    for path in (ROOT / "profiles/cluster-generic").glob("*.sh"):
-        assert path.stat().st_mode & stat.S_IXUSR, path

@@ -77,7 +77,7 @@ class Sweep:
         ConstantError : for a name that neither the system's Config nor its Test has, for a value out of
             range, and for a constant that the sweep itself varies
         """
-        known = {f.name for part in (self.configs[0], self.test) for f in dataclasses.fields(part)} - {"seed"}
+        known = (_names(self.configs[0]) | _names(self.test)) - {"seed"}
         for name, value in values.items():
             if name not in known:
                 there = ", ".join(sorted(known))
@@ -96,7 +96,9 @@ class Sweep:
 
     def varied(self, name: str) -> list[Any]:
         """The values of the constant `name` over the configs if there are several, else nothing; seeds don't count."""
-        values = sorted({getattr(config, name) for config in self.configs if hasattr(config, name) and name != "seed"})
+        if name == "seed" or name not in _names(self.configs[0]):
+            return []
+        values = sorted({getattr(config, name) for config in self.configs})
         return values if len(values) > 1 else []
 
     def _rescaled(self, values: Mapping[str, Any]) -> tuple[int, ...]:
@@ -107,8 +109,13 @@ class Sweep:
         return tuple(sorted({round(step * last / self.snapshots[-1]) for step in self.snapshots}))
 
 
+def _names(part: Any) -> set[str]:
+    """The constants of a Config or Test."""
+    return {field.name for field in dataclasses.fields(part)}
+
+
 def _replaced(part: Any, values: Mapping[str, Any]) -> Any:
-    return dataclasses.replace(part, **{name: value for name, value in values.items() if hasattr(part, name)})
+    return dataclasses.replace(part, **{name: value for name, value in values.items() if name in _names(part)})
 
 
 def from_compact(data: Mapping[str, Any]) -> Sweep:

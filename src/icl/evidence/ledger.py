@@ -132,9 +132,9 @@ def _place(data: Any, keys: Any) -> str:
     return ".".join(words) or "the whole file"
 
 
-def _target(name: str, data: Mapping[str, Any]) -> Target:
-    lists: dict[str, Any] = {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
-    return Target(name, **(dict(data) | lists))
+def _target(name: str, about: Mapping[str, Any]) -> Target:
+    given: dict[str, Any] = {key: tuple(part) if isinstance(part, list) else part for key, part in about.items()}
+    return Target(name, **given)
 
 
 def _claim(data: Mapping[str, Any]) -> Claim:
