@@ -176,6 +176,7 @@ class Script:
         return int(step)
 
 
+@pytest.mark.slow
 def test_a_killed_training_goes_on_from_where_it_was(tmp_path: Path) -> None:
     unbroken, broken = Script(tmp_path / "unbroken"), Script(tmp_path / "broken")
     for script in (unbroken, broken):
@@ -199,6 +200,7 @@ def test_a_killed_training_goes_on_from_where_it_was(tmp_path: Path) -> None:
     assert not unbroken.state.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_training_that_is_told_to_end_keeps_the_step_where_it_stands(tmp_path: Path, number: signal.Signals) -> None:
     """At moments that follow no step, and with nothing kept but by the signal: as a cluster's time limit would."""

@@ -24,6 +24,9 @@ from icl.pipeline import figures
 from tests import sabotaged
 from tests.sabotaged import Patch, same, untouched
 
+# A claim is judged on trainings of its own, sound and spoilt.
+pytestmark = pytest.mark.slow
+
 AHN = ("ahn_minimiser", "ahn_layers", "ahn_structure")
 FIGURE_OF = sabotaged.figures_of_claims(AHN)
 SEEDS = 6

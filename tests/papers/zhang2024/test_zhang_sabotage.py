@@ -26,6 +26,9 @@ from icl.tasks import linear_regression as tasks
 from tests import sabotaged
 from tests.sabotaged import Patch, same, untouched
 
+# A claim is judged on trainings of its own, sound and spoilt.
+pytestmark = pytest.mark.slow
+
 ZHANG = ("zhang_convergence", "zhang_task_shift", "zhang_query_shift", "zhang_covariate_shift")
 FIGURE_OF = sabotaged.figures_of_claims(ZHANG)
 SEEDS = 5
