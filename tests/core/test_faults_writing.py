@@ -175,6 +175,8 @@ def test_a_full_disk_is_named_and_costs_nothing_that_was_complete(
     with mounted(tmp_path / "disk", "256k") as disk:
         rest, page = disk / "rest", 4096
         for name, write in writers(made, small_table).items():
+            if name.endswith("pdf"):  # drawn anew for each try, and written as the PNG is
+                continue
             path = disk / "smoke" / name
             for earlier in (b"", b"complete"):
                 for pages in range(100):

@@ -197,9 +197,9 @@ def other_shard(path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoilt", "spoil", "script", "words"),
     [
-        (TABLE, half, "draw", "cannot be read as parquet"),
+        pytest.param(TABLE, half, "draw", "cannot be read as parquet", marks=pytest.mark.slow),
         (TABLE, foreign_table, "check", "was not written by this package"),
-        (SECOND, half, "measure", "cannot be read as weights"),
+        pytest.param(SECOND, half, "measure", "cannot be read as weights", marks=pytest.mark.slow),
         pytest.param(SECOND, foreign_weights, "measure", "was not written by this package", marks=pytest.mark.slow),
         (SECOND, other_shard, "measure", "holds runs with other constants or another shard, not those of li_icl"),
     ],

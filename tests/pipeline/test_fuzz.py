@@ -40,7 +40,7 @@ PLAN = Plan("smoke")
 # How many times as many examples; the slow test sets it.
 TIMES = "ICL_FUZZ_TIMES"
 # How many inputs a default run tries at least, over all tests below; conftest.py prints how many it was.
-LEAST = 1600
+LEAST = 900
 EXAMPLES: list[int] = []
 TRIED: Counter[str] = Counter()
 
@@ -194,7 +194,7 @@ def test_constants_that_the_schema_admits_are_planned_or_refused(one: tuple[str,
             canonical(sweep.shard(0, 1).compact())
 
 
-@fuzz(20)
+@fuzz(10)
 @given(changed(DEFAULT | {"constants": {"li_icl": {"relevant_fraction": 0.6}}}) | anything)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_any_config_is_planned_or_refused(config: Any) -> None:
@@ -211,7 +211,7 @@ SWEEPS = [next(iter(PLAN.sweeps(name).values())).plain() for name, _ in KNOWN.va
 SHARD = PLAN.sweep("li_icl").shard(0, 2)
 
 
-@fuzz(300)
+@fuzz(150)
 @given(st.one_of([changed(one) for one in SWEEPS]) | anything)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_any_plain_data_is_a_sweep_or_refused(data: Any) -> None:
@@ -252,13 +252,13 @@ def loaded(path: Path, content: bytes) -> None:
         runs.diverged(made), runs.trajectory(made), made.last()
 
 
-@fuzz(200)
+@fuzz(100)
 @given(st.data())
 def test_any_bytes_are_weights_or_refused(tmp_path: Path, files: dict[str, bytes], data: st.DataObject) -> None:
     loaded(tmp_path / "0of1.safetensors", data.draw(damaged(files["weights"]) | st.binary(max_size=100)))
 
 
-@fuzz(250)
+@fuzz(120)
 @given(st.data())
 def test_any_header_is_one_of_weights_or_refused(tmp_path: Path, files: dict[str, bytes], data: st.DataObject) -> None:
     """Well-formed JSON in front of the numbers: other names, types, shapes, places and metadata."""
@@ -298,7 +298,7 @@ def judged(path: Path) -> None:
         entries.charts("figure9", made[0])
 
 
-@fuzz(150)
+@fuzz(80)
 @given(st.data())
 def test_any_bytes_are_a_table_or_refused(tmp_path: Path, files: dict[str, bytes], data: st.DataObject) -> None:
     path = tmp_path / "figure9.parquet"
@@ -335,7 +335,7 @@ def test_any_parquet_is_a_table_or_refused(tmp_path: Path, data: st.DataObject) 
 # -- verdicts ----------------------------------------------------------------------------------------------------------
 
 
-@fuzz(200)
+@fuzz(100)
 @given(st.data())
 def test_any_bytes_are_verdicts_or_refused(tmp_path: Path, files: dict[str, bytes], data: st.DataObject) -> None:
     """Also well-formed JSON with other content, which its checksum does not agree with."""
@@ -385,7 +385,7 @@ def typed(draw: st.DrawFn) -> list[str]:
     return words
 
 
-@fuzz(120)
+@fuzz(80)
 @given(typed())
 def test_any_arguments_are_answered_with_an_exit_code(arguments: list[str]) -> None:
     TRIED["inputs"] += 1

@@ -10,11 +10,12 @@ observables, claims and bounds stand in the paper's claims.yaml.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 
 from icl.core import discovery
-from icl.core.config import SCALES, ConstantError, digest
+from icl.core.config import SCALES, ConstantError
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep, reduction
 from icl.evidence import judging, ledger, published_curves
@@ -49,7 +50,7 @@ def trainings(figures: Mapping[str, Mapping[str, Sweep]], constants: Overrides) 
     for name, of_figure in figures.items():
         for sweep in of_figure.values():
             first, known = found.setdefault(sweep.name, (name, sweep))
-            if known is not sweep and digest(known.training()) != digest(sweep.training()):
+            if known is not sweep and _training(known) != _training(sweep):
                 raise ConstantError(f"sweep {sweep.name}: {first} and {name} mean different trainings by this name")
     unknown = set(constants) - {sweep.system for _, sweep in found.values()}
     if unknown:
@@ -62,6 +63,11 @@ def trainings(figures: Mapping[str, Mapping[str, Sweep]], constants: Overrides) 
             if all(sweep.varied(name) for sweep in of_system):
                 raise of_system[0].varies(name, value)
     return found
+
+
+def _training(sweep: Sweep) -> tuple[Any, ...]:
+    """What the trained weights depend on."""
+    return sweep.name, sweep.system, sweep.configs, sweep.snapshots
 
 
 def measure(name: str, runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
