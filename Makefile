@@ -16,7 +16,8 @@ SHELL := /bin/bash
 TORCH ?= cpu
 TORCH_INDEX ?=
 SNAKEMAKE_ARGS ?=
-PYTEST_ARGS ?= -n 2
+# A file stays with one process, which trains what the file needs once.
+PYTEST_ARGS ?= -n 2 --dist loadfile
 LOCK_ARGS ?=
 
 unexport PYTHONPATH PYTHONHOME
@@ -40,7 +41,7 @@ help:
 	@echo 'make env          set up .venv from the lock (every other command does so by itself)'
 	@echo "make whatif FIGURE=figure12 SET='li_icl_gpt2: {relevant_fraction: 0.6}'"
 	@echo '                  a figure at the defaults and with other constants, and which verdicts differ'
-	@echo 'make test         the tests without the slow ones; PYTEST_ARGS="-n 2" by default'
+	@echo 'make test         the tests without the slow ones; PYTEST_ARGS="-n 2 --dist loadfile" by default'
 	@echo 'make test-browser the tests of the report in a real browser; needs Chromium from the system'
 	@echo 'make test-slurm   the cluster profiles on a real SLURM of one node; needs its packages from the system'
 	@echo 'make test-all     all tests'

@@ -1,4 +1,4 @@
-"""Copy pictures, verdicts and constants to gallery/, costs too if all figures are asked for, and update the README."""
+"""Copy pictures and verdicts of figures to gallery/, costs too if it is all of them; write tables and README anew."""
 
 import argparse
 import json
@@ -13,11 +13,11 @@ from icl.report import costs, gallery, verdict_files
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--config", type=json.loads, required=True)
-parser.add_argument("--figures", nargs="*", default=[], help="these alone; the others stay as they are")
+parser.add_argument("--figures", nargs="*", default=[], help="the others stay as they are; none: words alone changed")
 args = parser.parse_args()
 
 plan, target = Plan.of(args.config), Path("gallery")
-names = args.figures or plan.figures
+names = args.figures
 if plan.changed:
     sys.exit("gallery: shows the default constants; leave constants out of --config")
 found = verdict_files.standing(plan, names)

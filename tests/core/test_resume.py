@@ -176,6 +176,7 @@ class Script:
         return int(step)
 
 
+@pytest.mark.slow
 def test_a_killed_training_goes_on_from_where_it_was(tmp_path: Path) -> None:
     unbroken, broken = Script(tmp_path / "unbroken"), Script(tmp_path / "broken")
     for script in (unbroken, broken):

@@ -238,6 +238,7 @@ def test_drawing_gives_a_labelled_figure(name: str) -> None:
     assert len(rendered(plotting.mark(picture, figures.note(name, "smoke", {})))) > 1000
 
 
+@pytest.mark.slow
 @every_figure
 def test_what_is_drawn_is_in_the_table(name: str) -> None:
     """With all values moved to another height of their axes, the picture is another."""

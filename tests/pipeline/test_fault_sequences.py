@@ -23,7 +23,7 @@ from conftest import ROOT, Workflow
 pytestmark = pytest.mark.slow
 
 FIGURE, PAPER = "oswald_gd_steps", "oswald2023"
-SEQUENCES = int(os.environ.get("ICL_FAULT_SEQUENCES", "2"))
+SEQUENCES = int(os.environ.get("ICL_FAULT_SEQUENCES", "1"))
 FAULTS_EACH = 3
 CONSTANTS = ("", "constants={oswald_gd: {half_width: 0.7}}")
 NEGATED = """

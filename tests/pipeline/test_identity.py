@@ -157,7 +157,7 @@ def claim(data: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("change", "due"),
     [
-        (lambda data: claim(data).update(says="Otherwise.", tested="Another word.", not_shown=""), set()),
+        (lambda data: claim(data).update(says="Otherwise.", tested="Another word.", not_shown="Nothing."), set()),
         (
             lambda data: data["figures"]["figure9"].update(caption="Another.", summary="Another.", aliases=["nine"]),
             set(),

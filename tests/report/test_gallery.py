@@ -18,7 +18,7 @@ TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 KEPT = json.loads((ROOT / "gallery/verdicts.json").read_text(encoding="utf-8"))
 SHOWN = [{"figure": name, "verdicts": verdicts} for name, verdicts in KEPT.items()]
 """A figure that was added since `make gallery` is not in it."""
-MEND = "run `make gallery`, or `snakemake gallery --config only=<figure>` where results of one figure alone are there"
+MEND = "run `snakemake gallery_text`; with results of a figure `snakemake gallery --config only=<figure>`"
 
 
 def test_every_make_target_named_in_the_readme_exists() -> None:

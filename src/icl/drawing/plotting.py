@@ -261,8 +261,9 @@ def mark(figure: Figure, note: str) -> Figure:
 def overlay(figure: Figure, reference: pd.DataFrame) -> Figure:
     """Lay the published numbers over our figure: dark dashes for curves, hollow markers for scatters, ticks for bars.
 
-    ``reference`` has the columns panel, series, x, y and kind of ``icl.evidence.published_curves.load``. A series goes to the axes
-    whose label is its panel, in a darker shade of the colour that the series has there; an unknown panel is an error.
+    ``reference`` has the columns panel, series, x, y and kind of ``icl.evidence.published_curves.load``. A series goes
+    to the axes whose label is its panel, in a darker shade of the colour that the series has there; an unknown panel is
+    an error.
     """
     from matplotlib.lines import Line2D
 

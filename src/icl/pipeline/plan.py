@@ -281,7 +281,7 @@ def asked_figures(words: Iterable[str]) -> list[str]:
 
 
 def check_reach(plan: Plan, names: Collection[str]) -> None:
-    """Raise ConstantError for a given constant without which all named figures, if any, would be the same."""
+    """Raise ConstantError for a given constant that changes nothing in the named figures; without names, pass."""
     for system, values in plan.changed.items():
         for constant, value in values.items():
             rest = {**plan.changed, system: {key: other for key, other in values.items() if key != constant}}

@@ -13,7 +13,8 @@ from icl.core.config import ConstantError
 from icl.core.streams import stream
 from icl.core.sweep import Sweep
 from icl.core.training import gradient, train
-from icl.models import attention, estimators, theory
+from icl.models import attention, estimators
+from icl.models import linear_attention_theory as theory
 from icl.models.optimisers import adam
 from icl.papers.ahn2023 import evaluation, gradient_identities, prompts
 from icl.papers.ahn2023 import linear_attention as system

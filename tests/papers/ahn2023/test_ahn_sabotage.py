@@ -17,12 +17,15 @@ import torch
 
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.models import theory
+from icl.models import linear_attention_theory as theory
 from icl.papers.ahn2023 import gradient_descents, gradient_identities, prompts, structured_stacks
 from icl.papers.ahn2023 import linear_attention as system
 from icl.pipeline import figures
 from tests import sabotaged
 from tests.sabotaged import Patch, same, untouched
+
+# A claim is judged on trainings of its own, sound and spoilt.
+pytestmark = pytest.mark.slow
 
 AHN = ("ahn_minimiser", "ahn_layers", "ahn_structure")
 FIGURE_OF = sabotaged.figures_of_claims(AHN)

@@ -22,6 +22,9 @@ from icl.pipeline import figures
 from tests import sabotaged
 from tests.sabotaged import Patch, untouched
 
+# A claim is judged on trainings of its own, sound and spoilt.
+pytestmark = pytest.mark.slow
+
 CHENG = ("cheng_kernels", "cheng_functional_gd")
 FIGURE_OF = sabotaged.figures_of_claims(CHENG)
 BAYES = -3.0

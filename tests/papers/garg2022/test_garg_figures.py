@@ -11,7 +11,7 @@ from icl.core import discovery
 from icl.core.runs import Runs
 from icl.drawing import plotting
 from icl.evidence import published_curves
-from icl.models import theory
+from icl.models import linear_attention_theory as theory
 from icl.papers.garg2022 import (
     closed_forms,
     decoder,

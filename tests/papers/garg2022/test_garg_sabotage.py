@@ -23,6 +23,9 @@ from icl.pipeline import figures
 from tests import sabotaged
 from tests.sabotaged import Patch, untouched
 
+# A claim is judged on trainings of its own, sound and spoilt.
+pytestmark = pytest.mark.slow
+
 GARG = ("garg_linear", "garg_function", "garg_shifts", "garg_scaling", "garg_against_theory")
 FIGURE_OF = sabotaged.figures_of_claims(GARG)
 SEEDS, PROMPTS = 5, 300

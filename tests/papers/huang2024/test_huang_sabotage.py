@@ -23,6 +23,9 @@ from icl.pipeline import figures
 from tests import sabotaged
 from tests.sabotaged import Patch, same, untouched
 
+# A claim is judged on trainings of its own, sound and spoilt.
+pytestmark = pytest.mark.slow
+
 HUANG = ("huang_stages", "huang_heatmap", "huang_four_phases", "huang_two_phases", "huang_empirical", "huang_rates")
 FIGURE_OF = sabotaged.figures_of_claims(HUANG)
 
@@ -235,7 +238,6 @@ def part_of(claim: str, observable: str, sabotage: Sabotage) -> sabotaged.Outcom
     return sabotaged.judged(name, measured(name, sabotage.runs, sabotage.law), claim, observable)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("claim", "observable"), sabotaged.cases(SABOTAGES))
 def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observable: str) -> None:
     spoilt = part_of(claim, observable, SABOTAGES[claim][observable])

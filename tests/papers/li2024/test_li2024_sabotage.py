@@ -26,6 +26,9 @@ from icl.pipeline import figures
 from tests import sabotaged
 from tests.sabotaged import Outcome, Patch, same, untouched
 
+# A claim is judged on trainings of its own, sound and spoilt.
+pytestmark = pytest.mark.slow
+
 FIGURES = [name for name, paper in discovery.figures().items() if paper == "li2024"]
 FIGURE_OF = sabotaged.figures_of_claims(FIGURES)
 SEEDS, PROMPTS = 6, {"figure27": 10, "figure28": 10}
@@ -339,7 +342,6 @@ def test_every_bound_of_every_claim_has_a_sabotage() -> None:
     assert {claim: set(parts) for claim, parts in SABOTAGES.items()} == bounds
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("claim", "observable"), sabotaged.cases(SABOTAGES))
 def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observable: str) -> None:
     sabotage = SABOTAGES[claim][observable]

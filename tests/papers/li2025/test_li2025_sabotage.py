@@ -22,6 +22,9 @@ from icl.pipeline import figures
 from tests import sabotaged
 from tests.sabotaged import Patch, same, untouched
 
+# A claim is judged on trainings of its own, sound and spoilt.
+pytestmark = pytest.mark.slow
+
 FIGURES = ("figure17", "figure18", "figure19", "figure20")
 FIGURE_OF = sabotaged.figures_of_claims(FIGURES)
 SEEDS, QUERIES, BATCH = 5, 40, 60

@@ -27,6 +27,9 @@ from icl.pipeline import figures
 from tests import sabotaged
 from tests.sabotaged import Patch, untouched
 
+# A claim is judged on trainings of its own, sound and spoilt.
+pytestmark = pytest.mark.slow
+
 ERRORS = ("cot_primacy", "cot_icl_alpha", "cot_icl_tau", "cot_icl_primacy")
 THEORY = (*ERRORS, "cot_rates", "cot_three_layer")
 FIGURE_OF = sabotaged.figures_of_claims(THEORY)

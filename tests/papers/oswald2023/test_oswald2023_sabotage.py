@@ -23,6 +23,9 @@ from icl.pipeline import figures
 from tests import sabotaged
 from tests.sabotaged import Patch, same, untouched
 
+# A claim is judged on trainings of its own, sound and spoilt.
+pytestmark = pytest.mark.slow
+
 OSWALD = ("oswald_gd_steps", "oswald_one_step", "oswald_larger_inputs")
 FIGURE_OF = sabotaged.figures_of_claims(OSWALD)
 SEEDS = 6

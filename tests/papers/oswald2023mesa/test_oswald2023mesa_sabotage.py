@@ -21,6 +21,9 @@ from icl.papers.oswald2023mesa import literal_layer, trainings
 from icl.pipeline import figures
 from tests import sabotaged
 
+# A claim is judged on trainings of its own, sound and spoilt.
+pytestmark = pytest.mark.slow
+
 NAMES = ("oswald_mesa_loss", "oswald_mesa_length")
 FIGURE_OF = sabotaged.figures_of_claims(NAMES)
 SEQUENCES = {"oswald_mesa_loss": 96, "oswald_mesa_length": 512}

@@ -19,12 +19,15 @@ from icl.core import discovery
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import train
-from icl.models import theory
+from icl.models import linear_attention_theory as theory
 from icl.papers.zhang2024 import evaluation, population_flow, trainings, zhang_query_shift
 from icl.pipeline import figures
 from icl.tasks import linear_regression as tasks
 from tests import sabotaged
 from tests.sabotaged import Patch, same, untouched
+
+# A claim is judged on trainings of its own, sound and spoilt.
+pytestmark = pytest.mark.slow
 
 ZHANG = ("zhang_convergence", "zhang_task_shift", "zhang_query_shift", "zhang_covariate_shift")
 FIGURE_OF = sabotaged.figures_of_claims(ZHANG)

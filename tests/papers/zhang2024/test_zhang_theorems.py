@@ -11,7 +11,7 @@ from icl.core.runs import Runs
 from icl.core.streams import stream
 from icl.core.sweep import Sweep
 from icl.core.training import train
-from icl.models import theory
+from icl.models import linear_attention_theory as theory
 from icl.papers.zhang2024 import layer, population_flow
 from icl.papers.zhang2024 import linear_attention as system
 from icl.papers.zhang2024.linear_attention import Config

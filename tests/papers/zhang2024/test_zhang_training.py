@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from icl.core.config import ConstantError
 from icl.core.sweep import Sweep
 from icl.core.training import gradient, train
-from icl.models import estimators, theory
+from icl.models import estimators
+from icl.models import linear_attention_theory as theory
 from icl.papers.zhang2024 import evaluation, layer, population_flow
 from icl.papers.zhang2024 import linear_attention as system
 from icl.papers.zhang2024.linear_attention import Config

@@ -26,6 +26,9 @@ from icl.pipeline import figures
 from tests import sabotaged
 from tests.sabotaged import Patch, same, untouched
 
+# A claim is judged on trainings of its own, sound and spoilt.
+pytestmark = pytest.mark.slow
+
 FIGURES = ("zheng_ab_dynamics", "zheng_heatmap", "zheng_ratio_estimators", "zheng_sampled", "sander_coefficients")
 FIGURE_OF = sabotaged.figures_of_claims(FIGURES)
 TRAININGS = sabotaged.trainings(FIGURES)
@@ -215,7 +218,6 @@ def part_of(claim: str, observable: str, sabotage: Sabotage) -> sabotaged.Outcom
     return sabotaged.judged(name, measured(name, sabotage), claim, observable)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("claim", "observable"), sabotaged.cases(SABOTAGES))
 def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observable: str) -> None:
     spoilt = part_of(claim, observable, SABOTAGES[claim][observable])
@@ -226,6 +228,5 @@ def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observabl
     assert part.statistic == "exact" or part.runs >= 5
 
 
-@pytest.mark.slow
 def test_the_slope_of_the_noise_can_be_too_steep() -> None:
     assert part_of("Z13", "slope of the other blocks against m", STEEP)[1].outcome == CONTRADICTED

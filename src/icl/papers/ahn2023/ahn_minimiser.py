@@ -15,7 +15,7 @@ from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import exact
-from icl.models import theory
+from icl.models import linear_attention_theory as theory
 from icl.papers.ahn2023 import linear_attention as system
 from icl.papers.ahn2023 import trainings
 from icl.papers.ahn2023.drawing import curves_with_deviation, matrix_heatmap

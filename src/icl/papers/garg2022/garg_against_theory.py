@@ -14,7 +14,7 @@ from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import exact
-from icl.models import theory
+from icl.models import linear_attention_theory as theory
 from icl.papers.garg2022 import error_panels, errors, shifts, trainings
 from icl.papers.garg2022.errors import ERROR, LEAST_SQUARES
 from icl.papers.garg2022.garg_scaling import SCALES, STYLES

@@ -14,7 +14,7 @@ from icl.core.sweep import Sweep
 from icl.core.table import join, rows
 from icl.drawing import darkgrid, plotting
 from icl.drawing.plotting import Axis, Style
-from icl.models import theory
+from icl.models import linear_attention_theory as theory
 from icl.papers.zhang2024 import evaluation, linear_attention, panels, trainings
 from icl.papers.zhang2024.trainings import DECK_DIMENSION, INFINITE, SKEWED, SPECTRUM
 from icl.tasks import linear_regression as tasks

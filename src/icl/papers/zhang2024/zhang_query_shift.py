@@ -14,7 +14,8 @@ from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import log_slope
-from icl.models import estimators, theory
+from icl.models import estimators
+from icl.models import linear_attention_theory as theory
 from icl.papers.zhang2024 import evaluation, panels, trainings
 from icl.papers.zhang2024.evaluation import Statistics
 from icl.papers.zhang2024.trainings import INFINITE, SKEWED, SPECTRUM

@@ -1,4 +1,4 @@
-"""Closed forms that several papers share, with their sources; constants hidden in O(.) are left at one."""
+"""Closed forms of one layer of linear attention that several papers share, with their sources."""
 
 from typing import Any
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from icl.models import estimators, theory
+from icl.models import estimators
+from icl.models import linear_attention_theory as theory
 from icl.tasks import linear_regression as tasks
 
 
