@@ -93,11 +93,11 @@ def test_a_byte_changes_the_identity_of_the_jobs_that_read_it_and_of_no_other(
     changed[place] ^= data.draw(st.integers(1, 255))
     try:
         path.write_bytes(changed)
-        identity.code.cache_clear()
+        identity._code.cache_clear()
         assert (identity_of(kind, figure) != before) is own, path
     finally:
         path.write_bytes(whole)
-        identity.code.cache_clear()
+        identity._code.cache_clear()
 
 
 PROBE = """

@@ -41,7 +41,7 @@ def made(finished: Workflow, workflow: Workflow, monkeypatch: pytest.MonkeyPatch
         shutil.copytree(finished.folder / name, workflow.folder / name)
     monkeypatch.chdir(workflow.folder)
     yield workflow
-    identity.code.cache_clear()
+    identity._code.cache_clear()
 
 
 def succeeds(workflow: Workflow) -> None:
@@ -50,7 +50,7 @@ def succeeds(workflow: Workflow) -> None:
     assert done.returncode == 0, done.stdout
     assert PRINTED in done.stdout
     # A test may have edited the scripts of the copy.
-    identity.code.cache_clear()
+    identity._code.cache_clear()
     assert list(verify.figure(PLAN, "figure9")) == []
 
 

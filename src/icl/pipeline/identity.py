@@ -39,7 +39,6 @@ def _file(module: str) -> Path:
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
-@cache
 def files(script: str, *modules: str) -> tuple[Path, ...]:
     """Every file of ours that a job imports: its script, the modules that it loads by name, and all that they import.
 
@@ -60,9 +59,14 @@ def files(script: str, *modules: str) -> tuple[Path, ...]:
     return (path, *sorted(map(_file, reached)))
 
 
-@cache
 def code(script: str, *modules: str) -> str:
     """SHA-256 over the names and bytes of `files`."""
+    return _code(Path.cwd(), script, *modules)
+
+
+@cache
+def _code(folder: Path, script: str, *modules: str) -> str:
+    # Another checkout, which is another working folder, has scripts of its own.
     found = hashlib.sha256()
     for path in files(script, *modules):
         name = path.relative_to(PACKAGE.parent) if path.is_relative_to(PACKAGE) else path
