@@ -51,7 +51,7 @@ def read_by(kind: str, figure: str) -> set[Path]:
 
 def restart() -> None:
     """Forget what was read of the files."""
-    for held in (identity.files, identity.code, ledger.of_paper, ledger.papers, ledger.aliases):
+    for held in (identity._code, ledger.of_paper, ledger.papers, ledger.aliases):
         held.cache_clear()
     # Paths, not contents.
     PLAN.__dict__.pop("_published", None)
