@@ -46,6 +46,11 @@ def files(script: str, *modules: str) -> tuple[Path, ...]:
 
     Raises KeyError for a module that is not in the package.
     """
+    return _files(Path.cwd(), script, *modules)
+
+
+@cache
+def _files(folder: Path, script: str, *modules: str) -> tuple[Path, ...]:
     path = SCRIPTS / f"{script}.py"
     start = {*modules, *_imported(path)}
     missing = start - _graph().modules
