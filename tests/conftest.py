@@ -185,6 +185,8 @@ def figure9_made(figure9_results: Path, tmp_path_factory: pytest.TempPathFactory
 
     root, plan = tmp_path_factory.mktemp("made"), Plan("smoke")
     shutil.copytree(figure9_results, root, dirs_exist_ok=True)
+    # The identity of a job is a hash over its script too.
+    shutil.copytree(ROOT / "scripts", root / "scripts")
     measured, _ = table.read(root / plan.table_file("figure9"))
     drawn = plotting.mark(discovery.figure("figure9").draw(measured), plan.note("figure9"))
     plain, overlaid = plan.pictures("figure9")
