@@ -38,7 +38,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 def measure_layer(runs: Mapping[str, Runs], layer: int) -> pd.DataFrame:
     """Figures 21 to 23: out-of-domain attention of one layer on the query's pattern, and how much it rises."""
-    (trained,) = runs.values()
+    trained = decoder_figures.trained(runs)
     seeds, config, snapshots = trained.sweep.seeds, trained.sweep.configs[0], trained.sweep.snapshots
     test = replace(trained.sweep.test, prompts=min(SCHEDULE.traced_prompts, trained.sweep.test.prompts))
     if layer == 1:

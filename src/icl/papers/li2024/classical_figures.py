@@ -29,7 +29,7 @@ def sweeps_at(scale: str, fraction: float) -> list[Sweep]:
 
 def measure_errors(runs: Mapping[str, Runs]) -> pd.DataFrame:
     """Error of every method at every context length on unseen in-domain tasks, and the comparison at the last."""
-    (trained,) = runs.values()
+    trained = one_layer_figures.trained(runs)
     seeds, config = trained.sweep.seeds, trained.sweep.configs[0]
     prompts = one_layer_evaluation.in_domain(trained.sweep.configs, trained.sweep.test)
     errors = {"ICL": one_layer_figures.wrong_curve(trained, prompts, LENGTHS).mean(axis=-1)}

@@ -21,6 +21,7 @@ from icl.core.lazy import lazy
 from icl.core.streams import stream, words
 from icl.models import transformer
 from icl.models.optimisers import SCHEDULES, Optimiser, Params, adam, momentum
+from icl.papers.li2024.coordinates import stacked
 from icl.papers.li2024.pattern_config import PatternConfig, PatternTest
 from icl.papers.li2024.patterns import COMBINATIONS
 from icl.papers.li2024.prompts import sample_prompts
@@ -158,7 +159,8 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     l_min to l.
     """
     first, l_tr = configs[0], configs[0].context_length
-    blocks = words(SYSTEM, [c.seed for c in configs], "train", step, (first.batch, 2 * l_tr + 2))
+    blocks = words(SYSTEM, [c.seed for c in configs], "train",
+                   first.batch_index(step, first.batch), (first.batch, 2 * l_tr + 2))  # fmt: skip
     contexts, queries, task = np.split(blocks, [l_tr + 1, 2 * l_tr + 1], axis=-1)
     fraction = np.array([c.relevant_fraction for c in configs], dtype=np.float32)[:, None, None]
     strength = np.array([c.irrelevant_strength * c.pattern_norm for c in configs])[:, None, None]
@@ -187,6 +189,7 @@ def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
     shakes what the others have taught, and tasks outside of the training set are learnt far less reliably.
     """
     first, label = configs[0], batch["label"]
+    params = in_axes(params, configs)
     l_tr = first.context_length
     norms = label.new_tensor([c.pattern_norm for c in configs])[:, None, None, None]
     tokens = label.new_zeros(*label.shape, first.feature_dimension + 1)
@@ -197,6 +200,12 @@ def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
     asked = range(first.least_contexts, l_tr + 1)
     logits = transformer.predict_prefixes(without_idle_read_in(params, tokens), contexts, queries, asked, first.heads)
     return torch.relu(1 - label[:, :, l_tr:] * logits[..., 0]).mean(dim=(-1, -2))
+
+
+def in_axes(params: Params, configs: Sequence[Config]) -> Params:
+    """The weights with the rows of the read-in map for the axes of the patterns and of q: a change of coordinates."""
+    axes = stacked([c.axes for c in configs], params["read_in"])
+    return {**params, "read_in": axes.mT @ params["read_in"]}
 
 
 def without_idle_read_in(params: Params, tokens: "Tensor") -> Params:

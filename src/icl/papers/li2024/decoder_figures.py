@@ -1,6 +1,6 @@
 """What the figures of the three-layer model share: one training, how the figures count time, and the model's errors."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,6 +41,12 @@ def shared_training(scale: str, **test: Any) -> Sweep:
         snapshots=tuple(range(0, steps + 1, steps // SNAPSHOTS)),
         test=replace(decoder.Test(prompts=PROMPTS[scale]), **test),
     )
+
+
+def trained(runs: Mapping[str, Runs]) -> Runs:
+    """The shared training with its read-in map in the axes of the patterns and of q."""
+    (only,) = runs.values()
+    return replace(only, weights=decoder.in_axes(only.weights, only.sweep.configs))
 
 
 def wrong_curve(runs: Runs, prompts: decoder_evaluation.Evaluation, lengths: Sequence[int]) -> np.ndarray:

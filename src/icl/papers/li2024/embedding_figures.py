@@ -43,7 +43,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 def measure_layer(runs: Mapping[str, Runs], layer: int) -> pd.DataFrame:
     """Figures 24 to 26: the first neurons of either sign of run 0 as points, and how the largest tenth grows."""
-    (trained,) = runs.values()
+    trained = decoder_figures.trained(runs)
     seeds, config, last = trained.sweep.seeds, trained.sweep.configs[0], trained.sweep.snapshots[-1]
     heads = trained.sweep.test.embedding_heads
     at = {

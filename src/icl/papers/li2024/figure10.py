@@ -26,7 +26,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Norm and angle of the feature block: the first neurons of the first run as points, large rows for the claim."""
-    (trained,) = runs.values()
+    trained = one_layer_figures.trained(runs)
     seeds = trained.sweep.seeds
     at = one_layer_figures.embeddings_by_epoch(trained)
     neurons = np.arange(one_layer_figures.SCHEDULE.drawn_neurons)

@@ -24,7 +24,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Norm and angle of the label block: the first neurons of either sign of run 0, and the large rows."""
-    (trained,) = runs.values()
+    trained = one_layer_figures.trained(runs)
     seeds = trained.sweep.seeds
     at = one_layer_figures.embeddings_by_epoch(trained)
     last = at[one_layer_figures.SCATTER_EPOCHS[-1]]

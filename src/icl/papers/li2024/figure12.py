@@ -32,7 +32,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Error on the same prompts for each S_1, and its order at the last context length."""
-    (trained,) = runs.values()
+    trained = decoder_figures.trained(runs)
     seeds, configs, test = trained.sweep.seeds, trained.sweep.configs, trained.sweep.test
     parts, last = [], []
     for series, total in SUMS.items():

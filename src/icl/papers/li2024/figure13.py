@@ -33,7 +33,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Error for each alpha' on unseen tasks (id) and on shifted patterns (ood), and the least sufficient length."""
-    (trained,) = runs.values()
+    trained = decoder_figures.trained(runs)
     seeds, configs, test = trained.sweep.seeds, trained.sweep.configs, trained.sweep.test
     parts = []
     for domain, prompts_of in {"id": decoder_evaluation.in_domain, "ood": decoder_evaluation.out_of_domain}.items():

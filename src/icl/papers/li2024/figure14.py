@@ -28,7 +28,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Errors under either order of pruning, sorted row norms, and the parts of theorem 3."""
-    (trained,) = runs.values()
+    trained = one_layer_figures.trained(runs)
     pruning = trained_pruning(trained, trained.sweep.test)
     return join([*_curves(trained, pruning), *_bars(trained, pruning), *_theorem(trained, pruning)])
 

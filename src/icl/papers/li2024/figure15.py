@@ -31,7 +31,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Error under magnitude-based pruning for each alpha', from its own unpruned value on."""
-    (trained,) = runs.values()
+    trained = one_layer_figures.trained(runs)
     seeds = trained.sweep.seeds
     errors, parts = {}, []
     for series, fraction in FRACTIONS.items():

@@ -26,7 +26,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Magnitudes over out-of-domain prompts at every drawn epoch, and how they end."""
-    (trained,) = runs.values()
+    trained = one_layer_figures.trained(runs)
     configs, seeds = trained.sweep.configs, trained.sweep.seeds
     prompts = one_layer_evaluation.out_of_domain(configs, trained.sweep.test)
     drawn = [

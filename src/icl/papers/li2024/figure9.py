@@ -26,7 +26,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Attention of the query on the contexts with its own pattern, out of domain, and on the rest."""
-    (trained,) = runs.values()
+    trained = one_layer_figures.trained(runs)
     seeds = trained.sweep.seeds
     prompts = one_layer_evaluation.out_of_domain(trained.sweep.configs, trained.sweep.test)
     steps = trained.sweep.test.long_epoch_steps

@@ -38,7 +38,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Errors in and out of domain over context length, and the least sufficient length."""
-    (trained,) = runs.values()
+    trained = one_layer_figures.trained(runs)
     seeds, configs, test = trained.sweep.seeds, trained.sweep.configs, trained.sweep.test
     parts, enough = [], []
     for series, fraction in FRACTIONS.items():

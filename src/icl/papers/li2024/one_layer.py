@@ -16,7 +16,8 @@ import numpy as np
 from icl.core.config import constant
 from icl.core.lazy import lazy
 from icl.core.streams import stream, words
-from icl.models.optimisers import Optimiser, Params, sgd
+from icl.models.optimisers import Optimiser, Params, adam, sgd
+from icl.papers.li2024.coordinates import stacked
 from icl.papers.li2024.pattern_config import PatternConfig, PatternTest
 from icl.papers.li2024.patterns import COMBINATIONS
 from icl.papers.li2024.prompts import sample_prompts, words_per_prompt
@@ -30,6 +31,8 @@ else:
 SYSTEM = "li_icl"
 # Whether a is trained is a constant, readout_rate.
 FROZEN: tuple[str, ...] = ()
+
+OPTIMISERS: dict[str, Callable[[Sequence[float]], Optimiser]] = {"sgd": sgd, "adam": adam}
 
 QUERY_TOO = "contexts and query"
 CALIBRATED = "calibrated: see gallery/calibration.md"
@@ -103,6 +106,9 @@ class Config(PatternConfig):
         f"step size of a over that of the other weights; 0 keeps it as it starts; {CALIBRATED}",
         at_least=0,
     )  # fmt: skip
+    optimiser: str = constant(
+        "sgd", "published", "the method of the theorems", choices=tuple(OPTIMISERS),
+    )  # fmt: skip
     learning_rate: float = constant(
         1.5, "inferred",
         "the magnitudes in figure 8 pass 1.1 near epoch 100, at one step per epoch (seeds 100 to 102); "
@@ -164,7 +170,7 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     """Batch `step` of every run by its factors (see icl.papers.li2024.prompts.Prompts), (runs, B, l + 1) each."""
     first = configs[0]
     shape = (first.batch, words_per_prompt(first.context_length))
-    blocks = words(SYSTEM, [c.seed for c in configs], "train", step, shape)
+    blocks = words(SYSTEM, [c.seed for c in configs], "train", first.batch_index(step, first.batch), shape)
     fraction = np.array([c.relevant_fraction for c in configs], dtype=np.float32)[:, None, None]
     strength = np.array([c.irrelevant_strength * c.pattern_norm for c in configs])[:, None, None]
     task_sets = np.stack([c.train_tasks for c in configs])[:, None]
@@ -198,6 +204,7 @@ def batch_logits(params: Params, batch: Params, configs: Sequence[Config]) -> "T
     constant beside it. So scores are read from u = W_K^T W_Q p_query and the attended context sum_i s_i p_i is a
     histogram over the d_X + 2 coordinates in use; W_O W_V then acts once per prompt instead of W_V once per token.
     """
+    params = in_axes(params, configs)
     d_x, like = configs[0].feature_dimension, params["W_O"]
     beta, constant_label, moving = (
         torch.tensor([getattr(c, name) for c in configs], dtype=like.dtype).to(like.device)[:, None, None]
@@ -224,6 +231,13 @@ def batch_logits(params: Params, batch: Params, configs: Sequence[Config]) -> "T
     return (hidden * readout[:, None]).sum(dim=-1)
 
 
+def in_axes(params: Params, configs: Sequence[Config]) -> Params:
+    """The weights in the axes of the patterns and of q, on both sides of W_Q, W_K and W_V: a change of coordinates."""
+    axes = stacked([c.axes for c in configs], params["W_O"])
+    turned = {name: axes.mT @ params[name] @ axes for name in ("W_Q", "W_K", "W_V")}
+    return {**params, **turned, "W_O": params["W_O"] @ axes}
+
+
 def _attended_factors(
     pattern: "Tensor", irrelevant: "Tensor", strength: "Tensor", label: "Tensor", config: Config
 ) -> "tuple[Tensor, ...]":
@@ -243,5 +257,5 @@ def _rows(matrix: "Tensor", index: "Tensor") -> "Tensor":
 
 
 def optimiser(configs: Sequence[Config]) -> Optimiser:
-    """SGD on W_Q, W_K, W_V and W_O."""
-    return sgd([c.learning_rate for c in configs])
+    """The chosen method on W_Q, W_K, W_V, W_O and a."""
+    return OPTIMISERS[configs[0].optimiser]([c.learning_rate for c in configs])

@@ -62,6 +62,12 @@ def shared_training(scale: str, **test: Any) -> Sweep:
     )
 
 
+def trained(runs: Mapping[str, Runs]) -> Runs:
+    """The shared training with its weights in the axes of the patterns and of q."""
+    (only,) = runs.values()
+    return replace(only, weights=one_layer.in_axes(only.weights, only.sweep.configs))
+
+
 def logits(runs: Runs, prompts: Evaluation, context_length: int) -> "Tensor":
     """F of the trained model from the first `context_length` contexts: (runs, prompts)."""
     return one_layer_evaluation.contributions(runs.last(), prompts, context_length).sum(dim=-1)

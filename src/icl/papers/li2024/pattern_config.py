@@ -8,6 +8,7 @@ import numpy as np
 
 from icl.core.config import Constants, RunConfig, constant
 from icl.core.streams import stream
+from icl.papers.li2024.coordinates import LABEL_LAWS, PATTERN_LAWS, towards
 from icl.papers.li2024.training_tasks import TRAINING_TASKS
 
 
@@ -54,6 +55,15 @@ class PatternConfig(RunConfig):
         letter="choice of tasks", choices=tuple(TRAINING_TASKS),
     )  # fmt: skip
 
+    pattern_law: str = constant(
+        "axes", "ours", "coordinates of the patterns, which SGD does not see", choices=tuple(PATTERN_LAWS)
+    )
+    label_law: str = constant("axis", "ours", "coordinates of q, which SGD does not see", choices=tuple(LABEL_LAWS))
+    training_prompts: int = constant(
+        0, "ours", "prompts of the training set, gone through in the same order again and again; 0: always new ones",
+        letter="N", at_least=0,
+    )  # fmt: skip
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.task_shifts >= self.relevant_patterns:
@@ -69,6 +79,19 @@ class PatternConfig(RunConfig):
         """The tasks of the training, (tasks, 2)."""
         rng = stream(self.system, self.seed, "tasks")
         return TRAINING_TASKS[self.task_choice](rng, self.relevant_patterns, self.task_shifts)
+
+    @cached_property
+    def axes(self) -> np.ndarray:
+        """The axes of the patterns and of the labels as columns, in the coordinates that are trained: (d, d)."""
+        d_x, d_y = self.feature_dimension, self.label_dimension
+        whole = np.zeros((d_x + d_y, d_x + d_y))
+        whole[:d_x, :d_x] = PATTERN_LAWS[self.pattern_law](stream(self.system, self.seed, "patterns"), d_x)
+        whole[d_x:, d_x:] = towards(LABEL_LAWS[self.label_law](stream(self.system, self.seed, "q"), d_y))
+        return whole
+
+    def batch_index(self, step: int, batch: int) -> int:
+        """Which batch step `step` takes: its own, or one of a finite training set."""
+        return step % max(self.training_prompts // batch, 1) if self.training_prompts else step
 
     @property
     def axis_patterns(self) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,70 @@
+"""In which coordinates the patterns and q of Li et al. 2024 are given.
+
+The paper asks only that the patterns are orthonormal and that q is a unit vector. A rotation of either space changes no
+run of SGD, but every run of Adam, which moves each coordinate by about the sign of its gradient.
+
+All computing is done in the axes of the patterns, where IDR pattern j is beta e_j, IDI pattern k is e_{M_1 + k} and q
+is the first label axis. A law gives the orthogonal matrix whose columns are these axes in the coordinates that are
+trained.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from icl.core.lazy import lazy
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    torch = lazy("torch")
+
+
+def haar(rng: np.random.Generator, size: int) -> np.ndarray:
+    """A rotation or reflection without any preferred direction, (size, size)."""
+    return _orthogonal(rng.standard_normal((size, size)))
+
+
+def of_uniform_entries(rng: np.random.Generator, size: int) -> np.ndarray:
+    """The orthogonal factor of a matrix with entries uniform on [0, 1], (size, size): its first column has one sign."""
+    return _orthogonal(rng.random((size, size)))
+
+
+def _orthogonal(matrix: np.ndarray) -> np.ndarray:
+    q, r = np.linalg.qr(matrix)
+    signed: np.ndarray = q * np.sign(np.diag(r))
+    return signed
+
+
+def towards(direction: np.ndarray) -> np.ndarray:
+    """The Householder reflection whose first column is `direction` over its norm: (d,) -> (d, d)."""
+    unit = direction / np.linalg.norm(direction)
+    normal = np.eye(len(unit))[0] - unit
+    length = normal @ normal
+    reflection: np.ndarray = np.eye(len(unit)) - (2 / length * np.outer(normal, normal) if length > 0 else 0)
+    return reflection
+
+
+PATTERN_LAWS: Mapping[str, Callable[[np.random.Generator, int], np.ndarray]] = {
+    "axes": lambda rng, size: np.eye(size),
+    "random rotation": haar,
+    "QR of uniform entries": of_uniform_entries,
+}
+"""The patterns as columns, IDR patterns first."""
+
+LABEL_LAWS: Mapping[str, Callable[[np.random.Generator, int], np.ndarray]] = {
+    "axis": lambda rng, size: np.eye(size)[0],
+    "uniform entries": lambda rng, size: rng.uniform(-1, 1, size),
+    "positive uniform entries": lambda rng, size: rng.uniform(0, 1, size),
+    "Gaussian entries": lambda rng, size: rng.standard_normal(size),
+    "half of the entries": lambda rng, size: rng.permutation(np.arange(size) < size // 2) * rng.uniform(-1, 1, size),
+}
+"""The direction of q."""
+
+
+def stacked(axes: Sequence[np.ndarray], like: "Tensor") -> "Tensor":
+    """The axes of every run (d, d) in a shape that multiplies `like`, (runs, ..., d, any): (runs, ..., d, d)."""
+    matrices = torch.from_numpy(np.stack(axes)).to(like)
+    return matrices.reshape(len(axes), *[1] * (like.dim() - 3), *matrices.shape[1:])
