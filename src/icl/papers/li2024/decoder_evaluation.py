@@ -10,7 +10,7 @@ from icl.core.lazy import lazy
 from icl.models import transformer
 from icl.models.optimisers import Params
 from icl.papers.li2024.decoder import HEADS, Config, Test, without_idle_read_in
-from icl.papers.li2024.evaluation import Domain, sample_test_prompts, shifted_domain, training_domain
+from icl.papers.li2024.evaluation import Domain, noise, sample_test_prompts, shifted_domain, training_domain
 from icl.papers.li2024.prompts import prompt_tokens
 
 if TYPE_CHECKING:
@@ -28,11 +28,13 @@ class Evaluation:
     """Test prompts of all runs.
 
     tokens : float32 (runs, prompts, l + 1, d_X + 1); labels and patterns : (runs, prompts, l + 1)
+    answer_margin : an answer is right if z F is above it (see PatternTest)
     """
 
     tokens: "Tensor"
     labels: "Tensor"
     patterns: "Tensor"
+    answer_margin: float
 
 
 def in_domain(configs: Sequence[Config], test: Test) -> Evaluation:
@@ -58,9 +60,10 @@ def _evaluation(
         domain = domain_of(config)
         strength = growth * config.irrelevant_strength * config.pattern_norm
         batch = sample_test_prompts(config, test, domain, strength)
-        tokens = prompt_tokens(batch, domain.relevant, domain.irrelevant, np.ones(1)).astype(np.float32)
-        parts.append((tokens, batch.label.astype(np.float32), batch.pattern))
-    return Evaluation(*(torch.from_numpy(np.stack(a)) for a in zip(*parts, strict=True)))
+        tokens = prompt_tokens(batch, domain.relevant, domain.irrelevant, np.ones(1))
+        tokens[..., :-1] += noise(config, test, domain, tokens[..., :-1].shape)
+        parts.append((tokens.astype(np.float32), batch.label.astype(np.float32), batch.pattern))
+    return Evaluation(*(torch.from_numpy(np.stack(a)) for a in zip(*parts, strict=True)), test.answer_margin)
 
 
 def logits(params: Params, config: Config, prompts: Evaluation, lengths: Sequence[int]) -> np.ndarray:
@@ -79,8 +82,8 @@ def logits(params: Params, config: Config, prompts: Evaluation, lengths: Sequenc
 
 
 def wrong(logits: np.ndarray, prompts: Evaluation) -> np.ndarray:
-    """Whether sign F is other than the label, F = 0 or NaN included: bool (runs, prompts, lengths)."""
-    answers: np.ndarray = ~(logits * prompts.labels[..., -1:].double().numpy() > 0)
+    """Whether z F is not above the answer margin, NaN included: bool (runs, prompts, lengths)."""
+    answers: np.ndarray = ~(logits * prompts.labels[..., -1:].double().numpy() > prompts.answer_margin)
     return answers
 
 

@@ -44,3 +44,12 @@ def sample_test_prompts(config: PatternConfig, test: PatternTest, domain: Domain
     block = words(config.system, [config.seed], domain.purpose, 0, shape)[0]
     numbers = len(domain.relevant), len(domain.irrelevant)
     return sample_prompts(block, domain.tasks, *numbers, test.relevant_fraction_test, strength)
+
+
+def noise(config: PatternConfig, test: PatternTest, domain: Domain, shape: tuple[int, ...]) -> np.ndarray:
+    """Gaussian noise on test inputs (..., d_X), of expected norm test.noise * beta; the same in every rotation."""
+    scale = test.noise * config.pattern_norm / np.sqrt(shape[-1])
+    if scale == 0:
+        return np.zeros(shape)
+    rng = stream(config.system, config.seed, f"{domain.purpose}, noise")
+    return scale * rng.standard_normal(shape)

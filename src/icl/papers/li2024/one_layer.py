@@ -132,11 +132,6 @@ class Test(PatternTest):
         f"sqrt(2) that this allows; {CALIBRATED}",
         letter="mu'_j", choices=tuple(COMBINATIONS),
     )  # fmt: skip
-    noise: float = constant(
-        0.0, "ours",
-        f"expected norm of Gaussian noise on every test input, over beta; the paper's model has none; {CALIBRATED}",
-        letter="noise / beta", at_least=0,
-    )  # fmt: skip
     epoch_steps: int = constant(
         1, "ours",
         f"steps per epoch in figures 8, 10, 11: the published curves move on this time scale; {CALIBRATED}",

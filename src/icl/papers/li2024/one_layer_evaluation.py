@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from icl.core.lazy import lazy
-from icl.core.streams import stream
 from icl.models.optimisers import Params
-from icl.papers.li2024.evaluation import Domain, sample_test_prompts, shifted_domain, training_domain
-from icl.papers.li2024.one_layer import QUERY_TOO, SYSTEM, Config, Test, strength_by_law
+from icl.papers.li2024.evaluation import Domain, noise, sample_test_prompts, shifted_domain, training_domain
+from icl.papers.li2024.one_layer import QUERY_TOO, Config, Test, strength_by_law
 from icl.papers.li2024.prompts import prompt_tokens
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ class Evaluation:
 
     query_direction : unit vector of the query's IDR or ODR pattern, (runs, prompts, d)
     attended : which columns attention runs over (see Config)
+    answer_margin : an answer is right if z F is above it (see PatternTest)
     """
 
     tokens: "Tensor"
@@ -34,6 +34,7 @@ class Evaluation:
     patterns: "Tensor"
     query_direction: "Tensor"
     attended: str
+    answer_margin: float
 
 
 def in_domain(configs: Sequence[Config], test: Test) -> Evaluation:
@@ -50,7 +51,7 @@ def _evaluation(configs: Sequence[Config], test: Test, domain_of: Callable[[Conf
     parts = [_test_arrays(config, test, domain_of(config)) for config in configs]
     arrays = [np.stack(a) for a in zip(*parts, strict=True)]
     tensors = [torch.from_numpy(a).to(torch.float64 if a.dtype.kind == "f" else torch.int64) for a in arrays]
-    return Evaluation(tensors[0], tensors[1], tensors[2], tensors[3], configs[0].attended)
+    return Evaluation(tensors[0], tensors[1], tensors[2], tensors[3], configs[0].attended, test.answer_margin)
 
 
 def _test_arrays(config: Config, test: Test, domain: Domain) -> tuple[np.ndarray, ...]:
@@ -63,10 +64,7 @@ def _test_arrays(config: Config, test: Test, domain: Domain) -> tuple[np.ndarray
     direction[:, :features] = units[batch.pattern[:, -1]]
     tokens = prompt_tokens(batch, domain.relevant, domain.irrelevant, q)
     tokens[:, :-1, features + 1] += config.label_constant
-    if test.noise > 0:
-        rng = stream(SYSTEM, config.seed, f"{domain.purpose}, noise")
-        scale = test.noise * config.pattern_norm / np.sqrt(features)
-        tokens[..., :features] += scale * rng.standard_normal(tokens[..., :features].shape)
+    tokens[..., :features] += noise(config, test, domain, tokens[..., :features].shape)
     return tokens, batch.label, batch.pattern, direction
 
 
@@ -98,8 +96,8 @@ def contributions(params: Params, prompts: Evaluation, context_length: int) -> "
 
 
 def wrong(logits: "Tensor", prompts: Evaluation) -> np.ndarray:
-    """Whether sign F is other than the label, F = 0 or NaN included, for every prompt: bool (runs, prompts)."""
-    answers: np.ndarray = ~(logits * prompts.labels[..., -1] > 0).numpy()
+    """Whether z F is not above the answer margin, NaN included, for every prompt: bool (runs, prompts)."""
+    answers: np.ndarray = ~(logits * prompts.labels[..., -1] > prompts.answer_margin).numpy()
     return answers
 
 

@@ -115,4 +115,11 @@ class PatternTest(Constants):
     context_length_test: int = constant(
         20, "ours", "not stated; the training length", letter="l_ts", at_least=1, at_most=10000
     )
+    noise: float = constant(
+        0.0, "ours", "expected norm of Gaussian noise on every test input, over beta; the paper's model has none",
+        letter="noise / beta", at_least=0,
+    )  # fmt: skip
+    answer_margin: float = constant(
+        0.0, "published", "an answer is right if z F > 0: the sign of F is the label", at_least=0
+    )
     prompts: int = constant(1000, "inferred", "error levels are multiples of 0.001 in each of four runs", at_least=1)
