@@ -23,10 +23,10 @@ CONFIGS = (
     one_layer.Config(seed=2, batch=24, relevant_fraction=0.3),
 )
 VARIANTS = (
-    one_layer.Config(seed=0, batch=24, label_constant=0.7),
+    one_layer.Config(seed=0, batch=24, pattern_law="axes", label_law="axis"),
     one_layer.Config(seed=1, batch=24, value_start=0.4, readout_rate=1.0),
     one_layer.Config(seed=2, batch=24, strength_law="two values"),
-    one_layer.Config(seed=3, batch=24, strength_law="constant", label_constant=0.2),
+    one_layer.Config(seed=3, batch=24, strength_law="constant", label_law="half of the entries"),
 )
 
 
@@ -35,10 +35,8 @@ def batch_of(configs: Sequence[one_layer.Config], step: int = 3) -> Params:
 
 
 def prompts_of(config: one_layer.Config, batch: Params, run: int, turn: np.ndarray | None = None) -> torch.Tensor:
-    """The tokens of one run's batch, with the label constant that every column but the query's carries beside q."""
-    tokens = oracle.one_layer_prompts(config, {name: a[run].numpy() for name, a in batch.items()}, turn)
-    tokens[:, :-1, config.feature_dimension + 1] += config.label_constant
-    return tokens
+    """The tokens of one run's batch."""
+    return oracle.one_layer_prompts(config, {name: a[run].numpy() for name, a in batch.items()}, turn)
 
 
 def sweep_of(configs: Sequence[one_layer.Config], steps: int) -> Sweep:

@@ -18,10 +18,10 @@ CONFIGS = (
     one_layer.Config(seed=2, batch=24, relevant_fraction=0.3),
 )
 VARIANTS = (
-    one_layer.Config(seed=0, batch=24, label_constant=0.7),
+    one_layer.Config(seed=0, batch=24, pattern_law="axes", label_law="axis"),
     one_layer.Config(seed=1, batch=24, value_start=0.4, readout_rate=1.0),
     one_layer.Config(seed=2, batch=24, strength_law="two values"),
-    one_layer.Config(seed=3, batch=24, strength_law="constant", label_constant=0.2),
+    one_layer.Config(seed=3, batch=24, strength_law="constant", label_law="half of the entries"),
 )
 
 

@@ -24,7 +24,11 @@ PROMPTS = {"paper": 200, "laptop": 200, "smoke": 4}
 
 def sweeps_at(scale: str, fraction: float) -> list[Sweep]:
     """The shared training, tested at alpha' = `fraction` on fewer prompts."""
-    return [one_layer_figures.shared_training(scale, relevant_fraction_test=fraction, prompts=PROMPTS[scale])]
+    return [
+        one_layer_figures.shared_training(
+            scale, one_layer_figures.ClassicalTest, relevant_fraction_test=fraction, prompts=PROMPTS[scale]
+        )
+    ]
 
 
 def measure_errors(runs: Mapping[str, Runs]) -> pd.DataFrame:

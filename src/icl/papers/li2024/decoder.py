@@ -67,11 +67,6 @@ class Config(PatternConfig):
         0, "ours", "contexts after which training first asks: 0 trains every length up to l_tr, l_tr the longest alone",
         letter="l_min", at_least=0,
     )  # fmt: skip
-    task_shifts: int = constant(
-        3, "ours", "tasks (i, i + s mod M_1), s <= 3: the smallest even cover that meets both published conditions, at "
-        "least M_1 tasks and a share of (M_1 - 1)^(-1/2); s <= 2 learnt as well on three trial seeds, s <= 1 did not",
-        letter="tasks / M_1", at_least=1,
-    )  # fmt: skip
     batch: int = constant(
         16, "ours", "a prompt is asked after 0 ... l_tr contexts, so that a step takes 336 losses; 24 prompts cost "
         "half as much again and did as well in the same time", letter="B", at_least=1,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def sweeps(scale: str) -> list[Sweep]:
     """The shared training of the one-layer model, tested at alpha' = 0.6, the curve that figure 15 repeats."""
-    return [one_layer_figures.shared_training(scale, relevant_fraction_test=0.6)]
+    return [one_layer_figures.shared_training(scale, one_layer_figures.PruningTest)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:

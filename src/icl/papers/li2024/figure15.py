@@ -26,7 +26,7 @@ FRACTIONS = {"alpha'=0.6": 0.6, "alpha'=0.8": 0.8, "alpha'=1": 1.0}
 
 def sweeps(scale: str) -> list[Sweep]:
     """The shared training of the one-layer model."""
-    return [one_layer_figures.shared_training(scale)]
+    return [one_layer_figures.shared_training(scale, one_layer_figures.PruningTest)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:

@@ -30,9 +30,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     configs, seeds = trained.sweep.configs, trained.sweep.seeds
     prompts = one_layer_evaluation.out_of_domain(configs, trained.sweep.test)
     drawn = [
-        one_layer_evaluation.projections(
-            trained.at(epoch * trained.sweep.test.epoch_steps), prompts, configs[0].feature_dimension
-        )
+        one_layer_evaluation.projections(trained.at(epoch), prompts, configs[0].feature_dimension)
         for epoch in one_layer_figures.EPOCHS
     ]
     epochs = np.array(one_layer_figures.EPOCHS)[:, None]

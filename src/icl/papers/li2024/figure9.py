@@ -29,9 +29,8 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     trained = one_layer_figures.trained(runs)
     seeds = trained.sweep.seeds
     prompts = one_layer_evaluation.out_of_domain(trained.sweep.configs, trained.sweep.test)
-    steps = trained.sweep.test.long_epoch_steps
     same = np.stack(
-        [one_layer_evaluation.attention_on_same(trained.at(e * steps), prompts) for e in one_layer_figures.LONG_EPOCHS]
+        [one_layer_evaluation.attention_on_same(trained.at(e), prompts) for e in one_layer_figures.LONG_EPOCHS]
     )
     fall = np.max(np.maximum.accumulate(same, axis=0) - same, axis=0)
     parts = [

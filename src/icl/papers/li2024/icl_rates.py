@@ -28,7 +28,12 @@ TARGET = 0.1
 
 def sweeps(scale: str) -> list[Sweep]:
     """All alphas and seeds as one tensor program."""
-    configs = grid(one_layer.Config, relevant_fraction=FRACTIONS, seed=range(one_layer_figures.SEEDS[scale]))
+    configs = grid(
+        one_layer.Config,
+        **{name: [value] for name, value in one_layer_figures.THEOREM.items()},
+        relevant_fraction=FRACTIONS,
+        seed=range(one_layer_figures.SEEDS[scale]),
+    )
     return [Sweep("li_icl_alpha", "li_icl", configs, (STEPS[scale],), one_layer.Test())]
 
 

@@ -63,7 +63,6 @@ def _test_arrays(config: Config, test: Test, domain: Domain) -> tuple[np.ndarray
     units = domain.relevant / np.linalg.norm(domain.relevant, axis=-1, keepdims=True)
     direction[:, :features] = units[batch.pattern[:, -1]]
     tokens = prompt_tokens(batch, domain.relevant, domain.irrelevant, q)
-    tokens[:, :-1, features + 1] += config.label_constant
     tokens[..., :features] += noise(config, test, domain, tokens[..., :features].shape)
     return tokens, batch.label, batch.pattern, direction
 

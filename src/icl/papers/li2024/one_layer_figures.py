@@ -36,30 +36,66 @@ SCATTER_EPOCHS = (0, 100, 200, 300, 400)
 LONG_EPOCHS = tuple(range(0, 201, 20))
 
 
-class EpochSweep(Sweep):
-    """A training whose weights are kept at the epochs that the figures draw, whatever an epoch's number of steps."""
-
-    def override(self, values: Mapping[str, Any]) -> Sweep:
-        """The sweep with some constants replaced; see Sweep."""
-        changed = super().override(values)
-        return replace(changed, snapshots=drawn_steps(changed.test))
-
-
-def drawn_steps(test: one_layer.Test) -> tuple[int, ...]:
-    """The steps at which figures 8 to 11 look at the weights; the last ends the training."""
-    return tuple(sorted({e * test.epoch_steps for e in EPOCHS} | {e * test.long_epoch_steps for e in LONG_EPOCHS}))
+# What the theorems speak of: SGD, which sees no coordinates.
+THEOREM: Mapping[str, Any] = {
+    "optimiser": "sgd",
+    "learning_rate": 1.5,
+    "pattern_norm": 2.0,
+    "attention_start": 0.2,
+    "readout": 1 / 32,
+    "pattern_law": "axes",
+    "label_law": "axis",
+}
 
 
-def shared_training(scale: str, **test: Any) -> Sweep:
-    """The one training that figures 8 to 11, 14, 15, 27 and 28 share; `test` sets constants of its evaluation."""
-    tested = replace(one_layer.Test(prompts=PROMPTS[scale]), **test)
-    return EpochSweep(
-        name="li_icl",
-        system="li_icl",
-        configs=grid(one_layer.Config, seed=range(SEEDS[scale])),
-        snapshots=drawn_steps(tested),
-        test=tested,
-    )
+@dataclass(frozen=True)
+class PruningTest(one_layer.Test):
+    """Constants of the evaluation in figures 14 and 15."""
+
+    relevant_fraction_test: float = constant(
+        0.6, "inferred", "the curve by magnitude of figure 14 is the curve of alpha' = 0.6 in figure 15",
+        letter="alpha'", above=0, at_most=1,
+    )  # fmt: skip
+    noise: float = constant(
+        0.9, "inferred", "what the classical curves of figure 27 ask for; without it the model makes no error",
+        letter="noise / beta", at_least=0,
+    )  # fmt: skip
+    answer_margin: float = constant(
+        0.5, "inferred",
+        "against the number of large neurons that are gone, both published curves are one curve: the error follows the "
+        "scale of F, which its sign does not see. An answer is right if z F > 1/2, nearer to its label than to 0",
+        at_least=0,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ClassicalTest(one_layer.Test):
+    """Constants of the evaluation in figures 27 and 28."""
+
+    noise: float = constant(
+        0.9, "inferred", "the five classical curves of figure 27, without any model, are nearest at 0.9 for beta = 2 "
+        "and 3 (of 0.5, 0.7, 0.9 and 1.1)", letter="noise / beta", at_least=0,
+    )  # fmt: skip
+
+
+def shared_training(scale: str, test: type[one_layer.Test] = one_layer.Test, **tested: Any) -> Sweep:
+    """The one training that figures 8 to 11, 14, 15, 27 and 28 share.
+
+    test : the constants of a figure's evaluation; `tested` sets some of them
+    """
+    return _training("li_icl", scale, {}, test(**({"prompts": PROMPTS[scale]} | tested)))
+
+
+def theorem_training(scale: str) -> Sweep:
+    """The training by SGD, at the same number of tasks."""
+    return _training("li_icl_sgd", scale, THEOREM, one_layer.Test(prompts=PROMPTS[scale]))
+
+
+def _training(name: str, scale: str, constants: Mapping[str, Any], test: one_layer.Test) -> Sweep:
+    fixed = {key: [value] for key, value in constants.items()}
+    configs = grid(one_layer.Config, **fixed, seed=range(SEEDS[scale]))
+    # At one step per epoch, figure 8 draws all of them.
+    return Sweep(name, "li_icl", configs, EPOCHS, test)
 
 
 def trained(runs: Mapping[str, Runs]) -> Runs:
@@ -80,5 +116,5 @@ def wrong_curve(runs: Runs, prompts: Evaluation, lengths: Sequence[int]) -> np.n
 
 def embeddings_by_epoch(runs: Runs) -> dict[int, dict[str, np.ndarray]]:
     """Epoch of figures 10 and 11 -> norms and angles of the rows of W_O W_V (see one_layer_evaluation.embeddings)."""
-    config, steps = runs.sweep.configs[0], runs.sweep.test.epoch_steps
-    return {epoch: one_layer_evaluation.embeddings(runs.at(epoch * steps), config) for epoch in SCATTER_EPOCHS}
+    config = runs.sweep.configs[0]
+    return {epoch: one_layer_evaluation.embeddings(runs.at(epoch), config) for epoch in SCATTER_EPOCHS}

@@ -43,22 +43,28 @@ class PatternConfig(RunConfig):
         20, "published", "ICML paper, experiments (secondary source)", letter="l_tr", at_least=1, at_most=10000
     )
     task_shifts: int = constant(
-        1, "ours",
-        "tasks (i, i + s mod M_1), s <= 1: the smallest even cover of the patterns; see gallery/calibration.md",
+        3, "inferred",
+        "tasks (i, i + s mod M_1), s <= 3: the smallest even cover that meets both conditions of the talks, M_1 tasks or "
+        "more and a share of (M_1 - 1)^(-1/2) of all",
         letter="tasks / M_1", at_least=1,
     )  # fmt: skip
     task_choice: str = constant(
         "cyclic shifts", "ours",
         "not stated; the papers ask for an even cover of the patterns, which each choice is: shifts 1, 2 ... of one "
-        "cycle, or for each seed other shifts of another cycle, or a random cover without cycles; see "
-        "gallery/calibration.md",
+        "cycle, or for each seed other shifts of another cycle, a random cover without cycles, or pairs both ways",
         letter="choice of tasks", choices=tuple(TRAINING_TASKS),
     )  # fmt: skip
 
     pattern_law: str = constant(
-        "axes", "ours", "coordinates of the patterns, which SGD does not see", choices=tuple(PATTERN_LAWS)
-    )
-    label_law: str = constant("axis", "ours", "coordinates of q, which SGD does not see", choices=tuple(LABEL_LAWS))
+        "random rotation", "inferred",
+        "coordinates of the patterns: SGD does not see them, Adam does, and along coordinate axes it does not reach the "
+        "published figures", choices=tuple(PATTERN_LAWS),
+    )  # fmt: skip
+    label_law: str = constant(
+        "uniform entries", "inferred",
+        "coordinates of q: for Adam the label rows of figure 11 end at the angle between sign(q) and q, which is 0.524 "
+        "for uniform entries, as published, and 0.65 for Gaussian ones", choices=tuple(LABEL_LAWS),
+    )  # fmt: skip
     training_prompts: int = constant(
         0, "ours", "prompts of the training set, gone through in the same order again and again; 0: always new ones",
         letter="N", at_least=0,
@@ -109,7 +115,7 @@ class PatternTest(Constants):
     )
     coefficient_sum: float = constant(
         1.1, "ours",
-        "stated for figure 12 only; the smallest plotted value that Theorem 2 covers; see gallery/calibration.md",
+        "stated for figure 12 only; the smallest plotted value that Theorem 2 covers",
         letter="S_1", above=0, at_most=float(np.sqrt(2)),
     )  # fmt: skip
     context_length_test: int = constant(

@@ -50,8 +50,8 @@ def random_even_cover(rng: np.random.Generator, patterns: int, shifts: int = 1) 
 def pairs_both_ways(patterns: int, matchings: int = 1) -> np.ndarray:
     """Pairs of patterns, each as (a, b) and as (b, a): int64 (patterns * matchings, 2).
 
-    The pairs of one matching are disjoint: first (1, 2), (3, 4) ..., then the rest of a round-robin schedule. Where both
-    orders are trained, the label cannot be told from the patterns that a prompt shows.
+    The pairs of one matching are disjoint: first (1, 2), (3, 4) ..., then the rest of a round-robin schedule. Where
+    both orders are trained, the label cannot be told from the patterns that a prompt shows.
     """
     # The circle method: one place is fixed, the others turn; place k plays place M - 1 - k.
     places = np.concatenate([np.arange(0, patterns, 2), np.arange(1, patterns, 2)[::-1]])

@@ -1,0 +1,90 @@
+"""Theorems 1 to 3 and propositions 1 and 2 of Li et al. under SGD, which they speak of, beside Adam, which the figures
+are drawn with: the same measurements on both trainings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.table import join
+from icl.drawing import plotting
+from icl.papers.li2024 import (
+    figure8,
+    figure9,
+    figure10,
+    figure11,
+    figure14,
+    icl_generalisation,
+    one_layer_figures,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MEASUREMENTS = (figure8, figure9, figure10, figure11, figure14, icl_generalisation)
+METHODS = {"SGD": "li_icl_sgd", "Adam": "li_icl"}
+DRAWN = {
+    "error on unseen tasks": "T1: error on unseen tasks",
+    "hinge loss on unseen tasks": "T1: hinge loss on unseen tasks",
+    "error at S_1=1.1": "T2: error, $S_1 = 1.1$",
+    "error at S_1=1.3": "T2: error, $S_1 = 1.3$",
+    "share of small neurons": "T3: share of small neurons",
+    "largest ratio of neighbouring norms": "T3: largest step of row norms",
+    "rise of the hinge loss without small neurons": "T3: rise without small neurons",
+    "least rise of the hinge loss per share of large neurons": "T3: rise per share of large ones",
+    "share along the pattern": "P1: share along the pattern",
+    "attention at the end": "P1: attention at the end",
+    "angle of the feature rows at the end": r"P2: angle to $\bar{\mu}$",
+    "angle at the end, a_i > 0": "P2: angle to $q$, $a_i > 0$",
+}
+"""Observable -> title of its panel."""
+RENAMED = {
+    ("figure10", "angle at the start"): "angle of the feature rows at the start",
+    ("figure10", "angle at the end"): "angle of the feature rows at the end",
+}
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """The training that draws the figures, and the training of the theorems."""
+    return [one_layer_figures.shared_training(scale), one_layer_figures.theorem_training(scale)]
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """The claims' observables of six figures on either training; ", SGD" or ", Adam" ends their names."""
+    parts = []
+    for method, sweep in METHODS.items():
+        for module in MEASUREMENTS:
+            name = module.__name__.rpartition(".")[2]
+            (own,) = module.sweeps(scale)
+            trained = runs[sweep]
+            tested = replace(trained, sweep=replace(trained.sweep, test=own.test))
+            table = module.measure({sweep: tested}, scale)
+            claims = table[(table["panel"] == "") & (table["statistic"] == "run")]
+            names = [RENAMED.get((name, observable), observable) for observable in claims["observable"]]
+            parts.append(claims.assign(observable=[f"{observable}, {method}" for observable in names]))
+    return join(parts).drop_duplicates(["observable", "seed"], ignore_index=True)
+
+
+@plotting.published
+def draw(table: pd.DataFrame) -> Figure:
+    """One panel per quantity, one dot per run, SGD beside Adam."""
+    figure, first = plotting.canvas((1000, 640), (60, 270, 40, 180), panel="0")
+    for index, (observable, title) in enumerate(DRAWN.items()):
+        row, column = divmod(index, 4)
+        edges = (60 + 240 * column, 240 + 240 * column, 40 + 205 * row, 190 + 205 * row)
+        axes = first if index == 0 else plotting.add_panel(figure, edges, str(index))
+        if index == 0:
+            axes.set_position((edges[0] / 1000, 1 - edges[3] / 640, 180 / 1000, 150 / 640))
+        for place, method in enumerate(METHODS):
+            values = table[(table["observable"] == f"{observable}, {method}") & (table["statistic"] == "run")]["value"]
+            spread = [place + 0.3 * (order / max(len(values) - 1, 1) - 0.5) for order in range(len(values))]
+            axes.plot(spread, values, "o", color=f"C{place}", markersize=5, alpha=0.8)
+        axes.set(xlim=(-0.5, 1.5), xticks=(0, 1), xticklabels=list(METHODS), title=title)
+        axes.title.set_fontsize(11)
+    return figure
