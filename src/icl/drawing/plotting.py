@@ -267,9 +267,9 @@ OPEN = {"x": "X", "+": "P"}
 
 
 def error_curve(axes: Axes, style: Style, x: Any, y: Any, least: np.ndarray, **look: Any) -> None:
-    """One curve of errors in which 0 stands at ``least``, as an open marker."""
+    """One curve of errors; what is below ``least`` stands there, as an open marker."""
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
-    none = (y == 0) & (least > 0)
+    none = y < least
     drawn = np.where(none, least, y)
     line = curve(axes, style, x, drawn, **look)
     if none.any() and style.marker:
@@ -278,11 +278,14 @@ def error_curve(axes: Axes, style: Style, x: Any, y: Any, least: np.ndarray, **l
         curve(axes, style, x[none], drawn[none], **{**look, **open_look}, label=None, gid=f"{style.series}, no error")
 
 
+BASELINE = Style("baseline", "baseline", "k", line="--")
+"""The error that others are compared with, as runs beside each other show it."""
+
+
 def baseline(axes: Axes, table: pd.DataFrame) -> None:
     """The error of the series "baseline" as a dashed black line."""
     rows = summary(table, str(axes.get_label()), "baseline", "classification error")
-    drawn = np.where(rows["value"] == 0, resolution(rows), rows["value"])
-    axes.plot(rows["x"], drawn, label="baseline", gid="baseline", **GUIDE)
+    axes.plot(rows["x"], np.maximum(rows["value"], resolution(rows)), label="baseline", gid="baseline", **GUIDE)
 
 
 def legend(axes: Axes, font: float, corner: Corner, at: tuple[float, float], spacing: float = 0.5) -> Legend:
@@ -385,13 +388,13 @@ def _published_artist(axes: Axes, series: str, kind: str, rows: pd.DataFrame) ->
     from matplotlib.collections import PathCollection
     from matplotlib.lines import Line2D
 
-    look, colour = dict(_OVERLAY[kind]), "k"
+    look: dict[str, Any] = {**_OVERLAY[kind], "color": "k"}
     for ours in axes.findobj(lambda artist: artist.get_gid() == series):
         if kind == "scatter" and isinstance(ours, PathCollection):
             look["marker"] = ours.get_paths()[0]
         if kind == "line" and isinstance(ours, Line2D):
-            colour = ours.get_color()
-    (line,) = axes.plot(rows["x"], rows["y"], **look, color=colour, zorder=20, gid=f"published {series}")
+            look["color"] = ours.get_color()
+    (line,) = axes.plot(rows["x"], rows["y"], **look, zorder=20, gid=f"published {series}")
     if kind == "line":
         _markers_of_their_own(axes, line)
 

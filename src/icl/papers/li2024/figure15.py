@@ -71,4 +71,4 @@ def draw(table: pd.DataFrame) -> Figure:
 
 def draw_runs(table: pd.DataFrame) -> Figure:
     """Every run beside the drawn one."""
-    return runs_picture.draw(table, draw, STYLES)
+    return runs_picture.draw(table, draw, (plotting.BASELINE, *STYLES))
