@@ -1,6 +1,7 @@
 """Draw a figure's pictures from its table, and record what they were drawn from.
 
-Pictures whose name ends in _overlay get the published curve over ours; a GIF is the figure's animation.
+Pictures whose name ends in _overlay get the published curve over ours, those in _runs show every run; a GIF is the
+figure's animation.
 """
 
 import argparse
@@ -32,6 +33,8 @@ with plotting.defaults():
     for path in args.pictures:
         if path.suffix == ".gif":
             save_animation([plotting.mark(frame, args.note) for frame in figure.frames(measured)], path)
+        elif path.stem == f"{name}_runs":
+            save_picture(plotting.mark(figure.draw_runs(measured), args.note), path)
         elif path not in overlays:
             save_picture(drawn, path)
     for path in args.published:

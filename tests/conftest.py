@@ -189,17 +189,20 @@ def figure9_made(figure9_results: Path, tmp_path_factory: pytest.TempPathFactory
     shutil.copytree(ROOT / "scripts", root / "scripts")
     measured, _ = table.read(root / plan.table_file("figure9"))
     drawn = plotting.mark(discovery.figure("figure9").draw(measured), plan.note("figure9"))
-    plain, overlaid = plan.pictures("figure9")
+    plain, overlaid, every = plan.pictures("figure9")
     for name in (plain, plan.print_file("figure9")):
         save_picture(drawn, root / name)
     plotting.overlay(drawn, published_curves.published("figure9"))
     save_picture(drawn, root / overlaid)
+    save_picture(plotting.mark(discovery.figure("figure9").draw_runs(measured), plan.note("figure9")), root / every)
     record = {
         "figure": "figure9",
         "folder": plan.folder,
         "identity": plan.drawing_identity("figure9"),
         "table": file_digest(root / plan.table_file("figure9")),
-        "pictures": {name: file_digest(root / name) for name in (plain, overlaid, plan.print_file("figure9"))},
+        "pictures": {
+            name: file_digest(root / name) for name in (*plan.pictures("figure9"), plan.print_file("figure9"))
+        },
     }
     sealed.write(root / plan.record_file("figure9"), "drawing", record)
     for name, seconds in (("train/li_icl.0of2", 1.5), ("train/li_icl.1of2", 2.5), ("measure/figure9", 3.0)):

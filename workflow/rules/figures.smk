@@ -1,4 +1,5 @@
-# Targets of single figures: `figure12`, its picture under the published curve (`figure12_overlay`), and other names.
+# Targets of single figures: `figure12`, its picture under the published curve (`figure12_overlay`) and with
+# every run (`figure12_runs`), and other names.
 # Each figure has a drawing rule of its own, because figures differ in what is drawn of them.
 for name in PLAN.figures:
 

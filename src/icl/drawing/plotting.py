@@ -10,13 +10,14 @@ Every artist of a series carries the series' name as its group id, and every axe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, wraps
 from math import pi
-from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from icl.core.table import SUMMARY_SEED
@@ -25,12 +26,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.legend import Legend
+    from matplotlib.lines import Line2D
 
 DPI = 100
 LINE_WIDTH = 2.0
 MARKER_SIZE = 10.0
 POINT_AREA = 100.0
 BAR_FONT = 14.0
+NOTE_FONT = 6.0
 GUIDE: Mapping[str, Any] = {"color": "k", "linestyle": "--", "linewidth": 1.5}
 """A dashed black reference line."""
 
@@ -68,13 +71,17 @@ class Embedding(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """One axis as published; limits or ticks that are None follow from the data by matplotlib's own rules."""
+    """One axis as published; limits or ticks that are None follow from the data by matplotlib's own rules.
+
+    widens : limits that followed from the published data; where ours lie outside of them, that end follows from ours
+    """
 
     label: str
     limits: tuple[float, float] | None = None
     ticks: Sequence[float] | None = None
     names: Sequence[str] | None = None
     log: bool = False
+    widens: bool = False
 
 
 def angle(label: str) -> Axis:
@@ -143,8 +150,13 @@ def add_panel(figure: Figure, edges: tuple[float, float, float, float], panel: s
 
 
 def frame(axes: Axes, x: Axis, y: Axis, font: float, ticks: float | None = None) -> None:
-    """Labels in ``font`` points, limits and ticks of both axes; ``ticks`` is the size of tick labels if it differs."""
+    """Labels in ``font`` points, limits and ticks of both axes; ``ticks`` is the size of tick labels if it differs.
+
+    What is drawn before has its markers whole at the ends of the axes, and none outside of them.
+    """
     for name, axis in (("x", x), ("y", y)):
+        if axis.limits is not None and axis.widens:
+            axis = axis._replace(limits=_widened(axis.limits, getattr(axes.dataLim, f"interval{name}")))
         # The limits come first (a logarithmic scale warns of data without positive values unless it has some) and last
         # (ticks may widen them).
         if axis.limits is not None:
@@ -160,6 +172,47 @@ def frame(axes: Axes, x: Axis, y: Axis, font: float, ticks: float | None = None)
     axes.set_xlabel(x.label, fontsize=font)
     axes.set_ylabel(y.label, fontsize=font)
     axes.tick_params(labelsize=font if ticks is None else ticks)
+    _unclip(axes)
+
+
+MARGIN = 0.05
+"""What matplotlib leaves free at either end of an axis that follows from its data, as a share of their range."""
+
+
+def _widened(limits: tuple[float, float], data: Sequence[float]) -> tuple[float, float]:
+    """The limits, moved out at an end that lies within the data."""
+    low, high = (float(end) for end in data)
+    if not (np.isfinite(low) and np.isfinite(high)):
+        return limits
+    margin = MARGIN * (max(high, limits[1]) - min(low, limits[0]))
+    return (limits[0] if low >= limits[0] else low - margin, limits[1] if high <= limits[1] else high + margin)
+
+
+def _unclip(axes: Axes) -> None:
+    """Draw the markers of all curves whole where their points lie within the limits, and not at all elsewhere.
+
+    Curves end at the frame and their markers do not, so that these become artists of their own, each over its curve.
+    """
+    for place, line in enumerate(list(axes.lines)):
+        if line.get_zorder() == 2:
+            line.set_zorder(2 + place * 1e-3)
+        if line.get_gid() is not None and line.get_marker() not in ("", " ", "None", None):
+            _markers_of_their_own(axes, line)
+
+
+def _markers_of_their_own(axes: Axes, line: Line2D) -> None:
+    points = np.column_stack([np.asarray(line.get_xdata(), dtype=float), np.asarray(line.get_ydata(), dtype=float)])
+    shown = np.ones(len(points), dtype=bool) if line.get_markevery() is None else np.array(line.get_markevery())
+    for values, (low, high) in zip(points.T, (axes.get_xlim(), axes.get_ylim()), strict=True):
+        # NaN lies nowhere.
+        shown = shown & (values >= min(low, high)) & (values <= max(low, high))
+    line.set_markevery([False] * len(points))
+    look = {
+        name: getattr(line, f"get_{name}")()
+        for name in ("color", "marker", "markersize", "markerfacecolor", "markeredgecolor", "markeredgewidth")
+    }
+    axes.plot(*points[shown].T, linestyle="none", clip_on=False, scalex=False, scaley=False,
+              zorder=line.get_zorder() + 5e-4, **look)  # fmt: skip
 
 
 def summary(table: pd.DataFrame, panel: str, series: str, observable: str) -> pd.DataFrame:
@@ -182,17 +235,57 @@ def curves(axes: Axes, table: pd.DataFrame, styles: Sequence[Style], observable:
         rows = summary(table, str(axes.get_label()), style.series, observable)
         if band:
             axes.fill_between(rows["x"], rows["band_low"], rows["band_high"], color=BANDS[style.colour], linewidth=0)
-        axes.plot(
-            rows["x"],
-            rows["value"],
-            color=style.colour,
-            linestyle=style.line,
-            linewidth=LINE_WIDTH,
-            marker=style.marker,
-            markersize=MARKER_SIZE,
-            label=style.label,
-            gid=style.series,
-        )
+        curve(axes, style, rows["x"], rows["value"])
+
+
+def curve(axes: Axes, style: Style, x: Any, y: Any, **look: Any) -> Line2D:
+    """One curve; ``look`` goes before its style."""
+    given = {"color": style.colour, "linestyle": style.line, "linewidth": LINE_WIDTH, "marker": style.marker,
+             "markersize": MARKER_SIZE, "label": style.label, "gid": style.series}  # fmt: skip
+    (line,) = axes.plot(x, y, **{**given, **look})
+    return line
+
+
+def error_curves(axes: Axes, table: pd.DataFrame, styles: Sequence[Style], *, band: bool = False) -> None:
+    """Curves of the share of wrong answers, as ``curves`` draws them; no error in n prompts stands at 1/n, open."""
+    for style in styles:
+        rows = summary(table, str(axes.get_label()), style.series, "classification error")
+        least = resolution(rows)
+        if band:
+            low, high = (np.maximum(rows[edge], least) for edge in ("band_low", "band_high"))
+            axes.fill_between(rows["x"], low, high, color=BANDS[style.colour], linewidth=0)
+        error_curve(axes, style, rows["x"], rows["value"], least)
+
+
+def resolution(rows: pd.DataFrame) -> np.ndarray:
+    """The least error other than none, 1/n for n prompts; 0 for a mean over runs, whose rows do not say n."""
+    return np.where(rows["statistic"].isin(["single", "point"]), 1 / rows["count"], 0.0)
+
+
+OPEN = {"x": "X", "+": "P"}
+"""Markers that have no inside, and what stands for them where they are open."""
+
+
+def error_curve(axes: Axes, style: Style, x: Any, y: Any, least: np.ndarray, **look: Any) -> None:
+    """One curve of errors; what is below ``least`` stands there, as an open marker."""
+    x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    none = y < least
+    drawn = np.where(none, least, y)
+    line = curve(axes, style, x, drawn, **look)
+    if none.any() and style.marker:
+        line.set_markevery(list(~none))
+        open_look = {"marker": OPEN.get(style.marker, style.marker), "markerfacecolor": "w", "linestyle": "none"}
+        curve(axes, style, x[none], drawn[none], **{**look, **open_look}, label=None, gid=f"{style.series}, no error")
+
+
+BASELINE = Style("baseline", "baseline", "k", line="--")
+"""The error that others are compared with, as runs beside each other show it."""
+
+
+def baseline(axes: Axes, table: pd.DataFrame) -> None:
+    """The error of the series "baseline" as a dashed black line."""
+    rows = summary(table, str(axes.get_label()), "baseline", "classification error")
+    axes.plot(rows["x"], np.maximum(rows["value"], resolution(rows)), label="baseline", gid="baseline", **GUIDE)
 
 
 def legend(axes: Axes, font: float, corner: Corner, at: tuple[float, float], spacing: float = 0.5) -> Legend:
@@ -244,26 +337,24 @@ def bars(axes: Axes, table: pd.DataFrame, panel: str, series: str, observable: s
 def mark(figure: Figure, note: str) -> Figure:
     """Write ``note`` in small grey letters along the lower margin: what was reduced, so that no one is misled.
 
-    The published layouts leave 12 to 15 pixels free at every edge. Some 80 letters fit on one line; a longer note is
-    set in two and shrunk to fit, so keep it short.
+    The published layouts leave 12 to 15 pixels free at every edge: one line of some 80 letters. Of a longer note its
+    first phrases are shown; the page of results has all of them.
     """
+    phrases = re.split(r"(?<=[,;]) ", note)
     with defaults():
-        size = 6.0
-        text = figure.text(0.01, 0.0, note, fontsize=size, color="0.4", va="bottom", linespacing=0.95, gid="mark")
-        width, height = 0.98 * figure.bbox.width, 11.0
-        if text.get_window_extent().width > width:
-            text.set_text(fill(note, width=(len(note) + 8) // 2 + 1))
-        box = text.get_window_extent()
-        text.set_fontsize(size * min(1.0, width / box.width, height / box.height))
+        text = figure.text(0.01, 0.0, note, fontsize=NOTE_FONT, color="0.4", va="bottom", gid="mark")
+        while len(phrases) > 1 and text.get_window_extent().width > 0.98 * figure.bbox.width:
+            phrases.pop()
+            text.set_text(" ".join(phrases).rstrip(",;") + " ...")
     return figure
 
 
 def overlay(figure: Figure, reference: pd.DataFrame) -> Figure:
-    """Lay the published numbers over our figure: dark dashes for curves, hollow markers for scatters, ticks for bars.
+    """Lay the published numbers over our figure: dashes with open markers for curves, open markers for scatters, ticks
+    for bars.
 
     ``reference`` has the columns panel, series, x, y and kind of ``icl.evidence.published_curves.load``. A series goes
-    to the axes whose label is its panel, in a darker shade of the colour that the series has there; an unknown panel is
-    an error.
+    to the axes whose label is its panel, a curve in the colour that it has there; an unknown panel is an error.
     """
     from matplotlib.lines import Line2D
 
@@ -286,7 +377,7 @@ def overlay(figure: Figure, reference: pd.DataFrame) -> Figure:
 
 
 _OVERLAY: Mapping[str, Mapping[str, Any]] = {
-    "line": {"linestyle": (0, (3, 1.5)), "linewidth": 1.2, "marker": "o", "markersize": 3.5, "markerfacecolor": "w"},
+    "line": {"linestyle": (0, (3, 1.5)), "linewidth": 1.5, "marker": "o", "markersize": 5.0, "markerfacecolor": "w"},
     "scatter": {"linestyle": "none", "marker": "o", "markersize": 7, "markerfacecolor": "none", "markeredgewidth": 0.9},
     "bar": {"linestyle": "none", "marker": "_", "markersize": 9},
 }
@@ -295,17 +386,17 @@ _OVERLAY: Mapping[str, Mapping[str, Any]] = {
 def _published_artist(axes: Axes, series: str, kind: str, rows: pd.DataFrame) -> None:
     """One published series over ``axes``, shaped after our artist of the same name where there is one."""
     from matplotlib.collections import PathCollection
-    from matplotlib.colors import to_rgb
     from matplotlib.lines import Line2D
 
-    look, colour = dict(_OVERLAY[kind]), (0.0, 0.0, 0.0)
+    look: dict[str, Any] = {**_OVERLAY[kind], "color": "k"}
     for ours in axes.findobj(lambda artist: artist.get_gid() == series):
         if kind == "scatter" and isinstance(ours, PathCollection):
             look["marker"] = ours.get_paths()[0]
         if kind == "line" and isinstance(ours, Line2D):
-            colour = to_rgb(ours.get_color())
-    shade = tuple(0.45 * part for part in colour)
-    axes.plot(rows["x"], rows["y"], **look, color=shade, zorder=20, gid=f"published {series}")
+            look["color"] = ours.get_color()
+    (line,) = axes.plot(rows["x"], rows["y"], **look, zorder=20, gid=f"published {series}")
+    if kind == "line":
+        _markers_of_their_own(axes, line)
 
 
 def heatmap(axes: Axes, matrix: Any, title: str = "", font: float = 12, *, first: int = 1, **options: Any) -> Any:

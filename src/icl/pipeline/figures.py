@@ -5,8 +5,9 @@ A figure is a module of a paper's folder with three pure functions,
     sweeps(scale) -> list[Sweep]      measure(runs, scale) -> rows of single runs      draw(table) -> Figure
 
 where `runs` maps the names of its sweeps to Runs. A ``measure`` with a third argument `published` is given the
-published numbers, and an optional ``frames(table) -> list[Figure]`` makes an animation beside the picture. Caption,
-observables, claims and bounds stand in the paper's claims.yaml.
+published numbers. Beside the picture, an optional ``frames(table) -> list[Figure]`` makes an animation, and
+``draw_runs(table) -> Figure`` shows every run of a figure that draws a single one. Caption, observables, claims and
+bounds stand in the paper's claims.yaml.
 """
 
 from collections.abc import Mapping
@@ -26,6 +27,11 @@ from icl.pipeline.overrides import Overrides, applicable, applied
 def is_animated(name: str) -> bool:
     """Whether the figure module has `frames(table)`, pictures of one size that become an animation."""
     return hasattr(discovery.figure(name), "frames")
+
+
+def draws_one_run(name: str) -> bool:
+    """Whether the figure draws a single run, and by `draw_runs(table)` every run beside it."""
+    return hasattr(discovery.figure(name), "draw_runs")
 
 
 def sweeps(name: str, scale: str, constants: Overrides) -> dict[str, Sweep]:
@@ -92,11 +98,14 @@ def is_random(sweep: Sweep) -> bool:
 
 def note(name: str, scale: str, constants: Overrides) -> str:
     """One line for the figure's margin: the scale, and what it trains or tests less than the paper scale."""
-    return margin(sweeps(name, scale, constants), sweeps(name, "paper", constants), scale, constants)
+    made, papers = sweeps(name, scale, constants), sweeps(name, "paper", constants)
+    return margin(made, papers, scale, constants, draws_one_run(name))
 
 
-def margin(ours: Mapping[str, Sweep], papers: Mapping[str, Sweep], scale: str, constants: Overrides) -> str:
-    """The same from a figure's sweeps at this scale and at the paper's."""
+def margin(
+    ours: Mapping[str, Sweep], papers: Mapping[str, Sweep], scale: str, constants: Overrides, one: bool = False
+) -> str:
+    """The same from a figure's sweeps at this scale and at the paper's; one : a single run is drawn."""
     words: list[str] = []
     for key, sweep in ours.items():
         words += [word for word in reduction(sweep, papers[key]) if word not in words]
@@ -104,7 +113,7 @@ def margin(ours: Mapping[str, Sweep], papers: Mapping[str, Sweep], scale: str, c
     changed = [f"{name} = {value}" for name, value in given.items()]
     seeds = max((len(set(sweep.seeds)) for sweep in ours.values() if is_random(sweep)), default=0)
     said = (
-        [f"{scale} scale, " + (f"{seeds} seeds" if seeds else "exact: no randomness")]
+        [f"{scale} scale, " + (f"{'one of ' * one}{seeds} seeds" if seeds else "exact: no randomness")]
         + (words and ["reduced: " + ", ".join(words)])
         + changed
     )

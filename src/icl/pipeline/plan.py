@@ -24,6 +24,9 @@ from icl.pipeline.measuring import reads_published
 RESOURCES = {"mem_mb": 2000, "runtime": 60}
 """What a job asks a cluster for, in MB and minutes, unless its model's module has RESOURCES of its own."""
 
+OVERLAY, RUNS = "_overlay", "_runs"
+"""Endings of the pictures under the published curve, and of every run."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -158,10 +161,17 @@ class Plan:
         return self.published_files(name) if reads_published(name) else []
 
     def pictures(self, name: str) -> list[str]:
-        """PNG of a figure and, where there is a published curve, of its overlay; the GIF of an animated one."""
-        overlay = ["_overlay.png"] if name in self._published else []
+        """PNG of a figure, of its overlay where there is a published curve, and of every run where it draws one; the
+        GIF of an animated one.
+        """
         animation = [".gif"] if figures.is_animated(name) else []
-        return [f"{self.pictures_folder}/{name}{end}" for end in (".png", *overlay, *animation)]
+        ends = [".png", *(f"{end}.png" for end in self._endings(name)), *animation]
+        return [f"{self.pictures_folder}/{name}{end}" for end in ends]
+
+    def _endings(self, name: str) -> list[str]:
+        """What the names of a figure's further pictures end in, which are targets too."""
+        kinds = {OVERLAY: name in self._published, RUNS: figures.draws_one_run(name)}
+        return [ending for ending, made in kinds.items() if made]
 
     def print_file(self, name: str) -> str:
         """PDF of a figure."""
@@ -169,8 +179,7 @@ class Plan:
 
     def targets(self, name: str) -> list[str]:
         """The names by which a figure is asked for; the first is its own."""
-        overlay = [f"{name}_overlay"] if name in self._published else []
-        return [name, *ledger.target(name).aliases, *overlay]
+        return [name, *ledger.target(name).aliases, *(f"{name}{ending}" for ending in self._endings(name))]
 
     def chain(self, name: str) -> list[str]:
         """Every file that stands behind a figure's verdicts and pictures, and these themselves."""
@@ -275,7 +284,7 @@ def check_config(config: Mapping[str, Any], schema: Path) -> None:
 
 def asked_figures(words: Iterable[str]) -> list[str]:
     """The figures that words of a command line ask for, by name, alias or file."""
-    stems = [Path(word).stem.removesuffix("_overlay") for word in words]
+    stems = [Path(word).stem.removesuffix(OVERLAY).removesuffix(RUNS) for word in words]
     names = [ledger.aliases().get(stem, stem) for stem in stems]
     return [name for name in dict.fromkeys(names) if name in discovery.figures()]
 

@@ -27,7 +27,8 @@ def with_section(text: str, name: str, body: str) -> str:
 
 
 def section(verdicts: Iterable[Verdicts], pictures: Collection[str]) -> str:
-    """Per paper a heading and one row per figure: picture, overlay, the verdicts on its claims, the command.
+    """Per paper a heading and one row per figure: picture, overlay and every run, the verdicts on its claims,
+    the command.
 
     pictures : names of the files in gallery/
     """
@@ -46,7 +47,7 @@ def section(verdicts: Iterable[Verdicts], pictures: Collection[str]) -> str:
 def _row(one: Verdicts, pictures: Collection[str]) -> list[str]:
     name = one["figure"]
     claims = "<br>".join(f"{v['claim']}: **{v['outcome']}**" for v in one["verdicts"])
-    more = [f"{name}{ending}" for ending in ("_overlay.png", ".gif") if f"{name}{ending}" in pictures]
+    more = [f"{name}{ending}" for ending in ("_overlay.png", "_runs.png", ".gif") if f"{name}{ending}" in pictures]
     overlay = "<br><br>".join(map(_image, more)) or "no published numbers"
     return [_image(f"{name}.png"), overlay, f"{ledger.target(name).summary}<br><br>{claims}", f"`make {name}`"]
 

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from icl.core.runs import Runs
+from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.models import estimators
-from icl.papers.li2024 import one_layer_evaluation, one_layer_figures
+from icl.papers.li2024 import one_layer_evaluation, one_layer_figures, one_training
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LENGTHS = tuple(range(6, 21, 2))
-# Ten seeds of 200 give the published 2,000 prompts.
 PROMPTS = {"paper": 200, "laptop": 200, "smoke": 4}
+# The published levels are multiples of 1 / 2,000.
+TIMES = 10
 
 
 def sweeps_at(scale: str, fraction: float) -> list[Sweep]:
@@ -33,22 +33,27 @@ def sweeps_at(scale: str, fraction: float) -> list[Sweep]:
 
 def measure_errors(runs: Mapping[str, Runs]) -> pd.DataFrame:
     """Error of every method at every context length on unseen in-domain tasks, and the comparison at the last."""
-    trained = one_layer_figures.trained(runs)
-    seeds, config = trained.sweep.seeds, trained.sweep.configs[0]
-    prompts = one_layer_evaluation.in_domain(trained.sweep.configs, trained.sweep.test)
-    errors = {"ICL": one_layer_figures.wrong_curve(trained, prompts, LENGTHS).mean(axis=-1)}
-    inputs = prompts.tokens[..., : config.feature_dimension].flatten(0, 1).numpy()
+    trained, pick = one_layer_figures.trained(runs), one_training.choice(single(runs))
+    wrong, of_drawn = _wrong(trained), _wrong(one_training.alone(trained, pick.index, TIMES))
+    parts: list[pd.DataFrame] = []
+    for series, answers in wrong.items():
+        parts += pick.error_lines(answers, of_drawn[series], panel="main", series=series, x=LENGTHS)
+    last = {series: answers[-1].mean(axis=-1) for series, answers in wrong.items()}
+    best = min((errors for name, errors in last.items() if name != "ICL"), key=lambda of: of[pick.kept].mean())
+    parts.append(pick.claim("ICL error minus 1.5 times the best classical error", last["ICL"] - 1.5 * best))
+    return one_training.table(pick, parts)
+
+
+def _wrong(runs: Runs) -> dict[str, np.ndarray]:
+    """Whether each method is wrong on prompts of the runs' own: series -> bool (lengths, runs, prompts)."""
+    prompts = one_layer_evaluation.in_domain(runs.sweep.configs, runs.sweep.test)
+    found = {"ICL": one_layer_figures.wrong_curve(runs, prompts, LENGTHS)}
+    inputs = prompts.tokens[..., : runs.sweep.configs[0].feature_dimension].flatten(0, 1).numpy()
     labels = prompts.labels.flatten(0, 1).numpy()
     for name, classify in estimators.batched_classifiers().items():
         answers = [classify(inputs[:, :n], labels[:, :n], inputs[:, -1]) for n in LENGTHS]
-        errors[name] = np.mean((np.stack(answers) != labels[:, -1]).reshape(len(LENGTHS), len(seeds), -1), axis=-1)
-    parts = [
-        rows("classification error", seeds, curve, panel="main", series=series, x=np.array(LENGTHS)[:, None])
-        for series, curve in errors.items()
-    ]
-    best = min((curve[-1] for name, curve in errors.items() if name != "ICL"), key=np.mean)
-    parts.append(rows("ICL error minus 1.5 times the best classical error", seeds, errors["ICL"][-1] - 1.5 * best))
-    return join(parts)
+        found[name] = (np.stack(answers) != labels[:, -1]).reshape(found["ICL"].shape)
+    return found
 
 
 STYLES = (
@@ -70,7 +75,7 @@ def draw_errors(table: pd.DataFrame, *, highest: float, top: float, font: float,
     """
     figure, axes = plotting.canvas((520, 520), (130.18, 485.63, top, 431.72))
     axes.axhline(1e-2, **plotting.GUIDE)
-    plotting.curves(axes, table, STYLES, "classification error")
+    plotting.error_curves(axes, table, STYLES)
     x = Axis("# of contexts or samples", (6, 20), range(8, 21, 4))
     plotting.frame(axes, x, Axis("Classification error", (1e-3, highest), log=True), font=22)
     plotting.legend(axes, font, "upper right", at, spacing)

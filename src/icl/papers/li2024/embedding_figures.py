@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from icl.core.runs import Runs
+from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Embedding
-from icl.papers.li2024 import decoder_evaluation, decoder_figures
+from icl.papers.li2024 import decoder_evaluation, decoder_figures, one_training
 from icl.papers.li2024.decoder_figures import SCHEDULE
+from icl.papers.li2024.one_training import Choice
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,15 +26,26 @@ STYLES = (
 
 
 def point_rows(
-    seed: int, series: str, neurons: np.ndarray, by_epoch: Mapping[int, Mapping[str, np.ndarray]], block: str = ""
+    pick: Choice,
+    series: str,
+    among: np.ndarray,
+    count: int,
+    by_epoch: Mapping[int, Mapping[str, np.ndarray]],
+    block: str = "",
 ) -> Iterator[pd.DataFrame]:
-    """The chosen `neurons` of run 0 as points (angle, magnitude), coloured by epoch.
+    """The first `count` neurons `among`, bool (runs, neurons), as points (angle, magnitude), coloured by epoch: those
+    of the drawn run in the main panel, and every run's.
 
     by_epoch : epoch -> ``{block}magnitude`` and ``{block}angle``, (runs, neurons) each
-    """
-    for epoch, now in by_epoch.items():
-        magnitude, angle = now[f"{block}magnitude"][0, neurons], now[f"{block}angle"][0, neurons]
-        yield rows("magnitude", seed, magnitude, panel="main", series=series, x=angle, colour=epoch)
+    """  # fmt: skip
+    panels = {one_training.RUNS: ("point", range(len(pick.seeds))), "main": ("run", [pick.index])}
+    for panel, (statistic, indices) in panels.items():
+        for run in indices:
+            neurons = np.flatnonzero(among[run])[:count]
+            for epoch, now in by_epoch.items():
+                magnitude, angle = now[f"{block}magnitude"][run, neurons], now[f"{block}angle"][run, neurons]
+                yield rows("magnitude", pick.seeds[run], magnitude, panel=panel, series=series, x=angle, colour=epoch,
+                           statistic=statistic)  # fmt: skip
 
 
 def sweeps(scale: str) -> list[Sweep]:
@@ -42,9 +54,10 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def measure_layer(runs: Mapping[str, Runs], layer: int) -> pd.DataFrame:
-    """Figures 24 to 26: the first neurons of either sign of run 0 as points, and how the largest tenth grows."""
+    """Figures 24 to 26: the first neurons of either sign as points, and how the largest tenth grows."""
     trained = decoder_figures.trained(runs)
-    seeds, config, last = trained.sweep.seeds, trained.sweep.configs[0], trained.sweep.snapshots[-1]
+    pick = one_training.choice(single(runs))
+    config, last = trained.sweep.configs[0], trained.sweep.snapshots[-1]
     heads = trained.sweep.test.embedding_heads
     at = {
         epoch: decoder_evaluation.label_embeddings(trained.at(epoch * last // SCHEDULE.epochs), config, layer, heads)
@@ -52,11 +65,10 @@ def measure_layer(runs: Mapping[str, Runs], layer: int) -> pd.DataFrame:
     }
     first, final = at[SCATTER_EPOCHS[0]], at[SCATTER_EPOCHS[-1]]
     parts: list[pd.DataFrame] = []
-    for sign, chosen in {">": final["sign"][0] > 0, "<": final["sign"][0] < 0}.items():
-        neurons = np.flatnonzero(chosen)[: SCHEDULE.drawn_neurons]
-        parts += point_rows(seeds[0], f"Lab. Emb. a_i{sign}0", neurons, at)
+    for sign, of_sign in {">": final["sign"] > 0, "<": final["sign"] < 0}.items():
+        parts += point_rows(pick, f"Lab. Emb. a_i{sign}0", of_sign, SCHEDULE.drawn_neurons, at)
     growth = _largest_tenth(final["magnitude"]) / _largest_tenth(first["magnitude"])
-    return join([*parts, rows("growth of the largest tenth", seeds, growth)])
+    return one_training.table(pick, [*parts, pick.claim("growth of the largest tenth", growth)])
 
 
 def _largest_tenth(magnitudes: np.ndarray) -> np.ndarray:
@@ -67,13 +79,16 @@ def _largest_tenth(magnitudes: np.ndarray) -> np.ndarray:
 
 
 @plotting.published
-def draw_labels(table: pd.DataFrame, edges: tuple[float, float, float, float], legend: float) -> "Figure":
+def draw_labels(
+    table: pd.DataFrame, edges: tuple[float, float, float, float], legend: float, magnitudes: tuple[float, float]
+) -> "Figure":
     """The published look of figures 11 and 24 to 26: one point per neuron and epoch, by the sign of a_i.
 
-    The tick labels of each decide where its axes stand (edges, pixels) and its legend begins (fraction of the axes).
+    The tick labels of each decide where its axes stand (edges, pixels) and its legend begins (fraction of the axes);
+    `magnitudes` are the ends of its y axis.
     """
     figure, axes = plotting.canvas((500, 400), edges, bars=2)
     plotting.scatters(axes, table, STYLES, "magnitude")
-    plotting.frame(axes, plotting.angle("Angle to $q$"), Axis("Magnitude"), font=15)
+    plotting.frame(axes, plotting.angle("Angle to $q$"), Axis("Magnitude", magnitudes, widens=True), font=15)
     plotting.legend(axes, 15, "center left", (legend, 0.548), spacing=0.781)
     return figure

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from icl.core.runs import Runs
+from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
-from icl.papers.li2024 import embedding_figures, one_layer_figures
+from icl.papers.li2024 import embedding_figures, one_layer_figures, one_training, runs_picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,25 +22,30 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Norm and angle of the label block: the first neurons of either sign of run 0, and the large rows."""
+    """Norm and angle of the label block: the first neurons of either sign, and the large rows."""
     trained = one_layer_figures.trained(runs)
-    seeds = trained.sweep.seeds
+    pick = one_training.choice(single(runs))
     at = one_layer_figures.embeddings_by_epoch(trained)
     last = at[one_layer_figures.SCATTER_EPOCHS[-1]]
     positive = trained.last()["a"].numpy() > 0
     parts: list[pd.DataFrame] = []
-    for sign, chosen in {">": positive, "<": ~positive}.items():
-        neurons = np.flatnonzero(chosen[0])[: one_layer_figures.SCHEDULE.drawn_neurons]
-        parts += embedding_figures.point_rows(seeds[0], f"Lab. Emb. a_i{sign}0", neurons, at, "label ")
-        large = chosen & (last["label magnitude"] > last["label magnitude"].max(axis=-1, keepdims=True) / 2)
+    for sign, of_sign in {">": positive, "<": ~positive}.items():
+        count = one_layer_figures.SCHEDULE.drawn_neurons
+        parts += embedding_figures.point_rows(pick, f"Lab. Emb. a_i{sign}0", of_sign, count, at, "label ")
+        large = of_sign & (last["label magnitude"] > last["label magnitude"].max(axis=-1, keepdims=True) / 2)
         angle = np.average(last["label angle"], axis=-1, weights=large)
-        parts.append(rows(f"angle at the end, a_i {sign} 0", seeds, angle))
-    return join(parts)
+        parts.append(pick.claim(f"angle at the end, a_i {sign} 0", angle))
+    return one_training.table(pick, parts)
 
 
 STYLES = embedding_figures.STYLES
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """The published picture from the table's runs: one point per neuron and epoch, by the sign of a_i."""
-    return embedding_figures.draw_labels(table, (96.65, 342.72, 22.50, 324.72), -0.009)
+    """The published picture from the drawn run: one point per neuron and epoch, by the sign of a_i."""
+    return embedding_figures.draw_labels(table, (96.65, 342.72, 22.50, 324.72), -0.009, (-0.047, 1.391))
+
+
+def draw_runs(table: pd.DataFrame) -> Figure:
+    """Every run beside the drawn one."""
+    return runs_picture.draw(table, draw, STYLES)

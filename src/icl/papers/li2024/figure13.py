@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from icl.core.runs import Runs
+from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
-from icl.evidence.errors import curve_rows
 from icl.evidence.intervals import least_length
-from icl.papers.li2024 import decoder_evaluation, decoder_figures
+from icl.papers.li2024 import decoder_evaluation, decoder_figures, one_training, runs_picture
 from icl.papers.li2024.error_curves import ENOUGH
 
 if TYPE_CHECKING:
@@ -33,20 +31,26 @@ def sweeps(scale: str) -> list[Sweep]:
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Error for each alpha' on unseen tasks (id) and on shifted patterns (ood), and the least sufficient length."""
-    trained = decoder_figures.trained(runs)
-    seeds, configs, test = trained.sweep.seeds, trained.sweep.configs, trained.sweep.test
-    parts = []
-    for domain, prompts_of in {"id": decoder_evaluation.in_domain, "ood": decoder_evaluation.out_of_domain}.items():
+    trained, pick = decoder_figures.trained(runs), one_training.choice(single(runs))
+    drawn = one_training.alone(trained, pick.index)
+    parts: list[pd.DataFrame] = []
+    for domain in ("id", "ood"):
         least = []
         for series, fraction in FRACTIONS.items():
-            prompts = prompts_of(configs, replace(test, relevant_fraction_test=fraction))
-            wrong = decoder_figures.wrong_curve(trained, prompts, LENGTHS)
-            parts += curve_rows(seeds, LENGTHS, wrong, panel="main", series=f"{series}, {domain}")
+            wrong, of_drawn = _wrong(trained, domain, fraction), _wrong(drawn, domain, fraction)
+            parts += pick.error_lines(wrong, of_drawn, panel="main", series=f"{series}, {domain}", x=LENGTHS)
             least.append(least_length(wrong.mean(axis=-1), LENGTHS, ENOUGH))
         # FRACTIONS fall, so a length that falls along them rises with alpha'.
         rise = -np.diff(np.stack(least), axis=0)
-        parts.append(rows(f"largest rise of the least length with alpha', {domain}", seeds, rise.max(axis=0)))
-    return join(parts)
+        parts.append(pick.claim(f"largest rise of the least length with alpha', {domain}", rise.max(axis=0)))
+    return one_training.table(pick, parts)
+
+
+def _wrong(runs: Runs, domain: str, fraction: float) -> np.ndarray:
+    """Whether the runs are wrong on prompts of their own with alpha' = `fraction`: bool (lengths, runs, prompts)."""
+    prompts_of = decoder_evaluation.in_domain if domain == "id" else decoder_evaluation.out_of_domain
+    prompts = prompts_of(runs.sweep.configs, replace(runs.sweep.test, relevant_fraction_test=fraction))
+    return decoder_figures.wrong_curve(runs, prompts, LENGTHS)
 
 
 STYLES = (
@@ -61,11 +65,16 @@ STYLES = (
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The published look from the table's summaries: in-domain (id) means tasks unseen in training."""
+    """The published look from the drawn run: in-domain (id) means tasks unseen in training."""
     figure, axes = plotting.canvas((450, 450), (129.90, 415.62, 18.40, 361.72))
-    plotting.curves(axes, table, STYLES, "classification error", band=True)
+    plotting.error_curves(axes, table, STYLES, band=True)
     x = Axis("Context length", (0, 20), range(0, 21, 4))
     y = Axis("Classification error", (6e-3, 4), log=True)
     plotting.frame(axes, x, y, font=22)
     plotting.legend(axes, 15, "upper right", (1.003, 1.009), spacing=0.616)
     return figure
+
+
+def draw_runs(table: pd.DataFrame) -> Figure:
+    """Every run beside the drawn one."""
+    return runs_picture.draw(table, draw, STYLES)

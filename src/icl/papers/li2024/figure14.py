@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from icl.core.runs import Runs
+from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
-from icl.evidence.errors import error_rows
-from icl.papers.li2024 import one_layer_figures
+from icl.papers.li2024 import one_layer_figures, one_training, runs_picture
+from icl.papers.li2024.one_training import Choice
 from icl.papers.li2024.pruning import COUNTS, Pruning, random_masks, trained_pruning
 
 if TYPE_CHECKING:
@@ -28,43 +27,57 @@ def sweeps(scale: str) -> list[Sweep]:
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Errors under either order of pruning, sorted row norms, and the parts of theorem 3."""
-    trained = one_layer_figures.trained(runs)
+    trained, pick = one_layer_figures.trained(runs), one_training.choice(single(runs))
     pruning = trained_pruning(trained, trained.sweep.test)
-    return join([*_curves(trained, pruning), *_bars(trained, pruning), *_theorem(trained, pruning)])
+    parts = [*_curves(trained, pruning, pick), *_bars(pruning, pick), *_theorem(trained, pruning, pick)]
+    return one_training.table(pick, parts)
 
 
-def _curves(trained: Runs, pruning: Pruning) -> Iterator[pd.DataFrame]:
-    seeds, neurons = trained.sweep.seeds, pruning.norms.shape[1]
-    labels = {"panel": "left axis"}
-    better: dict[str, list[np.ndarray]] = {"classification error": [], "hinge loss": []}
+class Pruned(NamedTuple):
+    """What follows from leaving out one number of neurons; see Pruning.without. Names of losses -> their values."""
+
+    by_norm: dict[str, np.ndarray]
+    at_random: dict[str, np.ndarray]
+
+
+def _pruned(runs: Runs, pruning: Pruning) -> list[Pruned]:
+    """For each of COUNTS; at random, draws come first: (draws, runs) and (draws, runs, prompts)."""
+    seeds, neurons, draws = runs.sweep.seeds, pruning.norms.shape[1], one_layer_figures.SCHEDULE.random_prunings
+    made = []
     for count in COUNTS:
         by_norm = pruning.without(pruning.smallest(count))
-        draws = [
-            pruning.without(random_masks(seeds, neurons, count, draw))
-            for draw in range(one_layer_figures.SCHEDULE.random_prunings)
-        ]
-        at_random = {name: np.stack([draw[name] for draw in draws]) for name in by_norm}
-        yield error_rows(seeds, by_norm["wrong"], series="Mag.-based", x=count, **labels)
-        yield error_rows(seeds, at_random["wrong"].mean(axis=0), series="Random", x=count, **labels)
-        for observable, shares in better.items():
-            if count >= 0.2 * neurons:
-                shares.append((by_norm[observable] <= at_random[observable]).mean(axis=0))
-    whole = pruning.without(pruning.smallest(0))["wrong"]
-    for x in (COUNTS[0], COUNTS[-1]):
-        yield error_rows(seeds, whole, series="baseline", x=x, **labels)
-    for observable, shares in better.items():
-        yield rows(f"share of draws, {observable}", seeds, np.mean(shares, axis=0))
+        of_draws = [pruning.without(random_masks(seeds, neurons, count, draw)) for draw in range(draws)]
+        made.append(Pruned(by_norm, {name: np.stack([one[name] for one in of_draws]) for name in by_norm}))
+    return made
 
 
-def _bars(trained: Runs, pruning: Pruning) -> Iterator[pd.DataFrame]:
-    ordered = np.sort(pruning.norms, axis=-1)
-    for index in range(COUNTS[-1] + 1):
-        yield rows("neuron magnitude", trained.sweep.seeds, ordered[:, index], panel="right axis",
-                   series="magnitude of neurons", x=index)  # fmt: skip
+def _wrong(pruned: list[Pruned]) -> dict[str, np.ndarray]:
+    """How often each answer is wrong, series -> (counts, runs, prompts); no neuron is left out of the baseline."""
+    by_norm = np.stack([one.by_norm["wrong"] for one in pruned])
+    at_random = np.stack([one.at_random["wrong"].mean(axis=0) for one in pruned])
+    return {"Mag.-based": by_norm, "Random": at_random, "baseline": by_norm[[0, 0]]}
 
 
-def _theorem(trained: Runs, pruning: Pruning) -> Iterator[pd.DataFrame]:
-    seeds, neurons = trained.sweep.seeds, pruning.norms.shape[1]
+def _curves(trained: Runs, pruning: Pruning, pick: Choice) -> Iterator[pd.DataFrame]:
+    drawn, pruned = one_training.alone(trained, pick.index), _pruned(trained, pruning)
+    of_drawn = _wrong(_pruned(drawn, trained_pruning(drawn, drawn.sweep.test)))
+    for series, wrong in _wrong(pruned).items():
+        xs = COUNTS if len(wrong) == len(COUNTS) else (COUNTS[0], COUNTS[-1])
+        yield from pick.error_lines(wrong, of_drawn[series], panel="left axis", series=series, x=xs)
+    many = [one for count, one in zip(COUNTS, pruned, strict=True) if count >= 0.2 * pruning.norms.shape[1]]
+    for name in ("classification error", "hinge loss"):
+        shares = [(one.by_norm[name] <= one.at_random[name]).mean(axis=0) for one in many]
+        yield pick.claim(f"share of draws, {name}", np.mean(shares, axis=0))
+
+
+def _bars(pruning: Pruning, pick: Choice) -> Iterator[pd.DataFrame]:
+    ordered, indices = np.sort(pruning.norms, axis=-1), range(COUNTS[-1] + 1)
+    labels = {"panel": "right axis", "series": "magnitude of neurons"}
+    yield from pick.lines("neuron magnitude", ordered.T[list(indices)], x=indices, **labels)
+
+
+def _theorem(trained: Runs, pruning: Pruning, pick: Choice) -> Iterator[pd.DataFrame]:
+    neurons = pruning.norms.shape[1]
     ordered = np.sort(pruning.norms, axis=-1)
     ratios = ordered[:, 1:] / ordered[:, :-1]
     small = np.argmax(ratios, axis=-1) + 1
@@ -76,11 +89,11 @@ def _theorem(trained: Runs, pruning: Pruning) -> Iterator[pd.DataFrame]:
         for share in (0.2, 0.4, 0.6)
     ]
     kept = np.average(pruning.norms, axis=-1, weights=mask) / np.average(initial, axis=-1, weights=mask)
-    yield rows("largest ratio of neighbouring norms", seeds, ratios.max(axis=-1))
-    yield rows("share of small neurons", seeds, small / neurons)
-    yield rows("norm of small neurons over initial norm", seeds, kept)
-    yield rows("rise of the hinge loss without small neurons", seeds, pruning.without(mask)["hinge loss"] - whole)
-    yield rows("least rise of the hinge loss per share of large neurons", seeds, np.min(per_share, axis=0))
+    yield pick.claim("largest ratio of neighbouring norms", ratios.max(axis=-1))
+    yield pick.claim("share of small neurons", small / neurons)
+    yield pick.claim("norm of small neurons over initial norm", kept)
+    yield pick.claim("rise of the hinge loss without small neurons", pruning.without(mask)["hinge loss"] - whole)
+    yield pick.claim("least rise of the hinge loss per share of large neurons", np.min(per_share, axis=0))
 
 
 STYLES = (
@@ -91,11 +104,10 @@ STYLES = (
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The published picture from the table's summaries; x counts pruned neurons, the bars lie over everything."""
+    """The published picture from the drawn run; x counts pruned neurons, the bars lie over everything."""
     figure, axes = plotting.canvas((500, 500), (117.75, 392.22, 26.50, 416.72), panel="left axis")
-    baseline = plotting.summary(table, "left axis", "baseline", "classification error")
-    axes.plot(baseline["x"], baseline["value"], label="baseline", gid="baseline", **plotting.GUIDE)
-    plotting.curves(axes, table, STYLES, "classification error", band=True)
+    plotting.baseline(axes, table)
+    plotting.error_curves(axes, table, STYLES, band=True)
     x = Axis("Pruning rate", (0, 26), (6, 13, 19, 26), ("10%", "20%", "30%", "40%"))
     y = Axis("Classification error", (1e-3, 0.2), log=True)
     plotting.frame(axes, x, y, font=22, ticks=18)
@@ -103,3 +115,8 @@ def draw(table: pd.DataFrame) -> Figure:
     right = plotting.bars(axes, table, "right axis", "magnitude of neurons", "neuron magnitude")
     plotting.frame(right, x, Axis("Magnitude of neurons", (0, 0.8), (0, 0.4, 0.8)), font=22)
     return figure
+
+
+def draw_runs(table: pd.DataFrame) -> Figure:
+    """Every run beside the drawn one."""
+    return runs_picture.draw(table, draw, (plotting.BASELINE, *STYLES))

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from icl.core.runs import Runs
+from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
-from icl.evidence.errors import curve_rows
-from icl.papers.li2024 import one_layer_figures
+from icl.papers.li2024 import one_layer_figures, one_training, runs_picture
 from icl.papers.li2024.pruning import COUNTS, trained_pruning
 
 if TYPE_CHECKING:
@@ -31,21 +29,24 @@ def sweeps(scale: str) -> list[Sweep]:
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Error under magnitude-based pruning for each alpha', from its own unpruned value on."""
-    trained = one_layer_figures.trained(runs)
-    seeds = trained.sweep.seeds
-    errors, parts = {}, []
-    for series, fraction in FRACTIONS.items():
-        pruning = trained_pruning(trained, replace(trained.sweep.test, relevant_fraction_test=fraction))
-        wrong = np.stack([pruning.without(pruning.smallest(n))["wrong"] for n in COUNTS])
-        errors[series] = wrong.mean(axis=-1)
-        parts += curve_rows(seeds, COUNTS, wrong, panel="main", series=series)
-    whole = errors["alpha'=0.6"][0]
-    parts += [
-        rows("classification error", seeds, whole, panel="main", series="baseline", x=x)
-        for x in (COUNTS[0], COUNTS[-1])
-    ]
-    in_order = np.all(np.diff(np.stack(list(errors.values())), axis=0) <= 0, axis=0)
-    return join([*parts, rows("share of rates in order", seeds, in_order.mean(axis=0))])
+    trained, pick = one_layer_figures.trained(runs), one_training.choice(single(runs))
+    drawn = one_training.alone(trained, pick.index)
+    wrong = {series: _wrong(trained, fraction) for series, fraction in FRACTIONS.items()}
+    of_drawn = {series: _wrong(drawn, fraction) for series, fraction in FRACTIONS.items()}
+    parts: list[pd.DataFrame] = []
+    for series, answers in wrong.items():
+        parts += pick.error_lines(answers, of_drawn[series], panel="main", series=series, x=COUNTS)
+    whole, of_whole = (answers["alpha'=0.6"][[0, 0]] for answers in (wrong, of_drawn))
+    parts += pick.error_lines(whole, of_whole, panel="main", series="baseline", x=(COUNTS[0], COUNTS[-1]))
+    errors = np.stack([answers.mean(axis=-1) for answers in wrong.values()])
+    in_order = np.all(np.diff(errors, axis=0) <= 0, axis=0)
+    return one_training.table(pick, [*parts, pick.claim("share of rates in order", in_order.mean(axis=0))])
+
+
+def _wrong(runs: Runs, fraction: float) -> np.ndarray:
+    """Whether the runs are wrong, by the number of pruned neurons and alpha': bool (counts, runs, prompts)."""
+    pruning = trained_pruning(runs, replace(runs.sweep.test, relevant_fraction_test=fraction))
+    return np.stack([pruning.without(pruning.smallest(n))["wrong"] for n in COUNTS])
 
 
 STYLES = (
@@ -57,13 +58,17 @@ STYLES = (
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The published look from the table's summaries; x is the number of pruned neurons."""
+    """The published look from the drawn run; x is the number of pruned neurons."""
     figure, axes = plotting.canvas((450, 450), (130.18, 410.81, 16.35, 361.72))
-    baseline = plotting.summary(table, "main", "baseline", "classification error")
-    axes.plot(baseline["x"], baseline["value"], label="baseline", gid="baseline", **plotting.GUIDE)
-    plotting.curves(axes, table, STYLES, "classification error", band=True)
+    plotting.baseline(axes, table)
+    plotting.error_curves(axes, table, STYLES, band=True)
     x = Axis("Pruning rate", (0, 26), (6, 13, 19, 26), ("0.1", "0.2", "0.3", "0.4"))
     y = Axis("Classification error", (1e-3, 0.2), log=True)
     plotting.frame(axes, x, y, font=22)
     plotting.legend(axes, 18, "upper left", (0.045, 1.003), spacing=0.364)
     return figure
+
+
+def draw_runs(table: pd.DataFrame) -> Figure:
+    """Every run beside the drawn one."""
+    return runs_picture.draw(table, draw, (plotting.BASELINE, *STYLES))

@@ -1,15 +1,32 @@
 """Figure 22: three-layer model, attention of layer 2 on contexts with the query's ODR pattern, over training."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from icl.core.runs import Runs
-from icl.papers.li2024.attention_figures import STYLES, draw, measure_layer, sweeps
+from icl.papers.li2024 import runs_picture
+from icl.papers.li2024.attention_figures import STYLES, draw_layer, measure_layer, sweeps
 
-__all__ = ["STYLES", "draw", "measure", "sweeps"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["STYLES", "draw", "draw_runs", "measure", "sweeps"]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Attention of layer 2 at every snapshot."""
     return measure_layer(runs, layer=2)
+
+
+def draw(table: pd.DataFrame) -> Figure:
+    """The published look."""
+    return draw_layer(table, (0.1789, 0.8212))
+
+
+def draw_runs(table: pd.DataFrame) -> Figure:
+    """Every run beside the drawn one."""
+    return runs_picture.draw(table, draw, STYLES)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from icl.core.runs import Runs
+from icl.papers.li2024 import runs_picture
 from icl.papers.li2024.embedding_figures import STYLES, draw_labels, measure_layer, sweeps
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["STYLES", "draw", "measure", "sweeps"]
+__all__ = ["STYLES", "draw", "draw_runs", "measure", "sweeps"]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
@@ -23,4 +24,9 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 def draw(table: pd.DataFrame) -> Figure:
     """The published look."""
-    return draw_labels(table, (123.15, 344.18, 15.00, 324.72), -0.125)
+    return draw_labels(table, (123.15, 344.18, 15.00, 324.72), -0.125, (0.0105, 0.0263))
+
+
+def draw_runs(table: pd.DataFrame) -> Figure:
+    """Every run beside the drawn one."""
+    return runs_picture.draw(table, draw, STYLES)

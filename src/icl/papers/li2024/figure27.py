@@ -9,12 +9,13 @@ import pandas as pd
 
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
+from icl.papers.li2024 import runs_picture
 from icl.papers.li2024.classical_figures import STYLES, draw_errors, measure_errors, sweeps_at
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["STYLES", "draw", "measure", "sweeps"]
+__all__ = ["STYLES", "draw", "draw_runs", "measure", "sweeps"]
 
 
 def sweeps(scale: str) -> list[Sweep]:
@@ -30,3 +31,8 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 def draw(table: pd.DataFrame) -> Figure:
     """The published look."""
     return draw_errors(table, highest=1, top=28.25, font=18, at=(1.004, 1.009), spacing=0.45)
+
+
+def draw_runs(table: pd.DataFrame) -> Figure:
+    """Every run beside the drawn one."""
+    return runs_picture.draw(table, draw, STYLES)

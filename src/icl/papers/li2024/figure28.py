@@ -9,12 +9,13 @@ import pandas as pd
 
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
+from icl.papers.li2024 import runs_picture
 from icl.papers.li2024.classical_figures import STYLES, draw_errors, measure_errors, sweeps_at
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["STYLES", "draw", "measure", "sweeps"]
+__all__ = ["STYLES", "draw", "draw_runs", "measure", "sweeps"]
 
 
 def sweeps(scale: str) -> list[Sweep]:
@@ -30,3 +31,8 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 def draw(table: pd.DataFrame) -> Figure:
     """The published look."""
     return draw_errors(table, highest=2, top=19.22, font=17, at=(1.006, 1.011), spacing=0.52)
+
+
+def draw_runs(table: pd.DataFrame) -> Figure:
+    """Every run beside the drawn one."""
+    return runs_picture.draw(table, draw, STYLES)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
-from icl.core.runs import Runs
+from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
-from icl.papers.li2024 import one_layer_evaluation, one_layer_figures
+from icl.papers.li2024 import one_layer_evaluation, one_layer_figures, one_training, runs_picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,22 +25,21 @@ def sweeps(scale: str) -> list[Sweep]:
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Magnitudes over out-of-domain prompts at every drawn epoch, and how they end."""
     trained = one_layer_figures.trained(runs)
-    configs, seeds = trained.sweep.configs, trained.sweep.seeds
+    pick, configs = one_training.choice(single(runs)), trained.sweep.configs
     prompts = one_layer_evaluation.out_of_domain(configs, trained.sweep.test)
     drawn = [
         one_layer_evaluation.projections(trained.at(epoch), prompts, configs[0].feature_dimension)
         for epoch in one_layer_figures.EPOCHS
     ]
-    epochs = np.array(one_layer_figures.EPOCHS)[:, None]
-    parts = [
-        rows("magnitude", seeds, [now[series] for now in drawn], panel="main", series=series, x=epochs)
-        for series in drawn[0]
-    ]
+    parts: list[pd.DataFrame] = []
+    for series in drawn[0]:
+        values = [now[series] for now in drawn]
+        parts += pick.lines("magnitude", values, panel="main", series=series, x=one_layer_figures.EPOCHS)
     start, end = drawn[0], drawn[-1]
     share = (end["xdr W_Q p_query"] + end["xdr W_K p_i"]) / (end["W_Q p_query"] + end["W_K p_i"])
     growth = (end["xdr W_Q p_query"] + end["xdr W_K p_i"]) / (start["xdr W_Q p_query"] + start["xdr W_K p_i"])
-    parts += [rows("share along the pattern", seeds, share), rows("growth along the pattern", seeds, growth)]
-    return join(parts)
+    parts += [pick.claim("share along the pattern", share), pick.claim("growth along the pattern", growth)]
+    return one_training.table(pick, parts)
 
 
 STYLES = (
@@ -55,10 +52,15 @@ STYLES = (
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The published picture from the table's summaries; xdr is the IDR or ODR pattern of the query."""
+    """The published picture from the drawn run; xdr is the IDR or ODR pattern of the query."""
     figure, axes = plotting.canvas((400, 400), (96.65, 365.90, 15.00, 329.72))
     plotting.curves(axes, table, STYLES, "magnitude")
     x = Axis("Epoches", (0, 401), range(0, 401, 80))
-    plotting.frame(axes, x, Axis("Magnitude"), font=15)
+    plotting.frame(axes, x, Axis("Magnitude", (0.3285, 1.8305), widens=True), font=15)
     plotting.legend(axes, 15, "lower left", (0.258, 0.013), spacing=0.717)
     return figure
+
+
+def draw_runs(table: pd.DataFrame) -> Figure:
+    """Every run beside the drawn one."""
+    return runs_picture.draw(table, draw, STYLES)

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from icl.core.runs import Runs
+from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis
-from icl.papers.li2024 import attention_figures, one_layer_evaluation, one_layer_figures
+from icl.papers.li2024 import attention_figures, one_layer_evaluation, one_layer_figures, one_training, runs_picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,19 +26,19 @@ def sweeps(scale: str) -> list[Sweep]:
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Attention of the query on the contexts with its own pattern, out of domain, and on the rest."""
     trained = one_layer_figures.trained(runs)
-    seeds = trained.sweep.seeds
+    pick = one_training.choice(single(runs))
     prompts = one_layer_evaluation.out_of_domain(trained.sweep.configs, trained.sweep.test)
     same = np.stack(
         [one_layer_evaluation.attention_on_same(trained.at(e), prompts) for e in one_layer_figures.LONG_EPOCHS]
     )
     fall = np.max(np.maximum.accumulate(same, axis=0) - same, axis=0)
     parts = [
-        *attention_figures.curve_rows(seeds, one_layer_figures.LONG_EPOCHS, same),
-        rows("attention at the start", seeds, same[0]),
-        rows("attention at the end", seeds, same[-1]),
-        rows("largest fall of attention", seeds, fall),
+        *attention_figures.curve_rows(pick, one_layer_figures.LONG_EPOCHS, same),
+        pick.claim("attention at the start", same[0]),
+        pick.claim("attention at the end", same[-1]),
+        pick.claim("largest fall of attention", fall),
     ]
-    return join(parts)
+    return one_training.table(pick, parts)
 
 
 STYLES = attention_figures.STYLES
@@ -47,10 +46,15 @@ STYLES = attention_figures.STYLES
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The published picture from the table's summaries."""
+    """The published picture from the drawn run."""
     figure, axes = plotting.canvas((400, 400), (83.53, 366.67, 23.00, 329.72))
     plotting.curves(axes, table, STYLES, "attention weight")
     x = Axis("Epoches", (0, 201), range(0, 201, 40))
     plotting.frame(axes, x, Axis("Attention weight summation", (0, 1)), font=15)
     plotting.legend(axes, 15, "center right", (0.963, 0.5), spacing=0.424)
     return figure
+
+
+def draw_runs(table: pd.DataFrame) -> Figure:
+    """Every run beside the drawn one."""
+    return runs_picture.draw(table, draw, STYLES)

@@ -31,7 +31,7 @@ class Files:
     """What was found of a figure on disk; None or empty where it is not made.
 
     about : what stands beside the table
-    pictures : ending ("", "_overlay") -> bytes of the PNG; costs : job -> its cost
+    pictures : ending ("", "_overlay", "_runs") -> bytes of the PNG; costs : job -> its cost
     """
 
     verdicts: Verdicts | None = None
