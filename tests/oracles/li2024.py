@@ -16,10 +16,11 @@ def one_layer_prompts(
 ) -> Tensor:
     """The columns of eq. 6 of the talk from a run's factors, each (B, l + 1): tokens (B, l + 1, d).
 
-    turn : an orthogonal (d, d) that rotates the patterns and q
+    turn : an orthogonal (d, d) that takes the axes of the patterns and of q to other coordinates; by default those in
+    which the run is trained
     """
     tokens = prompt_tokens(Prompts(**factors), *config.axis_patterns, config.label_direction)
-    return torch.from_numpy(tokens if turn is None else tokens @ turn.T)
+    return torch.from_numpy(tokens @ (config.axes if turn is None else turn).T)
 
 
 def one_layer_logit(params: Mapping[str, Tensor], prompt: Tensor, attended: str = "contexts") -> Tensor:

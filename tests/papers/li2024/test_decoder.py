@@ -79,7 +79,9 @@ def literal(configs: tuple[system.Config, ...], factors: dict[str, np.ndarray], 
         label=factors["label"][..., columns].astype(float),
     )
     q = np.eye(configs[0].label_dimension)[0]
-    return torch.from_numpy(prompt_tokens(prompts, *configs[0].axis_patterns, q))
+    tokens = torch.from_numpy(prompt_tokens(prompts, *configs[0].axis_patterns, q))
+    axes = torch.from_numpy(np.stack([config.axes for config in configs]))
+    return tokens @ axes.mT[:, None]
 
 
 @pytest.mark.parametrize("least", [0, 3, 7])

@@ -69,11 +69,3 @@ def test_steps_are_counted_to_the_first_window_below_the_target() -> None:
     held = int(np.ceil(target * window)) - 1
     assert steps[0] == 30 + window - held
     assert np.isnan(steps[1:]).all()
-
-
-def test_weights_are_kept_at_the_drawn_epochs_whatever_an_epoch_is() -> None:
-    sweep = one_layer_figures.shared_training("laptop")
-    assert sweep.snapshots == one_layer_figures.drawn_steps(sweep.test)
-    other = sweep.override({"epoch_steps": 3, "long_epoch_steps": 7})
-    assert other.snapshots[-1] == 1400 and {1200, 60} <= set(other.snapshots)
-    assert other.override({"learning_rate": 0.5}).snapshots == other.snapshots

@@ -98,13 +98,13 @@ class Config(PatternConfig):
     )  # fmt: skip
     readout_rate: float = constant(
         0.0, "inferred",
-        f"step size of a over that of the other weights; with 1 the magnitudes of figures 10, 11 and 14 stay at half of "
-        f"the published ones; {FITTED}", at_least=0,
+        f"step size of a over that of the other weights; with 1 the magnitudes of figures 10, 11 and 14 stay at half "
+        f"of the published ones; {FITTED}", at_least=0,
     )  # fmt: skip
     optimiser: str = constant(
         "adam", "inferred",
-        "the label rows of figure 11 end at pi/6 to q, the angle between sign(q) and a q with uniform entries: "
-        "Adam follows the sign of the gradient, SGD the gradient. The theorems speak of SGD; see icl_theorems",
+        "the label rows of figure 11 end at pi/6 to q, the angle of sign(q) to a q with uniform entries: "
+        "Adam follows the sign of the gradient, SGD the gradient itself. See icl_theorems for SGD",
         choices=tuple(OPTIMISERS),
     )  # fmt: skip
     learning_rate: float = constant(

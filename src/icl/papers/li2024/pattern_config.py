@@ -44,8 +44,8 @@ class PatternConfig(RunConfig):
     )
     task_shifts: int = constant(
         3, "inferred",
-        "tasks (i, i + s mod M_1), s <= 3: the smallest even cover that meets both conditions of the talks, M_1 tasks or "
-        "more and a share of (M_1 - 1)^(-1/2) of all",
+        "tasks (i, i + s mod M_1), s <= 3: the smallest even cover that meets both conditions of the talks, M_1 tasks "
+        "or more and a share of (M_1 - 1)^(-1/2) of all",
         letter="tasks / M_1", at_least=1,
     )  # fmt: skip
     task_choice: str = constant(
@@ -57,8 +57,8 @@ class PatternConfig(RunConfig):
 
     pattern_law: str = constant(
         "random rotation", "inferred",
-        "coordinates of the patterns: SGD does not see them, Adam does, and along coordinate axes it does not reach the "
-        "published figures", choices=tuple(PATTERN_LAWS),
+        "coordinates of the patterns: SGD does not see them, Adam does, and along coordinate axes it does not reach "
+        "the published figures", choices=tuple(PATTERN_LAWS),
     )  # fmt: skip
     label_law: str = constant(
         "uniform entries", "inferred",
