@@ -243,3 +243,84 @@ def test_mark_covers_nothing(number: int, note: str) -> None:
     written = (before != after).any(axis=2)
     assert written.any() and not written[:, [0, -1]].any()
     assert np.all(before[written] == 255)
+
+
+# Errors of one run
+
+
+def errors(values: list[float], prompts: int, statistic: str = "single") -> pd.DataFrame:
+    """Figure 12's curves at a few lengths, as one run on so many prompts gives them."""
+    data = table(12)
+    lengths = sorted(data["x"].unique())[: len(values)]
+    data = data[data["x"].isin(lengths)].assign(statistic=statistic, count=prompts)
+    data["value"] = data["x"].map(dict(zip(lengths, values, strict=True)))
+    return data.assign(band_low=data["value"], band_high=data["value"])
+
+
+def test_no_error_in_n_prompts_stands_at_one_in_n_as_an_open_marker() -> None:
+    axes = module(12).draw(errors([0.05, 0.0, 0.004, 0.0], prompts=500)).axes[0]
+    lines = {line.get_gid(): line for line in axes.lines if line.get_gid()}
+    for style in module(12).STYLES:
+        np.testing.assert_allclose(lines[style.series].get_ydata(), [0.05, 1 / 500, 0.004, 1 / 500])
+        none = lines[f"{style.series}, no error"]
+        np.testing.assert_allclose(none.get_ydata(), [1 / 500, 1 / 500])
+        assert same_color(none.get_markerfacecolor(), "w") and same_color(none.get_markeredgecolor(), style.colour)
+
+
+def test_a_mean_over_runs_of_unknown_prompts_has_no_least_error() -> None:
+    axes = module(12).draw(errors([0.05, 0.0], prompts=10, statistic="mean")).axes[0]
+    assert not [line for line in axes.lines if "no error" in str(line.get_gid())]
+    assert {float(line.get_ydata()[1]) for line in axes.lines if line.get_gid()} == {0.0}
+
+
+@pytest.mark.parametrize("number", [n for n in (*VISIBLE, *HIDDEN) if n not in (*SCATTER, 9, 21, 22, 23)])
+def test_markers_are_whole_inside_the_limits_and_absent_outside(number: int) -> None:
+    data = table(number)
+    axes = module(number).draw(data).axes[0]
+    loose = [line for line in axes.lines if not line.get_clip_on()]
+    (x_low, x_high), (y_low, y_high) = axes.get_xlim(), axes.get_ylim()
+    for style in module(number).STYLES:
+        (line,) = [line for line in axes.lines if line.get_gid() == style.series]
+        assert line.get_clip_on() and not any(line.get_markevery())
+        (markers,) = [m for m in loose if same_color(m.get_color(), style.colour) and m.get_marker() == style.marker]
+        points = line.get_xydata()
+        inside = ((points >= (x_low, y_low)) & (points <= (x_high, y_high))).all(axis=1)
+        np.testing.assert_array_equal(markers.get_xydata(), points[inside])
+        assert line.get_zorder() < markers.get_zorder() < 2.5
+
+
+@pytest.mark.parametrize("number", [8, 10, 11, 21, 24])
+@pytest.mark.parametrize("factor", [0.5, 1.0, 2.0])
+def test_axes_that_followed_the_published_data_widen_for_ours_and_for_nothing_else(number: int, factor: float) -> None:
+    data = table(number)
+    published = LOOK[number][2][1]
+    data["value"] *= factor
+    low, high = module(number).draw(data).axes[0].get_ylim()
+    assert low < data["value"].min() and data["value"].max() < high
+    if published[0] <= data["value"].min():
+        assert low == published[0]
+    if data["value"].max() <= published[1]:
+        assert high == published[1]
+
+
+@pytest.mark.parametrize("number", [8, 9, 12, 27])
+def test_published_curves_have_our_colours_dashed_and_open(number: int) -> None:
+    published = published_curves.load(f"figure{number}")
+    assert published is not None
+    axes = plotting.overlay(module(number).draw(table(number)), published).axes[0]
+    for style in module(number).STYLES:
+        (line,) = [line for line in axes.lines if line.get_gid() == f"published {style.series}"]
+        assert same_color(line.get_color(), style.colour)
+        assert line.get_linestyle() == "--" and same_color(line.get_markerfacecolor(), "w")
+
+
+@pytest.mark.parametrize("number", [8, 26])
+def test_a_long_note_is_one_legible_line_of_its_first_phrases(number: int) -> None:
+    note = "laptop scale, 3 seeds; reduced: half of the steps, a third of the prompts; " * 4
+    (text,) = [
+        text for text in plotting.mark(module(number).draw(table(number)), note).texts if text.get_gid() == "mark"
+    ]
+    words = text.get_text()
+    assert text.get_fontsize() >= 6 and "\n" not in words
+    assert words.endswith(" ...") and note.startswith(words.removesuffix(" ..."))
+    assert "laptop scale" in words

@@ -151,7 +151,7 @@ def test_measuring_gives_a_valid_table(name: str) -> None:
     assert (single["count"] == 1).all()
     assert single[["band_low", "band_high", "low", "high"]].isna().all(axis=None)
     summaries = table[table["seed"] == SUMMARY_SEED]
-    assert (summaries["count"][summaries["statistic"] != "exact"] > 1).all()
+    assert (summaries["count"][~summaries["statistic"].isin(["exact", "single"])] > 1).all()
     known = summaries.dropna(subset=["value", "low", "high"])
     assert (known["low"] <= known["value"]).all()
     assert (known["value"] <= known["high"]).all()
@@ -236,6 +236,25 @@ def test_drawing_gives_a_labelled_figure(name: str) -> None:
     assert any(axes.get_legend() is not None for axes in panels)
     assert rendered(picture) == rendered(discovery.figure(name).draw(before))
     assert len(rendered(plotting.mark(picture, figures.note(name, "smoke", {})))) > 1000
+
+
+@pytest.mark.parametrize("name", [name for name in FIGURES if figures.draws_one_run(name)])
+@pytest.mark.usefixtures("same_global_style")
+def test_every_run_is_shown_beside_the_one_that_is_drawn(name: str) -> None:
+    """One panel per run with the axes of the figure, in which every point of that run lies."""
+    table = measured(name)
+    before = table.copy()
+    picture, own = discovery.figure(name).draw_runs(table), discovery.figure(name).draw(table).axes[0]
+    pd.testing.assert_frame_equal(table, before, check_exact=True)
+    every = table[table["panel"] == "runs"]
+    seeds = sorted({seed for sweep in discovery.figure(name).sweeps("smoke") for seed in sweep.seeds})
+    assert sorted(every["seed"].unique()) == seeds
+    assert [axes.get_label() for axes in picture.axes] == [f"seed {seed}" for seed in seeds]
+    for axes in picture.axes:
+        assert axes.get_title().startswith(str(axes.get_label()))
+        assert (axes.get_xlim(), axes.get_ylim()) == (own.get_xlim(), own.get_ylim())
+        assert axes.get_yscale() == own.get_yscale()
+    assert len(rendered(picture)) > 1000
 
 
 @pytest.mark.slow

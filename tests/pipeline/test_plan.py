@@ -157,10 +157,11 @@ def test_a_constant_that_the_figure_varies_is_refused() -> None:
 
 def test_figures_are_found_in_a_command_line() -> None:
     words = ["figure9", "-n", "--config", "scale=smoke", "results/smoke/tables/figure12.parquet", "figure9_overlay"]
-    assert asked_figures([*words, "figures/smoke/figure17_overlay.png", "verdicts"]) == [
+    assert asked_figures([*words, "figures/smoke/figure17_overlay.png", "figure8_runs", "verdicts"]) == [
         "figure9",
         "figure12",
         "figure17",
+        "figure8",
     ]
 
 
@@ -209,7 +210,7 @@ def test_shared_sweeps_are_trained_once(dot: str) -> None:
 
 @pytest.mark.slow
 def test_every_name_is_a_target(shared_workflow: Workflow) -> None:
-    """Figures with the line of their ledger, aliases, overlays, and what is over all figures."""
+    """Figures with the line of their ledger, aliases, further pictures, and what is over all figures."""
     listed = dict(re.findall(r"^(\w+) \((.*)\)$", shared_workflow("--list").stdout, flags=re.MULTILINE))
     assert {name: listed[name] for name in FIGURES} == {name: ledger.target(name).summary for name in FIGURES}
     assert {name for figure in FIGURES for name in PLAN.targets(figure)} <= set(listed)

@@ -193,6 +193,10 @@ def _unclip(axes: Axes) -> None:
 
     Curves end at the frame and their markers do not, so that these become artists of their own, each over its curve.
     """
+    for points in axes.collections:
+        offsets = np.asarray(points.get_offsets())
+        if points.get_gid() is not None and _inside(axes, offsets).all():
+            points.set_clip_on(False)
     for place, line in enumerate(list(axes.lines)):
         if line.get_zorder() == 2:
             line.set_zorder(2 + place * 1e-3)
@@ -200,12 +204,16 @@ def _unclip(axes: Axes) -> None:
             _markers_of_their_own(axes, line)
 
 
+def _inside(axes: Axes, points: np.ndarray) -> np.ndarray:
+    """Which points (n, 2) lie within the limits; one that has a NaN lies nowhere."""
+    ends = np.sort([axes.get_xlim(), axes.get_ylim()], axis=1)
+    return np.asarray(((points >= ends[:, 0]) & (points <= ends[:, 1])).all(axis=-1))
+
+
 def _markers_of_their_own(axes: Axes, line: Line2D) -> None:
     points = np.column_stack([np.asarray(line.get_xdata(), dtype=float), np.asarray(line.get_ydata(), dtype=float)])
-    shown = np.ones(len(points), dtype=bool) if line.get_markevery() is None else np.array(line.get_markevery())
-    for values, (low, high) in zip(points.T, (axes.get_xlim(), axes.get_ylim()), strict=True):
-        # NaN lies nowhere.
-        shown = shown & (values >= min(low, high)) & (values <= max(low, high))
+    chosen = line.get_markevery()
+    shown = _inside(axes, points) & np.array([True] if chosen is None else chosen, dtype=bool)
     line.set_markevery([False] * len(points))
     look = {
         name: getattr(line, f"get_{name}")()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 COLUMNS = 5
 # In pixels: a panel and what lies around it.
-WIDTH, HEIGHT, GAP = 168, 150, (14, 30)
+WIDTH, HEIGHT, GAP = 160, 150, (24, 30)
 LEFT, RIGHT, TOP, BOTTOM = 78, 14, 66, 62
 FONT, MARKER, POINT = 9, 4.0, 16.0
 FAILED = "0.65"

@@ -61,7 +61,7 @@ def entry(plan: Plan, name: str, files: Files, changes: Sequence[Change] = ()) -
         "scale": plan.scale,
         "folder": plan.folder,
         "summary": target.summary,
-        "caption": [text for text in (target.caption, target.differences) if text],
+        "caption": [*filter(None, (target.caption, target.differences)), f"In the margin: {plan.note(name)}."],
         "command": plan.command(name),
         "missing": files.missing,
         "claims": claims,
