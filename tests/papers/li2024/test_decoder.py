@@ -101,7 +101,7 @@ def test_loss_is_the_mean_hinge_loss_of_literal_prompts_of_every_length(least: i
 
 
 def test_queries_are_of_their_prompts_task() -> None:
-    config = sweep(batch=200).configs[0]
+    config = sweep(batch=200, least_contexts=0, training_prompts=0).configs[0]
     factors = system.sample([config], 0)
     queries, labels = factors["pattern"][0, :, 20:], factors["label"][0, :, 20:]
     for pattern, label in zip(queries, labels, strict=True):
@@ -153,7 +153,7 @@ def test_the_chosen_method_and_schedule_decide_the_steps() -> None:
 
 
 def test_each_run_is_trained_on_its_own_random_tasks_and_tested_on_the_others() -> None:
-    configs = sweep(task_choice="random shifts", batch=400).configs
+    configs = sweep(task_choice="random shifts", batch=400, least_contexts=0, training_prompts=0).configs
     chosen = [{tuple(task) for task in config.train_tasks.tolist()} for config in configs]
     assert len({frozenset(tasks) for tasks in chosen}) == 3
     factors = system.sample(configs, 0)
@@ -191,7 +191,7 @@ def test_a_zero_logit_is_an_error() -> None:
 
 
 def test_out_of_domain_prompts_are_paired_over_coefficient_sums() -> None:
-    configs, test = sweep().configs, replace(sweep().test, pattern_law="unit pairs")
+    configs, test = sweep().configs, replace(sweep().test, combination="unit pairs", noise=0.0)
     one, other = (evaluation.out_of_domain(configs, replace(test, coefficient_sum=s)) for s in (1.3, 0.5))
     assert torch.equal(one.labels, other.labels) and torch.equal(one.patterns, other.patterns)
     assert torch.equal(one.tokens[..., 6:], other.tokens[..., 6:])
@@ -202,14 +202,23 @@ def test_out_of_domain_prompts_are_paired_over_coefficient_sums() -> None:
 
 
 @pytest.mark.parametrize("law", COMBINATIONS)
-def test_out_of_domain_prompts_follow_their_law_and_noise_is_scaled(law: str) -> None:
-    configs, test = sweep().configs, replace(sweep().test, pattern_law=law, coefficient_sum=1.3)
-    one, other = (evaluation.out_of_domain(configs, replace(test, irrelevant_growth=g)).tokens for g in (1.0, 0.4))
-    assert torch.equal(one[..., :6], other[..., :6])
-    assert torch.allclose(0.4 * one[..., 6:-1], other[..., 6:-1], atol=1e-6)
-    assert torch.allclose(one[..., :6].sum(-1), torch.tensor(1.3), atol=1e-5)
-    usual = evaluation.out_of_domain(configs, replace(test, pattern_law="unit pairs")).tokens
-    assert torch.equal(one, usual) == (law == "unit pairs")
+def test_out_of_domain_prompts_follow_their_law(law: str) -> None:
+    configs, test = sweep().configs, replace(sweep().test, combination=law, coefficient_sum=1.3, noise=0.0)
+    tokens = evaluation.out_of_domain(configs, test).tokens
+    assert torch.allclose(tokens[..., :6].sum(-1), torch.tensor(1.3), atol=1e-5)
+    usual = evaluation.out_of_domain(configs, replace(test, combination="unit pairs")).tokens
+    assert torch.equal(tokens, usual) == (law == "unit pairs")
+
+
+def test_noise_has_its_expected_size_and_leaves_labels_alone() -> None:
+    configs, test = sweep().configs, replace(sweep().test, prompts=300)
+    plain, noisy = (evaluation.out_of_domain(configs, replace(test, noise=size)).tokens for size in (0.0, 0.5))
+    added = (noisy - plain).double()
+    assert (added[..., -1] == 0).all()
+    squares = (added**2).sum(-1)
+    # The mean of n chi-squared numbers of 30 degrees, in units of its own standard error.
+    error = 0.25 * (2 / 30) ** 0.5 / squares.numel() ** 0.5
+    assert abs(squares.mean().item() - 0.25) < 5 * error
 
 
 def test_the_largest_head_has_more_attention_than_the_mean() -> None:
@@ -258,9 +267,11 @@ def test_constants_that_cannot_be_are_refused() -> None:
         system.Config(heads=3)
     with pytest.raises(ConstantError, match="task_shifts"):
         system.Config(task_shifts=6)
+    with pytest.raises(ConstantError, match="training_prompts"):
+        system.Config(batch=32, training_prompts=100)
     with pytest.raises(ConstantError, match="least_contexts"):
         system.Config(least_contexts=21)
-    with pytest.raises(ConstantError, match="pattern_law"):
-        system.Test(pattern_law="quadruples")
+    with pytest.raises(ConstantError, match="combination"):
+        system.Test(combination="quadruples")
     with pytest.raises(ConstantError, match="coefficient_sum"):
         system.Test(coefficient_sum=1.5)

@@ -10,7 +10,7 @@ from icl.core.config import grid
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import train
-from icl.papers.li2024 import icl_rates, one_layer, one_layer_figures
+from icl.papers.li2024 import icl_rates, one_layer
 from icl.papers.li2024 import one_layer_evaluation as evaluation
 from icl.papers.li2024.pruning import random_masks, trained_pruning
 

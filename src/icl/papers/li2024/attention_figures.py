@@ -41,8 +41,6 @@ def measure_layer(runs: Mapping[str, Runs], layer: int) -> pd.DataFrame:
     pick = one_training.choice(single(runs))
     config, snapshots = trained.sweep.configs[0], trained.sweep.snapshots
     test = replace(trained.sweep.test, prompts=min(SCHEDULE.traced_prompts, trained.sweep.test.prompts))
-    if layer == 1:
-        test = replace(test, relevant_fraction_test=test.relevant_fraction_figure21)
     prompts = decoder_evaluation.out_of_domain(trained.sweep.configs, test)
     same = np.stack(
         [

@@ -39,27 +39,23 @@ class Evaluation:
 
 def in_domain(configs: Sequence[Config], test: Test) -> Evaluation:
     """Prompts of tasks that training did not use, over the IDR and IDI patterns."""
-    return _evaluation(configs, test, training_domain, 1.0)
+    return _evaluation(configs, test, training_domain)
 
 
 def out_of_domain(configs: Sequence[Config], test: Test) -> Evaluation:
     """Prompts of all tasks over ODR patterns (IDR patterns combined with coefficient sum S_1) and ODI patterns."""
 
     def domain_of(config: Config) -> Domain:
-        return shifted_domain(config, test.pattern_law, test.coefficient_sum)
+        return shifted_domain(config, test.combination, test.coefficient_sum)
 
-    return _evaluation(configs, test, domain_of, test.irrelevant_growth)
+    return _evaluation(configs, test, domain_of)
 
 
-def _evaluation(
-    configs: Sequence[Config], test: Test, domain_of: Callable[[Config], Domain], growth: float
-) -> Evaluation:
-    """Test prompts whose kappa is `growth` times as large as in training."""
+def _evaluation(configs: Sequence[Config], test: Test, domain_of: Callable[[Config], Domain]) -> Evaluation:
     parts = []
     for config in configs:
         domain = domain_of(config)
-        strength = growth * config.irrelevant_strength * config.pattern_norm
-        batch = sample_test_prompts(config, test, domain, strength)
+        batch = sample_test_prompts(config, test, domain, config.irrelevant_strength * config.pattern_norm)
         tokens = prompt_tokens(batch, domain.relevant, domain.irrelevant, np.ones(1))
         tokens[..., :-1] += noise(config, test, domain, tokens[..., :-1].shape)
         parts.append((tokens.astype(np.float32), batch.label.astype(np.float32), batch.pattern))

@@ -24,8 +24,8 @@ LENGTHS = tuple(range(2, 21, 2))
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The shared training of the three-layer model."""
-    return [decoder_figures.shared_training(scale)]
+    """The shared training of the three-layer model, tested at alpha' = 1."""
+    return [decoder_figures.shared_training(scale, decoder_figures.PlainTest)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:

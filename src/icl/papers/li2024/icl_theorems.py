@@ -44,6 +44,15 @@ DRAWN = {
     "angle at the end, a_i > 0": "P2: angle to $q$, $a_i > 0$",
 }
 """Observable -> title of its panel."""
+COMPARED = {
+    *DRAWN,
+    "growth along the pattern",
+    "attention at the start",
+    "largest fall of attention",
+    "angle of the feature rows at the start",
+    "angle at the end, a_i < 0",
+    "norm of small neurons over initial norm",
+}
 RENAMED = {
     ("figure10", "angle at the start"): "angle of the feature rows at the start",
     ("figure10", "angle at the end"): "angle of the feature rows at the end",
@@ -67,24 +76,25 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
             table = module.measure({sweep: tested}, scale)
             claims = table[(table["panel"] == "") & (table["statistic"] == "run")]
             names = [RENAMED.get((name, observable), observable) for observable in claims["observable"]]
-            parts.append(claims.assign(observable=[f"{observable}, {method}" for observable in names]))
+            claims = claims.assign(observable=names)
+            claims = claims[claims["observable"].isin(COMPARED)]
+            parts.append(claims.assign(observable=claims["observable"] + f", {method}"))
     return join(parts).drop_duplicates(["observable", "seed"], ignore_index=True)
 
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
     """One panel per quantity, one dot per run, SGD beside Adam."""
-    figure, first = plotting.canvas((1000, 640), (60, 270, 40, 180), panel="0")
+    figure, first = plotting.canvas((1000, 680), (60, 240, 40, 190), panel="0")
     for index, (observable, title) in enumerate(DRAWN.items()):
         row, column = divmod(index, 4)
-        edges = (60 + 240 * column, 240 + 240 * column, 40 + 205 * row, 190 + 205 * row)
+        edges = (60 + 240 * column, 240 + 240 * column, 40 + 215 * row, 190 + 215 * row)
         axes = first if index == 0 else plotting.add_panel(figure, edges, str(index))
-        if index == 0:
-            axes.set_position((edges[0] / 1000, 1 - edges[3] / 640, 180 / 1000, 150 / 640))
         for place, method in enumerate(METHODS):
             values = table[(table["observable"] == f"{observable}, {method}") & (table["statistic"] == "run")]["value"]
             spread = [place + 0.3 * (order / max(len(values) - 1, 1) - 0.5) for order in range(len(values))]
             axes.plot(spread, values, "o", color=f"C{place}", markersize=5, alpha=0.8)
         axes.set(xlim=(-0.5, 1.5), xticks=(0, 1), xticklabels=list(METHODS), title=title)
         axes.title.set_fontsize(11)
+        axes.ticklabel_format(axis="y", scilimits=(-2, 3))
     return figure

@@ -152,7 +152,7 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     """Batch `step` of every run by its factors (see icl.papers.li2024.prompts.Prompts), (runs, B, l + 1) each."""
     first = configs[0]
     shape = (first.batch, words_per_prompt(first.context_length))
-    blocks = words(SYSTEM, [c.seed for c in configs], "train", first.batch_index(step, first.batch), shape)
+    blocks = words(SYSTEM, [c.seed for c in configs], "train", first.batch_index(step), shape)
     fraction = np.array([c.relevant_fraction for c in configs], dtype=np.float32)[:, None, None]
     strength = np.array([c.irrelevant_strength * c.pattern_norm for c in configs])[:, None, None]
     task_sets = np.stack([c.train_tasks for c in configs])[:, None]

@@ -65,6 +65,7 @@ class PatternConfig(RunConfig):
         "coordinates of q: for Adam the label rows of figure 11 end at the angle between sign(q) and q, which is 0.524 "
         "for uniform entries, as published, and 0.65 for Gaussian ones", choices=tuple(LABEL_LAWS),
     )  # fmt: skip
+    batch: int = constant(128, "ours", "not stated", letter="B", at_least=1)
     training_prompts: int = constant(
         0, "ours", "prompts of the training set, gone through in the same order again and again; 0: always new ones",
         letter="N", at_least=0,
@@ -74,6 +75,8 @@ class PatternConfig(RunConfig):
         super().__post_init__()
         if self.task_shifts >= self.relevant_patterns:
             raise self.error("task_shifts", f"below relevant_patterns = {self.relevant_patterns}")
+        if self.training_prompts % self.batch:
+            raise self.error("training_prompts", f"a multiple of batch = {self.batch}, or 0")
 
     @property
     def feature_dimension(self) -> int:
@@ -95,9 +98,9 @@ class PatternConfig(RunConfig):
         whole[d_x:, d_x:] = towards(LABEL_LAWS[self.label_law](stream(self.system, self.seed, "q"), d_y))
         return whole
 
-    def batch_index(self, step: int, batch: int) -> int:
-        """Which batch step `step` takes: its own, or one of a finite training set."""
-        return step % max(self.training_prompts // batch, 1) if self.training_prompts else step
+    def batch_index(self, step: int) -> int:
+        """Which batch step `step` takes: its own, or the next one of a finite training set."""
+        return step % (self.training_prompts // self.batch) if self.training_prompts else step
 
     @property
     def axis_patterns(self) -> tuple[np.ndarray, np.ndarray]:
