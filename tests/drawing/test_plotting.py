@@ -321,6 +321,6 @@ def test_a_long_note_is_one_legible_line_of_its_first_phrases(number: int) -> No
         text for text in plotting.mark(module(number).draw(table(number)), note).texts if text.get_gid() == "mark"
     ]
     words = text.get_text()
-    assert text.get_fontsize() >= 6 and "\n" not in words
+    assert float(text.get_fontsize()) >= 6 and "\n" not in words
     assert words.endswith(" ...") and note.startswith(words.removesuffix(" ..."))
     assert "laptop scale" in words

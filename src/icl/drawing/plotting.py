@@ -384,6 +384,7 @@ def overlay(figure: Figure, reference: pd.DataFrame) -> Figure:
     return figure
 
 
+UNDER_LEGEND = 4
 _OVERLAY: Mapping[str, Mapping[str, Any]] = {
     "line": {"linestyle": (0, (3, 1.5)), "linewidth": 1.5, "marker": "o", "markersize": 5.0, "markerfacecolor": "w"},
     "scatter": {"linestyle": "none", "marker": "o", "markersize": 7, "markerfacecolor": "none", "markeredgewidth": 0.9},
@@ -402,7 +403,7 @@ def _published_artist(axes: Axes, series: str, kind: str, rows: pd.DataFrame) ->
             look["marker"] = ours.get_paths()[0]
         if kind == "line" and isinstance(ours, Line2D):
             look["color"] = ours.get_color()
-    (line,) = axes.plot(rows["x"], rows["y"], **look, zorder=20, gid=f"published {series}")
+    (line,) = axes.plot(rows["x"], rows["y"], **look, zorder=UNDER_LEGEND, gid=f"published {series}")
     if kind == "line":
         _markers_of_their_own(axes, line)
 

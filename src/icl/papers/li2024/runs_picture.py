@@ -53,6 +53,8 @@ def draw(
         for spine in axes.spines.values():
             spine.set(linewidth=2.2 if drawn else 0.8, zorder=3)
     _legend(figure, like)
+    middle = 1 - (TOP + (height - TOP - BOTTOM) / 2) / height
+    figure.text(14 / figure.bbox.width, middle, like.get_ylabel(), fontsize=FONT, rotation=90, ha="center", va="center")
     figure.text(0.01, 1 - 6 / height, _count(seeds, losses), fontsize=FONT, va="top", gid="count")
     return figure
 
@@ -87,10 +89,10 @@ def _run(axes: Axes, rows: pd.DataFrame, styles: Sequence[Style] | Sequence[Embe
 
 
 def _like(axes: Axes, like: Axes, *, left: bool, below: bool) -> None:
-    """Scales, limits and ticks of the figure's own axes; names and numbers only on the outer sides."""
+    """Scales, limits and ticks of the figure's own axes; numbers only on the outer sides."""
     x, y = (
         plotting.Axis(
-            axis.get_label_text() if shown else "",
+            axis.get_label_text() if shown and axis is like.xaxis else "",
             (float(axis.get_view_interval()[0]), float(axis.get_view_interval()[1])),
             list(axis.get_majorticklocs()),
             [text.get_text() for text in axis.get_majorticklabels()] if shown else [],
@@ -99,6 +101,12 @@ def _like(axes: Axes, like: Axes, *, left: bool, below: bool) -> None:
         for axis, shown in ((like.xaxis, below), (like.yaxis, left))
     )
     plotting.frame(axes, x, y, FONT)
+    points = [line.get_xydata() for line in axes.lines if line.get_gid() is not None]
+    points += [np.asarray(part.get_offsets()) for part in axes.collections]
+    # What lies below the axes leaves them as in the figure itself.
+    if np.mean(np.concatenate([np.asarray(part, dtype=float)[:, 1] for part in points]) > axes.get_ylim()[1]) > 0.5:
+        words = "most points lie\nabove the axes"
+        axes.text(0.5, 0.5, words, fontsize=FONT, color="0.45", ha="center", va="center", transform=axes.transAxes)
 
 
 def _legend(figure: Figure, like: Axes) -> None:
