@@ -117,7 +117,7 @@ def test_a_variant_says_its_changes_and_the_whole_command() -> None:
         'snakemake figure9 --config scale=smoke variant=sparse constants=\'{"li_icl":{"relevant_fraction":0.6}}\''
     )
     assert Plan.of(made.plain()) == made
-    for word in ("smoke scale, 2 seeds", "reduced: 2 of 10 seeds", "relevant_fraction = 0.6"):
+    for word in ("smoke scale, one of 2 seeds", "reduced: 2 of 10 seeds", "relevant_fraction = 0.6"):
         assert word in made.note("figure9")
 
 
