@@ -11,7 +11,7 @@ from pathlib import Path
 from icl.core import sealed, table
 from icl.core.files import file_digest, save_animation, save_picture
 from icl.core.problem import tell_in_one_line
-from icl.drawing import plotting
+from icl.drawing import overlays, plotting
 from icl.evidence import published_curves
 
 parser = argparse.ArgumentParser(description=__doc__)
@@ -28,18 +28,18 @@ figure = importlib.import_module(args.module)
 name = args.module.rpartition(".")[2]
 measured, _ = table.read(args.table, name, args.scale, args.measured)
 drawn = plotting.mark(figure.draw(measured), args.note)
-overlays = [path for path in args.pictures if path.stem.endswith("_overlay")]
+overlaid = [path for path in args.pictures if path.stem.endswith("_overlay")]
 with plotting.defaults():
     for path in args.pictures:
         if path.suffix == ".gif":
             save_animation([plotting.mark(frame, args.note) for frame in figure.frames(measured)], path)
         elif path.stem == f"{name}_runs":
             save_picture(plotting.mark(figure.draw_runs(measured), args.note), path)
-        elif path not in overlays:
+        elif path not in overlaid:
             save_picture(drawn, path)
     for path in args.published:
-        plotting.overlay(drawn, published_curves.read(path))
-    for path in overlays:
+        overlays.overlay(drawn, published_curves.read(path))
+    for path in overlaid:
         save_picture(drawn, path)
 made = {
     "figure": name,

@@ -179,7 +179,7 @@ def figure9_made(figure9_results: Path, tmp_path_factory: pytest.TempPathFactory
     """A checkout's folder with everything that the workflow makes of figure 9 at the smoke scale, and nothing else."""
     from icl.core import sealed, table
     from icl.core.files import file_digest, save_picture
-    from icl.drawing import plotting
+    from icl.drawing import overlays, plotting
     from icl.evidence import published_curves
     from icl.pipeline.plan import Plan
 
@@ -192,7 +192,7 @@ def figure9_made(figure9_results: Path, tmp_path_factory: pytest.TempPathFactory
     plain, overlaid, every = plan.pictures("figure9")
     for name in (plain, plan.print_file("figure9")):
         save_picture(drawn, root / name)
-    plotting.overlay(drawn, published_curves.published("figure9"))
+    overlays.overlay(drawn, published_curves.published("figure9"))
     save_picture(drawn, root / overlaid)
     save_picture(plotting.mark(discovery.figure("figure9").draw_runs(measured), plan.note("figure9")), root / every)
     record = {

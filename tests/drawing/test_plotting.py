@@ -15,7 +15,7 @@ from matplotlib.colors import same_color, to_hex
 from matplotlib.figure import Figure
 
 from icl.core import discovery
-from icl.drawing import plotting
+from icl.drawing import overlays, plotting
 from icl.evidence import published_curves
 
 OBSERVABLE = {8: "magnitude", 9: "attention weight", 21: "attention weight", 22: "attention weight"}
@@ -208,7 +208,7 @@ def test_no_global_setting_changes() -> None:
     published = published_curves.load("figure12")
     assert published is not None
     figure = module(12).draw(table(12))
-    plotting.mark(plotting.overlay(figure, published), "smoke scale")
+    plotting.mark(overlays.overlay(figure, published), "smoke scale")
     pixels(figure)
     assert dict(matplotlib.rcParams) == before
 
@@ -217,7 +217,7 @@ def test_no_global_setting_changes() -> None:
 def test_overlay_adds_the_published_points_where_they_belong(number: int) -> None:
     published = published_curves.load(f"figure{number}")
     assert published is not None
-    figure = plotting.overlay(module(number).draw(table(number)), published)
+    figure = overlays.overlay(module(number).draw(table(number)), published)
     panels = {axes.get_label(): axes for axes in figure.axes}
     for (panel, series), rows in published.groupby(["panel", "series"]):
         (line,) = [line for line in panels[panel].lines if line.get_gid() == f"published {series}"]
@@ -229,7 +229,7 @@ def test_overlay_refuses_a_panel_that_is_not_there() -> None:
     published = published_curves.load("figure12")
     assert published is not None
     with pytest.raises(KeyError, match="left axis"):
-        plotting.overlay(module(12).draw(table(12)), published.assign(panel="left axis"))
+        overlays.overlay(module(12).draw(table(12)), published.assign(panel="left axis"))
 
 
 @pytest.mark.parametrize("number", [8, 12, 13, 14, 26, 28])
@@ -307,7 +307,7 @@ def test_axes_that_followed_the_published_data_widen_for_ours_and_for_nothing_el
 def test_published_curves_have_our_colours_dashed_and_open(number: int) -> None:
     published = published_curves.load(f"figure{number}")
     assert published is not None
-    axes = plotting.overlay(module(number).draw(table(number)), published).axes[0]
+    axes = overlays.overlay(module(number).draw(table(number)), published).axes[0]
     for style in module(number).STYLES:
         (line,) = [line for line in axes.lines if line.get_gid() == f"published {style.series}"]
         assert same_color(line.get_color(), style.colour)

@@ -23,7 +23,7 @@ from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import SUMMARY_SEED, validate
 from icl.core.training import train
-from icl.drawing import plotting
+from icl.drawing import overlays, plotting
 from icl.evidence import ledger, published_curves
 from icl.evidence.judging import INCONCLUSIVE
 from icl.evidence.ledger import Claim
@@ -304,7 +304,7 @@ def test_the_published_figure_can_be_laid_over(name: str) -> None:
     published = published_curves.load(name)
     assert published is not None
     plain = discovery.figure(name).draw(measured(name))
-    picture = plotting.overlay(discovery.figure(name).draw(measured(name)), published)
+    picture = overlays.overlay(discovery.figure(name).draw(measured(name)), published)
     drawn = {artist.get_gid() for artist in picture.findobj() if artist.get_gid()}
     assert {f"published {series}" for series in published["series"]} <= drawn
     # Our own artists carry the same names, or the comparison would have nothing to lie on.

@@ -15,8 +15,6 @@ from icl.pipeline.plan import Plan
 from icl.report import command_line as cli
 from icl.report import verdict_files, whatif
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 def called(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     code = cli.main(arguments)
@@ -28,7 +26,6 @@ def called(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, st
 def made(figure9_made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with figure 9 at the smoke scale, and the scripts that its identities cover; we are in it."""
     shutil.copytree(figure9_made, tmp_path, dirs_exist_ok=True)
-    (tmp_path / "scripts").symlink_to(ROOT / "scripts")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
