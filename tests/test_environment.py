@@ -21,8 +21,8 @@ from packaging.version import Version
 ROOT = Path(__file__).resolve().parents[1]
 PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 CONDA = (ROOT / "environment.yml").read_text(encoding="utf-8")
-LOCK = (ROOT / "requirements" / "lock-py311.txt").read_text(encoding="utf-8")
-TORCH_PIN = (ROOT / "requirements" / "torch-cpu.txt").read_text(encoding="utf-8")
+LOCK = (ROOT / "requirements" / "lock.txt").read_text(encoding="utf-8")
+TORCH_PIN = (ROOT / "requirements" / "torch.txt").read_text(encoding="utf-8")
 
 # Where conda-forge or bioconda call a package something else than Python's index does.
 PYTHON_NAME = {
@@ -279,4 +279,4 @@ def test_the_lock_is_what_the_ranges_resolve_to(tmp_path: Path) -> None:
         pytest.skip(f"no package index in reach: {remade.stderr.strip()[-300:]}")
     assert remade.returncode == 0, remade.stderr
     # Not the hashes: they change when somebody uploads one more wheel of a locked version.
-    assert pins((tmp_path / "requirements" / "lock-py311.txt").read_text(encoding="utf-8")) == pins(LOCK)
+    assert pins((tmp_path / "requirements" / "lock.txt").read_text(encoding="utf-8")) == pins(LOCK)
