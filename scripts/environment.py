@@ -32,8 +32,13 @@ DEFAULT_BUILD = ("2.13.0", "2.7 GB to download, 4.7 GB on disk")
 UNREACHED = re.compile("NewConnection|NameResolution|ProxyError|[Cc]onnection (?:broken|refused)|timed out|unreachable")
 BACK = "\r\033[K"  # to the beginning of a terminal's line, which is emptied
 ASK = (
-    "import json, sys; print(json.dumps({'version': '%d.%d' % sys.version_info[:2], 'prefix': sys.base_prefix,"
-    " 'executable': sys._base_executable}))"
+    "import json, sys, importlib.util; print(json.dumps({'version': '%d.%d' % sys.version_info[:2],"
+    " 'prefix': sys.base_prefix, 'executable': sys._base_executable, 'torch': bool(importlib.util.find_spec('torch'))}))"
+)
+# What figures, tests and the report import.
+IMPORTS = (
+    "import hypothesis, icl.__main__, matplotlib.pyplot, optuna, plotly.graph_objects, pyarrow.parquet, pytest,"
+    " scipy.stats, seaborn, sklearn.linear_model, snakemake.cli, torch, xdist; print(torch.__version__)"
 )
 
 
@@ -58,7 +63,7 @@ def ask(python: str | Path, question: str) -> str:
     return asked.stdout.strip() if asked.returncode == 0 else ""
 
 
-def interpreter(python: str | Path) -> dict[str, str]:
+def interpreter(python: str | Path) -> dict[str, Any]:
     """Version, folder and file of the Python behind a command or a virtual environment; empty if it does not run."""
     answer = ask(python, ASK)
     return json.loads(answer) if answer else {}
@@ -82,7 +87,7 @@ def lock_digest() -> str:
     return hashlib.sha256(LOCK.read_bytes() + TORCH.read_bytes()).hexdigest()
 
 
-def complaint(wanted: dict[str, str], request: str) -> str:
+def complaint(wanted: dict[str, Any], request: str) -> str:
     """Why .venv cannot stay as it is; empty if it can."""
     if not VENV.exists():
         return "there is none"
@@ -97,6 +102,8 @@ def complaint(wanted: dict[str, str], request: str) -> str:
     for one in (wanted, there):
         if one and (one["version"], one["prefix"]) != (made["python"]["version"], made["python"]["prefix"]):
             return f"it was made for Python {made['python']['version']} of {made['python']['prefix']}"
+    if not there["torch"]:
+        return "it is broken, torch is gone"
     if made["lock"] != lock_digest():
         return "it was made from another lock"
     if request == "cuda" and made["torch"].endswith("+cpu"):
@@ -198,7 +205,7 @@ def pip(what: str, *arguments: str) -> tuple[bool, str]:
     newest = VENV.glob("lib/python*/site-packages/pip-*.dist-info")
     numbers = [int(part) for one in newest for part in re.findall(r"\d+", one.name)[:2]]
     bar = "raw" if numbers >= [24, 1] else "off"  # raw: a line for every piece of a file
-    # No bytecode beforehand: most modules are never imported, and it takes a minute and 400 MB.
+    # No bytecode of modules that nobody imports, most of 400 MB; first_import() makes the rest.
     words = ["install", "--disable-pip-version-check", "--no-input", "--no-compile", "--progress-bar", bar, *arguments]
     command = [str(VENV / "bin/python"), "-m", "pip", *words]
     surroundings = os.environ | {"PYTHONUNBUFFERED": "1", "PIP_USER": "0"}
@@ -255,7 +262,20 @@ def install_torch(request: str, index: str) -> None:
             raise failure(choice.asks[0], said)
 
 
-def build(python: dict[str, str], request: str, index: str) -> None:
+def first_import() -> str:
+    """Import what is used, which shows that it works and leaves its bytecode; return the version of torch."""
+    progress = Progress("first import")
+    surroundings = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    command = [str(VENV / "bin/python"), "-c", IMPORTS]
+    imported = subprocess.run(command, env=surroundings, capture_output=True, text=True, check=False)
+    if imported.returncode != 0:
+        last = imported.stderr.strip().splitlines()[-1:]
+        raise Failure(f"the packages were installed and cannot be imported: {''.join(last)}")
+    progress.end()
+    return imported.stdout.strip()
+
+
+def build(python: dict[str, Any], request: str, index: str) -> None:
     """Fill a new .venv."""
     found = "" if request or index else ask(python["executable"], "import torch; print(torch.__version__)")
     shared = ["--system-site-packages"] if found and in_range(found) else []
@@ -280,10 +300,13 @@ def build(python: dict[str, str], request: str, index: str) -> None:
         done, said = pip(what, *arguments)
         if not done:
             raise failure(what, said)
-    torch = ask(VENV.absolute() / "bin/python", "import icl, torch; print(torch.__version__)")
-    if not torch:
-        raise Failure("torch was installed and cannot be imported; `python -c 'import torch'` says why")
-    about = {"folder": str(Path.cwd()), "python": python, "lock": lock_digest(), "torch": torch, "contents": contents()}
+    about: dict[str, Any] = {
+        "folder": str(Path.cwd()),
+        "python": python,
+        "lock": lock_digest(),
+        "torch": first_import(),
+    }
+    about["contents"] = contents()
     RECORD.write_text(json.dumps(about, indent=1), encoding="utf-8")
 
 
