@@ -28,12 +28,12 @@ RECORD = VENV / ".installed"
 LOG, WAITING_LINE = Path(".cache/environment.log"), Path(".cache/environment.lock")
 LOCK, TORCH = Path("requirements/lock.txt"), Path("requirements/torch.txt")
 # The default build for Linux with its CUDA packages, measured on x86-64. A test holds the version against the pin.
-DEFAULT_BUILD = ("2.13.0", "2.7 GB to download, 4.7 GB on disk")
+DEFAULT_BUILD = ("2.13.0", "2.7 GB to download, 4.8 GB on disk")
 UNREACHED = re.compile("NewConnection|NameResolution|ProxyError|[Cc]onnection (?:broken|refused)|timed out|unreachable")
 BACK = "\r\033[K"  # to the beginning of a terminal's line, which is emptied
 ASK = (
-    "import json, sys, importlib.util; print(json.dumps({'version': '%d.%d' % sys.version_info[:2],"
-    " 'prefix': sys.base_prefix, 'executable': sys._base_executable, 'torch': bool(importlib.util.find_spec('torch'))}))"
+    "import json, sys, importlib.util as util; print(json.dumps({'version': '%d.%d' % sys.version_info[:2],"
+    " 'prefix': sys.base_prefix, 'executable': sys._base_executable, 'torch': bool(util.find_spec('torch'))}))"
 )
 # What figures, tests and the report import.
 IMPORTS = (
@@ -193,7 +193,8 @@ class Progress:
             print(BACK + f"{self.summary()}: {now}"[:width], end="", file=sys.stderr, flush=True)
 
     def summary(self) -> str:
-        counted = f"{self.packages} packages, {self.megabytes:.0f} MB fetched, " if self.packages else ""
+        plural = "s" * (self.packages != 1)
+        counted = f"{self.packages} package{plural}, {self.megabytes:.0f} MB downloaded, " if self.packages else ""
         return f"  {self.what}: {counted}{time.monotonic() - self.began:.0f} s"
 
     def end(self) -> None:

@@ -262,19 +262,10 @@ def test_the_help_names_every_command() -> None:
 
 
 @pytest.mark.slow
-def test_without_a_cpu_build_of_torch_nothing_is_downloaded(tmp_path: Path) -> None:
-    copy_what_make_reads(tmp_path)
-    refused = make("env", folder=tmp_path, PIP_NO_INDEX="1", PIP_FIND_LINKS="", PIP_CONFIG_FILE=os.devnull)
-    assert refused.returncode != 0
-    assert "TORCH_INDEX=" in refused.stderr and "TORCH=cuda" in refused.stderr
-    assert not list(tmp_path.glob(".venv/lib/*/site-packages/torch"))
-
-
-@pytest.mark.slow
 def test_the_lock_is_what_the_ranges_resolve_to(tmp_path: Path) -> None:
     copy_what_make_reads(tmp_path)
     (tmp_path / ".venv").symlink_to(ROOT / ".venv")
-    remade = make("lock", "--assume-old=env", "--assume-old=.venv/.installed", folder=tmp_path)
+    remade = make("lock", "--assume-old=env", folder=tmp_path)
     if remade.returncode != 0 and "No solution found" not in remade.stderr:
         pytest.skip(f"no package index in reach: {remade.stderr.strip()[-300:]}")
     assert remade.returncode == 0, remade.stderr
