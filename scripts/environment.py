@@ -84,7 +84,10 @@ def contents() -> list[str]:
 
 
 def lock_digest() -> str:
-    return hashlib.sha256(LOCK.read_bytes() + TORCH.read_bytes()).hexdigest()
+    """A digest of what is locked; comments, which say for whom, are left out."""
+    lines = f"{LOCK.read_text(encoding='utf-8')}\n{TORCH.read_text(encoding='utf-8')}".splitlines()
+    said = [line for line in lines if not line.lstrip().startswith("#")]
+    return hashlib.sha256("\n".join(said).encode()).hexdigest()
 
 
 def complaint(wanted: dict[str, Any], request: str) -> str:

@@ -21,7 +21,7 @@ VERSION = str(pins(TORCH_PIN)["torch"])
 
 # A Python that answers the set-up's questions, makes an environment of copies of itself, and plays pip in it. What it
 # is like stands in a file beside it; what it was asked for it writes into another.
-PRETENDER = f"""#!{sys.executable}
+PRETENDER = f"""#!{sys.executable} -IS
 import json, pathlib, shutil, sys, time
 base, words = pathlib.Path({{base!r}}), sys.argv[1:]
 like = json.loads(base.with_suffix(".json").read_text())
@@ -208,8 +208,7 @@ def test_a_failure_leaves_the_old_venv(clone: Clone) -> None:
     clone.set_up("--python", str(python))
     before = (clone.folder / ".venv/.installed").read_text()
     clone.python(network=False)
-    with (clone.folder / "requirements/lock.txt").open("a") as lock:
-        lock.write("# newer\n")
+    newer_lock(clone)
     code, _ = clone.set_up()
     assert code != 0 and clone.left() == [".venv"]
     assert (clone.folder / ".venv/.installed").read_text() == before
@@ -249,13 +248,19 @@ def test_nothing_is_done_and_said_where_nothing_has_changed(clone: Clone) -> Non
     python = clone.python()
     clone.set_up("--python", str(python))
     calls = clone.calls(python)
+    another_comment(clone)
     for words in ([], ["--python", str(python)], ["--torch", "cpu"]):
         assert clone.set_up(*words) == (0, "")
     assert clone.calls(python) == calls
 
 
 def newer_lock(clone: Clone) -> None:
-    (clone.folder / "requirements/lock.txt").write_text("# newer\n")
+    (clone.folder / "requirements/lock.txt").write_text("six==1.17.0\n")
+
+
+def another_comment(clone: Clone) -> None:
+    with (clone.folder / "requirements/lock.txt").open("a") as lock:
+        lock.write("    # via numpy\n")
 
 
 def newer_python(clone: Clone) -> None:
