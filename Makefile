@@ -5,15 +5,15 @@
 #   make test                                                 the tests, without the slow ones
 #   make help                                                 the rest
 #
-# torch. The default build on Linux brings several GB of CUDA packages, so the CPU build is asked for by its full
-# name (2.13.0+cpu): where no configured source has it, pip stops at once, having downloaded nothing, and the message
-# below says what to set. Both variables matter only while torch is not yet in .venv.
-#   TORCH_INDEX=<address>   a package index that has the CPU build
-#   TORCH=cuda              take the default build instead, for a machine with a GPU
+# What matters only while .venv is made (scripts/environment.py says in a line what it chooses):
+#   PYTHON=python3.13       which Python; another one than .venv has makes .venv anew
+#   TORCH_INDEX=<address>   a package index that has the CPU build of torch, where pip's own sources have none
+#   TORCH=cuda              the default build of torch, for a machine with a GPU; TORCH=cpu: not the one already there
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-TORCH ?= cpu
+PYTHON ?=
+TORCH ?=
 TORCH_INDEX ?=
 SNAKEMAKE_ARGS ?=
 # A file stays with one process, which trains what the file needs once.
@@ -22,12 +22,11 @@ LOCK_ARGS ?=
 
 unexport PYTHONPATH PYTHONHOME
 export PYTHONNOUSERSITE := 1
+OUTSIDE := $(PATH)
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 BIN := .venv/bin
-INSTALLED := .venv/.installed
-LOCK := requirements/lock-py311.txt
-TORCH_PIN := $(shell grep '^torch==' requirements/torch-cpu.txt)
+LOCK := requirements/lock.txt
 
 # Every goal that is not ours is handed to Snakemake, all of them in one call. They are phony, or make would take the
 # folder figures/ for a finished target. They stand before SNAKEMAKE_ARGS, since `--config a=b` swallows what follows.
@@ -38,7 +37,7 @@ TARGETS := $(filter-out $(OWN),$(MAKECMDGOALS))
 help:
 	@echo 'make TARGET ...   regenerate targets of the workflow: figure12, figures, verdicts, report, ...'
 	@echo '                  more for Snakemake: SNAKEMAKE_ARGS="--config scale=smoke"'
-	@echo 'make env          set up .venv from the lock (every other command does so by itself)'
+	@echo 'make env          set up .venv from the lock (every other command does so by itself); PYTHON=python3.13'
 	@echo "make whatif FIGURE=figure12 SET='li_icl_gpt2: {relevant_fraction: 0.6}'"
 	@echo '                  a figure at the defaults and with other constants, and which verdicts differ'
 	@echo 'make test         the tests without the slow ones; PYTEST_ARGS="-n 2 --dist loadfile" by default'
@@ -51,8 +50,8 @@ help:
 	@echo 'make clean        remove results, figures and caches, keep .venv'
 	@echo 'make clean-env    remove .venv'
 	@echo
-	@echo 'While .venv has no torch yet: TORCH_INDEX=ADDRESS names an index with the CPU build;'
-	@echo 'TORCH=cuda takes the default build, several GB on Linux.'
+	@echo 'While there is no .venv yet: TORCH_INDEX=ADDRESS names an index with the CPU build of torch,'
+	@echo 'TORCH=cuda takes the default build, for a machine with a GPU.'
 
 ifneq ($(TARGETS),)
 $(TARGETS): snakemake
@@ -63,7 +62,15 @@ snakemake: env
 	@$(BIN)/python scripts/unlock.py
 	$(BIN)/snakemake $(foreach target,$(TARGETS),'$(target)') $(SNAKEMAKE_ARGS)
 
-env: $(INSTALLED)
+# The first Python that runs and can make virtual environments; the lock has no wheels for 3.14 yet.
+env:
+	@PATH='$(OUTSIDE)'; \
+	for python in $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python3.14); do \
+	  "$$python" -c 'import sys, ensurepip, venv; named = sys.argv[1] != "python3"; \
+	    sys.exit(not (3, 11) <= sys.version_info < (3, 99 if named else 14))' "$$python" 2>/dev/null || continue; \
+	  exec "$$python" scripts/environment.py --python '$(PYTHON)' --torch '$(TORCH)' --torch-index '$(TORCH_INDEX)'; \
+	done; \
+	echo 'make env: no Python 3.11 or later with venv and pip (Debian: python3-venv); name one with PYTHON=...' >&2; exit 1
 
 # Two BLAS threads in each of two test processes would fight for the cores.
 test: env
@@ -98,7 +105,7 @@ whatif: env
 # One resolution for every Python from 3.11 on and every platform (--universal), one version per package (fewest).
 # What is locked stays as it is, as long as the ranges admit it.
 lock: env
-	$(BIN)/uv pip compile pyproject.toml --extra dev --constraint requirements/torch-cpu.txt --no-emit-package torch \
+	$(BIN)/uv pip compile pyproject.toml --extra dev --constraint requirements/torch.txt --no-emit-package torch \
 	  --universal --python-version 3.11 --fork-strategy fewest --generate-hashes \
 	  --custom-compile-command 'make lock' --quiet --output-file $(LOCK) $(LOCK_ARGS)
 
@@ -107,34 +114,4 @@ clean:
 	find results figures -mindepth 1 -not -name README.md -delete
 
 clean-env:
-	rm -rf .venv
-
-define NO_CPU_BUILD
-
-No source that pip knows has $(TORCH_PIN)+cpu, or none could be reached (pip says which above).
-  CPU:  make ... TORCH_INDEX=ADDRESS    where ADDRESS is the CPU index shown on PyTorch's "Get started" page
-  GPU:  make ... TORCH=cuda             takes the default build: several GB on Linux
-endef
-export NO_CPU_BUILD
-
-# The suffix exists on Linux and Windows; the default build for macOS is a CPU build and has none.
-TORCH_BUILD = $(TORCH_PIN)$(if $(filter Darwin,$(shell uname -s)),,+cpu)
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-
-$(INSTALLED): pyproject.toml $(LOCK) requirements/torch-cpu.txt
-	@for python in $(or $(PYTHON),python3.11 python3.12 python3.13 python3); do \
-	  $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && exec $$python -m venv .venv; \
-	done; echo 'no Python 3.11 or later found; name one with PYTHON=...' >&2; exit 1
-	@echo 'setting up .venv (once; a minute or two)'
-	@if $(BIN)/python -c 'import sys; from importlib.metadata import version; \
-	  sys.exit("torch==" + version("torch").split("+")[0] != "$(TORCH_PIN)")' 2>/dev/null; then \
-	  echo '$(TORCH_PIN) is there'; \
-	elif [ '$(TORCH)' = cuda ]; then \
-	  $(PIP) install '$(TORCH_PIN)'; \
-	else \
-	  $(PIP) install --no-deps '$(TORCH_BUILD)' $(if $(TORCH_INDEX),--index-url '$(TORCH_INDEX)') \
-	    || { echo "$$NO_CPU_BUILD" >&2; exit 1; }; \
-	fi
-	@$(PIP) install --require-hashes --requirement $(LOCK)
-	@$(PIP) install --no-deps --no-build-isolation --editable .
-	@touch $@
+	rm -rf .venv .venv.old
