@@ -70,8 +70,8 @@ class Config(PatternConfig):
     batch: int = constant(32, "ours", "not stated", letter="B", at_least=1)
     task_shifts: int = constant(
         4, "inferred", "tasks (i, i + s mod M_1), s <= 4, 24 of the 30: with 18 of a cycle most pairs of patterns "
-        "occur in one order only, so that the patterns tell the label without the contexts; with all 30 no task is left for "
-        "figure 13. Layer 1 then ends at 0.84 to 0.92 in five of seven trial runs, as in figure 21",
+        "occur in one order only, so that the patterns tell the label without the contexts; with all 30 no task is "
+        "left for figure 13. Layer 1 then ends at 0.84 to 0.92 in five of seven trial runs, as in figure 21",
         letter="tasks / M_1", at_least=1,
     )  # fmt: skip
     training_prompts: int = constant(

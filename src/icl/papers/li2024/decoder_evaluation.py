@@ -59,8 +59,8 @@ def _evaluation(configs: Sequence[Config], test: Test, domain_of: Callable[[Conf
         tokens = prompt_tokens(batch, domain.relevant, domain.irrelevant, np.ones(1))
         tokens[..., :-1] += noise(config, test, domain, tokens[..., :-1].shape)
         parts.append((tokens.astype(np.float32), batch.label.astype(np.float32), batch.pattern))
-    tokens, labels, patterns = (torch.from_numpy(np.stack(a)) for a in zip(*parts, strict=True))
-    return Evaluation(tokens, labels, patterns, test.answer_margin)
+    stacked = [torch.from_numpy(np.stack(a)) for a in zip(*parts, strict=True)]
+    return Evaluation(stacked[0], stacked[1], stacked[2], test.answer_margin)
 
 
 def logits(params: Params, config: Config, prompts: Evaluation, lengths: Sequence[int]) -> np.ndarray:
