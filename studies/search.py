@@ -46,7 +46,7 @@ Row = dict[str, Any]
 
 def identity(space: Space, scale: str) -> str:
     """What the rows of a table must have in common: the axes, the figures, the amounts; not the system's defaults."""
-    axes = [[axis.name, axis.words(), axis.searched] for axis in space.axes]
+    axes = [[axis.name, axis.words(), axis.searched, axis.figures] for axis in space.axes]
     amounts = {name: dict(point) for name, point in space.amounts.items()}
     sizes = [dict(space.floors), space.seeds, space.settled_seeds]
     return digest([scale, axes, space.fitted, space.judged, amounts, *sizes])
@@ -239,7 +239,7 @@ def plan(space: Space, point: Point, figures: Sequence[str], scale: str, seeds: 
             name: {
                 key: with_seeds(sweep, seeds)
                 for key, sweep in figure_tables.sweeps(
-                    name, scale, {space.system: {**space.amounts_of(name), **point}}
+                    name, scale, {space.system: {**space.amounts_of(name), **space.moved_in(name, point)}}
                 ).items()
             }
             for name in figures
@@ -343,28 +343,10 @@ def _row(
         row |= {f"{name} {part}": value for part, value in one._asdict().items()}
     for name, reading in space.readings.items():
         row[f"reading {name}"] = read(tables[reading.figure], reading) if tables else float("nan")
-    if tables:
-        row |= _of_runs(space, tables)
     for name in judged:
         for verdict in figure_tables.check(name, tables[name]) if tables else ():
             row[f"claim {verdict.claim}"] = verdict.outcome
     return row
-
-
-def _of_runs(space: Space, tables: Mapping[str, pd.DataFrame]) -> Row:
-    """Distances and readings of every run alone, in the order of the seeds, as text (see outcome.single_runs)."""
-    found: dict[str, list[float]] = {}
-    for name, floor in space.singly.items():
-        runs = tables[name][tables[name]["statistic"] == "run"].sort_values("seed", kind="stable")
-        # Each as if it were the mean.
-        alone = [one.assign(seed=SUMMARY_SEED) for _, one in runs.groupby("seed")]
-        found[f"runs {name}"] = [
-            distance.of_figure(one, published_curves.published(name), floor).whole for one in alone
-        ]
-        for about, reading in space.readings.items():
-            if reading.figure == name:
-                found[f"runs reading {about}"] = _at(runs, reading)["value"].to_list()
-    return {name: " ".join(f"{value:.4g}" for value in values) for name, values in found.items()}
 
 
 def distance_of(space: Space, name: str, table: pd.DataFrame) -> Distance:
