@@ -29,9 +29,8 @@ def run_search(model: str, scale: str, trials: int) -> None:
     kept = search.kept(searched, identity, *table.read_plain(path)) if path.exists() else []
     for rows in search.run(searched, scale, kept):
         table.write_plain(path, search.frame(rows), provenance.about(identity=identity))
+        write_text(path.with_suffix(".csv"), outcome.as_text(rows))
         print(search.progress(rows), flush=True)
-        kept = rows
-    write_text(path.with_suffix(".csv"), outcome.as_text(kept))
 
 
 def write_sensitivity() -> None:

@@ -42,6 +42,8 @@ STARTUP = 0.25
 """Share of the search that is drawn from the ranges alone."""
 
 Row = dict[str, Any]
+Wanted = dict[str, Any]
+"""The stage, the axis and the point of a trial."""
 
 
 def identity(space: Space, scale: str) -> str:
@@ -63,7 +65,7 @@ def small(space: Space) -> Space:
 def run(space: Space, scale: str, rows: Sequence[Row] = ()) -> Iterator[list[Row]]:
     """All rows so far, after every batch, from `rows` on; the last are complete."""
     known = list(rows)
-    for stage in (_search, _final, _probes, _slices):
+    for stage in (_search, _settled):
         for more in stage(space, scale, known):
             known = known + more
             yield known
@@ -80,38 +82,52 @@ def _search(space: Space, scale: str, rows: list[Row]) -> Iterator[list[Row]]:
         yield more
 
 
-def _final(space: Space, scale: str, rows: list[Row]) -> Iterator[list[Row]]:
+def _settled(space: Space, scale: str, rows: list[Row]) -> Iterator[list[Row]]:
+    trained: dict[str, Runs] = {}
+    for wanted, figures in (
+        (_finalists(space, rows), space.fitted),
+        (_probes(space), space.judged),
+        (_slices(space), space.judged),
+    ):
+        yield from _missing(space, scale, rows, wanted, figures, trained)
+
+
+def _finalists(space: Space, rows: list[Row]) -> list[Wanted]:
     points = [_point(space, row) for row in best(rows, "search")]
-    distinct = list({canonical(dict(point)): point for point in points}.values())[: space.finalists]
-    yield from _missing(
-        space, scale, rows, [{"stage": "final", "point": p, "axis": ""} for p in distinct], space.fitted
-    )
+    distinct = {canonical(point): point for point in points}.values()
+    return [{"stage": "final", "point": point, "axis": ""} for point in distinct][: space.finalists]
 
 
-def _probes(space: Space, scale: str, rows: list[Row]) -> Iterator[list[Row]]:
+def _probes(space: Space) -> list[Wanted]:
     centre = space.defaults()
-    wanted = [{"stage": "probe", "point": centre | dict(p), "axis": name} for name, p in space.probes.items()]
-    yield from _missing(space, scale, rows, wanted, space.judged)
+    return [{"stage": "probe", "point": centre | dict(p), "axis": name} for name, p in space.probes.items()]
 
 
-def _slices(space: Space, scale: str, rows: list[Row]) -> Iterator[list[Row]]:
+def _slices(space: Space) -> list[Wanted]:
     centre = space.defaults()
-    wanted = [{"stage": "slice", "point": centre, "axis": ""}]
+    wanted: list[Wanted] = [{"stage": "slice", "point": centre, "axis": ""}]
     for axis in space.axes:
         for value in axis.values(space.values, also=centre[axis.name]):
             if value != centre[axis.name]:
                 wanted.append({"stage": "slice", "point": {**centre, axis.name: value}, "axis": axis.name})
-    yield from _missing(space, scale, rows, wanted, space.judged)
+    return wanted
 
 
 def _missing(
-    space: Space, scale: str, rows: list[Row], wanted: list[dict[str, Any]], figures: Sequence[str]
+    space: Space,
+    scale: str,
+    rows: list[Row],
+    wanted: Sequence[Wanted],
+    figures: Sequence[str],
+    trained: dict[str, Runs],
 ) -> Iterator[list[Row]]:
-    """The wanted trials that no row holds yet, in batches: of one where nothing trains together."""
+    """The wanted trials that no row holds yet, in batches: of one where nothing trains together. For `trained`, see
+    `measured`.
+    """
     known = {(row["stage"], row["axis"], canonical(_point(space, row))) for row in rows}
     left = [one for one in wanted if (one["stage"], one["axis"], canonical(dict(one["point"]))) not in known]
     size = space.batch if space.together else 1
-    seeds, trained = range(SETTLED_SEED, SETTLED_SEED + space.settled_seeds), dict[str, Runs]()
+    seeds = range(SETTLED_SEED, SETTLED_SEED + space.settled_seeds)
     for start in range(0, len(left), size):
         part = left[start : start + size]
         points, stage = [one["point"] for one in part], part[0]["stage"]
