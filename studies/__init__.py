@@ -1,1 +1,1 @@
-"""Searches for constants that the papers do not state: ranges, trials, and the page that they make."""
+"""Searches for constants that the papers do not state: ranges, trials, and what moves with the constants."""

@@ -1,7 +1,7 @@
 """What came of the calibrations: the rows packaged beside each space, and what follows from them.
 
 The packaged table is the one place that chosen constants, their ranges and the sensitivity of the claims come from:
-defaults are tested against it, the gallery and the report show it. The chosen point is the one the slices go through.
+defaults are tested against it, the report shows it. The chosen point is the one the slices go through.
 """
 
 import csv
@@ -21,11 +21,6 @@ Row = dict[str, Any]
 SPACES = Path(__file__).with_name("spaces")
 
 TEXTS = ("stage", "axis", "seeds", "state")
-TEXT_PREFIXES = ("claim ", "runs ")
-NEAR = 1.25
-"""Where no constants come within twice the reading error, the range is given that stays within this factor of the
-chosen point's distance (the factor is that of 1 + distance, the geometric mean over figures)."""
-
 PLAUSIBLE = 2.0
 """A value that takes the fitted figures further away than by this factor is ruled out by them: often nothing is learnt
 there at all, and that a claim then fails says nothing of the claim."""
@@ -63,7 +58,7 @@ def typed(space: Space, rows: Iterable[Mapping[str, Any]]) -> list[Row]:
             return str(cell) == "True"
         if kind is not None:
             return kind(float(cell)) if kind is int else kind(cell)
-        return str(cell) if name in TEXTS or name.startswith(TEXT_PREFIXES) else float(cell)
+        return str(cell) if name in TEXTS or name.startswith("claim ") else float(cell)
 
     always = {"axis"}
     return [
@@ -80,28 +75,6 @@ def rows(system: str) -> tuple[Row, ...]:
     """The packaged rows of a system; none where it was not calibrated yet."""
     path = SPACES / f"{system}.csv"
     return tuple(from_text(of(system), path.read_text(encoding="utf-8"))) if path.is_file() else ()
-
-
-def answers(system: str) -> str:
-    """The text that answers what the figures of the system leave open, as a template; empty where there is none."""
-    path = SPACES / f"{system}.md"
-    return path.read_text(encoding="utf-8") if path.is_file() else ""
-
-
-def fidelity(system: str) -> list[dict[str, str]]:
-    """How far the figures were from the published curves before and after the system's defaults were settled."""
-    path = SPACES / f"{system}.fidelity.csv"
-    return list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8")))) if path.is_file() else []
-
-
-def single_runs(found: Iterable[Row]) -> list[Row]:
-    """Every run that was also compared alone, as a row of its own: its trial's, with its seed, distances, readings."""
-    out = []
-    for row in found:
-        alone = {name.removeprefix("runs "): row[name].split() for name in row if name.startswith("runs ")}
-        for index, seed in enumerate(row["seeds"].split() if alone else ()):
-            out.append(row | {name: float(values[index]) for name, values in alone.items()} | {"seeds": seed})
-    return out
 
 
 def stage(found: Iterable[Row], name: str) -> list[Row]:
@@ -125,55 +98,6 @@ def along(axis: Axis, found: Sequence[Row]) -> list[Row]:
     through = [row for row in found if row["stage"] == "slice" and row["axis"] in ("", axis.name)]
     name = f"constant {axis.name}"
     return sorted(through, key=lambda row: axis.choices.index(row[name]) if axis.choices else row[name])
-
-
-def within_reading(space: Space, row: Row) -> list[str]:
-    """The fitted figures that a trial brings within twice their reading error."""
-    return [name for name in space.fitted if row[name] <= 1]
-
-
-def near(axis: Axis, found: Sequence[Row]) -> list[Any]:
-    """The values of a slice whose distance is within NEAR of the chosen point's, in order."""
-    least = centre(found)
-    if least is None:
-        return []
-    return [
-        row[f"constant {axis.name}"] for row in along(axis, found) if row["joint"] <= least["joint"] + math.log(NEAR)
-    ]
-
-
-def pinned_by(space: Space, axis: Axis, found: Sequence[Row]) -> tuple[str, float]:
-    """The fitted figure whose distance changes most along the axis, and by what factor (of 1 + distance)."""
-    through = along(axis, found)
-    if not through:
-        return "", 1.0
-    factor = {
-        name: (1 + max(row[name] for row in through)) / (1 + min(row[name] for row in through)) for name in space.fitted
-    }
-    return max(factor.items(), key=lambda item: item[1])
-
-
-def envelope(axis: Axis, found: Sequence[Row], bins: int = 8) -> list[tuple[Any, float]]:
-    """The least joint distance of the search per choice, or per part of the range: (middle or choice, distance)."""
-    trials, name = stage(found, "search"), f"constant {axis.name}"
-    if axis.choices:
-        groups: dict[Any, list[float]] = {choice: [] for choice in axis.choices}
-        for row in trials:
-            groups[row[name]].append(row["joint"])
-        return [(choice, min(group)) for choice, group in groups.items() if group]
-    least: dict[int, tuple[Any, float]] = {}
-    for row in trials:
-        share = _share(axis, row[name])
-        part = min(int(share * bins), bins - 1)
-        if part not in least or row["joint"] < least[part][1]:
-            least[part] = (row[name], row["joint"])
-    return [least[part] for part in sorted(least)]
-
-
-def _share(axis: Axis, value: float) -> float:
-    if axis.log:
-        return math.log(value / axis.low) / math.log(axis.high / axis.low)
-    return (value - axis.low) / (axis.high - axis.low)
 
 
 # Sensitivity

@@ -42,11 +42,13 @@ STARTUP = 0.25
 """Share of the search that is drawn from the ranges alone."""
 
 Row = dict[str, Any]
+Wanted = dict[str, Any]
+"""The stage, the axis and the point of a trial."""
 
 
 def identity(space: Space, scale: str) -> str:
     """What the rows of a table must have in common: the axes, the figures, the amounts; not the system's defaults."""
-    axes = [[axis.name, axis.words(), axis.searched] for axis in space.axes]
+    axes = [[axis.name, axis.words(), axis.searched, axis.figures] for axis in space.axes]
     amounts = {name: dict(point) for name, point in space.amounts.items()}
     sizes = [dict(space.floors), space.seeds, space.settled_seeds]
     return digest([scale, axes, space.fitted, space.judged, amounts, *sizes])
@@ -63,7 +65,7 @@ def small(space: Space) -> Space:
 def run(space: Space, scale: str, rows: Sequence[Row] = ()) -> Iterator[list[Row]]:
     """All rows so far, after every batch, from `rows` on; the last are complete."""
     known = list(rows)
-    for stage in (_search, _final, _probes, _slices):
+    for stage in (_search, _settled):
         for more in stage(space, scale, known):
             known = known + more
             yield known
@@ -80,38 +82,52 @@ def _search(space: Space, scale: str, rows: list[Row]) -> Iterator[list[Row]]:
         yield more
 
 
-def _final(space: Space, scale: str, rows: list[Row]) -> Iterator[list[Row]]:
+def _settled(space: Space, scale: str, rows: list[Row]) -> Iterator[list[Row]]:
+    trained: dict[str, Runs] = {}
+    for wanted, figures in (
+        (_finalists(space, rows), space.fitted),
+        (_probes(space), space.judged),
+        (_slices(space), space.judged),
+    ):
+        yield from _missing(space, scale, rows, wanted, figures, trained)
+
+
+def _finalists(space: Space, rows: list[Row]) -> list[Wanted]:
     points = [_point(space, row) for row in best(rows, "search")]
-    distinct = list({canonical(dict(point)): point for point in points}.values())[: space.finalists]
-    yield from _missing(
-        space, scale, rows, [{"stage": "final", "point": p, "axis": ""} for p in distinct], space.fitted
-    )
+    distinct = {canonical(point): point for point in points}.values()
+    return [{"stage": "final", "point": point, "axis": ""} for point in distinct][: space.finalists]
 
 
-def _probes(space: Space, scale: str, rows: list[Row]) -> Iterator[list[Row]]:
+def _probes(space: Space) -> list[Wanted]:
     centre = space.defaults()
-    wanted = [{"stage": "probe", "point": centre | dict(p), "axis": name} for name, p in space.probes.items()]
-    yield from _missing(space, scale, rows, wanted, space.judged)
+    return [{"stage": "probe", "point": centre | dict(p), "axis": name} for name, p in space.probes.items()]
 
 
-def _slices(space: Space, scale: str, rows: list[Row]) -> Iterator[list[Row]]:
+def _slices(space: Space) -> list[Wanted]:
     centre = space.defaults()
-    wanted = [{"stage": "slice", "point": centre, "axis": ""}]
+    wanted: list[Wanted] = [{"stage": "slice", "point": centre, "axis": ""}]
     for axis in space.axes:
         for value in axis.values(space.values, also=centre[axis.name]):
             if value != centre[axis.name]:
                 wanted.append({"stage": "slice", "point": {**centre, axis.name: value}, "axis": axis.name})
-    yield from _missing(space, scale, rows, wanted, space.judged)
+    return wanted
 
 
 def _missing(
-    space: Space, scale: str, rows: list[Row], wanted: list[dict[str, Any]], figures: Sequence[str]
+    space: Space,
+    scale: str,
+    rows: list[Row],
+    wanted: Sequence[Wanted],
+    figures: Sequence[str],
+    trained: dict[str, Runs],
 ) -> Iterator[list[Row]]:
-    """The wanted trials that no row holds yet, in batches: of one where nothing trains together."""
+    """The wanted trials that no row holds yet, in batches: of one where nothing trains together. For `trained`, see
+    `measured`.
+    """
     known = {(row["stage"], row["axis"], canonical(_point(space, row))) for row in rows}
     left = [one for one in wanted if (one["stage"], one["axis"], canonical(dict(one["point"]))) not in known]
     size = space.batch if space.together else 1
-    seeds, trained = range(SETTLED_SEED, SETTLED_SEED + space.settled_seeds), dict[str, Runs]()
+    seeds = range(SETTLED_SEED, SETTLED_SEED + space.settled_seeds)
     for start in range(0, len(left), size):
         part = left[start : start + size]
         points, stage = [one["point"] for one in part], part[0]["stage"]
@@ -239,7 +255,7 @@ def plan(space: Space, point: Point, figures: Sequence[str], scale: str, seeds: 
             name: {
                 key: with_seeds(sweep, seeds)
                 for key, sweep in figure_tables.sweeps(
-                    name, scale, {space.system: {**space.amounts_of(name), **point}}
+                    name, scale, {space.system: {**space.amounts_of(name), **space.moved_in(name, point)}}
                 ).items()
             }
             for name in figures
@@ -343,28 +359,10 @@ def _row(
         row |= {f"{name} {part}": value for part, value in one._asdict().items()}
     for name, reading in space.readings.items():
         row[f"reading {name}"] = read(tables[reading.figure], reading) if tables else float("nan")
-    if tables:
-        row |= _of_runs(space, tables)
     for name in judged:
         for verdict in figure_tables.check(name, tables[name]) if tables else ():
             row[f"claim {verdict.claim}"] = verdict.outcome
     return row
-
-
-def _of_runs(space: Space, tables: Mapping[str, pd.DataFrame]) -> Row:
-    """Distances and readings of every run alone, in the order of the seeds, as text (see outcome.single_runs)."""
-    found: dict[str, list[float]] = {}
-    for name, floor in space.singly.items():
-        runs = tables[name][tables[name]["statistic"] == "run"].sort_values("seed", kind="stable")
-        # Each as if it were the mean.
-        alone = [one.assign(seed=SUMMARY_SEED) for _, one in runs.groupby("seed")]
-        found[f"runs {name}"] = [
-            distance.of_figure(one, published_curves.published(name), floor).whole for one in alone
-        ]
-        for about, reading in space.readings.items():
-            if reading.figure == name:
-                found[f"runs reading {about}"] = _at(runs, reading)["value"].to_list()
-    return {name: " ".join(f"{value:.4g}" for value in values) for name, values in found.items()}
 
 
 def distance_of(space: Space, name: str, table: pd.DataFrame) -> Distance:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from icl.core import discovery
 from icl.core.config import ConstantError
-from icl.core.discovery import system
 
 Point = Mapping[str, Any]
 """Constant -> value."""
@@ -24,6 +24,8 @@ class Axis:
 
     Values are rounded to two digits, so that what is found can be written down. An axis that is not `searched` is only
     moved alone, in its slice: for constants that are stated, or that would keep points from training together.
+
+    figures : the only figures in which the constant moves, where others have a value of their own; all if there is none
     """
 
     name: str
@@ -34,6 +36,7 @@ class Axis:
     whole: bool = False
     choices: tuple[Any, ...] = ()
     searched: bool = True
+    figures: tuple[str, ...] = ()
 
     def rounded(self, value: Any) -> Any:
         """The nearest value of the axis with two digits."""
@@ -85,7 +88,6 @@ class Space:
     shared : constants in which the points of one batch of the search agree, so that a costly training serves them all
     amounts : figure -> constants that only say how much is tested, less than a real run; "" stands for all others
     floors : figure -> the smallest error rate that its amount of test prompts can tell from none
-    singly : figures, of curves of errors, of which every run is measured alone too -> a run's floor
     smoke : constants that make the trials of a test tiny
     probes : name -> constants that together answer a question, all others as chosen
     readings : name -> a number of a figure that is kept with every trial
@@ -102,7 +104,6 @@ class Space:
     shared: tuple[str, ...] = ()
     amounts: Mapping[str, Point] = field(default_factory=dict)
     floors: Mapping[str, float] = field(default_factory=dict)
-    singly: Mapping[str, float] = field(default_factory=dict)
     smoke: Point = field(default_factory=dict)
     probes: Mapping[str, Point] = field(default_factory=dict)
     readings: Mapping[str, Reading] = field(default_factory=dict)
@@ -116,7 +117,7 @@ class Space:
     def __post_init__(self) -> None:
         wrong = set(self.fitted) & {*NEVER_FITTED, *self.held_out}
         if wrong:
-            raise ConstantError(f"calibration of {self.system}: {', '.join(sorted(wrong))} must never be fitted")
+            raise ConstantError(f"search of {self.system}: {', '.join(sorted(wrong))} must never be fitted")
 
     @property
     def kinds(self) -> dict[str, type]:
@@ -124,17 +125,32 @@ class Space:
         return {axis.name: type(default) for axis, default in zip(self.axes, self.defaults().values(), strict=True)}
 
     def defaults(self) -> dict[str, Any]:
-        """What the system's Config and Test have today on the axes.
+        """What the system's Config and Test have today on the axes, or the figures of an axis that names some.
 
-        Raises ConstantError for an axis that is no constant of the system.
+        Raises ConstantError for an axis that is no constant of the system, or of which its figures differ.
         """
-        module = system(self.system)
+        module = discovery.system(self.system)
         known = {f.name: f.default for part in (module.Config, module.Test) for f in fields(part)}
         unknown = [axis.name for axis in self.axes if axis.name not in known]
         if unknown:
-            raise ConstantError(f"calibration of {self.system}: it has no constant {', '.join(unknown)}")
-        return {axis.name: known[axis.name] for axis in self.axes}
+            raise ConstantError(f"search of {self.system}: it has no constant {', '.join(unknown)}")
+        return {axis.name: _of_figures(axis) if axis.figures else known[axis.name] for axis in self.axes}
+
+    def moved_in(self, figure: str, point: Point) -> dict[str, Any]:
+        """The constants of a point that move in a figure."""
+        fixed = {axis.name for axis in self.axes if axis.figures and figure not in axis.figures}
+        return {name: value for name, value in point.items() if name not in fixed}
 
     def amounts_of(self, figure: str) -> Point:
         """The constants that say how much of a figure is tested."""
         return self.amounts.get(figure, self.amounts.get("", {}))
+
+
+def _of_figures(axis: Axis) -> Any:
+    """The one value that the tests of the axis's figures have."""
+    values = {
+        getattr(sweep.test, axis.name) for name in axis.figures for sweep in discovery.figure(name).sweeps("smoke")
+    }
+    if len(values) > 1:
+        raise ConstantError(f"search of {axis.name}: {', '.join(axis.figures)} have different values of it")
+    return values.pop()

@@ -21,5 +21,5 @@ def of(system: str) -> Space:
     Raises ConstantError if there is none.
     """
     if system not in spaces():
-        raise ConstantError(f"calibration of {system!r}: there is none; there are {', '.join(spaces())}")
+        raise ConstantError(f"search of {system!r}: there is none; there are {', '.join(spaces())}")
     return spaces()[system]

@@ -1,6 +1,11 @@
 """Chain of thought: what figures 17, 19 and 20 leave open of the training, the test prompts and their matrices.
 
-Constants without an axis are named in li_cot.md, with reasons.
+Of the constants that are not published, these have no axis. K is read off figure 20, which starts with 0.33 = 1/K on
+the query's step. W_Q and W_K start without a Gaussian part, as the talk starts at the identity and only several heads
+would stay equal. tau^f, rho^f, tau_o^f and rho_o^f are where published curves that vary one of them coincide point by
+point. The number of queries only says how much is tested. Both alphas are read off curves too; they were moved in
+slices, not searched. The three constants of a detour were searched and have no slice, as nothing reads them where
+errors gather, which they do at the defaults; probes move two of them there.
 
 The packaged search is not one run. Its first 120 trials are older than the axes of the batch, M, both alphas and the
 detour, and hold what these were, so that a sampler that learns from them stays there. Of the others, 65 are its own

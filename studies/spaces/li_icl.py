@@ -1,73 +1,54 @@
-"""The one-layer model: what figures 8 to 11, 14 and 27 leave open."""
+"""The one-layer model: what figures 8 to 11, 14 and 27 leave open in the set-up that draws them.
+
+The optimiser has no axis: a rate that serves Adam is far too small for SGD, and icl_theorems, which trains by SGD at a
+rate of its own, is not judged here. Five task shifts are all 30 tasks, which leaves none unseen: there the test in
+domain is on training tasks.
+"""
 
 from studies.space import Axis, Reading, Space
 
 SPACE = Space(
     system="li_icl",
     axes=(
-        Axis("learning_rate", "not stated; figure 8 moves within some 50 epochs, which steps of 0.1 to 5 can do at one "
-             "to three per epoch", low=0.1, high=5.0, log=True),
-        Axis("batch", "the theorem asks for max(eps^-2, M_1) prompts; 32 to 256 serve eps of 0.18 to 0.06",
-             choices=(32, 128, 256), searched=False),
-        Axis("epoch_steps", "an epoch of figures 8, 10 and 11 is not defined; with the step size free, two are enough",
-             low=1, high=2, whole=True),
-        Axis("long_epoch_steps", "figure 9 counts 200 epochs where figure 8 counts 400: its epoch may be longer",
-             low=1, high=4, whole=True),
-        Axis("pattern_norm", "delta beta = 0.4 is read off figure 8, not beta; unit patterns to the 2 that figure 14's "
-             "bars suggest, and half as much again", low=0.8, high=3.0),
-        Axis("irrelevant_strength", "figure 8 starts with rms(kappa)/beta of 0.24 to 0.30, that is bounds of 0.25 for "
-             "two values and 0.5 for the uniform law; other noise may stand in its place", low=0.0, high=0.9),
-        Axis("strength_law", "one slide of the talk draws signed values, an older one calls kappa a constant",
-             choices=("uniform", "two values", "constant")),
-        Axis("noise", "not in the paper's model; the levels at which the classical fits of figure 27 stay suggest some",
-             low=0.0, high=1.0),
-        Axis("label_constant", "not in eq. 7; a constant coordinate of 0.58 would leave the label block at the 30 "
-             "degrees of figure 11", low=0.0, high=1.4),
-        Axis("attention_start", "delta beta = 0.4 in figure 8, with beta from 0.8 to 3", low=0.1, high=0.5, log=True),
-        Axis("value_start", "figures 10 and 11 start at delta_V std sqrt(30) = 0.02 to 0.03",
-             low=0.1, high=0.6, log=True),
-        Axis("output_std", "the untouched rows of W_O in figure 14 have norm std sqrt(60) = 0.16",
-             low=0.01, high=0.03, log=True),
+        Axis("learning_rate", "Adam moves a weight by about the rate in each of the 400 steps of figure 8, where "
+             "entries of W_Q and W_K grow by some tenths", low=1e-4, high=6e-4, log=True),
+        Axis("pattern_norm", "delta beta = 0.4 is read off figure 8, not beta; the classical curves of figure 27 ask "
+             "for 2 or more", low=1.5, high=4.0),
+        Axis("attention_start", "delta beta = 0.4 in figure 8, with beta from 1.5 to 4", low=0.1, high=0.27, log=True),
         Axis("readout", "1/64 to 1/8: |a_i| = 1/m and m^(-1/2) for m = 64", low=0.0156, high=0.125, log=True),
+        Axis("value_start", "figures 10 and 11 start at delta_V std sqrt(30) = 0.02 to 0.03",
+             low=0.1, high=0.3, log=True),
+        Axis("irrelevant_strength", "figure 8 starts with rms(kappa)/beta of 0.24 to 0.30, a bound of 0.5 for the "
+             "uniform law", low=0.3, high=0.7),
+        Axis("pattern_law", "not stated; Adam sees the coordinates in which patterns are orthonormal",
+             choices=("axes", "random rotation", "QR of uniform entries")),
+        Axis("label_law", "not stated; the angle of figure 11 is that between sign(q) and q",
+             choices=("axis", "uniform entries", "positive uniform entries", "Gaussian entries",
+                      "half of the entries")),
+        Axis("task_shifts", "6 to 30 of the 30 tasks; the conditions of the talks ask for 6 or 14",
+             choices=(1, 2, 3, 4, 5)),
         Axis("readout_rate", "whether a is trained is not stated", choices=(0.0, 1.0)),
-        Axis("attended", "eq. 7 leaves the query out, the backup slides and the poster attend to it too",
-             choices=("contexts", "contexts and query"), searched=False),
+        Axis("batch", "the theorem asks for max(eps^-2, M_1) prompts: eps of 0.13 to 0.06",
+             choices=(64, 128, 256), searched=False),
         Axis("combination", "how an ODR pattern is made of IDR patterns is stated only as a linear combination",
              choices=("unit pairs", "equal pairs", "unit triples")),
         Axis("coefficient_sum", "S_1 of figures 8 to 11 and 14 is not stated; figure 12 spans 0.5 to 1.3",
              low=0.5, high=1.4),
-        Axis("task_shifts", "the number of training tasks, 6 to 24 of the 30; the conditions of the talks ask for 6 "
-             "or 14, and five per pattern would leave no unseen task", choices=(1, 2, 3, 4)),
-        Axis("task_choice", "the theorem asks for an even cover; which of them is not stated",
-             choices=("cyclic shifts", "random even cover")),
+        Axis("noise", "the classical curves of figure 27 alone are nearest at 0.9 of 0.5, 0.7, 0.9 and 1.1; figure 14 "
+             "asks for some too", low=0.5, high=1.2, figures=("figure14", "figure15", "figure27", "figure28")),
     ),
     fitted=("figure8", "figure9", "figure10", "figure11", "figure14", "figure27"),
     held_out=("figure15", "figure28"),
     judged=("figure8", "figure9", "figure10", "figure11", "figure14", "figure15", "figure27", "figure28",
             "icl_generalisation"),
-    together=("learning_rate", "pattern_norm", "irrelevant_strength", "strength_law", "label_constant",
-              "attention_start", "value_start", "output_std", "readout", "readout_rate", "task_choice"),
+    together=("learning_rate", "pattern_norm", "irrelevant_strength", "attention_start", "value_start", "readout",
+              "readout_rate", "pattern_law", "label_law"),
     shared=("task_shifts",),
-    amounts={"": {"prompts": 200}, "figure8": {"prompts": 30}, "figure9": {"prompts": 60},
-             "figure27": {"prompts": 100}, "figure28": {"prompts": 100}, "icl_generalisation": {"prompts": 100}},
-    floors={"figure14": 2e-3, "figure27": 3e-3},
+    amounts={"": {"prompts": 200}, "figure8": {"prompts": 50}, "figure9": {"prompts": 50},
+             "figure27": {"prompts": 100}, "figure28": {"prompts": 50}, "icl_generalisation": {"prompts": 100}},
+    # The drawn run is tested on four times as many prompts.
+    floors={"figure14": 1 / 800, "figure27": 1 / 400},
     smoke={"prompts": 8, "batch": 2},
-    probes={
-        "noise 1": {"noise": 1.0},
-        "constant 1.2": {"label_constant": 1.2},
-        "constant 1.2, kappa constant": {"label_constant": 1.2, "strength_law": "constant"},
-        "noise 1, constant 1.2": {"noise": 1.0, "label_constant": 1.2},
-        "noise 0.5, constant 1.2": {"noise": 0.5, "label_constant": 1.2},
-        "long epochs": {"long_epoch_steps": 4, "label_constant": 1.2},
-        "large patterns": {"pattern_norm": 3.0, "attention_start": 0.133, "noise": 1.0, "label_constant": 1.2},
-        "12 tasks, readout 0.04": {"task_shifts": 2, "readout": 0.04},
-        "18 tasks, readout 0.04": {"task_shifts": 3, "readout": 0.04},
-        "18 tasks, readout 0.04, noise 1": {"task_shifts": 3, "readout": 0.04, "noise": 1.0},
-        "18 tasks, readout 0.04, S_1 0.5, long epochs": {
-            "task_shifts": 3, "readout": 0.04, "coefficient_sum": 0.5, "long_epoch_steps": 4,
-        },
-        "S_1 1.4, constant 1.2": {"coefficient_sum": 1.4, "label_constant": 1.2},
-    },
     readings={
         "magnitude at 400": Reading("figure8", "main", "W_Q p_query", 400),
         "magnitude at 200": Reading("figure8", "main", "W_Q p_query", 200),
@@ -78,15 +59,14 @@ SPACE = Space(
         "error unpruned": Reading("figure14", "left axis", "Mag.-based", 0),
         "error at 40 % by magnitude": Reading("figure14", "left axis", "Mag.-based", 26),
         "error at 40 % at random": Reading("figure14", "left axis", "Random", 26),
+        "ICL error at 6": Reading("figure27", "main", "ICL", 6),
         "ICL error at 20": Reading("figure27", "main", "ICL", 20),
         "logistic error at 20": Reading("figure27", "main", "Logistic", 20),
         "1-NN error at 20": Reading("figure27", "main", "1-NN", 20),
-        "linear SVM error at 20": Reading("figure27", "main", "SVM Lin.", 20),
-        "ICL error at 6": Reading("figure27", "main", "ICL", 6),
-        "logistic error at 6": Reading("figure27", "main", "Logistic", 6),
     },
-    trials=240,
+    trials=40,
     batch=8,
-    finalists=6,
+    finalists=3,
     settled_seeds=10,
+    values=2,
 )  # fmt: skip

@@ -18,7 +18,8 @@ from icl.core.sweep import Sweep
 from icl.core.training import train
 from icl.evidence import distance, published_curves, sensitivity
 from icl.pipeline import figures, provenance
-from studies import outcome, page, profiles, search, space, spaces
+from studies import outcome, search, space, spaces
+from studies.__main__ import run_search
 from studies.search import identity, kept, measured, plan, proposals, run, train_together, trials, with_seeds
 from studies.space import Axis, Space
 
@@ -41,13 +42,26 @@ def short_trainings() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[Sweep]:
+    """The sweeps that are trained, in order."""
+    found: list[Sweep] = []
+
+    def keep(sweep: Sweep) -> Runs:
+        found.append(sweep)
+        return shortened(sweep)
+
+    monkeypatch.setattr(search, "train", keep)
+    return found
+
+
 def tiny(**changes: Any) -> Space:
     """Two axes of the one-layer model and figure 9, in trials of a fraction of a second."""
     made = Space(
         system="li_icl",
         axes=(
             Axis("attention_start", "for a test", low=0.1, high=0.4),
-            Axis("learning_rate", "for a test", low=0.1, high=3.0, log=True),
+            Axis("learning_rate", "for a test", low=1e-4, high=3e-3, log=True),
         ),
         fitted=("figure9",),
         held_out=("figure15",),
@@ -104,17 +118,29 @@ def test_todays_defaults_lie_in_ranges_that_are_justified(system: str) -> None:
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_the_defaults_are_what_the_calibration_settled_on(system: str) -> None:
-    found = outcome.chosen(spaces.of(system), outcome.rows(system))
-    if not found:
-        pytest.skip("not calibrated yet")
-    assert found == spaces.of(system).defaults()
+def test_slices_go_through_the_defaults(system: str) -> None:
+    searched, rows = spaces.of(system), list(outcome.rows(system))
+    assert outcome.chosen(searched, rows) == searched.defaults()
+    assert search.current(searched, rows) == rows
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_the_packaged_rows_used_trial_seeds_only(system: str) -> None:
     for row in outcome.rows(system):
         assert min(map(int, row["seeds"].split())) >= 100
+
+
+def test_an_axis_of_some_figures_has_their_value_and_moves_in_them_only() -> None:
+    noise = Axis("noise", "for a test", low=0.0, high=1.0, figures=("figure14", "figure27"))
+    searched = tiny(axes=(noise, Axis("coefficient_sum", "for a test", low=0.5, high=1.4)), amounts={})
+    drawn = {name: figures.sweeps(name, "smoke", {})["li_icl"].test for name in ("figure9", "figure14")}
+    assert searched.defaults()["noise"] == drawn["figure14"].noise != drawn["figure9"].noise
+    found = plan(searched, {"noise": 0.125, "coefficient_sum": 0.75}, list(drawn), "smoke", [100, 101])
+    assert found is not None
+    moved = [found[name]["li_icl"].test for name in drawn]
+    assert [(test.noise, test.coefficient_sum) for test in moved] == [(drawn["figure9"].noise, 0.75), (0.125, 0.75)]
+    with pytest.raises(ConstantError, match="figure9, figure14 have different values"):
+        tiny(axes=(dataclasses.replace(noise, figures=("figure9", "figure14")),)).defaults()
 
 
 def test_an_axis_rounds_to_two_digits_and_spans_its_range() -> None:
@@ -132,7 +158,7 @@ def test_an_axis_rounds_to_two_digits_and_spans_its_range() -> None:
 
 def test_points_trained_together_equal_points_trained_alone() -> None:
     searched = tiny()
-    points = [{"attention_start": 0.2, "learning_rate": 0.5}, {"attention_start": 0.3, "learning_rate": 1.5}]
+    points = [{"attention_start": 0.2, "learning_rate": 5e-4}, {"attention_start": 0.3, "learning_rate": 1.5e-3}]
     plans = [plan(searched, point, ["figure9"], "smoke", [100, 101]) for point in points]
     sweeps = [found["figure9"]["li_icl"] for found in plans if found]
     for runs, sweep in zip(train_together(sweeps, searched.together), sweeps, strict=True):
@@ -157,73 +183,32 @@ def test_sweeps_of_other_lengths_train_together_and_keep_their_own_snapshots(mon
         np.testing.assert_array_equal(runs.losses, alone.losses)
 
 
-def test_sweeps_of_other_shapes_train_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    searched, trained = tiny(), []
-
-    def count(sweep: Sweep) -> Runs:
-        trained.append(len(sweep.configs))
-        return shortened(sweep)
-
-    monkeypatch.setattr(search, "train", count)
+def test_sweeps_of_other_shapes_train_apart(trained: list[Sweep]) -> None:
+    searched = tiny()
     batches = [dataclasses.replace(searched, amounts={"": {**TINY, "batch": size}}) for size in (4, 4, 6)]
     plans = [plan(one, one.defaults(), ["figure9"], "smoke", [100, 101]) for one in batches]
     train_together([found["figure9"]["li_icl"] for found in plans if found], searched.together)
-    assert sorted(trained) == [2, 4]
+    assert sorted(len(sweep.configs) for sweep in trained) == [2, 4]
 
 
-def test_equal_trainings_of_a_batch_are_done_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    searched, trained = tiny(), []
-
-    def count(sweep: Sweep) -> Runs:
-        trained.append(len(sweep.configs))
-        return shortened(sweep)
-
-    monkeypatch.setattr(search, "train", count)
+def test_equal_trainings_of_a_batch_are_done_once(trained: list[Sweep]) -> None:
+    searched = tiny()
     plans = [plan(searched, searched.defaults(), ["figure9"], "smoke", [100, 101]) for _ in range(3)]
     tables = measured(searched, plans, "smoke")
-    assert trained == [2] and len(tables) == 3
+    assert [len(sweep.configs) for sweep in trained] == [2] and len(tables) == 3
 
 
-def test_trainings_of_the_batch_before_are_used_again_and_no_older_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    searched, trained = tiny(together=()), []
-
-    def count(sweep: Sweep) -> Runs:
-        trained.append(sweep.configs[0].learning_rate)
-        return shortened(sweep)
-
-    monkeypatch.setattr(search, "train", count)
+def test_trainings_of_the_batch_before_are_used_again_and_no_older_ones(trained: list[Sweep]) -> None:
+    searched = tiny(together=())
     wanted = [
         {"stage": "slice", "axis": str(index), "point": searched.defaults() | {"learning_rate": rate}}
-        for index, rate in enumerate([0.5, 0.5, 1.5, 0.5])
+        for index, rate in enumerate([5e-4, 5e-4, 1.5e-3, 5e-4])
     ]
-    batches = list(search._missing(searched, "smoke", [], wanted, ()))
+    batches = list(search._missing(searched, "smoke", [], wanted, (), {}))
     assert [len(rows) for rows in batches] == [1, 1, 1, 1]
-    assert trained == [0.5, 1.5, 0.5]
+    assert [sweep.configs[0].learning_rate for sweep in trained] == [5e-4, 1.5e-3, 5e-4]
     first, again, _, anew = (without_time([row | {"axis": ""}]) for (row,) in batches)
     assert first == again == anew
-
-
-def test_every_run_is_also_compared_alone_where_that_is_asked_for() -> None:
-    searched = tiny(
-        readings={"attention at 100": space.Reading("figure9", "main", "The same ODR", 100)}, singly={"figure9": 1e-3}
-    )
-    both, one = (
-        trials(searched, [{"learning_rate": 0.5}], "smoke", seeds, stage="search")[0] for seeds in ([100, 101], [101])
-    )
-    far, read = (both[f"runs {name}"].split() for name in ("figure9", "reading attention at 100"))
-    assert len(far) == len(read) == 2 and far[0] != far[1]
-    assert [far[1], read[1]] == [one["runs figure9"], one["runs reading attention at 100"]]
-    assert np.mean([float(value) for value in read]) == pytest.approx(both["reading attention at 100"], rel=1e-3)
-    runs = outcome.single_runs([both, {"seeds": "110 111"}])
-    assert [run["seeds"] for run in runs] == ["100", "101"]
-    assert [run["figure9"] for run in runs] == [float(value) for value in far]
-    assert {run["constant learning_rate"] for run in runs} == {0.5}
-    # A run alone is its own mean.
-    (table,) = measured(searched, [plan(searched, {"learning_rate": 0.5}, ["figure9"], "smoke", [101])], "smoke")
-    assert table is not None
-    alone = pd.concat([table["figure9"], table["figure9"].assign(seed=-1)])
-    expected = distance.of_figure(alone[alone["statistic"] == "run"], published_curves.published("figure9"), 1e-3)
-    assert float(far[1]) == pytest.approx(expected.whole, rel=1e-3)
 
 
 def test_trials_run_on_the_given_seeds_only() -> None:
@@ -239,8 +224,9 @@ def test_refused_constants_are_far_away_and_do_not_stop_the_search() -> None:
 
 def test_a_training_that_diverges_is_far_away_and_does_not_stop_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "train", train)
-    points = [{"learning_rate": 1e100}, {"learning_rate": 0.5}]
-    rows = trials(tiny(axes=tiny().axes[1:]), points, "smoke", [100, 101], stage="search", figures=["figure8"])
+    points = [{"learning_rate": 1e100}, {"learning_rate": 5e-4}]
+    searched = tiny(axes=tiny().axes[1:], amounts={"": {**TINY, "optimiser": "sgd"}})
+    rows = trials(searched, points, "smoke", [100, 101], stage="search", figures=["figure8"])
     assert [row["state"] for row in rows] == ["diverged", "complete"]
     assert rows[0]["figure9"] == distance.FAR > rows[1]["figure9"]
     assert [any(name.startswith("claim") for name in row) for row in rows] == [False, True]
@@ -277,6 +263,18 @@ def test_going_on_gives_the_same_rows_as_never_having_stopped(unbroken: list[Row
         assert without_time(last) == without_time(unbroken[-1])
 
 
+def test_the_command_keeps_its_rows_as_text_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(spaces, "of", lambda system: tiny(smoke=TINY))
+    run_search("li_icl", "smoke", 0)
+    folder, searched = tmp_path / "results" / "smoke" / "studies", search.small(tiny(smoke=TINY))
+    text = (folder / "li_icl.csv").read_text(encoding="utf-8")
+    rows = kept(searched, identity(searched, "smoke"), *table.read_plain(folder / "li_icl.parquet"))
+    assert [row["stage"] for row in rows].count("search") == searched.trials
+    assert outcome.as_text(rows) == text
+    assert outcome.chosen(searched, outcome.from_text(searched, text)) == searched.defaults()
+
+
 def test_rows_of_another_space_are_not_taken(unbroken: list[Rows]) -> None:
     rows = search.frame(unbroken[-1])
     assert kept(tiny(), identity(tiny(), "smoke"), rows, {"identity": "another"}) == []
@@ -306,7 +304,7 @@ def test_proposals_depend_on_the_rows_before_and_on_no_global_state() -> None:
     searched = tiny()
     rows = [
         {"stage": "search", "joint": joint, "constant attention_start": start, "constant learning_rate": rate}
-        for joint, start, rate in ((1.0, 0.2, 0.5), (2.0, 0.3, 1.0), (3.0, 0.4, 2.0))
+        for joint, start, rate in ((1.0, 0.2, 5e-4), (2.0, 0.3, 1e-3), (3.0, 0.4, 2e-3))
     ]
     first = proposals(searched, rows, 3)
     np.random.default_rng(1).random(3)
@@ -316,7 +314,7 @@ def test_proposals_depend_on_the_rows_before_and_on_no_global_state() -> None:
 
 def test_points_of_one_batch_agree_in_what_they_share() -> None:
     searched = tiny(shared=("learning_rate",))
-    rows = [{"stage": "search", "joint": 1.0, "constant attention_start": 0.2, "constant learning_rate": 0.5}]
+    rows = [{"stage": "search", "joint": 1.0, "constant attention_start": 0.2, "constant learning_rate": 5e-4}]
     for before, rate in (([], searched.defaults()["learning_rate"]), (rows, None)):
         points = proposals(searched, before, 3)
         assert len({point["attention_start"] for point in points}) == 3
@@ -327,12 +325,12 @@ def test_points_of_one_batch_agree_in_what_they_share() -> None:
 def test_the_search_finds_planted_constants(monkeypatch: pytest.MonkeyPatch) -> None:
     """Published curves from our own model: there the distance is zero, and the search comes near."""
     searched = tiny(trials=48, batch=8, finalists=0, values=2)
-    planted = {"attention_start": 0.3, "learning_rate": 0.6}
+    planted = {"attention_start": 0.3, "learning_rate": 6e-4}
     (tables,) = measured(searched, [plan(searched, planted, ["figure9"], "smoke", [100, 101])], "smoke")
     assert tables is not None
     ours = tables["figure9"]
     summary = ours[(ours["seed"] == -1) & (ours["observable"] == "attention weight")]
-    published = summary.assign(y=summary["value"], c=np.nan, kind="line")
+    published = summary.assign(y=summary["value"], c=np.nan, kind="line", scale="linear", reading=0.003)
     monkeypatch.setattr(published_curves, "load", lambda name: published)
     (row,) = trials(searched, [planted], "smoke", [100, 101], stage="search")
     assert row["figure9"] == pytest.approx(0, abs=1e-9)
@@ -364,7 +362,7 @@ def by_hand() -> tuple[Space, Rows]:
 def test_strips_from_rows(by_hand: tuple[Space, Rows]) -> None:
     found = outcome.strips(*by_hand)
     assert found["A-P1b"] == [
-        outcome.Strip(
+        sensitivity.Strip(
             "li_icl", "learning_rate", ((0.1, "contradicted"), (1.5, "supported"), (3.0, "inconclusive")), 1.5
         )
     ]
@@ -384,25 +382,6 @@ def test_what_the_figures_rule_out_makes_no_claim_fragile(by_hand: tuple[Space, 
     far = [row | {"joint": 3.0} if row["constant learning_rate"] == 0.1 else row for row in rows]
     (strip,) = outcome.strips(searched, far)["A-P1b"]
     assert strip.ruled_out == (0.1,) and not strip.flips
-    assert page.words(strip) == "`learning_rate` (0.1 −), [1.5 +], 3 ?"
-
-
-def test_ranges_pins_and_envelopes_from_rows(by_hand: tuple[Space, Rows]) -> None:
-    searched, rows = by_hand
-    (axis,) = searched.axes
-    assert outcome.chosen(searched, rows) == {"learning_rate": 1.5}
-    assert outcome.near(axis, rows) == [1.5, 3.0]
-    assert outcome.pinned_by(searched, axis, rows) == ("figure9", pytest.approx(101 / 6))
-    # 0.15 and 0.2 lie in the first part of the range's logarithm (of two), 1.5 in the second.
-    assert outcome.envelope(axis, rows, bins=2) == [(0.15, 2.0), (1.5, 1.2)]
-    assert outcome.within_reading(searched, rows[0]) == []
-
-
-def test_the_picture_leaves_out_trials_without_a_distance(by_hand: tuple[Space, Rows]) -> None:
-    searched, rows = by_hand
-    lost = rows[0] | {"state": "diverged", "joint": distance.joint([distance.FAR])}
-    heights = [profiles.draw(searched, found).axes[0].get_ylim()[1] for found in (rows, [*rows, lost])]
-    assert heights[0] == heights[1] < distance.FAR
 
 
 def test_rows_survive_the_way_through_text(unbroken: list[Rows]) -> None:
@@ -413,16 +392,6 @@ def test_rows_survive_the_way_through_text(unbroken: list[Rows]) -> None:
         for name, value in ours.items():
             exact = isinstance(value, str) or name.startswith("constant ")
             assert value == (theirs[name] if exact else pytest.approx(theirs[name], rel=1e-5))
-
-
-def test_the_largest_move_of_published_points_is_found_whatever_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    points = {("A", 0): [2.0, 1.0], ("A", 400): [1.1, 2.0], ("B", 0): [4.0], ("B", 400): [3.0], ("A", 800): [1.0]}
-    table = pd.concat([pd.DataFrame({"series": s, "c": c, "y": ys}) for (s, c), ys in points.items()])
-    monkeypatch.setattr(published_curves, "load", lambda name: table)
-    assert page.moved("figure24", 0, 400) == pytest.approx(0.25)
-    # A point that cannot be read at one of the epochs cannot be followed.
-    with pytest.raises(ValueError, match="shorter"):
-        page.moved("figure24", 0, 800)
 
 
 def test_the_package_knows_what_the_searches_found() -> None:

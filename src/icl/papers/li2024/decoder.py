@@ -82,7 +82,7 @@ class Config(PatternConfig):
     optimiser: str = constant(
         "adam", "ours", "not stated for this model; what GPT-2 is trained with. momentum: SGD, which the theory has "
         "and figure 24 suggests, with momentum 0.9 and a hundred times the rate; further from the figures, see "
-        "gallery/calibration.md", choices=tuple(OPTIMISERS),
+        "gallery/findings.md", choices=tuple(OPTIMISERS),
     )  # fmt: skip
     learning_rate: float = constant(
         3e-4, "inferred", "of 5e-5 to 4e-4: layer 1 attends to the query's pattern with up to 0.9 as in figure 21, and "
@@ -120,7 +120,7 @@ class Test(PatternTest):
         "figure 27 all curves lie above the published ones; see gallery/findings.md", letter="noise / beta", at_least=0,
     )  # fmt: skip
     attention_heads: str = constant(
-        "largest", "inferred", "calibrated, see gallery/calibration.md: figures 21 and 22 end nearer to one head than "
+        "largest", "inferred", "calibrated, see gallery/findings.md: figures 21 and 22 end nearer to one head than "
         "to the mean of two; the captions name no head", choices=tuple(HEADS),
     )  # fmt: skip
     embedding_heads: int = constant(

@@ -16,7 +16,7 @@ class Config(RunConfig):
 
     relevant_patterns: int = constant(
         20, "ours", "not stated; more than the TSR patterns in their span, few enough to be cheap; the figures tell "
-        "noise / sqrt(M): see gallery/calibration.md", letter="M", at_least=2, at_most=1000,
+        "noise / sqrt(M): see gallery/findings.md", letter="M", at_least=2, at_most=1000,
     )  # fmt: skip
     chain_length: int = constant(
         3, "inferred", "same-step attention starts at 0.33 = 1/K in figure 20", letter="K", at_least=1, at_most=20
@@ -26,35 +26,35 @@ class Config(RunConfig):
         letter="alpha", above=0, at_most=1,
     )  # fmt: skip
     context_length: int = constant(
-        5, "ours", "not stated; the theorem asks for at least 1/alpha; calibrated: see gallery/calibration.md",
+        5, "ours", "not stated; the theorem asks for at least 1/alpha; calibrated: see gallery/findings.md",
         letter="l_tr", at_least=1, at_most=10000,
     )  # fmt: skip
     pattern_norm: float = constant(
-        1.1, "ours", "not stated; calibrated: see gallery/calibration.md", letter="beta", above=0
+        1.1, "ours", "not stated; calibrated: see gallery/findings.md", letter="beta", above=0
     )
     code_norm: float = constant(
-        0.97, "ours", "not stated, the norm of the positional codes; calibrated: see gallery/calibration.md",
+        0.97, "ours", "not stated, the norm of the positional codes; calibrated: see gallery/findings.md",
         letter="|c|", above=0,
     )  # fmt: skip
     attention_start: float = constant(
         0.18, "inferred", "figure 20 starts within 0.005 of alpha/K, alpha (K - 1)/K, ..., which leaves (delta beta)^2 "
-        "0.07; calibrated: see gallery/calibration.md", letter="delta", above=0,
+        "0.07; calibrated: see gallery/findings.md", letter="delta", above=0,
     )  # fmt: skip
     start_std: float = constant(
         0.0, "ours", "Gaussian part of the start of W_Q and W_K; several heads would stay equal without", at_least=0
     )
     value_start: float = constant(
-        0.46, "ours", "not stated: W_V starts by copying z_k, times this; calibrated: see gallery/calibration.md",
+        0.46, "ours", "not stated: W_V starts by copying z_k, times this; calibrated: see gallery/findings.md",
         letter="W_V", at_least=0,
     )  # fmt: skip
     layers: int = constant(1, "published", "the analysed model has one layer with one head", at_least=1, at_most=12)
     heads: int = constant(1, "published", "the analysed model has one layer with one head", at_least=1, at_most=12)
     batch: int = constant(
         120, "ours", "not stated; K steps alike, and eps^-2 for eps = 0.09; half or twice as many make no difference: "
-        "see gallery/calibration.md", letter="B", at_least=1,
+        "see gallery/findings.md", letter="B", at_least=1,
     )  # fmt: skip
     learning_rate: float = constant(
-        1.6, "ours", "not stated; calibrated: see gallery/calibration.md", letter="eta", above=0
+        1.6, "ours", "not stated; calibrated: see gallery/findings.md", letter="eta", above=0
     )
     value_rate: float = constant(
         1.0, "inferred", "the talk trains all three matrices by SGD: learning rate of W_V over that of W_Q and W_K",
@@ -110,10 +110,10 @@ class Test(Constants):
     )
     noise: float = constant(
         0.9, "ours", "not stated: root mean square of the norm of the noise on every test vector, over beta; "
-        "calibrated: see gallery/calibration.md", at_least=0,
+        "calibrated: see gallery/findings.md", at_least=0,
     )  # fmt: skip
     noise_law: str = constant(
-        "uniform", "ours", "not stated: how the norm varies; calibrated: see gallery/calibration.md",
+        "uniform", "ours", "not stated: how the norm varies; calibrated: see gallery/findings.md",
         choices=NOISES,
     )  # fmt: skip
     query_noise: float = constant(
@@ -125,11 +125,11 @@ class Test(Constants):
     )  # fmt: skip
     example_law: str = constant(
         "independent", "ours", "not stated: whether a share alpha' of the examples starts as the query does, or each "
-        "with probability alpha'; calibrated: see gallery/calibration.md", choices=tuple(STARTS),
+        "with probability alpha'; calibrated: see gallery/findings.md", choices=tuple(STARTS),
     )  # fmt: skip
     noisy_step: int = constant(
         2, "ours", "not stated: the first step that errs; others follow, the first after the last; calibrated: see "
-        "gallery/calibration.md", at_least=1, at_most=20,
+        "gallery/findings.md", at_least=1, at_most=20,
     )  # fmt: skip
     context_length_test: int = constant(
         100, "published", "the axis of figures 17 to 19", letter="l_ts", at_least=1, at_most=10000
@@ -138,21 +138,21 @@ class Test(Constants):
 
     misled_starts: int = constant(
         6, "ours", "not stated: how many starts break Condition 1 where it is broken; calibrated: see "
-        "gallery/calibration.md", at_least=1,
+        "gallery/findings.md", at_least=1,
     )  # fmt: skip
     misled_law: str = constant(
         "gathering", "ours", "not stated: which matrices break Condition 1, those of `gathering` or of `detour`; "
-        "calibrated: see gallery/calibration.md", choices=("gathering", "detour"),
+        "calibrated: see gallery/findings.md", choices=("gathering", "detour"),
     )  # fmt: skip
     misled_path: float = constant(
         0.45,
         "ours",
-        "not stated: tau^f of the gathering law; calibrated: see gallery/calibration.md",
+        "not stated: tau^f of the gathering law; calibrated: see gallery/findings.md",
         above=0,
         at_most=0.49,
     )
     misled_steps: int = constant(
-        3, "ours", "not stated: how many steps err in the gathering law; calibrated: see gallery/calibration.md",
+        3, "ours", "not stated: how many steps err in the gathering law; calibrated: see gallery/findings.md",
         at_least=2, at_most=20,
     )  # fmt: skip
     misled_first: float = constant(
