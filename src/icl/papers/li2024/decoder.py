@@ -67,7 +67,7 @@ class Config(PatternConfig):
         20, "inferred", "contexts after which training first asks; l_tr asks the whole prompt alone: with shorter ones "
         "too, the error after two contexts is a third of figure 12's", letter="l_min", at_least=0,
     )  # fmt: skip
-    batch: int = constant(32, "ours", "not stated", letter="B", at_least=1)
+    batch: int = constant(32, "ours", "not stated; a step takes some 10 ms", letter="B", at_least=1)
     task_shifts: int = constant(
         4, "inferred", "tasks (i, i + s mod M_1), s <= 4, 24 of the 30: with 18 of a cycle most pairs of patterns "
         "occur in one order only, so that the patterns tell the label without the contexts; with all 30 no task is "

@@ -65,7 +65,7 @@ class PatternConfig(RunConfig):
         "coordinates of q: for Adam the label rows of figure 11 end at the angle between sign(q) and q, which is 0.524 "
         "for uniform entries, as published, and 0.65 for Gaussian ones", choices=tuple(LABEL_LAWS),
     )  # fmt: skip
-    batch: int = constant(128, "ours", "not stated", letter="B", at_least=1)
+    batch: int = constant(128, "ours", "not stated; each model has its own", letter="B", at_least=1)
     training_prompts: int = constant(
         0, "ours", "prompts of the training set, gone through in the same order again and again; 0: always new ones",
         letter="N", at_least=0,
