@@ -117,7 +117,7 @@ def test_todays_defaults_lie_in_ranges_that_are_justified(system: str) -> None:
         assert len(axis.reason) >= 20, axis.name
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("system", [system for system in SYSTEMS if outcome.rows(system)])
 def test_slices_go_through_the_defaults(system: str) -> None:
     searched, rows = spaces.of(system), list(outcome.rows(system))
     assert outcome.chosen(searched, rows) == searched.defaults()
