@@ -251,18 +251,18 @@ def test_a_background_job_stays_deaf_to_ctrl_c() -> None:
 @pytest.mark.slow
 def test_a_workflow_goes_on_after_ctrl_c(workflow: Callable[..., "subprocess.CompletedProcess[str]"]) -> None:
     folder: Path = workflow.folder  # type: ignore[attr-defined]
-    arguments = ["results/smoke/tables/figure9.parquet", "--config", "scale=smoke",
+    arguments = ["results/smoke@many/tables/figure9.parquet", "--config", "scale=smoke", "variant=many",
                  "constants={li_icl: {batch: 512}}"]  # fmt: skip
     command = [sys.executable, "-m", "snakemake", *arguments]
     silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = interruptible(command, cwd=folder, start_new_session=True, **silent)
-    logs, until = folder / "results/smoke/logs/train", time.monotonic() + 120
+    logs, until = folder / "results/smoke@many/logs/train", time.monotonic() + 120
     while not any("from step" in log.read_text() for log in logs.glob("*.log")):
         assert process.poll() is None and time.monotonic() < until
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGINT)  # what a terminal does on Ctrl-C
     assert process.wait(timeout=60) != 0
-    assert not list((folder / "results/smoke").rglob("[!.]*of2.safetensors"))
+    assert not list((folder / "results/smoke@many").rglob("[!.]*of2.safetensors"))
     again = workflow(*arguments)
     assert again.returncode == 0, again.stdout
-    assert (folder / "results/smoke/tables/figure9.parquet").exists()
+    assert (folder / "results/smoke@many/tables/figure9.parquet").exists()

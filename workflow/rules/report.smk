@@ -14,7 +14,8 @@ rule report:
         "../../environment.yml"
     params:
         config=lambda w: canonical(PLAN.plain()),
-        against=config["against"],
+        # By a function: Snakemake would look for wildcards in a text.
+        against=lambda w: config["against"],
         folder=f"{RESULTS}/report",
     shell:
         "python scripts/report.py --config {params.config:q} --against={params.against:q}"
