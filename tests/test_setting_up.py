@@ -216,7 +216,7 @@ def test_a_failure_leaves_the_old_venv(clone: Clone) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_killed_set_up_is_done_again(clone: Clone, number: signal.Signals) -> None:
-    python = clone.python(seconds=1.5)
+    python = clone.python(seconds=20)
     running = clone.start("--python", str(python))
     while not clone.asked_for(python):
         time.sleep(0.05)

@@ -413,7 +413,8 @@ def test_a_disk_that_fills_up_is_named_and_the_rerun_goes_on(
     before = workflow.files()
     (made,) = [name for name in before if name.endswith(".safetensors")]
     (failed,) = {f"{shard}.safetensors" for shard in workflow.shards} - {made}
-    assert f"runs/{SWEEP}/{failed}: cannot be written (No space left on device)" in done.stdout
+    kept_aside = f".{failed.removesuffix('.safetensors')}.finished.safetensors"
+    assert f"runs/{SWEEP}/{kept_aside}: cannot be written (No space left on device)" in done.stdout
     remount("size=20m")
     assert workflow.finish() == ["check", "measure", f"train {failed.removesuffix('.safetensors')}"]
     assert workflow.files()[made] == before[made]

@@ -43,7 +43,7 @@ DRAWN = {
     "angle of the feature rows at the end": r"P2: angle to $\bar{\mu}$",
     "angle at the end, a_i > 0": "P2: angle to $q$, $a_i > 0$",
 }
-"""Observable -> title of its panel."""
+"""Observable -> the theorem or proposition that speaks of it, and the name of its axis."""
 COMPARED = {
     *DRAWN,
     "growth along the pattern",
@@ -85,16 +85,20 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
     """One panel per quantity, one dot per run, SGD beside Adam."""
-    figure, first = plotting.canvas((1000, 680), (60, 240, 40, 190), panel="0")
+    figure, first = plotting.canvas((1000, 680), (70, 235, 30, 180), panel="0")
     for index, (observable, title) in enumerate(DRAWN.items()):
         row, column = divmod(index, 4)
-        edges = (60 + 240 * column, 240 + 240 * column, 40 + 215 * row, 190 + 215 * row)
+        edges = (70 + 242 * column, 235 + 242 * column, 30 + 220 * row, 180 + 220 * row)
         axes = first if index == 0 else plotting.add_panel(figure, edges, str(index))
         for place, method in enumerate(METHODS):
             values = table[(table["observable"] == f"{observable}, {method}") & (table["statistic"] == "run")]["value"]
             spread = [place + 0.3 * (order / max(len(values) - 1, 1) - 0.5) for order in range(len(values))]
             axes.plot(spread, values, "o", color=f"C{place}", markersize=5, alpha=0.8)
-        axes.set(xlim=(-0.5, 1.5), xticks=(0, 1), xticklabels=list(METHODS), title=title)
-        axes.title.set_fontsize(11)
+        statement, quantity = title.split(": ")
+        axes.set(xlim=(-0.5, 1.5), xticks=(0, 1), xticklabels=list(METHODS), title=statement)
+        axes.set_xlabel("trained by", fontsize=9)
+        axes.set_ylabel(quantity, fontsize=9)
+        axes.tick_params(labelsize=9)
+        axes.title.set_fontsize(10)
         axes.ticklabel_format(axis="y", scilimits=(-2, 3))
     return figure

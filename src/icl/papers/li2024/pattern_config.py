@@ -67,7 +67,7 @@ class PatternConfig(RunConfig):
     )  # fmt: skip
     batch: int = constant(128, "ours", "not stated; each model has its own", letter="B", at_least=1)
     training_prompts: int = constant(
-        0, "ours", "prompts of the training set, gone through in the same order again and again; 0: always new ones",
+        0, "ours", "prompts of the training set, gone through in whole batches again and again; 0: always new ones",
         letter="N", at_least=0,
     )  # fmt: skip
 
@@ -75,8 +75,8 @@ class PatternConfig(RunConfig):
         super().__post_init__()
         if self.task_shifts >= self.relevant_patterns:
             raise self.error("task_shifts", f"below relevant_patterns = {self.relevant_patterns}")
-        if self.training_prompts % self.batch:
-            raise self.error("training_prompts", f"a multiple of batch = {self.batch}, or 0")
+        if 0 < self.training_prompts < self.batch:
+            raise self.error("training_prompts", f"at least batch = {self.batch}, or 0")
 
     @property
     def feature_dimension(self) -> int:
