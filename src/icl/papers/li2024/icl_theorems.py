@@ -93,7 +93,7 @@ def draw(table: pd.DataFrame) -> Figure:
         for place, method in enumerate(METHODS):
             values = table[(table["observable"] == f"{observable}, {method}") & (table["statistic"] == "run")]["value"]
             spread = [place + 0.3 * (order / max(len(values) - 1, 1) - 0.5) for order in range(len(values))]
-            axes.plot(spread, values, "o", color=f"C{place}", markersize=5, alpha=0.8)
+            axes.plot(spread, values, "o", color=f"C{place}", markersize=5, alpha=0.8, label="one run")
         statement, quantity = title.split(": ")
         axes.set(xlim=(-0.5, 1.5), xticks=(0, 1), xticklabels=list(METHODS), title=statement)
         axes.set_xlabel("trained by", fontsize=9)
@@ -101,4 +101,5 @@ def draw(table: pd.DataFrame) -> Figure:
         axes.tick_params(labelsize=9)
         axes.title.set_fontsize(10)
         axes.ticklabel_format(axis="y", scilimits=(-2, 3))
+    plotting.legend(first, 9, "center", (0.5, 0.5))
     return figure
