@@ -111,6 +111,7 @@ def test_the_image_runs_the_sources_of_the_clone(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_what_is_copied_is_enough_to_install_icl(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index", "--editable"]
-    target = ["--prefix", tmp_path / "installed"]
+    # Without --ignore-installed pip would first remove the icl of the environment that runs the tests.
+    target = ["--ignore-installed", "--prefix", tmp_path / "installed"]
     subprocess.run([*command, image(tmp_path), *target], capture_output=True, check=True)
     assert list((tmp_path / "installed").rglob("*icl*.dist-info"))
