@@ -4,7 +4,7 @@ are drawn with: the same measurements on both trainings.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -79,21 +79,31 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
             claims = claims.assign(observable=names)
             claims = claims[claims["observable"].isin(COMPARED)]
             parts.append(claims.assign(observable=claims["observable"] + f", {method}"))
-    return join(parts).drop_duplicates(["observable", "seed"], ignore_index=True)
+    claimed = join(parts).drop_duplicates(["observable", "seed"], ignore_index=True)
+    return join([claimed, *drawn(claimed)])
+
+
+def drawn(claimed: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """The values of DRAWN once more, in their panel and with the method as series."""
+    for index, observable in enumerate(DRAWN):
+        for method in METHODS:
+            of_method = claimed[claimed["observable"] == f"{observable}, {method}"]
+            labels = {"observable": observable, "panel": str(index), "series": method, "statistic": "point"}
+            yield of_method.assign(**labels)
 
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
     """One panel per quantity, one dot per run, SGD beside Adam."""
     figure, first = plotting.canvas((1000, 680), (70, 235, 30, 180), panel="0")
-    for index, (observable, title) in enumerate(DRAWN.items()):
+    for index, title in enumerate(DRAWN.values()):
         row, column = divmod(index, 4)
         edges = (70 + 242 * column, 235 + 242 * column, 30 + 220 * row, 180 + 220 * row)
         axes = first if index == 0 else plotting.add_panel(figure, edges, str(index))
         for place, method in enumerate(METHODS):
-            values = table[(table["observable"] == f"{observable}, {method}") & (table["statistic"] == "run")]["value"]
+            values = table[(table["panel"] == str(index)) & (table["series"] == method)]["value"]
             spread = [place + 0.3 * (order / max(len(values) - 1, 1) - 0.5) for order in range(len(values))]
-            axes.plot(spread, values, "o", color=f"C{place}", markersize=5, alpha=0.8, label="one run")
+            axes.plot(spread, values, "o", color=f"C{place}", markersize=5, alpha=0.8, label=f"a run by {method}")
         statement, quantity = title.split(": ")
         axes.set(xlim=(-0.5, 1.5), xticks=(0, 1), xticklabels=list(METHODS), title=statement)
         axes.set_xlabel("trained by", fontsize=9)
