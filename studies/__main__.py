@@ -2,6 +2,7 @@
 
 search      trials for one model, kept in results/<scale>/studies/ as they are made; an interrupted search goes on
 sensitivity src/icl/evidence/sensitivity.json, what the package knows of all this
+noise       how far the classical fits of figure 27 are from the published ones, by beta and noise on the inputs
 """
 
 import argparse
@@ -14,7 +15,7 @@ from icl.core.config import SCALES
 from icl.core.files import write_text
 from icl.evidence import sensitivity
 from icl.pipeline import provenance
-from studies import outcome, search, spaces
+from studies import noise, outcome, search, spaces
 
 
 def run_search(model: str, scale: str, trials: int) -> None:
@@ -53,11 +54,14 @@ def main() -> None:
     searching.add_argument("--scale", choices=SCALES, default="laptop")
     searching.add_argument("--trials", type=int, default=0, help="0 for the model's own number")
     commands.add_parser("sensitivity")
+    commands.add_parser("noise")
     args = parser.parse_args()
     if args.command == "search":
         run_search(args.model, args.scale, args.trials)
-    else:
+    elif args.command == "sensitivity":
         write_sensitivity()
+    else:
+        print(noise.table())
 
 
 if __name__ == "__main__":

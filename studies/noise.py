@@ -1,0 +1,41 @@
+"""The noise on test inputs that the classical curves of figure 27 ask for, without any model."""
+
+import numpy as np
+
+from icl.evidence import published_curves
+from icl.models import estimators
+from icl.papers.li2024 import one_layer_evaluation
+from icl.papers.li2024.classical_figures import LENGTHS
+from icl.papers.li2024.one_layer import Config, Test
+
+NORMS = (1.0, 2.0, 3.0)
+LEVELS = (0.5, 0.7, 0.9, 1.1)
+PROMPTS = 2000
+SEED = 100
+LEAST = 1 / (2 * PROMPTS)
+"""What stands for no error in so many prompts."""
+
+
+def distance(norm: float, noise: float) -> float:
+    """Mean |log10 ratio| of the five fits' errors to the published ones, over the context lengths of figure 27.
+
+    norm : beta; noise : expected norm of the noise over beta
+    """
+    config = Config(seed=SEED, pattern_norm=norm)
+    prompts = one_layer_evaluation.in_domain([config], Test(prompts=PROMPTS, noise=noise))
+    inputs, labels = prompts.tokens[0, ..., : config.feature_dimension].numpy(), prompts.labels[0].numpy()
+    published = published_curves.published("figure27").set_index(["series", "x"])["y"]
+    ratios = []
+    for name, classify in estimators.batched_classifiers().items():
+        for length in LENGTHS:
+            answers = classify(inputs[:, :length], labels[:, :length], inputs[:, -1])
+            error = max(float(np.mean(answers != labels[:, -1])), LEAST)
+            ratios.append(abs(np.log10(error / published[name, length])))
+    return float(np.mean(ratios))
+
+
+def table() -> str:
+    """The distances in Markdown, a row per beta and a column per noise."""
+    lines = [f"| beta | {' | '.join(f'{noise:g}' for noise in LEVELS)} |", "| --- " * (len(LEVELS) + 1) + "|"]
+    lines += [f"| {norm:g} | {' | '.join(f'{distance(norm, noise):.2f}' for noise in LEVELS)} |" for norm in NORMS]
+    return "\n".join(lines)
