@@ -211,6 +211,7 @@ def _inside(axes: Axes, points: np.ndarray) -> np.ndarray:
 
 
 def unclipped_markers(axes: Axes, line: Line2D) -> None:
+    """Draw the markers of a curve as an artist of their own: whole within the limits, none outside of them."""
     points = np.column_stack([np.asarray(line.get_xdata(), dtype=float), np.asarray(line.get_ydata(), dtype=float)])
     chosen = line.get_markevery()
     shown = _inside(axes, points) & np.array([True] if chosen is None else chosen, dtype=bool)

@@ -4,10 +4,10 @@ The prompts are those of the one-layer model, `icl.papers.li2024.prompts`: colum
 decoder, `icl.models.transformer`, is trained by a gradient method (see OPTIMISERS) on the hinge loss of its logit F at
 the query.
 
-The read-in map starts Gaussian, a law that no rotation of the feature space or of the label space changes; so
-patterns are taken as coordinate axes: IDR pattern j is beta e_j, IDI pattern k is e_{M_1 + k} and q is e_{d_X}. The
-label coordinates beyond q are then zero in every token. Their rows of the read-in map stay as they start (figures 24
-to 26 compare q with them) and take no part in the products: a token is its first d_X + 1 coordinates.
+Adam sees coordinates, so the patterns and q are given in random ones (see icl.papers.li2024.coordinates). F is computed
+in the axes of the patterns: IDR pattern j is beta e_j, IDI pattern k is e_{M_1 + k} and q is e_{d_X}. The label axes
+beyond q are zero in every token, and their rows of the read-in map take no part in the products: a token is its first
+d_X + 1 coordinates. Figures 24 to 26 compare q with these rows.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -67,11 +67,11 @@ class Config(PatternConfig):
         20, "inferred", "contexts after which training first asks; l_tr asks the whole prompt alone: with shorter ones "
         "too, the error after two contexts is a third of figure 12's", letter="l_min", at_least=0,
     )  # fmt: skip
-    batch: int = constant(32, "ours", "not stated; a step takes some 10 ms", letter="B", at_least=1)
+    batch: int = constant(32, "ours", "not stated; our choice", letter="B", at_least=1)
     task_shifts: int = constant(
         4, "inferred", "tasks (i, i + s mod M_1), s <= 4, 24 of the 30: with 18 of a cycle most pairs of patterns "
         "occur in one order only, so that the patterns tell the label without the contexts; with all 30 no task is "
-        "left for figure 13. Layer 1 then ends at 0.84 to 0.92 in five of seven trial runs, as in figure 21",
+        "left for figure 13",
         letter="tasks / M_1", at_least=1,
     )  # fmt: skip
     training_prompts: int = constant(
@@ -81,17 +81,16 @@ class Config(PatternConfig):
     )  # fmt: skip
     optimiser: str = constant(
         "adam", "ours", "not stated for this model; what GPT-2 is trained with. momentum: SGD, which the theory has "
-        "and figure 24 suggests, with momentum 0.9 and a hundred times the rate; further from the figures, see "
-        "gallery/findings.md", choices=tuple(OPTIMISERS),
+        "and figure 24 suggests, with momentum 0.9 and a hundred times the rate", choices=tuple(OPTIMISERS),
     )  # fmt: skip
     learning_rate: float = constant(
-        3e-4, "inferred", "of 5e-5 to 4e-4: layer 1 attends to the query's pattern with up to 0.9 as in figure 21, and "
-        "with 1e-4 to 0.7 at most; see gallery/findings.md", letter="eta", above=0,
+        3e-4, "ours", "the rate of the one-layer model, which figures 8 to 11 ask for", letter="eta", above=0,
     )  # fmt: skip
     schedule: str = constant("constant", "ours", "how the rate goes on after its rise", choices=tuple(SCHEDULES))
     warm_up: int = constant(0, "ours", "steps of linear rise", at_least=0)
     steps: int = constant(
-        640, "ours", "the loss on the training set is zero by then; drawn as the 1600 epochs of figures 21 to 26",
+        640, "ours", "the loss on the training set is zero by then in four of ten runs; drawn as the 1600 "
+        "epochs of figures 21 to 26",
         letter="T", at_least=1,
     )  # fmt: skip
 
@@ -120,7 +119,7 @@ class Test(PatternTest):
         "figure 27 all curves lie above the published ones; see gallery/findings.md", letter="noise / beta", at_least=0,
     )  # fmt: skip
     attention_heads: str = constant(
-        "largest", "inferred", "calibrated, see gallery/findings.md: figures 21 and 22 end nearer to one head than "
+        "largest", "inferred", "figures 21 and 22 end nearer to one head than "
         "to the mean of two; the captions name no head", choices=tuple(HEADS),
     )  # fmt: skip
     embedding_heads: int = constant(

@@ -51,7 +51,7 @@ class PatternConfig(RunConfig):
     task_choice: str = constant(
         "cyclic shifts", "ours",
         "not stated; the papers ask for an even cover of the patterns, which each choice is: shifts 1, 2 ... of one "
-        "cycle, or for each seed other shifts of another cycle, a random cover without cycles, or pairs both ways",
+        "cycle, or for each seed other shifts of another cycle, or a random cover without cycles",
         letter="choice of tasks", choices=tuple(TRAINING_TASKS),
     )  # fmt: skip
 

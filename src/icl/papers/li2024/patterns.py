@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from icl.papers.li2024.coordinates import haar
+
 
 def pair_coefficients(total: float) -> tuple[float, float]:
     """The c1 >= c2 with c1 + c2 = S_1 and c1^2 + c2^2 = 1: (S_1 +- sqrt(2 - S_1^2)) / 2.
@@ -104,5 +106,5 @@ def _rows_of_sum_zero(rng: np.random.Generator, count: int, length: int) -> np.n
 
 def rotated_patterns(rng: np.random.Generator, irrelevant: np.ndarray) -> np.ndarray:
     """ODI patterns: a Haar-random rotation of the IDI patterns within their span, (M, d) -> (M, d)."""
-    q, r = np.linalg.qr(rng.standard_normal((len(irrelevant), len(irrelevant))))
-    return (q * np.sign(np.diag(r))) @ irrelevant
+    rotated: np.ndarray = haar(rng, len(irrelevant)) @ irrelevant
+    return rotated

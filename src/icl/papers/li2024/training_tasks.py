@@ -47,27 +47,10 @@ def random_even_cover(rng: np.random.Generator, patterns: int, shifts: int = 1) 
     return np.concatenate(drawn)
 
 
-def pairs_both_ways(patterns: int, matchings: int = 1) -> np.ndarray:
-    """Pairs of patterns, each as (a, b) and as (b, a): int64 (patterns * matchings, 2).
-
-    The pairs of one matching are disjoint: first (1, 2), (3, 4) ..., then the rest of a round-robin schedule. Where
-    both orders are trained, the label cannot be told from the patterns that a prompt shows.
-    """
-    # The circle method: one place is fixed, the others turn; place k plays place M - 1 - k.
-    places = np.concatenate([np.arange(0, patterns, 2), np.arange(1, patterns, 2)[::-1]])
-    rounds = []
-    for turn in range(matchings):
-        line = np.concatenate([places[:1], np.roll(places[1:], turn)])
-        pairs = np.stack([line, line[::-1]], axis=1)
-        rounds.append(pairs)
-    return np.concatenate(rounds)
-
-
 TRAINING_TASKS: Mapping[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
     "cyclic shifts": lambda rng, patterns, shifts: cyclic_shifts(patterns, shifts),
     "random shifts": random_shifts,
     "random even cover": random_even_cover,
-    "pairs both ways": lambda rng, patterns, shifts: pairs_both_ways(patterns, shifts),
 }
 """Choices of the training tasks, from the numbers of patterns and of tasks per pattern and label.
 
