@@ -11,7 +11,7 @@ from icl.core.sweep import Sweep
 from icl.papers.li2024 import decoder, decoder_evaluation
 
 SEEDS = {"paper": 20, "laptop": 10, "smoke": 2}
-STEPS = {"paper": 640, "laptop": 640, "smoke": 20}
+STEPS = {"paper": 1600, "laptop": 1600, "smoke": 20}
 PROMPTS = {"paper": 1000, "laptop": 1000, "smoke": 20}
 SNAPSHOTS = 20
 
