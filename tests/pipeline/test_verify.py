@@ -113,8 +113,8 @@ def test_what_was_swapped_or_written_anew_is_named(made: Path, spoil: Callable[[
 
 def test_a_shard_is_read_once_for_all_figures(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    original = runs.read_tensors
-    monkeypatch.setattr(runs, "read_tensors", lambda path: read.append(path.name) or original(path))
+    original = runs.read_arrays
+    monkeypatch.setattr(runs, "read_arrays", lambda path: read.append(path.name) or original(path))
     list(verify.figures(PLAN, ["figure8", "figure9", "figure10"]))
     assert sorted(read) == ["0of2.safetensors", "1of2.safetensors"]
 

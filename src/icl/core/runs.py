@@ -56,12 +56,12 @@ class Runs:
         return self.at(self.sweep.snapshots[-1])
 
 
-def _seal(tensors: "dict[str, torch.Tensor]", about: dict[str, Any]) -> str:
+def _seal(arrays: dict[str, np.ndarray], about: dict[str, Any]) -> str:
     """SHA-256 over the metadata and every tensor's name, type, shape and bytes: safetensors has no checksum."""
     seal = hashlib.sha256(canonical(about).encode())
-    for name, tensor in sorted(tensors.items()):
-        seal.update(canonical([name, str(tensor.dtype), list(tensor.shape)]).encode())
-        seal.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    for name, array in sorted(arrays.items()):
+        seal.update(canonical([name, f"torch.{array.dtype}", list(array.shape)]).encode())
+        seal.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return seal.hexdigest()
 
 
@@ -70,21 +70,31 @@ def write_tensors(path: Path, tensors: "dict[str, torch.Tensor]", about: dict[st
 
     plain = {n: t.detach().contiguous().cpu() for n, t in tensors.items()}
     # All in one entry, because safetensors writes several in any order: equal runs are equal files.
-    kept = {"icl": canonical({**about, "sha256": _seal(plain, about)})}
+    kept = {"icl": canonical({**about, "sha256": _seal({n: t.numpy() for n, t in plain.items()}, about)})}
     with write_aside(path) as aside:
         # Not by save_file, which writes to a file of its own beside it that a kill would leave there.
         aside.write_bytes(save(plain, kept))
 
 
 def read_tensors(path: Path) -> "tuple[dict[str, torch.Tensor], dict[str, Any]]":
+    """The tensors of a file and its metadata; raises RunsError as `read_arrays` does."""
+    arrays, about = read_arrays(path)
+    # Copies, because the order of summation in a product of matrices depends on the alignment in memory.
+    return {name: torch.from_numpy(array).clone() for name, array in arrays.items()}, about
+
+
+def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The same as numpy arrays, for readers that do without torch, whose import takes seconds.
+
+    Raises RunsError if the file is damaged or was not written by this package.
+    """
     from safetensors import SafetensorError, safe_open
 
     try:
         # Not for torch, which would open the name a second time: a file that is replaced in between is half of either.
         with safe_open(path, framework="np") as file:
             about = json.loads((file.metadata() or {}).get("icl", "{}"))
-            # Copies, because the order of summation in a product of matrices depends on the alignment in memory.
-            tensors = {name: torch.from_numpy(file.get_tensor(name)).clone() for name in file.keys()}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}
     # AttributeError: numbers of a type that numpy has no name for.
     except (
         SafetensorError, OSError, AttributeError, LookupError, TypeError, ValueError, RecursionError, RuntimeError
@@ -93,13 +103,13 @@ def read_tensors(path: Path) -> "tuple[dict[str, torch.Tensor], dict[str, Any]]"
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise RunsError(f"{path}: was not written by this package; delete it and run again")
     try:
-        whole = about.pop("sha256", None) == _seal(tensors, about)
+        whole = about.pop("sha256", None) == _seal(arrays, about)
     except ValueError:
         # JSON may hold a NaN, which what we write does not.
         whole = False
     if not whole:
         raise RunsError(f"{path}: is damaged: its content differs from its own checksum; delete it and run again")
-    return tensors, about
+    return arrays, about
 
 
 def save(path: Path, runs: Runs, about: dict[str, Any]) -> None:

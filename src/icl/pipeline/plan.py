@@ -248,10 +248,13 @@ class Plan:
 
     @cached_property
     def _notes(self) -> dict[str, str]:
-        return {name: figures.note(name, self.scale, self.changed) for name in self.figures}
+        # Filled as asked: Snakemake asks several times per job, and a figure's sweeps of the paper scale take long.
+        return {}
 
     def note(self, name: str) -> str:
         """The line in the figure's margin."""
+        if name not in self._notes:
+            self._notes[name] = figures.note(name, self.scale, self.changed)
         return self._notes[name]
 
     def request(self, resource: str, attempt: int, sweep: str = "") -> int:

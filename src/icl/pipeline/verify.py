@@ -49,11 +49,11 @@ def _weights(plan: Plan, sweep: str, shard: str) -> Iterator[str]:
     path = Path(plan.weights_file(sweep, shard))
     beside = path.with_suffix(".parquet")
     _need(str(path), str(beside))
-    tensors, about = runs.read_tensors(path)
+    arrays, about = runs.read_arrays(path)
     if about.get("identity") != plan.training_identity(sweep, shard):
         yield f"{path}: was trained by other code or constants; {AGAIN}"
         return
-    made = runs.Runs(from_compact(about["sweep"]), {}, tensors["losses"].numpy())
+    made = runs.Runs(from_compact(about["sweep"]), {}, arrays["losses"])
     if not table.read_plain(beside)[0].equals(runs.trajectory(made)):
         yield f"{beside}: holds other losses than the weights beside it; {AGAIN}"
 
