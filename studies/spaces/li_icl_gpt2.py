@@ -15,10 +15,11 @@ SPACE = Space(
         Axis("embedding_heads", "the captions name a layer and no head", choices=(1, 2)),
         Axis("combination", "the talk says linear combinations: pairs, because M'_1 = M_1 / 2, of unit norm or equal, "
              "or of all patterns", choices=("equal pairs", "unit pairs", "spread")),
-        Axis("noise", "in training and tests: none, as the paper's model has it, up to somewhat above figure 27's",
+        Axis("noise", "none, as the paper's model has it, up to somewhat above figure 27's", low=0.0, high=1.2),
+        Axis("training_noise", "none, as the paper's model has it, up to somewhat above figure 27's",
              low=0.0, high=1.2),
-        Axis("training_prompts", "always new ones, or a finite set: half and twice the 2048 chosen first",
-             choices=(0, 1024, 2048, 4096)),
+        Axis("training_prompts", "always new ones, or a finite set: half and twice the 4096 chosen first",
+             choices=(0, 2048, 4096, 8192)),
         Axis("task_shifts", "12 to 24 of the 30 tasks; one cycle is below the share (M_1 - 1)^(-1/2) of all, five "
              "leave no unseen task for figure 13", choices=(2, 3, 4)),
         Axis("learning_rate", "a third and thrice the rate at which attention jumps after some 500 steps",
@@ -34,7 +35,7 @@ SPACE = Space(
         "figure12", "figure13", "figure21", "figure22", "figure23", "figure24", "figure25", "figure26",
     ),
     together=(),
-    shared=("training_prompts", "task_shifts", "learning_rate", "pattern_norm", "noise"),
+    shared=("training_prompts", "task_shifts", "learning_rate", "pattern_norm", "training_noise"),
     amounts={"": {"prompts": 100}, "figure12": {"prompts": 200}},
     # The drawn run is tested on four times as many prompts.
     floors={"figure12": 1 / 800},

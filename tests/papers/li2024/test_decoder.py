@@ -73,7 +73,7 @@ def test_loss_decreases() -> None:
             learning_rate=5e-3,
             init_std=0.2,
             optimiser="adam",
-            noise=0.0,
+            training_noise=0.0,
         )
     ).losses
     assert (losses[:, -10:].mean(axis=1) < losses[:, :5].mean(axis=1) - 0.02).all()
@@ -167,7 +167,7 @@ def test_sgd_does_not_see_the_coordinates_of_patterns_and_labels() -> None:
 
 
 def test_noise_in_training_has_its_expected_size_and_is_repeated_with_its_prompts() -> None:
-    configs = sweep(noise=0.5, pattern_norm=2.0, batch=50, training_prompts=100).configs
+    configs = sweep(training_noise=0.5, pattern_norm=2.0, batch=50, training_prompts=100).configs
     first, second, again = (system.sample(configs, step)["noise"] for step in (0, 1, 2))
     # The squared norm has expectation (0.5 * 2)^2 and a relative standard deviation of sqrt(2 / 30) per column.
     squared = (first**2).sum(axis=-1)

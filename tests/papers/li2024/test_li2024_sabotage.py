@@ -43,7 +43,7 @@ def smaller_gpt2(sweep: Sweep) -> Sweep:
         decoder.Config,
         irrelevant_patterns=[2], irrelevant_strength=[0.2], label_dimension=[2], width=[16], mlp_width=[32],
         init_std=[0.1], task_shifts=[5], batch=[8], optimiser=["adam"], learning_rate=[5e-3], pattern_norm=[1.0],
-        noise=[0.0], steps=[300], seed=range(SEEDS),
+        training_noise=[0.0], steps=[300], seed=range(SEEDS),
     )  # fmt: skip
     return dataclasses.replace(sweep, configs=configs, snapshots=tuple(range(0, 301, 15)))
 
