@@ -188,6 +188,14 @@ def losses_of_other_alphas(runs: Runs) -> Runs:
     return dataclasses.replace(runs, losses=points[::-1].reshape(runs.losses.shape))
 
 
+def trained_on_longer_prompts(runs: Runs) -> Runs:
+    """What one context is said to have taught was taught by twenty."""
+    if runs.sweep.name != "li_icl_sgd_context_length_1":
+        return runs
+    longer = trained("li_icl_sgd").last()
+    return at_snapshots(runs, -1, **longer)
+
+
 # Spoilt tests
 
 
@@ -292,6 +300,10 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "error on unseen tasks": WRONG_SIGN,
         "hinge loss on unseen tasks": WRONG_SIGN,
     },
+    "A-T1-tasks": {f"hinge loss on unseen tasks, {n} of 30 tasks": WRONG_SIGN for n in (6, 12, 24)},
+    "A-T1-length": {f"hinge loss on unseen tasks, l_tr = {n}": WRONG_SIGN for n in (5, 10)},
+    "A-T1-short": {"classification error on unseen tasks, l_tr = 1": Sabotage(trained_on_longer_prompts)},
+    "A-T1-batch": {"largest hinge loss times sqrt(B), B >= M_1": WRONG_SIGN},
     "A-T1b": {"slope of steps against alpha": Sabotage(losses_of_other_alphas)},
     "A-T1c": {
         "largest rise of l* with alpha'": Sabotage(test=LI_ICL_REVERSED),
