@@ -98,13 +98,19 @@ def _claim(found: Mapping[str, Any], seeds: list[int], name: str, value: int, lo
 
 STYLES = (
     Style("hinge loss", "hinge loss", "C0", "o"),
-    Style("classification error", "classification error", "C1", "d"),
+    Style("classification error", "classification error", "C1", "d", " "),
 )
-LOSS = Axis("Hinge loss and error", (1e-4, 3), log=True)
+LOSS = Axis("Hinge loss and error", (3e-5, 3), log=True)
 AXES = {
     "tasks": Axis("Share of training tasks", (0.1, 0.9), (0.2, 0.4, 0.6, 0.8)),
     "length": Axis(r"Training contexts $l_{tr}$", (0.8, 25), (1, 2, 5, 10, 20), "1 2 5 10 20".split(), log=True),
     "batch": Axis("Batch $B$", (3, 700), (4, 16, 64, 128, 512), "4 16 64 128 512".split(), log=True),
+}
+
+LEGENDS: Mapping[str, tuple[plotting.Corner, tuple[float, float]]] = {
+    "tasks": ("upper right", (0.98, 0.98)),
+    "length": ("upper right", (0.98, 0.98)),
+    "batch": ("center right", (0.98, 0.48)),
 }
 
 
@@ -126,6 +132,7 @@ def draw(table: pd.DataFrame) -> Figure:
             dots = table[(table["panel"] == name) & (table["series"] == style.series) & (table["statistic"] == "run")]
             axes.plot(dots["x"], dots["value"], ".", color=style.colour, markersize=5, alpha=0.5)
             plotting.curves(axes, table, (style,), style.series)
+            axes.lines[-1].set_markersize(7)
         for place, label, line in conditions[name]:
             axes.axvline(place, color="0.4", linestyle=line, linewidth=1.2, label=label)
         if name == "batch":
@@ -133,5 +140,5 @@ def draw(table: pd.DataFrame) -> Figure:
             axes.plot(batches, 1.5 / np.sqrt(batches), **plotting.GUIDE, label=r"$1.5\,/\sqrt{B}$")
         plotting.frame(axes, AXES[name], LOSS, font=14, ticks=12)
         axes.xaxis.minorticks_off()
-        axes.legend(fontsize=10, loc="lower left")
+        plotting.legend(axes, 10, *LEGENDS[name])
     return figure
