@@ -338,6 +338,7 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     "A-F21": {"rise of attention": NOTHING_LEARNT},
     "A-F22": {"rise of attention": NOTHING_LEARNT},
     "A-F23": {"rise of attention": NOTHING_LEARNT},
+    "A-induction": {"share of answers that one head's label gives": Sabotage(negated_decoder_readout)},
     "A-F24": {"growth of the largest tenth": NOTHING_LEARNT},
     "A-F25": {"growth of the largest tenth": Sabotage(untrained, control=both_heads)},
     "A-F26": {"growth of the largest tenth": NOTHING_LEARNT},
