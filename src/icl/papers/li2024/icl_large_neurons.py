@@ -101,7 +101,7 @@ def draw(table: pd.DataFrame) -> Figure:
     """Hinge loss on the left, with the bound that theorem 3 is judged by, and error on the right."""
     figure, left = plotting.canvas((800, 400), (85, 385, 20, 325), panel="hinge loss")
     right = plotting.add_panel(figure, (480, 780, 20, 325), "classification error")
-    x = Axis("Share $R$ of large neurons removed", (0, 0.9), (0, 0.2, 0.4, 0.6, 0.8))
+    x = Axis("Removed share $R$", (0, 0.9), (0, 0.2, 0.4, 0.6, 0.8))
     for axes, y in ((left, Axis("Hinge loss", (0, 1))), (right, Axis("Classification error", (0, 0.5)))):
         plotting.curves(axes, table, STYLES, str(axes.get_label()), band=True)
         if axes is left:
