@@ -59,6 +59,11 @@ def stopped(runs: Runs) -> Runs:
     return changed(runs, lambda w: torch.cat([w[:, :1], w[:, 1:2].expand_as(w[:, 1:])], dim=1))
 
 
+def opposite(runs: Runs) -> Runs:
+    """All matrices are negated: attention stays as it is, and of two patterns the other one is answered."""
+    return changed(runs, lambda w: -w)
+
+
 def changed(runs: Runs, change: Callable[[torch.Tensor], torch.Tensor]) -> Runs:
     return dataclasses.replace(runs, weights={name: change(w).clone() for name, w in runs.weights.items()})
 
@@ -138,7 +143,7 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "ICL error from start 1 with 100 examples": Sabotage(test=condition_met),
         "ICL error from start 2 with 100 examples": Sabotage(test=second_start_misled),
         "CoT error from start 1 with 100 examples": UNTRAINED,
-        "CoT error from start 2 with 100 examples": UNTRAINED,
+        "CoT error from start 2 with 100 examples": Sabotage(opposite),
     },
     "B-T6a": {
         "least ICL error without Condition 1": HOLDS,
