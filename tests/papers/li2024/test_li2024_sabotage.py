@@ -21,7 +21,13 @@ from icl.core.config import grid
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import train
-from icl.papers.li2024 import classical_figures, decoder, decoder_evaluation, one_layer_evaluation
+from icl.papers.li2024 import (
+    classical_figures,
+    decoder,
+    decoder_evaluation,
+    icl_large_neurons,
+    one_layer_evaluation,
+)
 from icl.pipeline import figures
 from tests import sabotaged
 from tests.sabotaged import Outcome, Patch, same, untouched
@@ -233,6 +239,11 @@ def wrong_answers(share: Callable[[float], float]) -> Patch:
     return apply
 
 
+def without_the_margins_share(patch: pytest.MonkeyPatch) -> None:
+    """Sound runs keep their answers without a fifth of their large neurons, for margins are above 1: larger shares."""
+    patch.setattr(icl_large_neurons, "JUDGED", (0.4, 0.6, 0.8))
+
+
 def both_heads(patch: pytest.MonkeyPatch) -> None:
     """The label embedding of all heads together: that of a single head hardly grows in the smaller task."""
     one = decoder_evaluation.label_embeddings
@@ -301,7 +312,9 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "hinge loss on unseen tasks": WRONG_SIGN,
     },
     "A-T3c-random": {
-        "least rise of the hinge loss per share of large neurons, random": Sabotage(large_rows_without_effect)
+        "least rise of the hinge loss per share of large neurons, random": Sabotage(
+            large_rows_without_effect, control=without_the_margins_share
+        )
     },
     "A-lucky": {
         "share of lucky neurons at the end": NOTHING_LEARNT,
