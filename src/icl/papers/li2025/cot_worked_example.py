@@ -31,8 +31,10 @@ STARTS = (1, 2)
 
 def sweeps(scale: str) -> list[Sweep]:
     """The shared training, tested on two patterns; the example's matrices take the place of the test's own."""
-    exact_steps = dict.fromkeys(("path_probability", "primacy", "end_probability", "end_primacy"), 1.0)
-    return [trainings.shared_training(scale, specific_patterns=2, **exact_steps)]
+    made = trainings.shared_training(
+        scale, specific_patterns=2, path_probability=1.0, primacy=1.0, end_probability=1.0, end_primacy=1.0
+    )
+    return [made]
 
 
 def matrices(chain_length: int) -> np.ndarray:
