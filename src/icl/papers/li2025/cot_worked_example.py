@@ -91,8 +91,14 @@ def draw(table: pd.DataFrame) -> Figure:
         _matrix(axes, table)
     errors = plotting.add_panel(figure, (790, 1095, 20, 265), "errors")
     plotting.curves(errors, table, STYLES, "error")
-    plotting.frame(errors, Axis("# of context examples", (0, 100), range(0, 101, 20)), Axis("Error", (0, 1)), 14, 12)
-    plotting.legend(errors, 10, "upper right", (0.99, 0.9))
+    plotting.frame(
+        errors,
+        Axis("# of context examples", (0, 100), range(0, 101, 20)),
+        Axis("Error", (0, 1.3), (0, 0.25, 0.5, 0.75, 1)),
+        14,
+        12,
+    )
+    plotting.legend(errors, 10, "upper right", (0.99, 0.99), spacing=0.2)
     return figure
 
 

@@ -91,9 +91,9 @@ def _matrix(panel: str, matrix: np.ndarray, seed: int) -> pd.DataFrame:
 
 EDGES = {
     "constructed keys": (55, 235, 40, 220),
-    "trained keys": (265, 445, 40, 220),
+    "trained keys": (285, 465, 40, 220),
     "constructed values": (55, 235, 300, 480),
-    "trained values": (265, 445, 300, 480),
+    "trained values": (285, 465, 300, 480),
 }
 STYLES = (
     Style("keys", PRODUCTS["keys"] + ", rows of $x$", series_styles.PURPLE),
@@ -115,10 +115,10 @@ def draw(table: pd.DataFrame) -> Figure:
         plotting.frame(axes, Axis("Column", ticks=ticks), Axis("Row", ticks=ticks), font=10, ticks=9)
         if kind == "trained":
             top, bottom = EDGES[f"trained {name}"][2:]
-            bar = plotting.add_panel(figure, (455, 468, top, bottom), "<colorbar>")
+            bar = plotting.add_panel(figure, (475, 488, top, bottom), "<colorbar>")
             figure.colorbar(image, cax=bar)
             bar.tick_params(labelsize=9)
-    _draw_distance(plotting.add_panel(figure, (600, 930, 40, 480), "distance"), table)
+    _draw_distance(plotting.add_panel(figure, (620, 935, 40, 480), "distance"), table)
     return figure
 
 
