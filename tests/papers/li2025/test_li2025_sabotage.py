@@ -17,7 +17,7 @@ import torch
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import train
-from icl.papers.li2025 import attention_groups, error_curves, one_layer, transition_matrices
+from icl.papers.li2025 import attention_groups, cot_worked_example, error_curves, one_layer, transition_matrices
 from icl.pipeline import figures
 from tests import sabotaged
 from tests.sabotaged import Patch, same, untouched
@@ -25,7 +25,7 @@ from tests.sabotaged import Patch, same, untouched
 # A claim is judged on trainings of its own, sound and spoilt.
 pytestmark = pytest.mark.slow
 
-FIGURES = ("figure17", "figure18", "figure19", "figure20")
+FIGURES = ("figure17", "figure18", "figure19", "figure20", "cot_worked_example")
 FIGURE_OF = sabotaged.figures_of_claims(FIGURES)
 SEEDS, QUERIES, BATCH = 5, 40, 60
 
@@ -57,6 +57,11 @@ def at_once(runs: Runs) -> Runs:
 def stopped(runs: Runs) -> Runs:
     """Nothing changes after the first stage."""
     return changed(runs, lambda w: torch.cat([w[:, :1], w[:, 1:2].expand_as(w[:, 1:])], dim=1))
+
+
+def opposite(runs: Runs) -> Runs:
+    """All matrices are negated: attention stays as it is, and of two patterns the other one is answered."""
+    return changed(runs, lambda w: -w)
 
 
 def changed(runs: Runs, change: Callable[[torch.Tensor], torch.Tensor]) -> Runs:
@@ -98,6 +103,15 @@ def example_with(name: str, instead: Callable[[np.ndarray], np.ndarray]) -> Patc
     return lambda patch: patch.setattr(transition_matrices, "worked_example", wrong)
 
 
+def example_instead(matrices: np.ndarray) -> Patch:
+    """Prompts of the worked example with other matrices than it shows."""
+    return lambda patch: patch.setattr(cot_worked_example, "matrices", lambda length: matrices)
+
+
+# Every step leads from 1 to 1, and B with it.
+condition_met = example_instead(np.stack([np.eye(2)] * 3))
+# From 2 the right chain ends at 1, and the likeliest end is 2.
+second_start_misled = example_instead(np.stack([[[0.6, 0.4], [0.4, 0.6]], [[0.0, 1.0], [0.6, 0.4]], np.eye(2)]))
 product = transition_matrices.product
 steps_swapped = example_with("product", lambda matrices: product(matrices[::-1]))
 always_broken = example_with("condition_1", lambda matrices: np.zeros(len(matrices[0]), dtype=bool))
@@ -124,6 +138,12 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "largest deviation from the stated numbers": Sabotage(test=steps_swapped),
         "Condition 1 broken for start 1": Sabotage(test=steps_swapped),
         "Condition 1 broken for start 2": Sabotage(test=always_broken),
+    },
+    "B-EX-model": {
+        "ICL error from start 1 with 100 examples": Sabotage(test=condition_met),
+        "ICL error from start 2 with 100 examples": Sabotage(test=second_start_misled),
+        "CoT error from start 1 with 100 examples": UNTRAINED,
+        "CoT error from start 2 with 100 examples": Sabotage(opposite),
     },
     "B-T6a": {
         "least ICL error without Condition 1": HOLDS,

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from icl.papers.li2025 import cot_worked_example
 from icl.papers.li2025.transition_matrices import (
     best_chains,
     condition_1,
@@ -142,3 +143,10 @@ def test_gathered_errors_break_condition_1_by_all_that_tau_leaves(noisy: int) ->
 def test_errors_that_cannot_gather_are_refused(arguments: tuple[int, int, int, float, int], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         gathering(*arguments)
+
+
+def test_the_example_of_longer_chains_is_that_of_the_talk() -> None:
+    """Exact further steps change neither B nor for which start Condition 1 fails."""
+    longer = transitions(cot_worked_example.matrices(3))
+    np.testing.assert_allclose(product(longer), product(EXAMPLE), rtol=0, atol=1e-15)
+    np.testing.assert_array_equal(condition_1(longer), [False, True])

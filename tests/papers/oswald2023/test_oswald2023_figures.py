@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+import torch
 
-from icl.papers.oswald2023 import closed_forms, evaluation, oswald_one_step, trainings
+from icl.papers.oswald2023 import closed_forms, evaluation, oswald_one_step, oswald_weights, trainings
 from icl.papers.oswald2023 import linear_attention as system
 from icl.papers.oswald2023.linear_attention import Config
 
@@ -58,3 +59,19 @@ def test_both_trainings_share_their_seeds(scale: str) -> None:
     population = trainings.on_population(scale, 50)
     assert trainings.on_fresh_prompts(scale).seeds == population.seeds
     assert population.snapshots[-1] > population.configs[0].cooling_from > 0
+
+
+def test_the_construction_is_at_no_distance_from_itself_at_any_scale() -> None:
+    """The scale between keys and values is free: W_Q times c and W_P over c are the same layer."""
+    config = Config(dimension=4, context_length=6)
+    wanted = oswald_weights.constructed(config)
+    one = torch.eye(config.tokens, dtype=torch.float64)
+    for scale in (0.5, -3.0):
+        params = {
+            "W_Q": scale * torch.from_numpy(wanted["keys"])[None],
+            "W_K": one[None],
+            "W_V": torch.from_numpy(wanted["values"])[None],
+            "W_P": one[None] / scale,
+        }
+        found = oswald_weights.distances(oswald_weights.products(params, 0), wanted)
+        assert max(found.values()) < 1e-12

@@ -26,7 +26,7 @@ from tests.sabotaged import Patch, same, untouched
 # A claim is judged on trainings of its own, sound and spoilt.
 pytestmark = pytest.mark.slow
 
-OSWALD = ("oswald_gd_steps", "oswald_one_step", "oswald_larger_inputs")
+OSWALD = ("oswald_gd_steps", "oswald_one_step", "oswald_larger_inputs", "oswald_weights")
 FIGURE_OF = sabotaged.figures_of_claims(OSWALD)
 SEEDS = 6
 # Seeds that wait on the saddle, and the snapshots at which any seed starts and stops waiting.
@@ -195,6 +195,10 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "loss without clip over the published one at alpha = 2": Sabotage(law=always_cut),
     },
     "O9": {"GD loss for x ~ U(-1/2, 1/2)": WIDE, "GD loss for x ~ U(-1, 1)": WIDE},
+    "O-weights": {
+        "distance of the keys at the end": Sabotage(turned(0.5)),
+        "distance of the values at the end": FAR,
+    },
     "O11": {"share of starts that pass on the population": Sabotage(stuck_on_the_population)},
 }
 
@@ -235,7 +239,7 @@ def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observabl
 def test_every_bound_has_a_sabotage() -> None:
     bounds = sabotaged.bounds_of_claims(OSWALD)
     assert {claim: set(parts) for claim, parts in SABOTAGES.items()} == bounds
-    assert len(bounds) == 10
+    assert len(bounds) == 11
 
 
 def test_without_any_plateau_nothing_is_decided() -> None:

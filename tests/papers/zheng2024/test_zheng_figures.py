@@ -4,13 +4,15 @@ import dataclasses
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from icl.evidence import published_curves
 from icl.models import autoregressive as system
 from icl.models import autoregressive_readout as readout
 from icl.models import autoregressive_trainings as trainings
 from icl.papers.sander2024 import sander_coefficients
-from icl.papers.zheng2024 import zheng_ratio_estimators
+from icl.papers.zheng2024 import zheng_a_and_b, zheng_ratio_estimators
 from icl.pipeline import figures
 from tests.oracles import autoregressive as oracle
 
@@ -75,3 +77,8 @@ def test_panel_d_is_not_what_its_label_says() -> None:
 def test_pages_42_and_43_need_no_randomness() -> None:
     for name in ("zheng_ab_dynamics", "zheng_heatmap"):
         assert figures.note(name, "laptop", {}) == "laptop scale, exact: no randomness"
+
+
+@given(a=st.floats(0.05, 5), b=st.floats(0.05, 5))
+def test_product_and_difference_of_squares_give_back_both_factors(a: float, b: float) -> None:
+    assert zheng_a_and_b.shared_out(a * b, a**2 - b**2) == pytest.approx((a, b), rel=1e-6)

@@ -29,7 +29,14 @@ from tests.sabotaged import Patch, same, untouched
 # A claim is judged on trainings of its own, sound and spoilt.
 pytestmark = pytest.mark.slow
 
-FIGURES = ("zheng_ab_dynamics", "zheng_heatmap", "zheng_ratio_estimators", "zheng_sampled", "sander_coefficients")
+FIGURES = (
+    "zheng_a_and_b",
+    "zheng_ab_dynamics",
+    "zheng_heatmap",
+    "zheng_ratio_estimators",
+    "zheng_sampled",
+    "sander_coefficients",
+)
 FIGURE_OF = sabotaged.figures_of_claims(FIGURES)
 TRAININGS = sabotaged.trainings(FIGURES)
 
@@ -187,6 +194,7 @@ SANDER = Sabotage(falling, miscounted)
 
 # What breaks most of a figure's bounds, and what breaks the others.
 OF_FIGURE = {
+    "zheng_a_and_b": BLOCKS,
     "zheng_ab_dynamics": BLOCKS,
     "zheng_heatmap": HEATMAP,
     "zheng_ratio_estimators": SMALLER,

@@ -32,9 +32,24 @@ def deck_prompts(runs: Runs, run: int, purpose: str) -> tuple[Prompts, np.random
 
 
 def deck_estimators(runs: Runs) -> dict[str, Estimator]:
-    """Series -> the trained layer, which is one step of preconditioned gradient descent, and least squares."""
-    layer = estimators.preconditioned_gradient_descent([trainings.predictor(runs, 0)])
-    return {"LSA, prompts": layer, "Least Squares": estimators.least_squares}
+    """Series -> the trained layer, one step of preconditioned gradient descent, and the baselines of Garg et al."""
+    return {
+        "LSA, prompts": estimators.preconditioned_gradient_descent([trainings.predictor(runs, 0)]),
+        "Least Squares": estimators.least_squares,
+        "3-Nearest Neighbors": three_nearest,
+        "Averaging": estimators.averaging,
+    }
+
+
+def three_nearest(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.ndarray:
+    """The mean label of the three examples next to the query, of all where there are fewer: (...,).
+
+    inputs : (..., examples, d), labels : (..., examples), query : (..., d); of equally near ones the earlier count
+    """
+    distances = np.sum((inputs - query[..., None, :]) ** 2, axis=-1)
+    nearest = np.argsort(distances, axis=-1, kind="stable")[..., :3]
+    answer: np.ndarray = np.take_along_axis(labels, nearest, axis=-1).mean(axis=-1)
+    return answer
 
 
 def squared_error(estimate: Estimator, prompts: Prompts, count: int) -> float:

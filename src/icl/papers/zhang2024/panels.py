@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 LIMIT = Style("LSA, theory", "LSA, theory", darkgrid.BLUE)
 MEASURED = Style("LSA, prompts", "LSA, prompts", darkgrid.BLUE, "o", "")
 LEAST_SQUARES = Style("Least Squares", "Least Squares", darkgrid.ORANGE)
+NEIGHBOURS = Style("3-Nearest Neighbors", "3-Nearest Neighbors", darkgrid.GREEN)
 AVERAGING = Style("Averaging", "Averaging", darkgrid.RED)
+TALK = (LEAST_SQUARES, NEIGHBOURS, AVERAGING, LIMIT)
+"""The lines of a panel of the talk, the closed form in the place of its GPT-2."""
 EXAMPLES = Axis("in-context examples", (-1, 40.1), range(0, 41, 10))
 SQUARED_ERROR = Axis("squared error", (-0.1, 1.5), np.arange(0, 1.51, 0.25).tolist())
 TEST_LENGTH = Axis("Test length $M$", (8, 12500), log=True)
@@ -52,9 +55,9 @@ def points(axes: Axes, table: pd.DataFrame, styles: Sequence[Style], observable:
         )  # fmt: skip
 
 
-def talk_panel(axes: Axes, table: pd.DataFrame, styles: Sequence[Style]) -> None:
+def talk_panel(axes: Axes, table: pd.DataFrame) -> None:
     """The lines of a panel of the talk, the trained layer on prompts, and the error of the answer 0, dashed."""
-    plotting.curves(axes, table, styles, "squared error")
+    plotting.curves(axes, table, TALK, "squared error")
     points(axes, table, (MEASURED,), "squared error")
     zero_line(axes)
 

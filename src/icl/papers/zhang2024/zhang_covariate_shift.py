@@ -194,7 +194,7 @@ def draw(table: pd.DataFrame) -> Figure:
     """The talk's two panels and the factor c^2 above; lengths and random covariances below."""
     figure, skewed = plotting.canvas((1010, 620), (70, 320, 40, 255), panel="skewed")
     panels.dress(skewed, "skewed covariance", panels.EXAMPLES, Axis("squared error", (1e-3, 3e3), log=True))
-    panels.talk_panel(skewed, table, (panels.LEAST_SQUARES, panels.LIMIT))
+    panels.talk_panel(skewed, table)
     plotting.legend(skewed, 8, "lower right", (0.98, 0.02), spacing=0.2)
     _draw_scaled(figure, table)
     scales = Axis("scale $c$", (0.28, 3.6), list(SCALES.values()), list(SCALES), log=True)

@@ -219,7 +219,7 @@ def draw(table: pd.DataFrame) -> Figure:
         high = Axis("squared error", (-0.3, 5), range(6))
         y = high if name == "orthants" else panels.SQUARED_ERROR
         panels.dress(axes, title, few if index == 0 else panels.EXAMPLES, y)
-        panels.talk_panel(axes, table, (panels.LEAST_SQUARES, panels.LIMIT))
+        panels.talk_panel(axes, table)
     plotting.legend(first, 9, "lower left", (0.02, 0.02), spacing=0.2)
     examples = Axis("in-context examples", (0.8, 4.2), range(1, 5))
     prediction = panels.panel(

@@ -14,7 +14,6 @@ from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import log_slope
-from icl.models import estimators
 from icl.models import linear_attention_theory as theory
 from icl.papers.zhang2024 import evaluation, panels, trainings
 from icl.papers.zhang2024.trainings import DECK_DIMENSION, INFINITE, SKEWED, SPECTRUM
@@ -55,7 +54,7 @@ def _as_published(errors: np.ndarray) -> np.ndarray:
 def _panel(runs: Runs) -> list[pd.DataFrame]:
     seeds, parts = runs.sweep.seeds, []
     prompts = [tasks.noisy(*evaluation.deck_prompts(runs, run, "noisy"), 1.0) for run in range(len(seeds))]
-    for series, estimate in (evaluation.deck_estimators(runs) | {"Averaging": estimators.averaging}).items():
+    for series, estimate in evaluation.deck_estimators(runs).items():
         errors = evaluation.error_rows(estimate, prompts, seeds, COUNTS, panel="noisy", series=series)
         parts.append(errors.assign(value=_as_published(errors["value"].to_numpy())))
     return parts
@@ -167,7 +166,7 @@ def draw(table: pd.DataFrame) -> Figure:
     """The talk's panel and the two rates."""
     figure, noisy = plotting.canvas((1010, 330), (60, 310, 40, 275), panel="noisy")
     panels.dress(noisy, "noisy linear regression", panels.EXAMPLES, panels.SQUARED_ERROR)
-    panels.talk_panel(noisy, table, (panels.LEAST_SQUARES, panels.AVERAGING, panels.LIMIT))
+    panels.talk_panel(noisy, table)
     errors_m = Axis("relative error", (1e-4, 30), log=True)
     over_m = panels.panel(
         figure, (390, 660, 40, 275), "M", "long training prompts: $1/M$", panels.TEST_LENGTH, errors_m

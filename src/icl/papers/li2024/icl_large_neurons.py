@@ -1,0 +1,112 @@
+"""What it costs to prune large neurons: loss and error against the share of them that is removed (talk page 22)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from icl.core.runs import Runs, single
+from icl.core.streams import stream
+from icl.core.sweep import Sweep
+from icl.core.table import join, rows
+from icl.drawing import plotting
+from icl.drawing.plotting import Axis, Style
+from icl.papers.li2024 import one_layer, one_layer_figures
+from icl.papers.li2024.pruning import Pruning, trained_pruning
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SHARES = tuple(share / 10 for share in range(10))
+JUDGED = (0.2, 0.4, 0.6, 0.8)
+SLOPE = 0.15
+"""What theorem 3's Omega(R) is taken for: a rise of 0.15 R."""
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """The training by SGD, of which theorem 3 speaks."""
+    return [one_layer_figures.theorem_training(scale)]
+
+
+def large_neurons(norms: np.ndarray) -> np.ndarray:
+    """The neurons above the largest step between neighbouring row norms of W_O: (runs, m) -> bool (runs, m)."""
+    ordered = np.sort(norms, axis=-1)
+    last_small = np.argmax(ordered[:, 1:] / ordered[:, :-1], axis=-1)
+    large: np.ndarray = norms > np.take_along_axis(ordered, last_small[:, None], axis=-1)
+    return large
+
+
+def first_of(large: np.ndarray, keys: np.ndarray, share: float) -> np.ndarray:
+    """The given share of each run's large neurons, those of smallest key first: bool (runs, m)."""
+    rank = np.argsort(np.argsort(np.where(large, keys, np.inf), axis=-1), axis=-1)
+    mask: np.ndarray = rank < np.round(share * large.sum(axis=-1, keepdims=True))
+    return mask
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """Hinge loss and error without a share of the large neurons, removed in three orders, out of domain."""
+    trained = one_layer_figures.trained(runs)
+    seeds, pruning = single(runs).sweep.seeds, trained_pruning(trained, trained.sweep.test)
+    large, draws = large_neurons(pruning.norms), one_layer_figures.SCHEDULE.random_prunings
+    orders: dict[str, list[np.ndarray]] = {
+        "largest first": [-pruning.norms],
+        "at random": [_random_keys(seeds, pruning.norms.shape[1], draw) for draw in range(draws)],
+        "smallest first": [pruning.norms],
+    }
+    parts = []
+    for series, keys in orders.items():
+        losses = [_without(pruning, lambda one, share=share: first_of(large, one, share), keys) for share in SHARES]
+        for name in ("hinge loss", "classification error"):
+            values = np.stack([of_share[name] for of_share in losses])
+            parts.append(rows(name, seeds, values, x=np.array(SHARES)[:, None], panel=name, series=series))
+        if series == "at random":
+            hinge = [of_share["hinge loss"] for of_share in losses]
+            rises = [(hinge[SHARES.index(share)] - hinge[0]) / share for share in JUDGED]
+            least = rows(
+                "least rise of the hinge loss per share of large neurons, random", seeds, np.min(rises, axis=0)
+            )
+        if series == "largest first":
+            base = losses[0]["hinge loss"].mean()
+    line = [base + SLOPE * share for share in (0.0, 1.0)]
+    parts.append(
+        rows("hinge loss", seeds[0], line, x=[0.0, 1.0], panel="hinge loss", series="bound", statistic="point")
+    )
+    return join([*parts, least, rows("share of large neurons", seeds, large.mean(axis=-1))])
+
+
+def _random_keys(seeds: list[int], neurons: int, draw: int) -> np.ndarray:
+    return np.stack([stream(one_layer.SYSTEM, seed, "pruning", draw).permutation(neurons) for seed in seeds])
+
+
+def _without(
+    pruning: Pruning, mask: Callable[[np.ndarray], np.ndarray], keys: list[np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Both losses of every run, averaged over the orders that the keys give: (runs,) each."""
+    found = [pruning.without(mask(one)) for one in keys]
+    return {name: np.mean([one[name] for one in found], axis=0) for name in ("hinge loss", "classification error")}
+
+
+STYLES = (
+    Style("largest first", "largest first", "r", "o"),
+    Style("at random", "at random", "b", "x"),
+    Style("smallest first", "smallest first", "m", "+"),
+)
+
+
+@plotting.published
+def draw(table: pd.DataFrame) -> Figure:
+    """Hinge loss on the left, with the bound that theorem 3 is judged by, and error on the right."""
+    figure, left = plotting.canvas((800, 400), (85, 385, 20, 325), panel="hinge loss")
+    right = plotting.add_panel(figure, (480, 780, 20, 325), "classification error")
+    x = Axis("Removed share $R$", (0, 0.9), (0, 0.2, 0.4, 0.6, 0.8))
+    for axes, y in ((left, Axis("Hinge loss", (0, 1))), (right, Axis("Classification error", (0, 0.5)))):
+        plotting.curves(axes, table, STYLES, str(axes.get_label()), band=True)
+        if axes is left:
+            line = table[(table["series"] == "bound") & (table["panel"] == "hinge loss")]
+            axes.plot(line["x"], line["value"], **plotting.GUIDE, label=f"unpruned $+\\ {SLOPE:g}\\,R$", gid="bound")
+        plotting.frame(axes, x, y, font=15, ticks=13)
+        plotting.legend(axes, 12, "upper left", (0.02, 0.98))
+    return figure

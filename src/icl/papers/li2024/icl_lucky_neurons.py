@@ -1,0 +1,82 @@
+"""Share of lucky neurons over training: those that are active whenever the label has the sign of a_i (talk page 50)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.table import join, rows
+from icl.drawing import plotting
+from icl.drawing.plotting import Axis, Style
+from icl.models.optimisers import Params
+from icl.papers.li2024 import one_layer_evaluation, one_layer_figures
+from icl.papers.li2024.one_layer_evaluation import Evaluation
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ALWAYS = 0.99
+"""The share of its prompts on which a lucky neuron is active."""
+METHODS = {"SGD": "li_icl_sgd", "Adam": "li_icl"}
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """The training of the theorems, and the training that draws the figures."""
+    return [one_layer_figures.theorem_training(scale), one_layer_figures.shared_training(scale)]
+
+
+def lucky(params: Params, prompts: Evaluation) -> np.ndarray:
+    """Which neurons are lucky: w_i^T sum_j W_V p_j s_j > 0 on 99 % of the prompts with z = sign(a_i).
+
+    Returns bool (runs, m); w_i is row i of W_O, s_j the attention on context j.
+    """
+    active = one_layer_evaluation.contributions(params, prompts, prompts.tokens.shape[2] - 1) != 0
+    own = prompts.labels[:, :, -1:] == params["a"].sign()[:, None]
+    result: np.ndarray = ((active & own).sum(dim=1) >= ALWAYS * own.sum(dim=1)).numpy()
+    return result
+
+
+def large(params: Params) -> np.ndarray:
+    """Which rows of W_O have more than half of the largest norm: bool (runs, m)."""
+    norms = params["W_O"].norm(dim=-1)
+    result: np.ndarray = (norms > norms.amax(dim=-1, keepdim=True) / 2).numpy()
+    return result
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """Shares of lucky neurons at every epoch, on unseen tasks; what the claims compare, under SGD."""
+    parts = []
+    for method, name in METHODS.items():
+        trained = one_layer_figures.trained({name: runs[name]})
+        seeds, epochs = trained.sweep.seeds, trained.sweep.snapshots
+        prompts = one_layer_evaluation.in_domain(trained.sweep.configs, trained.sweep.test)
+        found = np.stack([lucky(trained.at(epoch), prompts) for epoch in epochs])
+        x = np.array(epochs)[:, None]
+        parts.append(rows("share of neurons", seeds, found.mean(axis=-1), x=x, panel="main", series=method))
+        if method == "SGD":
+            lost, big = found.any(axis=0) & ~found[-1], large(trained.last())
+            parts += [
+                rows("share of lucky neurons at the end", seeds, found[-1].mean(axis=-1)),
+                rows("share of neurons that were lucky and are not at the end", seeds, lost.mean(axis=-1)),
+                rows("share of large neurons that are lucky", seeds, (found[-1] & big).sum(-1) / big.sum(-1)),
+            ]
+    return join(parts)
+
+
+STYLES = (Style("SGD", "SGD", "b", "x"), Style("Adam", "Adam", "r", "o"))
+
+
+@plotting.published
+def draw(table: pd.DataFrame) -> Figure:
+    """Means over runs with their bands."""
+    figure, axes = plotting.canvas((430, 400), (83.5, 410.0, 20.0, 329.7))
+    plotting.curves(axes, table, STYLES, "share of neurons", band=True)
+    x = Axis("Epoches", (0, 400), range(0, 401, 100))
+    plotting.frame(axes, x, Axis("Share of lucky neurons", (0, 1)), font=15)
+    plotting.legend(axes, 14, "lower right", (0.98, 0.02))
+    return figure
