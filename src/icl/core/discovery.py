@@ -83,7 +83,7 @@ def near(word: str, names: Iterable[str]) -> str:
 
 def _loaded(parts: frozenset[str], name: str | None = None, system: str | None = None) -> ModuleType | None:
     """A loaded module of the package with all these parts, of this name or model; jobs, given it, need no search."""
-    for key, module in list(sys.modules.items()):
+    for key, module in sys.modules.copy().items():  # a copy is made at once, whatever other threads import
         if key.startswith("icl.") and parts <= vars(module).keys() and name in (None, key.rpartition(".")[2]):
             if system in (None, vars(module).get("SYSTEM")):
                 return module
