@@ -167,7 +167,7 @@ def test_the_gradient_is_that_of_the_loss(parametrisation: str, covariates: bool
     )  # fmt: skip
     weights = system.init([config])
     assert ("covariate" in weights) == covariates
-    batch = {name: torch.from_numpy(a) for name, a in system.sample([config], 0).items()}
+    batch = {name: torch.from_numpy(a).double() for name, a in system.sample([config], 0).items()}
     _, found = gradient(system, sweep(config), weights, {}, batch)
     for name, w in weights.items():
         place = (0, *[0] * (w.dim() - 1))
