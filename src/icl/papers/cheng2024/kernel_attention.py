@@ -234,7 +234,9 @@ def _losses_of_transformers(params: Params, batch: Params, configs: Sequence[Con
             torch.stack([batch[f"{name}/{place(configs[run])}"] for run in runs]) for name in ("inputs", "labels")
         )
         weights = {name: w[runs, :layers].to(labels.dtype) for name, w in params.items()}
-        losses.append(transformers.losses(weights, inputs, labels, kernel))
+        # The blocks A of a last layer are never read; this gives them a gradient of 0 also where L = 1.
+        unread = 0 * weights["covariate"].flatten(1).sum(dim=1)
+        losses.append(transformers.losses(weights, inputs, labels, kernel) + unread)
         order += runs
     return torch.cat(losses)[np.argsort(order)]
 
