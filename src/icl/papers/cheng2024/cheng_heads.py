@@ -108,7 +108,8 @@ def draw(table: pd.DataFrame) -> Figure:
             line.set_markersize(7)
         plotting.frame(axes, Axis("Layer depth", (0.5, 5.5), range(1, 6)), Axis("log(Loss)"), font=11, ticks=9)
         axes.set_title(f"labels {TITLES[law]}, $n=14$", fontsize=10)
-        if law == "half_exp":
-            plotting.legend(axes, 9, "center right", (0.98, 0.6), spacing=0.2)
+        if law == "linear":
+            axes.plot([], [], "k--", label="Bayes (middle panel)")
+            plotting.legend(axes, 9, "lower left", (0.02, 0.03), spacing=0.2)
     assert figure is not None
     return figure
