@@ -106,7 +106,7 @@ def trained(sweep: Sweep, sign: float) -> Runs:
     for run, config in enumerate(sweep.configs):
         if sweep.name == "cheng_best_step":
             weights["scale"][run, 0], weights["rate"][run, 0] = STEPS[config.kernel]
-        elif sweep.name.startswith("cheng_trained"):
+        elif sweep.name.removeprefix("cheng_trained_") in cheng_functional_gd.TRAININGS:
             scale, rate = STEPS[config.kernel]
             weights["key"][run, 0], weights["query"][run, 0], weights["rate"][run, 0] = scale * eye, eye, sign * rate
     kept = {name: w[:, None].expand(-1, len(sweep.snapshots), *w.shape[1:]) for name, w in weights.items()}
