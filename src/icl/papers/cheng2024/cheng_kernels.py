@@ -164,7 +164,7 @@ TITLES = {
     "half_exp": r"$e^{\langle u,v\rangle/2}$",
 }
 # Linear labels are known exactly from n = d on, and the axis ends above the floors there.
-LOWEST = -10
+LOWEST = -13
 
 
 @plotting.published
