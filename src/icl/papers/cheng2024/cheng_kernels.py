@@ -200,6 +200,6 @@ def _said(table: pd.DataFrame) -> str:
     rows = table[(table["panel"] == "trainings") & (table["seed"] != SUMMARY_SEED)]
     counts = rows.groupby("series")["value"].sum()
     return (
-        f"{counts['diverged']:.0f} of {counts['all']:.0f} trainings diverged (no point is drawn there); {counts['behind']:.0f} ended more than "
-        f"{BEHIND} above the scalar oracle in log loss"
+        f"{counts['diverged']:.0f} of {counts['all']:.0f} trainings diverged (no point is drawn there); "
+        f"{counts['behind']:.0f} ended more than {BEHIND} above the scalar oracle in log loss"
     )
