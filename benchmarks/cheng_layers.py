@@ -6,26 +6,33 @@ automatic differentiation. `residuals` carries the n residuals and the query's a
 and needs one column of the last kernel matrix only; it gives the Jacobian of all prompts on the way, which Gauss-Newton
 needs. CPU time of one thread, the least of several repeats that alternate.
 
+`transformers` does the same for the published models with all their matrices: a gradient of several runs in the form
+that trains them, against the literal loop of the paper's own form over runs, layers and heads.
+
 Work of the reduced form is B L n^2 and does not depend on d but for the inner products; that of the tokens is
 B L n (n + d) d.
 
     python -m benchmarks.cheng_layers
 """
 
+import dataclasses
 from collections.abc import Callable
 
 import numpy as np
 import torch
 
 from benchmarks.timing import least
-from icl.papers.cheng2024 import gauss_newton, stacks
+from icl.papers.cheng2024 import gauss_newton, stacks, transformers
 from icl.papers.cheng2024 import kernel_attention as system
 from icl.papers.cheng2024.kernel_attention import Config
+from tests.oracles import cheng2024 as oracle
 
 PROMPTS = 200
 # layers, n, d and the ratio to reach
 SIZES = ((3, 14, 5, 2.5), (7, 14, 5, 2.5), (3, 14, 40, 6.0))
 KERNELS = ("exp", "softmax")
+# Runs at once, and the models that they are.
+RUNS, TRANSFORMERS = 15, (("linear", 3), ("relu", 3), ("exp", 3), ("softmax", 3), ("exp", 5), ("linear_exp", 3))
 LENGTHS, DEPTHS, DIMENSIONS = (10, 20, 40, 80), (1, 2, 4, 8), (5, 20, 80, 320)
 
 
@@ -49,6 +56,52 @@ def sides(kernel: str, layers: int, n: int, d: int) -> dict[str, tuple[Callable[
     for a, b in zip(residuals(), tokens(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-8)
     return {"residuals": (residuals, 1), "tokens": (tokens, 1)}
+
+
+def transformer_sides(kernel: str, layers: int) -> dict[str, tuple[Callable[[], object], int]]:
+    """One gradient of all runs by each implementation, in float32 on the same prompts."""
+    config = Config(
+        kernel=kernel, labels="half_exp", layers=layers, parametrisation="matrices", covariates=True,
+        optimiser="normalised",
+    )  # fmt: skip
+    drawn = [system.prompts_of(config, "benchmark", run, PROMPTS) for run in range(RUNS)]
+    inputs, labels = (
+        torch.from_numpy(np.stack([getattr(prompts, name) for prompts in drawn])).float()
+        for name in ("inputs", "labels")
+    )
+    weights = {
+        name: w[:, :layers].float().requires_grad_()
+        for name, w in system.init([dataclasses.replace(config, seed=run) for run in range(RUNS)]).items()
+    }
+
+    def residuals() -> tuple[torch.Tensor, ...]:
+        found = transformers.losses(weights, inputs, labels, kernel)
+        return torch.autograd.grad(found.sum(), list(weights.values()))
+
+    def literal() -> tuple[torch.Tensor, ...]:
+        of_runs = [{n: w[run] for n, w in transformers.with_heads(weights).items()} for run in range(RUNS)]
+        answers = [
+            oracle.published_transformer(w, x, y, kernel) for w, x, y in zip(of_runs, inputs, labels, strict=True)
+        ]
+        found = ((torch.stack(answers) - labels[..., -1]) ** 2).mean(dim=1)
+        return torch.autograd.grad(found.sum(), list(weights.values()))
+
+    for a, b in zip(residuals(), literal(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+    return {"residuals": (residuals, 1), "literal": (literal, 1)}
+
+
+def of_transformers() -> list[tuple[str, float, float | None]]:
+    """Ratios of both times for the published models."""
+    rows: list[tuple[str, float, float | None]] = []
+    for kernel, layers in TRANSFORMERS:
+        times = least(transformer_sides(kernel, layers), repeats=5)
+        at = f"{RUNS} transformers, {kernel}, L = {layers}"
+        rows += [
+            (f"literal / residuals, {at}", times["literal"] / times["residuals"], None),
+            (f"steps per second of all, {at}", 1 / times["residuals"], None),
+        ]
+    return rows
 
 
 def exponents(name: str, values: tuple[int, ...]) -> list[tuple[str, float, float | None]]:
@@ -82,6 +135,7 @@ def main() -> list[tuple[str, float, float | None]]:
                 ]
         for name, values in (("n", LENGTHS), ("layers", DEPTHS), ("d", DIMENSIONS)):
             rows += exponents(name, values)
+        rows += of_transformers()
     finally:
         torch.set_num_threads(threads)
     for name, value, goal in rows:

@@ -1,6 +1,9 @@
-"""The published training of Cheng, Chen and Sra 2024 as it stands in their code, which only tests use."""
+"""The published model and training of Cheng, Chen and Sra 2024, taken literally, for tests and benchmarks only."""
 
 from collections.abc import Sequence
+
+import torch
+from torch import Tensor
 
 from icl.models.optimisers import Optimiser, Params, Schedule, adam, on_changed_gradients
 from icl.papers.cheng2024.normalised_steps import layer_norms, per_layer, slowness
@@ -18,3 +21,32 @@ def clipped(learning_rates: Sequence[float], schedule: Schedule, momentum: float
         return {name: g * per_layer(factor, g) for name, g in gradients.items()}
 
     return on_changed_gradients(adam(learning_rates, schedule, momentum, momentum), short)
+
+
+def published_transformer(weights: Params, inputs: Tensor, labels: Tensor, kernel: str) -> Tensor:
+    """Answers of one run as the paper writes the model down: (prompts,).
+
+    Layer after layer and head after head on whole tokens Z, (prompts, d + 1, n + 1), with V, B and C of all d + 1 rows
+    whose entries outside the trained blocks are 0, and an (n + 1) x (n + 1) attention in which the query is no key.
+
+    weights : key B, query C and covariate A, (L, H, d, d), rate r, (L, H); labels : the query's is hidden here
+    """
+    n, d = labels.shape[1] - 1, inputs.shape[-1]
+    shown = labels * (torch.arange(n + 1) < n)
+    tokens = torch.cat([inputs, shown[..., None]], dim=-1).mT
+    for layer in range(len(weights["rate"])):
+        change = torch.zeros_like(tokens)
+        for head, name in enumerate(kernel.split("_")):
+            value, key, query = (torch.zeros(d + 1, d + 1, dtype=inputs.dtype) for _ in range(3))
+            value[:d, :d], value[d, d] = weights["covariate"][layer, head], -weights["rate"][layer, head]
+            key[:d, :d], query[:d, :d] = weights["key"][layer, head], weights["query"][layer, head]
+            attention = torch.einsum("ab,pbi,ac,pcj->pij", key, tokens, query, tokens)
+            if name == "softmax":
+                attention[:, n] = -torch.inf
+                attention = attention.softmax(dim=1)
+            else:
+                attention = {"linear": lambda a: a, "relu": torch.relu, "exp": torch.exp}[name](attention)
+                attention = attention * (torch.arange(n + 1) < n)[:, None]
+            change = change + torch.einsum("ab,pbi,pij->paj", value, tokens, attention) / n
+        tokens = tokens + change
+    return -tokens[:, d, n]

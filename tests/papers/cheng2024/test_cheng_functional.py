@@ -13,7 +13,7 @@ from icl.core.sweep import Sweep
 from icl.core.training import gradient, train
 from icl.models import attention, estimators
 from icl.models.optimisers import Optimiser, halving
-from icl.papers.cheng2024 import evaluation, gauss_newton, stacks
+from icl.papers.cheng2024 import evaluation, gauss_newton, stacks, transformers
 from icl.papers.cheng2024 import kernel_attention as system
 from icl.papers.cheng2024 import prompts as tasks
 from icl.papers.cheng2024.kernel_attention import Config
@@ -87,6 +87,28 @@ def test_answers_know_no_order_of_examples_and_no_rotation_of_inputs(seed: int, 
     before = stacks.predictions(weights, inputs, labels, kernel)
     after = stacks.predictions(weights, inputs[:, order] @ turn, labels[:, order], kernel)
     torch.testing.assert_close(after, before, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", [*KERNELS, "linear_exp"])
+@pytest.mark.parametrize("layers", [1, 3])
+def test_residuals_are_the_published_transformer(kernel: str, layers: int) -> None:
+    """Answers and gradients, with covariate blocks and heads, against the model as the paper writes it down."""
+    config = Config(kernel=kernel, layers=layers, context_length=5, covariates=True, init_std=0.3, **FIXED)
+    inputs, labels = prompts(config, 6)
+    runs = system.init([config, dataclasses.replace(config, seed=1)])
+    weights = {name: w[:, :layers].requires_grad_() for name, w in runs.items()}
+    found = transformers.predictions(weights, inputs.expand(2, -1, -1, -1), labels.expand(2, -1, -1), kernel)
+    one = transformers.with_heads(weights)
+    expected = [
+        oracles.published_transformer({n: w[run] for n, w in one.items()}, inputs, labels, kernel) for run in (0, 1)
+    ]
+    torch.testing.assert_close(found, torch.stack(expected), **CLOSE)
+    gradients = [
+        torch.autograd.grad((answers**2).sum(), list(weights.values()), materialize_grads=True)
+        for answers in (found, torch.stack(expected))
+    ]
+    for a, b in zip(*gradients, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
 
 
 def test_the_matched_kernel_converges_to_the_bayes_optimum() -> None:
@@ -167,7 +189,7 @@ def test_the_gradient_is_that_of_the_loss(parametrisation: str, covariates: bool
     )  # fmt: skip
     weights = system.init([config])
     assert ("covariate" in weights) == covariates
-    batch = {name: torch.from_numpy(a) for name, a in system.sample([config], 0).items()}
+    batch = {name: torch.from_numpy(a).double() for name, a in system.sample([config], 0).items()}
     _, found = gradient(system, sweep(config), weights, {}, batch)
     for name, w in weights.items():
         place = (0, *[0] * (w.dim() - 1))
@@ -265,14 +287,18 @@ def test_training_learns(optimiser: str) -> None:
 # Runs and prompts
 
 
-@pytest.mark.parametrize(("optimiser", "form"), [("gauss_newton", "scalars"), ("normalised", "matrices")])
-def test_a_run_alone_is_the_run_in_the_sweep(optimiser: str, form: str) -> None:
+@pytest.mark.parametrize(
+    ("optimiser", "form", "covariates"),
+    [("gauss_newton", "scalars", False), ("normalised", "matrices", False), ("normalised", "matrices", True)],
+)
+def test_a_run_alone_is_the_run_in_the_sweep(optimiser: str, form: str, covariates: bool) -> None:
     """Also beside runs of another depth and another length."""
     common = {"optimiser": [optimiser], "parametrisation": [form], "layers": [2], "context_length": [5]}
-    common |= {"prompts": [20], "resample": [0]}
+    common |= {"prompts": [20], "resample": [0], "covariates": [covariates]}
+    other = {"optimiser": optimiser, "parametrisation": form, "covariates": covariates}
     configs = (
         *grid(Config, kernel=KERNELS, labels=("relu", "comb"), seed=(0, 1), **common),
-        Config(layers=5, context_length=9, optimiser=optimiser, parametrisation=form, prompts=7, resample=0),
+        Config(layers=5, context_length=9, prompts=7, resample=0, **other),
     )
     together = train(sweep(*configs))
     for run in (0, 5, 15, 16):
@@ -338,6 +364,7 @@ REFUSED = {
     "sign": ({"deviations": "1 1 0 1 1"}, "constant deviations .D. = '1 1 0 1 1': must be positive"),
     "words": ({"deviations": "one"}, "constant deviations .D. = 'one': must be numbers separated by blanks"),
     "newton": ({"parametrisation": "matrices"}, "constant optimiser = 'gauss_newton': must be another one"),
+    "two heads": ({"kernel": "linear_exp"}, "constant kernel .h. = 'linear_exp': must be one of one head, or have"),
     "moving": ({"resample": 10}, "constant resample = 10: must be 0 with gauss_newton"),
 }
 

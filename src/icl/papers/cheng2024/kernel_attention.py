@@ -2,8 +2,9 @@
 
     Z <- Z + (1/n) V Z M h(B X, C X),   V = blockdiag(A, -r),   loss E (y_hat - y_query)^2
 
-`stacks` has the layers, on tokens and in a reduced form for A = 0. Weights are trained as full matrices, or as two
-numbers per layer (`scalars`): B'C = s_l I and the corner r_l. `gauss_newton` takes the steps of the latter.
+`stacks` has the layers, on tokens and in a reduced form for A = 0, `transformers` those of full matrices with A, many
+runs at once. Weights are trained as full matrices, or as two numbers per layer (`scalars`): B'C = s_l I and the corner
+r_l. `gauss_newton` takes the steps of the latter.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ from icl.core.config import Constants, RunConfig, constant
 from icl.core.lazy import lazy
 from icl.core.streams import stream
 from icl.models.optimisers import Optimiser, Params, adam, halving, sgd
-from icl.papers.cheng2024 import gauss_newton, stacks
+from icl.papers.cheng2024 import gauss_newton, stacks, transformers
 from icl.papers.cheng2024 import prompts as tasks
 from icl.papers.cheng2024.normalised_steps import normalised
 from icl.tasks.linear_regression import rotation
@@ -40,8 +41,8 @@ class Config(RunConfig):
     """Constants of the training."""
 
     kernel: str = constant(
-        "exp", "published", "the four nonlinearities that the paper compares", letter="h",
-        choices=("linear", "relu", "exp", "softmax"),
+        "exp", "published", "the four nonlinearities that the paper compares, and its model with two heads", letter="h",
+        choices=("linear", "relu", "exp", "softmax", "linear_exp"),
     )  # fmt: skip
     labels: str = constant(
         "half_exp", "published", "the kernel of the labels: the published code has exp(<u, v>/2), a summary of the "
@@ -91,6 +92,8 @@ class Config(RunConfig):
             raise self.error("dimension", "at least 4 for labels = comb")
         if self.optimiser == "gauss_newton" and (self.parametrisation != "scalars" or self.covariates):
             raise self.error("optimiser", "another one than gauss_newton, which needs scalars without covariates")
+        if self.kernel in transformers.TWO_HEADS and not (self.parametrisation == "matrices" and self.covariates):
+            raise self.error("kernel", "one of one head, or have matrices and covariates")
         if self.optimiser == "gauss_newton" and self.resample:
             raise self.error("resample", "0 with gauss_newton, whose steps are too long for changing prompts")
         if self.deviations:
@@ -128,7 +131,8 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
     """Weights at the start, float64, with room for 8 layers after the run axis.
 
     scalars: scale s and rate r, (runs, 8), and covariate a where covariates are trained (0 at first). matrices: key B
-    and query C, (runs, 8, d, d), rate r, (runs, 8), and covariate A, (runs, 8, d, d), all of deviation init_std.
+    and query C, (runs, 8, d, d), rate r, (runs, 8), and covariate A, (runs, 8, d, d), all of deviation init_std; with
+    two heads after the layers' axis.
     """
     starts = [_scalars(config) if config.parametrisation == "scalars" else _matrices(config) for config in configs]
     names = [name for name in starts[0] if name != "covariate" or configs[0].covariates]
@@ -151,7 +155,9 @@ def _scalars(config: Config) -> dict[str, np.ndarray]:
 
 def _matrices(config: Config) -> dict[str, np.ndarray]:
     layers, d, rng = config.layers, config.dimension, stream(SYSTEM, config.seed, "init")
-    shapes = {"key": (layers, d, d), "query": (layers, d, d), "rate": (layers,), "covariate": (layers, d, d)}
+    two = (len(transformers.heads(config.kernel)),) if config.kernel in transformers.TWO_HEADS else ()
+    square = (layers, *two, d, d)
+    shapes = {"key": square, "query": square, "rate": square[:-2], "covariate": square}
     return {name: config.init_std * rng.standard_normal(shape) for name, shape in shapes.items()}
 
 
@@ -159,7 +165,10 @@ def _matrices(config: Config) -> dict[str, np.ndarray]:
 
 
 def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
-    """The prompts of a step by their place (see `place`): inputs as seen and labels, which runs may share."""
+    """The prompts of a step by their place (see `place`): inputs as seen and labels, which runs may share.
+
+    In float32 for transformers, whose normalised steps do not see its rounding.
+    """
     resample = configs[0].resample
     return _sample(tuple(configs), step // resample if resample else 0)
 
@@ -174,10 +183,14 @@ def _sample(configs: tuple[Config, ...], index: int) -> dict[str, np.ndarray]:
     batch: dict[str, np.ndarray] = {}
     for config in configs:
         if f"labels/{place(config)}" not in batch:
-            drawn = prompts_of(config, "train", index, config.prompts)
-            batch[f"inputs/{place(config)}"] = inputs_seen(config, drawn)
-            batch[f"labels/{place(config)}"] = drawn.labels
+            drawn, kind = prompts_of(config, "train", index, config.prompts), _precision(config)
+            batch[f"inputs/{place(config)}"] = inputs_seen(config, drawn).astype(kind, copy=False)
+            batch[f"labels/{place(config)}"] = drawn.labels.astype(kind, copy=False)
     return batch
+
+
+def _precision(config: Config) -> type[np.floating]:
+    return np.float32 if config.parametrisation == "matrices" and config.covariates else np.float64
 
 
 def prompts_of(config: Config, purpose: str, index: int, count: int) -> tasks.Prompts:
@@ -201,6 +214,8 @@ def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
     """Mean squared error of every run on its prompts: (runs,)."""
     if configs[0].optimiser == "gauss_newton":
         return _loss_with_newton_steps(params, batch, configs)
+    if configs[0].parametrisation == "matrices" and configs[0].covariates:
+        return _losses_of_transformers(params, batch, configs)
     runs = {name: w.unbind() for name, w in params.items()}
     losses = []
     for run, (config, inputs, labels) in enumerate(_batches_of_runs(batch, configs)):
@@ -208,6 +223,31 @@ def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
         answers = stacks.predictions(weights, inputs, labels, config.kernel)
         losses.append(torch.mean((answers - labels[:, -1]) ** 2))
     return torch.stack(losses)
+
+
+def _losses_of_transformers(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
+    """The losses of all runs of one shape together, in the precision of the batch."""
+    order: list[int] = []
+    losses: list[Tensor] = []
+    for (kernel, layers, _, _), runs in _shapes(tuple(configs)).items():
+        inputs, labels = (
+            torch.stack([batch[f"{name}/{place(configs[run])}"] for run in runs]) for name in ("inputs", "labels")
+        )
+        weights = {name: w[runs, :layers].to(labels.dtype) for name, w in params.items()}
+        # The blocks A of a last layer are never read; this gives them a gradient of 0 also where L = 1.
+        unread = 0 * weights["covariate"].flatten(1).sum(dim=1)
+        losses.append(transformers.losses(weights, inputs, labels, kernel) + unread)
+        order += runs
+    return torch.cat(losses)[np.argsort(order)]
+
+
+@lru_cache(maxsize=8)
+def _shapes(configs: tuple[Config, ...]) -> dict[tuple[str, int, int, int], list[int]]:
+    """The runs of each kernel, L, n and number of prompts."""
+    found: dict[tuple[str, int, int, int], list[int]] = {}
+    for run, config in enumerate(configs):
+        found.setdefault((config.kernel, config.layers, config.context_length, config.prompts), []).append(run)
+    return found
 
 
 def _batches_of_runs(batch: Params, configs: Sequence[Config]) -> "Iterator[tuple[Config, Tensor, Tensor]]":

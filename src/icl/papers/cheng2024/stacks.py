@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from icl.core.lazy import lazy
 from icl.models import attention
 from icl.models.optimisers import Params
+from icl.papers.cheng2024 import transformers
 
 if TYPE_CHECKING:
     import torch
@@ -27,6 +28,8 @@ else:
 
 def predictions(weights: Params, inputs: "Tensor", labels: "Tensor", kernel: str) -> "Tensor":
     """Answers of one run's weights to prompts: (prompts,)."""
+    if "covariate" in weights and "key" in weights:
+        return transformers.predictions({n: w[None] for n, w in weights.items()}, inputs[None], labels[None], kernel)[0]
     if "covariate" in weights:
         return token_stack(weights, inputs, labels, kernel)
     return residual_stack(kernel_matrices(weights, inputs, kernel), weights["rate"], labels)

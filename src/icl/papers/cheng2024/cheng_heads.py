@@ -1,0 +1,121 @@
+"""A linear head and an exp head in one model, against either alone, on linear, exponential and mixed labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.table import conform
+from icl.drawing import plotting
+from icl.drawing.plotting import Axis, Style
+from icl.papers.cheng2024 import scalar_oracle, trainings
+from icl.papers.cheng2024.scalar_oracle import Point
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LAWS = ("linear", "half_exp", "comb")
+ONE_HEAD, TWO_HEADS = ("linear", "exp"), "linear_exp"
+CONTEXT_LENGTH, JUDGED_DEPTH = 14, 3
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """One head on mixed labels and, shared with `cheng_kernels`, on the others; two heads on all three."""
+    n = (CONTEXT_LENGTH,)
+    return [
+        *trainings.over_length_and_depth(("linear", "relu"), scale),
+        *trainings.over_length_and_depth(("exp",), scale),
+        trainings.sweep("one_head", ONE_HEAD, ("comb",), trainings.DEPTHS, n, scale),
+        trainings.sweep("two_heads", (TWO_HEADS,), LAWS, trainings.DEPTHS, n, scale),
+    ]
+
+
+Cell = dict[str, float | str]
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """Log losses on fresh prompts over depth, Bayes, and what two heads gain over one, per seed."""
+    every = trainings.losses(runs)
+    losses = {
+        point: loss
+        for point, loss in every.items()
+        if point.context_length == CONTEXT_LENGTH and point.labels in LAWS and point.kernel in (*ONE_HEAD, TWO_HEADS)
+    }
+    (count,) = {trained.sweep.test.prompts_test for trained in runs.values()}
+    cells = pd.DataFrame([*_curves(losses, count), *_gains(losses)])
+    return conform(cells.assign(panel=cells["panel"].fillna(""), series=cells["series"].fillna("")))
+
+
+def _curves(losses: Mapping[Point, float], count: int) -> Iterator[Cell]:
+    for point, loss in losses.items():
+        place: Cell = {"observable": "log loss", "panel": point.labels, "seed": point.seed, "x": point.layers}
+        yield place | {"series": point.kernel, "value": loss}
+        if point.kernel == TWO_HEADS:
+            expected, _, jittered = scalar_oracle.bayes(point.labels, CONTEXT_LENGTH, point.seed, count)
+            yield place | {"series": "bayes", "value": expected}
+            yield place | {"series": "jittered bayes", "value": jittered}
+
+
+def gain_name(law: str, kernel: str) -> str:
+    """The name of what two heads gain over one in log loss."""
+    return f"log loss of {kernel} over two heads, {law} labels"
+
+
+# Labels and the model of one head that two heads are compared with.
+COMPARED = (("comb", "linear"), ("comb", "exp"), ("linear", "exp"), ("half_exp", "linear"))
+
+
+def _gains(losses: Mapping[Point, float]) -> Iterator[Cell]:
+    for seed in sorted({point.seed for point in losses}):
+        for law, kernel in COMPARED:
+            one, two = (losses[Point(law, k, JUDGED_DEPTH, CONTEXT_LENGTH, seed)] for k in (kernel, TWO_HEADS))
+            yield {"observable": gain_name(law, kernel), "seed": seed, "value": one - two}
+
+
+# Colours and markers of the plot that is stored with the published code.
+STYLES = (
+    Style("linear", "linear", "g", "x"),
+    Style("exp", "exp", "tab:orange", "s"),
+    Style("linear_exp", "2-head (linear+exp)", "b", "o"),
+)
+BAYES = (Style("bayes", "Bayes", "k", line="--"),)
+TITLES = {
+    "linear": r"$\langle u,v\rangle$",
+    "half_exp": r"$e^{\langle u,v\rangle/2}$",
+    "comb": r"$e^{\langle u_{12},v_{12}\rangle/2}+\langle u_{34},v_{34}\rangle$",
+}
+
+
+# Single trainings of linear attention have losses of several hundred on exponential labels.
+LIMITS = {"half_exp": (-2.3, 0.8)}
+
+
+@plotting.published
+def draw(table: pd.DataFrame) -> Figure:
+    """One panel for each kernel of the labels."""
+    figure = None
+    for column, law in enumerate(LAWS):
+        edges = (75 + 355 * column, 365 + 355 * column, 35, 300)
+        if figure is None:
+            figure, axes = plotting.canvas((1100, 365), edges, panel=law)
+        else:
+            axes = plotting.add_panel(figure, edges, law)
+        # The floors of the other two lie far below every curve.
+        if law == "half_exp":
+            plotting.curves(axes, table, BAYES, "log loss")
+        plotting.curves(axes, table, STYLES, "log loss", band=True)
+        for line in axes.lines:
+            line.set_markersize(7)
+        plotting.frame(
+            axes, Axis("Layer depth", (0.5, 5.5), range(1, 6)), Axis("log(Loss)", LIMITS.get(law)), font=11, ticks=9
+        )
+        axes.set_title(f"labels {TITLES[law]}, $n=14$", fontsize=10)
+        if law == "linear":
+            axes.plot([], [], "k--", label="Bayes (middle panel)")
+            plotting.legend(axes, 9, "lower left", (0.02, 0.03), spacing=0.2)
+    assert figure is not None
+    return figure

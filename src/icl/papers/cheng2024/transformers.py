@@ -1,0 +1,100 @@
+"""The published transformers of Cheng, Chen and Sra 2024 with all their matrices, many runs at once, on residuals.
+
+    Z <- Z + (1/n) sum_h V_h Z M h(B_h X, C_h X),   V_h = blockdiag(A_h, -r_h)
+
+Labels and inputs are carried apart: residuals u_i = y_i - f(x_i) of the examples, the answer f(x_query), and inputs x
+that the blocks A move from layer to layer. Keys come from the examples only, B'C is formed once per layer, and in the
+last layer, whose inputs nobody reads, only the query looks at the examples.
+
+Weights have the runs first, then layers and heads: key B and query C, (runs, L, H, d, d), covariate A, (runs, L, H, d,
+d), and rate r, (runs, L, H).
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from icl.core.lazy import lazy
+from icl.models import attention
+from icl.models.optimisers import Params
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    torch = lazy("torch")
+
+# Models with several heads; any other kernel is one head of that name.
+TWO_HEADS: Mapping[str, tuple[str, ...]] = {"linear_exp": ("linear", "exp")}
+
+
+def heads(kernel: str) -> tuple[str, ...]:
+    """The nonlinearity of every head."""
+    return TWO_HEADS.get(kernel, (kernel,))
+
+
+def with_heads(weights: Params) -> Params:
+    """Weights of models with one head, (runs, L, ...), with an axis for it."""
+    if weights["rate"].dim() == 3:
+        return weights
+    return {name: w[:, :, None] for name, w in weights.items()}
+
+
+def predictions(weights: Params, inputs: "Tensor", labels: "Tensor", kernel: str) -> "Tensor":
+    """Answers of runs of one shape to their prompts: (runs, prompts).
+
+    inputs : (runs, prompts, n + 1, d); labels : (runs, prompts, n + 1), the query last, whose label is not read
+    """
+    weights, d = with_heads(weights), inputs.shape[-1]
+    x, residuals, answer = inputs, labels[..., :-1], torch.zeros_like(labels[..., -1])
+    layers = weights["rate"].shape[1]
+    for layer in range(layers - 1):
+        moves = [_move(_of(weights, layer, h), x, residuals, name) for h, name in enumerate(heads(kernel))]
+        move = torch.stack(moves).sum(dim=0) if len(moves) > 1 else moves[0]
+        x, residuals, answer = x + move[..., :d], residuals - move[..., :-1, d], answer + move[..., -1, d]
+    for h, name in enumerate(heads(kernel)):
+        answer = answer + _last(_of(weights, layers - 1, h), x, residuals, name)
+    return answer
+
+
+def _of(weights: Params, layer: int, head: int) -> Params:
+    """A head's weights, (runs, ...), and its metric B'C as `metric`."""
+    found = {name: w[:, layer, head] for name, w in weights.items()}
+    return found | {"metric": found["key"].mT @ found["query"]}
+
+
+def _scores(kernel: str, products: "Tensor") -> "Tensor":
+    """h of the inner products; of softmax the numerators, since its sums come with the values."""
+    return products.exp() if kernel == "softmax" else attention.similarity(kernel)(products)
+
+
+def _move(weights: Params, x: "Tensor", residuals: "Tensor", kernel: str) -> "Tensor":
+    """What one head adds to every token: A sum_i x_i h_ij / n and r sum_i u_i h_ij / n, (runs, prompts, n + 1, d + 1).
+
+    The shared matrices are applied to all prompts of a run at once. softmax overflows where scores exceed 88.
+    """
+    runs, prompts, columns, d = x.shape
+    n, examples = columns - 1, x[..., :-1, :]
+    queries = (x.reshape(runs, -1, d) @ weights["metric"].mT).reshape(-1, columns, d)
+    scores = _scores(kernel, torch.bmm(queries, examples.reshape(-1, n, d).mT))
+    values = [examples @ weights["covariate"][:, None].mT, weights["rate"][:, None, None, None] * residuals[..., None]]
+    if kernel == "softmax":
+        values.append(torch.ones_like(values[1]))
+    sums = torch.bmm(scores, torch.cat(values, dim=-1).reshape(runs * prompts, n, -1)).reshape(
+        runs, prompts, columns, -1
+    )
+    return (sums[..., : d + 1] / sums[..., d + 1 :] if kernel == "softmax" else sums) / n
+
+
+def _last(weights: Params, x: "Tensor", residuals: "Tensor", kernel: str) -> "Tensor":
+    """What one head adds to the answer in the last layer: (runs, prompts)."""
+    queries = x[..., -1, :] @ weights["metric"].mT
+    scores = _scores(kernel, (x[..., :-1, :] @ queries[..., None])[..., 0])
+    sums = (scores * residuals).sum(dim=-1)
+    if kernel == "softmax":
+        sums = sums / scores.sum(dim=-1)
+    return weights["rate"][:, None] * sums / residuals.shape[-1]
+
+
+def losses(weights: Params, inputs: "Tensor", labels: "Tensor", kernel: str) -> "Tensor":
+    """Mean squared error of every run on its prompts: (runs,)."""
+    return ((predictions(weights, inputs, labels, kernel) - labels[..., -1]) ** 2).mean(dim=1)
