@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import torch
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
     from torch import Tensor
 else:
     torch = lazy("torch")
@@ -130,7 +131,7 @@ def draw(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def _map(axes: Axes, table: pd.DataFrame) -> object:
+def _map(axes: Axes, table: pd.DataFrame) -> AxesImage:
     prompt = table[(table["panel"] == "prompt") & (table["statistic"] == "single")].sort_values("x")
     patterns, labels = (
         prompt[prompt["observable"] == name]["value"].to_numpy().astype(int) for name in ("pattern", "label")

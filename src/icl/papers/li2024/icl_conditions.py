@@ -119,8 +119,8 @@ def draw(table: pd.DataFrame) -> Figure:
     """One panel per condition: means as lines, every run as a dot, conditions of the theorem as thin lines."""
     figure, first = plotting.canvas((1140, 380), (85, 375, 20, 310), panel="tasks")
     panels = [first]
-    for place, name in enumerate(("length", "batch"), start=1):
-        panels.append(plotting.add_panel(figure, (85 + 370 * place, 375 + 370 * place, 20, 310), name))
+    for column, name in enumerate(("length", "batch"), start=1):
+        panels.append(plotting.add_panel(figure, (85 + 370 * column, 375 + 370 * column, 20, 310), name))
     conditions = {
         "tasks": ((1 / (PATTERNS - 1), r"$M_1$ tasks", ":"), ((PATTERNS - 1) ** -0.5, r"$(M_1-1)^{-1/2}$", "--")),
         "length": ((1 / FRACTION, r"$1/\alpha$", ":"),),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,7 +59,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     }
     parts = []
     for series, keys in orders.items():
-        losses = [_without(pruning, lambda one, share=share: first_of(large, one, share), keys) for share in SHARES]
+        losses = [_without(pruning, partial(first_of, large, share=share), keys) for share in SHARES]
         for name in ("hinge loss", "classification error"):
             values = np.stack([of_share[name] for of_share in losses])
             parts.append(rows(name, seeds, values, x=np.array(SHARES)[:, None], panel=name, series=series))

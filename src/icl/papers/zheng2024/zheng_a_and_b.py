@@ -82,8 +82,8 @@ def draw(table: pd.DataFrame) -> Figure:
             ends = [Style(f"end of {letter}, {start}", "", style.colour, line=":") for letter in "ab"]
             courses = [style._replace(series=f"a, {start}"), Style(f"b, {start}", "", style.colour, line="--")]
             plotting.curves(axes, table, [*ends, *courses], "weight")
-        for line in axes.lines:
-            line.set_linewidth(1.0 if line.get_linestyle() == ":" else 1.6)
+        for curve in axes.lines:
+            curve.set_linewidth(1.0 if curve.get_linestyle() == ":" else 1.6)
         for label, line in (("$a$", "-"), ("$b$", "--"), ("predicted end", ":")):
             axes.plot([], [], color="0.4", linestyle=line, linewidth=1.4, label=label)
         y = Axis("$a$ and $b$", (0, 2.6 if name == "sparse" else 2.1), [0.5 * i for i in range(6 - (name != "sparse"))])
