@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
 
 from icl.core import discovery
 from icl.core.config import SCALES, digest
@@ -262,14 +264,22 @@ def test_every_run_is_shown_beside_the_one_that_is_drawn(name: str) -> None:
 def test_what_is_drawn_is_in_the_table(name: str) -> None:
     """With all values moved to another height of their axes, the picture is another."""
     draw, pictures = discovery.figure(name).draw, []
-    heights = {axes.get_label(): axes.transData.inverted() for axes in draw(measured(name)).axes}
     for part in (0.3, 0.6):
         table = measured(name).copy()
         for axes in draw(measured(name)).axes:
-            _, y = heights[axes.get_label()].transform(axes.transAxes.transform((0.5, part)))
-            table.loc[table["panel"] == axes.get_label(), ["value", "band_low", "band_high"]] = y
+            columns = ["value", "band_low", "band_high"]
+            table.loc[table["panel"] == axes.get_label(), columns] = value_at(axes, part)
         pictures.append(rendered(draw(table)))
     assert pictures[0] != pictures[1]
+
+
+def value_at(axes: Axes, part: float) -> float:
+    """The value at a part of the height of the axes; of a heat map, at a part of its colours."""
+    for mesh in axes.collections:
+        if isinstance(mesh, QuadMesh):
+            low, high = mesh.get_clim()
+            return float(low + part * (high - low))
+    return float(axes.transData.inverted().transform(axes.transAxes.transform((0.5, part)))[1])
 
 
 @every_published_figure
