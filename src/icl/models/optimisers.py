@@ -105,52 +105,6 @@ def adamw(learning_rate: Any, decay: float, clip: float = float("inf")) -> Optim
     return Optimiser(inner.init, update)
 
 
-def lbfgs(learning_rate: Any, history: int) -> Optimiser:
-    """L-BFGS without a line search (Nocedal and Wright 2006, algorithm 7.4), on weights (runs, size) such as those of
-    `packed`: the first step goes along -g, cut to a length of learning_rate in the 1-norm; later ones are
-    learning_rate times the direction -H g, with H from the last `history` pairs s = w - w_before, y = g - g_before of
-    positive curvature s'y. Each call is one iteration, as in torch.optim.LBFGS with max_iter = 1.
-    """
-
-    def init(params: Params) -> Params:
-        pairs = {f"{kind}/{n}": w.new_zeros(len(w), history, *w.shape[1:]) for n, w in params.items() for kind in "sy"}
-        return pairs | {f"{kind}/{n}": torch.zeros_like(w) for n, w in params.items() for kind in ("move", "before")}
-
-    def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
-        new, kept = {}, {}
-        for name, w in params.items():
-            g, s, y, move = gradients[name], state[f"s/{name}"], state[f"y/{name}"], state[f"move/{name}"]
-            if step:
-                change = g - state[f"before/{name}"]
-                curved = ((change * move).sum(dim=1) > 1e-10)[:, None, None]
-                s = torch.where(curved, torch.cat([s[:, 1:], move[:, None]], dim=1), s)
-                y = torch.where(curved, torch.cat([y[:, 1:], change[:, None]], dim=1), y)
-                move = -_per_run(learning_rate, w) * _times_inverse_hessian(g, s, y, min(step, history))
-            else:
-                move = -_per_run(learning_rate, w) * g / g.abs().sum(dim=1, keepdim=True).clamp(min=1.0)
-            new[name] = w + move
-            kept |= {f"s/{name}": s, f"y/{name}": y, f"move/{name}": move, f"before/{name}": g}
-        return new, kept
-
-    return Optimiser(init, update)
-
-
-def _times_inverse_hessian(g: "torch.Tensor", s: "torch.Tensor", y: "torch.Tensor", pairs: int) -> "torch.Tensor":
-    """H g by the two loops over the last `pairs` of (runs, history, size); a pair of zeros changes nothing."""
-    curvature = (s * y).sum(dim=2, keepdim=True)
-    inverse = torch.where(curvature > 0, 1 / curvature, 0.0)
-    newest = range(s.shape[1] - 1, s.shape[1] - 1 - pairs, -1)
-    weights = {}
-    for place in newest:
-        weights[place] = inverse[:, place] * (s[:, place] * g).sum(dim=1, keepdim=True)
-        g = g - weights[place] * y[:, place]
-    length = y[:, -1].square().sum(dim=1, keepdim=True)
-    g = torch.where(length > 0, curvature[:, -1] / length, 1.0) * g
-    for place in reversed(newest):
-        g = g + (weights[place] - inverse[:, place] * (y[:, place] * g).sum(dim=1, keepdim=True)) * s[:, place]
-    return g
-
-
 def on_changed_gradients(inner: Optimiser, change: Callable[[Params], Params]) -> Optimiser:
     """`inner` on the gradients change(gradients): the form of every kind of clipping."""
 

@@ -84,7 +84,9 @@ def least_squares_loss(config: Config, count: int) -> float:
 
 def _comparisons(curves: Curves) -> dict[str, np.ndarray]:
     """What the claims speak of, per seed."""
-    log = {series: {n: np.log(losses) for n, losses in curves[series].items()} for series in ("GD", "PGD", "transformer")}
+    log = {
+        series: {n: np.log(losses) for n, losses in curves[series].items()} for series in ("GD", "PGD", "transformer")
+    }
     lengths = sorted(curves["transformer"])
     several = [n for n in lengths if n >= 4]
     squares, trained, official = curves["OLS"], curves["transformer"], curves["OLS official"]

@@ -135,5 +135,7 @@ def _loss(method: str) -> str:
 
 def failures(table: pd.DataFrame, method: str) -> str:
     """How many of the runs failed, in words."""
-    runs = table[(table["observable"] == "failed") & (table["panel"] == f"{method} loss") & (table["statistic"] == "run")]
+    runs = table[
+        (table["observable"] == "failed") & (table["panel"] == f"{method} loss") & (table["statistic"] == "run")
+    ]
     return f"{int(runs['value'].sum())} of {len(runs)}"

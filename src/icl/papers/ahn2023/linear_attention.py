@@ -16,7 +16,8 @@ import numpy as np
 from icl.core.config import Constants, RunConfig, constant
 from icl.core.lazy import lazy
 from icl.core.streams import stream
-from icl.models.optimisers import Optimiser, Params, adam, halving, lbfgs, on_changed_gradients, packed
+from icl.models.lbfgs import lbfgs
+from icl.models.optimisers import Optimiser, Params, adam, halving, on_changed_gradients, packed
 from icl.papers.ahn2023 import gram_recursions, prompts
 from icl.papers.ahn2023.gram_recursions import Whitened
 from icl.tasks import linear_regression as tasks
