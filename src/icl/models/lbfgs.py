@@ -24,7 +24,8 @@ def lbfgs(learning_rates: Sequence[float], history: int) -> Optimiser:
         return pairs | {f"{kind}/{n}": torch.zeros_like(w) for n, w in params.items() for kind in ("move", "before")}
 
     def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
-        new, kept = {}, {}
+        new: Params = {}
+        kept: Params = {}
         rates = next(iter(params.values())).new_tensor(learning_rates)[:, None]
         for name, w in params.items():
             g, s, y, move = gradients[name], state[f"s/{name}"], state[f"y/{name}"], state[f"move/{name}"]

@@ -1,8 +1,8 @@
 """Deeper linear attention against as many steps of gradient descent: test loss over the number of layers.
 
 The error of a stack with P is a polynomial in the Gram matrix, for L = 4 of degree 40. A single prompt of some ten
-thousand, with a largest eigenvalue near 4, can therefore outweigh all others in the mean of a run; medians and quartiles
-over the runs are drawn, and runs that end above their twin with P = 0 are counted.
+thousand, with a largest eigenvalue near 4, can therefore outweigh all others in the mean of a run; medians and
+quartiles over the runs are drawn, and runs that end above their twin with P = 0 are counted.
 """
 
 from __future__ import annotations
@@ -162,8 +162,10 @@ def draw(table: pd.DataFrame) -> Figure:
             markeredgewidth=2, label=style.label, gid=style.series,
         )  # fmt: skip
     axes.text(0.03, 0.03, r"Least squares: $-\infty$", fontsize=14, color="purple", transform=axes.transAxes)
-    axes.text(0.03, 0.35, failures(table), fontsize=11, color="darkred", transform=axes.transAxes)
-    depth, height = Axis("Number of Layers/Steps", (0.9, 4.1), DEPTHS), Axis("log(Loss)")
+    axes.text(
+        0.03, 0.96, failures(table), fontsize=12, verticalalignment="top", color="darkred", transform=axes.transAxes
+    )
+    depth, height = Axis("Number of Layers/Steps", (0.9, 4.1), DEPTHS), Axis("log(Loss)", (-14.5, 2.5), widens=True)
     plotting.frame(axes, depth, height, font=20, ticks=16)
     plotting.legend(axes, 11, "lower left", (0.02, 0.08))
     return figure
@@ -172,5 +174,5 @@ def draw(table: pd.DataFrame) -> Figure:
 def failures(table: pd.DataFrame) -> str:
     """How many runs of the relaxed stacks ended above their twins with P = 0, in words."""
     single = table[(table["observable"] == "failed") & (table["statistic"] == "run")]
-    counts = [f"{int(runs.sum())} of {len(runs)} at L = {int(depth)}" for depth, runs in single.groupby("x")["value"]]
-    return f"runs above P = 0: {', '.join(counts)}"
+    counts = [f"{int(runs.sum())} of {len(runs)} at $L={int(depth)}$" for depth, runs in single.groupby("x")["value"]]
+    return f"runs that end above $P=0$: {', '.join(counts)}"

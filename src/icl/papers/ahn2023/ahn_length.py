@@ -76,7 +76,7 @@ def _baselines(configs: list[Config], count: int, to_choose: int) -> dict[str, n
 
 
 def least_squares_loss(config: Config, count: int) -> float:
-    """E |(I - G^+ G) w|^2 for the whitened task w ~ N(0, I): that of the least-norm solution in whitened coordinates."""
+    """E |(I - G^+ G) w|^2 for whitened tasks w ~ N(0, I): that of the least-norm solution in whitened coordinates."""
     g = fresh_gram_matrices(config, count)[0].permute(2, 0, 1).numpy()
     seen = np.linalg.pinv(g, rcond=1e-10, hermitian=True) @ g
     return float(np.square(np.eye(config.dimension) - seen).sum(axis=(1, 2)).mean())
