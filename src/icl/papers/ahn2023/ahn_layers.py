@@ -174,5 +174,8 @@ def draw(table: pd.DataFrame) -> Figure:
 def failures(table: pd.DataFrame) -> str:
     """How many runs of the relaxed stacks ended above their twins with P = 0, in words."""
     single = table[(table["observable"] == "failed") & (table["statistic"] == "run")]
-    counts = [f"{int(runs.sum())} of {len(runs)} at $L={int(depth)}$" for depth, runs in single.groupby("x")["value"]]
+    counts = []
+    for depth in DEPTHS[1:]:
+        runs = single["value"][single["x"] == depth]
+        counts.append(f"{int(runs.sum())} of {len(runs)} at $L={depth}$")
     return f"runs that end above $P=0$: {', '.join(counts)}"
