@@ -165,7 +165,7 @@ def draw(table: pd.DataFrame) -> Figure:
     axes.text(
         0.03, 0.96, failures(table), fontsize=12, verticalalignment="top", color="darkred", transform=axes.transAxes
     )
-    depth, height = Axis("Number of Layers/Steps", (0.9, 4.1), DEPTHS), Axis("log(Loss)", (-14.5, 2.5), widens=True)
+    depth, height = Axis("Number of Layers/Steps", (0.9, 4.1), DEPTHS), Axis("log(Loss)", (-14.5, 2.5))
     plotting.frame(axes, depth, height, font=20, ticks=16)
     plotting.legend(axes, 11, "lower left", (0.02, 0.08))
     return figure
@@ -177,5 +177,5 @@ def failures(table: pd.DataFrame) -> str:
     counts = []
     for depth in DEPTHS[1:]:
         runs = single["value"][single["x"] == depth]
-        counts.append(f"{int(runs.sum())} of {len(runs)} at $L={depth}$")
+        counts.append(f"{int(runs.sum())}/{len(runs)} ($L={depth}$)")
     return f"runs that end above $P=0$: {', '.join(counts)}"

@@ -13,10 +13,9 @@ from icl.core.sweep import Sweep
 from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
-from icl.papers.ahn2023 import gradient_descents, structured_stacks, trainings
+from icl.papers.ahn2023 import gradient_descents, trainings
 from icl.papers.ahn2023.drawing import medians_with_quartiles
 from icl.papers.ahn2023.evaluation import fresh_gram_matrices, losses_on, selected_losses, with_quartiles
-from icl.papers.ahn2023.gram_recursions import Whitened
 from icl.papers.ahn2023.linear_attention import Config
 
 if TYPE_CHECKING:
@@ -40,9 +39,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         lengths = np.array([config.context_length for config in trained.sweep.configs])
         for n in np.unique(lengths).tolist():
             configs = [config for config in trained.sweep.configs if config.context_length == n]
-            stack = structured_stacks.best_relaxed(STEPS, structured_stacks.spectra(configs[0], test.spectra))
             own = {"transformer": losses[lengths == n]} | _baselines(configs, test.prompts, test.curve_prompts)
-            own["oracle"] = _losses(stack.blocks(configs[0].dimension), configs, test.prompts)
             for series, values in own.items():
                 curves.setdefault(series, {})[n] = values
     seeds = sorted({seed for trained in runs.values() for seed in trained.sweep.seeds})
@@ -50,12 +47,10 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         with_quartiles("loss", seeds, np.stack(list(by_n.values()), axis=1), x=list(by_n), panel="length", series=name)
         for name, by_n in curves.items()
     ]
+    for n, losses in curves["transformer"].items():
+        failed = ~(losses < curves["PGD"][n]) * 1.0
+        parts.append(rows("failed", seeds, failed, x=n, panel="length", series="transformer"))
     return join([*parts, *(rows(name, seeds, values) for name, values in _comparisons(curves).items())])
-
-
-def _losses(stack: Whitened, configs: list[Config], count: int) -> np.ndarray:
-    """Of the same whitened weights, on every seed's fresh prompts."""
-    return np.array([float(losses_on(stack, fresh_gram_matrices(c, count), c)) for c in configs])
 
 
 def _baselines(configs: list[Config], count: int, to_choose: int) -> dict[str, np.ndarray]:
@@ -69,8 +64,8 @@ def _baselines(configs: list[Config], count: int, to_choose: int) -> dict[str, n
     for suffix, seen, choose in variants:
         for kind in ("GD", "PGD"):
             size = choose(kind, STEPS, seen[0], to_choose)
-            losses = [_losses(gradient_descents.steps(kind, size, STEPS, c), [c], count)[0] for c in seen]
-            found[kind + suffix] = np.array(losses)
+            stacks = ((gradient_descents.steps(kind, size, STEPS, c), fresh_gram_matrices(c, count), c) for c in seen)
+            found[kind + suffix] = np.array([float(losses_on(*each)) for each in stacks])
         found["OLS" + suffix] = np.array([least_squares_loss(c, count) for c in seen])
     return found
 
@@ -115,7 +110,6 @@ AS_PUBLISHED = (
     Style("PGD official", "PGD, $n-1$ examples", "green", line=":"),
     Style("OLS official", "OLS, $n-1$ examples", "purple", line=":"),
 )
-ORACLE = Style("oracle", "least loss", "red", marker="x", line="none")
 
 
 @plotting.published
@@ -124,8 +118,9 @@ def draw(table: pd.DataFrame) -> Figure:
     figure, axes = plotting.canvas((700, 700), (100, 680, 20, 610), panel="length")
     medians_with_quartiles(axes, table, STYLES, "loss", 3)
     medians_with_quartiles(axes, table, AS_PUBLISHED, "loss", 2)
-    curve = plotting.summary(table, "length", ORACLE.series, "loss")
-    plotting.curve(axes, ORACLE, curve["x"], curve["value"], markersize=9, markeredgewidth=2)
+    failed = table[(table["observable"] == "failed") & (table["statistic"] == "run")]["value"]
+    note = f"{int(failed.sum())} of {len(failed)} trainings end\nabove preconditioned GD"
+    axes.text(0.98, 0.55, note, fontsize=12, color="red", horizontalalignment="right", transform=axes.transAxes)
     examples = Axis("Number of ICL Examples", (1, 21), range(2, 23, 4))
     plotting.frame(axes, examples, Axis("Loss", (-0.1, 5.3)), font=20, ticks=16)
     plotting.legend(axes, 13, "upper right", (0.99, 0.99))

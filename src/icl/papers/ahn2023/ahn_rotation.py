@@ -126,7 +126,10 @@ def panel(
         y = Axis("Dist", (1e-2, 1.5), log=True) if logarithmic else Axis("Dist", (0, 1.05))
         axes.set_title(method, fontsize=11)
     plotting.frame(axes, x, y, font=13, ticks=11)
-    plotting.legend(axes, 11, "upper right", (0.99, 0.99))
+    if logarithmic and kind != "loss":
+        plotting.legend(axes, 11, "lower left", (0.01, 0.01))
+    else:
+        plotting.legend(axes, 11, "upper right", (0.99, 0.99))
 
 
 def _loss(method: str) -> str:

@@ -24,9 +24,10 @@ PUBLISHED: Mapping[str, Any] = {
 QUICK: Mapping[str, Any] = {"prompts": 200, "learning_rate": 0.1, "halving": 300, "beta2": 0.99, "clip": 0.01}
 # Of the authors' runs with the identity covariance ("simple").
 SIMPLE: Mapping[str, Any] = {"gradient_estimator": SAMPLED, "prompts": 4000}
-# Chosen on the trial seeds 100 and 101: fewer steps at four times the learning rate.
+# Chosen on the trial seeds 100 and 101: fewer steps at four times the learning rate. With batches much smaller than the
+# published ones clipping forgets the rare prompts that make a stack explode.
 SHORTER: Mapping[str, Any] = {
-    **PUBLISHED, "gradient_estimator": AVERAGED, "prompts": 400, "learning_rate": 0.04, "halving": 750,
+    **PUBLISHED, "gradient_estimator": AVERAGED, "prompts": 1000, "learning_rate": 0.04, "halving": 750,
 }  # fmt: skip
 
 
@@ -84,7 +85,7 @@ def rotation_by_adam(scale: str) -> Sweep:
     """Three layers with P free and a skewed covariance, by Adam."""
     method, steps = ROTATION, 100000
     if scale != "paper":
-        method, steps = {**SHORTER, "learning_rate": 0.1, "halving": 2000}, 5000
+        method, steps = {**SHORTER, "prompts": 400, "learning_rate": 0.1, "halving": 2000}, 5000
     return _sweep("ahn_rotation_adam", scale, steps, FEWER_SEEDS, {**method, "layers": 3, "spectrum": SKEWED})
 
 
@@ -114,6 +115,6 @@ def by_length(scale: str, kind: str) -> Sweep:
     """
     method, steps = {**BY_LENGTH, "learning_rate": 0.001 if kind == "short" else 0.01}, 8000
     if scale != "paper":
-        method, steps = {**BY_LBFGS, "prompts": 800, "history": 100}, 300
+        method, steps = {**BY_LBFGS, "prompts": 800, "history": 100, "learning_rate": 0.05}, 500
     problem = {"layers": 3, "spectrum": SKEWED, "context_length": LENGTHS[kind]}
     return _sweep(f"ahn_length_{kind}", scale, steps, FEWER_SEEDS, {**method, **problem})
