@@ -63,7 +63,8 @@ def _losses_of_runs(runs: Runs, blocks: Whitened, count: int) -> np.ndarray:
 def selected_losses(runs: Runs) -> np.ndarray:
     """On fresh prompts, of the snapshot in the last tenth of the training that is best on other prompts: (runs,).
 
-    The authors select their snapshots in this way.
+    The authors select their snapshots in this way. A run that has left the finite numbers counts as untrained: it has
+    the loss E |w|^2 of the prediction 0, with w whitened.
     """
     configs, count = runs.sweep.configs, runs.sweep.test.prompts
     last = max(1, len(runs.sweep.snapshots) // 10)
@@ -72,7 +73,8 @@ def selected_losses(runs: Runs) -> np.ndarray:
     for config, p, a in zip(configs, blocks.p, blocks.a, strict=True):
         found = losses_on(Whitened(p, a), fresh_gram_matrices(config, count, "select"), config)
         best = int(np.argmin(np.where(np.isnan(found), np.inf, found)))
-        losses.append(losses_on(Whitened(p[best], a[best]), fresh_gram_matrices(config, count), config))
+        loss = losses_on(Whitened(p[best], a[best]), fresh_gram_matrices(config, count), config)
+        losses.append(loss if np.isfinite(loss) else np.square(system.whitened_task_root(config)).sum())
     return np.array(losses)
 
 
