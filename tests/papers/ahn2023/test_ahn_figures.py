@@ -4,8 +4,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import torch
 
-from icl.papers.ahn2023 import gradient_descents, structured_stacks
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.papers.ahn2023 import ahn_length, evaluation, gradient_descents, structured_stacks
+from icl.papers.ahn2023 import linear_attention as system
 from icl.papers.ahn2023.evaluation import fresh_gram_matrices, losses_on
 from icl.papers.ahn2023.linear_attention import SKEWED, Config
 from icl.papers.ahn2023.structured_stacks import Structured
@@ -64,3 +68,23 @@ def test_descents_have_the_losses_of_the_published_code(
         found = float(np.log(losses_on(gradient_descents.steps(kind, size, depth, config), g, config)))
         # Both are means over 5000 prompts; the last PGD step is chosen close to where losses start to explode.
         assert found == pytest.approx(wanted, abs=0.12 if wanted < -1 else 0.04)
+
+
+@pytest.mark.parametrize("n", [1, 3, 5, 8])
+def test_least_squares_leaves_the_directions_without_an_example(n: int) -> None:
+    """With n examples the least-norm solution misses d - n of d whitened directions, each with a variance of one."""
+    found = ahn_length.least_squares_loss(Config(context_length=n, spectrum=SKEWED), 50)
+    # The pseudo-inverse of fifty Gram matrices, of which some are nearly singular.
+    assert found == pytest.approx(max(5 - n, 0), abs=1e-8)
+
+
+def test_a_run_that_left_the_finite_numbers_counts_as_untrained() -> None:
+    configs = tuple(Config(layers=2, seed=seed) for seed in range(2))
+    start = system.init(configs)
+    weights = {name: torch.stack([w, w.clone()], dim=1) for name, w in start.items()}
+    weights["Q"][1, 1] = float("nan")
+    runs = Runs(Sweep("test", "ahn_linear", configs, (0, 1), system.Test(50, 50, 50, 1)), weights, np.zeros((2, 1)))
+    sound, lost = evaluation.selected_losses(runs)
+    # An untrained stack predicts nearly 0.
+    assert sound == pytest.approx(5.0, rel=1e-3)
+    assert lost == 5.0

@@ -29,7 +29,7 @@ DEPTHS = (1, 2, 3)
 
 def sweeps(scale: str) -> list[Sweep]:
     """Three relaxed layers with Sigma = I, and up to three layers with P = 0 and a skewed Sigma."""
-    return [trainings.relaxed(scale, 3), *(trainings.sparse(scale, depth) for depth in DEPTHS)]
+    return [trainings.isotropic(scale), *(trainings.sparse(scale, depth) for depth in DEPTHS)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:

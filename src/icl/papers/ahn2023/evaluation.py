@@ -1,12 +1,16 @@
 """Losses of trained stacks on fresh prompts, and their distance from the predicted structure (Ahn et al. 2023)."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from icl.core.lazy import lazy
 from icl.core.runs import Runs
 from icl.core.streams import stream
+from icl.core.table import join, rows
+from icl.evidence.intervals import lone
 from icl.papers.ahn2023 import gram_recursions
 from icl.papers.ahn2023 import linear_attention as system
 from icl.papers.ahn2023.gram_recursions import Whitened
@@ -59,15 +63,18 @@ def _losses_of_runs(runs: Runs, blocks: Whitened, count: int) -> np.ndarray:
 def selected_losses(runs: Runs) -> np.ndarray:
     """On fresh prompts, of the snapshot in the last tenth of the training that is best on other prompts: (runs,).
 
-    The authors select their snapshots in this way.
+    The authors select their snapshots in this way. A run that has left the finite numbers counts as untrained: it has
+    the loss E |w|^2 of the prediction 0, with w whitened.
     """
     configs, count = runs.sweep.configs, runs.sweep.test.prompts
     last = max(1, len(runs.sweep.snapshots) // 10)
     blocks = system.whitened({name: w[:, -last:] for name, w in runs.weights.items()}, configs)
     losses = []
     for config, p, a in zip(configs, blocks.p, blocks.a, strict=True):
-        best = int(np.nanargmin(losses_on(Whitened(p, a), fresh_gram_matrices(config, count, "select"), config)))
-        losses.append(losses_on(Whitened(p[best], a[best]), fresh_gram_matrices(config, count), config))
+        found = losses_on(Whitened(p, a), fresh_gram_matrices(config, count, "select"), config)
+        best = int(np.argmin(np.where(np.isnan(found), np.inf, found)))
+        loss = losses_on(Whitened(p[best], a[best]), fresh_gram_matrices(config, count), config)
+        losses.append(loss if np.isfinite(loss) else np.square(system.whitened_task_root(config)).sum())
     return np.array(losses)
 
 
@@ -77,3 +84,19 @@ def distance_to_scalar(matrices: "Tensor") -> "Tensor":
     mean = torch.diagonal(matrices, dim1=-2, dim2=-1).mean(dim=-1)
     rest = matrices - mean[..., None, None] * torch.eye(d, dtype=matrices.dtype)
     return torch.linalg.matrix_norm(rest) / torch.linalg.matrix_norm(matrices)
+
+
+QUARTILES = {"lower quartile": 0.25, "upper quartile": 0.75}
+
+
+def with_quartiles(observable: str, seeds: Sequence[int], values: np.ndarray, **labels: Any) -> pd.DataFrame:
+    """The rows of an observable, values (runs, ...) over x of shape (...), and its quartiles over the runs.
+
+    The quartiles are observables of their own, `<observable>, lower quartile` and `... upper quartile`.
+    """
+    edges = [
+        rows(f"{observable}, {name}", seeds[0], np.quantile(values, share, axis=0), **labels)
+        for name, share in QUARTILES.items()
+    ]
+    of_runs = np.array(seeds).reshape(-1, *[1] * (values.ndim - 1))
+    return join([rows(observable, of_runs, values, **labels), lone(join(edges))])

@@ -16,7 +16,8 @@ import numpy as np
 from icl.core.config import Constants, RunConfig, constant
 from icl.core.lazy import lazy
 from icl.core.streams import stream
-from icl.models.optimisers import Optimiser, Params, adam, halving, on_changed_gradients
+from icl.models.lbfgs import lbfgs
+from icl.models.optimisers import Optimiser, Params, adam, halving, on_changed_gradients, packed
 from icl.papers.ahn2023 import gram_recursions, prompts
 from icl.papers.ahn2023.gram_recursions import Whitened
 from icl.tasks import linear_regression as tasks
@@ -60,7 +61,13 @@ class Config(RunConfig):
         400, "ours", "Gram matrices per step; 4000 sampled prompts have the gradient noise of about as many",
         at_least=1, at_most=1000000,
     )  # fmt: skip
-    resample: int = constant(1, "published", f"{CODE}: steps between fresh prompts, 1 or 100", at_least=1)
+    resample: int = constant(
+        1, "published", f"{CODE}: steps between fresh prompts, 1 or 100; 0: one set for ever", at_least=0
+    )
+    method: str = constant(
+        "adam", "published", f"{CODE}: Adam, or L-BFGS with a fixed step size", choices=("adam", "lbfgs")
+    )
+    history: int = constant(600, "published", f"{CODE}: pairs that L-BFGS remembers", at_least=1, at_most=10000)
     learning_rate: float = constant(1e-3, "published", CODE, letter="lr", above=0)
     halving: int = constant(0, "published", f"{CODE}: steps until the learning rate halves; 0: constant", at_least=0)
     beta1: float = constant(0.9, "published", CODE, at_least=0, at_most=0.999)
@@ -176,7 +183,8 @@ def whitened(params: Params, configs: Sequence[Config]) -> Whitened:
 
 def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     """The prompts of a step, in the form that the gradient estimator needs."""
-    return _batch(tuple(configs), step // configs[0].resample)
+    every = configs[0].resample
+    return _batch(tuple(configs), step // every if every else 0)
 
 
 @lru_cache(maxsize=1)
@@ -215,9 +223,11 @@ def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
 
 
 def optimiser(configs: Sequence[Config]) -> Optimiser:
-    """Adam with a learning rate that halves, on gradients that are clipped matrix by matrix where `clip` says so."""
-    first = configs[0]
-    inner = adam([c.learning_rate for c in configs], halving(first.halving), first.beta1, first.beta2)
+    """L-BFGS, or Adam with a learning rate that halves; gradients are clipped matrix by matrix where `clip` says so."""
+    first, rates = configs[0], [c.learning_rate for c in configs]
+    if first.method == "lbfgs":
+        return packed(lbfgs(rates, first.history))
+    inner = adam(rates, halving(first.halving), first.beta1, first.beta2)
     return clipped(inner, first.clip) if first.clip else inner
 
 
