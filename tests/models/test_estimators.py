@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from icl.models import estimators
+from icl.tasks import linear_regression as tasks
 
 NAMES = ("Logistic", "SVM Gau.", "SVM Lin.", "1-NN", "3-NN")
 
@@ -247,3 +248,12 @@ def test_the_batched_machine_finds_the_optimum_of_its_dual() -> None:
     linear = estimators._svm_decision(lambda a, b, inputs: estimators._products(a, b))
     expected = SVC(kernel="linear", tol=1e-8).fit(x, y).decision_function(q[None])
     np.testing.assert_allclose(linear(x[None], y[None], q[None]), expected, atol=1e-4)
+
+
+def test_the_three_nearest_are_those_of_every_prefix() -> None:
+    prompts = tasks.gaussian(np.random.default_rng(0), (30,), 8, 4)
+    inputs, labels = prompts.inputs, prompts.labels
+    on_prefixes = estimators.neighbours_prefixes(3)(inputs, labels, inputs)
+    for count in range(1, 9):
+        answers = estimators.nearest_neighbours(3)(inputs[:, :count], labels[:, :count], inputs[:, count])
+        np.testing.assert_allclose(answers, on_prefixes[:, count], rtol=1e-12)

@@ -151,12 +151,11 @@ def _svm_decision(kernel: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndar
 
 
 def _nearest(wanted: int) -> Classifiers:
+    vote = nearest_neighbours(wanted)
+
     def classify(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
-        far = ((inputs - queries[:, None]) ** 2).sum(-1)
-        near = np.argsort(far, axis=1, kind="stable")[:, :wanted]
-        votes = np.take_along_axis(labels, near, axis=1).sum(axis=1)
         # A tie goes to the smaller class, as scikit-learn has it.
-        return np.where(votes > 0, 1.0, -1.0)
+        return np.where(vote(inputs, labels, queries) > 0, 1.0, -1.0)
 
     return classify
 
@@ -190,6 +189,21 @@ def _at(query: np.ndarray, weights: np.ndarray) -> np.ndarray:
 def averaging(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.ndarray:
     """<x, (1/n) sum_i y_i x_i>."""
     return _at(query, _sum(inputs, labels) / inputs.shape[-2])
+
+
+def nearest_neighbours(wanted: int) -> Estimator:
+    """The mean label of the `wanted` examples nearest to the query, or of all where there are fewer: (...,).
+
+    Of equally near examples the earlier counts.
+    """
+
+    def estimate(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.ndarray:
+        distances = np.sum((inputs - query[..., None, :]) ** 2, axis=-1)
+        nearest = np.argsort(distances, axis=-1, kind="stable")[..., :wanted]
+        answer: np.ndarray = np.take_along_axis(labels, nearest, axis=-1).mean(axis=-1)
+        return answer
+
+    return estimate
 
 
 def least_squares(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.ndarray:
@@ -346,10 +360,7 @@ def _times(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
 
 
 def neighbours_prefixes(wanted: int) -> PrefixEstimator:
-    """The mean label of the `wanted` nearest examples, or of all where there are fewer, on every prefix; 0 without any.
-
-    All distances come from one product of matrices. In ties the earlier example counts as nearer.
-    """
+    """`nearest_neighbours` on every prefix; 0 without an example. All distances come from one product of matrices."""
 
     def estimate(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
         count = labels.shape[-1]

@@ -11,9 +11,8 @@ from icl.core.runs import Runs
 from icl.core.streams import stream
 from icl.core.sweep import Sweep
 from icl.core.training import train
-from icl.models import estimators
 from icl.models import linear_attention_theory as theory
-from icl.papers.zhang2024 import evaluation, layer, population_flow
+from icl.papers.zhang2024 import layer, population_flow
 from icl.papers.zhang2024 import linear_attention as system
 from icl.papers.zhang2024.linear_attention import Config
 from icl.papers.zhang2024.population_flow import Blocks
@@ -199,12 +198,3 @@ def test_a_step_of_the_loop_is_the_flow() -> None:
     trained = train(Sweep("test", system.SYSTEM, (long,), (1,), system.Test()))
     u, c = layer.blocks(trained.last())
     assert distance(Blocks(u[0], c[0]), once) < 1e-14
-
-
-def test_the_three_nearest_are_those_of_every_prefix() -> None:
-    prompts = tasks.gaussian(np.random.default_rng(0), (30,), 8, 4)
-    inputs, labels = prompts.inputs, prompts.labels
-    on_prefixes = estimators.neighbours_prefixes(3)(inputs, labels, inputs)
-    for count in range(1, 9):
-        answers = evaluation.three_nearest(inputs[:, :count], labels[:, :count], inputs[:, count])
-        np.testing.assert_allclose(answers, on_prefixes[:, count], rtol=1e-12)

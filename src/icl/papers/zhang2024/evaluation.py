@@ -36,20 +36,9 @@ def deck_estimators(runs: Runs) -> dict[str, Estimator]:
     return {
         "LSA, prompts": estimators.preconditioned_gradient_descent([trainings.predictor(runs, 0)]),
         "Least Squares": estimators.least_squares,
-        "3-Nearest Neighbors": three_nearest,
+        "3-Nearest Neighbors": estimators.nearest_neighbours(3),
         "Averaging": estimators.averaging,
     }
-
-
-def three_nearest(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.ndarray:
-    """The mean label of the three examples next to the query, of all where there are fewer: (...,).
-
-    inputs : (..., examples, d), labels : (..., examples), query : (..., d); of equally near ones the earlier count
-    """
-    distances = np.sum((inputs - query[..., None, :]) ** 2, axis=-1)
-    nearest = np.argsort(distances, axis=-1, kind="stable")[..., :3]
-    answer: np.ndarray = np.take_along_axis(labels, nearest, axis=-1).mean(axis=-1)
-    return answer
 
 
 def squared_error(estimate: Estimator, prompts: Prompts, count: int) -> float:
