@@ -103,7 +103,7 @@ def _rows(count: int) -> np.ndarray:
     return np.array([f"row {row:02d}" for row in range(1, count + 1)])[:, None]
 
 
-SIZE, GAP = 270, (40, 62)
+SIZE, GAP = 270, (62, 62)
 
 
 @plotting.published
