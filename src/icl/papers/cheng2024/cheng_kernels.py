@@ -109,7 +109,7 @@ def _bayes_lines(losses: Mapping[Point, float], count: int) -> Iterator[Cell]:
 def _comparisons(
     seed: int, trained: Mapping[Point, float], oracle: Mapping[Point, float], starts: Starts, count: int
 ) -> dict[str, float]:
-    """The claims' numbers for one seed, and how many trainings diverged or are behind the oracle."""
+    """The claims' numbers for one seed."""
 
     def loss(law: str, kernel: str, layers: int = 3, n: int = 14) -> float:
         return trained[Point(law, kernel, layers, n, seed)]

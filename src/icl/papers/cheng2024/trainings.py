@@ -13,8 +13,8 @@ from icl.papers.cheng2024.scalar_oracle import Point, log_loss, point_of
 SEEDS = {"paper": 10, "laptop": 5, "smoke": 2}
 PROMPTS = {"paper": 30000, "laptop": 64, "smoke": 4}
 STEPS = {"paper": 40000, "laptop": 600, "smoke": 2}
-# The published eta is constant. Short trainings start larger and halve. Exp diverged at 12, and softmax
-# reached nothing better with 20 or 30 (seeds 100 and 101). Kernels of one learning rate share their sweeps.
+# The published eta is constant. Short trainings start larger, chosen on the seeds 100 and 101, and halve. Kernels of
+# one learning rate share their sweeps.
 HALVING = {"paper": 0, "laptop": 150, "smoke": 150}
 LEARNING_RATES: Mapping[tuple[str, ...], Mapping[str, float]] = {
     kernels: {"paper": 0.1, "laptop": reduced, "smoke": reduced}

@@ -60,8 +60,8 @@ class Config(PatternConfig):
         0.02, "inferred", "GPT-2: N(0, 0.02^2), residual projections divided by sqrt(2 layers)", above=0
     )
     least_contexts: int = constant(
-        20, "inferred", "contexts after which training first asks; l_tr asks the whole prompt alone: with shorter ones "
-        "too, the error after two contexts is a third of figure 12's", letter="l_min", at_least=0,
+        20, "inferred", "contexts after which training first asks; l_tr asks the whole prompt alone: the error of "
+        "figure 12 after two contexts is that of a model that was never asked there", letter="l_min", at_least=0,
     )  # fmt: skip
     batch: int = constant(32, "ours", "not stated; our choice", letter="B", at_least=1)
     task_shifts: int = constant(
@@ -80,7 +80,7 @@ class Config(PatternConfig):
     )
     training_noise: float = constant(
         0.6, "inferred", "expected norm of Gaussian noise on every training input, over beta; the test inputs of "
-        "figures 27 and 12 ask for noise, and with 0.9 as there attention jumps at epoch 1000 instead of 600",
+        "figures 27 and 12 ask for noise, and the more there is in training, the later attention jumps",
         letter="training noise / beta", at_least=0,
     )  # fmt: skip
     optimiser: str = constant(
@@ -88,7 +88,7 @@ class Config(PatternConfig):
         "under Adam attention rises from the first step on", choices=tuple(OPTIMISERS),
     )  # fmt: skip
     learning_rate: float = constant(
-        0.1, "inferred", "attention jumps after some 500 of 1600 steps, as in figures 21 and 22", letter="eta", above=0
+        0.1, "inferred", "attention jumps near epoch 640, as in figures 21 and 22", letter="eta", above=0
     )
     steps: int = constant(
         1600, "inferred", "one step per epoch, as in the one-layer model: figures 21 to 26 end at epoch 1600",
