@@ -30,10 +30,11 @@ kept = json.loads((target / "verdicts.json").read_text(encoding="utf-8"))
 kept |= {one["figure"]: one["verdicts"] for one in found.verdicts}
 shown = [{"figure": name, "verdicts": kept[name]} for name in plan.figures if name in kept]
 write_json(target / "verdicts.json", {one["figure"]: one["verdicts"] for one in shown})
-write_text(target / "verdicts.md", verdict_files.markdown(shown, sensitivity.fragile()))
+judged = verdict_files.together(shown)
+write_text(target / "verdicts.md", verdict_files.markdown(judged, sensitivity.fragile()))
 write_text(target / "constants.md", gallery.constants(gallery.all_constants(one["figure"] for one in shown)))
 if set(names) == set(plan.figures):
     write_text(target / "costs.md", costs.markdown(plan, names))
 readme, pictures = Path("README.md"), {path.name for path in target.iterdir()}
-text = gallery.with_section(readme.read_text(encoding="utf-8"), "gallery", gallery.section(shown, pictures))
+text = gallery.with_section(readme.read_text(encoding="utf-8"), "gallery", gallery.section(judged, pictures))
 write_text(readme, text)

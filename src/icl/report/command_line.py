@@ -83,13 +83,15 @@ def claim_lines(claim: Mapping[str, Any]) -> list[str]:
              "not shown": claim["not_shown"]}  # fmt: skip
     out = [f"{claim['id']} ({claim['kind']}; {claim['source']})"]
     out += [line for label, text in parts.items() for line in paragraph(label, text)]
+    out += [line for condition in claim["conditions"] for line in paragraph("condition", condition)]
     return out + [line for bound in claim["bounds"] for line in paragraph("bound", bound)]
 
 
 def of_claim(claim: Claim) -> dict[str, Any]:
     """A claim as plain data, with its bounds in words."""
     bounds = [f"{bound.observable} ({bound.statistic}) {bound.words()}" for bound in claim.bounds]
-    return {**asdict(claim), "bounds": bounds}
+    conditions = [f"{bound.observable} {bound.words()}" for bound in claim.conditions]
+    return {**asdict(claim), "bounds": bounds, "conditions": conditions}
 
 
 def of_figure(plan: Plan, name: str) -> dict[str, Any]:
@@ -174,8 +176,9 @@ def _cite(args: argparse.Namespace) -> Answer:
 def _verdicts(args: argparse.Namespace) -> Answer:
     plan = planned(args)
     found = verdict_files.standing(plan, [ledger.figure_name(word) for word in args.figures] or plan.figures)
-    lines = [f"{one['figure']}\n{verdict_files.lines(one)}" for one in found.verdicts]
-    lines.append(verdict_files.counts(found.verdicts))
+    verdicts = verdict_files.together(found.verdicts)
+    lines = [f"{one['figure']}\n{verdict_files.lines(one)}" for one in verdicts]
+    lines.append(verdict_files.counts(verdicts))
     if found.missing:
         command = plan.command(" ".join(found.missing) if args.figures else "figures")
         lines.append(f"not made yet: {', '.join(found.missing)}; `{command}` makes them")

@@ -13,12 +13,13 @@ from icl.core.sweep import Sweep, sweep_from_plain
 from icl.core.table import SUMMARY_SEED
 from icl.evidence import ledger, published_curves, sensitivity
 from icl.pipeline.plan import Plan
+from icl.report import verdict_files
 from icl.report.compare import Change
 from icl.report.costs import Cost
 from icl.report.verdict_files import Verdicts
 
 # The worst first: what a reviewer looks for.
-OUTCOMES = ("contradicted", "inconclusive", "supported")
+OUTCOMES = ("contradicted", "inconclusive", "not tested", "supported")
 CHANGED = "changed"
 """The grade of a constant that the user has set."""
 
@@ -84,9 +85,12 @@ def claim(verdict: Mapping[str, Any], changes: Sequence[Change]) -> dict[str, An
     Raises UnknownName for a claim that is not in the ledger.
     """
     news = [change for change in changes if change.claim == verdict["claim"] and change.is_news]
+    stated = ledger.claim(verdict["claim"])
     parts = [{**part, "margin": margin(part), "formula": formula(part["bound"])} for part in verdict["parts"]]
     return {
-        **asdict(ledger.claim(verdict["claim"])), **verdict, "parts": parts, "changed": bool(news), "changes": news,
+        **asdict(stated), "conditions": [], **verdict, "parts": parts, "computed": stated.is_computed,
+        "counted": verdict_files.kind(stated), "q_shown": verdict_files.q_shown(verdict),
+        "changed": bool(news), "changes": news,
         "fragile": verdict["claim"] in sensitivity.fragile(), "strips": strips(verdict["claim"]),
     }  # fmt: skip
 
