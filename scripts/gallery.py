@@ -23,6 +23,11 @@ if plan.changed:
 found = verdict_files.standing(plan, names)
 if problems := [*found.problems, *(f"{plan.verdict_file(name)}: is missing; run again" for name in found.missing)]:
     sys.exit("\n".join(problems))
+if not plan.is_default:
+    # Another sample of seeds says which verdicts it repeats, and nothing else.
+    others = json.loads((target / "replicates.json").read_text(encoding="utf-8"))
+    write_json(target / "replicates.json", others | verdict_files.outcomes(verdict_files.together(found.verdicts)))
+    sys.exit()
 for picture in (Path(path) for name in names for path in plan.pictures(name)):
     shutil.copyfile(picture, target / picture.name)
 # What the tables are written from, so that some figures can be brought up to date without the results of all.
@@ -31,7 +36,8 @@ kept |= {one["figure"]: one["verdicts"] for one in found.verdicts}
 shown = [{"figure": name, "verdicts": kept[name]} for name in plan.figures if name in kept]
 write_json(target / "verdicts.json", {one["figure"]: one["verdicts"] for one in shown})
 judged = verdict_files.together(shown)
-write_text(target / "verdicts.md", verdict_files.markdown(judged, sensitivity.fragile()))
+others = json.loads((target / "replicates.json").read_text(encoding="utf-8"))
+write_text(target / "verdicts.md", verdict_files.markdown(judged, sensitivity.fragile(), others))
 write_text(target / "constants.md", gallery.constants(gallery.all_constants(one["figure"] for one in shown)))
 if set(names) == set(plan.figures):
     write_text(target / "costs.md", costs.markdown(plan, names))

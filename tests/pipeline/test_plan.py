@@ -24,7 +24,7 @@ FIGURES = PLAN.figures
 
 
 def plan(**changes: Any) -> Plan:
-    return Plan.of({"scale": "smoke", "shards": 2, "constants": {}, "variant": ""} | changes)
+    return Plan.of({"scale": "smoke", "shards": 2, "constants": {}, "variant": "", "first_seed": 0} | changes)
 
 
 # -- the plan, without Snakemake ---------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 KEPT = json.loads((ROOT / "gallery/verdicts.json").read_text(encoding="utf-8"))
 SHOWN = verdict_files.together({"figure": name, "verdicts": verdicts} for name, verdicts in KEPT.items())
 """A figure that was added since `make gallery` is not in it."""
+OTHERS = json.loads((ROOT / "gallery/replicates.json").read_text(encoding="utf-8"))
 MEND = "run `snakemake gallery_text`; with results of a figure `snakemake gallery --config only=<figure>`"
 
 
@@ -50,7 +51,7 @@ def test_overlays_are_shown_for_exactly_the_published_figures() -> None:
 
 def test_the_tables_of_the_gallery_are_those_of_its_data_and_the_source() -> None:
     kept = {name: (ROOT / f"gallery/{name}.md").read_text(encoding="utf-8") for name in ("verdicts", "constants")}
-    assert verdict_files.markdown(SHOWN, sensitivity.fragile()) == kept["verdicts"], MEND
+    assert verdict_files.markdown(SHOWN, sensitivity.fragile(), OTHERS) == kept["verdicts"], MEND
     assert gallery.constants(gallery.all_constants(KEPT)) == kept["constants"], MEND
 
 
@@ -132,7 +133,9 @@ def test_verdict_lines_and_counts(figure9_results: Path) -> None:
 
 def test_the_constant_changed_in_the_readme_is_accepted_beside_all_figures() -> None:
     system, name, value = re.search(r"constants=\{(\w+): \{(\w+): ([\d.]+)\}\}", TEXT).groups()  # type: ignore[union-attr]
-    plan = Plan.of({"scale": "laptop", "shards": 2, "constants": {system: {name: value}}, "variant": ""})
+    plan = Plan.of(
+        {"scale": "laptop", "shards": 2, "constants": {system: {name: value}}, "variant": "", "first_seed": 0}
+    )
     changed = {sweep.name: {getattr(c, name) for c in sweep.configs} for _, sweep in plan.trainings.values()
                if sweep.system == system}  # fmt: skip
     assert changed["li_icl"] == {float(value)}

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import yaml
 
 from icl.core import discovery, state
-from icl.core.config import SCALES, ConstantError
+from icl.core.config import FIRST_SEED, SCALES, ConstantError
 from icl.core.sealed import SealedError
-from icl.evidence import ledger
+from icl.evidence import freeze, ledger
 from icl.evidence.ledger import Claim, Ledger
 from icl.pipeline import figures
 from icl.pipeline.plan import Plan
@@ -47,8 +47,9 @@ def planned(args: argparse.Namespace) -> Plan:
 
     Raises ConstantError for a misspelt constant and a value out of range.
     """
-    given = {"scale": args.scale, "shards": args.shards, "constants": args.set, "variant": args.variant}
-    return Plan.of(given) if args.set or args.variant else Plan(args.scale, args.shards)
+    given = {"scale": args.scale, "shards": args.shards, "constants": args.set, "variant": args.variant,
+             "first_seed": args.first_seed}  # fmt: skip
+    return Plan.of(given) if args.set or args.variant else Plan(args.scale, args.shards, first_seed=args.first_seed)
 
 
 def resolved(word: str) -> tuple[Ledger, str, Claim | None]:
@@ -84,6 +85,7 @@ def claim_lines(claim: Mapping[str, Any]) -> list[str]:
     out = [f"{claim['id']} ({claim['kind']}; {claim['source']})"]
     out += [line for label, text in parts.items() for line in paragraph(label, text)]
     out += [line for condition in claim["conditions"] for line in paragraph("condition", condition)]
+    out += [line for said in claim["amended"] for line in paragraph("amended", said)]
     return out + [line for bound in claim["bounds"] for line in paragraph("bound", bound)]
 
 
@@ -91,7 +93,7 @@ def of_claim(claim: Claim) -> dict[str, Any]:
     """A claim as plain data, with its bounds in words."""
     bounds = [f"{bound.observable} ({bound.statistic}) {bound.words()}" for bound in claim.bounds]
     conditions = [f"{bound.observable} {bound.words()}" for bound in claim.conditions]
-    return {**asdict(claim), "bounds": bounds, "conditions": conditions}
+    return {**asdict(claim), "bounds": bounds, "conditions": conditions, "amended": freeze.amendments(claim)}
 
 
 def of_figure(plan: Plan, name: str) -> dict[str, Any]:
@@ -187,6 +189,11 @@ def _verdicts(args: argparse.Namespace) -> Answer:
     return Answer(found._asdict(), "\n".join(lines), code)
 
 
+def _freeze(args: argparse.Namespace) -> Answer:
+    count = freeze.write()
+    return Answer({"claims": count, "date": freeze.frozen()["date"]}, f"froze the bounds of {count} claims")
+
+
 def _progress(args: argparse.Namespace) -> Answer:
     plan = planned(args)
     rows = state.unfinished(Path(plan.results))
@@ -243,6 +250,7 @@ def _constants(text: str) -> dict[str, dict[str, Any]]:
 COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], Answer], dict[str, str | None], str]] = {
     "list": (_list, {}, "every paper and its figures, in a line each"),
     "show": (_show, {"name": None}, "a figure with its claims and constants, one claim, or a paper"),
+    "freeze": (_freeze, {}, "keep the bounds of all claims as they are: a later change shows as amended"),
     "cite": (_cite, {"names": "+"}, "BibTeX entries of the papers of figures, claims or papers"),
     "verdicts": (_verdicts, {"figures": "*"}, "what the results on disk say of each claim, and what is missing"),
     "progress": (_progress, {}, "how far the unfinished trainings are"),
@@ -261,6 +269,7 @@ def parser() -> argparse.ArgumentParser:
     shared.add_argument("--set", type=_constants, default={}, metavar="CONSTANTS",
                         help="constants in place of the defaults: '{model: {constant: value}}'")  # fmt: skip
     shared.add_argument("--variant", default="", metavar="NAME", help="the name that their folder has")
+    shared.add_argument("--first-seed", type=int, default=FIRST_SEED, metavar="N", help=f"default: {FIRST_SEED}")
     shared.add_argument("--shards", type=int, default=2, metavar="N", help="as in workflow/config.yaml; default: 2")
     top = argparse.ArgumentParser(
         prog="python -m icl", description=__doc__,

@@ -3,11 +3,12 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from icl.core import sealed
 from icl.core.sealed import SealedError
-from icl.evidence import ledger, significance
+from icl.evidence import freeze, ledger, significance
 from icl.evidence.ledger import Claim
 from icl.pipeline import verify
 from icl.pipeline.plan import Plan
@@ -88,6 +89,7 @@ def lines(figure: Verdicts) -> str:
         for one in verdict.get("conditions", ()):
             met = f"met by {one['met']} of {one['runs']} runs"
             out.append(f"{'':11}{'condition':14}{one['observable']} {one['bound']}: {met}")
+        out += [f"{'':11}{'amended':14}{said}" for said in freeze.amendments(ledger.claim(verdict["claim"]))]
         for part in verdict["parts"]:
             out.append(
                 f"{'':11}{part['outcome']:14}{part['observable']}: {part['statistic']} {interval(part)}, "
@@ -155,8 +157,12 @@ def counts(figures: Iterable[Verdicts]) -> str:
     return tables.markdown(["claims", *OUTCOMES], rows)
 
 
-def markdown(figures: Iterable[Verdicts], fragile: Collection[str] = ()) -> str:
+def markdown(
+    figures: Iterable[Verdicts], fragile: Collection[str] = (), others: Mapping[str, str] = MappingProxyType({})
+) -> str:
     """All verdicts as a Markdown table; claims in `fragile` are marked as such.
+
+    others : claim -> its outcome on another sample of seeds
 
     Raises UnknownName for a claim that is not in the ledger.
     """
@@ -164,17 +170,31 @@ def markdown(figures: Iterable[Verdicts], fragile: Collection[str] = ()) -> str:
     for figure in figures:
         for verdict in figure["verdicts"]:
             claim = ledger.claim(verdict["claim"])
-            outcome = f"**{verdict['outcome']}**" + (", fragile" if verdict["claim"] in fragile else "")
-            head = [figure["figure"], verdict["claim"], kind(claim), outcome, q_shown(verdict), claim.tested]
+            marks = {"fragile": verdict["claim"] in fragile, "amended": bool(freeze.amendments(claim))}
+            outcome = ", ".join([f"**{verdict['outcome']}**", *(mark for mark, is_so in marks.items() if is_so)])
+            head = [figure["figure"], verdict["claim"], kind(claim), outcome, q_shown(verdict),
+                    replicated(verdict, others), claim.tested]  # fmt: skip
             for part in verdict["parts"]:
                 said = f"{part['observable']} ({part['outcome']})", f"{part['statistic']} {interval(part)}"
                 rows.append([*head, *said, part["bound"], number(caught(part)), part["runs"], verdict["scale"]])
-                head = [""] * 6
+                head = [""] * 7
     headers = (
-        "figure,claim,kind,verdict,q,what is tested,observable,estimate [95 % interval],claimed,"
+        "figure,claim,kind,verdict,q,replicates,what is tested,observable,estimate [95 % interval],claimed,"
         "smallest violation caught,runs,scale"
     ).split(",")
     return tables.markdown(headers, rows) + "\n"
+
+
+def replicated(verdict: Mapping[str, Any], others: Mapping[str, str]) -> str:
+    """Whether other seeds give the same outcome; a dash for computed claims, and where there is no other sample."""
+    if verdict["claim"] not in others or ledger.claim(verdict["claim"]).is_computed:
+        return "-"
+    return "yes" if others[verdict["claim"]] == verdict["outcome"] else f"no: {others[verdict['claim']]}"
+
+
+def outcomes(figures: Iterable[Verdicts]) -> dict[str, str]:
+    """Claim -> outcome."""
+    return {verdict["claim"]: verdict["outcome"] for figure in figures for verdict in figure["verdicts"]}
 
 
 def q_shown(verdict: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ import pandas as pd
 from icl.core import discovery
 from icl.core.sweep import Sweep, sweep_from_plain
 from icl.core.table import SUMMARY_SEED
-from icl.evidence import ledger, published_curves, sensitivity
+from icl.evidence import freeze, ledger, published_curves, sensitivity
 from icl.pipeline.plan import Plan
 from icl.report import verdict_files
 from icl.report.compare import Change
@@ -90,6 +90,7 @@ def claim(verdict: Mapping[str, Any], changes: Sequence[Change]) -> dict[str, An
     return {
         **asdict(stated), "conditions": [], **verdict, "parts": parts, "computed": stated.is_computed,
         "counted": verdict_files.kind(stated), "q_shown": verdict_files.q_shown(verdict),
+        "amended": freeze.amendments(stated),
         "changed": bool(news), "changes": news,
         "fragile": verdict["claim"] in sensitivity.fragile(), "strips": strips(verdict["claim"]),
     }  # fmt: skip
