@@ -24,7 +24,8 @@ EXACT = "exact"
 class Part:
     """The outcome for one bound over `runs` runs: the estimate and its 95 % interval.
 
-    p : of the hypothesis that the bound does not hold; p_against : that it holds. Nothing sampled has none: NaN.
+    p : of the hypothesis that the bound does not hold, the larger of its ends; p_against : that it holds, the smaller
+        times their number. What is computed has none: NaN.
     """
 
     observable: str
@@ -133,10 +134,14 @@ def _part(bound: Bound, table: pd.DataFrame) -> Part:
     if is_exact or not len(values):
         return Part(*head, math.nan, math.nan, math.nan, len(values), INCONCLUSIVE)
     estimate, low, high = _in_range(bound, significance.INTERVALS[bound.statistic](values))
-    p, against = _p_values(bound, values)
-    decided = len(values) >= LEAST_SEEDS
-    outcome = CONTRADICTED if against <= SIGNIFICANT else SUPPORTED if p <= SIGNIFICANT else INCONCLUSIVE
-    return Part(*head, estimate, low, high, len(values), outcome if decided else INCONCLUSIVE, p, against)
+    inside, outside = _p_values(bound, values)
+    outcome = INCONCLUSIVE
+    if len(values) >= LEAST_SEEDS and min(outside) <= SIGNIFICANT:
+        outcome = CONTRADICTED
+    elif len(values) >= LEAST_SEEDS and max(inside) <= SIGNIFICANT:
+        outcome = SUPPORTED
+    against = min(1.0, len(outside) * min(outside))
+    return Part(*head, estimate, low, high, len(values), outcome, max(inside), against)
 
 
 def _in_range(bound: Bound, interval: Interval) -> Interval:
@@ -154,8 +159,8 @@ def _of_interval(bound: Bound, low: float, high: float) -> str:
 Test = Callable[[np.ndarray, float, str], float]
 
 
-def _p_values(bound: Bound, values: np.ndarray) -> tuple[float, float]:
-    """p that the bound does not hold, and that it does; a value between two ends must pass both of them."""
+def _p_values(bound: Bound, values: np.ndarray) -> tuple[list[float], list[float]]:
+    """Per end of the bound p of the hypothesis that the statistic lies outside of it, and that it lies inside."""
     ends: list[tuple[float, Test, Test]] = [
         (bound.at_least, significance.p_at_least, significance.p_below),
         (bound.at_most, significance.p_at_most, significance.p_above),
@@ -163,7 +168,7 @@ def _p_values(bound: Bound, values: np.ndarray) -> tuple[float, float]:
     finite = [end for end in ends if math.isfinite(end[0])]
     inside = [holds(values, end, bound.statistic) for end, holds, _ in finite]
     outside = [fails(values, end, bound.statistic) for end, _, fails in finite]
-    return max(inside), min(1.0, len(outside) * min(outside))
+    return inside, outside
 
 
 def questions(claims: Iterable[Claim], scale: str) -> list[dict[str, Any]]:
