@@ -203,6 +203,13 @@ def test_an_interval_stays_in_the_range_of_its_observable() -> None:
     assert judge("A", (Bound("error", at_most=0.5),), runs("error", values)).parts[0].low < 0
 
 
+@pytest.mark.parametrize(("centre", "expected"), [(-0.68, SUPPORTED), (-0.8, INCONCLUSIVE), (-1.2, CONTRADICTED)])
+def test_an_exponent_has_to_be_in_the_interval(centre: float, expected: str) -> None:
+    """Runs that spread by +-0.1 around -0.8 are nearer to -2/3 than to -1 or -1/3, and are not -2/3."""
+    bound = Bound("slope", at_least=-5 / 6 - 0.1, at_most=-0.5, equals=-2 / 3)
+    assert outcome(bound, runs("slope", centre + ABOUT)) == expected
+
+
 def test_a_missing_run_undoes_the_decision() -> None:
     bound = Bound("error", at_most=2.0)
     assert outcome(bound, runs("error", [*ABOUT[:-1], math.nan])) == INCONCLUSIVE

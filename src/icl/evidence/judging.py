@@ -139,7 +139,8 @@ def _part(bound: Bound, table: pd.DataFrame) -> Part:
     if len(values) >= LEAST_SEEDS and min(outside) <= SIGNIFICANT:
         outcome = CONTRADICTED
     elif len(values) >= LEAST_SEEDS and max(inside) <= SIGNIFICANT:
-        outcome = SUPPORTED
+        # Nearer to the named value than to any rival, but not it: the runs do not decide.
+        outcome = SUPPORTED if bound.equals is None or low <= bound.equals <= high else INCONCLUSIVE
     against = min(1.0, len(outside) * min(outside))
     return Part(*head, estimate, low, high, len(values), outcome, max(inside), against)
 

@@ -32,6 +32,8 @@ class Bound:
 
     statistic : `mean`, `median` or `share` over runs, or `exact` for what is computed without any randomness
     range : the values that the observable can have
+    equals : the value that a theorem names, such as an exponent: the interval must hold it, and the ends of the bound
+        are half way to the next simple rivals
     """
 
     observable: str
@@ -39,9 +41,12 @@ class Bound:
     at_most: float = math.inf
     statistic: str = "mean"
     range: tuple[float, float] = (-math.inf, math.inf)
+    equals: float | None = None
 
     def words(self) -> str:
         """The bound as text."""
+        if self.equals is not None:
+            return f"in [{self.at_least:g}, {self.at_most:g}] and equal to {self.equals:.3g}"
         if math.isinf(self.at_most):
             return f">= {self.at_least:g}"
         return f"<= {self.at_most:g}" if math.isinf(self.at_least) else f"in [{self.at_least:g}, {self.at_most:g}]"
@@ -51,7 +56,8 @@ class Bound:
         ends = {"at_least": self.at_least, "at_most": self.at_most}
         finite = {name: end for name, end in ends.items() if math.isfinite(end)}
         within = {"range": list(self.range)} if math.isfinite(self.range[0]) else {}
-        return {"observable": self.observable, **finite, "statistic": self.statistic, **within}
+        named = {} if self.equals is None else {"equals": self.equals}
+        return {"observable": self.observable, **finite, "statistic": self.statistic, **within, **named}
 
 
 @dataclass(frozen=True)
@@ -185,6 +191,8 @@ def _contradictions(ledger: Ledger) -> Iterator[str]:
         for part in (*claim.bounds, *claim.conditions):
             if math.isinf(part.at_least) and math.isinf(part.at_most):
                 yield f"claim {claim.id}: observable {part.observable!r} has no bound"
+            if part.equals is not None and not part.at_least < part.equals < part.at_most:
+                yield f"claim {claim.id}: observable {part.observable!r} cannot equal {part.equals} within its bound"
             ends = [end for end in (part.at_least, part.at_most) if math.isfinite(end)]
             if part.statistic == "share" and not all(0 <= end <= 1 for end in ends):
                 yield f"claim {claim.id}: observable {part.observable!r} is a share, its bound is not within 0 and 1"

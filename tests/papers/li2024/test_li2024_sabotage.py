@@ -252,6 +252,12 @@ def larger_shares(patch: pytest.MonkeyPatch) -> None:  # margins above 1 keep th
     patch.setattr(discovery.figure("icl_large_neurons"), "JUDGED", (0.4, 0.6, 0.8))
 
 
+def harder_answers(patch: pytest.MonkeyPatch) -> None:
+    """Answers of two thirds of their size: with more errors, fewer draws are ties."""
+    wrong = one_layer_evaluation.wrong
+    patch.setattr(one_layer_evaluation, "wrong", lambda logits, prompts: wrong(logits / 1.5, prompts))
+
+
 harder_below_one = wrong_answers(lambda total: 0.5 - total / 3)
 harder_above_one = wrong_answers(lambda total: total / 3)
 
@@ -302,7 +308,7 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     "A-T3c": {"least rise of the hinge loss per share of large neurons": Sabotage(large_rows_without_effect)},
     "A-F14": {
         "share of draws, hinge loss": Sabotage(reversed_norms),
-        "share of draws, classification error": Sabotage(reversed_norms),
+        "share of draws, classification error": Sabotage(reversed_norms, control=harder_answers),
     },
     "A-F15": {"share of rates in order": Sabotage(test=LI_ICL_FALLING)},
     "A-F27": {"ICL error less the best classical error": WRONG_SIGN},

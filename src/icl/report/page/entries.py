@@ -117,9 +117,12 @@ def shown(value: Any) -> str:
 
 
 def formula(bound: str) -> tuple[str, list[str]]:
-    """A bound's words as a relation and its numbers: ">= 0.7" gives ("≥", ["0.7"]), "in [1, 2]" ("∈", ["1", "2"])."""
+    """A bound's words as a relation and its numbers: ">= 0.7" gives ("≥", ["0.7"]), "in [1, 2]" ("∈", ["1", "2"]).
+
+    The value that an exponent must equal is left out.
+    """
     sign, _, rest = bound.partition(" ")
-    return {">=": "≥", "<=": "≤", "in": "∈"}[sign], rest.strip("[]").split(", ")
+    return {">=": "≥", "<=": "≤", "in": "∈"}[sign], rest.strip("[").partition("]")[0].split(", ")
 
 
 def margin(part: Mapping[str, Any]) -> float | None:
