@@ -91,7 +91,8 @@ def _p(values: np.ndarray, threshold: float, statistic: str, side: np.ufunc) -> 
     direction = "greater" if side in (np.greater, np.greater_equal) else "less"
     if statistic == "share":
         return float(stats.binomtest(_successes(values), n, threshold, direction).pvalue)
-    if statistic == "median" or np.ptp(values) == 0:
+    # Values that differ by rounding alone have no variance either.
+    if statistic == "median" or np.ptp(values) <= 1e-12 * np.abs(values).max():
         return float(stats.binomtest(int(side(values, threshold).sum()), n, 0.5, "greater").pvalue)
     return float(stats.ttest_1samp(values, threshold, alternative=direction).pvalue)
 
