@@ -90,10 +90,10 @@ def judge(claim: str, bounds: Sequence[Bound], table: pd.DataFrame, conditions: 
     p = max((part.p for part in random), default=math.nan)
     against = min((min(1.0, part.p_against * len(random)) for part in random), default=math.nan)
     outcomes = {part.outcome for part in parts}
-    if met and not met[-1].met:
-        outcome = NOT_TESTED
-    elif scale == "smoke":
+    if scale == "smoke":
         outcome = INCONCLUSIVE
+    elif met and not met[-1].met:
+        outcome = NOT_TESTED
     elif against <= SIGNIFICANT or any(part.outcome == CONTRADICTED for part in parts if part.statistic == EXACT):
         outcome = CONTRADICTED
     else:
