@@ -108,7 +108,9 @@ def of_figure(plan: Plan, name: str) -> dict[str, Any]:
         "figure": name, "paper": ledger.of_figure(name).title, "summary": target.summary, "caption": target.caption,
         "differences": target.differences, "command": plan.command(name),
         "claims": [of_claim(claim) for claim in ledger.claims(name)], "trainings": trainings,
-        "constants": entries.constants(list(sweeps.values()), figures.sweeps(name, plan.scale, {})),
+        "constants": entries.constants(
+            list(sweeps.values()), *(figures.sweeps(name, scale, {}) for scale in (plan.scale, "paper"))
+        ),
     }  # fmt: skip
 
 
