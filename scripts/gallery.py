@@ -37,7 +37,8 @@ shown = [{"figure": name, "verdicts": kept[name]} for name in plan.figures if na
 write_json(target / "verdicts.json", {one["figure"]: one["verdicts"] for one in shown})
 judged = verdict_files.together(shown)
 others = json.loads((target / "replicates.json").read_text(encoding="utf-8"))
-write_text(target / "verdicts.md", verdict_files.markdown(judged, sensitivity.fragile(), others))
+table = verdict_files.markdown(judged, sensitivity.fragile(), others)
+write_text(target / "verdicts.md", verdict_files.with_identities(table))
 write_text(target / "constants.md", gallery.constants(gallery.all_constants(one["figure"] for one in shown)))
 if set(names) == set(plan.figures):
     write_text(target / "costs.md", costs.markdown(plan, names))
