@@ -11,9 +11,10 @@ import pandas as pd
 
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import SUMMARY_SEED, conform
-from icl.drawing import plotting
+from icl.core.table import SUMMARY_SEED, conform, join
+from icl.drawing import plotting, quartiles
 from icl.drawing.plotting import Axis, Style
+from icl.evidence.quartiles import with_quartiles
 from icl.papers.cheng2024 import scalar_oracle, trainings
 from icl.papers.cheng2024.scalar_oracle import Point, Starts
 from icl.papers.cheng2024.trainings import LAWS
@@ -59,18 +60,19 @@ Cell = dict[str, float | str]
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Log losses on fresh prompts of transformers and oracle, Bayes, and the claims' numbers per seed."""
-    trained = trainings.losses({name: each for name, each in runs.items() if not name.startswith(ORACLE)})
+    finished = trainings.losses({name: each for name, each in runs.items() if not name.startswith(ORACLE)})
     oracle, starts = scalar_oracle.losses({name: each for name, each in runs.items() if name.startswith(ORACLE)}, scale)
     (count,) = {each.sweep.test.prompts_test for each in runs.values()}
+    trained = trainings.counted(finished, count)
     comparisons: list[Cell] = [
         {"observable": name, "seed": seed, "value": value}
         for seed in sorted({point.seed for point in trained})
         for name, value in _comparisons(seed, trained, oracle, starts, count).items()
     ]
     curves = [*_curves(trained, ""), *_curves(oracle, " oracle"), *_bayes_lines(trained, count)]
-    curves += _counts(trained, oracle)
-    cells = pd.DataFrame([*curves, *comparisons])
-    return conform(cells.assign(panel=cells["panel"].fillna(""), series=cells["series"].fillna("")))
+    facts = pd.DataFrame([*comparisons, *_counts(finished, oracle)])
+    facts = facts.assign(panel=facts["panel"].fillna(""), series=facts["series"].fillna(""))
+    return join([with_quartiles(conform(pd.DataFrame(curves))), conform(facts)])
 
 
 def panels() -> Iterator[tuple[str, str, int | None, int | None]]:
@@ -181,7 +183,7 @@ def draw(table: pd.DataFrame) -> Figure:
             axes = plotting.add_panel(figure, edges, panel)
         plotting.curves(axes, table, (*JITTERED, *BAYES) if law == "linear" else BAYES, "log loss")
         plotting.curves(axes, table, ORACLES, "log loss")
-        plotting.curves(axes, table, STYLES, "log loss", band=True)
+        quartiles.medians(axes, table, STYLES, "log loss")
         for line in axes.lines:
             line.set(markersize=5, linewidth=1 if line.get_linestyle() == "--" else 1.8)
         x = Axis("Context length", (1, 15), LENGTHS) if depth else Axis("Layer depth", (0.5, 7.5), range(1, 8))
@@ -200,6 +202,6 @@ def _said(table: pd.DataFrame) -> str:
     rows = table[(table["panel"] == "trainings") & (table["seed"] != SUMMARY_SEED)]
     counts = rows.groupby("series")["value"].sum()
     return (
-        f"{counts['diverged']:.0f} of {counts['all']:.0f} trainings diverged (no point is drawn there); "
+        f"{counts['diverged']:.0f} of {counts['all']:.0f} trainings diverged and count as untrained; "
         f"{counts['behind']:.0f} ended more than {BEHIND} above the scalar oracle in log loss"
     )
