@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from icl.core.config import SCALES
 from icl.core.sealed import SealedError
 from icl.pipeline.plan import Plan
 from icl.report import tables
@@ -104,5 +105,5 @@ def markdown(kept: Kept, scale: str) -> str:
 
 def at_scales(measured: Mapping[str, Kept]) -> str:
     """The table of every scale that figures were run at; that of the tests is left out."""
-    parts = [f"## {s.capitalize()} scale\n\n{markdown(measured[s], s)}" for s in ("laptop", "paper") if measured.get(s)]
-    return "\n".join(parts)
+    scales = [scale for scale in reversed(SCALES) if scale != "smoke" and measured.get(scale)]
+    return "\n".join(f"## {scale.capitalize()} scale\n\n{markdown(measured[scale], scale)}" for scale in scales)

@@ -50,9 +50,9 @@ def _row(one: Verdicts, pictures: Collection[str]) -> list[str]:
     more = [f"{name}{ending}" for ending in ("_overlay.png", "_runs.png", ".gif") if f"{name}{ending}" in pictures]
     overlay = "<br><br>".join(map(_image, more)) or "no published numbers"
     scale = scales.largest(one["verdicts"])
-    kind = f"{scale} scale" + (", [reduced](gallery/reduced.md)" if scales.of_figure(name, scale) else "")
+    rest = "[reduced](gallery/reduced.md)" if scales.of_figure(name, scale) else "nothing reduced"
     said = f"{ledger.target(name).summary}<br><br>{claims}"
-    return [_image(f"{name}.png"), overlay, said, f"`make {name}`<br><br>{kind}"]
+    return [_image(f"{name}.png"), overlay, said, f"`make {name}`<br><br>{scale} scale, {rest}"]
 
 
 def _image(file: str) -> str:

@@ -104,15 +104,14 @@ def differing(kept: Kept) -> str:
     """The verdicts that differ between the two largest scales of a figure, as a table under a line of counts."""
     rows, both = [], 0
     for name, verdicts in kept.items():
-        scales = sorted({verdict["scale"] for verdict in verdicts}, key=SCALES.index)[:2]
-        of_scale = [{v["claim"]: v["outcome"] for v in at(verdicts, scale)} for scale in scales]
-        if len(of_scale) == 2:
-            larger, smaller = of_scale
-            shared = [claim for claim in larger if claim in smaller]
-            both += len(shared)
-            rows += [[name, c, smaller[c], larger[c]] for c in shared if larger[c] != smaller[c]]
+        large, *smaller = sorted({verdict["scale"] for verdict in verdicts}, key=SCALES.index)
+        for small in smaller[:1]:
+            here, there = ({v["claim"]: v["outcome"] for v in at(verdicts, scale)} for scale in (large, small))
+            both += len(here.keys() & there.keys())
+            changed = [claim for claim in here if claim in there and here[claim] != there[claim]]
+            rows += [[name, claim, f"{there[claim]} ({small})", f"{here[claim]} ({large})"] for claim in changed]
     head = f"{both} claims are judged at two scales, {len(rows)} of them differently.\n"
-    table = tables.markdown(["figure", "claim", "laptop scale", "paper scale"], rows)
+    table = tables.markdown(["figure", "claim", "at the smaller scale", "at the larger"], rows)
     return f"{head}\n{table}\n" if rows else head
 
 

@@ -17,14 +17,14 @@ from icl.drawing.plotting import Axis, Style
 from icl.evidence.quartiles import with_quartiles
 from icl.papers.cheng2024 import scalar_oracle, trainings
 from icl.papers.cheng2024.scalar_oracle import Point, Starts
-from icl.papers.cheng2024.trainings import LAWS
+from icl.papers.cheng2024.trainings import DEPTHS, LAWS, LENGTHS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MATCHED = {"linear": "linear", "relu": "relu", "half_exp": "exp"}
-# Depths and lengths of the oracle, which costs little; those of the trainings are among them.
-DEPTHS, LENGTHS = (1, 3, 5, 7), (2, 4, 6, 8, 10, 12, 14)
+# Of Bayes, which costs nothing; those of the trainings and of the oracle are among them.
+EVERY_LENGTH = (2, 4, 6, 8, 10, 12, 14)
 ORACLE = "cheng_oracle_"
 # A setting further above the oracle than this in log loss counts as not trained to its end.
 BEHIND = 0.05
@@ -99,7 +99,7 @@ def _curves(losses: Mapping[Point, float], kind: str) -> Iterator[Cell]:
 def _bayes_lines(losses: Mapping[Point, float], count: int) -> Iterator[Cell]:
     for panel, law, depth, length in panels():
         for seed in sorted({point.seed for point in losses}):
-            for x in LENGTHS if depth else DEPTHS:
+            for x in EVERY_LENGTH if depth else DEPTHS:
                 expected, _, jittered = scalar_oracle.bayes(law, length or x, seed, count)
                 for series, value in (("bayes", expected), ("jittered bayes", jittered)):
                     yield {
@@ -126,9 +126,7 @@ def _comparisons(
         for better, worse in pairwise(ORDERS["half_exp"])
     }
     # Law, context length and the losses over depth
-    matched = [
-        (law, n, [loss(law, MATCHED[law], depth, n) for depth in trainings.DEPTHS]) for law in MATCHED for n in (14, 6)
-    ]
+    matched = [(law, n, [loss(law, MATCHED[law], depth, n) for depth in DEPTHS]) for law in MATCHED for n in (14, 6)]
     relu = Point("linear", "relu", 3, 14, seed)
     return gaps | {
         "largest rise of the matched log loss with depth": np.max([np.diff(path).max() for _, _, path in matched]),
@@ -186,7 +184,7 @@ def draw(table: pd.DataFrame) -> Figure:
         quartiles.medians(axes, table, STYLES, "log loss")
         for line in axes.lines:
             line.set(markersize=5, linewidth=1 if line.get_linestyle() == "--" else 1.8)
-        x = Axis("Context length", (1, 15), LENGTHS) if depth else Axis("Layer depth", (0.5, 7.5), range(1, 8))
+        x = Axis("Context length", (1, 15), EVERY_LENGTH) if depth else Axis("Layer depth", (0.5, 5.5), range(1, 6))
         plotting.frame(axes, x, Axis("log(Loss)", LIMITS.get(law)), font=11, ticks=9)
         axes.set_title(f"labels {TITLES[law]}" + (", $L=3$" if depth else f", $n={length}$"), fontsize=10)
         if index == 6:
