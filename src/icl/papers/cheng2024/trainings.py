@@ -15,15 +15,15 @@ from icl.papers.cheng2024.scalar_oracle import Point, log_loss, point_of
 SEEDS = {"paper": 10, "laptop": 6, "smoke": 2}
 PROMPTS = {"paper": 30000, "laptop": 256, "smoke": 4}
 STEPS = {"paper": 40000, "laptop": 300, "smoke": 2}
-# The published eta is constant. Short trainings start larger, chosen on the seeds 100 and 101, and halve. Kernels of
-# one learning rate share their sweeps.
-HALVING = {"paper": 0, "laptop": 150, "smoke": 150}
+# The published eta is constant. Short trainings start larger, chosen on the seeds 100 and 101, and halve. There 300
+# steps on batches of 256 ended 0.1 in log loss below 600 on batches of 64, which take as long, and none diverged.
+HALVING = {"paper": 0, "laptop": 75, "smoke": 75}
 LEARNING_RATES: Mapping[tuple[str, ...], Mapping[str, float]] = {
     kernels: {"paper": 0.1, "laptop": reduced, "smoke": reduced}
-    for kernels, reduced in ((("linear", "relu"), 10.0), (("exp",), 6.0), (("softmax",), 12.0))
+    for kernels, reduced in ((("linear", "relu"), 12.0), (("exp",), 12.0), (("softmax",), 20.0))
 }
 # Of the models with a linear and an exp head, and of what is compared with them on mixed labels.
-OF_HEADS = {"paper": 0.1, "laptop": 6.0, "smoke": 6.0}
+OF_HEADS = {"paper": 0.1, "laptop": 12.0, "smoke": 12.0}
 LAWS = ("linear", "relu", "half_exp")
 DEPTHS, LENGTHS = (1, 3, 5), (2, 6, 10, 14)
 
