@@ -87,6 +87,18 @@ def test_all_costs_together_count_a_shared_training_once(figure9_made: Path, tmp
     assert "6 CPU minutes, 2 of them for training." in listed
 
 
+def test_costs_stay_until_a_job_runs_again_and_a_training_that_is_not_needed_is_forgotten(tmp_path: Path) -> None:
+    plan, (first, second) = Plan("smoke"), ("figure9", "figure10")
+    kept = {name: {"training li_icl": [9.0, 1.0, 1.0], "training gone": [5.0, 1.0, 1.0], "measure": [3.0, 1.0, 1.0]}
+            for name in (first, second)}  # fmt: skip
+    path = tmp_path / "results/smoke/benchmarks/train/li_icl.0of2.tsv"
+    path.parent.mkdir(parents=True)
+    path.write_text("s\tcpu_time\tmax_rss\n1\t7\t400\n")
+    found = costs.brought_up(kept, plan, [first], tmp_path)
+    assert found[first] == {"training li_icl": [7.0, 400.0, 0.0], "measure": [3.0, 1.0, 1.0]}
+    assert found[second] == found[first]
+
+
 def test_a_benchmark_without_numbers_is_named(tmp_path: Path) -> None:
     path = tmp_path / "figure9.tsv"
     path.write_text("s\tcpu_time\tmax_rss\n1\t-\tNA\n")
