@@ -9,7 +9,7 @@ import pandas as pd
 from icl.core.config import SCALES
 from icl.core.sealed import SealedError
 from icl.pipeline.plan import Plan
-from icl.report import tables
+from icl.report import scales, tables
 
 TRAINING = "training "
 """What the names of trainings among the jobs begin with."""
@@ -81,7 +81,6 @@ def brought_up(kept: Kept, plan: Plan, names: Sequence[str], root: Path = Path()
 
 def markdown(kept: Kept, scale: str) -> str:
     """CPU time, memory and disk of figures, and the CPU time of all, in which every training counts once."""
-    command = "" if scale == "laptop" else f" SNAKEMAKE_ARGS='--config scale={scale}'"
     trainings: dict[str, float] = {}
     rows, own = [], 0.0
     for name, jobs in kept.items():
@@ -93,7 +92,12 @@ def markdown(kept: Kept, scale: str) -> str:
         peak, disk = max((c.memory for c in costs.values()), default=0.0), sum(c.disk for c in costs.values())
         numbers = [f"{value:.0f}" for value in (sum(shared.values()), rest, peak, disk)]
         rows.append(
-            [name, f"`make {name}{command}`", ", ".join(job.removeprefix(TRAINING) for job in shared), *numbers]
+            [
+                name,
+                f"`{scales.command(name, scale)}`",
+                ", ".join(job.removeprefix(TRAINING) for job in shared),
+                *numbers,
+            ]
         )
     headers = "figure,command,trainings it shares,training (CPU s),the rest (CPU s),peak memory (MB),disk (MB)".split(
         ","
@@ -105,5 +109,5 @@ def markdown(kept: Kept, scale: str) -> str:
 
 def at_scales(measured: Mapping[str, Kept]) -> str:
     """The table of every scale that figures were run at; that of the tests is left out."""
-    scales = [scale for scale in reversed(SCALES) if scale != "smoke" and measured.get(scale)]
-    return "\n".join(f"## {scale.capitalize()} scale\n\n{markdown(measured[scale], scale)}" for scale in scales)
+    there = [scale for scale in reversed(SCALES) if scale != "smoke" and measured.get(scale)]
+    return "\n".join(f"## {scale.capitalize()} scale\n\n{markdown(measured[scale], scale)}" for scale in there)

@@ -52,7 +52,7 @@ def _row(one: Verdicts, pictures: Collection[str]) -> list[str]:
     scale = scales.largest(one["verdicts"])
     rest = "[reduced](gallery/reduced.md)" if scales.of_figure(name, scale) else "nothing reduced"
     said = f"{ledger.target(name).summary}<br><br>{claims}"
-    return [_image(f"{name}.png"), overlay, said, f"`make {name}`<br><br>{scale} scale, {rest}"]
+    return [_image(f"{name}.png"), overlay, said, f"`{scales.command(name, scale)}`<br><br>{scale} scale, {rest}"]
 
 
 def _image(file: str) -> str:

@@ -47,6 +47,11 @@ def brought_up(kept: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any
     return sorted(every, key=lambda verdict: SCALES.index(verdict["scale"]))
 
 
+def command(name: str, scale: str) -> str:
+    """What makes a figure at a scale."""
+    return f"make {name}" + (f" SNAKEMAKE_ARGS='--config scale={scale}'" if scale != "laptop" else "")
+
+
 def reductions(ours: Sweep, papers: Sweep) -> Iterator[Reduction]:
     """What differs between the trainings and tests of one sweep at two scales."""
     rows = [
