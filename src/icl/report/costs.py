@@ -103,7 +103,7 @@ def markdown(kept: Kept, scale: str) -> str:
         ","
     )
     together = sum(trainings.values())
-    total = f"All {len(kept)} figures from nothing, each training once: {(together + own) / 60:.0f} CPU minutes"
+    total = f"Together ({len(kept)} figures), each training once: {(together + own) / 60:.0f} CPU minutes"
     return f"{tables.markdown(headers, rows)}\n\n{total}, {together / 60:.0f} of them for training.\n"
 
 
