@@ -1,4 +1,7 @@
-"""Copy pictures and verdicts of figures to gallery/, costs too if it is all of them; write tables and README anew."""
+"""Bring pictures, verdicts and costs of figures in gallery/ up to date, and write its tables and the README anew.
+
+The gallery shows each figure at the largest scale at which it was run.
+"""
 
 import argparse
 import json
@@ -9,7 +12,7 @@ from pathlib import Path
 from icl.core.files import write_json, write_text
 from icl.evidence import sensitivity
 from icl.pipeline.plan import Plan
-from icl.report import costs, gallery, verdict_files
+from icl.report import costs, gallery, scales, verdict_files
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--config", type=json.loads, required=True)
@@ -28,20 +31,25 @@ if not plan.is_default:
     others = json.loads((target / "replicates.json").read_text(encoding="utf-8"))
     write_json(target / "replicates.json", others | verdict_files.outcomes(verdict_files.together(found.verdicts)))
     sys.exit()
-for picture in (Path(path) for name in names for path in plan.pictures(name)):
-    shutil.copyfile(picture, target / picture.name)
 # What the tables are written from, so that some figures can be brought up to date without the results of all.
 kept = json.loads((target / "verdicts.json").read_text(encoding="utf-8"))
-kept |= {one["figure"]: one["verdicts"] for one in found.verdicts}
-shown = [{"figure": name, "verdicts": kept[name]} for name in plan.figures if name in kept]
-write_json(target / "verdicts.json", {one["figure"]: one["verdicts"] for one in shown})
-judged = verdict_files.together(shown)
+kept |= {one["figure"]: scales.brought_up(kept.get(one["figure"], []), one["verdicts"]) for one in found.verdicts}
+kept = {name: kept[name] for name in plan.figures if name in kept}
+for picture in (
+    Path(path) for name in names for path in plan.pictures(name) if scales.largest(kept[name]) == plan.scale
+):
+    shutil.copyfile(picture, target / picture.name)
+measured = json.loads((target / "costs.json").read_text(encoding="utf-8"))
+measured[plan.scale] = costs.brought_up(measured.get(plan.scale, {}), plan, names)
+write_json(target / "verdicts.json", kept)
+write_json(target / "costs.json", measured)
+judged = verdict_files.together(scales.shown(kept))
 others = json.loads((target / "replicates.json").read_text(encoding="utf-8"))
 table = verdict_files.markdown(judged, sensitivity.fragile(), others)
 write_text(target / "verdicts.md", verdict_files.with_identities(table))
-write_text(target / "constants.md", gallery.constants(gallery.all_constants(one["figure"] for one in shown)))
-if set(names) == set(plan.figures):
-    write_text(target / "costs.md", costs.markdown(plan, names))
+write_text(target / "constants.md", gallery.constants(gallery.all_constants(kept)))
+write_text(target / "costs.md", costs.at_scales(measured))
+write_text(target / "reduced.md", scales.markdown(kept))
 readme, pictures = Path("README.md"), {path.name for path in target.iterdir()}
 text = gallery.with_section(readme.read_text(encoding="utf-8"), "gallery", gallery.section(judged, pictures))
 write_text(readme, text)

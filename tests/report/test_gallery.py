@@ -11,12 +11,12 @@ from icl.core import discovery
 from icl.core.config import GRADES, Constants, constant
 from icl.evidence import ledger, published_curves, sensitivity
 from icl.pipeline.plan import Plan
-from icl.report import costs, gallery, tables, verdict_files
+from icl.report import costs, gallery, scales, tables, verdict_files
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 KEPT = json.loads((ROOT / "gallery/verdicts.json").read_text(encoding="utf-8"))
-SHOWN = verdict_files.together({"figure": name, "verdicts": verdicts} for name, verdicts in KEPT.items())
+SHOWN = verdict_files.together(scales.shown(KEPT))
 """A figure that was added since `make gallery` is not in it."""
 OTHERS = json.loads((ROOT / "gallery/replicates.json").read_text(encoding="utf-8"))
 MEND = "run `snakemake gallery_text`; with results of a figure `snakemake gallery --config only=<figure>`"
@@ -50,17 +50,21 @@ def test_overlays_are_shown_for_exactly_the_published_figures() -> None:
 
 
 def test_the_tables_of_the_gallery_are_those_of_its_data_and_the_source() -> None:
-    kept = {name: (ROOT / f"gallery/{name}.md").read_text(encoding="utf-8") for name in ("verdicts", "constants")}
+    names = ("verdicts", "constants", "costs", "reduced")
+    kept = {name: (ROOT / f"gallery/{name}.md").read_text(encoding="utf-8") for name in names}
+    assert scales.markdown(KEPT) == kept["reduced"], MEND
+    assert costs.at_scales(json.loads((ROOT / "gallery/costs.json").read_text(encoding="utf-8"))) == kept["costs"], MEND
     verdicts = verdict_files.markdown(SHOWN, sensitivity.fragile(), OTHERS)
     assert verdict_files.with_identities(verdicts) == kept["verdicts"], MEND
     assert gallery.constants(gallery.all_constants(KEPT)) == kept["constants"], MEND
 
 
 def test_the_committed_verdicts_are_those_of_the_ledger() -> None:
-    """All claims of a figure that are judged at the laptop scale."""
+    """All claims of a figure that are judged at a scale at which it was run."""
     for name, verdicts in KEPT.items():
-        claims = [claim.id for claim in ledger.claims(name) if "laptop" in (claim.scales or ("laptop",))]
-        assert [verdict["claim"] for verdict in verdicts] == claims, MEND
+        for scale in {verdict["scale"] for verdict in verdicts}:
+            claims = [claim.id for claim in ledger.claims(name) if scale in (claim.scales or (scale,))]
+            assert [verdict["claim"] for verdict in scales.at(verdicts, scale)] == claims, MEND
 
 
 def test_bars_and_line_breaks_end_no_cell() -> None:
@@ -81,8 +85,20 @@ def test_all_costs_together_count_a_shared_training_once(figure9_made: Path, tmp
     found = costs.of_figure(plan, "figure9", tmp_path)
     assert {job: cost.cpu for job, cost in found.items()} == {"training li_icl": 120.0, "measure": 120.0}
     assert found["training li_icl"].disk > 0
-    listed = costs.markdown(plan, ["figure9", "figure10"], tmp_path)
+    listed = costs.markdown(costs.brought_up({}, plan, ["figure9", "figure10"], tmp_path), "smoke")
     assert "6 CPU minutes, 2 of them for training." in listed
+
+
+def test_costs_stay_until_a_job_runs_again_and_a_training_that_is_not_needed_is_forgotten(tmp_path: Path) -> None:
+    plan, (first, second) = Plan("smoke"), ("figure9", "figure10")
+    kept = {name: {"training li_icl": [9.0, 1.0, 1.0], "training gone": [5.0, 1.0, 1.0], "measure": [3.0, 1.0, 1.0]}
+            for name in (first, second)}  # fmt: skip
+    path = tmp_path / "results/smoke/benchmarks/train/li_icl.0of2.tsv"
+    path.parent.mkdir(parents=True)
+    path.write_text("s\tcpu_time\tmax_rss\n1\t7\t400\n")
+    found = costs.brought_up(kept, plan, [first], tmp_path)
+    assert found[first] == {"training li_icl": [7.0, 400.0, 0.0], "measure": [3.0, 1.0, 1.0]}
+    assert found[second] == found[first]
 
 
 def test_a_benchmark_without_numbers_is_named(tmp_path: Path) -> None:

@@ -1,14 +1,18 @@
 """What figures cost, from the workflow's benchmark files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
 
+from icl.core.config import SCALES
 from icl.core.sealed import SealedError
 from icl.pipeline.plan import Plan
-from icl.report import tables
+from icl.report import scales, tables
+
+TRAINING = "training "
+"""What the names of trainings among the jobs begin with."""
 
 
 class Cost(NamedTuple):
@@ -38,7 +42,7 @@ def of_figure(plan: Plan, name: str, root: Path = Path()) -> dict[str, Cost]:
     """
     results = root / plan.results
     jobs: dict[str, tuple[str, list[Path]]] = {
-        f"training {sweep}": (f"train/{sweep}.*.tsv", list((results / "runs" / sweep).glob("*")))
+        TRAINING + sweep: (f"train/{sweep}.*.tsv", list((results / "runs" / sweep).glob("*")))
         for sweep in plan.sweeps(name)
     }
     made = {"measure": [plan.table_file(name)], "draw": plan.pictures(name), "check": [plan.verdict_file(name)]}
@@ -51,22 +55,59 @@ def of_figure(plan: Plan, name: str, root: Path = Path()) -> dict[str, Cost]:
     return found
 
 
-def markdown(plan: Plan, names: Sequence[str], root: Path = Path()) -> str:
+Kept = Mapping[str, Mapping[str, Sequence[float]]]
+"""Figure -> job -> CPU seconds, MB of memory and MB of disk, as the gallery keeps them."""
+
+
+def brought_up(kept: Kept, plan: Plan, names: Sequence[str], root: Path = Path()) -> dict[str, dict[str, list[float]]]:
+    """The costs of all figures of the plan, with those of `names` from the benchmarks at hand.
+
+    A job that was not run again keeps its costs; a training that a figure no longer needs is forgotten, and one that it
+    shares costs what it cost last.
+    """
+    new = {
+        name: {job: [round(x, 2) for x in cost] for job, cost in of_figure(plan, name, root).items()} for name in names
+    }
+    trainings = {job: cost for jobs in new.values() for job, cost in jobs.items() if job.startswith(TRAINING)}
+    found = {}
+    for name in (name for name in plan.figures if name in kept or name in new):
+        jobs = {job: list(cost) for job, cost in kept.get(name, {}).items()} | new.get(name, {})
+        needed = {TRAINING + sweep for sweep in plan.sweeps(name)}
+        found[name] = {
+            job: trainings.get(job, cost) for job, cost in jobs.items() if job in needed or not job.startswith(TRAINING)
+        }
+    return found
+
+
+def markdown(kept: Kept, scale: str) -> str:
     """CPU time, memory and disk of figures, and the CPU time of all, in which every training counts once."""
     trainings: dict[str, float] = {}
     rows, own = [], 0.0
-    for name in names:
-        jobs = of_figure(plan, name, root)
-        shared = {job: cost.cpu for job, cost in jobs.items() if job.startswith("training ")}
-        rest = sum(cost.cpu for job, cost in jobs.items() if job not in shared)
+    for name, jobs in kept.items():
+        costs = {job: Cost(*cost) for job, cost in jobs.items()}
+        shared = {job: cost.cpu for job, cost in costs.items() if job.startswith(TRAINING)}
+        rest = sum(cost.cpu for job, cost in costs.items() if job not in shared)
         trainings |= shared
         own += rest
-        peak, disk = max((cost.memory for cost in jobs.values()), default=0.0), sum(cost.disk for cost in jobs.values())
+        peak, disk = max((c.memory for c in costs.values()), default=0.0), sum(c.disk for c in costs.values())
         numbers = [f"{value:.0f}" for value in (sum(shared.values()), rest, peak, disk)]
-        rows.append([name, f"`make {name}`", ", ".join(plan.sweeps(name)), *numbers])
+        rows.append(
+            [
+                name,
+                f"`{scales.command(name, scale)}`",
+                ", ".join(job.removeprefix(TRAINING) for job in shared),
+                *numbers,
+            ]
+        )
     headers = "figure,command,trainings it shares,training (CPU s),the rest (CPU s),peak memory (MB),disk (MB)".split(
         ","
     )
     together = sum(trainings.values())
-    total = f"All {len(names)} figures from nothing, each training once: {(together + own) / 60:.0f} CPU minutes"
+    total = f"Together ({len(kept)} figures), each training once: {(together + own) / 60:.0f} CPU minutes"
     return f"{tables.markdown(headers, rows)}\n\n{total}, {together / 60:.0f} of them for training.\n"
+
+
+def at_scales(measured: Mapping[str, Kept]) -> str:
+    """The table of every scale that figures were run at; that of the tests is left out."""
+    there = [scale for scale in reversed(SCALES) if scale != "smoke" and measured.get(scale)]
+    return "\n".join(f"## {scale.capitalize()} scale\n\n{markdown(measured[scale], scale)}" for scale in there)

@@ -11,7 +11,7 @@ from icl.core import discovery
 from icl.core.config import Constants
 from icl.evidence import ledger
 from icl.pipeline import figures
-from icl.report import tables, verdict_files
+from icl.report import scales, tables, verdict_files
 from icl.report.verdict_files import Verdicts
 
 
@@ -28,7 +28,7 @@ def with_section(text: str, name: str, body: str) -> str:
 
 def section(verdicts: Iterable[Verdicts], pictures: Collection[str]) -> str:
     """Per paper a heading and one row per figure: picture, overlay and every run, the verdicts on its claims,
-    the command.
+    the command and the scale.
 
     pictures : names of the files in gallery/
     """
@@ -51,7 +51,10 @@ def _row(one: Verdicts, pictures: Collection[str]) -> list[str]:
     claims = "<br>".join(f"{v['claim']}: **{v['outcome']}**" for v in one["verdicts"])
     more = [f"{name}{ending}" for ending in ("_overlay.png", "_runs.png", ".gif") if f"{name}{ending}" in pictures]
     overlay = "<br><br>".join(map(_image, more)) or "no published numbers"
-    return [_image(f"{name}.png"), overlay, f"{ledger.target(name).summary}<br><br>{claims}", f"`make {name}`"]
+    scale = scales.largest(one["verdicts"])
+    rest = "[reduced](gallery/reduced.md)" if scales.of_figure(name, scale) else "nothing reduced"
+    said = f"{ledger.target(name).summary}<br><br>{claims}"
+    return [_image(f"{name}.png"), overlay, said, f"`{scales.command(name, scale)}`<br><br>{scale} scale, {rest}"]
 
 
 def _image(file: str) -> str:

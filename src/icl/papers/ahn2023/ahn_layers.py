@@ -16,11 +16,10 @@ import pandas as pd
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
-from icl.drawing import plotting
+from icl.drawing import plotting, quartiles
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import exact
 from icl.papers.ahn2023 import gradient_descents, gradient_identities, structured_stacks, trainings
-from icl.papers.ahn2023.drawing import quartiles
 from icl.papers.ahn2023.evaluation import fresh_gram_matrices, losses_on, selected_losses, with_quartiles
 
 if TYPE_CHECKING:
@@ -149,7 +148,7 @@ def draw(table: pd.DataFrame) -> Figure:
     figure, axes = plotting.canvas((700, 700), (110, 680, 20, 610), panel="depth")
     for style in (*STYLES, *AS_PUBLISHED):
         curve = plotting.summary(table, "depth", style.series, "log loss")
-        low, high = quartiles(table, "depth", style.series, "log loss")
+        low, high = quartiles.edges(table, "depth", style.series, "log loss")
         bars = (curve["value"] - low, high - curve["value"]) if style in STYLES else None
         axes.errorbar(
             curve["x"], curve["value"], bars, color=style.colour, linestyle=style.line,

@@ -11,10 +11,9 @@ import pandas as pd
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
-from icl.drawing import plotting
+from icl.drawing import plotting, quartiles
 from icl.drawing.plotting import Axis, Style
 from icl.papers.ahn2023 import gradient_descents, trainings
-from icl.papers.ahn2023.drawing import medians_with_quartiles
 from icl.papers.ahn2023.evaluation import fresh_gram_matrices, losses_on, selected_losses, with_quartiles
 from icl.papers.ahn2023.linear_attention import Config
 
@@ -116,8 +115,8 @@ AS_PUBLISHED = (
 def draw(table: pd.DataFrame) -> Figure:
     """One panel with a linear axis, as published."""
     figure, axes = plotting.canvas((700, 700), (100, 680, 20, 610), panel="length")
-    medians_with_quartiles(axes, table, STYLES, "loss", 3)
-    medians_with_quartiles(axes, table, AS_PUBLISHED, "loss", 2)
+    quartiles.medians(axes, table, STYLES, "loss", linewidth=3)
+    quartiles.medians(axes, table, AS_PUBLISHED, "loss", linewidth=2)
     failed = table[(table["observable"] == "failed") & (table["statistic"] == "run")]["value"]
     note = f"{int(failed.sum())} of {len(failed)} trainings end\nabove preconditioned GD"
     axes.text(0.98, 0.55, note, fontsize=12, color="red", horizontalalignment="right", transform=axes.transAxes)

@@ -11,11 +11,11 @@ import pandas as pd
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
-from icl.drawing import plotting
+from icl.drawing import plotting, quartiles
 from icl.drawing.plotting import Axis, Style
 from icl.papers.ahn2023 import linear_attention as system
 from icl.papers.ahn2023 import structured_stacks, trainings
-from icl.papers.ahn2023.drawing import matrix_heatmap, medians_with_quartiles
+from icl.papers.ahn2023.drawing import matrix_heatmap
 from icl.papers.ahn2023.evaluation import distance_to_scalar, losses_over_training, with_quartiles
 
 if TYPE_CHECKING:
@@ -117,12 +117,12 @@ def panel(
     axes, end = plotting.add_panel(figure, edges, name), float(table["x"][table["panel"] == name].max())
     x, logarithmic = Axis("Iteration", (0, end), (0, end / 2, end)), method == "L-BFGS"
     if kind == "loss":
-        medians_with_quartiles(axes, table, (Style("loss", "test loss", "red"),), _loss(method), 3)
+        quartiles.medians(axes, table, (Style("loss", "test loss", "red"),), _loss(method), linewidth=3)
         y = Axis("ICL Test Loss", (3e-4, 20), log=True) if logarithmic else Axis("log(ICL Test Loss)", (-8, 3))
         axes.set_title(f"{method}, runs that failed: {failures(table, method)}", fontsize=11)
     else:
         styles = [Style(series, LABELS[series], colour) for series, colour in COLOURS.items() if series[0] == kind]
-        medians_with_quartiles(axes, table, styles, "distance", 3)
+        quartiles.medians(axes, table, styles, "distance", linewidth=3)
         y = Axis("Dist", (1e-2, 1.5), log=True) if logarithmic else Axis("Dist", (0, 1.05))
         axes.set_title(method, fontsize=11)
     plotting.frame(axes, x, y, font=13, ticks=11)

@@ -8,7 +8,6 @@ import pandas as pd
 
 from icl.drawing import plotting
 from icl.evidence.intervals import BAND
-from icl.papers.ahn2023.evaluation import QUARTILES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,25 +27,6 @@ def curves_with_deviation(
             rows["x"], rows["value"], color=style.colour, linestyle=style.line, marker=style.marker, linewidth=width,
             label=style.label, gid=style.series,
         )  # fmt: skip
-
-
-def quartiles(table: pd.DataFrame, panel: str, series: str, observable: str) -> tuple[np.ndarray, np.ndarray]:
-    """Lower and upper quartile over the runs, in order of x."""
-    low, high = (
-        plotting.summary(table, panel, series, f"{observable}, {name}")["value"].to_numpy() for name in QUARTILES
-    )
-    return low, high
-
-
-def medians_with_quartiles(
-    axes: "Axes", table: pd.DataFrame, styles: Sequence[plotting.Style], observable: str, width: float
-) -> None:
-    """Medians with bands from the lower to the upper quartile over runs; the label of the axes names the panel."""
-    for style in styles:
-        rows = plotting.summary(table, str(axes.get_label()), style.series, observable)
-        low, high = quartiles(table, str(axes.get_label()), style.series, observable)
-        axes.fill_between(rows["x"], low, high, color=style.colour, alpha=0.2, linewidth=0)
-        plotting.curve(axes, style, rows["x"], rows["value"], linewidth=width)
 
 
 def matrix_heatmap(axes: "Axes", bar: "Axes", table: pd.DataFrame, title: str) -> None:

@@ -9,8 +9,8 @@ import pandas as pd
 from icl.core.lazy import lazy
 from icl.core.runs import Runs
 from icl.core.streams import stream
-from icl.core.table import join, rows
-from icl.evidence.intervals import lone
+from icl.core.table import rows
+from icl.evidence import quartiles
 from icl.papers.ahn2023 import gram_recursions
 from icl.papers.ahn2023 import linear_attention as system
 from icl.papers.ahn2023.gram_recursions import Whitened
@@ -86,17 +86,7 @@ def distance_to_scalar(matrices: "Tensor") -> "Tensor":
     return torch.linalg.matrix_norm(rest) / torch.linalg.matrix_norm(matrices)
 
 
-QUARTILES = {"lower quartile": 0.25, "upper quartile": 0.75}
-
-
 def with_quartiles(observable: str, seeds: Sequence[int], values: np.ndarray, **labels: Any) -> pd.DataFrame:
-    """The rows of an observable, values (runs, ...) over x of shape (...), and its quartiles over the runs.
-
-    The quartiles are observables of their own, `<observable>, lower quartile` and `... upper quartile`.
-    """
-    edges = [
-        rows(f"{observable}, {name}", seeds[0], np.quantile(values, share, axis=0), **labels)
-        for name, share in QUARTILES.items()
-    ]
+    """The rows of an observable, values (runs, ...) over x of shape (...), and its quartiles over the runs."""
     of_runs = np.array(seeds).reshape(-1, *[1] * (values.ndim - 1))
-    return join([rows(observable, of_runs, values, **labels), lone(join(edges))])
+    return quartiles.with_quartiles(rows(observable, of_runs, values, **labels))

@@ -9,9 +9,10 @@ import pandas as pd
 
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import conform
-from icl.drawing import plotting
+from icl.core.table import conform, join
+from icl.drawing import plotting, quartiles
 from icl.drawing.plotting import Axis, Style
+from icl.evidence.quartiles import with_quartiles
 from icl.papers.cheng2024 import scalar_oracle, trainings
 from icl.papers.cheng2024.scalar_oracle import Point
 
@@ -39,15 +40,15 @@ Cell = dict[str, float | str]
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Log losses on fresh prompts over depth, Bayes, and what two heads gain over one, per seed."""
-    every = trainings.losses(runs)
+    (count,) = {trained.sweep.test.prompts_test for trained in runs.values()}
+    every = trainings.counted(trainings.losses(runs), count)
     losses = {
         point: loss
         for point, loss in every.items()
         if point.context_length == CONTEXT_LENGTH and point.labels in LAWS and point.kernel in (*ONE_HEAD, TWO_HEADS)
     }
-    (count,) = {trained.sweep.test.prompts_test for trained in runs.values()}
-    cells = pd.DataFrame([*_curves(losses, count), *_gains(losses)])
-    return conform(cells.assign(panel=cells["panel"].fillna(""), series=cells["series"].fillna("")))
+    curves, gains = (conform(pd.DataFrame(cells)) for cells in (_curves(losses, count), _gains(losses)))
+    return join([with_quartiles(curves), gains])
 
 
 def _curves(losses: Mapping[Point, float], count: int) -> Iterator[Cell]:
@@ -107,7 +108,7 @@ def draw(table: pd.DataFrame) -> Figure:
         # The floors of the other two lie far below every curve.
         if law == "half_exp":
             plotting.curves(axes, table, BAYES, "log loss")
-        plotting.curves(axes, table, STYLES, "log loss", band=True)
+        quartiles.medians(axes, table, STYLES, "log loss")
         for line in axes.lines:
             line.set_markersize(7)
         plotting.frame(

@@ -11,19 +11,20 @@ import pandas as pd
 
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import SUMMARY_SEED, conform
-from icl.drawing import plotting
+from icl.core.table import SUMMARY_SEED, conform, join
+from icl.drawing import plotting, quartiles
 from icl.drawing.plotting import Axis, Style
+from icl.evidence.quartiles import with_quartiles
 from icl.papers.cheng2024 import scalar_oracle, trainings
 from icl.papers.cheng2024.scalar_oracle import Point, Starts
-from icl.papers.cheng2024.trainings import LAWS
+from icl.papers.cheng2024.trainings import DEPTHS, LAWS, LENGTHS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MATCHED = {"linear": "linear", "relu": "relu", "half_exp": "exp"}
-# Depths and lengths of the oracle, which costs little; those of the trainings are among them.
-DEPTHS, LENGTHS = (1, 3, 5, 7), (2, 4, 6, 8, 10, 12, 14)
+# Of Bayes, which costs nothing; those of the trainings and of the oracle are among them.
+EVERY_LENGTH = (2, 4, 6, 8, 10, 12, 14)
 ORACLE = "cheng_oracle_"
 # A setting further above the oracle than this in log loss counts as not trained to its end.
 BEHIND = 0.05
@@ -59,18 +60,19 @@ Cell = dict[str, float | str]
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Log losses on fresh prompts of transformers and oracle, Bayes, and the claims' numbers per seed."""
-    trained = trainings.losses({name: each for name, each in runs.items() if not name.startswith(ORACLE)})
+    finished = trainings.losses({name: each for name, each in runs.items() if not name.startswith(ORACLE)})
     oracle, starts = scalar_oracle.losses({name: each for name, each in runs.items() if name.startswith(ORACLE)}, scale)
     (count,) = {each.sweep.test.prompts_test for each in runs.values()}
+    trained = trainings.counted(finished, count)
     comparisons: list[Cell] = [
         {"observable": name, "seed": seed, "value": value}
         for seed in sorted({point.seed for point in trained})
         for name, value in _comparisons(seed, trained, oracle, starts, count).items()
     ]
     curves = [*_curves(trained, ""), *_curves(oracle, " oracle"), *_bayes_lines(trained, count)]
-    curves += _counts(trained, oracle)
-    cells = pd.DataFrame([*curves, *comparisons])
-    return conform(cells.assign(panel=cells["panel"].fillna(""), series=cells["series"].fillna("")))
+    facts = pd.DataFrame([*comparisons, *_counts(finished, oracle)])
+    facts = facts.assign(panel=facts["panel"].fillna(""), series=facts["series"].fillna(""))
+    return join([with_quartiles(conform(pd.DataFrame(curves))), conform(facts)])
 
 
 def panels() -> Iterator[tuple[str, str, int | None, int | None]]:
@@ -97,7 +99,7 @@ def _curves(losses: Mapping[Point, float], kind: str) -> Iterator[Cell]:
 def _bayes_lines(losses: Mapping[Point, float], count: int) -> Iterator[Cell]:
     for panel, law, depth, length in panels():
         for seed in sorted({point.seed for point in losses}):
-            for x in LENGTHS if depth else DEPTHS:
+            for x in EVERY_LENGTH if depth else DEPTHS:
                 expected, _, jittered = scalar_oracle.bayes(law, length or x, seed, count)
                 for series, value in (("bayes", expected), ("jittered bayes", jittered)):
                     yield {
@@ -124,9 +126,7 @@ def _comparisons(
         for better, worse in pairwise(ORDERS["half_exp"])
     }
     # Law, context length and the losses over depth
-    matched = [
-        (law, n, [loss(law, MATCHED[law], depth, n) for depth in trainings.DEPTHS]) for law in MATCHED for n in (14, 6)
-    ]
+    matched = [(law, n, [loss(law, MATCHED[law], depth, n) for depth in DEPTHS]) for law in MATCHED for n in (14, 6)]
     relu = Point("linear", "relu", 3, 14, seed)
     return gaps | {
         "largest rise of the matched log loss with depth": np.max([np.diff(path).max() for _, _, path in matched]),
@@ -181,10 +181,10 @@ def draw(table: pd.DataFrame) -> Figure:
             axes = plotting.add_panel(figure, edges, panel)
         plotting.curves(axes, table, (*JITTERED, *BAYES) if law == "linear" else BAYES, "log loss")
         plotting.curves(axes, table, ORACLES, "log loss")
-        plotting.curves(axes, table, STYLES, "log loss", band=True)
+        quartiles.medians(axes, table, STYLES, "log loss")
         for line in axes.lines:
             line.set(markersize=5, linewidth=1 if line.get_linestyle() == "--" else 1.8)
-        x = Axis("Context length", (1, 15), LENGTHS) if depth else Axis("Layer depth", (0.5, 7.5), range(1, 8))
+        x = Axis("Context length", (1, 15), EVERY_LENGTH) if depth else Axis("Layer depth", (0.5, 5.5), range(1, 6))
         plotting.frame(axes, x, Axis("log(Loss)", LIMITS.get(law)), font=11, ticks=9)
         axes.set_title(f"labels {TITLES[law]}" + (", $L=3$" if depth else f", $n={length}$"), fontsize=10)
         if index == 6:
@@ -200,6 +200,6 @@ def _said(table: pd.DataFrame) -> str:
     rows = table[(table["panel"] == "trainings") & (table["seed"] != SUMMARY_SEED)]
     counts = rows.groupby("series")["value"].sum()
     return (
-        f"{counts['diverged']:.0f} of {counts['all']:.0f} trainings diverged (no point is drawn there); "
+        f"{counts['diverged']:.0f} of {counts['all']:.0f} trainings diverged and count as untrained; "
         f"{counts['behind']:.0f} ended more than {BEHIND} above the scalar oracle in log loss"
     )

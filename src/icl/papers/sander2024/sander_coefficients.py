@@ -27,7 +27,7 @@ STEPS = 400
 # The coefficients are counted one by one up to here; and drawn for these many summands.
 COUNTED = 30
 SIMULATED = (7, 30)
-SEEDS = {"paper": 10, "laptop": 5, "smoke": 2}
+SEEDS = {"paper": 10, "laptop": 10, "smoke": 2}
 DRAWS = {"paper": 200000, "laptop": 200000, "smoke": 2000}
 
 

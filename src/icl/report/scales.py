@@ -1,0 +1,126 @@
+"""At which scale the gallery shows a figure, what that leaves reduced, and which verdicts depend on the scale.
+
+The gallery keeps a figure's verdicts of every scale at which it was run, and shows those of the largest.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from icl.core.config import SCALES
+from icl.core.sweep import Sweep
+from icl.pipeline import figures
+from icl.report import tables
+from icl.report.verdict_files import Verdicts
+
+Kept = Mapping[str, Sequence[Mapping[str, Any]]]
+"""Figure -> its verdicts of all scales, each with its `scale`."""
+
+
+class Reduction(NamedTuple):
+    """A constant, or the number of seeds or steps, that a run and the paper do not share; lists hold several values."""
+
+    constant: str
+    here: str
+    paper: str
+
+
+def largest(verdicts: Iterable[Mapping[str, Any]]) -> str:
+    """The largest scale that some verdicts were reached at."""
+    return min((verdict["scale"] for verdict in verdicts), key=SCALES.index)
+
+
+def at(verdicts: Iterable[Mapping[str, Any]], scale: str) -> list[Any]:
+    """Those of one scale."""
+    return [verdict for verdict in verdicts if verdict["scale"] == scale]
+
+
+def shown(kept: Kept) -> list[Verdicts]:
+    """What the gallery shows: the verdicts of each figure's largest scale."""
+    return [{"figure": name, "verdicts": at(verdicts, largest(verdicts))} for name, verdicts in kept.items()]
+
+
+def brought_up(kept: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """A figure's verdicts with those of the new ones' scale replaced, the largest scale first."""
+    renewed = {verdict["scale"] for verdict in new}
+    every = [verdict for verdict in kept if verdict["scale"] not in renewed] + list(new)
+    return sorted(every, key=lambda verdict: SCALES.index(verdict["scale"]))
+
+
+def command(name: str, scale: str) -> str:
+    """What makes a figure at a scale."""
+    return f"make {name}" + (f" SNAKEMAKE_ARGS='--config scale={scale}'" if scale != "laptop" else "")
+
+
+def reductions(ours: Sweep, papers: Sweep) -> Iterator[Reduction]:
+    """What differs between the trainings and tests of one sweep at two scales."""
+    rows = [
+        ("seeds", [len(set(ours.seeds))], [len(set(papers.seeds))]),
+        ("steps", [ours.snapshots[-1]], [papers.snapshots[-1]]),
+        *_constants(ours.configs, papers.configs),
+        *((f"{name} of the test", here, paper) for name, here, paper in _constants([ours.test], [papers.test])),
+    ]
+    for name, here, paper in rows:
+        if here != paper:
+            yield Reduction(name.replace("_", " "), _said(here), _said(paper))
+
+
+def _constants(ours: Sequence[Any], papers: Sequence[Any]) -> Iterator[tuple[str, list[Any], list[Any]]]:
+    """The constants of some parts, with the values that they take."""
+    for name in (field.name for field in dataclasses.fields(ours[0]) if field.name not in ("seed", "steps")):
+        here, paper = (list(dict.fromkeys(getattr(part, name) for part in parts)) for parts in (ours, papers))
+        yield name, here, paper
+
+
+def _said(values: Iterable[Any]) -> str:
+    return ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
+
+
+def of_figure(name: str, scale: str) -> dict[str, tuple[Reduction, ...]]:
+    """Training -> what a figure trains or tests otherwise at this scale than the paper does."""
+    ours, papers = (figures.sweeps(name, each, {}) for each in (scale, "paper"))
+    found = {key: tuple(reductions(sweep, papers[key])) for key, sweep in ours.items()}
+    return {key: every for key, every in found.items() if every}
+
+
+def reduced(kept: Kept) -> str:
+    """The table of what remains reduced: figures, trainings, constant, this run, the paper.
+
+    Trainings that are reduced alike share their rows.
+    """
+    alike: dict[tuple[Reduction, ...], tuple[list[str], list[str]]] = {}
+    full = 0
+    for one in shown(kept):
+        found = of_figure(one["figure"], largest(one["verdicts"]))
+        full += not found
+        for training, every in found.items():
+            for names, name in zip(alike.setdefault(every, ([], [])), (one["figure"], training), strict=True):
+                names += [name] if name not in names else []
+    rows = [
+        [*([", ".join(names) for names in heads] if index == 0 else ["", ""]), *reduction]
+        for every, heads in alike.items()
+        for index, reduction in enumerate(every)
+    ]
+    table = tables.markdown(["figures", "trainings", "constant", "this run", "the paper"], rows)
+    return f"{full} of {len(kept)} figures have all the paper's constants. In the others:\n\n{table}\n"
+
+
+def differing(kept: Kept) -> str:
+    """The verdicts that differ between the two largest scales of a figure, as a table under a line of counts."""
+    rows, both = [], 0
+    for name, verdicts in kept.items():
+        large, *smaller = sorted({verdict["scale"] for verdict in verdicts}, key=SCALES.index)
+        for small in smaller[:1]:
+            here, there = ({v["claim"]: v["outcome"] for v in at(verdicts, scale)} for scale in (large, small))
+            both += len(here.keys() & there.keys())
+            changed = [claim for claim in here if claim in there and here[claim] != there[claim]]
+            rows += [[name, claim, f"{there[claim]} ({small})", f"{here[claim]} ({large})"] for claim in changed]
+    head = f"{both} claims are judged at two scales, {len(rows)} of them differently.\n"
+    table = tables.markdown(["figure", "claim", "at the smaller scale", "at the larger"], rows)
+    return f"{head}\n{table}\n" if rows else head
+
+
+def markdown(kept: Kept) -> str:
+    """Both tables."""
+    parts = ("## What remains reduced", reduced(kept), "## Verdicts that differ between the scales", differing(kept))
+    return "\n\n".join(part.strip() for part in parts) + "\n"

@@ -1,0 +1,37 @@
+"""Quartiles over runs: those of numpy, per coordinate, and unmoved by a single failure."""
+
+import numpy as np
+
+from icl.core.table import rows
+from icl.evidence.intervals import summarise
+from icl.evidence.quartiles import with_quartiles
+
+SEEDS = np.arange(6)
+
+
+def edges(values: np.ndarray) -> dict[str, np.ndarray]:
+    """Values (runs, points) as rows, and the quartiles beside them in order of x."""
+    x = np.arange(values.shape[1])
+    table = with_quartiles(rows("loss", SEEDS[:, None], values, x=x, panel="p", series="s"))
+    lone = table[table["statistic"] == "single"].sort_values("x")
+    return {name: of["value"].to_numpy() for name, of in lone.groupby("observable")}
+
+
+def test_they_are_the_quantiles_of_every_coordinate() -> None:
+    values = np.random.default_rng(0).standard_normal((6, 3))
+    found = edges(values)
+    np.testing.assert_allclose(found["loss, lower quartile"], np.quantile(values, 0.25, axis=0))
+    np.testing.assert_allclose(found["loss, upper quartile"], np.quantile(values, 0.75, axis=0))
+
+
+def test_one_failure_in_six_moves_no_quartile_out_of_the_other_runs() -> None:
+    values = np.random.default_rng(1).standard_normal((6, 1))
+    values[0] = 1e6
+    assert edges(values)["loss, upper quartile"].item() <= values[1:].max()
+
+
+def test_the_median_is_that_of_the_runs_and_quartiles_have_no_interval() -> None:
+    table = summarise(with_quartiles(rows("loss", SEEDS, np.arange(6.0), panel="p", series="s")), ["loss"])
+    (median,) = table.loc[table["statistic"] == "median", "value"]
+    assert median == 2.5
+    assert table.loc[table["statistic"] == "single", ["low", "high"]].isna().all(axis=None)

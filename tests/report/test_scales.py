@@ -1,0 +1,59 @@
+"""Which scale the gallery shows, what stays reduced, and which verdicts differ between scales."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from icl.core import discovery
+from icl.pipeline import figures
+from icl.report import scales
+
+
+def verdict(claim: str, scale: str, outcome: str = "supported") -> dict[str, Any]:
+    return {"claim": claim, "scale": scale, "outcome": outcome, "parts": []}
+
+
+def test_the_gallery_shows_the_largest_scale_and_keeps_the_others() -> None:
+    laptop, paper = [verdict("X", "laptop")], [verdict("X", "paper", "contradicted"), verdict("Y", "paper")]
+    for kept in (scales.brought_up(laptop, paper), scales.brought_up(paper, laptop)):
+        assert scales.shown({"figure9": kept}) == [{"figure": "figure9", "verdicts": paper}]
+        assert scales.at(kept, "laptop") == laptop
+    anew = [verdict("X", "paper")]
+    assert scales.brought_up([*paper, *laptop], anew) == [*anew, *laptop]
+
+
+def test_verdicts_are_listed_where_they_differ_between_scales() -> None:
+    kept = {
+        "figure9": [verdict("X", "laptop"), verdict("X", "paper", "contradicted")],
+        "figure10": [verdict("Y", "laptop"), verdict("Y", "paper"), verdict("Z", "laptop", "inconclusive")],
+    }
+    said = scales.differing(kept)
+    assert "2 claims are judged at two scales, 1 of them differently" in said
+    assert "| figure9 | X | supported (laptop) | contradicted (paper) |" in said
+    assert "Y" not in said
+
+
+@pytest.mark.parametrize("name", sorted(discovery.figures()))
+def test_nothing_is_reduced_at_the_paper_scale_and_every_difference_is_said(name: str) -> None:
+    """Equal sweeps at two scales are those without a reduction."""
+    assert scales.of_figure(name, "paper") == {}
+    ours, papers = (figures.sweeps(name, scale, {}) for scale in ("laptop", "paper"))
+    trained = {
+        key
+        for key, sweep in ours.items()
+        if (sweep.configs, sweep.snapshots[-1], sweep.test)
+        != (papers[key].configs, papers[key].snapshots[-1], papers[key].test)
+    }
+    assert set(scales.of_figure(name, "laptop")) == trained
+
+
+def test_a_reduction_says_both_values_and_tells_training_from_test() -> None:
+    (sweep,) = figures.sweeps("figure9", "laptop", {}).values()
+    fewer = dataclasses.replace(
+        sweep, configs=sweep.configs[:3], test=dataclasses.replace(sweep.test, prompts=sweep.test.prompts // 2)
+    )
+    assert list(scales.reductions(fewer, sweep)) == [
+        ("seeds", "3", str(len(sweep.configs))),
+        ("prompts of the test", str(sweep.test.prompts // 2), str(sweep.test.prompts)),
+    ]
