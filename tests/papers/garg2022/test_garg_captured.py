@@ -205,7 +205,7 @@ def test_prompts_are_others_than_those_of_the_host(trained: Runs) -> None:
 
 def test_runs_of_several_learning_rates_are_refused() -> None:
     first = sweep((100,)).configs[0]
-    with pytest.raises(ConstantError, match="execution.*eager or compiled where runs differ in their learning rate"):
+    with pytest.raises(ConstantError, match=r"execution.*eager or compiled where runs differ in their learning rate"):
         system.optimiser([first, replace(first, learning_rate=1e-4)])
 
 

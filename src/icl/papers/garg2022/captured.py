@@ -13,7 +13,7 @@ writes to the weights in place. On a CPU everything is the same but not captured
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -93,14 +93,15 @@ def captured(function: "Callable[..., Tensor]") -> "Callable[..., Tensor]":
 
     Later calls are to have the shapes of the first; tensors that lie where they lay are not copied.
     """
-    made: list[Callable[..., Tensor]] = []
+    made: list[Any] = []
 
     def call(*tensors: "Tensor") -> "Tensor":
         if not tensors[0].is_cuda:
             return function(*tensors)
         if not made:
             made.append(torch.cuda.make_graphed_callables(function, tensors))
-        return made[0](*tensors)
+        losses: Tensor = made[0](*tensors)
+        return losses
 
     return call
 
@@ -128,7 +129,9 @@ def fused_adam(learning_rate: float, schedule: Schedule, beta1: float = 0.9, bet
 # Speed
 
 
-def products(runs: int, batch: int, points: int, dimension: int, width: int, layers: int, heads: int) -> Iterator[Shape]:
+def products(
+    runs: int, batch: int, points: int, dimension: int, width: int, layers: int, heads: int
+) -> Iterator[Shape]:
     """Shapes (count, n, k, m) of the matrix products (n, k) (k, m) of the decoder's forward pass."""
     count, size, pairs = 2 * points - 1, width // heads, runs * batch * heads
     yield runs, batch * count, dimension, width

@@ -94,8 +94,8 @@ class Config(RunConfig):
         choices=("float32", "bfloat16"),
     )  # fmt: skip
     execution: str = constant(
-        "eager", "published", "as the published code; compiled: the layers by torch.compile, for long trainings; graph: "
-        "these and the rest of a step as CUDA graphs, whose batches are other numbers, drawn on the device",
+        "eager", "published", "as the published code; compiled: the layers by torch.compile, for long trainings; "
+        "graph: these and the rest of a step as CUDA graphs, whose batches are other numbers, drawn on the device",
         choices=tuple(decoder.LAYERS),
     )  # fmt: skip
     steps: int = constant(500_000, "published", "configuration of the published code (500,001)", letter="T", at_least=1)
