@@ -112,8 +112,10 @@ def name_dimension(figure: Figure, d: int) -> None:
     """A title that names the dimension where it is not the published one."""
     if d != PUBLISHED_DIMENSION:
         words = f"$d = {d}$ (published: $d = {PUBLISHED_DIMENSION}$)"
+        boxes = [axes.get_position() for axes in figure.axes]
+        middle = (min(box.x0 for box in boxes) + max(box.x1 for box in boxes)) / 2
         top = 1 - 1 / (figure.get_size_inches()[1] * plotting.DPI)
-        figure.text(0.5, top, words, fontsize=9, ha="center", va="top")
+        figure.text(middle, top, words, fontsize=9, ha="center", va="top")
 
 
 def caption(figure: Figure, axes: Axes, words: str, below: float, font: float = 12.0) -> None:

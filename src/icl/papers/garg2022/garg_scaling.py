@@ -76,7 +76,6 @@ def draw(table: pd.DataFrame) -> Figure:
     x = error_panels.count_axis(d, error_panels.HALVES, error_panels.END)
     y = Axis("squared error", (-0.1, 1.1), [0, 0.2, 0.4, 0.6, 0.8, 1.0])
     figure, left = plotting.canvas((790, 365), (64, 354, 14, 226), panel="x")
-    error_panels.name_dimension(figure, d)
     right = plotting.add_panel(figure, (460, 750, 14, 226), "w")
     for axes in (left, right):
         error_panels.dress(axes, x, y, 12, 11, named=axes is left)
@@ -84,4 +83,5 @@ def draw(table: pd.DataFrame) -> Figure:
         error_panels.draw_curves(axes, table, STYLES)
         error_panels.caption(figure, axes, TITLES[str(axes.get_label())], 90, 13)
     error_panels.legend_box(right, 10, loc="upper right", title="scale", title_fontsize=11, labelspacing=0.4)
+    error_panels.name_dimension(figure, d)
     return figure
