@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import yaml
 from torch.utils.flop_counter import FlopCounterMode
 
 from icl.core.config import ConstantError, grid
@@ -18,6 +19,7 @@ from icl.core.training import train
 from icl.models.optimisers import Params, adam
 from icl.papers.garg2022 import captured, trainings
 from icl.papers.garg2022 import gpt2 as system
+from icl.pipeline.plan import Plan, check_config, check_reach
 
 SMALL = {"dimension": 4, "points": 7, "layers": 2, "heads": 2, "width": 16, "batch": 6, "steps": 12, "every": 3,
          "first_dimension": 2, "first_points": 3, "learning_rate": 3e-3, "execution": "graph"}  # fmt: skip
@@ -217,6 +219,24 @@ def test_a_graph_repeats_the_plain_step(monkeypatch: pytest.MonkeyPatch) -> None
     expected = train(sweep(), device="cuda")
     system._repeated.cache_clear()
     np.testing.assert_allclose(found.losses, expected.losses, rtol=1e-4)
+
+
+# Commands
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "dimension", "runs"),
+    [("one_gpu", "paper@one_gpu", 20, 10), ("desktop", "laptop@desktop", 10, 5)],
+)
+def test_the_config_files_plan_one_training_of_the_paper(name: str, folder: str, dimension: int, runs: int) -> None:
+    given = [yaml.safe_load(Path(f"workflow/{file}.yaml").read_text()) for file in ("config", name)]
+    check_config(given[0] | given[1], Path("workflow/config.schema.yaml"))
+    plan = Plan.of(given[0] | given[1])
+    assert (plan.folder, plan.sweep("garg").configs[0].dimension) == (folder, dimension)
+    assert len(plan.shard_names("garg")) == len(plan.sweep("garg").configs) == runs
+    check_reach(plan, ["garg_linear", "garg_function", "garg_shifts", "garg_scaling", "garg_against_theory"])
+    with pytest.raises(ConstantError, match=r"constant garg_gpt2.* changes nothing in figure12"):
+        check_reach(plan, ["figure12"])
 
 
 # Speed
