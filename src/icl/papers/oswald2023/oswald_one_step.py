@@ -237,7 +237,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def _draw_loss(axes: Axes, table: pd.DataFrame) -> None:
-    for series, opacity, width in ((f"Trained TF{FURTHER}", 0.16, 0.9), ("Trained TF", 0.4, 1.5)):
+    for series, opacity, width in ((f"Trained TF{FURTHER}", 0.35, 1.0), ("Trained TF", 0.4, 1.5)):
         single = table[(table["panel"] == "A") & (table["series"] == series) & (table["statistic"] == "run")]
         for _, run in single.groupby("seed"):
             axes.plot(run["x"], run["value"], color=series_styles.PURPLE, alpha=opacity, linewidth=width)

@@ -22,9 +22,9 @@ PUBLISHED_SEEDS = 5
 SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
 SEEDS_OF_OTHER_SIZES = {"paper": 10, "laptop": 5, "smoke": 2}
 STEPS = {"paper": 5000, "laptop": 5000, "smoke": 50}
-# A step at N = d = 50 costs twenty times one at 10; trial seeds at 20 have converged by step 800.
+# A step at N = d = 50 costs twenty times one at 10.
 STEPS_OF_LARGE_SIZES = {"paper": 5000, "laptop": 1500, "smoke": 4}
-LARGE = 20
+LARGE = 35
 POPULATION_STEPS = {"paper": 2000, "laptop": 2000, "smoke": 40}
 TEST = {"paper": Test(), "laptop": Test(), "smoke": Test(tasks=100, larger_tasks=100, checked_tasks=100)}
 # Of the training on fresh prompts and of that on the population, 100 steps apart.
