@@ -141,31 +141,14 @@ def interpolated_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(evaluation, "interpolated", lambda a, b: right(a, b)._replace(value=2 * right(a, b).value))
 
 
-def never_cut(patch: pytest.MonkeyPatch) -> None:
-    right = evaluation.larger_inputs_loss
-    patch.setattr(evaluation, "larger_inputs_loss", lambda p, prompts, scale, clip: right(p, prompts, scale))
-
-
-def always_cut(patch: pytest.MonkeyPatch) -> None:
-    right = evaluation.larger_inputs_loss
-    patch.setattr(evaluation, "larger_inputs_loss", lambda p, prompts, scale, clip: right(p, prompts, scale, 10.0))
-
-
-def width(factor: float) -> Patch:
-    """x is of another width than its constant says."""
-    right = closed_forms.best_loss
-    return lambda patch: patch.setattr(closed_forms, "best_loss", lambda config: factor**2 * right(config))
-
-
 @dataclass(frozen=True)
 class Sabotage:
     runs: Callable[[Runs], Runs] = same
     law: Patch = untouched
 
 
-NEARER, FAR, FURTHER = (Sabotage(times(factor)) for factor in (0.8, 1.2, 1.6))
+NEARER, FAR = (Sabotage(times(factor)) for factor in (0.8, 1.2))
 CHECK = Sabotage(law=sampled_loss_off(1.5))
-WIDE = Sabotage(law=width(2.0))
 
 SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     "O1": {f"sampled GD loss over closed form, N = d = {size}": CHECK for size in trainings.SIZES},
@@ -185,19 +168,9 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "final difference of the derivatives": FAR,
         "final difference of the predictions": FAR,
     },
-    "O6": {
-        "largest distance from GD, relative": NEARER,
-        "largest distance from the published marks": NEARER,
-    },
-    "O7": {
-        "largest ratio of the three losses, minus 1": Sabotage(law=interpolated_twice),
-        "largest distance from the published losses, relative": FURTHER,
-    },
-    "O8": {
-        "largest distance from the published points, relative": Sabotage(law=never_cut),
-        "loss without clip over the published one at alpha = 2": Sabotage(law=always_cut),
-    },
-    "O9": {"GD loss for x ~ U(-1/2, 1/2)": WIDE, "GD loss for x ~ U(-1, 1)": WIDE},
+    "O6": {"largest distance from GD, relative": NEARER},
+    "O7": {"largest ratio of the three losses, minus 1": Sabotage(law=interpolated_twice)},
+    "O8": {"largest ratio of the three losses, minus 1": FAR},
     "O-weights": {
         "distance of the keys at the end": Sabotage(turned(0.5)),
         "distance of the values at the end": FAR,
@@ -206,23 +179,12 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
 }
 
 
-def marks_of_gradient_descent(published: pd.DataFrame, panel: str, series: str) -> pd.Series:
-    """On the tasks of these tests: what was published is not known to 0.003 on a thousand of them."""
-    sweep = made(SAMPLED).sweep
-    config, prompts = sweep.configs[0], evaluation.evaluation_prompts(sweep.configs[0], sweep.test)
-    gd = evaluation.construction(config, closed_forms.best_step_size(config))
-    predicted = evaluation.repeated(gd, prompts, 50, 0.75)[::3]
-    return pd.Series([evaluation.task_loss(each, prompts) for each in predicted], index=np.arange(0, 50, 3))
-
-
 @cache
 def measured(name: str, change: Callable[[Runs], Runs], law: Patch) -> pd.DataFrame:
     # The larger inputs of panel D are judged by another figure.
     panels = few if name == "oswald_one_step" else same
     runs = {key: panels(change(made(key))) for key in figures.sweeps(name, "laptop", {})}
     with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
-        if name == "oswald_gd_steps":
-            patch.setattr(trainings, "published_series", marks_of_gradient_descent)
         law(patch)
         return figures.measure(name, runs, "laptop")
 
@@ -242,7 +204,6 @@ def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observabl
 def test_every_bound_has_a_sabotage() -> None:
     bounds = sabotaged.bounds_of_claims(OSWALD)
     assert {claim: set(parts) for claim, parts in SABOTAGES.items()} == bounds
-    assert len(bounds) == 12
 
 
 def test_without_any_plateau_nothing_is_decided() -> None:

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from icl.papers.oswald2023mesa.causal_attention import inverse_factor, linear, lower_ones, mesa, mesa_reverse
-from icl.papers.oswald2023mesa.literal_layer import mesa_by_position
 from tests.oracles.oswald2023mesa import ridge_regressions
+from tests.oracles.oswald2023mesa_layer import mesa_by_position
 
 F64 = torch.float64
 

@@ -12,11 +12,12 @@ from icl.core.config import ConstantError, grid
 from icl.core.sweep import Sweep
 from icl.core.training import start, train
 from icl.models import optimisers
-from icl.papers.oswald2023mesa import evaluation, literal_layer
+from icl.papers.oswald2023mesa import evaluation
 from icl.papers.oswald2023mesa import one_layer as system
 from icl.papers.oswald2023mesa.layers import LAYERS, Linear, Maps, Mesa, products, tokens
 from icl.papers.oswald2023mesa.one_layer import Config
 from icl.tasks.linear_regression import rotation
+from tests.oracles import oswald2023mesa_layer as literal_layer
 
 SMALL: dict[str, Any] = {"dimension": 3, "length": 8, "key_size": 4, "batch": 5, "init_std": 0.3}
 

@@ -17,7 +17,7 @@ import torch
 
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.papers.oswald2023mesa import literal_layer, trainings
+from icl.papers.oswald2023mesa import trainings
 from icl.pipeline import figures
 from tests import sabotaged
 
@@ -86,11 +86,6 @@ def forgotten(point: int) -> float:
     return learnt(point) if point <= 10 or point == trainings.REV_ALG else 0.0
 
 
-def other_ridge(patch: pytest.MonkeyPatch) -> None:
-    right = literal_layer.mesa_by_position
-    patch.setattr(literal_layer, "mesa_by_position", lambda k, q, v, r: right(k, q, v, 1.001 * r))
-
-
 @dataclass(frozen=True)
 class Sabotage:
     amount: Callable[[int], float] = learnt
@@ -126,8 +121,6 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "MSE of Mesa at t = 10": UNTRAINED,
         "largest MSE of Mesa, t >= 15": UNTRAINED,
     },
-    "U8": {"largest difference from a ridge regression per position": Sabotage(patch=other_ridge)},
-    "U9": {f"final loss of {name} minus the published": UNTRAINED for name in ("linear-SA", "RevAlg-1", "Mesa")},
 }
 
 
@@ -139,7 +132,9 @@ def measured(name: str, sabotage: Sabotage) -> pd.DataFrame:
         # Mesa at its start and at its end.
         snapshots = sweep.snapshots if key == "oswald_mesa_linear" else sweep.snapshots[:: len(sweep.snapshots) - 1]
         amount = sabotage.amount if len(snapshots) > 2 else lambda point: sabotage.amount(4 * point)
-        runs[key] = made(dataclasses.replace(sweep, snapshots=snapshots, test=test), amount)
+        # Equal runs are told from a bound by the sign test, which needs six.
+        configs = (*sweep.configs[:5], dataclasses.replace(sweep.configs[0], seed=5))
+        runs[key] = made(dataclasses.replace(sweep, configs=configs, snapshots=snapshots, test=test), amount)
     with pytest.MonkeyPatch.context() as patch:
         sabotage.patch(patch)
         return figures.measure(name, runs, "laptop")
@@ -160,4 +155,3 @@ def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observabl
 def test_every_bound_has_a_sabotage() -> None:
     bounds = sabotaged.bounds_of_claims(NAMES)
     assert {claim: set(parts) for claim, parts in SABOTAGES.items()} == bounds
-    assert sorted(bounds) == [f"U{number}" for number in range(1, 10)]

@@ -39,13 +39,13 @@ def sweeps(scale: str) -> list[Sweep]:
             for size in trainings.SIZES]  # fmt: skip
 
 
-def measure(runs: Mapping[str, Runs], scale: str, published: pd.DataFrame) -> pd.DataFrame:
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """All four panels and what the claims compare."""
     sampled, exact = trainings.sampled_runs(runs), trainings.population_runs(runs)
     parts = [
         *_along_training(sampled),
         *_along_population(exact),
-        *_by_size(runs, trainings.published_series(published, "C", "Trained TF")),
+        *_by_size(runs),
         *_exact_by_size(runs),
         *oswald_larger_inputs.losses_by_alpha(sampled, "D"),
         *_starts_that_pass(exact),
@@ -137,7 +137,7 @@ def _end_of_seed(seed: int, course: Course) -> Iterator[pd.DataFrame]:
         yield rows(name, seed, np.nan if stuck else value)
 
 
-def _by_size(runs: Mapping[str, Runs], published: pd.Series) -> Iterator[pd.DataFrame]:
+def _by_size(runs: Mapping[str, Runs]) -> Iterator[pd.DataFrame]:
     """Panel C of the sampled trainings, and the largest errors over N = d of each seed."""
     errors = []
     for size in trainings.SIZES:
@@ -155,7 +155,6 @@ def _by_size(runs: Mapping[str, Runs], published: pd.Series) -> Iterator[pd.Data
             {
                 "largest excess of the trained layer's loss, relative": excess,
                 "largest ratio of the three losses, minus 1": every.max(axis=0) / every.min(axis=0) - 1,
-                "largest distance from the published losses, relative": abs(losses["Trained TF"] / published[size] - 1),
             }
         )
     yield from _largest(seeds, errors)

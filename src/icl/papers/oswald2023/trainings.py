@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-import pandas as pd
-
 from icl.core.config import grid
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
@@ -92,16 +90,11 @@ def layers_at_snapshots(trained: Runs, run: int) -> Iterator[Layer]:
         yield evaluation.trained_layer({name: w[:, index] for name, w in trained.weights.items()}, run)
 
 
+LAYERS = ("GD", "Interpolated", "Trained TF")
+
+
 def layers_by_series(trained: Runs, run: int, step_size: float) -> dict[str, Layer]:
     """Gradient descent, the trained layer and the one half way between, by the names of their series."""
     constructed = evaluation.construction(trained.sweep.configs[run], step_size)
     layer = evaluation.trained_layer(trained.last(), run)
-    return {"GD": constructed, "Interpolated": evaluation.interpolated(layer, constructed), "Trained TF": layer}
-
-
-def published_series(published: pd.DataFrame, panel: str, series: str) -> pd.Series:
-    """The published values of one series by x.
-
-    published : columns panel, series, x and y
-    """
-    return published[(published["panel"] == panel) & (published["series"] == series)].set_index("x")["y"]
+    return dict(zip(LAYERS, (constructed, evaluation.interpolated(layer, constructed), layer), strict=True))

@@ -14,8 +14,8 @@ from icl.core.sweep import Sweep
 from icl.core.table import GROUP, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
-from icl.papers.oswald2023mesa import evaluation, literal_layer, trainings
-from icl.papers.oswald2023mesa.layers import Linear, Mesa, tokens
+from icl.papers.oswald2023mesa import evaluation, trainings
+from icl.papers.oswald2023mesa.layers import Linear, Mesa
 from icl.papers.oswald2023mesa.one_layer import evaluation_sequences
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ else:
 SEQUENCES = 25600
 # Batches of every run that the band is over: the paper's code has five.
 BATCHES = 5
-# Sequences on which the layer is compared with the literal one, in double precision.
-COMPARED = 8
 
 
 def sweeps(scale: str) -> list[Sweep]:
@@ -50,7 +48,6 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
                 parts.append(rows("MSE", group, of_batch, x=t, panel="main", series=name, statistic=GROUP))
         means = {name: by_batch.mean(axis=0) for name, by_batch in errors.items()}
         facts = _facts(means, evaluation.least_squares_loss(config))
-        facts["largest difference from a ridge regression per position"] = _from_literal(runs["oswald_mesa_mesa"], run)
         parts += [rows(name, config.seed, value) for name, value in facts.items()]
     return join(parts)
 
@@ -86,14 +83,6 @@ def _facts(mse: dict[str, np.ndarray], least_squares: np.ndarray) -> dict[str, f
 def _largest(values: np.ndarray) -> float:
     """NaN where a shorter sequence than the paper's, given as a constant, has no such positions."""
     return float(values.max()) if len(values) else float("nan")
-
-
-def _from_literal(runs: Runs, run: int) -> float:
-    """The largest difference of the trained mesa layer from one ridge regression per position (claim U8)."""
-    weights = {name: w[run, -1].double() for name, w in runs.weights.items()}
-    x = evaluation_sequences(runs.sweep.configs[run], runs.sweep.test)[:COMPARED].double()
-    difference = Mesa(weights).forward(tokens(x)) - literal_layer.outputs(weights, x)
-    return float(difference.abs().max())
 
 
 STYLES = (

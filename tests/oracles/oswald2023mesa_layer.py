@@ -1,17 +1,11 @@
 """The layer as the paper writes it, token by token, which the mesa layer's one Cholesky factor is compared with."""
 
-from typing import TYPE_CHECKING
+import torch
+from torch import Tensor
 
-from icl.core.lazy import lazy
 from icl.models.optimisers import Params
 from icl.papers.oswald2023mesa import causal_attention
 from icl.papers.oswald2023mesa.layers import tokens
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 
 def mesa_by_position(keys: "Tensor", queries: "Tensor", values: "Tensor", ridge: "Tensor") -> "Tensor":
