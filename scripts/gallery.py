@@ -26,6 +26,11 @@ if plan.changed:
 found = verdict_files.standing(plan, names)
 if problems := [*found.problems, *(f"{plan.verdict_file(name)}: is missing; run again" for name in found.missing)]:
     sys.exit("\n".join(problems))
+if not plan.is_default:
+    # Another sample of seeds says which verdicts it repeats, and nothing else.
+    others = json.loads((target / "replicates.json").read_text(encoding="utf-8"))
+    write_json(target / "replicates.json", others | verdict_files.outcomes(verdict_files.together(found.verdicts)))
+    sys.exit()
 # What the tables are written from, so that some figures can be brought up to date without the results of all.
 kept = json.loads((target / "verdicts.json").read_text(encoding="utf-8"))
 kept |= {one["figure"]: scales.brought_up(kept.get(one["figure"], []), one["verdicts"]) for one in found.verdicts}
@@ -36,13 +41,14 @@ for picture in (
     shutil.copyfile(picture, target / picture.name)
 measured = json.loads((target / "costs.json").read_text(encoding="utf-8"))
 measured[plan.scale] = costs.brought_up(measured.get(plan.scale, {}), plan, names)
-shown = scales.shown(kept)
+judged = verdict_files.together(scales.shown(kept))
+others = json.loads((target / "replicates.json").read_text(encoding="utf-8"))
 write_json(target / "verdicts.json", kept)
 write_json(target / "costs.json", measured)
-write_text(target / "verdicts.md", verdict_files.markdown(shown, sensitivity.fragile()))
+write_text(target / "verdicts.md", verdict_files.markdown(judged, sensitivity.fragile(), others))
 write_text(target / "constants.md", gallery.constants(gallery.all_constants(kept)))
 write_text(target / "costs.md", costs.at_scales(measured))
 write_text(target / "reduced.md", scales.markdown(kept))
 readme, pictures = Path("README.md"), {path.name for path in target.iterdir()}
-text = gallery.with_section(readme.read_text(encoding="utf-8"), "gallery", gallery.section(shown, pictures))
+text = gallery.with_section(readme.read_text(encoding="utf-8"), "gallery", gallery.section(judged, pictures))
 write_text(readme, text)

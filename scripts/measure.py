@@ -15,6 +15,7 @@ from icl.pipeline import measuring, overrides, provenance
 parser = argparse.ArgumentParser(description=__doc__)
 for name in ("module", "scale", "constants", "observables", "identity"):
     parser.add_argument(f"--{name}", required=True)
+parser.add_argument("--first-seed", type=int, required=True)
 parser.add_argument("--table", type=Path, required=True)
 parser.add_argument("--runs", type=Path, nargs="*", default=[])
 parser.add_argument("--published", type=Path, nargs="*", default=[])
@@ -23,7 +24,7 @@ tell_in_one_line()
 
 figure = importlib.import_module(args.module)
 name = args.module.rpartition(".")[2]
-sweeps = overrides.applied(figure.sweeps(args.scale), json.loads(args.constants))
+sweeps = overrides.applied(figure.sweeps(args.scale), json.loads(args.constants), args.first_seed)
 trained = runs.load_all(sweeps, args.runs)
 observables = json.loads(args.observables)
 published = [published_curves.read(path) for path in args.published]

@@ -17,10 +17,11 @@ args = parser.parse_args()
 
 plan = Plan.of(args.config)
 found = verdict_files.standing(plan, plan.figures)
-print("\n" + "\n".join(verdict_files.lines(one) for one in found.verdicts))
-print(verdict_files.counts(found.verdicts))
+verdicts = verdict_files.together(found.verdicts)
+print("\n" + "\n".join(verdict_files.lines(one) for one in verdicts))
+print(verdict_files.counts(verdicts))
 if found.missing:
     print(f"not made yet: {', '.join(found.missing)}; `{plan.command('figures')}` makes all")
-write_text(args.table, verdict_files.markdown(found.verdicts, sensitivity.fragile()))
+write_text(args.table, verdict_files.markdown(verdicts, sensitivity.fragile()))
 if found.problems:
     sys.exit("not printed, because it does not hold:\n" + "\n".join(found.problems))

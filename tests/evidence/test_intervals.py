@@ -5,64 +5,11 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from icl.core.table import GROUP, SUMMARY_SEED, join, rows
 from icl.evidence import intervals
-from icl.evidence.intervals import exact, kendall, log_slope, lone, mean_interval, median_interval, summarise
-
-DRAWS = 2000
-
-
-def normal(runs: int) -> np.ndarray:
-    return np.random.Generator(np.random.Philox(key=runs)).standard_normal((DRAWS, runs))
-
-
-@given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=20).filter(lambda v: np.std(v) > 1e-3))
-def test_the_mean_interval_is_students(values: list[float]) -> None:
-    mean, low, high = mean_interval(np.array(values))
-    expected = stats.ttest_1samp(values, 0).confidence_interval(0.95)
-    # Two orders of summation: rounding relative to the largest value.
-    tolerance = 1e-9 * max(1, *map(abs, values))
-    assert [mean, low, high] == pytest.approx([np.mean(values), expected.low, expected.high], abs=tolerance, rel=1e-9)
-
-
-@pytest.mark.parametrize("runs", [5, 10])
-def test_the_mean_interval_covers_as_often_as_it_says(runs: int) -> None:
-    covered = np.mean([low <= 0 <= high for _, low, high in map(mean_interval, normal(runs))])
-    # 2,000 draws within 4 binomial standard errors of 0.0049: false alarm 1 in 16,000, and the seed is fixed.
-    assert abs(covered - 0.95) < 4 * np.sqrt(0.95 * 0.05 / DRAWS)
-
-
-@pytest.mark.parametrize("runs", [6, 10, 11, 20])
-def test_the_median_interval_covers_as_often_as_the_binomial_says(runs: int) -> None:
-    """On a skewed law: exp of a normal, whose median is 1."""
-    k = max(k for k in range(1, runs) if stats.binom.cdf(k - 1, runs, 0.5) <= 0.025)
-    exact = 1 - 2 * stats.binom.cdf(k - 1, runs, 0.5)
-    assert exact >= 0.95
-    covered = np.mean([low <= 1 <= high for _, low, high in map(median_interval, np.exp(normal(runs)))])
-    assert abs(covered - exact) < 4 * np.sqrt(exact * (1 - exact) / DRAWS)
-
-
-def test_the_median_interval_of_ten() -> None:
-    """The second and the ninth of ten order statistics, in any order of the runs: coverage 97.9 %."""
-    assert median_interval(np.array([9.0, 3, 1, 10, 2, 5, 4, 8, 7, 6])) == (5.5, 2.0, 9.0)
-
-
-def test_too_few_runs_have_no_interval() -> None:
-    assert mean_interval(np.array([3.0]))[0] == 3
-    assert np.isnan(mean_interval(np.array([3.0]))[1:]).all()
-    for runs in range(2, 6):
-        assert np.isnan(median_interval(np.arange(float(runs)))[1:]).all()
-    assert np.isfinite(median_interval(np.arange(6.0))).all()
-
-
-@pytest.mark.parametrize("interval", [mean_interval, median_interval])
-@pytest.mark.parametrize("place", range(10))
-def test_a_missing_value_is_never_averaged_away(interval: object, place: int) -> None:
-    values = np.arange(10.0)
-    values[place] = np.nan
-    assert np.isnan(interval(values)).all()  # type: ignore[operator]
+from icl.evidence.intervals import exact, kendall, log_slope, lone, summarise
+from icl.evidence.significance import mean_interval
 
 
 def table(**values: list[float]) -> pd.DataFrame:
@@ -72,7 +19,7 @@ def table(**values: list[float]) -> pd.DataFrame:
 
 def test_summaries_stand_beside_their_runs() -> None:
     values = [1.0, 2.0, 3.0, 4.0, 5.0, 9.0]
-    made = summarise(table(error=values, loss=values), medians=["loss"])
+    made = summarise(table(error=values, loss=values), statistics={"loss": "median"})
     assert (made["statistic"] == "run").sum() == 12
     summary = made[made["seed"] == SUMMARY_SEED].set_index("observable")
     assert summary["statistic"].to_dict() == {"error": "mean", "loss": "median"}
@@ -97,7 +44,9 @@ def test_a_missing_x_is_a_coordinate_too() -> None:
 
 
 def test_a_run_without_a_value_leaves_no_summary_number() -> None:
-    made = summarise(table(error=[1.0] * 9 + [float("nan")], loss=[float("nan")] + [1.0] * 9), medians=["loss"])
+    made = summarise(
+        table(error=[1.0] * 9 + [float("nan")], loss=[float("nan")] + [1.0] * 9), statistics={"loss": "median"}
+    )
     summary = made[made["seed"] == SUMMARY_SEED]
     assert len(summary) == 2
     assert summary[["value", "low", "high", "band_low", "band_high"]].isna().all(axis=None)

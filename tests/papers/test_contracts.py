@@ -103,7 +103,7 @@ def test_a_sweep_differs_only_in_what_it_sweeps(name: str, scale: str) -> None:
 @every_scale
 def test_there_are_enough_seeds(name: str, scale: str) -> None:
     for sweep in discovery.figure(name).sweeps(scale):
-        assert len(set(sweep.seeds)) >= (LEAST_SEEDS[scale] if figures.is_random(sweep) else 1)
+        assert len(set(sweep.seeds)) >= (LEAST_SEEDS[scale] if sweep.is_random else 1)
 
 
 @every_figure

@@ -20,7 +20,9 @@ from icl.evidence import ledger
 from icl.pipeline.plan import Plan, check_config
 
 SCHEMA = ROOT / "workflow/config.schema.yaml"
-DEFAULT: dict[str, Any] = {"scale": "smoke", "shards": 1, "constants": {}, "variant": "", "against": "", "only": ""}
+DEFAULT: dict[str, Any] = {
+    "scale": "smoke", "shards": 1, "constants": {}, "variant": "", "against": "", "only": "", "first_seed": 0,
+}  # fmt: skip
 
 # what is given in the config -> the words that the message must hold: key, value, what is allowed
 REFUSED: list[tuple[dict[str, Any], list[str]]] = [
@@ -215,7 +217,8 @@ def test_a_script_names_the_file_in_one_line_and_makes_nothing(
     arguments = {
         "draw": ["--module", module, *read, "--note", "n", "--pictures", "made/a.png", "--record", "made/a.json"],
         "check": ["--figure", "figure9", *read, "--questions", "[]", "--verdicts", "made/figure9.json"],
-        "measure": ["--module", module, "--scale", "smoke", "--constants", "{}", "--identity", "abc", "--observables",
+        "measure": ["--module", module, "--scale", "smoke", "--first-seed", "0",
+                    "--constants", "{}", "--identity", "abc", "--observables",
                     canonical(PLAN.observables("figure9")), "--table", "made/a.parquet", "--runs", FIRST, SECOND],
     }  # fmt: skip
     command = [sys.executable, str(ROOT / f"scripts/{script}.py"), *arguments[script]]

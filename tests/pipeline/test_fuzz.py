@@ -35,7 +35,7 @@ from icl.report import command_line, costs
 from icl.report.page import entries
 
 SCHEMA = ROOT / "workflow/config.schema.yaml"
-DEFAULT = {"scale": "smoke", "shards": 2, "constants": {}, "variant": "", "against": "", "only": ""}
+DEFAULT = {"scale": "smoke", "shards": 2, "constants": {}, "variant": "", "against": "", "only": "", "first_seed": 0}
 PLAN = Plan("smoke")
 # How many times as many examples; the slow test sets it.
 TIMES = "ICL_FUZZ_TIMES"

@@ -9,7 +9,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from conftest import Workflow
+import yaml
+from conftest import ROOT, Workflow
 
 from icl.core import discovery, runs, table
 from icl.core.config import ConstantError
@@ -24,7 +25,7 @@ FIGURES = PLAN.figures
 
 
 def plan(**changes: Any) -> Plan:
-    return Plan.of({"scale": "smoke", "shards": 2, "constants": {}, "variant": ""} | changes)
+    return Plan.of({"scale": "smoke", "shards": 2, "constants": {}, "variant": "", "first_seed": 0} | changes)
 
 
 # -- the plan, without Snakemake ---------------------------------------------------------------------------------------
@@ -124,6 +125,34 @@ def test_a_variant_says_its_changes_and_the_whole_command() -> None:
 def test_a_name_without_constants_is_refused() -> None:
     with pytest.raises(ConstantError, match="variant = 'fast': names a set of constants, but none is given"):
         plan(variant="fast")
+
+
+# -- other seeds -------------------------------------------------------------------------------------------------------
+
+
+def test_other_seeds_are_the_same_trainings_from_another_seed_on() -> None:
+    made = plan(first_seed=2000)
+    assert made.trainings.keys() == PLAN.trainings.keys()
+    for name, (_, sweep) in made.trainings.items():
+        usual = PLAN.sweep(name)
+        assert sweep.seeds == ([2000 + seed for seed in usual.seeds] if usual.is_random else usual.seeds)
+        same = [dataclasses.replace(config, seed=0) for config in sweep.configs]
+        assert same == [dataclasses.replace(config, seed=0) for config in usual.configs]
+
+
+def test_other_seeds_have_folders_and_commands_of_their_own() -> None:
+    made, changed = plan(first_seed=2000), plan(first_seed=2000, constants=CHANGED, variant="sparse")
+    assert [PLAN.folder, made.folder, changed.folder] == ["smoke", "smoke@from.2000", "smoke@sparse@from.2000"]
+    assert made.command("figure9") == "snakemake figure9 --config scale=smoke first_seed=2000"
+    assert made.note("figure9") == PLAN.note("figure9") + "; seeds from 2000 on"
+    assert PLAN.is_default and not made.is_default
+    assert Plan.of(made.plain()) == made
+    assert made.measurement_identity("figure9") != PLAN.measurement_identity("figure9")
+
+
+def test_the_first_seed_of_the_config_is_that_of_the_plan() -> None:
+    config = yaml.safe_load((ROOT / "workflow/config.yaml").read_text(encoding="utf-8"))
+    assert config["first_seed"] == Plan("smoke").first_seed
 
 
 def test_constants_that_reach_nothing_are_refused() -> None:

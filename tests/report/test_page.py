@@ -12,10 +12,11 @@ import pytest
 from icl.core import discovery, sealed, table
 from icl.core.sealed import SealedError
 from icl.evidence import ledger
+from icl.pipeline import figures
 from icl.pipeline.plan import Plan
 from icl.report import compare, verdict_files
 from icl.report.page import gather, render
-from icl.report.page.entries import Files, constants, entry, margin, spans_decades, warnings
+from icl.report.page.entries import Files, constants, entry, margin, spans_decades, values, warnings
 
 PLAN = Plan("smoke")
 
@@ -155,9 +156,21 @@ def test_a_variant_has_its_own_folder_command_and_grades(figure9_made: Path) -> 
     (one,) = gather.entries(plan, ["figure9"], figure9_made)
     assert one["missing"] == ["verdicts", "table", "picture"]
     assert one["command"] == plan.command("figure9")
-    graded = constants(list(plan.sweeps("figure9").values()), PLAN.sweeps("figure9"))
+    graded = constants(list(plan.sweeps("figure9").values()), PLAN.sweeps("figure9"), {})
     assert [row["name"] for row in graded if row["grade"] == "changed"] == ["relevant_fraction"]
     assert "relevant_fraction" in render.html(plan, [one]).split("<nav", 1)[0]
+
+
+@pytest.mark.parametrize("scale", ["laptop", "smoke"])
+def test_a_value_that_a_scale_reduces_is_not_graded_as_published(scale: str) -> None:
+    """The configuration of the published code is that of the paper scale alone."""
+    ours, papers = figures.sweeps("garg_linear", scale, {}), figures.sweeps("garg_linear", "paper", {})
+    graded = {row["name"]: row["grade"] for row in constants(list(ours.values()), ours, papers)}
+    (mine,), (theirs,) = ours.values(), papers.values()
+    differ = {name for name in graded if values(mine, name) != values(theirs, name)}
+    assert {"steps", "dimension", "learning_rate"} <= differ
+    assert {name for name, grade in graded.items() if grade == "reduced"} == differ
+    assert "reduced" not in {row["grade"] for row in constants(list(papers.values()), papers, papers)}
 
 
 @pytest.mark.parametrize(

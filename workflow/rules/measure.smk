@@ -18,10 +18,11 @@ rule measure:
     params:
         module=lambda w: PLAN.module(w.figure),
         scale=PLAN.scale,
+        first_seed=PLAN.first_seed,
         constants=lambda w: canonical(PLAN.constants_of(w.figure)),
         observables=lambda w: canonical(PLAN.observables(w.figure)),
         identity=lambda w: PLAN.measurement_identity(w.figure),
     shell:
-        "python scripts/measure.py --module {params.module} --scale {params.scale} --constants {params.constants:q}"
-        " --observables {params.observables:q} --identity {params.identity} --table {output.table:q}"
+        "python scripts/measure.py --module {params.module} --scale {params.scale} --first-seed {params.first_seed}"
+        " --constants {params.constants:q} --observables {params.observables:q} --identity {params.identity} --table {output.table:q}"
         " --runs {input.runs:q} --published {input.published:q} > {log:q} 2>&1"

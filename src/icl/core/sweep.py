@@ -37,6 +37,21 @@ class Sweep:
         """The seed of every run, in order."""
         return [config.seed for config in self.configs]
 
+    @property
+    def is_random(self) -> bool:
+        """Whether its runs depend on their seeds; a model that can do without randomness says so by
+        `is_random(configs)`. Where nothing is random, one run is all that there is to know.
+        """
+        says = getattr(discovery.system(self.system), "is_random", None)
+        return says is None or bool(says(self.configs))
+
+    def from_seed(self, first: int) -> "Sweep":
+        """The sweep with seeds that begin at `first`, if it depends on them."""
+        if first == 0 or not self.is_random:
+            return self
+        configs = tuple(dataclasses.replace(config, seed=first + config.seed) for config in self.configs)
+        return dataclasses.replace(self, configs=configs)
+
     def training(self) -> dict[str, Any]:
         """What the trained weights depend on, as plain data."""
         return {

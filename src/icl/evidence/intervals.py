@@ -1,59 +1,30 @@
 """Intervals over seeds, computed once, in the table."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from icl.core.table import GROUP, SUMMARY_SEED, conform, join
+from icl.evidence.significance import INTERVALS
 
-LEVEL = 0.95
 # Drawn bands are mean +- 2 population standard deviations, the width that the published bands have (inferred from the
 # digitised bands, whose squared widths are sums of four squares of the error's step).
 BAND = 2.0
 
 
-def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
-    """Mean and its 95 % Student interval, for (runs,) values; NaN bounds for a single run."""
-    from scipy import stats
-
-    n, mean = len(values), float(np.mean(values))
-    if n < 2:
-        return mean, float("nan"), float("nan")
-    half = float(stats.t.ppf((1 + LEVEL) / 2, n - 1) * np.std(values, ddof=1) / np.sqrt(n))
-    return mean, mean - half, mean + half
-
-
-def median_interval(values: np.ndarray) -> tuple[float, float, float]:
-    """Median and its distribution-free interval of at least 95 %: the order statistics k and n + 1 - k with the
-    largest k for which P(Binomial(n, 1/2) < k) <= 2.5 %. Fewer than six runs give no such k, and NaN bounds.
-    """
-    from scipy import stats
-
-    ordered, n = np.sort(values), len(values)
-    k = int(stats.binom.ppf((1 - LEVEL) / 2, n, 0.5))
-    median = float(np.median(values))
-    # Sorting puts a NaN last, where the interval might not see it.
-    if k < 1 or np.isnan(median) or stats.binom.cdf(k - 1, n, 0.5) > (1 - LEVEL) / 2:
-        return median, float("nan"), float("nan")
-    return median, float(ordered[k - 1]), float(ordered[n - k])
-
-
 # A label that is not a number equals nothing, itself included; this one can be looked up.
 _NOWHERE = -1e300
 
-INTERVALS = {"mean": mean_interval, "median": median_interval}
 
-
-def summarise(runs: pd.DataFrame, medians: Iterable[str] = ()) -> pd.DataFrame:
+def summarise(runs: pd.DataFrame, statistics: Mapping[str, str] | None = None) -> pd.DataFrame:
     """The rows of single runs followed by one summary row per coordinate and observable.
 
-    The statistic is the mean, or the median for the observables in `medians`; its interval is over runs. The drawn
+    statistics : observable -> mean, median or share; the mean where it has none. Its interval is over runs. The drawn
     band is over groups of test prompts where the table has such rows, and else over runs. A coordinate that only one
     run has gets no summary, and one with a NaN gets NaN: a missing value is never averaged away.
     """
-    wanted = set(medians)
     key = ["figure", "scale", "panel", "series", "x", "observable", "colour"]
     summaries = []
     single = runs[runs["statistic"] == "run"]
@@ -64,7 +35,7 @@ def summarise(runs: pd.DataFrame, medians: Iterable[str] = ()) -> pd.DataFrame:
     for labels, group in single[single.duplicated(key, keep=False)].groupby(key, dropna=False, sort=False):
         values = group["value"].to_numpy()
         named = dict(zip(key, labels, strict=True))
-        statistic = "median" if named["observable"] in wanted else "mean"
+        statistic = (statistics or {}).get(str(named["observable"]), "mean")
         value, low, high = INTERVALS[statistic](values)
         place = tuple(_NOWHERE if label != label else label for label in labels)
         band = BAND * float(np.std(grouped.get(place, values)))

@@ -1,25 +1,32 @@
-"""What the data say of a claim: its bounds against the intervals in the table."""
+"""What the runs say of a claim: its bounds and conditions against the single runs in the table."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from icl.core.table import SUMMARY_SEED
-from icl.evidence.ledger import Bound, Claim
+from icl.evidence import significance
+from icl.evidence.ledger import Bound, Claim, bound_of
+from icl.evidence.significance import SIGNIFICANT, Interval
 
-SUPPORTED, CONTRADICTED, INCONCLUSIVE = "supported", "contradicted", "inconclusive"
-# Below this number of runs an interval says too little to decide anything.
+SUPPORTED, CONTRADICTED, INCONCLUSIVE, NOT_TESTED = "supported", "contradicted", "inconclusive", "not tested"
+# With fewer runs nothing is decided ...
 LEAST_SEEDS = 5
-# ... unless nothing is random: then the interval of the only run has no width, and the table says so.
+# ... unless nothing is random: then one run is all that there is to know, and the table says so.
 EXACT = "exact"
 
 
 @dataclass(frozen=True)
 class Part:
-    """The outcome for one bound: the estimate, its 95 % interval over `runs` runs."""
+    """The outcome for one bound over `runs` runs: the estimate and its 95 % interval.
+
+    p : of the hypothesis that the bound does not hold, the larger of its ends; p_against : that it holds, the smaller
+        times their number. What is computed has none: NaN.
+    """
 
     observable: str
     bound: str
@@ -29,70 +36,150 @@ class Part:
     high: float
     runs: int
     outcome: str
+    p: float = math.nan
+    p_against: float = math.nan
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition of the source on a run, and how many runs meet it and those before it."""
+
+    observable: str
+    bound: str
+    met: int
+    runs: int
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome for a claim."""
+    """The outcome for a claim.
+
+    p : the largest of its parts; p_against : the smallest, times their number (Bonferroni)
+    """
 
     claim: str
     scale: str
     outcome: str
     parts: tuple[Part, ...]
+    conditions: tuple[Condition, ...] = ()
+    p: float = math.nan
+    p_against: float = math.nan
 
     def plain(self) -> dict[str, Any]:
         """As plain data; a missing number becomes None."""
         data = asdict(self)
-        for part in data["parts"]:
-            for name in ("estimate", "low", "high"):
-                part[name] = part[name] if math.isfinite(part[name]) else None
+        for part in (data, *data["parts"]):
+            for name in ("estimate", "low", "high", "p", "p_against"):
+                if name in part and not math.isfinite(part[name]):
+                    part[name] = None
         return data
 
 
-def _outcome(bound: Bound, low: float, high: float) -> str:
-    if low >= bound.at_least and high <= bound.at_most:
-        return SUPPORTED
-    if high < bound.at_least or low > bound.at_most:
-        return CONTRADICTED
-    return INCONCLUSIVE
+def judge(claim: str, bounds: Sequence[Bound], table: pd.DataFrame, conditions: Sequence[Bound] = ()) -> Verdict:
+    """The verdict on the claim of this id.
 
-
-def _part(bound: Bound, table: pd.DataFrame) -> Part:
-    found = table[(table["observable"] == bound.observable) & (table["seed"] == SUMMARY_SEED)]
-    if len(found) > 1:
-        raise ValueError(f"observable {bound.observable!r} has {len(found)} summary rows; a claim needs one")
-    if found.empty:
-        return Part(bound.observable, bound.words(), bound.statistic, math.nan, math.nan, math.nan, 0, INCONCLUSIVE)
-    row = found.iloc[0]
-    low, high, count = float(row["low"]), float(row["high"]), int(row["count"])
-    decided = count >= LEAST_SEEDS or row["statistic"] == EXACT == bound.statistic
-    outcome = _outcome(bound, low, high) if decided else INCONCLUSIVE
-    return Part(bound.observable, bound.words(), row["statistic"], float(row["value"]), low, high, count, outcome)
-
-
-def judge(claim: str, bounds: Sequence[Bound], table: pd.DataFrame) -> Verdict:
-    """The verdict on the claim of this id: every bound is compared with the interval in the table.
-
-    A part is supported when its whole interval lies within the bound, contradicted when it lies wholly outside,
-    inconclusive otherwise (also with fewer than five random runs, or when a run has no value). The claim is
-    contradicted when one part is, supported when all are. At the smoke scale nothing is decided.
+    Only runs that meet every condition test the claim; if none does it is `not tested`. A part is supported when the
+    whole 95 % interval lies within the bound, contradicted when it lies wholly outside, inconclusive otherwise (also
+    with fewer than five random runs, or when a run has no value). The claim is supported when all parts are, and
+    contradicted when one part is at the level of a claim with so many parts. At the smoke scale nothing is decided.
     """
     scale = str(table["scale"].iloc[0])
-    parts = tuple(_part(bound, table) for bound in bounds)
+    kept, met = _within(conditions, table)
+    parts = tuple(_part(bound, kept) for bound in bounds)
+    random = [part for part in parts if math.isfinite(part.p) and part.runs >= LEAST_SEEDS]
+    p = max((part.p for part in random), default=math.nan)
+    against = min((min(1.0, part.p_against * len(random)) for part in random), default=math.nan)
     outcomes = {part.outcome for part in parts}
     if scale == "smoke":
         outcome = INCONCLUSIVE
-    elif CONTRADICTED in outcomes:
+    elif met and not met[-1].met:
+        outcome = NOT_TESTED
+    elif against <= SIGNIFICANT or any(part.outcome == CONTRADICTED for part in parts if part.statistic == EXACT):
         outcome = CONTRADICTED
     else:
         outcome = SUPPORTED if outcomes == {SUPPORTED} else INCONCLUSIVE
-    return Verdict(claim, scale, outcome, parts)
+    return Verdict(claim, scale, outcome, parts, met, p, against)
+
+
+def _within(conditions: Sequence[Bound], table: pd.DataFrame) -> tuple[pd.DataFrame, tuple[Condition, ...]]:
+    """The rows of the runs that meet all conditions, and how many meet each."""
+    met = []
+    for condition in conditions:
+        values = _single(condition.observable, table)
+        seeds = {seed for seed, value in values.items() if condition.at_least <= value <= condition.at_most}
+        table = table[table["seed"].isin(seeds | {SUMMARY_SEED})]
+        met.append(Condition(condition.observable, condition.words(), len(seeds), len(values)))
+    return table, tuple(met)
+
+
+def _single(observable: str, table: pd.DataFrame) -> dict[int, float]:
+    """Seed -> value of a single run.
+
+    Raises ValueError if the observable is measured at more than one place.
+    """
+    rows = table[(table["observable"] == observable) & (table["statistic"] == "run")]
+    if rows["seed"].duplicated().any():
+        raise ValueError(f"observable {observable!r} has several values per run; a claim needs one")
+    return dict(zip(rows["seed"].tolist(), rows["value"].tolist(), strict=True))
+
+
+def _part(bound: Bound, table: pd.DataFrame) -> Part:
+    rows = table[table["observable"] == bound.observable]
+    values = np.array(list(_single(bound.observable, table).values()))
+    head = bound.observable, bound.words(), bound.statistic
+    is_exact = EXACT in set(rows.loc[rows["seed"] == SUMMARY_SEED, "statistic"])
+    if bound.statistic == EXACT:
+        value = float(values[0]) if is_exact and len(values) else math.nan
+        return Part(*head, value, value, value, len(values), _of_interval(bound, value, value))
+    if is_exact or not len(values):
+        return Part(*head, math.nan, math.nan, math.nan, len(values), INCONCLUSIVE)
+    estimate, low, high = _in_range(bound, significance.INTERVALS[bound.statistic](values))
+    inside, outside = _p_values(bound, values)
+    outcome = INCONCLUSIVE
+    if len(values) >= LEAST_SEEDS and min(outside) <= SIGNIFICANT:
+        outcome = CONTRADICTED
+    elif len(values) >= LEAST_SEEDS and max(inside) <= SIGNIFICANT:
+        # Nearer to the named value than to any rival, but not it: the runs do not decide.
+        outcome = SUPPORTED if bound.equals is None or low <= bound.equals <= high else INCONCLUSIVE
+    against = min(1.0, len(outside) * min(outside))
+    return Part(*head, estimate, low, high, len(values), outcome, max(inside), against)
+
+
+def _in_range(bound: Bound, interval: Interval) -> Interval:
+    """The interval, as far as the observable's values can reach."""
+    estimate, low, high = interval
+    return estimate, max(low, bound.range[0]), min(high, bound.range[1])
+
+
+def _of_interval(bound: Bound, low: float, high: float) -> str:
+    if low >= bound.at_least and high <= bound.at_most:
+        return SUPPORTED
+    return CONTRADICTED if high < bound.at_least or low > bound.at_most else INCONCLUSIVE
+
+
+Test = Callable[[np.ndarray, float, str], float]
+
+
+def _p_values(bound: Bound, values: np.ndarray) -> tuple[list[float], list[float]]:
+    """Per end of the bound p of the hypothesis that the statistic lies outside of it, and that it lies inside."""
+    ends: list[tuple[float, Test, Test]] = [
+        (bound.at_least, significance.p_at_least, significance.p_below),
+        (bound.at_most, significance.p_at_most, significance.p_above),
+    ]
+    finite = [end for end in ends if math.isfinite(end[0])]
+    inside = [holds(values, end, bound.statistic) for end, holds, _ in finite]
+    outside = [fails(values, end, bound.statistic) for end, _, fails in finite]
+    return inside, outside
 
 
 def questions(claims: Iterable[Claim], scale: str) -> list[dict[str, Any]]:
-    """What judging depends on, as plain data: the ids and bounds of the claims that are judged at a scale."""
+    """What judging depends on, as plain data: ids, bounds and conditions of the claims that are judged at a scale."""
     return [
-        {"claim": claim.id, "bounds": [bound.plain() for bound in claim.bounds]}
+        {
+            "claim": claim.id,
+            "bounds": [bound.plain() for bound in claim.bounds],
+            "conditions": [bound.plain() for bound in claim.conditions],
+        }
         for claim in claims
         if not claim.scales or scale in claim.scales
     ]
@@ -100,4 +187,7 @@ def questions(claims: Iterable[Claim], scale: str) -> list[dict[str, Any]]:
 
 def verdicts(asked: Iterable[Mapping[str, Any]], table: pd.DataFrame) -> list[Verdict]:
     """The verdicts on what `questions` gives."""
-    return [judge(one["claim"], [Bound(**bound) for bound in one["bounds"]], table) for one in asked]
+    return [
+        judge(one["claim"], [*map(bound_of, one["bounds"])], table, [*map(bound_of, one["conditions"])])
+        for one in asked
+    ]

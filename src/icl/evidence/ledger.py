@@ -7,7 +7,7 @@ observables and judging only the bounds, so that rewording a statement or a capt
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from icl.core.config import ConstantError
 from icl.core.problem import in_one_line
 
 SCHEMA = Path(__file__).with_name("claims.schema.json")
-STATISTICS = ("mean", "median", "exact")
 
 
 class LedgerError(ConstantError):
@@ -29,18 +28,25 @@ class LedgerError(ConstantError):
 
 @dataclass(frozen=True)
 class Bound:
-    """One measurable part of a claim: the observable lies within [at_least, at_most].
+    """One measurable part of a claim, or a premise on each run: the observable lies within [at_least, at_most].
 
-    statistic : `mean` or `median` over runs, or `exact` for what is computed without any randomness
+    statistic : `mean`, `median` or `share` over runs, or `exact` for what is computed without any randomness
+    range : the values that the observable can have
+    equals : the value that a theorem names, such as an exponent: the interval must hold it, and the ends of the bound
+        are half way to the next simple rivals
     """
 
     observable: str
     at_least: float = -math.inf
     at_most: float = math.inf
     statistic: str = "mean"
+    range: tuple[float, float] = (-math.inf, math.inf)
+    equals: float | None = None
 
     def words(self) -> str:
         """The bound as text."""
+        if self.equals is not None:
+            return f"in [{self.at_least:g}, {self.at_most:g}] and equal to {self.equals:.3g}"
         if math.isinf(self.at_most):
             return f">= {self.at_least:g}"
         return f"<= {self.at_most:g}" if math.isinf(self.at_least) else f"in [{self.at_least:g}, {self.at_most:g}]"
@@ -49,18 +55,21 @@ class Bound:
         """As plain data; an end that is not bounded is left out."""
         ends = {"at_least": self.at_least, "at_most": self.at_most}
         finite = {name: end for name, end in ends.items() if math.isfinite(end)}
-        return {"observable": self.observable, **finite, "statistic": self.statistic}
+        within = {"range": list(self.range)} if math.isfinite(self.range[0]) else {}
+        named = {} if self.equals is None else {"equals": self.equals}
+        return {"observable": self.observable, **finite, "statistic": self.statistic, **within, **named}
 
 
 @dataclass(frozen=True)
 class Claim:
     """A statement of a paper and the bounds that test it: all of them must hold.
 
-    kind : `theorem`, `figure` (what a published picture shows), `identity` (algebra) or `ours`
+    kind : `theorem`, `figure` (what a published picture shows) or `ours`
     source : theorem, proposition, equation, figure or page
     says : what the source says, with its conditions; tested : what is tested here; not_shown : what that leaves open
-    premise : conditions of the source that the runs must meet, in words
+    premise : conditions of the source, in words; conditions : those that are measured, met or missed by each run
     scales : the scales at which it is judged; empty for all
+    amended : changes of the bounds since the freeze: date, what was, and why
     """
 
     id: str
@@ -72,13 +81,34 @@ class Claim:
     not_shown: str
     bounds: tuple[Bound, ...]
     premise: str = ""
+    conditions: tuple[Bound, ...] = ()
     scales: tuple[str, ...] = ()
+    amended: tuple[Mapping[str, str], ...] = ()
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether nothing is random in it: its bounds were written with the result in view."""
+        return all(bound.statistic == "exact" for bound in self.bounds)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a source says, or we use, that is algebra: a test checks it, and no run could contradict it.
+
+    test : file::function
+    """
+
+    id: str
+    source: str
+    says: str
+    test: str
 
 
 @dataclass(frozen=True)
 class Target:
     """What stands beside a figure: its caption, known differences from the published one, and what it measures.
 
+    fitted : the constants that were chosen on the published figure, in words; claims on it count apart
     aliases : other names of the target
     observables : measured besides those of the claims, observable -> statistic; medians : curves summarised by medians
     """
@@ -87,6 +117,7 @@ class Target:
     summary: str
     caption: str = ""
     differences: str = ""
+    fitted: str = ""
     aliases: tuple[str, ...] = ()
     observables: Mapping[str, str] | None = None
     medians: tuple[str, ...] = ()
@@ -101,6 +132,7 @@ class Ledger:
     cite: tuple[str, ...]
     targets: Mapping[str, Target]
     claims: tuple[Claim, ...]
+    identities: tuple[Identity, ...] = ()
 
 
 def read(path: Path) -> Ledger:
@@ -117,7 +149,9 @@ def read(path: Path) -> Ledger:
     for problem in sorted(found, key=lambda error: list(map(str, error.absolute_path))):
         raise LedgerError(f"{path}: {_place(data, problem.absolute_path)}: {problem.message}")
     targets = {name: _target(name, about) for name, about in data["figures"].items()}
-    ledger = Ledger(path.parent.name, data["title"], tuple(data["cite"]), targets, tuple(map(_claim, data["claims"])))
+    identities = tuple(Identity(**one) for one in data.get("identities", ()))
+    claims = tuple(map(_claim, data["claims"]))
+    ledger = Ledger(path.parent.name, data["title"], tuple(data["cite"]), targets, claims, identities)
     for problem in _contradictions(ledger):
         raise LedgerError(f"{path}: {problem}")
     return ledger
@@ -138,19 +172,30 @@ def _target(name: str, about: Mapping[str, Any]) -> Target:
 
 
 def _claim(data: Mapping[str, Any]) -> Claim:
-    bounds = tuple(Bound(**bound) for bound in data["bounds"])
-    return Claim(**(dict(data) | {"bounds": bounds, "scales": tuple(data.get("scales", ()))}))
+    parts = {name: tuple(map(bound_of, data.get(name, ()))) for name in ("bounds", "conditions")}
+    return Claim(**{**data, **parts, **{name: tuple(data.get(name, ())) for name in ("scales", "amended")}})
+
+
+def bound_of(data: Mapping[str, Any]) -> Bound:
+    """A bound from plain data, the inverse of Bound.plain()."""
+    made = Bound(**data)
+    return replace(made, range=(made.range[0], made.range[1]))
 
 
 def _contradictions(ledger: Ledger) -> Iterator[str]:
-    ids = [claim.id for claim in ledger.claims]
+    ids = _ids(ledger)
     yield from (f"claim {name}: stands twice" for name in sorted({name for name in ids if ids.count(name) > 1}))
     for claim in ledger.claims:
         if claim.figure not in ledger.targets:
             yield f"claim {claim.id}: figure {claim.figure} is not among the file's figures"
-        for bound in claim.bounds:
-            if math.isinf(bound.at_least) and math.isinf(bound.at_most):
-                yield f"claim {claim.id}: observable {bound.observable!r} has no bound"
+        for part in (*claim.bounds, *claim.conditions):
+            if math.isinf(part.at_least) and math.isinf(part.at_most):
+                yield f"claim {claim.id}: observable {part.observable!r} has no bound"
+            if part.equals is not None and not part.at_least < part.equals < part.at_most:
+                yield f"claim {claim.id}: observable {part.observable!r} cannot equal {part.equals} within its bound"
+            ends = [end for end in (part.at_least, part.at_most) if math.isfinite(end)]
+            if part.statistic == "share" and not all(0 <= end <= 1 for end in ends):
+                yield f"claim {claim.id}: observable {part.observable!r} is a share, its bound is not within 0 and 1"
     for name in ledger.targets:
         statistics: dict[str, str] = {}
         for observable, statistic in _declarations(ledger, name):
@@ -159,10 +204,14 @@ def _contradictions(ledger: Ledger) -> Iterator[str]:
                 yield f"figure {name}: observable {observable!r} is declared twice, as {first} and as {statistic}"
 
 
+def _ids(ledger: Ledger) -> list[str]:
+    return [claim.id for claim in ledger.claims] + [identity.id for identity in ledger.identities]
+
+
 def _declarations(ledger: Ledger, figure: str) -> Iterator[tuple[str, str]]:
     for claim in ledger.claims:
         if claim.figure == figure:
-            yield from ((bound.observable, bound.statistic) for bound in claim.bounds)
+            yield from ((part.observable, part.statistic) for part in (*claim.bounds, *claim.conditions))
     yield from (ledger.targets[figure].observables or {}).items()
 
 
@@ -191,10 +240,10 @@ def papers() -> tuple[Ledger, ...]:
     found = tuple(of_paper(key) for key in discovery.papers())
     owner: dict[str, str] = {}
     for ledger in found:
-        for claim in ledger.claims:
-            if claim.id in owner:
-                raise LedgerError(f"claim {claim.id}: is in papers/{owner[claim.id]} and in papers/{ledger.paper}")
-            owner[claim.id] = ledger.paper
+        for name in _ids(ledger):
+            if name in owner:
+                raise LedgerError(f"claim {name}: is in papers/{owner[name]} and in papers/{ledger.paper}")
+            owner[name] = ledger.paper
     return found
 
 

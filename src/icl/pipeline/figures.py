@@ -34,14 +34,14 @@ def draws_one_run(name: str) -> bool:
     return hasattr(discovery.figure(name), "draw_runs")
 
 
-def sweeps(name: str, scale: str, constants: Overrides) -> dict[str, Sweep]:
-    """The sweeps of a figure, with the user's constants in place of the defaults.
+def sweeps(name: str, scale: str, constants: Overrides, first_seed: int = 0) -> dict[str, Sweep]:
+    """The sweeps of a figure, with the user's constants in place of the defaults, their seeds from `first_seed` on.
 
     Raises ConstantError for an unknown scale, an unknown constant or a value out of range.
     """
     if scale not in SCALES:
         raise ConstantError(f"scale = {scale!r}: must be one of {', '.join(SCALES)}")
-    return applied(discovery.figure(name).sweeps(scale), constants)
+    return applied(discovery.figure(name).sweeps(scale), constants, first_seed)
 
 
 def trainings(figures: Mapping[str, Mapping[str, Sweep]], constants: Overrides) -> dict[str, tuple[str, Sweep]]:
@@ -87,15 +87,6 @@ def check(name: str, table: pd.DataFrame) -> list[judging.Verdict]:
     return judging.verdicts(judging.questions(ledger.claims(name), str(table["scale"].iloc[0])), table)
 
 
-def is_random(sweep: Sweep) -> bool:
-    """Whether its runs depend on their seeds; a system that can do without randomness says so by `is_random(configs)`.
-
-    Where nothing is random, one run is all that there is to know.
-    """
-    says = getattr(discovery.system(sweep.system), "is_random", None)
-    return says is None or bool(says(sweep.configs))
-
-
 def note(name: str, scale: str, constants: Overrides) -> str:
     """One line for the figure's margin: the scale, and what it trains or tests less than the paper scale."""
     made, papers = sweeps(name, scale, constants), sweeps(name, "paper", constants)
@@ -111,7 +102,7 @@ def margin(
         words += [word for word in reduction(sweep, papers[key]) if word not in words]
     given = {name: value for sweep in ours.values() for name, value in applicable(sweep, constants).items()}
     changed = [f"{name} = {value}" for name, value in given.items()]
-    seeds = max((len(set(sweep.seeds)) for sweep in ours.values() if is_random(sweep)), default=0)
+    seeds = max((len(set(sweep.seeds)) for sweep in ours.values() if sweep.is_random), default=0)
     said = (
         [f"{scale} scale, " + (f"{'one of ' * one}{seeds} seeds" if seeds else "exact: no randomness")]
         + (words and ["reduced: " + ", ".join(words)])

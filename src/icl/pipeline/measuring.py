@@ -9,6 +9,7 @@ from icl.core import discovery
 from icl.core.runs import Runs
 from icl.core.table import SUMMARY_SEED, TableError, validate
 from icl.evidence.intervals import summarise
+from icl.evidence.significance import INTERVALS
 
 
 def reads_published(name: str) -> bool:
@@ -34,8 +35,8 @@ def measure(
     """
     more = {"published": published} if reads_published(name) else {}
     rows = discovery.figure(name).measure(runs, scale, **more).assign(figure=name, scale=scale)
-    by_median = {observable for observable, statistic in declared.items() if statistic == "median"}
-    table = summarise(rows, by_median | set(medians))
+    random = {observable: statistic for observable, statistic in declared.items() if statistic in INTERVALS}
+    table = summarise(rows, dict.fromkeys(medians, "median") | random)
     validate(table, name)
     check_declared(name, table, declared)
     return table

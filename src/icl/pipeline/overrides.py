@@ -15,14 +15,14 @@ def applicable(sweep: Sweep, constants: Overrides) -> dict[str, Any]:
     return {name: value for name, value in constants.get(sweep.system, {}).items() if not sweep.varied(name)}
 
 
-def applied(sweeps: Iterable[Sweep], constants: Overrides) -> dict[str, Sweep]:
-    """The sweeps by their names, with the user's constants in place of the defaults.
+def applied(sweeps: Iterable[Sweep], constants: Overrides, first_seed: int = 0) -> dict[str, Sweep]:
+    """The sweeps by their names, with the user's constants in place of the defaults, their seeds from `first_seed` on.
 
     A constant that a sweep varies itself stays as the sweep has it.
 
     Raises ConstantError for an unknown constant or a value out of range.
     """
-    given = [(sweep, applicable(sweep, constants)) for sweep in sweeps]
+    given = [(sweep, applicable(sweep, constants)) for sweep in (one.from_seed(first_seed) for one in sweeps)]
     try:
         # Making every config anew takes longer than all else, and most calls give no constants.
         return {sweep.name: sweep.override(values) if values else sweep for sweep, values in given}

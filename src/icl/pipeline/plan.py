@@ -14,7 +14,7 @@ import jsonschema
 import yaml
 
 from icl.core import discovery
-from icl.core.config import ConstantError, canonical, digest
+from icl.core.config import FIRST_SEED, ConstantError, canonical, digest
 from icl.core.files import file_digest
 from icl.core.sweep import Sweep
 from icl.evidence import judging, ledger, published_curves
@@ -30,7 +30,7 @@ OVERLAY, RUNS = "_overlay", "_runs"
 
 @dataclass(frozen=True)
 class Plan:
-    """scale, shards, constants and variant as in workflow/config.yaml.
+    """scale, shards, constants, variant and first_seed as in workflow/config.yaml.
 
     Raises ConstantError, before any job runs, for an unknown scale, a misspelt constant and a value out of range.
     """
@@ -39,6 +39,7 @@ class Plan:
     shards: int = 2
     constants: Mapping[str, Mapping[str, Any]] | None = None
     variant: str = ""
+    first_seed: int = FIRST_SEED
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "Plan":
@@ -46,13 +47,14 @@ class Plan:
         given = {s: {n: number(v) for n, v in part.items()} for s, part in config["constants"].items() if part}
         if config["variant"] and not given:
             raise ConstantError(f"variant = {config['variant']!r}: names a set of constants, but none is given")
-        made = cls(config["scale"], config["shards"], given, config["variant"])
+        made = cls(config["scale"], config["shards"], given, config["variant"], config["first_seed"])
         made.trainings  # noqa: B018 (builds every sweep, so that bad input is found here)
         return made
 
     def plain(self) -> dict[str, Any]:
         """As plain data, the inverse of `of`."""
-        return {"scale": self.scale, "shards": self.shards, "constants": self.changed, "variant": self.variant}
+        return {"scale": self.scale, "shards": self.shards, "constants": self.changed, "variant": self.variant,
+                "first_seed": self.first_seed}  # fmt: skip
 
     @property
     def changed(self) -> Mapping[str, Mapping[str, Any]]:
@@ -61,10 +63,17 @@ class Plan:
 
     @property
     def folder(self) -> str:
-        """The folder below results/ and figures/: the scale, and behind an @ the name or the hash of a variant."""
-        if not self.changed:
-            return self.scale
-        return f"{self.scale}@{self.variant or digest(self.changed)[:8]}"
+        """The folder below results/ and figures/: the scale, and behind an @ what differs from the defaults: the name
+        or the hash of a variant, and the first seed.
+        """
+        variant = [self.variant or digest(self.changed)[:8]] if self.changed else []
+        seeds = [f"from.{self.first_seed}"] if self.first_seed != FIRST_SEED else []
+        return "@".join([self.scale, *variant, *seeds])
+
+    @property
+    def is_default(self) -> bool:
+        """Whether it has the default constants and seeds."""
+        return not self.changed and self.first_seed == FIRST_SEED
 
     @property
     def results(self) -> str:
@@ -79,6 +88,7 @@ class Plan:
     def command(self, target: str) -> str:
         """The whole command that makes a target of this plan."""
         config = [f"scale={self.scale}"] if self.scale != "laptop" else []
+        config += [f"first_seed={self.first_seed}"] if self.first_seed != FIRST_SEED else []
         config += [f"variant={self.variant}"] if self.variant else []
         config += [f"constants='{canonical(self.changed)}'"] if self.changed else []
         return f"snakemake {target}" + (f" --config {' '.join(config)}" if config else "")
@@ -97,7 +107,7 @@ class Plan:
     @cached_property
     def _sweeps(self) -> dict[str, dict[str, Sweep]]:
         # Snakemake asks several times per job.
-        return {name: figures.sweeps(name, self.scale, self.changed) for name in self.figures}
+        return {name: figures.sweeps(name, self.scale, self.changed, self.first_seed) for name in self.figures}
 
     @cached_property
     def _published(self) -> dict[str, Path]:
@@ -254,7 +264,8 @@ class Plan:
     def note(self, name: str) -> str:
         """The line in the figure's margin."""
         if name not in self._notes:
-            self._notes[name] = figures.note(name, self.scale, self.changed)
+            seeds = f"; seeds from {self.first_seed} on" if self.first_seed != FIRST_SEED else ""
+            self._notes[name] = figures.note(name, self.scale, self.changed) + seeds
         return self._notes[name]
 
     def request(self, resource: str, attempt: int, sweep: str = "") -> int:
@@ -297,5 +308,7 @@ def check_reach(plan: Plan, names: Collection[str]) -> None:
     for system, values in plan.changed.items():
         for constant, value in values.items():
             rest = {**plan.changed, system: {key: other for key, other in values.items() if key != constant}}
-            if names and all(figures.sweeps(name, plan.scale, rest) == plan.sweeps(name) for name in names):
+            if names and all(
+                figures.sweeps(name, plan.scale, rest, plan.first_seed) == plan.sweeps(name) for name in names
+            ):
                 raise ConstantError(f"constant {system}.{constant} = {value!r}: changes nothing in {', '.join(names)}")

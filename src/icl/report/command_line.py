@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import yaml
 
 from icl.core import discovery, state
-from icl.core.config import SCALES, ConstantError
+from icl.core.config import FIRST_SEED, SCALES, ConstantError
 from icl.core.sealed import SealedError
-from icl.evidence import ledger
+from icl.evidence import freeze, ledger
 from icl.evidence.ledger import Claim, Ledger
 from icl.pipeline import figures
 from icl.pipeline.plan import Plan
@@ -47,8 +47,9 @@ def planned(args: argparse.Namespace) -> Plan:
 
     Raises ConstantError for a misspelt constant and a value out of range.
     """
-    given = {"scale": args.scale, "shards": args.shards, "constants": args.set, "variant": args.variant}
-    return Plan.of(given) if args.set or args.variant else Plan(args.scale, args.shards)
+    given = {"scale": args.scale, "shards": args.shards, "constants": args.set, "variant": args.variant,
+             "first_seed": args.first_seed}  # fmt: skip
+    return Plan.of(given) if args.set or args.variant else Plan(args.scale, args.shards, first_seed=args.first_seed)
 
 
 def resolved(word: str) -> tuple[Ledger, str, Claim | None]:
@@ -83,13 +84,16 @@ def claim_lines(claim: Mapping[str, Any]) -> list[str]:
              "not shown": claim["not_shown"]}  # fmt: skip
     out = [f"{claim['id']} ({claim['kind']}; {claim['source']})"]
     out += [line for label, text in parts.items() for line in paragraph(label, text)]
+    out += [line for condition in claim["conditions"] for line in paragraph("condition", condition)]
+    out += [line for said in claim["amended"] for line in paragraph("amended", said)]
     return out + [line for bound in claim["bounds"] for line in paragraph("bound", bound)]
 
 
 def of_claim(claim: Claim) -> dict[str, Any]:
     """A claim as plain data, with its bounds in words."""
     bounds = [f"{bound.observable} ({bound.statistic}) {bound.words()}" for bound in claim.bounds]
-    return {**asdict(claim), "bounds": bounds}
+    conditions = [f"{bound.observable} {bound.words()}" for bound in claim.conditions]
+    return {**asdict(claim), "bounds": bounds, "conditions": conditions, "amended": freeze.amendments(claim)}
 
 
 def of_figure(plan: Plan, name: str) -> dict[str, Any]:
@@ -104,7 +108,9 @@ def of_figure(plan: Plan, name: str) -> dict[str, Any]:
         "figure": name, "paper": ledger.of_figure(name).title, "summary": target.summary, "caption": target.caption,
         "differences": target.differences, "command": plan.command(name),
         "claims": [of_claim(claim) for claim in ledger.claims(name)], "trainings": trainings,
-        "constants": entries.constants(list(sweeps.values()), figures.sweeps(name, plan.scale, {})),
+        "constants": entries.constants(
+            list(sweeps.values()), *(figures.sweeps(name, scale, {}) for scale in (plan.scale, "paper"))
+        ),
     }  # fmt: skip
 
 
@@ -174,14 +180,20 @@ def _cite(args: argparse.Namespace) -> Answer:
 def _verdicts(args: argparse.Namespace) -> Answer:
     plan = planned(args)
     found = verdict_files.standing(plan, [ledger.figure_name(word) for word in args.figures] or plan.figures)
-    lines = [f"{one['figure']}\n{verdict_files.lines(one)}" for one in found.verdicts]
-    lines.append(verdict_files.counts(found.verdicts))
+    verdicts = verdict_files.together(found.verdicts)
+    lines = [f"{one['figure']}\n{verdict_files.lines(one)}" for one in verdicts]
+    lines.append(verdict_files.counts(verdicts))
     if found.missing:
         command = plan.command(" ".join(found.missing) if args.figures else "figures")
         lines.append(f"not made yet: {', '.join(found.missing)}; `{command}` makes them")
     lines += [f"not printed, because it does not hold: {problem}" for problem in found.problems]
     code = MISSING if found.problems or (args.figures and found.missing) else 0
     return Answer(found._asdict(), "\n".join(lines), code)
+
+
+def _freeze(args: argparse.Namespace) -> Answer:
+    count = freeze.write()
+    return Answer({"claims": count, "date": freeze.frozen()["date"]}, f"froze the bounds of {count} claims")
 
 
 def _progress(args: argparse.Namespace) -> Answer:
@@ -240,6 +252,7 @@ def _constants(text: str) -> dict[str, dict[str, Any]]:
 COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], Answer], dict[str, str | None], str]] = {
     "list": (_list, {}, "every paper and its figures, in a line each"),
     "show": (_show, {"name": None}, "a figure with its claims and constants, one claim, or a paper"),
+    "freeze": (_freeze, {}, "keep the bounds of all claims as they are: a later change shows as amended"),
     "cite": (_cite, {"names": "+"}, "BibTeX entries of the papers of figures, claims or papers"),
     "verdicts": (_verdicts, {"figures": "*"}, "what the results on disk say of each claim, and what is missing"),
     "progress": (_progress, {}, "how far the unfinished trainings are"),
@@ -258,6 +271,7 @@ def parser() -> argparse.ArgumentParser:
     shared.add_argument("--set", type=_constants, default={}, metavar="CONSTANTS",
                         help="constants in place of the defaults: '{model: {constant: value}}'")  # fmt: skip
     shared.add_argument("--variant", default="", metavar="NAME", help="the name that their folder has")
+    shared.add_argument("--first-seed", type=int, default=FIRST_SEED, metavar="N", help=f"default: {FIRST_SEED}")
     shared.add_argument("--shards", type=int, default=2, metavar="N", help="as in workflow/config.yaml; default: 2")
     top = argparse.ArgumentParser(
         prog="python -m icl", description=__doc__,

@@ -34,7 +34,9 @@ def section(verdicts: Iterable[Verdicts], pictures: Collection[str]) -> str:
     """
     found = list(verdicts)
     out = [
-        f"Of the claims judged here, {verdict_files.counts(found)}. All bounds and intervals:",
+        verdict_files.counts(found),
+        "",
+        "`computed`: nothing is random, and the bound was written with the result in view. All bounds and intervals:",
         "[gallery/verdicts.md](gallery/verdicts.md).",
     ]
     for paper in ledger.papers():

@@ -3,11 +3,13 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from icl.core import sealed
 from icl.core.sealed import SealedError
-from icl.evidence import ledger
+from icl.evidence import freeze, ledger, significance
+from icl.evidence.ledger import Claim
 from icl.pipeline import verify
 from icl.pipeline.plan import Plan
 from icl.report import tables
@@ -15,7 +17,15 @@ from icl.report import tables
 Verdicts = dict[str, Any]
 """What scripts/check.py writes of one figure: figure, scale, folder, verdicts, fidelity, diverged and the digests."""
 
-OUTCOMES = ("supported", "contradicted", "inconclusive")
+OUTCOMES = ("supported", "contradicted", "inconclusive", "not tested")
+KINDS = {
+    "theorem": "theorems",
+    "figure": "published figures",
+    "fitted": "published figures that constants were fitted to",
+    "ours": "our own",
+}
+# The share of false calls that is accepted over all claims together.
+FALSE_DISCOVERIES = 0.05
 
 
 class Standing(NamedTuple):
@@ -76,6 +86,10 @@ def lines(figure: Verdicts) -> str:
     out = []
     for verdict in figure["verdicts"]:
         out.append(f"{verdict['claim']:10} {verdict['outcome'].upper():14}{ledger.claim(verdict['claim']).tested}")
+        for one in verdict.get("conditions", ()):
+            met = f"met by {one['met']} of {one['runs']} runs"
+            out.append(f"{'':11}{'condition':14}{one['observable']} {one['bound']}: {met}")
+        out += [f"{'':11}{'amended':14}{said}" for said in freeze.amendments(ledger.claim(verdict["claim"]))]
         for part in verdict["parts"]:
             out.append(
                 f"{'':11}{part['outcome']:14}{part['observable']}: {part['statistic']} {interval(part)}, "
@@ -100,25 +114,101 @@ def fidelity(row: Mapping[str, Any]) -> str:
     return ", ".join(part for part in parts if part)
 
 
+def together(figures: Iterable[Verdicts]) -> list[Verdicts]:
+    """The same verdicts with the q of each over all claims (Benjamini and Hochberg), for support and against it.
+
+    A verdict that would be one of more than 5 % false ones becomes inconclusive. Computed claims have no q.
+    """
+    found = [{**figure, "verdicts": [dict(verdict) for verdict in figure["verdicts"]]} for figure in figures]
+    every = [verdict for figure in found for verdict in figure["verdicts"]]
+    for end, outcome in (("", "supported"), ("_against", "contradicted")):
+        random = [verdict for verdict in every if verdict.get(f"p{end}") is not None]
+        q_values = significance.false_discovery([verdict[f"p{end}"] for verdict in random])
+        for verdict, q in zip(random, q_values, strict=True):
+            verdict[f"q{end}"] = q
+            if verdict["outcome"] == outcome and q > FALSE_DISCOVERIES:
+                verdict["outcome"] = "inconclusive"
+    return found
+
+
+def kind(claim: Claim) -> str:
+    """The kind by which a claim is counted: that of the ledger, or `fitted`.
+
+    Raises UnknownName for a claim of a figure that does not exist.
+    """
+    return "fitted" if claim.kind == "figure" and ledger.target(claim.figure).fitted else claim.kind
+
+
 def counts(figures: Iterable[Verdicts]) -> str:
-    """How many claims are supported, contradicted and inconclusive."""
-    found = Counter(verdict["outcome"] for figure in figures for verdict in figure["verdicts"])
-    return ", ".join(f"{found[outcome]} {outcome}" for outcome in OUTCOMES)
+    """How many claims of each kind have which outcome, as a Markdown table; how many of them are computed.
+
+    Raises UnknownName for a claim that is not in the ledger.
+    """
+    found: Counter[tuple[str, str, bool]] = Counter()
+    for verdict in (verdict for figure in figures for verdict in figure["verdicts"]):
+        claim = ledger.claim(verdict["claim"])
+        found[kind(claim), verdict["outcome"], claim.is_computed] += 1
+
+    def cell(name: str, outcome: str) -> str:
+        computed = found[name, outcome, True]
+        return f"{found[name, outcome, False] + computed}" + (f" ({computed} computed)" if computed else "")
+
+    rows = [[words, *(cell(name, outcome) for outcome in OUTCOMES)] for name, words in KINDS.items()]
+    return tables.markdown(["claims", *OUTCOMES], rows)
 
 
-def markdown(figures: Iterable[Verdicts], fragile: Collection[str] = ()) -> str:
+def markdown(
+    figures: Iterable[Verdicts], fragile: Collection[str] = (), others: Mapping[str, str] = MappingProxyType({})
+) -> str:
     """All verdicts as a Markdown table; claims in `fragile` are marked as such.
+
+    others : claim -> its outcome on another sample of seeds
 
     Raises UnknownName for a claim that is not in the ledger.
     """
     rows = []
     for figure in figures:
         for verdict in figure["verdicts"]:
-            outcome = f"**{verdict['outcome']}**" + (", fragile" if verdict["claim"] in fragile else "")
-            head = [figure["figure"], verdict["claim"], outcome, ledger.claim(verdict["claim"]).tested]
+            claim = ledger.claim(verdict["claim"])
+            marks = {"fragile": verdict["claim"] in fragile, "amended": bool(freeze.amendments(claim))}
+            outcome = ", ".join([f"**{verdict['outcome']}**", *(mark for mark, is_so in marks.items() if is_so)])
+            head = [figure["figure"], verdict["claim"], kind(claim), outcome, q_shown(verdict),
+                    replicated(verdict, others), claim.tested]  # fmt: skip
             for part in verdict["parts"]:
                 said = f"{part['observable']} ({part['outcome']})", f"{part['statistic']} {interval(part)}"
-                rows.append([*head, *said, part["bound"], part["runs"], verdict["scale"]])
-                head = [""] * 4
-    headers = "figure,claim,verdict,what is tested,observable,estimate [95 % interval],claimed,runs,scale".split(",")
+                rows.append([*head, *said, part["bound"], number(caught(part)), part["runs"], verdict["scale"]])
+                head = [""] * 7
+    headers = (
+        "figure,claim,kind,verdict,q,replicates,what is tested,observable,estimate [95 % interval],claimed,"
+        "smallest violation caught,runs,scale"
+    ).split(",")
     return tables.markdown(headers, rows) + "\n"
+
+
+def replicated(verdict: Mapping[str, Any], others: Mapping[str, str]) -> str:
+    """Whether other seeds give the same outcome; a dash for computed claims, and where there is no other sample."""
+    if verdict["claim"] not in others or ledger.claim(verdict["claim"]).is_computed:
+        return "-"
+    return "yes" if others[verdict["claim"]] == verdict["outcome"] else f"no: {others[verdict['claim']]}"
+
+
+def outcomes(figures: Iterable[Verdicts]) -> dict[str, str]:
+    """Claim -> outcome."""
+    return {verdict["claim"]: verdict["outcome"] for figure in figures for verdict in figure["verdicts"]}
+
+
+def q_shown(verdict: Mapping[str, Any]) -> str:
+    """The q that belongs to the outcome."""
+    key = "q_against" if verdict["outcome"] == "contradicted" else "q"
+    return number(verdict.get(key))
+
+
+def caught(part: Mapping[str, Any]) -> float | None:
+    """The smallest violation of its bound that the part's runs would have shown: how far their interval reaches from
+    the estimate. None for what is computed.
+    """
+    low, estimate, high = part["low"], part["estimate"], part["high"]
+    if part["statistic"] == "exact" or low is None or high is None:
+        return None
+    ends = {">=": (high - estimate,), "<=": (estimate - low,)}
+    return float(max(ends.get(part["bound"].split()[0], (high - estimate, estimate - low))))

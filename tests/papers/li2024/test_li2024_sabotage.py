@@ -252,6 +252,12 @@ def larger_shares(patch: pytest.MonkeyPatch) -> None:  # margins above 1 keep th
     patch.setattr(discovery.figure("icl_large_neurons"), "JUDGED", (0.4, 0.6, 0.8))
 
 
+def harder_answers(patch: pytest.MonkeyPatch) -> None:
+    """Answers of two thirds of their size: with more errors, fewer draws are ties."""
+    wrong = one_layer_evaluation.wrong
+    patch.setattr(one_layer_evaluation, "wrong", lambda logits, prompts: wrong(logits / 1.5, prompts))
+
+
 harder_below_one = wrong_answers(lambda total: 0.5 - total / 3)
 harder_above_one = wrong_answers(lambda total: total / 3)
 
@@ -302,11 +308,11 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     "A-T3c": {"least rise of the hinge loss per share of large neurons": Sabotage(large_rows_without_effect)},
     "A-F14": {
         "share of draws, hinge loss": Sabotage(reversed_norms),
-        "share of draws, classification error": Sabotage(reversed_norms),
+        "share of draws, classification error": Sabotage(reversed_norms, control=harder_answers),
     },
     "A-F15": {"share of rates in order": Sabotage(test=LI_ICL_FALLING)},
-    "A-F27": {"ICL error minus 1.5 times the best classical error": WRONG_SIGN},
-    "A-F28": {"ICL error minus 1.5 times the best classical error": WRONG_SIGN},
+    "A-F27": {"ICL error less the best classical error": WRONG_SIGN},
+    "A-F28": {"ICL error less the best classical error": WRONG_SIGN},
     "A-T1": {
         "error on unseen tasks": WRONG_SIGN,
         "hinge loss on unseen tasks": WRONG_SIGN,
@@ -331,9 +337,10 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "largest over smallest l* alpha'": Sabotage(test=LI_ICL_REVERSED),
     },
     "A-T2": {
-        "error at S_1=1.1": WRONG_SIGN,
-        "error at S_1=1.3": WRONG_SIGN,
+        "hinge loss at S_1=1.1": WRONG_SIGN,
+        "hinge loss at S_1=1.3": WRONG_SIGN,
     },
+    "A-S1-below": {"hinge loss at S_1=0.5": WRONG_SIGN},
     # The control is the claimed order, put there by false answers; against it stand the opposite order, and the smaller
     # task as it is, which is solved at every S_1.
     "A-F12": {
@@ -345,16 +352,17 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "error at S_1=1.3": Sabotage(negated_decoder_readout),
     },
     "A-F13": {
-        "largest rise of the least length with alpha', id": Sabotage(best_everywhere, test=GPT2_FALLING),
-        "largest rise of the least length with alpha', ood": Sabotage(best_everywhere, test=GPT2_FALLING),
+        f"mean error at alpha' = {low} less that at {high}, {domain}": Sabotage(best_everywhere, test=GPT2_FALLING)
+        for domain in ("id", "ood")
+        for low, high in ((0.8, 0.9), (0.9, 1.0))
     },
     "A-F21": {"rise of attention": NOTHING_LEARNT},
     "A-F22": {"rise of attention": NOTHING_LEARNT},
     "A-F23": {"rise of attention": NOTHING_LEARNT},
     "A-induction": {"share of answers that one head's label gives": Sabotage(negated_decoder_readout)},
-    "A-F24": {"growth of the largest tenth": NOTHING_LEARNT},
-    "A-F25": {"growth of the largest tenth": Sabotage(untrained, control=both_heads)},
-    "A-F26": {"growth of the largest tenth": NOTHING_LEARNT},
+    "A-F24": {"share of neurons that grow by half": NOTHING_LEARNT},
+    "A-F25": {"share of neurons that grow by half": Sabotage(untrained, control=both_heads)},
+    "A-F26": {"share of neurons that grow by half": NOTHING_LEARNT},
 }
 
 
@@ -383,8 +391,7 @@ def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observabl
     spoilt = judged(claim, observable, sabotage.runs, sabotage.test)
     control = judged(claim, observable, same, sabotage.control)
     sabotaged.assert_only_the_spoilt_is_contradicted(spoilt, control)
-    # Runs that have not learnt are left out.
-    assert 0 < spoilt[1].runs <= SEEDS and 0 < control[1].runs <= SEEDS
+    assert spoilt[1].runs == control[1].runs == SEEDS
 
 
 def test_rescaled_rows_are_the_same_function() -> None:

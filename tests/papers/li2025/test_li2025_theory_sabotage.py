@@ -33,7 +33,7 @@ pytestmark = pytest.mark.slow
 ERRORS = ("cot_primacy", "cot_icl_alpha", "cot_icl_tau", "cot_icl_primacy")
 THEORY = (*ERRORS, "cot_rates", "cot_three_layer")
 FIGURE_OF = sabotaged.figures_of_claims(THEORY)
-SEEDS = 5
+SEEDS = 6
 
 
 # Small but real
@@ -101,12 +101,37 @@ def few_patterns(alpha: float, k: int, m: int) -> float:
     return 2000 / m
 
 
+def rare_patterns(alpha: float, k: int, m: int) -> float:
+    return 3 * alpha**-3.0
+
+
+def long_chains(alpha: float, k: int, m: int) -> float:
+    return 0.03 * k**3.8
+
+
+def many_patterns(alpha: float, k: int, m: int) -> float:
+    return 0.24 * m**2
+
+
+def slow_end() -> dict[str, Runs]:
+    """The loss falls as the root of the step: four times as many steps for half the eps."""
+    losses = 1.8 / np.sqrt(1 + np.arange(400))
+    spread = 1 + 0.01 * np.arange(SEEDS)
+    return {
+        name: dataclasses.replace(
+            runs,
+            losses=np.stack([losses * spread[c.seed] * c.pattern_norm**2 for c in runs.sweep.configs]),
+        )
+        for name, runs in by_law(theorem_4).items()
+    }
+
+
 def theorem_5(alpha: float, tau: float, rho: float) -> float:
     return theory.chain_examples(alpha, tau, rho)
 
 
-def reversed_5(alpha: float, tau: float, rho: float) -> float:
-    return 200 * (alpha * tau * rho) ** 2
+def steeper_5(alpha: float, tau: float, rho: float) -> float:
+    return 0.1 * (alpha * tau * rho) ** -4
 
 
 def by_law(time: Time) -> dict[str, Runs]:
@@ -186,16 +211,21 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "Kendall's tau of steps and K": CHAINS,
         "Kendall's tau of steps and M": PATTERNS,
     },
-    "B-T4-exponents": {
-        "exponent of steps in alpha": OFTEN,
-        "exponent of steps in K": CHAINS,
-        "exponent of steps in M": PATTERNS,
+    "B-T4-bound": {
+        "growth of steps over theorem 4 in 1/alpha": laws(rare_patterns),
+        "growth of steps over theorem 4 in K": laws(long_chains),
+        "growth of steps over theorem 4 in M": laws(many_patterns),
+        "growth of steps over theorem 4 in 1/eps": Sabotage(slow_end, errors_by_law(theorem_5)),
     },
-    "B-T5b": {"exponent of examples in alpha' tau^f rho^f": laws(examples=reversed_5)},
+    "B-T5b": {"growth of examples over theorem 5": laws(examples=steeper_5)},
     "B-M3": {
         f"{what}, layer {layer}": NOTHING_LEARNT
         for layer in range(1, cot_three_layer.LAYERS + 1)
         for what in ("same TSR, same step at the end", "fall off the step")
+    },
+    "B-M3-pattern": {
+        f"rise of the TSR's share of the step, layer {layer}": NOTHING_LEARNT
+        for layer in range(1, cot_three_layer.LAYERS + 1)
     },
 }
 

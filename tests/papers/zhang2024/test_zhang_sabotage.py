@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 
 ZHANG = ("zhang_convergence", "zhang_task_shift", "zhang_query_shift", "zhang_covariate_shift")
 FIGURE_OF = sabotaged.figures_of_claims(ZHANG)
-SEEDS = 5
+SEEDS = 6
 
 
 def small(sweep: Sweep) -> Sweep:

@@ -54,7 +54,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def measure_layer(runs: Mapping[str, Runs], layer: int) -> pd.DataFrame:
-    """Figures 24 to 26: the first neurons of either sign as points, and how the largest tenth grows."""
+    """Figures 24 to 26: the first neurons of either sign as points, and how many of all grow by half."""
     trained = decoder_figures.trained(runs)
     pick = one_training.choice(single(runs))
     config, last = trained.sweep.configs[0], trained.sweep.snapshots[-1]
@@ -67,15 +67,8 @@ def measure_layer(runs: Mapping[str, Runs], layer: int) -> pd.DataFrame:
     parts: list[pd.DataFrame] = []
     for sign, of_sign in {">": final["sign"] > 0, "<": final["sign"] < 0}.items():
         parts += point_rows(pick, f"Lab. Emb. a_i{sign}0", of_sign, SCHEDULE.drawn_neurons, at)
-    growth = _largest_tenth(final["magnitude"]) / _largest_tenth(first["magnitude"])
-    return one_training.table(pick, [*parts, pick.claim("growth of the largest tenth", growth)])
-
-
-def _largest_tenth(magnitudes: np.ndarray) -> np.ndarray:
-    """Mean over the largest tenth of a run's neurons: (runs,)."""
-    ordered = np.sort(magnitudes, axis=-1)
-    mean: np.ndarray = ordered[:, -(ordered.shape[1] // 10) :].mean(axis=-1)
-    return mean
+    grown = (final["magnitude"] >= 1.5 * first["magnitude"]).mean(axis=-1)
+    return one_training.table(pick, [*parts, pick.claim("share of neurons that grow by half", grown)])
 
 
 @plotting.published

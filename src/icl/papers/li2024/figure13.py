@@ -13,9 +13,7 @@ from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
-from icl.evidence.intervals import least_length
 from icl.papers.li2024 import decoder_evaluation, decoder_figures, one_training, runs_picture
-from icl.papers.li2024.error_curves import ENOUGH
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,19 +28,20 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Error for each alpha' on unseen tasks (id) and on shifted patterns (ood), and the least sufficient length."""
+    """Error for each alpha' on unseen tasks (id) and on shifted patterns (ood), and how it falls with alpha'."""
     trained, pick = decoder_figures.trained(runs), one_training.choice(single(runs))
     drawn = one_training.alone(trained, pick.index)
     parts: list[pd.DataFrame] = []
     for domain in ("id", "ood"):
-        least = []
+        mean = {}
         for series, fraction in FRACTIONS.items():
             wrong, of_drawn = _wrong(trained, domain, fraction), _wrong(drawn, domain, fraction)
             parts += pick.error_lines(wrong, of_drawn, panel="main", series=f"{series}, {domain}", x=LENGTHS)
-            least.append(least_length(wrong.mean(axis=-1), LENGTHS, ENOUGH))
-        # FRACTIONS fall, so a length that falls along them rises with alpha'.
-        rise = -np.diff(np.stack(least), axis=0)
-        parts.append(pick.claim(f"largest rise of the least length with alpha', {domain}", rise.max(axis=0)))
+            mean[fraction] = wrong[1:].mean(axis=(0, -1))
+        parts += [
+            pick.claim(f"mean error at alpha' = {low} less that at {high}, {domain}", mean[low] - mean[high])
+            for low, high in ((0.8, 0.9), (0.9, 1.0))
+        ]
     return one_training.table(pick, parts)
 
 

@@ -66,7 +66,8 @@ def _curves(trained: Runs, pruning: Pruning, pick: Choice) -> Iterator[pd.DataFr
         yield from pick.error_lines(wrong, of_drawn[series], panel="left axis", series=series, x=xs)
     many = [one for count, one in zip(COUNTS, pruned, strict=True) if count >= 0.2 * pruning.norms.shape[1]]
     for name in ("classification error", "hinge loss"):
-        shares = [(one.by_norm[name] <= one.at_random[name]).mean(axis=0) for one in many]
+        # A tie is no win.
+        shares = [(one.by_norm[name] < one.at_random[name]).mean(axis=0) for one in many]
         yield pick.claim(f"share of draws, {name}", np.mean(shares, axis=0))
 
 

@@ -57,14 +57,21 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         prompts = one_layer_evaluation.out_of_domain(configs, replace(test, coefficient_sum=total))
         wrong = one_layer_figures.wrong_curve(trained, prompts, LENGTHS)
         parts += curve_rows(seeds, LENGTHS, wrong, panel="out of domain", series=series)
-        parts.append(rows(f"error at {series}", seeds, wrong[-1].mean(axis=-1)))
+        parts += [
+            rows(f"error at {series}", seeds, wrong[-1].mean(axis=-1)),
+            rows(
+                f"hinge loss at {series}",
+                seeds,
+                one_layer_evaluation.hinge(one_layer_figures.logits(trained, prompts, LENGTHS[-1]), prompts),
+            ),
+        ]
     lengths = np.stack(enough)
     products = lengths * np.array(list(FRACTIONS.values()))[:, None]
     parts += [
         rows("largest rise of l* with alpha'", seeds, np.diff(lengths, axis=0).max(axis=0)),
         rows("largest over smallest l* alpha'", seeds, products.max(axis=0) / products.min(axis=0)),
     ]
-    return join(parts)
+    return join([*parts, *one_layer_figures.conditions(runs)])
 
 
 @plotting.published

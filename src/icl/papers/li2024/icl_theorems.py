@@ -46,6 +46,13 @@ DRAWN = {
 """Observable -> the theorem or proposition that speaks of it, and the name of its axis."""
 COMPARED = {
     *DRAWN,
+    "hinge loss at S_1=1.1",
+    "hinge loss at S_1=1.3",
+    "hinge loss at S_1=0.5",
+    "share of the tasks in training",
+    "training contexts times alpha",
+    "batch over M_1",
+    "held-out loss",
     "growth along the pattern",
     "attention at the start",
     "largest fall of attention",

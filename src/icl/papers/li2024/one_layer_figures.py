@@ -1,15 +1,17 @@
 """What the figures of the one-layer model share: one training, the epochs that they draw, and the model's errors."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from icl.core.config import Constants, constant, grid
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.papers.li2024 import one_layer, one_layer_evaluation
+from icl.core.table import rows
+from icl.papers.li2024 import one_layer, one_layer_evaluation, one_training
 from icl.papers.li2024.one_layer_evaluation import Evaluation
 
 if TYPE_CHECKING:
@@ -102,6 +104,22 @@ def trained(runs: Mapping[str, Runs]) -> Runs:
     """The shared training with its weights in the axes of the patterns and of q."""
     (only,) = runs.values()
     return replace(only, weights=one_layer.in_axes(only.weights, only.sweep.configs))
+
+
+def conditions(runs: Mapping[str, Runs]) -> Iterator[pd.DataFrame]:
+    """What theorems 1 to 3 ask of a training, per run: its tasks, its prompts, its batch, and that it has learnt.
+
+    runs : as trained, not in the axes of the patterns
+    """
+    (only,) = runs.values()
+    for run, config in enumerate(only.sweep.configs):
+        held = {
+            "share of the tasks in training": config.task_shifts / (config.relevant_patterns - 1),
+            "training contexts times alpha": config.context_length * config.relevant_fraction,
+            "batch over M_1": config.batch / config.relevant_patterns,
+        }
+        yield from (rows(observable, only.sweep.seeds[run], value) for observable, value in held.items())
+    yield rows(one_training.HELD_OUT_LOSS, only.sweep.seeds, one_training.held_out_loss(only))
 
 
 def logits(runs: Runs, prompts: Evaluation, context_length: int) -> "Tensor":

@@ -69,7 +69,7 @@ def _edges(place: int) -> tuple[float, float, float, float]:
 def _count(seeds: Sequence[int], losses: np.ndarray) -> str:
     """How many runs have learnt, and which have not."""
     failed = [str(seed) for seed, learnt in zip(seeds, has_learnt(losses), strict=True) if not learnt]
-    words = f"{len(seeds) - len(failed)} of {len(seeds)} runs learnt (held-out loss below {LEARNT:g})"
+    words = f"{len(seeds) - len(failed)} of {len(seeds)} runs learnt (held-out loss at most {LEARNT:g})"
     return words + (f"; not seed{'s' * (len(failed) > 1)} {', '.join(failed)}" if failed else "")
 
 

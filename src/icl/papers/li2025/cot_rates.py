@@ -28,7 +28,8 @@ PATTERNS = (10, 15, 20, 30, 40)
 LENGTH = 20  # every alpha is a whole number of these examples
 STEPS = {"paper": 400, "laptop": 400, "smoke": 20}
 WINDOW = 10
-TARGET = 0.05
+TARGET = 0.1  # a batch of 120 prompts is more than eps^-2
+TARGETS = (0.4, 0.3, 0.2, 0.15, 0.1)
 
 ENOUGH = 0.05
 QUERIES = {"paper": 1000, "laptop": 300, "smoke": 10}
@@ -65,13 +66,13 @@ class Panel(NamedTuple):
 PANELS = (Panel("alpha", FRACTIONS, r"\alpha"), Panel("K", CHAINS, "K"), Panel("M", PATTERNS, "M"))
 
 
-def steps_to_target(runs: Runs) -> np.ndarray:
-    """The first step at which the mean loss of the last WINDOW batches is below TARGET, NaN without one: (runs,).
+def steps_to_target(runs: Runs, target: float = TARGET) -> np.ndarray:
+    """The first step at which the mean loss of the last WINDOW batches is below `target`, NaN without one: (runs,).
 
     The loss is that of patterns of norm one, |F - z|^2 / 2 over beta^2.
     """
     losses = runs.losses / np.array([[config.pattern_norm**2] for config in runs.sweep.configs])
-    return first_step_below(losses, TARGET, WINDOW)
+    return first_step_below(losses, target, WINDOW)
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
@@ -106,13 +107,43 @@ def _training(runs: Mapping[str, Runs]) -> list[pd.DataFrame]:
         taus = [kendall(x, of_seed) if np.isfinite(of_seed).all() else np.nan for of_seed in y.T]
         tables.append(rows(f"Kendall's tau of steps and {letter}", seeds, taus))
         tables.append(rows(f"exponent of steps in {letter}", seeds, slopes(x, y)))
+        rising, grows = (1 / x, "1/alpha") if letter == "alpha" else (x, letter)
+        tables.append(rows(f"growth of steps over theorem 4 in {grows}", seeds, growth(rising, y, formula[letter])))
+    tables.append(_over_targets(runs["li_cot_alpha"], seeds))
+    tables += _conditions(runs["li_cot_alpha"], seeds)
     long = np.array(CHAINS) >= LONG_CHAINS[0]
     tables.append(rows("exponent of steps in K from 6 on", seeds, slopes(np.array(LONG_CHAINS), steps["K"][long])))
     return tables
 
 
-def _theorem_4(config: one_layer.Config) -> float:
-    return theory.chain_training_time(config.relevant_fraction, config.chain_length, config.relevant_patterns, TARGET)
+def _theorem_4(config: one_layer.Config, target: float = TARGET) -> float:
+    return theory.chain_training_time(config.relevant_fraction, config.chain_length, config.relevant_patterns, target)
+
+
+def _over_targets(runs: Runs, seeds: np.ndarray) -> pd.DataFrame:
+    """How steps over the formula grow with 1/eps at the largest alpha, where eps matters most."""
+    chosen = [run for run, config in enumerate(runs.sweep.configs) if config.relevant_fraction == FRACTIONS[-1]]
+    steps = np.stack([steps_to_target(runs, target)[chosen] for target in TARGETS])
+    formula = np.array([_theorem_4(runs.sweep.configs[chosen[0]], target) for target in TARGETS])
+    rising = 1 / np.array(TARGETS)
+    return rows("growth of steps over theorem 4 in 1/eps", seeds, growth(rising, steps, formula))
+
+
+def _conditions(runs: Runs, seeds: np.ndarray) -> list[pd.DataFrame]:
+    """What theorem 4 asks of the trainings: a batch of eps^-2 prompts, and prompts of 1/alpha examples."""
+    first = runs.sweep.configs[0]
+    examples = min(config.context_length * config.relevant_fraction for config in runs.sweep.configs)
+    return [
+        rows("batch times eps^2", seeds, first.batch * TARGET**2),
+        rows("least training examples times alpha", seeds, examples),
+    ]
+
+
+def growth(x: np.ndarray, y: np.ndarray, formula: np.ndarray) -> np.ndarray:
+    """Log-log slope in x of what was measured over the formula, (n,), (n, seeds) and (n,) -> (seeds,): an upper bound
+    of this order asks for at most 0.
+    """
+    return slopes(x, y / formula[:, None])
 
 
 def _examples(runs: Runs) -> list[pd.DataFrame]:
@@ -138,6 +169,7 @@ def _examples(runs: Runs) -> list[pd.DataFrame]:
     for letter, (_, values) in VARIED.items():
         needed = least[[name == letter for name, _ in points]]
         tables.append(rows(f"exponent of examples in {letter}", seeds, slopes(np.array(values), needed)))
+    tables.append(rows("growth of examples over theorem 5", seeds, growth(x, y, x)))
     return [*tables, rows("exponent of examples in alpha' tau^f rho^f", seeds, slopes(x**-0.5, y))]
 
 

@@ -15,7 +15,7 @@ from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence import intervals
 from icl.evidence.errors import curve_rows
-from icl.papers.li2025 import decoding, error_curves, one_layer, trainings, transition_matrices
+from icl.papers.li2025 import decoding, error_curves, one_layer, trainings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,8 +49,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     ]
     chained, falling, staying = (wrong[1:].mean(axis=-1) for wrong in curves.values())  # from 10 examples on
     parts += [rows(name, seeds, values) for name, values in outcomes(chained, falling, staying).items()]
-    exact = join([rows(name, 0, value) for name, value in transition_matrices.worked_example().items()])
-    return join([*parts, intervals.exact(exact)])
+    return join(parts)
 
 
 def outcomes(cot: np.ndarray, held: np.ndarray, broken: np.ndarray) -> dict[str, np.ndarray]:

@@ -76,21 +76,6 @@ def condition_1(matrices: np.ndarray) -> np.ndarray:
     return held
 
 
-def worked_example() -> dict[str, float]:
-    """The talk's example of two steps over two patterns, by the definitions: how far B, tau^f and tau_o^f are from the
-    numbers that it states, and for each start whether Condition 1 is broken (1) or holds (0).
-    """
-    a = transitions(np.array([[[0.6, 0.4], [0.4, 0.6]], [[0.4, 0.6], [0.8, 0.2]]]))
-    stated = np.array([0.56, 0.44, 0.64, 0.36, 0.36, 0.56])
-    found = np.array([*product(a).ravel(), path_probability(a), end_probability(a)])
-    first, second = ~condition_1(a)
-    return {
-        "largest deviation from the stated numbers": float(np.abs(found - stated).max()),
-        "Condition 1 broken for start 1": float(first),
-        "Condition 1 broken for start 2": float(second),
-    }
-
-
 def with_primacy(steps: int, patterns: int, probability: float, lead: float) -> np.ndarray:
     """Transition matrices with tau^f = `probability` and rho^f = `lead`, as few of the steps noisy as can be.
 

@@ -8,19 +8,20 @@ from typing import Any
 
 import pandas as pd
 
-from icl.core import discovery
 from icl.core.sweep import Sweep, sweep_from_plain
 from icl.core.table import SUMMARY_SEED
-from icl.evidence import ledger, published_curves, sensitivity
+from icl.evidence import freeze, ledger, published_curves, sensitivity
+from icl.pipeline import figures
 from icl.pipeline.plan import Plan
+from icl.report import verdict_files
 from icl.report.compare import Change
 from icl.report.costs import Cost
 from icl.report.verdict_files import Verdicts
 
 # The worst first: what a reviewer looks for.
-OUTCOMES = ("contradicted", "inconclusive", "supported")
-CHANGED = "changed"
-"""The grade of a constant that the user has set."""
+OUTCOMES = ("contradicted", "inconclusive", "not tested", "supported")
+CHANGED, REDUCED = "changed", "reduced"
+"""The grades of a constant that the user has set, and of one that has another value at the paper scale."""
 
 # Charts with more points than this would weigh more than they tell.
 MOST_POINTS = 6000
@@ -68,7 +69,7 @@ def entry(plan: Plan, name: str, files: Files, changes: Sequence[Change] = ()) -
         "changed": any(one["changed"] for one in claims),
         "fidelity": [row for row in judged["fidelity"] if row["series"] == "all"],
         "pictures": {end: base64.b64encode(data).decode() for end, data in files.pictures.items()},
-        "constants": constants(sweeps, {sweep.name: sweep for sweep in discovery.figure(name).sweeps(plan.scale)}),
+        "constants": constants(sweeps, *(figures.sweeps(name, scale, {}) for scale in (plan.scale, "paper"))),
         "provenance": provenance(files.about, judged.get("table", ""), sweeps),
         "diverged": judged["diverged"],
         "costs": files.costs,
@@ -84,9 +85,13 @@ def claim(verdict: Mapping[str, Any], changes: Sequence[Change]) -> dict[str, An
     Raises UnknownName for a claim that is not in the ledger.
     """
     news = [change for change in changes if change.claim == verdict["claim"] and change.is_news]
+    stated = ledger.claim(verdict["claim"])
     parts = [{**part, "margin": margin(part), "formula": formula(part["bound"])} for part in verdict["parts"]]
     return {
-        **asdict(ledger.claim(verdict["claim"])), **verdict, "parts": parts, "changed": bool(news), "changes": news,
+        **asdict(stated), "conditions": [], **verdict, "parts": parts, "computed": stated.is_computed,
+        "counted": verdict_files.kind(stated), "q_shown": verdict_files.q_shown(verdict),
+        "amended": freeze.amendments(stated),
+        "changed": bool(news), "changes": news,
         "fragile": verdict["claim"] in sensitivity.fragile(), "strips": strips(verdict["claim"]),
     }  # fmt: skip
 
@@ -112,9 +117,12 @@ def shown(value: Any) -> str:
 
 
 def formula(bound: str) -> tuple[str, list[str]]:
-    """A bound's words as a relation and its numbers: ">= 0.7" gives ("≥", ["0.7"]), "in [1, 2]" ("∈", ["1", "2"])."""
+    """A bound's words as a relation and its numbers: ">= 0.7" gives ("≥", ["0.7"]), "in [1, 2]" ("∈", ["1", "2"]).
+
+    The value that an exponent must equal is left out.
+    """
     sign, _, rest = bound.partition(" ")
-    return {">=": "≥", "<=": "≤", "in": "∈"}[sign], rest.strip("[]").split(", ")
+    return {">=": "≥", "<=": "≤", "in": "∈"}[sign], rest.strip("[").partition("]")[0].split(", ")
 
 
 def margin(part: Mapping[str, Any]) -> float | None:
@@ -134,10 +142,13 @@ def margin(part: Mapping[str, Any]) -> float | None:
     return float(min(inside) / half)
 
 
-def constants(sweeps: Sequence[Sweep], defaults: Mapping[str, Sweep]) -> list[dict[str, Any]]:
+def constants(
+    sweeps: Sequence[Sweep], defaults: Mapping[str, Sweep], papers: Mapping[str, Sweep]
+) -> list[dict[str, Any]]:
     """The constants of a figure's trainings and tests with their grades; those that a sweep varies with all values.
 
-    defaults : the figure's own sweeps by name; what differs from them is graded as changed
+    defaults, papers : the figure's own sweeps by name, at this scale and at the paper's; what differs from the first is
+        graded as changed, what differs there from the second as reduced, whatever grade the paper's value has
     """
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for sweep in sweeps:
@@ -148,6 +159,8 @@ def constants(sweeps: Sequence[Sweep], defaults: Mapping[str, Sweep]) -> list[di
             known["values"].setdefault(value, []).append(sweep.name)
             if sweep.name not in defaults or values(sweep, name) != values(defaults[sweep.name], name):
                 known["grade"] = CHANGED
+            elif sweep.name in papers and values(sweep, name) != values(papers[sweep.name], name):
+                known["grade"] = REDUCED
     return list(rows.values())
 
 

@@ -14,7 +14,7 @@ from icl.report.page.entries import OUTCOMES, by_paper, formula, tally, warnings
 from icl.report.tables import cell
 from icl.report.verdict_files import fidelity, number
 
-MARKS = {"supported": "✓", "contradicted": "✗", "inconclusive": "?"}
+MARKS = {"supported": "✓", "contradicted": "✗", "inconclusive": "?", "not tested": "–"}
 
 
 def html(plan: Plan, entries: Sequence[Mapping[str, Any]], against: str = "") -> str:

@@ -1,0 +1,64 @@
+"""The freeze of the ledger: every claim's bounds as they stood before the seeds that judge it were looked at.
+
+frozen.json holds the date and, per claim, its bounds and conditions. A claim whose bounds differ from these says so in
+every output: with what they were, and with date and reason from its `amended` entries in claims.yaml.
+"""
+
+import json
+from collections.abc import Iterator
+from datetime import date
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from icl.core.files import write_json
+from icl.evidence import ledger
+from icl.evidence.ledger import Claim, bound_of
+
+FILE = Path(__file__).with_name("frozen.json")
+
+
+def bounds(claim: Claim) -> dict[str, Any]:
+    """What the freeze keeps of a claim, as plain data."""
+    return {name: [bound.plain() for bound in getattr(claim, name)] for name in ("bounds", "conditions")}
+
+
+def write(day: str = "") -> int:
+    """Freeze the ledger as it is now; the number of claims."""
+    claims = {claim.id: bounds(claim) for paper in ledger.papers() for claim in paper.claims}
+    write_json(FILE, {"date": day or date.today().isoformat(), "claims": claims})
+    frozen.cache_clear()
+    return len(claims)
+
+
+@cache
+def frozen() -> dict[str, Any]:
+    """date, and claims: id -> bounds and conditions; empty before the first freeze."""
+    return dict(json.loads(FILE.read_text(encoding="utf-8"))) if FILE.is_file() else {}
+
+
+def difference(claim: Claim) -> str:
+    """What the claim's bounds were at the freeze, in words, if they are others now; empty if they are the same."""
+    if not frozen():
+        return ""
+    kept = frozen()["claims"].get(claim.id)
+    if kept is None:
+        return "not in the ledger"
+    if kept == bounds(claim):
+        return ""
+    parts = [(part["observable"], bound_of(part).words()) for name in ("bounds", "conditions") for part in kept[name]]
+    return "; ".join(f"{observable} {words}" for observable, words in parts)
+
+
+def amendments(claim: Claim) -> list[str]:
+    """How the claim's bounds changed after they were first looked at: date, what was, and why."""
+    said = [f"{one['date']}: was {one['was']}; {one['why']}" for one in claim.amended]
+    since = difference(claim)
+    return said + ([f"since the freeze of {frozen()['date']}: was {since}"] if since else [])
+
+
+def unexplained() -> Iterator[str]:
+    """The claims that changed since the freeze without an `amended` entry of a later date."""
+    for claim in (claim for paper in ledger.papers() for claim in paper.claims):
+        if difference(claim) and not any(one["date"] >= frozen()["date"] for one in claim.amended):
+            yield claim.id

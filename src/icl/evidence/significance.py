@@ -1,0 +1,110 @@
+"""Tests of a bound on the mean, the median or the share over runs, and the 95 % intervals that agree with them.
+
+    mean    Student's t test and interval
+    median  sign test; interval between order statistics
+    share   of runs in which something holds, each 0 or 1: exact binomial test, Clopper-Pearson interval
+
+An interval lies within a bound exactly if both one-sided tests against its ends have p <= 2.5 %. Where all runs have
+one value, a t test has no variance to go by: the sign test takes its place, whose p is at least 2^-runs.
+"""
+
+import math
+
+import numpy as np
+
+LEVEL = 0.95
+# One-sided: the part of a 95 % interval's error on either side.
+SIGNIFICANT = (1 - LEVEL) / 2
+
+Interval = tuple[float, float, float]
+
+
+def mean_interval(values: np.ndarray) -> Interval:
+    """Mean and its 95 % Student interval, for (runs,) values; NaN bounds for a single run."""
+    from scipy import stats
+
+    n, mean = len(values), float(np.mean(values))
+    if n < 2:
+        return mean, math.nan, math.nan
+    half = float(stats.t.ppf((1 + LEVEL) / 2, n - 1) * np.std(values, ddof=1) / np.sqrt(n))
+    return mean, mean - half, mean + half
+
+
+def median_interval(values: np.ndarray) -> Interval:
+    """Median and its distribution-free interval of at least 95 %: the order statistics k and n + 1 - k with the
+    largest k for which P(Binomial(n, 1/2) < k) <= 2.5 %. Fewer than six runs give no such k, and NaN bounds.
+    """
+    from scipy import stats
+
+    ordered, n = np.sort(values), len(values)
+    k = int(stats.binom.ppf(SIGNIFICANT, n, 0.5))
+    median = float(np.median(values))
+    # Sorting puts a NaN last, where the interval might not see it.
+    if k < 1 or np.isnan(median) or stats.binom.cdf(k - 1, n, 0.5) > SIGNIFICANT:
+        return median, math.nan, math.nan
+    return median, float(ordered[k - 1]), float(ordered[n - k])
+
+
+def share_interval(values: np.ndarray) -> Interval:
+    """Share of runs with the value 1 and its Clopper-Pearson interval of at least 95 %.
+
+    Raises ValueError for a run that is neither 0 nor 1.
+    """
+    from scipy import stats
+
+    if np.isnan(values).any():
+        return math.nan, math.nan, math.nan
+    share = stats.binomtest(_successes(values), len(values))
+    interval = share.proportion_ci(LEVEL, "exact")
+    return float(np.mean(values)), float(interval.low), float(interval.high)
+
+
+INTERVALS = {"mean": mean_interval, "median": median_interval, "share": share_interval}
+
+
+def p_at_least(values: np.ndarray, threshold: float, statistic: str) -> float:
+    """p of the hypothesis that the statistic is below `threshold`, given (runs,) values: small if it is not."""
+    return _p(values, threshold, statistic, np.greater_equal)
+
+
+def p_at_most(values: np.ndarray, threshold: float, statistic: str) -> float:
+    """p of the hypothesis that the statistic is above `threshold`."""
+    return _p(values, threshold, statistic, np.less_equal)
+
+
+def p_above(values: np.ndarray, threshold: float, statistic: str) -> float:
+    """p of the hypothesis that the statistic is at most `threshold`."""
+    return _p(values, threshold, statistic, np.greater)
+
+
+def p_below(values: np.ndarray, threshold: float, statistic: str) -> float:
+    """p of the hypothesis that the statistic is at least `threshold`."""
+    return _p(values, threshold, statistic, np.less)
+
+
+def _p(values: np.ndarray, threshold: float, statistic: str, side: np.ufunc) -> float:
+    from scipy import stats
+
+    n = len(values)
+    if n < 2 or np.isnan(values).any():
+        return 1.0
+    direction = "greater" if side in (np.greater, np.greater_equal) else "less"
+    if statistic == "share":
+        return float(stats.binomtest(_successes(values), n, threshold, direction).pvalue)
+    # Values that differ by rounding alone have no variance either.
+    if statistic == "median" or np.ptp(values) <= 1e-12 * np.abs(values).max():
+        return float(stats.binomtest(int(side(values, threshold).sum()), n, 0.5, "greater").pvalue)
+    return float(stats.ttest_1samp(values, threshold, alternative=direction).pvalue)
+
+
+def _successes(values: np.ndarray) -> int:
+    if not np.isin(values, (0, 1)).all():
+        raise ValueError(f"a share over runs needs 0 or 1 from each, not {sorted(set(values.tolist()))}")
+    return int(values.sum())
+
+
+def false_discovery(p_values: "list[float]") -> "list[float]":
+    """q of each p (Benjamini and Hochberg 1995): calling all with q <= 5 % makes at most 5 % false calls on average."""
+    from scipy import stats
+
+    return [float(q) for q in stats.false_discovery_control(p_values, method="bh")] if p_values else []
