@@ -19,11 +19,10 @@ import torch
 from icl.core.sweep import Sweep
 from icl.core.training import gradient
 from icl.models.optimisers import Params
+from icl.papers.garg2022 import captured, trainings
 from icl.papers.garg2022 import gpt2 as system
-from icl.papers.garg2022 import trainings
 
 TURNS = 15
-Shape = tuple[int, int, int, int]
 
 
 def medians(functions: Sequence[Callable[[], object]], turns: int = TURNS) -> list[float]:
@@ -38,22 +37,7 @@ def medians(functions: Sequence[Callable[[], object]], turns: int = TURNS) -> li
     return [1e3 * float(value) for value in np.median(times[2:], axis=0)]
 
 
-def shapes(config: system.Config, runs: int) -> list[Shape]:
-    """Shapes (batch, n, k, m) of the forward pass's products (n, k) (k, m)."""
-    count, asked, width = 2 * config.points - 1, config.points, config.width
-    per_head, pairs, tokens = width // config.heads, runs * config.batch * config.heads, config.batch * count
-    found = [(runs, tokens, config.dimension, width)]
-    for layer in range(1, config.layers + 1):
-        # In the last layer only the inputs ask; all tokens have keys and values.
-        asking = asked if layer == config.layers else count
-        rows = config.batch * asking
-        found += 2 * [(runs, tokens, width, width)] + 2 * [(runs, rows, width, width)]
-        found += [(pairs, asking, per_head, count), (pairs, asking, count, per_head)]
-        found += [(runs, rows, width, 4 * width), (runs, rows, 4 * width, width)]
-    return [*found, (runs, config.batch * asked, width, 1)]
-
-
-def products(found: Sequence[Shape]) -> Callable[[], object]:
+def products(found: Sequence[captured.Shape]) -> Callable[[], object]:
     """All C = A B with dA = dC B^T and dB = A^T dC (no dA for the first: data), each on its own data."""
     pairs = []
     for index, (batch, n, k, m) in enumerate(found):
@@ -101,12 +85,11 @@ def theirs(config: system.Config) -> Callable[[], object]:
     return whole
 
 
-def utilisation(peak: float) -> float:
-    """Share of a GPU's peak (operations per second) at the paper scale with bfloat16 products, one run."""
-    configs = tuple(
-        replace(c, first_points=c.points, precision="bfloat16") for c in trainings.sweep("paper").configs[:1]
-    )
-    whole = step(replace(trainings.sweep("paper"), configs=configs), "cuda")
+def on_gpu() -> str:
+    """Steps per second at the paper scale as workflow/one_gpu.yaml trains, and their share of the GPU's peak."""
+    sweep = trainings.sweep("paper")
+    configs = tuple(replace(c, precision="bfloat16", execution="graph") for c in sweep.configs[:1])
+    whole = step(replace(sweep, configs=configs), "cuda")
     seconds = []
     for _ in range(TURNS + 2):
         torch.cuda.synchronize()
@@ -114,8 +97,8 @@ def utilisation(peak: float) -> float:
         whole()
         torch.cuda.synchronize()
         seconds.append(time.perf_counter() - start)
-    operations = 3 * sum(2 * batch * n * k * m for batch, n, k, m in shapes(configs[0], 1))
-    return float(operations / np.median(seconds[2:]) / peak)
+    meter = captured.Meter(captured.operations(system.products(configs[0], 1)), torch.cuda.get_device_name())
+    return meter.line(1 / float(np.median(seconds[2:])))
 
 
 def main() -> list[tuple[str, float, float | None]]:
@@ -128,7 +111,7 @@ def main() -> list[tuple[str, float, float | None]]:
         ours, floor, other, sampling = medians(
             [
                 step(sweep),
-                products(shapes(sweep.configs[0], 1)),
+                products(system.products(sweep.configs[0], 1)),
                 theirs(sweep.configs[0]),
                 lambda: system.sample(sweep.configs, 0),
             ]
@@ -142,8 +125,7 @@ def main() -> list[tuple[str, float, float | None]]:
         ("training step of one run, laptop scale (ms)", ours, None),
     ]
     if torch.cuda.is_available():
-        # Dense bfloat16 products of an H100 or H200.
-        rows.append(("share of an H100's peak at the paper scale", utilisation(989e12), None))
+        print(on_gpu())
     for name, value, target in rows:
         print(f"{name:45} {value:8.3f}" + (f"   (target: {target})" if target else ""))
     return rows

@@ -22,6 +22,6 @@ print("\n" + "\n".join(verdict_files.lines(one) for one in verdicts))
 print(verdict_files.counts(verdicts))
 if found.missing:
     print(f"not made yet: {', '.join(found.missing)}; `{plan.command('figures')}` makes all")
-write_text(args.table, verdict_files.markdown(verdicts, sensitivity.fragile()))
+write_text(args.table, verdict_files.with_identities(verdict_files.markdown(verdicts, sensitivity.fragile())))
 if found.problems:
     sys.exit("not printed, because it does not hold:\n" + "\n".join(found.problems))

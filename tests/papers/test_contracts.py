@@ -3,6 +3,7 @@
 Each distinct training runs once per session, at the smoke scale.
 """
 
+import ast
 import dataclasses
 import io
 import math
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import ROOT
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 
@@ -196,6 +198,16 @@ def test_smoke_verdicts_decide_nothing(name: str) -> None:
         assert verdict.scale == "smoke"
         assert len(verdict.parts) == len(next(c for c in claims(name) if c.id == verdict.claim).bounds)
     pd.testing.assert_frame_equal(table, before, check_exact=True)
+
+
+IDENTITIES = [identity for paper in ledger.papers() for identity in paper.identities]
+
+
+@pytest.mark.parametrize("identity", IDENTITIES, ids=lambda identity: identity.id)
+def test_the_test_of_an_identity_exists(identity: ledger.Identity) -> None:
+    path, _, name = identity.test.partition("::")
+    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
 # The picture

@@ -185,6 +185,21 @@ def markdown(
     return tables.markdown(headers, rows) + "\n"
 
 
+def identities() -> str:
+    """The algebra that tests check, paper by paper, as a Markdown table."""
+    rows = [
+        [paper.title, one.id, one.source, one.says, f"`{one.test}`"]
+        for paper in ledger.papers()
+        for one in paper.identities
+    ]
+    return tables.markdown(["paper", "identity", "source", "what it says", "test"], rows) + "\n"
+
+
+def with_identities(verdicts: str) -> str:
+    """A table of verdicts, and below it the identities, which are no claims."""
+    return f"{verdicts}\nChecked identities: algebra, which no run could contradict.\n\n{identities()}"
+
+
 def replicated(verdict: Mapping[str, Any], others: Mapping[str, str]) -> str:
     """Whether other seeds give the same outcome; a dash for computed claims, and where there is no other sample."""
     if verdict["claim"] not in others or ledger.claim(verdict["claim"]).is_computed:

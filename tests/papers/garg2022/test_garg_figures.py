@@ -239,6 +239,16 @@ def test_every_published_x_is_a_number_of_examples_in_both_dimensions() -> None:
             assert np.allclose(published["x"] * d, (published["x"] * d).round())
 
 
+@pytest.mark.parametrize("name", ["garg_against_theory", "garg_function", "garg_linear", "garg_scaling", "garg_shifts"])
+def test_the_title_names_a_dimension_that_is_not_the_published_one(name: str) -> None:
+    small = table(name)
+    large = small.assign(value=small["value"].where(small["observable"] != "dimension", 20.0))
+    title = "$d = 5$ (published: $d = 20$)"
+    for drawn, titles in ((small, [title]), (large, [])):
+        shown = discovery.figure(name).draw(drawn)
+        assert [text.get_text() for text in shown.texts if "published" in text.get_text()] == titles
+
+
 def test_scaling_draws_six_curves_in_either_panel() -> None:
     for axes in garg_scaling.draw(table("garg_scaling")).axes:
         assert [line.get_gid() for line in axes.lines if line.get_gid()] == [*garg_scaling.SCALES, "Least Squares"]

@@ -1,9 +1,14 @@
 """What the figures of von Oswald et al. compute beside the layer and its closed forms."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
 
+from icl.core.config import grid
+from icl.core.runs import Runs
+from icl.core.table import join
 from icl.papers.oswald2023 import closed_forms, evaluation, oswald_one_step, oswald_weights, trainings
 from icl.papers.oswald2023 import linear_attention as system
 from icl.papers.oswald2023.linear_attention import Config
@@ -55,10 +60,28 @@ def test_the_sampled_loss_is_that_of_the_closed_form(size: int) -> None:
 
 
 @pytest.mark.parametrize("scale", ["paper", "laptop", "smoke"])
-def test_both_trainings_share_their_seeds(scale: str) -> None:
-    population = trainings.on_population(scale, 50)
-    assert trainings.on_fresh_prompts(scale).seeds == population.seeds
+@pytest.mark.parametrize("size", trainings.SIZES)
+def test_both_trainings_share_their_seeds(scale: str, size: int) -> None:
+    sampled, population = trainings.on_fresh_prompts(scale, size), trainings.on_population(scale, size)
+    assert sampled.seeds == population.seeds
     assert population.snapshots[-1] > population.configs[0].cooling_from > 0
+    assert sampled.configs[0].cooling_from == 0
+
+
+def test_the_drawn_means_are_over_the_published_number_of_seeds() -> None:
+    """Further seeds have curves of their own and are in no mean, but claims are judged on all of them."""
+    few = system.Test(tasks=20)
+    sweep = dataclasses.replace(
+        trainings.on_fresh_prompts("smoke"), configs=grid(Config, seed=range(7)), snapshots=(0, 10, 20, 50), test=few
+    )
+    drawn = torch.randn(4, 7, 4, 11, 11, generator=torch.Generator().manual_seed(0))
+    runs = Runs(sweep, dict(zip(system.MATRICES, drawn, strict=True)), np.zeros((7, 50)))
+    table = join(oswald_one_step._along_training(runs))
+    seeds = table.groupby(["panel", "series"])["seed"].agg(set)
+    for panel, series in (("A", "Trained TF"), ("A", "GD"), ("B", "Model diff"), ("B cosine", "Model cos")):
+        assert seeds[panel, series] == set(range(5))
+    assert seeds["A", "Trained TF, further seeds"] == {5, 6}
+    assert set(table[table["observable"] == "seeds with a plateau"]["seed"]) == set(range(7))
 
 
 def test_the_construction_is_at_no_distance_from_itself_at_any_scale() -> None:

@@ -29,6 +29,8 @@ pytestmark = pytest.mark.slow
 OSWALD = ("oswald_gd_steps", "oswald_one_step", "oswald_larger_inputs", "oswald_weights")
 FIGURE_OF = sabotaged.figures_of_claims(OSWALD)
 SEEDS = 6
+# The training along which panels A and B are drawn; at other sizes only the end counts.
+SAMPLED = trainings.on_fresh_prompts("laptop").name
 # Seeds that wait on the saddle, and the snapshots at which any seed starts and stops waiting.
 WAITING, WAIT = (1, 4), (2, 9)
 # Of the sampled training; enough for a plateau of four neighbours.
@@ -37,7 +39,7 @@ SNAPSHOTS = tuple(range(0, 5001, 500))
 
 def small(sweep: Sweep) -> Sweep:
     test = dataclasses.replace(sweep.test, tasks=1000, larger_tasks=15000, checked_tasks=200, shared_tasks=True)
-    snapshots = SNAPSHOTS if sweep.name == "oswald_sampled" else sweep.snapshots
+    snapshots = SNAPSHOTS if sweep.name == SAMPLED else sweep.snapshots
     return dataclasses.replace(sweep, configs=sweep.configs[:SEEDS], test=test, snapshots=snapshots)
 
 
@@ -66,7 +68,7 @@ def made(name: str) -> Runs:
         course = []
         for index in range(len(sweep.snapshots)):
             learnt = np.eye(d) if index else 0.01 * np.eye(d)
-            if on_prompts and index < (WAIT[1] if config.seed in WAITING else WAIT[0]):
+            if sweep.name == SAMPLED and index < (WAIT[1] if config.seed in WAITING else WAIT[0]):
                 learnt = saddle if index >= WAIT[0] else learnt * 0.1 * index
             course.append(weights_of(config, learnt + error * generator.standard_normal((d, d))))
         courses.append(np.stack(course))
@@ -167,7 +169,8 @@ WIDE = Sabotage(law=width(2.0))
 
 SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     "O1": {f"sampled GD loss over closed form, N = d = {size}": CHECK for size in trainings.SIZES},
-    "O2": {
+    "O2": {"largest excess of the trained layer's loss, relative": FAR},
+    "O2-exact": {
         "largest excess of the population's loss, relative": Sabotage(times(1.01)),
         "largest error of B on the diagonal, relative": Sabotage(times(1.01)),
         "largest error of B off the diagonal, relative": Sabotage(turned(0.01)),
@@ -205,7 +208,7 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
 
 def marks_of_gradient_descent(published: pd.DataFrame, panel: str, series: str) -> pd.Series:
     """On the tasks of these tests: what was published is not known to 0.003 on a thousand of them."""
-    sweep = made("oswald_population_10").sweep
+    sweep = made(SAMPLED).sweep
     config, prompts = sweep.configs[0], evaluation.evaluation_prompts(sweep.configs[0], sweep.test)
     gd = evaluation.construction(config, closed_forms.best_step_size(config))
     predicted = evaluation.repeated(gd, prompts, 50, 0.75)[::3]
@@ -239,16 +242,16 @@ def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observabl
 def test_every_bound_has_a_sabotage() -> None:
     bounds = sabotaged.bounds_of_claims(OSWALD)
     assert {claim: set(parts) for claim, parts in SABOTAGES.items()} == bounds
-    assert len(bounds) == 11
+    assert len(bounds) == 12
 
 
 def test_without_any_plateau_nothing_is_decided() -> None:
     """Seeds that never wait say nothing about plateaus, nor those that never leave one about its end."""
     runs = {key: few(made(key)) for key in figures.sweeps("oswald_one_step", "laptop", {})}
-    sampled = runs["oswald_sampled"]
+    sampled = runs[SAMPLED]
     for kept, claim in ((slice(-1, None), "O4"), (slice(WAIT[0] + 2, WAIT[0] + 3), "O3")):
         weights = {name: w[:, kept].expand(-1, w.shape[1], -1, -1) for name, w in sampled.weights.items()}
-        never = {**runs, "oswald_sampled": dataclasses.replace(sampled, weights=weights)}
+        never = {**runs, SAMPLED: dataclasses.replace(sampled, weights=weights)}
         verdicts = figures.check("oswald_one_step", figures.measure("oswald_one_step", never, "laptop"))
         (verdict,) = [v for v in verdicts if v.claim == claim]
         assert verdict.outcome == "inconclusive"

@@ -9,7 +9,7 @@ is nowhere seen and has no token.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,8 +40,14 @@ def _compiled() -> Callable[..., "Tensor"]:
     return compiled
 
 
+def _fastest() -> Callable[..., "Tensor"]:
+    return _compiled() if torch.cuda.is_available() else _layers
+
+
 # How the layers are run in training.
-LAYERS: Mapping[str, Callable[[], Callable[..., "Tensor"]]] = {"eager": lambda: _layers, "compiled": _compiled}
+LAYERS: Mapping[str, Callable[[], Callable[..., "Tensor"]]] = {
+    "eager": lambda: _layers, "compiled": _compiled, "graph": _fastest
+}  # fmt: skip
 
 
 def predictions(
@@ -80,10 +86,16 @@ def _read(
         raise ValueError(
             f"a prompt reaches position {max(positions)}; the model has learned {params['positions'].shape[1]}"
         )
-    place = torch.tensor(positions, device=tokens.device)
-    visible = (place < place[:, None]) | torch.eye(len(positions), dtype=torch.bool, device=tokens.device)
-    x = transformer.read_in(params, tokens) + params["positions"][:, None, place]
+    place, visible = _placed(tuple(positions), tokens.device)
+    x = transformer.read_in(params, tokens) + params["positions"].index_select(1, place)[:, None]
     return layers(params, x, heads, read, visible)
+
+
+@lru_cache(maxsize=64)
+def _placed(positions: tuple[int, ...], device: "torch.device") -> "tuple[Tensor, Tensor]":
+    """The tokens' positions, and which tokens each sees; kept, since a CUDA graph cannot fetch them from the host."""
+    place = torch.tensor(positions, device=device)
+    return place, (place < place[:, None]) | torch.eye(len(positions), dtype=torch.bool, device=device)
 
 
 # Evaluation. Inputs and queries are (runs or 1, prompts, points, d), labels (runs or 1, prompts, points); with 1 all

@@ -108,6 +108,16 @@ def legend_box(axes: Axes, font: float, **place: Any) -> Any:
     return box
 
 
+def name_dimension(figure: Figure, d: int) -> None:
+    """A title that names the dimension where it is not the published one."""
+    if d != PUBLISHED_DIMENSION:
+        words = f"$d = {d}$ (published: $d = {PUBLISHED_DIMENSION}$)"
+        boxes = [axes.get_position() for axes in figure.axes]
+        middle = (min(box.x0 for box in boxes) + max(box.x1 for box in boxes)) / 2
+        top = 1 - 1 / (figure.get_size_inches()[1] * plotting.DPI)
+        figure.text(middle, top, words, fontsize=9, ha="center", va="top")
+
+
 def caption(figure: Figure, axes: Axes, words: str, below: float, font: float = 12.0) -> None:
     """The words under a panel, in the slide's serifs; `below` is in pixels from its lower edge."""
     box = axes.get_position()
@@ -139,4 +149,5 @@ def six_panels(
         zero_line(axes, 1 + 1 / d if name == "noisy" else 1.0)
         caption(figure, axes, title, 72)
         panels[name] = axes
+    name_dimension(figure, d)
     return figure, panels

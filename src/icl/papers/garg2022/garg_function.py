@@ -136,7 +136,8 @@ STYLES = (
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
     """The published three panels under one legend."""
-    size = _shrunk(error_panels.dimension_in(table))
+    d = error_panels.dimension_in(table)
+    size = _shrunk(d)
     x = Axis("distance from origin", (-REACH * size, REACH * size), [-10 * size, 0, 10 * size])
     y = Axis(VALUE, (-20 * size, 20 * size), [height * size for height in (-20, -10, 0, 10, 20)])
     figure, first = plotting.canvas((860, 345), (72, 264, 94, 280), panel="1")
@@ -149,4 +150,5 @@ def draw(table: pd.DataFrame) -> Figure:
         plotting.curves(axes, table, STYLES, VALUE)
     places = {"loc": "upper center", "bbox_to_anchor": (430 / 860, 1 - 14 / 345), "bbox_transform": figure.transFigure}
     error_panels.legend_box(first, 11, ncols=3, borderaxespad=0, **places)
+    error_panels.name_dimension(figure, d)
     return figure

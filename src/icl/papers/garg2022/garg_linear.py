@@ -75,10 +75,12 @@ def _against_baselines(errors_of: Mapping[str, np.ndarray], runs: Runs) -> dict[
 def draw(table: pd.DataFrame) -> Figure:
     """The published panel with its legend beside it."""
     figure, axes = plotting.canvas((655, 315), (62, 422, 16, 227))
-    x = error_panels.count_axis(error_panels.dimension_in(table), error_panels.HALVES, error_panels.END)
+    d = error_panels.dimension_in(table)
+    x = error_panels.count_axis(d, error_panels.HALVES, error_panels.END)
     y = Axis("squared error", (-0.1, 1.25), [0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2])
     error_panels.dress(axes, x, y, 12, 11)
     error_panels.zero_line(axes)
     error_panels.draw_curves(axes, table, error_panels.FOUR)
     error_panels.legend_box(axes, 11, loc="upper left", bbox_to_anchor=(1, 1))
+    error_panels.name_dimension(figure, d)
     return figure

@@ -72,7 +72,8 @@ TITLES = {"x": "(a) scaled $x$, Transformer", "w": "(b) scaled $w$, Transfomer"}
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
     """The published two panels, the legend in the right one."""
-    x = error_panels.count_axis(error_panels.dimension_in(table), error_panels.HALVES, error_panels.END)
+    d = error_panels.dimension_in(table)
+    x = error_panels.count_axis(d, error_panels.HALVES, error_panels.END)
     y = Axis("squared error", (-0.1, 1.1), [0, 0.2, 0.4, 0.6, 0.8, 1.0])
     figure, left = plotting.canvas((790, 365), (64, 354, 14, 226), panel="x")
     right = plotting.add_panel(figure, (460, 750, 14, 226), "w")
@@ -82,4 +83,5 @@ def draw(table: pd.DataFrame) -> Figure:
         error_panels.draw_curves(axes, table, STYLES)
         error_panels.caption(figure, axes, TITLES[str(axes.get_label())], 90, 13)
     error_panels.legend_box(right, 10, loc="upper right", title="scale", title_fontsize=11, labelspacing=0.4)
+    error_panels.name_dimension(figure, d)
     return figure

@@ -5,15 +5,15 @@ x_0 y_0 ... x_{k-1} y_{k-1} x_k:
 
     L = mean over prompts and k = 0 ... n - 1 of (y_hat_k - y_k)^2.
 
-At the paper scale a run takes days, 24 of them on one core. Seeds train apart, one shard each (`--config shards=10`),
-on GPUs with `precision: bfloat16` and `execution: compiled` in the constants, or in TF32 by torch's own
-TORCH_ALLOW_TF32_CUBLAS_OVERRIDE=1; none of these has been run on a GPU. The state is kept while they train and when the
-job is told to end, and a job that ended goes on from there: a cluster's time limit costs no step and, on a CPU, changes
-no bit.
+At the paper scale a run takes 24 days of one core. On a GPU, seeds train one after the other with `execution: graph`
+and `precision: bfloat16` (workflow/one_gpu.yaml); none of this has been run on a GPU. The state is kept while they
+train and when the job is told to end, and a job that ended goes on from there: a cluster's time limit costs no step
+and, on a CPU, changes no bit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +23,7 @@ from icl.core.lazy import lazy
 from icl.core.streams import stream
 from icl.models import transformer
 from icl.models.optimisers import SCHEDULES, Optimiser, Params, adam, clipped_together, packed
-from icl.papers.garg2022 import decoder
+from icl.papers.garg2022 import captured, decoder
 from icl.tasks import linear_regression as tasks
 
 if TYPE_CHECKING:
@@ -94,8 +94,9 @@ class Config(RunConfig):
         choices=("float32", "bfloat16"),
     )  # fmt: skip
     execution: str = constant(
-        "eager", "published", "as the published code; compiled: the layers by torch.compile, for long trainings",
-        choices=("eager", "compiled"),
+        "eager", "published", "as the published code; compiled: the layers by torch.compile, for long trainings; "
+        "graph: these and the rest of a step as CUDA graphs, whose batches are other numbers, drawn on the device",
+        choices=tuple(decoder.LAYERS),
     )  # fmt: skip
     steps: int = constant(500_000, "published", "configuration of the published code (500,001)", letter="T", at_least=1)
 
@@ -176,9 +177,19 @@ def _stacked(draws: Sequence[np.ndarray]) -> "Tensor":
 
 
 def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
-    """Batch `step` of every run: inputs (runs, B, points, d) and labels (runs, B, points), float32."""
+    """Batch `step` of every run: inputs (runs, B, points, d) and labels (runs, B, points), float32.
+
+    With the execution `graph`, what a device draws them from: `keys` (runs,), `kept` (runs, d), `shares` (runs, n).
+    """
     first = configs[0]
     length, kept = points(step, first), dimensions(step, first)
+    if first.execution == "graph":
+        ones = np.ones((len(configs), 1), np.float32)
+        return {
+            "keys": captured.addresses(SYSTEM, [config.seed for config in configs], step),
+            "kept": ones * (np.arange(first.dimension) < kept),
+            "shares": ones * (np.arange(first.points) < length) / np.float32(length),
+        }
     drawn = []
     for config in configs:
         prompts = tasks.gaussian(
@@ -196,16 +207,52 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
 
 def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
     """Mean squared error of every run over prompts and positions: (runs,)."""
-    first, labels = configs[0], batch["labels"]
-    half = first.precision == "bfloat16"
-    with torch.autocast(labels.device.type, dtype=torch.bfloat16, enabled=half):
-        layers = decoder.LAYERS[first.execution]()
-        predictions = decoder.predictions(params, batch["inputs"], labels, first.heads, layers)
-    return (predictions.to(labels.dtype) - labels).square().mean(dim=(1, 2))
+    first = configs[0]
+    if first.execution != "graph":
+        return squared_errors(params, batch["inputs"], batch["labels"], first).mean(dim=(1, 2))
+    call, meter = _repeated(first, tuple(params), batch["keys"].device)
+    losses = call(batch["keys"], batch["kept"], batch["shares"], *params.values())
+    meter()
+    return losses
+
+
+def squared_errors(params: Params, inputs: "Tensor", labels: "Tensor", config: Config) -> "Tensor":
+    """Of every prediction: (runs, prompts, points)."""
+    half = config.precision == "bfloat16"
+    # Without its cache, which would keep casts of weights from one replay of a graph to the next.
+    with torch.autocast(labels.device.type, dtype=torch.bfloat16, enabled=half, cache_enabled=False):
+        layers = decoder.LAYERS[config.execution]()
+        predictions = decoder.predictions(params, inputs, labels, config.heads, layers)
+    return (predictions.to(labels.dtype) - labels).square()
+
+
+@cache
+def _repeated(
+    config: Config, names: Sequence[str], device: "torch.device"
+) -> "tuple[Callable[..., Tensor], captured.Meter]":
+    """The loss of one kind of batch on a device from `keys`, `kept`, `shares` and weights, and its meter."""
+
+    def losses(keys: "Tensor", kept: "Tensor", shares: "Tensor", *weights: "Tensor") -> "Tensor":
+        inputs, labels = captured.prompts(keys, kept, config.batch, config.points)
+        params = dict(zip(names, weights, strict=True))
+        return (squared_errors(params, inputs, labels, config).mean(dim=1) * shares).sum(dim=1)
+
+    named = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    return captured.captured(losses), captured.Meter(captured.operations(list(products(config, 1))), named)
+
+
+def products(config: Config, runs: int) -> list[captured.Shape]:
+    """The matrix products of a forward pass at the full length: see `captured.products`."""
+    c = config
+    return [*captured.products(runs, c.batch, c.points, c.dimension, c.width, c.layers, c.heads)]
 
 
 def optimiser(configs: Sequence[Config]) -> Optimiser:
     """Adam at one learning rate, or at one that rises and falls, on gradients that may be shortened to `clip_norm`."""
-    first = configs[0]
-    inner = adam([c.learning_rate for c in configs], SCHEDULES[first.schedule](first.warm_up, first.steps))
-    return packed(clipped_together(inner, first.clip_norm) if first.clip_norm else inner)
+    first, rates = configs[0], [config.learning_rate for config in configs]
+    schedule, graph = SCHEDULES[first.schedule](first.warm_up, first.steps), first.execution == "graph"
+    if graph and len(set(rates)) > 1:
+        raise first.error("execution", "eager or compiled where runs differ in their learning rate")
+    inner = captured.fused_adam(rates[0], schedule) if graph else adam(rates, schedule)
+    clipped = clipped_together(inner, first.clip_norm) if first.clip_norm else inner
+    return clipped if graph else packed(clipped)

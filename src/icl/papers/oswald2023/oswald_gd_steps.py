@@ -23,13 +23,13 @@ GD, TRAINED = "Gradient descent", "Trained Transformer"
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The population training at N = d = 10."""
-    return [trainings.on_population(scale)]
+    """The published training, N = d = 10 on tasks drawn anew at every step."""
+    return [trainings.on_fresh_prompts(scale)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str, published: pd.DataFrame) -> pd.DataFrame:
     """Loss of the repeated layer and of gradient descent at every third repetition, and their distances."""
-    trained, parts = trainings.population_runs(runs), []
+    trained, parts = trainings.sampled_runs(runs), []
     test, published_marks = trained.sweep.test, trainings.published_series(published, "main", TRAINED)
     for run, config in enumerate(trained.sweep.configs):
         prompts = evaluation.evaluation_prompts(config, test)

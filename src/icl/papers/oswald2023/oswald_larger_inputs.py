@@ -25,13 +25,13 @@ ALPHAS = np.linspace(0.5, 2, 11).round(2)
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The population training at N = d = 10."""
-    return [trainings.on_population(scale)]
+    """The published training, N = d = 10 on tasks drawn anew at every step."""
+    return [trainings.on_fresh_prompts(scale)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str, published: pd.DataFrame) -> pd.DataFrame:
     """Losses over alpha, their distances from the published points, and the closed form for both input ranges."""
-    trained = trainings.population_runs(runs)
+    trained = trainings.sampled_runs(runs)
     losses = join(losses_by_alpha(trained, "main"))
     published_losses = trainings.published_series(published, "main", "Trained TF")
     parts = [losses]
@@ -84,6 +84,6 @@ def draw_panel(axes: Axes, table: pd.DataFrame, font: float, ticks: float) -> No
     axes.lines[-1].set(linewidth=1.5, zorder=1.9)
     axes.axvline(1, color="0.6", linestyle="--", linewidth=0.8)
     # The published label says U(-alpha, alpha).
-    x = Axis(r"$\alpha$   where x ~ U$(-\frac{\alpha}{2}, \frac{\alpha}{2})$", (0.42, 2.08), (0.5, 1, 1.5, 2))
+    x = Axis(r"$\alpha$   where x ~ U$(-\alpha/2, \alpha/2)$", (0.42, 2.08), (0.5, 1, 1.5, 2))
     plotting.frame(axes, x, Axis("Loss", (0.048, 8.5), (0.1, 1), log=True), font, ticks)
     axes.set_title("Test on larger inputs", fontsize=font)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import SUMMARY_SEED, join, rows
+from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.oswald2023 import closed_forms, evaluation, oswald_larger_inputs, series_styles, trainings
-from icl.papers.oswald2023.linear_attention import Config
+from icl.papers.oswald2023.linear_attention import Config, Test
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,49 +29,89 @@ ALIGNMENT = {
     "Model diff": ("B", "distance"),
     "Model cos": ("B cosine", "cosine"),
 }
+# What stands behind the name of a series: seeds beyond the published number, and the training on the population.
+FURTHER, EXACT = ", further seeds", ", exact gradient"
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The training on fresh prompts, and on the population for every N = d."""
-    return [trainings.on_fresh_prompts(scale), *(trainings.on_population(scale, size) for size in trainings.SIZES)]
+    """The published training for every N = d, and the same on the population."""
+    return [training(scale, size) for training in (trainings.on_fresh_prompts, trainings.on_population)
+            for size in trainings.SIZES]  # fmt: skip
 
 
 def measure(runs: Mapping[str, Runs], scale: str, published: pd.DataFrame) -> pd.DataFrame:
     """All four panels and what the claims compare."""
+    sampled, exact = trainings.sampled_runs(runs), trainings.population_runs(runs)
     parts = [
-        *_along_training(runs["oswald_sampled"]),
+        *_along_training(sampled),
+        *_along_population(exact),
         *_by_size(runs, trainings.published_series(published, "C", "Trained TF")),
-        *oswald_larger_inputs.losses_by_alpha(trainings.population_runs(runs), "D"),
-        *_starts_that_pass(trainings.population_runs(runs)),
+        *_exact_by_size(runs),
+        *oswald_larger_inputs.losses_by_alpha(sampled, "D"),
+        *_starts_that_pass(exact),
     ]
     return join(parts)
 
 
+class Course(NamedTuple):
+    """One run along its training: L over all tasks and distances from gradient descent by snapshot.
+
+    gd_loss : the loss of gradient descent on the tasks that the distances are over
+    """
+
+    losses: np.ndarray
+    distances: list[dict[str, float]]
+    gd_loss: float
+
+
+def _course(trained: Runs, run: int) -> Course:
+    config = trained.sweep.configs[run]
+    prompts = evaluation.evaluation_prompts(config, trained.sweep.test)
+    one_step = evaluation.construction(config, closed_forms.best_step_size(config))
+    gd = evaluation.sensitivity(one_step, prompts)
+    layers = list(trainings.layers_at_snapshots(trained, run))
+    losses = np.array([evaluation.layer_loss(layer, config) for layer in layers])
+    distances = [evaluation.distances(layer, gd, prompts) for layer in layers]
+    return Course(losses, distances, evaluation.task_loss(evaluation.predictions(gd, prompts), prompts))
+
+
+def _curves(course: Course, seed: int, steps: np.ndarray, kind: str = "") -> Iterator[pd.DataFrame]:
+    """The curves of panels A and B of one run; `kind` is added to the names of their series."""
+    yield rows("loss", seed, course.losses, x=steps, panel="A", series=f"Trained TF{kind}")
+    for series, (panel, observable) in ALIGNMENT.items():
+        values = [each[series] for each in course.distances]
+        yield rows(observable, seed, values, x=steps, panel=panel, series=series + kind)
+
+
+def _steps(trained: Runs, length: int) -> np.ndarray:
+    # The smoke scale shrinks time.
+    return np.array(trained.sweep.snapshots) * (length / trained.sweep.snapshots[-1])
+
+
 def _along_training(trained: Runs) -> Iterator[pd.DataFrame]:
     """Panels A and B, the ends of all seeds, and where their plateaus are."""
-    test, plateaus = trained.sweep.test, []
-    # The smoke scale shrinks time.
-    steps = np.array(trained.sweep.snapshots) * (trainings.STEPS["paper"] / trained.sweep.snapshots[-1])
+    plateaus, steps = [], _steps(trained, trainings.STEPS["paper"])
     for run, config in enumerate(trained.sweep.configs):
-        prompts = evaluation.evaluation_prompts(config, test)
-        one_step = evaluation.construction(config, closed_forms.best_step_size(config))
-        gd = evaluation.sensitivity(one_step, prompts)
-        gd_loss = evaluation.task_loss(evaluation.predictions(gd, prompts), prompts)
-        layers = list(trainings.layers_at_snapshots(trained, run))
-        distances = [evaluation.distances(layer, gd, prompts) for layer in layers]
-        for series, (panel, observable) in ALIGNMENT.items():
-            values = [each[series] for each in distances]
-            yield rows(observable, config.seed, values, x=steps, panel=panel, series=series)
-        losses = np.array([evaluation.layer_loss(layer, config) for layer in layers])
-        yield rows("loss", config.seed, losses, x=steps, panel="A", series="Trained TF")
-        yield rows("loss", config.seed, closed_forms.best_loss(config), x=steps, panel="A", series="GD")
-        plateaus.append(plateau_errors(losses, config))
-        yield from _end_of_seed(config.seed, distances[-1], gd_loss, stuck=losses[-1] > PLATEAU_ABOVE)
+        course = _course(trained, run)
+        if run < trainings.PUBLISHED_SEEDS:
+            yield from _curves(course, config.seed, steps)
+            yield rows("loss", config.seed, closed_forms.best_loss(config), x=steps, panel="A", series="GD")
+        else:
+            yield rows("loss", config.seed, course.losses, x=steps, panel="A", series=f"Trained TF{FURTHER}")
+        plateaus.append(plateau_errors(course.losses, config))
+        yield from _end_of_seed(config.seed, course)
     off_saddle = [float(np.any(errors > OFF_LEVEL)) for errors in plateaus]
     # Without any plateau there is nothing to judge.
     any_plateau = any(len(errors) for errors in plateaus)
     yield rows("share of seeds with a plateau elsewhere", trained.sweep.seeds, off_saddle if any_plateau else np.nan)
     yield rows("seeds with a plateau", trained.sweep.seeds, [float(len(errors) > 0) for errors in plateaus])
+
+
+def _along_population(trained: Runs) -> Iterator[pd.DataFrame]:
+    """The dashed curves of panels A and B: the drawn starts trained on the population."""
+    steps = _steps(trained, trainings.POPULATION_STEPS["paper"])
+    for run, config in list(enumerate(trained.sweep.configs))[: trainings.PUBLISHED_SEEDS]:
+        yield from _curves(_course(trained, run), config.seed, steps, EXACT)
 
 
 def plateau_errors(losses: np.ndarray, config: Config) -> np.ndarray:
@@ -82,9 +122,10 @@ def plateau_errors(losses: np.ndarray, config: Config) -> np.ndarray:
     return abs(level - saddle).max(axis=1)
 
 
-def _end_of_seed(seed: int, last: Mapping[str, float], gd_loss: float, stuck: bool) -> Iterator[pd.DataFrame]:
+def _end_of_seed(seed: int, course: Course) -> Iterator[pd.DataFrame]:
     """What the claims say of a seed's end; of one on the plateau they say nothing."""
-    excess = abs(last["loss"] / gd_loss - 1)
+    last, stuck = course.distances[-1], course.losses[-1] > PLATEAU_ABOVE
+    excess = abs(last["loss"] / course.gd_loss - 1)
     facts = {
         "final loss against GD, relative": excess,
         "share of seeds that end within 0.5 % of GD": float(excess <= 0.005),
@@ -97,35 +138,76 @@ def _end_of_seed(seed: int, last: Mapping[str, float], gd_loss: float, stuck: bo
 
 
 def _by_size(runs: Mapping[str, Runs], published: pd.Series) -> Iterator[pd.DataFrame]:
-    """Panel C, exact, and the largest errors over N = d of each seed."""
+    """Panel C of the sampled trainings, and the largest errors over N = d of each seed."""
+    errors = []
+    for size in trainings.SIZES:
+        trained = trainings.sampled_runs(runs, size)
+        seeds, losses = _losses_by_series(trained, _shared(runs))
+        for series, values in losses.items():
+            yield rows("loss", seeds, values, x=size, panel="C", series=series)
+        for_check = zip(trained.sweep.configs[: len(seeds)], losses["GD"], strict=True)
+        sampled = [_sampled_gd_loss(config, trained.sweep.test) / exact for config, exact in for_check]
+        yield rows(f"sampled GD loss over closed form, N = d = {size}", seeds, sampled)
+        every = np.stack(list(losses.values()))
+        excess = losses["Trained TF"] / losses["GD"] - 1
+        yield rows("excess of the trained layer's loss, relative", seeds, excess, x=size)
+        errors.append(
+            {
+                "largest excess of the trained layer's loss, relative": excess,
+                "largest ratio of the three losses, minus 1": every.max(axis=0) / every.min(axis=0) - 1,
+                "largest distance from the published losses, relative": abs(losses["Trained TF"] / published[size] - 1),
+            }
+        )
+    yield from _largest(seeds, errors)
+
+
+def _shared(runs: Mapping[str, Runs]) -> int:
+    """How many seeds every N = d has; there are more at N = d = 10."""
+    return min(len(of_size.sweep.configs) for of_size in runs.values())
+
+
+def _losses_by_series(trained: Runs, count: int) -> tuple[list[int], dict[str, np.ndarray]]:
+    """The first `count` seeds, and L over all tasks of each of their layers at the end of training."""
+    configs = trained.sweep.configs[:count]
+    layers = [
+        trainings.layers_by_series(trained, run, closed_forms.best_step_size(config))
+        for run, config in enumerate(configs)
+    ]
+    losses = {
+        series: np.array([evaluation.layer_loss(each[series], c) for each, c in zip(layers, configs, strict=True)])
+        for series in layers[0]
+    }
+    return [config.seed for config in configs], losses
+
+
+def _sampled_gd_loss(config: Config, test: Test) -> float:
+    return evaluation.sampled_loss(evaluation.construction(config, closed_forms.best_step_size(config)), config, test)
+
+
+def _exact_by_size(runs: Mapping[str, Runs]) -> Iterator[pd.DataFrame]:
+    """How far training on the population ends from gradient descent: the largest errors over N = d of each seed."""
     errors = []
     for size in trainings.SIZES:
         trained = trainings.population_runs(runs, size)
-        seeds, configs = trained.sweep.seeds, trained.sweep.configs
-        layers = [
-            trainings.layers_by_series(trained, run, closed_forms.best_step_size(config))
-            for run, config in enumerate(configs)
-        ]
-        pairs = list(zip(layers, configs, strict=True))
-        losses = {
-            series: np.array([evaluation.layer_loss(of_run[series], config) for of_run, config in pairs])
-            for series in layers[0]
-        }
-        for series, values in losses.items():
-            yield rows("loss", seeds, values, x=size, panel="C", series=series)
-        sampled = [evaluation.sampled_loss(of_run["GD"], config, trained.sweep.test) for of_run, config in pairs]
-        yield rows(f"sampled GD loss over closed form, N = d = {size}", seeds, np.array(sampled) / losses["GD"])
-        off_b = np.array([evaluation.preconditioner_errors(of_run["Trained TF"], config) for of_run, config in pairs])
-        every = np.stack(list(losses.values()))
+        seeds, losses = _losses_by_series(trained, _shared(runs))
+        last = trained.last()
+        off_b = np.array(
+            [
+                evaluation.preconditioner_errors(evaluation.trained_layer(last, run), trained.sweep.configs[run])
+                for run in range(len(seeds))
+            ]
+        )
         errors.append(
             {
                 "largest excess of the population's loss, relative": losses["Trained TF"] / losses["GD"] - 1,
                 "largest error of B on the diagonal, relative": off_b[:, 0],
                 "largest error of B off the diagonal, relative": off_b[:, 1],
-                "largest ratio of the three losses, minus 1": every.max(axis=0) / every.min(axis=0) - 1,
-                "largest distance from the published losses, relative": abs(losses["Trained TF"] / published[size] - 1),
             }
         )
+    yield from _largest(seeds, errors)
+
+
+def _largest(seeds: list[int], errors: list[dict[str, np.ndarray]]) -> Iterator[pd.DataFrame]:
     for name in errors[0]:
         yield rows(name, seeds, np.max([each[name] for each in errors], axis=0))
 
@@ -155,36 +237,44 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def _draw_loss(axes: Axes, table: pd.DataFrame) -> None:
-    single = table[(table["panel"] == "A") & (table["series"] == "Trained TF") & (table["statistic"] == "run")]
-    for _, run in single.groupby("seed"):
-        axes.plot(run["x"], run["value"], color=series_styles.PURPLE, alpha=0.3, linewidth=1.5)
-    styles = (Style("GD", "GD", series_styles.GREEN), Style("Trained TF", "Trained TF", series_styles.PURPLE))
+    for series, opacity, width in ((f"Trained TF{FURTHER}", 0.35, 1.0), ("Trained TF", 0.4, 1.5)):
+        single = table[(table["panel"] == "A") & (table["series"] == series) & (table["statistic"] == "run")]
+        for _, run in single.groupby("seed"):
+            axes.plot(run["x"], run["value"], color=series_styles.PURPLE, alpha=opacity, linewidth=width)
+    styles = (
+        Style("GD", "GD", series_styles.GREEN),
+        Style("Trained TF", "Trained TF", series_styles.PURPLE),
+        Style(f"Trained TF{EXACT}", "exact gradient", "k", line="--"),
+    )
     plotting.curves(axes, table, styles, "loss")
-    for line in axes.lines[-2:]:
-        line.set_linewidth(3)
+    for line, width in zip(axes.lines[-3:], (3, 3, 1.1), strict=True):
+        line.set_linewidth(width)
     x, y = Axis("Training steps", (-245, 5145), (0, 2000, 4000)), Axis("Loss", (0.2, 0.4), (0.2, 0.25, 0.3, 0.35, 0.4))
     plotting.frame(axes, x, y, font=12, ticks=11)
     axes.set_yticklabels([f"{tick:.2f}" for tick in axes.get_yticks()])
     series_styles.open_box(axes)
-    plotting.legend(axes, 11, "upper right", (0.98, 0.98), spacing=0.3)
+    plotting.legend(axes, 11, "upper right", (0.98, 0.94), spacing=0.3)
 
 
 def _draw_alignment(axes: Axes, table: pd.DataFrame) -> None:
     right = axes.twinx()
     right.set_label("B cosine")
-    for where, observable, series, colour in (
-        (axes, "distance", "Preds diff", series_styles.BROWN),
-        (axes, "distance", "Model diff", series_styles.GOLD),
-        (right, "cosine", "Model cos", series_styles.LIGHT_GREEN),
-    ):
-        curve = table[
-            (table["panel"] == where.get_label()) & (table["series"] == series) & (table["seed"] == SUMMARY_SEED)
-        ].sort_values("x")
+    colours = {
+        "Preds diff": series_styles.BROWN,
+        "Model diff": series_styles.GOLD,
+        "Model cos": series_styles.LIGHT_GREEN,
+    }
+    for series, (panel, observable) in ALIGNMENT.items():
+        where, colour = right if panel == "B cosine" else axes, colours[series]
+        curve = plotting.summary(table, panel, series, observable)
         # The table's band is two deviations wide, the published one is one.
         half = (curve["band_high"] - curve["value"]) / 2
         where.fill_between(curve["x"], curve["value"] - half, curve["value"] + half, color=colour, alpha=0.2, lw=0)
         plotting.curves(where, table, [Style(series, series, colour)], observable)
         where.lines[-1].set_linewidth(2.5)
+        exact = plotting.summary(table, panel, series + EXACT, observable)
+        dashed = Style(series + EXACT, "_exact gradient", colour, line="--")
+        plotting.curve(where, dashed, exact["x"], exact["value"], linewidth=1.1)
     # The left axes on top, or the curves of the right ones cross its legend.
     axes.set_zorder(right.get_zorder() + 1)
     axes.patch.set_visible(False)

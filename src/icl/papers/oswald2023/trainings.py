@@ -14,30 +14,44 @@ from icl.papers.oswald2023.evaluation import Layer
 from icl.papers.oswald2023.linear_attention import SYSTEM, Config, Test
 
 SIZES = (5, 10, 20, 35, 50)
-# Twenty, because one seed in eight waits on a plateau; the laptop scale is the paper scale.
+# Panels A, B and D, and what is repeated, are of this N = d.
+SIZE = 10
+# As many seeds as the published means in panels A and B are over, which follows from the heights of their steps.
+PUBLISHED_SEEDS = 5
+# At N = d = 10 twenty, because one seed in eight waits on a plateau.
 SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
+SEEDS_OF_OTHER_SIZES = {"paper": 10, "laptop": 5, "smoke": 2}
 STEPS = {"paper": 5000, "laptop": 5000, "smoke": 50}
-POPULATION_STEPS = {"paper": 2000, "laptop": 2000, "smoke": 24}
+# A step at N = d = 50 costs twenty times one at 10.
+STEPS_OF_LARGE_SIZES = {"paper": 5000, "laptop": 1500, "smoke": 4}
+LARGE = 35
+POPULATION_STEPS = {"paper": 2000, "laptop": 2000, "smoke": 40}
 TEST = {"paper": Test(), "laptop": Test(), "smoke": Test(tasks=100, larger_tasks=100, checked_tasks=100)}
-SNAPSHOTS = 50
+# Of the training on fresh prompts and of that on the population, 100 steps apart.
+SNAPSHOTS, POPULATION_SNAPSHOTS = 50, 20
 # On the population the learning rate falls over the last quarter.
 COOLING = 3 / 4
 
 
-def on_fresh_prompts(scale: str) -> Sweep:
-    """Panels A and B: N = d = 10, tasks drawn anew at every step, independently for each seed."""
-    every = STEPS[scale] // SNAPSHOTS
+def seeds(scale: str, size: int) -> range:
+    """The seeds at N = d = size, the same on fresh prompts and on the population."""
+    return range((SEEDS if size == SIZE else SEEDS_OF_OTHER_SIZES)[scale])
+
+
+def on_fresh_prompts(scale: str, size: int = SIZE) -> Sweep:
+    """The published training: tasks of N = d = size drawn anew at every step, independently for each seed."""
+    steps = (STEPS if size < LARGE else STEPS_OF_LARGE_SIZES)[scale]
     return Sweep(
-        name="oswald_sampled",
+        name=f"oswald_sampled_{size}",
         system=SYSTEM,
-        configs=grid(Config, seed=range(SEEDS[scale])),
-        snapshots=tuple(range(0, STEPS[scale] + 1, every)),
+        configs=grid(Config, dimension=[size], context_length=[size], seed=seeds(scale, size)),
+        snapshots=_snapshots(size, steps, SNAPSHOTS),
         test=TEST[scale],
     )
 
 
-def on_population(scale: str, size: int = 10) -> Sweep:
-    """N = d = size by the mean over all tasks, from the same starts as on fresh prompts."""
+def on_population(scale: str, size: int = SIZE) -> Sweep:
+    """N = d = size by the mean over all tasks (ours), from the same starts as on fresh prompts."""
     steps = POPULATION_STEPS[scale]
     configs = grid(
         Config,
@@ -45,18 +59,29 @@ def on_population(scale: str, size: int = 10) -> Sweep:
         dimension=[size],
         context_length=[size],
         cooling_from=[round(COOLING * steps)],
-        seed=range(SEEDS[scale]),
+        seed=seeds(scale, size),
     )
     return Sweep(
         name=f"oswald_population_{size}",
         system=SYSTEM,
         configs=configs,
-        snapshots=(0, steps // 2, steps),
+        snapshots=_snapshots(size, steps, POPULATION_SNAPSHOTS),
         test=TEST[scale],
     )
 
 
-def population_runs(runs: Mapping[str, Runs], size: int = 10) -> Runs:
+def _snapshots(size: int, steps: int, count: int) -> tuple[int, ...]:
+    """Along the training where it is drawn, and elsewhere its start, middle and end."""
+    every = steps // (count if size == SIZE else 2)
+    return tuple(range(0, steps + 1, every))
+
+
+def sampled_runs(runs: Mapping[str, Runs], size: int = SIZE) -> Runs:
+    """The runs that were trained on fresh prompts at N = d = size."""
+    return runs[f"oswald_sampled_{size}"]
+
+
+def population_runs(runs: Mapping[str, Runs], size: int = SIZE) -> Runs:
     """The runs that were trained on the population at N = d = size."""
     return runs[f"oswald_population_{size}"]
 

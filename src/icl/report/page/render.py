@@ -9,6 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from icl.core.config import canonical
+from icl.evidence import ledger
 from icl.pipeline.plan import Plan
 from icl.report.page.entries import OUTCOMES, by_paper, formula, tally, warnings
 from icl.report.tables import cell
@@ -42,6 +43,7 @@ def _shared(plan: Plan, entries: Sequence[Mapping[str, Any]], against: str) -> d
         "papers": by_paper(entries),
         "entries": entries,
         "tally": tally(entries),
+        "identities": [one for paper in ledger.papers() for one in paper.identities],
         "warnings": warnings(entries),
         "outcomes": OUTCOMES,
         "marks": MARKS,

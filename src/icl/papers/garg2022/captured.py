@@ -1,0 +1,177 @@
+"""Parts of a training step that a GPU repeats as CUDA graphs, with batches drawn on the device.
+
+A graph has one shape, and so have all batches: prompts have d coordinates and n points throughout. Of the curriculum
+only `kept`, 0 for coordinates that are not yet there, and `shares`, the weight of every point in the loss, change. No
+prediction sees what stands behind it, so that loss and gradient are those of the shorter prompts:
+
+    L = sum over k of shares_k * mean over prompts of (y_hat_k - y_k)^2.
+
+Forward and backward pass are one graph each (`torch.cuda.make_graphed_callables`); Adam is torch's fused kernel, which
+writes to the weights in place. On a CPU everything is the same but not captured. None of it has been run on a GPU.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from icl.core.lazy import lazy
+from icl.core.streams import words
+from icl.models.optimisers import Optimiser, Params, Schedule
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+else:
+    torch = lazy("torch")
+
+# SplitMix64 (Steele, Lea and Flood 2014): the distance of two states, and the shifts and factors of its output.
+GAMMA = 0x9E3779B97F4A7C15
+MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
+LAST_SHIFT = 31
+
+# Products of bfloat16 matrices per second, dense, from the makers' data sheets.
+PEAKS = {"A100": 312e12, "H100": 989e12, "H200": 989e12}
+Shape = tuple[int, int, int, int]
+
+
+# Batches
+
+
+def addresses(system: str, seeds: Sequence[int], step: int) -> np.ndarray:
+    """The keys of batch `step`, one random whole number per run: int64 (runs,)."""
+    return words(system, seeds, "device", step, (1,))[:, 0].view(np.int64)
+
+
+def random_words(keys: "Tensor", count: int) -> "Tensor":
+    """The first outputs of SplitMix64 from the states `keys` on: int64 (runs,) -> (runs, count)."""
+    z = keys[:, None] + torch.arange(1, count + 1, device=keys.device) * _signed(GAMMA)
+    for shift, factor in MIX:
+        z = (z ^ _shifted(z, shift)) * _signed(factor)
+    return z ^ _shifted(z, LAST_SHIFT)
+
+
+def normal(keys: "Tensor", count: int) -> "Tensor":
+    """Standard normal numbers as a function of keys: int64 (runs,) -> float32 (runs, count).
+
+    The halves of every word make two of them (Box and Muller 1958). They are the same on every device but for the
+    rounding of log, sqrt, cos and sin.
+    """
+    z = random_words(keys, (count + 1) // 2)
+    # In (0, 1], so that the logarithm is finite.
+    radius, angle = ((half.float() + 0.5) * 2.0**-32 for half in (_shifted(z, 32), z & 0xFFFF_FFFF))
+    radius, angle = (-2 * radius.log()).sqrt(), 2 * torch.pi * angle
+    return torch.cat([radius * angle.cos(), radius * angle.sin()], dim=1)[:, :count]
+
+
+def _signed(number: int) -> int:
+    """The int64 of the same bits."""
+    return number - 2**64 if number >= 2**63 else number
+
+
+def _shifted(z: "Tensor", bits: int) -> "Tensor":
+    """Bits moved down, zeros moved in: torch's own shift of an int64 repeats the sign."""
+    return (z >> bits) & (2 ** (64 - bits) - 1)
+
+
+def prompts(keys: "Tensor", kept: "Tensor", batch: int, points: int) -> "tuple[Tensor, Tensor]":
+    """Inputs (runs, B, n, d), 0 where `kept` (runs, d) is, and labels <w, x>, (runs, B, n), with x, w ~ N(0, I)."""
+    runs, d = kept.shape
+    drawn = normal(keys, batch * (points + 1) * d).view(runs, batch, points + 1, d)
+    inputs = drawn[:, :, :-1] * kept[:, None, None]
+    # A sum and no matrix product, which a GPU may round to fewer digits.
+    return inputs, (inputs * drawn[:, :, -1:]).sum(dim=-1)
+
+
+# Steps
+
+
+def captured(function: "Callable[..., Tensor]") -> "Callable[..., Tensor]":
+    """`function` of tensors as a pair of CUDA graphs, made at the first call; on a CPU, `function`.
+
+    Later calls are to have the shapes of the first; tensors that lie where they lay are not copied.
+    """
+    made: list[Any] = []
+
+    def call(*tensors: "Tensor") -> "Tensor":
+        if not tensors[0].is_cuda:
+            return function(*tensors)
+        if not made:
+            made.append(torch.cuda.make_graphed_callables(function, tensors))
+        losses: Tensor = made[0](*tensors)
+        return losses
+
+    return call
+
+
+def fused_adam(learning_rate: float, schedule: Schedule, beta1: float = 0.9, beta2: float = 0.999) -> Optimiser:
+    """`icl.models.optimisers.adam` at one learning rate, by torch's fused kernel and in place."""
+
+    def init(params: Params) -> Params:
+        zeros = {f"first/{name}": torch.zeros_like(w) for name, w in params.items()}
+        return zeros | {f"second/{name}": torch.zeros_like(w) for name, w in params.items()}
+
+    def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
+        names = list(params)
+        count = torch.full((), step + 1.0, device=params[names[0]].device)
+        torch._fused_adam_(
+            [params[n] for n in names], [gradients[n] for n in names], [state[f"first/{n}"] for n in names],
+            [state[f"second/{n}"] for n in names], [], [count] * len(names), lr=learning_rate * schedule(step),
+            beta1=beta1, beta2=beta2, weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False,
+        )  # fmt: skip
+        return params, state
+
+    return Optimiser(init, update)
+
+
+# Speed
+
+
+def products(
+    runs: int, batch: int, points: int, dimension: int, width: int, layers: int, heads: int
+) -> Iterator[Shape]:
+    """Shapes (count, n, k, m) of the matrix products (n, k) (k, m) of the decoder's forward pass."""
+    count, size, pairs = 2 * points - 1, width // heads, runs * batch * heads
+    yield runs, batch * count, dimension, width
+    for layer in range(1, layers + 1):
+        # In the last layer only the inputs ask; all tokens have keys and values.
+        asking = points if layer == layers else count
+        rows = batch * asking
+        yield from 2 * [(runs, batch * count, width, width)] + 2 * [(runs, rows, width, width)]
+        yield from ((pairs, asking, size, count), (pairs, asking, count, size))
+        yield from ((runs, rows, width, 4 * width), (runs, rows, 4 * width, width))
+    yield runs, batch * points, width, 1
+
+
+def operations(shapes: Sequence[Shape]) -> int:
+    """Floating point operations of the products with both gradients of each, but for that of the first, data."""
+    forward = [2 * count * n * k * m for count, n, k, m in shapes]
+    return 3 * sum(forward) - forward[0]
+
+
+@dataclass
+class Meter:
+    """Prints steps per second, products per second and the share of the device's peak, every so many seconds."""
+
+    operations: int
+    device: str
+    seconds: float = 60.0
+    since: float = field(default_factory=time.monotonic)
+    steps: int = 0
+
+    def __call__(self) -> None:
+        """Count a step."""
+        self.steps += 1
+        passed = time.monotonic() - self.since
+        if passed >= self.seconds:
+            print(self.line(self.steps / passed), flush=True)
+            self.since, self.steps = time.monotonic(), 0
+
+    def line(self, rate: float) -> str:
+        """The line for so many steps per second."""
+        peak = next((peak for name, peak in PEAKS.items() if name in self.device), None)
+        done = rate * self.operations
+        share = f", {done / peak:.1%} of the peak" if peak else ""
+        return f"{self.device}: {rate:.1f} steps/s, {done / 1e12:.3g} TFLOP/s{share}"
