@@ -31,7 +31,7 @@ def test_one_failure_in_six_moves_no_quartile_out_of_the_other_runs() -> None:
 
 
 def test_the_median_is_that_of_the_runs_and_quartiles_have_no_interval() -> None:
-    table = summarise(with_quartiles(rows("loss", SEEDS, np.arange(6.0), panel="p", series="s")), ["loss"])
+    table = summarise(with_quartiles(rows("loss", SEEDS, np.arange(6.0), panel="p", series="s")), {"loss": "median"})
     (median,) = table.loc[table["statistic"] == "median", "value"]
     assert median == 2.5
     assert table.loc[table["statistic"] == "single", ["low", "high"]].isna().all(axis=None)

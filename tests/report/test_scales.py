@@ -30,7 +30,7 @@ def test_verdicts_are_listed_where_they_differ_between_scales() -> None:
     }
     said = scales.differing(kept)
     assert "2 claims are judged at two scales, 1 of them differently" in said
-    assert "| figure9 | X | supported (laptop) | contradicted (paper) |" in said
+    assert "| X | supported (laptop) | contradicted (paper) |" in said
     assert "Y" not in said
 
 

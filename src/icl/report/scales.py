@@ -11,9 +11,9 @@ from icl.core.config import SCALES
 from icl.core.sweep import Sweep
 from icl.pipeline import figures
 from icl.report import tables
-from icl.report.verdict_files import Verdicts
+from icl.report.verdict_files import Verdicts, together
 
-Kept = Mapping[str, Sequence[Mapping[str, Any]]]
+Kept = dict[str, list[dict[str, Any]]]
 """Figure -> its verdicts of all scales, each with its `scale`."""
 
 
@@ -40,7 +40,7 @@ def shown(kept: Kept) -> list[Verdicts]:
     return [{"figure": name, "verdicts": at(verdicts, largest(verdicts))} for name, verdicts in kept.items()]
 
 
-def brought_up(kept: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> list[Any]:
+def brought_up(kept: Sequence[dict[str, Any]], new: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """A figure's verdicts with those of the new ones' scale replaced, the largest scale first."""
     renewed = {verdict["scale"] for verdict in new}
     every = [verdict for verdict in kept if verdict["scale"] not in renewed] + list(new)
@@ -106,18 +106,27 @@ def reduced(kept: Kept) -> str:
 
 
 def differing(kept: Kept) -> str:
-    """The verdicts that differ between the two largest scales of a figure, as a table under a line of counts."""
-    rows, both = [], 0
-    for name, verdicts in kept.items():
-        large, *smaller = sorted({verdict["scale"] for verdict in verdicts}, key=SCALES.index)
-        for small in smaller[:1]:
-            here, there = ({v["claim"]: v["outcome"] for v in at(verdicts, scale)} for scale in (large, small))
-            both += len(here.keys() & there.keys())
-            changed = [claim for claim in here if claim in there and here[claim] != there[claim]]
-            rows += [[name, claim, f"{there[claim]} ({small})", f"{here[claim]} ({large})"] for claim in changed]
-    head = f"{both} claims are judged at two scales, {len(rows)} of them differently.\n"
-    table = tables.markdown(["figure", "claim", "at the smaller scale", "at the larger"], rows)
+    """The verdicts that differ between the two largest scales of a figure, as a table under a line of counts.
+
+    At either scale they are what they are among the verdicts on all claims.
+    """
+    smaller = {name: [v for v in of if v["scale"] != largest(of)] for name, of in kept.items()}
+    there = _verdicts(kept | {name: of for name, of in smaller.items() if of})
+    here = _verdicts(kept)
+    both = [claim for claim in here if claim in there and here[claim]["scale"] != there[claim]["scale"]]
+    rows = [
+        [claim, *(f"{one['outcome']} ({one['scale']})" for one in (there[claim], here[claim]))]
+        for claim in both
+        if here[claim]["outcome"] != there[claim]["outcome"]
+    ]
+    head = f"{len(both)} claims are judged at two scales, {len(rows)} of them differently.\n"
+    table = tables.markdown(["claim", "at the smaller scale", "at the larger"], rows)
     return f"{head}\n{table}\n" if rows else head
+
+
+def _verdicts(kept: Kept) -> dict[str, Mapping[str, Any]]:
+    """Claim -> its verdict at the largest scale of its figure."""
+    return {verdict["claim"]: verdict for one in together(shown(kept)) for verdict in one["verdicts"]}
 
 
 def markdown(kept: Kept) -> str:
