@@ -15,7 +15,6 @@ from icl.core.table import conform, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import exact
-from icl.models import estimators
 from icl.papers.cheng2024 import evaluation
 from icl.papers.cheng2024 import kernel_attention as system
 from icl.papers.cheng2024.kernel_attention import Config
@@ -86,7 +85,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
                 cells += _at_end(cells[-3:], config, least[config.kernel, config.seed])
     random = pd.DataFrame(cells)
     random = conform(random.assign(panel=random["panel"].fillna(""), series=random["series"].fillna("")))
-    return join([random, exact(join([*_identity(), *_convergence()]))])
+    return join([random, exact(join(_convergence()))])
 
 
 def _log_loss(runs: Runs, run: int, config: Config) -> float:
@@ -120,24 +119,6 @@ def _along_training(trained: Runs, run: int, config: Config) -> list[Cell]:
         place["x"] = step / trained.sweep.snapshots[-1]
         cells += [place | {"panel": p, "observable": name, "value": float(v)} for p, (name, v) in numbers.items()]
     return cells
-
-
-def _identity() -> list[pd.DataFrame]:
-    """The literal token stack against the estimator, with one random B and C and five random rates."""
-    parts = []
-    for kernel in KERNELS:
-        config = Config(
-            kernel=kernel, layers=5, optimiser="adam", parametrisation="matrices", init_std=0.6, prompts=CONTEXTS
-        )
-        weights = system.weights_of(system.init([config]), 0, config)
-        weights |= {name: weights[name][:1].expand(5, -1, -1) for name in ("key", "query")}
-        prompts = system.prompts_of(config, "identity", 0, CONTEXTS)
-        k = evaluation.step_kernel(weights["key"][0].numpy(), weights["query"][0].numpy(), kernel)
-        descend = estimators.functional_gradient_descent(k, weights["rate"].tolist())
-        steps = descend(prompts.inputs[:, :-1], prompts.labels[:, :-1], prompts.inputs[:, -1])
-        difference = np.abs(evaluation.literal_answers(weights, kernel, prompts) - steps).max()
-        parts.append(rows(f"largest difference from functional steps, {kernel}", 0, difference))
-    return parts
 
 
 def _convergence() -> list[pd.DataFrame]:

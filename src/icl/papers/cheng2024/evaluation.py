@@ -31,13 +31,6 @@ def answers(weights: Params, config: Config, prompts: tasks.Prompts) -> np.ndarr
         return stacks.predictions(weights, inputs, labels, config.kernel).numpy()
 
 
-def literal_answers(weights: Params, kernel: str, prompts: tasks.Prompts) -> np.ndarray:
-    """Answers of the literal stack on tokens: (prompts,)."""
-    return stacks.token_stack(
-        weights, torch.from_numpy(prompts.inputs), torch.from_numpy(prompts.labels), kernel
-    ).numpy()
-
-
 def bayes_errors(config: Config, count: int, jitters: tuple[float, float]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Squared errors of the Bayes optimum on the prompts of `errors`: expected, realised, and expected with jitters in
     the data and the predictor; (prompts,) each.
