@@ -55,19 +55,8 @@ def backwards(runs: Runs) -> Runs:
     return changed(runs, lambda w: w.flip(1))
 
 
-def others_grow_with_k(runs: Runs) -> Runs:
-    """B_{k,n} is larger by a factor of K."""
-    features = torch.tensor([config.features for config in runs.sweep.configs], dtype=torch.float64)
-
-    def change(w: torch.Tensor) -> torch.Tensor:
-        w[..., 1, 2] *= features.reshape(-1, *[1] * (w[..., 1, 2].dim() - 1))
-        return w
-
-    return changed(runs, change)
-
-
 def entry(index: int, factor: Callable[[float], float]) -> Callable[[Runs], Runs]:
-    """One weight of the rare features moves by another factor, which may depend on K: 0 is A_k, 1 is B_{k,1}."""
+    """One weight of the rare features (0, 1, 2: A_k, B_{k,1}, B_{k,n}) moves by another factor, which K may decide."""
 
     def spoil(runs: Runs) -> Runs:
         factors = torch.tensor([factor(config.features) for config in runs.sweep.configs], dtype=torch.float64)
@@ -86,9 +75,40 @@ def repeated(runs: Runs) -> Runs:
 
     def change(w: torch.Tensor) -> torch.Tensor:
         half = w.shape[1] // 2
-        return torch.cat(
-            [w[:, :half], w[:, :half], w[:, -(w.shape[1] - 2 * half) :][:, : w.shape[1] - 2 * half]], dim=1
-        )
+        return w[:, [*range(half), *range(w.shape[1] - half)]]
+
+    return changed(runs, change)
+
+
+def warped(earlier: Callable[[np.ndarray, float], np.ndarray]) -> Callable[[Runs], Runs]:
+    """A training that goes at another pace: at eta t it has the weights of eta t' = earlier(eta t, K)."""
+
+    def spoil(runs: Runs) -> Runs:
+        sweep, weights = runs.sweep, {name: w.clone() for name, w in runs.weights.items()}
+        for run, config in enumerate(sweep.configs):
+            time = system.times(config, sweep.snapshots[-1])[list(sweep.snapshots)]
+            at = np.searchsorted(time, earlier(time, config.features)).clip(max=len(time) - 1)
+            for w in weights.values():
+                w[run] = w[run, at.tolist()]
+        return dataclasses.replace(runs, weights=weights)
+
+    return spoil
+
+
+slow = warped(lambda time, k: time / 3)
+a_little_fast = warped(lambda time, k: time / 0.92)
+slower_with_k = warped(lambda time, k: time / k**0.3)
+bent_down = warped(lambda time, k: time**2)
+bent_up = warped(lambda time, k: time ** (2 / 3))
+
+
+def grown_before(runs: Runs) -> Runs:
+    """A_k does not start at zero, but near log K."""
+    start = torch.tensor([0.8 * np.log(config.features) for config in runs.sweep.configs])
+
+    def change(w: torch.Tensor) -> torch.Tensor:
+        w[..., 1, 0] += start[:, None]
+        return w
 
     return changed(runs, change)
 
@@ -98,7 +118,7 @@ def stopped(share: float) -> Callable[[Runs], Runs]:
 
     def change(w: torch.Tensor) -> torch.Tensor:
         last = int(share * (w.shape[1] - 1))
-        w[:, last:] = w[:, last : last + 1]
+        w[:, last:] = w[:, last : last + 1].clone()
         return w
 
     return lambda runs: changed(runs, change)
@@ -111,19 +131,6 @@ def queries_swapped(patch: pytest.MonkeyPatch) -> None:
     """The dominant feature is taken for a rare one, and the other way round."""
     columns = population_gradient.columns
     patch.setattr(population_gradient, "columns", lambda q, law: columns(q, law)[::-1])
-
-
-def clock(of: Callable[[np.ndarray, system.Config], np.ndarray]) -> Patch:
-    """eta t goes wrong."""
-    times = system.times
-    return lambda patch: patch.setattr(system, "times", lambda config, steps: of(times(config, steps), config))
-
-
-slow = clock(lambda time, config: 3 * time)
-a_little_fast = clock(lambda time, config: 0.92 * time)
-slower_with_k = clock(lambda time, config: time * config.features**0.3)
-bent_down = clock(lambda time, config: time**0.5)
-bent_up = clock(lambda time, config: time**1.5)
 
 
 def dominant_is_rare(patch: pytest.MonkeyPatch) -> None:
@@ -160,7 +167,7 @@ class Sabotage:
 
 UNTRAINED, BACKWARDS = Sabotage(untrained), Sabotage(backwards)
 SWAPPED, REVERSED, SHORT = Sabotage(law=queries_swapped), Sabotage(law=dominant_is_rare), Sabotage(law=short_prompts)
-SLOWER_WITH_K, BENT_UP, BENT_DOWN = Sabotage(law=slower_with_k), Sabotage(law=bent_up), Sabotage(law=bent_down)
+SLOWER_WITH_K, BENT_UP, BENT_DOWN = Sabotage(slower_with_k), Sabotage(bent_up), Sabotage(bent_down)
 A_SLOW = Sabotage(entry(0, lambda k: 0.3))
 
 SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
@@ -185,7 +192,7 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     },
     "H7": {
         "most changes of the leading influence": Sabotage(repeated),
-        "least t_III / t_II": Sabotage(entry(0, lambda k: 20.0)),
+        "least t_III / t_II": Sabotage(grown_before),
         "largest L_k(end) / L_k(t_III)": Sabotage(stopped(0.6)),
     },
     "H8": {
@@ -197,14 +204,14 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "slope of the switch against K, large K": SLOWER_WITH_K,
         "t(B_{k,1} = -0.49 log K) / t_switch, largest K": Sabotage(entry(1, lambda k: 0.98)),
     },
-    "H10": {"slope of |B_{k,n}| K / log K against K": Sabotage(others_grow_with_k)},
+    "H10": {"slope of |B_{k,n}| K / log K against K": Sabotage(entry(2, lambda k: k**0.3))},
     "H13": {
-        "slope of T_1 over its bound against 1/eps, largest": BENT_UP,
-        "slope of T_1 over its bound against K, largest": SLOWER_WITH_K,
+        "slope of the largest T_1 over its bound against 1/eps": BENT_UP,
+        "slope of the largest T_1 over its bound against K": SLOWER_WITH_K,
     },
     "H14": {
-        "slope of T_k over its bound against 1/eps, largest": BENT_UP,
-        "slope of T_k over its bound against K, largest": SLOWER_WITH_K,
+        "slope of the largest T_k over its bound against 1/eps": BENT_UP,
+        "slope of the largest T_k over its bound against K": SLOWER_WITH_K,
     },
     "H15": {
         "slope of the escape time against K": SLOWER_WITH_K,
@@ -215,10 +222,10 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "largest slope of T_k in the tail": BENT_UP,
     },
     "H17": {
-        "least 4 p_k eta t L_k": Sabotage(law=a_little_fast),
-        "largest 4 p_k eta t L_k": Sabotage(law=slow),
-        "least 4 p_1 eta t L_1": Sabotage(law=a_little_fast),
-        "largest 4 p_1 eta t L_1": Sabotage(law=slow),
+        "least 4 p_k eta t L_k": Sabotage(a_little_fast),
+        "largest 4 p_k eta t L_k": Sabotage(slow),
+        "least 4 p_1 eta t L_1": Sabotage(a_little_fast),
+        "largest 4 p_1 eta t L_1": Sabotage(slow),
     },
     "H18": {"least share of prompts below 4 eps": SHORT, "least share of prompts below 10 eps": SHORT},
     "H19": {
@@ -237,8 +244,8 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "slope of log(1 / L_k) at the end against K": UNTRAINED,
     },
     "H23": {
-        "slope of T_k over its bound against 1/eps, largest": BENT_UP,
-        "slope of T_k over its bound against K, largest": SLOWER_WITH_K,
+        "slope of the largest T_k over its bound against 1/eps": BENT_UP,
+        "slope of the largest T_k over its bound against K": SLOWER_WITH_K,
     },
     "H24": {"slope of t(A_k = log K) against K": SLOWER_WITH_K, "slope of T_half against K": SLOWER_WITH_K},
 }

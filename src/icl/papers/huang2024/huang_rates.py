@@ -130,13 +130,12 @@ def _against_bounds(paths: list[trainings.Trajectory]) -> dict[str, float]:
     bound_k = np.array([[theory.rare_time(int(features), e) for e in eps] for features in k])
     facts = {"log(1/eps) over (log K)^2, largest": np.log(1 / eps).max() / np.log(k).min() ** 2}
     for name, times, bounds in (("T_1", first, bound_1), ("T_k", other, bound_k)):
-        along = [trainings.slope_over_bound(1 / eps, *each) for each in zip(times, bounds, strict=True)]
-        across = [trainings.slope_over_bound(k, *each) for each in zip(times.T, bounds.T, strict=True)]
-        facts[f"slope of {name} over its bound against 1/eps, largest"] = np.max(along)
-        facts[f"slope of {name} over its bound against K, largest"] = np.max(across)
+        slopes = trainings.slopes_of_constant(k, eps, times, bounds)
+        for variable, slope in zip(("1/eps", "K"), slopes, strict=True):
+            facts[f"slope of the largest {name} over its bound against {variable}"] = slope
     until = other[:, TARGETS.index(0.01)]
     weights = np.array([abs(p.q[p.time <= t, 1, 2]).max(initial=0) for p, t in zip(paths, until, strict=True)])
-    facts["slope of |B_{k,n}| K / log K against K"] = trainings.slope_over_bound(k, weights, np.log(k) / k)
+    facts["slope of |B_{k,n}| K / log K against K"] = log_slope(k, weights * k / np.log(k))
     return facts
 
 

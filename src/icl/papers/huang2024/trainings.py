@@ -114,9 +114,16 @@ def last_error(runs: Runs, run: int) -> float:
     return float(population_gradient.columns(q, runs.sweep.configs[run].prompt_law)[1].error)
 
 
-def slope_over_bound(x: np.ndarray, times: np.ndarray, bounds: np.ndarray) -> float:
-    """How fast times outgrow an upper bound O(.): the slope of log(time / bound) against log x, at most 0 if never."""
-    return log_slope(x, times / bounds)
+def slopes_of_constant(k: np.ndarray, eps: np.ndarray, times: np.ndarray, bounds: np.ndarray) -> tuple[float, float]:
+    """How fast the constant of an upper bound O(.) would have to grow, along 1/eps and along K: at most 0 if never.
+
+    The slopes of log max (time / bound), the largest over the other variable: where a bound is a sum, the ratio at one
+    eps may rise with K from the constant of one term to that of the other, and the bound holds all the same.
+
+    times, bounds : (K, eps)
+    """
+    ratio = times / bounds
+    return log_slope(1 / eps, ratio.max(axis=0)), log_slope(k, ratio.max(axis=1))
 
 
 def interpolated(time: float, times: np.ndarray, values: np.ndarray) -> float:
