@@ -118,7 +118,10 @@ def late_fall(runs: Runs) -> Runs:
     """B_{k,1} falls four times as slowly as it does beside the other weights."""
 
     def change(w: torch.Tensor) -> torch.Tensor:
-        w[..., 1, 1] = w[:, torch.arange(w.shape[1]) // 4, 1, 1].clone()
+        place = torch.arange(w.shape[1], dtype=torch.float64) / 4
+        before, beyond = place.floor().long(), place.ceil().long()
+        fall = w[..., 1, 1].clone()
+        w[..., 1, 1] = fall[:, before] + (place - before) * (fall[:, beyond] - fall[:, before])
         return w
 
     return changed(runs, change)
@@ -193,7 +196,7 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     "H4": {
         "largest L_k(t_I) / L_k(0)": Sabotage(entry(1, lambda k: 0.1), only_many_features),
         "largest fall of L_k in phase II": Sabotage(grown_before, only_many_features),
-        "largest L_k(t_III)": Sabotage(entry(1, lambda k: 0.4), only_many_features),
+        "largest L_k(t_III)": Sabotage(entry(1, lambda k: 0.1), only_many_features),
     },
     "H5": {
         "smallest diagonal score, imbalanced": UNTRAINED,
