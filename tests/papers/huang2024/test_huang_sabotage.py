@@ -96,11 +96,13 @@ def warped(earlier: Callable[[np.ndarray, float], np.ndarray]) -> Callable[[Runs
 
 
 slow = warped(lambda time, k: time / 3)
-a_little_fast = warped(lambda time, k: time / 0.92)
-slower_with_k = warped(lambda time, k: time / k**0.3)
+a_little_fast = warped(lambda time, k: time / 0.88)
+slower_with_k = warped(lambda time, k: time / k**0.5)
 faster_with_k = warped(lambda time, k: time * k**0.05)
 bent_down = warped(lambda time, k: time**2)
 bent_up = warped(lambda time, k: time ** (2 / 3))
+# From eta t = 3 K^2 on, long after the escape.
+slow_tail = warped(lambda time, k: np.minimum(time, 3 * k**2) * np.maximum(time / (3 * k**2), 1) ** (1 / 3))
 
 
 def grown_before(runs: Runs) -> Runs:
@@ -186,8 +188,8 @@ class Sabotage:
 
 UNTRAINED, BACKWARDS = Sabotage(untrained), Sabotage(backwards)
 SWAPPED, REVERSED, SHORT = Sabotage(law=queries_swapped), Sabotage(law=dominant_is_rare), Sabotage(law=short_prompts)
-SLOWER_WITH_K, BENT_UP, BENT_DOWN = Sabotage(slower_with_k), Sabotage(bent_up), Sabotage(bent_down)
-A_SLOW = Sabotage(entry(0, lambda k: 0.3))
+SLOWER_WITH_K, SLOW_TAIL = Sabotage(slower_with_k), Sabotage(slow_tail)
+BENT_UP, BENT_DOWN = Sabotage(bent_up), Sabotage(bent_down)
 
 SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     "H1": {"T_k(0.05) / T_1(0.05)": SWAPPED},
@@ -229,7 +231,7 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "slope of the largest T_1 over its bound against K": SLOWER_WITH_K,
     },
     "H14": {
-        "slope of the largest T_k over its bound against 1/eps": BENT_UP,
+        "slope of the largest T_k over its bound against 1/eps": SLOW_TAIL,
         "slope of the largest T_k over its bound against K": SLOWER_WITH_K,
     },
     "H15": {
@@ -238,7 +240,7 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     },
     "H16": {
         "least slope of T_k in the tail": BENT_DOWN,
-        "largest slope of T_k in the tail": BENT_UP,
+        "largest slope of T_k in the tail": SLOW_TAIL,
     },
     "H17": {
         "least 4 p_k eta t L_k": Sabotage(a_little_fast),
@@ -263,7 +265,7 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "slope of log(1 / L_k) at the end against K": UNTRAINED,
     },
     "H23": {
-        "slope of the largest T_k over its bound against 1/eps": BENT_UP,
+        "slope of the largest T_k over its bound against 1/eps": SLOW_TAIL,
         "slope of the largest T_k over its bound against K": SLOWER_WITH_K,
     },
     "H24": {"slope of t(A_k = log K) against K": SLOWER_WITH_K, "slope of T_half against K": SLOWER_WITH_K},
