@@ -1,5 +1,6 @@
 """Stacks of the predicted structure and the descents beside them: derivatives, literal stacks and known numbers."""
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
+from icl.core.training import gradient
 from icl.papers.ahn2023 import ahn_length, evaluation, gradient_descents, structured_stacks
 from icl.papers.ahn2023 import linear_attention as system
 from icl.papers.ahn2023.evaluation import fresh_gram_matrices, losses_on
@@ -36,6 +38,48 @@ def test_the_oracle_has_the_right_derivatives() -> None:
             up, down = (structured_stacks.structured_loss(Structured(*side), g)[0] for side in moved)
             # Central differences of a smooth function of order one.
             assert (up - down) / (2 * step) == pytest.approx(slope[part][place], rel=1e-6)
+
+
+def closed_under_rotations(g: np.ndarray) -> np.ndarray:
+    """Gram matrices (d, d, count) in all their images by signed permutations, under which only multiples of I stay."""
+    d, images = len(g), []
+    for order in itertools.permutations(range(d)):
+        for signs in itertools.product((1.0, -1.0), repeat=d):
+            turn = np.diag(signs)[list(order)]
+            images.append(np.einsum("ij,jkm,lk->ilm", turn, g, turn))
+    return np.concatenate(images, axis=-1)
+
+
+@pytest.mark.parametrize(
+    ("parametrisation", "spectrum"), [("sparse", "1 0.25 2"), ("relaxed", "1 0.25 2"), ("relaxed", "")]
+)
+def test_the_least_structured_loss_is_a_stationary_point(parametrisation: str, spectrum: str) -> None:
+    """A28, theorems 3 and 4 of Ahn et al.: in all entries of A and P, not only in a_l and b_l."""
+    relaxed = parametrisation == "relaxed"
+    config = Config(parametrisation=parametrisation, layers=3, dimension=3, context_length=12, spectrum=spectrum)
+    drawn = system.draw_whitened(config, np.random.default_rng(0), 40)["gram"]
+    g, values = closed_under_rotations(drawn), np.linalg.eigvalsh(np.moveaxis(drawn, -1, 0))
+    sigma = system.covariance(config)
+    start = Structured(np.array([-0.4, -0.7, -1.2]), np.array([0.2, 0.1]) * relaxed)
+    best = structured_stacks.oracle(start, values, moves=relaxed)
+
+    def slopes(stack: Structured) -> dict[str, np.ndarray]:
+        params = system.init([config])
+        params["Q"][0, :, :3, :3] = torch.from_numpy(stack.a[:, None, None] * np.linalg.inv(sigma))
+        params["V"][0, :, :3, :3] = torch.from_numpy(np.append(stack.b, 0.0)[:, None, None] * np.eye(3))
+        sweep = Sweep("test", "ahn_linear", (config,), (0, 1), system.Test())
+        _, found = gradient(system, sweep, params, {}, {"gram": torch.from_numpy(g)[None]})
+        return {name: slope[0, :, :3, :3].numpy() for name, slope in found.items()}
+
+    for stack in (start, best):
+        found = slopes(stack)
+        # dL/dA is a multiple of Sigma, dL/dP of I: in whitened coordinates both are multiples of I.
+        for name, direction in (("Q", sigma), ("V", np.eye(3))):
+            along = np.sum(found[name] * direction, axis=(1, 2), keepdims=True) / np.sum(direction**2)
+            np.testing.assert_allclose(found[name], along * direction, rtol=0, atol=1e-11)
+    for name in ("Q", "V") if relaxed else ("Q",):
+        # The search for the least loss stops a little before it.
+        assert np.linalg.norm(slopes(best)[name]) < 1e-3 * np.linalg.norm(slopes(start)[name])
 
 
 @pytest.mark.parametrize(("layers", "expected"), [(1, 0.144), (2, -1.015), (3, -2.01)])

@@ -103,8 +103,16 @@ def closed_loss(matrix: np.ndarray, covariance: np.ndarray, task: np.ndarray, n:
 @pytest.mark.parametrize("n", [5, 10, 20, 50])
 @pytest.mark.parametrize("task", ["identity", "inverse"])
 def test_the_best_step_is_stationary_and_least(n: int, task: str) -> None:
-    """A1, A2 and A7: numerical derivatives vanish in every direction, and the loss rises along each."""
-    sigma = system.covariance(Config(spectrum=SKEWED, seed=n))
+    """A1 and A7: numerical derivatives vanish in every direction, and the loss rises along each."""
+    for seed in range(3):
+        sigma = system.covariance(Config(spectrum=SKEWED, seed=seed))
+        inverse = np.linalg.inv(sigma)
+        # A E[G^2] = E[G], with the moments of a Wishart matrix written out.
+        square = (n + 1) / n * sigma @ sigma + np.trace(sigma) / n * sigma
+        slack = theory.preconditioner(sigma, n) @ square - sigma
+        assert np.linalg.norm(slack) <= 1e-12 * np.linalg.norm(sigma)
+        step = theory.best_step(sigma, inverse, n)
+        assert np.linalg.norm(step - n / (n + 6) * inverse) <= 1e-12 * np.linalg.norm(step)
     weights = np.eye(5) if task == "identity" else np.linalg.inv(sigma)
     best = theory.preconditioner(sigma, n) if task == "identity" else n / (n + 6) * np.linalg.inv(sigma)
     np.testing.assert_allclose(theory.best_step(sigma, weights, n), best, rtol=1e-11, atol=1e-12)
@@ -117,6 +125,16 @@ def test_the_best_step_is_stationary_and_least(n: int, task: str) -> None:
         assert min(up, down) > least
         # The loss is a quadratic: the difference is the derivative, and its rounding that of numbers of order one.
         assert abs(up - down) < 1e-12
+
+
+def test_a_preconditioner_beats_the_best_step_size() -> None:
+    """A6: the least losses of a step, and of a step eta I, whose loss is a parabola in eta."""
+    sigma, eye = system.covariance(Config(spectrum=SKEWED)), np.eye(5)
+    assert closed_loss(theory.preconditioner(sigma, 20), sigma, eye, 20) == pytest.approx(0.6818, abs=1e-4)
+    eta = np.linspace(0.5, 1.2, 7001)
+    losses = theory.one_step_loss(eta[:, None, None] * eye, sigma, eye, 20)
+    assert losses.min() == pytest.approx(0.7536, abs=1e-4)
+    assert eta[losses.argmin()] == pytest.approx(0.835, abs=1e-3)
 
 
 @pytest.mark.parametrize("task", ["identity", "inverse"])

@@ -18,7 +18,7 @@ import torch
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.models import linear_attention_theory as theory
-from icl.papers.ahn2023 import ahn_length, gradient_descents, gradient_identities, prompts, structured_stacks
+from icl.papers.ahn2023 import ahn_length, gradient_descents, structured_stacks
 from icl.papers.ahn2023 import linear_attention as system
 from icl.pipeline import figures
 from tests import sabotaged
@@ -31,7 +31,7 @@ AHN = ("ahn_minimiser", "ahn_layers", "ahn_structure", "ahn_length", "ahn_rotati
 FIGURE_OF = sabotaged.figures_of_claims(AHN)
 SEEDS = 6
 # Claims on trainings of the published length are judged in tables of that scale only.
-SCALE_OF = dict.fromkeys(("A22", "A23", "A24", "A25"), "paper")
+SCALE_OF = dict.fromkeys(("A22", "A23", "A25"), "paper")
 # What the published notebook prints for three relaxed layers with Sigma = I.
 ISOTROPIC = ([-0.714, -2.652, -7.128], [0.342, 0.340])
 # Least losses over many spectra, for three layers from the other notebook's diagonals.
@@ -141,13 +141,6 @@ def times(owner: Any, name: str, factor: float) -> Patch:
     return lambda patch: patch.setattr(owner, name, lambda *args, **kwargs: factor * real(*args, **kwargs))
 
 
-def queries_grown(patch: pytest.MonkeyPatch) -> None:
-    reduced = prompts.gram_and_query_of
-    patch.setattr(
-        prompts, "gram_and_query_of", lambda batch: reduced(batch) | {"query": 1.01 * reduced(batch)["query"]}
-    )
-
-
 def no_steps(name: str) -> Patch:
     """The oracle is not minimised."""
 
@@ -187,32 +180,29 @@ class Sabotage:
 
 
 UNTRAINED, MIXED, HALF = Sabotage(untrained), Sabotage(labels_mixed), Sabotage(half_steps)
-STEP_OFF = Sabotage(law=times(theory, "preconditioner", 1.05))
-LOSS_OFF = Sabotage(law=times(theory, "one_step_loss", 1.01))
-GRAM_OFF, ORACLE_OFF = Sabotage(law=queries_grown), Sabotage(law=oracle_off)
+STEP_OFF = Sabotage(law=times(theory, "preconditioner", 2.0))
+ORACLE_OFF = Sabotage(law=oracle_off)
 CASES = ("isotropic", "skewed")
 METHODS = ("Adam", "L-BFGS")
 BLOCKS = ("B0", "B1", "A0", "A1", "A2")
 
 SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
-    "A1": {"largest |A E[G^2] - E[G]| / |E[G]|": STEP_OFF},
-    "A2": {"share of directions along which the loss rises": STEP_OFF},
+    "A2": {
+        f"{name}, {case}": sabotage
+        for case in CASES
+        for name, sabotage in (
+            ("lowest loss around equation 2, less 1", STEP_OFF),
+            ("trained loss over the least, less 1", STEP_OFF),
+        )
+    },
     "A3": {f"excess loss, {case}": UNTRAINED for case in CASES},
     "A4": {f"final weighted distance, {case}": UNTRAINED for case in CASES},
     "A5": {f"{block}, {case}": MIXED for block in ("rest of V over its corner", "Q_21 over Q_11") for case in CASES},
-    "A6": {"least loss, preconditioned": STEP_OFF, "least loss, scalar step": LOSS_OFF},
-    "A7": {"largest |A - n/(n + d + 1) Sigma^-1| / |A|": Sabotage(law=times(theory, "best_step", 1.01))},
-    "A8": {
-        "largest |four layers - four steps|": Sabotage(law=times(gradient_identities, "attention_predictions", 1.01))
-    },
-    "A9": {f"Gram form against attention, {kind}": GRAM_OFF for kind in ("float64", "float32")},
     "A10": {f"|log loss - oracle|, L = {depth}": HALF for depth in (1, 2, 3)},
     "A11": {f"largest distance of A_i, P = 0, L = {depth}": UNTRAINED for depth in (1, 2, 3)},
     "A12": {
         "least gain per layer, sparse": UNTRAINED,
         "least gain per layer, relaxed": UNTRAINED,
-        "least gain per layer, oracle sparse": Sabotage(law=no_steps("best_sparse")),
-        "least gain per layer, oracle relaxed": Sabotage(law=no_steps("best_relaxed")),
     },
     "A13": {
         "least lead of the transformer over preconditioned GD": UNTRAINED,
@@ -220,13 +210,9 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "|transformer - preconditioned GD|, L = 1": UNTRAINED,
     },
     "A14": {f"log loss, relaxed less sparse, L = {depth}": UNTRAINED for depth in (2, 3)},
-    "A15": {
-        f"{quantity}": UNTRAINED
-        for name in BLOCKS
-        for quantity in (f"final distance of {name}", f"mean diagonal of {name} over the published")
-    },
+    "A15": {f"final distance of {name}": UNTRAINED for name in BLOCKS},
     "A16": {"final test loss": UNTRAINED},
-    "A17": {"share of runs with growing step sizes": Sabotage(other_order)},
+    "A17": {"least step size over that of the layer before": Sabotage(other_order)},
     "A19": {
         "least lead of the transformer over preconditioned GD, n >= 4": UNTRAINED,
         "least lead of preconditioned GD over GD, n >= 4": Sabotage(law=descents_swapped),
@@ -239,8 +225,12 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     "A22": {f"final log loss, {method}": UNTRAINED for method in METHODS},
     "A22-small": {f"final log loss, {method}": UNTRAINED for method in METHODS},
     "A23": {f"final distance of {name}, Adam": UNTRAINED for name in BLOCKS},
-    "A24": {f"mean diagonal of {name} over the published": HALF if name[0] == "A" else UNTRAINED for name in BLOCKS},
     "A25": {f"final distance of {name}, L-BFGS": UNTRAINED for name in BLOCKS},
+    "A26": {"share not below the least diagonal loss": Sabotage(law=no_steps("best_sparse"))},
+    "A27": {
+        "share of random starts at the least diagonal loss": HALF,
+        "largest distance of A_i, random starts": UNTRAINED,
+    },
     "A18": {f"{scalar} over the printed": ORACLE_OFF for scalar in ("a_0", "a_1", "a_2", "b_0", "b_1")},
 }
 
@@ -269,4 +259,4 @@ def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observabl
 def test_every_bound_has_a_sabotage() -> None:
     bounds = sabotaged.bounds_of_claims(AHN)
     assert {claim: set(parts) for claim, parts in SABOTAGES.items()} == bounds
-    assert len(bounds) == 26
+    assert len(bounds) == 22

@@ -47,6 +47,27 @@ def test_the_population_gradient_is_the_sum_over_all_prompts(
     np.testing.assert_allclose(weight_forms.full_matrix(both, features).numpy(), descent, rtol=0, atol=1e-12)
 
 
+@given(st.integers(0, 1000))
+def test_the_slope_of_other_weights_vanishes_at_the_switch(seed: int) -> None:
+    """H12: beta_{k,n} = -(alpha_k + beta_{k,1}) / (K - 2), negative where alpha_k exceeds |beta_{k,1}|."""
+    law = PromptLaw(6, 0.5, 60)
+    q = weights_of(seed, (2, 3), 2.0).numpy()
+    alpha, beta_1, beta = population_gradient.columns(q, law)[1].descent
+    assert beta == pytest.approx(-(alpha + beta_1) / (law.features - 2), abs=1e-14)
+    assert alpha > 0 and (abs(beta) < 1e-14 or (beta < 0) == (alpha > -beta_1))
+
+
+@given(st.integers(0, 1000))
+def test_the_error_bounds_the_gap_and_is_bounded_by_missing_features(seed: int) -> None:
+    """H18-mean: E (1 - Attn_k)^2 <= 2 L_k, and L_k is at least half the share of prompts without v_k."""
+    law = PromptLaw(6, 0.5, 30)
+    q = weights_of(seed, (2, 3), 2.0).numpy()
+    p = prompts.imbalanced(law.features, law.dominant)
+    for column, probability in zip(population_gradient.columns(q, law), p[:2], strict=True):
+        assert column.gap <= 2 * column.error
+        assert column.error >= prompts.absent(float(probability), 30) / 2 - 1e-12
+
+
 def test_the_gradient_is_the_derivative_of_the_loss() -> None:
     """An entry of a symmetric column stands for several entries of Q, whose derivatives add up."""
     law, step = PromptLaw(6, 0.5, 240), 1e-5

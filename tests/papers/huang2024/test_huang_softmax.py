@@ -43,6 +43,7 @@ def test_the_limit_of_many_features_and_long_prompts_is_solved_by_hand(
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_column_sums_are_conserved(estimator: str) -> None:
+    """H11: whatever the prompts, and so |B_{k,n}| (K - 1) = A_k where all other weights are equal."""
     config = Config(gradient_estimator=estimator, features=5, prompts=30, learning_rate=3.0)
     q = weight_forms.full_matrix(train(sweep(config, steps=40)).weights["Q"], 5)
     assert q[0, -1].abs().max() > 0.1
@@ -145,6 +146,7 @@ def test_the_seed_matters_and_global_generators_do_not() -> None:
         ({"contexts_per_feature": 3}, "at least 8 to reach the error 0.01: with N = 60, 0.2 of the prompts lack"),
         ({"contexts_per_feature": 3}, "10.1 times the target"),
         ({"features": 20, "dominant_probability": 0.3, "least_ratio": 2.0}, "starts at 1.73"),
+        ({"features": 10**6}, "at most 100000, or gradient_estimator infinite_context"),
     ],
 )
 def test_bad_input_is_named(constants: dict[str, Any], words: str) -> None:

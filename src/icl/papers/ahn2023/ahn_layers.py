@@ -18,8 +18,7 @@ from icl.core.sweep import Sweep
 from icl.core.table import join, rows
 from icl.drawing import plotting, quartiles
 from icl.drawing.plotting import Axis, Style
-from icl.evidence.intervals import exact
-from icl.papers.ahn2023 import gradient_descents, gradient_identities, structured_stacks, trainings
+from icl.papers.ahn2023 import gradient_descents, structured_stacks, trainings
 from icl.papers.ahn2023.evaluation import fresh_gram_matrices, losses_on, selected_losses, with_quartiles
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Log losses on the same fresh prompts per seed, their differences, and the two identities."""
+    """Log losses on the same fresh prompts per seed, and their differences."""
     first = runs["ahn_sparse_1"].sweep
     curves = _trained(runs) | _least(first) | _descents(first)
     parts = [
@@ -52,8 +51,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         for depth, failed in _failures(curves).items()
     ]
     parts += [rows(name, first.seeds[: len(values)], values) for name, values in _comparisons(curves).items()]
-    identities = [rows(name, 0, value) for name, value in gradient_identities.differences().items()]
-    return join([*parts, exact(join(identities))])
+    return join(parts)
 
 
 def _trained(runs: Mapping[str, Runs]) -> Curves:
@@ -111,7 +109,7 @@ def _comparisons(curves: Curves) -> dict[str, np.ndarray]:
     """What the claims speak of, per seed."""
     sparse, oracle, pgd, gd = (curves[name] for name in ("sparse", "oracle sparse", "PGD", "GD"))
     facts = {f"|log loss - oracle|, L = {depth}": abs(sparse[depth] - oracle[depth]) for depth in DEPTHS[:3]}
-    for series in ("sparse", "oracle sparse", "relaxed", "oracle relaxed"):
+    for series in ("sparse", "relaxed"):
         losses = curves[series]
         count = min(map(len, losses.values()))
         gains = [losses[depth][:count] - losses[depth + 1][:count] for depth in DEPTHS[:-1]]

@@ -8,24 +8,29 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from icl.core.lazy import lazy
 from icl.core.runs import Runs
 from icl.core.streams import stream
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
-from icl.evidence.intervals import exact
 from icl.models import linear_attention_theory as theory
+from icl.models.optimisers import Params
+from icl.papers.ahn2023 import gram_recursions, trainings
 from icl.papers.ahn2023 import linear_attention as system
-from icl.papers.ahn2023 import trainings
 from icl.papers.ahn2023.drawing import curves_with_deviation, matrix_heatmap
+from icl.papers.ahn2023.evaluation import fresh_gram_matrices
 from icl.papers.ahn2023.linear_attention import SKEWED, Config
 
 if TYPE_CHECKING:
+    import torch
     from matplotlib.figure import Figure
+    from torch import Tensor
+else:
+    torch = lazy("torch")
 
 CASES = {"isotropic": "", "skewed": SKEWED}
-LENGTHS = (5, 10, 20, 50)
 
 
 def sweeps(scale: str) -> list[Sweep]:
@@ -34,7 +39,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Distances over training, the matrices of seed 0, what the claims compare, and the closed forms."""
+    """Distances over training, the matrices of seed 0, and what the claims compare."""
     (trained,) = runs.values()
     parts = []
     for case, spectrum in CASES.items():
@@ -45,11 +50,13 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
             values = np.stack([run[key] for run in compared])
             parts.append(rows("distance", seeds[:, None], values, x=steps, panel="distance", series=series))
         parts += [rows(f"{name}, {case}", seeds, [run[key][-1] for run in compared]) for name, key in FINAL.items()]
+        others = [_against_all_weights(trained, run) for run in runs_of_case]
+        parts += [rows(f"{name}, {case}", seeds, [run[key] for run in others]) for name, key in ALL_WEIGHTS.items()]
         number = np.arange(compared[0]["trained"].shape[-1])
         for kind in ("trained", "equation 2"):
             names = np.array([f"row {row}" for row in number])[:, None]
             parts.append(rows("entry", seeds[0], compared[0][kind], x=number, panel=f"{case} {kind}", series=names))
-    return join([*parts, exact(join(_closed_forms(trained.sweep.test.directions)))])
+    return join(parts)
 
 
 FINAL = {
@@ -58,6 +65,7 @@ FINAL = {
     "rest of V over its corner": "value",
     "Q_21 over Q_11": "label",
 }
+ALL_WEIGHTS = {"trained loss over the least, less 1": "trained", "lowest loss around equation 2, less 1": "around"}
 
 
 def _against_equation_2(trained: Runs, run: int) -> dict[str, np.ndarray]:
@@ -83,41 +91,52 @@ def _against_equation_2(trained: Runs, run: int) -> dict[str, np.ndarray]:
     }
 
 
-def _closed_forms(directions: int) -> list[pd.DataFrame]:
-    """What needs no training: equation 2 for several lengths and covariances, and the loss around it."""
-    slack, difference = [], []
-    for n in LENGTHS:
-        for seed in range(3):
-            sigma = system.covariance(Config(spectrum=SKEWED, seed=seed))
-            best = theory.preconditioner(sigma, n)
-            # E[G^2] by its moments, not by way of Gamma
-            square = (n + 1) / n * sigma @ sigma + np.trace(sigma) / n * sigma
-            slack.append(np.linalg.norm(best @ square - sigma) / np.linalg.norm(sigma))
-            inverse = np.linalg.inv(sigma)
-            step = theory.best_step(sigma, inverse, n)
-            difference.append(np.linalg.norm(step - n / (n + 6) * inverse) / np.linalg.norm(step))
-    sigma, eye = system.covariance(Config(spectrum=SKEWED)), np.eye(5)
-    best = theory.preconditioner(sigma, 20)
-    steps = stream(system.SYSTEM, 0, "directions").standard_normal((directions, 5, 5))
-    steps *= 1e-2 / np.linalg.norm(steps, axis=(1, 2), keepdims=True)
-    least = theory.one_step_loss(best, sigma, eye, 20)
-    observables = {
-        "largest |A E[G^2] - E[G]| / |E[G]|": max(slack),
-        "largest |A - n/(n + d + 1) Sigma^-1| / |A|": max(difference),
-        "share of directions along which the loss rises": np.mean(
-            theory.one_step_loss(best + steps, sigma, eye, 20) > least
-        ),
-        "least loss, preconditioned": least,
-        "least loss, scalar step": _least_scalar(sigma),
-    }
-    return [rows(name, 0, value) for name, value in observables.items()]
+# Distances from equation 2 at which the loss is looked at, over the norm of its weights: near it and far away.
+AROUND = (0.3, 30.0)
+# Directions whose losses are computed together.
+CHUNK = 10
 
 
-def _least_scalar(sigma: np.ndarray) -> float:
-    """The least loss of a step eta I: a parabola in eta, known from three of its points."""
-    at = [theory.one_step_loss(eta * np.eye(len(sigma)), sigma, np.eye(len(sigma)), 20) for eta in (-1.0, 0.0, 1.0)]
-    bend, slope = (at[0] + at[2]) / 2 - at[1], (at[2] - at[0]) / 2
-    return float(at[1] - slope**2 / (4 * bend))
+def _full_losses(params: Params, config: Config, g: Tensor) -> np.ndarray:
+    """The loss of many V and Q of one layer, (count, 1, d + 1, d + 1) each, on the same Gram matrices: (count,)."""
+    root, task_root = (
+        torch.from_numpy(part(config))[None] for part in (system.covariance_root, system.whitened_task_root)
+    )
+    found: np.ndarray = gram_recursions.averaged_loss_of_one_layer(params, g, root, task_root).numpy()
+    return found
+
+
+def _equation_2(config: Config) -> Params:
+    """V and Q of the minimiser, (1, 1, d + 1, d + 1) each; both have the same norm."""
+    d = config.dimension
+    best = theory.preconditioner(system.covariance(config), config.context_length)
+    size = np.linalg.norm(best) ** 0.5
+    params = {name: torch.zeros(1, 1, d + 1, d + 1, dtype=torch.float64) for name in ("V", "Q")}
+    params["V"][0, 0, d, d] = size
+    params["Q"][0, 0, :d, :d] = torch.from_numpy(-best.T / size)
+    return params
+
+
+def _against_all_weights(trained: Runs, run: int) -> dict[str, float]:
+    """The trained V and Q, and V and Q around the minimiser in all their entries, beside the minimiser.
+
+    Losses on the same fresh Gram matrices, over that of equation 2, less 1.
+    """
+    config, test = trained.sweep.configs[run], trained.sweep.test
+    g, best = fresh_gram_matrices(config, test.curve_prompts), _equation_2(config)
+    least = _full_losses(best, config, g)[0]
+    normal = stream(system.SYSTEM, config.seed, "directions").standard_normal
+    directions = {name: torch.from_numpy(normal((test.directions, *w.shape[1:]))) for name, w in best.items()}
+    norm = torch.stack([w.square().sum(dim=(1, 2, 3)) for w in directions.values()]).sum(dim=0).sqrt()
+    size = torch.stack([w.square().sum() for w in best.values()]).sum().sqrt()
+    distances = torch.from_numpy(np.geomspace(*AROUND, test.directions)) * size / norm
+    around = {name: best[name] + distances[:, None, None, None] * w for name, w in directions.items()}
+    losses = [
+        _full_losses({name: w[start : start + CHUNK] for name, w in around.items()}, config, g)
+        for start in range(0, test.directions, CHUNK)
+    ]
+    own = _full_losses({name: trained.weights[name][run, -1:] for name in around}, config, g)[0]
+    return {"trained": own / least - 1, "around": np.concatenate(losses).min() / least - 1}
 
 
 STYLES = (

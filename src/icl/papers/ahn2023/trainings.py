@@ -63,6 +63,14 @@ def sparse(scale: str, layers: int) -> Sweep:
     return _sweep(f"ahn_sparse_{layers}", scale, steps, SEEDS, {**method, **problem})
 
 
+def two_layers_from_random_starts(scale: str) -> Sweep:
+    """Theorem 2: two layers with P = 0, Sigma = I, and entries of A that start as large as they end."""
+    method, steps = (PUBLISHED, 20000) if scale == "paper" else (QUICK, 1800)
+    problem = {"parametrisation": "sparse", "layers": 2, "init_std": 0.3}
+    seeds = {"paper": 20, "laptop": 20, "smoke": 2}
+    return _sweep("ahn_two_layers", scale, steps, seeds, {**method, **problem})
+
+
 def isotropic(scale: str) -> Sweep:
     """Three layers with P free and the identity covariance."""
     method = SIMPLE if scale == "paper" else {"prompts": 400}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 else:
     torch = lazy("torch")
 
-SEEDS = {"paper": 10, "laptop": 10, "smoke": 2}
+SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
 STEPS = 2500
 DOMINANT, RARE = 0.02, 0.1
 # Of the population errors only: `exact` needs no fresh prompts. A thousand know an error of 0.1 to about 0.005.

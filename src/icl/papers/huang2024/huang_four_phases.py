@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from icl.core.config import grid
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
+from icl.evidence.intervals import log_slope
+from icl.papers.huang2024 import population_gradient, trainings, weight_forms
 from icl.papers.huang2024 import softmax_attention as system
-from icl.papers.huang2024 import trainings, weight_forms
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,22 +26,46 @@ SETTINGS = {"small": (20, 2.0, 1600), "medium": (50, 4.0, 3200), "large": (200, 
 DRAWN = ("medium", "large")
 BOUNDARIES = ("t_I", "t_switch", "t_II", "t_III")
 LEAST_RATIO = 2.0
+# The error at which the ways of the weights are compared with those in phase II.
+DONE = 0.01
 # Snapshots between two drawn points.
 EVERY = 16
 
 
+# K of trainings in the limit of long prompts, until eta t = 1.2 K^2, after the switch and before the escape.
+FAR = (10**6, 10**8, 10**10, 10**12)
+DEPTH = 0.49
+
+
 def sweeps(scale: str) -> list[Sweep]:
-    """One training per K; its snapshots are all steps, so that every boundary is known to the iteration."""
-    faster = trainings.FASTER[scale]
-    return [
+    """One training per K; its snapshots are all steps, so that every boundary is known to the iteration.
+
+    Beside them the start of trainings over very many features, in logarithmic time.
+    """
+    faster, test = trainings.FASTER[scale], system.Test()
+    drawn = [
         Sweep(
             name=f"huang_phases_{size}",
             system="huang_softmax",
             configs=(system.Config(features=features, learning_rate=rate * faster, least_ratio=LEAST_RATIO),),
             snapshots=tuple(range(steps // faster + 1)),
-            test=system.Test(),
+            test=test,
         )
         for size, (features, rate, steps) in SETTINGS.items()
+    ]
+    common = trainings.growing_rate(scale)
+    return [
+        *drawn,
+        *(
+            Sweep(
+                name=f"huang_phases_far_{round(np.log10(features))}",
+                system="huang_softmax",
+                configs=grid(system.Config, gradient_estimator=["infinite_context"], features=[features], **common),
+                snapshots=trainings.all_steps(1.2 * features**2, scale),
+                test=test,
+            )
+            for features in FAR
+        ),
     ]
 
 
@@ -59,44 +85,58 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     parts, facts_by_size = [], []
     for size in SETTINGS:
         trained = runs[f"huang_phases_{size}"]
-        descent, path = (
-            trainings.descent(trained, 0),
-            trainings.trajectory(trained, 0, max(1, EVERY // trainings.FASTER[scale])),
-        )
-        q = weight_forms.distinct_entries(trained.weights["Q"][0]).numpy()[:, 1]
-        ends = boundaries(q, descent, path.config.features)
-        facts_by_size.append(_facts(path, q, descent, ends))
+        descent = trainings.descent(trained, 0)
+        path = trainings.trajectory(trained, 0, max(1, EVERY // trainings.FASTER[scale]))
+        q = weight_forms.distinct_entries(trained.weights["Q"][0]).numpy()
+        ends = boundaries(q[:, 1], descent, path.config.features)
+        facts_by_size.append(_facts(trained, q, descent, ends))
         parts += _drawn(size, path, descent, ends) if size in DRAWN else []
-    seed = path.config.seed
-    extremes = {name: [facts[name] for facts in facts_by_size] for name in facts_by_size[0]}
+    extremes = {name: [facts[name] for facts in facts_by_size] for name in facts_by_size[0]} | _far(runs)
     for name, values in extremes.items():
-        extreme = min if name.startswith(("least", "shortest")) else max
+        extreme = min if name.startswith("least") else max
         # np.nan would be lost in Python's min and max.
-        parts.append(rows(name, seed, extreme(values) if np.isfinite(values).all() else np.nan))
-    at = {name: trainings.interpolated(t, path.steps, path.other.error) for name, t in ends.items()}
-    parts += [
-        rows("L_k(t_I) / L_k(0), large K", seed, at["t_I"] / path.other.error[0]),
-        rows("fall of L_k in phase II, large K", seed, at["t_I"] - at["t_II"]),
-        rows("L_k(t_III), large K", seed, at["t_III"]),
-    ]
+        parts.append(rows(name, path.config.seed, extreme(values) if np.isfinite(values).all() else np.nan))
     return trainings.with_statistic(runs, parts)
 
 
-def _facts(path: trainings.Trajectory, q: np.ndarray, descent: np.ndarray, ends: dict[str, float]) -> dict[str, float]:
+def _facts(runs: Runs, q: np.ndarray, descent: np.ndarray, ends: dict[str, float]) -> dict[str, float]:
     """What one K contributes to the claims; the extreme over all K is judged."""
-    k, order = path.config.features, [0.0, *(ends[name] for name in BOUNDARIES), float(path.steps[-1])]
-    a, b_1, b_n = q.T
-    a_then, b_1_then = (trainings.interpolated(ends["t_II"], np.arange(len(q)), values) for values in (a, b_1))
-    turned = trainings.first_step(descent[:, 2] < 0)
+    law, done = runs.sweep.configs[0].prompt_law, trainings.first_snapshot(runs, 0, DONE)
+    a, b_1, _ = q[:, 1].T
+
+    def error(step: float) -> float:
+        return float(population_gradient.columns(q[int(step)], law)[1].error) if np.isfinite(step) else np.nan
+
+    def part_of_way(weight: np.ndarray) -> float:
+        known = np.isfinite(ends["t_II"]) and np.isfinite(done)
+        return float(weight[int(ends["t_II"])] / weight[int(done)]) if known else np.nan
+
+    leads = abs(descent[:, 1]) > descent[:, 0]
     return {
-        "shortest distance between boundaries": float(np.diff(order).min()),
-        "least B_{k,1}(t_II) / B_{k,1}(end)": b_1_then / b_1[-1],
-        "largest A_k(t_II) / A_k(end)": a_then / a[-1],
-        "least B_{k,1}(t_II) / log K": b_1_then / np.log(k),
-        "largest B_{k,1}(t_II) / log K": b_1_then / np.log(k),
-        "largest |B_{k,n}| K": float(abs(b_n).max() * k),
-        "largest |A_k + B_{k,1} + (K - 2) B_{k,n}|": float(abs(a + b_1 + (k - 2) * b_n).max()),
-        "iterations from the switch to the sign change": abs(turned - ends["t_switch"]),
+        "most changes of the leading influence": float(np.count_nonzero(np.diff(leads))),
+        "least t_III / t_II": ends["t_III"] / ends["t_II"],
+        "largest L_k(end) / L_k(t_III)": error(len(q) - 1) / error(ends["t_III"]),
+        "largest L_k(t_I) / L_k(0)": error(ends["t_I"]) / error(0),
+        "largest fall of L_k in phase II": error(ends["t_I"]) - error(ends["t_II"]),
+        "largest L_k(t_III)": error(ends["t_III"]),
+        "least B_{k,1}(t_II) / B_{k,1}(L_k = 0.01)": part_of_way(b_1),
+        "largest A_k(t_II) / A_k(L_k = 0.01)": part_of_way(a),
+    }
+
+
+def _far(runs: Mapping[str, Runs]) -> dict[str, list[float]]:
+    """When B_{k,1} falls to -0.49 log K and when the influence switches, over very many features."""
+    falls, switches = [], []
+    for features in FAR:
+        trained = runs[f"huang_phases_far_{round(np.log10(features))}"]
+        q, slopes = weight_forms.distinct_entries(trained.weights["Q"][0]).numpy()[:, 1], trainings.descent(trained, 0)
+        time = system.times(trained.sweep.configs[0], len(slopes))
+        falls.append(trainings.crossing(time, q[:, 1], -DEPTH * np.log(features)))
+        switches.append(trainings.crossing(time[:-1], abs(slopes[:, 1]) / slopes[:, 0], 1.0))
+    return {
+        "slope of the time of B_{k,1} = -0.49 log K against K": [log_slope(np.array(FAR, float), np.array(falls))],
+        "slope of the switch against K, large K": [log_slope(np.array(FAR, float), np.array(switches))],
+        "t(B_{k,1} = -0.49 log K) / t_switch, largest K": [falls[-1] / switches[-1]],
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -17,55 +16,67 @@ from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import log_slope
-from icl.papers.huang2024 import population_gradient, theory, trainings, weight_forms
+from icl.papers.huang2024 import prompts, theory, trainings, weight_forms
 from icl.papers.huang2024 import softmax_attention as system
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FEATURES = (10, 20, 40, 50, 60, 100, 200)
-SLOPE_OVER = (10, 60)
-LARGER = (20, 50, 100, 200)
 TARGETS = (0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0002, 0.0001)
 FRESH_TARGETS = TARGETS[:6]
 DRAWN = 20
-# eta t at the end: beyond T_k(1e-4) at K = 200, beyond 60 K^2 log K at K = 200, beyond T_k(0.002) at K = 20.
-HORIZON = {"exact": 2e6, "mean field": 1.4e7, "fresh": 7600.0}
-SEEDS = {"paper": 10, "laptop": 10, "smoke": 2}
+# K of trainings with N = K^2, a polynomial; longer prompts have floors that take too long to reach.
+FLOOR_FEATURES = (6, 8, 10, 12, 14)
+# eta t at the end: beyond T_k(1e-4) at K = 20, beyond T_k(0.002) at K = 20, and where L_k is at its floor to 1 %.
+HORIZON = {"exact": 3e5, "fresh": 7600.0, "floor": 3e6}
+# A step is this share of the time passed: longer ones do not stay at the floor of the shortest prompts.
+FLOOR_GROWTH = 0.001
+SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
 # A task law with another mean than the Gaussian's: uniform on [-1, 2], of mean square 1.
 SHIFTED = (-1.0, 2.0)
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """Exact trainings over K; their limit for long prompts; one K with a seed per set of fresh prompts."""
+    """Exact trainings over K; their limit for long prompts; one K with a seed per set of fresh prompts; N = K^2."""
     test = system.Test(prompts_test=20000 if scale != "smoke" else 500)
-    common = trainings.growing_rate(scale)
+    # The longer steps of the smoke scale stay at no floor.
+    horizon = HORIZON | ({"floor": 3000.0} if scale == "smoke" else {})
+    common, slower = trainings.growing_rate(scale), trainings.growing_rate(scale, FLOOR_GROWTH)
     configs = {
         "exact": grid(system.Config, features=FEATURES, target=[1e-4], **common),
-        "mean field": grid(system.Config, gradient_estimator=["infinite_context"], features=LARGER, **common),
         "fresh": grid(system.Config, features=[DRAWN], target=[1e-4], **common, seed=range(SEEDS[scale])),
+        "floor": tuple(
+            config
+            for k in FLOOR_FEATURES
+            for config in grid(system.Config, features=[k], contexts_per_feature=[k], target=[0.5], **slower)
+        ),
     }
     return [
-        Sweep(
-            name=f"huang_rates_{kind.replace(' ', '_')}",
-            system="huang_softmax",
-            configs=of_kind,
-            snapshots=trainings.all_steps(HORIZON[kind], scale),
-            test=test,
-        )
-        for kind, of_kind in configs.items()
+        trainings.limit_over_k("huang_rates_limit", scale, 0.5),
+        *(
+            Sweep(
+                name=f"huang_rates_{kind}",
+                system="huang_softmax",
+                configs=of_kind,
+                snapshots=trainings.all_steps(horizon[kind], scale, of_kind[0].growth),
+                test=test,
+            )
+            for kind, of_kind in configs.items()
+        ),
     ]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Times over K and eps from exact trainings, the tail in the limit of long prompts, errors on fresh prompts."""
-    over = runs["huang_rates_exact"]
+    """Times over K and eps, in the limit of long prompts and as drawn; the floor; errors on fresh prompts."""
+    limit = runs["huang_rates_limit"]
+    paths = [trainings.trajectory(limit, run, 4) for run in range(len(limit.sweep.configs))]
+    switches = [_switch(limit, run) for run in range(len(paths))]
+    facts = (
+        _against_bounds(paths) | _without_logarithm(paths, switches) | _tail(paths) | _floor(runs["huang_rates_floor"])
+    )
     exact_runs = {name: runs[name] for name in runs if name != "huang_rates_fresh"}
-    paths = {config.features: trainings.trajectory(over, run, 6) for run, config in enumerate(over.sweep.configs)}
-    switches = {config.features: _switch(over, run) for run, config in enumerate(over.sweep.configs)}
-    limits = [trainings.trajectory(runs["huang_rates_mean_field"], run, 6) for run in range(len(LARGER))]
-    gaps = [(path.other.gap / (2 * path.other.error)).max() for path in paths.values()]
-    settled = [*_times(paths, switches), *_tail(limits), rows("largest E (1 - Attn_k)^2 / (2 L_k)", 0, max(gaps))]
+    settled = [*_drawn(runs["huang_rates_exact"]), *(rows(name, 0, value) for name, value in facts.items())]
     fresh = runs["huang_rates_fresh"]
     by_seed = [_on_fresh_prompts(fresh, run) for run in range(len(fresh.sweep.configs))]
     return join([trainings.with_statistic(exact_runs, settled), *_fresh(fresh.sweep.seeds, by_seed)])
@@ -77,57 +88,100 @@ def _switch(runs: Runs, run: int) -> float:
     return trainings.crossing(system.times(config, len(slopes))[:-1], abs(slopes[:, 1]) / slopes[:, 0], 1.0)
 
 
-def _times(paths: Mapping[int, trainings.Trajectory], switches: Mapping[int, float]) -> list[pd.DataFrame]:
-    eps, k = np.array(TARGETS), np.array(list(paths))
-    halves = {f: trainings.crossing(path.time, -path.other.attention[:, 0], -0.5) for f, path in paths.items()}
-    first = {f: np.array([trainings.crossing(p.time, p.first.error, e) for e in eps]) for f, p in paths.items()}
-    other = {f: np.array([trainings.crossing(p.time, p.other.error, e) for e in eps]) for f, p in paths.items()}
-    bound_1 = np.array([theory.dominant_time(e) for e in eps])
-    bound_k = {f: np.array([theory.rare_time(f, e) for e in eps]) for f in paths}
-    late, tail = eps <= 0.02, eps <= 0.005
-    slopes_1 = [log_slope(1 / eps[late], times[late]) for times in first.values()]
-    slopes_k = [log_slope(1 / eps[tail], (other[f] - halves[f])[tail]) for f in LARGER]
-    used = (k >= SLOPE_OVER[0]) & (k <= SLOPE_OVER[1])
-    escapes, turned = np.array(list(halves.values())), np.array(list(switches.values()))
-    parts = [
-        rows("time", 0, values, x=k, panel="features", series=series)
-        for series, values in (
-            ("escape", escapes),
-            ("switch", turned),
-            ("limit", np.array([theory.escape_time(int(features), 0.5) for features in k])),
-        )
-    ]
-    for series, values in (
-        ("T_1", first[DRAWN]), ("T_k", other[DRAWN]), ("bound on T_1", bound_1), ("bound on T_k", bound_k[DRAWN])
-    ):  # fmt: skip
-        parts.append(rows("time", 0, values, x=1 / eps, panel="targets", series=series))
-    facts = {
-        "largest T_1 over its bound": np.max([times / bound_1 for times in first.values()]),
-        "least slope of T_1 against 1/eps": np.min(slopes_1),
-        "largest slope of T_1 against 1/eps": np.max(slopes_1),
-        "largest T_k over its bound": np.max([other[f] / bound_k[f] for f in LARGER]),
-        "slope of the escape time against K": log_slope(k[used], escapes[used]),
-        "slope of the switch against K": log_slope(k[used], turned[used]),
-        "least slope of T_k in the tail": np.min(slopes_k),
-        "largest slope of T_k in the tail": np.max(slopes_k),
+def _reached(path: trainings.Trajectory) -> tuple[np.ndarray, np.ndarray]:
+    """eta T_1 and eta T_k for every target: (targets,) each."""
+    first, other = (
+        np.array([trainings.crossing(path.time, column.error, eps) for eps in TARGETS])
+        for column in (path.first, path.other)
+    )
+    return first, other
+
+
+def _escape(path: trainings.Trajectory) -> float:
+    return trainings.crossing(path.time, -path.other.attention[:, 0], -0.5)
+
+
+def _drawn(over: Runs) -> list[pd.DataFrame]:
+    """The curves of the two left panels, at N = 20 K."""
+    eps, k = np.array(TARGETS), np.array([config.features for config in over.sweep.configs])
+    paths = [trainings.trajectory(over, run, 6) for run in range(len(k))]
+    over_k = {
+        "escape": [_escape(path) for path in paths],
+        "switch": [_switch(over, run) for run in range(len(k))],
+        "limit": [theory.escape_time(int(features), 0.5) for features in k],
     }
-    return [*parts, *(rows(name, 0, value) for name, value in facts.items())]
+    first, other = _reached(paths[k.tolist().index(DRAWN)])
+    over_eps = {
+        "T_1": first,
+        "T_k": other,
+        "bound on T_1": [theory.dominant_time(e) for e in eps],
+        "bound on T_k": [theory.rare_time(DRAWN, e) for e in eps],
+    }
+    return [
+        *(rows("time", 0, np.array(times), x=k, panel="features", series=name) for name, times in over_k.items()),
+        *(
+            rows("time", 0, np.array(times), x=1 / eps, panel="targets", series=name)
+            for name, times in over_eps.items()
+        ),
+    ]
 
 
-def _tail(paths: list[trainings.Trajectory]) -> list[pd.DataFrame]:
+def _against_bounds(paths: list[trainings.Trajectory]) -> dict[str, float]:
+    """How fast T_1, T_k and the weights on other features outgrow what the theorem gives, along eps and along K."""
+    k, eps = np.array([path.config.features for path in paths]), np.array(TARGETS)
+    first, other = (np.stack(times) for times in zip(*map(_reached, paths), strict=True))  # (K, eps)
+    bound_1 = np.broadcast_to([theory.dominant_time(e) for e in eps], first.shape)
+    bound_k = np.array([[theory.rare_time(int(features), e) for e in eps] for features in k])
+    facts = {"log(1/eps) over (log K)^2, largest": np.log(1 / eps).max() / np.log(k).min() ** 2}
+    for name, times, bounds in (("T_1", first, bound_1), ("T_k", other, bound_k)):
+        slopes = trainings.slopes_of_constant(k, eps, times, bounds)
+        for variable, slope in zip(("1/eps", "K"), slopes, strict=True):
+            facts[f"slope of the largest {name} over its bound against {variable}"] = slope
+    until = other[:, TARGETS.index(0.01)]
+    weights = np.array([abs(p.q[p.time <= t, 1, 2]).max(initial=0) for p, t in zip(paths, until, strict=True)])
+    facts["slope of |B_{k,n}| K / log K against K"] = log_slope(k, weights * k / np.log(k))
+    return facts
+
+
+def _without_logarithm(paths: list[trainings.Trajectory], switches: list[float]) -> dict[str, float]:
+    """Slopes of what the theorem bounds with a logarithm."""
+    k, eps = np.array([path.config.features for path in paths]), np.array(TARGETS)
+    escapes, tail = np.array([_escape(path) for path in paths]), eps <= 0.005
+    late = [log_slope(1 / eps[tail], (_reached(p)[1] - t)[tail]) for p, t in zip(paths, escapes, strict=True)]
+    return {
+        "slope of the escape time against K": log_slope(k, escapes),
+        "slope of the switch against K": log_slope(k, np.array(switches)),
+        "least slope of T_k in the tail": np.min(late),
+        "largest slope of T_k in the tail": np.max(late),
+    }
+
+
+def _tail(paths: list[trainings.Trajectory]) -> dict[str, float]:
     rare, dominant = [], []
     for path in paths:
-        k, p = path.config.features, path.config.probabilities()
+        k, p_1, p_k = path.config.features, path.config.p_1, path.config.p_k
         late = 60 * k**2 * np.log(k)
-        rare.append(trainings.interpolated(late, path.time, path.other.error) / theory.tail_error(p[-1], late))
+        rare.append(trainings.interpolated(late, path.time, path.other.error) / theory.tail_error(p_k, late))
         reached = trainings.crossing(path.time, path.first.error, TARGETS[-1])
-        dominant.append(TARGETS[-1] / theory.tail_error(p[0], reached))
-    facts = {"4 p_k eta t L_k": rare, "4 p_1 eta t L_1": dominant}
-    return [
-        rows(f"{word} {name}", 0, extreme(values))
-        for name, values in facts.items()
+        dominant.append(TARGETS[-1] / theory.tail_error(p_1, reached))
+    found = {"4 p_k eta t L_k": rare, "4 p_1 eta t L_1": dominant}
+    return {
+        f"{word} {name}": extreme(values)
+        for name, values in found.items()
         for word, extreme in (("least", np.min), ("largest", np.max))
-    ]
+    }
+
+
+def _floor(runs: Runs) -> dict[str, float]:
+    """L_k at the end of training with N = K^2, beside the share of prompts without v_k."""
+    configs = runs.sweep.configs
+    k = np.array([config.features for config in configs])
+    missing = np.array([prompts.absent(config.p_k, config.context_length) for config in configs])
+    errors = np.array([trainings.last_error(runs, run) for run in range(len(configs))])
+    return {
+        "largest L_k / P(c_k = 0) at the end": np.max(errors / missing),
+        "slope of log(1 / L_k) at the end against K": log_slope(k, -np.log(errors)),
+    }
 
 
 def _on_fresh_prompts(runs: Runs, run: int) -> dict[str, np.ndarray]:
@@ -140,12 +194,9 @@ def _on_fresh_prompts(runs: Runs, run: int) -> dict[str, np.ndarray]:
     shifted = rng.uniform(*SHIFTED, (count, config.features))
     ratios: dict[str, list[float]] = {name: [] for name in FRESH}
     for eps in FRESH_TARGETS:
-        # The error falls all the time: the place is found by halving.
-        index = bisect_left(
-            weights, -eps, key=lambda q: -float(population_gradient.columns(q, config.prompt_law)[1].error)
-        )
-        reached = index < len(weights)
-        q = weights[min(index, len(weights) - 1), 1]
+        index = trainings.first_snapshot(runs, run, eps)
+        reached = np.isfinite(index)
+        q = weights[int(index) if reached else -1, 1]
         a, b_1, b = np.exp(q - q.max())
         # The query is v_2, which stands for every v_k.
         attention = counts * np.concatenate([[b_1, a], np.full(config.features - 2, b)])

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FEATURES = (10, 14, 20, 28, 40, 50, 60, 100, 200)
-SLOPE_OVER = (10, 60)
+TARGETS = (0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0002, 0.0001)
 STEPS = 2500
 HORIZON = 4.0 * FEATURES[-1] ** 2
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The drawn training at constant rate, and one with growing rate over many K."""
+    """The drawn training at constant rate, and with growing rate over many K, also in the limit of long prompts."""
     faster = trainings.FASTER[scale]
     drawn = system.Config(features=50, dominant_probability=0.0, learning_rate=4.0 * faster)
     over = grid(system.Config, features=FEATURES, dominant_probability=[0.0], **trainings.growing_rate(scale))
@@ -36,6 +36,7 @@ def sweeps(scale: str) -> list[Sweep]:
     return [
         Sweep("huang_balanced", "huang_softmax", (drawn,), tuple(range(STEPS // faster + 1)), system.Test()),
         Sweep("huang_balanced_over_k", "huang_softmax", over, every, system.Test()),
+        trainings.limit_over_k("huang_balanced_limit", scale, 0.0),
     ]
 
 
@@ -61,16 +62,27 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         parts.append(rows("time over K^2", seed, times / k**2, x=k, panel="times", series=series))
     limit = np.array([theory.escape_time(int(features), 0.0) for features in k])
     parts.append(rows("time over K^2", seed, limit / k**2, x=k, panel="times", series="limit"))
-    used = (k >= SLOPE_OVER[0]) & (k <= SLOPE_OVER[1])
-    largest = [(abs(path.q[1:, 1, 2]) * path.config.features / path.q[1:, 1, 0]).max() for path in paths]
-    parts += [
-        rows("least t(A_k = log K) / K^2", seed, (ends / k**2).min()),
-        rows("largest t(A_k = log K) / K^2", seed, (ends / k**2).max()),
-        rows("largest rise of t(A_k = log K) / K^2 with K", seed, np.diff(ends / k**2).max()),
-        rows("slope of T_half against K", seed, log_slope(k[used], halves[used])),
-        rows("largest |B_{k,n}| K / A_k", seed, max(largest)),
-    ]
-    return trainings.with_statistic(runs, parts)
+    facts = _in_the_limit(runs["huang_balanced_limit"])
+    return trainings.with_statistic(runs, [*parts, *(rows(name, seed, value) for name, value in facts.items())])
+
+
+def _in_the_limit(runs: Runs) -> dict[str, float]:
+    """Times over what the theorem gives, and their slopes, for long prompts."""
+    paths = [trainings.trajectory(runs, run, 4) for run in range(len(runs.sweep.configs))]
+    k, eps = np.array([path.config.features for path in paths]), np.array(TARGETS)
+    grown = np.array([trainings.crossing(path.time, -path.q[:, 1, 0], -np.log(path.config.features)) for path in paths])
+    halves = np.array([trainings.crossing(path.time, -path.other.attention[:, 0], -0.5) for path in paths])
+    reached = np.array([[trainings.crossing(path.time, path.other.error, e) for e in eps] for path in paths])
+    bounds = np.array([[theory.rare_time(int(features), e) for e in eps] for features in k])
+    along, across = trainings.slopes_of_constant(k, eps, reached, bounds)
+    return {
+        "log(1/eps) over (log K)^2, largest": np.log(1 / eps).max() / np.log(k).min() ** 2,
+        "slope of t(A_k = log K) over K^2 log K against K": log_slope(k, grown / (k**2 * np.log(k))),
+        "slope of the largest T_k over its bound against 1/eps": along,
+        "slope of the largest T_k over its bound against K": across,
+        "slope of t(A_k = log K) against K": log_slope(k, grown),
+        "slope of T_half against K": log_slope(k, halves),
+    }
 
 
 WEIGHTS = (Style("A_k", r"$A_k$", "C3"), Style("B_{k,n}", r"$B_{k,n}$", "0.45"))

@@ -29,6 +29,8 @@ else:
 
 SYSTEM = "huang_softmax"
 FROZEN = ()
+# The largest K whose prompts have counts; the limit of long prompts takes any.
+LARGEST_SAMPLED = 100000
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Config(RunConfig):
     )  # fmt: skip
     features: int = constant(
         20, "ours", "not in any text that could be consulted; the smallest K that shows every stage",
-        letter="K", at_least=3, at_most=100000,
+        letter="K", at_least=3, at_most=10**15,
     )  # fmt: skip
     contexts_per_feature: int = constant(
         20, "ours", "not stated; makes the share of prompts without feature k, the floor of 2 L_k, 2e-5 at p_1 = 1/2",
@@ -76,7 +78,9 @@ class Config(RunConfig):
         super().__post_init__()
         if self.dominant_probability >= 1:
             raise self.error("dominant_probability", "below 1, or the other features never occur")
-        rarest = float(self.probabilities().min())
+        if self.features > LARGEST_SAMPLED and self.gradient_estimator != "infinite_context":
+            raise self.error("features", f"at most {LARGEST_SAMPLED}, or gradient_estimator infinite_context")
+        rarest = min(self.p_1, self.p_k)
         missing = prompts.absent(rarest, self.context_length)
         if self.gradient_estimator != "infinite_context" and missing / 2 >= self.target:
             least = -np.log(2 * self.target) / -np.log1p(-rarest) / self.features
@@ -103,6 +107,11 @@ class Config(RunConfig):
     def p_1(self) -> float:
         """The probability of v_1; 1/K where no feature is dominant."""
         return self.dominant_probability or 1 / self.features
+
+    @property
+    def p_k(self) -> float:
+        """The probability of every other feature."""
+        return (1 - self.p_1) / (self.features - 1)
 
     def probabilities(self) -> np.ndarray:
         """p, (K,)."""

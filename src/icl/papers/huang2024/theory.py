@@ -13,7 +13,8 @@ def dominant_time(target: float) -> float:
 
 
 def rare_time(features: int, target: float) -> float:
-    """Huang et al. 2024, the same theorem: eta T_k = O(K^2 log K + K log(K eps^(-1/2)) / eps).
+    """Huang et al. 2024, the same theorem: eta T_k = O(K^2 log K + K log(K eps^(-1/2)) / eps), and T_k of the
+    theorem for balanced features.
 
     features : K; target : eps, the prediction error that a rare feature reaches at T_k
     """

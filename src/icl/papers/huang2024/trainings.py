@@ -1,6 +1,7 @@
 """What several figures of Huang et al. share: sweeps, population errors along a training, and times of events."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from icl.core.config import grid
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join
-from icl.evidence.intervals import exact, lone
+from icl.evidence.intervals import exact, log_slope, lone
 from icl.papers.huang2024 import population_gradient, weight_forms
 from icl.papers.huang2024 import softmax_attention as system
 from icl.papers.huang2024.population_gradient import Column
@@ -35,14 +36,30 @@ def stages_and_heatmap(scale: str) -> Sweep:
     )
 
 
-def growing_rate(scale: str) -> dict[str, list[float]]:
-    """Constants of a training in logarithmic time: each step is 1 % of the time passed (10 % at the smoke scale)."""
-    return {"learning_rate": [0.5], "growth": [0.1 if scale == "smoke" else 0.01]}
+# K of trainings in the limit of long prompts, where N >= poly(K) holds whatever the polynomial.
+LIMIT_FEATURES = (50, 100, 200, 500, 1000)
 
 
-def all_steps(horizon: float, scale: str) -> tuple[int, ...]:
+def limit_over_k(name: str, scale: str, dominant: float) -> Sweep:
+    """Trainings in the limit of long prompts until 60 K^2 log K for the largest K, long after the escape for each."""
+    growth, last = 0.002, LIMIT_FEATURES[-1]
+    configs = grid(
+        Config, gradient_estimator=["infinite_context"], features=LIMIT_FEATURES, dominant_probability=[dominant],
+        **growing_rate(scale, growth),
+    )  # fmt: skip
+    return Sweep(
+        name, "huang_softmax", configs, all_steps(60.1 * last**2 * math.log(last), scale, growth), system.Test()
+    )
+
+
+def growing_rate(scale: str, growth: float = 0.01) -> dict[str, list[float]]:
+    """Constants of a training in logarithmic time: a step is `growth` of the time passed (0.1 at the smoke scale)."""
+    return {"learning_rate": [0.5], "growth": [0.1 if scale == "smoke" else growth]}
+
+
+def all_steps(horizon: float, scale: str, growth: float = 0.01) -> tuple[int, ...]:
     """Every step of such a training until eta t = horizon."""
-    (rate,), (growth,) = growing_rate(scale).values()
+    (rate,), (growth,) = growing_rate(scale, growth).values()
     return tuple(range(math.ceil(1 / growth + math.log(horizon * growth / rate) / math.log1p(growth)) + 1))
 
 
@@ -82,6 +99,31 @@ def crossing(time: np.ndarray, values: np.ndarray, level: float) -> float:
         return float(time[0])
     share = (values[i - 1] - level) / (values[i - 1] - values[i])
     return float(time[i - 1] + share * (time[i] - time[i - 1]))
+
+
+def first_snapshot(runs: Runs, run: int, target: float) -> float:
+    """The index of the first snapshot with L_k <= target; NaN if there is none. L_k falls all the time."""
+    law, q = runs.sweep.configs[run].prompt_law, weight_forms.distinct_entries(runs.weights["Q"][run]).numpy()
+    index = bisect_left(q, -target, key=lambda each: -float(population_gradient.columns(each, law)[1].error))
+    return float(index) if index < len(q) else math.nan
+
+
+def last_error(runs: Runs, run: int) -> float:
+    """L_k at the end of training."""
+    q = weight_forms.distinct_entries(runs.weights["Q"][run, -1]).numpy()
+    return float(population_gradient.columns(q, runs.sweep.configs[run].prompt_law)[1].error)
+
+
+def slopes_of_constant(k: np.ndarray, eps: np.ndarray, times: np.ndarray, bounds: np.ndarray) -> tuple[float, float]:
+    """How fast the constant of an upper bound O(.) would have to grow, along 1/eps and along K: at most 0 if never.
+
+    The slopes of log max (time / bound), the largest over the other variable: where a bound is a sum, the ratio at one
+    eps may rise with K from the constant of one term to that of the other, and the bound holds all the same.
+
+    times, bounds : (K, eps)
+    """
+    ratio = times / bounds
+    return log_slope(1 / eps, ratio.max(axis=0)), log_slope(k, ratio.max(axis=1))
 
 
 def interpolated(time: float, times: np.ndarray, values: np.ndarray) -> float:
