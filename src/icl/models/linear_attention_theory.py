@@ -50,8 +50,8 @@ def lsa_test_error(covariance: np.ndarray, weights: np.ndarray, context_length: 
 def lsa_label_error(
     covariance: np.ndarray, power: float, product: np.ndarray, fourth: np.ndarray, context_length: int, test_length: int
 ) -> float:
-    """The same for any labels (theorem 4.2): that of the best linear predictor a = Lambda^-1 E x y, plus the terms above
-    with w = a and S = Cov(x y).
+    """The same for any labels (theorem 4.2): the error of the best linear predictor a = Lambda^-1 E x y, plus the terms
+    above with w = a and S = Cov(x y).
 
     power : E y^2; product : E x y, (d,); fourth : E y^2 x x', (d, d)
     """

@@ -29,7 +29,12 @@ SLOWER: Mapping[str, list[Any]] = {"learning_rate": [0.005]}
 # Times of the flow at which it is judged, rounded up to the digits that the observables give.
 SETTLED = {"isotropic": 18.7, "skewed": 576.0}
 # sigma from random starts; the limit of Theorem 4.1 is 0.588 for the skewed covariance.
-SCALES = {"": 0.3, ", sigma near its limit": 0.58, ", sigma twice its limit": 1.18, ", sigma five times its limit": 2.94}
+SCALES = {
+    "": 0.3,
+    ", sigma near its limit": 0.58,
+    ", sigma twice its limit": 1.18,
+    ", sigma five times its limit": 2.94,
+}
 
 
 def sweeps(scale: str) -> list[Sweep]:

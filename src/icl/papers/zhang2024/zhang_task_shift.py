@@ -157,8 +157,10 @@ def _rectified(runs: Runs) -> list[pd.DataFrame]:
             labels = rectified(inputs @ task)
             moment = np.einsum("pm,pmd->pd", labels[:, :-1], inputs[:, :-1]) / m
             mean = np.mean((np.sum((inputs[:, -1] @ matrix) * moment, axis=1) - labels[:, -1]) ** 2)
-            expected = theory.lsa_label_error(covariance, *rectified_moments(covariance, task), config.context_length, m)
-            parts.append(rows(f"prompts over theorem 4.2 - 1, max(<w, x>, 0), M = {m}", config.seed, mean / expected - 1))
+            known = rectified_moments(covariance, task)
+            expected = theory.lsa_label_error(covariance, *known, config.context_length, m)
+            name = f"prompts over theorem 4.2 - 1, max(<w, x>, 0), M = {m}"
+            parts.append(rows(name, config.seed, mean / expected - 1))
     return parts
 
 
