@@ -1,7 +1,7 @@
 """Gradients of the autoregressive layer in the two blocks that move, A = W^KQ_32 and B = W^PV_12, or in a and b alone.
 
 Rotating all phases together changes no law, and of the products of a block of W^PV with one of W^KQ only (12)(32) turns
-with the target: in the mean over sequences the other blocks have no gradient. Under the assumption of Zheng et al. on
+with the target: in the mean over sequences the other blocks have no gradient. Under Assumption 4.1 of Zheng et al. on
 the first token, A = a I and B = b I remain multiples of the identity.
 """
 
@@ -70,3 +70,29 @@ def of_unnormalised_scalars(weights: Params, configs: "Sequence[Config]") -> "tu
     pull = kappa - a * b * curvature
     values = (power - 2 * a * b * kappa + (a * b).square() * curvature) / 2
     return values, {"KQ": -b * pull, "PV": -a * pull}
+
+
+def of_six_scalars(weights: Params, configs: "Sequence[Config]") -> "tuple[Tensor, Params]":
+    """The loss of that layer per coordinate and summand with a multiple of I in each block, and its derivatives (ours).
+
+    y_T = sum_{i=1..T} (b_1 x_i + b_2 x_{i-1}) ((a_1 x_i* + a_3 x_{i-1}*) x_T + (a_2 x_i* + a_4 x_{i-1}*) x_{T-1}) for
+    x_i = w^(i-1), x_0 included. x_i* x_T = x_{i-1}* x_{T-1}, so that a_1 and a_4 enter by their sum. Turning all
+    phases sorts the six products of a b and an a into four groups; only b_1 a_3 turns with x_{T+1}. Each has the mean
+    square T^2 + (d - 1) T, and two of one group overlap in T^2 + (d - 1) (T - 1).
+    """
+    leaves = {name: w.detach().requires_grad_() for name, w in weights.items()}
+    rows = []
+    for config in configs:
+        n, others = np.arange(2.0, config.length + 1), config.dimension - 1
+        rows.append((n.sum(), len(n), (n**2 + others * n).sum(), (n**2 + others * (n - 1)).sum()))
+    first, count, square, overlap = torch.tensor(rows, dtype=torch.float64, device=leaves["KQ"].device).T
+    with torch.enable_grad():
+        a_1, a_2, a_3, a_4 = leaves["KQ"].T
+        b_1, b_2 = leaves["PV"].T
+        products = [b * a for b in (b_1, b_2) for a in (a_3, a_1 + a_4, a_2)]
+        wanted, one_off, two_off, one_off_too, two_off_too, _ = products
+        mixed = one_off * one_off_too + two_off * two_off_too
+        gain = square * torch.stack(products).square().sum(dim=0) + 2 * overlap * mixed
+        values = (count - 2 * first * wanted + gain) / (2 * first)
+        slopes = torch.autograd.grad(values.sum(), list(leaves.values()))
+    return values.detach(), dict(zip(leaves, slopes, strict=True))
