@@ -77,22 +77,24 @@ def of_six_scalars(weights: Params, configs: "Sequence[Config]") -> "tuple[Tenso
 
     y_T = sum_{i=1..T} (b_1 x_i + b_2 x_{i-1}) ((a_1 x_i* + a_3 x_{i-1}*) x_T + (a_2 x_i* + a_4 x_{i-1}*) x_{T-1}) for
     x_i = w^(i-1), x_0 included. x_i* x_T = x_{i-1}* x_{T-1}, so that a_1 and a_4 enter by their sum. Turning all
-    phases sorts the six products of a b and an a into four groups; only b_1 a_3 turns with x_{T+1}. Each has the mean
-    square T^2 + (d - 1) T, and two of one group overlap in T^2 + (d - 1) (T - 1).
+    phases sorts the six products of a b and an a into four groups; only b_1 a_3 turns with x_{T+1}. Their mean squares,
+    and mean products within a group, count equal monomials, with e = d - 1: T^2 + e T with a_3, (T + e)^2 + e (T - 1)
+    without; (T + e) T + e (T - 1) of b_1 (a_1 + a_4) and b_2 a_3, (T + e)^2 + e (T - 2) of b_1 a_2 and b_2 (a_1 + a_4).
     """
     leaves = {name: w.detach().requires_grad_() for name, w in weights.items()}
     rows = []
     for config in configs:
-        n, others = np.arange(2.0, config.length + 1), config.dimension - 1
-        rows.append((n.sum(), len(n), (n**2 + others * n).sum(), (n**2 + others * (n - 1)).sum()))
-    first, count, square, overlap = torch.tensor(rows, dtype=torch.float64, device=leaves["KQ"].device).T
+        n, e = np.arange(2.0, config.length + 1), config.dimension - 1
+        squares = n**2 + e * n, (n + e) ** 2 + e * (n - 1)
+        crossed = (n + e) * n + e * (n - 1), (n + e) ** 2 + e * (n - 2)
+        rows.append((n.sum(), len(n), *(part.sum() for part in (*squares, *crossed))))
+    first, count, with_3, without, one, two = torch.tensor(rows, dtype=torch.float64, device=leaves["KQ"].device).T
     with torch.enable_grad():
         a_1, a_2, a_3, a_4 = leaves["KQ"].T
         b_1, b_2 = leaves["PV"].T
-        products = [b * a for b in (b_1, b_2) for a in (a_3, a_1 + a_4, a_2)]
-        wanted, one_off, two_off, one_off_too, two_off_too, _ = products
-        mixed = one_off * one_off_too + two_off * two_off_too
-        gain = square * torch.stack(products).square().sum(dim=0) + 2 * overlap * mixed
-        values = (count - 2 * first * wanted + gain) / (2 * first)
+        both, norm = a_1 + a_4, b_1.square() + b_2.square()
+        gain = norm * (with_3 * a_3.square() + without * (both.square() + a_2.square()))
+        gain = gain + 2 * b_1 * b_2 * both * (one * a_3 + two * a_2)
+        values = (count - 2 * first * b_1 * a_3 + gain) / (2 * first)
         slopes = torch.autograd.grad(values.sum(), list(leaves.values()))
     return values.detach(), dict(zip(leaves, slopes, strict=True))

@@ -71,11 +71,11 @@ def test_the_error_for_long_sequences(law: str, wanted: float) -> None:
 def test_a_gradient_step_is_one_and_another_matrix_is_none() -> None:
     config = system.Config(law="full-one", scale=1.0, length=20)
     one, seen = np.eye(5), system.sequence_statistics(config)
-    share, loss = zheng_heatmap._against_gradient_steps(0.5 * one, one, config)
+    share, loss = zheng_heatmap.against_gradient_steps(0.5 * one, one, config)
     assert share == pytest.approx(0, abs=1e-12)
     losses = [seen.loss(eta * one, one)[0] for eta in np.linspace(0.1, 1.5, 1401)]
     assert loss == pytest.approx(seen.loss(0.5 * one, one)[0] / min(losses), rel=1e-6)
-    share, _ = zheng_heatmap._against_gradient_steps(one, np.roll(one, 1, axis=0), config)
+    share, _ = zheng_heatmap.against_gradient_steps(one, np.roll(one, 1, axis=0), config)
     assert share > 0.5
 
 

@@ -82,17 +82,14 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 def _perturbed(runs: Runs) -> list[pd.DataFrame]:
     """What is left of a_1 + a_4, a_2 and b_2, over the root of a_3 b_1, and how far a_3 b_1 is from the optimum."""
-    parts = []
-    for when, step in (("at the start", 0), ("at the end", -1)):
-        key_query, value = (runs.weights[name][:, step].numpy() for name in ("KQ", "PV"))
-        size = np.sqrt(optimum(*(PERTURBED[name][0] for name in ("dimension", "length"))))
-        gone = abs(np.stack([key_query[:, 0] + key_query[:, 3], key_query[:, 1], value[:, 1]])).max(axis=0) / size
-        distance = abs(key_query[:, 2] * value[:, 0] / size**2 - 1)
-        parts += [
-            rows(f"largest of |a_1 + a_4|, |a_2| and |b_2|, {when}", runs.sweep.seeds, gone),
-            rows(f"relative distance of a_3 b_1, {when}", runs.sweep.seeds, distance),
-        ]
-    return parts
+    seeds, size = runs.sweep.seeds, np.sqrt(optimum(*(PERTURBED[name][0] for name in ("dimension", "length"))))
+    a, b = (runs.weights[name].numpy() for name in ("KQ", "PV"))  # (runs, snapshots, 4) and (runs, snapshots, 2)
+    gone = abs(np.stack([a[..., 0] + a[..., 3], a[..., 1], b[..., 1]])).max(axis=0) / size
+    return [
+        rows("largest of |a_1 + a_4|, |a_2| and |b_2|, at the start", seeds, gone[:, 0]),
+        rows("largest of |a_1 + a_4|, |a_2| and |b_2|, at the end", seeds, gone[:, -1]),
+        rows("relative distance of a_3 b_1, at the end", seeds, abs(a[:, -1, 2] * b[:, -1, 0] / size**2 - 1)),
+    ]
 
 
 OPTIMA = tuple(Style(f"optimum, d = {d}", f"Proposition 2, $d={d}$", colour) for d, colour in ((5, "C0"), (10, "C1")))

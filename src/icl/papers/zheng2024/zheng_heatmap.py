@@ -54,7 +54,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         spreads += [np.ptp(diagonal) / diagonal.mean(), np.ptp(rest) / diagonal.mean()]
     ends_of_masked = np.array([readout.products_along(masked, run)[-1] for run in range(len(trainings.STARTS))])
     distances = np.abs(ends_of_masked / theory.limit(config) - 1)
-    steps = [_against_gradient_steps(*readout.blocks_at(trained, run, trained.sweep.snapshots[-1]), config)
+    steps = [against_gradient_steps(*readout.blocks_at(trained, run, trained.sweep.snapshots[-1]), config)
              for run in range(len(trainings.STARTS))]  # fmt: skip
     shares, losses = zip(*steps, strict=True)
     parts += [
@@ -66,7 +66,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     return exact(join(parts))
 
 
-def _against_gradient_steps(a: np.ndarray, b: np.ndarray, config: Config) -> tuple[float, float]:
+def against_gradient_steps(a: np.ndarray, b: np.ndarray, config: Config) -> tuple[float, float]:
     """The layer with these blocks against y_t = eta / (t - 1) sum x_i x_{i-1}* x_t, one gradient step of a size eta.
 
     The share of E sum_t |y_t|^2 that is left by the nearest such step, and the loss over the least one of such steps.
