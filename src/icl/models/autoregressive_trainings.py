@@ -14,7 +14,6 @@ CONVERGED = {"paper": 1100, "laptop": 1100, "smoke": 300}
 ENDINGS = {
     "population": "",
     "population_diagonal": "_masked",
-    "population_scalar": "_scalar",
     "sample_blocks": "_reduced",
 }
 
