@@ -56,10 +56,10 @@ def ratios(config: system.Config, ab: float, count: int) -> tuple[np.ndarray, np
     y_j / x_j = ab [u_j^2 + (1 / n) sum_{r != j} u_r^2 D_n(w_r / w_j)], D_n(z) = z + ... + z^n, n = T - 2.
     """
     w, u = system.drawn(config, "evaluate", count)
-    n, z = config.length - 2, w[:, None] / w[:, :, None]  # z_jr = w_r / w_j
-    off = ~np.eye(config.dimension, dtype=bool)
-    series = np.full(z.shape, n, dtype=complex)
-    series[:, off] = z[:, off] * (z[:, off] ** n - 1) / (z[:, off] - 1)
+    n, off, phase = config.length - 2, ~np.eye(config.dimension, dtype=bool), np.angle(w)
+    turn = (phase[:, None] - phase[:, :, None])[:, off]  # z_jr = w_r / w_j
+    z, series = np.exp(1j * turn), np.full((count, *off.shape), n, dtype=complex)
+    series[:, off] = z * (np.exp(1j * n * turn) - 1) / (z - 1)
     return ab / n * (series @ (u**2)[..., None])[..., 0], w ** (config.length - 1) * u
 
 
