@@ -7,3 +7,41 @@ def last_prediction(key_query: np.ndarray, projection_value: np.ndarray, x: np.n
     """y_{T-1} = B sum_{i=2..T-1} x_i x_{i-1}* A x_{T-1} / (T - 2), which predicts x_T: (m, T, d) -> (m, d)."""
     scores = (x[:, :-2].conj() @ (x[:, -2] @ key_query.T)[..., None])[..., 0] / (x.shape[1] - 2)
     return ((scores[:, None] @ x[:, 1:-1])[:, 0]) @ projection_value.T
+
+
+def counted(dimension: int, most: int) -> tuple[int, int]:
+    """Both coefficients of the loss without a mean, u = 1, per coordinate, T = 2 ... T_max (Sander et al. 2024).
+
+    sum T, and how often two monomials of the prediction are equal: the prediction of coordinate 0 over x_{T+1,0} is the
+    sum over r and s = 1 ... T of (w_r / w_0)^s; a product of one with the conjugate of another has mean one if they are
+    the same monomial, else zero.
+    """
+    linear = quadratic = 0
+    for n in range(2, most + 1):
+        r, s = (part.reshape(-1) for part in np.meshgrid(np.arange(dimension), np.arange(1, n + 1)))
+        powers = np.zeros((len(r), dimension), dtype=int)
+        powers[np.arange(len(r)), r] += s
+        powers[:, 0] -= s
+        _, times = np.unique(powers, axis=0, return_counts=True)
+        linear += int((powers == 0).all(axis=1).sum())
+        quadratic += int((times**2).sum())
+    return linear, quadratic
+
+
+def loss_of_six(a: np.ndarray, b: np.ndarray, dimension: int, most: int) -> float:
+    """E |y_T - x_{T+1}|^2 / 2 without a mean, u = 1, x_0 included, over T = 2 ... T_max, per coordinate and summand.
+
+    The mean over phases is one over a grid with more points than twice the largest power of a phase.
+    """
+    phases = 2 * np.pi * np.arange(4 * most) / (4 * most)
+    w = np.exp(1j * np.stack(np.meshgrid(*[phases] * dimension), axis=-1).reshape(-1, dimension))
+    x = {i: w ** (i - 1) for i in range(most + 2)}
+    total = 0.0
+    for last in range(2, most + 1):
+        y = np.zeros_like(w)
+        for i in range(1, last + 1):
+            now, before = x[i].conj(), x[i - 1].conj()
+            score = (a[0] * now + a[2] * before) * x[last] + (a[1] * now + a[3] * before) * x[last - 1]
+            y += (b[0] * x[i] + b[1] * x[i - 1]) * score.sum(axis=1, keepdims=True)
+        total += float((abs(y - x[last + 1]) ** 2).sum(axis=1).mean())
+    return total / 2 / dimension / sum(range(2, most + 1))

@@ -1,6 +1,6 @@
 """Sequences of linear dynamics: moments, powers, Haar's measure."""
 
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
@@ -31,6 +31,19 @@ def test_the_sparse_start_has_one_coordinate() -> None:
     assert set(u.reshape(-1)) == {-0.5, 0.0, 0.5}
     for sign in (-0.5, 0.5):
         assert (abs((u == sign).mean(axis=0) - 0.1) < 5 * np.sqrt(0.09 / 2000)).all()
+
+
+def test_assumption_4_1_by_going_through_every_value() -> None:
+    """Zheng et al.: odd moments up to order 6 over four coordinates vanish for Example 4.1, and not for all ones."""
+    d, c = 5, 0.5
+    powers = [np.array(p) for p in product(range(7), repeat=4) if sum(p) <= 6 and any(power % 2 for power in p)]
+    example, ones = c * np.concatenate([np.eye(d), -np.eye(d)]), np.ones((1, d))
+    assert max(abs((example[:, :4] ** p).prod(axis=1).mean()) for p in powers) < 1e-15
+    assert min((ones[:, :4] ** p).prod(axis=1).mean() for p in powers) == 1
+    k_3 = sum((example[:, 0] ** 2 * example[:, r] ** 4).mean() for r in range(1, d))
+    found = ((example[:, 0] ** 4).mean(), (example[:, 0] ** 6).mean(), k_3)
+    np.testing.assert_allclose(found, [c**4 / d, c**6 / d, 0], rtol=0, atol=1e-15)
+    assert [tasks.moment("sparse", own, d, c) for own in ([4], [6], [2, 4])] == pytest.approx(found, abs=1e-15)
 
 
 def test_moments_need_powers_of_different_coordinates() -> None:

@@ -34,7 +34,9 @@ else:
 
 SYSTEM = "zheng_ar"
 FROZEN = ()
-POPULATION = ("population", "population_diagonal", "population_scalar", "population_unnormalised")
+POPULATION = (
+    "population", "population_diagonal", "population_scalar", "population_unnormalised", "population_six_scalars"
+)  # fmt: skip
 SCALARS = ("population_scalar", "population_unnormalised")
 ALL_BLOCKS = ("sample_all_blocks", "sample_definition")
 # Beyond them the estimators that hold all pairs of positions, or all products of six coordinates, take too much memory.
@@ -48,13 +50,15 @@ class Config(RunConfig):
     gradient_estimator: str = constant(
         "population", "ours",
         "population: the mean over all sequences, in the two blocks that move; _diagonal: without their off-diagonal "
-        "entries; _scalar: in a and b alone; _unnormalised: the same without dividing by t - 1; sample_blocks: the "
+        "entries; _scalar: in a and b alone; _unnormalised: the same without dividing by t - 1; _six_scalars: without "
+        "dividing, in a multiple of I for each of six blocks, of the all-ones token; sample_blocks: the "
         "mean over m sequences, in two blocks; sample_all_blocks: in all, as in the official code; sample_definition: "
         "the same by the literal layer. The population's curves are the published ones to their reading error",
         choices=(*POPULATION, "sample_blocks", *ALL_BLOCKS),
     )  # fmt: skip
     law: str = constant(
-        "gaussian", "published", "the talk, pages 42 and 43: x_1 Gaussian, one coordinate (Example 4.1), or all ones",
+        "gaussian", "published", "the talk, pages 42 and 43: x_1 Gaussian, one coordinate (Example 4.1), or all ones; "
+        "independent signs and uniform coordinates are ours",
         letter="D_{x_1}", choices=tuple(tasks.STARTS),
     )  # fmt: skip
     dimension: int = constant(5, "published", "official run script", letter="d", at_least=2, at_most=1000)
@@ -70,6 +74,10 @@ class Config(RunConfig):
         1e-3, "published", "official plot script: 1e-3 (Gaussian), 3e-2 (sparse), 5e-4 (all ones)", letter="eta",
         above=0,
     )  # fmt: skip
+    perturbation: float = constant(
+        0.0, "ours", "standard deviation of what population_six_scalars adds to each of its numbers at the start",
+        at_least=0,
+    )  # fmt: skip
     samples: int = constant(
         10000, "published", "official run script; a fixed set, every step sees all of it", letter="m", at_least=1,
         at_most=1000000,
@@ -83,6 +91,8 @@ class Config(RunConfig):
             count = 0
         if count != 2 or not np.isfinite(self.starts).all():
             raise self.error("start", "two finite numbers, a_0 and b_0, separated by a blank")
+        if self.gradient_estimator == "population_six_scalars" and self.law != "full-one":
+            raise self.error("law", "full-one for the estimator population_six_scalars")
         for name, most in (("length", LONGEST), ("dimension", WIDEST)):
             if getattr(self, name) > most and self.gradient_estimator not in SCALARS:
                 raise self.error(
@@ -116,9 +126,10 @@ def is_random(configs: Sequence[Config]) -> bool:
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
-    """Assumption 4.1: W^KQ_32 = a_0 I and W^PV_12 = b_0 I, all else zero.
+    """Assumption 3.1: W^KQ_32 = a_0 I and W^PV_12 = b_0 I, all else zero.
 
-    Estimators in a and b hold them, (runs,) each, in float64; those in two blocks hold A and B, (runs, d, d). Those in
+    Estimators in a and b hold them, (runs,) each, in float64; with six numbers a_1 ... a_4, (runs, 4), of which a_3 is
+    a, and b_1, b_2, (runs, 2), of which b_1 is b; those in two blocks hold A and B, (runs, d, d). Those in
     all blocks hold real and imaginary parts, float32 as in the official code: W^KQ (runs, 2 d, 2 d, 2) over the blocks
     2 and 3, and W^PV (runs, d, 2 d, 2), the first block's rows. The rest of either matrix meets only zeros.
     """
@@ -126,6 +137,12 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
     d, runs, estimator = configs[0].dimension, len(configs), configs[0].gradient_estimator
     if estimator in SCALARS:
         return {"KQ": a.to(device), "PV": b.to(device)}
+    if estimator == "population_six_scalars":
+        added = [c.perturbation * stream(SYSTEM, c.seed, "perturbation").standard_normal(6) for c in configs]
+        six = torch.from_numpy(np.stack(added))
+        six[:, 2] += a
+        six[:, 4] += b
+        return {"KQ": six[:, :4].to(device), "PV": six[:, 4:].to(device)}
     one = torch.eye(d, dtype=torch.float64)
     if estimator not in ALL_BLOCKS:
         return {"KQ": (a[:, None, None] * one).to(device), "PV": (b[:, None, None] * one).to(device)}
@@ -161,6 +178,8 @@ def loss_and_gradient(weights: Params, configs: Sequence[Config]) -> "tuple[Tens
         return gradients.of_scalars(weights, configs)
     if estimator == "population_unnormalised":
         return gradients.of_unnormalised_scalars(weights, configs)
+    if estimator == "population_six_scalars":
+        return gradients.of_six_scalars(weights, configs)
     data = [_data(config) for config in configs]
     if estimator == "sample_definition":
         return definition.loss_and_gradient(weights, [sequences(own) for own in data])

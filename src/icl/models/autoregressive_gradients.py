@@ -1,7 +1,7 @@
 """Gradients of the autoregressive layer in the two blocks that move, A = W^KQ_32 and B = W^PV_12, or in a and b alone.
 
 Rotating all phases together changes no law, and of the products of a block of W^PV with one of W^KQ only (12)(32) turns
-with the target: in the mean over sequences the other blocks have no gradient. Under the assumption of Zheng et al. on
+with the target: in the mean over sequences the other blocks have no gradient. Under Assumption 4.1 of Zheng et al. on
 the first token, A = a I and B = b I remain multiples of the identity.
 """
 
@@ -70,3 +70,31 @@ def of_unnormalised_scalars(weights: Params, configs: "Sequence[Config]") -> "tu
     pull = kappa - a * b * curvature
     values = (power - 2 * a * b * kappa + (a * b).square() * curvature) / 2
     return values, {"KQ": -b * pull, "PV": -a * pull}
+
+
+def of_six_scalars(weights: Params, configs: "Sequence[Config]") -> "tuple[Tensor, Params]":
+    """The loss of that layer per coordinate and summand with a multiple of I in each block, and its derivatives (ours).
+
+    y_T = sum_{i=1..T} (b_1 x_i + b_2 x_{i-1}) ((a_1 x_i* + a_3 x_{i-1}*) x_T + (a_2 x_i* + a_4 x_{i-1}*) x_{T-1}) for
+    x_i = w^(i-1), x_0 included. x_i* x_T = x_{i-1}* x_{T-1}, so that a_1 and a_4 enter by their sum. Turning all
+    phases sorts the six products of a b and an a into four groups; only b_1 a_3 turns with x_{T+1}. Their mean squares,
+    and mean products within a group, count equal monomials, with e = d - 1: T^2 + e T with a_3, (T + e)^2 + e (T - 1)
+    without; (T + e) T + e (T - 1) of b_1 (a_1 + a_4) and b_2 a_3, (T + e)^2 + e (T - 2) of b_1 a_2 and b_2 (a_1 + a_4).
+    """
+    leaves = {name: w.detach().requires_grad_() for name, w in weights.items()}
+    rows = []
+    for config in configs:
+        n, e = np.arange(2.0, config.length + 1), config.dimension - 1
+        squares = n**2 + e * n, (n + e) ** 2 + e * (n - 1)
+        crossed = (n + e) * n + e * (n - 1), (n + e) ** 2 + e * (n - 2)
+        rows.append((n.sum(), len(n), *(part.sum() for part in (*squares, *crossed))))
+    first, count, with_3, without, one, two = torch.tensor(rows, dtype=torch.float64, device=leaves["KQ"].device).T
+    with torch.enable_grad():
+        a_1, a_2, a_3, a_4 = leaves["KQ"].T
+        b_1, b_2 = leaves["PV"].T
+        both, norm = a_1 + a_4, b_1.square() + b_2.square()
+        gain = norm * (with_3 * a_3.square() + without * (both.square() + a_2.square()))
+        gain = gain + 2 * b_1 * b_2 * both * (one * a_3 + two * a_2)
+        values = (count - 2 * first * b_1 * a_3 + gain) / (2 * first)
+        slopes = torch.autograd.grad(values.sum(), list(leaves.values()))
+    return values.detach(), dict(zip(leaves, slopes, strict=True))

@@ -5,8 +5,8 @@ from icl.core.sweep import Sweep
 from icl.models.autoregressive import Config, Test
 
 STARTS = ("0.1 0.1", "0.5 1.5", "2 2")
-SCALES = {"gaussian": 0.5, "sparse": 0.5, "full-one": 1.0}
-LEARNING_RATES = {"gaussian": 1e-3, "sparse": 3e-2, "full-one": 5e-4}
+SCALES = {"gaussian": 0.5, "sparse": 0.5, "full-one": 1.0, "signs": 0.5, "uniform": 0.5}
+LEARNING_RATES = {"gaussian": 1e-3, "sparse": 3e-2, "full-one": 5e-4, "signs": 1e-2, "uniform": 3e-2}
 EPOCHS = 200
 # By then every start has converged to the last digit.
 CONVERGED = {"paper": 1100, "laptop": 1100, "smoke": 300}
@@ -14,7 +14,6 @@ CONVERGED = {"paper": 1100, "laptop": 1100, "smoke": 300}
 ENDINGS = {
     "population": "",
     "population_diagonal": "_masked",
-    "population_scalar": "_scalar",
     "sample_blocks": "_reduced",
 }
 

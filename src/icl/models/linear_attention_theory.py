@@ -6,7 +6,7 @@ import numpy as np
 
 
 def gamma(covariance: np.ndarray, context_length: int) -> np.ndarray:
-    """Gamma = (1 + 1/n) Sigma + tr(Sigma)/n I, (..., d, d) (Zhang et al. 2023, theorem 4.1; Ahn et al. 2023, eq. 2).
+    """Gamma = (1 + 1/n) Sigma + tr(Sigma)/n I, (..., d, d) (Zhang et al. 2024, theorem 4.1; Ahn et al. 2023, eq. 2).
 
     E[G^2] = Gamma Sigma for G = (1/n) sum_i x_i x_i' with x_i ~ N(0, Sigma).
 
@@ -23,7 +23,7 @@ def preconditioner(covariance: np.ndarray, context_length: int) -> np.ndarray:
     return np.linalg.inv(gamma(covariance, context_length))
 
 
-# Zhang et al. 2023: the layer predicts x_query' A (1/M) sum_i y_i x_i, with A = Gamma^-1 in the limit
+# Zhang et al. 2024: the layer predicts x_query' A (1/M) sum_i y_i x_i, with A = Gamma^-1 in the limit
 
 
 def lsa_limit(covariance: np.ndarray, context_length: int) -> tuple[np.ndarray, np.ndarray]:
@@ -34,19 +34,33 @@ def lsa_limit(covariance: np.ndarray, context_length: int) -> tuple[np.ndarray, 
 
 
 def lsa_test_error(covariance: np.ndarray, weights: np.ndarray, context_length: int, test_length: int) -> float:
-    """E (y_hat - <w, x_query>)^2 of the limit on prompts of M examples (Zhang et al. 2023, theorem 4.2, y = <w, x>):
+    """E (y_hat - <w, x_query>)^2 of the limit on prompts of M examples (Zhang et al. 2024, theorem 4.2, y = <w, x>):
 
     (1/M) tr(S Gamma^-2 Lambda) + (1/N^2) (w' Gamma^-2 Lambda^3 w + 2 tr(Lambda) w' Gamma^-2 Lambda^2 w
     + tr(Lambda)^2 w' Gamma^-2 Lambda w) with S = (w' Lambda w) Lambda + Lambda w w' Lambda.
 
     covariance : Lambda, (d, d); weights : w, (d,); context_length : N of the training; test_length : M
     """
-    matrix, w, n, m = covariance, weights, context_length, test_length
-    inverse, trace = preconditioner(matrix, n), np.trace(matrix)
+    product = covariance @ weights
+    size = float(weights @ product)
+    fourth = gaussian_fourth(covariance, np.outer(weights, weights))
+    return lsa_label_error(covariance, size, product, fourth, context_length, test_length)
+
+
+def lsa_label_error(
+    covariance: np.ndarray, power: float, product: np.ndarray, fourth: np.ndarray, context_length: int, test_length: int
+) -> float:
+    """The same for any labels (theorem 4.2): the error of the best linear predictor a = Lambda^-1 E x y, plus the terms
+    above with w = a and S = Cov(x y).
+
+    power : E y^2; product : E x y, (d,); fourth : E y^2 x x', (d, d)
+    """
+    matrix, n, m = covariance, context_length, test_length
+    a, inverse, trace = np.linalg.solve(matrix, product), preconditioner(matrix, n), np.trace(matrix)
     square = inverse @ inverse
-    spread = (w @ matrix @ w) * matrix + np.outer(matrix @ w, matrix @ w)
     bias = square @ (matrix @ matrix @ matrix + 2 * trace * matrix @ matrix + trace**2 * matrix)
-    return float(np.trace(spread @ square @ matrix) / m + w @ bias @ w / n**2)
+    spread = fourth - np.outer(product, product)
+    return float(power - a @ product + np.trace(spread @ square @ matrix) / m + a @ bias @ a / n**2)
 
 
 def one_step_error(

@@ -31,7 +31,23 @@ def full_one_start(rng: np.random.Generator, count: int, dimension: int, scale: 
     return np.full((count, dimension), scale)
 
 
-STARTS: dict[str, Start] = {"gaussian": gaussian_start, "sparse": sparse_start, "full-one": full_one_start}
+def sign_start(rng: np.random.Generator, count: int, dimension: int, scale: float) -> np.ndarray:
+    """Every coordinate is +scale or -scale, independently: (count, d)."""
+    return scale * (1.0 - 2 * rng.integers(2, size=(count, dimension)))
+
+
+def uniform_start(rng: np.random.Generator, count: int, dimension: int, scale: float) -> np.ndarray:
+    """Independent coordinates, uniform on [-scale, scale]: (count, d)."""
+    return rng.uniform(-scale, scale, (count, dimension))
+
+
+STARTS: dict[str, Start] = {
+    "gaussian": gaussian_start,
+    "sparse": sparse_start,
+    "full-one": full_one_start,
+    "signs": sign_start,
+    "uniform": uniform_start,
+}
 
 
 def moment(law: str, powers: Sequence[int], dimension: int, scale: float) -> float:
@@ -48,6 +64,10 @@ def moment(law: str, powers: Sequence[int], dimension: int, scale: float) -> flo
         return 0.0
     if law == "sparse":
         return size / dimension if len(powers) == 1 else 0.0
+    if law == "signs":
+        return size
+    if law == "uniform":
+        return size / prod(power + 1 for power in powers)
     return size * prod(odd for power in powers for odd in range(1, power, 2))
 
 

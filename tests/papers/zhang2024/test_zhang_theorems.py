@@ -11,8 +11,9 @@ from icl.core.runs import Runs
 from icl.core.streams import stream
 from icl.core.sweep import Sweep
 from icl.core.training import train
+from icl.models import estimators
 from icl.models import linear_attention_theory as theory
-from icl.papers.zhang2024 import layer, population_flow
+from icl.papers.zhang2024 import layer, population_flow, zhang_task_shift
 from icl.papers.zhang2024 import linear_attention as system
 from icl.papers.zhang2024.linear_attention import Config
 from icl.papers.zhang2024.population_flow import Blocks
@@ -133,11 +134,51 @@ def test_exponential_moments_are_averages_of_those_of_fixed_covariances() -> Non
 # Assumption 3.3 and Theorem 4.2
 
 
-def test_the_largest_scale_is_assumption_3_3s() -> None:
+def test_the_limit_of_sigma_is_theorem_4_1s() -> None:
     config = CASES[1]
-    bound, _ = system.largest_scale(config)
     gamma = theory.gamma(np.diag(config.spectrum()), 10)
-    assert bound**2 * np.linalg.norm(gamma, 2) * np.sqrt(5) == pytest.approx(2, rel=1e-14)
+    wanted = 0.3**2 * np.linalg.norm(gamma, 2) * np.sqrt(5) / 2
+    assert system.scale_over_limit(config) == pytest.approx(wanted, rel=1e-14)
+
+
+@pytest.mark.parametrize("start", ["identity", "gaussian"])
+def test_the_limit_of_sigma_for_random_covariances_is_where_the_loss_is_that_of_zero_weights(start: str) -> None:
+    config = dataclasses.replace(CASES[3], start=start)
+    scale = config.initial_scale / np.sqrt(system.scale_over_limit(config))
+    at = Blocks(scale * system.theta(config), np.array(scale))
+    zero = config.spectrum().sum() / 2
+    assert population_flow.population_loss(at, config) == pytest.approx(zero, rel=1e-12)
+
+
+def test_theorem_4_2_is_of_order_1_over_m_and_1_over_n_squared() -> None:
+    """M and N^2 times the error are constant to 2 % over two decades where the other length is infinite."""
+    covariance, task, decades = np.diag(CASES[1].spectrum()), np.ones(5), (10**4, 10**5, 10**6)
+    for values in (
+        [m * theory.lsa_test_error(covariance, task, 10**15, m) for m in decades],
+        [n**2 * theory.lsa_test_error(covariance, task, n, 10**30) for n in decades],
+    ):
+        assert 0 < min(values) and max(values) / min(values) - 1 < 0.02
+
+
+def test_an_orthogonal_query_is_answered_by_zero_if_gamma_is_a_multiple_of_the_identity() -> None:
+    for config, is_zero in ((CASES[0], True), (CASES[1], False)):
+        end = population_flow.limit(config)
+        layer_of = estimators.preconditioned_gradient_descent([end.c * end.u])
+        for count in range(1, 5):
+            drawn = tasks.gaussian(np.random.default_rng(count), (50,), count, 5)
+            own = tasks.orthogonal_query(tasks.labelled(np.sqrt(config.spectrum()) * drawn.inputs, drawn.weights))
+            answer = layer_of(own.inputs[:, :-1], own.labels[:, :-1], own.inputs[:, -1])
+            assert (abs(answer).max() < 1e-12) == is_zero
+
+
+def test_moments_of_rectified_labels() -> None:
+    """Within five standard errors of 200 000 draws."""
+    covariance, task = np.diag([2.0, 0.5, 1.0]), np.array([1.0, -0.5, 0.3])
+    x = np.sqrt(np.diagonal(covariance)) * np.random.default_rng(0).standard_normal((200_000, 3))
+    y = zhang_task_shift.rectified(x @ task)
+    drawn = (y**2, y[:, None] * x, y[:, None, None] ** 2 * x[:, :, None] * x[:, None])
+    for values, wanted in zip(drawn, zhang_task_shift.rectified_moments(covariance, task), strict=True):
+        assert (abs(values.mean(axis=0) - wanted) < 5 * values.std(axis=0) / np.sqrt(len(x))).all()
 
 
 def test_the_least_loss_is_half_the_error_of_theorem_4_2() -> None:

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from icl.evidence import published_curves
 from icl.models import autoregressive as system
 from icl.models import autoregressive_readout as readout
+from icl.models import autoregressive_theory as theory
 from icl.models import autoregressive_trainings as trainings
 from icl.papers.sander2024 import sander_coefficients
-from icl.papers.zheng2024 import zheng_a_and_b, zheng_ratio_estimators
+from icl.papers.zheng2024 import zheng_a_and_b, zheng_heatmap, zheng_ratio_estimators
 from icl.pipeline import figures
 from tests.oracles import autoregressive as oracle
 
@@ -41,12 +42,6 @@ def test_the_two_ratios_of_the_theorem() -> None:
     assert (abs(np.mean(found, axis=0) - [0.2, 0.6]) < 5 * error).all()
 
 
-@pytest.mark.parametrize("dimension", [2, 5, 10])
-def test_monomials_are_counted(dimension: int) -> None:
-    n = np.arange(2, 16)
-    assert sander_coefficients.counted(dimension, 15) == (n.sum(), (n**2 + (dimension - 1) * n).sum())
-
-
 @pytest.mark.parametrize(
     ("dimension", "values"), [(5, (0.600, 0.884, 0.939, 0.9935, 0.9994)), (10, (0.414, 0.781, 0.877, 0.986, 0.9986))]
 )
@@ -61,6 +56,27 @@ def test_the_published_values_lie_on_epochs_that_are_drawn() -> None:
     assert published is not None
     assert set(published["panel"]) == set("abcd") and set(published["series"]) <= set(trainings.STARTS)
     assert published["x"].between(0, trainings.EPOCHS - 1).all()
+
+
+@pytest.mark.parametrize(("law", "wanted"), [("sparse", 0.0), ("signs", 0.0), ("uniform", 4 / 25), ("gaussian", 0.4)])
+def test_the_error_for_long_sequences(law: str, wanted: float) -> None:
+    """1 - k_1^2 / (E u^2 k_2) for T to infinity; the other coordinates add (d - 1) / T of that order."""
+    config = system.Config(gradient_estimator="population_scalar", law=law, length=3000)
+    ratio, x = zheng_ratio_estimators.ratios(config, theory.limit(config), 20_000)
+    assert zheng_ratio_estimators.relative_error(ratio, x) == pytest.approx(wanted, abs=0.02)
+    second, fourth, sixth = (config.moment(order) for order in (2, 4, 6))
+    assert 1 - fourth**2 / (second * sixth) == pytest.approx(wanted, abs=1e-12)
+
+
+def test_a_gradient_step_is_one_and_another_matrix_is_none() -> None:
+    config = system.Config(law="full-one", scale=1.0, length=20)
+    one, seen = np.eye(5), system.sequence_statistics(config)
+    share, loss = zheng_heatmap.against_gradient_steps(0.5 * one, one, config)
+    assert share == pytest.approx(0, abs=1e-12)
+    losses = [seen.loss(eta * one, one)[0] for eta in np.linspace(0.1, 1.5, 1401)]
+    assert loss == pytest.approx(seen.loss(0.5 * one, one)[0] / min(losses), rel=1e-6)
+    share, _ = zheng_heatmap.against_gradient_steps(one, np.roll(one, 1, axis=0), config)
+    assert share > 0.5
 
 
 def test_panel_d_is_not_what_its_label_says() -> None:

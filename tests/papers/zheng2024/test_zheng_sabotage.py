@@ -19,9 +19,7 @@ from icl.core.training import train
 from icl.evidence import ledger
 from icl.evidence.judging import CONTRADICTED
 from icl.models import autoregressive as system
-from icl.models import autoregressive_theory as theory
 from icl.papers.sander2024 import sander_coefficients
-from icl.papers.zheng2024 import zheng_ab_dynamics
 from icl.pipeline import figures
 from tests import sabotaged
 from tests.sabotaged import Patch, same, untouched
@@ -50,9 +48,10 @@ def trained(name: str) -> Runs:
     if sweep.configs[0].gradient_estimator in ("sample_blocks", *system.ALL_BLOCKS):
         return put_together(name)
     # Epoch 200 counts, and in 300 the lengths that are judged have converged.
-    snapshots = (0, 200, 300) if name == "zheng_ratio" else (0, 300) if name == "zheng_ratio_draws" else sweep.snapshots
-    test = system.Test(sequences=20000 if name == "sander_draws" else 2000)
-    return train(dataclasses.replace(sweep, test=test, snapshots=snapshots))
+    snapshots = sweep.snapshots
+    if name.startswith("zheng_ratio"):
+        snapshots = (0, 200, 300) if name == "zheng_ratio" else (0, 300)
+    return train(dataclasses.replace(sweep, test=system.Test(sequences=2000), snapshots=snapshots))
 
 
 def put_together(name: str) -> Runs:
@@ -71,11 +70,8 @@ def put_together(name: str) -> Runs:
                 whole = torch.zeros(len(blocks), *start[key].shape[1:], dtype=torch.float64)
                 rows = slice(5, None) if key == "KQ" else slice(None)
                 whole[:, rows, :5, 0] = blocks
-                # One law for both trainings that are compared: what they are compared by is their difference.
-                blocks = whole if name.endswith("oracle") else whole + torch.from_numpy(noise[key][run])
-            else:
-                blocks = blocks + torch.from_numpy(noise[key][run])
-            weights[key].append(blocks)
+                blocks = whole
+            weights[key].append(blocks + torch.from_numpy(noise[key][run]))
     return Runs(sweep, {key: torch.stack(parts) for key, parts in weights.items()}, np.zeros((len(sweep.configs), 1)))
 
 
@@ -116,6 +112,22 @@ def masked_grown(runs: Trained) -> Trained:
     return changed("masked", lambda w: 1.1 * w)(by_law(runs))
 
 
+def all_converged(w: torch.Tensor) -> torch.Tensor:
+    """The weights of every epoch are the last."""
+    return w[:, -1:].expand_as(w).clone()
+
+
+def diagonal(w: torch.Tensor) -> torch.Tensor:
+    """Multiples of the identity."""
+    own = torch.diagonal(w, dim1=-2, dim2=-1).mean(dim=-1)
+    return own[..., None, None] * torch.eye(w.shape[-1], dtype=w.dtype)
+
+
+def stuck(w: torch.Tensor) -> torch.Tensor:
+    """The weights are at the end what they were at the start."""
+    return w[:, :1].expand_as(w).clone()
+
+
 def falling(runs: Trained) -> Trained:
     """Steps that are four times too large for the shortest sequences, and right for the longest."""
     count = len(sander_coefficients.LENGTHS)
@@ -145,39 +157,26 @@ def noise_too_steep(runs: Trained) -> Trained:
 # Spoilt laws
 
 
-def other_tokens_and_leaky_flow(patch: pytest.MonkeyPatch) -> None:
-    """Example 4.1 without its signs and twice as long; all ones with a random sign; b decays along the flow."""
-    tokens, flow = zheng_ab_dynamics.first_tokens, theory.flow
+def one_phase(patch: pytest.MonkeyPatch) -> None:
+    """All coordinates turn nearly together, so that sums over the context do not average out."""
+    drawn = system.drawn
 
-    def wrong(dimension: int, scale: float) -> dict[str, np.ndarray]:
-        known = tokens(dimension, 2 * scale)
-        ones = known["all ones"]
-        return {"Example 4.1": abs(known["Example 4.1"]), "all ones": np.concatenate([ones, -ones])}
-
-    patch.setattr(zheng_ab_dynamics, "first_tokens", wrong)
-    patch.setattr(theory, "flow", lambda config, times: (flow(config, times)[0], 0.999 * flow(config, times)[1]))
-
-
-def limits(factor: float) -> Patch:
-    """Theorem 4.1 with a wrong factor."""
-    limit = theory.limit
-    return lambda patch: patch.setattr(theory, "limit", lambda config: factor * limit(config))
-
-
-def miscounted(patch: pytest.MonkeyPatch) -> None:
-    """A monomial more in every square; and phases from a half circle only."""
-    counted, drawn = sander_coefficients.counted, system.drawn
-
-    def more(dimension: int, most: int) -> tuple[int, int]:
-        linear, quadratic = counted(dimension, most)
-        return linear, quadratic + 1
-
-    def half(config: system.Config, purpose: str = "train", count: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    def wrong(config: system.Config, purpose: str = "train", count: int = 0) -> tuple[np.ndarray, np.ndarray]:
         w, u = drawn(config, purpose, count)
-        return np.exp(0.5j * np.angle(w)), u
+        return w[:, :1] * np.exp(1e-5j * np.arange(w.shape[1])), u
 
-    patch.setattr(sander_coefficients, "counted", more)
-    patch.setattr(system, "drawn", half)
+    patch.setattr(system, "drawn", wrong)
+
+
+def one_size(patch: pytest.MonkeyPatch) -> None:
+    """Coordinates of the first token keep their signs and lose their sizes: what the layer can recover."""
+    drawn = system.drawn
+
+    def wrong(config: system.Config, purpose: str = "train", count: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        w, u = drawn(config, purpose, count)
+        return w, np.sign(u) * np.sqrt(config.moment(6) / config.moment(4))
+
+    patch.setattr(system, "drawn", wrong)
 
 
 class Sabotage(NamedTuple):
@@ -185,12 +184,13 @@ class Sabotage(NamedTuple):
     law: Patch = untouched
 
 
-BLOCKS = Sabotage(by_law, other_tokens_and_leaky_flow)
-HEATMAP = Sabotage(masked_grown)
-SMALLER = Sabotage(changed("ratio", lambda w: 0.5 * w), limits(0.5))
-LARGER = Sabotage(changed("ratio", lambda w: 2.0 * w), limits(2.0))
+BLOCKS, HEATMAP = Sabotage(by_law), Sabotage(masked_grown)
+GROWN, CONVERGED = Sabotage(changed("", lambda w: 1.2 * w)), Sabotage(changed("", all_converged))
+DIAGONAL = Sabotage(changed("full_one", diagonal))
+SMALLER = Sabotage(changed("ratio", lambda w: 0.5 * w))
+ONE_PHASE, ONE_SIZE = Sabotage(law=one_phase), Sabotage(law=one_size)
 SAMPLES, STEEP = Sabotage(samples_spoilt), Sabotage(noise_too_steep)
-SANDER = Sabotage(falling, miscounted)
+FALLING, STUCK = Sabotage(falling), Sabotage(changed("perturbed", stuck))
 
 # What breaks most of a figure's bounds, and what breaks the others.
 OF_FIGURE = {
@@ -199,11 +199,20 @@ OF_FIGURE = {
     "zheng_heatmap": HEATMAP,
     "zheng_ratio_estimators": SMALLER,
     "zheng_sampled": SAMPLES,
-    "sander_coefficients": SANDER,
+    "sander_coefficients": FALLING,
 }
 OTHERS = {
-    "largest ratio at epoch 200, T = 100": LARGER,
-    "largest ratio at epoch 200, T = 1000": LARGER,
+    "largest ab over the drawn line, larger starts, gaussian": GROWN,
+    "ab from 0.1 0.1 over the least other one, gaussian": CONVERGED,
+    "least share of the prediction that no gradient step gives": DIAGONAL,
+    "largest loss over that of the best gradient step": DIAGONAL,
+    "slope of the off-diagonal part against T": ONE_PHASE,
+    "off-diagonal over diagonal part, T = 1000": ONE_PHASE,
+    "relative error, T = 1000, gaussian": ONE_SIZE,
+    "relative error, T = 1000, uniform": ONE_SIZE,
+    "slope of the relative error against T, uniform": ONE_SIZE,
+    "largest of |a_1 + a_4|, |a_2| and |b_2|, at the end": STUCK,
+    "relative distance of a_3 b_1, at the end": STUCK,
 }
 SABOTAGES: dict[str, dict[str, Sabotage]] = {
     claim.id: {bound.observable: OTHERS.get(bound.observable, OF_FIGURE[name]) for bound in claim.bounds}

@@ -110,7 +110,7 @@ def _equation_2(config: Config) -> Params:
     """V and Q of the minimiser, (1, 1, d + 1, d + 1) each; both have the same norm."""
     d = config.dimension
     best = theory.preconditioner(system.covariance(config), config.context_length)
-    size = np.linalg.norm(best) ** 0.5
+    size = float(np.linalg.norm(best) ** 0.5)
     params = {name: torch.zeros(1, 1, d + 1, d + 1, dtype=torch.float64) for name in ("V", "Q")}
     params["V"][0, 0, d, d] = size
     params["Q"][0, 0, :d, :d] = torch.from_numpy(-best.T / size)

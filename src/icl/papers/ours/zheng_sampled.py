@@ -37,14 +37,10 @@ FULL_EPOCHS = {
     "official": {"paper": 200, "laptop": 140, "smoke": 2},
     "many": {"paper": 200, "laptop": 30, "smoke": 2},
 }
-ORACLE_SAMPLES = {"paper": 300, "laptop": 300, "smoke": 5}
-ORACLE_STEPS = {"paper": 20, "laptop": 20, "smoke": 2}
-# The trainings by prefix sums and by the definition, which have to agree.
-COMPARED = {"sample_all_blocks": "zheng_sampled_oracle", "sample_definition": "zheng_literal_oracle"}
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """Exact descent; the two blocks on samples of every law; all blocks on three sizes of sample; the definition."""
+    """Exact descent; the two blocks on samples of every law; all blocks on three sizes of sample."""
     seeds, test = range(SEEDS[scale]), system.Test()
     planned = [trainings.sweep(law, scale) for law in LAWS]
     for law in LAWS:
@@ -55,17 +51,12 @@ def sweeps(scale: str) -> list[Sweep]:
         )  # fmt: skip
         name = trainings.sweep_name(law, "sample_blocks")
         planned.append(Sweep(name, "zheng_ar", configs, tuple(range(trainings.EPOCHS + 1)), test))
-    all_blocks = [
-        (f"zheng_sampled_{size}", "sample_all_blocks", count // FEWER[scale], FULL_EPOCHS[size])
-        for size, count in SAMPLES.items()
-    ]
-    all_blocks += [(name, e, ORACLE_SAMPLES[scale], ORACLE_STEPS) for e, name in COMPARED.items()]
-    for name, estimator, count, steps in all_blocks:
+    for size, count in SAMPLES.items():
         configs = grid(
-            system.Config, gradient_estimator=[estimator], law=["full-one"], scale=[1.0],
-            learning_rate=[trainings.LEARNING_RATES["full-one"]], samples=[count], seed=seeds,
+            system.Config, gradient_estimator=["sample_all_blocks"], law=["full-one"], scale=[1.0],
+            learning_rate=[trainings.LEARNING_RATES["full-one"]], samples=[count // FEWER[scale]], seed=seeds,
         )  # fmt: skip
-        planned.append(Sweep(name, "zheng_ar", configs, (0, steps[scale]), test))
+        planned.append(Sweep(f"zheng_sampled_{size}", "zheng_ar", configs, (0, FULL_EPOCHS[size][scale]), test))
     return planned
 
 
@@ -85,7 +76,6 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
                 parts.append(rows("ab", seed, ab, x=epochs, panel="ab", series=start))
     sizes = {size: runs[f"zheng_sampled_{size}"] for size in SAMPLES}
     parts += [*_official(runs[trainings.sweep_name("full-one")], sizes["official"]), *_noise(sizes)]
-    parts.append(_oracle(*(runs[name] for name in COMPARED.values())))
     return join([exact(join(settled)), *parts])
 
 
@@ -140,13 +130,6 @@ def _noise(sizes: Mapping[str, Runs]) -> list[pd.DataFrame]:
         rows("rms", np.array(seeds)[:, None], rms, x=counts, panel="noise", series="other blocks"),
         rows("slope of the other blocks against m", seeds, slopes),
     ]
-
-
-def _oracle(prefix: Runs, definition: Runs) -> pd.DataFrame:
-    """Largest difference of any weight between the two trainings, by seed."""
-    mine, theirs = prefix.last(), definition.last()
-    gaps = torch.stack([(mine[name] - theirs[name]).abs().flatten(1).amax(dim=1) for name in mine]).amax(dim=0)
-    return rows("largest |weight by prefix sums - weight by the definition|", prefix.sweep.seeds, gaps.double().numpy())
 
 
 SAMPLED = zheng_look.start_styles(trainings.STARTS, "bmg")

@@ -18,7 +18,7 @@ SPECTRUM = (2.0, 1.0, 0.5, 0.25, 0.1)
 SKEWED = " ".join(f"{value:g}" for value in SPECTRUM)
 # Large enough that Gamma is the covariance and that examples average out completely: one part in 1e9.
 INFINITE = 10**9
-SEEDS = {"paper": 10, "laptop": 10, "smoke": 2}
+SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
 # The dimension and the longest prompt of Garg et al.'s panels, which the talk sets beside the theory.
 DECK_DIMENSION, DECK_LENGTH = 20, 40
 
@@ -38,6 +38,11 @@ def limits(name: str, scale: str, **axes: Any) -> Sweep:
 def deck(scale: str) -> Sweep:
     """The layer trained on standard normal inputs in the talk's size, for the panels that show Garg et al.'s tests."""
     return limits("deck", scale, dimension=[DECK_DIMENSION], context_length=[DECK_LENGTH])
+
+
+def infinite(scale: str) -> Sweep:
+    """The layer trained on infinitely long prompts of the covariance I and of the skewed one."""
+    return limits("infinite", scale, eigenvalues=["", SKEWED], context_length=[INFINITE])
 
 
 def predictor(runs: Runs, run: int) -> np.ndarray:

@@ -14,6 +14,7 @@ from icl.core.sweep import Sweep
 from icl.core.table import join, rows
 from icl.drawing import darkgrid, plotting
 from icl.drawing.plotting import Axis, Style
+from icl.evidence.intervals import log_slope
 from icl.models import linear_attention_theory as theory
 from icl.papers.zhang2024 import evaluation, linear_attention, panels, trainings
 from icl.papers.zhang2024.trainings import DECK_DIMENSION, INFINITE, SKEWED, SPECTRUM
@@ -34,9 +35,10 @@ RANDOM = (10, 30, 100, 300, 1000, INFINITE)
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The talk's size, several training lengths, and random covariances."""
+    """The talk's size, several training lengths, a covariance that is then changed, and random ones."""
     return [
         trainings.deck(scale),
+        trainings.infinite(scale),
         trainings.limits("covariates", scale, eigenvalues=[SKEWED], context_length=LENGTHS),
         trainings.limits("random", scale, covariance=["exponential"], context_length=RANDOM),
     ]
@@ -46,7 +48,8 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Errors, slopes and means on prompts and in closed form."""
     deck, lengths, random = runs["zhang_deck"], runs["zhang_covariates"], runs["zhang_random"]
     closed_forms = [*_panel_theory(trainings.predictor(deck, 0)), *_length_theory(), *_random_theory()]
-    measured = [*_panels(deck), *_slopes(lengths), *_lengths(lengths), *_random(random)]
+    other = _other_covariance(runs["zhang_infinite"])
+    measured = [*_panels(deck), *_slopes(lengths), *_lengths(lengths), *other, *_random(random)]
     return join([trainings.without_prompts(runs, closed_forms), *measured])
 
 
@@ -62,12 +65,9 @@ def skewed_root() -> np.ndarray:
 def _panels(runs: Runs) -> list[pd.DataFrame]:
     seeds, known = runs.sweep.seeds, evaluation.deck_estimators(runs)
     plain = [evaluation.deck_prompts(runs, run, "covariates")[0] for run in range(len(seeds))]
-    skewed, parts, last = [tasks.with_covariance(prompts, skewed_root()) for prompts in plain], [], {}
+    skewed, parts = [tasks.with_covariance(prompts, skewed_root()) for prompts in plain], []
     for series, estimate in known.items():
         parts.append(evaluation.error_rows(estimate, skewed, seeds, COUNTS, panel="skewed", series=series))
-        last[series] = np.array([evaluation.squared_error(estimate, prompts, COUNTS[-1]) for prompts in skewed])
-    excess = last["LSA, prompts"] - last["Least Squares"]
-    parts.append(rows("excess of the error over least squares, skewed covariance", seeds, excess))
     for name, c in SCALES.items():
         prompts, labels = [tasks.scaled_inputs(drawn, c) for drawn in plain], {"series": f"{name}, prompts"}
         errors = evaluation.error_rows(known["LSA, prompts"], prompts, seeds, COUNTS, panel="scaled", **labels)
@@ -119,6 +119,10 @@ def _length_theory() -> list[pd.DataFrame]:
             scaled = c**2 * covariance
             values = [theory.gaussian_error(matrix, scaled, int(m)) / np.trace(scaled) for m in x]
             parts.append(rows("relative error", 0, values, x=x, panel="lengths", series=f"{_name(n, c)}, theory"))
+        if n == INFINITE:
+            step = theory.preconditioner(np.eye(len(SPECTRUM)), n)
+            values = [theory.gaussian_error(step, covariance, int(m)) / np.sum(SPECTRUM) for m in x]
+            parts.append(rows("relative error", 0, values, x=x, panel="lengths", series="other covariance, theory"))
         if n in SLOPES:
             # E prediction * truth / E truth^2 over w ~ N(0, I) and x_query ~ N(0, Lambda)
             share, series = np.trace(covariance @ matrix @ covariance) / np.sum(SPECTRUM), f"{SLOPES[n]}, theory"
@@ -152,6 +156,25 @@ def _lengths(runs: Runs) -> list[pd.DataFrame]:
     return parts
 
 
+def _other_covariance(runs: Runs) -> list[pd.DataFrame]:
+    """The layer of the covariance I on prompts of the skewed one: its error over M, and how it falls."""
+    parts, x = [], np.array(TEST_LENGTHS)
+    for run in trainings.runs_with(runs, eigenvalues=""):
+        seed, matrix, errors = runs.sweep.configs[run].seed, trainings.predictor(runs, run), []
+        for m in TEST_LENGTHS:
+            source = evaluation.generator(runs.sweep.configs[run], "other covariance", m)
+            drawn = evaluation.statistics(source, 8 * runs.sweep.test.prompts_test, np.array(SPECTRUM), m)
+            errors.append(drawn.relative_error(matrix))
+        labels = {"panel": "lengths", "series": "other covariance, prompts"}
+        late = x >= 300
+        parts += [
+            rows("relative error", seed, errors, x=x, **labels),
+            rows("relative error at M = 1e4, other covariance", seed, errors[-1]),
+            rows("slope of the error against M, other covariance", seed, log_slope(x[late], np.array(errors)[late])),
+        ]
+    return parts
+
+
 # Random covariances
 
 
@@ -181,6 +204,7 @@ COLOURS = dict(zip(SCALES, (darkgrid.BLUE, darkgrid.ORANGE, darkgrid.GREEN, dark
 SLOPE_LINES = (("infinite", r"$N=\infty$: $c^2$", "C0"), ("finite", "$N=20$", "C2"))
 OVER_M = (
     ("scaled covariates", r"covariates times 2, $N=\infty$", "C3"),
+    ("other covariance", r"trained on $\Lambda=I$, $N=\infty$", "C6"),
     ("N = 10", "$N=10$", "C1"),
     ("N = 20", "$N=20$", "C2"),
     ("N = 100", "$N=100$", "C4"),

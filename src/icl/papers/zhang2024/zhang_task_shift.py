@@ -29,6 +29,7 @@ FLOOR = 20
 # Training length and variance of the noise of the curves over M.
 OVER_M = ((INFINITE, 0.0), (INFINITE, 1.0), (INFINITE, 9.0), (FLOOR, 0.0))
 THEOREM = (10, 40, 200)
+RECTIFIED = (10, 40)
 
 
 def sweeps(scale: str) -> list[Sweep]:
@@ -39,8 +40,9 @@ def sweeps(scale: str) -> list[Sweep]:
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Errors on prompts and in closed form, over the number of examples and both lengths."""
     deck, lengths = runs["zhang_deck"], runs["zhang_lengths"]
-    closed_forms = trainings.without_prompts(runs, [*_panel_theory(deck), *_length_theory(), *_rates()])
-    return join([closed_forms, *_panel(deck), *_over_test_length(lengths), *_over_length(lengths), *_theorem(lengths)])
+    closed_forms = trainings.without_prompts(runs, [*_panel_theory(deck), *_length_theory()])
+    measured = [*_over_test_length(lengths), *_over_length(lengths), *_theorem(lengths), *_rectified(lengths)]
+    return join([closed_forms, *_panel(deck), *measured])
 
 
 # The talk's panel. The query's label is noisy there too, and errors are over d + 1: (d * error + 1) / (d + 1).
@@ -142,15 +144,36 @@ def _theorem(runs: Runs) -> list[pd.DataFrame]:
     return parts
 
 
-def _rates() -> list[pd.DataFrame]:
-    covariance, task = np.diag(SPECTRUM), np.ones(len(SPECTRUM))
-    decades = (10**4, 10**5, 10**6)
-    over_m = [m * theory.lsa_test_error(covariance, task, 10**15, m) for m in decades]
-    over_n = [n**2 * theory.lsa_test_error(covariance, task, n, 10**30) for n in decades]
-    return [
-        rows(f"change of {name} * error over two decades", 0, np.max(values) / np.min(values) - 1)
-        for name, values in (("M", over_m), ("N^2", over_n))
-    ]
+def _rectified(runs: Runs) -> list[pd.DataFrame]:
+    """The same for labels of another class, y = max(<w, x>, 0), on literal prompts."""
+    parts, count = [], runs.sweep.test.prompts_theorem
+    for run in trainings.runs_with(runs, context_length=THEOREM[0]):
+        config = runs.sweep.configs[run]
+        covariance, matrix = np.diag(config.spectrum()), trainings.predictor(runs, run)
+        for m in RECTIFIED:
+            source = evaluation.generator(config, "rectified", m)
+            task = source.standard_normal(config.dimension)
+            inputs = np.sqrt(config.spectrum()) * source.standard_normal((count, m + 1, config.dimension))
+            labels = rectified(inputs @ task)
+            moment = np.einsum("pm,pmd->pd", labels[:, :-1], inputs[:, :-1]) / m
+            mean = np.mean((np.sum((inputs[:, -1] @ matrix) * moment, axis=1) - labels[:, -1]) ** 2)
+            known = rectified_moments(covariance, task)
+            expected = theory.lsa_label_error(covariance, *known, config.context_length, m)
+            name = f"prompts over theorem 4.2 - 1, max(<w, x>, 0), M = {m}"
+            parts.append(rows(name, config.seed, mean / expected - 1))
+    return parts
+
+
+def rectified(labels: np.ndarray) -> np.ndarray:
+    """max(y, 0)."""
+    return np.maximum(labels, 0)
+
+
+def rectified_moments(covariance: np.ndarray, task: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    """E y^2, E x y and E y^2 x x' of y = max(<w, x>, 0): half of those of <w, x>, by the symmetry of x."""
+    product = covariance @ task
+    size = float(task @ product)
+    return size / 2, product / 2, (size * covariance + 2 * np.outer(product, product)) / 2
 
 
 SERIES_OVER_M = (

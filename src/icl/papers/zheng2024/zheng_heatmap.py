@@ -17,6 +17,8 @@ from icl.evidence.intervals import exact
 from icl.models import autoregressive_readout as readout
 from icl.models import autoregressive_theory as theory
 from icl.models import autoregressive_trainings as trainings
+from icl.models.autoregressive import Config
+from icl.tasks import unitary_statistics as statistics
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,16 +50,33 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     spreads = []
     for name, block in zip(MATRICES, readout.blocks_at(trained, 0, EPOCHS), strict=True):
         diagonal, rest = np.diagonal(block), block[apart]
-        parts += [rows(f"diagonal of {name}", 0, diagonal.mean()), rows(f"off-diagonal of {name}", 0, rest.mean())]
-        spreads += [np.ptp(diagonal), np.ptp(rest)]
+        parts.append(rows(f"off-diagonal over diagonal of {name}", 0, rest.mean() / diagonal.mean()))
+        spreads += [np.ptp(diagonal) / diagonal.mean(), np.ptp(rest) / diagonal.mean()]
     ends_of_masked = np.array([readout.products_along(masked, run)[-1] for run in range(len(trainings.STARTS))])
     distances = np.abs(ends_of_masked / theory.limit(config) - 1)
+    steps = [against_gradient_steps(*readout.blocks_at(trained, run, trained.sweep.snapshots[-1]), config)
+             for run in range(len(trainings.STARTS))]  # fmt: skip
+    shares, losses = zip(*steps, strict=True)
     parts += [
-        rows("largest spread of the diagonal or of the rest", 0, np.max(spreads)),
+        rows("largest spread of the diagonal or of the rest over the diagonal", 0, np.max(spreads)),
         rows("largest relative distance of the masked ab from its limit", 0, np.max(distances)),
-        rows("last masked ab", 0, ends_of_masked[0]),
+        rows("least share of the prediction that no gradient step gives", 0, np.min(shares)),
+        rows("largest loss over that of the best gradient step", 0, np.max(losses)),
     ]
     return exact(join(parts))
+
+
+def against_gradient_steps(a: np.ndarray, b: np.ndarray, config: Config) -> tuple[float, float]:
+    """The layer with these blocks against y_t = eta / (t - 1) sum x_i x_{i-1}* x_t, one gradient step of a size eta.
+
+    The share of E sum_t |y_t|^2 that is left by the nearest such step, and the loss over the least one of such steps.
+    """
+    seen, one = statistics.population(config.law, config.dimension, config.scale, config.length), np.eye(len(a))
+    layer, step = (np.einsum("jk,lm->jklm", q, p).reshape(len(a), -1) for q, p in ((b, a), (one, one)))
+    (square, crossed), (_, length) = ([np.sum((own @ seen.gram) * other) for other in (layer, step)]
+                                      for own in (layer, step))  # fmt: skip
+    least = (seen.power - np.sum(seen.target * step) ** 2 / length) / 2
+    return float(1 - crossed**2 / (square * length)), float(seen.loss(a, b)[0] / least)
 
 
 def _whole(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

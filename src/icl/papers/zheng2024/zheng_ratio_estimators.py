@@ -14,7 +14,7 @@ from icl.core.sweep import Sweep
 from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
-from icl.evidence.intervals import exact
+from icl.evidence.intervals import exact, log_slope
 from icl.models import autoregressive as system
 from icl.models import autoregressive_readout as readout
 from icl.models import autoregressive_theory as theory
@@ -27,30 +27,27 @@ LENGTHS = (20, 50, 100, 200, 500, 1000)
 LARGER = ("0.5 1.5", "2 2")
 # T = 20 learns most slowly: its ab is at its limit to 1e-5 after so many epochs.
 STEPS = {"paper": 2000, "laptop": 2000, "smoke": 300}
-SEEDS = {"paper": 10, "laptop": 10, "smoke": 2}
+SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
 FRESH = {"paper": 10000, "laptop": 10000, "smoke": 200}
-LONG = 1000000
+# Laws of the first token: |u_j| takes one value besides 0 in the first two.
+LAWS = {"sparse": "Example 4.1", "signs": "signs", "uniform": "uniform", "gaussian": "Gaussian"}
 VALUES = tuple(np.linspace(0, 2, 41).tolist())
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """Exact blocks over T from the larger starts; a and b with a seed per set of fresh sequences."""
-    law: dict[str, Any] = {
-        "law": ["gaussian"],
-        "scale": [trainings.SCALES["gaussian"]],
-        "learning_rate": [trainings.LEARNING_RATES["gaussian"]],
-    }
-    test = system.Test(sequences=FRESH[scale])
-    trained = grid(system.Config, length=LENGTHS, start=LARGER, **law)
-    drawn = grid(
-        system.Config, gradient_estimator=["population_scalar"], length=LENGTHS, start=[LARGER[0]], **law,
-        seed=range(SEEDS[scale]),
-    )  # fmt: skip
-    steps = (0, trainings.EPOCHS, STEPS[scale])
+    """Exact blocks over T from the larger starts; a and b of every law with a seed per set of fresh sequences."""
+    test, steps = system.Test(sequences=FRESH[scale]), (0, trainings.EPOCHS, STEPS[scale])
+    trained = grid(system.Config, length=LENGTHS, start=LARGER, **_axes("gaussian"))
+    scalars: dict[str, Any] = {"gradient_estimator": ["population_scalar"], "seed": range(SEEDS[scale])}
+    drawn = {law: grid(system.Config, length=LENGTHS, start=[LARGER[0]], **_axes(law), **scalars) for law in LAWS}
     return [
         Sweep("zheng_ratio", "zheng_ar", trained, steps, test),
-        Sweep("zheng_ratio_draws", "zheng_ar", drawn, (0, STEPS[scale]), test),
+        *(Sweep(f"zheng_ratio_{law}", "zheng_ar", own, (0, STEPS[scale]), test) for law, own in drawn.items()),
     ]
+
+
+def _axes(law: str) -> dict[str, list[Any]]:
+    return {"law": [law], "scale": [trainings.SCALES[law]], "learning_rate": [trainings.LEARNING_RATES[law]]}
 
 
 def ratios(config: system.Config, ab: float, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -59,10 +56,10 @@ def ratios(config: system.Config, ab: float, count: int) -> tuple[np.ndarray, np
     y_j / x_j = ab [u_j^2 + (1 / n) sum_{r != j} u_r^2 D_n(w_r / w_j)], D_n(z) = z + ... + z^n, n = T - 2.
     """
     w, u = system.drawn(config, "evaluate", count)
-    n, z = config.length - 2, w[:, None] / w[:, :, None]  # z_jr = w_r / w_j
-    off = ~np.eye(config.dimension, dtype=bool)
-    series = np.full(z.shape, n, dtype=complex)
-    series[:, off] = z[:, off] * (z[:, off] ** n - 1) / (z[:, off] - 1)
+    n, off, phase = config.length - 2, ~np.eye(config.dimension, dtype=bool), np.angle(w)
+    turn = (phase[:, None] - phase[:, :, None])[:, off]  # z_jr = w_r / w_j
+    z, series = np.exp(1j * turn), np.full((count, *off.shape), n, dtype=complex)
+    series[:, off] = z * (np.exp(1j * n * turn) - 1) / (z - 1)
     return ab / n * (series @ (u**2)[..., None])[..., 0], w ** (config.length - 1) * u
 
 
@@ -76,9 +73,14 @@ def least_squares(ratio: np.ndarray, x: np.ndarray) -> float:
     return float((ratio * abs(x) ** 2).sum().real / (abs(x) ** 2).sum())
 
 
+def relative_error(ratio: np.ndarray, x: np.ndarray) -> float:
+    """|y - x|^2 over |x|^2, both summed over sequences and coordinates."""
+    return float((abs(ratio - 1) ** 2 * abs(x) ** 2).sum() / (abs(x) ** 2).sum())
+
+
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Both ratios at the limit of training and for trained layers, on fresh sequences, and how ratios are spread."""
-    trained, drawn = runs["zheng_ratio"], runs["zheng_ratio_draws"]
+    trained = runs["zheng_ratio"]
     power, fourth = (trained.sweep.configs[0].moment(order) for order in (2, 4))
     factors = {"mean of ratios": power, "least squares": fourth / power}
     parts = []
@@ -88,48 +90,72 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         ends = [LENGTHS[0], LENGTHS[-1]]
         infinite = factor / (5 * power)
         parts.append(rows("asymptote", 0, [infinite] * 2, x=ends, panel="ratio", series=name))
-    return join([exact(join([*parts, *_facts(trained, factors)])), *_fresh(drawn)])
+    fresh = [part for law in LAWS for part in _errors(runs[f"zheng_ratio_{law}"])]
+    return join([exact(join([*parts, *_facts(trained)])), *_fresh(runs["zheng_ratio_gaussian"]), *fresh])
 
 
-def _facts(trained: Runs, factors: Mapping[str, float]) -> list[pd.DataFrame]:
+def _facts(trained: Runs) -> list[pd.DataFrame]:
+    """5 sigma^2 ab, which is five times the ratio."""
     configs, at = trained.sweep.configs, trained.sweep.snapshots.index(trainings.EPOCHS)
+    factor = 5 * configs[0].moment(2)
     ab = np.array([readout.products_along(trained, run) for run in range(len(configs))])  # (runs, snapshots)
-    at_epoch = {most: np.array([ab[run, at] for run, c in enumerate(configs) if c.length == most]) for most in LENGTHS}
-    hundred, thousand = (at_epoch[most] * factors["mean of ratios"] for most in (100, 1000))
-    (end,) = [ab[run, -1] for run, c in enumerate(configs) if (c.length, c.start) == (100, LARGER[0])]
-    long = theory.limit(system.Config(gradient_estimator="population_scalar", length=LONG, scale=configs[0].scale))
+    hundred, thousand = (
+        factor * np.array([ab[run, when] for run, c in enumerate(configs) if c.length == most])
+        for most, when in ((100, at), (1000, -1))
+    )
     facts = {
-        "least ratio at epoch 200, T = 100": hundred.min(),
-        "largest ratio at epoch 200, T = 100": hundred.max(),
-        "largest |5 ratio - 1| at epoch 200, T = 100": abs(5 * hundred - 1).max(),
-        "least ratio at epoch 200, T = 1000": thousand.min(),
-        "largest ratio at epoch 200, T = 1000": thousand.max(),
-        "least-squares ratio, T = 100": end * factors["least squares"],
-        "ratio at the limit of training, T = 1e6": long * factors["mean of ratios"],
-        "least-squares ratio, T = 1e6": long * factors["least squares"],
+        "largest |5 ratio - 1| at epoch 200, T = 100": abs(hundred - 1).max(),
+        "largest |5 sigma^2 ab - 1| at the end, T = 1000": abs(thousand - 1).max(),
     }
     return [rows(name, 0, value) for name, value in facts.items()]
 
 
-def _fresh(drawn: Runs) -> list[pd.DataFrame]:
-    parts = []
+def _errors(drawn: Runs) -> list[pd.DataFrame]:
+    """The error of the trained layer's last prediction on fresh sequences of one law, over T."""
+    law, x = drawn.sweep.configs[0].law, np.array(LENGTHS)
+    seeds = list(dict.fromkeys(drawn.sweep.seeds))
+    errors = np.zeros((len(seeds), len(LENGTHS)))
     for run, config in enumerate(drawn.sweep.configs):
-        ratio, x = ratios(config, readout.products_along(drawn, run)[-1], drawn.sweep.test.sequences)
+        found = ratios(config, readout.products_along(drawn, run)[-1], drawn.sweep.test.sequences)
+        errors[seeds.index(config.seed), LENGTHS.index(config.length)] = relative_error(*found)
+    late = x >= 100
+    parts = [
+        rows("relative error", np.array(seeds)[:, None], errors, x=x, panel="error", series=law),
+        rows(f"relative error, T = 1000, {law}", seeds, errors[:, -1]),
+    ]
+    if law in ("signs", "uniform"):
+        slopes = [log_slope(x[late], own[late]) for own in errors]
+        parts.append(rows(f"slope of the relative error against T, {law}", seeds, slopes))
+    return parts
+
+
+def _fresh(drawn: Runs) -> list[pd.DataFrame]:
+    parts: list[pd.DataFrame] = []
+    others: dict[int, dict[int, float]] = {}
+    for run, config in enumerate(drawn.sweep.configs):
+        ab, count = readout.products_along(drawn, run)[-1], drawn.sweep.test.sequences
+        ratio, x = ratios(config, ab, count)
         found = {"mean of ratios": mean_of_ratios(ratio, x), "least squares": least_squares(ratio, x)}
         for name, value in found.items():
             parts.append(rows("ratio", config.seed, value, x=config.length, panel="ratio", series=name))
-        if config.length == 100:
-            value = found["least squares"]
-            parts.append(rows("least-squares ratio on fresh sequences, T = 100", config.seed, value))
+        # What the off-diagonal entries of the learnt W add to y_j / x_j, over what its diagonal gives.
+        own = ab * system.drawn(config, "evaluate", count)[1] ** 2
+        share = np.sqrt((abs(ratio - own) ** 2).mean() / (own**2).mean())
+        others.setdefault(config.seed, {})[config.length] = share
         if config.length == 1000:
-            value = found["mean of ratios"]
-            parts.append(rows("mean of ratios on fresh sequences, T = 1000", config.seed, value))
+            parts += [
+                rows("mean of ratios on fresh sequences, T = 1000", config.seed, found["mean of ratios"]),
+                rows("least-squares ratio on fresh sequences, T = 1000", config.seed, found["least squares"]),
+                rows("off-diagonal over diagonal part, T = 1000", config.seed, share),
+            ]
             weights = {"mean of ratios": np.ones(x.shape), "least squares": abs(x) ** 2}
             below = ratio.real[..., None] <= np.array(VALUES)
             for name, weight in weights.items():
                 share = (weight[..., None] * below).sum(axis=(0, 1)) / weight.sum()
                 parts.append(rows("share below", config.seed, share, x=VALUES, panel="spread", series=name))
-    return parts
+    late = [most for most in LENGTHS if most >= 100]
+    slopes = [log_slope(np.array(late), np.array([own[most] for most in late])) for own in others.values()]
+    return [*parts, rows("slope of the off-diagonal part against T", list(others), slopes)]
 
 
 LIMITS = (
@@ -140,14 +166,16 @@ MEASURED = (
     Style("least squares", "trained, fresh sequences", "r", "o", ""),
     Style("mean of ratios", "trained, fresh sequences", "b", "o", ""),
 )
+ERRORS = tuple(Style(law, name, f"C{place}", "o") for place, (law, name) in enumerate(LAWS.items()))
 SHARES = (Style("mean of ratios", "of coordinates", "b"), Style("least squares", r"of $|x|^2$", "r"))
 
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """Both ratios over T, and the spread behind them."""
-    figure, ratio = plotting.canvas((900, 390), (75, 480, 20, 325), panel="ratio")
+    """Both ratios over T, the spread behind them, and the error of four laws of the first token."""
+    figure, ratio = plotting.canvas((1290, 390), (75, 480, 20, 325), panel="ratio")
     spread = plotting.add_panel(figure, (575, 885, 20, 325), "spread")
+    error = plotting.add_panel(figure, (975, 1275, 20, 325), "error")
     plotting.curves(ratio, table, MEASURED, "ratio", band=True)
     plotting.curves(ratio, table, LIMITS, "limit")
     for style in LIMITS:
@@ -159,6 +187,12 @@ def draw(table: pd.DataFrame) -> Figure:
     plotting.curves(spread, table, SHARES, "share below", band=True)
     ticks = [20, 50, 100, 200, 500, 1000]
     x = Axis("Sequence length $T$", (17, 1200), ticks, [str(tick) for tick in ticks], log=True)
+    plotting.curves(error, table, ERRORS, "relative error", band=True)
+    for line in error.lines:
+        line.set_markersize(5)
+    y = Axis(r"$\mathrm{E}|y-x|^2/\mathrm{E}|x|^2$", (-0.02, 0.6))
+    plotting.frame(error, x, y, font=14, ticks=12)
+    plotting.legend(error, 10, "upper right", (0.98, 0.98), spacing=0.2)
     plotting.frame(ratio, x, Axis("Prediction over truth", (0, 0.8), [0, 0.2, 0.4, 0.6, 0.8]), font=14, ticks=12)
     plotting.frame(spread, Axis("$y_j/x_j$", (0, 2)), Axis("Share below", (0, 1.02)), font=14, ticks=12)
     plotting.legend(ratio, 10, "center right", (0.98, 0.5), spacing=0.2)
