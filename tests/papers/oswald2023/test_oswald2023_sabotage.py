@@ -215,4 +215,4 @@ def test_without_any_plateau_nothing_is_decided() -> None:
         never = {**runs, SAMPLED: dataclasses.replace(sampled, weights=weights)}
         verdicts = figures.check("oswald_one_step", figures.measure("oswald_one_step", never, "laptop"))
         (verdict,) = [v for v in verdicts if v.claim == claim]
-        assert verdict.outcome == "inconclusive"
+        assert verdict.outcome in ("inconclusive", "not tested")
