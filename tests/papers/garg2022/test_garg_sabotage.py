@@ -153,11 +153,10 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
 
 
 def runs() -> Runs:
-    """Five runs without weights."""
+    """Six runs without weights."""
     sweep = trainings.sweep("laptop")
-    few = dataclasses.replace(
-        sweep, configs=sweep.configs[:SEEDS], test=dataclasses.replace(sweep.test, prompts=PROMPTS)
-    )
+    configs = tuple(dataclasses.replace(sweep.configs[0], seed=seed) for seed in range(SEEDS))
+    few = dataclasses.replace(sweep, configs=configs, test=dataclasses.replace(sweep.test, prompts=PROMPTS))
     return Runs(few, {"none": torch.zeros(SEEDS, 1)}, np.zeros((SEEDS, sweep.snapshots[-1])))
 
 
