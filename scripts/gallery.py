@@ -34,7 +34,7 @@ if not plan.is_default:
 # What the tables are written from, so that some figures can be brought up to date without the results of all.
 kept = json.loads((target / "verdicts.json").read_text(encoding="utf-8"))
 kept |= {one["figure"]: scales.brought_up(kept.get(one["figure"], []), one["verdicts"]) for one in found.verdicts}
-kept = {name: kept[name] for name in plan.figures if name in kept}
+kept = scales.holding({name: kept[name] for name in plan.figures if name in kept})
 for picture in (
     Path(path) for name in names for path in plan.pictures(name) if scales.largest(kept[name]) == plan.scale
 ):

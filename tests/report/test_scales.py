@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from icl.core import discovery
+from icl.evidence import ledger
 from icl.pipeline import figures
 from icl.report import scales
 
@@ -21,6 +22,15 @@ def test_the_gallery_shows_the_largest_scale_and_keeps_the_others() -> None:
         assert scales.at(kept, "laptop") == laptop
     anew = [verdict("X", "paper")]
     assert scales.brought_up([*paper, *laptop], anew) == [*anew, *laptop]
+
+
+def test_a_verdict_on_other_bounds_is_dropped_and_its_claim_listed() -> None:
+    (claim,) = ledger.claims("figure9")
+    parts = [{"observable": b.observable, "bound": b.words(), "statistic": b.statistic} for b in claim.bounds]
+    sound, other = verdict(claim.id, "laptop") | {"parts": parts}, verdict(claim.id, "laptop") | {"parts": parts[1:]}
+    assert scales.holding({"figure9": [sound]}) == {"figure9": [sound]}
+    assert scales.holding({"figure9": [other], "figure10": [verdict("gone", "laptop")]}) == {}
+    assert claim.id in scales.unjudged({}) and claim.id not in scales.unjudged({"figure9": [sound]})
 
 
 def test_verdicts_are_listed_where_they_differ_between_scales() -> None:

@@ -33,9 +33,11 @@ def section(verdicts: Iterable[Verdicts], pictures: Collection[str]) -> str:
     pictures : names of the files in gallery/
     """
     found = list(verdicts)
+    left = scales.unjudged({one["figure"]: one["verdicts"] for one in found})
     out = [
         verdict_files.counts(found),
         "",
+        *([f"Not judged since their bounds were written: {', '.join(left)}.", ""] if left else []),
         "`computed`: nothing is random, and the bound was written with the result in view. All bounds and intervals:",
         "[gallery/verdicts.md](gallery/verdicts.md).",
     ]

@@ -7,8 +7,10 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from icl.core import discovery
 from icl.core.config import SCALES
 from icl.core.sweep import Sweep
+from icl.evidence import ledger
 from icl.pipeline import figures
 from icl.report import tables
 from icl.report.verdict_files import Verdicts, together
@@ -45,6 +47,32 @@ def brought_up(kept: Sequence[dict[str, Any]], new: Sequence[dict[str, Any]]) ->
     renewed = {verdict["scale"] for verdict in new}
     every = [verdict for verdict in kept if verdict["scale"] not in renewed] + list(new)
     return sorted(every, key=lambda verdict: SCALES.index(verdict["scale"]))
+
+
+def holding(kept: Kept) -> dict[str, list[Any]]:
+    """The verdicts on claims that the ledger still has, with the bounds that it has."""
+    return {
+        name: [verdict for verdict in verdicts if _holds(name, verdict)]
+        for name, verdicts in kept.items()
+        if any(_holds(name, verdict) for verdict in verdicts)
+    }
+
+
+def _holds(name: str, verdict: Mapping[str, Any]) -> bool:
+    bounds = {claim.id: [(b.observable, b.words(), b.statistic) for b in claim.bounds] for claim in ledger.claims(name)}
+    judged = [(part["observable"], part["bound"], part["statistic"]) for part in verdict["parts"]]
+    return bounds.get(verdict["claim"]) == judged
+
+
+def unjudged(kept: Kept) -> list[str]:
+    """The claims of figures in the gallery that were not judged since their bounds were written."""
+    judged = {verdict["claim"] for verdicts in kept.values() for verdict in verdicts}
+    return [
+        claim.id
+        for name in discovery.figures()
+        for claim in ledger.claims(name)
+        if claim.id not in judged and "laptop" in (claim.scales or ("laptop",))
+    ]
 
 
 def command(name: str, scale: str) -> str:
