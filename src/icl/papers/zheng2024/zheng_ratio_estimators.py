@@ -187,7 +187,7 @@ def draw(table: pd.DataFrame) -> Figure:
     plotting.curves(spread, table, SHARES, "share below", band=True)
     ticks = [20, 50, 100, 200, 500, 1000]
     x = Axis("Sequence length $T$", (17, 1200), ticks, [str(tick) for tick in ticks], log=True)
-    plotting.curves(error, table, ERRORS, "relative error", band=True)
+    plotting.curves(error, table, ERRORS, "relative error")
     for line in error.lines:
         line.set_markersize(5)
     y = Axis(r"$\mathrm{E}|y-x|^2/\mathrm{E}|x|^2$", (-0.02, 0.6))
