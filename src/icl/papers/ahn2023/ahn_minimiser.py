@@ -92,7 +92,7 @@ def _against_equation_2(trained: Runs, run: int) -> dict[str, np.ndarray]:
 
 
 # Distances from equation 2 at which the loss is looked at, over the norm of its weights: near it and far away.
-AROUND = (0.3, 30.0)
+AROUND = (0.03, 3.0)
 # Directions whose losses are computed together.
 CHUNK = 10
 
