@@ -40,8 +40,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         for run in range(len(trainings.STARTS)):
             parts += _curves(trained, run)
         parts += _limits(trained.sweep.configs[0])
-    trained = {law: runs[trainings.sweep_name(law)] for law in LAWS}
-    return exact(join([*parts, *_facts(**trained)]))
+    return exact(join([*parts, *_facts(*(runs[trainings.sweep_name(law)] for law in LAWS))]))
 
 
 def _curves(trained: Runs, run: int) -> list[pd.DataFrame]:
