@@ -27,7 +27,7 @@ COMMON: Mapping[str, list[Any]] = {"context_length": [10], "initial_scale": [0.3
 # A training on prompts takes some two CPU seconds.
 ON_PROMPTS = {"paper": 10, "laptop": 10, "smoke": 2}
 # Random covariances have heavier tails: with 0.02 the noise of the gradient keeps c U far from its limit.
-SLOWER: Mapping[str, list[Any]] = {"learning_rate": [0.005]}
+SLOWER: dict[str, Any] = {"learning_rate": [0.005]}
 # Times of the flow at which it is judged, rounded up to the digits that the observables give.
 SETTLED = {"isotropic": 18.7, "skewed": 576.0}
 # sigma from random starts; the limit of Theorem 4.1 is 0.588 for the skewed covariance.
