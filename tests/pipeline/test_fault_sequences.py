@@ -31,8 +31,8 @@ NEGATED = """
 _measure = measure
 
 
-def measure(runs, scale, published):
-    return _measure(runs, scale, published).assign(value=lambda table: -table["value"])
+def measure(runs, scale):
+    return _measure(runs, scale).assign(value=lambda table: -table["value"])
 """
 
 
