@@ -17,7 +17,7 @@ import torch
 from icl.core.runs import Runs
 from icl.core.training import train
 from icl.evidence import ledger
-from icl.evidence.judging import CONTRADICTED
+from icl.evidence.judging import SUPPORTED
 from icl.models import autoregressive as system
 from icl.papers.sander2024 import sander_coefficients
 from icl.pipeline import figures
@@ -246,4 +246,7 @@ def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observabl
 
 
 def test_the_slope_of_the_noise_can_be_too_steep() -> None:
-    assert part_of("Z13", "slope of the other blocks against m", STEEP)[1].outcome == CONTRADICTED
+    """Five runs that agree cannot contradict, but they are on the other side of the bound."""
+    (bound,) = ledger.claim("Z13").bounds
+    part = part_of("Z13", "slope of the other blocks against m", STEEP)[1]
+    assert part.outcome != SUPPORTED and part.high < bound.at_least
