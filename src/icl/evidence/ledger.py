@@ -69,7 +69,7 @@ class Claim:
     says : what the source says, with its conditions; tested : what is tested here; not_shown : what that leaves open
     premise : conditions of the source, in words; conditions : those that are measured, met or missed by each run
     scales : the scales at which it is judged; empty for all
-    amended : changes of the bounds since the freeze: date, what was, and why
+    amended : changes of the bounds after an outcome was looked at: date, what was, and why
     """
 
     id: str

@@ -103,7 +103,7 @@ def _successes(values: np.ndarray) -> int:
     return int(values.sum())
 
 
-def false_discovery(p_values: "list[float]") -> "list[float]":
+def false_discovery(p_values: list[float]) -> list[float]:
     """q of each p (Benjamini and Hochberg 1995): calling all with q <= 5 % makes at most 5 % false calls on average."""
     from scipy import stats
 

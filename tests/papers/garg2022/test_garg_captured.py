@@ -13,13 +13,13 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from icl.core.config import ConstantError, grid
 from icl.core.runs import Runs
-from icl.core.state import State, load_state, save_state
 from icl.core.sweep import Sweep
 from icl.core.training import train
 from icl.models.optimisers import Params, adam
 from icl.papers.garg2022 import captured, trainings
 from icl.papers.garg2022 import gpt2 as system
 from icl.pipeline.plan import Plan, check_config, check_reach
+from tests.stopped import assert_goes_on_bit_for_bit
 
 SMALL = {"dimension": 4, "points": 7, "layers": 2, "heads": 2, "width": 16, "batch": 6, "steps": 12, "every": 3,
          "first_dimension": 2, "first_points": 3, "learning_rate": 3e-3, "execution": "graph"}  # fmt: skip
@@ -177,23 +177,7 @@ def trained() -> Runs:
 
 @pytest.mark.parametrize("stops", [[1], [3], [2, 6, 11], list(range(1, 12))])
 def test_a_stopped_training_goes_on_bit_for_bit(trained: Runs, tmp_path: Path, stops: list[int]) -> None:
-    class Stopped(Exception):
-        pass
-
-    path = tmp_path / "state.safetensors"
-    for stop in stops:
-
-        def keep(state: State, stop: int = stop) -> None:
-            if state.step == stop:
-                save_state(path, state, "identity")
-                raise Stopped
-
-        with pytest.raises(Stopped):
-            train(sweep(), load_state(path, "identity"), keep=keep)
-    ended = train(sweep(), load_state(path, "identity"))
-    assert np.array_equal(ended.losses, trained.losses)
-    for name, w in trained.weights.items():
-        assert torch.equal(ended.weights[name], w), name
+    assert_goes_on_bit_for_bit(trained, stops, tmp_path / "state.safetensors")
 
 
 def test_a_run_alone_equals_the_run_among_others(trained: Runs) -> None:
