@@ -20,9 +20,9 @@ from benchmarks.timing import least
 from icl.core.streams import stream
 from icl.core.sweep import Sweep
 from icl.core.training import gradient
-from icl.papers.ahn2023 import gradient_identities
 from icl.papers.ahn2023 import linear_attention as system
 from icl.papers.ahn2023.linear_attention import AVERAGED, SAMPLED, SKEWED, Config
+from tests.oracles import ahn2023 as oracle
 
 PROMPTS = 4000
 FORMS = {"gram": SAMPLED, "averaged": AVERAGED}
@@ -34,14 +34,14 @@ def step(form: str, seeds: int = 1, **constants: Any) -> Callable[[], None]:
     constants = {"prompts": PROMPTS, "init_std": 0.1, "gradient_estimator": FORMS.get(form, SAMPLED)} | constants
     configs = [Config(seed=seed, **constants) for seed in range(seeds)]
     params = system.init(configs)
-    draw = gradient_identities.draw_tokens if form == "tokens" else system.draw
+    draw = oracle.draw_tokens if form == "tokens" else system.draw
     drawn = [draw(c, stream("benchmark", c.seed, "batch"), c.prompts) for c in configs]
     batch = {name: torch.from_numpy(np.stack([arrays[name] for arrays in drawn])) for name in drawn[0]}
 
     def run() -> None:
         leaves = {name: w.clone().requires_grad_() for name, w in params.items()}
         if form == "tokens":
-            losses = gradient_identities.attention_loss(leaves, batch, configs[0])
+            losses = oracle.attention_loss(leaves, batch, configs[0])
         else:
             losses = system.loss(leaves, batch, configs)
         torch.autograd.grad(losses.sum(), list(leaves.values()))
@@ -80,10 +80,10 @@ def literal_training(config: Config) -> Callable[[], None]:
     method, step = torch.optim.Adam(leaves.values(), config.learning_rate, (config.beta1, config.beta2)), count()
 
     def run() -> None:
-        drawn = gradient_identities.draw_tokens(config, stream("benchmark", 0, "train", next(step)), config.prompts)
+        drawn = oracle.draw_tokens(config, stream("benchmark", 0, "train", next(step)), config.prompts)
         batch = {name: torch.from_numpy(array)[None] for name, array in drawn.items()}
         method.zero_grad()
-        gradient_identities.attention_loss(leaves, batch, config).sum().backward()
+        oracle.attention_loss(leaves, batch, config).sum().backward()
         for w in leaves.values():
             w.grad *= config.clip / torch.linalg.matrix_norm(w.grad, keepdim=True).clamp(min=config.clip)
         method.step()

@@ -1,9 +1,12 @@
-"""Literal forms of the losses of Ahn et al. 2023 that only tests use."""
+"""Literal forms of the attention and the losses of Ahn et al. 2023 that only tests and benchmarks use."""
 
 import numpy as np
 import torch
 
+from icl.models import attention
+from icl.models.optimisers import Params
 from icl.papers.ahn2023 import linear_attention as system
+from icl.papers.ahn2023 import prompts
 from icl.papers.ahn2023.linear_attention import Config
 
 
@@ -26,3 +29,23 @@ def quadrature_over_task_and_query(config: Config, g: np.ndarray) -> dict[str, t
         "target": torch.from_numpy((w @ x.T).reshape(1, -1)),
         "mass": torch.from_numpy(np.repeat(mass, 6) / 6)[None],
     }
+
+
+def draw_tokens(config: Config, generator: np.random.Generator, count: int) -> dict[str, np.ndarray]:
+    """Literal prompts of one run (`prompts.tokens`)."""
+    root = system.covariance_root(config)
+    task_factor = np.linalg.inv(root) if config.task_covariance == "inverse" else None
+    return prompts.tokens(generator, count, config.context_length, root, task_factor)
+
+
+def attention_predictions(params: Params, z: torch.Tensor) -> torch.Tensor:
+    """Attention over all columns of Z, (runs, count, d + 1, n + 1) -> (runs, count)."""
+    for layer in range(params["Q"].shape[1]):
+        z = attention.linear_layer(z, params["V"][:, layer, None], params["Q"][:, layer, None])
+    return attention.prediction(z)
+
+
+def attention_loss(params: Params, batch: Params, config: Config) -> torch.Tensor:
+    """The mean squared error of the literal attention: (runs,)."""
+    weights = system.without_fixed_gradients(params, [config])
+    return (attention_predictions(weights, batch["tokens"]) - batch["target"]).square().mean(dim=-1)

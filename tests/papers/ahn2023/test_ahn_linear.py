@@ -16,7 +16,7 @@ from icl.core.training import gradient, train
 from icl.models import attention, estimators
 from icl.models import linear_attention_theory as theory
 from icl.models.optimisers import adam
-from icl.papers.ahn2023 import evaluation, gradient_identities, prompts
+from icl.papers.ahn2023 import evaluation, prompts
 from icl.papers.ahn2023 import linear_attention as system
 from icl.papers.ahn2023.gram_recursions import Whitened
 from icl.papers.ahn2023.linear_attention import AVERAGED, SAMPLED, SKEWED, Config
@@ -37,7 +37,7 @@ def batch_of(config: Config, count: int) -> dict[str, torch.Tensor]:
 
 
 def literal_batch(config: Config, count: int) -> dict[str, torch.Tensor]:
-    return as_batch(gradient_identities.draw_tokens(config, stream("test", config.seed, "batch"), count))
+    return as_batch(oracles.draw_tokens(config, stream("test", config.seed, "batch"), count))
 
 
 def as_batch(drawn: dict[str, np.ndarray]) -> dict[str, torch.Tensor]:
@@ -63,9 +63,7 @@ def test_sparse_layers_are_preconditioned_steps(layers: int) -> None:
     steps = [-a.T.numpy() for a in params["Q"][0, :, :-1, :-1]]
     inputs, labels = z[:, :-1].mT.numpy(), z[:, -1].numpy()
     wanted = estimators.preconditioned_gradient_descent(steps)(inputs[:, :-1], labels[:, :-1], inputs[:, -1])
-    np.testing.assert_allclose(
-        gradient_identities.attention_predictions(params, z[None])[0].numpy(), wanted, rtol=0, atol=1e-12
-    )
+    np.testing.assert_allclose(oracles.attention_predictions(params, z[None])[0].numpy(), wanted, rtol=0, atol=1e-12)
 
 
 @settings(max_examples=15)
@@ -77,7 +75,7 @@ def test_predictions_do_not_depend_on_the_order_of_the_examples(seed: int, layer
     params, z = system.init([config]), literal_batch(config, 3)["tokens"]
     order = np.random.default_rng(seed).permutation(z.shape[-1] - 1)
     shuffled = torch.cat([z[..., :-1][..., order], z[..., -1:]], dim=-1)
-    before, after = (gradient_identities.attention_predictions(params, tokens) for tokens in (z, shuffled))
+    before, after = (oracles.attention_predictions(params, tokens) for tokens in (z, shuffled))
     torch.testing.assert_close(after, before, **CLOSE)
 
 
@@ -162,7 +160,7 @@ def test_the_gram_form_is_dense_attention(parametrisation: str, layers: int) -> 
     config = Config(parametrisation=parametrisation, layers=layers, gradient_estimator=SAMPLED, **SMALL)
     params, batch = system.init([config]), literal_batch(config, 30)
     leaves = {name: w.clone().requires_grad_() for name, w in params.items()}
-    wanted = gradient_identities.attention_loss(leaves, batch, config)
+    wanted = oracles.attention_loss(leaves, batch, config)
     slopes = dict(zip(leaves, torch.autograd.grad(wanted.sum(), list(leaves.values())), strict=True))
     found, found_slopes = loss_and_gradient(config, params, prompts.gram_and_query_of(batch))
     assert found == pytest.approx(float(wanted.detach()), rel=1e-12)

@@ -3,7 +3,7 @@
     Z <- Z + (1/n) V Z M Z' Q Z,   M = diag(I_n, 0),   prediction: minus the query's label slot after the last layer
 
 (equation 3, with the 1/n of the published code). Training never forms Z: `gram_recursions` computes the loss from Gram
-matrices. `gradient_identities` compares it with the literal attention.
+matrices. Tests compare it with the literal attention (tests/oracles/ahn2023.py).
 """
 
 from collections.abc import Sequence
