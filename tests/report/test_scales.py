@@ -26,10 +26,13 @@ def test_the_gallery_shows_the_largest_scale_and_keeps_the_others() -> None:
 
 def test_a_verdict_on_other_bounds_is_dropped_and_its_claim_listed() -> None:
     (claim,) = ledger.claims("figure9")
-    parts = [{"observable": b.observable, "bound": b.words(), "statistic": b.statistic} for b in claim.bounds]
-    sound, other = verdict(claim.id, "laptop") | {"parts": parts}, verdict(claim.id, "laptop") | {"parts": parts[1:]}
+    parts = [{"observable": b.observable, "bound": b.words(), "statistic": b.statistic, "p": 0.1} for b in claim.bounds]
+    met = [{"observable": one.observable, "bound": one.words(), "met": 10, "runs": 10} for one in claim.conditions]
+    sound = verdict(claim.id, "laptop") | {"parts": parts, "conditions": met}
+    untested = [{key: value for key, value in part.items() if key != "p"} for part in parts]
     assert scales.holding({"figure9": [sound]}) == {"figure9": [sound]}
-    assert scales.holding({"figure9": [other], "figure10": [verdict("gone", "laptop")]}) == {}
+    for other in ({"parts": parts[1:]}, {"conditions": []}, {"parts": untested}):
+        assert scales.holding({"figure9": [sound | other], "figure10": [verdict("gone", "laptop")]}) == {}
     assert claim.id in scales.unjudged({}) and claim.id not in scales.unjudged({"figure9": [sound]})
 
 

@@ -37,7 +37,7 @@ def section(verdicts: Iterable[Verdicts], pictures: Collection[str]) -> str:
     out = [
         verdict_files.counts(found),
         "",
-        *([f"Not judged since their bounds were written: {', '.join(left)}.", ""] if left else []),
+        *([f"Not judged since their bounds or conditions were written: {', '.join(left)}.", ""] if left else []),
         "`computed`: nothing is random, and the bound was written with the result in view. All bounds and intervals:",
         "[gallery/verdicts.md](gallery/verdicts.md).",
     ]

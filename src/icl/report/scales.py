@@ -50,7 +50,7 @@ def brought_up(kept: Sequence[dict[str, Any]], new: Sequence[dict[str, Any]]) ->
 
 
 def holding(kept: Kept) -> dict[str, list[Any]]:
-    """The verdicts on claims that the ledger still has, with the bounds that it has."""
+    """The verdicts on claims of the ledger that were reached over single runs, with its bounds and conditions."""
     return {
         name: [verdict for verdict in verdicts if _holds(name, verdict)]
         for name, verdicts in kept.items()
@@ -59,9 +59,19 @@ def holding(kept: Kept) -> dict[str, list[Any]]:
 
 
 def _holds(name: str, verdict: Mapping[str, Any]) -> bool:
-    bounds = {claim.id: [(b.observable, b.words(), b.statistic) for b in claim.bounds] for claim in ledger.claims(name)}
-    judged = [(part["observable"], part["bound"], part["statistic"]) for part in verdict["parts"]]
-    return bounds.get(verdict["claim"]) == judged
+    asked = {
+        claim.id: (
+            [(bound.observable, bound.words(), bound.statistic) for bound in claim.bounds],
+            [(bound.observable, bound.words()) for bound in claim.conditions],
+        )
+        for claim in ledger.claims(name)
+    }
+    judged = (
+        [(part["observable"], part["bound"], part["statistic"]) for part in verdict["parts"]],
+        [(condition["observable"], condition["bound"]) for condition in verdict.get("conditions", ())],
+    )
+    tested = all("p" in part or part["statistic"] == "exact" for part in verdict["parts"])
+    return tested and asked.get(verdict["claim"]) == judged
 
 
 def unjudged(kept: Kept) -> list[str]:
