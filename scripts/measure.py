@@ -9,7 +9,6 @@ from pathlib import Path
 from icl.core import runs, table
 from icl.core.files import file_digest
 from icl.core.problem import tell_in_one_line
-from icl.evidence import published_curves
 from icl.pipeline import measuring, overrides, provenance
 
 parser = argparse.ArgumentParser(description=__doc__)
@@ -18,7 +17,6 @@ for name in ("module", "scale", "constants", "observables", "identity"):
 parser.add_argument("--first-seed", type=int, required=True)
 parser.add_argument("--table", type=Path, required=True)
 parser.add_argument("--runs", type=Path, nargs="*", default=[])
-parser.add_argument("--published", type=Path, nargs="*", default=[])
 args = parser.parse_args()
 tell_in_one_line()
 
@@ -27,14 +25,13 @@ name = args.module.rpartition(".")[2]
 sweeps = overrides.applied(figure.sweeps(args.scale), json.loads(args.constants), args.first_seed)
 trained = runs.load_all(sweeps, args.runs)
 observables = json.loads(args.observables)
-published = [published_curves.read(path) for path in args.published]
-measured = measuring.measure(name, trained, args.scale, observables["declared"], observables["medians"], *published)
+measured = measuring.measure(name, trained, args.scale, observables["declared"], observables["medians"])
 diverged = [line for of_sweep in trained.values() for line in runs.diverged(of_sweep)]
 print("\n".join(diverged), end="\n" if diverged else "")
 about = provenance.about(
     identity=args.identity,
     cpu_seconds=time.process_time(),
-    inputs={path.as_posix(): file_digest(path) for path in (*args.runs, *args.published)},
+    inputs={path.as_posix(): file_digest(path) for path in args.runs},
     sweeps=[sweep.plain() for sweep in sweeps.values()],
     diverged=diverged,
 )

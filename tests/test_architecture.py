@@ -58,7 +58,7 @@ from icl.pipeline.plan import Plan
 plan = Plan("laptop")
 for name in plan.figures:
     plan.measurement_identity(name), plan.drawing_identity(name), plan.judging_identity(name), plan.chain(name)
-    plan.note(name), plan.measured_published(name)
+    plan.note(name)
 for sweep in plan.trainings:
     plan.training_identity(sweep, plan.shard_names(sweep)[0]), plan.request("mem_mb", 1, sweep)
 print(json.dumps(list(sys.modules)))

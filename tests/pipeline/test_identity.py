@@ -45,7 +45,7 @@ def identity_of(kind: str, figure: str) -> str:
 
 def read_by(kind: str, figure: str) -> set[Path]:
     """Every file below the repository that the job imports or reads, its results aside."""
-    published = {"train": [], "measure": PLAN.measured_published(figure)}.get(kind, PLAN.published_files(figure))
+    published = [] if kind in ("train", "measure") else PLAN.published_files(figure)
     return {*identity.files(kind, *module_of(kind, figure)), *map(Path, published)}
 
 

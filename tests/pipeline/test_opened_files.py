@@ -23,8 +23,8 @@ def tell():
     with open(os.path.join({folder!r}, f"{{os.getpid()}}.json"), "w") as file:
         json.dump({{"words": sys.orig_argv, "opened": sorted(opened)}}, file)
 """
-# One whose published numbers are measured, one with a published curve, and one without.
-FIGURES = ("oswald_larger_inputs", "figure9", "icl_rates")
+# One with a published curve, and one without.
+FIGURES = ("figure9", "icl_rates")
 
 
 def source(path: Path) -> Path:

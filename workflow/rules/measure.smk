@@ -2,7 +2,6 @@ rule measure:
     """Turn the runs of a figure into its table."""
     input:
         runs=lambda w: PLAN.run_files(w.figure),
-        published=lambda w: PLAN.measured_published(w.figure),
     output:
         table=f"{RESULTS}/tables/{{figure}}.parquet",
     log:
@@ -25,4 +24,4 @@ rule measure:
     shell:
         "python scripts/measure.py --module {params.module} --scale {params.scale} --first-seed {params.first_seed}"
         " --constants {params.constants:q} --observables {params.observables:q} --identity {params.identity} --table {output.table:q}"
-        " --runs {input.runs:q} --published {input.published:q} > {log:q} 2>&1"
+        " --runs {input.runs:q} > {log:q} 2>&1"

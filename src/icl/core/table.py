@@ -141,7 +141,7 @@ def read(path: Path, figure: str = "", scale: str = "", identity: str = "") -> t
         if wanted and held != {wanted}:
             raise TableError(f"{path}: holds {column} {', '.join(sorted(held))}, not {wanted}; delete it and run again")
     if identity not in ("", about.get("identity")):
-        raise TableError(f"{path}: was measured by other code, constants or published data; delete it and run again")
+        raise TableError(f"{path}: was measured by other code or constants; delete it and run again")
     return frame, about
 
 

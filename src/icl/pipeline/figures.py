@@ -4,10 +4,9 @@ A figure is a module of a paper's folder with three pure functions,
 
     sweeps(scale) -> list[Sweep]      measure(runs, scale) -> rows of single runs      draw(table) -> Figure
 
-where `runs` maps the names of its sweeps to Runs. A ``measure`` with a third argument `published` is given the
-published numbers. Beside the picture, an optional ``frames(table) -> list[Figure]`` makes an animation, and
-``draw_runs(table) -> Figure`` shows every run of a figure that draws a single one. Caption, observables, claims and
-bounds stand in the paper's claims.yaml.
+where `runs` maps the names of its sweeps to Runs. Beside the picture, an optional
+``frames(table) -> list[Figure]`` makes an animation, and ``draw_runs(table) -> Figure`` shows every run of a figure
+that draws a single one. Caption, observables, claims and bounds stand in the paper's claims.yaml.
 """
 
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ from icl.core import discovery
 from icl.core.config import SCALES, ConstantError
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep, reduction
-from icl.evidence import judging, ledger, published_curves
+from icl.evidence import judging, ledger
 from icl.pipeline import measuring
 from icl.pipeline.overrides import Overrides, applicable, applied
 
@@ -78,8 +77,7 @@ def _training(sweep: Sweep) -> tuple[Any, ...]:
 
 def measure(name: str, runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """The figure's table as the workflow measures it: see `measuring.measure`."""
-    published = published_curves.load(name) if measuring.reads_published(name) else None
-    return measuring.measure(name, runs, scale, ledger.declared(name), ledger.target(name).medians, published)
+    return measuring.measure(name, runs, scale, ledger.declared(name), ledger.target(name).medians)
 
 
 def check(name: str, table: pd.DataFrame) -> list[judging.Verdict]:

@@ -1,6 +1,5 @@
 """From runs to a figure's table: the figure's own measure, summaries over runs, and the contract of the ledger."""
 
-import inspect
 from collections.abc import Collection, Mapping
 
 import pandas as pd
@@ -12,29 +11,21 @@ from icl.evidence.intervals import summarise
 from icl.evidence.significance import INTERVALS
 
 
-def reads_published(name: str) -> bool:
-    """Whether a figure's ``measure`` takes the published numbers as its third argument."""
-    return "published" in inspect.signature(discovery.figure(name).measure).parameters
-
-
 def measure(
     name: str,
     runs: Mapping[str, Runs],
     scale: str,
     declared: Mapping[str, str],
     medians: Collection[str] = (),
-    published: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """The figure's table: the rows of single runs and their summaries over seeds.
 
     declared : what the ledger says is measured, observable -> statistic
     medians : curves that are summarised by the median
-    published : the published numbers, for a figure whose ``measure`` takes them
 
     Raises TableError if an observable is declared and not filled, filled and not declared, or summarised otherwise.
     """
-    more = {"published": published} if reads_published(name) else {}
-    rows = discovery.figure(name).measure(runs, scale, **more).assign(figure=name, scale=scale)
+    rows = discovery.figure(name).measure(runs, scale).assign(figure=name, scale=scale)
     random = {observable: statistic for observable, statistic in declared.items() if statistic in INTERVALS}
     table = summarise(rows, dict.fromkeys(medians, "median") | random)
     validate(table, name)

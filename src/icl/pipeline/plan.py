@@ -19,7 +19,6 @@ from icl.core.files import file_digest
 from icl.core.sweep import Sweep
 from icl.evidence import judging, ledger, published_curves
 from icl.pipeline import figures, identity
-from icl.pipeline.measuring import reads_published
 
 RESOURCES = {"mem_mb": 2000, "runtime": 60}
 """What a job asks a cluster for, in MB and minutes, unless its model's module has RESOURCES of its own."""
@@ -166,10 +165,6 @@ class Plan:
             return []
         return [(found.relative_to(root) if found.is_relative_to(root) else found).as_posix()]
 
-    def measured_published(self, name: str) -> list[str]:
-        """The file of published numbers if the figure's measurement reads it."""
-        return self.published_files(name) if reads_published(name) else []
-
     def pictures(self, name: str) -> list[str]:
         """PNG of a figure, of its overlay where there is a published curve, and of every run where it draws one; the
         GIF of an animated one.
@@ -213,13 +208,12 @@ class Plan:
         return digest([self.training(sweep, shard), identity.code("train", module)])
 
     def measurement_identity(self, name: str) -> str:
-        """Hash of what the figure's table depends on besides its runs: constants, code, observables, published data."""
+        """Hash of what the figure's table depends on besides its runs: constants, code, observables."""
         return digest(
             [
                 [sweep.plain() for sweep in self._sweeps[name].values()],
                 identity.code("measure", self.module(name)),
                 self.observables(name),
-                [file_digest(Path(path)) for path in self.measured_published(name)],
             ]
         )
 
