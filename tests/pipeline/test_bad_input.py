@@ -15,13 +15,13 @@ from conftest import ROOT, Workflow
 from safetensors.torch import save_file
 
 from icl.core import discovery
-from icl.core.config import ConstantError, canonical
+from icl.core.config import FIRST_SEED, ConstantError, canonical
 from icl.evidence import ledger
 from icl.pipeline.plan import Plan, check_config
 
 SCHEMA = ROOT / "workflow/config.schema.yaml"
 DEFAULT: dict[str, Any] = {
-    "scale": "smoke", "shards": 1, "constants": {}, "variant": "", "against": "", "only": "", "first_seed": 0,
+    "scale": "smoke", "shards": 1, "constants": {}, "variant": "", "against": "", "only": "", "first_seed": FIRST_SEED,
 }  # fmt: skip
 
 # what is given in the config -> the words that the message must hold: key, value, what is allowed

@@ -27,7 +27,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from icl.core import runs, sealed, state, table
-from icl.core.config import SCALES, ConstantError, canonical
+from icl.core.config import FIRST_SEED, SCALES, ConstantError, canonical
 from icl.core.sweep import sweep_from_plain
 from icl.pipeline import figures
 from icl.pipeline.plan import Plan, check_config
@@ -35,7 +35,15 @@ from icl.report import command_line, costs
 from icl.report.page import entries
 
 SCHEMA = ROOT / "workflow/config.schema.yaml"
-DEFAULT = {"scale": "smoke", "shards": 2, "constants": {}, "variant": "", "against": "", "only": "", "first_seed": 0}
+DEFAULT = {
+    "scale": "smoke",
+    "shards": 2,
+    "constants": {},
+    "variant": "",
+    "against": "",
+    "only": "",
+    "first_seed": FIRST_SEED,
+}
 PLAN = Plan("smoke")
 # How many times as many examples; the slow test sets it.
 TIMES = "ICL_FUZZ_TIMES"

@@ -13,7 +13,7 @@ import yaml
 from conftest import ROOT, Workflow
 
 from icl.core import discovery, runs, table
-from icl.core.config import ConstantError
+from icl.core.config import FIRST_SEED, ConstantError
 from icl.core.sweep import Sweep
 from icl.core.training import train
 from icl.evidence import ledger
@@ -25,7 +25,7 @@ FIGURES = PLAN.figures
 
 
 def plan(**changes: Any) -> Plan:
-    return Plan.of({"scale": "smoke", "shards": 2, "constants": {}, "variant": "", "first_seed": 0} | changes)
+    return Plan.of({"scale": "smoke", "shards": 2, "constants": {}, "variant": "", "first_seed": FIRST_SEED} | changes)
 
 
 # -- the plan, without Snakemake ---------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def test_a_variant_says_its_changes_and_the_whole_command() -> None:
         'snakemake figure9 --config scale=smoke variant=sparse constants=\'{"li_icl":{"relevant_fraction":0.6}}\''
     )
     assert Plan.of(made.plain()) == made
-    for word in ("smoke scale, one of 2 seeds", "reduced: 2 of 10 seeds", "relevant_fraction = 0.6"):
+    for word in ("smoke scale, one of 2 seeds", "reduced: 2 of 20 seeds", "relevant_fraction = 0.6"):
         assert word in made.note("figure9")
 
 
@@ -135,7 +135,7 @@ def test_other_seeds_are_the_same_trainings_from_another_seed_on() -> None:
     assert made.trainings.keys() == PLAN.trainings.keys()
     for name, (_, sweep) in made.trainings.items():
         usual = PLAN.sweep(name)
-        assert sweep.seeds == ([2000 + seed for seed in usual.seeds] if usual.is_random else usual.seeds)
+        assert sweep.seeds == ([2000 - FIRST_SEED + seed for seed in usual.seeds] if usual.is_random else usual.seeds)
         same = [dataclasses.replace(config, seed=0) for config in sweep.configs]
         assert same == [dataclasses.replace(config, seed=0) for config in usual.configs]
 

@@ -20,6 +20,7 @@ from conftest import Workflow
 from slurm_cluster import Cluster, missing
 
 from icl.core import table
+from icl.core.config import FIRST_SEED
 from icl.core.training import train
 from icl.pipeline import figures
 from icl.pipeline.plan import Plan
@@ -80,7 +81,7 @@ def jobs_of(cluster: Cluster, output: str) -> list[dict[str, str]]:
 
 def locally(name: str, path: Path) -> pd.DataFrame:
     """The table of a figure at the smoke scale, made in this process."""
-    sweeps = figures.sweeps(name, "smoke", {})
+    sweeps = figures.sweeps(name, "smoke", {}, FIRST_SEED)
     table.write(path, figures.measure(name, {key: train(sweep) for key, sweep in sweeps.items()}, "smoke"), {})
     return table.read(path)[0]
 
@@ -100,7 +101,9 @@ def test_figures_go_through_the_queue_and_equal_local_ones(
         assert f"results/smoke/verdicts/{name}.json" in done.stdout
 
     jobs = {job["Comment"]: job for job in jobs_of(cluster, done.stdout)}
-    assert len(jobs) == 14
+    # A training per sweep, and a table, the pictures and the verdicts per figure.
+    trainings = {sweep for name in FIGURES for sweep in PLAN.sweeps(name)}
+    assert len(jobs) == len(trainings) + 3 * len(FIGURES)
     assert {job["JobState"] for job in jobs.values()} == {"COMPLETED"}
     # As asked: one core each, memory and time of the rule's own measurement, and what depends on a job comes after it.
     for words, sweep in (("train_wildcards_li_icl_gpt2_0of1", "li_icl_gpt2"), ("measure_wildcards_figure12", "")):

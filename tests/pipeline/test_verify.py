@@ -94,7 +94,7 @@ def swapped_shards() -> None:
         (swapped_shards, f"{WEIGHTS}: was trained by other code or constants"),
         (lambda: with_table(lambda t: t.assign(figure="figure8")), f"{TABLE}: holds figure figure8, not figure9"),
         (lambda: with_table(lambda t: t.assign(scale="laptop")), f"{TABLE}: holds scale laptop, not smoke"),
-        (lambda: with_table(lambda t: t, identity="0"), f"{TABLE}: was measured by other code, constants or"),
+        (lambda: with_table(lambda t: t, identity="0"), f"{TABLE}: was measured by other code or constants"),
         (lambda: with_table(lambda t: t, inputs={}), f"{TABLE}: was measured from other files"),
         (lambda: with_table(lambda t: t.assign(value=t["value"] + 1e-9)), f"{VERDICTS}: was judged from another table"),
         (lambda: resealed(VERDICTS, "verdicts", figure="figure8"), f"{VERDICTS}: is of figure8, smoke, not of figure9"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from icl.core import discovery
-from icl.core.config import GRADES, Constants, constant
+from icl.core.config import FIRST_SEED, GRADES, Constants, constant
 from icl.evidence import ledger, published_curves, sensitivity
 from icl.pipeline.plan import Plan
 from icl.report import costs, gallery, scales, tables, verdict_files
@@ -152,7 +152,7 @@ def test_verdict_lines_and_counts(figure9_results: Path) -> None:
 def test_the_constant_changed_in_the_readme_is_accepted_beside_all_figures() -> None:
     system, name, value = re.search(r"constants=\{(\w+): \{(\w+): ([\d.]+)\}\}", TEXT).groups()  # type: ignore[union-attr]
     plan = Plan.of(
-        {"scale": "laptop", "shards": 2, "constants": {system: {name: value}}, "variant": "", "first_seed": 0}
+        {"scale": "laptop", "shards": 2, "constants": {system: {name: value}}, "variant": "", "first_seed": FIRST_SEED}
     )
     changed = {sweep.name: {getattr(c, name) for c in sweep.configs} for _, sweep in plan.trainings.values()
                if sweep.system == system}  # fmt: skip

@@ -38,7 +38,7 @@ def test_an_entry_says_everything_about_its_figure(whole: dict[str, Any]) -> Non
     assert {row["name"] for row in whole["constants"]} >= {"pattern_norm", "relevant_fraction", "prompts"}
     assert whole["costs"]["training li_icl"].cpu == 4.0
     assert whole["cpu"] == 7.0
-    assert whole["provenance"]["trainings"][0]["seeds"] == [0, 1]
+    assert whole["provenance"]["trainings"][0]["seeds"] == [1000, 1001]
     assert len(whole["provenance"]["digest"]) == 64
     assert [row["panel"] for row in whole["fidelity"]] == ["main"]
 

@@ -12,8 +12,9 @@ from typing import Any
 from icl.core.problem import Problem
 
 SCALES = ("paper", "laptop", "smoke")
-FIRST_SEED = 0
-"""Where the seeds of the figures begin unless a user says otherwise, as workflow/config.yaml has it."""
+FIRST_SEED = 1000
+"""Where the seeds of the figures begin unless a user says otherwise, as workflow/config.yaml has it. Development looked
+at seeds below 100, searches for constants at 100 to 199."""
 GRADES = ("published", "inferred", "ours")
 LARGEST = 2**53
 """Whole numbers stay below: from there on, not every one has a float of its own."""

@@ -17,8 +17,8 @@ from icl.papers.li2024.one_layer_evaluation import Evaluation
 if TYPE_CHECKING:
     from torch import Tensor
 
-# Ten seeds train in seconds, so that the laptop scale is the paper scale but for the smoke test.
-SEEDS = {"paper": 10, "laptop": 10, "smoke": 2}
+# Twenty seeds train in seconds, so that the laptop scale is the paper scale but for the smoke test.
+SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
 PROMPTS = {"paper": 1000, "laptop": 1000, "smoke": 40}
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 LAYERS, HEADS, LENGTH = 3, 2, 20
 SNAPSHOTS = (0, 50, 100, 150, 200, 300, 400, *range(600, 2001, 200))
 SHORTEST = (0, 10)
+SEEDS = {"paper": 20, "laptop": 10, "smoke": 2}
 BATCH = {"paper": 120, "laptop": 40, "smoke": 10}
 QUERIES = {"paper": 400, "laptop": 100, "smoke": 10}
 
@@ -33,7 +34,7 @@ def sweeps(scale: str) -> list[Sweep]:
     configs = grid(
         deep, chain_length=[2], relevant_fraction=[0.7], context_length=[LENGTH], pattern_norm=[1.0], code_norm=[1.0],
         attention_start=[0.25], start_std=[0.1], value_start=[1.0], learning_rate=[0.2], batch=[BATCH[scale]],
-        seed=range(trainings.SEEDS[scale]),
+        seed=range(SEEDS[scale]),
     )  # fmt: skip
     length = configs[0].context_length
     test = one_layer.Test(

@@ -9,8 +9,8 @@ from icl.core.config import grid
 from icl.core.sweep import Sweep
 from icl.papers.li2025.one_layer import SYSTEM, Config, Test
 
-# Ten seeds train in seconds, so that the laptop scale is the paper scale but for the smoke test.
-SEEDS = {"paper": 10, "laptop": 10, "smoke": 2}
+# Twenty seeds train in seconds, so that the laptop scale is the paper scale but for the smoke test.
+SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
 STEPS = {"paper": 1000, "laptop": 1000, "smoke": 40}
 QUERIES = {"paper": 1000, "laptop": 1000, "smoke": 16}
 SNAPSHOTS = 20
