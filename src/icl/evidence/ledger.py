@@ -67,6 +67,7 @@ class Claim:
     kind : `theorem`, `figure` (what a published picture shows) or `ours`
     source : theorem, proposition, equation, figure or page
     says : what the source says, with its conditions; tested : what is tested here; not_shown : what that leaves open
+    formula : the statement as one formula in LaTeX, without dollar signs
     premise : conditions of the source, in words; conditions : those that are measured, met or missed by each run
     scales : the scales at which it is judged; empty for all
     amended : changes of the bounds after an outcome was looked at: date, what was, and why
@@ -80,6 +81,7 @@ class Claim:
     tested: str
     not_shown: str
     bounds: tuple[Bound, ...]
+    formula: str = ""
     premise: str = ""
     conditions: tuple[Bound, ...] = ()
     scales: tuple[str, ...] = ()
