@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Iterator
 from functools import cache
+from operator import attrgetter
 from types import ModuleType
 from typing import Any
 
@@ -33,6 +34,7 @@ from icl.evidence.judging import INCONCLUSIVE
 from icl.evidence.ledger import Claim
 from icl.pipeline import figures
 from icl.pipeline.plan import Plan
+from icl.report import formulas
 
 FIGURES = list(discovery.figures())
 PUBLISHED = [name for name in FIGURES if published_curves.path(name)]
@@ -204,7 +206,14 @@ def test_smoke_verdicts_decide_nothing(name: str) -> None:
     pd.testing.assert_frame_equal(table, before, check_exact=True)
 
 
+THEOREMS = [claim for paper in ledger.papers() for claim in paper.claims if claim.kind == "theorem"]
 IDENTITIES = [identity for paper in ledger.papers() for identity in paper.identities]
+
+
+@pytest.mark.parametrize("claim", THEOREMS, ids=attrgetter("id"))
+def test_a_theorem_has_a_formula_that_the_report_can_show(claim: Claim) -> None:
+    assert claim.formula
+    assert formulas.mathml(claim.formula).startswith("<math")
 
 
 @pytest.mark.parametrize("identity", IDENTITIES, ids=lambda identity: identity.id)

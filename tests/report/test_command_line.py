@@ -50,6 +50,11 @@ def test_a_figure_is_shown_with_claims_and_graded_constants(capsys: pytest.Captu
     assert Plan("laptop").command("figure12") in text
 
 
+def test_a_theorem_is_shown_with_its_formula(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ledger.claim("S4").formula in called(capsys, "show", "S4")[1]
+    assert json.loads(called(capsys, "show", "S4", "--json")[1])["formula"] == ledger.claim("S4").formula
+
+
 def test_changed_constants_are_graded_so_and_stand_in_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     change = "{li_icl: {relevant_fraction: 0.6}}"
     one = json.loads(called(capsys, "show", "figure9", "--set", change, "--variant", "fewer", "--json")[1])

@@ -80,8 +80,8 @@ def paragraph(label: str, text: str) -> list[str]:
 
 def claim_lines(claim: Mapping[str, Any]) -> list[str]:
     """A claim for the terminal."""
-    parts = {"it says": claim["says"], "we test": claim["tested"], "premise": claim["premise"],
-             "not shown": claim["not_shown"]}  # fmt: skip
+    parts = {"it says": claim["says"], "formula": claim["formula"], "we test": claim["tested"],
+             "premise": claim["premise"], "not shown": claim["not_shown"]}  # fmt: skip
     out = [f"{claim['id']} ({claim['kind']}; {claim['source']})"]
     out += [line for label, text in parts.items() for line in paragraph(label, text)]
     out += [line for condition in claim["conditions"] for line in paragraph("condition", condition)]

@@ -12,7 +12,7 @@ from icl.evidence import freeze, ledger, significance
 from icl.evidence.ledger import Claim
 from icl.pipeline import verify
 from icl.pipeline.plan import Plan
-from icl.report import tables
+from icl.report import formulas, tables
 
 Verdicts = dict[str, Any]
 """What scripts/check.py writes of one figure: figure, scale, folder, verdicts, fidelity, diverged and the digests."""
@@ -173,14 +173,14 @@ def markdown(
             marks = {"fragile": verdict["claim"] in fragile, "amended": bool(freeze.amendments(claim))}
             outcome = ", ".join([f"**{verdict['outcome']}**", *(mark for mark, is_so in marks.items() if is_so)])
             head = [figure["figure"], verdict["claim"], kind(claim), outcome, q_shown(verdict),
-                    replicated(verdict, others), claim.tested]  # fmt: skip
+                    replicated(verdict, others), formulas.markdown(claim.formula), claim.tested]  # fmt: skip
             for part in verdict["parts"]:
                 said = f"{part['observable']} ({part['outcome']})", f"{part['statistic']} {interval(part)}"
                 rows.append([*head, *said, part["bound"], number(caught(part)), part["runs"], verdict["scale"]])
-                head = [""] * 7
+                head = [""] * 8
     headers = (
-        "figure,claim,kind,verdict,q,replicates,what is tested,observable,estimate [95 % interval],claimed,"
-        "smallest violation caught,runs,scale"
+        "figure,claim,kind,verdict,q,replicates,the source says,what is tested,observable,estimate [95 % interval],"
+        "claimed,smallest violation caught,runs,scale"
     ).split(",")
     return tables.markdown(headers, rows) + "\n"
 

@@ -86,7 +86,7 @@ def claim(verdict: Mapping[str, Any], changes: Sequence[Change]) -> dict[str, An
     """
     news = [change for change in changes if change.claim == verdict["claim"] and change.is_news]
     stated = ledger.claim(verdict["claim"])
-    parts = [{**part, "margin": margin(part), "formula": formula(part["bound"])} for part in verdict["parts"]]
+    parts = [{**part, "margin": margin(part)} for part in verdict["parts"]]
     return {
         **asdict(stated), "conditions": [], **verdict, "parts": parts, "computed": stated.is_computed,
         "counted": verdict_files.kind(stated), "q_shown": verdict_files.q_shown(verdict),
@@ -116,7 +116,7 @@ def shown(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def formula(bound: str) -> tuple[str, list[str]]:
+def relation(bound: str) -> tuple[str, list[str]]:
     """A bound's words as a relation and its numbers: ">= 0.7" gives ("≥", ["0.7"]), "in [1, 2]" ("∈", ["1", "2"]).
 
     The value that an exponent must equal is left out.
@@ -133,7 +133,7 @@ def margin(part: Mapping[str, Any]) -> float | None:
     """
     if any(part[end] is None for end in ("estimate", "low", "high")) or part["high"] <= part["low"]:
         return None
-    sign, numbers = formula(part["bound"])
+    sign, numbers = relation(part["bound"])
     half, estimate = (part["high"] - part["low"]) / 2, part["estimate"]
     ends = [float(number) for number in numbers]
     inside = {"≥": [estimate - ends[0]], "≤": [ends[0] - estimate], "∈": [estimate - ends[0], ends[-1] - estimate]}[

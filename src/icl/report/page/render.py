@@ -11,7 +11,8 @@ from markupsafe import Markup
 from icl.core.config import canonical
 from icl.evidence import ledger
 from icl.pipeline.plan import Plan
-from icl.report.page.entries import OUTCOMES, by_paper, formula, tally, warnings
+from icl.report import formulas
+from icl.report.page.entries import OUTCOMES, by_paper, relation, tally, warnings
 from icl.report.tables import cell
 from icl.report.verdict_files import fidelity, number
 
@@ -61,13 +62,22 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": number, "fidelity": fidelity, "mathml": mathml, "cell": cell}
+    environment.filters |= {"number": number, "fidelity": fidelity, "cell": cell, "bound": bound_mathml,
+                            "formula": formula_mathml, "dollars": formulas.markdown}  # fmt: skip
     return environment
 
 
-def mathml(bound: str) -> Markup:
+def formula_mathml(latex: str) -> Markup:
+    """A claim's formula as MathML.
+
+    Raises FormulaError for what is no LaTeX.
+    """
+    return Markup(formulas.mathml(latex))
+
+
+def bound_mathml(bound: str) -> Markup:
     """A bound as MathML, which browsers show without any library."""
-    sign, numbers = formula(bound)
+    sign, numbers = relation(bound)
     shown = [Markup("<mn>{}</mn>").format(text.replace("-", "−")) for text in numbers]
     if sign == "∈":
         inside = Markup("<mo>[</mo>{}<mo>,</mo>{}<mo>]</mo>").format(*shown)
