@@ -7,7 +7,7 @@ from pathlib import Path
 from icl.core import sealed, table
 from icl.core.files import file_digest
 from icl.core.problem import tell_in_one_line
-from icl.evidence import judging, published_curves
+from icl.evidence import judging, power, published_curves
 
 parser = argparse.ArgumentParser(description=__doc__)
 for name in ("figure", "scale", "folder", "questions", "identity", "measured"):
@@ -20,13 +20,19 @@ tell_in_one_line()
 
 measured, about = table.read(args.table, args.figure, args.scale, args.measured)
 curves = [published_curves.read(path) for path in args.published]
+questions = json.loads(args.questions)
+verdicts = [verdict.plain() for verdict in judging.verdicts(questions, measured)]
+if args.scale != "smoke":
+    # There nothing is decided, whatever is planted.
+    for verdict, asked in zip(verdicts, questions, strict=True):
+        verdict["power"] = power.plain(power.of_claim(power.question(asked, measured)))
 made = {
     "figure": args.figure,
     "scale": args.scale,
     "folder": args.folder,
     "identity": args.identity,
     "table": file_digest(args.table),
-    "verdicts": [verdict.plain() for verdict in judging.verdicts(json.loads(args.questions), measured)],
+    "verdicts": verdicts,
     "fidelity": [row for curve in curves for row in published_curves.fidelity(measured, curve)],
     "diverged": about["diverged"],
 }

@@ -12,7 +12,7 @@ from pathlib import Path
 from icl.core.files import write_json, write_text
 from icl.evidence import sensitivity
 from icl.pipeline.plan import Plan
-from icl.report import costs, gallery, scales, verdict_files
+from icl.report import costs, gallery, power_table, scales, verdict_files
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--config", type=json.loads, required=True)
@@ -47,6 +47,8 @@ judged = verdict_files.together(scales.shown(kept))
 others = json.loads((target / "replicates.json").read_text(encoding="utf-8"))
 table = verdict_files.markdown(judged, sensitivity.fragile(), others)
 write_text(target / "verdicts.md", verdict_files.with_identities(table))
+write_text(target / "power.md", power_table.markdown(judged))
+power_table.draw(judged, target / "power.png")
 write_text(target / "constants.md", gallery.constants(gallery.all_constants(kept)))
 write_text(target / "costs.md", costs.at_scales(measured))
 write_text(target / "reduced.md", scales.markdown(kept))

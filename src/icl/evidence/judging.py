@@ -84,7 +84,7 @@ def judge(claim: str, bounds: Sequence[Bound], table: pd.DataFrame, conditions: 
     contradicted when one part is at the level of a claim with so many parts. At the smoke scale nothing is decided.
     """
     scale = str(table["scale"].iloc[0])
-    kept, met = _within(conditions, table)
+    kept, met = within(conditions, table)
     parts = tuple(_part(bound, kept) for bound in bounds)
     random = [part for part in parts if math.isfinite(part.p) and part.runs >= LEAST_SEEDS]
     p = max((part.p for part in random), default=math.nan)
@@ -101,18 +101,18 @@ def judge(claim: str, bounds: Sequence[Bound], table: pd.DataFrame, conditions: 
     return Verdict(claim, scale, outcome, parts, met, p, against)
 
 
-def _within(conditions: Sequence[Bound], table: pd.DataFrame) -> tuple[pd.DataFrame, tuple[Condition, ...]]:
+def within(conditions: Sequence[Bound], table: pd.DataFrame) -> tuple[pd.DataFrame, tuple[Condition, ...]]:
     """The rows of the runs that meet all conditions, and how many meet each."""
     met = []
     for condition in conditions:
-        values = _single(condition.observable, table)
+        values = single(condition.observable, table)
         seeds = {seed for seed, value in values.items() if condition.at_least <= value <= condition.at_most}
         table = table[table["seed"].isin(seeds | {SUMMARY_SEED})]
         met.append(Condition(condition.observable, condition.words(), len(seeds), len(values)))
     return table, tuple(met)
 
 
-def _single(observable: str, table: pd.DataFrame) -> dict[int, float]:
+def single(observable: str, table: pd.DataFrame) -> dict[int, float]:
     """Seed -> value of a single run.
 
     Raises ValueError if the observable is measured at more than one place.
@@ -125,7 +125,7 @@ def _single(observable: str, table: pd.DataFrame) -> dict[int, float]:
 
 def _part(bound: Bound, table: pd.DataFrame) -> Part:
     rows = table[table["observable"] == bound.observable]
-    values = np.array(list(_single(bound.observable, table).values()))
+    values = np.array(list(single(bound.observable, table).values()))
     head = bound.observable, bound.words(), bound.statistic
     is_exact = EXACT in set(rows.loc[rows["seed"] == SUMMARY_SEED, "statistic"])
     if bound.statistic == EXACT:

@@ -176,7 +176,8 @@ def markdown(
                     replicated(verdict, others), formulas.markdown(claim.formula), claim.tested]  # fmt: skip
             for part in verdict["parts"]:
                 said = f"{part['observable']} ({part['outcome']})", f"{part['statistic']} {interval(part)}"
-                rows.append([*head, *said, part["bound"], number(caught(part)), part["runs"], verdict["scale"]])
+                least = number(caught(verdict, part["observable"]))
+                rows.append([*head, *said, part["bound"], least, part["runs"], verdict["scale"]])
                 head = [""] * 8
     headers = (
         "figure,claim,kind,verdict,q,replicates,the source says,what is tested,observable,estimate [95 % interval],"
@@ -218,12 +219,9 @@ def q_shown(verdict: Mapping[str, Any]) -> str:
     return number(verdict.get(key))
 
 
-def caught(part: Mapping[str, Any]) -> float | None:
-    """The smallest violation of its bound that the part's runs would have shown: how far their interval reaches from
-    the estimate. None for what is computed.
+def caught(verdict: Mapping[str, Any], observable: str) -> float | None:
+    """The smallest violation of a bound, past either of its ends, that would contradict the claim; None if none would,
+    or nothing is random.
     """
-    low, estimate, high = part["low"], part["estimate"], part["high"]
-    if part["statistic"] == "exact" or low is None or high is None:
-        return None
-    ends = {">=": (high - estimate,), "<=": (estimate - low,)}
-    return float(max(ends.get(part["bound"].split()[0], (high - estimate, estimate - low))))
+    sizes = [one["contradicted"] for one in verdict.get("power", ()) if one["observable"] == observable]
+    return None if not sizes or None in sizes else float(max(sizes))
