@@ -11,7 +11,7 @@ from icl.core import discovery
 from icl.core.config import FIRST_SEED, GRADES, Constants, constant
 from icl.evidence import ledger, published_curves, sensitivity
 from icl.pipeline.plan import Plan
-from icl.report import costs, gallery, scales, tables, verdict_files
+from icl.report import costs, gallery, power_table, scales, tables, verdict_files
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -50,12 +50,13 @@ def test_overlays_are_shown_for_exactly_the_published_figures() -> None:
 
 
 def test_the_tables_of_the_gallery_are_those_of_its_data_and_the_source() -> None:
-    names = ("verdicts", "constants", "costs", "reduced")
+    names = ("verdicts", "constants", "costs", "reduced", "power")
     kept = {name: (ROOT / f"gallery/{name}.md").read_text(encoding="utf-8") for name in names}
     assert scales.markdown(KEPT) == kept["reduced"], MEND
     assert costs.at_scales(json.loads((ROOT / "gallery/costs.json").read_text(encoding="utf-8"))) == kept["costs"], MEND
     verdicts = verdict_files.markdown(SHOWN, sensitivity.fragile(), OTHERS)
     assert verdict_files.with_identities(verdicts) == kept["verdicts"], MEND
+    assert power_table.markdown(SHOWN) == kept["power"], MEND
     assert gallery.constants(gallery.all_constants(KEPT)) == kept["constants"], MEND
 
 

@@ -39,7 +39,8 @@ def section(verdicts: Iterable[Verdicts], pictures: Collection[str]) -> str:
         "",
         *([f"Not judged since their bounds or conditions were written: {', '.join(left)}.", ""] if left else []),
         "`computed`: nothing is random, and the bound was written with the result in view. All bounds and intervals:",
-        "[gallery/verdicts.md](gallery/verdicts.md).",
+        "[gallery/verdicts.md](gallery/verdicts.md); violations that the seeds would have caught:",
+        "[gallery/power.md](gallery/power.md).",
     ]
     for paper in ledger.papers():
         if rows := [_row(one, pictures) for one in found if one["figure"] in paper.targets]:

@@ -40,6 +40,8 @@ def markdown(figures: Iterable[Verdicts]) -> str:
     }
     return "\n".join(
         [
+            "![A line per claim: its outcome against violations of growing size](power.png)",
+            "",
             "How far the truth must be past a bound (below 0: how near to it from within) for a random claim to turn:",
             "runs are moved together, spread kept, and judged again; of a share, runs flip one by one. A claim is",
             "contradicted at 2.5 % over all its bounds (Bonferroni), so that more bounds need a larger violation.",
