@@ -88,7 +88,7 @@ def of_claim(asked: Question) -> list[Power]:
     """
     random = [bound for bound in asked.bounds if bound.statistic != EXACT]
     asked = Question(random, asked.conditions, asked.rows)
-    if not random or asked.judged().outcome == NOT_TESTED:
+    if not random or asked.rows.empty or asked.judged().outcome == NOT_TESTED:
         return []
     return [
         _of_end(asked, bound, end)
