@@ -36,5 +36,6 @@ def test_the_picture_grows_by_a_line_per_claim(tmp_path: Path) -> None:
     heights = []
     for count in (1, 3):
         power_table.draw([{"figure": "figure0", "verdicts": VERDICTS[:count]}], tmp_path / "power.png")
-        heights.append(Image.open(tmp_path / "power.png").height)
+        with Image.open(tmp_path / "power.png") as picture:
+            heights.append(picture.height)
     assert heights[1] - heights[0] == 2 * power_table.ROW
