@@ -183,7 +183,7 @@ def draw(table: pd.DataFrame) -> Figure:
         column, row = index % 3, index // 3
         edges = (80 + 345 * column, 355 + 345 * column, 32 + 276 * row, 234 + 276 * row)
         if figure is None:
-            figure, axes = plotting.canvas((1070, 880), edges, panel=panel)
+            figure, axes = plotting.canvas((1070, 905), edges, panel=panel)
         else:
             axes = plotting.add_panel(figure, edges, panel)
         plotting.curves(axes, table, (*JITTERED, *BAYES) if law == "linear" else BAYES, "log loss")
@@ -200,7 +200,7 @@ def draw(table: pd.DataFrame) -> Figure:
     assert figure is not None
     # Below all panels, those of the first column name every curve.
     figure.axes[7].legend(*entries, fontsize=9, ncols=7, loc="upper center", bbox_to_anchor=(0.5, -0.19), frameon=False)
-    figure.text(0.5, 0.03, _said(table), ha="center", fontsize=9)
+    figure.text(0.5, 0.025, _said(table), ha="center", fontsize=9)
     return figure
 
 

@@ -49,7 +49,7 @@ def unfold(axes: Axes, linear: float, top: float, ticks: Sequence[float] = ()) -
 
     top : upper end of the axis; ticks : those below `linear`, multiples of 1/4 unless given
     """
-    axes.set_yscale("symlog", linthresh=linear, linscale=1.2)
+    axes.set_yscale("symlog", linthresh=linear, linscale=2.5)
     above = [10.0**power for power in range(1, 6) if 10.0**power <= top]
     below = list(ticks) or np.arange(0, linear + 0.01, 0.25).tolist()
     axes.set_yticks([*below, *above], [f"{tick:g}" for tick in (*below, *above)])

@@ -217,10 +217,10 @@ SCALED_QUERY = Style("scaled query, prompts", r"query times 2, $N=\infty$", "k",
 def draw(table: pd.DataFrame) -> Figure:
     """The talk's two panels and the factor c^2 above; lengths and random covariances below."""
     figure, skewed = plotting.canvas((1010, 620), (70, 320, 40, 255), panel="skewed")
-    panels.dress(skewed, "talk page 27: skewed covariance", panels.EXAMPLES, panels.SQUARED_ERROR)
+    panels.dress(skewed, "page 27: skewed covariance", panels.EXAMPLES, panels.SQUARED_ERROR)
     panels.talk_panel(skewed, table)
-    panels.unfold(skewed, 1.5, 500)
-    plotting.legend(skewed, 7, "center right", (0.98, 0.42), spacing=0.1)
+    panels.unfold(skewed, 1.5, 3e4)
+    skewed.legend(fontsize=7, ncols=2, loc="upper right", labelspacing=0.1, columnspacing=0.8)
     _draw_scaled(figure, table)
     scales = Axis("scale $c$", (0.28, 3.6), list(SCALES.values()), list(SCALES), log=True)
     slope_axis = Axis("slope", (0.05, 15), log=True)
@@ -234,7 +234,9 @@ def draw(table: pd.DataFrame) -> Figure:
     panels.points(over_m, table, (SCALED_QUERY,), "relative error")
     plotting.legend(over_m, 8, "lower left", (0.02, 0.02), spacing=0.2)
     ratios = Axis("mean prediction / truth", (0.2, 0.4))
-    random = panels.panel(figure, (650, 985, 330, 560), "random", "ours: random covariances", panels.TRAINING_LENGTH, ratios)
+    random = panels.panel(
+        figure, (650, 985, 330, 560), "random", "ours: random covariances", panels.TRAINING_LENGTH, ratios
+    )
     plotting.curves(random, table, (panels.LIMIT,), "prediction over truth")
     panels.points(random, table, (panels.MEASURED,), "prediction over truth")
     random.axhline(1 / 3, color="k", linestyle=":", linewidth=1.5)
@@ -244,12 +246,12 @@ def draw(table: pd.DataFrame) -> Figure:
 
 def _draw_scaled(figure: Figure, table: pd.DataFrame) -> Axes:
     errors = Axis("squared error$\\,/\\,c^2$", (-0.1, 1.1))
-    axes = panels.panel(figure, (405, 655, 40, 255), "scaled", "talk page 27: scaled $x$", panels.EXAMPLES, errors)
+    axes = panels.panel(figure, (405, 655, 40, 255), "scaled", "page 27: scaled $x$", panels.EXAMPLES, errors)
     least = panels.LEAST_SQUARES._replace(colour=darkgrid.TAN, line="--")
     lines = [Style(f"{name}, theory", name, COLOURS[name]) for name in SCALES]
     plotting.curves(axes, table, (*lines, least), "squared error")
     panels.points(axes, table, [Style(f"{n}, prompts", "", COLOURS[n], "o") for n in SCALES], "squared error")
     panels.zero_line(axes)
-    panels.unfold(axes, 1.1, 3e3, (0, 0.2, 0.4, 0.6, 0.8, 1.0))
-    plotting.legend(axes, 7, "lower left", (0.02, 0.03), spacing=0.05)
+    panels.unfold(axes, 1.1, 1e5, (0, 0.2, 0.4, 0.6, 0.8, 1.0))
+    axes.legend(fontsize=7, ncols=3, loc="upper right", labelspacing=0.1, columnspacing=0.8)
     return axes

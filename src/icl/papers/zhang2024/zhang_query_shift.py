@@ -207,7 +207,7 @@ def draw(table: pd.DataFrame) -> Figure:
         edges = (60 + 335 * index, 310 + 335 * index, 30, 250)
         axes = first if index == 0 else plotting.add_panel(figure, edges, name)
         few = Axis("in-context examples", (-1, 19), range(0, 16, 5))
-        panels.dress(axes, f"talk page 26: {title}", few if index == 0 else panels.EXAMPLES, panels.SQUARED_ERROR)
+        panels.dress(axes, f"page 26: {title}", few if index == 0 else panels.EXAMPLES, panels.SQUARED_ERROR)
         panels.talk_panel(axes, table)
         if name == "orthants":
             panels.unfold(axes, 1.5, 30)

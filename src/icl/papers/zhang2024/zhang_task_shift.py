@@ -188,7 +188,7 @@ SERIES_OVER_M = (
 def draw(table: pd.DataFrame) -> Figure:
     """The talk's panel and the two rates."""
     figure, noisy = plotting.canvas((1010, 330), (60, 310, 40, 275), panel="noisy")
-    panels.dress(noisy, "talk page 25: noisy linear regression", panels.EXAMPLES, panels.SQUARED_ERROR)
+    panels.dress(noisy, "page 25: noisy linear regression", panels.EXAMPLES, panels.SQUARED_ERROR)
     panels.talk_panel(noisy, table)
     errors_m = Axis("relative error", (1e-4, 30), log=True)
     over_m = panels.panel(
