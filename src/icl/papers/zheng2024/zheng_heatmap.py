@@ -136,7 +136,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def _square(axes: Axes, bar: Axes, table: pd.DataFrame, name: str) -> None:
-    """One matrix on its own colour scale, with nearest pixels and the ticks of the talk; triangles at the scale's ends."""
+    """One matrix on its own colour scale, with the ticks of the talk; triangles at the ends of the scale."""
     from matplotlib.markers import CARETRIGHT
 
     drawn = table[(table["panel"] == name) & (table["statistic"] != "run")]
