@@ -15,7 +15,7 @@ from matplotlib.colors import same_color, to_hex
 from matplotlib.figure import Figure
 
 from icl.core import discovery
-from icl.drawing import overlays, plotting
+from icl.drawing import fonts, overlays, plotting
 from icl.evidence import published_curves
 
 OBSERVABLE = {8: "magnitude", 9: "attention weight", 21: "attention weight", 22: "attention weight"}
@@ -220,9 +220,36 @@ def test_overlay_adds_the_published_points_where_they_belong(number: int) -> Non
     figure = overlays.overlay(module(number).draw(table(number)), published)
     panels = {axes.get_label(): axes for axes in figure.axes}
     for (panel, series), rows in published.groupby(["panel", "series"]):
-        (line,) = [line for line in panels[panel].lines if line.get_gid() == f"published {series}"]
-        np.testing.assert_array_equal(line.get_xydata(), rows[["x", "y"]].to_numpy(float))
+        drawn = [*panels[panel].lines, *panels[panel].collections]
+        (artist,) = [artist for artist in drawn if artist.get_gid() == f"published {series}"]
+        points = artist.get_offsets() if rows["kind"].iloc[0] == "scatter" else artist.get_xydata()
+        np.testing.assert_array_equal(points, rows[["x", "y"]].to_numpy(float))
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["published (digitised)"]
+
+
+@pytest.mark.parametrize("number", [10, 11, 24, 25])
+def test_published_points_have_our_colours_and_markers(number: int) -> None:
+    """Open markers in the colour of their epoch."""
+    published = published_curves.load(f"figure{number}")
+    assert published is not None
+    axes = overlays.overlay(module(number).draw(table(number)), published).axes[0]
+    by_name = {points.get_gid(): points for points in axes.collections}
+    for style in module(number).STYLES:
+        ours, theirs = by_name[style.series], by_name[f"published {style.series}"]
+        epochs = published["c"][published["series"] == style.series]
+        np.testing.assert_allclose(theirs.get_edgecolors(), ours.get_cmap()(ours.norm(epochs)))
+        assert (theirs.get_facecolors() == 1).all()
+
+
+def test_formulas_have_their_own_typefaces_whatever_the_font_cache_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    from matplotlib import font_manager
+
+    known = [font for font in font_manager.fontManager.ttflist if "STIX" not in font.name]
+    monkeypatch.setattr(font_manager.fontManager, "ttflist", known)
+    fonts.add_own.cache_clear()
+    with plotting.defaults():
+        assert any(font.name == "STIXGeneral" for font in font_manager.fontManager.ttflist)
+    fonts.add_own.cache_clear()
 
 
 def test_overlay_refuses_a_panel_that_is_not_there() -> None:

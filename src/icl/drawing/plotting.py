@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from icl.core.table import SUMMARY_SEED
+from icl.drawing import fonts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -99,6 +100,7 @@ def defaults() -> Iterator[None]:
     import matplotlib
     import matplotlib.style
 
+    fonts.add_own()
     with matplotlib.style.context("default", after_reset=True), matplotlib.rc_context({"text.hinting": "no_hinting"}):
         yield
 

@@ -144,13 +144,15 @@ ORACLES = (
 def draw(table: pd.DataFrame) -> Figure:
     """One panel; the widths of the authors' lines."""
     figure, axes = plotting.canvas((700, 700), (110, 680, 20, 610), panel="depth")
-    for style in (*STYLES, *AS_PUBLISHED):
+    for place, style in enumerate((*STYLES, *AS_PUBLISHED)):
         curve = plotting.summary(table, "depth", style.series, "log loss")
         low, high = quartiles.edges(table, "depth", style.series, "log loss")
         bars = (curve["value"] - low, high - curve["value"]) if style in STYLES else None
+        # Side by side, or at one layer, where all coincide, one bar would cover the others.
+        shift = 0.025 * (place - 1.5) if style in STYLES else 0.0
         axes.errorbar(
-            curve["x"], curve["value"], bars, color=style.colour, linestyle=style.line,
-            linewidth=2 if bars is None else 3, capsize=4, label=style.label, gid=style.series,
+            curve["x"] + shift, curve["value"], bars, color=style.colour, linestyle=style.line,
+            linewidth=2 if bars is None else 3, capsize=3, label=style.label, gid=style.series,
         )  # fmt: skip
     for style in ORACLES:
         curve = plotting.summary(table, "depth", style.series, "log loss")

@@ -161,11 +161,18 @@ def draw(table: pd.DataFrame) -> Figure:
     plotting.curves(loss, table, DASHED, "log loss")
     plotting.curves(bayes, table, (*LAWS, *BOUNDS), "relative error")
     training = Axis("Share of the training", (0, 1))
+    for line in loss.lines:
+        line.set_label("")
     plotting.frame(loss, training, Axis("log(Loss)"), font=13, ticks=11)
     plotting.frame(answers, training, Axis("Relative difference", (1e-4, 1e3), log=True), 13, ticks=11)
     plotting.frame(metric, training, Axis(r"$\|B^\top C-cI\|/\|B^\top C\|$", (0, 1.02)), font=13, ticks=11)
     depth = Axis("Functional gradient steps $L$", (1, DEPTH), log=True)
     plotting.frame(bayes, depth, Axis("Relative distance to Bayes", (1e-3, 1.5), log=True), font=13, ticks=11)
+    for axes, names in ((loss, (("-", "normalised steps"), (":", "Adam"), ("--", "best step of two scalars"))),
+                        (bayes, (("--", "bound"),))):  # fmt: skip
+        for line, name in names:
+            axes.plot([], [], color="0.3", linestyle=line, label=name)
+    plotting.legend(loss, 9, "upper right", (0.98, 0.97), spacing=0.2)
     plotting.legend(metric, 10, "upper right", (0.98, 0.97), spacing=0.25)
     plotting.legend(bayes, 10, "lower left", (0.02, 0.03), spacing=0.25)
     return figure

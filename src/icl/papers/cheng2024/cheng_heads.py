@@ -110,7 +110,9 @@ def draw(table: pd.DataFrame) -> Figure:
             plotting.curves(axes, table, BAYES, "log loss")
         quartiles.medians(axes, table, STYLES, "log loss")
         for line in axes.lines:
-            line.set_markersize(7)
+            # Where one exp head and both heads coincide, the former shows on either side.
+            below = line.get_gid() == "exp"
+            line.set(markersize=11 if below else 6, linewidth=4.5 if below else 2)
         plotting.frame(
             axes, Axis("Layer depth", (0.5, 5.5), range(1, 6)), Axis("log(Loss)", LIMITS.get(law)), font=11, ticks=9
         )

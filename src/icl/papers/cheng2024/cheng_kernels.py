@@ -165,7 +165,14 @@ TITLES = {
 }
 # Linear labels are known exactly from n = d on, and the axis ends above the floors there; on exponential ones single
 # trainings of linear attention have losses of several hundred.
-LIMITS = {"linear": (-13, 0.6), "half_exp": (-2.3, 0.8)}
+LIMITS = {
+    "linear, L = 3": (-8.5, 0.6),
+    "linear, n = 14": (-13, 0.6),
+    "linear, n = 6": (-9.5, 0.6),
+    "half_exp, L = 3": (-2.3, 0.8),
+    "half_exp, n = 14": (-2.3, 0.8),
+    "half_exp, n = 6": (-1.3, 0.8),
+}
 
 
 @plotting.published
@@ -176,7 +183,7 @@ def draw(table: pd.DataFrame) -> Figure:
         column, row = index % 3, index // 3
         edges = (80 + 345 * column, 355 + 345 * column, 32 + 276 * row, 234 + 276 * row)
         if figure is None:
-            figure, axes = plotting.canvas((1070, 880), edges, panel=panel)
+            figure, axes = plotting.canvas((1070, 905), edges, panel=panel)
         else:
             axes = plotting.add_panel(figure, edges, panel)
         plotting.curves(axes, table, (*JITTERED, *BAYES) if law == "linear" else BAYES, "log loss")
@@ -185,13 +192,15 @@ def draw(table: pd.DataFrame) -> Figure:
         for line in axes.lines:
             line.set(markersize=5, linewidth=1 if line.get_linestyle() == "--" else 1.8)
         x = Axis("Context length", (1, 15), EVERY_LENGTH) if depth else Axis("Layer depth", (0.5, 5.5), range(1, 6))
-        plotting.frame(axes, x, Axis("log(Loss)", LIMITS.get(law)), font=11, ticks=9)
+        plotting.frame(axes, x, Axis("log(Loss)", LIMITS.get(panel)), font=11, ticks=9)
         axes.set_title(f"labels {TITLES[law]}" + (", $L=3$" if depth else f", $n={length}$"), fontsize=10)
         if index == 6:
             axes.plot([], [], "--", color="0.3", linewidth=1, label="scalar oracle")
-            plotting.legend(axes, 8, "lower left", (0.02, 0.03), spacing=0.15)
+            entries = axes.get_legend_handles_labels()
     assert figure is not None
-    figure.text(0.5, 0.03, _said(table), ha="center", fontsize=9)
+    # Below all panels, those of the first column name every curve.
+    figure.axes[7].legend(*entries, fontsize=9, ncols=7, loc="upper center", bbox_to_anchor=(0.5, -0.19), frameon=False)
+    figure.text(0.5, 0.025, _said(table), ha="center", fontsize=9)
     return figure
 
 

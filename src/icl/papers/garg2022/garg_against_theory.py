@@ -90,12 +90,12 @@ def _curve(panel: str, series: str, values: list[float], d: int) -> pd.DataFrame
 
 
 TITLES = {
-    "noisy": "(b) Noisy linear regression",
-    "orthogonal": "orthogonal query",
-    "match": "query matches in-context example",
-    "orthants": "different orthants",
-    "skewed": "(a) skewed covariance",
-    "scaled": "(a) scaled $x$, Transformer",
+    "noisy": "(a) noisy linear regression",
+    "orthogonal": "(b) orthogonal query",
+    "match": "(c) query matches in-context example",
+    "orthants": "(d) different orthants",
+    "skewed": "(e) skewed covariance",
+    "scaled": "(f) scaled $x$",
 }
 HIGH: Mapping[str, Axis] = {
     "orthants": Axis("squared error", (1e-3, 30), log=True),

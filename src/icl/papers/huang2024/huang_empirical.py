@@ -109,28 +109,32 @@ STYLES = (
     Style("v_1", "dominant feature", "b"),
     Style("v_k", "mean of the rare features", "r"),
 )
+SPREAD = (0.05, 0.25, 0.75, 0.95)
+"""Quantiles between which single features are drawn."""
 
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """Population error with every feature, and training error, over logarithmic time."""
+    """Population error with the spread over features and seeds, and training error, over logarithmic time."""
     figure, left = plotting.canvas((760, 360), (75, 380, 20, 300), panel="population")
     right = plotting.add_panel(figure, (450, 750, 20, 300), "training")
     last = float(table["x"].max())
     chosen = table[(table["observable"] == "one feature") & (table["x"] > 0)]
-    for _, line in chosen.groupby(["seed", "series"], sort=False):
-        left.plot(line["x"], line["value"], color="0.75", linewidth=0.4)
+    spread = chosen.groupby("x")["value"].quantile(list(SPREAD)).unstack()
+    for low, high, colour in zip(SPREAD[:2], SPREAD[:1:-1], ("0.88", "0.72"), strict=True):
+        share = f"{100 * (high - low):.0f} % of features, all seeds"
+        left.fill_between(spread.index, spread[low], spread[high], color=colour, linewidth=0, label=share)
     for axes in (left, right):
         plotting.curves(
             axes, table[(table["x"] > 0) | (table["x"].isna())], STYLES, "prediction error", band=axes is right
         )
         x = Axis("GD iteration", (max(1.0, last / 250), last), log=True)
-        y = Axis("Population error" if axes is left else "Training error", (0, 0.75))
+        y = Axis("Population error" if axes is left else "Training error", (0, 0.9))
         plotting.frame(axes, x, y, font=13, ticks=12)
     for series, colour in (("v_1", "navy"), ("v_k", "darkred")):
         line = plotting.summary(table, "population", series, "exact error")
         left.plot(line["x"], line["value"], "--", color=colour, linewidth=1.3)
-    right.plot([], [], color="0.75", linewidth=1, label="one feature, one seed")
-    right.plot([], [], "--", color="k", linewidth=1.3, label="exact gradient")
+    left.plot([], [], "--", color="k", linewidth=1.3, label="exact gradient")
+    plotting.legend(left, 9, "upper right", (0.99, 1.0), spacing=0.15)
     plotting.legend(right, 10, "upper right", (0.99, 0.985), spacing=0.25)
     return figure

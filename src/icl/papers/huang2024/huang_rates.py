@@ -273,9 +273,8 @@ def draw(table: pd.DataFrame) -> Figure:
     plotting.frame(
         targets, Axis(inverse, (7, 1.4e4), log=True), Axis(r"Time $\eta t$", (1, 1e8), log=True), 13, ticks=11
     )
-    plotting.frame(
-        fresh, Axis(inverse, (8, 630), log=True), Axis(r"Relative to $\epsilon$", (0, 3.2)), font=13, ticks=11
-    )
+    plotting.frame(fresh, Axis(inverse, (8, 630), log=True), Axis(r"Relative to $\epsilon$", (0.8, 2.4)), 13, ticks=11)
+    fresh.axhline(1, color="0.5", linestyle="--", linewidth=1, zorder=1)
     plotting.legend(features, 11, "upper left", (0.03, 0.98), spacing=0.25)
     plotting.legend(targets, 9, "upper left", (0.02, 0.985), spacing=0.2)
     plotting.legend(fresh, 10, "upper left", (0.03, 0.98), spacing=0.25)

@@ -67,7 +67,7 @@ def draw(table: pd.DataFrame) -> Figure:
         last = 1.0
         for style in STYLES:
             dot = plotting.summary(table, panel, style.series, "reached")
-            axes.plot(dot["x"], dot["value"], "o", color=style.colour, markersize=7)
+            axes.plot(dot["x"], dot["value"], "o", color=style.colour, markersize=7, gid=f"{style.series} reached")
             last = max(last, float(plotting.summary(table, panel, style.series, "prediction error")["x"].max()))
         axes.axhline(REACHED, color="0.6", linestyle=":", linewidth=1)
         limits = (1, last) if panel == "log" else (-0.02 * last, last)
@@ -78,5 +78,6 @@ def draw(table: pd.DataFrame) -> Figure:
             font=13,
             ticks=12,
         )
-    plotting.legend(left, 12, "upper right", (0.98, 0.98))
+    left.plot([], [], "o", color="0.4", markersize=7, label=f"{REACHED} reached")
+    plotting.legend(left, 11, "upper right", (0.98, 0.98))
     return figure

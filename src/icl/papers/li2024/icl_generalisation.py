@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from icl.papers.li2024 import one_layer_evaluation, one_layer_figures
 from icl.papers.li2024.error_curves import ENOUGH, STYLES_OF_SUMS, SUMS
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LENGTHS = tuple(range(2, 21))
@@ -80,8 +81,29 @@ def draw(table: pd.DataFrame) -> Figure:
     figure, left = plotting.canvas((760, 400), (100, 365, 26.25, 317.72), panel="in domain")
     right = plotting.add_panel(figure, (470, 735, 26.25, 317.72), "out of domain")
     for axes, styles in ((left, IN_DOMAIN), (right, STYLES_OF_SUMS)):
-        plotting.curves(axes, table, styles, "classification error", band=True)
-        x = Axis("Context length", (0, 20), range(0, 21, 4))
-        plotting.frame(axes, x, Axis("Classification error", (1e-4, 1), log=True), font=17)
-        plotting.legend(axes, 12, "lower left", (0.02, 0.02))
+        for place, style in enumerate(styles):
+            _curve(axes, table, style, range(place, len(LENGTHS), len(styles)))
+        x = Axis("Context length", (0, 20.4), range(0, 21, 4))
+        y = Axis("Classification error", (NO_ERROR / 1.3, 1), [NO_ERROR, 1e-4, 1e-3, 1e-2, 0.1, 1], TICKS, log=True)
+        plotting.frame(axes, x, y, font=15)
+        plotting.legend(axes, 11, "lower left", (0.02, 0.13), spacing=0.25)
     return figure
+
+
+NO_ERROR = 3e-5
+"""Where a mean over runs without any error is drawn, as an open marker."""
+TICKS = ("none", *(f"$10^{{{power}}}$" for power in range(-4, 1)))
+
+
+def _curve(axes: Axes, table: pd.DataFrame, style: Style, marked: Sequence[int]) -> None:
+    """One mean with its band, with markers at some lengths only: the curves of one panel nearly coincide."""
+    rows = plotting.summary(table, str(axes.get_label()), style.series, "classification error")
+    low, high = (rows[edge].clip(lower=NO_ERROR) for edge in ("band_low", "band_high"))
+    axes.fill_between(rows["x"], low, high, color=plotting.BANDS[style.colour], linewidth=0)
+    x, y = rows["x"].to_numpy(), rows["value"].to_numpy()
+    none, shown = y == 0, np.isin(np.arange(len(x)), list(marked))
+    plotting.curve(axes, style, x, np.maximum(y, NO_ERROR), markevery=list(shown & ~none))
+    empty = {"marker": plotting.OPEN.get(style.marker, style.marker), "markerfacecolor": "w", "linestyle": "none"}
+    without = x[shown & none]
+    plotting.curve(axes, style, without, np.full(len(without), NO_ERROR), **empty, label=None,
+                   gid=f"{style.series}, none")  # fmt: skip

@@ -227,11 +227,15 @@ def _ticked(label: str, ticks: tuple[int, ...]) -> Axis:
     return Axis(label, (ticks[0] / 1.25, ticks[-1] * 1.25), ticks, [str(tick) for tick in ticks], log=True)
 
 
+HALF_SHOWN = 0.005
+"""Half-widths below it would be drawn as 0.00 and are left out."""
+
+
 def _lines(axes: Axes, table: pd.DataFrame, observable: str, label: str, exponent: str, theorem: str) -> None:
-    """The fit, named by its exponent with its interval, and the theorem's line."""
+    """The fit, named by its exponent and, where two digits show it, its interval, and the theorem's line."""
     fitted = table[(table["observable"] == exponent) & (table["seed"] == SUMMARY_SEED)].iloc[0]
     half = (fitted["high"] - fitted["low"]) / 2
-    named = label % f"{fitted['value']:.3f} \\pm {half:.3f}"
+    named = label % (f"{fitted['value']:.2f}" + (f" \\pm {half:.2f}" if half >= HALF_SHOWN else ""))
     for series, look in (("fit", {"color": "C0", "linewidth": 1.5}), ("theorem", plotting.GUIDE)):
         line = plotting.summary(table, str(axes.get_label()), series, observable)
         axes.plot(line["x"], line["value"], **look, label=named if series == "fit" else theorem, gid=series)

@@ -72,7 +72,7 @@ def draw_panel(axes: Axes, table: pd.DataFrame, font: float, ticks: float) -> No
     plotting.curves(axes, table, [Style("GD, no clip", "GD without clip", "0.35", line=":")], "loss")
     axes.lines[-1].set(linewidth=1.5, zorder=1.9)
     axes.axvline(1, color="0.6", linestyle="--", linewidth=0.8)
-    # The published label says U(-alpha, alpha).
-    x = Axis(r"$\alpha$   where x ~ U$(-\alpha/2, \alpha/2)$", (0.42, 2.08), (0.5, 1, 1.5, 2))
+    # The published label says U(-alpha, alpha), where the code samples half as wide; the caption says so.
+    x = Axis(r"$\alpha$ where $x \sim U(-\alpha/2, \alpha/2)$", (0.42, 2.08), (0.5, 1, 1.5, 2))
     plotting.frame(axes, x, Axis("Loss", (0.048, 8.5), (0.1, 1), log=True), font, ticks)
     axes.set_title("Test on larger inputs", fontsize=font)

@@ -144,9 +144,11 @@ def draw(table: pd.DataFrame) -> Figure:
     distance = plotting.add_panel(figure, (480, 700, 20, 305), "distance")
     noise = plotting.add_panel(figure, (805, 1065, 20, 305), "noise")
     plotting.curves(ab, table, SAMPLED, "ab", band=True)
+    for line in ab.lines:
+        line.set_linewidth(4)
     for style in SAMPLED:
         line = plotting.summary(table, "ab", style.series, "exact ab")
-        ab.plot(line["x"], line["value"], **plotting.GUIDE)
+        ab.plot(line["x"], line["value"], **plotting.GUIDE, label="exact" if style is SAMPLED[-1] else None)
     points = table[(table["observable"] == "distance") & (table["statistic"] == "run")]
     for shift, (law, (label, colour, marker)) in enumerate(MARKS.items()):
         own = points[points["series"] == law]
@@ -165,6 +167,8 @@ def draw(table: pd.DataFrame) -> Figure:
     plotting.frame(noise, m, Axis("RMS of the other blocks", log=True), font=13, ticks=11)
     noise.tick_params(axis="x", which="minor", labelbottom=False)
     distance.tick_params(axis="x", labelsize=9.5)
+    for line in noise.lines[:1]:
+        line.set_linestyle("none")
     for axes in (ab, distance, noise):
         axes.legend(fontsize=10, loc="upper right" if axes is ab else "lower left")
     return figure

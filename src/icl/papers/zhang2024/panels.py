@@ -44,6 +44,22 @@ def panel(figure: Figure, edges: tuple[float, float, float, float], name: str, t
     return axes
 
 
+def unfold(axes: Axes, linear: float, top: float, ticks: Sequence[float] = ()) -> None:
+    """The published linear axis up to `linear` and a logarithmic one above it, where our layer lies; a line parts them.
+
+    top : upper end of the axis; ticks : those below `linear`, multiples of 1/4 unless given
+    """
+    axes.set_yscale("symlog", linthresh=linear, linscale=2.5)
+    above = [10.0**power for power in range(1, 6) if 10.0**power <= top]
+    below = list(ticks) or np.arange(0, linear + 0.01, 0.25).tolist()
+    axes.set_yticks([*below, *above], [f"{tick:g}" for tick in (*below, *above)])
+    axes.minorticks_off()
+    axes.set_ylim(-0.1, top)
+    axes.axhline(linear, color="0.35", linewidth=0.8, zorder=1)
+    axes.text(0.99, linear, "log above", fontsize=7, color="0.35", ha="right", va="bottom",
+              transform=axes.get_yaxis_transform())  # fmt: skip
+
+
 def points(axes: Axes, table: pd.DataFrame, styles: Sequence[Style], observable: str) -> None:
     """Points with their 95 % intervals over seeds."""
     for style in styles:

@@ -217,23 +217,26 @@ SCALED_QUERY = Style("scaled query, prompts", r"query times 2, $N=\infty$", "k",
 def draw(table: pd.DataFrame) -> Figure:
     """The talk's two panels and the factor c^2 above; lengths and random covariances below."""
     figure, skewed = plotting.canvas((1010, 620), (70, 320, 40, 255), panel="skewed")
-    panels.dress(skewed, "skewed covariance", panels.EXAMPLES, Axis("squared error", (1e-3, 3e3), log=True))
+    panels.dress(skewed, "page 27: skewed covariance", panels.EXAMPLES, panels.SQUARED_ERROR)
     panels.talk_panel(skewed, table)
-    plotting.legend(skewed, 8, "lower right", (0.98, 0.02), spacing=0.2)
+    panels.unfold(skewed, 1.5, 3e4)
+    skewed.legend(fontsize=7, ncols=2, loc="upper right", labelspacing=0.1, columnspacing=0.8)
     _draw_scaled(figure, table)
     scales = Axis("scale $c$", (0.28, 3.6), list(SCALES.values()), list(SCALES), log=True)
     slope_axis = Axis("slope", (0.05, 15), log=True)
-    slope = panels.panel(figure, (740, 985, 40, 255), "slope", "prediction on truth", scales, slope_axis)
+    slope = panels.panel(figure, (740, 985, 40, 255), "slope", "ours: prediction on truth", scales, slope_axis)
     slope.minorticks_off()
     panels.theory_and_prompts(slope, table, SLOPE_LINES, "slope")
     plotting.legend(slope, 9, "upper left", (0.02, 0.98), spacing=0.2)
     errors = Axis("relative error", (1e-5, 50), log=True)
-    over_m = panels.panel(figure, (70, 560, 330, 560), "lengths", "prompt length", panels.TEST_LENGTH, errors)
+    over_m = panels.panel(figure, (70, 560, 330, 560), "lengths", "ours: prompt length", panels.TEST_LENGTH, errors)
     panels.theory_and_prompts(over_m, table, OVER_M, "relative error")
     panels.points(over_m, table, (SCALED_QUERY,), "relative error")
     plotting.legend(over_m, 8, "lower left", (0.02, 0.02), spacing=0.2)
     ratios = Axis("mean prediction / truth", (0.2, 0.4))
-    random = panels.panel(figure, (650, 985, 330, 560), "random", "random covariances", panels.TRAINING_LENGTH, ratios)
+    random = panels.panel(
+        figure, (650, 985, 330, 560), "random", "ours: random covariances", panels.TRAINING_LENGTH, ratios
+    )
     plotting.curves(random, table, (panels.LIMIT,), "prediction over truth")
     panels.points(random, table, (panels.MEASURED,), "prediction over truth")
     random.axhline(1 / 3, color="k", linestyle=":", linewidth=1.5)
@@ -242,12 +245,13 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def _draw_scaled(figure: Figure, table: pd.DataFrame) -> Axes:
-    errors = Axis("squared error$\\,/\\,c^2$", (0.03, 1e5), log=True)
-    axes = panels.panel(figure, (405, 655, 40, 255), "scaled", "scaled $x$", panels.EXAMPLES, errors)
+    errors = Axis("squared error$\\,/\\,c^2$", (-0.1, 1.1))
+    axes = panels.panel(figure, (405, 655, 40, 255), "scaled", "page 27: scaled $x$", panels.EXAMPLES, errors)
     least = panels.LEAST_SQUARES._replace(colour=darkgrid.TAN, line="--")
     lines = [Style(f"{name}, theory", name, COLOURS[name]) for name in SCALES]
     plotting.curves(axes, table, (*lines, least), "squared error")
     panels.points(axes, table, [Style(f"{n}, prompts", "", COLOURS[n], "o") for n in SCALES], "squared error")
     panels.zero_line(axes)
-    plotting.legend(axes, 8, "upper right", (0.98, 0.98), spacing=0.1)
+    panels.unfold(axes, 1.1, 1e5, (0, 0.2, 0.4, 0.6, 0.8, 1.0))
+    axes.legend(fontsize=7, ncols=3, loc="upper right", labelspacing=0.1, columnspacing=0.8)
     return axes

@@ -207,21 +207,21 @@ def draw(table: pd.DataFrame) -> Figure:
         edges = (60 + 335 * index, 310 + 335 * index, 30, 250)
         axes = first if index == 0 else plotting.add_panel(figure, edges, name)
         few = Axis("in-context examples", (-1, 19), range(0, 16, 5))
-        high = Axis("squared error", (-0.3, 5), range(6))
-        y = high if name == "orthants" else panels.SQUARED_ERROR
-        panels.dress(axes, title, few if index == 0 else panels.EXAMPLES, y)
+        panels.dress(axes, f"page 26: {title}", few if index == 0 else panels.EXAMPLES, panels.SQUARED_ERROR)
         panels.talk_panel(axes, table)
+        if name == "orthants":
+            panels.unfold(axes, 1.5, 30)
     plotting.legend(first, 9, "lower left", (0.02, 0.02), spacing=0.2)
     examples = Axis("in-context examples", (0.8, 4.2), range(1, 5))
     prediction = panels.panel(
-        figure, (60, 400, 330, 560), "prediction", "query orthogonal to the examples, $d=5$", examples,
+        figure, (60, 400, 330, 560), "prediction", "ours: query orthogonal to the examples, $d=5$", examples,
         Axis("prediction / truth", (-0.2, 4.2)),
     )  # fmt: skip
     plotting.curves(prediction, table, [style._replace(marker="") for style in PREDICTIONS], "relative prediction")
     panels.points(prediction, table, [style._replace(label="") for style in PREDICTIONS], "relative prediction")
     plotting.legend(prediction, 9, "center right", (0.98, 0.25), spacing=0.2)
     tolerance = panels.panel(
-        figure, (490, 980, 330, 560), "tolerance", r"$N=\infty$, condition number 20",
+        figure, (490, 980, 330, 560), "tolerance", r"ours: $N=\infty$, condition number 20",
         Axis("Test length $M$", (25, 25000), log=True),
         Axis(r"squared error$\,/\,|x_{query}|^2$", (1e-5, 50), log=True),
     )  # fmt: skip

@@ -188,16 +188,16 @@ SERIES_OVER_M = (
 def draw(table: pd.DataFrame) -> Figure:
     """The talk's panel and the two rates."""
     figure, noisy = plotting.canvas((1010, 330), (60, 310, 40, 275), panel="noisy")
-    panels.dress(noisy, "noisy linear regression", panels.EXAMPLES, panels.SQUARED_ERROR)
+    panels.dress(noisy, "page 25: noisy linear regression", panels.EXAMPLES, panels.SQUARED_ERROR)
     panels.talk_panel(noisy, table)
     errors_m = Axis("relative error", (1e-4, 30), log=True)
     over_m = panels.panel(
-        figure, (390, 660, 40, 275), "M", "long training prompts: $1/M$", panels.TEST_LENGTH, errors_m
+        figure, (390, 660, 40, 275), "M", "ours: long training prompts, $1/M$", panels.TEST_LENGTH, errors_m
     )
     panels.theory_and_prompts(over_m, table, SERIES_OVER_M, "relative error")
     errors_n = Axis("relative error", (3e-7, 3), log=True)
     over_n = panels.panel(
-        figure, (735, 990, 40, 275), "N", "long test prompts: $1/N^2$", panels.TRAINING_LENGTH, errors_n
+        figure, (735, 990, 40, 275), "N", "ours: long test prompts, $1/N^2$", panels.TRAINING_LENGTH, errors_n
     )
     plotting.curves(over_n, table, (Style("no noise, theory", "theory", "C0"),), "relative error")
     panels.points(over_n, table, (Style("no noise, prompts", "prompts", "C0", "o"),), "relative error")

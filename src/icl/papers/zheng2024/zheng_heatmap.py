@@ -136,7 +136,9 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def _square(axes: Axes, bar: Axes, table: pd.DataFrame, name: str) -> None:
-    """One matrix on its own colour scale, with nearest pixels and the ticks of the talk."""
+    """One matrix on its own colour scale, with the ticks of the talk; triangles at the ends of the scale."""
+    from matplotlib.markers import CARETRIGHT
+
     drawn = table[(table["panel"] == name) & (table["statistic"] != "run")]
     size = int(drawn["x"].max()) + 1
     matrix = drawn["value"].to_numpy().reshape(-1, size)
@@ -147,9 +149,10 @@ def _square(axes: Axes, bar: Axes, table: pd.DataFrame, name: str) -> None:
     axes.figure.colorbar(image, cax=bar, ticks=[0, 0.2, 0.4, 0.6, 0.8])
     bar.set_label(f"scale of {name}")
     plotting.frame(bar, Axis("Colour"), Axis("Entry"), font=10, ticks=10)
+    bar.tick_params(pad=9)
     for series in ("largest entry", "smallest entry"):
         end = plotting.summary(table, f"scale of {name}", series, "entry")
-        bar.plot(end["x"], end["value"], "_", color="C3", markersize=14, gid=series)
+        bar.plot([0], end["value"], marker=CARETRIGHT, color="C3", markersize=6, clip_on=False, gid=series)
     for shown in (axes, bar):
         shown.xaxis.label.set_visible(False)
         shown.yaxis.label.set_visible(False)

@@ -163,8 +163,8 @@ LIMITS = (
     Style("mean of ratios", r"$\mathrm{E}\,y_j/x_j$ at the limit of training", "C0"),
 )
 MEASURED = (
-    Style("least squares", "trained, fresh sequences", "r", "o", ""),
-    Style("mean of ratios", "trained, fresh sequences", "b", "o", ""),
+    Style("least squares", r"$\langle y,x\rangle/|x|^2$, trained, fresh sequences", "r", "o", ""),
+    Style("mean of ratios", r"$y_j/x_j$, trained, fresh sequences", "b", "o", ""),
 )
 ERRORS = tuple(Style(law, name, f"C{place}", "o") for place, (law, name) in enumerate(LAWS.items()))
 SHARES = (Style("mean of ratios", "of coordinates", "b"), Style("least squares", r"of $|x|^2$", "r"))

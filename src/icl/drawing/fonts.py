@@ -1,0 +1,19 @@
+"""Matplotlib's own typefaces, whatever an earlier release or another environment left in the user's font cache."""
+
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def add_own() -> None:
+    """Add the typefaces that come with matplotlib where the cached list lacks them.
+
+    Without them formulas lose their italics and a prime is drawn as a 0.
+    """
+    import matplotlib
+    from matplotlib.font_manager import fontManager
+
+    known = {Path(font.fname).name for font in fontManager.ttflist}
+    for path in sorted(Path(matplotlib.get_data_path(), "fonts", "ttf").glob("*.ttf")):
+        if path.name not in known:
+            fontManager.addfont(path)
