@@ -147,6 +147,12 @@ AXES = {
     ),
 }
 
+LEGENDS: Mapping[str, tuple[plotting.Corner, tuple[float, float]]] = {
+    "M_1": ("upper left", (0.02, 0.98)),
+    "m": ("lower right", (0.98, 0.02)),
+    "M_2": ("upper right", (0.98, 0.98)),
+}
+
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
@@ -164,5 +170,5 @@ def draw(table: pd.DataFrame) -> Figure:
             plotting.curves(axes, table, (line,), observable)
         plotting.frame(axes, *AXES[name], font=14, ticks=12)
         axes.minorticks_off()
-        plotting.legend(axes, 11, "upper left", (0.02, 0.98))
+        plotting.legend(axes, 11, *LEGENDS[name])
     return figure
