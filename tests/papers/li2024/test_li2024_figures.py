@@ -1,4 +1,4 @@
-"""What the figures of the one-layer model share: snapshots, pruning, and steps to a target."""
+"""What the figures of the one-layer model share: snapshots and pruning."""
 
 import itertools
 
@@ -10,7 +10,7 @@ from icl.core.config import grid
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import train
-from icl.papers.li2024 import icl_rates, one_layer
+from icl.papers.li2024 import one_layer
 from icl.papers.li2024 import one_layer_evaluation as evaluation
 from icl.papers.li2024.pruning import random_masks, trained_pruning
 
@@ -57,15 +57,3 @@ def test_random_orders_of_pruning_are_nested_and_differ() -> None:
         assert (fewer <= more).all()
     assert not np.array_equal(masks[1][0], masks[1][1])
     assert not np.array_equal(masks[1], random_masks([0, 1], 64, 6, draw=1))
-
-
-def test_steps_are_counted_to_the_first_window_below_the_target() -> None:
-    window, target = icl_rates.WINDOW, icl_rates.TARGET
-    falls_at_30 = np.where(np.arange(100) < 30, 1.0, 0.0)
-    never = np.ones(100)
-    dips = np.where(np.arange(100) == 50, 0.0, 1.0)
-    steps = icl_rates.steps_to(np.stack([falls_at_30, never, dips]))
-    # The window may hold as many ones as keep its mean below the target.
-    held = int(np.ceil(target * window)) - 1
-    assert steps[0] == 30 + window - held
-    assert np.isnan(steps[1:]).all()

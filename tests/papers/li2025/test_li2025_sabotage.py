@@ -17,7 +17,7 @@ import torch
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import train
-from icl.papers.li2025 import attention_groups, cot_worked_example, error_curves, one_layer
+from icl.papers.li2025 import attention_groups, cot_worked_example, error_curves, off_span, one_layer
 from icl.pipeline import figures
 from tests import sabotaged
 from tests.sabotaged import Patch, same, untouched
@@ -91,6 +91,11 @@ def condition_breaks(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(one_layer.Test, "end_setting", one_layer.Test.misleading_setting)
 
 
+def trained_everywhere(patch: pytest.MonkeyPatch) -> None:
+    """Training has moved the weights along the directions off the span as along those in it."""
+    patch.setattr(off_span, "off_span", lambda params, configs: params)
+
+
 def example_instead(matrices: np.ndarray) -> Patch:
     """Prompts of the worked example with other matrices than it shows."""
     return lambda patch: patch.setattr(cot_worked_example, "matrices", lambda length: matrices)
@@ -118,6 +123,10 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "Kendall's tau of error and alpha'": REVERSED,
         "Kendall's tau of error and rho^f": REVERSED,
         "error with 100 examples": UNTRAINED,
+    },
+    "B-T5-span": {
+        "error off the span, alpha' = 0.1": Sabotage(test=trained_everywhere),
+        "error in the span, alpha' = 0.1": UNTRAINED,
     },
     "B-EX-model": {
         "ICL error from start 1 with 100 examples": Sabotage(test=condition_met),

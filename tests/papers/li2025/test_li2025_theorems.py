@@ -38,7 +38,14 @@ def measured(name: str) -> pd.DataFrame:
 
 def test_training_time_by_hand() -> None:
     """alpha = 1/2, K = 3, M = 20, eps = 1/20: 4 * 27 + 60 * (2 + 20)."""
-    assert theory.chain_training_time(0.5, 3, 20, 0.05) == 1428.0
+    assert theory.chain_training_terms(0.5, 3, 20, 0.05) == (4 * 27, 60 * (2 + 20))
+
+
+def test_factors_that_times_were_made_with_are_found() -> None:
+    terms = np.array([theory.chain_training_terms(a, k, 20, 0.1) for a in (0.2, 0.5, 1.0) for k in (2, 4, 8)])
+    np.testing.assert_allclose(theory.fitted_factors(terms, terms @ [0.03, 0.2]), [0.03, 0.2], rtol=1e-6)
+    with pytest.raises(ValueError, match="must be positive and finite"):
+        theory.fitted_factors(terms, np.full(len(terms), np.nan))
 
 
 def test_examples_by_hand() -> None:
@@ -51,7 +58,7 @@ def test_exponents_of_the_training_time_are_those_of_its_terms(name: str) -> Non
     at = {"fraction": 0.4, "steps": 3, "patterns": 20, "target": 0.05}
     least, largest = {"fraction": (-2, 0), "steps": (1, 3), "patterns": (0, 1)}[name]
     x = np.geomspace(1e-6, 1e6, 25)
-    y = np.array([theory.chain_training_time(**at | {name: value}) for value in x])
+    y = np.array([sum(theory.chain_training_terms(**at | {name: value})) for value in x])
     local = np.diff(np.log(y)) / np.diff(np.log(x))
     assert least - 1e-9 <= local.min()
     assert local.max() <= largest + 1e-9

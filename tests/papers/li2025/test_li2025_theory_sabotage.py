@@ -22,7 +22,7 @@ from icl.evidence import ledger
 from icl.evidence.judging import SUPPORTED
 from icl.papers.li2025 import cot_rates, cot_three_layer, decoding, one_layer, theory
 from icl.papers.li2025.error_curves import ErrorCurves
-from icl.papers.li2025.transition_matrices import path_probability, primacy
+from icl.papers.li2025.transition_matrices import path_probability, primacy, product
 from icl.pipeline import figures
 from tests import sabotaged
 from tests.sabotaged import Patch, untouched
@@ -86,7 +86,11 @@ Time = Callable[[float, int, int], float]
 
 
 def theorem_4(alpha: float, k: int, m: int) -> float:
-    return 0.02 * theory.chain_training_time(alpha, k, m, cot_rates.TARGET)
+    return float(np.dot(cot_rates.FACTORS, theory.chain_training_terms(alpha, k, m, cot_rates.TARGET)))
+
+
+def twice_theorem_4(alpha: float, k: int, m: int) -> float:
+    return 2 * theorem_4(alpha, k, m)
 
 
 def common_patterns(alpha: float, k: int, m: int) -> float:
@@ -134,6 +138,14 @@ def steeper_5(alpha: float, tau: float, rho: float) -> float:
     return 0.1 * (alpha * tau * rho) ** -4
 
 
+def theorem_6(alpha: float, tau: float) -> float:
+    return theory.end_examples(alpha, tau)
+
+
+def steeper_6(alpha: float, tau: float) -> float:
+    return 0.2 * (alpha * tau) ** -4
+
+
 def by_law(time: Time) -> dict[str, Runs]:
     """Runs whose loss falls from much to nothing at the time that a law gives, later by some steps for later seeds."""
     found = {}
@@ -146,25 +158,29 @@ def by_law(time: Time) -> dict[str, Runs]:
     return found
 
 
-def errors_by_law(examples: Callable[[float, float, float], float]) -> "Patch":
-    """Answers whose error falls to 0.05 at the number of examples that a law gives, a little later for later seeds."""
+def errors_by_law(examples: Callable[..., float], of_ends: Callable[..., float]) -> "Patch":
+    """Answers whose error falls to what is enough at the number of examples that a law gives, a little later for later
+    seeds.
+    """
 
-    def wrong(params: Any, configs: Any, test: Any, settings: Any, lengths: Any) -> np.ndarray:
-        needed = np.array(
-            [
-                examples(
-                    s.fraction,
-                    path_probability(s.matrices),
-                    primacy(s.matrices),
-                )
-                for s in settings
-            ]
-        )
-        late = needed[:, None] * (1 + 0.02 * np.arange(len(configs)))
-        found: np.ndarray = 0.05 ** (np.array(lengths)[:, None] / late[:, None])
+    def wrong(needed: list[float], runs: int, lengths: Any, enough: float) -> np.ndarray:
+        late = np.array(needed)[:, None] * (1 + 0.02 * np.arange(runs))
+        found: np.ndarray = enough ** (np.array(lengths)[:, None] / late[:, None])
         return found[..., None]
 
-    return lambda patch: patch.setattr(decoding, "cot_wrong", wrong)
+    def cot(params: Any, configs: Any, test: Any, settings: Any, lengths: Any) -> np.ndarray:
+        needed = [examples(s.fraction, path_probability(s.matrices), primacy(s.matrices)) for s in settings]
+        return wrong(needed, len(configs), lengths, cot_rates.ENOUGH)
+
+    def icl(params: Any, configs: Any, test: Any, settings: Any, lengths: Any) -> np.ndarray:
+        needed = [of_ends(s.fraction, float(product(s.matrices).max(axis=1).min())) for s in settings]
+        return wrong(needed, len(configs), lengths, cot_rates.ENOUGH_ENDS)
+
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(decoding, "cot_wrong", cot)
+        patch.setattr(decoding, "icl_wrong", icl)
+
+    return apply
 
 
 def mislabelled(patch: pytest.MonkeyPatch) -> None:
@@ -184,8 +200,10 @@ class Sabotage:
     test: Patch = untouched
 
 
-def laws(time: Time = theorem_4, examples: Callable[[float, float, float], float] = theorem_5) -> Sabotage:
-    return Sabotage(lambda: by_law(time), errors_by_law(examples))
+def laws(
+    time: Time = theorem_4, examples: Callable[..., float] = theorem_5, of_ends: Callable[..., float] = theorem_6
+) -> Sabotage:
+    return Sabotage(lambda: by_law(time), errors_by_law(examples, of_ends))
 
 
 def on(name: str, test: Patch = untouched) -> Sabotage:
@@ -215,9 +233,11 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "growth of steps over theorem 4 in 1/alpha": laws(rare_patterns),
         "growth of steps over theorem 4 in K": laws(long_chains),
         "growth of steps over theorem 4 in M": laws(many_patterns),
-        "growth of steps over theorem 4 in 1/eps": Sabotage(slow_end, errors_by_law(theorem_5)),
+        "growth of steps over theorem 4 in 1/eps": Sabotage(slow_end, errors_by_law(theorem_5, theorem_6)),
+        "largest steps over theorem 4": laws(twice_theorem_4),
     },
     "B-T5b": {"growth of examples over theorem 5": laws(examples=steeper_5)},
+    "B-T6-rate": {"growth of ICL examples over theorem 6": laws(of_ends=steeper_6)},
     "B-M3": {
         f"{what}, layer {layer}": NOTHING_LEARNT
         for layer in range(1, cot_three_layer.LAYERS + 1)

@@ -32,12 +32,13 @@ STEPS = {"paper": 400, "laptop": 400, "smoke": 10}
 
 
 @cache
-def pinned(name: str, value: int) -> type[one_layer.Config]:
-    """A Config with one constant that is what it is, whatever a user asks for: the panel's axis says so."""
+def pinned(**values: int) -> type[one_layer.Config]:
+    """A Config with constants that are what they are, whatever a user asks for: the panel's axis says so."""
 
     class Pinned(one_layer.Config):
         def __post_init__(self) -> None:
-            object.__setattr__(self, name, value)
+            for name, value in values.items():
+                object.__setattr__(self, name, value)
             super().__post_init__()
 
     return Pinned
@@ -56,14 +57,14 @@ def sweeps(scale: str) -> list[Sweep]:
     for name, values in VARIED.values():
         for value in values:
             if value != SHARED[name]:
-                configs = grid(pinned(name, value), **theorem, seed=seeds)
+                configs = grid(pinned(**{name: value}), **theorem, seed=seeds)
                 made.append(Sweep(sweep_name(name, value), one_layer.SYSTEM, configs, (STEPS[scale],), test))
     return made
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Hinge loss and classification error on unseen tasks with 20 contexts at alpha' = 0.8, per value and seed."""
-    found = {name: _unseen(trained) for name, trained in runs.items()}
+    found = {name: unseen(trained) for name, trained in runs.items()}
     seeds = runs["li_icl_sgd"].sweep.seeds
     parts = []
     for panel, (name, values) in VARIED.items():
@@ -81,7 +82,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     return join([*parts, rows("largest hinge loss times sqrt(B), B >= M_1", seeds, np.max(scaled, axis=0))])
 
 
-def _unseen(runs: Runs) -> dict[str, np.ndarray]:
+def unseen(runs: Runs) -> dict[str, np.ndarray]:
     """Both losses of every run on tasks that its training did not use, at full length: (runs,) each."""
     trained = one_layer_figures.trained({runs.sweep.name: runs})
     prompts = one_layer_evaluation.in_domain(trained.sweep.configs, trained.sweep.test)

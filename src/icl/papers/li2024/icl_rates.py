@@ -14,7 +14,7 @@ from icl.core.sweep import Sweep
 from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis
-from icl.evidence.intervals import log_slope
+from icl.evidence.intervals import first_step_below, log_slope
 from icl.papers.li2024 import one_layer, one_layer_figures
 
 if TYPE_CHECKING:
@@ -37,21 +37,11 @@ def sweeps(scale: str) -> list[Sweep]:
     return [Sweep("li_icl_alpha", "li_icl", configs, (STEPS[scale],), one_layer.Test())]
 
 
-def steps_to(losses: np.ndarray) -> np.ndarray:
-    """The first step at which the mean loss of the last WINDOW batches is below TARGET: (runs, steps) -> (runs,).
-
-    NaN for a run that does not get there.
-    """
-    means = np.lib.stride_tricks.sliding_window_view(losses, WINDOW, axis=-1).mean(axis=-1)
-    below = means < TARGET
-    return np.where(below.any(axis=-1), below.argmax(axis=-1) + WINDOW, np.nan)
-
-
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Steps per alpha and seed, the slope of each seed, and the theorem's line."""
     (trained,) = runs.values()
     seeds = sorted(set(trained.sweep.seeds))
-    steps = steps_to(trained.losses).reshape(len(FRACTIONS), len(seeds))
+    steps = first_step_below(trained.losses, TARGET, WINDOW).reshape(len(FRACTIONS), len(seeds))
     parts = [
         rows("steps", seeds, row, panel="main", series="one-layer model", x=fraction)
         for fraction, row in zip(FRACTIONS, steps, strict=True)

@@ -1,0 +1,174 @@
+"""Theorems 1 and 3 of Li et al. as the problem grows: in patterns M_1, in neurons m and in irrelevant patterns M_2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from icl.core.config import grid
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.table import join, rows
+from icl.drawing import plotting
+from icl.drawing.plotting import Axis, Style
+from icl.evidence.intervals import first_step_below, log_slope
+from icl.papers.li2024 import one_layer, one_layer_figures
+from icl.papers.li2024.icl_conditions import pinned, unseen
+from icl.papers.li2024.icl_large_neurons import large_neurons
+from icl.papers.li2024.icl_lucky_neurons import large
+from icl.papers.li2024.icl_rates import TARGET, WINDOW
+from icl.papers.li2024.pruning import trained_pruning
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SEEDS = {"paper": 20, "laptop": 10, "smoke": 2}
+STEPS = {"paper": 400, "laptop": 400, "smoke": 10}
+# Values besides those of the theorems' training, which has M_1 = 6, m = 64 and M_2 = 24.
+PATTERNS = {8: 3, 12: 4}
+"""M_1 -> tasks over M_1: the least even cover by a share of (M_1 - 1)^(-1/2) of all tasks."""
+NEURONS = (32, 128)
+IRRELEVANT = (6, 60)
+REMOVED = (0.2, 0.4, 0.6)
+EPS = 128**-0.5
+"""The eps that the batch of the training allows."""
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """The training of the theorems, and one more for every other number of patterns or neurons, which fix shapes.
+
+    T grows as theorem 1 says, with M_1 sqrt(log M_1), and |a_i| falls as 1 / sqrt(m).
+    """
+    test, seeds = one_layer.Test(prompts=one_layer_figures.PROMPTS[scale]), range(SEEDS[scale])
+    made = [one_layer_figures.theorem_training(scale)]
+    varied = {f"M1_{m_1}": {"relevant_patterns": m_1, "task_shifts": shifts} for m_1, shifts in PATTERNS.items()}
+    varied |= {f"m_{m}": {"neurons": m} for m in NEURONS} | {f"M2_{m}": {"irrelevant_patterns": m} for m in IRRELEVANT}
+    for name, values in varied.items():
+        constants = dict(one_layer_figures.THEOREM)
+        constants["readout"] *= (64 / values.get("neurons", 64)) ** 0.5
+        configs = grid(pinned(**values), **{key: [value] for key, value in constants.items()}, seed=seeds)
+        steps = round(STEPS[scale] * growth_of_steps(values.get("relevant_patterns", 6)) / growth_of_steps(6))
+        made.append(Sweep(f"li_icl_sgd_{name}", one_layer.SYSTEM, configs, (steps,), test))
+    return made
+
+
+def growth_of_steps(patterns: float) -> float:
+    """M_1 sqrt(log M_1), with which theorem 1's number of steps grows."""
+    return float(patterns * np.sqrt(np.log(patterns)))
+
+
+def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """Steps and errors against M_1, shares of neurons against m, and the cost of small neurons against M_2."""
+    seeds = runs[f"li_icl_sgd_m_{NEURONS[0]}"].sweep.seeds
+    shared = _first(runs["li_icl_sgd"], len(seeds))
+    by_patterns = {6: shared} | {m: runs[f"li_icl_sgd_M1_{m}"] for m in PATTERNS}
+    by_neurons = {m: runs[f"li_icl_sgd_m_{m}"] for m in NEURONS} | {64: shared}
+    by_irrelevant = {m: runs[f"li_icl_sgd_M2_{m}"] for m in IRRELEVANT} | {24: shared}
+    parts = [*_patterns(by_patterns), *_neurons(dict(sorted(by_neurons.items())))]
+    return join([*parts, *_irrelevant(dict(sorted(by_irrelevant.items())))])
+
+
+def _first(runs: Runs, count: int) -> Runs:
+    """The first of some runs."""
+    few = replace(runs.sweep, configs=runs.sweep.configs[:count])
+    return Runs(few, {name: w[:count] for name, w in runs.weights.items()}, runs.losses[:count])
+
+
+def _patterns(by: Mapping[int, Runs]) -> Iterator[pd.DataFrame]:
+    sizes = np.array([growth_of_steps(m_1) for m_1 in by])
+    steps = np.stack([first_step_below(of_size.losses, TARGET, WINDOW) for of_size in by.values()])
+    seeds = by[6].sweep.seeds
+    line = np.exp(np.log(steps / sizes[:, None]).mean()) * sizes
+    for m_1, own, place in zip(by, steps, line, strict=True):
+        yield rows("steps", seeds, own, panel="M_1", series="one-layer model", x=m_1)
+        yield rows("steps", seeds, place, panel="M_1", series="theorem 1", x=m_1)
+    yield rows("slope of steps against M_1 sqrt(log M_1)", seeds, [log_slope(sizes, own) for own in steps.T])
+    for m_1 in PATTERNS:
+        yield rows(f"hinge loss on unseen tasks, M_1 = {m_1}", seeds, unseen(by[m_1])["hinge loss"])
+
+
+def _neurons(by: Mapping[int, Runs]) -> Iterator[pd.DataFrame]:
+    seeds = by[64].sweep.seeds
+    shares = np.stack([large(of_size.last()).mean(axis=-1) for of_size in by.values()])
+    for m, own in zip(by, shares, strict=True):
+        yield rows("share of large neurons", seeds, own, panel="m", series="one-layer model", x=m)
+    yield rows("least share of large neurons over m", seeds, shares.min(axis=0))
+    slopes = [log_slope(np.array(list(by)), own) for own in shares.T]
+    yield rows("slope of the share of large neurons against m", seeds, slopes)
+    for m in NEURONS:
+        pruning = trained_pruning(*_pruned(by[m]))
+        whole = pruning.without(pruning.smallest(0))["hinge loss"]
+        rises = [(pruning.without(pruning.largest(round(r * m)))["hinge loss"] - whole) / r for r in REMOVED]
+        yield rows(f"least rise of the hinge loss per share of neurons, m = {m}", seeds, np.min(rises, axis=0))
+
+
+def _pruned(runs: Runs) -> tuple[Runs, one_layer_figures.PruningTest]:
+    """The runs in the axes of the patterns, and the prompts that figure 14 prunes on."""
+    return (
+        one_layer_figures.trained({runs.sweep.name: runs}),
+        one_layer_figures.PruningTest(prompts=runs.sweep.test.prompts),
+    )
+
+
+def _irrelevant(by: Mapping[int, Runs]) -> Iterator[pd.DataFrame]:
+    seeds, multiples = by[24].sweep.seeds, []
+    for m_2, of_size in by.items():
+        pruning = trained_pruning(*_pruned(of_size))
+        small = ~large_neurons(pruning.norms)
+        rise = pruning.without(small)["hinge loss"] - pruning.without(pruning.smallest(0))["hinge loss"]
+        multiples.append(rise / (EPS + m_2**-0.5))
+        yield rows("rise of the hinge loss", seeds, rise, panel="M_2", series="one-layer model", x=m_2)
+        yield rows("rise of the hinge loss", seeds, (EPS + m_2**-0.5) / 10, panel="M_2", series="theorem 3", x=m_2)
+    yield rows("largest rise over eps + M_2^(-1/2)", seeds, np.max(multiples, axis=0))
+    yield rows("growth of the rise over eps + M_2^(-1/2)", seeds, multiples[-1] - multiples[0])
+
+
+LINES = {
+    "M_1": ("steps", Style("theorem 1", r"$M_1\sqrt{\log M_1}$", "0.4", line="--")),
+    "m": ("share of large neurons", None),
+    "M_2": ("rise of the hinge loss", Style("theorem 3", r"$(\epsilon + M_2^{-1/2})\,/\,10$", "0.4", line="--")),
+}
+AXES = {
+    "M_1": (
+        Axis("Patterns $M_1$", (5.5, 13), (6, 8, 12), "6 8 12".split(), log=True),
+        Axis(f"Steps to hinge loss {TARGET}", (50, 400), (50, 100, 200, 400), "50 100 200 400".split(), log=True),
+    ),
+    "m": (
+        Axis("Neurons $m$", (28, 146), (32, 64, 128), "32 64 128".split(), log=True),
+        Axis("Share of large neurons", (0, 1), (0, 0.25, 0.5, 0.75, 1)),
+    ),
+    "M_2": (
+        Axis("Irrelevant patterns $M_2$", (5, 72), (6, 24, 60), "6 24 60".split(), log=True),
+        Axis("Rise without small neurons", (-0.02, 0.06), (-0.02, 0, 0.02, 0.04, 0.06)),
+    ),
+}
+
+LEGENDS: Mapping[str, tuple[plotting.Corner, tuple[float, float]]] = {
+    "M_1": ("upper left", (0.02, 0.98)),
+    "m": ("lower right", (0.98, 0.02)),
+    "M_2": ("upper right", (0.98, 0.98)),
+}
+
+
+@plotting.published
+def draw(table: pd.DataFrame) -> Figure:
+    """One panel per size: every run as a dot, what the theorem says as a dashed line."""
+    figure, first = plotting.canvas((1140, 380), (85, 355, 20, 310), panel="M_1")
+    panels = [first]
+    for column, name in enumerate(("m", "M_2"), start=1):
+        panels.append(plotting.add_panel(figure, (85 + 385 * column, 355 + 385 * column, 20, 310), name))
+    for axes in panels:
+        name = str(axes.get_label())
+        observable, line = LINES[name]
+        own = (table["panel"] == name) & (table["series"] == "one-layer model") & (table["statistic"] == "run")
+        axes.plot(table[own]["x"], table[own]["value"], "o", color="C0", markersize=5, label="one run", gid=observable)
+        if line:
+            plotting.curves(axes, table, (line,), observable)
+        plotting.frame(axes, *AXES[name], font=14, ticks=12)
+        axes.minorticks_off()
+        plotting.legend(axes, 11, *LEGENDS[name])
+    return figure

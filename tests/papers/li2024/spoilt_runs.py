@@ -1,0 +1,307 @@
+"""Small real runs of Li et al. 2024, and what spoils them, for the sabotages of the claims.
+
+The runs are real trainings of six seeds: the one-layer model as it is, the three-layer model on a smaller and easier
+task that it learns in seconds. Nothing here depends on how well the published claims hold: a sabotage breaks one
+bound, and the same run without it (the control) does not.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from icl.core import discovery
+from icl.core.config import grid
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.training import train
+from icl.papers.li2024 import (
+    decoder,
+    decoder_evaluation,
+    one_layer_evaluation,
+    one_layer_figures,
+    one_training,
+)
+from icl.pipeline import figures
+from tests import sabotaged
+from tests.sabotaged import Outcome, Patch, same, untouched
+
+FIGURES = [name for name, paper in discovery.figures().items() if paper == "li2024"]
+FIGURE_OF = sabotaged.figures_of_claims(FIGURES)
+SEEDS, PROMPTS = 6, {"figure27": 10, "figure28": 10}
+
+
+def smaller_gpt2(sweep: Sweep) -> Sweep:
+    """Fewer, clearer irrelevant patterns, every task seen and a narrow model: solved within 300 steps."""
+    configs = grid(
+        decoder.Config,
+        irrelevant_patterns=[2], irrelevant_strength=[0.2], label_dimension=[2], width=[16], mlp_width=[32],
+        init_std=[0.1], task_shifts=[5], batch=[8], optimiser=["adam"], learning_rate=[5e-3], steps=[300],
+        pattern_law=["axes"], label_law=["axis"], pattern_norm=[1.0], training_noise=[0.0], seed=range(SEEDS),
+    )  # fmt: skip
+    plain = dataclasses.replace(sweep.test, noise=0.0)
+    return dataclasses.replace(sweep, configs=configs, snapshots=tuple(range(0, 301, 15)), test=plain)
+
+
+# sweep -> how it is made small enough, where six seeds of it are not.
+SMALLER: Mapping[str, Callable[[Sweep], Sweep]] = {
+    "li_icl_alpha": lambda sweep: dataclasses.replace(sweep, snapshots=(300,)),
+    "li_icl_gpt2": smaller_gpt2,
+}
+
+
+def small(sweep: Sweep, prompts: int = 200) -> Sweep:
+    few = tuple(config for config in sweep.configs if config.seed < SEEDS)
+    test = dataclasses.replace(sweep.test, prompts=prompts)
+    few_seeds = dataclasses.replace(sweep, configs=few, test=test)
+    return SMALLER[sweep.name](few_seeds) if sweep.name in SMALLER else few_seeds
+
+
+@cache
+def trained(name: str) -> Runs:
+    return train(small(sabotaged.trainings(FIGURES)[name]))
+
+
+def runs_of(name: str) -> dict[str, Runs]:
+    planned = figures.sweeps(name, "laptop", {})
+    return {
+        key: dataclasses.replace(trained(key), sweep=small(sweep, PROMPTS.get(name, 200)))
+        for key, sweep in planned.items()
+    }
+
+
+# Spoilt runs
+
+
+def at_snapshots(runs: Runs, index: Any, **weights: torch.Tensor) -> Runs:
+    """The runs with other weights at some snapshots."""
+    new = {name: w.clone() for name, w in runs.weights.items()}
+    for name, w in weights.items():
+        new[name][:, index] = w
+    return dataclasses.replace(runs, weights=new)
+
+
+def untrained(runs: Runs) -> Runs:
+    """Nothing was learnt: the last weights are the first."""
+    return at_snapshots(runs, -1, **{name: w[:, 0] for name, w in runs.weights.items()})
+
+
+def trained_from_the_start(runs: Runs) -> Runs:
+    return at_snapshots(runs, 0, **{name: w[:, -1] for name, w in runs.weights.items()})
+
+
+def backwards(runs: Runs) -> Runs:
+    """Training seen from its end."""
+    return dataclasses.replace(runs, weights={name: w.flip(1) for name, w in runs.weights.items()})
+
+
+def forgotten(runs: Runs) -> Runs:
+    """What was learnt by the last epoch of figure 9 is gone there."""
+    index = runs.sweep.snapshots.index(one_layer_figures.LONG_EPOCHS[-1])
+    return at_snapshots(runs, index, **{name: w[:, 0] for name, w in runs.weights.items()})
+
+
+def best_everywhere(runs: Runs) -> Runs:
+    """Every run has the weights of the one that has learnt best."""
+    best = one_training.choice(runs).index
+    return dataclasses.replace(runs, weights={n: w[[best] * len(w)] for n, w in runs.weights.items()})
+
+
+def uniform_attention(runs: Runs) -> Runs:
+    return at_snapshots(runs, slice(None), W_K=torch.zeros_like(runs.weights["W_K"]))
+
+
+def shuffled_queries_and_keys(runs: Runs) -> Runs:
+    """The outputs of W_Q and W_K in random order: of the same size, but not along the pattern."""
+    size = runs.weights["W_Q"].shape[-1]
+    order = torch.from_numpy(np.random.default_rng(0).permutation(size))
+    return at_snapshots(runs, -1, **{name: runs.last()[name][:, order] for name in ("W_Q", "W_K")})
+
+
+def fresh_values(runs: Runs) -> Runs:
+    """W_V is Gaussian of its trained size."""
+    last = runs.last()["W_V"]
+    noise = torch.from_numpy(np.random.default_rng(0).standard_normal(last.shape))
+    return at_snapshots(runs, -1, W_V=noise * last.std())
+
+
+def negated_readout(runs: Runs) -> Runs:
+    return at_snapshots(runs, slice(None), a=-runs.weights["a"])
+
+
+def negated_decoder_readout(runs: Runs) -> Runs:
+    names = [name for name in runs.weights if name.startswith("read_out")]
+    return at_snapshots(runs, slice(None), **{name: -runs.weights[name] for name in names})
+
+
+def norms(runs: Runs) -> torch.Tensor:
+    """Row norms of W_O at the end: (runs, m, 1)."""
+    return runs.last()["W_O"].norm(dim=-1, keepdim=True)
+
+
+def rescaled_rows(runs: Runs, scale: torch.Tensor) -> Runs:
+    """W_O's rows times `scale` > 0, (runs, m, 1), and a by its inverse: the same function with other norms."""
+    last = runs.last()
+    return at_snapshots(runs, -1, W_O=last["W_O"] * scale, a=last["a"] / scale[..., 0])
+
+
+def equal_rows(runs: Runs) -> Runs:
+    """No neuron is small."""
+    return rescaled_rows(runs, 1 / norms(runs))
+
+
+def one_giant_row(runs: Runs) -> Runs:
+    """All neurons but one are small."""
+    largest = norms(runs) == norms(runs).amax(dim=1, keepdim=True)
+    return rescaled_rows(runs, torch.where(largest, 100.0, 1.0).double())
+
+
+def all_rows_grown(runs: Runs) -> Runs:
+    """The small neurons have not stayed what they were."""
+    return rescaled_rows(runs, torch.full_like(norms(runs), 3.0))
+
+
+def reversed_norms(runs: Runs) -> Runs:
+    """What matters most looks smallest."""
+    return rescaled_rows(runs, norms(runs) ** -2)
+
+
+def large_rows_without_effect(runs: Runs) -> Runs:
+    """The rows of a fifth of the neurons become the largest, but the read-out leaves these neurons out."""
+    idle = torch.arange(norms(runs).shape[1]) < round(0.2 * norms(runs).shape[1])
+    runs = rescaled_rows(runs, torch.where(idle, 100.0, 1.0)[:, None].double())
+    return at_snapshots(runs, -1, a=torch.where(idle, 0.0, runs.last()["a"]))
+
+
+def losses_of_other_alphas(runs: Runs) -> Runs:
+    """The largest alpha gets the losses of the smallest, and so on."""
+    points = runs.losses.reshape(-1, SEEDS, runs.losses.shape[-1])
+    return dataclasses.replace(runs, losses=points[::-1].reshape(runs.losses.shape))
+
+
+def trained_on_longer_prompts(runs: Runs) -> Runs:
+    """What one context is said to have taught was taught by twenty."""
+    one = runs.sweep.name == "li_icl_sgd_context_length_1"
+    return at_snapshots(runs, -1, **trained("li_icl_sgd").last()) if one else runs
+
+
+def as_fast_as_six_patterns(runs: Runs) -> Runs:
+    """However many patterns there are, the loss falls as with six."""
+    return dataclasses.replace(runs, losses=trained("li_icl_sgd").losses) if "_M1_" in runs.sweep.name else runs
+
+
+def reversed_norms_of_many_patterns(runs: Runs) -> Runs:
+    """What matters most looks smallest, with 60 irrelevant patterns only."""
+    return reversed_norms(runs) if runs.sweep.name.endswith("M2_60") else runs
+
+
+# Spoilt tests
+
+
+def fractions_mislabelled(system: Any, instead: Mapping[float, float]) -> Patch:
+    """Prompts of another alpha' than the one that is written on them."""
+
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        for domain in ("in_domain", "out_of_domain"):
+            patch.setattr(system, domain, mislabelled(getattr(system, domain)))
+
+    def mislabelled(prompts_of: Any) -> Any:
+        def wrong(configs: Any, test: Any) -> Any:
+            fraction = instead.get(test.relevant_fraction_test, test.relevant_fraction_test)
+            return prompts_of(configs, dataclasses.replace(test, relevant_fraction_test=fraction))
+
+        return wrong
+
+    return apply
+
+
+def wrong_answers(share: Callable[[float], float]) -> Patch:
+    """The out-of-domain prompts of the three-layer model get a false answer in a share that depends on S_1."""
+
+    def apply(patch: pytest.MonkeyPatch) -> None:
+        prompts_of = decoder_evaluation.out_of_domain
+
+        def wrong(configs: Any, test: Any) -> Any:
+            prompts = prompts_of(configs, test)
+            labels = prompts.labels.clone()
+            labels[:, : round(share(test.coefficient_sum) * test.prompts), -1] *= -1
+            return dataclasses.replace(prompts, labels=labels)
+
+        patch.setattr(decoder_evaluation, "out_of_domain", wrong)
+
+    return apply
+
+
+def both_heads(patch: pytest.MonkeyPatch) -> None:
+    """The label embedding of all heads together: that of a single head hardly grows in the smaller task."""
+    one = decoder_evaluation.label_embeddings
+    patch.setattr(
+        decoder_evaluation, "label_embeddings", lambda params, config, layer, heads: one(params, config, layer, 2)
+    )
+
+
+def larger_shares(patch: pytest.MonkeyPatch) -> None:  # margins above 1 keep the loss at a fifth
+    patch.setattr(discovery.figure("icl_large_neurons"), "JUDGED", (0.4, 0.6, 0.8))
+
+
+def harder_answers(patch: pytest.MonkeyPatch) -> None:
+    """Answers of two thirds of their size: with more errors, fewer draws are ties."""
+    wrong = one_layer_evaluation.wrong
+    patch.setattr(one_layer_evaluation, "wrong", lambda logits, prompts: wrong(logits / 1.5, prompts))
+
+
+def steps_by_theorem_1(patch: pytest.MonkeyPatch) -> None:
+    """The target is reached in a quarter of the training, whose length grows with M_1 as the theorem says."""
+    late = 1 + 0.01 * np.arange(SEEDS)
+    module = discovery.figure("icl_sizes")
+    patch.setattr(module, "first_step_below", lambda losses, target, window: losses.shape[-1] / 4 * late)
+
+
+harder_below_one = wrong_answers(lambda total: 0.5 - total / 3)
+harder_above_one = wrong_answers(lambda total: total / 3)
+
+
+# Which sabotage breaks which bound
+
+
+@dataclass(frozen=True)
+class Sabotage:
+    """What spoils a bound, and what stays for the control."""
+
+    runs: Callable[[Runs], Runs] = same
+    test: Patch = untouched
+    control: Patch = untouched
+
+
+LI_ICL_REVERSED = fractions_mislabelled(one_layer_evaluation, {0.4: 1.0, 0.6: 0.8, 0.8: 0.6, 1.0: 0.4})
+LI_ICL_FALLING = fractions_mislabelled(one_layer_evaluation, {0.6: 1.0, 0.8: 0.6, 1.0: 0.3})
+GPT2_FALLING = fractions_mislabelled(decoder_evaluation, {1.0: 0.6, 0.9: 0.8, 0.8: 1.0})
+NOTHING_LEARNT = Sabotage(untrained)
+WRONG_SIGN = Sabotage(negated_readout)
+
+
+@cache
+def measured(name: str, change: Callable[[Runs], Runs], apply: Patch) -> pd.DataFrame:
+    with pytest.MonkeyPatch.context() as patch:
+        apply(patch)
+        return figures.measure(name, {key: change(runs) for key, runs in runs_of(name).items()}, "laptop")
+
+
+def judged(claim: str, observable: str, change: Callable[[Runs], Runs], apply: Patch) -> Outcome:
+    """What the spoilt figure says of a claim, and of its part on one observable."""
+    name = FIGURE_OF[claim]
+    return sabotaged.judged(name, measured(name, change, apply), claim, observable)
+
+
+def assert_decided(claim: str, observable: str, sabotage: Sabotage) -> None:
+    """The sabotage contradicts the bound, and its control does not."""
+    spoilt = judged(claim, observable, sabotage.runs, sabotage.test)
+    control = judged(claim, observable, same, sabotage.control)
+    sabotaged.assert_only_the_spoilt_is_contradicted(spoilt, control)
+    assert spoilt[1].runs == control[1].runs == SEEDS

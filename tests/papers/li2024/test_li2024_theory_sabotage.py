@@ -1,0 +1,96 @@
+"""Every check of the theorems of Li et al. 2024 can fail: each bound, spoilt on purpose, is contradicted.
+
+The runs are real trainings of six seeds (see spoilt_runs). Nothing here depends on how well the published claims hold:
+a sabotage breaks one bound, and the same run without it (the control) does not.
+"""
+
+from collections.abc import Mapping
+
+import pytest
+
+from tests import sabotaged
+from tests.papers.li2024.spoilt_runs import (
+    FIGURES,
+    LI_ICL_REVERSED,
+    NOTHING_LEARNT,
+    WRONG_SIGN,
+    Sabotage,
+    as_fast_as_six_patterns,
+    assert_decided,
+    backwards,
+    large_rows_without_effect,
+    larger_shares,
+    losses_of_other_alphas,
+    negated_decoder_readout,
+    one_giant_row,
+    reversed_norms,
+    reversed_norms_of_many_patterns,
+    steps_by_theorem_1,
+    trained_on_longer_prompts,
+)
+
+# A claim is judged on trainings of its own, sound and spoilt.
+pytestmark = pytest.mark.slow
+
+# claim -> observable of each of its bounds -> what breaks it
+SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
+    "A-T1": {
+        "error on unseen tasks": WRONG_SIGN,
+        "hinge loss on unseen tasks": WRONG_SIGN,
+    },
+    "A-T3c-random": {
+        "least rise of the hinge loss per share of large neurons, random": Sabotage(
+            large_rows_without_effect, control=larger_shares
+        )
+    },
+    "A-lucky": {
+        "share of lucky neurons at the end": NOTHING_LEARNT,
+        "share of neurons that were lucky and are not at the end": Sabotage(backwards),
+    },
+    "A-lucky-large": {"share of large neurons that are lucky": WRONG_SIGN},
+    "A-T1-tasks": {f"hinge loss on unseen tasks, {n} of 30 tasks": WRONG_SIGN for n in (6, 12, 24)},
+    "A-T1-length": {f"hinge loss on unseen tasks, l_tr = {n}": WRONG_SIGN for n in (5, 10)},
+    "A-T1-short": {"classification error on unseen tasks, l_tr = 1": Sabotage(trained_on_longer_prompts)},
+    "A-T1-batch": {"largest hinge loss times sqrt(B), B >= M_1": WRONG_SIGN},
+    "A-T1b": {"slope of steps against alpha": Sabotage(losses_of_other_alphas)},
+    "A-T1c": {
+        "largest rise of l* with alpha'": Sabotage(test=LI_ICL_REVERSED),
+        "largest over smallest l* alpha'": Sabotage(test=LI_ICL_REVERSED),
+    },
+    "A-T2": {
+        "hinge loss at S_1=1.1": WRONG_SIGN,
+        "hinge loss at S_1=1.3": WRONG_SIGN,
+    },
+    "A-S1-below": {"hinge loss at S_1=0.5": WRONG_SIGN},
+    "A-induction": {"share of answers that one head's label gives": Sabotage(negated_decoder_readout)},
+    "A-T1-M1": {f"hinge loss on unseen tasks, M_1 = {m_1}": WRONG_SIGN for m_1 in (8, 12)},
+    "A-T1-M1-steps": {
+        "slope of steps against M_1 sqrt(log M_1)": Sabotage(
+            as_fast_as_six_patterns, steps_by_theorem_1, steps_by_theorem_1
+        )
+    },
+    "A-T3a-m": {
+        "least share of large neurons over m": Sabotage(one_giant_row),
+        "slope of the share of large neurons against m": Sabotage(one_giant_row),
+    },
+    "A-T3c-m": {
+        f"least rise of the hinge loss per share of neurons, m = {m}": Sabotage(large_rows_without_effect)
+        for m in (32, 128)
+    },
+    "A-T3b-M2": {
+        "largest rise over eps + M_2^(-1/2)": Sabotage(reversed_norms),
+        "growth of the rise over eps + M_2^(-1/2)": Sabotage(reversed_norms_of_many_patterns),
+    },
+}
+
+
+def test_every_bound_of_every_claim_has_a_sabotage() -> None:
+    # Those of icl_theorems are judged by the measurements of the other figures.
+    own = [name for name in FIGURES if name.startswith("icl_") and name != "icl_theorems"]
+    bounds = sabotaged.bounds_of_claims(own)
+    assert {claim: set(parts) for claim, parts in SABOTAGES.items()} == bounds
+
+
+@pytest.mark.parametrize(("claim", "observable"), sabotaged.cases(SABOTAGES))
+def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observable: str) -> None:
+    assert_decided(claim, observable, SABOTAGES[claim][observable])
