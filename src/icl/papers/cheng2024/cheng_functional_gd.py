@@ -144,7 +144,7 @@ LAWS = (
     Style("linear", r"$\langle u,v\rangle$, $n=3$", "g"),
     Style("half_exp", r"$e^{\langle u,v\rangle/2}$, $n=6$", "m"),
     Style("exp", r"$e^{\langle u,v\rangle}$, $n=6$", "r"),
-    Style("comb", "mixed, $n=6$", "tab:purple"),
+    Style("comb", "mixed, $n=6$", "tab:brown"),
 )
 BOUNDS = tuple(Style(f"{style.series} bound", "", style.colour, line="--") for style in LAWS)
 
