@@ -88,8 +88,9 @@ def test_two_heads_are_a_step_in_the_sum_of_their_kernels() -> None:
     key, query, rate = (weights[name][0, 0].numpy() for name in ("key", "query", "rate"))
 
     def summed(u: np.ndarray, v: np.ndarray) -> np.ndarray:
-        kernels = [evaluation.step_kernel(key[h], query[h], name) for h, name in enumerate(("linear", "exp"))]
-        return sum(r * k(u, v) for r, k in zip(rate, kernels, strict=True))
+        linear, exp = (evaluation.step_kernel(key[h], query[h], name) for h, name in enumerate(("linear", "exp")))
+        found: np.ndarray = rate[0] * linear(u, v) + rate[1] * exp(u, v)
+        return found
 
     wanted = estimators.functional_gradient_descent(summed, [1.0] * 3)(x[:, :-1], y[:, :-1], x[:, -1])
     found = transformers.predictions(weights, torch.from_numpy(x)[None], torch.from_numpy(y)[None], config.kernel)[0]
