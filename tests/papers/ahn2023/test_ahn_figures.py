@@ -6,11 +6,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import minimize
 
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import gradient
-from icl.papers.ahn2023 import ahn_length, evaluation, gradient_descents, structured_stacks
+from icl.papers.ahn2023 import ahn_length, evaluation, gradient_descents, gram_recursions, structured_stacks
 from icl.papers.ahn2023 import linear_attention as system
 from icl.papers.ahn2023.evaluation import fresh_gram_matrices, losses_on
 from icl.papers.ahn2023.linear_attention import SKEWED, Config
@@ -80,6 +81,37 @@ def test_the_least_structured_loss_is_a_stationary_point(parametrisation: str, s
     for name in ("Q", "V") if relaxed else ("Q",):
         # The search for the least loss stops a little before it.
         assert np.linalg.norm(slopes(best)[name]) < 1e-3 * np.linalg.norm(slopes(start)[name])
+
+
+def test_one_layer_has_a_worse_minimum_in_three_dimensions() -> None:
+    """A29: all entries of V and Q that reach the prediction, Sigma = I, w ~ N(0, I), n = 20."""
+    drawn = system.draw_whitened(Config(dimension=3), np.random.default_rng(0), 12)["gram"]
+    g, eye = torch.from_numpy(closed_under_rotations(drawn))[None], torch.eye(3, dtype=torch.float64)[None]
+
+    def loss(entries: torch.Tensor) -> torch.Tensor:
+        """Of V's last row and Q's first three columns."""
+        value, key_query = entries[:4].reshape(1, 1, 1, 4), entries[4:].reshape(1, 1, 4, 3)
+        params = {"V": torch.nn.functional.pad(value, (0, 0, 3, 0)), "Q": torch.nn.functional.pad(key_query, (0, 1))}
+        return gram_recursions.averaged_loss_of_one_layer(params, g, eye, eye)[0]
+
+    def ends(v: list[float], q: list[list[float]]) -> tuple[float, np.ndarray]:
+        """The loss where a descent from there ends, and the second derivatives; the gradient vanishes."""
+
+        def both(x: np.ndarray) -> tuple[float, np.ndarray]:
+            entries = torch.tensor(x, requires_grad=True)
+            value = loss(entries)
+            return value.item(), torch.autograd.grad(value, entries)[0].numpy()
+
+        found = minimize(both, np.array([*v, *np.ravel(q)]), jac=True, method="BFGS", options={"gtol": 1e-8})
+        np.testing.assert_allclose(found.jac, 0, atol=1e-6)
+        return found.fun, torch.autograd.functional.hessian(loss, torch.from_numpy(found.x)).numpy()
+
+    # One direction is read from the labels' row of Q, the others from A.
+    worse, curvature = ends([0.66, 0, 0, 0.2], [[0.5, 0, 0], [0, -3.4, 0], [0, 0, -3.4], [-0.8, 0, 0]])
+    least, _ = ends([0, 0, 0, 0.5], [*(-np.eye(3)).tolist(), [0, 0, 0]])
+    assert worse > 2 * least
+    # Along (V, Q) -> (s V, Q / s) nothing changes.
+    assert np.linalg.eigvalsh(curvature)[0] > -1e-6
 
 
 @pytest.mark.parametrize(("layers", "expected"), [(1, 0.144), (2, -1.015), (3, -2.01)])

@@ -201,30 +201,26 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     "A5": {f"{block}, {case}": MIXED for block in ("rest of V over its corner", "Q_21 over Q_11") for case in CASES},
     "A10": {f"|log loss - oracle|, L = {depth}": HALF for depth in (1, 2, 3)},
     "A11": {f"largest distance of A_i, P = 0, L = {depth}": UNTRAINED for depth in (1, 2, 3)},
-    "A12": {
-        "least gain per layer, sparse": UNTRAINED,
-        "least gain per layer, relaxed": UNTRAINED,
-    },
+    "A12": {"least gain per layer, sparse": UNTRAINED},
+    "A12-relaxed": {"least gain per layer, relaxed": UNTRAINED},
     "A13": {
         "least lead of the transformer over preconditioned GD": UNTRAINED,
         "least lead of preconditioned GD over GD": Sabotage(law=descents_swapped),
         "|transformer - preconditioned GD|, L = 1": UNTRAINED,
     },
-    "A14": {f"log loss, relaxed less sparse, L = {depth}": UNTRAINED for depth in (2, 3)},
+    "A14": {"log loss, relaxed less sparse, L = 2": UNTRAINED},
+    "A14-3": {"log loss, relaxed less sparse, L = 3": UNTRAINED},
     "A15": {f"final distance of {name}": UNTRAINED for name in BLOCKS},
     "A16": {"final test loss": UNTRAINED},
     "A17": {"least step size over that of the layer before": Sabotage(other_order)},
-    "A19": {
-        "least lead of the transformer over preconditioned GD, n >= 4": UNTRAINED,
-        "least lead of preconditioned GD over GD, n >= 4": Sabotage(law=descents_swapped),
-    },
+    "A19": {"least lead of the transformer over preconditioned GD, n >= 4": UNTRAINED},
+    "A19-gd": {"least lead of preconditioned GD over GD, n >= 4": Sabotage(law=descents_swapped)},
     "A20": {"least gain of the transformer per two examples": UNTRAINED},
-    "A21": {
-        "least loss of the transformer above least squares": Sabotage(law=least_squares_blind),
-        "least loss of the transformer below least squares with n - 1, n = 2, 4": UNTRAINED,
-    },
+    "A21": {"least loss of the transformer above least squares": Sabotage(law=least_squares_blind)},
+    "A21-published": {"least loss of the transformer below least squares with n - 1, n = 2, 4": UNTRAINED},
     "A22": {f"final log loss, {method}": UNTRAINED for method in METHODS},
-    "A22-small": {f"final log loss, {method}": UNTRAINED for method in METHODS},
+    "A22-small": {"final log loss, Adam": UNTRAINED},
+    "A22-small-lbfgs": {"final log loss, L-BFGS": UNTRAINED},
     "A23": {f"final distance of {name}, Adam": UNTRAINED for name in BLOCKS},
     "A25": {f"final distance of {name}, L-BFGS": UNTRAINED for name in BLOCKS},
     "A26": {"share not below the least diagonal loss": Sabotage(law=no_steps("best_sparse"))},
@@ -260,4 +256,4 @@ def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observabl
 def test_every_bound_has_a_sabotage() -> None:
     bounds = sabotaged.bounds_of_claims(AHN)
     assert {claim: set(parts) for claim, parts in SABOTAGES.items()} == bounds
-    assert len(bounds) == 22
+    assert len(bounds) == 27

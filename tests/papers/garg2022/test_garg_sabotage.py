@@ -2,7 +2,7 @@
 
 The transformers are stand-ins: in the place of their predictions is what trained ones do, least squares with a little
 ridge and with inputs cut where training has none. A sabotage breaks one bound; without it (the control) the same bound
-is not contradicted. Two bounds (G9, G15) are contradicted by the stand-in itself, which is too close to least squares;
+is not contradicted. Two claims (G9, G15) are contradicted by the stand-in itself, which is too close to least squares;
 their control is one linear layer.
 A test below sees to it that no bound is left out.
 """
@@ -123,7 +123,11 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "largest error in the subspace, k > d/2": SILENT,
         "largest error in the subspace, k >= d": SILENT,
     },
-    "G9": {"plateau under a skewed covariance above the clean one": Sabotage(control=layer)},
+    "G9": {
+        "mean excess over least squares, skewed covariance, k >= d": Sabotage(control=layer),
+        "plateau under a skewed covariance above the clean one": Sabotage(control=layer),
+    },
+    "G16": {"error with 2d examples, skewed covariance, over that without a shift": SILENT},
     "G9-small": {
         "largest excess over least squares, skewed covariance": SILENT,
         "largest excess over 3 nearest neighbours, skewed covariance": SILENT,

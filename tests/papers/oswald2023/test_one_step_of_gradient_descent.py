@@ -71,6 +71,30 @@ def test_one_layer_is_one_step_of_gradient_descent(
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * (1 + abs(expected).max()))
 
 
+@given(dimension=SIZES, context_length=SIZES, step_size=st.floats(-5, 5), seed=SEEDS)
+def test_one_layer_is_one_step_from_any_weights(
+    dimension: int, context_length: int, step_size: float, seed: int
+) -> None:
+    """O-start, Proposition 1 with W_0: W_V W_P reads y - w_0 x, and the query shows -w_0 x_q in place of a label."""
+    config = Config(dimension=dimension, context_length=context_length)
+    prompts = drawn_prompts(config, 3, seed)
+    w_0 = np.random.default_rng(seed).standard_normal(dimension)
+    x, y, query = examples(prompts)
+    w = w_0 + step_size / context_length * np.einsum("mn,mnd->md", y - x @ w_0, x)
+    gd = construction(config, step_size)
+    value = np.zeros((dimension + 1, dimension + 1))
+    value[:, -1] = gd.value[-1] * np.append(-w_0, 1.0)
+    eye = torch.eye(dimension + 1, dtype=torch.float64)
+    weights = {"W_Q": torch.from_numpy(gd.key_query), "W_K": eye, "W_V": torch.from_numpy(value), "W_P": eye}
+    tokens = as_tokens(prompts)
+    tokens[:, -1, -1] = torch.from_numpy(-query @ w_0)
+    out = oracle.layer(weights, tokens)
+    # Minus the query's label is its prediction after the step, and the examples' labels lose what the step explains.
+    predicted, left = np.sum(w * query, axis=1), y - np.einsum("mnd,md->mn", x, w - w_0)
+    for found, wanted in ((-out[:, -1, -1], predicted), (out[:, :-1, -1], left)):
+        np.testing.assert_allclose(found.numpy(), wanted, rtol=0, atol=1e-12 * (1 + abs(wanted).max()))
+
+
 def test_repeated_layers_are_steps_of_gradient_descent() -> None:
     """Damping the update of the labels is a smaller step."""
     config, prompts = Config(), drawn_prompts(Config())

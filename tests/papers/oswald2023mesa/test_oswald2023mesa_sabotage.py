@@ -86,6 +86,11 @@ def forgotten(point: int) -> float:
     return learnt(point) if point <= 10 or point == trainings.REV_ALG else 0.0
 
 
+def half_the_step(point: int) -> float:
+    """Queries and outputs are scaled, whose product the step is."""
+    return 0.7 * learnt(point)
+
+
 @dataclass(frozen=True)
 class Sabotage:
     amount: Callable[[int], float] = learnt
@@ -121,6 +126,8 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "MSE of Mesa at t = 10": UNTRAINED,
         "largest MSE of Mesa, t >= 15": UNTRAINED,
     },
+    "U10": {"largest MSE of Mesa beyond the training length": UNTRAINED},
+    "U11": {"MSE of linear-SA at twice the training length": Sabotage(half_the_step)},
 }
 
 

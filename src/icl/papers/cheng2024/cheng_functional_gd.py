@@ -33,7 +33,7 @@ PROMPTS = {"paper": 4000, "laptop": 500, "smoke": 10}
 TESTED = {"paper": 30000, "laptop": 2000, "smoke": 20}
 DRAWN = 10
 # Labels and context lengths of the exact part: kernels that are covariances, with examples fewer than their rank.
-CONVERGING = {"linear": 3, "exp": 6, "half_exp": 6}
+CONVERGING = {"linear": 3, "exp": 6, "half_exp": 6, "comb": 6}
 CONTEXTS, DEPTH = 100, 400
 # Errors below this, relative to the first, are rounding.
 NOISE = 1e-9
@@ -144,6 +144,7 @@ LAWS = (
     Style("linear", r"$\langle u,v\rangle$, $n=3$", "g"),
     Style("half_exp", r"$e^{\langle u,v\rangle/2}$, $n=6$", "m"),
     Style("exp", r"$e^{\langle u,v\rangle}$, $n=6$", "r"),
+    Style("comb", "mixed, $n=6$", "tab:brown"),
 )
 BOUNDS = tuple(Style(f"{style.series} bound", "", style.colour, line="--") for style in LAWS)
 

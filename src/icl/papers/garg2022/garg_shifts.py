@@ -65,8 +65,11 @@ def _robust(panels: Mapping[str, Errors], d: int) -> dict[str, np.ndarray]:
 
 def _skewed(skewed: Errors, clean: np.ndarray, d: int) -> dict[str, np.ndarray]:
     ours, exact, near = (means(skewed[name]) for name in (TRANSFORMER, LEAST_SQUARES, NEIGHBOURS))
+    plain = means(clean)
     return {
-        "plateau under a skewed covariance above the clean one": (ours - means(clean))[:, d:].mean(axis=1),
+        "mean excess over least squares, skewed covariance, k >= d": (ours - exact)[:, d:].mean(axis=1),
+        "plateau under a skewed covariance above the clean one": (ours - plain)[:, d:].mean(axis=1),
+        "error with 2d examples, skewed covariance, over that without a shift": ours[:, 2 * d] / plain[:, 2 * d],
         "largest excess over least squares, skewed covariance": (ours - exact).max(axis=1),
         # Without an example both answer 0 or nearly so.
         "largest excess over 3 nearest neighbours, skewed covariance": (ours - near)[:, 1:].max(axis=1),

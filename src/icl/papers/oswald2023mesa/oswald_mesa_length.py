@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.oswald2023mesa import evaluation, trainings
 from icl.papers.oswald2023mesa.layers import Linear, Mesa
-from icl.papers.oswald2023mesa.one_layer import evaluation_sequences
+from icl.papers.oswald2023mesa.one_layer import Config, Test, evaluation_sequences
 
 if TYPE_CHECKING:
     import torch
@@ -26,6 +27,8 @@ else:
 
 # 100 batches: in one of 256 sequences the error at the last position is only known to 0.1.
 SEQUENCES = 25600
+# Of twice the training's length, on which errors are either small or far above that of the answer 0.
+LONGER_SEQUENCES = 1280
 # Batches of every run that the band is over: the paper's code has five.
 BATCHES = 5
 
@@ -39,7 +42,8 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Errors by position at the end of training, seed by seed and batch by batch, and what the claims speak of."""
     parts = []
     for run, config in enumerate(runs["oswald_mesa_linear"].sweep.configs):
-        errors = _errors_by_series(runs, run)
+        test = runs["oswald_mesa_linear"].sweep.test
+        errors = _errors_by_series(runs, run, config, test)
         for name, by_batch in errors.items():
             t = np.arange(by_batch.shape[1])
             parts.append(rows("MSE", config.seed, by_batch.mean(axis=0), x=t, panel="main", series=name))
@@ -47,15 +51,14 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
                 group = run * BATCHES + batch
                 parts.append(rows("MSE", group, of_batch, x=t, panel="main", series=name, statistic=GROUP))
         means = {name: by_batch.mean(axis=0) for name, by_batch in errors.items()}
-        facts = _facts(means, evaluation.least_squares_loss(config))
+        facts = _facts(means, evaluation.least_squares_loss(config)) | _beyond(runs, run, config, test)
         parts += [rows(name, config.seed, value) for name, value in facts.items()]
     return join(parts)
 
 
-def _errors_by_series(runs: Mapping[str, Runs], run: int) -> dict[str, np.ndarray]:
-    """(batches, T) of every series, on the same sequences."""
+def _errors_by_series(runs: Mapping[str, Runs], run: int, config: Config, test: Test) -> dict[str, np.ndarray]:
+    """(batches, T) of every series, on the same sequences of the length T in `config`."""
     linear, mesa = runs["oswald_mesa_linear"], runs["oswald_mesa_mesa"]
-    config, test = linear.sweep.configs[run], linear.sweep.test
     x = evaluation_sequences(config, test)
     layers: dict[str, Linear | Mesa] = {
         "GD_exact-1": Linear({}, evaluation.gradient_descent(config, test.gd_step_size)),
@@ -78,6 +81,17 @@ def _facts(mse: dict[str, np.ndarray], least_squares: np.ndarray) -> dict[str, f
         facts[f"t of the least MSE of {name}"] = float(mse[name].argmin())
         facts[f"MSE of {name} at t = 49"] = _largest(mse[name][49:50])
     return facts
+
+
+def _beyond(runs: Mapping[str, Runs], run: int, config: Config, test: Test) -> dict[str, float]:
+    """Errors at positions that training has never seen, on sequences of twice its length."""
+    longer = dataclasses.replace(config, length=2 * config.length)
+    fewer = dataclasses.replace(test, sequences=min(test.sequences, LONGER_SEQUENCES))
+    mse = {name: e.mean(axis=0)[config.length :] for name, e in _errors_by_series(runs, run, longer, fewer).items()}
+    return {
+        "largest MSE of Mesa beyond the training length": float(mse["Mesa"].max()),
+        "MSE of linear-SA at twice the training length": float(mse["linear-SA"][-1]),
+    }
 
 
 def _largest(values: np.ndarray) -> float:
