@@ -33,8 +33,8 @@ def overlay(figure: Figure, reference: pd.DataFrame) -> Figure:
             look = _published_artist(panels[str(panel)], str(series), str(kind), rows)
             keys[f"{kind} {look['marker']}"] = Line2D([], [], **{**look, "color": "k"})
         figure.legend(
-            [tuple(keys.values())],
-            ["published (digitised)"],
+            handles=[tuple(keys.values())],  # HandlerTuple draws the markers side by side
+            labels=["published (digitised)"],
             handler_map={tuple: HandlerTuple(ndivide=None, pad=0.8)},
             fontsize=7,
             loc="upper center",
@@ -67,7 +67,7 @@ def _published_artist(axes: Axes, series: str, kind: str, rows: pd.DataFrame) ->
             look["marker"] = ours.get_paths()[0]
             axes.scatter(
                 rows["x"], rows["y"], s=look["markersize"] ** 2, marker=look["marker"], facecolors="w",
-                edgecolors=ours.get_cmap()(ours.norm(rows["c"])), linewidths=look["markeredgewidth"], clip_on=False,
+                edgecolors=list(ours.to_rgba(rows["c"].to_numpy())), linewidths=look["markeredgewidth"], clip_on=False,
                 **place,
             )  # fmt: skip
             return look

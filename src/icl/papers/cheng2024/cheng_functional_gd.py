@@ -171,8 +171,8 @@ def draw(table: pd.DataFrame) -> Figure:
     plotting.frame(bayes, depth, Axis("Relative distance to Bayes", (1e-3, 1.5), log=True), font=13, ticks=11)
     for axes, names in ((loss, (("-", "normalised steps"), (":", "Adam"), ("--", "best step of two scalars"))),
                         (bayes, (("--", "bound"),))):  # fmt: skip
-        for line, name in names:
-            axes.plot([], [], color="0.3", linestyle=line, label=name)
+        for dashes, name in names:
+            axes.plot([], [], color="0.3", linestyle=dashes, label=name)
     plotting.legend(loss, 9, "upper right", (0.98, 0.97), spacing=0.2)
     plotting.legend(metric, 10, "upper right", (0.98, 0.97), spacing=0.25)
     plotting.legend(bayes, 10, "lower left", (0.02, 0.03), spacing=0.25)

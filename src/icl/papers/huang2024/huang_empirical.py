@@ -120,7 +120,7 @@ def draw(table: pd.DataFrame) -> Figure:
     right = plotting.add_panel(figure, (450, 750, 20, 300), "training")
     last = float(table["x"].max())
     chosen = table[(table["observable"] == "one feature") & (table["x"] > 0)]
-    spread = chosen.groupby("x")["value"].quantile(list(SPREAD)).unstack()
+    spread = chosen.groupby("x")["value"].quantile(np.array(SPREAD)).unstack()
     for low, high, colour in zip(SPREAD[:2], SPREAD[:1:-1], ("0.88", "0.72"), strict=True):
         share = f"{100 * (high - low):.0f} % of features, all seeds"
         left.fill_between(spread.index, spread[low], spread[high], color=colour, linewidth=0, label=share)

@@ -140,7 +140,7 @@ def _factors(terms: np.ndarray, steps: np.ndarray, seeds: np.ndarray) -> list[pd
     """
     parts = [rows("largest steps over theorem 4", seeds, (steps / (terms @ FACTORS)[:, None]).max(axis=0))]
     fitted = [theory.fitted_factors(terms, own) if np.isfinite(own).all() else (np.nan, np.nan) for own in steps.T]
-    for term, factors in zip(("alpha^-2 K^3", "M K (1/alpha + 1/eps)"), np.transpose(fitted), strict=True):
+    for term, factors in zip(("alpha^-2 K^3", "M K (1/alpha + 1/eps)"), np.array(fitted).T, strict=True):
         parts.append(rows(f"fitted factor of {term}", seeds, factors))
     return parts
 

@@ -147,8 +147,8 @@ def draw(table: pd.DataFrame) -> Figure:
     for line in ab.lines:
         line.set_linewidth(4)
     for style in SAMPLED:
-        line = plotting.summary(table, "ab", style.series, "exact ab")
-        ab.plot(line["x"], line["value"], **plotting.GUIDE, label="exact" if style is SAMPLED[-1] else None)
+        exact = plotting.summary(table, "ab", style.series, "exact ab")
+        ab.plot(exact["x"], exact["value"], **plotting.GUIDE, label="exact" if style is SAMPLED[-1] else None)
     points = table[(table["observable"] == "distance") & (table["statistic"] == "run")]
     for shift, (law, (label, colour, marker)) in enumerate(MARKS.items()):
         own = points[points["series"] == law]
