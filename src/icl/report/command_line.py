@@ -146,7 +146,9 @@ def _list(args: argparse.Namespace) -> Answer:
 
 def _figures(args: argparse.Namespace) -> Answer:
     if args.paper not in discovery.papers():
-        raise discovery.UnknownName(f"{args.paper!r}: no paper; there is {discovery.near(args.paper, discovery.papers())}")
+        raise discovery.UnknownName(
+            f"{args.paper!r}: no paper; there is {discovery.near(args.paper, discovery.papers())}"
+        )
     names = [name for name, key in discovery.figures().items() if key == args.paper]
     return Answer(names, " ".join(names))
 
