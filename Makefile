@@ -3,7 +3,7 @@
 #   make figure12                                             any target of the workflow
 #   make figure12 SNAKEMAKE_ARGS='--config scale=smoke'       with more arguments for Snakemake
 #   make test                                                 the tests, without the slow ones
-#   make help                                                 the rest
+#   make help                                                 all commands
 #
 # What matters only while .venv is made (scripts/environment.py says in a line what it chooses):
 #   PYTHON=python3.13       which Python; another one than .venv has makes .venv anew
@@ -11,7 +11,7 @@
 #   TORCH=cuda              the default build of torch, for a machine with a GPU; TORCH=cpu: not the one already there
 
 SHELL := /bin/bash
-.DEFAULT_GOAL := help
+.DEFAULT_GOAL := first
 PYTHON ?=
 TORCH ?=
 TORCH_INDEX ?=
@@ -28,20 +28,31 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 BIN := .venv/bin
 LOCK := requirements/lock.txt
 
-# Every goal that is not ours is handed to Snakemake, all of them in one call. They are phony, or make would take the
+# Every goal that is not listed here is passed to Snakemake, all of them in one call. They are phony, or make would take the
 # folder figures/ for a finished target. They stand before SNAKEMAKE_ARGS, since `--config a=b` swallows what follows.
-OWN := help env test test-all test-browser test-slurm lint bench whatif lock clean clean-env snakemake
+OWN := first help env paper docs test test-all test-browser test-slurm lint bench whatif lock clean clean-env snakemake
 TARGETS := $(filter-out $(OWN),$(MAKECMDGOALS))
 .PHONY: $(OWN) $(TARGETS)
+
+first:
+	@echo 'make figure12              make one figure and print its verdicts'
+	@echo 'make paper PAPER=li2024    make all figures of one paper'
+	@echo 'make figures               make all figures'
+	@echo 'make report                write one page with all figures, claims and constants'
+	@echo 'make test                  run the tests without the slow ones'
+	@echo
+	@echo 'make help lists all commands, .venv/bin/python -m icl list all papers and figures.'
 
 help:
 	@echo 'make TARGET ...   regenerate targets of the workflow: figure12, figures, verdicts, report, ...'
 	@echo '                  more for Snakemake: SNAKEMAKE_ARGS="--config scale=smoke"'
 	@echo 'make env          set up .venv from the lock (every other command does so by itself); PYTHON=python3.13'
+	@echo 'make paper PAPER=li2024   all figures of one paper'
+	@echo 'make docs         build the documentation as a site in site/, with the report if there is one'
 	@echo "make whatif FIGURE=figure12 SET='li_icl_gpt2: {relevant_fraction: 0.6}'"
 	@echo '                  a figure at the defaults and with other constants, and which verdicts differ'
 	@echo 'make test         the tests without the slow ones; PYTEST_ARGS="-n 2 --dist loadfile" by default'
-	@echo 'make test-browser the tests of the report in a real browser; needs Chromium from the system'
+	@echo 'make test-browser the tests of report and site in a real browser; needs Chromium from the system'
 	@echo 'make test-slurm   the cluster profiles on a real SLURM of one node; needs its packages from the system'
 	@echo 'make test-all     all tests'
 	@echo 'make lint         ruff, mypy, import-linter, snakefmt and the lint of Snakemake'
@@ -98,6 +109,15 @@ lint: env
 bench: env
 	MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_MMAP_THRESHOLD_=4000000000 $(BIN)/python -m benchmarks
 
+# All figures of one paper, in one call of Snakemake.
+paper: env
+	@$(BIN)/python scripts/unlock.py
+	names=$$($(BIN)/python -m icl figures '$(PAPER)') && $(BIN)/snakemake $$names $(SNAKEMAKE_ARGS)
+
+# The site needs no network, neither to build nor to read.
+docs: env
+	$(BIN)/python scripts/site.py
+
 # A figure at the defaults and with other constants, side by side.
 whatif: env
 	$(BIN)/python -m icl whatif $(FIGURE) --set '$(SET)'
@@ -105,12 +125,12 @@ whatif: env
 # One resolution for every Python from 3.11 on and every platform (--universal), one version per package (fewest).
 # What is locked stays as it is, as long as the ranges admit it.
 lock: env
-	$(BIN)/uv pip compile pyproject.toml --extra dev --constraint requirements/torch.txt --no-emit-package torch \
+	$(BIN)/uv pip compile pyproject.toml --extra dev --extra docs --constraint requirements/torch.txt --no-emit-package torch \
 	  --universal --python-version 3.11 --fork-strategy fewest --generate-hashes \
 	  --custom-compile-command 'make lock' --quiet --output-file $(LOCK) $(LOCK_ARGS)
 
 clean:
-	rm -rf .snakemake .pytest_cache .hypothesis .mypy_cache .ruff_cache benchmarks/output
+	rm -rf .snakemake .pytest_cache .hypothesis .mypy_cache .ruff_cache benchmarks/output site
 	find results figures -mindepth 1 -not -name README.md -delete
 
 clean-env:

@@ -1,4 +1,4 @@
-"""Bring pictures, verdicts and costs of figures in gallery/ up to date, and write its tables and the README anew.
+"""Bring pictures, verdicts and costs of figures in gallery/ up to date, and write tables, README and docs/ again.
 
 The gallery shows each figure at the largest scale at which it was run.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from icl.core.files import write_json, write_text
 from icl.evidence import sensitivity
 from icl.pipeline.plan import Plan
-from icl.report import costs, gallery, power_table, scales, verdict_files
+from icl.report import costs, documents, gallery, power_table, scales, verdict_files
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--config", type=json.loads, required=True)
@@ -53,5 +53,6 @@ write_text(target / "constants.md", gallery.constants(gallery.all_constants(kept
 write_text(target / "costs.md", costs.at_scales(measured))
 write_text(target / "reduced.md", scales.markdown(kept))
 readme, pictures = Path("README.md"), {path.name for path in target.iterdir()}
-text = gallery.with_section(readme.read_text(encoding="utf-8"), "gallery", gallery.section(judged, pictures))
-write_text(readme, text)
+write_text(readme, gallery.with_section(readme.read_text(encoding="utf-8"), "gallery", documents.readme(judged)))
+for page, text in documents.pages(judged, pictures).items():
+    write_text(Path("docs") / page, text)

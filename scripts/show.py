@@ -24,3 +24,6 @@ for name in args.figures:
         print(f"picture   {picture}")
     print(f"verdicts  {plan.verdict_file(name)}\n")
     print(verdict_files.lines(verdict_files.load(Path(plan.verdict_file(name)))))
+first = args.figures[0]
+print(f"next: python -m icl open {first}    open the picture")
+print(f"      python -m icl show {first}    its caption, known differences, claims and constants")

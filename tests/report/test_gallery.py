@@ -1,4 +1,4 @@
-"""The README's commands exist, its generated parts are generated, and the gallery holds what it shows."""
+"""The commands of README and docs exist, their generated parts are current, and the gallery holds what it shows."""
 
 import json
 import re
@@ -11,18 +11,22 @@ from icl.core import discovery
 from icl.core.config import FIRST_SEED, GRADES, Constants, constant
 from icl.evidence import ledger, published_curves, sensitivity
 from icl.pipeline.plan import Plan
-from icl.report import costs, gallery, power_table, scales, tables, verdict_files
+from icl.report import costs, documents, gallery, power_table, scales, tables, verdict_files
 
 ROOT = Path(__file__).resolve().parents[2]
-TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+DOCS = {path.relative_to(ROOT / "docs").as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted((ROOT / "docs").rglob("*.md"))}  # fmt: skip
+TEXT = "\n".join([README, *DOCS.values()])
 KEPT = json.loads((ROOT / "gallery/verdicts.json").read_text(encoding="utf-8"))
 SHOWN = verdict_files.together(scales.shown(KEPT))
 """A figure that was added since `make gallery` is not in it."""
+PICTURES = {path.name for path in (ROOT / "gallery").iterdir()}
 OTHERS = json.loads((ROOT / "gallery/replicates.json").read_text(encoding="utf-8"))
 MEND = "run `snakemake gallery_text`; with results of a figure `snakemake gallery --config only=<figure>`"
 
 
-def test_every_make_target_named_in_the_readme_exists() -> None:
+def test_every_make_target_named_in_the_documentation_exists() -> None:
     own = re.search(r"^OWN := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert own is not None
     rules = "\n".join(path.read_text() for path in (ROOT / "workflow/rules").glob("*.smk"))
@@ -32,21 +36,52 @@ def test_every_make_target_named_in_the_readme_exists() -> None:
     assert named <= known
 
 
-def test_the_readme_shows_every_figure_of_the_gallery() -> None:
-    pictures = {path.name for path in (ROOT / "gallery").iterdir()}
-    assert gallery.with_section(TEXT, "gallery", gallery.section(SHOWN, pictures)) == TEXT, MEND  # type: ignore[arg-type]
+def test_readme_and_generated_pages_are_current() -> None:
+    assert gallery.with_section(README, "gallery", documents.readme(SHOWN)) == README, MEND
+    pages = documents.pages(SHOWN, PICTURES)
+    assert {name: DOCS.get(name) for name in pages} == pages, MEND
+    assert {name for name in DOCS if name.startswith("gallery/")} <= set(pages), MEND
 
 
-def test_every_picture_shown_is_committed_and_small() -> None:
-    shown = re.findall(r'src="(gallery/[^"]+)"', TEXT)
-    assert {f"gallery/{name}.png" for name in KEPT} <= set(shown)
-    assert [name for name in shown if not (ROOT / name).is_file()] == [], MEND
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 150
+
+
+def test_links_of_readme_and_docs_lead_to_files() -> None:
+    texts = {"README.md": README} | {f"docs/{name}": text for name, text in DOCS.items()}
+    dead = [
+        (name, link)
+        for name, text in texts.items()
+        for link in re.findall(r'(?:\]\(|src=")(?!https?:|#)([^)"#\s]+)', text)
+        if not ((ROOT / name).parent / link).exists()
+    ]
+    assert dead == []
+
+
+def test_every_picture_is_shown_and_the_gallery_is_small() -> None:
+    shown = set(re.findall(r"\]\(\.\./\.\./gallery/([^)]+)\)", TEXT))
+    assert {f"{name}.png" for name in KEPT} <= shown
     assert sum(path.stat().st_size for path in (ROOT / "gallery").iterdir()) < 10e6
 
 
 def test_overlays_are_shown_for_exactly_the_published_figures() -> None:
-    shown = set(re.findall(r'src="gallery/(\w+)_overlay.png"', TEXT))
+    shown = set(re.findall(r"gallery/(\w+)_overlay.png\)", "".join(documents.pages(SHOWN, PICTURES).values())))
     assert shown == {name for name in KEPT if published_curves.load(name) is not None}, MEND
+
+
+def test_a_contradicted_figure_claim_is_not_said_to_concern_a_theorem() -> None:
+    part = {
+        "outcome": "contradicted",
+        "observable": "growth",
+        "estimate": 1.0,
+        "low": 0.9,
+        "high": 1.1,
+        "bound": ">= 2",
+    }
+    said = documents.meaning(ledger.claim("A-F24"), {"outcome": "contradicted", "parts": [part]})
+    assert "published picture" in said
+    assert "says nothing about a theorem" in said
+    assert documents.meaning(ledger.claim("A-F24"), {"outcome": "supported", "parts": [part]}) == ""
 
 
 def test_the_tables_of_the_gallery_are_those_of_its_data_and_the_source() -> None:

@@ -144,6 +144,15 @@ def _list(args: argparse.Namespace) -> Answer:
     return Answer(rows, "\n".join(lines))
 
 
+def _figures(args: argparse.Namespace) -> Answer:
+    if args.paper not in discovery.papers():
+        raise discovery.UnknownName(
+            f"{args.paper!r}: no paper; there is {discovery.near(args.paper, discovery.papers())}"
+        )
+    names = [name for name, key in discovery.figures().items() if key == args.paper]
+    return Answer(names, " ".join(names))
+
+
 def _show(args: argparse.Namespace) -> Answer:
     paper, figure, claim = resolved(args.name)
     if claim is not None:
@@ -208,8 +217,11 @@ def _open(args: argparse.Namespace) -> Answer:
     path = Path(plan.pictures(name)[0])
     if not path.is_file():
         raise Missing(f"{path}: not made yet; `{plan.command(name)}` makes it")
-    # Where no viewer can be started, the path alone helps.
-    return Answer({"picture": str(path), "opened": webbrowser.open(path.resolve().as_uri())}, str(path))
+    page = Path(plan.results, "report/report.html")
+    shown = [path, *([page] if page.is_file() else [])]
+    # Where no viewer can be started, the paths alone help.
+    opened = [webbrowser.open(one.resolve().as_uri()) for one in shown]
+    return Answer({"picture": str(path), "opened": opened[0]}, "\n".join(map(str, shown)))
 
 
 def _new_figure(args: argparse.Namespace) -> Answer:
@@ -251,12 +263,13 @@ def _constants(text: str) -> dict[str, dict[str, Any]]:
 
 COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], Answer], dict[str, str | None], str]] = {
     "list": (_list, {}, "every paper and its figures, in a line each"),
+    "figures": (_figures, {"paper": None}, "the names of a paper's figures"),
     "show": (_show, {"name": None}, "a figure with its claims and constants, one claim, or a paper"),
     "freeze": (_freeze, {}, "keep the bounds of all claims as they are: a later change shows as amended"),
     "cite": (_cite, {"names": "+"}, "BibTeX entries of the papers of figures, claims or papers"),
     "verdicts": (_verdicts, {"figures": "*"}, "what the results on disk say of each claim, and what is missing"),
     "progress": (_progress, {}, "how far the unfinished trainings are"),
-    "open": (_open, {"figure": None}, "open a figure's picture, and print its path"),
+    "open": (_open, {"figure": None}, "open a figure's picture and the report, and print their paths"),
     "whatif": (_whatif, {"figure": None}, "a figure with the default constants and those of --set side by side"),
     "new figure": (_new_figure, {"paper": None, "name": None}, "begin a figure of a paper with an example that works"),
     "new paper": (_new_paper, {"key": None}, "begin a paper with a model, a figure and a claim that work"),
