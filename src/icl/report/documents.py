@@ -125,7 +125,7 @@ def _unjudged(judged: Sequence[Verdicts]) -> list[str]:
     if not left:
         return []
     papers = sorted(set(named.values()))
-    return [f"{len(left)} claims were not judged since their bounds were written (papers {', '.join(papers)}).", ""]
+    return [f"{len(left)} claims have no verdict yet from these bounds and seeds (papers {', '.join(papers)}).", ""]
 
 
 def _figures(count: int) -> str:

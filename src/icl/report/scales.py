@@ -75,7 +75,7 @@ def _holds(name: str, verdict: Mapping[str, Any]) -> bool:
 
 
 def unjudged(kept: Kept) -> list[str]:
-    """The claims of figures in the gallery that were not judged since their bounds were written."""
+    """The claims that have no verdict in the gallery."""
     judged = {verdict["claim"] for verdicts in kept.values() for verdict in verdicts}
     return [
         claim.id
