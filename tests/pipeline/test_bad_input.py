@@ -217,7 +217,7 @@ def test_a_script_names_the_file_in_one_line_and_makes_nothing(
     arguments = {
         "draw": ["--module", module, *read, "--note", "n", "--pictures", "made/a.png", "--record", "made/a.json"],
         "check": ["--figure", "figure9", *read, "--questions", "[]", "--verdicts", "made/figure9.json"],
-        "measure": ["--module", module, "--scale", "smoke", "--first-seed", "0",
+        "measure": ["--module", module, "--scale", "smoke", "--first-seed", str(FIRST_SEED),
                     "--constants", "{}", "--identity", "abc", "--observables",
                     canonical(PLAN.observables("figure9")), "--table", "made/a.parquet", "--runs", FIRST, SECOND],
     }  # fmt: skip

@@ -193,12 +193,12 @@ def trained_on_longer_prompts(runs: Runs) -> Runs:
 
 def as_fast_as_six_patterns(runs: Runs) -> Runs:
     """However many patterns there are, the loss falls as with six."""
-    return dataclasses.replace(runs, losses=trained("li_icl_sgd").losses) if "_M1_" in runs.sweep.name else runs
+    return dataclasses.replace(runs, losses=trained("li_icl_sgd").losses) if "_relevant_" in runs.sweep.name else runs
 
 
 def reversed_norms_of_many_patterns(runs: Runs) -> Runs:
     """What matters most looks smallest, with 60 irrelevant patterns only."""
-    return reversed_norms(runs) if runs.sweep.name.endswith("M2_60") else runs
+    return reversed_norms(runs) if runs.sweep.name.endswith("_irrelevant_60") else runs
 
 
 # Spoilt tests

@@ -45,8 +45,10 @@ def sweeps(scale: str) -> list[Sweep]:
     """
     test, seeds = one_layer.Test(prompts=one_layer_figures.PROMPTS[scale]), range(SEEDS[scale])
     made = [one_layer_figures.theorem_training(scale)]
-    varied = {f"M1_{m_1}": {"relevant_patterns": m_1, "task_shifts": shifts} for m_1, shifts in PATTERNS.items()}
-    varied |= {f"m_{m}": {"neurons": m} for m in NEURONS} | {f"M2_{m}": {"irrelevant_patterns": m} for m in IRRELEVANT}
+    varied = {f"relevant_{m_1}": {"relevant_patterns": m_1, "task_shifts": shifts} for m_1, shifts in PATTERNS.items()}
+    varied |= {f"neurons_{m}": {"neurons": m} for m in NEURONS} | {
+        f"irrelevant_{m}": {"irrelevant_patterns": m} for m in IRRELEVANT
+    }
     for name, values in varied.items():
         constants = dict(one_layer_figures.THEOREM)
         constants["readout"] *= (64 / values.get("neurons", 64)) ** 0.5
@@ -63,11 +65,11 @@ def growth_of_steps(patterns: float) -> float:
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Steps and errors against M_1, shares of neurons against m, and the cost of small neurons against M_2."""
-    seeds = runs[f"li_icl_sgd_m_{NEURONS[0]}"].sweep.seeds
+    seeds = runs[f"li_icl_sgd_neurons_{NEURONS[0]}"].sweep.seeds
     shared = _first(runs["li_icl_sgd"], len(seeds))
-    by_patterns = {6: shared} | {m: runs[f"li_icl_sgd_M1_{m}"] for m in PATTERNS}
-    by_neurons = {m: runs[f"li_icl_sgd_m_{m}"] for m in NEURONS} | {64: shared}
-    by_irrelevant = {m: runs[f"li_icl_sgd_M2_{m}"] for m in IRRELEVANT} | {24: shared}
+    by_patterns = {6: shared} | {m: runs[f"li_icl_sgd_relevant_{m}"] for m in PATTERNS}
+    by_neurons = {m: runs[f"li_icl_sgd_neurons_{m}"] for m in NEURONS} | {64: shared}
+    by_irrelevant = {m: runs[f"li_icl_sgd_irrelevant_{m}"] for m in IRRELEVANT} | {24: shared}
     parts = [*_patterns(by_patterns), *_neurons(dict(sorted(by_neurons.items())))]
     return join([*parts, *_irrelevant(dict(sorted(by_irrelevant.items())))])
 
