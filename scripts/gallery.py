@@ -33,7 +33,9 @@ if not plan.is_default:
     sys.exit()
 # What the tables are written from, so that some figures can be brought up to date without the results of all.
 kept = json.loads((target / "verdicts.json").read_text(encoding="utf-8"))
-kept |= {one["figure"]: scales.brought_up(kept.get(one["figure"], []), one["verdicts"]) for one in found.verdicts}
+for one in found.verdicts:
+    new = [verdict | {"first_seed": plan.first_seed} for verdict in one["verdicts"]]
+    kept[one["figure"]] = scales.brought_up(kept.get(one["figure"], []), new)
 kept = scales.holding({name: kept[name] for name in plan.figures if name in kept})
 for picture in (
     Path(path) for name in names for path in plan.pictures(name) if scales.largest(kept[name]) == plan.scale

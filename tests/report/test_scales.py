@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from icl.core import discovery
+from icl.core.config import FIRST_SEED
 from icl.evidence import ledger
 from icl.pipeline import figures
 from icl.report import scales
@@ -70,3 +71,11 @@ def test_a_reduction_says_both_values_and_tells_training_from_test() -> None:
         ("seeds", "3", str(len(sweep.configs))),
         ("prompts of the test", str(sweep.test.prompts // 2), str(sweep.test.prompts)),
     ]
+
+
+def test_verdicts_on_seeds_of_the_development_are_named() -> None:
+    part = {"observable": "error", "statistic": "mean"}
+    early, late = ({"claim": "A-F9", "first_seed": seed, "parts": [part]} for seed in (0, FIRST_SEED))
+    computed = {"claim": "Z11", "first_seed": 0, "parts": [part | {"statistic": "exact"}]}
+    kept = {"figure9": [late, early], "figure12": [late], "zheng_heatmap": [computed]}
+    assert scales.from_development(kept) == ["figure9"]

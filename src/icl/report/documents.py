@@ -26,7 +26,15 @@ def readme(judged: Sequence[Verdicts]) -> str:
         cells.append(f"[{image}]({target})<br>[{paper.title}]({target}) ({_figures(len(names))})")
     cells += [""] * (-len(cells) % COLUMNS)
     rows = [cells[start : start + COLUMNS] for start in range(0, len(cells), COLUMNS)]
-    return "\n".join([verdict_files.counts(judged), "", *_unjudged(judged), tables.markdown([""] * COLUMNS, rows)])
+    return "\n".join(
+        [
+            verdict_files.counts(judged),
+            "",
+            *_unjudged(judged),
+            *_development(judged),
+            tables.markdown([""] * COLUMNS, rows),
+        ]
+    )
 
 
 def pages(judged: Sequence[Verdicts], pictures: Collection[str]) -> dict[str, str]:
@@ -93,7 +101,7 @@ def _figure(one: Verdicts, pictures: Collection[str]) -> list[str]:
     rows = []
     for verdict in one["verdicts"]:
         claim = ledger.claim(verdict["claim"])
-        said = f"**{verdict['outcome']}**"
+        said = f"**{verdict['outcome']}**" + (" (development seeds)" if scales.on_development_seeds(verdict) else "")
         means = meaning(claim, verdict)
         rows.append(
             [claim.id, verdict_files.kind(claim), claim.source, claim.tested, f"{said}: {means}" if means else said]
@@ -126,6 +134,12 @@ def _unjudged(judged: Sequence[Verdicts]) -> list[str]:
         return []
     papers = sorted(set(named.values()))
     return [f"{len(left)} claims have no verdict yet from these bounds and seeds (papers {', '.join(papers)}).", ""]
+
+
+def _development(judged: Sequence[Verdicts]) -> list[str]:
+    names = scales.from_development({one["figure"]: one["verdicts"] for one in judged})
+    said = "Not judged yet on seeds that nobody had measured before the freeze, but on seeds of their development"
+    return [f"{said}: {', '.join(names)}.", ""] if names else []
 
 
 def _figures(count: int) -> str:
