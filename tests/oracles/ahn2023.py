@@ -11,7 +11,7 @@ from icl.papers.ahn2023.linear_attention import Config
 
 
 def quadrature_over_task_and_query(config: Config, g: np.ndarray) -> dict[str, torch.Tensor]:
-    """Prompts with the Gram matrix g whose mean over (w, x) is exact for the loss, of degree 4 in w and 2 in x."""
+    """Return weighted prompts with Gram matrix g over which the mean loss, of degree 4 in w and 2 in x, is exact."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(3)
     grids = np.stack(np.meshgrid(*[nodes] * 3, indexing="ij"), -1).reshape(-1, 3)
     mass = np.prod(np.stack(np.meshgrid(*[weights / weights.sum()] * 3, indexing="ij"), -1).reshape(-1, 3), axis=-1)
@@ -32,20 +32,20 @@ def quadrature_over_task_and_query(config: Config, g: np.ndarray) -> dict[str, t
 
 
 def draw_tokens(config: Config, generator: np.random.Generator, count: int) -> dict[str, np.ndarray]:
-    """Literal prompts of one run (`prompts.tokens`)."""
+    """Return literal prompts of one run (`prompts.tokens`)."""
     root = system.covariance_root(config)
     task_factor = np.linalg.inv(root) if config.task_covariance == "inverse" else None
     return prompts.tokens(generator, count, config.context_length, root, task_factor)
 
 
 def attention_predictions(params: Params, z: torch.Tensor) -> torch.Tensor:
-    """Attention over all columns of Z, (runs, count, d + 1, n + 1) -> (runs, count)."""
+    """Return the predictions of attention over all columns of Z, (runs, count, d + 1, n + 1) -> (runs, count)."""
     for layer in range(params["Q"].shape[1]):
         z = attention.linear_layer(z, params["V"][:, layer, None], params["Q"][:, layer, None])
     return attention.prediction(z)
 
 
 def attention_loss(params: Params, batch: Params, config: Config) -> torch.Tensor:
-    """The mean squared error of the literal attention: (runs,)."""
+    """Return the mean squared error of the literal attention, (runs,)."""
     weights = system.without_fixed_gradients(params, [config])
     return (attention_predictions(weights, batch["tokens"]) - batch["target"]).square().mean(dim=-1)

@@ -1,1 +1,1 @@
-"""One folder per paper: its prompts, its models, its figures, its claims and its published curves."""
+"""One folder per paper, with its prompts, models, figures, claims and published curves."""

@@ -1,4 +1,4 @@
-"""Deep linear attention: layers are preconditioned steps, all forms of the loss agree, one layer ends at equation 2."""
+"""Deep linear attention: layers are preconditioned steps, all forms of the loss agree, one layer learns equation 2."""
 
 import dataclasses
 from typing import Any
@@ -47,8 +47,8 @@ def as_batch(drawn: dict[str, np.ndarray]) -> dict[str, torch.Tensor]:
 def loss_and_gradient(
     config: Config, params: dict[str, torch.Tensor], batch: dict[str, torch.Tensor]
 ) -> tuple[float, dict[str, np.ndarray]]:
-    losses, found = gradient(system, sweep(config), params, {}, batch)
-    return float(losses[0].detach()), {name: g[0].numpy() for name, g in found.items()}
+    losses, gradients = gradient(system, sweep(config), params, {}, batch)
+    return float(losses[0].detach()), {name: g[0].numpy() for name, g in gradients.items()}
 
 
 # Constructions
@@ -82,7 +82,7 @@ def test_predictions_do_not_depend_on_the_order_of_the_examples(seed: int, layer
 @settings(max_examples=15)
 @given(seed=st.integers(0, 1000))
 def test_the_averaged_loss_does_not_depend_on_a_rotation_of_whitened_coordinates(seed: int) -> None:
-    """Weights and Gram matrices turned together, with tasks w ~ N(0, Sigma^-1)."""
+    """Weights and Gram matrices are rotated together; tasks are w ~ N(0, Sigma^-1)."""
     config = Config(**SMALL | {"spectrum": "", "seed": seed})
     params, g = system.init([config]), batch_of(config, 4)["gram"]
     turn = torch.from_numpy(tasks.rotation(np.random.default_rng(seed), 3))
@@ -101,7 +101,7 @@ def closed_loss(matrix: np.ndarray, covariance: np.ndarray, task: np.ndarray, n:
 @pytest.mark.parametrize("n", [5, 10, 20, 50])
 @pytest.mark.parametrize("task", ["identity", "inverse"])
 def test_the_best_step_is_stationary_and_least(n: int, task: str) -> None:
-    """A1 and A7: numerical derivatives vanish in every direction, and the loss rises along each."""
+    """A1 and A7: numerical derivatives vanish in every direction, and the loss rises in each."""
     for seed in range(3):
         sigma = system.covariance(Config(spectrum=SKEWED, seed=seed))
         inverse = np.linalg.inv(sigma)
@@ -121,12 +121,12 @@ def test_the_best_step_is_stationary_and_least(n: int, task: str) -> None:
         direction *= 1e-2 / np.linalg.norm(direction)
         up, down = (closed_loss(best + s * direction, sigma, weights, n) for s in (1, -1))
         assert min(up, down) > least
-        # The loss is a quadratic: the difference is the derivative, and its rounding that of numbers of order one.
+        # The loss is quadratic, so the difference is proportional to the derivative, up to rounding.
         assert abs(up - down) < 1e-12
 
 
 def test_a_preconditioner_beats_the_best_step_size() -> None:
-    """A6: the least losses of a step, and of a step eta I, whose loss is a parabola in eta."""
+    """A6: the least loss of any step, and of a step eta I, whose loss is a parabola in eta."""
     sigma, eye = system.covariance(Config(spectrum=SKEWED)), np.eye(5)
     assert closed_loss(theory.preconditioner(sigma, 20), sigma, eye, 20) == pytest.approx(0.6818, abs=1e-4)
     eta = np.linspace(0.5, 1.2, 7001)
@@ -145,7 +145,7 @@ def test_the_closed_loss_is_the_mean_over_prompts(task: str) -> None:
     losses = [
         loss_and_gradient(config, params, batch_of(dataclasses.replace(config, seed=s), 4000))[0] for s in range(9)
     ]
-    # Sigma depends on the seed only through the params' config; the batches are whitened.
+    # The batches are whitened, so their seeds do not change Sigma.
     error = np.std(losses, ddof=1) / 3
     assert abs(np.mean(losses) - wanted) < 4 * error < 0.05 * wanted
 
@@ -156,19 +156,19 @@ def test_the_closed_loss_is_the_mean_over_prompts(task: str) -> None:
 @pytest.mark.parametrize("parametrisation", ["full", "sparse", "relaxed"])
 @pytest.mark.parametrize("layers", [1, 3])
 def test_the_gram_form_is_dense_attention(parametrisation: str, layers: int) -> None:
-    """A9: loss and gradient on the same prompts, with the shape of the prompts' statistics as drawn."""
+    """A9: loss and gradient on the same prompts."""
     config = Config(parametrisation=parametrisation, layers=layers, gradient_estimator=SAMPLED, **SMALL)
     params, batch = system.init([config]), literal_batch(config, 30)
     leaves = {name: w.clone().requires_grad_() for name, w in params.items()}
     wanted = oracles.attention_loss(leaves, batch, config)
     slopes = dict(zip(leaves, torch.autograd.grad(wanted.sum(), list(leaves.values())), strict=True))
-    found, found_slopes = loss_and_gradient(config, params, prompts.gram_and_query_of(batch))
-    assert found == pytest.approx(float(wanted.detach()), rel=1e-12)
+    gram_loss, gram_slopes = loss_and_gradient(config, params, prompts.gram_and_query_of(batch))
+    assert gram_loss == pytest.approx(float(wanted.detach()), rel=1e-12)
     for name in ("V", "Q"):
-        np.testing.assert_allclose(found_slopes[name], slopes[name][0].numpy(), **CLOSE)
-    # What is not trained has no gradient, whatever the form.
+        np.testing.assert_allclose(gram_slopes[name], slopes[name][0].numpy(), **CLOSE)
+    # Entries that are not trained have no gradient.
     for name, trained in system.trained_entries(config).items():
-        assert not found_slopes[name][:, ~trained].any()
+        assert not gram_slopes[name][:, ~trained].any()
 
 
 @pytest.mark.parametrize(
@@ -176,13 +176,13 @@ def test_the_gram_form_is_dense_attention(parametrisation: str, layers: int) -> 
     [("sparse", 1), ("sparse", 3), ("relaxed", 1), ("relaxed", 2), ("relaxed", 4), ("full", 1)],
 )
 @pytest.mark.parametrize("task", ["identity", "inverse"])
-def test_the_averaged_loss_integrates_task_and_query_out(parametrisation: str, layers: int, task: str) -> None:
-    """Against the sampled loss with the sampling replaced by a quadrature that is exact at this degree."""
+def test_the_averaged_loss_is_the_expectation_over_task_and_query(parametrisation: str, layers: int, task: str) -> None:
+    """Compared with the sampled loss under a quadrature that is exact at this degree."""
     config = Config(parametrisation=parametrisation, layers=layers, task_covariance=task, **SMALL)
     g = batch_of(config, 1)["gram"]
     nodes = oracles.quadrature_over_task_and_query(config, g[0, ..., 0].numpy())
     params = system.init([config])
-    found, slopes = loss_and_gradient(config, params, {"gram": g})
+    averaged, slopes = loss_and_gradient(config, params, {"gram": g})
     leaves = {name: w.clone().requires_grad_() for name, w in params.items()}
     z, query = nodes["gram"], nodes["query"]
     for layer in range(layers):
@@ -190,7 +190,7 @@ def test_the_averaged_loss_integrates_task_and_query_out(parametrisation: str, l
         last = attention.linear_gram_query(z, query, v, q)
         z, query = attention.linear_gram_layer(z, query, v, q)
     wanted = ((last[..., -1, 0] + nodes["target"]).square() * nodes["mass"]).sum()
-    assert found == pytest.approx(float(wanted.detach()), rel=1e-11)
+    assert averaged == pytest.approx(float(wanted.detach()), rel=1e-11)
     for name, slope in zip(leaves, torch.autograd.grad(wanted, list(leaves.values())), strict=True):
         trained = system.trained_entries(config)[name]
         np.testing.assert_allclose(slopes[name][:, trained], slope[0].numpy()[:, trained], rtol=1e-9, atol=1e-11)
@@ -198,8 +198,8 @@ def test_the_averaged_loss_integrates_task_and_query_out(parametrisation: str, l
 
 
 @pytest.mark.parametrize("task", ["identity", "inverse"])
-def test_wishart_prompts_have_the_law_of_literal_ones(task: str) -> None:
-    """Mean and covariance of the statistics that the loss is made of, over 20 000 prompts each."""
+def test_wishart_prompts_have_the_distribution_of_literal_ones(task: str) -> None:
+    """First and second moments of the statistics that enter the loss, over 20 000 prompts each."""
     config = Config(gradient_estimator=SAMPLED, task_covariance=task, **SMALL)
     literal = prompts.gram_and_query_of(literal_batch(config, 20000))
     direct = batch_of(config, 20000)
@@ -224,7 +224,7 @@ def test_whitened_coordinates_absorb_the_covariance(parametrisation: str) -> Non
 
 
 def test_the_balance_of_value_and_key_query_is_free() -> None:
-    """(V, Q) -> (2 V, Q / 2) changes nothing: only products are compared with the theory."""
+    """(V, Q) -> (2 V, Q / 2) leaves the loss unchanged, so only products are compared with the theory."""
     config = Config(parametrisation="full", gradient_estimator=SAMPLED, layers=2, **SMALL)
     params, batch = system.init([config]), batch_of(config, 9)
     other = {"V": 2 * params["V"], "Q": params["Q"] / 2}
@@ -235,7 +235,7 @@ def test_the_balance_of_value_and_key_query_is_free() -> None:
 
 
 def test_one_layer_ends_at_equation_2() -> None:
-    """A3 to A5 in little: full V and Q, skewed inputs, tasks w ~ N(0, I)."""
+    """A3 to A5 at a small scale: full V and Q, skewed inputs, tasks w ~ N(0, I)."""
     config = Config(
         parametrisation="full", layers=1, task_covariance="identity", spectrum="1 1 0.5 0.5 1", prompts=100,
         learning_rate=0.05, halving=100, init_std=0.02, beta2=0.999,
@@ -243,19 +243,19 @@ def test_one_layer_ends_at_equation_2() -> None:
     runs = train(sweep(config, steps=400))
     value, key_query = (runs.last()[name][0, 0].numpy() for name in ("V", "Q"))
     learnt, best = -value[-1, -1] * key_query[:5, :5], theory.preconditioner(system.covariance(config), 20)
-    # The noise of the last steps, at a sixteenth of the rate.
+    # The tolerance covers the gradient noise of the last steps, at a sixteenth of the learning rate.
     assert np.linalg.norm(learnt - best) < 0.1 * np.linalg.norm(best)
     assert np.linalg.norm(value[-1, :5]) < 0.02 * abs(value[-1, -1])
 
 
 @pytest.mark.parametrize("estimator", [AVERAGED, SAMPLED])
-def test_a_run_alone_is_the_run_in_the_sweep(estimator: str) -> None:
+def test_a_run_alone_equals_the_run_in_a_sweep(estimator: str) -> None:
     configs = [Config(gradient_estimator=estimator, seed=seed, **SMALL) for seed in range(3)]
     together = train(sweep(*configs))
     for run, config in enumerate(configs):
         alone = train(sweep(config))
         for name in ("V", "Q"):
-            # Products of other shapes may sum in another order.
+            # The order of summation may depend on the shapes.
             torch.testing.assert_close(alone.weights[name][0], together.weights[name][run], rtol=1e-12, atol=1e-14)
     assert not torch.equal(together.weights["Q"][0, -1], together.weights["Q"][1, -1])
 
@@ -286,13 +286,13 @@ def test_fresh_losses_are_the_loss_on_fresh_prompts() -> None:
     config = Config(**SMALL)
     params = system.init([config])
     blocks = system.whitened(params, [config])
-    found = evaluation.losses_on(Whitened(blocks.p[0], blocks.a[0]), evaluation.fresh_gram_matrices(config, 50), config)
+    loss = evaluation.losses_on(Whitened(blocks.p[0], blocks.a[0]), evaluation.fresh_gram_matrices(config, 50), config)
     g = system.draw_whitened(config, stream(system.SYSTEM, 0, "evaluate"), 50)["gram"]
     wanted = loss_and_gradient(config, params, {"gram": torch.from_numpy(g)[None]})[0]
-    assert float(found) == pytest.approx(wanted)
+    assert float(loss) == pytest.approx(wanted)
 
 
-def test_structure_is_told_from_its_absence() -> None:
+def test_the_distance_to_a_multiple_of_the_identity() -> None:
     eye = torch.eye(4, dtype=torch.float64)
     assert float(evaluation.distance_to_scalar(-3 * eye)) < 1e-15
     swapped = eye[[1, 0, 3, 2]]
@@ -308,9 +308,9 @@ def test_clipping_is_per_matrix_and_run() -> None:
     grads = {"Q": torch.tensor([[[[3.0, 4.0]], [[0.03, 0.04]]], [[[0.0, 0.1]], [[6.0, 8.0]]]])}
     start = {"Q": torch.zeros_like(grads["Q"])}
     cut = {"Q": torch.tensor([[[[0.3, 0.4]], [[0.03, 0.04]]], [[[0.0, 0.1]], [[0.3, 0.4]]]])}
-    found, wanted = (o.update(start, g, o.init(start), 0)[1] for o, g in ((step, grads), (inner, cut)))
+    clipped, wanted = (o.update(start, g, o.init(start), 0)[1] for o, g in ((step, grads), (inner, cut)))
     for name in wanted:
-        torch.testing.assert_close(found[name], wanted[name])
+        torch.testing.assert_close(clipped[name], wanted[name])
 
 
 # Bad input
@@ -322,13 +322,13 @@ def test_clipping_is_per_matrix_and_run() -> None:
         ({"spectrum": "1 1 0 1 1"}, "spectrum .* = '1 1 0 1 1': must be of positive eigenvalues"),
         ({"spectrum": "1 1 -2 1 1"}, "not positive definite"),
         ({"spectrum": "1 nan 1 1 1"}, "not positive definite"),
-        ({"spectrum": "1 2"}, "must be 5 eigenvalues, as dimension = 5; it has 2"),
+        ({"spectrum": "1 2"}, "must be 5 eigenvalues because dimension = 5; it has 2"),
         ({"spectrum": "one"}, "must be 5 numbers"),
         ({"layers": 0}, "layers .* = 0: must be at least 1"),
         ({"context_length": 0}, "context_length .* = 0: must be at least 1"),
         ({"dimension": 0}, "dimension .* = 0"),
         ({"parametrisation": "dense"}, "parametrisation = 'dense': must be one of full, sparse, relaxed"),
-        ({"parametrisation": "full"}, "gradient_estimator = .*: must be sampled_prompts where"),
+        ({"parametrisation": "full"}, "gradient_estimator = .*: must be sampled_prompts for full"),
         ({"learning_rate": 0.0}, "learning_rate .* = 0.0: must be above 0"),
     ],
 )
@@ -338,7 +338,7 @@ def test_bad_constants_are_refused_before_training(constants: dict[str, Any], me
 
 
 @pytest.mark.parametrize("n", [0, -1])
-def test_bad_theory_is_refused(n: int) -> None:
+def test_a_context_length_below_one_is_refused(n: int) -> None:
     with pytest.raises(ValueError, match="context length"):
         theory.gamma(np.eye(3), n)
 

@@ -1,7 +1,7 @@
-"""Every check of Ahn et al.'s claims can fail: each bound, on weights or laws that were spoilt for it, is contradicted.
+"""Each bound on Ahn et al.'s claims can fail: weights or functions with a planted error contradict it.
 
-The controls are weights put together from the theory, with some noise, in place of the trainings: what is tested here
-is the measuring and judging. The last test sees to it that no bound is left out.
+The controls replace trained weights by weights constructed from the theory, with some noise, so these tests are about
+measuring and judging. The last test checks that no bound is left out.
 """
 
 import dataclasses
@@ -24,17 +24,17 @@ from icl.pipeline import figures
 from tests import sabotaged
 from tests.sabotaged import Patch, same, untouched
 
-# A claim is judged on trainings of its own, sound and spoilt.
+# Each claim is judged twice, on sound and on spoilt runs.
 pytestmark = pytest.mark.slow
 
 AHN = ("ahn_minimiser", "ahn_layers", "ahn_structure", "ahn_length", "ahn_rotation")
 FIGURE_OF = sabotaged.figures_of_claims(AHN)
 SEEDS = 6
-# Claims on trainings of the published length are judged in tables of that scale only.
+# Claims on trainings of the published length are judged only at the paper scale.
 SCALE_OF = dict.fromkeys(("A22", "A23", "A25"), "paper")
-# What the published notebook prints for three relaxed layers with Sigma = I.
+# Scalars that the published notebook prints for three relaxed layers with Sigma = I.
 ISOTROPIC = ([-0.714, -2.652, -7.128], [0.342, 0.340])
-# Least losses over many spectra, for three layers from the other notebook's diagonals.
+# Scalars of least loss over many spectra; those for three layers are printed in the other notebook.
 RELAXED = {
     2: ([-0.517, -3.486], [0.87]),
     3: ([-0.38, -2.40, -9.56], [0.904, 0.566]),
@@ -42,16 +42,15 @@ RELAXED = {
 }
 
 
-# Runs as theory has them
+# Runs constructed from the theory
 
 
 def small(sweep: Sweep) -> Sweep:
-    kept = tuple(config for config in sweep.configs if config.seed < SEEDS)
-    few = kept
+    configs = tuple(config for config in sweep.configs if config.seed < SEEDS)
     if sweep.name == "ahn_relaxed_3":
-        few = tuple(dataclasses.replace(kept[0], seed=seed) for seed in range(SEEDS))
+        configs = tuple(dataclasses.replace(configs[0], seed=seed) for seed in range(SEEDS))
     test = system.Test(prompts=1000, curve_prompts=500, spectra=2000, directions=100)
-    return dataclasses.replace(sweep, configs=few, snapshots=(0, 1), test=test)
+    return dataclasses.replace(sweep, configs=configs, snapshots=(0, 1), test=test)
 
 
 @cache
@@ -76,8 +75,8 @@ def stack(layers: int, context_length: int, skewed: bool) -> tuple[list[float], 
     if context_length == 20:
         return RELAXED[layers] if skewed else ISOTROPIC
     config = system.Config(context_length=context_length)
-    found = structured_stacks.best_relaxed(layers, structured_stacks.spectra(config, 4000))
-    return list(found.a), list(found.b)
+    least = structured_stacks.best_relaxed(layers, structured_stacks.spectra(config, 4000))
+    return list(least.a), list(least.b)
 
 
 @cache
@@ -106,12 +105,12 @@ def changed(runs: Runs, change: Callable[[dict[str, torch.Tensor]], None]) -> Ru
 
 
 def untrained(runs: Runs) -> Runs:
-    """No step was taken."""
+    """The weights before the first step."""
     return dataclasses.replace(runs, weights={n: torch.stack([w[:, 0], w[:, 0]], 1) for n, w in runs.weights.items()})
 
 
 def labels_mixed(runs: Runs) -> Runs:
-    """The labels' rows, which theory has vanish, are as large as the rest."""
+    """Labels' rows, zero in the theory, are as large as the rest."""
 
     def change(w: dict[str, torch.Tensor]) -> None:
         w["V"][..., -1, :-1] = 0.5
@@ -132,11 +131,11 @@ def other_order(runs: Runs) -> Runs:
     return dataclasses.replace(runs, weights={name: w.flip(2) for name, w in runs.weights.items()})
 
 
-# Spoilt laws
+# Spoilt functions
 
 
 def times(owner: Any, name: str, factor: float) -> Patch:
-    """What a function returns is off by a factor."""
+    """Multiply the result of a function by a factor."""
     real = getattr(owner, name)
     return lambda patch: patch.setattr(owner, name, lambda *args, **kwargs: factor * real(*args, **kwargs))
 
@@ -154,14 +153,14 @@ def oracle_off(patch: pytest.MonkeyPatch) -> None:
     real = structured_stacks.oracle
 
     def off(*args: Any, **kwargs: Any) -> structured_stacks.Structured:
-        found = real(*args, **kwargs)
-        return structured_stacks.Structured(1.1 * found.a, 1.1 * found.b)
+        least = real(*args, **kwargs)
+        return structured_stacks.Structured(1.1 * least.a, 1.1 * least.b)
 
     patch.setattr(structured_stacks, "oracle", off)
 
 
 def least_squares_blind(patch: pytest.MonkeyPatch) -> None:
-    """Least squares is as bad as a guess of zero."""
+    """Least squares has the loss of the prediction 0."""
     patch.setattr(ahn_length, "least_squares_loss", lambda config, count: float(config.dimension))
 
 

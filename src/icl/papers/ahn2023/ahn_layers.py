@@ -1,8 +1,8 @@
-"""Deeper linear attention against as many steps of gradient descent: test loss over the number of layers.
+"""Linear attention with L layers against L steps of gradient descent: test loss over L.
 
-The error of a stack with P is a polynomial in the Gram matrix, for L = 4 of degree 40. A single prompt of some ten
-thousand, with a largest eigenvalue near 4, can therefore outweigh all others in the mean of a run; medians and
-quartiles over the runs are drawn, and runs that end above their twin with P = 0 are counted.
+The error of a stack with P is a polynomial in the Gram matrix, of degree 40 for L = 4. One prompt in about ten
+thousand, with a largest eigenvalue near 4, can therefore outweigh all others in the mean of a run. The figure shows
+medians and quartiles over the runs and counts the runs that end above the run of the same seed with P = 0.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Curves = dict[str, dict[int, np.ndarray]]
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """Stacks of every depth, with P = 0 and relaxed; one layer has no use for P."""
+    """Return the trainings of every depth, with P = 0 and relaxed; P has no effect in one layer."""
     return [
         *(trainings.sparse(scale, depth) for depth in DEPTHS),
         *(trainings.relaxed(scale, depth) for depth in DEPTHS[1:]),
@@ -38,7 +38,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Log losses on the same fresh prompts per seed, and their differences."""
+    """Return log losses on the same fresh prompts per seed, and the differences that the claims bound."""
     first = runs["ahn_sparse_1"].sweep
     curves = _trained(runs) | _least(first) | _descents(first)
     parts = [
@@ -55,20 +55,20 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 
 def _trained(runs: Mapping[str, Runs]) -> Curves:
-    """One layer has no use for P: its sparse training stands for the relaxed one too."""
+    """Log losses of the trained stacks; P has no effect in one layer, so sparse and relaxed share that training."""
     sparse = {depth: np.log(selected_losses(runs[f"ahn_sparse_{depth}"])) for depth in DEPTHS}
     relaxed = {depth: np.log(selected_losses(runs[f"ahn_free_{depth}"])) for depth in DEPTHS[1:]}
     return {"sparse": sparse, "relaxed": {1: sparse[1]} | relaxed}
 
 
 def _failures(curves: Curves) -> dict[int, np.ndarray]:
-    """Per seed 1 where P, which may be 0, has not helped."""
+    """1 for each seed whose relaxed stack does not end below the one with P = 0, else 0."""
     pairs = {depth: (losses, curves["sparse"][depth]) for depth, losses in curves["relaxed"].items() if depth > 1}
-    return {depth: ~(own < twin[: len(own)]) * 1.0 for depth, (own, twin) in pairs.items()}
+    return {depth: ~(relaxed < sparse[: len(relaxed)]) * 1.0 for depth, (relaxed, sparse) in pairs.items()}
 
 
 def _least(sweep: Sweep) -> Curves:
-    """The stacks of least loss, found on the spectra of the first seed and seen on every seed's test prompts."""
+    """Log losses of the best structured stacks, fitted to spectra of the first seed, on every seed's test prompts."""
     config, test = sweep.configs[0], sweep.test
     spectra = structured_stacks.spectra(config, test.spectra)
     prompts = [fresh_gram_matrices(c, test.prompts) for c in sweep.configs]
@@ -84,7 +84,10 @@ def _least(sweep: Sweep) -> Curves:
 
 
 def _descents(sweep: Sweep) -> Curves:
-    """Both descents, with all examples and the best step size, and as published; chosen for the first seed."""
+    """Log losses of both descents with all examples and the best step size, and as published.
+
+    The step sizes are chosen for the first seed.
+    """
     fewer = [gradient_descents.with_fewer_examples(config) for config in sweep.configs]
     variants = [
         (suffix, configs, choose, [fresh_gram_matrices(config, sweep.test.prompts) for config in configs])
@@ -106,22 +109,22 @@ def _descents(sweep: Sweep) -> Curves:
 
 
 def _comparisons(curves: Curves) -> dict[str, np.ndarray]:
-    """What the claims speak of, per seed."""
+    """The values that the claims bound, per seed."""
     sparse, oracle, pgd, gd = (curves[name] for name in ("sparse", "oracle sparse", "PGD", "GD"))
-    facts = {f"|log loss - oracle|, L = {depth}": abs(sparse[depth] - oracle[depth]) for depth in DEPTHS[:3]}
+    values = {f"|log loss - oracle|, L = {depth}": abs(sparse[depth] - oracle[depth]) for depth in DEPTHS[:3]}
     for series in ("sparse", "relaxed"):
         losses = curves[series]
         count = min(map(len, losses.values()))
         gains = [losses[depth][:count] - losses[depth + 1][:count] for depth in DEPTHS[:-1]]
-        facts[f"least gain per layer, {series}"] = np.min(gains, axis=0)
+        values[f"least gain per layer, {series}"] = np.min(gains, axis=0)
     leads = {"the transformer over preconditioned GD": (pgd, sparse), "preconditioned GD over GD": (gd, pgd)}
     for name, (behind, ahead) in leads.items():
-        facts[f"least lead of {name}"] = np.min([behind[depth] - ahead[depth] for depth in DEPTHS[1:]], axis=0)
-    facts["|transformer - preconditioned GD|, L = 1"] = abs(sparse[1] - pgd[1])
+        values[f"least lead of {name}"] = np.min([behind[depth] - ahead[depth] for depth in DEPTHS[1:]], axis=0)
+    values["|transformer - preconditioned GD|, L = 1"] = abs(sparse[1] - pgd[1])
     for depth in (2, 3):
         relaxed = curves["relaxed"][depth]
-        facts[f"log loss, relaxed less sparse, L = {depth}"] = relaxed - sparse[depth][: len(relaxed)]
-    return facts
+        values[f"log loss, relaxed less sparse, L = {depth}"] = relaxed - sparse[depth][: len(relaxed)]
+    return values
 
 
 STYLES = (
@@ -142,13 +145,13 @@ ORACLES = (
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """One panel; the widths of the authors' lines."""
+    """Draw one panel with the line widths of the authors' code."""
     figure, axes = plotting.canvas((700, 700), (110, 680, 20, 610), panel="depth")
     for place, style in enumerate((*STYLES, *AS_PUBLISHED)):
         curve = plotting.summary(table, "depth", style.series, "log loss")
         low, high = quartiles.edges(table, "depth", style.series, "log loss")
         bars = (curve["value"] - low, high - curve["value"]) if style in STYLES else None
-        # Side by side, or at one layer, where all coincide, one bar would cover the others.
+        # The shift keeps the bars apart; at one layer all curves coincide.
         shift = 0.025 * (place - 1.5) if style in STYLES else 0.0
         axes.errorbar(
             curve["x"] + shift, curve["value"], bars, color=style.colour, linestyle=style.line,
@@ -171,7 +174,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def failures(table: pd.DataFrame) -> str:
-    """How many runs of the relaxed stacks ended above their twins with P = 0, in words."""
+    """Say how many runs of the relaxed stacks ended above the run of the same seed with P = 0."""
     single = table[(table["observable"] == "failed") & (table["statistic"] == "run")]
     counts = []
     for depth in DEPTHS[1:]:

@@ -26,20 +26,20 @@ Curves = dict[str, dict[int, np.ndarray]]
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """Fewer than five examples are trained at a tenth of the learning rate, as published."""
+    """Return one training for few and one for many examples; fewer than five have a tenth of the learning rate."""
     return [trainings.by_length(scale, kind) for kind in trainings.LENGTHS]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Losses on the same fresh prompts per seed and number of examples, and what the claims compare."""
+    """Return losses on the same fresh prompts per seed and number of examples, and the values that the claims bound."""
     curves: Curves = {}
     for trained in runs.values():
         test, losses = trained.sweep.test, selected_losses(trained)
         lengths = np.array([config.context_length for config in trained.sweep.configs])
         for n in np.unique(lengths).tolist():
             configs = [config for config in trained.sweep.configs if config.context_length == n]
-            own = {"transformer": losses[lengths == n]} | _baselines(configs, test.prompts, test.curve_prompts)
-            for series, values in own.items():
+            by_series = {"transformer": losses[lengths == n]} | _baselines(configs, test.prompts, test.curve_prompts)
+            for series, values in by_series.items():
                 curves.setdefault(series, {})[n] = values
     seeds = sorted({seed for trained in runs.values() for seed in trained.sweep.seeds})
     parts = [
@@ -53,31 +53,34 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 
 def _baselines(configs: list[Config], count: int, to_choose: int) -> dict[str, np.ndarray]:
-    """Both descents and least squares with all examples and, as published, with one less; steps chosen for one seed."""
+    """Losses of both descents and least squares, with all examples and, as published, with one fewer.
+
+    The step sizes are chosen for the first seed.
+    """
     fewer = [gradient_descents.with_fewer_examples(config) for config in configs]
     variants = (
         ("", configs, gradient_descents.best_step_size),
         (" official", fewer, gradient_descents.published_step_size),
     )
-    found = {}
+    losses = {}
     for suffix, seen, choose in variants:
         for kind in ("GD", "PGD"):
             size = choose(kind, STEPS, seen[0], to_choose)
             stacks = ((gradient_descents.steps(kind, size, STEPS, c), fresh_gram_matrices(c, count), c) for c in seen)
-            found[kind + suffix] = np.array([float(losses_on(*each)) for each in stacks])
-        found["OLS" + suffix] = np.array([least_squares_loss(c, count) for c in seen])
-    return found
+            losses[kind + suffix] = np.array([float(losses_on(*each)) for each in stacks])
+        losses["OLS" + suffix] = np.array([least_squares_loss(c, count) for c in seen])
+    return losses
 
 
 def least_squares_loss(config: Config, count: int) -> float:
-    """E |(I - G^+ G) w|^2 for whitened tasks w ~ N(0, I): that of the least-norm solution in whitened coordinates."""
+    """Return E |(I - G^+ G) w|^2, the loss of the minimum-norm solution in whitened coordinates with w ~ N(0, I)."""
     g = fresh_gram_matrices(config, count)[0].permute(2, 0, 1).numpy()
     seen = np.linalg.pinv(g, rcond=1e-10, hermitian=True) @ g
     return float(np.square(np.eye(config.dimension) - seen).sum(axis=(1, 2)).mean())
 
 
 def _comparisons(curves: Curves) -> dict[str, np.ndarray]:
-    """What the claims speak of, per seed."""
+    """The values that the claims bound, per seed."""
     log = {
         series: {n: np.log(losses) for n, losses in curves[series].items()} for series in ("GD", "PGD", "transformer")
     }
@@ -113,7 +116,7 @@ AS_PUBLISHED = (
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """One panel with a linear axis, as published."""
+    """Draw one panel with a linear axis, as published."""
     figure, axes = plotting.canvas((700, 700), (100, 680, 20, 610), panel="length")
     quartiles.medians(axes, table, STYLES, "loss", linewidth=3)
     quartiles.medians(axes, table, AS_PUBLISHED, "loss", linewidth=2)

@@ -34,12 +34,12 @@ CASES = {"isotropic": "", "skewed": SKEWED}
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """One layer, full V and Q, both covariances."""
+    """Return the training of one layer with full V and Q for both covariances."""
     return [trainings.one_layer(scale)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Distances over training, the matrices of seed 0, and what the claims compare."""
+    """Return distances over training, the matrices of the first seed, and the values that the claims bound."""
     (trained,) = runs.values()
     parts = []
     for case, spectrum in CASES.items():
@@ -69,13 +69,13 @@ ALL_WEIGHTS = {"trained loss over the least, less 1": "trained", "lowest loss ar
 
 
 def _against_equation_2(trained: Runs, run: int) -> dict[str, np.ndarray]:
-    """One run beside the minimiser, over its snapshots."""
+    """Distances of one run from the minimiser, over its snapshots."""
     config: Config = trained.sweep.configs[run]
     d, n = config.dimension, config.context_length
     value, key_query = (trained.weights[name][run, :, 0].numpy() for name in ("V", "Q"))
     sigma, root = system.covariance(config), system.covariance_root(config)
     best, corner = theory.preconditioner(sigma, n), value[:, -1, -1, None, None]
-    # The step that attention takes is by the transpose: its prediction is w'G (-v Q_11) x.
+    # The prediction is w'G (-v Q_11) x, so attention steps with the transpose of -v Q_11.
     learnt = -np.swapaxes(corner * key_query[:, :d, :d], -1, -2)
     least = theory.one_step_loss(best, sigma, np.eye(d), n)
     weighted = root @ (learnt - best) @ root
@@ -91,9 +91,9 @@ def _against_equation_2(trained: Runs, run: int) -> dict[str, np.ndarray]:
     }
 
 
-# Distances from equation 2 at which the loss is looked at, over the norm of its weights: near it and far away.
+# Smallest and largest distance from equation 2 at which the loss is evaluated, relative to the norm of its weights.
 AROUND = (0.03, 3.0)
-# Directions whose losses are computed together.
+# Number of directions per batch.
 CHUNK = 10
 
 
@@ -102,8 +102,8 @@ def _full_losses(params: Params, config: Config, g: Tensor) -> np.ndarray:
     root, task_root = (
         torch.from_numpy(part(config))[None] for part in (system.covariance_root, system.whitened_task_root)
     )
-    found: np.ndarray = gram_recursions.averaged_loss_of_one_layer(params, g, root, task_root).numpy()
-    return found
+    losses: np.ndarray = gram_recursions.averaged_loss_of_one_layer(params, g, root, task_root).numpy()
+    return losses
 
 
 def _equation_2(config: Config) -> Params:
@@ -118,9 +118,9 @@ def _equation_2(config: Config) -> Params:
 
 
 def _against_all_weights(trained: Runs, run: int) -> dict[str, float]:
-    """The trained V and Q, and V and Q around the minimiser in all their entries, beside the minimiser.
+    """Excess loss of the trained V and Q, and the least one in random directions around the minimiser.
 
-    Losses on the same fresh Gram matrices, over that of equation 2, less 1.
+    Losses on the same fresh Gram matrices, divided by that of equation 2, minus 1.
     """
     config, test = trained.sweep.configs[run], trained.sweep.test
     g, best = fresh_gram_matrices(config, test.curve_prompts), _equation_2(config)
@@ -135,8 +135,8 @@ def _against_all_weights(trained: Runs, run: int) -> dict[str, float]:
         _full_losses({name: w[start : start + CHUNK] for name, w in around.items()}, config, g)
         for start in range(0, test.directions, CHUNK)
     ]
-    own = _full_losses({name: trained.weights[name][run, -1:] for name in around}, config, g)[0]
-    return {"trained": own / least - 1, "around": np.concatenate(losses).min() / least - 1}
+    reached = _full_losses({name: trained.weights[name][run, -1:] for name in around}, config, g)[0]
+    return {"trained": reached / least - 1, "around": np.concatenate(losses).min() / least - 1}
 
 
 STYLES = (
@@ -149,7 +149,7 @@ TITLES = {"trained": r"$-v\,Q_{11}$, {case}", "equation 2": r"$\Gamma^{-1}$, {ca
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """Two rows of heat maps, and the distances beside them."""
+    """Draw two rows of heat maps with the distances beside them."""
     figure, first = plotting.canvas((1000, 480), (45, 205, 35, 195), panel="isotropic trained")
     for row, case in enumerate(CASES):
         for column, (kind, title) in enumerate(TITLES.items()):

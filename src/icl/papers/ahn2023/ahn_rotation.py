@@ -28,12 +28,12 @@ PRINTED = {"B0": 0.904, "B1": 0.566, "A0": -0.38, "A1": -2.40, "A2": -9.56}
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The same problem and starts, by two methods."""
+    """Return trainings of the same problem from the same starts, by Adam and by L-BFGS."""
     return [trainings.rotation_by_adam(scale), trainings.rotation_by_lbfgs(scale)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Losses and distances over training, weights at its end, and which runs failed."""
+    """Return losses and distances over training, the final weights, and which runs failed."""
     return join(part for name, method in METHODS.items() for part in _of_method(runs[name], method))
 
 
@@ -61,7 +61,7 @@ def _of_method(runs: Runs, method: str) -> list[pd.DataFrame]:
 
 
 def _matrices(runs: Runs) -> dict[str, Tensor]:
-    """B_i = P_i as trained and Sigma^(1/2) A_i Sigma^(1/2), (runs, snapshots, d, d); the last P is never used."""
+    """Trained B_i = P_i and Sigma^(1/2) A_i Sigma^(1/2), (runs, snapshots, d, d); the last P has no effect."""
     a = system.whitened(runs.weights, runs.sweep.configs).a
     p = runs.weights["V"][..., :-1, :-1]
     layers = a.shape[2]
@@ -77,7 +77,7 @@ def _entries(name: str, seeds: list[int], matrices: np.ndarray) -> list[pd.DataF
 
 
 def _least_without_p(runs: Runs) -> float:
-    """The least loss of as many layers with P = 0: a run above it has failed."""
+    """The least loss of the same number of layers with P = 0; a run above it has failed."""
     config = runs.sweep.configs[0]
     spectra = structured_stacks.spectra(config, runs.sweep.test.spectra)
     return structured_stacks.structured_loss(structured_stacks.best_sparse(config.layers, spectra), spectra)[0]
@@ -91,7 +91,7 @@ LABELS = {name: f"${name[0]}_{name[1]}$" for name in ("B0", "B1")} | {
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """Five heat maps above two rows of curves: Adam and L-BFGS."""
+    """Draw five heat maps above two rows of curves, for Adam and L-BFGS."""
     figure, first = plotting.canvas((1060, 800), (60, 210, 40, 190), panel="B0 square")
     medians = table[table["statistic"] == "median"]
     for place, name in enumerate(COLOURS):
@@ -112,7 +112,7 @@ def draw(table: pd.DataFrame) -> Figure:
 def panel(
     figure: Figure, table: pd.DataFrame, edges: tuple[float, float, float, float], method: str, kind: str
 ) -> None:
-    """Loss or distances over training; the axes of Adam and of L-BFGS are scaled as published."""
+    """Draw loss or distances over training; the axes of Adam and of L-BFGS are scaled as published."""
     name = f"{method} {kind}"
     axes, end = plotting.add_panel(figure, edges, name), float(table["x"][table["panel"] == name].max())
     x, logarithmic = Axis("Iteration", (0, end), (0, end / 2, end)), method == "L-BFGS"
@@ -137,7 +137,7 @@ def _loss(method: str) -> str:
 
 
 def failures(table: pd.DataFrame, method: str) -> str:
-    """How many of the runs failed, in words."""
+    """Say how many of the runs failed."""
     runs = table[
         (table["observable"] == "failed") & (table["panel"] == f"{method} loss") & (table["statistic"] == "run")
     ]

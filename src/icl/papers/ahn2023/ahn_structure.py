@@ -1,4 +1,4 @@
-"""Every layer of deep linear attention takes the structure that theory predicts: weights over training (Ahn et al.)."""
+"""Every layer of deep linear attention learns the structure that theory predicts: weights over training."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DEPTHS = (1, 2, 3)
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """Three relaxed layers with Sigma = I, up to three layers with P = 0 and a skewed Sigma, and random starts."""
+    """Return trainings with Sigma = I (three relaxed layers), with P = 0 and a skewed Sigma, and from random starts."""
     return [
         trainings.isotropic(scale),
         *(trainings.sparse(scale, depth) for depth in DEPTHS),
@@ -44,7 +44,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Distances and losses over training, final weights, and the oracle from the printed numbers."""
+    """Return distances and losses over training, final weights, and the least loss found from the printed numbers."""
     relaxed = runs["ahn_relaxed_3"]
     parts = _relaxed(relaxed)
     for depth in DEPTHS:
@@ -62,9 +62,9 @@ def _curves(runs: Runs, distances: Mapping[str, np.ndarray]) -> list[pd.DataFram
 
 
 def _relaxed(runs: Runs) -> list[pd.DataFrame]:
-    """Distances and losses over training, and the weights at its end, of three relaxed layers."""
+    """Distances and losses over training, and final weights, of three relaxed layers."""
     seeds, blocks = np.array(runs.sweep.seeds), system.whitened(runs.weights, runs.sweep.configs)
-    # The last layer's P is never used.
+    # The last layer's P has no effect.
     matrices = {f"A{i}": blocks.a[:, :, i] for i in range(3)} | {f"B{i}": blocks.p[:, :, i] for i in range(2)}
     distances = {name: distance_to_scalar(over_training).numpy() for name, over_training in matrices.items()}
     last = {name: over_training[:, -1].numpy() for name, over_training in matrices.items()}
@@ -84,12 +84,12 @@ def _relaxed(runs: Runs) -> list[pd.DataFrame]:
     return [*parts, rows("loss", seeds[:, None], losses, x=steps, panel="loss", series="loss")]
 
 
-# Less than this in log loss is the error of the search for the least diagonal loss on other spectra.
+# Error, in log loss, of the search for the least diagonal loss, which uses other spectra.
 SAME_LOSS = 0.02
 
 
 def _random_starts(runs: Runs) -> list[pd.DataFrame]:
-    """Two layers with P = 0 and Sigma = I beside the least loss with A_l = a_l I, on the same fresh prompts."""
+    """Compare two layers (P = 0, Sigma = I) with the least loss for A_l = a_l I, on the same fresh prompts."""
     configs, test, seeds = runs.sweep.configs, runs.sweep.test, runs.sweep.seeds
     best = structured_stacks.best_sparse(2, structured_stacks.spectra(configs[0], test.spectra)).blocks(5)
     least = np.array([float(losses_on(best, fresh_gram_matrices(c, test.prompts), c)) for c in configs])
@@ -103,7 +103,7 @@ def _random_starts(runs: Runs) -> list[pd.DataFrame]:
 
 
 def _oracle(sweep: Sweep) -> list[pd.DataFrame]:
-    """The least loss that a search from the printed numbers finds (A18); every seed has its own spectra."""
+    """Scalars of least loss, searched from the printed ones, over the printed ones (A18); spectra differ per seed."""
     (start,) = structured_stacks.STARTS[3]
     stacks = [
         np.concatenate(structured_stacks.oracle(start, structured_stacks.spectra(config, sweep.test.spectra)))
@@ -119,7 +119,7 @@ SPARSE = {"S0": "green", "S1": "blue", "S2": "black"}
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """Five heat maps above three columns of curves."""
+    """Draw five heat maps above three columns of curves."""
     figure, first = plotting.canvas((1060, 1000), (60, 210, 40, 190), panel="B0 square")
     means = table[table["statistic"] == "mean"]
     for place, name in enumerate(COLOURS):

@@ -1,4 +1,4 @@
-"""Heat maps and curves in the look of the authors' notebooks (Ahn et al. 2023)."""
+"""Heat maps and curves in the style of the authors' notebooks (Ahn et al. 2023)."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 def curves_with_deviation(
     axes: "Axes", table: pd.DataFrame, styles: Sequence[plotting.Style], observable: str, width: float
 ) -> None:
-    """Curves with bands of one standard deviation over runs; the label of the axes names the panel."""
+    """Draw curves with bands of one standard deviation over runs; the label of the axes names the panel."""
     for style in styles:
         rows = plotting.summary(table, str(axes.get_label()), style.series, observable)
         half = (rows["band_high"] - rows["value"]) / BAND
-        # On a logarithmic axis a band that reaches zero would have no end.
+        # A logarithmic axis cannot show a band that reaches zero.
         low = (rows["value"] - half).clip(lower=rows["value"] / 20)
         axes.fill_between(rows["x"], low, rows["value"] + half, color=style.colour, alpha=0.2, linewidth=0)
         axes.plot(
@@ -30,7 +30,7 @@ def curves_with_deviation(
 
 
 def matrix_heatmap(axes: "Axes", bar: "Axes", table: pd.DataFrame, title: str) -> None:
-    """A square matrix in grey, dark for large entries, each printed in red, with its colour bar in `bar`.
+    """Draw a square matrix in grey, dark for large entries, with its entries in red and its colour bar in `bar`.
 
     The entries are the rows of the observable `entry` in the panel that the label of the axes names.
     """

@@ -24,14 +24,14 @@ else:
 
 
 def fresh_gram_matrices(config: Config, count: int, purpose: str = "evaluate") -> "Tensor":
-    """Whitened Gram matrices of fresh prompts, (1, d, d, count), the same for every run of a seed."""
+    """Return whitened Gram matrices of fresh prompts, (1, d, d, count), the same for every run of a seed."""
     return torch.from_numpy(system.draw_whitened(config, stream(system.SYSTEM, config.seed, purpose), count)["gram"])[
         None
     ]
 
 
 def losses_on(blocks: Whitened, g: "Tensor", config: Config) -> np.ndarray:
-    """The loss, averaged over task and query, of many weights of one run on the same Gram matrices.
+    """Return the expected loss over task and query of many weights of one run on the same Gram matrices.
 
     blocks : (..., L, d, d); g : (1, d, d, prompts); returns (...)
     """
@@ -46,12 +46,12 @@ def losses_on(blocks: Whitened, g: "Tensor", config: Config) -> np.ndarray:
 
 
 def final_losses(runs: Runs) -> np.ndarray:
-    """At the end of training, on fresh prompts: (runs,)."""
+    """Return the losses at the end of training on fresh prompts, (runs,)."""
     return _losses_of_runs(runs, system.whitened(runs.last(), runs.sweep.configs), runs.sweep.test.prompts)
 
 
 def losses_over_training(runs: Runs, blocks: Whitened) -> np.ndarray:
-    """Of every snapshot, on the prompts of the curves: (runs, snapshots)."""
+    """Return the loss of every snapshot on the prompts of the curves, (runs, snapshots)."""
     return _losses_of_runs(runs, blocks, runs.sweep.test.curve_prompts)
 
 
@@ -61,25 +61,25 @@ def _losses_of_runs(runs: Runs, blocks: Whitened, count: int) -> np.ndarray:
 
 
 def selected_losses(runs: Runs) -> np.ndarray:
-    """On fresh prompts, of the snapshot in the last tenth of the training that is best on other prompts: (runs,).
+    """Return the losses on fresh prompts of the selected snapshots, (runs,).
 
-    The authors select their snapshots in this way. A run that has left the finite numbers counts as untrained: it has
-    the loss E |w|^2 of the prediction 0, with w whitened.
+    Like the authors, we select from the last tenth of the training the snapshot that is best on separate prompts. A run
+    that has diverged counts as untrained: its loss is that of the prediction 0, E |w|^2 with w whitened.
     """
     configs, count = runs.sweep.configs, runs.sweep.test.prompts
     last = max(1, len(runs.sweep.snapshots) // 10)
     blocks = system.whitened({name: w[:, -last:] for name, w in runs.weights.items()}, configs)
     losses = []
     for config, p, a in zip(configs, blocks.p, blocks.a, strict=True):
-        found = losses_on(Whitened(p, a), fresh_gram_matrices(config, count, "select"), config)
-        best = int(np.argmin(np.where(np.isnan(found), np.inf, found)))
+        candidates = losses_on(Whitened(p, a), fresh_gram_matrices(config, count, "select"), config)
+        best = int(np.argmin(np.where(np.isnan(candidates), np.inf, candidates)))
         loss = losses_on(Whitened(p[best], a[best]), fresh_gram_matrices(config, count), config)
         losses.append(loss if np.isfinite(loss) else np.square(system.whitened_task_root(config)).sum())
     return np.array(losses)
 
 
 def distance_to_scalar(matrices: "Tensor") -> "Tensor":
-    """|M - (tr M / d) I|_F / |M|_F, (..., d, d) -> (...): how far from the predicted structure."""
+    """Return |M - (tr M / d) I|_F / |M|_F, the distance from the predicted structure: (..., d, d) -> (...)."""
     d = matrices.shape[-1]
     mean = torch.diagonal(matrices, dim1=-2, dim2=-1).mean(dim=-1)
     rest = matrices - mean[..., None, None] * torch.eye(d, dtype=matrices.dtype)
@@ -87,6 +87,6 @@ def distance_to_scalar(matrices: "Tensor") -> "Tensor":
 
 
 def with_quartiles(observable: str, seeds: Sequence[int], values: np.ndarray, **labels: Any) -> pd.DataFrame:
-    """The rows of an observable, values (runs, ...) over x of shape (...), and its quartiles over the runs."""
+    """Return the rows of an observable, with values (runs, ...) over x of shape (...), and its quartiles over runs."""
     of_runs = np.array(seeds).reshape(-1, *[1] * (values.ndim - 1))
     return quartiles.with_quartiles(rows(observable, of_runs, values, **labels))

@@ -1,4 +1,4 @@
-"""The gradient descents that Ahn et al. 2023 compare with the transformer, and how their step sizes are chosen.
+"""The gradient descent baselines of Ahn et al. 2023 and the choice of their step sizes.
 
 `GD` steps by -eta grad R(w), `PGD` by -eta Sigma^-1 grad R(w), for R(w) = (1/2n) sum_i (<w, x_i> - y_i)^2. As a stack
 of linear attention with P = 0 they have A_l = -eta I and A_l = -eta Sigma^-1 in every layer.
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
 else:
     torch = lazy("torch")
 
-# The authors' coarse grids, on the sum over examples instead of the mean.
+# The authors' coarse grids of step sizes, for the gradient summed (not averaged) over examples.
 GRID = (0.008, 0.01, 0.02, 0.04, 0.08, 0.16)
 GRIDS = {"GD": GRID, "PGD": (0.001, 0.002, 0.004, *GRID)}
-# The published baselines see so many examples fewer than the transformer.
+# Number of examples that the transformer sees and the published baselines do not.
 DROPPED_EXAMPLES = 1
 
 
 def with_fewer_examples(config: Config) -> Config:
-    """The prompts that the published baselines see."""
+    """Return the config for the shorter prompts of the published baselines."""
     return replace(config, context_length=config.context_length - DROPPED_EXAMPLES)
 
 
 def steps(kind: str, step_size: float, depth: int, config: Config) -> Whitened:
-    """`depth` equal steps as whitened weights: A = -eta Sigma for `GD`, -eta I for `PGD`."""
+    """Return `depth` equal steps as whitened weights: A = -eta Sigma for `GD`, -eta I for `PGD`."""
     matrix = np.eye(config.dimension) if kind == "PGD" else system.covariance(config)
     a = torch.from_numpy(np.repeat(-step_size * matrix[None], depth, axis=0))
     return Whitened(torch.zeros_like(a), a)
 
 
 def best_step_size(kind: str, depth: int, config: Config, count: int) -> float:
-    """The step size of least loss, by a bounded search, on prompts kept for the choice."""
+    """Return the step size of least loss, found by a bounded search on separate prompts."""
     from scipy.optimize import minimize_scalar
 
     g = fresh_gram_matrices(config, count, "choose")
@@ -52,7 +52,7 @@ def best_step_size(kind: str, depth: int, config: Config, count: int) -> float:
 
 
 def published_step_size(kind: str, depth: int, config: Config, count: int) -> float:
-    """The step size of least loss on the authors' grid, on prompts kept for the choice."""
+    """Return the step size of least loss on the authors' grid, on separate prompts."""
     g, sizes = fresh_gram_matrices(config, count, "choose"), np.array(GRIDS[kind]) * config.context_length
     losses = [losses_on(steps(kind, size, depth, config), g, config) for size in sizes]
     return float(sizes[np.nanargmin(losses)])

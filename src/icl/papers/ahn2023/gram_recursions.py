@@ -1,7 +1,7 @@
-"""The loss of a stack of linear attention layers from its prompts' Gram matrices, at a cost without n.
+"""The loss of a stack of linear attention layers from the Gram matrices of its prompts, at a cost independent of n.
 
-With V = blockdiag(P, 1) and Q = blockdiag(A, 0) (Ahn et al. 2023, section 3) the inputs stay linear in what they were,
-x -> S x, and so does the error of the query's label, w'U x: with G = (1/n) sum_i x_i x_i' every layer is
+With V = blockdiag(P, 1) and Q = blockdiag(A, 0) (Ahn et al. 2023, section 3) the layers map the inputs linearly,
+x -> S x, and the error of the query's label is w'U x. With G = (1/n) sum_i x_i x_i' every layer computes
 
     H = G S' A S,   U <- U + U H,   S <- S + P S H,   and the loss is E (w'U x)^2 = E tr(W U Sigma U').
 
@@ -25,7 +25,7 @@ else:
 
 
 class Whitened(NamedTuple):
-    """Blocks of the weights in whitened coordinates, (..., L, d, d): P of V and A of Q."""
+    """The weights' blocks in whitened coordinates, (..., L, d, d): P of V and A of Q."""
 
     p: "Tensor"
     a: "Tensor"
@@ -35,7 +35,7 @@ class Whitened(NamedTuple):
 
 
 def _product(x: "Tensor", y: "Tensor") -> "Tensor":
-    """X Y of small matrices with the prompts on the last axis: four times as fast as a batched product of 5 x 5."""
+    """X Y of small matrices with the prompts on the last axis; for 5 x 5, four times as fast as a batched product."""
     out: Tensor = _product_class().apply(x, y)
     return out
 
@@ -49,7 +49,7 @@ def _raw_product(x: "Tensor", y: "Tensor") -> "Tensor":
 
 @cache
 def _product_class() -> Any:
-    """The product with its two derivatives as products; term by term they would cost twice as much."""
+    """The product with both derivatives computed as products; differentiating it term by term takes twice as long."""
 
     class Product(torch.autograd.Function):
         @staticmethod
@@ -79,9 +79,10 @@ def _right(x: "Tensor", matrix: "Tensor") -> "Tensor":
 
 
 def sampled_loss(params: Params, batch: Params) -> "Tensor":
-    """The mean squared error on prompts given by Gram matrix, query and target (`prompts.gram_and_query`): (runs,).
+    """Return the mean squared error on prompts given by Gram matrix, query and target, (runs,).
 
-    A layer multiplies every column by T = I + V G Q, so G becomes T G T' (icl.models.attention.linear_gram_layer).
+    A layer multiplies every column by T = I + V G Q, so G becomes T G T' (icl.models.attention.linear_gram_layer). The
+    batch comes from `prompts.gram_and_query`.
     """
     g, query, last = batch["gram"], batch["query"], params["Q"].shape[1] - 1
     for layer in range(last):
@@ -96,7 +97,7 @@ def sampled_loss(params: Params, batch: Params) -> "Tensor":
 
 
 def averaged_loss(blocks: Whitened, g: "Tensor", task_root: "Tensor", *, p_is_zero: bool) -> "Tensor":
-    """The loss given whitened Gram matrices, E over task and query: mean over prompts of |T U|_F^2, (runs,).
+    """Return the expected loss over task and query given whitened Gram matrices: the mean of |T U|_F^2, (runs,).
 
     g : (runs, d, d, prompts); task_root : T, the symmetric root of the whitened task's covariance, (runs, d, d)
     """
@@ -105,7 +106,7 @@ def averaged_loss(blocks: Whitened, g: "Tensor", task_root: "Tensor", *, p_is_ze
 
 
 def error_map(blocks: Whitened, g: "Tensor", *, p_is_zero: bool) -> "Tensor":
-    """U after the last layer, (runs, d, d, prompts), for G of that shape; without P the inputs stay as they are."""
+    """Return U after the last layer, (runs, d, d, prompts), for G of the same shape; with P = 0 S stays I."""
     eye = torch.eye(g.shape[1], dtype=g.dtype, device=g.device)[..., None]
     # The first layer, with S = U = I
     h = _right(g, blocks.a[:, 0])
@@ -120,14 +121,14 @@ def error_map(blocks: Whitened, g: "Tensor", *, p_is_zero: bool) -> "Tensor":
 
 
 def averaged_loss_of_one_layer(params: Params, g: "Tensor", root: "Tensor", task_root: "Tensor") -> "Tensor":
-    """The averaged loss of one layer with full V and Q, which mix labels with inputs: (runs,).
+    """Return the averaged loss of one layer with full V and Q, which mix labels with inputs, (runs,).
 
     With (b, c) the last row of V, and Q = ((A, .), (q', .)), the error is
 
-        x'(w + A'G b + q b'G w + c A'G w + c q w'G w),
+        x'(w + A'G b + q b'G w + c A'G w + c q w'G w).
 
-    whose parts that are odd in w, O w with O = I + q b'G + c A'G, and even do not mix; w'G w has the mean tr M and
-    the mean square (tr M)^2 + 2 tr M^2 for M = W^(1/2) G W^(1/2).
+    The part that is odd in w, O w with O = I + q b'G + c A'G, and the even part are uncorrelated. For
+    M = W^(1/2) G W^(1/2), w'G w has the mean tr M and the mean square (tr M)^2 + 2 tr M^2.
 
     g : whitened, (runs, d, d, prompts); root : Sigma^(1/2), (runs, d, d); task_root : as in `averaged_loss`
     """

@@ -39,11 +39,11 @@ AVERAGED, SAMPLED = "task_and_query_averaged", "sampled_prompts"
 
 @dataclass(frozen=True)
 class Config(RunConfig):
-    """Constants of the training."""
+    """Constants of a training."""
 
     gradient_estimator: str = constant(
-        AVERAGED, "ours", "what a step averages: the loss of sampled prompts, as in the paper, or "
-        "its expectation over the task and the query for sampled examples", choices=(AVERAGED, SAMPLED),
+        AVERAGED, "ours", "the loss in a step: on sampled prompts, as in the paper, or its expectation over task "
+        "and query for sampled examples", choices=(AVERAGED, SAMPLED),
     )  # fmt: skip
     parametrisation: str = constant(
         "relaxed", "published", "section 3: full V and Q; sparse: P = 0; relaxed: P free, both with a corner of 1",
@@ -58,16 +58,16 @@ class Config(RunConfig):
         choices=("identity", "inverse"),
     )  # fmt: skip
     prompts: int = constant(
-        400, "ours", "Gram matrices per step; 4000 sampled prompts have the gradient noise of about as many",
+        400, "ours", "Gram matrices per step; 400 have about the gradient noise of 4000 sampled prompts",
         at_least=1, at_most=1000000,
     )  # fmt: skip
     resample: int = constant(
-        1, "published", f"{CODE}: steps between fresh prompts, 1 or 100; 0: one set for ever", at_least=0
+        1, "published", f"{CODE}: steps between fresh prompts, 1 or 100; 0: one fixed set", at_least=0
     )
     method: str = constant(
         "adam", "published", f"{CODE}: Adam, or L-BFGS with a fixed step size", choices=("adam", "lbfgs")
     )
-    history: int = constant(600, "published", f"{CODE}: pairs that L-BFGS remembers", at_least=1, at_most=10000)
+    history: int = constant(600, "published", f"{CODE}: update pairs that L-BFGS stores", at_least=1, at_most=10000)
     learning_rate: float = constant(1e-3, "published", CODE, letter="lr", above=0)
     halving: int = constant(0, "published", f"{CODE}: steps until the learning rate halves; 0: constant", at_least=0)
     beta1: float = constant(0.9, "published", CODE, at_least=0, at_most=0.999)
@@ -83,15 +83,15 @@ class Config(RunConfig):
         except ValueError:
             raise self.error("spectrum", f"{d} numbers separated by blanks, or empty for the identity") from None
         if values and len(values) != d:
-            raise self.error("spectrum", f"{d} eigenvalues, as dimension = {d}; it has {len(values)}")
+            raise self.error("spectrum", f"{d} eigenvalues because dimension = {d}; it has {len(values)}")
         if not all(0 < value < np.inf for value in values):
             raise self.error("spectrum", "of positive eigenvalues, or the covariance is not positive definite")
         if self.gradient_estimator == AVERAGED and self.parametrisation == "full" and self.layers > 1:
-            allowed = f"{SAMPLED} where full matrices in several layers mix labels with inputs"
+            allowed = f"{SAMPLED} for full matrices in several layers, which mix labels with inputs"
             raise self.error("gradient_estimator", allowed)
 
     def eigenvalues(self) -> np.ndarray:
-        """Of Sigma, (d,)."""
+        """Return the eigenvalues of Sigma, (d,)."""
         return np.array([float(word) for word in self.spectrum.split()] or [1.0] * self.dimension)
 
 
@@ -99,28 +99,30 @@ class Config(RunConfig):
 class Test(Constants):
     """Constants of the evaluation."""
 
-    prompts: int = constant(20000, "ours", "Gram matrices that a final loss is averaged over, per seed", at_least=1)
+    prompts: int = constant(20000, "ours", "Gram matrices per seed for a final loss", at_least=1)
     curve_prompts: int = constant(4000, "published", f"{CODE}: the test set of the curves over training", at_least=1)
-    spectra: int = constant(20000, "ours", "sampled spectra of G that the oracle is minimised on", at_least=1)
-    directions: int = constant(100, "ours", "in which the population loss is seen to rise from its least", at_least=1)
+    spectra: int = constant(20000, "ours", "sampled spectra of G on which the oracle is minimised", at_least=1)
+    directions: int = constant(
+        100, "ours", "random directions in which the loss around its minimum is tested", at_least=1
+    )
 
 
 @lru_cache(maxsize=256)
 def covariance_root(config: Config) -> np.ndarray:
-    """The symmetric root of Sigma = U D^2 U' with a random rotation U per seed, (d, d)."""
+    """Return the symmetric root of Sigma = U D^2 U' with a random rotation U per seed, (d, d)."""
     rotation = tasks.rotation(stream(SYSTEM, config.seed, "rotation"), config.dimension)
     return tasks.root((rotation * config.eigenvalues()) @ rotation.T)
 
 
 def covariance(config: Config) -> np.ndarray:
-    """Sigma, (d, d)."""
+    """Return Sigma, (d, d)."""
     root = covariance_root(config)
     return root @ root
 
 
 @lru_cache(maxsize=256)
 def whitened_task_root(config: Config) -> np.ndarray:
-    """The root of the covariance of Sigma^(1/2) w: I for w ~ N(0, Sigma^-1), Sigma^(1/2) for w ~ N(0, I)."""
+    """Return the root of the covariance of Sigma^(1/2) w: I for w ~ N(0, Sigma^-1), Sigma^(1/2) for w ~ N(0, I)."""
     return covariance_root(config) if config.task_covariance == "identity" else np.eye(config.dimension)
 
 
@@ -128,7 +130,7 @@ def whitened_task_root(config: Config) -> np.ndarray:
 
 
 def trained_entries(config: Config) -> dict[str, np.ndarray]:
-    """Which entries of V and Q are trained, (d + 1, d + 1)."""
+    """Return which entries of V and Q are trained, (d + 1, d + 1) each."""
     d = config.dimension
     block = np.zeros((d + 1, d + 1), dtype=bool)
     block[:d, :d] = True
@@ -138,7 +140,10 @@ def trained_entries(config: Config) -> dict[str, np.ndarray]:
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
-    """V and Q of every layer, (runs, L, d + 1, d + 1): N(0, init_std^2) where trained, else 0 but for V's corner, 1."""
+    """Return the initial V and Q of every layer, (runs, L, d + 1, d + 1) each.
+
+    Trained entries are N(0, init_std^2), all others 0 except V's corner, which is 1.
+    """
     weights: dict[str, list[np.ndarray]] = {"V": [], "Q": []}
     for config in configs:
         size, trained = config.dimension + 1, trained_entries(config)
@@ -152,7 +157,7 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
 
 
 def without_fixed_gradients(params: Params, configs: Sequence[Config]) -> Params:
-    """The weights as constants where they are not trained, so that nothing is derived by those entries."""
+    """Return the weights with the entries that are not trained detached, so that they have no gradient."""
     constants = _constants_of_runs(tuple(configs))
     masks = {name: torch.from_numpy(constants[name]).to(w.device) for name, w in params.items()}
     return {name: torch.where(masks[name][:, None], w, w.detach()) for name, w in params.items()}
@@ -160,7 +165,7 @@ def without_fixed_gradients(params: Params, configs: Sequence[Config]) -> Params
 
 @lru_cache(maxsize=8)
 def _constants_of_runs(configs: tuple[Config, ...]) -> dict[str, np.ndarray]:
-    """What is constant along the training, stacked over runs."""
+    """Matrices that stay fixed during training, stacked over runs."""
     masks = [trained_entries(config) for config in configs]
     return {
         "root": np.stack([covariance_root(config) for config in configs]),
@@ -170,7 +175,7 @@ def _constants_of_runs(configs: tuple[Config, ...]) -> dict[str, np.ndarray]:
 
 
 def whitened(params: Params, configs: Sequence[Config]) -> Whitened:
-    """Sigma^(-1/2) P Sigma^(1/2) and Sigma^(1/2) A Sigma^(1/2) from V and Q, (runs, ..., L, d + 1, d + 1)."""
+    """Return Sigma^(-1/2) P Sigma^(1/2) and Sigma^(1/2) A Sigma^(1/2) for V and Q, (runs, ..., L, d + 1, d + 1)."""
     between = [1] * (params["Q"].dim() - 3)
     root = torch.from_numpy(_constants_of_runs(tuple(configs))["root"]).to(params["Q"].device)
     root = root.reshape(len(configs), *between, *root.shape[1:])
@@ -182,9 +187,9 @@ def whitened(params: Params, configs: Sequence[Config]) -> Whitened:
 
 
 def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
-    """The prompts of a step, in the form that the gradient estimator needs."""
-    every = configs[0].resample
-    return _batch(tuple(configs), step // every if every else 0)
+    """Return the prompts of a step in the form that the gradient estimator needs."""
+    interval = configs[0].resample
+    return _batch(tuple(configs), step // interval if interval else 0)
 
 
 @lru_cache(maxsize=1)
@@ -194,7 +199,7 @@ def _batch(configs: tuple[Config, ...], index: int) -> dict[str, np.ndarray]:
 
 
 def draw(config: Config, generator: np.random.Generator, count: int) -> dict[str, np.ndarray]:
-    """Prompts of one run in the form that its gradient estimator needs; they come on the last axis."""
+    """Return prompts of one run, on the last axis, in the form that its gradient estimator needs."""
     if config.gradient_estimator == AVERAGED:
         return draw_whitened(config, generator, count)
     root = covariance_root(config)
@@ -202,12 +207,12 @@ def draw(config: Config, generator: np.random.Generator, count: int) -> dict[str
 
 
 def draw_whitened(config: Config, generator: np.random.Generator, count: int) -> dict[str, np.ndarray]:
-    """Whitened Gram matrices of one run, (d, d, count)."""
+    """Return whitened Gram matrices of one run, (d, d, count)."""
     return prompts.whitened_gram(generator, count, config.context_length, config.dimension)
 
 
 def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
-    """The mean squared error of every run, by the first config's gradient estimator: (runs,)."""
+    """Return the mean squared error of every run, by the first config's gradient estimator, (runs,)."""
     params = without_fixed_gradients(params, configs)
     if configs[0].gradient_estimator == SAMPLED:
         return gram_recursions.sampled_loss(params, batch)
@@ -218,12 +223,12 @@ def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
         return gram_recursions.averaged_loss_of_one_layer(params, g, root, task_root)
     sparse = configs[0].parametrisation == "sparse"
     value = gram_recursions.averaged_loss(whitened(params, configs), g, task_root, p_is_zero=sparse)
-    # What is added is zero: V has a derivative, zero, also where the loss does not depend on it.
+    # The added zero gives V a gradient of zero where the loss does not depend on it.
     return value + (0 * params["V"]).sum(dim=(1, 2, 3))
 
 
 def optimiser(configs: Sequence[Config]) -> Optimiser:
-    """L-BFGS, or Adam with a learning rate that halves; gradients are clipped matrix by matrix where `clip` says so."""
+    """Return L-BFGS, or Adam with a learning rate that halves; a positive `clip` bounds the gradient of each matrix."""
     first, rates = configs[0], [c.learning_rate for c in configs]
     if first.method == "lbfgs":
         return packed(lbfgs(rates, first.history))
@@ -232,7 +237,7 @@ def optimiser(configs: Sequence[Config]) -> Optimiser:
 
 
 def clipped(inner: Optimiser, largest: float) -> Optimiser:
-    """`inner` on gradients of which every matrix (the last two axes) has at most the Frobenius norm `largest`."""
+    """Return `inner` with the gradient of every matrix (the last two axes) clipped to the Frobenius norm `largest`."""
 
     def cut(gradients: Params) -> Params:
         norms = {name: torch.linalg.matrix_norm(g, keepdim=True) for name, g in gradients.items()}

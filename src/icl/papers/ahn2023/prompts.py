@@ -1,7 +1,7 @@
 """Prompts of Ahn et al. 2023, y_i = <w, x_i> with x_i ~ N(0, Sigma), in three forms.
 
-The literal tokens; the Gram matrix of the examples' columns with the query's column, which is all that a stack of
-linear layers reads; and the whitened Gram matrix of the inputs alone.
+The forms are the literal tokens; the Gram matrix of the examples' columns with the query's column, which determines the
+output of a stack of linear layers; and the whitened Gram matrix of the inputs alone.
 
 In whitened coordinates x = R x' with the symmetric root R of Sigma, and the task is R w ~ N(0, T^2).
 """
@@ -22,7 +22,7 @@ Arrays = dict[str, np.ndarray]
 def tokens(
     generator: np.random.Generator, count: int, context_length: int, root: np.ndarray, task_factor: np.ndarray | None
 ) -> Arrays:
-    """Literal prompts: tokens Z with a hidden query label, (count, d + 1, n + 1), and the true label, (count,).
+    """Return literal prompts: tokens Z with a hidden query label, (count, d + 1, n + 1), and the true label, (count,).
 
     root : Sigma^(1/2), (d, d); task_factor : S with w ~ N(0, S S'), (d, d); None for w ~ N(0, I)
     """
@@ -37,10 +37,10 @@ def tokens(
 def gram_and_query(
     generator: np.random.Generator, count: int, context_length: int, root: np.ndarray, task_root: np.ndarray
 ) -> Arrays:
-    """The statistics of literal prompts, drawn from their law: the Gram matrix comes from a Wishart matrix.
+    """Return the statistics of literal prompts, sampled directly: the Gram matrix comes from a Wishart matrix.
 
-    gram : (1/n) sum_i z_i z_i', (d + 1, d + 1, count); query : its column, (d + 1, 1, count); target : its true label,
-    (count,)
+    gram : (1/n) sum_i z_i z_i', (d + 1, d + 1, count); query : the query's column, (d + 1, 1, count); target : the
+    query's true label, (count,)
     """
     d = len(root)
     g = root @ tasks.wishart(generator, (count,), context_length, d) @ root / context_length
@@ -55,12 +55,12 @@ def gram_and_query(
 
 
 def whitened_gram(generator: np.random.Generator, count: int, context_length: int, dimension: int) -> Arrays:
-    """(1/n) X'X of whitened inputs X, (n, d), with the prompts on the last axis, (d, d, count)."""
+    """Return (1/n) X'X of whitened inputs X, (n, d), with the prompts on the last axis, (d, d, count)."""
     g = tasks.wishart(generator, (count,), context_length, dimension) / context_length
     return {"gram": np.ascontiguousarray(np.moveaxis(g, 0, -1))}
 
 
 def gram_and_query_of(batch: "dict[str, Tensor]") -> "dict[str, Tensor]":
-    """The statistics of literal prompts, in the form of `gram_and_query`; every array has the run axis first."""
+    """Return the statistics of literal prompts in the form of `gram_and_query`; runs are the first axis."""
     full, query = attention.gram(batch["tokens"])
     return {"gram": full.movedim(1, -1).contiguous(), "query": query.movedim(1, -1), "target": batch["target"]}

@@ -1,7 +1,7 @@
 """Stacks with the structure that theory predicts, A_l = a_l Sigma^-1 and P_l = b_l I, and their least loss.
 
-In whitened coordinates all matrices are multiples of I, and the loss is a function of 2 L - 1 numbers and of the
-eigenvalues of the Gram matrices (Ahn et al. 2023, theorems 3 and 4).
+In whitened coordinates all matrices are multiples of I, and the loss depends on 2 L - 1 scalars and the eigenvalues of
+the Gram matrices (Ahn et al. 2023, theorems 3 and 4).
 """
 
 from typing import NamedTuple
@@ -24,33 +24,33 @@ class Structured(NamedTuple):
     b: np.ndarray
 
     def blocks(self, dimension: int) -> Whitened:
-        """As weights, (L, d, d) each."""
+        """Return the stack as weights, (L, d, d) each."""
         eye, b = np.eye(dimension), np.append(self.b, 0.0)
         return Whitened(*(torch.from_numpy(scalars[:, None, None] * eye) for scalars in (b, self.a)))
 
 
 def spectra(config: Config, count: int) -> np.ndarray:
-    """Eigenvalues of whitened Gram matrices, (count, d)."""
+    """Return eigenvalues of whitened Gram matrices, (count, d)."""
     g = system.draw_whitened(config, stream(system.SYSTEM, config.seed, "oracle"), count)["gram"]
     values: np.ndarray = np.linalg.eigvalsh(np.moveaxis(g, -1, 0))
     return values
 
 
 def structured_loss(stack: Structured, g: np.ndarray) -> tuple[float, Structured]:
-    """E sum u^2 over eigenvalues g of the Gram matrix, and its derivatives.
+    """Return E sum u^2 over eigenvalues g of the Gram matrix, and its derivatives.
 
     In the eigenbasis of G everything is diagonal: u <- u (1 + a g s^2), s <- s (1 + a b g s^2), from u = s = 1.
     """
-    u, s, kept = np.ones_like(g), np.ones_like(g), []
+    u, s, states = np.ones_like(g), np.ones_like(g), []
     b = np.append(stack.b, 0.0)
     for a_l, b_l in zip(stack.a, b, strict=True):
         t = g * s * s
-        kept.append((u, s, t))
+        states.append((u, s, t))
         u, s = u * (1 + a_l * t), s * (1 + a_l * b_l * t)
     du, ds = 2 * u / len(g), np.zeros_like(g)
     da, db = np.zeros_like(stack.a), np.zeros_like(b)
     for layer in reversed(range(len(b))):
-        (u_l, s_l, t), a_l, b_l = kept[layer], stack.a[layer], b[layer]
+        (u_l, s_l, t), a_l, b_l = states[layer], stack.a[layer], b[layer]
         to_u, to_s = (du * u_l * t).sum(), (ds * s_l * t).sum()
         da[layer], db[layer] = to_u + b_l * to_s, a_l * to_s
         dt = du * u_l * a_l + ds * s_l * a_l * b_l
@@ -59,8 +59,9 @@ def structured_loss(stack: Structured, g: np.ndarray) -> tuple[float, Structured
 
 
 def oracle(start: Structured, g: np.ndarray, *, moves: bool = True) -> Structured:
-    """The structured stack of least loss over the spectra g, by L-BFGS on the logarithm from `start`; b = 0 unless
-    `moves`.
+    """Return the structured stack of least loss over the spectra g, by L-BFGS on the log loss from `start`.
+
+    Without `moves` b stays 0.
     """
     from scipy.optimize import minimize
 
@@ -77,7 +78,7 @@ def oracle(start: Structured, g: np.ndarray, *, moves: bool = True) -> Structure
     return unpacked(minimize(objective, packed, jac=True, method="L-BFGS-B", options={"maxiter": 500}).x)
 
 
-# Where the search begins: step sizes of the authors' heat maps for three layers, and continuations of them.
+# Starts of the search: the scalars of the authors' heat maps for three layers, and extrapolations of them.
 STARTS = {
     2: (Structured(np.array([-0.5, -3.4]), np.array([0.86])),),
     3: (Structured(np.array([-0.38, -2.40, -9.56]), np.array([0.904, 0.566])),),
@@ -89,12 +90,12 @@ STARTS = {
 
 
 def best_sparse(layers: int, g: np.ndarray) -> Structured:
-    """The stack of least loss without P."""
+    """Return the stack of least loss with P = 0."""
     return oracle(Structured(-np.geomspace(0.5, 1.5, layers), np.zeros(layers - 1)), g, moves=False)
 
 
 def best_relaxed(layers: int, g: np.ndarray) -> Structured:
-    """The stack of least loss with P, the best over the starts of its search."""
+    """Return the stack of least loss with P, the best one over the starts of the search."""
     if layers == 1:
         return best_sparse(1, g)
     stacks = [oracle(start, g) for start in STARTS[layers]]

@@ -15,18 +15,18 @@ SEEDS = {"paper": 10, "laptop": 10, "smoke": 2}
 FEWER_SEEDS = SEEDS | {"laptop": 6}
 TEST = {"paper": system.Test(), "laptop": system.Test(), "smoke": system.Test(300, 100, 300, 10)}
 SNAPSHOTS = {"paper": 100, "laptop": 50, "smoke": 4}
-# Of the authors' runs whose figures have several depths ("variable_L"): sampled prompts, new ones every 100 steps.
+# The authors' runs at several depths ("variable_L"): sampled prompts, new ones every 100 steps.
 PUBLISHED: Mapping[str, Any] = {
     "gradient_estimator": SAMPLED, "prompts": 20000, "resample": 100, "learning_rate": 0.01, "halving": 4000,
     "beta1": 0.99, "clip": 0.01,
 }  # fmt: skip
-# Chosen on the trial seeds 100 to 104: the least number of steps that reaches the oracle with room to spare.
+# Chosen on the trial seeds 100 to 104: few steps that still reach the oracle with some margin.
 QUICK: Mapping[str, Any] = {"prompts": 200, "learning_rate": 0.1, "halving": 300, "beta2": 0.99, "clip": 0.01}
-# Of the authors' runs with the identity covariance ("simple").
+# The authors' runs with the identity covariance ("simple").
 SIMPLE: Mapping[str, Any] = {"gradient_estimator": SAMPLED, "prompts": 4000}
-# Fewer steps at four times the learning rate, chosen on the trial seeds 100 and 101. With batches much smaller than the
-# published ones clipping forgets the rare prompts that make a stack explode: with 400 prompts two of the runs 0 to 5
-# of four layers had ended above P = 0, and 1000 were taken.
+# Fewer steps at four times the learning rate, chosen on the trial seeds 100 and 101. With batches much smaller than
+# published, clipping suppresses the rare prompts that make a stack explode: with 400 prompts two of the runs 0 to 5 of
+# four layers ended above P = 0, so we take 1000.
 SHORTER: Mapping[str, Any] = {
     **PUBLISHED, "gradient_estimator": AVERAGED, "prompts": 1000, "learning_rate": 0.04, "halving": 750,
 }  # fmt: skip
@@ -47,7 +47,7 @@ def _sweep(name: str, scale: str, steps: int, seeds: Mapping[str, int], constant
 
 
 def one_layer(scale: str) -> Sweep:
-    """Theorem 1: one layer with full V and Q, w ~ N(0, I), with and without a skewed covariance."""
+    """Return the training for theorem 1: one layer with full V and Q, w ~ N(0, I), isotropic and skewed covariance."""
     batch = {"gradient_estimator": SAMPLED, "prompts": 4000} if scale == "paper" else {"prompts": 250}
     constants = {
         "parametrisation": "full", "layers": 1, "task_covariance": "identity", "spectrum": ("", SKEWED),
@@ -57,14 +57,14 @@ def one_layer(scale: str) -> Sweep:
 
 
 def sparse(scale: str, layers: int) -> Sweep:
-    """P = 0 and a skewed covariance."""
+    """Return the training of stacks with P = 0 under a skewed covariance."""
     method, steps = (PUBLISHED, 20000) if scale == "paper" else (QUICK, 1800)
     problem = {"parametrisation": "sparse", "layers": layers, "spectrum": SKEWED}
     return _sweep(f"ahn_sparse_{layers}", scale, steps, SEEDS, {**method, **problem})
 
 
 def two_layers_from_random_starts(scale: str) -> Sweep:
-    """Theorem 2: two layers with P = 0, Sigma = I, and entries of A that start as large as they end."""
+    """Return the training for theorem 2: two layers with P = 0 and Sigma = I; A starts about as large as it ends."""
     method, steps = (PUBLISHED, 20000) if scale == "paper" else (QUICK, 1800)
     problem = {"parametrisation": "sparse", "layers": 2, "init_std": 0.3}
     seeds = {"paper": 20, "laptop": 20, "smoke": 2}
@@ -72,26 +72,26 @@ def two_layers_from_random_starts(scale: str) -> Sweep:
 
 
 def isotropic(scale: str) -> Sweep:
-    """Three layers with P free and the identity covariance."""
+    """Return the training of three layers with P free and the identity covariance."""
     method = SIMPLE if scale == "paper" else {"prompts": 400}
     return _sweep("ahn_relaxed_3", scale, 10000, FEWER_SEEDS | {"laptop": 5}, {**method, "layers": 3})
 
 
 def relaxed(scale: str, layers: int) -> Sweep:
-    """P free and a skewed covariance, in the original coordinates ("variable_L")."""
+    """Return the training with P free and a skewed covariance, in the original coordinates ("variable_L")."""
     method, steps = (PUBLISHED, 20000) if scale == "paper" else (SHORTER, 3000)
     return _sweep(f"ahn_free_{layers}", scale, steps, FEWER_SEEDS, {**method, "layers": layers, "spectrum": SKEWED})
 
 
-# Of the authors' run with a rotated covariance ("rotation demonstration-Adam").
+# The authors' run with a rotated covariance ("rotation demonstration-Adam").
 ROTATION: Mapping[str, Any] = {**PUBLISHED, "learning_rate": 0.1}
-# Of the same by L-BFGS, whose published iteration takes four steps ("rotation demonstration-LBFGS").
+# The same by L-BFGS; a published iteration takes four steps ("rotation demonstration-LBFGS").
 BY_LBFGS: Mapping[str, Any] = {"method": "lbfgs", "resample": 0, "learning_rate": 0.1}
 INNER_STEPS = 4
 
 
 def rotation_by_adam(scale: str) -> Sweep:
-    """Three layers with P free and a skewed covariance, by Adam."""
+    """Return the training of three layers with P free and a skewed covariance, by Adam."""
     method, steps = ROTATION, 100000
     if scale != "paper":
         method, steps = {**SHORTER, "prompts": 400, "learning_rate": 0.1, "halving": 2000}, 5000
@@ -99,7 +99,7 @@ def rotation_by_adam(scale: str) -> Sweep:
 
 
 def rotation_by_lbfgs(scale: str) -> Sweep:
-    """The same by L-BFGS on one set of prompts."""
+    """Return the same training by L-BFGS on one set of prompts."""
     reduced: dict[str, Any] = {"prompts": 600, "history": 100}
     iterations = 300
     if scale == "paper":
@@ -117,11 +117,11 @@ BY_LENGTH: Mapping[str, Any] = {
 
 
 def by_length(scale: str, kind: str) -> Sweep:
-    """Three layers with P free and a skewed covariance, over the number of examples.
+    """Return the training of three layers with P free and a skewed covariance for several numbers of examples.
 
-    Clipping lets small batches forget the rare prompts that decide the loss for few examples: Adam needs batches of the
-    published size. The smaller scales take L-BFGS, the authors' other method, on one set of prompts; its published step
-    size 0.1 had driven some of the runs 0 to 5 out of the finite numbers, and 0.05 was chosen on the seeds 100 to 102.
+    With small batches, clipping suppresses the rare prompts that dominate the loss for few examples, so Adam needs
+    batches of the published size. The smaller scales use L-BFGS, the authors' other method, on one set of prompts. With
+    its published step size 0.1 some of the runs 0 to 5 diverged; 0.05 was chosen on the seeds 100 to 102.
     """
     method, steps = {**BY_LENGTH, "learning_rate": 0.001 if kind == "short" else 0.01}, 8000
     if scale != "paper":
