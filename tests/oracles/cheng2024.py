@@ -1,4 +1,4 @@
-"""The published model and training of Cheng, Chen and Sra 2024, taken literally, for tests and benchmarks only."""
+"""Literal forms of the model and training of Cheng, Chen and Sra 2024 that only tests and benchmarks use."""
 
 from collections.abc import Sequence
 
@@ -8,12 +8,12 @@ from torch import Tensor
 from icl.models.optimisers import Optimiser, Params, Schedule, adam, on_changed_gradients
 from icl.papers.cheng2024.normalised_steps import layer_norms, per_layer, slowness
 
-# The gradient of a layer is clipped at this number over the square that slows it: Adam's own epsilon.
+# The gradient of layer i is clipped at this number, Adam's epsilon, divided by (9 - i)^2.
 CLIP = 1e-8
 
 
 def clipped(learning_rates: Sequence[float], schedule: Schedule, momentum: float) -> Optimiser:
-    """Adam on gradients that were clipped, layer by layer, at 1e-8 / (9 - i)^2."""
+    """Return Adam on gradients clipped per layer at 1e-8 / (9 - i)^2."""
 
     def short(gradients: Params) -> Params:
         norms = layer_norms(gradients)
@@ -24,12 +24,12 @@ def clipped(learning_rates: Sequence[float], schedule: Schedule, momentum: float
 
 
 def published_transformer(weights: Params, inputs: Tensor, labels: Tensor, kernel: str) -> Tensor:
-    """Answers of one run as the paper writes the model down: (prompts,).
+    """Return one run's predictions, computed as the paper defines the model, (prompts,).
 
-    Layer after layer and head after head on whole tokens Z, (prompts, d + 1, n + 1), with V, B and C of all d + 1 rows
-    whose entries outside the trained blocks are 0, and an (n + 1) x (n + 1) attention in which the query is no key.
+    It updates all tokens Z, (prompts, d + 1, n + 1), layer by layer and head by head. V, B and C have d + 1 rows and
+    are 0 outside the trained blocks; in the (n + 1) x (n + 1) attention the query is not a key.
 
-    weights : key B, query C and covariate A, (L, H, d, d), rate r, (L, H); labels : the query's is hidden here
+    weights : key B, query C and covariate A, (L, H, d, d), rate r, (L, H); labels : the query's label is hidden here
     """
     n, d = labels.shape[1] - 1, inputs.shape[-1]
     shown = labels * (torch.arange(n + 1) < n)

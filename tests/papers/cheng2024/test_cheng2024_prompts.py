@@ -1,4 +1,4 @@
-"""Prompts of Gaussian processes over the sphere: their law, and what can be predicted of them."""
+"""Prompts of Gaussian processes on the sphere: their distribution and their Bayes optimum."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def drawn(law: str, count: int = 300, n: int = N, step: int = 0) -> tasks.Prompt
 
 
 @pytest.mark.parametrize("law", tasks.LAWS)
-def test_inputs_lie_on_the_sphere_and_laws_share_them(law: str) -> None:
+def test_inputs_lie_on_the_sphere_and_do_not_depend_on_the_labels(law: str) -> None:
     prompts = drawn(law)
     assert prompts.inputs.shape == (300, N + 1, D)
     assert prompts.labels.shape == (300, N + 1)
@@ -32,7 +32,7 @@ def test_inputs_are_uniform_on_the_sphere() -> None:
 
 
 @pytest.mark.parametrize("law", tasks.LAWS)
-def test_the_root_is_that_of_the_covariance(law: str) -> None:
+def test_the_square_of_the_root_is_the_covariance(law: str) -> None:
     inputs = drawn(law).inputs
     covariance, root = tasks.covariance_and_root(tasks.kernel(law)(inputs, inputs))
     np.testing.assert_array_equal(covariance, drawn(law).covariance)
@@ -42,13 +42,13 @@ def test_the_root_is_that_of_the_covariance(law: str) -> None:
 
 
 @pytest.mark.parametrize("law", ["linear", "exp", "half_exp", "comb"])
-def test_a_covariance_stands_for_itself(law: str) -> None:
+def test_a_kernel_that_is_a_covariance_stays_as_it_is(law: str) -> None:
     prompts = drawn(law)
     kernel = tasks.kernel(law)(prompts.inputs, prompts.inputs)
     np.testing.assert_allclose(prompts.covariance, kernel, atol=1e-13)
 
 
-def test_relu_is_no_covariance_and_gets_absolute_eigenvalues() -> None:
+def test_relu_is_not_a_covariance_and_gets_absolute_eigenvalues() -> None:
     prompts = drawn("relu")
     kernel = tasks.relu(prompts.inputs, prompts.inputs)
     values = np.linalg.eigvalsh(kernel)
@@ -62,9 +62,9 @@ def test_labels_have_the_covariance(law: str) -> None:
     prompts = drawn(law, count=4000, n=4)
     values, vectors = np.linalg.eigh(prompts.covariance)
     white = np.einsum("pij,pi->pj", vectors, prompts.labels) / np.sqrt(np.maximum(values, 1e-300))
-    kept = values.min(axis=0) > 1e-9
-    assert kept.sum() >= 4
-    np.testing.assert_allclose(white[:, kept].T @ white[:, kept] / 4000, np.eye(kept.sum()), atol=0.11)
+    varying = values.min(axis=0) > 1e-9
+    assert varying.sum() >= 4
+    np.testing.assert_allclose(white[:, varying].T @ white[:, varying] / 4000, np.eye(varying.sum()), atol=0.11)
 
 
 def test_the_factor_of_exp() -> None:
@@ -85,20 +85,20 @@ def test_comb_ignores_the_fifth_coordinate() -> None:
 
 @pytest.mark.parametrize("law", ["relu", "exp", "comb"])
 def test_the_bayes_error_is_that_of_the_gaussian_process(law: str) -> None:
-    """Against the estimator on labels: 10000 prompts know the mean to 2 %."""
+    """Compared with the estimator on labels; the mean over 10000 prompts has an error of 2 %."""
     prompts = drawn(law, count=10_000)
 
     def kernel(u: np.ndarray, v: np.ndarray) -> np.ndarray:
         inside = slice(0, N) if v.shape[-2] == N else slice(N, N + 1)
         return prompts.covariance[:, :N, inside]
 
-    # Among many matrices |K| of relu some are singular to the last bit; the jitter is far below the standard error.
+    # Some of the matrices |K| of relu are numerically singular; the jitter is far below the standard error.
     estimate = estimators.gaussian_process(kernel, jitter=1e-9)
     answers = estimate(prompts.inputs[:, :-1], prompts.labels[:, :-1], prompts.inputs[:, -1])
     best = np.sum(tasks.bayes_weights(prompts.covariance) * prompts.labels[:, :-1], axis=-1)
     np.testing.assert_allclose(best, answers, atol=1e-3)
-    found = ((answers - prompts.labels[:, -1]) ** 2).mean()
-    assert tasks.bayes_error(prompts.covariance).mean() == pytest.approx(found, rel=0.05)
+    realised = ((answers - prompts.labels[:, -1]) ** 2).mean()
+    assert tasks.bayes_error(prompts.covariance).mean() == pytest.approx(realised, rel=0.05)
 
 
 def test_linear_labels_are_known_from_d_examples_on() -> None:

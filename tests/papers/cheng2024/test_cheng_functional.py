@@ -1,4 +1,4 @@
-"""A stack of kernel attention is functional gradient descent; its reduced form, its trainings and what they refuse."""
+"""Kernel attention is functional gradient descent: literal and reduced forms, trainings and bad input."""
 
 import dataclasses
 
@@ -21,7 +21,7 @@ from tests.oracles import cheng2024 as oracles
 
 KERNELS = ("linear", "relu", "exp", "softmax")
 FIXED = {"optimiser": "adam", "parametrisation": "matrices", "prompts": 20}
-# A few units in the last place of answers of size one.
+# Rounding of predictions of size one.
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
 
 
@@ -51,7 +51,7 @@ def scalars(seed: int, layers: int) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("law", ["half_exp", "relu"])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_stack_is_functional_gradient_descent(kernel: str, law: str) -> None:
-    """Cheng et al. 2023: L layers with one B and C are L steps in k(u, v) = h(B u, C v), symmetric or not."""
+    """C1: L layers with the same B and C are L steps in k(u, v) = h(B u, C v), symmetric or not."""
     config = Config(kernel=kernel, labels=law, layers=5, context_length=7, **FIXED)
     weights = matrices(config)
     for name in ("key", "query"):
@@ -77,8 +77,8 @@ def test_residuals_and_tokens_agree_with_other_matrices_in_every_layer(kernel: s
 
 @settings(max_examples=15)
 @given(seed=st.integers(0, 1000), kernel=st.sampled_from(KERNELS), layers=st.integers(1, 4))
-def test_answers_know_no_order_of_examples_and_no_rotation_of_inputs(seed: int, kernel: str, layers: int) -> None:
-    """Functional gradient steps in kernels of <u, v> alone."""
+def test_predictions_do_not_depend_on_order_or_rotation(seed: int, kernel: str, layers: int) -> None:
+    """Permuted examples and rotated inputs, with kernels that are functions of <u, v>."""
     weights = scalars(seed, layers)
     inputs, labels = prompts(Config(kernel=kernel, context_length=6, seed=seed), 3)
     rng = np.random.default_rng(seed)
@@ -91,21 +91,21 @@ def test_answers_know_no_order_of_examples_and_no_rotation_of_inputs(seed: int, 
 
 @pytest.mark.parametrize("kernel", [*KERNELS, "linear_exp"])
 @pytest.mark.parametrize("layers", [1, 3])
-def test_residuals_are_the_published_transformer(kernel: str, layers: int) -> None:
-    """Answers and gradients, with covariate blocks and heads, against the model as the paper writes it down."""
+def test_the_residual_form_equals_the_published_transformer(kernel: str, layers: int) -> None:
+    """Predictions and gradients, with covariate blocks and heads, against the model as the paper defines it."""
     config = Config(kernel=kernel, layers=layers, context_length=5, covariates=True, init_std=0.3, **FIXED)
     inputs, labels = prompts(config, 6)
     runs = system.init([config, dataclasses.replace(config, seed=1)])
     weights = {name: w[:, :layers].requires_grad_() for name, w in runs.items()}
-    found = transformers.predictions(weights, inputs.expand(2, -1, -1, -1), labels.expand(2, -1, -1), kernel)
-    one = transformers.with_heads(weights)
+    reduced = transformers.predictions(weights, inputs.expand(2, -1, -1, -1), labels.expand(2, -1, -1), kernel)
+    by_head = transformers.with_heads(weights)
     expected = [
-        oracles.published_transformer({n: w[run] for n, w in one.items()}, inputs, labels, kernel) for run in (0, 1)
+        oracles.published_transformer({n: w[run] for n, w in by_head.items()}, inputs, labels, kernel) for run in (0, 1)
     ]
-    torch.testing.assert_close(found, torch.stack(expected), **CLOSE)
+    torch.testing.assert_close(reduced, torch.stack(expected), **CLOSE)
     gradients = [
         torch.autograd.grad((answers**2).sum(), list(weights.values()), materialize_grads=True)
-        for answers in (found, torch.stack(expected))
+        for answers in (reduced, torch.stack(expected))
     ]
     for a, b in zip(*gradients, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
@@ -122,7 +122,7 @@ def test_the_matched_kernel_converges_to_the_bayes_optimum() -> None:
     rate = 4 / values[well].max()
     answer = estimators.functional_gradient_descent(kernel, [rate] * 2000)(x[:, :-1], y[:, :-1], x[:, -1])
     bayes = estimators.gaussian_process(kernel)(x[:, :-1], y[:, :-1], x[:, -1])
-    # (1 - 0.02)^2000 is 3e-18; the condition number of 50 costs two digits.
+    # (1 - 0.02)^2000 is 3e-18; the condition number of 50 loses two digits.
     np.testing.assert_allclose(answer, bayes, atol=1e-12)
 
 
@@ -136,7 +136,7 @@ def test_one_step_of_the_linear_kernel_in_closed_form() -> None:
         weights = {"scale": torch.ones(1, dtype=torch.float64), "rate": torch.tensor([rate], dtype=torch.float64)}
         return float(evaluation.errors(weights, config, 20_000).mean())
 
-    # The standard error of 20000 prompts is 1.5 %; errors of neighbouring rates are paired.
+    # The standard error over 20000 prompts is 1.5 %; all rates are compared on the same prompts.
     assert loss(best) == pytest.approx(1 / 3, rel=0.06)
     assert loss(0.9 * best) > loss(best) < loss(1.1 * best)
 
@@ -146,8 +146,8 @@ def test_one_step_of_the_linear_kernel_in_closed_form() -> None:
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("layers", [1, 3])
-def test_the_jacobian_is_that_of_the_literal_stack(kernel: str, layers: int) -> None:
-    """By automatic differentiation of the tokens, prompt by prompt."""
+def test_the_jacobian_equals_that_of_the_literal_stack(kernel: str, layers: int) -> None:
+    """The literal stack on tokens is differentiated automatically."""
     config = Config(kernel=kernel, layers=layers, context_length=5)
     inputs, labels = prompts(config, 4)
     weights = scalars(1, layers)
@@ -156,12 +156,12 @@ def test_the_jacobian_is_that_of_the_literal_stack(kernel: str, layers: int) -> 
         return stacks.token_stack({"scale": scale, "rate": rate}, inputs, labels, kernel)
 
     by_scale, by_rate = torch.autograd.functional.jacobian(literal, (weights["scale"], weights["rate"]))
-    answer, found = gauss_newton.jacobian(weights["scale"], weights["rate"], inputs, labels, kernel)
+    answer, jacobian = gauss_newton.jacobian(weights["scale"], weights["rate"], inputs, labels, kernel)
     torch.testing.assert_close(answer, literal(weights["scale"], weights["rate"]), **CLOSE)
-    torch.testing.assert_close(found, torch.stack([by_scale, by_rate], dim=1), rtol=1e-11, atol=1e-12)
+    torch.testing.assert_close(jacobian, torch.stack([by_scale, by_rate], dim=1), rtol=1e-11, atol=1e-12)
 
 
-def test_gauss_newton_reaches_what_scipy_finds() -> None:
+def test_gauss_newton_reaches_the_minimum_that_scipy_finds() -> None:
     from scipy.optimize import least_squares
 
     config = Config(kernel="exp", labels="half_exp", layers=2, prompts=100, resample=0)
@@ -175,14 +175,14 @@ def test_gauss_newton_reaches_what_scipy_finds() -> None:
 
     start = np.concatenate([w.numpy() for w in system.weights_of(trained.last(), 0, config).values()])
     best = least_squares(residuals, start, xtol=1e-14, ftol=1e-14, gtol=1e-14)
-    # scipy goes on from our end, so it finds the same valley if there is anything left to gain in it.
+    # scipy starts where our steps end, so it lowers the loss further if they have not converged.
     assert trained.losses[0, -1] == pytest.approx(np.mean(best.fun**2), rel=1e-5)
     assert trained.losses[0, -1] < 0.9 * trained.losses[0, 0]
 
 
 @pytest.mark.parametrize("covariates", [False, True])
 @pytest.mark.parametrize("parametrisation", ["scalars", "matrices"])
-def test_the_gradient_is_that_of_the_loss(parametrisation: str, covariates: bool) -> None:
+def test_the_gradient_agrees_with_finite_differences(parametrisation: str, covariates: bool) -> None:
     config = Config(
         kernel="softmax", layers=2, context_length=5, optimiser="adam", prompts=10, parametrisation=parametrisation,
         covariates=covariates, init_std=0.5,
@@ -190,7 +190,7 @@ def test_the_gradient_is_that_of_the_loss(parametrisation: str, covariates: bool
     weights = system.init([config])
     assert ("covariate" in weights) == covariates
     batch = {name: torch.from_numpy(a).double() for name, a in system.sample([config], 0).items()}
-    _, found = gradient(system, sweep(config), weights, {}, batch)
+    _, slopes = gradient(system, sweep(config), weights, {}, batch)
     for name, w in weights.items():
         place = (0, *[0] * (w.dim() - 1))
         moved = {sign: dict(weights) for sign in (1, -1)}
@@ -198,10 +198,10 @@ def test_the_gradient_is_that_of_the_loss(parametrisation: str, covariates: bool
             at[name] = w.clone()
             at[name][place] += sign * 1e-6
         plus, minus = (system.loss(moved[sign], batch, [config])[0].item() for sign in (1, -1))
-        assert (plus - minus) / 2e-6 == pytest.approx(found[name][place].item(), rel=1e-5, abs=1e-8)
+        assert (plus - minus) / 2e-6 == pytest.approx(slopes[name][place].item(), rel=1e-5, abs=1e-8)
 
 
-def test_the_last_layers_covariate_block_is_never_read() -> None:
+def test_the_last_layer_does_not_use_its_covariate_block() -> None:
     config = Config(layers=2, covariates=True, context_length=5, **FIXED)
     weights = matrices(config)
     inputs, labels = prompts(config)
@@ -216,14 +216,14 @@ def test_the_last_layers_covariate_block_is_never_read() -> None:
 
 
 def rule_of(optimiser: str, config: Config) -> Optimiser:
-    """A rule of the model, or the literal published one."""
+    """One of the model's optimisers, or the literal published one (`clipped`)."""
     if optimiser == "clipped":
         return oracles.clipped([config.learning_rate], halving(config.halving), config.momentum)
     return system.optimiser([dataclasses.replace(config, optimiser=optimiser)])
 
 
 def moves_of(optimiser: str, layers: int = 7, size: float = 1.0) -> dict[str, torch.Tensor]:
-    """Where sixty steps on fixed pseudo-gradients lead."""
+    """The change of the weights after sixty steps on fixed pseudo-gradients."""
     config = Config(optimiser="normalised", parametrisation="matrices", layers=layers, momentum=0.9)
     weights, rule = system.init([config]), rule_of(optimiser, config)
     state, moved = rule.init(weights), dict(weights)
@@ -234,8 +234,8 @@ def moves_of(optimiser: str, layers: int = 7, size: float = 1.0) -> dict[str, to
     return {name: moved[name] - weights[name] for name in weights}
 
 
-def test_the_published_training_is_a_normalised_one() -> None:
-    """Clipped at Adam's epsilon: the same direction (cosine 0.999) and length within 10 % in every layer."""
+def test_normalised_steps_equal_the_published_clipped_ones() -> None:
+    """In every layer their directions have a cosine above 0.999 and their lengths agree within 10 %."""
     a, b = moves_of("clipped"), moves_of("normalised")
     for layer in range(7):
         u, v = (torch.cat([w[0, layer].reshape(-1) for w in moves.values()]) for moves in (a, b))
@@ -243,7 +243,7 @@ def test_the_published_training_is_a_normalised_one() -> None:
         assert 0.9 < u.norm() / v.norm() <= 1.0001
 
 
-def test_normalised_steps_know_no_size_of_the_gradient_and_are_slow_in_early_layers() -> None:
+def test_normalised_steps_ignore_the_gradients_size_and_are_slow_in_early_layers() -> None:
     a, b = moves_of("normalised"), moves_of("normalised", size=1e-7)
     for name in a:
         torch.testing.assert_close(a[name], b[name], rtol=1e-9, atol=1e-12)
@@ -252,11 +252,11 @@ def test_normalised_steps_know_no_size_of_the_gradient_and_are_slow_in_early_lay
 
 
 @pytest.mark.parametrize("optimiser", ["normalised", "adam"])
-def test_the_learning_rate_halves_where_asked(optimiser: str) -> None:
+def test_the_learning_rate_halves(optimiser: str) -> None:
     config = Config(optimiser=optimiser, parametrisation="matrices", layers=1)
     moves = []
-    for every in (0, 3):
-        rule, weights = system.optimiser([dataclasses.replace(config, halving=every)]), system.init([config])
+    for interval in (0, 3):
+        rule, weights = system.optimiser([dataclasses.replace(config, halving=interval)]), system.init([config])
         grads = {name: torch.ones_like(w) for name, w in weights.items()}
         state = rule.init(weights)
         for step in range(7):
@@ -265,7 +265,7 @@ def test_the_learning_rate_halves_where_asked(optimiser: str) -> None:
     torch.testing.assert_close(moves[1], moves[0] / 4)
 
 
-def test_a_layer_without_a_gradient_stays() -> None:
+def test_a_layer_without_a_gradient_does_not_move() -> None:
     config = Config(optimiser="normalised", parametrisation="matrices", layers=1)
     weights = system.init([config])
     rule = system.optimiser([config])
@@ -291,8 +291,8 @@ def test_training_learns(optimiser: str) -> None:
     ("optimiser", "form", "covariates"),
     [("gauss_newton", "scalars", False), ("normalised", "matrices", False), ("normalised", "matrices", True)],
 )
-def test_a_run_alone_is_the_run_in_the_sweep(optimiser: str, form: str, covariates: bool) -> None:
-    """Also beside runs of another depth and another length."""
+def test_a_run_alone_equals_the_run_in_a_sweep(optimiser: str, form: str, covariates: bool) -> None:
+    """The sweep also has runs of other depths and lengths."""
     common = {"optimiser": [optimiser], "parametrisation": [form], "layers": [2], "context_length": [5]}
     common |= {"prompts": [20], "resample": [0], "covariates": [covariates]}
     other = {"optimiser": optimiser, "parametrisation": form, "covariates": covariates}
@@ -317,7 +317,7 @@ def test_seeds_matter_and_global_generators_do_not() -> None:
     assert (first.losses != train(sweep(dataclasses.replace(config, seed=1))).losses).all()
 
 
-def test_prompts_change_as_often_as_asked() -> None:
+def test_prompts_are_resampled_every_second_step() -> None:
     config = Config(optimiser="adam", prompts=5, resample=2)
     drawn = [next(iter(system.sample([config], step).values())) for step in range(4)]
     assert np.array_equal(drawn[0], drawn[1]) and np.array_equal(drawn[2], drawn[3])
@@ -325,7 +325,7 @@ def test_prompts_change_as_often_as_asked() -> None:
 
 
 def test_a_transformation_of_the_inputs_is_undone_by_the_weights() -> None:
-    """x = U D xi with B -> B (U D)^-1 and C likewise gives the same answers, and the same metric in xi."""
+    """x = U D xi with B -> B (U D)^-1, and C likewise, gives the same predictions and the same metric in xi."""
     config = Config(kernel="exp", layers=2, context_length=5, **FIXED)
     there = dataclasses.replace(config, deviations="1 1 0.5 1.5 1")
     weights = matrices(config)
@@ -346,7 +346,7 @@ def test_anisotropy() -> None:
     np.testing.assert_allclose(evaluation.nearest_scalars(weights, config)["scale"], [2, 2])
 
 
-def test_an_unknown_kernel_is_refused_by_the_layer_too() -> None:
+def test_the_layer_refuses_an_unknown_kernel() -> None:
     with pytest.raises(ValueError, match="kernel 'cosine'"):
         attention.similarity("cosine")
 
@@ -363,8 +363,8 @@ REFUSED = {
     "shapes": ({"deviations": "1 1 1"}, "constant deviations .D. = '1 1 1': must be 5 numbers, one per .*, not 3"),
     "sign": ({"deviations": "1 1 0 1 1"}, "constant deviations .D. = '1 1 0 1 1': must be positive"),
     "words": ({"deviations": "one"}, "constant deviations .D. = 'one': must be numbers separated by blanks"),
-    "newton": ({"parametrisation": "matrices"}, "constant optimiser = 'gauss_newton': must be another one"),
-    "two heads": ({"kernel": "linear_exp"}, "constant kernel .h. = 'linear_exp': must be one of one head, or have"),
+    "newton": ({"parametrisation": "matrices"}, "constant optimiser = 'gauss_newton': must be normalised or"),
+    "two heads": ({"kernel": "linear_exp"}, "constant kernel .h. = 'linear_exp': must be a kernel with one head"),
     "moving": ({"resample": 10}, "constant resample = 10: must be 0 with gauss_newton"),
 }
 

@@ -1,7 +1,8 @@
-"""Every check of Cheng et al.'s claims can fail: each bound, spoilt, is contradicted, and its control is not.
+"""Each bound on Cheng et al.'s claims can fail: a planted error contradicts it, the control does not.
 
-The figure over kernels is judged on losses that obey every claim and on such losses with one of them spoilt; the layer
-against its step on layers that are steps, or steps of the wrong sign; the exact parts on the real computation.
+Claims over kernels and heads are judged on constructed losses that satisfy every claim, with and without one wrong
+loss. The layer is judged on exact functional gradient steps and on steps of the wrong sign, the exact parts on the real
+computation.
 """
 
 import dataclasses
@@ -29,7 +30,7 @@ from icl.pipeline import figures
 from tests import sabotaged
 from tests.sabotaged import Patch, untouched
 
-# A claim is judged on trainings of its own, sound and spoilt.
+# Each claim is judged twice, on sound and on spoilt runs.
 pytestmark = pytest.mark.slow
 
 CHENG = ("cheng_kernels", "cheng_functional_gd", "cheng_heads")
@@ -40,18 +41,18 @@ BAYES = -3.0
 Change = Callable[[float, system.Config], float]
 
 
-# Losses over kernels that obey every claim
+# Losses over kernels that satisfy every claim
 
 
 def obedient(config: system.Config) -> float:
-    """Matched losses fall with depth towards Bayes; others are ordered as claimed; seeds differ a little."""
+    """A loss as claimed: matched losses fall with depth towards Bayes, others are ordered; seeds differ slightly."""
     if config.labels == "comb" or config.kernel == "linear_exp":
         return BAYES + 0.5 + (0.5 if config.kernel != "linear_exp" else 0.0) + 0.01 * (config.seed % 3)
     order = cheng_kernels.ORDERS.get(config.labels, cheng_kernels.ORDERS["half_exp"])
     loss = BAYES + 1 + 0.5 * order.index(config.kernel) + 0.01 * (config.seed % 3)
     if cheng_kernels.MATCHED.get(config.labels) == config.kernel:
         loss += 0.1 * (3 - config.layers)
-    # Linear attention on exponential labels gains nothing; the positive start of relu on linear labels is worse.
+    # Without a negative scale relu is worse on linear labels.
     odd = config.labels == "linear" and config.kernel == "relu" and not config.signed
     return loss + (0.5 if odd else 0.0)
 
@@ -71,7 +72,7 @@ def of_losses(change: Change = lambda loss, config: loss) -> Patch:
 
 
 def moved(by: float, **where: object) -> Patch:
-    """Losses of the configs with these constants are moved."""
+    """Shift the losses of the configs with these constants."""
 
     def change(loss: float, config: system.Config) -> float:
         return loss + by * all(getattr(config, name) == value for name, value in where.items())
@@ -80,7 +81,7 @@ def moved(by: float, **where: object) -> Patch:
 
 
 def better_wins(law: str, place: int) -> Patch:
-    """The kernel at a place of the order loses to the next."""
+    """Raise the loss of the kernel at this place of the order above that of the next."""
     order = cheng_kernels.ORDERS[law if law in cheng_kernels.ORDERS else "half_exp"]
     return moved(1.0, labels=law, kernel=order[place])
 
@@ -100,7 +101,7 @@ def one_head_wins(name: str) -> dict[str, Patch]:
 
 
 def trained(sweep: Sweep, sign: float) -> Runs:
-    """Layers that are functional gradient steps throughout, with corners of this sign."""
+    """Layers that are functional gradient steps at every snapshot, with r of this sign."""
     weights = system.init(sweep.configs)
     eye = torch.eye(5, dtype=torch.float64)
     for run, config in enumerate(sweep.configs):
@@ -109,35 +110,35 @@ def trained(sweep: Sweep, sign: float) -> Runs:
         elif sweep.name.removeprefix("cheng_trained_") in cheng_functional_gd.TRAININGS:
             scale, rate = STEPS[config.kernel]
             weights["key"][run, 0], weights["query"][run, 0], weights["rate"][run, 0] = scale * eye, eye, sign * rate
-    kept = {name: w[:, None].expand(-1, len(sweep.snapshots), *w.shape[1:]) for name, w in weights.items()}
-    return Runs(sweep, kept, np.zeros((len(sweep.configs), sweep.snapshots[-1])))
+    constant = {name: w[:, None].expand(-1, len(sweep.snapshots), *w.shape[1:]) for name, w in weights.items()}
+    return Runs(sweep, constant, np.zeros((len(sweep.configs), sweep.snapshots[-1])))
 
 
 STEPS = {"linear": (1.0, 2.4), "relu": (1.0, 4.9), "exp": (2.2, 0.6), "softmax": (5.8, 14.0)}
 
 
 def wrong_sign(patch: pytest.MonkeyPatch) -> None:
-    """Marks layers that go up the gradient; nothing is patched."""
+    """Mark layers that ascend; nothing is patched."""
 
 
 def other_metric(patch: pytest.MonkeyPatch) -> None:
-    """The nearest step is taken with half of r, so that no layer is near it."""
+    """Halve r of the nearest step, so that no layer is close to it."""
     near = evaluation.nearest_scalars
 
     def halved(weights: Params, config: system.Config) -> Params:
-        found = near(weights, config)
-        return found | {"rate": found["rate"] / 2}
+        scalars = near(weights, config)
+        return scalars | {"rate": scalars["rate"] / 2}
 
     patch.setattr(evaluation, "nearest_scalars", halved)
 
 
 def slow_descent(patch: pytest.MonkeyPatch) -> None:
-    """Errors that shrink with the square root of what they should."""
+    """Replace the errors by their square roots, which shrink too slowly."""
     errors = evaluation.descent_errors
 
-    def slow(*given: object) -> tuple[np.ndarray, np.ndarray]:
-        found, ratios = errors(*given)  # type: ignore[arg-type]
-        return np.sqrt(found), ratios
+    def slow(*args: object) -> tuple[np.ndarray, np.ndarray]:
+        distances, ratios = errors(*args)  # type: ignore[arg-type]
+        return np.sqrt(distances), ratios
 
     patch.setattr(evaluation, "descent_errors", slow)
 
@@ -146,7 +147,7 @@ def slow_descent(patch: pytest.MonkeyPatch) -> None:
 
 SABOTAGES: Mapping[str, Mapping[str, Patch]] = {
     "C2": {"largest ratio of errors over its bound": slow_descent},
-    # The first two of the order change places, or the last two.
+    # Swaps the first or the last two of the order.
     "C3-exp": {cheng_kernels.least_gap_name("half_exp"): better_wins("half_exp", 0)},
     "C3-relu": {cheng_kernels.least_gap_name("relu"): better_wins("relu", 2)},
     "C3-linear": {cheng_kernels.least_gap_name("linear"): better_wins("linear", 0)},
@@ -176,7 +177,7 @@ CONTROL = {"cheng_kernels": of_losses(), "cheng_heads": of_losses(), "cheng_func
 @cache
 def measured(name: str, patching: Patch) -> pd.DataFrame:
     sweeps = figures.sweeps(name, "laptop", {})
-    # Fewer prompts than at any scale: the losses are given, and layers are compared on the same prompts.
+    # Few prompts suffice: the losses are constructed, and layers are compared on the same prompts.
     short = {
         key: dataclasses.replace(
             sweep, snapshots=sweep.snapshots[-1:], test=dataclasses.replace(sweep.test, prompts_test=200)

@@ -1,4 +1,4 @@
-"""What rotations and a second head mean for kernel attention: where the gradient vanishes, and sums of kernels."""
+"""Stationary points of kernel attention that follow from rotations, and two heads as a sum of kernels."""
 
 import itertools
 
@@ -19,7 +19,7 @@ START = np.array([[0.9, 1.2], [1.1, 0.8], [0.2, 0.0], [0.7, 1.1]])
 
 
 def closed_under_rotations(config: Config, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Prompts in all their images by signed permutations of the coordinates, with the same labels."""
+    """All images of prompts under signed permutations of the coordinates, with the same labels."""
     drawn = system.prompts_of(config, "test", 0, count)
     turns = [
         np.diag(signs)[list(order)]
@@ -32,8 +32,9 @@ def closed_under_rotations(config: Config, count: int) -> tuple[torch.Tensor, to
 
 @pytest.mark.parametrize("kernel", ["linear", "relu", "exp", "softmax"])
 def test_the_least_structured_loss_is_a_stationary_point(kernel: str) -> None:
-    """C11: at A_l = a_l I, B_l = b_l I, C_l = c_l I the gradient by every matrix is a multiple of I, and it vanishes
-    where the loss of these scalars is least.
+    """C11: at A_l = a_l I, B_l = b_l I, C_l = c_l I the gradient by every matrix is a multiple of I.
+
+    It vanishes where the loss over these scalars is least.
     """
     config = Config(kernel=kernel, layers=LAYERS, dimension=D, context_length=5)
     inputs, labels = closed_under_rotations(config, 12)
@@ -43,14 +44,14 @@ def test_the_least_structured_loss_is_a_stationary_point(kernel: str) -> None:
         weights = {name: part[None, :, None, None] * torch.eye(D) for name, part in zip(BLOCKS, parts, strict=False)}
         weights = {name: w.double().requires_grad_() for name, w in (weights | {"rate": parts[3][None]}).items()}
         loss = transformers.losses(weights, inputs, labels, kernel)[0]
-        found = torch.autograd.grad(loss, list(weights.values()), materialize_grads=True)
-        return loss.item(), {name: g[0].numpy() for name, g in zip(weights, found, strict=True)}
+        slopes = torch.autograd.grad(loss, list(weights.values()), materialize_grads=True)
+        return loss.item(), {name: g[0].numpy() for name, g in zip(weights, slopes, strict=True)}
 
     def by_scalars(scalars: np.ndarray) -> tuple[float, np.ndarray]:
-        loss, found = gradients(scalars)
-        return loss, np.array([*(np.trace(found[n], axis1=1, axis2=2) for n in BLOCKS), found["rate"]]).ravel()
+        loss, slopes = gradients(scalars)
+        return loss, np.array([*(np.trace(slopes[n], axis1=1, axis2=2) for n in BLOCKS), slopes["rate"]]).ravel()
 
-    # The last layer's block A is never read.
+    # The last layer does not use its block A.
     best = minimize(by_scalars, START.ravel(), jac=True, method="BFGS", options={"gtol": 1e-8, "maxiter": 2000}).x
     for scalars in (START, best):
         for name, slope in gradients(scalars)[1].items():
@@ -58,12 +59,12 @@ def test_the_least_structured_loss_is_a_stationary_point(kernel: str) -> None:
                 along = np.trace(slope, axis1=1, axis2=2)[:, None, None] / D * np.eye(D)
                 np.testing.assert_allclose(slope, along, rtol=0, atol=1e-12)
     before, after = (gradients(scalars)[1] for scalars in (START, best))
-    norms = [np.sqrt(sum(np.sum(g**2) for g in found.values())) for found in (before, after)]
+    norms = [np.sqrt(sum(np.sum(g**2) for g in slopes.values())) for slopes in (before, after)]
     assert norms[1] < 1e-5 * norms[0]
 
 
-def test_other_prompts_have_a_gradient_across_the_structure() -> None:
-    """Without the images by rotations it is no multiple of I: the symmetry of the inputs does the work."""
+def test_without_symmetric_prompts_the_gradient_breaks_the_structure() -> None:
+    """On prompts without their rotated images the gradient is not a multiple of I."""
     config = Config(layers=LAYERS, dimension=D, context_length=5)
     drawn = system.prompts_of(config, "test", 0, 12)
     weights = {name: torch.eye(D).double().expand(1, LAYERS, D, D).clone().requires_grad_() for name in BLOCKS}
@@ -89,9 +90,9 @@ def test_two_heads_are_a_step_in_the_sum_of_their_kernels() -> None:
 
     def summed(u: np.ndarray, v: np.ndarray) -> np.ndarray:
         linear, exp = (evaluation.step_kernel(key[h], query[h], name) for h, name in enumerate(("linear", "exp")))
-        found: np.ndarray = rate[0] * linear(u, v) + rate[1] * exp(u, v)
-        return found
+        kernel: np.ndarray = rate[0] * linear(u, v) + rate[1] * exp(u, v)
+        return kernel
 
     wanted = estimators.functional_gradient_descent(summed, [1.0] * 3)(x[:, :-1], y[:, :-1], x[:, -1])
-    found = transformers.predictions(weights, torch.from_numpy(x)[None], torch.from_numpy(y)[None], config.kernel)[0]
-    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-12, atol=1e-12)
+    answers = transformers.predictions(weights, torch.from_numpy(x)[None], torch.from_numpy(y)[None], config.kernel)[0]
+    np.testing.assert_allclose(answers.numpy(), wanted, rtol=1e-12, atol=1e-12)

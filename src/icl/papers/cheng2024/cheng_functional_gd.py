@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 KERNELS = ("linear", "relu", "exp", "softmax")
 SEEDS = {"paper": 10, "laptop": 10, "smoke": 2}
-# Steps, eta and the steps after which eta halves. Reduced scales were tried on the seeds 100 and 101.
+# Steps, eta and the steps after which eta halves; the reduced scales were chosen on the seeds 100 and 101.
 TRAININGS: Mapping[str, Mapping[str, tuple[int, float, int]]] = {
     "normalised": {"paper": (40000, 0.1, 0), "laptop": (650, 16.0, 90), "smoke": (10, 16.0, 0)},
     "adam": {"paper": (40000, 0.01, 5000), "laptop": (450, 0.15, 60), "smoke": (10, 0.15, 0)},
@@ -32,7 +32,7 @@ TRAININGS: Mapping[str, Mapping[str, tuple[int, float, int]]] = {
 PROMPTS = {"paper": 4000, "laptop": 500, "smoke": 10}
 TESTED = {"paper": 30000, "laptop": 2000, "smoke": 20}
 DRAWN = 10
-# Labels and context lengths of the exact part: kernels that are covariances, with examples fewer than their rank.
+# Labels and context lengths of the exact part: kernels that are covariances, with fewer examples than their rank.
 CONVERGING = {"linear": 3, "exp": 6, "half_exp": 6, "comb": 6}
 CONTEXTS, DEPTH = 100, 400
 # Errors below this, relative to the first, are rounding.
@@ -40,7 +40,7 @@ NOISE = 1e-9
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """Full matrices under both optimisers, and the best scalars on as many prompts."""
+    """Return trainings of full matrices by both optimisers, and of the best scalars."""
     common = {"kernel": KERNELS, "labels": ["half_exp"], "layers": [1], "seed": range(SEEDS[scale])}
     test = system.Test(prompts_test=TESTED[scale])
     trained = []
@@ -60,7 +60,7 @@ Cell = dict[str, float | str]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """The layer against its step along the training, and the two exact parts."""
+    """Return the comparison of the layer with its nearest step over training, and the two exact parts."""
     best = runs["cheng_best_step"]
     least = {
         (config.kernel, config.seed): _log_loss(best, run, config) for run, config in enumerate(best.sweep.configs)
@@ -94,16 +94,17 @@ def _log_loss(runs: Runs, run: int, config: Config) -> float:
 
 
 def _at_end(last: list[Cell], config: Config, least: float) -> list[Cell]:
-    """The claims' numbers from the last snapshot's."""
+    """The values that the claims bound, from the last snapshot."""
     loss, difference, _ = (float(cell["value"]) for cell in last)
-    facts = {"difference from a functional step": difference, "log loss over the best step's": loss - least}
+    values = {"difference from a functional step": difference, "log loss over the best step's": loss - least}
     return [
-        {"observable": f"{name}, {config.kernel}", "seed": config.seed, "value": value} for name, value in facts.items()
+        {"observable": f"{name}, {config.kernel}", "seed": config.seed, "value": value}
+        for name, value in values.items()
     ]
 
 
 def _along_training(trained: Runs, run: int, config: Config) -> list[Cell]:
-    """Three numbers of one run at every snapshot; x is the share of the training."""
+    """Three quantities of one run at every snapshot; x is the fraction of the training."""
     cells: list[Cell] = []
     prompts = system.prompts_of(config, "evaluate", 0, trained.sweep.test.prompts_test)
     for step in trained.sweep.snapshots:
@@ -122,7 +123,7 @@ def _along_training(trained: Runs, run: int, config: Config) -> list[Cell]:
 
 
 def _convergence() -> list[pd.DataFrame]:
-    """Errors of functional gradient descent to f* = k' K^-1 y in the kernel's norm, |f_L - f*|^2 = u' K^-1 u."""
+    """Distances of functional gradient descent from f* = k' K^-1 y in the kernel's norm, |f_L - f*|^2 = u' K^-1 u."""
     parts, excess = [], []
     for law, n in CONVERGING.items():
         errors, ratios = evaluation.descent_errors(Config(labels=law, context_length=n), CONTEXTS, DEPTH)
@@ -151,7 +152,7 @@ BOUNDS = tuple(Style(f"{style.series} bound", "", style.colour, line="--") for s
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """Three panels along the training and one along the steps."""
+    """Draw three panels over training and one over functional gradient steps."""
     figure, loss = plotting.canvas((900, 680), (75, 425, 25, 285), panel="loss")
     answers = plotting.add_panel(figure, (535, 885, 25, 285), "answers")
     metric = plotting.add_panel(figure, (75, 425, 355, 615), "metric")

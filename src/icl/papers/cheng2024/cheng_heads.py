@@ -25,7 +25,7 @@ CONTEXT_LENGTH, JUDGED_DEPTH = 14, 3
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """One head on mixed labels and, shared with `cheng_kernels`, on the others; two heads on all three."""
+    """Return trainings of one head (shared with `cheng_kernels`, except on mixed labels) and of two heads."""
     n = (CONTEXT_LENGTH,)
     return [
         *trainings.over_length_and_depth(("linear", "relu"), scale),
@@ -39,12 +39,11 @@ Cell = dict[str, float | str]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Log losses on fresh prompts over depth, Bayes, and what two heads gain over one, per seed."""
+    """Return log losses on fresh prompts over depth, Bayes, and the gain of two heads over one, per seed."""
     (count,) = {trained.sweep.test.prompts_test for trained in runs.values()}
-    every = trainings.counted(trainings.losses(runs), count)
     losses = {
         point: loss
-        for point, loss in every.items()
+        for point, loss in trainings.counted(trainings.losses(runs), count).items()
         if point.context_length == CONTEXT_LENGTH and point.labels in LAWS and point.kernel in (*ONE_HEAD, TWO_HEADS)
     }
     curves, gains = (conform(pd.DataFrame(cells)) for cells in (_curves(losses, count), _gains(losses)))
@@ -61,7 +60,7 @@ def _curves(losses: Mapping[Point, float], count: int) -> Iterator[Cell]:
             yield place | {"series": "jittered bayes", "value": jittered}
 
 
-# Labels and the models of one head that two heads are compared with.
+# Observable -> labels and single heads with which two heads are compared.
 GAINS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "least log loss of one head over two, mixed labels": (("comb", "linear"), ("comb", "exp")),
     "least log loss of the other head over two": (("linear", "exp"), ("half_exp", "linear")),
@@ -92,13 +91,13 @@ TITLES = {
 }
 
 
-# Single trainings of linear attention have losses of several hundred on exponential labels.
+# On exponential labels some trainings of linear attention have losses of several hundred.
 LIMITS = {"half_exp": (-2.3, 0.8)}
 
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """One panel for each kernel of the labels."""
+    """Draw one panel for each kernel of the labels."""
     figure = None
     for column, law in enumerate(LAWS):
         edges = (75 + 355 * column, 365 + 355 * column, 35, 300)
@@ -106,14 +105,14 @@ def draw(table: pd.DataFrame) -> Figure:
             figure, axes = plotting.canvas((1100, 365), edges, panel=law)
         else:
             axes = plotting.add_panel(figure, edges, law)
-        # The floors of the other two lie far below every curve.
+        # The other two Bayes lines are far below every curve.
         if law == "half_exp":
             plotting.curves(axes, table, BAYES, "log loss")
         quartiles.medians(axes, table, STYLES, "log loss")
         for line in axes.lines:
-            # Where one exp head and both heads coincide, the former shows on either side.
-            below = line.get_gid() == "exp"
-            line.set(markersize=11 if below else 6, linewidth=4.5 if below else 2)
+            # Where exp and the two heads coincide, the wider line of exp stays visible on both sides.
+            is_exp = line.get_gid() == "exp"
+            line.set(markersize=11 if is_exp else 6, linewidth=4.5 if is_exp else 2)
         plotting.frame(
             axes, Axis("Layer depth", (0.5, 5.5), range(1, 6)), Axis("log(Loss)", LIMITS.get(law)), font=11, ticks=9
         )

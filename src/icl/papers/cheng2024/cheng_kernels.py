@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MATCHED = {"linear": "linear", "relu": "relu", "half_exp": "exp"}
-# Of Bayes, which costs nothing; those of the trainings and of the oracle are among them.
+# Context lengths of the Bayes line; they include those of the trainings and of the oracle.
 EVERY_LENGTH = (2, 4, 6, 8, 10, 12, 14)
 ORACLE = "cheng_oracle_"
-# A setting further above the oracle than this in log loss counts as not trained to its end.
+# A training that ends further above the oracle than this in log loss counts as not converged.
 BEHIND = 0.05
 
 # The orders that the paper claims at L = 3, n = 14, best first.
@@ -38,17 +38,17 @@ ORDERS = {
 
 
 def gap_name(law: str, better: str, worse: str) -> str:
-    """The name of how far one nonlinearity's log loss lies above another's."""
+    """Return the observable for the difference of two nonlinearities' log losses."""
     return f"log loss of {worse} over {better}, {law} labels"
 
 
 def least_gap_name(law: str) -> str:
-    """The name of the least gap between neighbours in the claimed order."""
+    """Return the observable for the least gap between neighbours in the claimed order."""
     return f"least gap of the order, {law} labels"
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """Every nonlinearity on every law over depth and length: transformers, and the oracle."""
+    """Return transformers and the scalar oracle: every nonlinearity on every label kernel over depth and length."""
     trained = [
         sweep for kernels in trainings.LEARNING_RATES for sweep in trainings.over_length_and_depth(kernels, scale)
     ]
@@ -64,7 +64,7 @@ Cell = dict[str, float | str]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Log losses on fresh prompts of transformers and oracle, Bayes, and the claims' numbers per seed."""
+    """Return log losses on fresh prompts of transformers, oracle and Bayes, and the values that the claims bound."""
     finished = trainings.losses({name: each for name, each in runs.items() if not name.startswith(ORACLE)})
     oracle, starts = scalar_oracle.losses({name: each for name, each in runs.items() if name.startswith(ORACLE)}, scale)
     (count,) = {each.sweep.test.prompts_test for each in runs.values()}
@@ -75,13 +75,13 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         for name, value in _comparisons(seed, trained, oracle, starts, count).items()
     ]
     curves = [*_curves(trained, ""), *_curves(oracle, " oracle"), *_bayes_lines(trained, count)]
-    facts = pd.DataFrame([*comparisons, *_counts(finished, oracle)])
-    facts = facts.assign(panel=facts["panel"].fillna(""), series=facts["series"].fillna(""))
-    return join([with_quartiles(conform(pd.DataFrame(curves))), conform(facts)])
+    single = pd.DataFrame([*comparisons, *_counts(finished, oracle)])
+    single = single.assign(panel=single["panel"].fillna(""), series=single["series"].fillna(""))
+    return join([with_quartiles(conform(pd.DataFrame(curves))), conform(single)])
 
 
 def panels() -> Iterator[tuple[str, str, int | None, int | None]]:
-    """Name of each panel, its law, and its depth or its context length, whichever is fixed."""
+    """Yield each panel's name, its label kernel, and its depth or context length, whichever is fixed."""
     for law in LAWS:
         yield f"{law}, L = 3", law, 3, None
     for n in (14, 6):
@@ -116,7 +116,7 @@ def _bayes_lines(losses: Mapping[Point, float], count: int) -> Iterator[Cell]:
 def _comparisons(
     seed: int, trained: Mapping[Point, float], oracle: Mapping[Point, float], starts: Starts, count: int
 ) -> dict[str, float]:
-    """The claims' numbers for one seed."""
+    """The values that the claims bound, for one seed."""
 
     def loss(law: str, kernel: str, layers: int = 3, n: int = 14) -> float:
         return trained[Point(law, kernel, layers, n, seed)]
@@ -129,7 +129,7 @@ def _comparisons(
         - oracle[Point("exp", better, 3, 14, seed)]
         for better, worse in pairwise(ORDERS["half_exp"])
     }
-    # Law, context length and the losses over depth
+    # Label kernel, context length and the losses over depth
     matched = [(law, n, [loss(law, MATCHED[law], depth, n) for depth in DEPTHS]) for law in MATCHED for n in (14, 6)]
     relu = Point("linear", "relu", 3, 14, seed)
     return gaps | {
@@ -144,13 +144,13 @@ def _comparisons(
 
 
 def _counts(trained: Mapping[Point, float], oracle: Mapping[Point, float]) -> Iterator[Cell]:
-    """Of each seed's trainings, how many diverged and how many ended behind the oracle."""
+    """The number of trainings per seed, of those that diverged and of those that ended above the oracle."""
     for seed in sorted({point.seed for point in trained}):
         of_seed = {point: loss for point, loss in trained.items() if point.seed == seed}
         diverged = [bool(np.isnan(loss)) for loss in of_seed.values()]
         behind = [loss > oracle[point] + BEHIND for point, loss in of_seed.items()]
-        for name, found in (("all", len(of_seed)), ("diverged", sum(diverged)), ("behind", sum(behind))):
-            yield {"observable": "trainings", "panel": "trainings", "series": name, "seed": seed, "value": found}
+        for name, number in (("all", len(of_seed)), ("diverged", sum(diverged)), ("behind", sum(behind))):
+            yield {"observable": "trainings", "panel": "trainings", "series": name, "seed": seed, "value": number}
 
 
 STYLES = (
@@ -167,7 +167,7 @@ TITLES = {
     "relu": r"$\max(0,\langle u,v\rangle)$",
     "half_exp": r"$e^{\langle u,v\rangle/2}$",
 }
-# Linear labels are known exactly from n = d on, and the axis ends above the floors there; on exponential ones single
+# From n = d on linear labels are known exactly, and the axis ends above that floor. On exponential labels some
 # trainings of linear attention have losses of several hundred.
 LIMITS = {
     "linear, L = 3": (-8.5, 0.6),
@@ -181,7 +181,7 @@ LIMITS = {
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """Nine panels: laws from left to right, what is varied from top to bottom."""
+    """Draw nine panels: one column per label kernel, rows over context length and over depth."""
     figure = None
     for index, (panel, law, depth, length) in enumerate(panels()):
         column, row = index % 3, index // 3
@@ -202,14 +202,14 @@ def draw(table: pd.DataFrame) -> Figure:
             axes.plot([], [], "--", color="0.3", linewidth=1, label="scalar oracle")
             entries = axes.get_legend_handles_labels()
     assert figure is not None
-    # Below all panels, those of the first column name every curve.
+    # The legend of all curves is below the panels.
     figure.axes[7].legend(*entries, fontsize=9, ncols=7, loc="upper center", bbox_to_anchor=(0.5, -0.19), frameon=False)
-    figure.text(0.5, 0.025, _said(table), ha="center", fontsize=9)
+    figure.text(0.5, 0.025, _note(table), ha="center", fontsize=9)
     return figure
 
 
-def _said(table: pd.DataFrame) -> str:
-    """How many trainings diverged or ended behind the oracle, over all seeds."""
+def _note(table: pd.DataFrame) -> str:
+    """Say how many trainings of all seeds diverged or ended above the oracle."""
     rows = table[(table["panel"] == "trainings") & (table["seed"] != SUMMARY_SEED)]
     counts = rows.groupby("series")["value"].sum()
     return (

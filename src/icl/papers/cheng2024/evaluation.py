@@ -1,4 +1,4 @@
-"""What is measured of kernel attention on fresh prompts: errors, the Bayes optimum, and how near a step a layer is."""
+"""Errors of kernel attention on fresh prompts, the Bayes optimum, and a layer's distance from a gradient step."""
 
 from typing import TYPE_CHECKING
 
@@ -19,21 +19,22 @@ else:
 
 
 def errors(weights: Params, config: Config, count: int, purpose: str = "evaluate") -> np.ndarray:
-    """Squared errors of one run's weights on fresh prompts of its seed: (prompts,)."""
+    """Return the squared errors of one run's weights on fresh prompts of its seed, (prompts,)."""
     prompts = system.prompts_of(config, purpose, 0, count)
     return (answers(weights, config, prompts) - prompts.labels[:, -1]) ** 2
 
 
 def answers(weights: Params, config: Config, prompts: tasks.Prompts) -> np.ndarray:
-    """Answers of one run's weights: (prompts,)."""
+    """Return the predictions of one run's weights, (prompts,)."""
     inputs, labels = torch.from_numpy(system.inputs_seen(config, prompts)), torch.from_numpy(prompts.labels)
     with torch.no_grad():
         return stacks.predictions(weights, inputs, labels, config.kernel).numpy()
 
 
 def bayes_errors(config: Config, count: int, jitters: tuple[float, float]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Squared errors of the Bayes optimum on the prompts of `errors`: expected, realised, and expected with jitters in
-    the data and the predictor; (prompts,) each.
+    """Return squared errors of the Bayes optimum on the prompts of `errors`, (prompts,) each.
+
+    They are the expected ones, the realised ones, and those expected with jitters in the data and the predictor.
     """
     prompts = system.prompts_of(config, "evaluate", 0, count)
     best = tasks.bayes_weights(prompts.covariance)
@@ -43,10 +44,11 @@ def bayes_errors(config: Config, count: int, jitters: tuple[float, float]) -> tu
 
 
 def descent_errors(config: Config, contexts: int, depth: int) -> tuple[np.ndarray, np.ndarray]:
-    """How functional gradient descent with the labels' kernel nears f* = k' K^-1 y, with r = n / (2 lambda_max).
+    """Return the distances of functional gradient descent from f* = k' K^-1 y and the bound on their ratios.
 
-    |f_L - f*| = (u' K^-1 u)^(1/2) in the kernel's function space, u = y - f_L(x), for L = 0 ... depth: (depth + 1,
-    contexts); and the bound on the ratio of successive ones, 1 - r lambda_min / n: (contexts,).
+    Descent uses the kernel of the labels and r = n / (2 lambda_max). Distances are |f_L - f*| = (u' K^-1 u)^(1/2) in
+    the kernel's function space, with u = y - f_L(x), for L = 0 ... depth: (depth + 1, contexts). The bound on the ratio
+    of successive ones is 1 - r lambda_min / n: (contexts,).
     """
     prompts = system.prompts_of(config, "convergence", 0, contexts)
     inputs = prompts.inputs[:, :-1]
@@ -61,27 +63,27 @@ def descent_errors(config: Config, contexts: int, depth: int) -> tuple[np.ndarra
 
 
 def metrics(weights: Params, config: Config) -> np.ndarray:
-    """(U D)' B' C (U D) of every layer, in the coordinates of xi: (L, d, d)."""
+    """Return (U D)' B' C (U D) of every layer, in the coordinates of xi, (L, d, d)."""
     products = weights["key"].mT @ weights["query"]
     change = torch.from_numpy(config.transformation())
     return (change.T @ products @ change).numpy()
 
 
 def anisotropy(matrices: np.ndarray) -> np.ndarray:
-    """|M - (tr M / d) I| / |M| in the Frobenius norm: (...)."""
+    """Return |M - (tr M / d) I| / |M| in the Frobenius norm, (...)."""
     d = matrices.shape[-1]
     mean = np.trace(matrices, axis1=-2, axis2=-1)[..., None, None] / d * np.eye(d)
     return np.linalg.norm(matrices - mean, axis=(-2, -1)) / np.linalg.norm(matrices, axis=(-2, -1))
 
 
 def nearest_scalars(weights: Params, config: Config) -> Params:
-    """The functional gradient steps that full weights come closest to in structure: s_l = tr / d, r_l as it is."""
+    """Return the functional gradient steps nearest to full weights: s_l = tr(B'C) / d with the same r_l."""
     scales = np.trace(metrics(weights, config), axis1=-2, axis2=-1) / config.dimension
     return {"scale": torch.from_numpy(scales), "rate": weights["rate"]}
 
 
 def step_kernel(key: np.ndarray, query: np.ndarray, kernel: str) -> estimators.Kernel:
-    """k(u, v) = h(B u, C v), in which a layer takes its functional gradient step."""
+    """Return k(u, v) = h(B u, C v), the kernel of a layer's functional gradient step."""
     function = attention.similarity(kernel)
 
     def evaluate(u: np.ndarray, v: np.ndarray) -> np.ndarray:

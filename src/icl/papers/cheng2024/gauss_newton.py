@@ -1,7 +1,7 @@
 """Gauss-Newton steps on the scalars of functional gradient steps: k_l(u, v) = h(s_l <u, v>) and rates r_l.
 
-With two numbers per layer the loss is a nonlinear least-squares problem in 2 L unknowns, whose Jacobian costs as much
-as a gradient: prompts do not mix.
+With two scalars per layer the loss is a nonlinear least-squares problem in 2 L unknowns. Its Jacobian costs as much as
+a gradient, because every prompt has its own residual.
 """
 
 from typing import TYPE_CHECKING
@@ -17,17 +17,18 @@ if TYPE_CHECKING:
 else:
     torch = lazy("torch")
 
-# Relative damping, absolute damping in units of the loss, and the longest relative step: trial seeds converge.
+# Relative damping, absolute damping in units of the loss, and the longest relative step; trial seeds converge.
 DAMPING, FLOOR, LONGEST = 1e-2, 1e-3, 0.5
-# A number near zero may still move by LONGEST times this.
+# Scalars near zero may still move by LONGEST times these.
 LEAST_SCALE, LEAST_RATE = 0.2, 0.3
 
 
 def start(kernel: str, layers: int, context_length: int, *, signed: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Scales s_l and rates r_l that the steps go on from: (L,) each; `signed` starts with s_1, r_1 < 0.
+    """Return the initial scales s_l and rates r_l, (L,) each; `signed` starts with s_1, r_1 < 0.
 
-    exp: small scales with a first rate of 1, which takes the mean off; softmax: scales that grow and rates n ... that
-    fall, since its scores are about 1/n; linear and relu: s_l = 1, since r_l alone decides. Found on trial seeds.
+    exp: small scales with a first rate of 1, which removes the mean. softmax: growing scales and falling rates of order
+    n, since its scores are about 1/n. linear and relu: s_l = 1, since only r_l matters. The values were found on trial
+    seeds.
     """
     n = context_length
     scales: np.ndarray
@@ -35,7 +36,7 @@ def start(kernel: str, layers: int, context_length: int, *, signed: bool) -> tup
     if kernel == "softmax":
         scales, rates = np.exp(np.linspace(-1.5, 1.5, layers)), n * np.linspace(3, 1, layers)
     elif kernel == "exp" and signed:
-        # From small scales, since exp of many signs grows; from those above it ends in a worse valley.
+        # Small scales keep exp small for both signs; the start below ends in a worse minimum.
         scales, rates = np.linspace(0.15, 0.45, layers), 1 + 0.5 * np.arange(layers)
     elif kernel == "exp":
         scales, rates = np.full(layers, 0.3), np.full(layers, 8.0)
@@ -50,7 +51,7 @@ def start(kernel: str, layers: int, context_length: int, *, signed: bool) -> tup
 def jacobian(
     scales: "Tensor", rates: "Tensor", inputs: "Tensor", labels: "Tensor", kernel: str
 ) -> "tuple[Tensor, Tensor]":
-    """Answers (prompts,) and their derivatives by s_l and r_l, (prompts, 2, L), of one run without covariates.
+    """Return one run's predictions (prompts,) and their derivatives by s_l and r_l, (prompts, 2, L), for A = 0.
 
     With a_j = sum_i u_i K_ij, the stack is u <- u - (r/n) a, f <- f + (r/n) a_query. Going back from the last layer,
     lambda = df/du obeys lambda <- lambda + (r/n) K (e_query - lambda), and a layer's derivatives are
@@ -94,9 +95,9 @@ def _slopes(
 
 
 def step(scales: "Tensor", rates: "Tensor", inputs: "Tensor", labels: "Tensor", kernel: str) -> "tuple[Tensor, Tensor]":
-    """The loss of one run and what to subtract from (s, r): a damped Gauss-Newton step in relative units, (2, L).
+    """Return the loss of one run and the damped Gauss-Newton step to subtract from (s, r), (2, L).
 
-    linear and relu are homogeneous, so there s_l only repeats r_l and stays.
+    Steps are damped in relative units. linear and relu are homogeneous, so s_l is redundant there and stays fixed.
     """
     answers, derivatives = jacobian(scales, rates, inputs, labels, kernel)
     errors, layers = answers - labels[:, -1], len(rates)

@@ -2,9 +2,9 @@
 
     Z <- Z + (1/n) V Z M h(B X, C X),   V = blockdiag(A, -r),   loss E (y_hat - y_query)^2
 
-`stacks` has the layers, on tokens and in a reduced form for A = 0, `transformers` those of full matrices with A, many
-runs at once. Weights are trained as full matrices, or as two numbers per layer (`scalars`): B'C = s_l I and the corner
-r_l. `gauss_newton` takes the steps of the latter.
+`stacks` has the layers on tokens and in a reduced form for A = 0, `transformers` those with full matrices and A for
+many runs at once. Weights are trained as full matrices, or as two scalars per layer (`scalars`): B'C = s_l I and the
+corner r_l. `gauss_newton` computes the steps of the scalars.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,13 +32,13 @@ else:
 SYSTEM = "cheng_functional"
 FROZEN = ()
 
-# Weights have room for so many layers, so that runs of any depth train together; the rest stay 0.
+# Weights are padded with zeros to this many layers, so that runs of any depth train together.
 DEEPEST = 8
 
 
 @dataclass(frozen=True)
 class Config(RunConfig):
-    """Constants of the training."""
+    """Constants of a training."""
 
     kernel: str = constant(
         "exp", "published", "the four nonlinearities that the paper compares, and its model with two heads", letter="h",
@@ -62,13 +62,13 @@ class Config(RunConfig):
         "functional gradient step",
     )  # fmt: skip
     optimiser: str = constant(
-        "gauss_newton", "ours", "normalised: what the published training amounts to (see normalised_steps)",
+        "gauss_newton", "ours", "normalised: equivalent to the published training (see normalised_steps)",
         choices=("gauss_newton", "normalised", "adam"),
     )  # fmt: skip
     learning_rate: float = constant(0.1, "published", "published code; gauss_newton has none", letter="eta", above=0)
     halving: int = constant(
-        0, "published", "steps after which the learning rate halves, again and again; 0: never, since the published "
-        "schedule is dead code", letter="T_half", at_least=0,
+        0, "published", "the learning rate halves every so many steps; 0: never, since the published schedule is dead "
+        "code", letter="T_half", at_least=0,
     )  # fmt: skip
     momentum: float = constant(
         0.9, "published", "published code, both betas", letter="beta", at_least=0, at_most=0.9999
@@ -83,7 +83,7 @@ class Config(RunConfig):
     )  # fmt: skip
     prompts: int = constant(30000, "published", "published code", letter="B", at_least=1, at_most=1000000)
     resample: int = constant(
-        0, "ours", "steps on the same prompts (10 in the published code); 0: never new ones", at_least=0
+        0, "ours", "steps on the same prompts (10 in the published code); 0: one fixed set", at_least=0
     )
 
     def __post_init__(self) -> None:
@@ -91,9 +91,9 @@ class Config(RunConfig):
         if self.labels == "comb" and self.dimension < 4:
             raise self.error("dimension", "at least 4 for labels = comb")
         if self.optimiser == "gauss_newton" and (self.parametrisation != "scalars" or self.covariates):
-            raise self.error("optimiser", "another one than gauss_newton, which needs scalars without covariates")
+            raise self.error("optimiser", "normalised or adam; gauss_newton needs scalars without covariates")
         if self.kernel in transformers.TWO_HEADS and not (self.parametrisation == "matrices" and self.covariates):
-            raise self.error("kernel", "one of one head, or have matrices and covariates")
+            raise self.error("kernel", "a kernel with one head unless matrices and covariates are trained")
         if self.optimiser == "gauss_newton" and self.resample:
             raise self.error("resample", "0 with gauss_newton, whose steps are too long for changing prompts")
         if self.deviations:
@@ -110,7 +110,7 @@ class Config(RunConfig):
             raise self.error("deviations", "positive and finite, or x does not determine xi")
 
     def transformation(self) -> np.ndarray:
-        """U D, (d, d), with a U of the run's own; I where there is no D."""
+        """Return U D, (d, d), with a rotation U per run, or I without D."""
         if not self.deviations:
             return np.eye(self.dimension)
         deviations = np.array([float(word) for word in self.deviations.split()])
@@ -128,11 +128,11 @@ class Test(Constants):
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
-    """Weights at the start, float64, with room for 8 layers after the run axis.
+    """Return the initial weights, float64, padded to 8 layers after the run axis.
 
-    scalars: scale s and rate r, (runs, 8), and covariate a where covariates are trained (0 at first). matrices: key B
-    and query C, (runs, 8, d, d), rate r, (runs, 8), and covariate A, (runs, 8, d, d), all of deviation init_std; with
-    two heads after the layers' axis.
+    scalars: scale s and rate r, (runs, 8), and covariate a, initially 0, where covariates are trained.
+    matrices: key B and query C, (runs, 8, d, d), rate r, (runs, 8), and covariate A, (runs, 8, d, d), all with standard
+    deviation init_std; two heads add an axis after the layers.
     """
     starts = [_scalars(config) if config.parametrisation == "scalars" else _matrices(config) for config in configs]
     names = [name for name in starts[0] if name != "covariate" or configs[0].covariates]
@@ -144,7 +144,7 @@ def _padded(layers: np.ndarray) -> np.ndarray:
 
 
 def weights_of(params: Params, run: int, config: Config) -> Params:
-    """One run's weights without the room that it does not use: layers first."""
+    """Return one run's weights without the padding, layers first."""
     return {name: w[run, : config.layers] for name, w in params.items()}
 
 
@@ -165,16 +165,16 @@ def _matrices(config: Config) -> dict[str, np.ndarray]:
 
 
 def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
-    """The prompts of a step by their place (see `place`): inputs as seen and labels, which runs may share.
+    """Return the prompts of a step, inputs and labels, by their `place`; runs may share them.
 
-    In float32 for transformers, whose normalised steps do not see its rounding.
+    Transformers get float32, whose rounding does not matter for normalised steps.
     """
     resample = configs[0].resample
     return _sample(tuple(configs), step // resample if resample else 0)
 
 
 def place(config: Config) -> str:
-    """Runs of one place see the same prompts: those of their law, length, dimension, D and seed."""
+    """Return the key of a run's prompts: label kernel, length, dimension, D and seed."""
     return f"{config.labels}/{config.context_length}/{config.dimension}/{config.deviations}/{config.seed}"
 
 
@@ -194,7 +194,7 @@ def _precision(config: Config) -> type[np.floating]:
 
 
 def prompts_of(config: Config, purpose: str, index: int, count: int) -> tasks.Prompts:
-    """Prompts of the run's seed and law."""
+    """Return prompts for the run's seed and label kernel."""
     return _prompts(config.seed, purpose, index, count, config.labels, config.context_length, config.dimension)
 
 
@@ -206,12 +206,12 @@ def _prompts(
 
 
 def inputs_seen(config: Config, prompts: tasks.Prompts) -> np.ndarray:
-    """x = U D xi, (prompts, n + 1, d)."""
+    """Return the inputs x = U D xi, (prompts, n + 1, d)."""
     return prompts.inputs @ config.transformation().T if config.deviations else prompts.inputs
 
 
 def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
-    """Mean squared error of every run on its prompts: (runs,)."""
+    """Return the mean squared error of every run on its prompts, (runs,)."""
     if configs[0].optimiser == "gauss_newton":
         return _loss_with_newton_steps(params, batch, configs)
     if configs[0].parametrisation == "matrices" and configs[0].covariates:
@@ -226,7 +226,7 @@ def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
 
 
 def _losses_of_transformers(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
-    """The losses of all runs of one shape together, in the precision of the batch."""
+    """The losses of all runs, computed together for runs of one shape, in the precision of the batch."""
     order: list[int] = []
     losses: list[Tensor] = []
     for (kernel, layers, _, _), runs in _shapes(tuple(configs)).items():
@@ -234,9 +234,9 @@ def _losses_of_transformers(params: Params, batch: Params, configs: Sequence[Con
             torch.stack([batch[f"{name}/{place(configs[run])}"] for run in runs]) for name in ("inputs", "labels")
         )
         weights = {name: w[runs, :layers].to(labels.dtype) for name, w in params.items()}
-        # The blocks A of a last layer are never read; this gives them a gradient of 0 also where L = 1.
-        unread = 0 * weights["covariate"].flatten(1).sum(dim=1)
-        losses.append(transformers.losses(weights, inputs, labels, kernel) + unread)
+        # The last layer does not use its A; adding zero gives A a gradient even for L = 1.
+        zero = 0 * weights["covariate"].flatten(1).sum(dim=1)
+        losses.append(transformers.losses(weights, inputs, labels, kernel) + zero)
         order += runs
     return torch.cat(losses)[np.argsort(order)]
 
@@ -244,10 +244,10 @@ def _losses_of_transformers(params: Params, batch: Params, configs: Sequence[Con
 @lru_cache(maxsize=8)
 def _shapes(configs: tuple[Config, ...]) -> dict[tuple[str, int, int, int], list[int]]:
     """The runs of each kernel, L, n and number of prompts."""
-    found: dict[tuple[str, int, int, int], list[int]] = {}
+    by_shape: dict[tuple[str, int, int, int], list[int]] = {}
     for run, config in enumerate(configs):
-        found.setdefault((config.kernel, config.layers, config.context_length, config.prompts), []).append(run)
-    return found
+        by_shape.setdefault((config.kernel, config.layers, config.context_length, config.prompts), []).append(run)
+    return by_shape
 
 
 def _batches_of_runs(batch: Params, configs: Sequence[Config]) -> "Iterator[tuple[Config, Tensor, Tensor]]":
@@ -257,19 +257,19 @@ def _batches_of_runs(batch: Params, configs: Sequence[Config]) -> "Iterator[tupl
 
 
 def _loss_with_newton_steps(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
-    """The losses, with the Gauss-Newton steps for a derivative."""
+    """The losses, with the Gauss-Newton steps as their gradient."""
     weights = torch.stack([params["scale"], params["rate"]], dim=1)
     losses, steps = [], torch.zeros_like(weights)
     for run, (config, inputs, labels) in enumerate(_batches_of_runs(batch, configs)):
         scales, rates = weights[run, :, : config.layers].detach()
         value, steps[run, :, : config.layers] = gauss_newton.step(scales, rates, inputs, labels, config.kernel)
         losses.append(value)
-    # What is added is zero, and its derivative is the step.
+    # The added term is zero, and its derivative is the step.
     return torch.stack(losses) + ((weights - weights.detach()) * steps.detach()).flatten(1).sum(dim=1)
 
 
 def optimiser(configs: Sequence[Config]) -> Optimiser:
-    """The rule of the first config; gauss_newton subtracts the step that `loss` gives for a derivative."""
+    """Return the first config's optimiser; gauss_newton subtracts the gradient of `loss`, which is its step."""
     first, learning_rates = configs[0], [config.learning_rate for config in configs]
     if first.optimiser == "gauss_newton":
         return sgd(1.0)

@@ -1,7 +1,7 @@
-"""Normalised gradient steps layer by layer: what the training of Cheng, Chen and Sra 2024 amounts to.
+"""Gradient steps normalised per layer, to which the training of Cheng, Chen and Sra 2024 reduces.
 
-The published code takes Adam's steps on gradients that it first clips, layer by layer, at 1e-8 / (9 - i)^2. Adam's
-epsilon is 1e-8 too, and so Adam divides by nearly a constant: what remains is the direction of each layer's gradient.
+The published code applies Adam to gradients clipped per layer at 1e-8 / (9 - i)^2. Adam's epsilon is 1e-8 too, so Adam
+divides by nearly a constant, and only the direction of each layer's gradient remains.
 """
 
 from collections.abc import Sequence
@@ -16,35 +16,35 @@ if TYPE_CHECKING:
 else:
     torch = lazy("torch")
 
-# The published code slows layer i = 0, 1, ... down by this number minus i, squared.
+# The published code divides the step of layer i = 0, 1, ... by the square of this number minus i.
 SLOWED_FROM = 9
 
 
 def layer_norms(gradients: Params) -> "Tensor":
-    """Norm of each layer's gradient over all its weights: (runs, L)."""
+    """Return the norm of each layer's gradient over all its weights, (runs, L)."""
     flat = [g.reshape(*g.shape[:2], -1) for g in gradients.values()]
     return torch.cat(flat, dim=-1).norm(dim=-1)
 
 
 def per_layer(factors: "Tensor", like: "Tensor") -> "Tensor":
-    """Factors (runs, L) in a shape that multiplies the weights of `like`."""
+    """Return factors (runs, L) in a shape that broadcasts against the weights `like`."""
     return factors.reshape(*factors.shape, *[1] * (like.dim() - 2))
 
 
 def slowness(layers: int) -> "Tensor":
-    """(9 - i)^2 for i = 0 ... L - 1."""
+    """Return (9 - i)^2 for i = 0 ... L - 1."""
     return (SLOWED_FROM - torch.arange(layers, dtype=torch.float64)) ** 2
 
 
 def normalised(learning_rates: Sequence[float], schedule: Schedule, momentum: float) -> Optimiser:
-    """Each layer moves by eta / (9 - i)^2 along the mean of its past normalised gradients (as Adam debiases means)."""
+    """Return steps of eta / (9 - i)^2 along each layer's running mean of normalised gradients, debiased as in Adam."""
 
     def init(params: Params) -> Params:
         return {f"first/{name}": torch.zeros_like(w) for name, w in params.items()}
 
     def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
         norms = layer_norms(gradients)
-        # A layer without a gradient stays where it is.
+        # A layer without a gradient does not move.
         inverse = torch.where(norms > 0, 1 / norms, 0.0)
         pace = torch.tensor(learning_rates, dtype=norms.dtype, device=norms.device)[:, None] / slowness(norms.shape[1])
         pace = pace * schedule(step) / (1 - momentum ** (step + 1))

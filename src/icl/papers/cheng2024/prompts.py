@@ -1,10 +1,10 @@
-"""Prompts of in-context regression on nonlinear functions: labels of a Gaussian process over the unit sphere.
+"""Prompts of in-context regression on nonlinear functions: labels from a Gaussian process on the unit sphere.
 
     xi_i uniform on the unit sphere of R^d,   y ~ N(0, K),  K_ij = k(xi_i, xi_j),   and a model sees x_i = U D xi_i
 
-(Cheng, Chen and Sra 2024, experiments). A kernel that is no covariance, such as relu, is replaced by |K|, which has the
-absolute eigenvalues of K; what is then the Bayes optimum is that of the modified process. Random numbers are drawn in
-an order that no law of the labels changes, so that laws are compared on equal inputs.
+(Cheng, Chen and Sra 2024, experiments). Where K is not positive semidefinite, as for relu, it is replaced by |K|, which
+has the absolute eigenvalues of K; the Bayes optimum is then that of the modified process. The order of random draws
+does not depend on the kernel of the labels, so kernels are compared on equal inputs.
 
 Shapes: leading axes (prompts, ...) are free; inputs (..., n + 1, d) and labels (..., n + 1) hold the query last.
 """
@@ -17,7 +17,7 @@ import numpy as np
 # k(u, v) between inputs (..., n, d) and (..., m, d): (..., n, m)
 Kernel = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
-# Eigenvalues of a covariance of unit scale below this are rounding, and directions without variance.
+# Eigenvalues of a covariance of unit scale below this count as zero.
 NEGLIGIBLE = 1e-10
 
 
@@ -25,7 +25,7 @@ class Prompts(NamedTuple):
     """n examples and a query.
 
     inputs : xi_1 ... xi_n, xi_query, (..., n + 1, d)
-    labels : (..., n + 1); the last is the query's true label, which no model sees
+    labels : (..., n + 1); the last is the query's true label, hidden from every model
     covariance : of the labels given the inputs, (..., n + 1, n + 1)
     """
 
@@ -35,7 +35,7 @@ class Prompts(NamedTuple):
 
 
 def sphere(generator: np.random.Generator, shape: tuple[int, ...], count: int, dimension: int) -> np.ndarray:
-    """Inputs uniform on the unit sphere: (*shape, count, dimension)."""
+    """Return inputs uniform on the unit sphere, (*shape, count, dimension)."""
     normal = generator.standard_normal((*shape, count, dimension))
     return normal / np.linalg.norm(normal, axis=-1, keepdims=True)
 
@@ -45,27 +45,27 @@ def _products(u: np.ndarray, v: np.ndarray) -> np.ndarray:
 
 
 def linear(u: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """<u, v>."""
+    """Return <u, v>."""
     return _products(u, v)
 
 
 def relu(u: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """max(0, <u, v>), which is no covariance."""
+    """Return max(0, <u, v>), which is not a covariance."""
     return np.maximum(_products(u, v), 0)
 
 
 def exponential(u: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """exp <u, v>, as a summary of the paper quotes it."""
+    """Return exp <u, v>, as quoted in a summary of the paper."""
     return np.exp(_products(u, v))
 
 
 def half_exponential(u: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """exp(<u, v> / 2), as in the published code."""
+    """Return exp(<u, v> / 2), as in the published code."""
     return np.exp(_products(u, v) / 2)
 
 
 def comb(u: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """exp(<u_12, v_12> / 2) + <u_34, v_34>, blind to any further coordinate, as in the published code.
+    """Return exp(<u_12, v_12> / 2) + <u_34, v_34> as in the published code; further coordinates do not enter.
 
     Raises ValueError with fewer than four coordinates.
     """
@@ -88,14 +88,14 @@ LAWS = tuple(KERNELS)
 
 
 def kernel(name: str) -> Kernel:
-    """The kernel of that name; raises ValueError for an unknown one."""
+    """Return the kernel of that name; raises ValueError for an unknown one."""
     if name not in KERNELS:
         raise ValueError(f"kernel {name!r}: must be one of {', '.join(KERNELS)}")
     return KERNELS[name]
 
 
 def covariance_and_root(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """|K| = V |lambda| V' of a symmetric K = V lambda V', the covariance that stands for it, and its root: (..., n, n).
+    """Return |K| = V |lambda| V' for a symmetric K = V lambda V', and the root of |K|, (..., n, n) each.
 
     The root V |lambda|^(1/2) V' is the symmetric one.
     """
@@ -107,9 +107,9 @@ def covariance_and_root(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def draw(
     generator: np.random.Generator, law: str, shape: tuple[int, ...], context_length: int, dimension: int
 ) -> Prompts:
-    """Prompts whose labels are a Gaussian process with the kernel of that name.
+    """Return prompts whose labels are a Gaussian process with the kernel of that name.
 
-    Raises ValueError for an unknown law.
+    Raises ValueError for an unknown kernel.
     """
     label_kernel = kernel(law)
     inputs = sphere(generator, shape, context_length + 1, dimension)
@@ -122,9 +122,9 @@ def draw(
 
 
 def bayes_weights(covariance: np.ndarray) -> np.ndarray:
-    """S_xx^+ S_xq, with which the examples' labels make the best prediction: (..., n).
+    """Return S_xx^+ S_xq, the weights of the examples' labels in the best prediction, (..., n).
 
-    Directions without variance (n > d labels that are linear in d weights) are left out of the inverse, which needs no
+    The pseudo-inverse omits directions without variance (n > d labels that are linear in d weights), so it needs no
     jitter.
     """
     examples, towards, _ = _parts(covariance)
@@ -134,9 +134,9 @@ def bayes_weights(covariance: np.ndarray) -> np.ndarray:
 
 
 def bayes_error(covariance: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
-    """The query's variance given the examples, S_qq - S_qx S_xx^+ S_xq, never below 0: (...).
+    """Return the query's variance given the examples, S_qq - S_qx S_xx^+ S_xq, clipped at 0, (...).
 
-    The expected squared error of the best prediction for these inputs; `weights` are `bayes_weights`, if known.
+    This is the expected squared error of the best prediction for these inputs; `weights` are `bayes_weights`, if known.
     """
     _, towards, variance = _parts(covariance)
     known = bayes_weights(covariance) if weights is None else weights
@@ -144,9 +144,10 @@ def bayes_error(covariance: np.ndarray, weights: np.ndarray | None = None) -> np
 
 
 def jittered_error(covariance: np.ndarray, of_data: float, of_predictor: float) -> np.ndarray:
-    """The expected squared error of S_qx (S_xx + of_predictor I)^-1 y for labels from N(0, S + of_data I).
+    """Return the expected squared error of S_qx (S_xx + of_predictor I)^-1 y for labels from N(0, S + of_data I).
 
-    Floors that the published code puts under its Bayes line: 1e-8 in the data and 1e-4 in the predictor.
+    The published code uses jitters of 1e-8 in the data and 1e-4 in the predictor, which put a floor under its Bayes
+    line.
     """
     identity = np.eye(covariance.shape[-1])
     examples, towards, _ = _parts(covariance)

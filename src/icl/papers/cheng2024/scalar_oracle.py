@@ -1,4 +1,4 @@
-"""The scalar oracle: what the best two numbers per layer reach, B'C = s_l I and the corner r_l, without blocks A."""
+"""The scalar oracle: the loss of the best two scalars per layer, B'C = s_l I and the corner r_l, with A = 0."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -19,13 +19,13 @@ SIGNED = ("relu", "exp")
 SEEDS, PROMPTS, STEPS = ({"paper": p, "laptop": q, "smoke": r} for p, q, r in ((10, 6, 2), (4000, 500, 8), (60, 25, 2)))
 TESTED = {"paper": 30000, "laptop": 1000, "smoke": 20}
 SELECTING = {"paper": 10000, "laptop": 500, "smoke": 10}
-# Losses of noise-free problems are rounding below this.
+# Losses of noise-free problems below this are rounding.
 FLOOR = 1e-12
 CODE_JITTERS = (1e-8, 1e-4)
 
 
 class Point(NamedTuple):
-    """Where a loss was measured."""
+    """The setting in which a loss was measured."""
 
     labels: str
     kernel: str
@@ -35,43 +35,43 @@ class Point(NamedTuple):
 
 
 def point_of(config: Config) -> Point:
-    """Where a run is measured."""
+    """Return the setting of a run."""
     return Point(config.labels, config.kernel, config.layers, config.context_length, config.seed)
 
 
-# Point and whether a scale starts negative -> log loss
+# (setting, whether a scale starts negative) -> log loss
 Starts = dict[tuple[Point, bool], float]
 
 
 def sweeps(
     name: str, laws: tuple[str, ...], layers: tuple[int, ...], lengths: tuple[int, ...], scale: str
 ) -> list[Sweep]:
-    """Every nonlinearity on every law, depth and length; relu and exp also with a negative scale."""
-    found = []
+    """Return every nonlinearity on every label kernel, depth and length; relu and exp also with a negative scale."""
+    both_starts = []
     for signed in (False, True):
         configs = grid(
             Config, kernel=SIGNED if signed else KERNELS, labels=laws, layers=layers, context_length=lengths,
             signed=[signed], prompts=[PROMPTS[scale]], seed=range(SEEDS[scale]),
         )  # fmt: skip
-        found.append(Sweep(
+        both_starts.append(Sweep(
             f"cheng_oracle_{name}_{'signed' if signed else 'positive'}", system.SYSTEM, configs,
             tuple(range(STEPS[scale] + 1)), system.Test(prompts_test=TESTED[scale]),
         ))  # fmt: skip
-    return found
+    return both_starts
 
 
 def log_loss(loss: float) -> float:
-    """The logarithm of a loss, not below that of the floor; NaN where a training has failed."""
+    """Return the logarithm of a loss, at least that of the floor; NaN where a training has failed."""
     return float(np.log(max(loss, FLOOR))) if np.isfinite(loss) else float("nan")
 
 
 def losses(runs: Mapping[str, Runs], scale: str) -> tuple[dict[Point, float], Starts]:
-    """Log losses on fresh prompts of the start that other prompts choose, and of every start."""
+    """Return log losses on fresh prompts of the start selected on separate prompts, and of every start."""
     chosen: dict[Point, tuple[float, float]] = {}
     starts: Starts = {}
-    every = [(trained, run) for trained in runs.values() for run in range(len(trained.sweep.configs))]
-    # Runs of one law, length and seed are tested on the same prompts, which are drawn once.
-    for trained, run in sorted(every, key=lambda one: system.place(one[0].sweep.configs[one[1]])):
+    pairs = [(trained, run) for trained in runs.values() for run in range(len(trained.sweep.configs))]
+    # Sorting lets runs with the same prompts reuse them.
+    for trained, run in sorted(pairs, key=lambda pair: system.place(pair[0].sweep.configs[pair[1]])):
         config = trained.sweep.configs[run]
         loss, selecting = _tested(trained, run, SELECTING[scale])
         starts[point_of(config), config.signed] = loss
@@ -80,7 +80,7 @@ def losses(runs: Mapping[str, Runs], scale: str) -> tuple[dict[Point, float], St
 
 
 def _tested(trained: Runs, run: int, selecting: int) -> tuple[float, float]:
-    """Log losses of the best iterate of one run on test prompts and on those that choose between starts."""
+    """Log losses of one run's best iterate on test prompts and on the prompts that select the start."""
     config, best = trained.sweep.configs[run], int(np.argmin(trained.losses[run]))
     weights = system.weights_of(trained.at(best), run, config)
     loss = log_loss(evaluation.errors(weights, config, trained.sweep.test.prompts_test).mean())
@@ -91,14 +91,14 @@ def _tested(trained: Runs, run: int, selecting: int) -> tuple[float, float]:
 
 @cache
 def untrained(law: str, n: int, seed: int, count: int) -> float:
-    """Log loss of the answer 0 on the test prompts."""
+    """Return the log loss of the prediction 0 on the test prompts."""
     config = Config(labels=law, context_length=n, seed=seed)
     return log_loss(np.square(system.prompts_of(config, "evaluate", 0, count).labels[:, -1]).mean())
 
 
 @cache
 def bayes(law: str, n: int, seed: int, count: int) -> tuple[float, float, float]:
-    """Log losses of Bayes on the test prompts: expected, as realised, and expected with the code's jitters."""
+    """Return log losses of Bayes on the test prompts: expected, realised, and expected with the code's jitters."""
     config = Config(labels=law, context_length=n, seed=seed)
     expected, realised, jittered = (
         log_loss(errors.mean()) for errors in evaluation.bayes_errors(config, count, CODE_JITTERS)

@@ -2,9 +2,9 @@
 
     Z <- Z + (1/n) V Z M h(B X, C X),   V = blockdiag(A, -r)
 
-Where A = 0 the inputs never change, and L layers are exactly L steps f <- f + (r_l/n) sum_i (y_i - f(x_i)) k_l(x_i, .)
-with k_l(u, v) = h(B_l u, C_l v). Then only the residuals u_i = y_i - f(x_i) and the answer f(x_query) are carried: one
-kernel matrix per layer, and in the last layer one column of it.
+For A = 0 the inputs never change, and L layers are exactly L steps f <- f + (r_l/n) sum_i (y_i - f(x_i)) k_l(x_i, .)
+with k_l(u, v) = h(B_l u, C_l v). The reduced form then tracks only the residuals u_i = y_i - f(x_i) and the prediction
+f(x_query); it needs one kernel matrix per layer, and one column of it in the last layer.
 
 Weights are those of one run, layers first: rate r, (L,), with either key B and query C, (L, d, d), or one scale s for
 B'C = s I, (L,); and covariate A, (L, d, d), or (L,) for a I, where it is trained. Inputs (prompts, n + 1, d) and labels
@@ -27,7 +27,7 @@ else:
 
 
 def predictions(weights: Params, inputs: "Tensor", labels: "Tensor", kernel: str) -> "Tensor":
-    """Answers of one run's weights to prompts: (prompts,)."""
+    """Return the predictions of one run's weights on prompts, (prompts,)."""
     if "covariate" in weights and "key" in weights:
         return transformers.predictions({n: w[None] for n, w in weights.items()}, inputs[None], labels[None], kernel)[0]
     if "covariate" in weights:
@@ -36,7 +36,7 @@ def predictions(weights: Params, inputs: "Tensor", labels: "Tensor", kernel: str
 
 
 def token_stack(weights: Params, inputs: "Tensor", labels: "Tensor", kernel: str) -> "Tensor":
-    """The literal stack on tokens, with A = 0 where there is no `covariate`: (prompts,)."""
+    """Return the predictions of the literal stack on tokens, with A = 0 if there is no `covariate`, (prompts,)."""
     similarity, d = attention.similarity(kernel), inputs.shape[-1]
     tokens = attention.tokens(inputs, labels)
     for layer, rate in enumerate(weights["rate"]):
@@ -52,7 +52,7 @@ def token_stack(weights: Params, inputs: "Tensor", labels: "Tensor", kernel: str
 
 
 def key_query(weights: Params, layer: int, dimension: int) -> "tuple[Tensor, Tensor]":
-    """B and C of a layer; with scalars s I and I."""
+    """Return B and C of a layer; with scalars these are s I and I."""
     if "key" in weights:
         return weights["key"][layer], weights["query"][layer]
     identity = torch.eye(dimension, dtype=weights["scale"].dtype)
@@ -60,7 +60,7 @@ def key_query(weights: Params, layer: int, dimension: int) -> "tuple[Tensor, Ten
 
 
 def kernel_matrices(weights: Params, inputs: "Tensor", kernel: str) -> "Iterator[Tensor]":
-    """h(B_l x_i, C_l x_j) for examples i, layer by layer: (prompts, n, n + 1), in the last (prompts, n, 1)."""
+    """Yield h(B_l x_i, C_l x_j) for examples i layer by layer, (prompts, n, n + 1), in the last (prompts, n, 1)."""
     similarity, examples, layers = attention.similarity(kernel), inputs[:, :-1], len(weights["rate"])
     for layer in range(layers):
         targets = inputs if layer < layers - 1 else inputs[:, -1:]
@@ -71,7 +71,7 @@ def kernel_matrices(weights: Params, inputs: "Tensor", kernel: str) -> "Iterator
 
 
 def residual_stack(kernels: "Iterator[Tensor]", rates: "Tensor", labels: "Tensor") -> "Tensor":
-    """f(x_query) after one functional gradient step per kernel matrix: (prompts,)."""
+    """Return f(x_query) after one functional gradient step per kernel matrix, (prompts,)."""
     residuals, answer = labels[:, :-1], torch.zeros_like(labels[:, -1])
     for scores, rate in zip(kernels, rates, strict=True):
         change = rate / residuals.shape[-1] * (residuals[:, None] @ scores)[:, 0]

@@ -1,4 +1,4 @@
-"""Trainings of the published transformers: full B, C and A in every layer, by the published optimiser's rule."""
+"""Trainings of the published transformers, with full B, C and A in every layer and normalised steps."""
 
 from collections.abc import Mapping
 
@@ -15,14 +15,15 @@ from icl.papers.cheng2024.scalar_oracle import Point, log_loss, point_of
 SEEDS = {"paper": 10, "laptop": 6, "smoke": 2}
 PROMPTS = {"paper": 30000, "laptop": 256, "smoke": 4}
 STEPS = {"paper": 40000, "laptop": 300, "smoke": 2}
-# The published eta is constant. Short trainings start larger, chosen on the seeds 100 and 101, and halve. There 300
-# steps on batches of 256 ended 0.1 in log loss below 600 on batches of 64, which take as long, and none diverged.
+# The published eta is constant. Short trainings start with a larger one, chosen on the seeds 100 and 101, and halve it.
+# On those seeds 300 steps on batches of 256 ended 0.1 in log loss below 600 steps on batches of 64, which take as long,
+# and no training diverged.
 HALVING = {"paper": 0, "laptop": 75, "smoke": 75}
 LEARNING_RATES: Mapping[tuple[str, ...], Mapping[str, float]] = {
     kernels: {"paper": 0.1, "laptop": reduced, "smoke": reduced}
     for kernels, reduced in ((("linear", "relu"), 12.0), (("exp",), 12.0), (("softmax",), 20.0))
 }
-# Of the models with a linear and an exp head, and of what is compared with them on mixed labels.
+# Learning rates of the models with a linear and an exp head, and of the single heads on mixed labels.
 OF_HEADS = {"paper": 0.1, "laptop": 12.0, "smoke": 12.0}
 LAWS = ("linear", "relu", "half_exp")
 DEPTHS, LENGTHS = (1, 3, 5), (2, 6, 10, 14)
@@ -32,7 +33,7 @@ def sweep(
     name: str, kernels: tuple[str, ...], laws: tuple[str, ...], layers: tuple[int, ...], lengths: tuple[int, ...],
     scale: str,
 ) -> Sweep:  # fmt: skip
-    """Transformers of these nonlinearities on labels of these kernels."""
+    """Return the training of transformers with these nonlinearities on labels with these kernels."""
     configs = grid(
         Config, kernel=kernels, labels=laws, layers=layers, context_length=lengths, parametrisation=["matrices"],
         covariates=[True], optimiser=["normalised"], learning_rate=[LEARNING_RATES.get(kernels, OF_HEADS)[scale]],
@@ -43,7 +44,7 @@ def sweep(
 
 
 def over_length_and_depth(kernels: tuple[str, ...], scale: str) -> list[Sweep]:
-    """Three layers over n, and the other depths at n = 6 and 14."""
+    """Return the trainings of three layers over n, and of the other depths at n = 6 and 14."""
     others = tuple(depth for depth in DEPTHS if depth != 3)
     return [
         sweep(f"by_length_{kernels[0]}", kernels, LAWS, (3,), LENGTHS, scale),
@@ -52,14 +53,14 @@ def over_length_and_depth(kernels: tuple[str, ...], scale: str) -> list[Sweep]:
 
 
 def losses(runs: Mapping[str, Runs]) -> dict[Point, float]:
-    """Log losses of the trained transformers on fresh prompts; NaN where a training has diverged."""
-    every = [(trained, run) for trained in runs.values() for run in range(len(trained.sweep.configs))]
-    ordered = sorted(every, key=lambda one: system.place(one[0].sweep.configs[one[1]]))
+    """Return log losses of the trained transformers on fresh prompts; NaN where a training has diverged."""
+    pairs = [(trained, run) for trained in runs.values() for run in range(len(trained.sweep.configs))]
+    ordered = sorted(pairs, key=lambda pair: system.place(pair[0].sweep.configs[pair[1]]))
     return {point_of(trained.sweep.configs[run]): _tested(trained, run) for trained, run in ordered}
 
 
 def counted(losses: Mapping[Point, float], count: int) -> dict[Point, float]:
-    """The same, where a training that has diverged counts as untrained: it has the loss of the answer 0."""
+    """Return the log losses with diverged trainings counted as untrained, with the loss of the prediction 0."""
     return {
         point: scalar_oracle.untrained(point.labels, point.context_length, point.seed, count)
         if np.isnan(loss)

@@ -1,10 +1,10 @@
-"""The published transformers of Cheng, Chen and Sra 2024 with all their matrices, many runs at once, on residuals.
+"""The transformers of Cheng, Chen and Sra 2024 with all matrices, computed on residuals for many runs at once.
 
     Z <- Z + (1/n) sum_h V_h Z M h(B_h X, C_h X),   V_h = blockdiag(A_h, -r_h)
 
-Labels and inputs are carried apart: residuals u_i = y_i - f(x_i) of the examples, the answer f(x_query), and inputs x
-that the blocks A move from layer to layer. Keys come from the examples only, B'C is formed once per layer, and in the
-last layer, whose inputs nobody reads, only the query looks at the examples.
+Labels and inputs are kept separately: residuals u_i = y_i - f(x_i) of the examples, the prediction f(x_query), and
+inputs x, which the blocks A change from layer to layer. Keys come from the examples only, and B'C is computed once per
+layer. In the last layer, whose output inputs are not needed, only the query attends to the examples.
 
 Weights have the runs first, then layers and heads: key B and query C, (runs, L, H, d, d), covariate A, (runs, L, H, d,
 d), and rate r, (runs, L, H).
@@ -28,21 +28,21 @@ TWO_HEADS: Mapping[str, tuple[str, ...]] = {"linear_exp": ("linear", "exp")}
 
 
 def heads(kernel: str) -> tuple[str, ...]:
-    """The nonlinearity of every head."""
+    """Return the nonlinearity of every head."""
     return TWO_HEADS.get(kernel, (kernel,))
 
 
 def with_heads(weights: Params) -> Params:
-    """Weights of models with one head, (runs, L, ...), with an axis for it."""
+    """Return the weights with an axis for heads, which models with one head, (runs, L, ...), lack."""
     if weights["rate"].dim() == 3:
         return weights
     return {name: w[:, :, None] for name, w in weights.items()}
 
 
 def predictions(weights: Params, inputs: "Tensor", labels: "Tensor", kernel: str) -> "Tensor":
-    """Answers of runs of one shape to their prompts: (runs, prompts).
+    """Return the predictions of runs of one shape on their prompts, (runs, prompts).
 
-    inputs : (runs, prompts, n + 1, d); labels : (runs, prompts, n + 1), the query last, whose label is not read
+    inputs : (runs, prompts, n + 1, d); labels : (runs, prompts, n + 1), with the query's unused label last
     """
     weights, d = with_heads(weights), inputs.shape[-1]
     x, residuals, answer = inputs, labels[..., :-1], torch.zeros_like(labels[..., -1])
@@ -58,17 +58,17 @@ def predictions(weights: Params, inputs: "Tensor", labels: "Tensor", kernel: str
 
 def _of(weights: Params, layer: int, head: int) -> Params:
     """A head's weights, (runs, ...), and its metric B'C as `metric`."""
-    found = {name: w[:, layer, head] for name, w in weights.items()}
-    return found | {"metric": found["key"].mT @ found["query"]}
+    of_head = {name: w[:, layer, head] for name, w in weights.items()}
+    return of_head | {"metric": of_head["key"].mT @ of_head["query"]}
 
 
 def _scores(kernel: str, products: "Tensor") -> "Tensor":
-    """h of the inner products; of softmax the numerators, since its sums come with the values."""
+    """h of the inner products; for softmax only the numerators, since `_move` and `_last` normalise."""
     return products.exp() if kernel == "softmax" else attention.similarity(kernel)(products)
 
 
 def _move(weights: Params, x: "Tensor", residuals: "Tensor", kernel: str) -> "Tensor":
-    """What one head adds to every token: A sum_i x_i h_ij / n and r sum_i u_i h_ij / n, (runs, prompts, n + 1, d + 1).
+    """One head's update of every token: A sum_i x_i h_ij / n and r sum_i u_i h_ij / n, (runs, prompts, n + 1, d + 1).
 
     The shared matrices are applied to all prompts of a run at once. softmax overflows where scores exceed 88.
     """
@@ -86,7 +86,7 @@ def _move(weights: Params, x: "Tensor", residuals: "Tensor", kernel: str) -> "Te
 
 
 def _last(weights: Params, x: "Tensor", residuals: "Tensor", kernel: str) -> "Tensor":
-    """What one head adds to the answer in the last layer: (runs, prompts)."""
+    """One head's contribution to the prediction in the last layer, (runs, prompts)."""
     queries = x[..., -1, :] @ weights["metric"].mT
     scores = _scores(kernel, (x[..., :-1, :] @ queries[..., None])[..., 0])
     sums = (scores * residuals).sum(dim=-1)
@@ -96,5 +96,5 @@ def _last(weights: Params, x: "Tensor", residuals: "Tensor", kernel: str) -> "Te
 
 
 def losses(weights: Params, inputs: "Tensor", labels: "Tensor", kernel: str) -> "Tensor":
-    """Mean squared error of every run on its prompts: (runs,)."""
+    """Return the mean squared error of every run on its prompts, (runs,)."""
     return ((predictions(weights, inputs, labels, kernel) - labels[..., -1]) ** 2).mean(dim=1)
