@@ -1,4 +1,4 @@
-"""What a GPU repeats as graphs, on a CPU without them: batches drawn on the device, padded prompts, Adam, speed."""
+"""Training with captured steps, run on a CPU without graphs: batches, padded prompts, Adam, speed."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,34 +37,34 @@ def batch(step: int, seeds: tuple[int, ...] = (100, 101, 102), **values: Any) ->
 
 
 def prompts(step: int, seeds: tuple[int, ...] = (100, 101, 102), size: int = 6) -> tuple[torch.Tensor, torch.Tensor]:
-    given = batch(step, seeds)
-    return captured.prompts(given["keys"], given["kept"], size, 7)
+    arrays = batch(step, seeds)
+    return captured.prompts(arrays["keys"], arrays["kept"], size, 7)
 
 
 # Batches
 
 
 def test_words_are_those_of_splitmix64() -> None:
-    """The generator in whole numbers of any size, as it is published; its first output from 0 is well known."""
+    """Compared with the published algorithm in Python integers; its first output from state 0 is well known."""
 
     def published(state: int, count: int) -> list[int]:
-        found = []
+        outputs = []
         for _ in range(count):
             state = (state + 0x9E3779B97F4A7C15) % 2**64
             z = state
             z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
             z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
-            found.append(z ^ (z >> 31))
-        return found
+            outputs.append(z ^ (z >> 31))
+        return outputs
 
     assert published(0, 1) == [0xE220A8397B1DCDAF]
     keys = np.array([0, 1, 2**63 - 1, 2**63, 2**64 - 1], np.uint64)
-    found = captured.random_words(torch.from_numpy(keys.view(np.int64)), 1000).numpy().view(np.uint64)
-    assert found.tolist() == [published(int(key), 1000) for key in keys]
+    ours = captured.random_words(torch.from_numpy(keys.view(np.int64)), 1000).numpy().view(np.uint64)
+    assert ours.tolist() == [published(int(key), 1000) for key in keys]
 
 
 def test_numbers_are_standard_normal_and_independent() -> None:
-    """Moments of a million numbers within five standard errors: those of x^k have variance E x^2k - (E x^k)^2."""
+    """Moments of a million numbers are within five standard errors; x^k has the variance E x^2k - (E x^k)^2."""
     keys = torch.from_numpy(captured.addresses(system.SYSTEM, range(100, 110), 0))
     x = captured.normal(keys, 100_001).double()
     assert x.shape == (10, 100_001)
@@ -73,9 +73,9 @@ def test_numbers_are_standard_normal_and_independent() -> None:
     # Between seeds, between neighbours, and between the two numbers of a word.
     for a, b in ((x[:5], x[5:]), (x[:, 1:], x[:, :-1]), (x[:, :50_000], x[:, 50_001:])):
         for f in (lambda y: y, lambda y: y**2 - 1):
-            both = f(a) * f(b)
-            assert abs(both.mean() / both.std()).item() < 5 / both.numel() ** 0.5
-    # A tail that float32 could cut: 6.3e-5 of all numbers lie beyond 4.
+            product = f(a) * f(b)
+            assert abs(product.mean() / product.std()).item() < 5 / product.numel() ** 0.5
+    # float32 could cut the tail: 6.3e-5 of all numbers are beyond 4.
     assert (abs(x) > 4).double().mean().item() == pytest.approx(6.33e-5, abs=5 * (6.33e-5 / x.numel()) ** 0.5)
 
 
@@ -89,7 +89,7 @@ def test_a_batch_is_a_function_of_seed_and_step() -> None:
     assert len(firsts.unique()) == len(firsts)
 
 
-def test_labels_are_linear_and_coordinates_that_are_not_yet_there_are_zero() -> None:
+def test_labels_are_linear_and_unused_coordinates_are_zero() -> None:
     for step, kept in ((0, 2), (3, 3), (11, 4)):
         inputs, labels = (part.double().flatten(0, 1) for part in prompts(step))
         assert (inputs[..., kept:] == 0).all() and (inputs[..., :kept] != 0).all()
@@ -101,49 +101,49 @@ def test_labels_are_linear_and_coordinates_that_are_not_yet_there_are_zero() -> 
 # Steps
 
 
-def loss_and_gradients(params: Params, given: Params, configs: Sequence[system.Config]) -> Params:
+def loss_and_gradients(params: Params, arrays: Params, configs: Sequence[system.Config]) -> Params:
     """`loss`, and the weights' gradients by name."""
     leaves = {n: w.detach().requires_grad_() for n, w in params.items()}
-    losses = system.loss(leaves, given, configs)
+    losses = system.loss(leaves, arrays, configs)
     gradients = torch.autograd.grad(losses.sum(), list(leaves.values()))
     return {"loss": losses.detach()} | dict(zip(leaves, gradients, strict=True))
 
 
 @pytest.mark.parametrize("step", [0, 3, 6, 11])
-def test_padded_prompts_have_loss_and_gradient_of_the_short_ones(step: int) -> None:
-    """The short ones by the eager path, which does not pad: as many points as the curriculum has at that step."""
+def test_padded_and_short_prompts_have_the_same_loss_and_gradient(step: int) -> None:
+    """The eager path computes the short ones, with the curriculum's number of points at that step."""
     configs = sweep().configs
     inputs, labels = prompts(step)
     length = system.points(step, configs[0])
     short = {"inputs": inputs[:, :, :length], "labels": labels[:, :, :length]}
     params = system.init(configs)
     expected = loss_and_gradients(params, short, sweep(execution="eager").configs)
-    found = loss_and_gradients(params, batch(step), configs)
+    padded = loss_and_gradients(params, batch(step), configs)
     for name, value in expected.items():
-        torch.testing.assert_close(found[name], value, rtol=1e-4, atol=1e-6, msg=name)
+        torch.testing.assert_close(padded[name], value, rtol=1e-4, atol=1e-6, msg=name)
     if step < 6:
-        assert (found["positions"][:, 2 * length - 1 :] == 0).all()
+        assert (padded["positions"][:, 2 * length - 1 :] == 0).all()
 
 
 def test_half_precision_is_close_to_single() -> None:
     params = system.init(sweep().configs)
-    whole, half = (
+    single, half = (
         loss_and_gradients(params, batch(11), sweep(precision=precision).configs)
         for precision in ("float32", "bfloat16")
     )
     assert half["loss"].dtype == torch.float32
-    assert not torch.equal(whole["loss"], half["loss"])
-    torch.testing.assert_close(half["loss"], whole["loss"], rtol=0.02, atol=0)
-    for name, value in whole.items():
+    assert not torch.equal(single["loss"], half["loss"])
+    torch.testing.assert_close(half["loss"], single["loss"], rtol=0.02, atol=0)
+    for name, value in single.items():
         assert half[name].dtype == torch.float32
         assert (half[name] - value).norm() <= 0.1 * value.norm() + 1e-3, name
 
 
 @pytest.mark.parametrize("clip_norm", [0.0, 0.1])
-def test_training_is_that_of_the_eager_form_on_the_same_prompts(
+def test_training_equals_that_of_the_eager_form_on_the_same_prompts(
     clip_norm: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found, drawn = train(sweep(clip_norm=clip_norm)), [prompts(step) for step in range(12)]
+    ours, drawn = train(sweep(clip_norm=clip_norm)), [prompts(step) for step in range(12)]
 
     def sample(configs: Any, step: int) -> dict[str, np.ndarray]:
         inputs, labels = drawn[step]
@@ -152,22 +152,22 @@ def test_training_is_that_of_the_eager_form_on_the_same_prompts(
 
     monkeypatch.setattr(system, "sample", sample)
     expected = train(sweep(clip_norm=clip_norm, execution="eager"))
-    np.testing.assert_allclose(found.losses, expected.losses, rtol=1e-4)
+    np.testing.assert_allclose(ours.losses, expected.losses, rtol=1e-4)
 
 
-def test_the_fused_adam_is_adam() -> None:
+def test_the_fused_adam_equals_adam() -> None:
     generator = torch.Generator().manual_seed(1)
     params = {name: torch.randn(shape, generator=generator) for name, shape in (("a", (2, 3)), ("b", (2, 4, 5)))}
-    one, other = adam(1e-2, lambda step: 0.9**step), captured.fused_adam(1e-2, lambda step: 0.9**step)
-    expected, found = dict(params), {name: w.clone() for name, w in params.items()}
-    states = [one.init(params), other.init(params)]
+    plain, fused = adam(1e-2, lambda step: 0.9**step), captured.fused_adam(1e-2, lambda step: 0.9**step)
+    expected, ours = dict(params), {name: w.clone() for name, w in params.items()}
+    states = [plain.init(params), fused.init(params)]
     assert states[0].keys() == states[1].keys()
     for step in range(20):
         gradients = {name: torch.randn(w.shape, generator=generator) for name, w in params.items()}
-        expected, states[0] = one.update(expected, gradients, states[0], step)
-        found, states[1] = other.update(found, gradients, states[1], step)
+        expected, states[0] = plain.update(expected, gradients, states[0], step)
+        ours, states[1] = fused.update(ours, gradients, states[1], step)
     for name in params:
-        torch.testing.assert_close(found[name], expected[name], rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(ours[name], expected[name], rtol=1e-5, atol=1e-6)
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +176,7 @@ def trained() -> Runs:
 
 
 @pytest.mark.parametrize("stops", [[1], [3], [2, 6, 11], list(range(1, 12))])
-def test_a_stopped_training_goes_on_bit_for_bit(trained: Runs, tmp_path: Path, stops: list[int]) -> None:
+def test_a_stopped_training_resumes_bit_for_bit(trained: Runs, tmp_path: Path, stops: list[int]) -> None:
     assert_goes_on_bit_for_bit(trained, stops, tmp_path / "state.safetensors")
 
 
@@ -185,24 +185,24 @@ def test_a_run_alone_equals_the_run_among_others(trained: Runs) -> None:
     np.testing.assert_allclose(alone.losses[0], trained.losses[1], rtol=1e-5)
 
 
-def test_prompts_are_others_than_those_of_the_host(trained: Runs) -> None:
+def test_device_prompts_differ_from_host_prompts(trained: Runs) -> None:
     assert not np.isclose(train(sweep(execution="eager")).losses[:, 0], trained.losses[:, 0]).any()
 
 
-def test_runs_of_several_learning_rates_are_refused() -> None:
+def test_runs_with_different_learning_rates_are_refused() -> None:
     first = sweep((100,)).configs[0]
-    with pytest.raises(ConstantError, match=r"execution.*eager or compiled where runs differ in their learning rate"):
+    with pytest.raises(ConstantError, match=r"execution.*eager or compiled for runs with different learning rates"):
         system.optimiser([first, replace(first, learning_rate=1e-4)])
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="a CUDA graph needs a GPU")
-def test_a_graph_repeats_the_plain_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = train(sweep(), device="cuda")
+def test_a_graph_gives_the_losses_of_the_plain_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    replayed = train(sweep(), device="cuda")
     system._repeated.cache_clear()
     monkeypatch.setattr(captured, "captured", lambda function: function)
     expected = train(sweep(), device="cuda")
     system._repeated.cache_clear()
-    np.testing.assert_allclose(found.losses, expected.losses, rtol=1e-4)
+    np.testing.assert_allclose(replayed.losses, expected.losses, rtol=1e-4)
 
 
 # Commands
@@ -213,9 +213,9 @@ def test_a_graph_repeats_the_plain_step(monkeypatch: pytest.MonkeyPatch) -> None
     [("one_gpu", "paper@one_gpu", 20, 10), ("desktop", "laptop@desktop", 10, 5)],
 )
 def test_the_config_files_plan_one_training_of_the_paper(name: str, folder: str, dimension: int, runs: int) -> None:
-    given = [yaml.safe_load(Path(f"workflow/{file}.yaml").read_text()) for file in ("config", name)]
-    check_config(given[0] | given[1], Path("workflow/config.schema.yaml"))
-    plan = Plan.of(given[0] | given[1])
+    files = [yaml.safe_load(Path(f"workflow/{file}.yaml").read_text()) for file in ("config", name)]
+    check_config(files[0] | files[1], Path("workflow/config.schema.yaml"))
+    plan = Plan.of(files[0] | files[1])
     assert (plan.folder, plan.sweep("garg").configs[0].dimension) == (folder, dimension)
     assert len(plan.shard_names("garg")) == len(plan.sweep("garg").configs) == runs
     check_reach(plan, ["garg_linear", "garg_function", "garg_shifts", "garg_scaling", "garg_against_theory"])
@@ -227,27 +227,27 @@ def test_the_config_files_plan_one_training_of_the_paper(name: str, folder: str,
 
 
 @pytest.mark.parametrize("values", [{}, {"layers": 1, "heads": 1}, {"layers": 3, "heads": 4, "width": 8}])
-def test_operations_are_those_that_torch_counts(values: dict[str, int]) -> None:
-    """Less the biases of LayerNorms, folded into the maps that follow: one row each, with both of its gradients."""
+def test_operations_equal_those_that_torch_counts(values: dict[str, int]) -> None:
+    """Torch also counts the LayerNorm biases folded into the next maps, one row each with both gradients."""
     configs = sweep(execution="eager", **{"first_dimension": 4, "first_points": 5, "points": 5, **values}).configs
-    config, given = configs[0], system.sample(configs, 0)
-    assert given["inputs"].shape[2] == config.points
+    config, arrays = configs[0], system.sample(configs, 0)
+    assert arrays["inputs"].shape[2] == config.points
     with FlopCounterMode(display=False) as counter:
-        loss_and_gradients(system.init(configs), {n: torch.from_numpy(a) for n, a in given.items()}, configs)
+        loss_and_gradients(system.init(configs), {n: torch.from_numpy(a) for n, a in arrays.items()}, configs)
     w = config.width
     folded = 3 * 2 * len(configs) * (config.layers * (3 * w * w + 4 * w * w) + w)
     assert counter.get_total_flops() - folded == captured.operations(system.products(config, len(configs)))
 
 
-def test_a_step_of_the_published_training_has_its_known_size() -> None:
-    """Six operations per weight and token, and those of attention: 0.30 TFLOP, 1.5e17 in all 500,000 steps."""
+def test_the_operations_of_the_published_training() -> None:
+    """Six operations per weight and token plus attention: 0.30 TFLOP per step, 1.5e17 in all 500,000 steps."""
     config = trainings.sweep("paper").configs[0]
-    found = captured.operations(system.products(config, 1))
+    count = captured.operations(system.products(config, 1))
     maps = 6 * 64 * 81 * 12 * 12 * 256**2
     attention = 6 * 64 * 12 * 2 * 81 * 81 * 256
-    # In the last layer 41 of 81 tokens ask.
-    assert 0.94 * (maps + attention) < found < maps + attention
-    assert found * config.steps == pytest.approx(1.5e17, rel=0.1)
+    # In the last layer only 41 of 81 tokens have queries.
+    assert 0.94 * (maps + attention) < count < maps + attention
+    assert count * config.steps == pytest.approx(1.5e17, rel=0.1)
 
 
 def test_the_meter_prints_steps_per_second_and_the_share_of_a_known_peak(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Garg et al.'s decoder: what a prediction sees, the published model, queries and prefixes, prompts in chunks."""
+"""Garg et al.'s decoder: causality, the published model, queries and prefixes, prompts in chunks."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ SMALL = {"dimension": [4], "points": [7], "layers": [2], "heads": [HEADS], "widt
 
 
 def weights(count: int = 2, dtype: torch.dtype = torch.float64) -> Params:
-    """Random weights, biases and gains included, large enough that every part matters."""
+    """Random weights, biases and gains, large enough that every part matters."""
     configs = grid(gpt2.Config, seed=range(100, 100 + count), **SMALL)
     params, rng = gpt2.init(configs), np.random.default_rng(7)
     return {n: (w + torch.from_numpy(rng.normal(0, 0.2, w.shape))).to(dtype) for n, w in params.items()}
@@ -30,10 +30,10 @@ def prompts(seed: int = 1, points: int = 7) -> tuple[np.ndarray, np.ndarray]:
     return rng.normal(size=(1, 3, points, 4)), rng.normal(size=(1, 3, points))
 
 
-# What a prediction sees
+# Causality
 
 
-def test_a_prediction_sees_no_later_example_and_no_label_of_its_own() -> None:
+def test_a_prediction_sees_neither_later_examples_nor_its_own_label() -> None:
     inputs, labels = prompts()
     before = decoder.predict(weights(), inputs, labels, HEADS)
     for k in range(7):
@@ -46,7 +46,7 @@ def test_a_prediction_sees_no_later_example_and_no_label_of_its_own() -> None:
             assert (after[:, :, k + 1 :] != before[:, :, k + 1 :]).all()
 
 
-def test_every_earlier_number_of_a_prompt_matters() -> None:
+def test_a_prediction_depends_on_every_earlier_number() -> None:
     inputs, labels = prompts()
     before = decoder.predict(weights(), inputs, labels, HEADS)[:, :, -1]
     for k in range(7):
@@ -61,14 +61,14 @@ def test_every_earlier_number_of_a_prompt_matters() -> None:
 
 
 def alternating(inputs: np.ndarray, labels: np.ndarray) -> torch.Tensor:
-    """x_0 y_0 x_1 ... x_{n-1} y_{n-1} as tokens of d coordinates, one behind the other."""
+    """x_0 y_0 x_1 ... x_{n-1} y_{n-1} as tokens of d coordinates, in this order."""
     label_tokens = np.zeros_like(inputs)
     label_tokens[..., 0] = labels
     return torch.from_numpy(np.stack([inputs, label_tokens], axis=-2).reshape(*inputs.shape[:2], -1, inputs.shape[-1]))
 
 
 def test_predictions_equal_one_prompt_per_prefix() -> None:
-    """The literal form: the tokens in their order, the usual causal mask, and one forward pass per position."""
+    """The literal form has the tokens in order, the usual causal mask, and one forward pass per position."""
     params, (inputs, labels) = weights(), prompts()
     tokens = alternating(inputs, labels).expand(2, -1, -1, -1)
     together = decoder.predict(params, inputs, labels, HEADS)
@@ -82,7 +82,7 @@ def test_predictions_equal_one_prompt_per_prefix() -> None:
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
 def test_predictions_equal_those_of_the_published_model(dtype: torch.dtype, tolerance: float) -> None:
-    """transformers' GPT-2 with its learned positions between two linear maps, asked at every other token."""
+    """Compared with transformers' GPT-2 with learned positions between two linear maps, at every other token."""
     from transformers import GPT2Config, GPT2Model
 
     config = GPT2Config(
@@ -104,7 +104,7 @@ def test_predictions_equal_those_of_the_published_model(dtype: torch.dtype, tole
     np.testing.assert_allclose(ours, expected, rtol=0, atol=tolerance * abs(expected).max())
 
 
-def test_queries_are_answered_as_if_each_were_the_next_input() -> None:
+def test_each_query_is_predicted_as_the_next_input() -> None:
     params, (inputs, labels), (queries, _) = weights(), prompts(), prompts(2, points=4)
     for k in range(7):
         together = decoder.predict_queries(params, inputs[:, :, :k], labels[:, :, :k], queries, HEADS)
@@ -115,15 +115,15 @@ def test_queries_are_answered_as_if_each_were_the_next_input() -> None:
             np.testing.assert_allclose(together[:, :, q], alone, rtol=1e-9, atol=1e-11)
 
 
-def test_runs_may_see_prompts_of_their_own() -> None:
-    params, (inputs, labels), (others, more) = weights(), prompts(1), prompts(2)
-    own = np.concatenate([inputs, others]), np.concatenate([labels, more])
-    apart = decoder.predict(params, *own, HEADS)
-    for run, shared in enumerate(((inputs, labels), (others, more))):
-        np.testing.assert_allclose(apart[run], decoder.predict(params, *shared, HEADS)[run], rtol=1e-12)
+def test_runs_may_have_different_prompts() -> None:
+    params, first, second = weights(), prompts(1), prompts(2)
+    stacked = [np.concatenate(pair) for pair in zip(first, second, strict=True)]
+    separate = decoder.predict(params, stacked[0], stacked[1], HEADS)
+    for run, shared in enumerate((first, second)):
+        np.testing.assert_allclose(separate[run], decoder.predict(params, *shared, HEADS)[run], rtol=1e-12)
 
 
-def test_prompts_are_answered_in_chunks_as_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_do_not_change_the_predictions(monkeypatch: pytest.MonkeyPatch) -> None:
     inputs, labels = prompts()
     at_once = decoder.predict(weights(), inputs, labels, HEADS)
     monkeypatch.setattr(decoder, "CHUNK", 2)
@@ -137,8 +137,8 @@ def test_more_points_than_learned_positions_are_refused() -> None:
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 6))
-def test_no_future_changes_a_prediction(seed: int, k: int) -> None:
-    """Whatever stands behind input k, and however large, the answer to it stays the same, bit for bit."""
+def test_later_numbers_of_any_size_do_not_change_a_prediction(seed: int, k: int) -> None:
+    """The prediction at input k stays the same bit for bit."""
     inputs, labels = prompts()
     rng, before = np.random.default_rng(seed), decoder.predict(weights(), inputs, labels, HEADS)
     inputs[:, :, k + 1 :] = 100 * rng.standard_normal(inputs[:, :, k + 1 :].shape)

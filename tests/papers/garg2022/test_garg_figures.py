@@ -1,4 +1,4 @@
-"""What the figures of Garg et al. rest on: closed forms, shifts that are what they say, and the published look."""
+"""Figures of Garg et al.: closed forms, distribution shifts, and the published layout."""
 
 import dataclasses
 from functools import cache
@@ -34,7 +34,7 @@ SHIFTS = {"clean": shifts.clean, **garg_shifts.SHIFTS}
 
 @cache
 def runs(prompts: int = PROMPTS) -> Runs:
-    """Runs at their start: only prompts and baselines are looked at."""
+    """Untrained runs; only their prompts and baselines matter."""
     sweep = trainings.sweep("laptop")
     few = dataclasses.replace(
         sweep, configs=sweep.configs[:SEEDS], test=dataclasses.replace(sweep.test, prompts=prompts)
@@ -44,7 +44,7 @@ def runs(prompts: int = PROMPTS) -> Runs:
 
 
 @cache
-def asked(panel: str) -> shifts.Questions:
+def shifted_prompts(panel: str) -> shifts.Questions:
     return shifts.questions(runs(), panel, SHIFTS[panel])
 
 
@@ -57,66 +57,66 @@ def table(name: str, prompts: int = 20) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("d", [5, 20])
-def test_the_closed_forms_are_those_that_the_page_shows(d: int) -> None:
+def test_the_closed_forms_match_the_curves_on_the_page(d: int) -> None:
     assert [closed_forms.least_squares_error(d, k) for k in (0, d // 2, d, 2 * d)] == [1, 1 - (d // 2) / d, 0, 0]
     assert closed_forms.noisy_least_squares_error(d, 0) == 1
     assert all(np.isinf(closed_forms.noisy_least_squares_error(d, k)) for k in (d - 1, d, d + 1))
-    # The noise that averaging adds is one more dimension's worth.
+    # Noise adds to averaging the error of one more dimension.
     k = 3
     extra = closed_forms.noisy_averaging_error(d, k) * (d + 1) - d * closed_forms.averaging_error(d, k)
     assert extra == pytest.approx(d / k + 1)
 
 
 def test_the_published_values_at_twenty_dimensions() -> None:
-    """Read off page 14 to 0.01."""
+    """Values read off page 14 with an error of 0.01."""
     assert closed_forms.noisy_least_squares_error(20, 10) == pytest.approx(0.576, abs=0.01)
     assert closed_forms.noisy_least_squares_error(20, 40) == pytest.approx(0.097, abs=0.01)
     assert closed_forms.noisy_averaging_error(20, 40) == pytest.approx(0.568, abs=0.01)
     assert closed_forms.averaging_error(20, 40) == pytest.approx(0.511, abs=0.02)
 
 
-def test_one_layer_on_prompts_has_the_error_of_its_closed_form() -> None:
-    """For every shift that garg_against_theory draws, at a few numbers of examples: 5 standard errors."""
+def test_the_layers_error_on_prompts_matches_its_closed_form() -> None:
+    """Within 5 standard errors for every shift of garg_against_theory, at a few numbers of examples."""
     drawn = table("garg_against_theory")
     matrix = theory.preconditioner(np.eye(D), 2 * D)
     for panel in ("noisy", "match", "orthants", "skewed", "scaled"):
         shift = garg_shifts.SHIFTS.get(panel, shifts.scaled_inputs(2.0))
-        given = shifts.questions(runs(), panel, shift)
+        shifted = shifts.questions(runs(), panel, shift)
         series = "2, theory" if panel == "scaled" else garg_against_theory.LAYER
         expected = plotting.summary(drawn, panel, series, errors.ERROR).set_index("x")["value"]
         for k in (2, 5, 10):
-            moment = np.einsum("rpk,rpkd->rpd", given.labels[:, :, :k], given.inputs[:, :, :k]) / k
-            answers = np.einsum("rpd,de,rpe->rp", given.queries[:, :, k], matrix, moment)
-            wrong = (answers - given.answers[:, :, k]) ** 2 / given.unit
-            error = wrong.std() / np.sqrt(wrong.size)
-            assert abs(wrong.mean() - expected.loc[k / D]) < 5 * error, (panel, k)
+            moment = np.einsum("rpk,rpkd->rpd", shifted.labels[:, :, :k], shifted.inputs[:, :, :k]) / k
+            answers = np.einsum("rpd,de,rpe->rp", shifted.queries[:, :, k], matrix, moment)
+            squares = (answers - shifted.answers[:, :, k]) ** 2 / shifted.unit
+            error = squares.std() / np.sqrt(squares.size)
+            assert abs(squares.mean() - expected.loc[k / D]) < 5 * error, (panel, k)
 
 
 # Prompts
 
 
 @pytest.mark.parametrize("panel", SHIFTS)
-def test_every_seed_has_prompts_of_its_own_and_the_same_ones_again(panel: str) -> None:
-    given = asked(panel)
+def test_prompts_differ_between_seeds_and_are_reproducible(panel: str) -> None:
+    first = shifted_prompts(panel)
     again = shifts.questions(runs(), panel, SHIFTS[panel])
-    for mine, other in zip(given[:4], again[:4], strict=True):
-        np.testing.assert_array_equal(mine, other)
-        assert not np.array_equal(mine[0], mine[1])
+    for array, repeated in zip(first[:4], again[:4], strict=True):
+        np.testing.assert_array_equal(array, repeated)
+        assert not np.array_equal(array[0], array[1])
     count = D if panel == "orthogonal" else 2 * D + 1
-    assert given.answers.shape == given.labels.shape == given.queries.shape[:-1] == (SEEDS, PROMPTS, count)
+    assert first.answers.shape == first.labels.shape == first.queries.shape[:-1] == (SEEDS, PROMPTS, count)
 
 
 @pytest.mark.parametrize("panel", SHIFTS)
-def test_the_answer_zero_errs_by_one_whatever_the_shift(panel: str) -> None:
-    """Squared norms, tasks and noise are brought to the same size: 5 standard errors of 4000 prompts."""
-    given = asked(panel)
-    wrong = (given.answers**2 / given.unit)[:, :, 1:]
-    error = wrong.std(axis=(0, 1)) / np.sqrt(SEEDS * PROMPTS)
-    assert np.all(np.abs(wrong.mean(axis=(0, 1)) - 1) < 5 * error)
+def test_the_prediction_zero_has_the_error_one_under_every_shift(panel: str) -> None:
+    """Within 5 standard errors of 4000 prompts."""
+    shifted = shifted_prompts(panel)
+    squares = (shifted.answers**2 / shifted.unit)[:, :, 1:]
+    error = squares.std(axis=(0, 1)) / np.sqrt(SEEDS * PROMPTS)
+    assert np.all(np.abs(squares.mean(axis=(0, 1)) - 1) < 5 * error)
 
 
-def test_shifts_are_what_they_say() -> None:
-    match, orthogonal, orthants, flat = (asked(name) for name in ("match", "orthogonal", "orthants", "subspace"))
+def test_shifted_prompts_have_their_defining_property() -> None:
+    match, orthogonal, orthants, flat = map(shifted_prompts, ("match", "orthogonal", "orthants", "subspace"))
     for k in (1, 4, 10):
         distance = np.linalg.norm(match.inputs[:, :, :k] - match.queries[:, :, k : k + 1], axis=-1)
         assert np.all(distance.min(axis=-1) == 0)
@@ -132,7 +132,7 @@ def test_shifts_are_what_they_say() -> None:
 
 
 def test_noise_is_on_every_label_and_the_answers_are_the_labels() -> None:
-    noisy, clean = asked("noisy"), asked("clean")
+    noisy, clean = shifted_prompts("noisy"), shifted_prompts("clean")
     added = noisy.labels * np.sqrt((D + 1) / D) - clean.labels
     # The standard error of a variance from 4000 draws is 0.022.
     np.testing.assert_allclose(added.var(axis=(0, 1)), 1, atol=0.12)
@@ -141,37 +141,35 @@ def test_noise_is_on_every_label_and_the_answers_are_the_labels() -> None:
 
 
 def test_the_skewed_covariance_falls_as_one_over_i_squared() -> None:
-    inputs = asked("skewed").inputs[0].reshape(-1, D)
+    inputs = shifted_prompts("skewed").inputs[0].reshape(-1, D)
     values = np.sort(np.linalg.eigvalsh(inputs.T @ inputs / len(inputs)))[::-1]
     np.testing.assert_allclose(values / values[0], 1 / np.arange(1, D + 1) ** 2, rtol=0.1)
 
 
-def test_scaled_prompts_are_the_clean_ones_but_for_the_factor() -> None:
-    clean = asked("clean")
+def test_scaled_prompts_are_multiples_of_the_clean_ones() -> None:
+    clean = shifted_prompts("clean")
     for shift, inputs in ((shifts.scaled_inputs(3.0), 3.0), (shifts.scaled_weights(3.0), 1.0)):
-        given = shifts.questions(runs(), "scaled", shift)
-        np.testing.assert_allclose(given.inputs, inputs * clean.inputs)
-        np.testing.assert_allclose(given.labels, 3 * clean.labels)
-        wrong = {name: found.mean() for name, found in errors.baseline_errors(given, ["Least Squares"]).items()}
-        assert wrong["Least Squares"] == pytest.approx(
-            errors.baseline_errors(clean, ["Least Squares"])["Least Squares"].mean()
-        )
+        scaled = shifts.questions(runs(), "scaled", shift)
+        np.testing.assert_allclose(scaled.inputs, inputs * clean.inputs)
+        np.testing.assert_allclose(scaled.labels, 3 * clean.labels)
+        ours, plain = (errors.baseline_errors(part, ["Least Squares"])["Least Squares"] for part in (scaled, clean))
+        assert ours.mean() == pytest.approx(plain.mean())
 
 
 # The function along a line
 
 
-def test_the_projected_truth_is_what_least_squares_answers() -> None:
-    given = garg_function.lines(runs(50))
-    half = given.inputs[:, : D // 2]
-    # w - w_projected is orthogonal to the inputs seen, and w_projected within their span.
-    assert np.abs(np.einsum("pkd,pd->pk", half, given.weights - given.projected)).max() < 1e-9
-    for x, w in zip(half, given.projected, strict=True):
+def test_the_projected_truth_is_the_projection_on_the_inputs() -> None:
+    lines = garg_function.lines(runs(50))
+    half = lines.inputs[:, : D // 2]
+    # w - w_projected is orthogonal to the inputs, and w_projected is in their span.
+    assert np.abs(np.einsum("pkd,pd->pk", half, lines.weights - lines.projected)).max() < 1e-9
+    for x, w in zip(half, lines.projected, strict=True):
         assert np.linalg.matrix_rank(np.vstack([x, w]), tol=1e-8) == D // 2
-    np.testing.assert_allclose(np.linalg.norm(given.directions, axis=-1), 1)
+    np.testing.assert_allclose(np.linalg.norm(lines.directions, axis=-1), 1)
 
 
-def test_the_prompts_shown_have_slopes_near_the_published_ones() -> None:
+def test_the_drawn_prompts_have_slopes_near_the_published_ones() -> None:
     drawn = table("garg_function", 1280)
     for panel, wanted in garg_function.SLOPES.items():
         for series, slope in zip((garg_function.TRUTH, garg_function.PROJECTED), wanted, strict=True):
@@ -183,24 +181,24 @@ def test_the_prompts_shown_have_slopes_near_the_published_ones() -> None:
 
 # The picture
 
-LOOK = {
+LAYOUT = {
     "garg_linear": {"main": ((-0.1, 1.25), 7, True)},
     "garg_shifts": {name: ((-0.1, 1.5), 7, name in ("skewed", "orthogonal")) for name in garg_shifts.TITLES},
     "garg_scaling": {"x": ((-0.1, 1.1), 6, True), "w": ((-0.1, 1.1), 6, False)},
 }
-"""Limits of y, its ticks, and whether its label is shown, as published."""
+"""Limits of y, its number of ticks, and whether its label is shown, as published."""
 
 
-@pytest.mark.parametrize("name", LOOK)
+@pytest.mark.parametrize("name", LAYOUT)
 def test_the_layout_is_the_published_one(name: str) -> None:
     panels = {axes.get_label(): axes for axes in discovery.figure(name).draw(table(name)).axes}
-    assert set(panels) == set(LOOK[name])
-    for panel, (limits, ticks, shown) in LOOK[name].items():
+    assert set(panels) == set(LAYOUT[name])
+    for panel, (limits, ticks, shown) in LAYOUT[name].items():
         axes = panels[panel]
         assert axes.get_ylim() == pytest.approx(limits)
         assert len(axes.get_yticks()) == ticks
         assert axes.yaxis.label.get_visible() == shown
-        # One example before the first, and a little after the last, in units of d = 20.
+        # From one example before the first to slightly after the last, in units of d = 20.
         end = 0.95 if panel == "orthogonal" else 40.1 / 20
         assert axes.get_xlim() == pytest.approx((-0.05, end))
 
@@ -209,7 +207,7 @@ def test_the_axis_counts_examples_and_dimensions() -> None:
     names = error_panels.count_axis(5, error_panels.HALVES, 2.0).names
     assert names == ["0\n", "\n$d/2$", "5\n$d$", "\n$3d/2$", "10\n$2d$"]
     assert error_panels.count_axis(5, (0, 0.25, 0.75), 1.0).names == ["0\n", "\n$d/4$", "\n$3d/4$"]
-    # As published where nothing is reduced.
+    # As published at d = 20.
     assert error_panels.count_axis(20, error_panels.HALVES, 2.0).names == ["0", "10", "20", "30", "40"]
 
 
@@ -232,7 +230,7 @@ def test_bands_are_those_of_the_table() -> None:
 
 
 def test_every_published_x_is_a_number_of_examples_in_both_dimensions() -> None:
-    for name in LOOK:
+    for name in LAYOUT:
         published = published_curves.load(name)
         assert published is not None
         for d in (5, 20):
@@ -240,13 +238,13 @@ def test_every_published_x_is_a_number_of_examples_in_both_dimensions() -> None:
 
 
 @pytest.mark.parametrize("name", ["garg_against_theory", "garg_function", "garg_linear", "garg_scaling", "garg_shifts"])
-def test_the_title_names_a_dimension_that_is_not_the_published_one(name: str) -> None:
+def test_the_title_names_an_unpublished_dimension(name: str) -> None:
     small = table(name)
     large = small.assign(value=small["value"].where(small["observable"] != "dimension", 20.0))
     title = "$d = 5$ (published: $d = 20$)"
     for drawn, titles in ((small, [title]), (large, [])):
-        shown = discovery.figure(name).draw(drawn)
-        assert [text.get_text() for text in shown.texts if "published" in text.get_text()] == titles
+        figure = discovery.figure(name).draw(drawn)
+        assert [text.get_text() for text in figure.texts if "published" in text.get_text()] == titles
 
 
 def test_scaling_draws_six_curves_in_either_panel() -> None:
@@ -254,13 +252,13 @@ def test_scaling_draws_six_curves_in_either_panel() -> None:
         assert [line.get_gid() for line in axes.lines if line.get_gid()] == [*garg_scaling.SCALES, "Least Squares"]
 
 
-def test_predictions_behind_every_prefix_are_those_of_single_queries() -> None:
-    given = asked("orthants")
-    few = given._replace(**{name: getattr(given, name)[:, :3] for name in ("inputs", "labels", "queries", "answers")})
-    found, heads = errors.transformer_answers(runs(), few), runs().sweep.configs[0].heads
+def test_predictions_after_every_prefix_equal_those_of_single_queries() -> None:
+    shifted, names = shifted_prompts("orthants"), ("inputs", "labels", "queries", "answers")
+    few = shifted._replace(**{name: getattr(shifted, name)[:, :3] for name in names})
+    together, heads = errors.transformer_answers(runs(), few), runs().sweep.configs[0].heads
     for k in (0, 4, 10):
         alone = decoder.predict_queries(
             runs().last(), few.inputs[:, :, :k], few.labels[:, :, :k], few.queries[:, :, k : k + 1], heads
         )
         # Weights and activations are float32.
-        np.testing.assert_allclose(found[:, :, k], alone[..., 0], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(together[:, :, k], alone[..., 0], rtol=1e-4, atol=1e-5)

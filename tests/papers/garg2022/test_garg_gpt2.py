@@ -1,4 +1,4 @@
-"""Training of Garg et al.'s GPT-2: its loss, the published start and curriculum, seeds, runs and resuming."""
+"""Training of Garg et al.'s GPT-2: loss, published initialisation and curriculum, seeds, runs and resuming."""
 
 import math
 import random
@@ -46,17 +46,17 @@ def test_loss_is_the_mean_squared_error_of_every_prediction() -> None:
     predictions = decoder.predict(params, batch["inputs"], batch["labels"], HEADS)
     expected = [np.mean([(p - y) ** 2 for p, y in zip(*pair, strict=True)]) for pair in zip(
         predictions, batch["labels"].astype(float), strict=True)]  # fmt: skip
-    found = system.loss(params, tensors(batch), configs)
-    assert found.shape == (3,)
-    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5)
+    losses = system.loss(params, tensors(batch), configs)
+    assert losses.shape == (3,)
+    np.testing.assert_allclose(losses.numpy(), expected, rtol=1e-5)
 
 
-def test_half_precision_is_close_and_its_gradient_is_whole() -> None:
-    """bfloat16 has 8 bits: products in it are off by some 1e-3, and so may be a loss near 4."""
-    whole, half = sweep().configs, sweep(precision="bfloat16").configs
-    batch, params = tensors(system.sample(whole, 50)), system.init(whole)
+def test_half_precision_has_nearly_the_same_loss_and_gradient() -> None:
+    """bfloat16 has 8 bits, so its products have relative errors of about 1e-3."""
+    single, half = sweep().configs, sweep(precision="bfloat16").configs
+    batch, params = tensors(system.sample(single, 50)), system.init(single)
     leaves = {n: w.requires_grad_() for n, w in params.items()}
-    losses = [system.loss(leaves, batch, configs) for configs in (whole, half)]
+    losses = [system.loss(leaves, batch, configs) for configs in (single, half)]
     assert losses[1].dtype == torch.float32
     assert not torch.equal(*losses)
     assert torch.allclose(*losses, rtol=0.02)
@@ -66,23 +66,23 @@ def test_half_precision_is_close_and_its_gradient_is_whole() -> None:
 
 
 def loss_and_gradients(config: system.Config, step: int) -> Params:
-    """On the batch of a step: `loss`, and the weights' gradients by name."""
+    """`loss` on the batch of a step, and the weights' gradients by name."""
     params = {name: w.requires_grad_() for name, w in system.init([config]).items()}
     loss = system.loss(params, tensors(system.sample([config], step)), [config])
     gradients = torch.autograd.grad(loss.sum(), list(params.values()))
     return {"loss": loss.detach()} | dict(zip(params, gradients, strict=True))
 
 
-# Torch's tracing warns of torch's own parts.
+# Torch's tracing warns about torch's own code.
 COMPILING = pytest.mark.filterwarnings("ignore")
 
 
 @COMPILING
 @pytest.mark.slow
-def test_the_compiled_layers_are_the_same_and_serve_every_length_of_the_curriculum(
+def test_traced_layers_give_the_same_gradients_at_every_length_of_the_curriculum(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """By torch's tracing alone, without a compiler: it traces the first length, and one more for all others."""
+    """Uses torch's tracing without a compiler: one trace for the first length and one for all others."""
     config, traced, compile_ = sweep((100,), points=11).configs[0], [], torch.compile
 
     def counted(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
@@ -96,10 +96,10 @@ def test_the_compiled_layers_are_the_same_and_serve_every_length_of_the_curricul
     assert len({system.points(step, config) for step in steps}) == len(steps)
     counts = []
     for step in steps:
-        found = loss_and_gradients(replace(config, execution="compiled"), step)
+        compiled = loss_and_gradients(replace(config, execution="compiled"), step)
         counts.append(len(traced))
         for name, value in loss_and_gradients(config, step).items():
-            torch.testing.assert_close(found[name], value, rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(compiled[name], value, rtol=1e-5, atol=1e-6)
     assert 0 < counts[0] < counts[1] == counts[-1]
     decoder._compiled.cache_clear()
     torch._dynamo.reset()
@@ -108,16 +108,16 @@ def test_the_compiled_layers_are_the_same_and_serve_every_length_of_the_curricul
 @COMPILING
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
-def test_what_the_compiler_makes_of_the_layers_is_the_same_but_for_rounding(
+def test_compiled_layers_give_the_same_gradients_up_to_rounding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     decoder._compiled.cache_clear()
     torch._dynamo.reset()
     config = sweep((100,)).configs[0]
-    found = loss_and_gradients(replace(config, execution="compiled"), 0)
+    compiled = loss_and_gradients(replace(config, execution="compiled"), 0)
     for name, value in loss_and_gradients(config, 0).items():
-        torch.testing.assert_close(found[name], value, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(compiled[name], value, rtol=1e-4, atol=1e-6)
 
 
 def test_labels_are_linear_and_inputs_standard_normal() -> None:
@@ -152,7 +152,7 @@ def test_inputs_beyond_the_current_dimension_are_zero(step: int) -> None:
     assert batch["inputs"].shape == (3, 6, min(length, 7), 4)
     assert (batch["inputs"][..., kept:] == 0).all()
     assert (batch["inputs"][..., :kept] != 0).all()
-    # The labels belong to the inputs as they are shown: they lie in the span of as many coordinates.
+    # The labels are linear in the remaining coordinates.
     for inputs, labels in zip(batch["inputs"].reshape(18, -1, 4), batch["labels"].reshape(18, -1), strict=True):
         fit = inputs.astype(float) @ np.linalg.lstsq(inputs.astype(float), labels.astype(float))[0]
         np.testing.assert_allclose(fit, labels, atol=1e-4)
@@ -163,8 +163,8 @@ def test_without_a_curriculum_nothing_grows() -> None:
     assert {(system.dimensions(s, config), system.points(s, config)) for s in range(12)} == {(4, 7)}
 
 
-def test_gradients_are_shortened_only_where_asked() -> None:
-    """With Adam a rescaled gradient shows from the second step on, when its moments mix gradients of two scales."""
+def test_only_a_small_clip_norm_changes_the_training() -> None:
+    """Adam shows a rescaled gradient from the second step on, when its moments mix gradients of two scales."""
     free, loose, tight = (train(sweep(steps=3, clip_norm=norm)) for norm in (0.0, 1e6, 0.1))
     assert np.array_equal(free.losses, loose.losses)
     assert not np.array_equal(free.losses, tight.losses)
@@ -172,7 +172,7 @@ def test_gradients_are_shortened_only_where_asked() -> None:
 
 @pytest.mark.slow
 def test_loss_falls_below_that_of_the_zero_prediction() -> None:
-    """Which is 1 in one dimension, known to 0.02 from the last 50 batches of 256 labels."""
+    """That loss is 1 in one dimension; 50 batches of 256 labels give it with an error of 0.02."""
     flat = {"first_dimension": 1, "first_points": 4, "every": 1000}
     losses = train(sweep(steps=400, batch=64, learning_rate=1e-2, clip_norm=1.0, **flat)).losses[:, -50:].mean(axis=1)
     assert (losses < 0.95).all()
@@ -182,9 +182,9 @@ def test_loss_falls_below_that_of_the_zero_prediction() -> None:
 def test_a_run_alone_equals_the_run_among_others(trained: Runs) -> None:
     alone = train(sweep(seeds=(101,)))
     for name, w in alone.last().items():
-        # A bias of all keys moves no share of attention: its gradient is zero but for rounding, and Adam scales that.
+        # Attention does not depend on the bias of the keys: its gradient is rounding, which Adam rescales.
         if not name.endswith("keys.bias"):
-            # A library may choose another kernel for one product than for several.
+            # Kernels may differ between one product and several.
             assert torch.allclose(w[0], trained.last()[name][1], rtol=1e-4, atol=1e-5), name
     assert np.allclose(alone.losses[0], trained.losses[1], rtol=1e-5)
 
@@ -208,8 +208,8 @@ def test_the_seed_decides_and_global_generators_do_not(trained: Runs) -> None:
 
 
 @pytest.mark.parametrize("stops", [[1], [3], [4], [2, 6, 11], list(range(1, 12))])
-def test_a_stopped_training_goes_on_bit_for_bit(trained: Runs, tmp_path: Path, stops: list[int]) -> None:
-    """The prompts grow at steps 3 and 6: stops lie before, at and after; the last list stops after every step."""
+def test_a_stopped_training_resumes_bit_for_bit(trained: Runs, tmp_path: Path, stops: list[int]) -> None:
+    """The prompts grow at steps 3 and 6; stops are before, at and after these, and finally after every step."""
     assert_goes_on_bit_for_bit(trained, stops, tmp_path / "state.safetensors")
 
 
@@ -235,15 +235,13 @@ def test_all_maps_of_the_small_model_start_as_linear_layers_of_torch() -> None:
         theirs = torch.nn.Linear(*params[name].shape[1:]).weight
         largest = theirs.shape[1] ** -0.5
         assert params[name].abs().max() <= largest
-        # The spread of 64 draws, the fewest of a map, is known to a fifth at two standard deviations.
+        # 64 draws, the fewest of any map, give the standard deviation with an error of a fifth (two sigma).
         assert params[name].std().item() == pytest.approx(theirs.std().item(), rel=0.2), name
         assert 0 < params[f"{name}.bias"].abs().max() <= largest
 
 
 def test_the_published_model_has_its_published_size() -> None:
-    """22.40 million parameters, of which 50,257 x 256 are GPT-2's unused word embedding and some positions are not
-    reached.
-    """
+    """22.40 million parameters, including GPT-2's unused word embedding, 50,257 x 256, and unused positions."""
     config = trainings.sweep("paper").configs[0]
     ours = sum(w[0].numel() for w in system.init([replace(config, layers=1)]).values())
     layer = 12 * 256**2 + 13 * 256
@@ -258,7 +256,7 @@ def test_runs_that_train_together_share_all_but_seed_and_learning_rate() -> None
         system.init([first, replace(first, width=32)])
 
 
-def test_constants_that_cannot_be_are_refused() -> None:
+def test_invalid_constants_are_refused() -> None:
     for name, value in {
         "heads": 3,
         "start": "zero",

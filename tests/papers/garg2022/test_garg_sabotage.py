@@ -1,10 +1,9 @@
-"""Every check of Garg et al.'s claims can fail: each bound is contradicted by a model or a measurement spoilt for it.
+"""Each bound on Garg et al.'s claims can fail: a model or a measurement with a planted error contradicts it.
 
-The transformers are stand-ins: in the place of their predictions is what trained ones do, least squares with a little
-ridge and with inputs cut where training has none. A sabotage breaks one bound; without it (the control) the same bound
-is not contradicted. Two claims (G9, G15) are contradicted by the stand-in itself, which is too close to least squares;
-their control is one linear layer.
-A test below sees to it that no bound is left out.
+A substitute replaces the trained transformers: ridge regression with a small penalty on inputs clipped to the range of
+training. It serves as the control, which does not contradict the bound. Two claims (G9, G15) are contradicted by the
+substitute itself, which is too close to least squares; their control is one linear layer. The test of all bounds checks
+that none is left out.
 """
 
 import dataclasses
@@ -23,13 +22,13 @@ from icl.pipeline import figures
 from tests import sabotaged
 from tests.sabotaged import Patch, untouched
 
-# A claim is judged on trainings of its own, sound and spoilt.
+# Each claim is judged twice, on sound and on spoilt predictions.
 pytestmark = pytest.mark.slow
 
 GARG = ("garg_linear", "garg_function", "garg_shifts", "garg_scaling", "garg_against_theory")
 FIGURE_OF = sabotaged.figures_of_claims(GARG)
 SEEDS, PROMPTS = 6, 300
-# A claim on the transformer of the paper's size is judged in tables of that scale only.
+# A claim on the transformer of the published size is judged only at the paper scale.
 SCALE_OF = {"G9": "paper"}
 
 # Examples (prompts, k, d), labels (prompts, k) and queries (prompts, q, d) -> answers (prompts, q)
@@ -37,13 +36,13 @@ Model = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
 def ridge(penalty: float, cut: float) -> Model:
-    """Ridge regression on inputs whose coordinates are cut at +-cut."""
+    """Ridge regression on inputs whose coordinates are clipped at +-cut."""
 
     def answer(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
-        x, asked = np.clip(inputs, -cut, cut), np.clip(queries, -cut, cut)
+        x, query = np.clip(inputs, -cut, cut), np.clip(queries, -cut, cut)
         matrix = np.swapaxes(x, -1, -2) @ x + penalty * np.eye(x.shape[-1])
         weights = np.linalg.solve(matrix, np.swapaxes(x, -1, -2) @ labels[..., None])
-        return (asked @ weights)[..., 0]
+        return (query @ weights)[..., 0]
 
     return answer
 
@@ -55,18 +54,18 @@ def layer(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.nda
     return np.einsum("pqd,pd->pq", queries, moment) / (1 + (d + 1) / (2 * d))
 
 
-def nearest(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
-    """The label of the last example, whatever is asked."""
+def last_label(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    """The label of the last example, for any query."""
     last = labels[:, -1:] if labels.shape[-1] else np.zeros((len(labels), 1))
     return np.broadcast_to(last, queries.shape[:2])
 
 
-def silent(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
+def zero(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
     return np.zeros(queries.shape[:2])
 
 
 def growing(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
-    """The more examples, the further off."""
+    """A prediction whose error grows with the number of examples."""
     return np.full(queries.shape[:2], float(labels.shape[-1]))
 
 
@@ -77,16 +76,16 @@ USUAL, STIFF, NARROW = ridge(0.03, 4.0), ridge(3.0, 20.0), ridge(1e-9, 2.0)
 
 
 def opposite_baselines(patch: pytest.MonkeyPatch) -> None:
-    """Every baseline answers with the wrong sign."""
+    """Flip the sign of every baseline's predictions."""
     spoilt = {
-        name: lambda *given, right=right: -right(*given)  # type: ignore[misc]
+        name: lambda *prompts, right=right: -right(*prompts)  # type: ignore[misc]
         for name, right in errors.BASELINES.items()
     }
     patch.setattr(errors, "BASELINES", spoilt)
 
 
 def exchanged(patch: pytest.MonkeyPatch) -> None:
-    """What is called x is w, and the other way round."""
+    """Exchange x and w."""
     patch.setattr(garg_scaling, "PANELS", {"x": shifts.scaled_weights, "w": shifts.scaled_inputs})
 
 
@@ -95,14 +94,14 @@ def exchanged(patch: pytest.MonkeyPatch) -> None:
 
 @dataclass(frozen=True)
 class Sabotage:
-    """What spoils a bound, and the model of the control."""
+    """The model or measurement that spoils a bound, and the model of the control."""
 
     model: Model = USUAL
     test: Patch = untouched
     control: Model = USUAL
 
 
-SILENT, OPPOSITE = Sabotage(silent), Sabotage(test=opposite_baselines)
+SILENT, OPPOSITE = Sabotage(zero), Sabotage(test=opposite_baselines)
 
 SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     "G1": {
@@ -117,7 +116,7 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     "G3": {"largest excess of the transformer over least squares": SILENT},
     "G4": {"error of the transformer with 2d examples": SILENT},
     "G5": {"largest excess of the transformer over the better of both, k >= 2": SILENT},
-    "G6": {"largest |error - 1| for orthogonal queries": Sabotage(nearest)},
+    "G6": {"largest |error - 1| for orthogonal queries": Sabotage(last_label)},
     "G7": {"largest error for queries that repeat an example": SILENT},
     "G8": {
         "largest error in the subspace, k > d/2": SILENT,
@@ -165,29 +164,29 @@ def runs() -> Runs:
 
 
 def predictions(model: Model) -> Callable[..., np.ndarray]:
-    """In the place of `decoder.predict`."""
+    """Replacement for `decoder.predict`."""
     return lambda weights, inputs, labels, heads: prefix_predictions(model)(weights, inputs, labels, inputs, heads)
 
 
 def query_predictions(model: Model) -> Callable[..., np.ndarray]:
-    """In the place of `decoder.predict_queries`."""
+    """Replacement for `decoder.predict_queries`."""
 
     def predict(weights: object, inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray, heads: int) -> np.ndarray:
-        found = np.stack([model(*given) for given in zip(inputs, labels, queries, strict=True)])
-        return np.broadcast_to(found, (SEEDS, *found.shape[1:]))
+        answers = np.stack([model(*of_run) for of_run in zip(inputs, labels, queries, strict=True)])
+        return np.broadcast_to(answers, (SEEDS, *answers.shape[1:]))
 
     return predict
 
 
 def prefix_predictions(model: Model) -> Callable[..., np.ndarray]:
-    """In the place of `decoder.predict_prefixes`."""
+    """Replacement for `decoder.predict_prefixes`."""
 
     def predict(weights: object, inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray, heads: int) -> np.ndarray:
-        asked = [
+        by_run = [
             [model(x[:, :k], y[:, :k], q[:, k : k + 1]) for k in range(labels.shape[-1])]
             for x, y, q in zip(inputs, labels, queries, strict=True)
         ]
-        return np.stack([np.concatenate(answers, axis=1) for answers in asked])
+        return np.stack([np.concatenate(answers, axis=1) for answers in by_run])
 
     return predict
 
@@ -221,7 +220,7 @@ def test_every_bound_has_a_sabotage() -> None:
     assert {claim: set(parts) for claim, parts in SABOTAGES.items()} == bounds
 
 
-def test_the_skewed_covariance_is_judged_in_the_form_of_its_scale() -> None:
+def test_each_scale_judges_its_own_claim_on_the_skewed_covariance() -> None:
     for scale, judged in (("paper", {"G9"}), ("laptop", {"G9-small"}), ("smoke", {"G9", "G9-small"})):
         table = measured("garg_shifts", "laptop", USUAL, untouched).assign(scale=scale)
         assert {v.claim for v in figures.check("garg_shifts", table) if v.claim.startswith("G9")} == judged

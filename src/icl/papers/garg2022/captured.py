@@ -1,13 +1,13 @@
-"""Parts of a training step that a GPU repeats as CUDA graphs, with batches drawn on the device.
+"""Parts of a training step that a GPU replays as CUDA graphs, with batches drawn on the device.
 
-A graph has one shape, and so have all batches: prompts have d coordinates and n points throughout. Of the curriculum
-only `kept`, 0 for coordinates that are not yet there, and `shares`, the weight of every point in the loss, change. No
-prediction sees what stands behind it, so that loss and gradient are those of the shorter prompts:
+A graph has fixed shapes, so every batch has d coordinates and n points. The curriculum only changes `kept`, 0 for
+coordinates not yet in use, and `shares`, the weight of every point in the loss. Predictions do not see later tokens, so
+loss and gradient equal those of the shorter prompts:
 
     L = sum over k of shares_k * mean over prompts of (y_hat_k - y_k)^2.
 
 Forward and backward pass are one graph each (`torch.cuda.make_graphed_callables`); Adam is torch's fused kernel, which
-writes to the weights in place. On a CPU everything is the same but not captured. None of it has been run on a GPU.
+updates the weights in place. On a CPU the same code runs without graphs. None of it has been run on a GPU.
 """
 
 import time
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 else:
     torch = lazy("torch")
 
-# SplitMix64 (Steele, Lea and Flood 2014): the distance of two states, and the shifts and factors of its output.
+# SplitMix64 (Steele, Lea and Flood 2014): the increment of its state, and the shifts and factors of its output.
 GAMMA = 0x9E3779B97F4A7C15
 MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 LAST_SHIFT = 31
 
-# Products of bfloat16 matrices per second, dense, from the makers' data sheets.
+# Peak FLOP/s of dense bfloat16 matrix products, from the manufacturers' data sheets.
 PEAKS = {"A100": 312e12, "H100": 989e12, "H200": 989e12}
 Shape = tuple[int, int, int, int]
 
@@ -41,12 +41,12 @@ Shape = tuple[int, int, int, int]
 
 
 def addresses(system: str, seeds: Sequence[int], step: int) -> np.ndarray:
-    """The keys of batch `step`, one random whole number per run: int64 (runs,)."""
+    """Return the keys of batch `step`, one random integer per run, int64 (runs,)."""
     return words(system, seeds, "device", step, (1,))[:, 0].view(np.int64)
 
 
 def random_words(keys: "Tensor", count: int) -> "Tensor":
-    """The first outputs of SplitMix64 from the states `keys` on: int64 (runs,) -> (runs, count)."""
+    """Return the first outputs of SplitMix64 from the states `keys`: int64 (runs,) -> (runs, count)."""
     z = keys[:, None] + torch.arange(1, count + 1, device=keys.device) * _signed(GAMMA)
     for shift, factor in MIX:
         z = (z ^ _shifted(z, shift)) * _signed(factor)
@@ -54,9 +54,9 @@ def random_words(keys: "Tensor", count: int) -> "Tensor":
 
 
 def normal(keys: "Tensor", count: int) -> "Tensor":
-    """Standard normal numbers as a function of keys: int64 (runs,) -> float32 (runs, count).
+    """Return standard normal numbers as a function of keys: int64 (runs,) -> float32 (runs, count).
 
-    The halves of every word make two of them (Box and Muller 1958). They are the same on every device but for the
+    The two halves of every word give two numbers (Box and Muller 1958). All devices give the same numbers up to the
     rounding of log, sqrt, cos and sin.
     """
     z = random_words(keys, (count + 1) // 2)
@@ -67,21 +67,24 @@ def normal(keys: "Tensor", count: int) -> "Tensor":
 
 
 def _signed(number: int) -> int:
-    """The int64 of the same bits."""
+    """The int64 with the same bits."""
     return number - 2**64 if number >= 2**63 else number
 
 
 def _shifted(z: "Tensor", bits: int) -> "Tensor":
-    """Bits moved down, zeros moved in: torch's own shift of an int64 repeats the sign."""
+    """Logical right shift; torch shifts an int64 arithmetically."""
     return (z >> bits) & (2 ** (64 - bits) - 1)
 
 
 def prompts(keys: "Tensor", kept: "Tensor", batch: int, points: int) -> "tuple[Tensor, Tensor]":
-    """Inputs (runs, B, n, d), 0 where `kept` (runs, d) is, and labels <w, x>, (runs, B, n), with x, w ~ N(0, I)."""
+    """Return inputs x, (runs, B, n, d), and labels <w, x>, (runs, B, n), with x, w ~ N(0, I).
+
+    Inputs are 0 in the coordinates where `kept`, (runs, d), is 0.
+    """
     runs, d = kept.shape
     drawn = normal(keys, batch * (points + 1) * d).view(runs, batch, points + 1, d)
     inputs = drawn[:, :, :-1] * kept[:, None, None]
-    # A sum and no matrix product, which a GPU may round to fewer digits.
+    # A sum, because a GPU may compute matrix products in lower precision.
     return inputs, (inputs * drawn[:, :, -1:]).sum(dim=-1)
 
 
@@ -89,25 +92,25 @@ def prompts(keys: "Tensor", kept: "Tensor", batch: int, points: int) -> "tuple[T
 
 
 def captured(function: "Callable[..., Tensor]") -> "Callable[..., Tensor]":
-    """`function` of tensors as a pair of CUDA graphs, made at the first call; on a CPU, `function`.
+    """Return `function` of tensors as a pair of CUDA graphs, captured at the first call; on a CPU, `function` itself.
 
-    Later calls are to have the shapes of the first; tensors that lie where they lay are not copied.
+    Later calls must have the shapes of the first; tensors at the same address are not copied.
     """
-    made: list[Any] = []
+    graphs: list[Any] = []
 
     def call(*tensors: "Tensor") -> "Tensor":
         if not tensors[0].is_cuda:
             return function(*tensors)
-        if not made:
-            made.append(torch.cuda.make_graphed_callables(function, tensors))
-        losses: Tensor = made[0](*tensors)
+        if not graphs:
+            graphs.append(torch.cuda.make_graphed_callables(function, tensors))
+        losses: Tensor = graphs[0](*tensors)
         return losses
 
     return call
 
 
 def fused_adam(learning_rate: float, schedule: Schedule, beta1: float = 0.9, beta2: float = 0.999) -> Optimiser:
-    """`icl.models.optimisers.adam` at one learning rate, by torch's fused kernel and in place."""
+    """Return `icl.models.optimisers.adam` with one learning rate, computed in place by torch's fused kernel."""
 
     def init(params: Params) -> Params:
         zeros = {f"first/{name}": torch.zeros_like(w) for name, w in params.items()}
@@ -132,28 +135,31 @@ def fused_adam(learning_rate: float, schedule: Schedule, beta1: float = 0.9, bet
 def products(
     runs: int, batch: int, points: int, dimension: int, width: int, layers: int, heads: int
 ) -> Iterator[Shape]:
-    """Shapes (count, n, k, m) of the matrix products (n, k) (k, m) of the decoder's forward pass."""
+    """Yield shapes (count, n, k, m) of the matrix products (n, k) (k, m) in the decoder's forward pass."""
     count, size, pairs = 2 * points - 1, width // heads, runs * batch * heads
     yield runs, batch * count, dimension, width
     for layer in range(1, layers + 1):
-        # In the last layer only the inputs ask; all tokens have keys and values.
-        asking = points if layer == layers else count
-        rows = batch * asking
+        # In the last layer only the inputs have queries; all tokens have keys and values.
+        queries = points if layer == layers else count
+        rows = batch * queries
         yield from 2 * [(runs, batch * count, width, width)] + 2 * [(runs, rows, width, width)]
-        yield from ((pairs, asking, size, count), (pairs, asking, count, size))
+        yield from ((pairs, queries, size, count), (pairs, queries, count, size))
         yield from ((runs, rows, width, 4 * width), (runs, rows, 4 * width, width))
     yield runs, batch * points, width, 1
 
 
 def operations(shapes: Sequence[Shape]) -> int:
-    """Floating point operations of the products with both gradients of each, but for that of the first, data."""
+    """Return the floating point operations of the products and both their gradients.
+
+    The input of the first product is data and has no gradient.
+    """
     forward = [2 * count * n * k * m for count, n, k, m in shapes]
     return 3 * sum(forward) - forward[0]
 
 
 @dataclass
 class Meter:
-    """Prints steps per second, products per second and the share of the device's peak, every so many seconds."""
+    """Prints steps per second, FLOP/s and their share of the device's peak at a fixed interval of seconds."""
 
     operations: int
     device: str
@@ -170,7 +176,7 @@ class Meter:
             self.since, self.steps = time.monotonic(), 0
 
     def line(self, rate: float) -> str:
-        """The line for so many steps per second."""
+        """Return the line to print for `rate` steps per second."""
         peak = next((peak for name, peak in PEAKS.items() if name in self.device), None)
         done = rate * self.operations
         share = f", {done / peak:.1%} of the peak" if peak else ""

@@ -1,22 +1,22 @@
 """Expected squared errors of the baselines after k examples in d dimensions, for x, w ~ N(0, I_d) (derived by us).
 
-Without noise they are divided by d, the variance of a label. With noise of variance 1 on all labels, the query's too,
-they are divided by d + 1.
+Without noise they are divided by d, the variance of a label. With noise of variance 1 on all labels, including the
+query's, they are divided by d + 1.
 """
 
 
 def least_squares_error(dimension: int, count: int) -> float:
-    """max(0, 1 - k/d): the part of w outside the span of k examples."""
+    """Return max(0, 1 - k/d), the part of w outside the span of k examples."""
     return max(0.0, 1 - count / dimension)
 
 
 def averaging_error(dimension: int, count: int) -> float:
-    """(d + 1)/k, for k >= 1."""
+    """Return (d + 1)/k, for k >= 1."""
     return (dimension + 1) / count
 
 
 def noisy_least_squares_error(dimension: int, count: int) -> float:
-    """((d - k) + 1 + k/(d - k - 1))/(d + 1) for k <= d - 2, (1 + d/(k - d - 1))/(d + 1) for k >= d + 2.
+    """Return ((d - k) + 1 + k/(d - k - 1))/(d + 1) for k <= d - 2, (1 + d/(k - d - 1))/(d + 1) for k >= d + 2.
 
     Infinite for k = d - 1, d and d + 1, where the inverse of a Wishart matrix has no mean.
     """
@@ -27,6 +27,6 @@ def noisy_least_squares_error(dimension: int, count: int) -> float:
 
 
 def noisy_averaging_error(dimension: int, count: int) -> float:
-    """(d (d + 1)/k + d/k + 1)/(d + 1), for k >= 1."""
+    """Return (d (d + 1)/k + d/k + 1)/(d + 1), for k >= 1."""
     d, k = dimension, count
     return (d * (d + 1) / k + d / k + 1) / (d + 1)

@@ -1,11 +1,11 @@
-"""GPT-2's answers to prompts of linear functions (Garg et al., NeurIPS 2022): in training, to queries, to prefixes.
+"""GPT-2's predictions on prompts of linear functions (Garg et al., NeurIPS 2022), in training and evaluation.
 
-Every x_i and every (y_i, 0 ... 0) is one token of d coordinates; the decoder is `icl.models.transformer` with GPT-2's
-learned positions added to the stream, and predicts y_k at the token of x_k.
+Every x_i and every (y_i, 0 ... 0) is one token of d coordinates. The decoder is `icl.models.transformer` with GPT-2's
+learned positions added to the residual stream; it predicts y_k at the token of x_k.
 
-The tokens of all inputs stand behind those of all labels in memory, each with the position that it has in the prompt
-and a mask that knows these positions. Only inputs are asked, so that the last layer serves them alone; the last label
-is nowhere seen and has no token.
+In memory the tokens of all labels precede those of all inputs; each token has its position in the prompt, and the mask
+follows these positions. Predictions are needed only at inputs, so the last layer computes only those. The last label is
+never seen and has no token.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 else:
     torch = lazy("torch")
 
-# Prompts that are evaluated at a time.
+# Number of prompts per evaluation batch.
 CHUNK = 64
 
 
 def _layers(params: Params, x: "Tensor", heads: int, read: int, visible: "Tensor") -> "Tensor":
-    """The residual stream after the embedding as predictions at the last `read` tokens."""
+    """The predictions at the last `read` tokens from the embedded tokens x."""
     return transformer.read_out(params, transformer.lean_stream(params, x, heads, read, visible))[..., 0]
 
 
 @cache
 def _compiled() -> Callable[..., "Tensor"]:
-    # Without the tokens' positions, which are a list: each of its lengths would be compiled anew.
+    # The list of positions is not an argument, since each of its lengths would be compiled separately.
     compiled: Callable[..., Tensor] = torch.compile(_layers)
     return compiled
 
@@ -44,7 +44,7 @@ def _fastest() -> Callable[..., "Tensor"]:
     return _compiled() if torch.cuda.is_available() else _layers
 
 
-# How the layers are run in training.
+# Execution -> how the layers run in training.
 LAYERS: Mapping[str, Callable[[], Callable[..., "Tensor"]]] = {
     "eager": lambda: _layers, "compiled": _compiled, "graph": _fastest
 }  # fmt: skip
@@ -53,7 +53,7 @@ LAYERS: Mapping[str, Callable[[], Callable[..., "Tensor"]]] = {
 def predictions(
     params: Params, inputs: "Tensor", labels: "Tensor", heads: int, layers: Callable[..., "Tensor"] = _layers
 ) -> "Tensor":
-    """Prediction of every label from what stands before it: (runs, prompts, points)."""
+    """Return the prediction of every label from the tokens before it, (runs, prompts, points)."""
     count = inputs.shape[2]
     tokens = torch.cat([_label_tokens(labels[:, :, :-1], inputs.shape[3]), inputs], dim=2)
     positions = [*range(1, 2 * count - 1, 2), *range(0, 2 * count - 1, 2)]
@@ -61,11 +61,11 @@ def predictions(
 
 
 def _query_predictions(params: Params, inputs: "Tensor", labels: "Tensor", queries: "Tensor", heads: int) -> "Tensor":
-    """Prediction for every query after the same examples: (runs, prompts, queries)."""
-    count, asked = inputs.shape[2], queries.shape[2]
+    """The prediction for every query after the same examples, (runs, prompts, queries)."""
+    count, read = inputs.shape[2], queries.shape[2]
     tokens = torch.cat([_label_tokens(labels, inputs.shape[3]), inputs, queries], dim=2)
-    positions = [*range(1, 2 * count, 2), *range(0, 2 * count, 2), *([2 * count] * asked)]
-    return _read(params, tokens, positions, heads, asked)
+    positions = [*range(1, 2 * count, 2), *range(0, 2 * count, 2), *([2 * count] * read)]
+    return _read(params, tokens, positions, heads, read)
 
 
 def _label_tokens(labels: "Tensor", dimension: int) -> "Tensor":
@@ -81,7 +81,7 @@ def _read(
     read: int,
     layers: Callable[..., "Tensor"] = _layers,
 ) -> "Tensor":
-    """Predictions at the last `read` tokens, where each token sees itself and those of earlier positions."""
+    """Predictions at the last `read` tokens; each token sees itself and those at earlier positions."""
     if max(positions) >= params["positions"].shape[1]:
         raise ValueError(
             f"a prompt reaches position {max(positions)}; the model has learned {params['positions'].shape[1]}"
@@ -93,17 +93,17 @@ def _read(
 
 @lru_cache(maxsize=64)
 def _placed(positions: tuple[int, ...], device: "torch.device") -> "tuple[Tensor, Tensor]":
-    """The tokens' positions, and which tokens each sees; kept, since a CUDA graph cannot fetch them from the host."""
+    """The tokens' positions and the mask, cached because a CUDA graph cannot copy them from the host."""
     place = torch.tensor(positions, device=device)
     return place, (place < place[:, None]) | torch.eye(len(positions), dtype=torch.bool, device=device)
 
 
 # Evaluation. Inputs and queries are (runs or 1, prompts, points, d), labels (runs or 1, prompts, points); with 1 all
-# runs see the same prompts. Answers are float64 (runs, prompts, points).
+# runs see the same prompts. Predictions are float64 (runs, prompts, points).
 
 
 def predict(weights: Params, inputs: np.ndarray, labels: np.ndarray, heads: int) -> np.ndarray:
-    """Predictions at every position k from the examples 0 ... k - 1 and input k; the last label is not used.
+    """Return predictions at every position k from the examples 0 ... k - 1 and input k; the last label is not used.
 
     Raises ValueError for more points than the model has learned positions for.
     """
@@ -113,9 +113,10 @@ def predict(weights: Params, inputs: np.ndarray, labels: np.ndarray, heads: int)
 def predict_queries(
     weights: Params, inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray, heads: int
 ) -> np.ndarray:
-    """Predictions for any number of queries that stand, each alone, behind the same examples, from none on.
+    """Return predictions for queries, each on its own after the same examples.
 
-    The examples are computed once. Raises ValueError for more of them than the model has learned positions for.
+    The examples, of which there may be none, are computed once. Raises ValueError for more examples than the model has
+    learned positions for.
     """
     return _in_chunks(_query_predictions, weights, (inputs, labels, queries), heads)
 
@@ -123,15 +124,15 @@ def predict_queries(
 def predict_prefixes(
     weights: Params, inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray, heads: int
 ) -> np.ndarray:
-    """Predictions for query k behind the examples 0 ... k - 1, for all k in one pass; the last example is not used.
+    """Return predictions for query k after the examples 0 ... k - 1, for all k in one pass; the last example is unused.
 
-    But for rounding one `predict_queries` for each k, and `predict` where the queries are the inputs.
+    Up to rounding this equals one `predict_queries` per k, and `predict` if the queries are the inputs.
     """
     return _in_chunks(_prefix_predictions, weights, (inputs, labels, queries), heads)
 
 
 def _prefix_predictions(params: Params, inputs: "Tensor", labels: "Tensor", queries: "Tensor", heads: int) -> "Tensor":
-    """A query stands where the next example would, sees what stands before it, and is seen by none."""
+    """Predictions for queries in the position of the next example; each sees the examples before it, none sees it."""
     count, d = queries.shape[2], queries.shape[3]
     tokens = torch.cat([_label_tokens(labels[:, :, :-1], d), inputs[:, :, :-1], queries], dim=2)
     shown = [*range(1, 2 * count - 2, 2), *range(0, 2 * count - 2, 2)]

@@ -1,4 +1,4 @@
-"""How the figures of Garg et al. look: axes of examples, the panels' ground, bands, captions, six panels."""
+"""Shared drawing of the figures of Garg et al.: axes over examples, panel style, bands, captions, six panels."""
 
 from __future__ import annotations
 
@@ -34,16 +34,15 @@ FOUR = (
 
 
 def dimension_in(table: pd.DataFrame) -> int:
-    """d from its row."""
+    """Return d, read from its row."""
     row = table[(table["observable"] == "dimension") & (table["seed"] == SUMMARY_SEED)]
     return int(row["value"].item())
 
 
 def count_axis(d: int, marks: Sequence[float], end: float) -> Axis:
-    """The axis of examples: ticks at multiples of d, named by the number of examples.
+    """Return the axis over examples, with ticks at multiples of d labelled by the number of examples.
 
-    In another dimension than the published one the multiples stand below, and a mark between whole numbers has no
-    other name.
+    If d is not the published dimension, a second line has the multiple of d; fractional numbers are left blank.
     """
     published = d == PUBLISHED_DIMENSION
     names = [_count(mark * d) if published else f"{_count(mark * d)}\n{_multiple(mark)}" for mark in marks]
@@ -55,7 +54,7 @@ def _count(number: float) -> str:
 
 
 def _multiple(mark: float) -> str:
-    """0.5 -> $d/2$, 1 -> $d$, 1.5 -> $3d/2$; nothing at 0."""
+    """0.5 -> $d/2$, 1 -> $d$, 1.5 -> $3d/2$; empty for 0."""
     if mark == 0:
         return ""
     whole, quarter = round(mark), round(4 * mark)
@@ -72,7 +71,7 @@ END_OF_FEW = 19 / PUBLISHED_DIMENSION
 
 
 def dress(axes: Axes, x: Axis, y: Axis, font: float, ticks: float, named: bool = True) -> None:
-    """The published grid, labels and ticks; `named` = False hides the label of y, as it is published."""
+    """Style axes like the published grid, labels and ticks; `named` = False hides the label of y."""
     darkgrid.grid_look(axes)
     plotting.frame(axes, x, y, font, ticks)
     ink = darkgrid.style()["text.color"]
@@ -83,7 +82,7 @@ def dress(axes: Axes, x: Axis, y: Axis, font: float, ticks: float, named: bool =
 
 
 def draw_curves(axes: Axes, table: pd.DataFrame, styles: Sequence[Style]) -> None:
-    """Curves with their bootstrap bands, each band pale and edged in white."""
+    """Draw curves with their bootstrap bands, pale and edged in white."""
     for style in styles:
         plotting.curves(axes, table, (style,), ERROR)
         axes.lines[-1].set(solid_capstyle="round", solid_joinstyle="round")
@@ -94,12 +93,12 @@ def draw_curves(axes: Axes, table: pd.DataFrame, styles: Sequence[Style]) -> Non
 
 
 def zero_line(axes: Axes, height: float = 1.0) -> None:
-    """The error of the answer 0, dashed."""
+    """Draw the error of the prediction 0, dashed."""
     axes.axhline(height, color="0.5", linestyle="--", linewidth=1.5)
 
 
 def legend_box(axes: Axes, font: float, **place: Any) -> Any:
-    """A legend on the panels' own ground."""
+    """Return a legend with the background of the panels."""
     look = darkgrid.style()
     ground, ink = look["axes.facecolor"], look["text.color"]
     box = axes.legend(fontsize=font, facecolor=ground, edgecolor="0.8", labelcolor=ink, **place)
@@ -119,7 +118,7 @@ def name_dimension(figure: Figure, d: int) -> None:
 
 
 def caption(figure: Figure, axes: Axes, words: str, below: float, font: float = 12.0) -> None:
-    """The words under a panel, in the slide's serifs; `below` is in pixels from its lower edge."""
+    """Write a caption in the slide's serif font, `below` pixels under the panel."""
     box = axes.get_position()
     height = figure.get_size_inches()[1] * plotting.DPI
     place = (box.x0 + box.x1) / 2, box.y0 - below / height
@@ -132,20 +131,20 @@ ERROR_AXIS = Axis("squared error", (-0.1, 1.5), np.arange(0, 1.51, 0.25).tolist(
 def six_panels(
     d: int, titles: Mapping[str, str], heights: Mapping[str, Axis], named: Sequence[str]
 ) -> tuple[Figure, dict[str, Axes]]:
-    """Two rows of three panels with their captions and the error of the answer 0, dressed and empty.
+    """Return a figure with two rows of three styled panels, their captions and the error of the prediction 0.
 
-    titles : panel -> caption; heights : y where it is another than ERROR_AXIS; named : panels that show y's label
+    titles : panel -> caption; heights : panel -> y axis if not ERROR_AXIS; named : panels that show y's label
     """
     figure, first = plotting.canvas((965, 600), (74, 310, 14, 190), panel=next(iter(titles)))
     panels = {}
     for index, (name, title) in enumerate(titles.items()):
         left, top = 74 + 316 * (index % 3), 14 + 300 * (index // 3)
         axes = plotting.add_panel(figure, (left, left + 236, top, top + 176), name) if index else first
-        # Under orthogonal queries there are fewer examples than dimensions.
+        # Orthogonal queries exist only for fewer examples than dimensions.
         few = name == "orthogonal"
         x = count_axis(d, QUARTERS, END_OF_FEW) if few else count_axis(d, HALVES, END)
         dress(axes, x, heights.get(name, ERROR_AXIS), 10, 9, named=name in named)
-        # Published so under noise, where the answer 0 errs by 1 too.
+        # Under noise the published line is at 1 + 1/d, although the prediction 0 has the error 1.
         zero_line(axes, 1 + 1 / d if name == "noisy" else 1.0)
         caption(figure, axes, title, 72)
         panels[name] = axes

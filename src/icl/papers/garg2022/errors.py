@@ -1,7 +1,7 @@
-"""What the figures of Garg et al. measure: squared errors after every prefix of prompts, and bootstrap bands.
+"""Squared errors after every prefix of prompts, and their bootstrap bands, for the figures of Garg et al.
 
-x in all tables is the number of examples over the dimension, k / d: curves of another dimension can be laid over each
-other, and the published ones (d = 20) over ours. k = x d, with d in the row "dimension".
+In all tables x is the number of examples over the dimension, k / d, so that curves of different dimensions, such as the
+published ones (d = 20), can be compared. k = x d, with d in the row "dimension".
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ERROR, BAND = "squared error", "bootstrap band of the squared error"
 
 
 def transformer_answers(runs: Runs, questions: Questions) -> np.ndarray:
-    """Of every run, (runs, prompts, n)."""
+    """Return the predictions of every run, (runs, prompts, n)."""
     weights, heads, (inputs, labels, queries, *_) = runs.last(), runs.sweep.configs[0].heads, questions
     if questions.is_plain:
         return decoder.predict(weights, inputs, labels, heads)
@@ -40,36 +40,36 @@ def transformer_answers(runs: Runs, questions: Questions) -> np.ndarray:
 
 
 def over_unit(answers: np.ndarray, questions: Questions) -> np.ndarray:
-    """Squared errors over the questions' unit, (runs, prompts, n)."""
+    """Return squared errors over the questions' unit, (runs, prompts, n)."""
     squares: np.ndarray = (answers - questions.answers) ** 2 / questions.unit
     return squares
 
 
 def transformer_errors(runs: Runs, questions: Questions) -> np.ndarray:
-    """Squared errors of every run's transformer over the unit, (runs, prompts, n)."""
+    """Return the squared errors of every run's transformer over the unit, (runs, prompts, n)."""
     return over_unit(transformer_answers(runs, questions), questions)
 
 
 def baseline_errors(questions: Questions, names: Sequence[str] = tuple(BASELINES)) -> dict[str, np.ndarray]:
-    """Baseline -> the same of its answers."""
-    # One run at a time: nearest neighbours hold a distance for every pair of a query and an example.
+    """Return the squared errors of every baseline over the unit, (runs, prompts, n)."""
+    # One run at a time: nearest neighbours store a distance for every pair of query and example.
     runs = list(zip(questions.inputs, questions.labels, questions.queries, strict=True))
     return {name: over_unit(np.stack([BASELINES[name](*run) for run in runs]), questions) for name in names}
 
 
 def squared_errors(runs: Runs, questions: Questions, names: Sequence[str] = tuple(BASELINES)) -> dict[str, np.ndarray]:
-    """The same of the transformer and of the named baselines."""
+    """Return the squared errors of the transformer and of the named baselines over the unit, (runs, prompts, n)."""
     return {TRANSFORMER: transformer_errors(runs, questions)} | baseline_errors(questions, names)
 
 
 def means(errors: np.ndarray) -> np.ndarray:
-    """Errors of every run, (runs, n)."""
+    """Return the mean errors of every run, (runs, n)."""
     result: np.ndarray = errors.mean(axis=1)
     return result
 
 
 def standard_errors(errors: np.ndarray) -> np.ndarray:
-    """Those of `means`, (runs, n)."""
+    """Return the standard errors of `means`, (runs, n)."""
     result: np.ndarray = errors.std(axis=1, ddof=1) / np.sqrt(errors.shape[1])
     return result
 
@@ -78,16 +78,16 @@ def standard_errors(errors: np.ndarray) -> np.ndarray:
 
 
 def resampling(runs: Runs) -> np.ndarray:
-    """The bootstrap's weights, the same for every curve of a figure."""
+    """Return the bootstrap weights, the same for every curve of a figure."""
     source = stream(gpt2.SYSTEM, 0, "bootstrap")
     return intervals.bootstrap_weights(source, len(runs.sweep.configs), runs.sweep.test.prompts)
 
 
 def curves(runs: Runs, weights: np.ndarray, panel: str, errors: Mapping[str, np.ndarray]) -> Iterator[pd.DataFrame]:
-    """The rows of one panel: every run's errors, and the bootstrap band of their mean.
+    """Yield the rows of one panel: every run's errors, and the bootstrap band of their mean.
 
-    The mean and its 95 % interval over runs are made of the former, as in all tables. The band is an observable of its
-    own: 5 % and 95 % of the means of 1000 resamples of the runs and of the prompts of each.
+    The former give the mean and its 95 % interval over runs, as in all tables. The band is a separate observable: the 5
+    % and 95 % quantiles of the means of 1000 resamples of the runs and of the prompts of each.
     """
     seeds = np.array(runs.sweep.seeds)
     for series, values in errors.items():
@@ -101,22 +101,22 @@ def curves(runs: Runs, weights: np.ndarray, panel: str, errors: Mapping[str, np.
 
 
 def examples(runs: Runs, count: int) -> np.ndarray:
-    """x of the first `count` prefixes: the numbers of examples 0 ... count - 1 over d."""
+    """Return x of the first `count` prefixes: the numbers of examples 0 ... count - 1 over d."""
     numbers: np.ndarray = np.arange(count) / dimension(runs)
     return numbers
 
 
 def dimension(runs: Runs) -> int:
-    """d of a training."""
+    """Return d of a training."""
     d: int = runs.sweep.configs[0].dimension
     return d
 
 
 def facts(runs: Runs, values: Mapping[str, Any]) -> list[pd.DataFrame]:
-    """One observable each, (runs,): what claims speak of."""
+    """Return the rows of observables that the claims bound, (runs,) each."""
     return [rows(name, runs.sweep.seeds, value) for name, value in values.items()]
 
 
 def table(runs: Runs, parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """All rows of a figure, and "dimension", by which x becomes a number of examples again."""
+    """Return all rows of a figure, with "dimension", which converts x to a number of examples."""
     return join([intervals.exact(rows("dimension", 0, float(dimension(runs)))), *parts])

@@ -1,4 +1,4 @@
-"""Garg et al.'s GPT-2 beside one linear layer in closed form, under the same shifts (talk pages 25-27)."""
+"""Garg et al.'s GPT-2 and the closed form of one linear layer under the same shifts (talk pages 25-27)."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ LAW = ("1/3", "1/2", "2", "3")
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The training that all figures of the paper share."""
+    """Return the training that all figures of the paper share."""
     return [trainings.sweep(scale)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Errors of the transformer and of least squares on prompts, those of the layer in closed form."""
+    """Return errors of the transformer and of least squares on prompts, and those of the layer in closed form."""
     trained, weights = runs["garg"], errors.resampling(runs["garg"])
     parts: list[pd.DataFrame] = []
     for panel, shift in SHIFTS.items():
-        found = errors.squared_errors(trained, shifts.questions(trained, panel, shift), [LEAST_SQUARES])
-        parts += errors.curves(trained, weights, panel, found)
-    scaled, known = {}, {}
+        by_series = errors.squared_errors(trained, shifts.questions(trained, panel, shift), [LEAST_SQUARES])
+        parts += errors.curves(trained, weights, panel, by_series)
+    scaled, slopes = {}, {}
     for name, factor in SCALES.items():
         questions = shifts.questions(trained, "scaled", shifts.scaled_inputs(factor))
         answers = errors.transformer_answers(trained, questions)
         scaled[name] = errors.over_unit(answers, questions)
         if name in LAW:
-            known[f"slope over c^2, inputs scaled by {name}"] = _slope(answers, questions.answers) / factor**2
+            slopes[f"slope over c^2, inputs scaled by {name}"] = _slope(answers, questions.answers) / factor**2
     parts += errors.curves(trained, weights, "scaled", scaled)
     d = errors.dimension(trained)
-    return errors.table(trained, [exact(join(_theory(d))), *parts, *errors.facts(trained, known)])
+    return errors.table(trained, [exact(join(_theory(d))), *parts, *errors.facts(trained, slopes)])
 
 
 def _slope(answers: np.ndarray, truths: np.ndarray) -> np.ndarray:
-    """Of every run, after all examples."""
+    """The regression slope of predictions on truths after all examples, (runs,)."""
     answer, truth = answers[:, :, -1], truths[:, :, -1]
     result: np.ndarray = np.sum(answer * truth, axis=1) / np.sum(truth**2, axis=1)
     return result
@@ -68,7 +68,7 @@ def _theory(d: int) -> list[pd.DataFrame]:
     orthant = theory.orthant_moments(np.ones(d))
     noisy = [theory.gaussian_error(matrix, one, k, noise=1.0) / d for k in counts]
     panels = {
-        # The asked label is noisy, too, and all are brought back to variance d.
+        # The query's label is noisy too, and all labels are rescaled to variance d.
         "noisy": [(d * error + 1) / (d + 1) for error in noisy],
         "orthants": [theory.one_step_error(matrix, *orthant, one, one, k) / d for k in counts],
         "skewed": [theory.gaussian_error(matrix, root @ root, k) / d for k in counts],
@@ -85,7 +85,7 @@ def _theory(d: int) -> list[pd.DataFrame]:
 
 
 def _curve(panel: str, series: str, values: list[float], d: int) -> pd.DataFrame:
-    """From no example on, where the layer answers 0."""
+    """The rows of a curve that starts with no examples, where the layer predicts 0."""
     return rows(ERROR, 0, [1.0, *values], x=np.arange(len(values) + 1) / d, panel=panel, series=series)
 
 
@@ -109,7 +109,7 @@ THEORY = Style(LAYER, LAYER, "k", line="--")
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """Six panels."""
+    """Draw six panels."""
     figure, panels = error_panels.six_panels(error_panels.dimension_in(table), TITLES, HIGH, named=tuple(TITLES))
     for name, axes in panels.items():
         if name != "scaled":

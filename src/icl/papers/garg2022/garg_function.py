@@ -1,4 +1,4 @@
-"""What function GPT-2 has learned from a prompt: its answers along a line through the origin (Garg et al., page 12)."""
+"""The function that GPT-2 infers from a prompt, along a line through the origin (Garg et al., talk page 12)."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ AFTER = {
     "two": "#dims * 2 in-context examples",
 }
 VALUE = "function value"
-# The page at d = 20: the ends of the line, where inputs usually are, and the slopes (truth, projection) of its panels.
+# On the page, at d = 20: the ends of the line, the usual range of |x|, and the slopes (truth, projection) per panel.
 REACH, USUAL = 15.0, (3.0, 6.0)
 SLOPES = {"1": (-1.13, -0.99), "2": (1.2, 0.17), "3": (0.0, -0.32)}
 POINTS = 61
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The training that all figures of the paper share."""
+    """Return the training that all figures of the paper share."""
     return [trainings.sweep(scale)]
 
 
@@ -54,37 +54,37 @@ class Lines(NamedTuple):
     projected: np.ndarray
 
     def slopes(self) -> np.ndarray:
-        """Of the truth and of the projected truth, (prompts, 2)."""
+        """Return the slopes of the truth and of the projected truth, (prompts, 2)."""
         return np.stack([np.sum(self.directions * w, axis=-1) for w in (self.weights, self.projected)], axis=-1)
 
 
 def lines(runs: Runs) -> Lines:
-    """The prompts that all runs see."""
+    """Return the prompts and directions that all runs share."""
     d, source = errors.dimension(runs), stream(gpt2.SYSTEM, 0, "evaluate function")
     prompts = tasks.gaussian(source, (runs.sweep.test.prompts,), 2 * d - 1, d)
     directions = source.standard_normal(prompts.weights.shape)
     directions /= np.linalg.norm(directions, axis=-1, keepdims=True)
     half = prompts.inputs[:, : d // 2], prompts.labels[:, : d // 2]
-    # What least squares answers along every axis is its vector of weights.
+    # The predictions of least squares along the axes are its weights.
     shape = prompts.weights.shape
     projected = [estimators.least_squares(*half, np.broadcast_to(axis, shape)) for axis in np.eye(d)]
     return Lines(prompts.inputs, prompts.labels, directions, prompts.weights, np.stack(projected, axis=-1))
 
 
 def counts(d: int) -> dict[str, int]:
-    """The numbers of examples after which the function is looked at."""
+    """Return the numbers of examples after which the function is evaluated."""
     return {"half": d // 2, "one": d, "two": 2 * d}
 
 
 def learned(runs: Runs, prompts: Lines, chosen: np.ndarray, count: int, distances: np.ndarray) -> np.ndarray:
-    """Answers along the lines of the chosen prompts after `count` examples, (runs, chosen, distances)."""
+    """Return predictions along the lines of the chosen prompts after `count` examples, (runs, chosen, distances)."""
     queries = prompts.directions[chosen, None] * distances[:, None]
     examples = prompts.inputs[None, chosen, :count], prompts.labels[None, chosen, :count]
     return decoder.predict_queries(runs.last(), *examples, queries[None], runs.sweep.configs[0].heads)
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Three prompts in full, and the distance to least squares on all of them."""
+    """Return the curves of three prompts, and the distances to least squares over all prompts."""
     trained, prompts = runs["garg"], lines(runs["garg"])
     d, seeds = errors.dimension(trained), np.array(trained.sweep.seeds)
     x = np.linspace(-REACH, REACH, POINTS) * _shrunk(d)
@@ -97,19 +97,19 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         values = learned(trained, prompts, np.array(nearest), count, x)
         for index, panel in enumerate(SLOPES):
             parts.append(rows(VALUE, seeds[:, None], values[:, index], x=x, panel=panel, series=AFTER[after]))
-    known = _distances(trained, prompts, d)
-    return errors.table(trained, [exact(join(truths)), *parts, *errors.facts(trained, known)])
+    distances = _distances(trained, prompts, d)
+    return errors.table(trained, [exact(join(truths)), *parts, *errors.facts(trained, distances)])
 
 
 def _shrunk(d: int) -> float:
-    """What distances on the page are multiplied by."""
+    """The factor that converts distances on the page to this d."""
     return float(np.sqrt(d / errors.PUBLISHED_DIMENSION))
 
 
 def _distances(runs: Runs, prompts: Lines, d: int) -> dict[str, np.ndarray]:
-    """Where |x| usually is, on both sides of the origin, over all prompts."""
+    """Mean squared distances over all prompts, in the usual range of |x| on both sides of the origin."""
     side = np.linspace(*USUAL, 3) * _shrunk(d)
-    distances, every, slopes = np.concatenate([-side, side]), np.arange(len(prompts.labels)), prompts.slopes()
+    distances, indices, slopes = np.concatenate([-side, side]), np.arange(len(prompts.labels)), prompts.slopes()
     size = np.mean((slopes[:, :1] * distances) ** 2)
     names = {
         "half": ("squared distance to the projected truth after d/2 examples", 1),
@@ -117,7 +117,7 @@ def _distances(runs: Runs, prompts: Lines, d: int) -> dict[str, np.ndarray]:
     }
     return {
         name: np.mean(
-            (learned(runs, prompts, every, counts(d)[after], distances) - slopes[:, which, None] * distances) ** 2,
+            (learned(runs, prompts, indices, counts(d)[after], distances) - slopes[:, which, None] * distances) ** 2,
             axis=(1, 2),
         ) / size
         for after, (name, which) in names.items()
@@ -135,7 +135,7 @@ STYLES = (
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The published three panels under one legend."""
+    """Draw the published three panels under one legend."""
     d = error_panels.dimension_in(table)
     size = _shrunk(d)
     x = Axis("distance from origin", (-REACH * size, REACH * size), [-10 * size, 0, 10 * size])

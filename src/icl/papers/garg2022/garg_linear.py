@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The training that all figures of the paper share."""
+    """Return the training that all figures of the paper share."""
     return [trainings.sweep(scale)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Errors of all four, and what the claims speak of."""
+    """Return the errors of the transformer and three baselines, and the values that the claims bound."""
     trained = runs["garg"]
     clean = errors.squared_errors(trained, shifts.questions(trained, "clean", shifts.clean))
     noisy = errors.baseline_errors(shifts.questions(trained, "noisy", shifts.noisy))
     parts = [*errors.curves(trained, errors.resampling(trained), "main", clean)]
-    known = _closed_forms(clean, noisy, errors.dimension(trained)) | _against_baselines(clean, trained)
-    return errors.table(trained, [*parts, *errors.facts(trained, known)])
+    bounded = _closed_forms(clean, noisy, errors.dimension(trained)) | _against_baselines(clean, trained)
+    return errors.table(trained, [*parts, *errors.facts(trained, bounded)])
 
 
 def _closed_forms(clean: Mapping[str, np.ndarray], noisy: Mapping[str, np.ndarray], d: int) -> dict[str, np.ndarray]:
-    """Of every run."""
+    """Deviations of the baselines from their closed forms, (runs,) each."""
     counts = np.arange(2 * d + 1)
     # The mean of least squares under noise is infinite at the three counts around d.
     finite = np.flatnonzero(np.abs(counts - d) > 1)
@@ -52,16 +52,16 @@ def _closed_forms(clean: Mapping[str, np.ndarray], noisy: Mapping[str, np.ndarra
     }  # fmt: skip
 
 
-def _deviation(errors: np.ndarray, counts: np.ndarray, d: int, law: Callable[[int, int], float]) -> np.ndarray:
-    """The largest distance of the means from the law, in standard errors, (runs,)."""
-    expected = np.array([law(d, int(k)) for k in counts])
+def _deviation(errors: np.ndarray, counts: np.ndarray, d: int, form: Callable[[int, int], float]) -> np.ndarray:
+    """The largest distance of the means from the closed form, in standard errors, (runs,)."""
+    expected = np.array([form(d, int(k)) for k in counts])
     distance = np.abs(means(errors)[:, counts] - expected)
     result: np.ndarray = np.max(distance / standard_errors(errors)[:, counts], axis=1)
     return result
 
 
 def _against_baselines(errors_of: Mapping[str, np.ndarray], runs: Runs) -> dict[str, np.ndarray]:
-    """The transformer of every run against the others on the same prompts."""
+    """Errors of the transformer and its excess over the baselines on the same prompts, (runs,) each."""
     ours, exact = means(errors_of[TRANSFORMER]), means(errors_of[LEAST_SQUARES])
     better = np.minimum(means(errors_of[NEIGHBOURS]), means(errors_of[AVERAGING]))
     return {
@@ -73,7 +73,7 @@ def _against_baselines(errors_of: Mapping[str, np.ndarray], runs: Runs) -> dict[
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The published panel with its legend beside it."""
+    """Draw the published panel with its legend beside it."""
     figure, axes = plotting.canvas((655, 315), (62, 422, 16, 227))
     d = error_panels.dimension_in(table)
     x = error_panels.count_axis(d, error_panels.HALVES, error_panels.END)

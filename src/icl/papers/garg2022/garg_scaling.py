@@ -26,12 +26,12 @@ PANELS: Mapping[str, Callable[[float], shifts.Shift]] = {
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The training that all figures of the paper share."""
+    """Return the training that all figures of the paper share."""
     return [trainings.sweep(scale)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Errors at all scales; the prompts are the same but for the factor."""
+    """Return errors at all scales on prompts that differ only in the factor."""
     trained, weights = runs["garg"], errors.resampling(runs["garg"])
     plain = errors.squared_errors(trained, shifts.questions(trained, "clean", shifts.clean), [LEAST_SQUARES])
     parts: list[pd.DataFrame] = []
@@ -65,13 +65,13 @@ STYLES = (
     Style("3", "3", darkgrid.PINK),
     Style(LEAST_SQUARES, LEAST_SQUARES, darkgrid.TAN, line="--"),
 )
-# With the published slip of the pen.
+# With the published misspelling.
 TITLES = {"x": "(a) scaled $x$, Transformer", "w": "(b) scaled $w$, Transfomer"}
 
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The published two panels, the legend in the right one."""
+    """Draw the two published panels, with the legend in the right one."""
     d = error_panels.dimension_in(table)
     x = error_panels.count_axis(d, error_panels.HALVES, error_panels.END)
     y = Axis("squared error", (-0.1, 1.1), [0, 0.2, 0.4, 0.6, 0.8, 1.0])

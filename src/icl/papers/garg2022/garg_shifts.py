@@ -28,23 +28,23 @@ SHIFTS: Mapping[str, shifts.Shift] = {
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The training that all figures of the paper share."""
+    """Return the training that all figures of the paper share."""
     return [trainings.sweep(scale)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Errors under every shift, and what the claims speak of."""
+    """Return errors under every shift, and the values that the claims bound."""
     trained, weights = runs["garg"], errors.resampling(runs["garg"])
-    asked = {panel: shifts.questions(trained, panel, shift) for panel, shift in SHIFTS.items()}
-    panels = {panel: errors.squared_errors(trained, questions) for panel, questions in asked.items()}
+    shifted = {panel: shifts.questions(trained, panel, shift) for panel, shift in SHIFTS.items()}
+    panels = {panel: errors.squared_errors(trained, questions) for panel, questions in shifted.items()}
     parts = [rows for panel in SHIFTS for rows in errors.curves(trained, weights, panel, panels[panel])]
     clean = errors.transformer_errors(trained, shifts.questions(trained, "clean", shifts.clean))
-    orthogonal = asked["orthogonal"]
+    orthogonal = shifted["orthogonal"]
     of_zero = means(errors.over_unit(np.zeros_like(orthogonal.answers), orthogonal))
     d, off = errors.dimension(trained), means(panels["orthogonal"][TRANSFORMER]) / of_zero - 1
-    known = {"largest |error - 1| for orthogonal queries": np.abs(off[:, 1:]).max(axis=1)}
-    known |= _robust(panels, d) | _skewed(panels["skewed"], clean, d) | _noisy(panels["noisy"], d)
-    return errors.table(trained, [*parts, *errors.facts(trained, known)])
+    bounded = {"largest |error - 1| for orthogonal queries": np.abs(off[:, 1:]).max(axis=1)}
+    bounded |= _robust(panels, d) | _skewed(panels["skewed"], clean, d) | _noisy(panels["noisy"], d)
+    return errors.table(trained, [*parts, *errors.facts(trained, bounded)])
 
 
 # Series -> squared errors, (runs, prompts, n)
@@ -71,7 +71,7 @@ def _skewed(skewed: Errors, clean: np.ndarray, d: int) -> dict[str, np.ndarray]:
         "plateau under a skewed covariance above the clean one": (ours - plain)[:, d:].mean(axis=1),
         "error with 2d examples, skewed covariance, over that without a shift": ours[:, 2 * d] / plain[:, 2 * d],
         "largest excess over least squares, skewed covariance": (ours - exact).max(axis=1),
-        # Without an example both answer 0 or nearly so.
+        # Without examples both predict 0, or nearly so.
         "largest excess over 3 nearest neighbours, skewed covariance": (ours - near)[:, 1:].max(axis=1),
     }
 
@@ -97,7 +97,7 @@ TITLES = {
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The published six panels; labels and legend where they are on the page."""
+    """Draw the six published panels, with labels and legend as on the page."""
     d = error_panels.dimension_in(table)
     figure, panels = error_panels.six_panels(d, TITLES, {}, named=("skewed", "orthogonal"))
     for axes in panels.values():

@@ -6,9 +6,9 @@ x_0 y_0 ... x_{k-1} y_{k-1} x_k:
     L = mean over prompts and k = 0 ... n - 1 of (y_hat_k - y_k)^2.
 
 At the paper scale a run takes 24 days of one core. On a GPU, seeds train one after the other with `execution: graph`
-and `precision: bfloat16` (workflow/one_gpu.yaml); none of this has been run on a GPU. The state is kept while they
-train and when the job is told to end, and a job that ended goes on from there: a cluster's time limit costs no step
-and, on a CPU, changes no bit.
+and `precision: bfloat16` (workflow/one_gpu.yaml); none of this has been run on a GPU. The state is saved during
+training and when the job is told to stop, and the next job resumes from it. A cluster's time limit therefore loses no
+step and, on a CPU, changes no bit.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,13 +35,13 @@ else:
 SYSTEM = "garg_gpt2"
 FROZEN: tuple[str, ...] = ()
 
-# Spread of GPT-2's weights and positions at the start.
+# Standard deviation of GPT-2's initial weights and positions.
 GPT2_STD = 0.02
 
 
 @dataclass(frozen=True)
 class Config(RunConfig):
-    """Constants of the training."""
+    """Constants of a training."""
 
     dimension: int = constant(
         20, "published", "configuration of the published code", letter="d", at_least=1, at_most=1000
@@ -56,19 +56,19 @@ class Config(RunConfig):
         256, "published", "configuration of the published code; the MLP is four times as wide", at_least=1
     )
     start: str = constant(
-        "gpt2", "inferred", "weights of the layers at the start. gpt2: the default of the library that the published "
-        "code builds on, N(0, 0.02^2), and 0.02 / sqrt(2 layers) for maps into the residual stream. linear: that of "
-        "torch.nn.Linear, uniform within +-1 / sqrt(inputs). Laptop: linear; at width 64 the other stays at the loss "
-        "of the zero prediction for 800 steps and more (trial seed 100)", choices=("gpt2", "linear"),
+        "gpt2", "inferred", "initial weights of the layers. gpt2: the default of the library behind the published "
+        "code, N(0, 0.02^2), and 0.02 / sqrt(2 layers) for maps into the residual stream. linear: that of "
+        "torch.nn.Linear, uniform within +-1 / sqrt(inputs). Laptop: linear; at width 64 gpt2 stays at the loss of "
+        "the zero prediction for at least 800 steps (trial seed 100)", choices=("gpt2", "linear"),
     )  # fmt: skip
     batch: int = constant(64, "published", "configuration of the published code", letter="B", at_least=1)
     learning_rate: float = constant(
-        1e-4, "published", "Adam, configuration of the published code. Laptop: 3e-3, which the smaller model bears",
+        1e-4, "published", "Adam, configuration of the published code. Laptop: 3e-3, which the smaller model tolerates",
         letter="eta", above=0,
     )  # fmt: skip
     schedule: str = constant(
-        "constant", "published", "the same learning rate throughout in the published code; laptop: half a cosine to 0 "
-        "at `steps`", choices=tuple(SCHEDULES),
+        "constant", "published", "constant in the published code; laptop: half a cosine to 0 at `steps`",
+        choices=tuple(SCHEDULES),
     )  # fmt: skip
     warm_up: int = constant(
         0, "published", "steps over which the learning rate rises linearly; none in the published code", at_least=0
@@ -90,12 +90,12 @@ class Config(RunConfig):
         "published code", at_least=1,
     )  # fmt: skip
     precision: str = constant(
-        "float32", "published", "default of the published code; bfloat16: of the products in the layers, for a GPU",
+        "float32", "published", "default of the published code; bfloat16: for matrix products in the layers, on a GPU",
         choices=("float32", "bfloat16"),
     )  # fmt: skip
     execution: str = constant(
-        "eager", "published", "as the published code; compiled: the layers by torch.compile, for long trainings; "
-        "graph: these and the rest of a step as CUDA graphs, whose batches are other numbers, drawn on the device",
+        "eager", "published", "as in the published code; compiled: the layers by torch.compile, for long trainings; "
+        "graph: the whole step as CUDA graphs, with different batches, drawn on the device",
         choices=tuple(decoder.LAYERS),
     )  # fmt: skip
     steps: int = constant(500_000, "published", "configuration of the published code (500,001)", letter="T", at_least=1)
@@ -118,23 +118,22 @@ class Test(Constants):
 
 
 def dimensions(step: int, config: Config) -> int:
-    """Coordinates of an input that are not 0 at a step of the training."""
+    """Return the number of nonzero coordinates of an input at a step of the training."""
     return min(config.first_dimension + step // config.every, config.dimension)
 
 
 def points(step: int, config: Config) -> int:
-    """Inputs of a prompt at a step of the training."""
+    """Return the number of inputs of a prompt at a step of the training."""
     return min(config.first_points + 2 * (step // config.every), config.points)
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
-    """Weights at the start, float32: those of icl.models.transformer, and `positions` (runs, 2 n - 1, width).
+    """Return the initial weights, float32: those of icl.models.transformer, and `positions` (runs, 2 n - 1, width).
 
-    The maps in and out of GPT-2 are torch.nn.Linear in the published code, of which weights and biases start uniform
+    In the published code the maps in and out of GPT-2 are torch.nn.Linear, whose weights and biases start uniform
     within +-1 / sqrt(inputs); with the start `linear` all other maps do too. Positions start as N(0, 0.02^2).
 
-    Raises ConstantError for runs that differ in more than seed and learning rate, which one tensor
-    program cannot hold.
+    Raises ConstantError for runs that differ in more than seed and learning rate, which cannot train together.
     """
     first = configs[0]
     if any(replace(config, seed=first.seed, learning_rate=first.learning_rate) != first for config in configs):
@@ -159,16 +158,16 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
 
 
 def outer_maps(params: Params) -> list[str]:
-    """The maps in and out of the decoder."""
+    """Return the names of the maps in and out of the decoder."""
     return ["read_in", "read_out"]
 
 
 def all_maps(params: Params) -> list[str]:
-    """Every affine map: what has a bias of its own, unlike the gain of a LayerNorm."""
+    """Return the names of all affine maps; they have a bias, unlike the gain of a LayerNorm."""
     return [name for name in params if f"{name}.bias" in params]
 
 
-# Which maps start as torch.nn.Linear does.
+# Start -> the maps that are initialised like torch.nn.Linear.
 LINEAR_MAPS = {"gpt2": outer_maps, "linear": all_maps}
 
 
@@ -177,9 +176,10 @@ def _stacked(draws: Sequence[np.ndarray]) -> "Tensor":
 
 
 def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
-    """Batch `step` of every run: inputs (runs, B, points, d) and labels (runs, B, points), float32.
+    """Return batch `step` of every run: inputs (runs, B, points, d) and labels (runs, B, points), float32.
 
-    With the execution `graph`, what a device draws them from: `keys` (runs,), `kept` (runs, d), `shares` (runs, n).
+    With the execution `graph` the device draws them from `keys` (runs,), `kept` (runs, d) and `shares` (runs, n), which
+    are returned instead.
     """
     first = configs[0]
     length, kept = points(step, first), dimensions(step, first)
@@ -206,7 +206,7 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
 
 
 def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
-    """Mean squared error of every run over prompts and positions: (runs,)."""
+    """Return the mean squared error of every run over prompts and positions, (runs,)."""
     first = configs[0]
     if first.execution != "graph":
         return squared_errors(params, batch["inputs"], batch["labels"], first).mean(dim=(1, 2))
@@ -217,9 +217,9 @@ def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
 
 
 def squared_errors(params: Params, inputs: "Tensor", labels: "Tensor", config: Config) -> "Tensor":
-    """Of every prediction: (runs, prompts, points)."""
+    """Return the squared error of every prediction, (runs, prompts, points)."""
     half = config.precision == "bfloat16"
-    # Without its cache, which would keep casts of weights from one replay of a graph to the next.
+    # The cache would keep casts of old weights from one replay of a graph to the next.
     with torch.autocast(labels.device.type, dtype=torch.bfloat16, enabled=half, cache_enabled=False):
         layers = decoder.LAYERS[config.execution]()
         predictions = decoder.predictions(params, inputs, labels, config.heads, layers)
@@ -230,7 +230,7 @@ def squared_errors(params: Params, inputs: "Tensor", labels: "Tensor", config: C
 def _repeated(
     config: Config, names: Sequence[str], device: "torch.device"
 ) -> "tuple[Callable[..., Tensor], captured.Meter]":
-    """The loss of one kind of batch on a device from `keys`, `kept`, `shares` and weights, and its meter."""
+    """The loss as a function of `keys`, `kept`, `shares` and weights, captured on a device, and its meter."""
 
     def losses(keys: "Tensor", kept: "Tensor", shares: "Tensor", *weights: "Tensor") -> "Tensor":
         inputs, labels = captured.prompts(keys, kept, config.batch, config.points)
@@ -242,17 +242,17 @@ def _repeated(
 
 
 def products(config: Config, runs: int) -> list[captured.Shape]:
-    """The matrix products of a forward pass at the full length: see `captured.products`."""
+    """Return the matrix products of a forward pass at full length (see `captured.products`)."""
     c = config
     return [*captured.products(runs, c.batch, c.points, c.dimension, c.width, c.layers, c.heads)]
 
 
 def optimiser(configs: Sequence[Config]) -> Optimiser:
-    """Adam at one learning rate, or at one that rises and falls, on gradients that may be shortened to `clip_norm`."""
+    """Return Adam with the scheduled learning rate; a positive `clip_norm` clips the gradient of every run."""
     first, rates = configs[0], [config.learning_rate for config in configs]
     schedule, graph = SCHEDULES[first.schedule](first.warm_up, first.steps), first.execution == "graph"
     if graph and len(set(rates)) > 1:
-        raise first.error("execution", "eager or compiled where runs differ in their learning rate")
+        raise first.error("execution", "eager or compiled for runs with different learning rates")
     inner = captured.fused_adam(rates[0], schedule) if graph else adam(rates, schedule)
     clipped = clipped_together(inner, first.clip_norm) if first.clip_norm else inner
     return clipped if graph else packed(clipped)

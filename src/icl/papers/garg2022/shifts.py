@@ -1,4 +1,4 @@
-"""Prompts of Garg et al. 2022 under distribution shifts: what is shown, and what is asked after every prefix of it."""
+"""Prompts of Garg et al. 2022 under distribution shifts, with a query after every prefix."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from icl.tasks.linear_regression import Prompts
 
 
 class Questions(NamedTuple):
-    """What is asked on every prefix of some prompts: `answers` to `queries` k after the examples 0 ... k - 1.
+    """Queries on every prefix of prompts: query k follows the examples 0 ... k - 1 and has the true label answer k.
 
     inputs, queries : (prompts, n, d); labels, answers : (prompts, n); the last example is never used
-    unit : what squared errors are divided by, d unless something is scaled
+    unit : the divisor of squared errors, d unless inputs or weights are scaled
     """
 
     inputs: np.ndarray
@@ -33,18 +33,18 @@ class Questions(NamedTuple):
         return self.queries is self.inputs
 
 
-# Prompts of one seed, and a generator for what a shift adds -> what is asked
+# Prompts of one seed and a generator for additional random numbers -> shifted prompts with their queries
 Shift = Callable[[Prompts, np.random.Generator], Questions]
 
 
 def next_example(prompts: Prompts, unit: float | None = None) -> Questions:
-    """Every example is asked before its label is shown."""
+    """Return questions in which each query is the next example."""
     inputs, labels = prompts.inputs, prompts.labels
     return Questions(inputs, labels, inputs, labels, inputs.shape[-1] if unit is None else unit)
 
 
 def clean(prompts: Prompts, source: np.random.Generator) -> Questions:
-    """As in training."""
+    """Prompts as in training."""
     return next_example(prompts)
 
 
@@ -61,9 +61,9 @@ def subspace(prompts: Prompts, source: np.random.Generator) -> Questions:
 
 
 def noisy(prompts: Prompts, source: np.random.Generator) -> Questions:
-    """Noise of variance 1 on all labels, asked ones too, which are then brought back to their variance d.
+    """Noise of variance 1 on all labels, including the queries', which are then rescaled to variance d.
 
-    By the factor sqrt(d / (d + 1)); the published code estimates it from a batch.
+    The factor is sqrt(d / (d + 1)); the published code estimates it from a batch.
     """
     d = prompts.inputs.shape[-1]
     labels = tasks.noisy(prompts, source, 1.0).labels
@@ -72,7 +72,7 @@ def noisy(prompts: Prompts, source: np.random.Generator) -> Questions:
 
 
 def orthogonal(prompts: Prompts, source: np.random.Generator) -> Questions:
-    """Queries orthogonal to the examples, as long as there are fewer examples than dimensions."""
+    """Queries orthogonal to the examples, for fewer examples than dimensions."""
     d = prompts.inputs.shape[-1]
     queries, answers = prompts.inputs[:, :d].copy(), prompts.labels[:, :d].copy()
     for k in range(1, d):
@@ -83,7 +83,7 @@ def orthogonal(prompts: Prompts, source: np.random.Generator) -> Questions:
 
 
 def match(prompts: Prompts, source: np.random.Generator) -> Questions:
-    """Query k is a random one of its k examples; the first has none to match."""
+    """Query k repeats a random one of its k examples; the first query has no examples."""
     count = prompts.labels.shape[-1]
     index = (source.random(prompts.labels.shape) * np.arange(count)).astype(int)
     queries = np.take_along_axis(prompts.inputs, index[..., None], axis=1)
@@ -100,21 +100,21 @@ def orthants(prompts: Prompts, source: np.random.Generator) -> Questions:
 
 
 def scaled_inputs(factor: float) -> Shift:
-    """x -> factor x; errors over factor^2."""
+    """Inputs x -> factor x, with errors over factor^2."""
     return lambda prompts, source: next_example(
         tasks.scaled_inputs(prompts, factor), factor**2 * prompts.inputs.shape[-1]
     )
 
 
 def scaled_weights(factor: float) -> Shift:
-    """w -> factor w; errors over factor^2."""
+    """Tasks w -> factor w, with errors over factor^2."""
     return lambda prompts, source: next_example(
         tasks.scaled_weights(prompts, factor), factor**2 * prompts.inputs.shape[-1]
     )
 
 
 def questions(runs: Runs, name: str, shift: Shift) -> Questions:
-    """The shifted prompts of every run, (runs, prompts, n, ...). All shifts of a seed start from the same prompts."""
+    """Return the shifted prompts of every run, (runs, prompts, n, ...); shifts start from the same prompts per seed."""
     parts = []
     for config in runs.sweep.configs:
         source = stream(gpt2.SYSTEM, config.seed, "evaluate")

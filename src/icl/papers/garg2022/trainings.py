@@ -1,4 +1,4 @@
-"""What the figures of Garg et al. share: one training."""
+"""The training that all figures of Garg et al. share."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ from icl.core.sweep import Sweep
 from icl.papers.garg2022 import gpt2
 
 SEEDS = {"paper": 10, "laptop": 5, "smoke": 2}
-# What is reduced. At d = 5 the small model needs no curriculum; it bears a larger learning rate that falls, and needs
-# another start (see the sources of learning_rate and start).
+# Reduced constants. At d = 5 the small model needs no curriculum, tolerates a larger, falling learning rate, and needs
+# a different initialisation (see the sources of learning_rate and start).
 CONSTANTS: dict[str, dict[str, Any]] = {
     "paper": {},
     "laptop": {
@@ -25,7 +25,7 @@ PROMPTS = {"paper": 1280, "laptop": 1280, "smoke": 20}
 
 
 def sweep(scale: str) -> Sweep:
-    """The training that all figures share; weights are kept at its end."""
+    """Return the training that all figures share; only its final weights are stored."""
     axes = {name: [value] for name, value in CONSTANTS[scale].items()}
     configs = grid(gpt2.Config, **axes, seed=range(SEEDS[scale]))
     return Sweep(
