@@ -1,4 +1,4 @@
-"""The layer of von Oswald et al. 2023 token by token, and the step size as their code finds it."""
+"""The layer of von Oswald et al. 2023 on tokens, and the step size as their code computes it."""
 
 import numpy as np
 import torch
@@ -14,22 +14,22 @@ PUBLISHED_STEP_SIZES = np.arange(0.001, 25, 0.1)
 
 
 def tokens(inputs: Tensor, labels: Tensor) -> Tensor:
-    """e_i = (x_i, y_i) with the query's label hidden, (B, N + 1, D), from (B, N + 1, d) and (B, N + 1)."""
+    """Return e_i = (x_i, y_i) with the query's label hidden, (B, N + 1, D), from (B, N + 1, d) and (B, N + 1)."""
     shown = torch.cat([labels[:, :-1], torch.zeros_like(labels[:, -1:])], dim=1)
     return torch.cat([inputs, shown[..., None]], dim=-1)
 
 
 def layer(weights: dict[str, Tensor], e: Tensor) -> Tensor:
-    """Every token after the layer, (B, N + 1, D); the last is the query."""
+    """Return every token after the layer, (B, N + 1, D); the last is the query."""
     examples = e[:, :-1]
     queries, keys, values = e @ weights["W_Q"], examples @ weights["W_K"], examples @ weights["W_V"]
     return e + (queries @ keys.mT) @ values @ weights["W_P"]
 
 
 def gradient(weights: Arrays, batch: Arrays) -> tuple[float, Arrays]:
-    """L over a batch and its gradient by automatic differentiation through every token.
+    """Return the loss over a batch and its gradient, by automatic differentiation through every token.
 
-    batch : inputs (N + 1, d, B) and weights (d, B), as the model's `sample` gives them for one run
+    batch : inputs (N + 1, d, B) and weights (d, B), as the model's `sample` returns them for one run
     """
     leaves = {name: torch.from_numpy(w).requires_grad_() for name, w in weights.items()}
     inputs, w = (torch.from_numpy(batch[name]).to(leaves["W_Q"]) for name in ("inputs", "weights"))
@@ -41,7 +41,7 @@ def gradient(weights: Arrays, batch: Arrays) -> tuple[float, Arrays]:
 
 
 def step_size_on_grid(prompts: Prompts) -> float:
-    """The published step size: the best of the grid on the evaluation's own tasks, a pass over them for each."""
+    """Return the published step size: the best on the grid for the evaluation tasks, by one pass per grid point."""
     examples = prompts.inputs[:, :-1], prompts.labels[:, :-1], prompts.inputs[:, -1]
     losses = [task_loss(gradient_descent(1, size)(*examples), prompts) for size in PUBLISHED_STEP_SIZES]
     return float(PUBLISHED_STEP_SIZES[int(np.argmin(losses))])

@@ -56,7 +56,7 @@ def predicted_by(layer: Layer, prompts: tasks.Prompts) -> np.ndarray:
     return predictions(sensitivity(layer, prompts), prompts)
 
 
-# What one layer can do
+# The construction
 
 
 @given(dimension=SIZES, context_length=SIZES, half_width=st.floats(0.1, 2), step_size=st.floats(-5, 5), seed=SEEDS)
@@ -66,16 +66,16 @@ def test_one_layer_is_one_step_of_gradient_descent(
     config = Config(dimension=dimension, context_length=context_length, half_width=half_width)
     prompts = drawn_prompts(config, 3, seed)
     expected = estimators.gradient_descent(1, step_size)(*examples(prompts))
-    found = predicted_by(construction(config, step_size), prompts)
+    predicted = predicted_by(construction(config, step_size), prompts)
     # Rounding, on the scale of labels times squared inputs.
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * (1 + abs(expected).max()))
+    np.testing.assert_allclose(predicted, expected, rtol=0, atol=1e-12 * (1 + abs(expected).max()))
 
 
 @given(dimension=SIZES, context_length=SIZES, step_size=st.floats(-5, 5), seed=SEEDS)
 def test_one_layer_is_one_step_from_any_weights(
     dimension: int, context_length: int, step_size: float, seed: int
 ) -> None:
-    """O-start, Proposition 1 with W_0: W_V W_P reads y - w_0 x, and the query shows -w_0 x_q in place of a label."""
+    """O-start, Proposition 1 with W_0: W_V W_P gives y - w_0 x, and the query has -w_0 x_q in place of a label."""
     config = Config(dimension=dimension, context_length=context_length)
     prompts = drawn_prompts(config, 3, seed)
     w_0 = np.random.default_rng(seed).standard_normal(dimension)
@@ -89,19 +89,19 @@ def test_one_layer_is_one_step_from_any_weights(
     tokens = as_tokens(prompts)
     tokens[:, -1, -1] = torch.from_numpy(-query @ w_0)
     out = oracle.layer(weights, tokens)
-    # Minus the query's label is its prediction after the step, and the examples' labels lose what the step explains.
+    # Minus the query's label is the prediction after the step; the examples' labels become residuals.
     predicted, left = np.sum(w * query, axis=1), y - np.einsum("mnd,md->mn", x, w - w_0)
-    for found, wanted in ((-out[:, -1, -1], predicted), (out[:, :-1, -1], left)):
-        np.testing.assert_allclose(found.numpy(), wanted, rtol=0, atol=1e-12 * (1 + abs(wanted).max()))
+    for ours, wanted in ((-out[:, -1, -1], predicted), (out[:, :-1, -1], left)):
+        np.testing.assert_allclose(ours.numpy(), wanted, rtol=0, atol=1e-12 * (1 + abs(wanted).max()))
 
 
 def test_repeated_layers_are_steps_of_gradient_descent() -> None:
-    """Damping the update of the labels is a smaller step."""
+    """Damping the update of the labels reduces the step size."""
     config, prompts = Config(), drawn_prompts(Config())
-    found = evaluation.repeated(construction(config, 4.0), prompts, 5, damping=0.75)
+    predicted = evaluation.repeated(construction(config, 4.0), prompts, 5, damping=0.75)
     for steps in range(1, 6):
         expected = estimators.gradient_descent(steps, 3.0)(*examples(prompts))
-        np.testing.assert_allclose(found[steps - 1], expected, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(predicted[steps - 1], expected, rtol=0, atol=1e-12)
 
 
 def test_several_steps_shrink_the_eigenvalues() -> None:
@@ -110,10 +110,10 @@ def test_several_steps_shrink_the_eigenvalues() -> None:
     step_size = 0.75 * closed_forms.best_step_size(config)
     x = prompts.inputs[:, :-1]
     values = np.linalg.eigvalsh(np.swapaxes(x, 1, 2) @ x / 10)
-    found = evaluation.repeated(construction(config, step_size), prompts, 10, damping=1.0)
+    predicted = evaluation.repeated(construction(config, step_size), prompts, 10, damping=1.0)
     for k in (1, 4, 10):
         expected = np.sum((1 - step_size * values) ** (2 * k), axis=1).mean() / 24
-        assert evaluation.task_loss(found[k - 1], prompts) == pytest.approx(expected, rel=0.05)
+        assert evaluation.task_loss(predicted[k - 1], prompts) == pytest.approx(expected, rel=0.05)
 
 
 # The best layer
@@ -141,7 +141,7 @@ def test_no_layer_is_better_than_the_best_step(dimension: int, context_length: i
 
 
 def test_the_minimiser_is_the_construction() -> None:
-    """Training on the population ends there, from random weights: loss, both blocks of B and what should vanish."""
+    """Training on the population from random weights converges to it: loss, both blocks of B, vanishing entries."""
     configs = grid(Config, gradient_estimator=["population"], dimension=[4], context_length=[4], seed=range(2))
     trained = train(Sweep("test", system.SYSTEM, configs, (0, 900), system.Test()))
     for run, config in enumerate(configs):
@@ -151,7 +151,7 @@ def test_the_minimiser_is_the_construction() -> None:
 
 
 def test_the_saddle_is_stationary() -> None:
-    """One direction learnt and nine not: no gradient, at the loss of `saddle_loss`."""
+    """With one of ten directions learnt the gradient vanishes, and the loss is `saddle_loss`."""
     config = Config()
     gd = construction(config, closed_forms.best_step_size(config))
     direction = np.random.default_rng(0).standard_normal(10)
@@ -161,7 +161,7 @@ def test_the_saddle_is_stationary() -> None:
     value, by_a, _ = closed_forms.population_loss(a, gd.value, config)
     saddle = closed_forms.saddle_loss(closed_forms.zero_loss(config), closed_forms.best_loss(config), 10)
     assert value == pytest.approx(saddle, rel=1e-12)
-    # Weights of rank one pull back only what lies along the direction.
+    # The gradient in weights of rank one only has a component along the direction.
     np.testing.assert_allclose(direction @ by_a, 0, atol=1e-12)
     np.testing.assert_allclose(by_a[:, :-1] @ direction, 0, atol=1e-12)
 
@@ -172,16 +172,16 @@ def test_the_saddle_is_stationary() -> None:
 @given(seed=SEEDS)
 def test_the_order_of_the_examples_does_not_matter(seed: int) -> None:
     prompts, order = drawn_prompts(SMALL, 5, seed), np.random.default_rng(seed).permutation(7)
-    shown = np.append(order, 7)
-    shuffled = prompts._replace(inputs=prompts.inputs[:, shown], labels=prompts.labels[:, shown])
+    permuted = np.append(order, 7)
+    shuffled = prompts._replace(inputs=prompts.inputs[:, permuted], labels=prompts.labels[:, permuted])
     layer = random_layer(SMALL, seed)
-    found, expected = (predicted_by(layer, each) for each in (shuffled, prompts))
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    after, before = (predicted_by(layer, each) for each in (shuffled, prompts))
+    np.testing.assert_allclose(after, before, rtol=0, atol=1e-12)
 
 
 @given(seed=SEEDS)
-def test_rotated_inputs_are_a_rotated_layer(seed: int) -> None:
-    """x -> R x and w -> R w leave labels as they are; the layer follows by A_x -> R A_x R' and b_x -> R b_x."""
+def test_rotating_inputs_and_layer_leaves_predictions_unchanged(seed: int) -> None:
+    """x -> R x and w -> R w leave the labels unchanged; the layer becomes A_x -> R A_x R' and b_x -> R b_x."""
     prompts, layer = drawn_prompts(SMALL, 5, seed), random_layer(SMALL, seed)
     rotation = tasks.rotation(np.random.default_rng(seed), 3)
     of_tokens = np.eye(4)
@@ -198,7 +198,7 @@ def test_predictions_are_cubic_in_the_inputs(scale: float, seed: int) -> None:
     np.testing.assert_allclose(larger, scale**3 * predicted_by(layer, prompts), rtol=0, atol=1e-11)
 
 
-def test_interpolation_does_not_see_how_the_scale_is_split() -> None:
+def test_interpolation_does_not_depend_on_the_free_scale() -> None:
     gd, layer = construction(SMALL, 4.0), random_layer(SMALL, 4)
     rescaled = Layer(layer.key_query * -3, layer.value / -3)
     for a, b in zip(evaluation.interpolated(layer, gd), evaluation.interpolated(rescaled, gd), strict=True):
@@ -207,17 +207,17 @@ def test_interpolation_does_not_see_how_the_scale_is_split() -> None:
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-15)
 
 
-# The layer token by token
+# The layer on tokens
 
 
-def test_a_layer_is_what_it_does_to_the_tokens() -> None:
+def test_predictions_match_the_layer_on_tokens() -> None:
     w, prompts = random_weights(SMALL, 1), drawn_prompts(SMALL)
     out = oracle.layer({name: torch.from_numpy(matrix) for name, matrix in w.items()}, as_tokens(prompts))
     np.testing.assert_allclose(predicted_by(layer_of(w), prompts), -out[:, -1, -1], rtol=0, atol=1e-12)
 
 
-def test_the_layer_is_that_of_the_other_papers() -> None:
-    """With columns for tokens and 1/n taken out, W_V W_P transposed is V, and (W_Q W_K') transposed is Q."""
+def test_the_layer_matches_that_of_the_other_papers() -> None:
+    """With tokens as columns and without 1/n, W_V W_P transposed is V, and W_Q W_K' transposed is Q."""
     e = as_tokens(drawn_prompts(SMALL))
     w = {name: torch.from_numpy(matrix) for name, matrix in random_weights(SMALL, 2).items()}
     value, key_query = (w["W_V"] @ w["W_P"]).mT, (w["W_Q"] @ w["W_K"].mT).mT
@@ -238,20 +238,20 @@ def test_repeated_layers_move_the_labels_of_all_tokens() -> None:
 
 
 def test_the_closed_form_is_the_mean_over_tasks() -> None:
-    """At random weights with every term of the same size, within five standard errors of 200,000 tasks."""
+    """At random weights, where all terms have the same size, within five standard errors of 200,000 tasks."""
     config = Config(dimension=4, context_length=5)
     prompts = drawn_prompts(config, 200_000)
     for seed in range(3):
         layer = random_layer(config, seed, 0.6)
         errors = prompts.weights - sensitivity(layer, prompts)
         each = config.half_width**2 / 3 / 2 * np.sum(errors**2, axis=1)
-        found = evaluation.layer_loss(layer, config)
-        assert abs(found - each.mean()) < 5 * each.std() / len(each) ** 0.5
-        assert each.std() / len(each) ** 0.5 < 0.02 * found
+        exact = evaluation.layer_loss(layer, config)
+        assert abs(exact - each.mean()) < 5 * each.std() / len(each) ** 0.5
+        assert each.std() / len(each) ** 0.5 < 0.02 * exact
 
 
 def test_the_moments_are_those_of_uniform_inputs() -> None:
-    """The means of S^2, S tr S and (tr S)^2 that the closed form is made of, one by one, on 400,000 inputs."""
+    """The means of S^2, S tr S and (tr S)^2 in the closed form, each on 400,000 inputs."""
     config = Config(dimension=3, context_length=4)
     law, x = closed_forms.moments(config), drawn_prompts(config, 400_000).inputs[:, :-1]
     s = np.swapaxes(x, 1, 2) @ x
@@ -263,7 +263,7 @@ def test_the_moments_are_those_of_uniform_inputs() -> None:
 
 def test_the_gradient_of_the_closed_form_is_its_derivative() -> None:
     step, w = 1e-6, random_weights(SMALL, 5)
-    _, found = gradient_estimators.population(w, {}, SMALL)
+    _, slopes = gradient_estimators.population(w, {}, SMALL)
     for name in MATRICES:
         for corner in np.ndindex(2, 2):
             place = tuple(-1 - np.array(corner) if name in ("W_P", "W_K") else np.array(corner))
@@ -272,7 +272,7 @@ def test_the_gradient_of_the_closed_form_is_its_derivative() -> None:
                 other = {key: matrix.copy() for key, matrix in w.items()}
                 other[name][place] += sign * step
                 moved.append(gradient_estimators.population(other, {}, SMALL)[0])
-            assert (moved[0] - moved[1]) / (2 * step) == pytest.approx(found[name][place], rel=1e-5, abs=1e-7)
+            assert (moved[0] - moved[1]) / (2 * step) == pytest.approx(slopes[name][place], rel=1e-5, abs=1e-7)
 
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 1.6])
@@ -281,11 +281,11 @@ def test_larger_inputs_without_a_clip(scale: float) -> None:
     step_size, prompts = closed_forms.best_step_size(config), drawn_prompts(config, 40_000)
     gd = construction(config, step_size)
     predicted = predicted_by(gd, prompts)
-    found = evaluation.larger_inputs_loss(predicted, prompts, scale)
-    assert found == pytest.approx(closed_forms.one_step_loss(config, step_size, scale), rel=0.05)
+    loss = evaluation.larger_inputs_loss(predicted, prompts, scale)
+    assert loss == pytest.approx(closed_forms.one_step_loss(config, step_size, scale), rel=0.05)
     larger = tasks.scaled_inputs(prompts, scale)
     direct = predicted_by(gd, larger)
-    assert found == pytest.approx(evaluation.task_loss(direct, larger), rel=1e-12)
+    assert loss == pytest.approx(evaluation.task_loss(direct, larger), rel=1e-12)
     clipped_loss = evaluation.task_loss(np.clip(direct, -0.5, 0.5), larger)
     assert evaluation.larger_inputs_loss(predicted, prompts, scale, 0.5) == pytest.approx(clipped_loss, rel=1e-12)
 

@@ -1,4 +1,4 @@
-"""What the figures of von Oswald et al. compute beside the layer and its closed forms."""
+"""Quantities in the figures of von Oswald et al.: plateaus, distances from gradient descent, sampled losses, seeds."""
 
 import dataclasses
 
@@ -20,15 +20,15 @@ def test_a_plateau_is_level_and_high() -> None:
     falling, low = np.linspace(0.42, 0.21, 8), np.full(6, 0.206)
     assert len(oswald_one_step.plateau_errors(np.append(falling, low), Config())) == 0
     waiting = np.concatenate([[0.42, 0.41], np.full(5, SADDLE + 0.001), [0.3, 0.21], low])
-    found = oswald_one_step.plateau_errors(waiting, Config())
-    np.testing.assert_allclose(found, [0.001, 0.001], rtol=0, atol=1e-12)
+    errors = oswald_one_step.plateau_errors(waiting, Config())
+    np.testing.assert_allclose(errors, [0.001, 0.001], rtol=0, atol=1e-12)
     elsewhere = oswald_one_step.plateau_errors(np.full(4, SADDLE - 0.03), Config())
     np.testing.assert_allclose(elsewhere, [0.03], rtol=0, atol=1e-12)
-    # Three snapshots are too short a wait.
+    # Three snapshots are too short for a plateau.
     assert len(oswald_one_step.plateau_errors(np.array([0.42, *[SADDLE] * 3, 0.25, 0.21]), Config())) == 0
 
 
-def test_gradient_descent_is_at_no_distance_from_itself() -> None:
+def test_the_distance_of_gradient_descent_from_itself_is_zero() -> None:
     config = Config()
     prompts = evaluation.evaluation_prompts(config, system.Test(tasks=50))
     gd = evaluation.construction(config, 6.0)
@@ -46,17 +46,17 @@ def test_errors_of_the_preconditioner() -> None:
     np.testing.assert_allclose(evaluation.preconditioner_errors(best, config), 0, atol=1e-12)
     spoilt = best.key_query.copy()
     spoilt[0, 0], spoilt[1, 2] = 1.2, -0.1
-    found = evaluation.preconditioner_errors(best._replace(key_query=spoilt), config)
-    assert found == pytest.approx((0.2, 0.1), abs=1e-12)
+    errors = evaluation.preconditioner_errors(best._replace(key_query=spoilt), config)
+    assert errors == pytest.approx((0.2, 0.1), abs=1e-12)
 
 
 @pytest.mark.parametrize("size", [10, 40])
-def test_the_sampled_loss_is_that_of_the_closed_form(size: int) -> None:
-    """Within 4 % on 5,000 tasks, which are worked on in parts at either size."""
+def test_the_sampled_loss_agrees_with_the_closed_form(size: int) -> None:
+    """Within 4 % on 5,000 tasks, which are processed in several parts at each size."""
     config = Config(dimension=size, context_length=size)
     gd = evaluation.construction(config, closed_forms.best_step_size(config))
-    found = evaluation.sampled_loss(gd, config, system.Test(checked_tasks=5000))
-    assert found == pytest.approx(closed_forms.best_loss(config), rel=0.04)
+    loss = evaluation.sampled_loss(gd, config, system.Test(checked_tasks=5000))
+    assert loss == pytest.approx(closed_forms.best_loss(config), rel=0.04)
 
 
 @pytest.mark.parametrize("scale", ["paper", "laptop", "smoke"])
@@ -69,7 +69,7 @@ def test_both_trainings_share_their_seeds(scale: str, size: int) -> None:
 
 
 def test_the_drawn_means_are_over_the_published_number_of_seeds() -> None:
-    """Further seeds have curves of their own and are in no mean, but claims are judged on all of them."""
+    """Further seeds are drawn as single curves and not included in means, but claims are judged on all seeds."""
     few = system.Test(tasks=20)
     sweep = dataclasses.replace(
         trainings.on_fresh_prompts("smoke"), configs=grid(Config, seed=range(7)), snapshots=(0, 10, 20, 50), test=few
@@ -84,7 +84,7 @@ def test_the_drawn_means_are_over_the_published_number_of_seeds() -> None:
     assert set(table[table["observable"] == "seeds with a plateau"]["seed"]) == set(range(7))
 
 
-def test_the_construction_is_at_no_distance_from_itself_at_any_scale() -> None:
+def test_the_distance_of_the_construction_from_itself_is_zero_at_any_scale() -> None:
     """The scale between keys and values is free: W_Q times c and W_P over c are the same layer."""
     config = Config(dimension=4, context_length=6)
     wanted = oswald_weights.constructed(config)
@@ -96,5 +96,5 @@ def test_the_construction_is_at_no_distance_from_itself_at_any_scale() -> None:
             "W_V": torch.from_numpy(wanted["values"])[None],
             "W_P": one[None] / scale,
         }
-        found = oswald_weights.distances(oswald_weights.products(params, 0), wanted)
-        assert max(found.values()) < 1e-12
+        distances = oswald_weights.distances(oswald_weights.products(params, 0), wanted)
+        assert max(distances.values()) < 1e-12

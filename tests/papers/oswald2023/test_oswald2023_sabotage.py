@@ -1,8 +1,8 @@
-"""Every check of von Oswald et al.'s claims can fail: each bound is contradicted on runs or laws spoilt for it.
+"""Each bound on von Oswald et al.'s claims can fail: runs or functions with a planted error contradict it.
 
-The runs are made, not trained: weights that follow a training as it goes, with two seeds of six waiting on the saddle
-for a while. A sabotage breaks one bound, and without it (the control) the same bound is not contradicted.
-The last tests see to it that no bound is left out.
+The runs are constructed, not trained: their weights imitate a training in which two of six seeds have a plateau at the
+saddle. A sabotage breaks one bound; the control, without it, does not contradict the same bound. The last tests check
+that no bound is left out.
 """
 
 import dataclasses
@@ -23,17 +23,17 @@ from icl.pipeline import figures
 from tests import sabotaged
 from tests.sabotaged import Patch, same, untouched
 
-# A claim is judged on trainings of its own, sound and spoilt.
+# Each claim is judged twice, on sound and on spoilt runs.
 pytestmark = pytest.mark.slow
 
 OSWALD = ("oswald_gd_steps", "oswald_one_step", "oswald_larger_inputs", "oswald_weights")
 FIGURE_OF = sabotaged.figures_of_claims(OSWALD)
 SEEDS = 6
-# The training along which panels A and B are drawn; at other sizes only the end counts.
+# The training of panels A and B; at other sizes only the final weights matter.
 SAMPLED = trainings.on_fresh_prompts("laptop").name
-# Seeds that wait on the saddle, and the snapshots at which any seed starts and stops waiting.
+# Seeds with a plateau at the saddle, and the snapshots at which a plateau starts and ends.
 WAITING, WAIT = (1, 4), (2, 9)
-# Of the sampled training; enough for a plateau of four neighbours.
+# Snapshots of the sampled training, enough for a plateau of four consecutive ones.
 SNAPSHOTS = tuple(range(0, 5001, 500))
 
 
@@ -55,7 +55,7 @@ def weights_of(config: Config, learnt: np.ndarray) -> np.ndarray:
 
 @cache
 def made(name: str) -> Runs:
-    """Small at first, for some seeds one direction for a while, then everything."""
+    """Runs with small initial weights that learn all directions, some seeds after a plateau with one direction."""
     sweep = small(sabotaged.trainings(OSWALD)[name])
     courses, losses = [], []
     for config in sweep.configs:
@@ -63,7 +63,7 @@ def made(name: str) -> Runs:
         generator, d = np.random.default_rng(config.seed), config.dimension
         direction = generator.standard_normal(d)
         saddle = np.outer(direction, direction) / (direction @ direction)
-        # A trained layer is not quite the construction; one trained on the population is.
+        # Only a layer trained on the population equals the construction.
         error = 5e-3 if on_prompts else 1e-6
         course = []
         for index in range(len(sweep.snapshots)):
@@ -82,23 +82,23 @@ def made(name: str) -> Runs:
 
 
 def few(runs: Runs) -> Runs:
-    """Ten tasks on larger inputs."""
+    """Reduce the tasks on larger inputs to ten."""
     test = dataclasses.replace(runs.sweep.test, larger_tasks=10)
     return dataclasses.replace(runs, sweep=dataclasses.replace(runs.sweep, test=test))
 
 
 def changed(runs: Runs, change: Callable[[torch.Tensor], torch.Tensor], name: str) -> Runs:
-    """One of the matrices is another."""
+    """Change one of the matrices."""
     return dataclasses.replace(runs, weights=runs.weights | {name: change(runs.weights[name].clone())})
 
 
 def times(factor: float) -> Callable[[Runs], Runs]:
-    """The step is another."""
+    """Change the step size."""
     return lambda runs: changed(runs, lambda w: factor * w, "W_P")
 
 
 def turned(angle: float) -> Callable[[Runs], Runs]:
-    """Two coordinates are turned into each other: the diagonal of B stays nearly what it was."""
+    """Rotate two coordinates slightly, which hardly changes the diagonal of B."""
 
     def change(w: torch.Tensor) -> torch.Tensor:
         w[..., 0, 1] += angle
@@ -109,7 +109,7 @@ def turned(angle: float) -> Callable[[Runs], Runs]:
 
 
 def two_directions(runs: Runs) -> Runs:
-    """All seeds on fresh prompts wait where half of the directions are learnt."""
+    """All seeds on fresh prompts have a plateau where half of the directions are learnt."""
     if runs.sweep.configs[0].gradient_estimator == "population":
         return runs
 
@@ -126,17 +126,17 @@ def stuck_on_the_population(runs: Runs) -> Runs:
     return dataclasses.replace(runs, losses=np.full_like(runs.losses, 0.39))
 
 
-# Spoilt laws
+# Spoilt functions
 
 
 def sampled_loss_off(factor: float) -> Patch:
-    """The loss on sampled tasks is wrong by a factor."""
+    """Multiply the loss on sampled tasks by a factor."""
     right = evaluation.sampled_loss
-    return lambda patch: patch.setattr(evaluation, "sampled_loss", lambda *given: factor * right(*given))
+    return lambda patch: patch.setattr(evaluation, "sampled_loss", lambda *args: factor * right(*args))
 
 
 def interpolated_twice(patch: pytest.MonkeyPatch) -> None:
-    """The scale is moved and nothing is averaged: the sum instead of the mean."""
+    """Return the sum of both layers instead of the mean, with the scale moved."""
     right = evaluation.interpolated
     patch.setattr(evaluation, "interpolated", lambda a, b: right(a, b)._replace(value=2 * right(a, b).value))
 
@@ -181,7 +181,7 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
 
 @cache
 def measured(name: str, change: Callable[[Runs], Runs], law: Patch) -> pd.DataFrame:
-    # The larger inputs of panel D are judged by another figure.
+    # The larger inputs of panel D are judged in another figure.
     panels = few if name == "oswald_one_step" else same
     runs = {key: panels(change(made(key))) for key in figures.sweeps(name, "laptop", {})}
     with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
@@ -207,7 +207,7 @@ def test_every_bound_has_a_sabotage() -> None:
 
 
 def test_without_any_plateau_nothing_is_decided() -> None:
-    """Seeds that never wait say nothing about plateaus, nor those that never leave one about its end."""
+    """Seeds without a plateau are not judged on plateaus, and seeds that stay on one not on their end."""
     runs = {key: few(made(key)) for key in figures.sweeps("oswald_one_step", "laptop", {})}
     sampled = runs[SAMPLED]
     for kept, claim in ((slice(-1, None), "O4"), (slice(WAIT[0] + 2, WAIT[0] + 3), "O3")):

@@ -1,4 +1,4 @@
-"""How the layer of von Oswald et al. is trained: two ways to average its gradient, what is drawn, isolated runs."""
+"""Training of the layer of von Oswald et al.: two gradient estimators, sampled prompts, isolated runs."""
 
 import dataclasses
 from typing import Any
@@ -40,15 +40,15 @@ def drawn(config: Config, step: int = 0) -> Arrays:
 @pytest.mark.parametrize("size", [0.05, 0.5])
 def test_fresh_prompts_give_the_gradient_of_the_literal_layer(config: Config, size: float) -> None:
     w, batch = random_weights(config, 7, size), drawn(config)
-    value, found = gradient_estimators.fresh_prompts(w, batch, config)
+    value, slopes = gradient_estimators.fresh_prompts(w, batch, config)
     expected, gradients = oracle.gradient(w, batch)
     assert value == pytest.approx(expected, rel=1e-10)
     for name in MATRICES:
-        np.testing.assert_allclose(found[name], gradients[name], rtol=0, atol=1e-10 * max(1, abs(expected)))
+        np.testing.assert_allclose(slopes[name], gradients[name], rtol=0, atol=1e-10 * max(1, abs(expected)))
 
 
-def test_fresh_prompts_are_the_population_on_average() -> None:
-    """Within five standard errors of 30 batches, loss and every entry of the gradient."""
+def test_fresh_prompts_average_to_the_population() -> None:
+    """Loss and every entry of the gradient, within five standard errors of 30 batches."""
     config = Config(dimension=3, context_length=4, batch=2000)
     w = random_weights(config, 8, 0.4)
     estimates = [gradient_estimators.fresh_prompts(w, drawn(config, step), config) for step in range(30)]
@@ -64,11 +64,11 @@ def test_training_is_the_clipped_gradient_in_adam() -> None:
     config = Config(gradient_estimator="population", dimension=2, context_length=3)
     trained = train(sweep(config, steps=1))
     start = {name: w[:, 0] for name, w in trained.weights.items()}
-    value, found = gradient(system, trained.sweep, start, {}, {})
+    value, gradients = gradient(system, trained.sweep, start, {}, {})
     assert value.item() == trained.losses[0, 0]
-    length = sum(g.square().sum() for g in found.values()) ** 0.5
+    length = sum(g.square().sum() for g in gradients.values()) ** 0.5
     for name, w in trained.weights.items():
-        g = found[name][0] * min(1.0, 1e-3 / float(length))
+        g = gradients[name][0] * min(1.0, 1e-3 / float(length))
         # Adam's first step is learning_rate * g / (|g| + epsilon).
         np.testing.assert_allclose(w[0, 1], w[0, 0] - 1e-3 * g / (g.abs() + 1e-8), rtol=0, atol=1e-12)
 
@@ -87,8 +87,8 @@ def test_clipping_is_over_all_weights_of_a_run() -> None:
 
 
 @pytest.mark.parametrize("estimator", ["fresh_prompts", "population"])
-def test_a_run_alone_is_the_run_in_the_sweep(estimator: str) -> None:
-    """Also beside runs that diverge."""
+def test_a_run_alone_equals_the_run_in_a_sweep(estimator: str) -> None:
+    """The sweep also has runs that diverge."""
     configs = grid(Config, gradient_estimator=[estimator], batch=[16], learning_rate=[1e-3, 1e30], seed=[0, 3])
     together = train(sweep(*configs, steps=4))
     for run, config in list(enumerate(configs))[:2]:
@@ -114,12 +114,12 @@ def test_the_population_starts_where_fresh_prompts_start() -> None:
     configs = [Config(gradient_estimator=estimator, seed=4) for estimator in ("fresh_prompts", "population")]
     first, second = (system.init([config])["W_K"].double() for config in configs)
     np.testing.assert_allclose(first, second, rtol=1e-6)
-    every = system.init([Config(gradient_estimator="population", dimension=100)])["W_Q"]
-    assert float(every.std()) == pytest.approx((0.002 / 101) ** 0.5, rel=0.03)
-    assert float(every.abs().max()) <= 2 * (0.002 / 101) ** 0.5 / 0.8796
+    many = system.init([Config(gradient_estimator="population", dimension=100)])["W_Q"]
+    assert float(many.std()) == pytest.approx((0.002 / 101) ** 0.5, rel=0.03)
+    assert float(many.abs().max()) <= 2 * (0.002 / 101) ** 0.5 / 0.8796
 
 
-def test_what_is_drawn_is_uniform_and_normal() -> None:
+def test_inputs_are_uniform_and_tasks_normal() -> None:
     config = Config(batch=20_000, half_width=2.0)
     batch = drawn(config)
     x, w = batch["inputs"], batch["weights"]
@@ -129,13 +129,13 @@ def test_what_is_drawn_is_uniform_and_normal() -> None:
     assert x.mean() == pytest.approx(0, abs=0.004) and (x**2).mean() == pytest.approx(4 / 3, abs=0.004)
     assert (x**4).mean() == pytest.approx(16 / 5, abs=0.016)
     assert w.mean() == pytest.approx(0, abs=0.012) and w.var() == pytest.approx(1, abs=0.016)
-    # Neighbours share a random word and must not show it.
+    # Neighbours share a random word but must be uncorrelated.
     flat = x.reshape(-1)
     for lag in (1, 2, 3, 4):
         assert np.mean(flat[lag:] * flat[:-lag]) == pytest.approx(0, abs=0.005)
 
 
-def test_evaluation_tasks_are_the_seeds_own_unless_shared() -> None:
+def test_evaluation_tasks_differ_between_seeds_unless_shared() -> None:
     test, shared = system.Test(tasks=5), system.Test(tasks=5, shared_tasks=True)
     of_each = [evaluation.evaluation_prompts(Config(seed=seed), test).weights for seed in (1, 2)]
     of_all = [evaluation.evaluation_prompts(Config(seed=seed), shared).weights for seed in (1, 2)]

@@ -1,7 +1,7 @@
-"""Losses over all tasks, as formulas: of one step of gradient descent, of any layer, and where training can wait.
+"""Closed forms of losses over all tasks: one step of gradient descent, any layer, and the plateaus of training.
 
-The law of the prompts: N examples and a query with independent coordinates x ~ U(-half_width, half_width), a task
-w ~ N(0, I), labels y = <w, x> without noise. The loss is L = E (y_hat - y)^2 / 2 at the query.
+Prompts have N examples and a query with independent coordinates x ~ U(-half_width, half_width), a task w ~ N(0, I), and
+labels y = <w, x> without noise. The loss is L = E (y_hat - y)^2 / 2 at the query.
 """
 
 from typing import NamedTuple, Protocol
@@ -10,7 +10,7 @@ import numpy as np
 
 
 class PromptLaw(Protocol):
-    """The constants on which the law of the prompts depends; every Config of the model has them."""
+    """The constants that determine the distribution of the prompts; every Config of the model has them."""
 
     @property
     def context_length(self) -> int:
@@ -26,7 +26,7 @@ class PromptLaw(Protocol):
 
 
 class Moments(NamedTuple):
-    """Of N inputs with independent coordinates of mean 0, and of S = sum_i x_i x_i'.
+    """Moments of N inputs with independent coordinates of mean 0, and of S = sum_i x_i x_i'.
 
     variance : s = E x^2; fourth : E x^4; square : q with E (S/N)^2 = q I; traced : r with E [S tr S] = r I
     spread : tau = 2 E tr S^2 + E (tr S)^2
@@ -40,7 +40,7 @@ class Moments(NamedTuple):
 
 
 def moments(law: PromptLaw) -> Moments:
-    """The moments for x ~ U(-half_width, half_width)."""
+    """Return the moments for x ~ U(-half_width, half_width)."""
     n, d, s, fourth = law.context_length, law.dimension, law.half_width**2 / 3, law.half_width**4 / 5
     square = (fourth + (d - 1) * s**2) / n + (1 - 1 / n) * s**2
     traced = n * (fourth + (d - 1) * s**2) + n * (n - 1) * d * s**2
@@ -49,50 +49,50 @@ def moments(law: PromptLaw) -> Moments:
 
 
 def zero_loss(law: PromptLaw) -> float:
-    """L of the prediction 0: s d / 2."""
+    """Return the loss of the prediction 0, s d / 2."""
     return moments(law).variance * law.dimension / 2
 
 
 def best_step_size(law: PromptLaw) -> float:
-    """The step of gradient descent on (1/2N) sum (<w, x_i> - y_i)^2 from 0 that leaves the least L: s / q."""
+    """Return the best size s / q of one step of gradient descent on (1/2N) sum (<w, x_i> - y_i)^2 from 0."""
     of_inputs = moments(law)
     return of_inputs.variance / of_inputs.square
 
 
 def one_step_loss(law: PromptLaw, step_size: float, scale: float = 1.0) -> float:
-    """L of one step of gradient descent from 0, on inputs `scale` times as large: with a = scale^2 and eta the step,
+    """Return the loss of one step of gradient descent from 0 on inputs multiplied by `scale`.
 
-    (s a d / 2) (1 - 2 eta s a + eta^2 q a^2).
+    With a = scale^2 and the step size eta it is (s a d / 2) (1 - 2 eta s a + eta^2 q a^2).
     """
     of_inputs, a = moments(law), scale**2
     return a * zero_loss(law) * (1 - 2 * step_size * of_inputs.variance * a + step_size**2 * of_inputs.square * a**2)
 
 
 def best_loss(law: PromptLaw) -> float:
-    """The least L of one step, and of one layer: (s d / 2)(1 - s^2 / q)."""
+    """Return the least loss of one step, and of one layer, (s d / 2)(1 - s^2 / q)."""
     return one_step_loss(law, best_step_size(law))
 
 
 def saddle_loss(zero: float, best: float, dimension: int, rank: int = 1) -> float:
-    """L where `rank` of the d directions are learnt: each gains as much as any other."""
+    """Return the loss with `rank` of the d directions learnt, each of which lowers it by the same amount."""
     return zero - rank * (zero - best) / dimension
 
 
 def split(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """A = (A_x | a_y) and b = (b_x, b_y): the parts that act on inputs and on labels."""
+    """Split A = (A_x | a_y) and b = (b_x, b_y) into the parts that act on inputs and on labels."""
     return a[:, :-1], a[:, -1], b[:-1], float(b[-1])
 
 
 def preconditioner(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """B = b_y A_x + a_y b_x', (d, d): the part of y_hat linear in w is -x_q' B S w."""
+    """Return B = b_y A_x + a_y b_x', (d, d); the part of y_hat linear in w is -x_q' B S w."""
     a_x, a_y, b_x, b_y = split(a, b)
     return b_y * a_x + np.outer(a_y, b_x)
 
 
 def population_loss(a: np.ndarray, b: np.ndarray, law: PromptLaw) -> tuple[float, np.ndarray, np.ndarray]:
-    """L of a layer with A, (d, d + 1), and b, (d + 1,), over all tasks, and its derivatives in A and b.
+    """Return the loss over all tasks of a layer with A, (d, d + 1), and b, (d + 1,), and its derivatives in A and b.
 
-    Ours, from the mean over w and x of |w + A G b|^2 with G = sum_i e_i e_i':
+    Derived by us from the mean over w and x of |w + A G b|^2 with G = sum_i e_i e_i':
 
         L = (s/2) { d + 2 N s tr B + N^2 q |B|^2 + b_x' T(H) b_x + 2 b_y r a_y' A_x b_x + b_y^2 |a_y|^2 tau },
 

@@ -1,4 +1,4 @@
-"""What a trained layer does, compared with one step of gradient descent: predictions, losses, repetition."""
+"""Predictions and losses of a trained layer, also repeated, compared with one step of gradient descent."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from icl.tasks.linear_regression import Prompts
 
 
 class Layer(NamedTuple):
-    """The products through which a layer acts on the labels.
+    """The products of a layer's weights on which the predicted labels depend.
 
     key_query : W_Q W_K', (D, D); value : the last column of W_V W_P, (D,)
     """
@@ -23,15 +23,16 @@ class Layer(NamedTuple):
 
 
 def trained_layer(params: Params, run: int) -> Layer:
-    """The layer of one run, in float64."""
+    """Return the layer of one run in float64."""
     q, k, v, p = (params[name][run].double().cpu().numpy() for name in MATRICES)
     return Layer(q @ k.T, v @ p[:, -1])
 
 
 def construction(config: Config, step_size: float) -> Layer:
-    """The layer that does one step of gradient descent on (1/2N) sum (<w, x_i> - y_i)^2, from any w:
+    """Return the layer that does one step of gradient descent on (1/2N) sum (<w, x_i> - y_i)^2 from any w.
 
-    W_Q W_K' = diag(I, 0) and W_V W_P = -(step_size / N) e_y e_y' (von Oswald et al. 2023, Proposition 1).
+    Its weights are W_Q W_K' = diag(I, 0) and W_V W_P = -(step_size / N) e_y e_y' (von Oswald et al. 2023, Proposition
+    1).
     """
     key_query, value = np.eye(config.tokens), np.zeros(config.tokens)
     key_query[-1, -1], value[-1] = 0, -step_size / config.context_length
@@ -39,8 +40,10 @@ def construction(config: Config, step_size: float) -> Layer:
 
 
 def interpolated(trained: Layer, constructed: Layer) -> Layer:
-    """The mean of both, after the trained layer's free scale moved from keys and queries to the values: its x block is
-    divided by its mean diagonal.
+    """Return the mean of both layers.
+
+    First the trained layer's free scale moves from keys and queries to the values: the x block is divided by its mean
+    diagonal.
     """
     scale = np.diag(trained.key_query)[:-1].mean()
     return Layer(
@@ -52,12 +55,12 @@ def interpolated(trained: Layer, constructed: Layer) -> Layer:
 
 
 def evaluation_prompts(config: Config, test: Test) -> Prompts:
-    """The tasks on which a run is evaluated."""
+    """Return the tasks on which a run is evaluated."""
     return _prompts(config, test, "evaluate", test.tasks)
 
 
 def prompts_to_enlarge(config: Config, test: Test) -> Prompts:
-    """The tasks whose inputs are then enlarged."""
+    """Return the tasks for the evaluation on larger inputs, not yet enlarged."""
     return _prompts(config, test, "larger", test.larger_tasks)
 
 
@@ -70,7 +73,7 @@ def _prompts(config: Config, test: Test, purpose: str, count: int) -> Prompts:
 
 
 def sensitivity(layer: Layer, prompts: Prompts) -> np.ndarray:
-    """The derivative of y_hat in x_q, -A G b, which is also the w by which the layer predicts: (tasks, d)."""
+    """Return the derivative of y_hat in x_q, -A G b, which is also the layer's implicit weight vector, (tasks, d)."""
     x, y = prompts.inputs[:, :-1], prompts.labels[:, :-1]
     on_values = np.einsum("mnd,d->mn", x, layer.value[:-1]) + y * layer.value[-1]
     moved = np.concatenate(
@@ -80,16 +83,15 @@ def sensitivity(layer: Layer, prompts: Prompts) -> np.ndarray:
 
 
 def predictions(sensitivities: np.ndarray, prompts: Prompts) -> np.ndarray:
-    """y_hat, the derivatives of `sensitivity` applied to the queries: (tasks,)."""
+    """Return y_hat, the derivatives of `sensitivity` applied to the queries, (tasks,)."""
     return np.einsum("md,md->m", sensitivities, prompts.inputs[:, -1])
 
 
 def repeated(layer: Layer, prompts: Prompts, layers: int, damping: float) -> np.ndarray:
-    """Predictions after 1 ... `layers` applications of the layer to all tokens, of which only the labels move, by
-    `damping` times the update: (layers, tasks).
+    """Return the predictions after 1 ... `layers` applications of the layer to all tokens, (layers, tasks).
 
-    Token e becomes e + damping (e W_Q W_K' G b) e_y. Of G = sum_i e_i e_i' only the last row changes, and what is
-    needed of the query is the derivative of its label in x_q.
+    Only the labels move, by `damping` times the update: token e becomes e + damping (e W_Q W_K' G b) e_y. Of G = sum_i
+    e_i e_i' only the last row changes, and for the query only the derivative of its label in x_q is needed.
     """
     x, p = prompts.inputs[:, :-1], np.einsum("mn,mnd->md", prompts.labels[:, :-1], prompts.inputs[:, :-1])
     gram, t = np.swapaxes(x, 1, 2) @ x, np.sum(prompts.labels[:, :-1] ** 2, axis=1)
@@ -112,27 +114,28 @@ def repeated(layer: Layer, prompts: Prompts, layers: int, damping: float) -> np.
 
 
 def task_loss(predicted: np.ndarray, prompts: Prompts) -> float:
-    """Mean of half the squared error on the query."""
+    """Return the mean of half the squared error on the query."""
     return float(np.mean((predicted - prompts.labels[:, -1]) ** 2) / 2)
 
 
 def larger_inputs_loss(predicted: np.ndarray, prompts: Prompts, scale: float, clip: float = np.inf) -> float:
-    """The same on the tasks with all inputs `scale` times as large, and outputs cut at +-clip.
+    """Return the same on the tasks with all inputs multiplied by `scale`, and outputs clipped at +-clip.
 
-    y_hat is cubic in the tokens, whose labels grow with the inputs: it is scale^3 times that of the given tasks.
+    y_hat is cubic in the tokens, whose labels grow with the inputs, so it is scale^3 times that of the original tasks.
     """
     return float(np.mean((np.clip(scale**3 * predicted, -clip, clip) - scale * prompts.labels[:, -1]) ** 2) / 2)
 
 
 def layer_loss(layer: Layer, config: Config) -> float:
-    """L over all tasks, by the closed form."""
+    """Return the loss over all tasks by the closed form."""
     return closed_forms.population_loss(layer.key_query[:-1], layer.value, config)[0]
 
 
 def sampled_loss(layer: Layer, config: Config, test: Test) -> float:
-    """L on `checked_tasks` fresh tasks, the query averaged out: the mean of |w - w_hat|^2 s / 2.
+    """Return the loss on `checked_tasks` fresh tasks with the expectation over the query, the mean of |w - w_hat|^2 s /
+    2.
 
-    In parts, which fit in the cache at any d.
+    The tasks are processed in parts that fit in the cache at any d.
     """
     generator, part = stream(SYSTEM, config.seed, "check"), max(1, 2**18 // (config.context_length * config.dimension))
     total = 0.0
@@ -144,7 +147,7 @@ def sampled_loss(layer: Layer, config: Config, test: Test) -> float:
 
 
 def preconditioner_errors(layer: Layer, config: Config) -> tuple[float, float]:
-    """The largest errors of B over its optimum -(s / (N q)) I, on and off the diagonal."""
+    """Return the largest errors of B relative to its optimum -(s / (N q)) I, on and off the diagonal."""
     optimum = -closed_forms.best_step_size(config) / config.context_length
     error = abs(closed_forms.preconditioner(layer.key_query[:-1], layer.value) / optimum - np.eye(config.dimension))
     diagonal = np.diag(error)
@@ -152,11 +155,13 @@ def preconditioner_errors(layer: Layer, config: Config) -> tuple[float, float]:
 
 
 def distances(layer: Layer, gd: np.ndarray, prompts: Prompts) -> dict[str, float]:
-    """Loss of a layer and its distances from gradient descent, averaged over tasks, under the published names.
+    """Return the loss of a layer and its distances from gradient descent, averaged over tasks, under the published
+    names.
+
+    They are the loss, mean |y_hat - y_gd| ("Preds diff"), mean |g - g_gd| ("Model diff") and mean cos(g, g_gd) ("Model
+    cos"), with g the derivative of the layer's prediction in the query.
 
     gd : the derivatives in the query of gradient descent's predictions, (tasks, d)
-    Returns loss, mean |y_hat - y_gd| ("Preds diff"), mean |g - g_gd| ("Model diff") and mean cos(g, g_gd) ("Model
-    cos"), g the derivative of the layer's prediction in the query.
     """
     slopes = sensitivity(layer, prompts)
     by_layer, by_gd = (predictions(each, prompts) for each in (slopes, gd))

@@ -1,7 +1,8 @@
 """The loss of one layer and its gradient, averaged over all tasks or over a batch of fresh ones.
 
-Of the four matrices only A, the first d rows of W_Q W_K', and b, the last column of W_V W_P, reach the prediction:
-y_hat = -x_q' A G b with G = sum_i e_i e_i'. Both estimators work on A and b and carry the gradient back.
+The prediction depends on the four matrices only through A, the first d rows of W_Q W_K', and b, the last column of W_V
+W_P: y_hat = -x_q' A G b with G = sum_i e_i e_i'. Both estimators compute the gradient in A and b and propagate it to
+the matrices.
 """
 
 from collections.abc import Callable
@@ -11,13 +12,13 @@ import numpy as np
 from icl.papers.oswald2023 import closed_forms
 from icl.papers.oswald2023.closed_forms import PromptLaw
 
-# The four matrices of one run by name, each (D, D); or the arrays of its batch.
+# The four matrices of one run by name, (D, D) each, or the arrays of its batch.
 Arrays = dict[str, np.ndarray]
 Estimator = Callable[[Arrays, Arrays, PromptLaw], tuple[float, Arrays]]
 
 
 def effective(weights: Arrays) -> tuple[np.ndarray, np.ndarray]:
-    """A, (d, D), and b, (D,)."""
+    """Return A, (d, D), and b, (D,)."""
     return weights["W_Q"][:-1] @ weights["W_K"].T, weights["W_V"] @ weights["W_P"][:, -1]
 
 
@@ -32,18 +33,20 @@ def _in_matrices(weights: Arrays, by_a: np.ndarray, by_b: np.ndarray) -> Arrays:
 
 
 def population(weights: Arrays, batch: Arrays, law: PromptLaw) -> tuple[float, Arrays]:
-    """L over all tasks and its gradient, by the closed form; the batch is not looked at."""
+    """Return the loss over all tasks and its gradient by the closed form; the batch is ignored."""
     value, by_a, by_b = closed_forms.population_loss(*effective(weights), law)
     return value, _in_matrices(weights, by_a, by_b)
 
 
 def fresh_prompts(weights: Arrays, batch: Arrays, law: PromptLaw) -> tuple[float, Arrays]:
-    """L over a batch and its gradient, without labels or tokens: with beta = b_x + b_y w, v = A_x' x_q + (a_y' x_q) w,
+    """Return the loss over a batch and its gradient, computed without labels or tokens.
+
+    With beta = b_x + b_y w and v = A_x' x_q + (a_y' x_q) w,
 
         y - y_hat = <w, x_q> + sum_i <x_i, beta> <x_i, v>,
 
-    and the two vectors that the gradient needs, G b and G A' x_q, are (g, <w, g>) with g = sum_i x_i <x_i, beta or v>.
-    Four passes over the examples, each one product and sum per number, the batch innermost.
+    and the two vectors in the gradient, G b and G A' x_q, are (g, <w, g>) with g = sum_i x_i <x_i, beta or v>. This
+    takes four passes over the examples, each with one product and sum per number; the batch is the innermost axis.
 
     batch : inputs (N + 1, d, B), the query last, and weights, the tasks w, (d, B)
     """

@@ -23,12 +23,12 @@ GD, TRAINED = "Gradient descent", "Trained Transformer"
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The published training, N = d = 10 on tasks drawn anew at every step."""
+    """Return the published training, N = d = 10 on new tasks at every step."""
     return [trainings.on_fresh_prompts(scale)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Loss of the repeated layer and of gradient descent at every third repetition, and their distance."""
+    """Return losses of the repeated layer and of gradient descent at every third repetition, and their distance."""
     trained, parts = trainings.sampled_runs(runs), []
     test = trained.sweep.test
     for run, config in enumerate(trained.sweep.configs):
@@ -47,7 +47,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The published picture: 4 x 2.5 inch, line and plus signs."""
+    """Draw the published picture: 4 x 2.5 inch, line and plus signs."""
     figure, axes = plotting.canvas((400, 250), (62, 386, 14, 196))
     plotting.curves(axes, table, [Style(GD, GD, series_styles.GREEN)], "loss")
     plotting.curves(axes, table, [Style(TRAINED, TRAINED, series_styles.PURPLE, "+", "none")], "loss")

@@ -23,12 +23,12 @@ ALPHAS = np.linspace(0.5, 2, 11).round(2)
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The published training, N = d = 10 on tasks drawn anew at every step."""
+    """Return the published training, N = d = 10 on new tasks at every step."""
     return [trainings.on_fresh_prompts(scale)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Losses over alpha, and how far apart those of the three layers are."""
+    """Return losses over alpha, and the largest ratio of those of the three layers."""
     trained = trainings.sampled_runs(runs)
     losses = join(losses_by_alpha(trained, "main"))
     cut = losses[losses["series"].isin(list(trainings.LAYERS))]
@@ -41,7 +41,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 
 def losses_by_alpha(trained: Runs, panel: str) -> Iterator[pd.DataFrame]:
-    """The loss of all three layers with inputs alpha times as large, their outputs cut at +-clip and not."""
+    """Yield the losses of all three layers on inputs multiplied by alpha, with and without clipped outputs."""
     test = trained.sweep.test
     losses: dict[str, list[list[float]]] = {}
     for run, config in enumerate(trained.sweep.configs):
@@ -59,7 +59,7 @@ def losses_by_alpha(trained: Runs, panel: str) -> Iterator[pd.DataFrame]:
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """Panel D by itself."""
+    """Draw panel D by itself."""
     figure, axes = plotting.canvas((440, 330), (80, 425, 38, 262))
     draw_panel(axes, table, font=14, ticks=12)
     plotting.legend(axes, 11, "upper left", (0.02, 0.99), spacing=0.3)
@@ -67,12 +67,12 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def draw_panel(axes: Axes, table: pd.DataFrame, font: float, ticks: float) -> None:
-    """Panel D of the talk's page 18, with what the outputs would be without a clip."""
+    """Draw panel D of the talk's page 18, with the loss of gradient descent without clipping."""
     series_styles.draw_marks(axes, table)
     plotting.curves(axes, table, [Style("GD, no clip", "GD without clip", "0.35", line=":")], "loss")
     axes.lines[-1].set(linewidth=1.5, zorder=1.9)
     axes.axvline(1, color="0.6", linestyle="--", linewidth=0.8)
-    # The published label says U(-alpha, alpha), where the code samples half as wide; the caption says so.
+    # The published label says U(-alpha, alpha), but the published code samples half as wide.
     x = Axis(r"$\alpha$ where $x \sim U(-\alpha/2, \alpha/2)$", (0.42, 2.08), (0.5, 1, 1.5, 2))
     plotting.frame(axes, x, Axis("Loss", (0.048, 8.5), (0.1, 1), log=True), font, ticks)
     axes.set_title("Test on larger inputs", fontsize=font)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# A plateau: this many neighbouring snapshots, 300 steps, above PLATEAU_ABOVE and level to FLAT.
+# A plateau is this many consecutive snapshots, 300 steps, above PLATEAU_ABOVE with a range below FLAT.
 PLATEAU_LENGTH, PLATEAU_ABOVE, FLAT, OFF_LEVEL = 4, 0.3, 0.002, 0.004
 ESCAPED, ESCAPED_AT = 0.21, 600
 # Series of panel B -> panel of the table and observable.
@@ -29,18 +29,18 @@ ALIGNMENT = {
     "Model diff": ("B", "distance"),
     "Model cos": ("B cosine", "cosine"),
 }
-# What stands behind the name of a series: seeds beyond the published number, and the training on the population.
+# Suffixes of series: seeds beyond the published number, and the training on the population.
 FURTHER, EXACT = ", further seeds", ", exact gradient"
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The published training for every N = d, and the same on the population."""
+    """Return the published training for every N = d, and the same on the population."""
     return [training(scale, size) for training in (trainings.on_fresh_prompts, trainings.on_population)
             for size in trainings.SIZES]  # fmt: skip
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """All four panels and what the claims compare."""
+    """Return the rows of all four panels, and the values that the claims bound."""
     sampled, exact = trainings.sampled_runs(runs), trainings.population_runs(runs)
     parts = [
         *_along_training(sampled),
@@ -54,9 +54,9 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 
 class Course(NamedTuple):
-    """One run along its training: L over all tasks and distances from gradient descent by snapshot.
+    """One run over training: the loss over all tasks and the distances from gradient descent by snapshot.
 
-    gd_loss : the loss of gradient descent on the tasks that the distances are over
+    gd_loss : the loss of gradient descent on the tasks of the distances
     """
 
     losses: np.ndarray
@@ -76,7 +76,7 @@ def _course(trained: Runs, run: int) -> Course:
 
 
 def _curves(course: Course, seed: int, steps: np.ndarray, kind: str = "") -> Iterator[pd.DataFrame]:
-    """The curves of panels A and B of one run; `kind` is added to the names of their series."""
+    """The curves of one run in panels A and B; `kind` is appended to the names of the series."""
     yield rows("loss", seed, course.losses, x=steps, panel="A", series=f"Trained TF{kind}")
     for series, (panel, observable) in ALIGNMENT.items():
         values = [each[series] for each in course.distances]
@@ -84,12 +84,12 @@ def _curves(course: Course, seed: int, steps: np.ndarray, kind: str = "") -> Ite
 
 
 def _steps(trained: Runs, length: int) -> np.ndarray:
-    # The smoke scale shrinks time.
+    # The smoke scale has fewer steps, stretched over the same axis.
     return np.array(trained.sweep.snapshots) * (length / trained.sweep.snapshots[-1])
 
 
 def _along_training(trained: Runs) -> Iterator[pd.DataFrame]:
-    """Panels A and B, the ends of all seeds, and where their plateaus are."""
+    """Panels A and B, the final values of all seeds, and their plateaus."""
     plateaus, steps = [], _steps(trained, trainings.STEPS["paper"])
     for run, config in enumerate(trained.sweep.configs):
         course = _course(trained, run)
@@ -101,21 +101,21 @@ def _along_training(trained: Runs) -> Iterator[pd.DataFrame]:
         plateaus.append(plateau_errors(course.losses, config))
         yield from _end_of_seed(config.seed, course)
     off_saddle = [float(np.any(errors > OFF_LEVEL)) for errors in plateaus]
-    # Without any plateau there is nothing to judge.
+    # Without a plateau there is nothing to judge.
     any_plateau = any(len(errors) for errors in plateaus)
     yield rows("share of seeds with a plateau elsewhere", trained.sweep.seeds, off_saddle if any_plateau else np.nan)
     yield rows("seeds with a plateau", trained.sweep.seeds, [float(len(errors) > 0) for errors in plateaus])
 
 
 def _along_population(trained: Runs) -> Iterator[pd.DataFrame]:
-    """The dashed curves of panels A and B: the drawn starts trained on the population."""
+    """The dashed curves of panels A and B: trainings on the population from the same starts."""
     steps = _steps(trained, trainings.POPULATION_STEPS["paper"])
     for run, config in list(enumerate(trained.sweep.configs))[: trainings.PUBLISHED_SEEDS]:
         yield from _curves(_course(trained, run), config.seed, steps, EXACT)
 
 
 def plateau_errors(losses: np.ndarray, config: Config) -> np.ndarray:
-    """Distance from the saddle's loss on every level stretch above 0.3, of a run's losses by snapshot."""
+    """Return the distance from the saddle's loss for every plateau in a run's losses by snapshot."""
     windows = np.lib.stride_tricks.sliding_window_view(losses, PLATEAU_LENGTH)
     level = windows[(windows.min(axis=1) > PLATEAU_ABOVE) & (np.ptp(windows, axis=1) < FLAT)]
     saddle = closed_forms.saddle_loss(closed_forms.zero_loss(config), closed_forms.best_loss(config), config.dimension)
@@ -123,22 +123,22 @@ def plateau_errors(losses: np.ndarray, config: Config) -> np.ndarray:
 
 
 def _end_of_seed(seed: int, course: Course) -> Iterator[pd.DataFrame]:
-    """What the claims say of a seed's end; of one on the plateau they say nothing."""
+    """The final values of a seed that the claims bound; NaN on a plateau, which is not judged."""
     last, stuck = course.distances[-1], course.losses[-1] > PLATEAU_ABOVE
     excess = abs(last["loss"] / course.gd_loss - 1)
-    facts = {
+    final = {
         "final loss against GD, relative": excess,
         "share of seeds that end within 0.5 % of GD": float(excess <= 0.005),
         "final cosine": last["Model cos"],
         "final difference of the derivatives": last["Model diff"],
         "final difference of the predictions": last["Preds diff"],
     }
-    for name, value in facts.items():
+    for name, value in final.items():
         yield rows(name, seed, np.nan if stuck else value)
 
 
 def _by_size(runs: Mapping[str, Runs]) -> Iterator[pd.DataFrame]:
-    """Panel C of the sampled trainings, and the largest errors over N = d of each seed."""
+    """Panel C from the sampled trainings, and each seed's largest errors over N = d."""
     errors = []
     for size in trainings.SIZES:
         trained = trainings.sampled_runs(runs, size)
@@ -148,25 +148,25 @@ def _by_size(runs: Mapping[str, Runs]) -> Iterator[pd.DataFrame]:
         for_check = zip(trained.sweep.configs[: len(seeds)], losses["GD"], strict=True)
         sampled = [_sampled_gd_loss(config, trained.sweep.test) / exact for config, exact in for_check]
         yield rows(f"sampled GD loss over closed form, N = d = {size}", seeds, sampled)
-        every = np.stack(list(losses.values()))
+        stacked = np.stack(list(losses.values()))
         excess = losses["Trained TF"] / losses["GD"] - 1
         yield rows("excess of the trained layer's loss, relative", seeds, excess, x=size)
         errors.append(
             {
                 "largest excess of the trained layer's loss, relative": excess,
-                "largest ratio of the three losses, minus 1": every.max(axis=0) / every.min(axis=0) - 1,
+                "largest ratio of the three losses, minus 1": stacked.max(axis=0) / stacked.min(axis=0) - 1,
             }
         )
     yield from _largest(seeds, errors)
 
 
 def _shared(runs: Mapping[str, Runs]) -> int:
-    """How many seeds every N = d has; there are more at N = d = 10."""
+    """The number of seeds that all N = d share; N = d = 10 has more."""
     return min(len(of_size.sweep.configs) for of_size in runs.values())
 
 
 def _losses_by_series(trained: Runs, count: int) -> tuple[list[int], dict[str, np.ndarray]]:
-    """The first `count` seeds, and L over all tasks of each of their layers at the end of training."""
+    """The first `count` seeds, and the final losses over all tasks of their layers."""
     configs = trained.sweep.configs[:count]
     layers = [
         trainings.layers_by_series(trained, run, closed_forms.best_step_size(config))
@@ -184,7 +184,7 @@ def _sampled_gd_loss(config: Config, test: Test) -> float:
 
 
 def _exact_by_size(runs: Mapping[str, Runs]) -> Iterator[pd.DataFrame]:
-    """How far training on the population ends from gradient descent: the largest errors over N = d of each seed."""
+    """The final distance of population training from gradient descent: each seed's largest errors over N = d."""
     errors = []
     for size in trainings.SIZES:
         trained = trainings.population_runs(runs, size)
@@ -212,7 +212,7 @@ def _largest(seeds: list[int], errors: list[dict[str, np.ndarray]]) -> Iterator[
 
 
 def _starts_that_pass(trained: Runs) -> Iterator[pd.DataFrame]:
-    """Whether each start has passed by step 600, on the loss over all tasks; training at the smoke scale is shorter."""
+    """Whether each start has passed the plateau by step 600, or by the end at the smoke scale."""
     step = min(ESCAPED_AT, trained.losses.shape[1] - 1)
     passed = (trained.losses[:, step] < ESCAPED).astype(float)
     yield rows("share of starts that pass on the population", trained.sweep.seeds, passed)
@@ -220,7 +220,7 @@ def _starts_that_pass(trained: Runs) -> Iterator[pd.DataFrame]:
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The page's four panels in a row."""
+    """Draw the page's four panels in a row."""
     figure, loss = plotting.canvas((1500, 310), (70, 316, 24, 246), panel="A")
     _draw_loss(loss, table)
     _draw_alignment(plotting.add_panel(figure, (412, 694, 24, 246), "B"), table)
@@ -266,7 +266,7 @@ def _draw_alignment(axes: Axes, table: pd.DataFrame) -> None:
     for series, (panel, observable) in ALIGNMENT.items():
         where, colour = right if panel == "B cosine" else axes, colours[series]
         curve = plotting.summary(table, panel, series, observable)
-        # The table's band is two deviations wide, the published one is one.
+        # The table's band is two standard deviations, the published one is one.
         half = (curve["band_high"] - curve["value"]) / 2
         where.fill_between(curve["x"], curve["value"] - half, curve["value"] + half, color=colour, alpha=0.2, lw=0)
         plotting.curves(where, table, [Style(series, series, colour)], observable)
@@ -274,7 +274,7 @@ def _draw_alignment(axes: Axes, table: pd.DataFrame) -> None:
         exact = plotting.summary(table, panel, series + EXACT, observable)
         dashed = Style(series + EXACT, "_exact gradient", colour, line="--")
         plotting.curve(where, dashed, exact["x"], exact["value"], linewidth=1.1)
-    # The left axes on top, or the curves of the right ones cross its legend.
+    # The left axes go on top, so that the right curves do not cross their legend.
     axes.set_zorder(right.get_zorder() + 1)
     axes.patch.set_visible(False)
     right.axhline(1, color="k", linestyle="--", linewidth=0.6)

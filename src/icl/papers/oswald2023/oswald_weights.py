@@ -1,4 +1,4 @@
-"""Weights of a trained layer of linear attention beside those of the construction (von Oswald et al. 2023, page 17)."""
+"""Weights of a trained layer of linear attention and of the construction (von Oswald et al. 2023, talk page 17)."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ PRODUCTS = {"keys": "$W_Q W_K^T$", "values": "$W_V W_P$"}
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The published training, N = d = 10 on tasks drawn anew at every step."""
+    """Return the published training, N = d = 10 on new tasks at every step."""
     return [trainings.on_fresh_prompts(scale)]
 
 
 def products(params: Params, run: int) -> dict[str, np.ndarray]:
-    """W_Q W_K' and W_V W_P of one run, (D, D) each, the free scale between them moved to the values.
+    """Return W_Q W_K' and W_V W_P of one run, (D, D) each, with the free scale between them moved to the values.
 
     W_Q W_K' is divided by the mean diagonal of its x block and W_V W_P multiplied by it, as in the published code.
     """
@@ -42,28 +42,28 @@ def products(params: Params, run: int) -> dict[str, np.ndarray]:
 
 
 def constructed(config: Config) -> dict[str, np.ndarray]:
-    """The same products of the layer that does one best step of gradient descent (Proposition 1)."""
+    """Return the same products for the construction with the best step of gradient descent (Proposition 1)."""
     layer = evaluation.construction(config, closed_forms.best_step_size(config))
     values = np.zeros_like(layer.key_query)
     values[:, -1] = layer.value
     return {"keys": layer.key_query, "values": values}
 
 
-def distances(found: Mapping[str, np.ndarray], wanted: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """Largest difference of an entry that predictions depend on, over the largest entry of the construction.
+def distances(trained: Mapping[str, np.ndarray], wanted: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """Return the largest difference of an entry that affects predictions, over the construction's largest entry.
 
-    The query shows no label and only the last entry of its answer is read: of W_Q W_K' the rows of x count, of W_V W_P
-    the last column.
+    The query has no label, and only the last entry of its output is used, so only the rows of x in W_Q W_K' and the
+    last column of W_V W_P affect predictions.
     """
-    acting = {"keys": np.s_[:-1, :], "values": np.s_[:, -1]}
+    used = {"keys": np.s_[:-1, :], "values": np.s_[:, -1]}
     return {
-        name: float(abs(found[name] - wanted[name])[part].max() / abs(wanted[name]).max())
-        for name, part in acting.items()
+        name: float(abs(trained[name] - wanted[name])[part].max() / abs(wanted[name]).max())
+        for name, part in used.items()
     }
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Both products of the run of least loss and of the construction; how far every run is from it over training."""
+    """Return both products of the run of least loss and of the construction, and every run's distance over training."""
     trained = single(runs)
     configs, steps = trained.sweep.configs, trained.sweep.snapshots
     losses = [evaluation.layer_loss(evaluation.trained_layer(trained.last(), run), c) for run, c in enumerate(configs)]
@@ -71,8 +71,8 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     shown = {"trained": products(trained.last(), best), "constructed": constructed(configs[best])}
     parts = [
         lone(_matrix(f"{kind} {name}", matrix, configs[best].seed))
-        for kind, both in shown.items()
-        for name, matrix in both.items()
+        for kind, matrices in shown.items()
+        for name, matrix in matrices.items()
     ]
     for run, config in enumerate(configs):
         wanted = constructed(config)
@@ -103,7 +103,7 @@ STYLES = (
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """Constructed and trained products side by side on one colour scale each; the distance over training."""
+    """Draw constructed and trained products side by side on a common colour scale, and the distance over training."""
     figure, first = plotting.canvas((960, 540), EDGES["constructed keys"], panel="constructed keys")
     panels = [first, *(plotting.add_panel(figure, edges, name) for name, edges in list(EDGES.items())[1:])]
     matrices = [_drawn(table, str(axes.get_label())) for axes in panels]
@@ -129,8 +129,8 @@ def _drawn(table: pd.DataFrame, panel: str) -> np.ndarray:
 
 def _draw_distance(axes: Axes, table: pd.DataFrame) -> None:
     for style in STYLES:
-        own = table[(table["panel"] == "distance") & (table["series"] == style.series) & (table["statistic"] == "run")]
-        for _, run in own.groupby("seed"):
+        runs = table[(table["panel"] == "distance") & (table["series"] == style.series) & (table["statistic"] == "run")]
+        for _, run in runs.groupby("seed"):
             axes.plot(run["x"], run["value"], color=style.colour, alpha=0.25, linewidth=0.8)
     plotting.curves(axes, table, STYLES, "distance")
     y = Axis("Largest difference from the construction", (1e-3, 1e2), log=True)

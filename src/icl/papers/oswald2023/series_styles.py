@@ -1,4 +1,4 @@
-"""How the figures of von Oswald et al. 2023 draw their series."""
+"""Styles of the series in the figures of von Oswald et al. 2023."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MARKS = (
 
 
 def draw_marks(axes: Axes, table: pd.DataFrame) -> None:
-    """The three series as published, marks only, one over the other; the spines of a box are left out."""
+    """Draw the three series as published, as overlapping marks without lines, in axes without a full box."""
     plotting.curves(axes, table, MARKS, "loss")
     for style, line in zip(MARKS, axes.lines[-len(MARKS) :], strict=True):
         line.set_markersize({"v": 10, "o": 4.5, "+": 11}[style.marker])
@@ -33,6 +33,6 @@ def draw_marks(axes: Axes, table: pd.DataFrame) -> None:
 
 
 def open_box(axes: Axes, right: bool = False) -> None:
-    """No top spine, and no right one unless asked."""
+    """Hide the top spine, and the right one unless `right`."""
     axes.spines["top"].set_visible(False)
     axes.spines["right"].set_visible(right)

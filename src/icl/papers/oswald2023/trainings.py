@@ -12,32 +12,32 @@ from icl.papers.oswald2023.evaluation import Layer
 from icl.papers.oswald2023.linear_attention import SYSTEM, Config, Test
 
 SIZES = (5, 10, 20, 35, 50)
-# Panels A, B and D, and what is repeated, are of this N = d.
+# N = d of panels A, B and D and of the repeated layer.
 SIZE = 10
-# As many seeds as the published means in panels A and B are over, which follows from the heights of their steps.
+# Number of seeds in the published means of panels A and B, inferred from the heights of their steps.
 PUBLISHED_SEEDS = 5
-# At N = d = 10 twenty, because one seed in eight waits on a plateau.
+# Twenty at N = d = 10, because one seed in eight stays on a plateau.
 SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
 SEEDS_OF_OTHER_SIZES = {"paper": 10, "laptop": 5, "smoke": 2}
 STEPS = {"paper": 5000, "laptop": 5000, "smoke": 50}
-# A step at N = d = 50 costs twenty times one at 10.
+# A step at N = d = 50 costs twenty times as much as at 10.
 STEPS_OF_LARGE_SIZES = {"paper": 5000, "laptop": 1500, "smoke": 4}
 LARGE = 35
 POPULATION_STEPS = {"paper": 2000, "laptop": 2000, "smoke": 40}
 TEST = {"paper": Test(), "laptop": Test(), "smoke": Test(tasks=100, larger_tasks=100, checked_tasks=100)}
-# Of the training on fresh prompts and of that on the population, 100 steps apart.
+# Snapshots of the training on fresh prompts and of that on the population, 100 steps apart.
 SNAPSHOTS, POPULATION_SNAPSHOTS = 50, 20
 # On the population the learning rate falls over the last quarter.
 COOLING = 3 / 4
 
 
 def seeds(scale: str, size: int) -> range:
-    """The seeds at N = d = size, the same on fresh prompts and on the population."""
+    """Return the seeds at N = d = size, the same on fresh prompts and on the population."""
     return range((SEEDS if size == SIZE else SEEDS_OF_OTHER_SIZES)[scale])
 
 
 def on_fresh_prompts(scale: str, size: int = SIZE) -> Sweep:
-    """The published training: tasks of N = d = size drawn anew at every step, independently for each seed."""
+    """Return the published training at N = d = size, with new tasks at every step, independent for each seed."""
     steps = (STEPS if size < LARGE else STEPS_OF_LARGE_SIZES)[scale]
     return Sweep(
         name=f"oswald_sampled_{size}",
@@ -49,7 +49,7 @@ def on_fresh_prompts(scale: str, size: int = SIZE) -> Sweep:
 
 
 def on_population(scale: str, size: int = SIZE) -> Sweep:
-    """N = d = size by the mean over all tasks (ours), from the same starts as on fresh prompts."""
+    """Return the training at N = d = size on the mean over all tasks (ours), from the same starts."""
     steps = POPULATION_STEPS[scale]
     configs = grid(
         Config,
@@ -69,23 +69,23 @@ def on_population(scale: str, size: int = SIZE) -> Sweep:
 
 
 def _snapshots(size: int, steps: int, count: int) -> tuple[int, ...]:
-    """Along the training where it is drawn, and elsewhere its start, middle and end."""
-    every = steps // (count if size == SIZE else 2)
-    return tuple(range(0, steps + 1, every))
+    """Regular snapshots where training is drawn, else its start, middle and end."""
+    interval = steps // (count if size == SIZE else 2)
+    return tuple(range(0, steps + 1, interval))
 
 
 def sampled_runs(runs: Mapping[str, Runs], size: int = SIZE) -> Runs:
-    """The runs that were trained on fresh prompts at N = d = size."""
+    """Return the runs that were trained on fresh prompts at N = d = size."""
     return runs[f"oswald_sampled_{size}"]
 
 
 def population_runs(runs: Mapping[str, Runs], size: int = SIZE) -> Runs:
-    """The runs that were trained on the population at N = d = size."""
+    """Return the runs that were trained on the population at N = d = size."""
     return runs[f"oswald_population_{size}"]
 
 
 def layers_at_snapshots(trained: Runs, run: int) -> Iterator[Layer]:
-    """The layer of one run at every snapshot, in order."""
+    """Yield the layer of one run at every snapshot, in order."""
     for index in range(len(trained.sweep.snapshots)):
         yield evaluation.trained_layer({name: w[:, index] for name, w in trained.weights.items()}, run)
 
@@ -94,7 +94,7 @@ LAYERS = ("GD", "Interpolated", "Trained TF")
 
 
 def layers_by_series(trained: Runs, run: int, step_size: float) -> dict[str, Layer]:
-    """Gradient descent, the trained layer and the one half way between, by the names of their series."""
+    """Return gradient descent, the trained layer and their mean, by the names of their series."""
     constructed = evaluation.construction(trained.sweep.configs[run], step_size)
     layer = evaluation.trained_layer(trained.last(), run)
     return dict(zip(LAYERS, (constructed, evaluation.interpolated(layer, constructed), layer), strict=True))
