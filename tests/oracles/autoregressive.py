@@ -1,20 +1,20 @@
-"""The autoregressive layer's prediction of the last token, written out: an oracle of the layer and of closed forms."""
+"""Literal predictions and losses of the autoregressive layer, for tests of the layer and of closed forms."""
 
 import numpy as np
 
 
 def last_prediction(key_query: np.ndarray, projection_value: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """y_{T-1} = B sum_{i=2..T-1} x_i x_{i-1}* A x_{T-1} / (T - 2), which predicts x_T: (m, T, d) -> (m, d)."""
+    """Return y_{T-1} = B sum_{i=2..T-1} x_i x_{i-1}* A x_{T-1} / (T - 2), which predicts x_T: (m, T, d) -> (m, d)."""
     scores = (x[:, :-2].conj() @ (x[:, -2] @ key_query.T)[..., None])[..., 0] / (x.shape[1] - 2)
     return ((scores[:, None] @ x[:, 1:-1])[:, 0]) @ projection_value.T
 
 
 def counted(dimension: int, most: int) -> tuple[int, int]:
-    """Both coefficients of the loss without a mean, u = 1, per coordinate, T = 2 ... T_max (Sander et al. 2024).
+    """Return both coefficients of the loss without a mean, u = 1, per coordinate, T = 2 ... T_max (Sander et al. 2024).
 
-    sum T, and how often two monomials of the prediction are equal: the prediction of coordinate 0 over x_{T+1,0} is the
-    sum over r and s = 1 ... T of (w_r / w_0)^s; a product of one with the conjugate of another has mean one if they are
-    the same monomial, else zero.
+    They are sum T and the number of equal pairs of monomials: the prediction of coordinate 0 over x_{T+1,0} is the sum
+    over r and s = 1 ... T of (w_r / w_0)^s, and the product of one monomial with the conjugate of another has mean one
+    if they are equal, else zero.
     """
     linear = quadratic = 0
     for n in range(2, most + 1):
@@ -29,9 +29,9 @@ def counted(dimension: int, most: int) -> tuple[int, int]:
 
 
 def loss_of_six(a: np.ndarray, b: np.ndarray, dimension: int, most: int) -> float:
-    """E |y_T - x_{T+1}|^2 / 2 without a mean, u = 1, x_0 included, over T = 2 ... T_max, per coordinate and summand.
+    """Return E |y_T - x_{T+1}|^2 / 2 without a mean, u = 1, with x_0, over T = 2 ... T_max, per coordinate and summand.
 
-    The mean over phases is one over a grid with more points than twice the largest power of a phase.
+    The expectation over phases is the mean over a grid with more than twice as many points as the largest power.
     """
     phases = 2 * np.pi * np.arange(4 * most) / (4 * most)
     w = np.exp(1j * np.stack(np.meshgrid(*[phases] * dimension), axis=-1).reshape(-1, dimension))

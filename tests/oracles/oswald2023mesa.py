@@ -1,11 +1,11 @@
-"""The mesa layer by its definition: a ridge regression per position, one after the other."""
+"""The mesa layer by its definition, with a separate ridge regression per position."""
 
 import torch
 from torch import Tensor
 
 
 def ridge_regressions(keys: Tensor, queries: Tensor, values: Tensor, ridge: Tensor) -> Tensor:
-    """o_t = V' K (K' K + r I)^-1 q_t over the first t positions: (..., T, m).
+    """Return o_t = V' K (K' K + r I)^-1 q_t over the first t positions, (..., T, m).
 
     keys, queries : (..., T, k); values : (..., T, m); ridge : r, one for each of the leading axes
     """

@@ -1,4 +1,4 @@
-"""The layer as the paper writes it, token by token, which the mesa layer's one Cholesky factor is compared with."""
+"""The layer on the paper's tokens, without the shared Cholesky factor."""
 
 import torch
 from torch import Tensor
@@ -9,9 +9,9 @@ from icl.papers.oswald2023mesa.layers import tokens
 
 
 def mesa_by_position(keys: "Tensor", queries: "Tensor", values: "Tensor", ridge: "Tensor") -> "Tensor":
-    """The predictions of `causal_attention.mesa` by one k x k system per position.
+    """Return the predictions of `causal_attention.mesa` by one k x k system per position.
 
-    o_t = V_{<=t}' K_{<=t} (K_{<=t}' K_{<=t} + r I)^-1 q_t: linear attention with the solutions for queries.
+    o_t = V_{<=t}' K_{<=t} (K_{<=t}' K_{<=t} + r I)^-1 q_t is linear attention with the solutions as queries.
     """
     moments = (keys[..., :, None] * keys[..., None, :]).cumsum(dim=-3)
     unit = torch.eye(keys.shape[-1], dtype=keys.dtype, device=keys.device)
@@ -20,10 +20,10 @@ def mesa_by_position(keys: "Tensor", queries: "Tensor", values: "Tensor", ridge:
 
 
 def outputs(weights: Params, x: "Tensor") -> "Tensor":
-    """y, (n, T, d), from tokens e_t = (0, x_t, x_t, x_{t-1}) whose first half the weights do not see.
+    """Return y, (n, T, d), from tokens e_t = (0, x_t, x_t, x_{t-1}) whose first half is masked.
 
-    Every head has keys, queries and values of its own; a ridge regression per position in the mesa layer. The outputs
-    of all heads go through P into the token, whose first d entries, which were zero, are the prediction.
+    Every head has its own keys, queries and values; the mesa layer solves a ridge regression per position. P adds the
+    outputs of all heads to the token, whose first d entries, initially zero, are the prediction.
     """
     width = weights["key"].shape[-1]
     now = x[:, :-1]

@@ -1,4 +1,4 @@
-"""Causal attention: the past decides, one Cholesky factor is T ridge regressions, and the reverse is the derivative."""
+"""Causal attention: causality, one Cholesky factor for T ridge regressions, and derivatives."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ F64 = torch.float64
 
 
 def drawn(*leading: int, positions: int = 30, keys: int = 5, values: int = 3) -> tuple[torch.Tensor, ...]:
-    """Keys, queries, values and ridges from a generator of their own."""
+    """Random keys, queries, values and ridges."""
     rng = torch.Generator().manual_seed(0)
     sizes = (keys, keys, values)
     arrays = [torch.randn(*leading, positions, size, generator=rng, dtype=F64) for size in sizes]
@@ -27,17 +27,17 @@ def test_linear_attention_is_the_sum_over_the_past() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 25, 26, 50, 53])
-def test_the_inverse_factor_by_halves_is_that_of_the_library(size: int) -> None:
+def test_the_inverse_factor_by_halves_equals_that_of_torch(size: int) -> None:
     k = drawn(3, positions=size)[0]
     gram = k @ k.mT + torch.eye(size, dtype=F64)
     expected = torch.linalg.inv(torch.linalg.cholesky(gram))
-    # Rounding: entries are at most 1, the condition below 1e3.
+    # Rounding: entries are at most 1, the condition number is below 1e3.
     torch.testing.assert_close(inverse_factor(gram), expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.01, 30.0])
 def test_one_cholesky_factor_gives_every_ridge_regression(scale: float) -> None:
-    """U8, also where the ridge decides nearly all and where it decides nearly nothing."""
+    """U8, for a ridge that dominates, is comparable, or is negligible."""
     k, q, v, r = drawn(2, 3, positions=50, keys=20, values=10)
     o, _ = mesa(scale * k, q, v, r)
     torch.testing.assert_close(o, mesa_by_position(scale * k, q, v, r), rtol=1e-9, atol=1e-9)
@@ -50,8 +50,8 @@ def test_a_single_position_is_a_ridge_regression_on_itself() -> None:
     torch.testing.assert_close(mesa(k, q, v, r)[0], v * share)
 
 
-def test_a_large_ridge_leaves_linear_attention_over_the_ridge() -> None:
-    """r o -> sum_s v_s (k_s . q_t): the mesa layer begins with a step of gradient descent. The rest is of order 1/r."""
+def test_a_large_ridge_gives_linear_attention_over_the_ridge() -> None:
+    """r o -> sum_s v_s (k_s . q_t), one step of gradient descent, with a remainder of order 1/r."""
     k, q, v, r = drawn(2)
     large = 1e7 * torch.ones_like(r)
     torch.testing.assert_close(1e7 * mesa(k, q, v, large)[0], linear(k, q, v), rtol=1e-4, atol=1e-3)
@@ -67,24 +67,24 @@ def test_the_future_never_changes_the_past(layer: str) -> None:
 
     changed = [torch.cat([a[:, :cut], 5 * a[:, cut:].flip(1)], dim=1) for a in (k, q, v)]
     before, after = outputs(k, q, v), outputs(*changed)
-    # Not bit for bit: the library's products may add in another order.
+    # Not bit for bit: matrix products may sum in another order.
     torch.testing.assert_close(before[:, :cut], after[:, :cut], rtol=0, atol=1e-12)
     assert (before[:, cut:] - after[:, cut:]).abs().max() > 1e-3
 
 
-def test_the_reverse_is_the_derivative() -> None:
+def test_the_reverse_agrees_with_automatic_differentiation() -> None:
     inputs = [a.requires_grad_() for a in drawn(2, 3)]
     o, solved = mesa(*inputs)
     weight = torch.cos(torch.arange(o.numel(), dtype=F64)).reshape(o.shape)
     expected = torch.autograd.grad((o * weight).sum(), inputs)
     with torch.no_grad():
-        found = mesa_reverse(solved, weight)
-    for ours, theirs in zip(found, expected, strict=True):
+        derivatives = mesa_reverse(solved, weight)
+    for ours, theirs in zip(derivatives, expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
 
 
 def test_the_reverse_agrees_with_finite_differences() -> None:
-    """Apart from automatic differentiation, whose own rules for Cholesky factors it would share an error with."""
+    """Independent of torch's derivatives of Cholesky factors, which could share an error."""
 
     class Mesa(torch.autograd.Function):
         @staticmethod
@@ -100,7 +100,7 @@ def test_the_reverse_agrees_with_finite_differences() -> None:
     assert torch.autograd.gradcheck(Mesa.apply, inputs)
 
 
-def test_a_matrix_that_is_not_positive_definite_spoils_only_itself() -> None:
+def test_a_matrix_that_is_not_positive_definite_gives_nan_only_in_its_own_output() -> None:
     k, q, v, r = drawn(3)
     alone, _ = mesa(k[:1], q[:1], v[:1], r[:1])
     r[1], k[2, 4] = -100.0, float("inf")

@@ -1,4 +1,4 @@
-"""One layer on linear dynamics: what it computes, how it learns, and the closed forms for its errors."""
+"""One layer on linear dynamics: outputs, gradients, training, and closed forms of its errors."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def _gd(config: Config, step: float) -> Linear:
     return Linear({}, Maps(*(m.double() for m in evaluation.gradient_descent(config, step))))
 
 
-# What a layer can do, and what it learns
+# Constructions and training
 
 
 @settings(max_examples=20)
@@ -56,30 +56,30 @@ def test_one_head_is_one_step_of_gradient_descent(seed: int, step_size: float) -
         torch.testing.assert_close(y[:, t], (step @ x[:, t, :, None])[..., 0], rtol=0, atol=1e-12)
 
 
-def test_least_squares_knows_the_span_of_what_it_saw() -> None:
-    """(5/3)(1 - t/10), by a mesa layer made for it: keys x_{s-1}, values x_s, queries x_t, and hardly a ridge."""
+def test_least_squares_is_exact_on_the_span_of_the_states_seen() -> None:
+    """The error (5/3)(1 - t/10) of a mesa layer with keys x_{s-1}, values x_s, queries x_t and a tiny ridge."""
     config = Config(layer="mesa", heads=1, key_size=10, noise=0.0, seed=100)
     unit, zero = torch.eye(10, dtype=torch.float64)[None], torch.zeros(1, 10, 10, dtype=torch.float64)
     now, last = torch.cat([unit, zero], dim=-1), torch.cat([zero, unit], dim=-1)
     weights = {"key": last, "query": now, "value": now, "output": unit, "inverse ridge": torch.full((1,), 1e7)}
     x = system.evaluation_sequences(config, system.Test(sequences=4000)).double()
-    found = evaluation.errors(Mesa(weights), x, config).mean(dim=0).numpy()
+    errors = evaluation.errors(Mesa(weights), x, config).mean(dim=0).numpy()
     expected = evaluation.least_squares_loss(config)
     assert expected[:12].tolist() == pytest.approx([*(5 / 3 * (1 - t / 10) for t in range(10)), 0, 0])
-    # Sampling: four standard errors while something is unknown, less as it falls; then the ridge, whose part is 1e-7.
-    np.testing.assert_allclose(found[:10], expected[:10], atol=4 * 0.47 / 4000**0.5)
-    assert found[12:].max() < 1e-3
+    # At most four standard errors of sampling for t < 10; later only the ridge contributes, 1e-7.
+    np.testing.assert_allclose(errors[:10], expected[:10], atol=4 * 0.47 / 4000**0.5)
+    assert errors[12:].max() < 1e-3
     assert abs(expected.mean() - 0.18333) < 1e-5
 
 
 def test_the_linear_layer_learns_gradient_descent() -> None:
-    """In a small space and at a large learning rate the loss ends below that of the best single step."""
+    """In two dimensions and at a large learning rate the loss ends below that of the best single step."""
     config = Config(dimension=2, length=10, key_size=2, batch=64, learning_rate=3e-3, init_std=0.05, seed=100)
     runs = train(Sweep("t", system.SYSTEM, (config,), (0, 600), system.Test(sequences=3000)))
     x = system.evaluation_sequences(config, runs.sweep.test)
     trained = Linear({name: w[0] for name, w in runs.last().items()})
     loss, best = float(evaluation.errors(trained, x, config).mean()), evaluation.best_step_size(x, config)[1]
-    # With two coordinates a single step is far from the best linear layer, which also weighs the present state.
+    # In two dimensions the best linear layer, which also uses the present state, is far better than a single step.
     assert loss < best + 0.01
 
 
@@ -96,8 +96,8 @@ def test_rotated_states_give_rotated_predictions_of_gradient_descent(seed: int) 
 
 
 @given(seed=st.integers(0, 2**20), scale=st.floats(0.2, 5))
-def test_the_mesa_layer_does_not_see_the_scale_of_keys_and_queries(seed: int, scale: float) -> None:
-    """W_K and W_Q times c with the ridge times c^2 give the same predictions."""
+def test_the_mesa_layer_is_invariant_under_scaling_keys_queries_and_ridge(seed: int, scale: float) -> None:
+    """c W_K and c W_Q with the ridge c^2 r give the same predictions."""
     config = small("mesa", seed=seed)
     weights, z = weights_of(config), tokens(sequences_of(config))
     factors = {"key": scale, "query": scale, "inverse ridge": scale**-2}
@@ -105,12 +105,12 @@ def test_the_mesa_layer_does_not_see_the_scale_of_keys_and_queries(seed: int, sc
     torch.testing.assert_close(Mesa(scaled).forward(z), Mesa(weights).forward(z), rtol=1e-9, atol=1e-12)
 
 
-# What the layers compute
+# Outputs of the layers
 
 
 @each_layer
-def test_the_effective_rows_give_the_literal_layer(layer: str) -> None:
-    """Twice as wide tokens, keys, queries and values of every head, a ridge regression per position."""
+def test_the_layers_equal_the_literal_ones(layer: str) -> None:
+    """The literal layer has wider tokens, separate heads and a ridge regression per position."""
     config = small(layer, heads=3)
     weights, x = weights_of(config), sequences_of(config)
     y = LAYERS[layer](weights).forward(tokens(x))
@@ -127,35 +127,37 @@ def test_the_future_never_changes_the_past(layer: str) -> None:
     assert (before[:, 5:] - after[:, 5:]).abs().max() > 1e-3
 
 
-def test_a_token_holds_the_present_and_the_last_state() -> None:
+def test_a_token_holds_the_present_and_the_previous_state() -> None:
     x = torch.arange(1.0, 9.0).reshape(1, 4, 2)
     assert tokens(x).tolist() == [[[1, 2, 0, 0], [3, 4, 1, 2], [5, 6, 3, 4]]]
 
 
-def test_rev_alg_keeps_the_construction_and_means_of_diagonals() -> None:
+def test_rev_alg_preserves_the_construction_and_mean_diagonals() -> None:
     config = Config()
-    made = evaluation.gradient_descent(config, 0.032)
-    for ours, theirs in zip(evaluation.rev_alg(made), made, strict=True):
+    construction = evaluation.gradient_descent(config, 0.032)
+    for ours, theirs in zip(evaluation.rev_alg(construction), construction, strict=True):
         torch.testing.assert_close(ours, theirs)
-    found = products(weights_of(Config(init_std=0.3)))
-    kept = evaluation.rev_alg(found)
-    distinct = [torch.unique(m[m != 0]).numel() for m in kept]
+    maps = products(weights_of(Config(init_std=0.3)))
+    projected = evaluation.rev_alg(maps)
+    distinct = [torch.unique(m[m != 0]).numel() for m in projected]
     assert distinct == [8, 4]
-    block = found.key_query[1, 10:, :10]
-    torch.testing.assert_close(kept.key_query[1, 10:, :10], block.diagonal().mean() * torch.eye(10, dtype=block.dtype))
+    block = maps.key_query[1, 10:, :10]
+    torch.testing.assert_close(
+        projected.key_query[1, 10:, :10], block.diagonal().mean() * torch.eye(10, dtype=block.dtype)
+    )
 
 
-def test_rev_alg_is_the_nearest_map_of_its_kind() -> None:
-    """It is an orthogonal projection: what it leaves out is orthogonal to all that it could keep."""
-    found = products(weights_of(Config(init_std=0.3)))
-    kept = evaluation.rev_alg(found)
-    for before, after, again in zip(found, kept, evaluation.rev_alg(kept), strict=True):
+def test_rev_alg_is_an_orthogonal_projection() -> None:
+    """The residual is orthogonal to the projection, and projecting twice changes nothing."""
+    maps = products(weights_of(Config(init_std=0.3)))
+    projected = evaluation.rev_alg(maps)
+    for before, after, again in zip(maps, projected, evaluation.rev_alg(projected), strict=True):
         torch.testing.assert_close(after, again)
         assert abs(((before - after) * after).sum()) < 1e-12 * before.square().sum()
 
 
 def test_interpolation_of_an_untrained_layer_predicts_a_quarter() -> None:
-    """Both maps are halved, and the prediction is of first order in each."""
+    """Both maps are halved, and the prediction is linear in each."""
     config = Config(length=8)
     x, made = sequences_of(config).float(), evaluation.gradient_descent(config, 0.032)
     nothing = Maps(*(torch.zeros_like(m) for m in made))
@@ -166,27 +168,27 @@ def test_interpolation_of_an_untrained_layer_predicts_a_quarter() -> None:
 # Closed forms
 
 
-def test_errors_of_predicting_nothing() -> None:
-    """10/6 and what the noise adds to |x_t|^2 / 2 by position: sigma^2 d t / 2."""
+def test_errors_of_the_prediction_zero() -> None:
+    """10/6 plus the contribution sigma^2 d t / 2 of the noise to |x_t|^2 / 2."""
     config = Config(seed=100)
     x = system.evaluation_sequences(config, system.Test(sequences=20000))
     nothing = Linear({}, Maps(*(torch.zeros_like(m) for m in evaluation.gradient_descent(config, 1.0))))
-    found = evaluation.errors(nothing, x, config).mean(dim=0).numpy()
+    errors = evaluation.errors(nothing, x, config).mean(dim=0).numpy()
     expected = 10 / 6 + 1e-4 * 10 * np.arange(1, 51) / 2
-    # One sequence's |x|^2 / 2 has standard deviation 0.47, and positions of one sequence nearly share it: 4 / sqrt(n).
-    np.testing.assert_allclose(found, expected, atol=4 * 0.47 / 20000**0.5)
-    assert abs(found.mean() - 1.6794) < 0.0133
+    # |x|^2 / 2 has the standard deviation 0.47 over sequences and hardly changes with position: four standard errors.
+    np.testing.assert_allclose(errors, expected, atol=4 * 0.47 / 20000**0.5)
+    assert abs(errors.mean() - 1.6794) < 0.0133
 
 
 def test_the_best_step_of_gradient_descent() -> None:
-    """.0322 with loss .9024 (20,000 sequences of one sample): here within four standard errors, 0.012 for the loss."""
+    """0.0322 with the loss 0.9024 on 20,000 other sequences, within four standard errors (0.012 for the loss)."""
     config = Config(seed=100)
     step, loss = evaluation.best_step_size(system.evaluation_sequences(config, system.Test(sequences=20000)), config)
     assert abs(step - 0.0322) < 0.001
     assert abs(loss - 0.9024) < 0.012
 
 
-def test_the_best_step_is_the_bottom_of_the_parabola() -> None:
+def test_the_best_step_minimises_the_parabola() -> None:
     config = small(noise=0.0)
     x = sequences_of(config)
     step, loss = evaluation.best_step_size(x.float(), config)
@@ -195,22 +197,22 @@ def test_the_best_step_is_the_bottom_of_the_parabola() -> None:
     assert around[0] > around[1] < around[2]
 
 
-# How they learn
+# Training
 
 
 @each_layer
-def test_the_written_gradient_is_the_derivative(layer: str) -> None:
-    """Where the clip acts on some predictions, through parts that are worked on one after the other."""
+def test_the_gradient_agrees_with_automatic_differentiation(layer: str) -> None:
+    """The clip acts on some predictions, and the sequences are processed in several parts."""
     config = small(layer, batch=70, output_clip=0.1)
     weights, x = weights_of(config), sequences_of(config)
-    loss, found = system.gradient(weights, x, config)
+    loss, slopes = system.gradient(weights, x, config)
     leaves = {name: w.requires_grad_() for name, w in weights.items()}
     y = literal_layer.outputs(leaves, x)
     assert 0.05 < (y.abs() > 0.1).double().mean() < 0.95
     expected = (y.clamp(-0.1, 0.1) - x[:, 1:]).square().sum(-1).mean() / 2
     torch.testing.assert_close(loss, expected.detach())
     for name, g in zip(leaves, torch.autograd.grad(expected, list(leaves.values())), strict=True):
-        torch.testing.assert_close(found[name], g, rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(slopes[name], g, rtol=1e-9, atol=1e-12)
 
 
 @each_layer
@@ -244,13 +246,13 @@ def test_seeds_matter_and_global_generators_do_not() -> None:
 
 
 def test_decay_and_clip_of_the_optimiser() -> None:
-    """A first step of Adam has the size of the run's learning rate, whatever the gradient; decay comes on top."""
+    """The first step of Adam has the size of the run's learning rate for any gradient; decay is added to it."""
     method = optimisers.adamw([0.1, 0.2], 0.5, 1.0)
     w, g = {"w": torch.tensor([[2.0], [2.0]])}, {"w": torch.tensor([[3.0], [-1e6]])}
     new, state = method.update(w, g, method.init(w), 0)
     # Adam's epsilon of 1e-8 against gradients of 1.
     torch.testing.assert_close(new["w"], torch.tensor([[2 - 0.1 - 0.1], [2 + 0.2 - 0.2]]), atol=1e-6, rtol=0)
-    # What the state saw was cut off at 1.
+    # The state has the gradient clipped at 1.
     torch.testing.assert_close(state["first/w"], torch.tensor([[0.1], [-0.1]]))
 
 

@@ -1,7 +1,7 @@
-"""Every check of the mesa layer's claims can fail: each bound, on layers that were spoilt for it, is contradicted.
+"""Each bound on the mesa layer's claims can fail: layers with a planted error contradict it.
 
-The layers are made: linear-SA from the 12 numbers that RevAlg-1 kept of a training on trial seed 100, Mesa from its
-construction. A sabotage breaks one bound, and without it (the control) the same bound is not contradicted.
+The layers are constructed: linear-SA from the 12 numbers of RevAlg-1 after a training on trial seed 100, Mesa from its
+construction. A sabotage breaks one bound; the control, without it, does not contradict the same bound.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ from icl.papers.oswald2023mesa import trainings
 from icl.pipeline import figures
 from tests import sabotaged
 
-# A claim is judged on trainings of its own, sound and spoilt.
+# Each claim is judged twice, on sound and on spoilt layers.
 pytestmark = pytest.mark.slow
 
 NAMES = ("oswald_mesa_loss", "oswald_mesa_length")
@@ -34,14 +34,14 @@ UNIT = torch.eye(10)
 
 
 def linear_layer() -> dict[str, torch.Tensor]:
-    """The factors of one run: W_K and W_V do nothing."""
-    whole = torch.eye(20).expand(2, 20, 20)
+    """The factors of one run, with W_K and W_V the identity."""
+    identity = torch.eye(20).expand(2, 20, 20)
     blocks = [torch.stack([torch.kron(torch.tensor(m), UNIT) for m in each]) for each in (KEY_QUERY, VALUE)]
-    return {"key": whole, "query": blocks[0], "value": whole, "output": blocks[1]}
+    return {"key": identity, "query": blocks[0], "value": identity, "output": blocks[1]}
 
 
 def mesa_layer() -> dict[str, torch.Tensor]:
-    """Keys x_{s-1}, values x_s and queries x_t in one head, nothing in three."""
+    """Keys x_{s-1}, values x_s and queries x_t in one head; the other three are zero."""
 
     def first(matrix: torch.Tensor) -> torch.Tensor:
         return torch.cat([matrix[None], torch.zeros(3, *matrix.shape)])
@@ -52,18 +52,18 @@ def mesa_layer() -> dict[str, torch.Tensor]:
 
 
 def made(sweep: Sweep, amount: Callable[[int], float]) -> Runs:
-    """Runs whose layers are `amount(point)` of the made one: queries and outputs are scaled."""
+    """Runs whose layers are the constructed one scaled by `amount(point)`, in queries and outputs."""
     layer = mesa_layer() if sweep.configs[0].layer == "mesa" else linear_layer()
     amounts = torch.tensor([amount(point) for point in range(len(sweep.snapshots))])
     weights = {}
     for name, w in layer.items():
         scale = amounts if name in ("query", "output") else torch.ones_like(amounts)
-        every = scale.reshape(-1, *[1] * w.dim()) * w
-        weights[name] = every.expand(len(sweep.configs), *every.shape)
+        scaled = scale.reshape(-1, *[1] * w.dim()) * w
+        weights[name] = scaled.expand(len(sweep.configs), *scaled.shape)
     return Runs(sweep, weights, np.zeros((len(sweep.configs), sweep.snapshots[-1])))
 
 
-# How much of the made layers there is at every point: learnt within four points, or spoilt.
+# Scale of the constructed layers at every point: learnt within four points, or spoilt.
 
 
 def learnt(point: int) -> float:
@@ -87,7 +87,7 @@ def forgotten(point: int) -> float:
 
 
 def half_the_step(point: int) -> float:
-    """Queries and outputs are scaled, whose product the step is."""
+    """Scale queries and outputs, whose product is the step size."""
     return 0.7 * learnt(point)
 
 
@@ -136,10 +136,10 @@ def measured(name: str, sabotage: Sabotage) -> pd.DataFrame:
     runs = {}
     for key, sweep in figures.sweeps(name, "laptop", {}).items():
         test = dataclasses.replace(sweep.test, sequences=SEQUENCES[name], gd_step_size=sabotage.step_size)
-        # Mesa at its start and at its end.
+        # Mesa only at the start and at the end.
         snapshots = sweep.snapshots if key == "oswald_mesa_linear" else sweep.snapshots[:: len(sweep.snapshots) - 1]
         amount = sabotage.amount if len(snapshots) > 2 else lambda point: sabotage.amount(4 * point)
-        # Equal runs are told from a bound by the sign test, which needs six.
+        # With equal runs the sign test decides, which needs six.
         configs = (*sweep.configs[:5], dataclasses.replace(sweep.configs[0], seed=5))
         runs[key] = made(dataclasses.replace(sweep, configs=configs, snapshots=snapshots, test=test), amount)
     with pytest.MonkeyPatch.context() as patch:

@@ -3,6 +3,6 @@ B. Agüera y Arcas, M. Vladymyrov, R. Pascanu and J. Sacramento, "Uncovering Mes
 Transformers", 2023. arXiv 2309.05858.
 
 One layer of causal linear attention, trained to predict a linear dynamical system, ends slightly below the loss of one
-step of gradient descent on the past, and twelve numbers read off its weights give the same loss. The mesa layer, which
-solves a ridge regression at every position, ends near the error of least squares.
+step of gradient descent on the past, and twelve numbers taken from its weights give the same loss. The mesa layer,
+which solves a ridge regression at every position, ends near the error of least squares.
 """

@@ -1,6 +1,6 @@
-"""Attention in which every position looks back: linear attention, and ridge regression in place of it (the mesa layer).
+"""Causal linear attention, and ridge regression in its place (the mesa layer).
 
-Arrays are (..., T, .) over positions; position t sees s <= t, itself among them. With the token's key k, query q and
+Arrays are (..., T, .) over positions; position t sees s <= t, including itself. With the token's key k, query q and
 value v,
 
     linear   o_t = sum_{s <= t} v_s (k_s . q_t)
@@ -24,25 +24,26 @@ if TYPE_CHECKING:
 else:
     torch = lazy("torch")
 
-# Triangles up to this size are inverted at once: a library call per matrix, which small ones hardly repay.
+# Matrices up to this size are factored and inverted directly, with a library call for each matrix.
 BLOCK = 25
 
 
 def linear(keys: "Tensor", queries: "Tensor", values: "Tensor") -> "Tensor":
-    """o_t = sum_{s <= t} v_s (k_s . q_t): (..., T, k), (..., T, k) and (..., T, m) -> (..., T, m)."""
+    """Return o_t = sum_{s <= t} v_s (k_s . q_t): (..., T, k), (..., T, k) and (..., T, m) -> (..., T, m)."""
     return (queries @ keys.mT).mul_(lower_ones(keys)) @ values
 
 
 def lower_ones(like: "Tensor") -> "Tensor":
-    """The causal mask over positions of (..., T, .): one where s <= t, (T, T) with t first."""
+    """Return the causal mask over positions of (..., T, .): one where s <= t, (T, T) with t first."""
     return _triangle(like).mT
 
 
 def inverse_factor(gram: "Tensor") -> "Tensor":
-    """L^-1 for G = L L', lower triangular: (..., n, n).
+    """Return L^-1 for G = L L', lower triangular, (..., n, n).
 
-    By halves, so that all but the smallest triangles are batched products: the factor of ((G_1, .), (G_21, G_2)) is
-    ((L_1, 0), (G_21 L_1^-T, L_2)) with L_2 that of G_2 - L_21 L_21'. NaN in a matrix that is not positive definite.
+    Matrices are split in halves, so that all but the smallest parts are batched products: the factor of ((G_1, .),
+    (G_21, G_2)) is ((L_1, 0), (G_21 L_1^-T, L_2)) with L_2 that of G_2 - L_21 L_21'. The result is NaN for a matrix
+    that is not positive definite.
     """
     n = gram.shape[-1]
     if n <= BLOCK:
@@ -59,7 +60,7 @@ def inverse_factor(gram: "Tensor") -> "Tensor":
 
 
 class Solved(NamedTuple):
-    """What the reverse of `mesa` needs: L^-1 (..., T, T), A and B side by side (..., T, k + m), K, Q, r, and triu C."""
+    """The arrays for the reverse of `mesa`: L^-1 (..., T, T), (A, B) (..., T, k + m), K, Q, r, and triu C."""
 
     inverse: "Tensor"
     ab: "Tensor"
@@ -70,11 +71,11 @@ class Solved(NamedTuple):
 
 
 def mesa(keys: "Tensor", queries: "Tensor", values: "Tensor", ridge: "Tensor") -> "tuple[Tensor, Solved]":
-    """All causal ridge predictions o, (..., T, m), from one Cholesky factor, and what `mesa_reverse` needs.
+    """Return all causal ridge predictions o, (..., T, m), from one Cholesky factor, and the input of `mesa_reverse`.
 
     keys, queries : (..., T, k); values : (..., T, m)
-    ridge : r > 0, broadcast against the leading axes. A Gram matrix that is not positive definite (r <= 0, weights that
-        overflowed) gives NaN in its own outputs and leaves the others alone.
+    ridge : r > 0, broadcast against the leading axes. A Gram matrix that is not positive definite (r <= 0, overflowed
+    weights) gives NaN in its own outputs only.
     """
     unit = torch.eye(keys.shape[-2], dtype=keys.dtype, device=keys.device)
     inverse = inverse_factor(keys @ keys.mT + ridge[..., None, None] * unit)
@@ -85,14 +86,14 @@ def mesa(keys: "Tensor", queries: "Tensor", values: "Tensor", ridge: "Tensor") -
 
 
 def mesa_reverse(solved: Solved, gradient: "Tensor") -> "tuple[Tensor, Tensor, Tensor, Tensor]":
-    """The derivatives of sum(o * gradient) with respect to keys, queries, values (as these) and ridge (...).
+    """Return the derivatives of sum(o * gradient) with respect to keys, queries, values (same shapes) and ridge (...).
 
-    With D = triu(B g') the derivative of C, F = triu(C) g that of B, and Z the lower triangle, its diagonal halved, of
-    D Q A' + F B', the reverse of the Cholesky factor needs no product of two T x T matrices:
+    With D = triu(B g') the derivative of C, F = triu(C) g that of B, and Z the lower triangle of D Q A' + F B' with its
+    diagonal halved, the reverse of the Cholesky factor needs no product of two T x T matrices:
 
         dV = L^-T F,   dQ = D' A,   dK = L^-T (D Q - (Z + Z') A),   dr = -tr(L^-T Z L^-1)
 
-    and o does not change under K -> c K, Q -> c Q, r -> c^2 r, hence dr = -(<K, dK> + <Q, dQ>) / (2 r).
+    Since o does not change under K -> c K, Q -> c Q, r -> c^2 r, dr = -(<K, dK> + <Q, dQ>) / (2 r).
     """
     inverse, ab, keys, queries, ridge, upper = solved
     a, b = torch.split(ab, [keys.shape[-1], gradient.shape[-1]], -1)
@@ -101,15 +102,15 @@ def mesa_reverse(solved: Solved, gradient: "Tensor") -> "tuple[Tensor, Tensor, T
     lower = (torch.cat([d_a, d_b], -1) @ ab.mT).mul_(_triangle(keys).mT)
     # (Z + Z') A without forming Z, whose diagonal is half of this triangle's.
     symmetric = lower @ a + lower.mT @ a - lower.diagonal(dim1=-2, dim2=-1)[..., None] * a
-    both = _thin(inverse.mT, torch.cat([d_a - symmetric, d_b], -1))
-    d_keys, d_values = torch.split(both, [keys.shape[-1], b.shape[-1]], -1)
+    stacked = _thin(inverse.mT, torch.cat([d_a - symmetric, d_b], -1))
+    d_keys, d_values = torch.split(stacked, [keys.shape[-1], b.shape[-1]], -1)
     d_queries = d_upper.mT @ a
     d_ridge = -((keys * d_keys).sum((-2, -1)) + (queries * d_queries).sum((-2, -1))) / (2 * ridge)
     return d_keys, d_queries, d_values, d_ridge
 
 
 def _thin(x: "Tensor", y: "Tensor") -> "Tensor":
-    # x y for few columns of y: batched products of such shapes are up to three times faster transposed.
+    # x y for y with few columns: transposed, such batched products are up to three times faster.
     return (y.mT @ x.mT).mT
 
 
@@ -119,5 +120,5 @@ def _upper_ones(size: int, dtype: "torch.dtype", device: "torch.device") -> "Ten
 
 
 def _triangle(like: "Tensor") -> "Tensor":
-    # Ones on and above the diagonal; a product with them costs a third of torch.triu.
+    # Ones on and above the diagonal; multiplying by them takes a third of the time of torch.triu.
     return _upper_ones(like.shape[-2], like.dtype, like.device)

@@ -1,4 +1,4 @@
-"""Layers that trained ones are compared with, and the errors of all of them by position."""
+"""Layers with which trained layers are compared, and errors by position."""
 
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,9 @@ else:
 
 
 def gradient_descent(config: Config, step_size: float) -> Maps:
-    """One step of gradient descent from W = 0 as one linear head, y_t = step_size sum_{s <= t} x_s (x_{s-1} . x_t)."""
+    """Return one step of gradient descent from W = 0 as a linear head, y_t = step_size sum_{s <= t} x_s (x_{s-1} .
+    x_t).
+    """
     d = config.dimension
     maps = Maps(torch.zeros(1, 2 * d, 2 * d), torch.zeros(1, d, 2 * d))
     maps.key_query[0, d:, :d] = torch.eye(d)
@@ -25,7 +27,7 @@ def gradient_descent(config: Config, step_size: float) -> Maps:
 
 
 def rev_alg(maps: Maps) -> Maps:
-    """RevAlg-1: of every d x d block of the maps only its mean diagonal, 4 + 2 numbers per head, 12 for two heads."""
+    """Return RevAlg-1: every d x d block of the maps is replaced by its mean diagonal, 12 numbers for two heads."""
     return Maps(*(_mean_diagonals(each, maps.value.shape[-2]) for each in maps))
 
 
@@ -38,12 +40,12 @@ def _mean_diagonals(matrix: "Tensor", size: int) -> "Tensor":
 
 
 def interpolated(one: Maps, other: Maps) -> Maps:
-    """The layer half-way between two, map by map."""
+    """Return the mean of two layers, map by map."""
     return Maps(*((a + b) / 2 for a, b in zip(one, other, strict=True)))
 
 
 def errors(layer: "Linear | Mesa", x: "Tensor", config: Config) -> "Tensor":
-    """1/2 |x_{t+1} - y_t|^2 per position, averaged over batches of the training's size: (batches, T)."""
+    """Return 1/2 |x_{t+1} - y_t|^2 per position, averaged over batches of the size in training, (batches, T)."""
     means = []
     for part in torch.split(x, config.batch):
         y = torch.cat([layer.forward(tokens(few)) for few in torch.split(part, TOGETHER)])
@@ -53,7 +55,7 @@ def errors(layer: "Linear | Mesa", x: "Tensor", config: Config) -> "Tensor":
 
 
 def best_step_size(x: "Tensor", config: Config) -> tuple[float, float]:
-    """The step size of one-step gradient descent with the least loss on sequences x, and that loss.
+    """Return the step size of one-step gradient descent with the least loss on sequences x, and that loss.
 
     y is linear in the step size, so the loss is a parabola in it.
     """
@@ -65,10 +67,10 @@ def best_step_size(x: "Tensor", config: Config) -> tuple[float, float]:
 
 
 def least_squares_loss(config: Config) -> np.ndarray:
-    """d/6 (1 - t/d) while t < d and then 0: the least-squares prediction after t noiseless pairs, (T,).
+    """Return d/6 (1 - t/d) for t < d and then 0, the loss of least squares after t noiseless pairs, (T,).
 
-    It is exact on the span of the t states seen, and of the next state, which is as likely to point anywhere, that part
-    of the space leaves 1 - t/d of the mean square; E |x|^2 / 2 = d/6 for x ~ U(-1, 1)^d.
+    Least squares is exact on the span of the t states seen. The direction of the next state is random, so the fraction
+    1 - t/d of its mean square lies outside; E |x|^2 / 2 = d/6 for x ~ U(-1, 1)^d.
     """
     seen = np.arange(config.length)
     return config.dimension / 6 * np.maximum(1 - seen / config.dimension, 0)

@@ -1,12 +1,12 @@
-"""One layer over a linear dynamical system, and its derivatives by formulas: causal linear attention, or mesa.
+"""One layer on a linear dynamical system, causal linear attention or mesa, with explicit derivatives.
 
-The token at t holds z_t = (x_t, x_{t-1}) (zero before the first state). Of it only M_h = W_K' W_Q and U_h = P W_V of
-every head h enter the linear layer. With the moments S_t = sum_{s <= t} z_s z_s',
+The token at t holds z_t = (x_t, x_{t-1}) (zero before the first state). The linear layer depends on its weights only
+through M_h = W_K' W_Q and U_h = P W_V of every head h. With the moments S_t = sum_{s <= t} z_s z_s',
 
     y_t = sum_h U_h S_t M_h z_t,
 
-and its reverse has the same shape: for the error e_t, dU_h = sum_t e_t (S_t M_h z_t)' and
-dM_h = sum_t (S_t U_h' e_t) z_t'. Training moves the four factors, as the paper's does.
+and its derivatives have the same form: for the error e_t, dU_h = sum_t e_t (S_t M_h z_t)' and
+dM_h = sum_t (S_t U_h' e_t) z_t'. As in the paper, the four factors are trained.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,25 +23,25 @@ else:
 
 
 def tokens(x: "Tensor") -> "Tensor":
-    """z_t = (x_t, x_{t-1}) for t = 0 ... T - 1, with x_{-1} = 0: (n, T + 1, d) -> (n, T, 2 d)."""
+    """Return z_t = (x_t, x_{t-1}) for t = 0 ... T - 1, with x_{-1} = 0: (n, T + 1, d) -> (n, T, 2 d)."""
     now = x[:, :-1]
     return torch.cat([now, torch.nn.functional.pad(now[:, :-1], (0, 0, 1, 0))], dim=-1)
 
 
 class Maps(NamedTuple):
-    """All that matters of a linear layer: M_h = W_K' W_Q, (H, 2 d, 2 d), and U_h = P W_V, (H, d, 2 d)."""
+    """The products that determine a linear layer: M_h = W_K' W_Q, (H, 2 d, 2 d), and U_h = P W_V, (H, d, 2 d)."""
 
     key_query: "Tensor"
     value: "Tensor"
 
 
 def products(weights: Params) -> Maps:
-    """The products of the factors; leading axes are kept."""
+    """Return the products of the factors; leading axes stay."""
     return Maps(weights["key"].mT @ weights["query"], weights["output"] @ weights["value"])
 
 
 def to_factors(weights: Params, d_maps: Maps) -> Params:
-    """Derivatives with respect to the factors from those with respect to their products."""
+    """Return the derivatives with respect to the factors from those with respect to their products."""
     return {
         "key": weights["query"] @ d_maps.key_query.mT,
         "query": weights["key"] @ d_maps.key_query,
@@ -51,7 +51,7 @@ def to_factors(weights: Params, d_maps: Maps) -> Params:
 
 
 class Linear:
-    """Causal linear attention through its maps; heads stand side by side, (n, T, H, 2 d)."""
+    """Causal linear attention computed from its maps; arrays of all heads are (n, T, H, 2 d)."""
 
     def __init__(self, weights: Params, maps: Maps | None = None):
         self.weights, (key_query, value) = weights, maps or products(weights)
@@ -61,18 +61,18 @@ class Linear:
         self.d_key_query, self.d_value = torch.zeros_like(self.key_query), torch.zeros_like(self.value)
 
     def forward(self, z: "Tensor") -> "Tensor":
-        """y, (n, T, d), for tokens z, (n, T, 2 d)."""
+        """Return y, (n, T, d), for tokens z, (n, T, 2 d)."""
         self.z, self.read = z, self._past(z, z @ self.key_query.mT)
         return self.read @ self.value.mT
 
     def reverse(self, error: "Tensor") -> None:
-        """Add the derivatives of sum(y * error) for the tokens seen last."""
+        """Add the derivatives of sum(y * error) for the tokens of the last `forward`."""
         back = self._past(self.z, error @ self.value)
         self.d_value += error.flatten(0, 1).mT @ self.read.flatten(0, 1)
         self.d_key_query += back.flatten(0, 1).mT @ self.z.flatten(0, 1)
 
     def gradients(self) -> Params:
-        """The derivatives added so far, with respect to the factors."""
+        """Return the derivatives added so far, with respect to the factors."""
         key_query = self.d_key_query.reshape(self.heads, self.width, self.width)
         value = self.d_value.reshape(-1, self.heads, self.width).movedim(1, 0)
         return to_factors(self.weights, Maps(key_query, value))
@@ -85,7 +85,7 @@ class Linear:
 
 
 class Mesa:
-    """The mesa layer; heads stand in front, (H, n, T, .), and values are those that reach the output, U_h z_s."""
+    """The mesa layer; heads are the first axis, (H, n, T, .), and values include the output map, U_h z_s."""
 
     def __init__(self, weights: Params):
         self.weights = weights
@@ -94,21 +94,21 @@ class Mesa:
         self.d_ridge = torch.zeros_like(weights["inverse ridge"])
 
     def forward(self, z: "Tensor") -> "Tensor":
-        """y, (n, T, d), for tokens z, (n, T, 2 d)."""
+        """Return y, (n, T, d), for tokens z, (n, T, 2 d)."""
         self.z = z.flatten(0, 1)
         keys, queries, values = ((self.z @ w.mT).reshape(len(w), *z.shape[:2], -1) for w in self.inputs.values())
         outputs, self.solved = causal_attention.mesa(keys, queries, values, 1 / self.weights["inverse ridge"][:, None])
         return outputs.sum(dim=0)
 
     def reverse(self, error: "Tensor") -> None:
-        """Add the derivatives of sum(y * error) for the tokens seen last."""
+        """Add the derivatives of sum(y * error) for the tokens of the last `forward`."""
         *d_inputs, d_ridge = causal_attention.mesa_reverse(self.solved, error.expand(len(self.d_ridge), *error.shape))
         for total, of_part in zip(self.d_weights.values(), d_inputs, strict=True):
             total += of_part.flatten(1, 2).mT @ self.z
         self.d_ridge += d_ridge.sum(dim=1)
 
     def gradients(self) -> Params:
-        """The derivatives added so far, with respect to the factors and lambda = 1 / r."""
+        """Return the derivatives added so far, with respect to the factors and lambda = 1 / r."""
         d_value = self.d_weights["value"]
         return {
             "key": self.d_weights["key"],

@@ -3,8 +3,8 @@
     x_{t+1} = W x_t + noise,   y_t = the layer's output at t,   L = 1/2 E mean_t |x_{t+1} - y_t|^2
 
 The token at t holds x_t and x_{t-1}; the layer is causal, so y_t may use the pairs (x_0, x_1) ... (x_{t-1}, x_t) to
-infer W. Two layers: `linear`, causal linear attention, in which one step of gradient descent on
-1/2 sum_s |x_s - W x_{s-1}|^2 is expressible, and `mesa`, which solves that problem with a ridge.
+infer W. There are two layers: `linear`, causal linear attention, which can express one step of gradient descent on 1/2
+sum_s |x_s - W x_{s-1}|^2, and `mesa`, which solves that problem with a ridge.
 """
 
 from collections.abc import Sequence
@@ -28,15 +28,15 @@ else:
 
 SYSTEM = "oswald_mesa"
 FROZEN = ()
-# Sequences that are worked on together: their T x T matrices then stay in the cache.
+# Number of sequences per batched product, so that their T x T matrices stay in the cache.
 TOGETHER = 32
 
-CODE = "the paper's code base, which is that of version 2; version 1, whose figure is shown, does not say"
+CODE = "the paper's code, which is that of version 2; version 1, whose figure is shown, does not say"
 
 
 @dataclass(frozen=True)
 class Config(RunConfig):
-    """Constants of the training."""
+    """Constants of a training."""
 
     layer: str = constant(
         "linear", "published", "both are in the figure: linear-SA and Mesa", choices=("linear", "mesa")
@@ -50,10 +50,10 @@ class Config(RunConfig):
     key_size: int = constant(20, "inferred", CODE, at_least=1, at_most=10000)
     init_std: float = constant(0.0002, "inferred", CODE, above=0)
     scale_of_inverse_ridge: float = constant(1.0, "inferred", CODE, letter="lambda", above=0)
-    output_clip: float = constant(4.0, "inferred", CODE + "; taken for Mesa too, where it never acts", above=0)
+    output_clip: float = constant(4.0, "inferred", CODE + "; also used for Mesa, where it has no effect", above=0)
     learning_rate: float = constant(
-        1.2e-4, "inferred", "among 1, 1.2, 1.4 and 2e-4 nearest to the published curve on trial seeds 100 and 101; for "
-        "Mesa 2e-3, among 0.4, 1 and 2e-3 on seed 100. The code of version 2 has 2e-4 and 4e-4, and its curves differ",
+        1.2e-4, "inferred", "of 1, 1.2, 1.4 and 2e-4 the nearest to the published curve on trial seeds 100 and 101; "
+        "for Mesa 2e-3, of 0.4, 1 and 2e-3 on seed 100. The code of version 2 has 2e-4 and 4e-4 and other curves",
         letter="eta", above=0,
     )  # fmt: skip
     decay: float = constant(0.05, "inferred", CODE + "; 0.1 for Mesa", at_least=0)
@@ -64,29 +64,29 @@ class Config(RunConfig):
         super().__post_init__()
         if self.key_size < self.dimension:
             raise self.error(
-                "key_size", f"at least dimension = {self.dimension}, or no head holds the construction: its keys are "
-                "x_{s-1}",
+                "key_size", f"at least dimension = {self.dimension}, because the construction has the keys x_{{s-1}}",
             )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Test(Constants):
-    """Constants of the evaluation on fresh sequences, the same at every checkpoint of a run and others in each run."""
+    """Constants of the evaluation on fresh sequences, the same at all checkpoints of a run and different between runs."""
 
     sequences: int = constant(
-        7680, "ours", "30 batches of 256 in place of the code's 10, as U1's bound is narrow: a mean is known to 0.005",
+        7680, "ours", "30 batches of 256 instead of the code's 10, because U1's bound is narrow; the error of a mean "
+        "is 0.005",
         at_least=1, at_most=10000000,
     )  # fmt: skip
     gd_step_size: float = constant(
-        0.032, "inferred", "the step size of GD-1 in the paper's code base; 0.0322 is best", letter="eta", above=0
+        0.032, "inferred", "the step size of GD-1 in the paper's code; 0.0322 is best", letter="eta", above=0
     )
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
-    """Normal factors W_K, W_Q, W_V (runs, H, key size, 2 d) and P (runs, H, d, key size); for Mesa lambda (runs, H).
+    """Return normal W_K, W_Q, W_V (runs, H, key size, 2 d) and P (runs, H, d, key size), and lambda (runs, H) for Mesa.
 
-    The paper's tokens (0, x_t, x_t, x_{t-1}) are twice as wide; their first half is masked, and the output's other
-    entries are never read, so that the weights left out here would do nothing but decay.
+    The paper's tokens (0, x_t, x_t, x_{t-1}) are twice as wide. Their first half is masked and the output's other
+    entries are not used, so the weights omitted here would only decay.
     """
     c = configs[0]
     square = (c.heads, c.key_size, 2 * c.dimension)
@@ -105,12 +105,12 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
 
 
 def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
-    """Fresh sequences x_0 ... x_T of every run: (runs, batch, T + 1, d)."""
+    """Return fresh sequences x_0 ... x_T of every run, (runs, batch, T + 1, d)."""
     return {"x": np.stack([_sequences(config, config.batch, "train", step) for config in configs])}
 
 
 def evaluation_sequences(config: Config, test: Test) -> "Tensor":
-    """The run's own test sequences: (sequences, T + 1, d)."""
+    """Return the test sequences of a run, (sequences, T + 1, d)."""
     return torch.from_numpy(_sequences(config, test.sequences, "evaluate", 0))
 
 
@@ -121,12 +121,12 @@ def _sequences(config: Config, count: int, purpose: str, step: int) -> np.ndarra
 
 
 def optimiser(configs: Sequence[Config]) -> Optimiser:
-    """AdamW at a constant learning rate, gradients cut off entry by entry."""
+    """Return AdamW at a constant learning rate, with gradients clipped entry by entry."""
     return adamw([c.learning_rate for c in configs], configs[0].decay, configs[0].gradient_clip)
 
 
 def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
-    """L of every run, (runs,), with the gradient below as its derivative."""
+    """Return the loss of every run, (runs,), with `gradient` as its derivative."""
     detached = {name: w.detach() for name, w in params.items()}
     by_run = [
         gradient({name: w[run] for name, w in detached.items()}, batch["x"][run], config)
@@ -135,13 +135,13 @@ def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
     losses = torch.stack([value for value, _ in by_run])
     for name, w in params.items():
         gradients = torch.stack([of_run[name] for _, of_run in by_run])
-        # What is added is zero, and its derivative is the gradient.
+        # The added term is zero, and its derivative is the gradient.
         losses = losses + ((w - detached[name]) * gradients).flatten(1).sum(dim=1)
     return losses
 
 
 def gradient(weights: Params, x: "Tensor", config: Config) -> "tuple[Tensor, Params]":
-    """L of one run on sequences x, (n, T + 1, d), and its derivatives in the weights, by the formulas of `layers`."""
+    """Return the loss of one run on sequences x, (n, T + 1, d), and its derivatives by the formulas of `layers`."""
     count, positions = x.shape[0], x.shape[1] - 1
     layer = LAYERS[config.layer](weights)
     total = x.new_zeros(())

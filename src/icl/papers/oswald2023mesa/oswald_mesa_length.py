@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 else:
     torch = lazy("torch")
 
-# 100 batches: in one of 256 sequences the error at the last position is only known to 0.1.
+# 100 batches: one batch of 256 sequences gives the error at the last position only to 0.1.
 SEQUENCES = 25600
-# Of twice the training's length, on which errors are either small or far above that of the answer 0.
+# Sequences of twice the training length, on which errors are either small or far above that of the prediction 0.
 LONGER_SEQUENCES = 1280
-# Batches of every run that the band is over: the paper's code has five.
+# Batches per run in the band, as in the paper's code.
 BATCHES = 5
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """Both trainings, tested on many sequences."""
+    """Return both trainings, tested on many sequences."""
     return trainings.sweeps(scale, SEQUENCES)
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Errors by position at the end of training, seed by seed and batch by batch, and what the claims speak of."""
+    """Return errors by position at the end of training, by seed and batch, and the values that the claims bound."""
     parts = []
     for run, config in enumerate(runs["oswald_mesa_linear"].sweep.configs):
         test = runs["oswald_mesa_linear"].sweep.test
@@ -51,13 +51,13 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
                 group = run * BATCHES + batch
                 parts.append(rows("MSE", group, of_batch, x=t, panel="main", series=name, statistic=GROUP))
         means = {name: by_batch.mean(axis=0) for name, by_batch in errors.items()}
-        facts = _facts(means, evaluation.least_squares_loss(config)) | _beyond(runs, run, config, test)
-        parts += [rows(name, config.seed, value) for name, value in facts.items()]
+        bounded = _bounded(means, evaluation.least_squares_loss(config)) | _beyond(runs, run, config, test)
+        parts += [rows(name, config.seed, value) for name, value in bounded.items()]
     return join(parts)
 
 
 def _errors_by_series(runs: Mapping[str, Runs], run: int, config: Config, test: Test) -> dict[str, np.ndarray]:
-    """(batches, T) of every series, on the same sequences of the length T in `config`."""
+    """Errors of every series on the same sequences of the length T in `config`, (batches, T)."""
     linear, mesa = runs["oswald_mesa_linear"], runs["oswald_mesa_mesa"]
     x = evaluation_sequences(config, test)
     layers: dict[str, Linear | Mesa] = {
@@ -68,23 +68,23 @@ def _errors_by_series(runs: Mapping[str, Runs], run: int, config: Config, test: 
     return {name: evaluation.errors(layer, x, config).numpy() for name, layer in layers.items()}
 
 
-def _facts(mse: dict[str, np.ndarray], least_squares: np.ndarray) -> dict[str, float]:
+def _bounded(mse: dict[str, np.ndarray], least_squares: np.ndarray) -> dict[str, float]:
     mesa = mse["Mesa"]
-    facts = {
+    values = {
         "largest |linear-SA - GD|, t < 40": _largest(abs(mse["linear-SA"] - mse["GD_exact-1"])[:40]),
         "largest |Mesa - least squares|, t <= 9": _largest(abs(mesa - least_squares)[:10]),
         "MSE of Mesa at t = 10": _largest(mesa[10:11]),
         "largest MSE of Mesa, t >= 15": _largest(mesa[15:]),
     }
     for name in ("linear-SA", "GD_exact-1"):
-        facts[f"least MSE of {name}"] = float(mse[name].min())
-        facts[f"t of the least MSE of {name}"] = float(mse[name].argmin())
-        facts[f"MSE of {name} at t = 49"] = _largest(mse[name][49:50])
-    return facts
+        values[f"least MSE of {name}"] = float(mse[name].min())
+        values[f"t of the least MSE of {name}"] = float(mse[name].argmin())
+        values[f"MSE of {name} at t = 49"] = _largest(mse[name][49:50])
+    return values
 
 
 def _beyond(runs: Mapping[str, Runs], run: int, config: Config, test: Test) -> dict[str, float]:
-    """Errors at positions that training has never seen, on sequences of twice its length."""
+    """Errors at positions beyond the training length, on sequences of twice that length."""
     longer = dataclasses.replace(config, length=2 * config.length)
     fewer = dataclasses.replace(test, sequences=min(test.sequences, LONGER_SEQUENCES))
     mse = {name: e.mean(axis=0)[config.length :] for name, e in _errors_by_series(runs, run, longer, fewer).items()}
@@ -95,7 +95,7 @@ def _beyond(runs: Mapping[str, Runs], run: int, config: Config, test: Test) -> d
 
 
 def _largest(values: np.ndarray) -> float:
-    """NaN where a shorter sequence than the paper's, given as a constant, has no such positions."""
+    """The largest value, or NaN if the configured length is too short for these positions."""
     return float(values.max()) if len(values) else float("nan")
 
 
@@ -108,7 +108,7 @@ STYLES = (
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The published panel from the table's summaries."""
+    """Draw the published panel."""
     figure, axes = plotting.canvas((440, 420), (95, 425, 25, 340))
     trainings.bands(axes, table, STYLES, "MSE")
     plotting.curves(axes, table, STYLES, "MSE")

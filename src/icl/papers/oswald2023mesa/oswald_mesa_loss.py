@@ -20,21 +20,21 @@ from icl.papers.oswald2023mesa.one_layer import evaluation_sequences
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# 30 batches: of 10, as in the paper's code, the untrained loss is known to half the width of U1's bound only.
+# 30 batches: with 10, as in the paper's code, the untrained loss has an error of half the width of U1's bound.
 SEQUENCES = 7680
-# The paper's 10 batches do for Mesa, whose loss differs little from one sequence to another and costs the most.
+# The paper's 10 batches suffice for Mesa, whose loss varies little between sequences and is expensive.
 MESA_SEQUENCES = 2560
-# The step from which Interpolation and linear-SA are compared, in points of the curve.
+# Index of the point from which Interpolation and linear-SA are compared.
 CLOSE = 15
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The trainings of both layers."""
+    """Return the trainings of both layers."""
     return trainings.sweeps(scale, SEQUENCES)
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Losses at every checkpoint of every seed, and what the claims speak of."""
+    """Return losses at every checkpoint of every seed, and the values that the claims bound."""
     linear, mesa = runs["oswald_mesa_linear"], runs["oswald_mesa_mesa"]
     parts = []
     for run, config in enumerate(linear.sweep.configs):
@@ -46,7 +46,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         for name, curve in losses.items():
             steps = trainings.APART * np.arange(len(curve))
             parts.append(rows("loss", config.seed, curve, x=steps, panel="main", series=name))
-        parts += [rows(name, config.seed, value) for name, value in _facts(losses, best).items()]
+        parts += [rows(name, config.seed, value) for name, value in _bounded(losses, best).items()]
     return join(parts)
 
 
@@ -68,7 +68,7 @@ def _linear_losses(runs: Runs, run: int) -> tuple[dict[str, np.ndarray], float]:
     return losses, evaluation.best_step_size(x, config)[1]
 
 
-def _facts(losses: dict[str, np.ndarray], best: float) -> dict[str, float]:
+def _bounded(losses: dict[str, np.ndarray], best: float) -> dict[str, float]:
     linear, between = losses["linear-SA"], losses["Interpolation"]
     final = {name: float(curve[-1]) for name, curve in losses.items()}
     return {
@@ -93,7 +93,7 @@ STYLES = (
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The published panel from the table's summaries."""
+    """Draw the published panel."""
     figure, axes = plotting.canvas((440, 420), (95, 425, 25, 340))
     trainings.bands(axes, table, STYLES, "loss")
     plotting.curves(axes, table, STYLES, "loss")

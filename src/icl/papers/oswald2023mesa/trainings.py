@@ -1,4 +1,4 @@
-"""What the two figures of the mesa layer share: the trainings of linear-SA and Mesa."""
+"""The trainings of linear-SA and Mesa, and drawing that both figures share."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ else:
     torch = lazy("torch")
 
 SEEDS = {"paper": 10, "laptop": 5, "smoke": 2}
-# The published curves have a point every 100 steps until 3400. Mesa is flat much earlier. At the smoke scale a point is
-# one step, and stands where it would be.
+# The published curves have a point every 100 steps until 3400; Mesa is flat much earlier. At the smoke scale points are
+# one step apart but drawn 100 apart.
 APART = 100
 EVERY = {"paper": 100, "laptop": 100, "smoke": 1}
 POINTS = {"linear": {"paper": 35, "laptop": 35, "smoke": 35}, "mesa": {"paper": 35, "laptop": 16, "smoke": 35}}
-# RevAlg-1 is read off linear-SA here, after 2500 steps.
+# Index of the point at which RevAlg-1 is taken from linear-SA, after 2500 steps.
 REV_ALG = 25
 BATCH = {"paper": 256, "laptop": 256, "smoke": 4}
 
 
 def sweeps(scale: str, sequences: int) -> list[Sweep]:
-    """linear-SA and Mesa, every seed on its own sequences; tested on so many fresh ones (16 at the smoke scale)."""
+    """Return linear-SA and Mesa, tested on `sequences` fresh sequences per seed (16 at the smoke scale)."""
     configs = {
         "linear": grid(Config, batch=[BATCH[scale]], seed=range(SEEDS[scale])),
         "mesa": grid(
@@ -59,17 +59,17 @@ def _weights(runs: Runs, run: int, point: int) -> dict[str, torch.Tensor]:
 
 
 def linear_maps(runs: Runs, run: int, point: int) -> Maps:
-    """The maps of one linear layer at the snapshot with index `point`."""
+    """Return the maps of one linear layer at the snapshot with index `point`."""
     return products(_weights(runs, run, point))
 
 
 def mesa_layer(runs: Runs, run: int, point: int) -> Mesa:
-    """One mesa layer at the snapshot with index `point`."""
+    """Return one mesa layer at the snapshot with index `point`."""
     return Mesa(_weights(runs, run, point))
 
 
 def bands(axes: Axes, table: pd.DataFrame, styles: Sequence[Style], observable: str) -> None:
-    """One standard deviation on either side of every curve, translucent as published; the table's bands are of two."""
+    """Draw bands of one standard deviation around every curve, as published; the table's bands are two."""
     for style in styles:
         rows = summary(table, str(axes.get_label()), style.series, observable)
         half = (rows["band_high"] - rows["band_low"]) / 4
@@ -78,7 +78,7 @@ def bands(axes: Axes, table: pd.DataFrame, styles: Sequence[Style], observable: 
 
 
 def legend_and_letter(axes: Axes, letter: str) -> None:
-    """The legend, open axes and the panel's letter, as published."""
+    """Add the legend and the panel's letter and remove two spines, as published."""
     legend(axes, 12, "upper right", (0.98, 0.97), spacing=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.text(-0.26, 1.0, letter, fontsize=18, fontweight="bold", transform=axes.transAxes)

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 LENGTHS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 DIMENSIONS = (5, 10)
 STEPS = 400
-# A perturbation of all numbers by a third of a_3 and b_1 at the optimum of T_max = 10 and d = 5, then descent.
+# Descent after a perturbation of all six numbers by a third of a_3 and b_1 at the optimum for T_max = 10 and d = 5.
 PERTURBED: Mapping[str, list[Any]] = {"length": [10], "dimension": [5], "start": ["0.3 0.3"], "perturbation": [0.1]}
 RETURN = 1000
 SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """Descent at every T_max and d; and descent of all six numbers from perturbed optima."""
+    """Return descents at every T_max and d, and descents of all six numbers from perturbed optima."""
     law: dict[str, Any] = {"law": ["full-one"], "scale": [1.0]}
     two: dict[str, Any] = {"gradient_estimator": ["population_unnormalised"], "learning_rate": [0.1], **law}
     six: dict[str, Any] = {"gradient_estimator": ["population_six_scalars"], "learning_rate": [0.3], **law}
@@ -44,20 +44,20 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def optimum(dimension: int, most: int, fewer: int = 0) -> float:
-    """sum T / sum (T^2 + (d - 1) T) over T = 2 ... T_max; position T may have `fewer` summands than T."""
+    """Return sum T / sum (T^2 + (d - 1) T) over T = 2 ... T_max; `fewer` reduces the summands at every position."""
     n = np.arange(2.0, most + 1) - fewer
     return float(n.sum() / (n**2 + (dimension - 1) * n).sum())
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Where descent ends, the proposition's value, and how near descent from perturbed optima comes to it."""
+    """Return the limits of descent, the proposition's values, and the ends of descent from perturbed optima."""
     trained = runs["sander_descent"]
     parts, distances = [], []
-    found = {
+    reached = {
         (c.dimension, c.length): readout.products_along(trained, run)[-1] for run, c in enumerate(trained.sweep.configs)
     }
     for d in DIMENSIONS:
-        ends, wanted = (np.array([value(d, most) for most in LENGTHS]) for value in (lambda *at: found[at], optimum))
+        ends, wanted = (np.array([value(d, most) for most in LENGTHS]) for value in (lambda *at: reached[at], optimum))
         shifted = np.array([optimum(d, most, fewer=1) for most in LENGTHS])
         distances.append(abs(ends / wanted - 1).max())
         for series, values in (
@@ -69,25 +69,25 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
             parts.append(rows("ratio", 0, values * np.array(LENGTHS) / 1.5, x=LENGTHS, panel="ratio", series=series))
     parts.append(rows("step", 0, 1.5 / np.array(LENGTHS), x=LENGTHS, panel="step", series="asymptote"))
     parts.append(rows("ratio", 0, [1.0, 1.0], x=[LENGTHS[0], LENGTHS[-1]], panel="ratio", series="asymptote"))
-    ratios = np.array([[found[d, most] * most / 1.5 for most in LENGTHS] for d in DIMENSIONS])
-    facts = {
+    ratios = np.array([[reached[d, most] * most / 1.5 for most in LENGTHS] for d in DIMENSIONS])
+    bounded = {
         "largest relative distance of the end of descent": np.max(distances),
         "ratio to the asymptote, T_max = 1000": ratios[0, LENGTHS.index(1000)],
         "least rise of the ratio": np.diff(ratios, axis=1).min(),
         "largest ratio to the asymptote": ratios.max(),
     }
-    settled = exact(join([*parts, *(rows(name, 0, value) for name, value in facts.items())]))
-    return join([settled, *_perturbed(runs["sander_perturbed"])])
+    computed = exact(join([*parts, *(rows(name, 0, value) for name, value in bounded.items())]))
+    return join([computed, *_perturbed(runs["sander_perturbed"])])
 
 
 def _perturbed(runs: Runs) -> list[pd.DataFrame]:
-    """What is left of a_1 + a_4, a_2 and b_2, over the root of a_3 b_1, and how far a_3 b_1 is from the optimum."""
+    """The remaining a_1 + a_4, a_2 and b_2 over the root of a_3 b_1, and the distance of a_3 b_1 from the optimum."""
     seeds, size = runs.sweep.seeds, np.sqrt(optimum(*(PERTURBED[name][0] for name in ("dimension", "length"))))
     a, b = (runs.weights[name].numpy() for name in ("KQ", "PV"))  # (runs, snapshots, 4) and (runs, snapshots, 2)
-    gone = abs(np.stack([a[..., 0] + a[..., 3], a[..., 1], b[..., 1]])).max(axis=0) / size
+    rest = abs(np.stack([a[..., 0] + a[..., 3], a[..., 1], b[..., 1]])).max(axis=0) / size
     return [
-        rows("largest of |a_1 + a_4|, |a_2| and |b_2|, at the start", seeds, gone[:, 0]),
-        rows("largest of |a_1 + a_4|, |a_2| and |b_2|, at the end", seeds, gone[:, -1]),
+        rows("largest of |a_1 + a_4|, |a_2| and |b_2|, at the start", seeds, rest[:, 0]),
+        rows("largest of |a_1 + a_4|, |a_2| and |b_2|, at the end", seeds, rest[:, -1]),
         rows("relative distance of a_3 b_1, at the end", seeds, abs(a[:, -1, 2] * b[:, -1, 0] / size**2 - 1)),
     ]
 
@@ -100,7 +100,7 @@ ASYMPTOTE = Style("asymptote", r"$3/(2T_{\max})$", "k", line="--")
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """Steps on logarithmic axes, and their ratio to the asymptote."""
+    """Draw the steps on logarithmic axes, and their ratio to the asymptote."""
     figure, step = plotting.canvas((900, 380), (80, 430, 20, 315), panel="step")
     ratio = plotting.add_panel(figure, (530, 880, 20, 315), "ratio")
     plotting.curves(step, table, (*OPTIMA, *ENDS, ASYMPTOTE), "step")
