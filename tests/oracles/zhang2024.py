@@ -1,14 +1,14 @@
-"""The linear self-attention layer of Zhang et al. 2024 as it is written, for one prompt in numpy."""
+"""The literal linear self-attention layer of Zhang et al. 2024 for one prompt, in numpy."""
 
 import numpy as np
 
 
 def tokens(inputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """E, (d + 1, rho + 1), from inputs (rho + 1, d) and labels (rho + 1,); the query's label slot is 0."""
+    """Return E, (d + 1, rho + 1), from inputs (rho + 1, d) and labels (rho + 1,); the query's label slot is 0."""
     return np.concatenate([inputs.T, [[*labels[:-1], 0.0]]])
 
 
 def output(value: np.ndarray, key_query: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """f = E + W^PV E (E' W^KQ E) / rho, (d + 1, rho + 1): every token is read, the query among them."""
+    """Return f = E + W^PV E (E' W^KQ E) / rho, (d + 1, rho + 1); attention includes the query."""
     e, rho = tokens, tokens.shape[-1] - 1
     return e + value @ e @ (e.T @ key_query @ e) / rho

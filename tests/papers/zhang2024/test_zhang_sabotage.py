@@ -1,4 +1,4 @@
-"""Every check of Zhang et al.'s claims can fail: each bound, on weights or prompts spoilt for it, is contradicted.
+"""Each bound on Zhang et al.'s claims can fail: weights or prompts with a planted error contradict it.
 
 The trainings are those of the laptop scale with fewer prompts and eight seeds. Two statements are contradicted as they
 stand; their controls are weights or prompts for which they hold. The last test sees to it that no bound is left out.
@@ -25,7 +25,7 @@ from icl.tasks import linear_regression as tasks
 from tests import sabotaged
 from tests.sabotaged import Patch, same, untouched
 
-# A claim is judged on trainings of its own, sound and spoilt.
+# Each claim is judged twice, on sound and on spoilt runs.
 pytestmark = pytest.mark.slow
 
 ZHANG = ("zhang_convergence", "zhang_task_shift", "zhang_query_shift", "zhang_covariate_shift")
@@ -34,7 +34,7 @@ SEEDS = 8
 
 
 def small(sweep: Sweep) -> Sweep:
-    """Eight seeds, fewer prompts for Theorem 4.2, and a shorter training on prompts, which is settled by then."""
+    """Eight seeds, fewer prompts for Theorem 4.2, and a shorter training on prompts, which has converged by then."""
     configs = tuple(config for config in sweep.configs if config.seed < SEEDS)
     test = dataclasses.replace(sweep.test, prompts_theorem=2000)
     steps = tuple(step for step in sweep.snapshots if step <= 150) if sweep.name == "zhang_prompts" else sweep.snapshots
@@ -49,7 +49,7 @@ def trained(name: str) -> Runs:
 
 @pytest.fixture(autouse=True, scope="module")
 def few_examples() -> Iterator[None]:
-    """Of the deck's panels the claims read the longest prompt only."""
+    """Reduce the panels of the talk to the longest prompt, the only one in the claims."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ZHANG[1:]:
             patch.setattr(discovery.figure(name), "COUNTS", (1, 40))
@@ -67,18 +67,18 @@ def changed(runs: Runs, **changes: Callable[[torch.Tensor], torch.Tensor]) -> Ru
 
 
 def untrained(runs: Runs) -> Runs:
-    """The last weights are the first."""
+    """The final weights are the initial ones."""
     first = {name: w[:, :1].expand_as(w).clone() for name, w in runs.weights.items()}
     return dataclasses.replace(runs, weights=first)
 
 
 def off_by(factor: float) -> Callable[[Runs], Runs]:
-    """U is larger than it should be by a factor."""
+    """U is too large by a factor."""
     return lambda runs: changed(runs, U=lambda w: factor * w)
 
 
 def turned(runs: Runs) -> Runs:
-    """U no longer commutes with the covariance, nor is a multiple of I."""
+    """U neither commutes with the covariance nor is a multiple of I."""
 
     def change(w: torch.Tensor) -> torch.Tensor:
         d = w.shape[-1]
@@ -89,12 +89,12 @@ def turned(runs: Runs) -> Runs:
 
 
 def all_blocks_moved(runs: Runs) -> Runs:
-    """Every entry of both matrices has grown."""
+    """Every entry of both matrices is larger."""
     return changed(runs, W_PV=lambda w: w + 0.2, W_KQ=lambda w: w + 0.2)
 
 
 def isotropic(runs: Runs) -> Runs:
-    """U is a multiple of I, as from a training with Gamma = I."""
+    """U is a multiple of I, as after a training with Gamma = I."""
     return changed(runs, U=lambda w: torch.eye(w.shape[-1], dtype=w.dtype).expand_as(w).clone())
 
 
@@ -109,12 +109,12 @@ off_by_a_tenth, much_too_large = off_by(1.1), off_by(20.0)
 
 
 def scales_ignored(patch: pytest.MonkeyPatch) -> None:
-    """Whatever is scaled after the prompts were drawn stays as it was."""
+    """Disable the scaling of prompts."""
     patch.setattr(evaluation.Statistics, "_replace", lambda self, **new: self)
 
 
 def longer_is_better(patch: pytest.MonkeyPatch) -> None:
-    """Prompts are longer than is written on them, and the more so the longer they are."""
+    """Prompts are longer than stated, increasingly so with their length."""
     right = evaluation.statistics
 
     def wrong(source: Any, count: int, covariance: Any, length: int, *rest: Any, **named: Any) -> evaluation.Statistics:
@@ -124,12 +124,12 @@ def longer_is_better(patch: pytest.MonkeyPatch) -> None:
 
 
 def everywhere(patch: pytest.MonkeyPatch) -> None:
-    """Examples come from all orthants."""
+    """Draw examples from all orthants."""
     patch.setattr(tasks, "in_orthants", lambda prompts, signs: prompts)
 
 
 def covariances_known(patch: pytest.MonkeyPatch) -> None:
-    """Random covariances are replaced by their mean where the layer is tested, three times over."""
+    """Replace random covariances in the test by three times their mean."""
     right = evaluation.statistics
     patch.setattr(
         evaluation, "statistics",
@@ -138,7 +138,7 @@ def covariances_known(patch: pytest.MonkeyPatch) -> None:
 
 
 def trained_covariance(patch: pytest.MonkeyPatch) -> None:
-    """Where another covariance should stand the layer meets the one of its training."""
+    """Test the layer on the covariance of its training instead of another one."""
     right = evaluation.statistics
     patch.setattr(
         evaluation, "statistics",
@@ -151,7 +151,7 @@ def trained_covariance(patch: pytest.MonkeyPatch) -> None:
 
 @dataclass(frozen=True)
 class Sabotage:
-    """What spoils a bound, and what stays for the control."""
+    """The changes that spoil a bound, and those that the control has too."""
 
     runs: Callable[[Runs], Runs] = same
     test: Patch = untouched

@@ -1,4 +1,4 @@
-"""What Zhang et al. prove of one linear self-attention layer: where it goes, what is conserved, and the loss it has."""
+"""Theorems of Zhang et al. on one linear self-attention layer: its limit, its conserved quantity and its loss."""
 
 import dataclasses
 
@@ -41,7 +41,7 @@ def distance(trained: Blocks, limit: Blocks) -> float:
 
 
 def general(config: Config, seed: int = 0) -> Blocks:
-    """Any U and c, far from the limit and without symmetry."""
+    """Random U and c, far from the limit and without symmetry."""
     rng = np.random.default_rng(seed)
     return Blocks(rng.standard_normal((config.dimension, config.dimension)), np.array(1 + rng.random()))
 
@@ -50,7 +50,7 @@ def general(config: Config, seed: int = 0) -> Blocks:
 
 
 def test_the_flow_reaches_equation_4_1() -> None:
-    """As many decades as the integrator is accurate to, whatever the basis of the start."""
+    """To the accuracy of the integrator, for any basis of the start."""
     for config, steps in ((CASES[0], 60), (CASES[1], 100), (CASES[2], 100), (CASES[3], 85)):
         runs, path = flowed(config, steps)
         assert distance(Blocks(path.u[-1], path.c[-1]), population_flow.limit(config)) < 1e-8, config
@@ -75,7 +75,7 @@ def test_equation_4_1_is_stationary_and_the_least(config: Config) -> None:
         assert population_flow.population_loss(near, config) > least
 
 
-def test_the_limit_is_the_papers_and_ahns() -> None:
+def test_the_limit_matches_the_formulas_of_zhang_and_ahn() -> None:
     """Equation 4.1 in any basis; c U is the minimiser of one layer (Ahn et al., equation 2)."""
     config = CASES[1]
     basis = tasks.rotation(np.random.default_rng(0), 5)
@@ -98,7 +98,7 @@ def test_the_limit_is_the_papers_and_ahns() -> None:
     st.sampled_from(["fixed", "exponential"]),
 )
 def test_no_weights_have_a_lower_loss_than_equation_4_1(spectrum: list[float], length: int, covariance: str) -> None:
-    """For any covariance and length; scaling one block up and the other down changes nothing."""
+    """For any covariance and length; scaling one block up and the other down leaves the loss unchanged."""
     words = " ".join(map(repr, spectrum))
     config = Config(
         dimension=len(spectrum), eigenvalues=words, context_length=length, covariance=covariance, initial_scale=1e-3
@@ -114,13 +114,13 @@ def test_no_weights_have_a_lower_loss_than_equation_4_1(spectrum: list[float], l
 
 
 def test_the_limits_of_random_covariances() -> None:
-    """Theorem 4.5, E[Lambda^2] / E[Gamma Lambda^2], by hand for eigenvalues of mean 1: 2 / (6 + (10 + 2 d) / N)."""
+    """Theorem 4.5: E[Lambda^2] / E[Gamma Lambda^2] is 2 / (6 + (10 + 2 d) / N) for eigenvalues of mean 1."""
     for n in (5, 20, 10**9):
         end = population_flow.limit(Config(covariance="exponential", context_length=n))
         np.testing.assert_allclose(end.c * end.u, np.eye(5) * 2 / (6 + 20 / n), rtol=1e-12)
 
 
-def test_exponential_moments_are_averages_of_those_of_fixed_covariances() -> None:
+def test_exponential_moments_are_averages_over_fixed_covariances() -> None:
     config = dataclasses.replace(CASES[3], covariance="exponential")
     values = config.spectrum() * stream("test", 0, "moments").standard_exponential((400_000, 2))
     gamma = (1 + 1 / 3) * values + values.sum(axis=1, keepdims=True) / 3
@@ -134,7 +134,7 @@ def test_exponential_moments_are_averages_of_those_of_fixed_covariances() -> Non
 # Assumption 3.3 and Theorem 4.2
 
 
-def test_the_limit_of_sigma_is_theorem_4_1s() -> None:
+def test_the_limit_of_sigma_is_that_of_theorem_4_1() -> None:
     config = CASES[1]
     gamma = theory.gamma(np.diag(config.spectrum()), 10)
     wanted = 0.3**2 * np.linalg.norm(gamma, 2) * np.sqrt(5) / 2
@@ -142,7 +142,7 @@ def test_the_limit_of_sigma_is_theorem_4_1s() -> None:
 
 
 @pytest.mark.parametrize("start", ["identity", "gaussian"])
-def test_the_limit_of_sigma_for_random_covariances_is_where_the_loss_is_that_of_zero_weights(start: str) -> None:
+def test_at_the_limit_of_sigma_random_covariances_have_the_loss_of_zero_weights(start: str) -> None:
     config = dataclasses.replace(CASES[3], start=start)
     scale = config.initial_scale / np.sqrt(system.scale_over_limit(config))
     at = Blocks(scale * system.theta(config), np.array(scale))
@@ -151,7 +151,7 @@ def test_the_limit_of_sigma_for_random_covariances_is_where_the_loss_is_that_of_
 
 
 def test_theorem_4_2_is_of_order_1_over_m_and_1_over_n_squared() -> None:
-    """M and N^2 times the error are constant to 2 % over two decades where the other length is infinite."""
+    """M or N^2 times the error is constant to 2 % over two decades if the other length is infinite."""
     covariance, task, decades = np.diag(CASES[1].spectrum()), np.ones(5), (10**4, 10**5, 10**6)
     for values in (
         [m * theory.lsa_test_error(covariance, task, 10**15, m) for m in decades],
@@ -166,8 +166,8 @@ def test_an_orthogonal_query_is_answered_by_zero_if_gamma_is_a_multiple_of_the_i
         layer_of = estimators.preconditioned_gradient_descent([end.c * end.u])
         for count in range(1, 5):
             drawn = tasks.gaussian(np.random.default_rng(count), (50,), count, 5)
-            own = tasks.orthogonal_query(tasks.labelled(np.sqrt(config.spectrum()) * drawn.inputs, drawn.weights))
-            answer = layer_of(own.inputs[:, :-1], own.labels[:, :-1], own.inputs[:, -1])
+            turned = tasks.orthogonal_query(tasks.labelled(np.sqrt(config.spectrum()) * drawn.inputs, drawn.weights))
+            answer = layer_of(turned.inputs[:, :-1], turned.labels[:, :-1], turned.inputs[:, -1])
             assert (abs(answer).max() < 1e-12) == is_zero
 
 
@@ -182,7 +182,7 @@ def test_moments_of_rectified_labels() -> None:
 
 
 def test_the_least_loss_is_half_the_error_of_theorem_4_2() -> None:
-    """At M = N and averaged over w ~ N(0, I)."""
+    """At M = N, averaged over w ~ N(0, I)."""
     config = CASES[1]
     covariance, identity = np.diag(config.spectrum()), np.eye(5)
     error = sum(theory.lsa_test_error(covariance, axis, 10, 10) for axis in identity)
@@ -195,7 +195,7 @@ def test_the_least_loss_is_half_the_error_of_theorem_4_2() -> None:
 
 
 @pytest.mark.parametrize("config", CASES[:3])
-def test_the_moments_are_those_of_gamma(config: Config) -> None:
+def test_the_moments_match_gamma(config: Config) -> None:
     law, covariance = population_flow.moments(config), np.diag(config.spectrum())
     gamma = theory.gamma(covariance, config.context_length)
     np.testing.assert_allclose(law.quadratic, gamma @ covariance @ np.ones_like(gamma) @ covariance, rtol=1e-14)
@@ -216,8 +216,8 @@ def test_the_velocity_is_minus_the_derivative_of_the_loss(config: Config) -> Non
     assert -(rise - fall) / (2 * step) == pytest.approx(moved.c, abs=1e-5)
 
 
-def test_a_step_of_the_loop_is_the_flow() -> None:
-    """Against many small steps of another integrator, and in two halves; to the tolerance of the integration."""
+def test_a_training_step_equals_the_flow_over_its_interval() -> None:
+    """Compared with many small steps of another integrator and with two half steps, to the tolerance."""
     config = dataclasses.replace(CASES[2], initial_scale=0.4)
     law, start = population_flow.moments(config), Blocks(*(part[0] for part in layer.blocks(system.init([config]))))
     once = population_flow.flow(start, law, 2.0)

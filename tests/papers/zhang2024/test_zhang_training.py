@@ -1,4 +1,4 @@
-"""Training of one linear self-attention layer: its gradient on prompts, runs that stay apart, and bad constants."""
+"""Training of one linear self-attention layer: gradients on prompts, isolated runs, and bad constants."""
 
 import dataclasses
 from typing import Any
@@ -33,7 +33,7 @@ def sweep(*configs: Config, steps: int) -> Sweep:
 
 
 def predicted(value: np.ndarray, key_query: np.ndarray, inputs: np.ndarray, labels: np.ndarray) -> float:
-    """The layer's answer to one prompt."""
+    """The layer's prediction on one prompt."""
     batch = {"inputs": torch.from_numpy(inputs)[None, None], "labels": torch.from_numpy(labels)[None, None]}
     return float(layer.prediction(torch.from_numpy(value)[None], torch.from_numpy(key_query)[None], batch).item())
 
@@ -48,27 +48,27 @@ def literal_gradients(config: Config, at: Blocks) -> tuple[torch.Tensor, dict[st
     value, key_query = layer.matrices(at)
     weights = {"W_PV": value.expand(count, -1, -1), "W_KQ": key_query.expand(count, -1, -1)}
     batch = {name: torch.from_numpy(array) for name, array in system.sample(configs, 0).items()}
-    losses, found = gradient(system, sweep(*configs, steps=1), weights, {}, batch)
-    return losses, found, count
+    losses, gradients = gradient(system, sweep(*configs, steps=1), weights, {}, batch)
+    return losses, gradients, count
 
 
 @pytest.mark.parametrize("config", CASES)
 @pytest.mark.parametrize("at", ["start", "anywhere"])
-def test_the_mean_literal_gradient_is_the_populations_and_the_other_blocks_stay(config: Config, at: str) -> None:
-    """All entries of both matrices within 4.5 standard errors: U and c move as in the flow, the rest not at all."""
+def test_the_mean_gradient_on_prompts_is_that_of_the_population(config: Config, at: str) -> None:
+    """Within 4.5 standard errors U and c move as in the flow, and all other entries do not move."""
     config = dataclasses.replace(config, gradient_estimator="prompt_batches", prompts=200, context_length=6)
     here = Blocks(config.initial_scale * system.theta(config), np.array(config.initial_scale))
     if at == "anywhere":
         u = np.random.default_rng(0).standard_normal((config.dimension, config.dimension))
         here = Blocks(0.5 * u, np.array(0.7))
-    losses, found, count = literal_gradients(config, here)
+    losses, gradients, count = literal_gradients(config, here)
     moved = population_flow.velocity(here, population_flow.moments(config))
     wanted = dict(zip(("W_PV", "W_KQ"), layer.matrices(Blocks(-moved.u, -moved.c)), strict=True))
     wanted_loss = float(population_flow.population_loss(here, config))
     assert abs(losses.mean() - wanted_loss) < 4.5 * losses.std() / count**0.5
-    for name, drawn in found.items():
+    for name, drawn in gradients.items():
         error = drawn.std(dim=0) / count**0.5
-        # Where the prediction does not depend on an entry, both are exactly 0.
+        # Both are exactly 0 where the prediction does not depend on an entry.
         assert ((drawn.mean(dim=0) - wanted[name]).abs() <= 4.5 * error).all(), name
 
 
@@ -95,8 +95,8 @@ def test_sampled_training_follows_the_flow() -> None:
 # The layer
 
 
-def test_the_prediction_is_the_last_entry_of_the_layer_as_written() -> None:
-    """The query's label is not read: its slot is 0."""
+def test_the_prediction_is_the_last_entry_of_the_literal_layer() -> None:
+    """The query's label is not used; its slot is 0."""
     rng = np.random.default_rng(2)
     value, key_query = rng.standard_normal((2, 3, 3))
     prompt = tasks.gaussian(rng, (), 4, 2)
@@ -107,11 +107,11 @@ def test_the_prediction_is_the_last_entry_of_the_layer_as_written() -> None:
 def test_the_limit_predicts_by_one_step_of_preconditioned_gradient_descent() -> None:
     config = CASES[0]
     end = population_flow.limit(config)
-    own = tasks.gaussian(np.random.default_rng(5), (7,), 30, 5)
-    batch = {name: torch.from_numpy(getattr(own, name)) for name in ("inputs", "labels")}
+    drawn = tasks.gaussian(np.random.default_rng(5), (7,), 30, 5)
+    batch = {name: torch.from_numpy(getattr(drawn, name)) for name in ("inputs", "labels")}
     literal = layer.prediction(*(w[None] for w in layer.matrices(end)), {n: b[None] for n, b in batch.items()})
     step = estimators.preconditioned_gradient_descent([theory.preconditioner(np.diag(config.spectrum()), 10)])
-    wanted = step(own.inputs[:, :-1], own.labels[:, :-1], own.inputs[:, -1])
+    wanted = step(drawn.inputs[:, :-1], drawn.labels[:, :-1], drawn.inputs[:, -1])
     np.testing.assert_allclose(literal[0], wanted, rtol=0, atol=1e-12)
 
 
@@ -126,7 +126,7 @@ def test_the_order_of_the_examples_does_not_matter(seed: int, length: int) -> No
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_rotated_inputs_have_the_same_prediction_if_u_is_a_multiple_of_the_identity(seed: int) -> None:
+def test_rotations_leave_the_prediction_unchanged_if_u_is_a_multiple_of_the_identity(seed: int) -> None:
     rng = np.random.default_rng(seed)
     value, key_query = (w.numpy() for w in layer.matrices(Blocks(0.7 * np.eye(3), np.array(1.3))))
     prompt, turn = tasks.gaussian(rng, (), 5, 3), tasks.rotation(rng, 3)
@@ -138,7 +138,7 @@ def test_rotated_inputs_have_the_same_prediction_if_u_is_a_multiple_of_the_ident
 
 
 @pytest.mark.parametrize("gradient_estimator", ["population_flow", "prompt_batches"])
-def test_a_run_alone_is_the_run_in_the_sweep(gradient_estimator: str) -> None:
+def test_a_run_alone_equals_the_run_in_a_sweep(gradient_estimator: str) -> None:
     configs = [
         Config(gradient_estimator=gradient_estimator, seed=seed, eigenvalues=values, start="gaussian", prompts=16)
         for seed, values in ((0, ""), (1, SKEWED), (2, ""))
@@ -151,7 +151,7 @@ def test_a_run_alone_is_the_run_in_the_sweep(gradient_estimator: str) -> None:
             assert torch.equal(w[0], together.weights[name][run])
 
 
-def test_a_run_that_diverges_changes_no_other() -> None:
+def test_a_diverging_run_does_not_change_others() -> None:
     wild = Config(gradient_estimator="prompt_batches", learning_rate=100.0, prompts=8)
     calm = Config(gradient_estimator="prompt_batches", seed=1, prompts=8)
     together, alone = train(sweep(wild, calm, steps=30)), train(sweep(calm, steps=30))
@@ -173,13 +173,13 @@ def test_seeds_matter_and_global_generators_do_not() -> None:
 # Examples
 
 
-def test_times_grow_as_they_say() -> None:
+def test_the_times_of_growing_intervals() -> None:
     np.testing.assert_allclose(system.times(Config(learning_rate=0.5, growth=0.1), 4), [0, 0.5, 0.55, 0.605, 0.6655])
     np.testing.assert_allclose(system.times(Config(learning_rate=0.5), 4), [0, 0.5, 1, 1.5, 2])
 
 
-def test_prompts_by_their_gram_matrices_have_the_same_errors() -> None:
-    """What the figures draw instead of long prompts: the closed form within 4.5 standard errors, noise included."""
+def test_prompts_given_by_gram_matrices_have_the_same_errors() -> None:
+    """Errors on sampled statistics agree with the closed form within 4.5 standard errors, also with noise."""
     spectrum, one, m = np.array([1.0, 2.0, 0.5]), np.eye(3), 7
     covariance, step = np.diag(spectrum), theory.preconditioner(np.diag(spectrum), 9)
     fourth = theory.gaussian_fourth(covariance, one)

@@ -70,7 +70,7 @@ class Config(RunConfig):
 
 @dataclass(frozen=True)
 class Test(Constants):
-    """Constants of the evaluation on fresh sequences, the same at all checkpoints of a run and different between runs."""
+    """Constants of the evaluation on fresh sequences, the same at all checkpoints but different between runs."""
 
     sequences: int = constant(
         7680, "ours", "30 batches of 256 instead of the code's 10, because U1's bound is narrow; the error of a mean "

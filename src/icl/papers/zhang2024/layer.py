@@ -22,10 +22,10 @@ else:
 
 
 def prediction(value: "Tensor", key_query: "Tensor", batch: Params) -> "Tensor":
-    """The bottom right entry of f for every prompt of every run, without the rest of f: (runs, B).
+    """Return the bottom right entry of f for every prompt of every run, (runs, B).
 
     value, key_query : W^PV and W^KQ, (runs, d + 1, d + 1)
-    batch : inputs (runs, B, rho + 1, d) and labels (runs, B, rho + 1); the query's label is not read
+    batch : inputs (runs, B, rho + 1, d) and labels (runs, B, rho + 1); the query's label is not used
     """
     tokens = attention.tokens(batch["inputs"], batch["labels"])
     scores = tokens.mT @ (key_query[:, None] @ tokens[..., -1:])
@@ -34,7 +34,7 @@ def prediction(value: "Tensor", key_query: "Tensor", batch: Params) -> "Tensor":
 
 
 def matrices(blocks: Blocks) -> "tuple[Tensor, Tensor]":
-    """W^PV and W^KQ, (..., d + 1, d + 1), from the two blocks, with zeros elsewhere."""
+    """Return W^PV and W^KQ, (..., d + 1, d + 1), with the two blocks and zeros elsewhere."""
     d = blocks.u.shape[-1]
     value = np.zeros((*np.shape(blocks.c), d + 1, d + 1))
     key_query = value.copy()
@@ -43,7 +43,7 @@ def matrices(blocks: Blocks) -> "tuple[Tensor, Tensor]":
 
 
 def blocks(weights: Params) -> Blocks:
-    """U and c, (..., d, d) and (...): the weights of the population flow, or two blocks of both matrices."""
+    """Return U, (..., d, d), and c, (...), from the weights of the population flow or from both matrices."""
     if "U" in weights:
         return Blocks(weights["U"].cpu().numpy(), weights["c"].cpu().numpy())
     return Blocks(weights["W_KQ"][..., :-1, :-1].cpu().numpy(), weights["W_PV"][..., -1, -1].cpu().numpy())

@@ -33,14 +33,14 @@ FROZEN = ()
 
 @dataclass(frozen=True)
 class Config(RunConfig):
-    """Constants of the training."""
+    """Constants of a training."""
 
     gradient_estimator: str = constant(
-        "population_flow", "ours", "population_flow: the gradient flow of the expected loss, of which the theorems "
-        "speak; prompt_batches: gradient steps on the mean loss over prompts drawn anew at every step",
+        "population_flow", "ours", "population_flow: the gradient flow of the expected loss, as in the theorems; "
+        "prompt_batches: gradient steps on the mean loss over fresh prompts at every step",
         choices=("population_flow", "prompt_batches"),
     )  # fmt: skip
-    dimension: int = constant(5, "ours", "not stated; the smallest that is not special", letter="d", at_least=1)
+    dimension: int = constant(5, "ours", "not stated; small but not a special case", letter="d", at_least=1)
     eigenvalues: str = constant(
         "", "ours", "of the covariance, separated by blanks, in its own basis; empty: all one", letter="Lambda"
     )
@@ -49,17 +49,17 @@ class Config(RunConfig):
         "means) for each prompt", choices=("fixed", "exponential"),
     )  # fmt: skip
     context_length: int = constant(
-        20, "ours", "not stated for the linear layer; long enough to learn from, short enough to see that N is finite",
+        20, "ours", "not stated for the linear layer; long enough to learn, short enough to show that N is finite",
         letter="N", at_least=1, at_most=10**9,
     )  # fmt: skip
-    initial_scale: float = constant(0.1, "ours", "Assumption 3.3 bounds it from above only", letter="sigma", above=0)
+    initial_scale: float = constant(0.1, "ours", "Assumption 3.3 only has an upper bound", letter="sigma", above=0)
     start: str = constant(
-        "identity", "ours", "Assumption 3.3 asks for |Theta Theta'| = 1: a multiple of I, or from a Gaussian Theta; "
-        "unstructured: outside of it, any U of twice the norm of c", letter="Theta",
+        "identity", "ours", "Assumption 3.3 requires |Theta Theta'| = 1: a multiple of I, or from a Gaussian Theta; "
+        "unstructured violates it: a Gaussian U of twice the norm of c", letter="Theta",
         choices=("identity", "gaussian", "unstructured"),
     )  # fmt: skip
     learning_rate: float = constant(
-        0.05, "ours", "size of a step; for population_flow the first interval of time (growth 0: every one)",
+        0.05, "ours", "step size; for population_flow the first interval of time (all of them if growth is 0)",
         above=0, at_most=100,
     )  # fmt: skip
     growth: float = constant(
@@ -67,7 +67,7 @@ class Config(RunConfig):
         at_least=0, at_most=10,
     )  # fmt: skip
     prompts: int = constant(
-        128, "ours", "of one gradient; prompt_batches draws them anew at every step", letter="B", at_least=1,
+        128, "ours", "per gradient; prompt_batches draws new ones at every step", letter="B", at_least=1,
         at_most=1000000,
     )  # fmt: skip
 
@@ -84,7 +84,7 @@ class Config(RunConfig):
             raise self.error("growth", "0 for the gradient estimator prompt_batches, whose steps are equal")
 
     def spectrum(self) -> np.ndarray:
-        """The eigenvalues of the covariance, or their means, (d,)."""
+        """Return the eigenvalues of the covariance, or their means, (d,)."""
         try:
             values = np.array([float(word) for word in self.eigenvalues.split()])
         except ValueError:
@@ -97,15 +97,17 @@ class Test(Constants):
     """Constants of the evaluation on fresh prompts."""
 
     prompts_test: int = constant(
-        64, "ours", "per seed and point; twenty seeds make the 1280 prompts of Garg et al.'s panels", at_least=2
+        64, "ours", "per seed and point; twenty seeds give the 1280 prompts of Garg et al.'s panels", at_least=2
     )
     prompts_theorem: int = constant(
-        20000, "ours", "per seed where an exact formula is tested: twenty seeds make 4e5, known to 0.5 %", at_least=2
+        20000, "ours", "per seed for tests of exact formulas: twenty seeds give 4e5, an error of 0.5 %", at_least=2
     )
 
 
 def theta(config: Config) -> np.ndarray:
-    """U / sigma at the start, (d, d): Theta Theta' of Frobenius norm 1 (Assumption 3.3), or unstructured, of norm 2."""
+    """Return the initial U / sigma, (d, d): Theta Theta' of Frobenius norm 1 (Assumption 3.3), or unstructured, of norm
+    2.
+    """
     d = config.dimension
     root = np.eye(d)
     if config.start != "identity":
@@ -117,9 +119,10 @@ def theta(config: Config) -> np.ndarray:
 
 
 def scale_over_limit(config: Config) -> float:
-    """sigma^2 over what it has to stay below for convergence: sigma^2 |Gamma|_op sqrt(d) / 2 (Theorem 4.1).
+    """Return sigma^2 over its limit for convergence, sigma^2 |Gamma|_op sqrt(d) / 2 (Theorem 4.1).
 
-    With a random covariance we ask for what that condition is there for, a loss below that of zero weights.
+    For a random covariance the limit is where the initial loss equals that of zero weights, which is the purpose of the
+    theorem's condition.
     """
     law, u = population_flow.moments(config), theta(config)
     if config.covariance == "fixed":
@@ -129,16 +132,17 @@ def scale_over_limit(config: Config) -> float:
 
 
 def is_random(configs: Sequence[Config]) -> bool:
-    """Whether prompts or starts are sampled, or the evaluation, for which a sweep then has several seeds."""
+    """Return whether prompts, starts or the evaluation are random; a sweep with a random evaluation has several
+    seeds."""
     drawn = any(config.gradient_estimator == "prompt_batches" or config.start == "gaussian" for config in configs)
     return drawn or len({config.seed for config in configs}) > 1
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
-    """Assumption 3.3: W^PV = sigma diag(0, 1), W^KQ = sigma diag(Theta Theta', 0), float64; or the start `theta` gives.
+    """Return the initial W^PV = sigma diag(0, 1) and W^KQ = sigma diag(Theta Theta', 0) or another `theta`, float64.
 
-    `population_flow` holds the two blocks that move, U (runs, d, d) and c (runs,); `prompt_batches` both matrices,
-    (runs, d + 1, d + 1).
+    `population_flow` has only the two blocks that move, U (runs, d, d) and c (runs,); `prompt_batches` has both
+    matrices, (runs, d + 1, d + 1).
     """
     c = np.array([config.initial_scale for config in configs])
     u = c[:, None, None] * np.stack([theta(config) for config in configs])
@@ -149,7 +153,7 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
 
 
 def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
-    """For `population_flow` the length of the step's interval; for `prompt_batches` fresh prompts."""
+    """Return the interval of the step for `population_flow`, and fresh prompts for `prompt_batches`."""
     if configs[0].gradient_estimator == "population_flow":
         return {"interval": np.array([c.learning_rate * schedule(configs[0].growth, step) for c in configs])}
     drawn = [prompts(c, "train", step) for c in configs]
@@ -157,7 +161,7 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
 
 
 def prompts(config: Config, purpose: str, step: int) -> tasks.Prompts:
-    """B prompts of N examples with the covariance of the config, and w ~ N(0, I)."""
+    """Return B prompts of N examples with the covariance of the config and w ~ N(0, I)."""
     generator = stream(SYSTEM, config.seed, purpose, step)
     drawn = tasks.gaussian(generator, (config.prompts,), config.context_length, config.dimension)
     values = config.spectrum()
@@ -167,10 +171,10 @@ def prompts(config: Config, purpose: str, step: int) -> tasks.Prompts:
 
 
 def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
-    """L of every run: (runs,).
+    """Return the loss of every run, (runs,).
 
-    `population_flow`: the expected loss, with such a gradient that a gradient step over the interval is the flow over
-    it.
+    For `population_flow` it is the expected loss, with a gradient chosen so that one gradient step over the interval
+    equals the flow over it.
     """
     if configs[0].gradient_estimator == "prompt_batches":
         error = layer.prediction(params["W_PV"], params["W_KQ"], batch) - batch["labels"][..., -1]
@@ -179,7 +183,7 @@ def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
     now = Blocks(u.detach().cpu().numpy(), c.detach().cpu().numpy())
     interval = batch["interval"].cpu().numpy()
     losses, then = population_flow.flow_of_runs(now, configs, interval)
-    # What is added is zero, and its derivative is minus the mean velocity over the interval.
+    # The added term is zero, and its derivative is minus the mean velocity over the interval.
     slope_u = torch.from_numpy((now.u - then.u) / interval[:, None, None]).to(u.device)
     slope_c = torch.from_numpy((now.c - then.c) / interval).to(u.device)
     zero = ((u - u.detach()) * slope_u).sum(dim=(1, 2)) + (c - c.detach()) * slope_c
@@ -187,16 +191,17 @@ def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
 
 
 def schedule(growth: float, step: int) -> float:
-    """The interval of a step over the first one: 1, or what makes its end (1 + growth) times as late as its start."""
+    """Return the interval of a step over the first one: 1, or such that it ends (1 + growth) times as late as it
+    starts."""
     return float(growth * (1 + growth) ** (step - 1)) if growth and step else 1.0
 
 
 def times(config: Config, steps: int) -> np.ndarray:
-    """t before each step and at the end: (steps + 1,)."""
+    """Return t before each step and at the end, (steps + 1,)."""
     intervals = [config.learning_rate * schedule(config.growth, step) for step in range(steps)]
     return np.concatenate([[0.0], np.cumsum(intervals)])
 
 
 def optimiser(configs: Sequence[Config]) -> Optimiser:
-    """Steps over the intervals of `schedule`: for `prompt_batches` plain gradient descent."""
+    """Return steps over the intervals of `schedule`; for `prompt_batches` this is plain gradient descent."""
     return gradient_flow([c.learning_rate for c in configs], lambda step: schedule(configs[0].growth, step))

@@ -1,4 +1,4 @@
-"""How the figures of Zhang et al. look: the talk's panels in seaborn's dark grid, closed forms as lines, prompts as
+"""Shared drawing of the figures of Zhang et al.: panels in seaborn's dark grid, closed forms as lines, prompts as
 points.
 """
 
@@ -23,7 +23,7 @@ LEAST_SQUARES = Style("Least Squares", "Least Squares", darkgrid.ORANGE)
 NEIGHBOURS = Style("3-Nearest Neighbors", "3-Nearest Neighbors", darkgrid.GREEN)
 AVERAGING = Style("Averaging", "Averaging", darkgrid.RED)
 TALK = (LEAST_SQUARES, NEIGHBOURS, AVERAGING, LIMIT)
-"""The lines of a panel of the talk, the closed form in the place of its GPT-2."""
+"""The lines of a panel of the talk, with the closed form instead of GPT-2."""
 EXAMPLES = Axis("in-context examples", (-1, 40.1), range(0, 41, 10))
 SQUARED_ERROR = Axis("squared error", (-0.1, 1.5), np.arange(0, 1.51, 0.25).tolist())
 TEST_LENGTH = Axis("Test length $M$", (8, 12500), log=True)
@@ -31,23 +31,23 @@ TRAINING_LENGTH = Axis("Training length $N$", (8, 12500), log=True)
 
 
 def dress(axes: Axes, title: str, x: Axis, y: Axis) -> None:
-    """Axes in that look, framed, with a title."""
+    """Style axes like the talk's, with labels and a title."""
     darkgrid.grid_look(axes)
     plotting.frame(axes, x, y, font=10, ticks=9)
     axes.set_title(title, fontsize=10)
 
 
 def panel(figure: Figure, edges: tuple[float, float, float, float], name: str, title: str, x: Axis, y: Axis) -> Axes:
-    """Further axes in that look, framed, with a title."""
+    """Add axes styled like the talk's, with labels and a title."""
     axes = plotting.add_panel(figure, edges, name)
     dress(axes, title, x, y)
     return axes
 
 
 def unfold(axes: Axes, linear: float, top: float, ticks: Sequence[float] = ()) -> None:
-    """The published linear axis up to `linear` and a logarithmic one above it, where our layer lies; a line parts them.
+    """Make the y axis linear up to `linear`, as published, and logarithmic above, with a line between the two parts.
 
-    top : upper end of the axis; ticks : those below `linear`, multiples of 1/4 unless given
+    top : upper end of the axis; ticks : those below `linear`, by default multiples of 1/4
     """
     axes.set_yscale("symlog", linthresh=linear, linscale=2.5)
     above = [10.0**power for power in range(1, 6) if 10.0**power <= top]
@@ -61,7 +61,7 @@ def unfold(axes: Axes, linear: float, top: float, ticks: Sequence[float] = ()) -
 
 
 def points(axes: Axes, table: pd.DataFrame, styles: Sequence[Style], observable: str) -> None:
-    """Points with their 95 % intervals over seeds."""
+    """Draw points with their 95 % intervals over seeds."""
     for style in styles:
         rows = plotting.summary(table, str(axes.get_label()), style.series, observable)
         axes.vlines(rows["x"], rows["low"], rows["high"], color=style.colour, linewidth=1.5)
@@ -72,21 +72,22 @@ def points(axes: Axes, table: pd.DataFrame, styles: Sequence[Style], observable:
 
 
 def talk_panel(axes: Axes, table: pd.DataFrame) -> None:
-    """The lines of a panel of the talk, the trained layer on prompts, and the error of the answer 0, dashed."""
+    """Draw the lines of a panel of the talk, the trained layer on prompts, and the error of the prediction 0,
+    dashed."""
     plotting.curves(axes, table, TALK, "squared error")
     points(axes, table, (MEASURED,), "squared error")
     zero_line(axes)
 
 
 def zero_line(axes: Axes) -> None:
-    """The error of the answer 0, dashed."""
+    """Draw the error of the prediction 0, dashed."""
     axes.axhline(1.0, color="0.5", linestyle="--", linewidth=1.5)
 
 
 def theory_and_prompts(
     axes: Axes, table: pd.DataFrame, series: Sequence[tuple[str, str, str]], observable: str
 ) -> None:
-    """For every (name, label, colour) the line "name, theory" and the points "name, prompts"."""
+    """Draw the line "name, theory" and the points "name, prompts" for every (name, label, colour)."""
     for name, label, colour in series:
         plotting.curves(axes, table, (Style(f"{name}, theory", label, colour),), observable)
         points(axes, table, (Style(f"{name}, prompts", "", colour, "o"),), observable)

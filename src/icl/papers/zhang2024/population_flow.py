@@ -1,12 +1,12 @@
 """The population loss of one linear self-attention layer and its gradient flow (Zhang et al. 2024).
 
 In the eigenbasis of the covariance, x ~ N(0, diag(lambda)), with gamma_i = (1 + 1/N) lambda_i + sum_l lambda_l / N, the
-expected loss over prompts of N examples depends on two blocks, U (d, d) and c, only:
+expected loss over prompts of N examples depends only on two blocks, U (d, d) and c:
 
     L = 1/2 (c^2 sum_ij M_ij U_ij^2 - 2 c sum_i m_i U_ii + sum_i lambda_i),   m_i = lambda_i^2,
     M_ij = gamma_i lambda_i lambda_j.
 
-With a covariance drawn anew for each prompt m and M are expectations over it. The flow is dU/dt = -dL/dU and
+If each prompt has its own random covariance, m and M are expectations over it. The flow is dU/dt = -dL/dU and
 dc/dt = -dL/dc.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 if TYPE_CHECKING:
     from icl.papers.zhang2024.linear_attention import Config
 
-# Of the integration, per step, relative; the error that adds up along a flow stays far below 1e-8 (see the tests).
+# Relative tolerance per step of the integration; the accumulated error of a flow stays far below 1e-8 (see the tests).
 TOLERANCE = 1e-8
 
 
@@ -32,16 +32,17 @@ class Blocks(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """diag(m_i), m_i = E lambda_i^2, and M_ij = E gamma_i lambda_i lambda_j, over covariances diag(lambda): (d, d)."""
+    """diag(m_i), m_i = E lambda_i^2, and M_ij = E gamma_i lambda_i lambda_j over covariances diag(lambda), (d, d)."""
 
     linear: np.ndarray
     quadratic: np.ndarray
 
 
 def moments(config: Config) -> Moments:
-    """What the population loss needs of the covariance, or of independent exponential eigenvalues (E x^k = k! mean^k).
+    """Return the moments of the covariance in the population loss, with gamma_i = (1 + 1/N) lambda_i + sum_l lambda_l /
+    N.
 
-    gamma_i = (1 + 1/N) lambda_i + sum_l lambda_l / N.
+    Independent exponential eigenvalues have E x^k = k! mean^k.
     """
     mean, n = config.spectrum(), config.context_length
     if config.covariance == "fixed":
@@ -49,31 +50,31 @@ def moments(config: Config) -> Moments:
     else:
         first, second, third = mean, 2 * mean**2, 6 * mean**3
     rest = first.sum() - first[:, None] - first  # of the eigenvalues other than i and j
-    apart = np.outer(second, first)
-    quadratic = (1 + 2 / n) * apart + (apart.T + np.outer(first, first) * rest) / n
+    product = np.outer(second, first)
+    quadratic = (1 + 2 / n) * product + (product.T + np.outer(first, first) * rest) / n
     np.fill_diagonal(quadratic, (1 + 2 / n) * third + second * (first.sum() - first) / n)
     return Moments(np.diag(second), quadratic)
 
 
 def population_loss(blocks: Blocks, config: Config) -> np.ndarray:
-    """L, (...)."""
+    """Return the loss L, (...)."""
     law, (u, c), square = moments(config), blocks, (-2, -1)
     gain = c**2 * np.sum(law.quadratic * u**2, axis=square) - 2 * c * np.sum(law.linear * u, axis=square)
     return (gain + config.spectrum().sum()) / 2
 
 
 def velocity(blocks: Blocks, law: Moments) -> Blocks:
-    """dU/dt = c diag(m) - c^2 M U (entry by entry) and dc/dt = sum_i m_i U_ii - c sum_ij M_ij U_ij^2, for one run.
+    """Return dU/dt = c diag(m) - c^2 M U (entrywise) and dc/dt = sum_i m_i U_ii - c sum_ij M_ij U_ij^2 for one run.
 
-    For a fixed covariance Lambda: c Lambda^2 - c^2 Gamma Lambda U Lambda and tr(U Lambda^2) - c tr(U' Gamma Lambda U
-    Lambda). Entries of U that are left out of all three arguments count as zero.
+    For a fixed covariance Lambda they are c Lambda^2 - c^2 Gamma Lambda U Lambda and tr(U Lambda^2) - c tr(U' Gamma
+    Lambda U Lambda). Entries of U that are omitted from all three arguments count as zero.
     """
     u, c = blocks
     return Blocks(c * law.linear - c**2 * law.quadratic * u, np.sum(law.linear * u) - c * np.sum(law.quadratic * u**2))
 
 
 def limit(config: Config) -> Blocks:
-    """Where the flow ends, equation 4.1: U proportional to the diagonal of m_i / M_ii, and c^2 = |U|^2.
+    """Return the limit of the flow, equation 4.1: U proportional to diag(m_i / M_ii), and c^2 = |U|^2.
 
     For a fixed covariance m_i / M_ii = 1 / gamma_i; for a random one it is E[Lambda^2] E[Gamma Lambda^2]^-1
     (Theorem 4.5).
@@ -85,44 +86,44 @@ def limit(config: Config) -> Blocks:
 
 
 def flow(blocks: Blocks, law: Moments, span: float) -> Blocks:
-    """The blocks of one run after a time `span`, by an adaptive integrator for stiff equations (Radau, order 5).
+    """Return the blocks of one run after a time `span`, by an adaptive integrator for stiff equations (Radau, order 5).
 
-    Entries off the diagonal of U that are zero stay zero and are left out.
+    Off-diagonal entries of U that are zero stay zero and are omitted.
 
     Raises RuntimeError if the integrator fails.
     """
     from scipy.integrate import solve_ivp
 
-    alive = (blocks.u != 0) | np.eye(len(blocks.u), dtype=bool)
-    kept = Moments(law.linear[alive], law.quadratic[alive])
+    nonzero = (blocks.u != 0) | np.eye(len(blocks.u), dtype=bool)
+    of_nonzero = Moments(law.linear[nonzero], law.quadratic[nonzero])
 
     def slope(_: float, state: np.ndarray) -> np.ndarray:
-        return np.append(*velocity(Blocks(state[:-1], state[-1]), kept))
+        return np.append(*velocity(Blocks(state[:-1], state[-1]), of_nonzero))
 
     def jacobian(_: float, state: np.ndarray) -> np.ndarray:
-        u, c = state[:-1], state[-1]
-        full = np.diag(np.append(-(c**2) * kept.quadratic, -np.sum(kept.quadratic * u**2)))
-        full[-1, :-1] = full[:-1, -1] = kept.linear - 2 * c * kept.quadratic * u
+        (linear, quadratic), u, c = of_nonzero, state[:-1], state[-1]
+        full = np.diag(np.append(-(c**2) * quadratic, -np.sum(quadratic * u**2)))
+        full[-1, :-1] = full[:-1, -1] = linear - 2 * c * quadratic * u
         return full
 
-    start, tolerance = np.append(blocks.u[alive], blocks.c), {"rtol": TOLERANCE, "atol": TOLERANCE / 100}
+    start, tolerance = np.append(blocks.u[nonzero], blocks.c), {"rtol": TOLERANCE, "atol": TOLERANCE / 100}
     solution = solve_ivp(slope, (0, span), start, "Radau", t_eval=[span], jac=jacobian, **tolerance)
     if not solution.success:
         raise RuntimeError(f"the flow over a time of {span:g} could not be integrated: {solution.message}")
     end = np.zeros_like(blocks.u)
-    end[alive] = solution.y[:-1, -1]
+    end[nonzero] = solution.y[:-1, -1]
     return Blocks(end, solution.y[-1, -1])
 
 
 def flow_of_runs(now: Blocks, configs: Sequence[Config], interval: np.ndarray) -> tuple[np.ndarray, Blocks]:
-    """The losses of all runs, (runs,), and their blocks an interval later; equal runs are integrated once."""
-    known: dict[tuple[object, ...], tuple[np.ndarray, Blocks]] = {}
+    """Return the losses of all runs, (runs,), and their blocks after the interval; equal runs are integrated once."""
+    cache: dict[tuple[object, ...], tuple[np.ndarray, Blocks]] = {}
     results = []
     for config, u, c, span in zip(configs, now.u, now.c, interval, strict=True):
         case = (config.eigenvalues, config.covariance, config.context_length, span, u.tobytes(), float(c))
-        if case not in known:
+        if case not in cache:
             start = Blocks(u, c)
-            known[case] = (population_loss(start, config), flow(start, moments(config), float(span)))
-        results.append(known[case])
+            cache[case] = (population_loss(start, config), flow(start, moments(config), float(span)))
+        results.append(cache[case])
     losses, blocks = zip(*results, strict=True)
     return np.array(losses), Blocks(*(np.stack(part) for part in zip(*blocks, strict=True)))

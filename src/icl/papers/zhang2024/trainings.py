@@ -1,4 +1,4 @@
-"""The trainings that the figures of Zhang et al. share, and what of a trained layer they look at."""
+"""The trainings that the figures of Zhang et al. share, and the predictor of a trained layer."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,18 +13,18 @@ from icl.core.table import join
 from icl.evidence.intervals import exact, lone
 from icl.papers.zhang2024 import layer, linear_attention
 
-# A condition number of 20, whose slowest direction has settled at t = 1e4 (relative distances below 1e-8).
+# A condition number of 20; its slowest direction has converged at t = 1e4 (relative distances below 1e-8).
 SPECTRUM = (2.0, 1.0, 0.5, 0.25, 0.1)
 SKEWED = " ".join(f"{value:g}" for value in SPECTRUM)
-# Large enough that Gamma is the covariance and that examples average out completely: one part in 1e9.
+# So large that Gamma equals the covariance, and averages over examples their means, to one part in 1e9.
 INFINITE = 10**9
 SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
-# The dimension and the longest prompt of Garg et al.'s panels, which the talk sets beside the theory.
+# The dimension and the longest prompt in Garg et al.'s panels, which the talk shows next to the theory.
 DECK_DIMENSION, DECK_LENGTH = 20, 40
 
 
 def limits(name: str, scale: str, **axes: Any) -> Sweep:
-    """The flow to t = 16384 in 8 intervals, with a seed per set of test prompts; its start is the same for all."""
+    """Return the flow to t = 16384 in 8 intervals from one start; seeds only determine the test prompts."""
     few = linear_attention.Test(prompts_test=8, prompts_theorem=100)
     return Sweep(
         name=f"zhang_{name}",
@@ -36,24 +36,25 @@ def limits(name: str, scale: str, **axes: Any) -> Sweep:
 
 
 def deck(scale: str) -> Sweep:
-    """The layer trained on standard normal inputs in the talk's size, for the panels that show Garg et al.'s tests."""
+    """Return the layer trained on standard normal inputs of the talk's size, for the panels with Garg et al.'s
+    tests."""
     return limits("deck", scale, dimension=[DECK_DIMENSION], context_length=[DECK_LENGTH])
 
 
 def infinite(scale: str) -> Sweep:
-    """The layer trained on infinitely long prompts of the covariance I and of the skewed one."""
+    """Return the layer trained on infinitely long prompts with the covariance I and with the skewed one."""
     return limits("infinite", scale, eigenvalues=["", SKEWED], context_length=[INFINITE])
 
 
 def predictor(runs: Runs, run: int) -> np.ndarray:
-    """A = c U' of a trained layer, (d, d): y_hat = x_query' A (1/M) sum_i y_i x_i."""
+    """Return A = c U' of a trained layer, (d, d); y_hat = x_query' A (1/M) sum_i y_i x_i."""
     u, c = layer.blocks(runs.last())
     matrix: np.ndarray = c[run] * u[run].T
     return matrix
 
 
 def runs_with(runs: Runs, **constants: Any) -> list[int]:
-    """The runs with these constants, one per seed, in order."""
+    """Return the runs with these constants, one per seed, in order."""
     return [
         run
         for run, config in enumerate(runs.sweep.configs)
@@ -62,7 +63,7 @@ def runs_with(runs: Runs, **constants: Any) -> list[int]:
 
 
 def without_prompts(runs: Mapping[str, Runs], parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """The table of what no test prompt enters: exact, or of single runs if a changed constant made training random."""
+    """Return the table of values without test prompts: exact, or per run if a changed constant made training random."""
     configs = [config for trained in runs.values() for config in trained.sweep.configs]
     random = any(c.gradient_estimator == "prompt_batches" or c.start != "identity" for c in configs)
     return (lone if random else exact)(join(parts))

@@ -1,4 +1,4 @@
-"""How W^PV and W^KQ of one linear self-attention layer reach equation 4.1 of Zhang et al. (talk page 23)."""
+"""Convergence of W^PV and W^KQ of one linear self-attention layer to equation 4.1 of Zhang et al. (talk page 23)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 SPECTRA = {"isotropic": "", "skewed": SKEWED}
 COMMON: Mapping[str, list[Any]] = {"context_length": [10], "initial_scale": [0.3]}
-# A training on prompts takes some two CPU seconds.
+# A training on prompts takes about two CPU seconds.
 ON_PROMPTS = {"paper": 10, "laptop": 10, "smoke": 2}
 # Random covariances have heavier tails: with 0.02 the noise of the gradient keeps c U far from its limit.
 SLOWER: dict[str, Any] = {"learning_rate": [0.005]}
-# Times of the flow at which it is judged, rounded up to the digits that the observables give.
+# Times at which the flow is judged; the observables have them rounded up.
 SETTLED = {"isotropic": 18.7, "skewed": 576.0}
 # sigma from random starts; the limit of Theorem 4.1 is 0.588 for the skewed covariance.
 SCALES = {
@@ -40,7 +40,7 @@ SCALES = {
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The flow in logarithmic time for two covariances, from random starts, and training on literal prompts."""
+    """Return flows in logarithmic time for two covariances and from random starts, and trainings on literal prompts."""
     steps, last, growth = {"paper": (140, 500, 0.1), "laptop": (140, 500, 0.1), "smoke": (34, 20, 0.5)}[scale]
     log_time: dict[str, list[Any]] = {"learning_rate": [0.01], "growth": [growth], **COMMON}
     seeds: dict[str, Any] = {"start": ["gaussian"], "seed": range(SEEDS[scale])}
@@ -78,7 +78,7 @@ def _relative(trained: np.ndarray, limit: np.ndarray) -> np.ndarray:
 
 
 def distances(runs: Runs, run: int) -> dict[str, np.ndarray]:
-    """Of both matrices and of c U to equation 4.1, and the excess loss of U and c, at every snapshot."""
+    """Return the distances of both matrices and of c U to equation 4.1, and the excess loss, at every snapshot."""
     config, (u, c) = runs.sweep.configs[run], layer.blocks(runs.weights)
     limit, (value, key_query) = population_flow.limit(config), matrices(runs, run)
     limit_value, limit_key_query = (w.numpy() for w in layer.matrices(limit))
@@ -93,7 +93,7 @@ def distances(runs: Runs, run: int) -> dict[str, np.ndarray]:
 
 
 def matrices(runs: Runs, run: int) -> tuple[np.ndarray, np.ndarray]:
-    """W^PV and W^KQ at every snapshot, (snapshots, d + 1, d + 1) each."""
+    """Return W^PV and W^KQ at every snapshot, (snapshots, d + 1, d + 1) each."""
     if "U" not in runs.weights:
         return runs.weights["W_PV"][run].numpy(), runs.weights["W_KQ"][run].numpy()
     u, c = layer.blocks(runs.weights)
@@ -102,13 +102,15 @@ def matrices(runs: Runs, run: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def times(runs: Runs, run: int) -> np.ndarray:
-    """t at the snapshots."""
-    found = linear_attention.times(runs.sweep.configs[run], runs.sweep.snapshots[-1])
-    return found[list(runs.sweep.snapshots)]
+    """Return t at the snapshots."""
+    at_steps = linear_attention.times(runs.sweep.configs[run], runs.sweep.snapshots[-1])
+    return at_steps[list(runs.sweep.snapshots)]
 
 
 def at(time: float, times: np.ndarray, path: Mapping[str, np.ndarray]) -> float:
-    """The larger distance of both matrices at the last snapshot before a time; NaN if training ended far from it."""
+    """Return the larger distance of both matrices at the last snapshot before a time; NaN if training ended far from
+    it.
+    """
     if times[-1] < 0.9 * time:
         return float("nan")
     index = int(np.flatnonzero(times <= time)[-1])
@@ -116,7 +118,7 @@ def at(time: float, times: np.ndarray, path: Mapping[str, np.ndarray]) -> float:
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Distances to equation 4.1 and excess losses over time, what is conserved, and the matrices at the end."""
+    """Return distances to equation 4.1 and excess losses over time, and the final matrices."""
     flow = runs["zhang_flow"]
     exact = trainings.without_prompts({"zhang_flow": flow}, _flow(flow))
     return join([exact, *_random_starts(runs), *_on_prompts(runs["zhang_prompts"]), *_random_covariance(runs)])
@@ -137,7 +139,7 @@ def _flow(runs: Runs) -> list[pd.DataFrame]:
 
 
 def _random_starts(runs: Mapping[str, Runs]) -> list[pd.DataFrame]:
-    """Where the flow is at t = 2048 from Assumption 3.3 with several sigma, and from starts outside of it."""
+    """Distances at t = 2048 from starts of Assumption 3.3 with several sigma, and from other starts."""
     parts, starts, other = [], runs["zhang_starts"], runs["zhang_unstructured"]
     for name, sigma in SCALES.items():
         for run in trainings.runs_with(starts, initial_scale=sigma):
@@ -155,7 +157,7 @@ def _random_starts(runs: Mapping[str, Runs]) -> list[pd.DataFrame]:
 
 
 def _random_covariance(runs: Mapping[str, Runs]) -> list[pd.DataFrame]:
-    """How near training under random covariances comes to Theorem 4.5, by the flow and on prompts."""
+    """Distances of training under random covariances from Theorem 4.5, for the flow and on prompts."""
     flow, prompts = runs["zhang_random_starts"], runs["zhang_random_prompts"]
     parts = []
     for run, config in enumerate(flow.sweep.configs):
@@ -191,7 +193,7 @@ def _on_prompts(prompts: Runs) -> list[pd.DataFrame]:
 
 
 def _share_of_the_rest(value: np.ndarray, key_query: np.ndarray) -> float:
-    """The norm of the blocks that should stay at 0 over that of their matrix; the larger of both matrices."""
+    """The norm of the blocks that should stay 0 over that of their matrix, for the matrix where it is larger."""
     rest_value, rest_key_query = value.copy(), key_query.copy()
     rest_value[-1, -1] = rest_key_query[:-1, :-1] = 0
     pairs = ((rest_value, value), (rest_key_query, key_query))
@@ -233,7 +235,7 @@ TITLES = {"isotropic": r"$\Lambda=I$", "skewed": r"$\Lambda=\mathrm{diag}(2,1,0.
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """Distances above, losses below, for two covariances; the matrices at the right."""
+    """Draw distances above and losses below for two covariances, and the matrices at the right."""
     figure, first = plotting.canvas((1030, 560), (75, 335, 35, 275), panel="distance, isotropic")
     for index, case in enumerate(SPECTRA):
         left, right = 75 + 300 * index, 335 + 300 * index
@@ -268,7 +270,7 @@ def _lines(axes: Axes, table: pd.DataFrame, lines: Any, points: Any, observable:
 
 
 def _matrix(figure: Figure, table: pd.DataFrame, index: int, name: str) -> None:
-    """A heatmap of one matrix; the last one has the colour bar of all."""
+    """Draw a heat map of one matrix; the last one has the common colour bar."""
     import seaborn
 
     row, column = divmod(index, 2)

@@ -1,4 +1,4 @@
-"""The limit of one linear self-attention layer on covariates of another law than in training (talk page 27)."""
+"""The limit of one linear self-attention layer under covariate shifts (talk page 27)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ RANDOM = (10, 30, 100, 300, 1000, INFINITE)
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The talk's size, several training lengths, a covariance that is then changed, and random ones."""
+    """Return layers of the talk's size, for several training lengths, for the covariance I, and for random
+    covariances."""
     return [
         trainings.deck(scale),
         trainings.infinite(scale),
@@ -45,7 +46,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Errors, slopes and means on prompts and in closed form."""
+    """Return errors, slopes and means on prompts and in closed form."""
     deck, lengths, random = runs["zhang_deck"], runs["zhang_covariates"], runs["zhang_random"]
     closed_forms = [*_panel_theory(trainings.predictor(deck, 0)), *_length_theory(), *_random_theory()]
     other = _other_covariance(runs["zhang_infinite"])
@@ -57,23 +58,25 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 
 def skewed_root() -> np.ndarray:
-    """A root of the skewed covariance: one for all seeds, as in Garg et al.; no error depends on its rotation."""
+    """Return a root of the skewed covariance, the same for all seeds as in Garg et al.; errors do not depend on
+    rotations.
+    """
     source = stream(linear_attention.SYSTEM, 0, "evaluate rotation")
     return tasks.skewed_root(tasks.rotation(source, DECK_DIMENSION))
 
 
 def _panels(runs: Runs) -> list[pd.DataFrame]:
-    seeds, known = runs.sweep.seeds, evaluation.deck_estimators(runs)
+    seeds, estimators = runs.sweep.seeds, evaluation.deck_estimators(runs)
     plain = [evaluation.deck_prompts(runs, run, "covariates")[0] for run in range(len(seeds))]
     skewed, parts = [tasks.with_covariance(prompts, skewed_root()) for prompts in plain], []
-    for series, estimate in known.items():
+    for series, estimate in estimators.items():
         parts.append(evaluation.error_rows(estimate, skewed, seeds, COUNTS, panel="skewed", series=series))
     for name, c in SCALES.items():
         prompts, labels = [tasks.scaled_inputs(drawn, c) for drawn in plain], {"series": f"{name}, prompts"}
-        errors = evaluation.error_rows(known["LSA, prompts"], prompts, seeds, COUNTS, panel="scaled", **labels)
+        errors = evaluation.error_rows(estimators["LSA, prompts"], prompts, seeds, COUNTS, panel="scaled", **labels)
         parts.append(errors.assign(value=errors["value"] / c**2))
     least = "Least Squares"
-    return [*parts, evaluation.error_rows(known[least], plain, seeds, COUNTS, panel="scaled", series=least)]
+    return [*parts, evaluation.error_rows(estimators[least], plain, seeds, COUNTS, panel="scaled", series=least)]
 
 
 def _panel_theory(matrix: np.ndarray) -> list[pd.DataFrame]:
@@ -136,7 +139,7 @@ def _name(length: int, factor: float) -> str:
     return "N = infinity" if length == INFINITE else f"N = {length}"
 
 
-# The length of prompts, and what is scaled
+# Errors over the length of prompts under several shifts
 
 
 def _lengths(runs: Runs) -> list[pd.DataFrame]:
@@ -157,7 +160,7 @@ def _lengths(runs: Runs) -> list[pd.DataFrame]:
 
 
 def _other_covariance(runs: Runs) -> list[pd.DataFrame]:
-    """The layer of the covariance I on prompts of the skewed one: its error over M, and how it falls."""
+    """Errors over M of the layer trained with the covariance I on prompts with the skewed one, and their slope."""
     parts, x = [], np.array(TEST_LENGTHS)
     for run in trainings.runs_with(runs, eigenvalues=""):
         seed, matrix, errors = runs.sweep.configs[run].seed, trainings.predictor(runs, run), []
@@ -183,7 +186,7 @@ def _random(runs: Runs) -> list[pd.DataFrame]:
     for run, config in enumerate(runs.sweep.configs):
         d, n, source = config.dimension, config.context_length, evaluation.generator(config, "random")
         drawn = evaluation.statistics(source, count, source.standard_exponential((count, d)), LONG)
-        # The query is independent of the covariance, over which the mean is taken.
+        # The mean is over the covariance, of which the query is independent.
         free = drawn._replace(query=source.standard_normal((count, d)))
         ratio = free.slope(trainings.predictor(runs, run))
         if n == INFINITE:
@@ -215,7 +218,7 @@ SCALED_QUERY = Style("scaled query, prompts", r"query times 2, $N=\infty$", "k",
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The talk's two panels and the factor c^2 above; lengths and random covariances below."""
+    """Draw the talk's two panels and the factor c^2 above, lengths and random covariances below."""
     figure, skewed = plotting.canvas((1010, 620), (70, 320, 40, 255), panel="skewed")
     panels.dress(skewed, "page 27: skewed covariance", panels.EXAMPLES, panels.SQUARED_ERROR)
     panels.talk_panel(skewed, table)

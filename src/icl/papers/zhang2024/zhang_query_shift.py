@@ -1,4 +1,4 @@
-"""The limit of one linear self-attention layer on queries of another law than the examples' (talk page 26)."""
+"""The limit of one linear self-attention layer under query shifts (talk page 26)."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ COUNTS = (0, 1, 2, 3, 5, 8, 10, 12, 15, 18, 20, 22, 25, 30, 35, 40)
 FEW = (0, 1, 2, 3, 5, 8, 10, 12, 15, 17, 19)
 TEST_LENGTHS = (30, 100, 300, 1000, 3000, 10000, 20000)
 SPECTRA = {"isotropic": "", "skewed": SKEWED}
-# How the query is shifted: what x ~ N(0, Lambda) is multiplied by, or a rotation of its own for each prompt.
+# Shift of the query: a factor of x ~ N(0, Lambda), or None for a random rotation per prompt.
 SHIFTS: Mapping[str, float | None] = {"same": 1.0, "scaled by 0.1": 0.1, "scaled by 10": 10.0, "rotated": None}
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The talk's size, and two covariances with N = infinity."""
+    """Return layers of the talk's size, and for two covariances with N = infinity."""
     return [trainings.deck(scale), trainings.infinite(scale)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Errors on prompts and in closed form, and predictions for orthogonal queries."""
+    """Return errors on prompts and in closed form, and predictions for orthogonal queries."""
     deck, infinite = runs["zhang_deck"], runs["zhang_infinite"]
     closed_forms = [*_panel_theory(trainings.predictor(deck, 0)), *_tolerance_theory()]
     measured = [*_panels(deck), *_orthogonal(infinite), *_tolerance(infinite)]
@@ -49,23 +49,23 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 
 def _panels(runs: Runs) -> list[pd.DataFrame]:
-    seeds, known = runs.sweep.seeds, evaluation.deck_estimators(runs)
+    seeds, estimators = runs.sweep.seeds, evaluation.deck_estimators(runs)
     drawn = [evaluation.deck_prompts(runs, run, "query") for run in range(len(seeds))]
     plain = [prompts for prompts, _ in drawn]
     signs = [np.sign(source.standard_normal(prompts.weights.shape)) for prompts, source in drawn]
     orthants = [tasks.in_orthants(prompts, sign) for prompts, sign in zip(plain, signs, strict=True)]
-    # Without examples there is none to repeat.
+    # A query can repeat an example only if there is one.
     panels_of = {"match": (COUNTS[1:], [tasks.matching_query(prompts) for prompts in plain])}
     parts = [
         evaluation.error_rows(estimate, prompts, seeds, counts, panel=panel, series=series)
         for panel, (counts, prompts) in (panels_of | {"orthants": (COUNTS, orthants)}).items()
-        for series, estimate in known.items()
+        for series, estimate in estimators.items()
     ]
-    last = [evaluation.squared_error(known["LSA, prompts"], prompts, COUNTS[-1]) for prompts in orthants]
+    last = [evaluation.squared_error(estimators["LSA, prompts"], prompts, COUNTS[-1]) for prompts in orthants]
     parts.append(rows("error with examples from one orthant, M = 40", seeds, last))
     for k in FEW:
         cut = [_orthogonal_to(prompts, k) for prompts in plain]
-        for series, estimate in known.items():
+        for series, estimate in estimators.items():
             parts.append(evaluation.error_rows(estimate, cut, seeds, [k], panel="orthogonal", series=series))
     return parts
 
@@ -107,7 +107,7 @@ def _orthogonal(runs: Runs) -> list[pd.DataFrame]:
 
 
 def _orthogonal_predictions(runs: Runs, run: int) -> list[float]:
-    """Root mean squares over those of the truth after 1 ... d - 1 examples."""
+    """Root mean squares of predictions over those of the truth, after 1 ... d - 1 examples."""
     config = runs.sweep.configs[run]
     layer = estimators.preconditioned_gradient_descent([trainings.predictor(runs, run)])
     source, sizes = evaluation.generator(config, "orthogonal"), []
@@ -123,7 +123,7 @@ def _orthogonal_predictions(runs: Runs, run: int) -> list[float]:
 
 
 def shifted(drawn: Statistics, factor: float | None, source: np.random.Generator) -> Statistics:
-    """The prompts with their queries scaled by a factor or, with None, each turned by its own uniform rotation."""
+    """Return the prompts with queries scaled by a factor or, for None, each rotated by its own uniform rotation."""
     if factor is not None:
         return drawn._replace(query=factor * drawn.query)
     turned = source.standard_normal(drawn.query.shape)
@@ -151,15 +151,15 @@ def _tolerance(runs: Runs) -> list[pd.DataFrame]:
 
 
 def _errors_over_query(runs: Runs, run: int) -> dict[str, list[float]]:
-    """Shift -> E (y_hat - <w, x_query>)^2 / E |x_query|^2 at all test lengths; `covariates` : all of them doubled."""
+    """Shift -> E (y_hat - <w, x_query>)^2 / E |x_query|^2 at all test lengths; `covariates` doubles all inputs."""
     config, matrix = runs.sweep.configs[run], trainings.predictor(runs, run)
     errors: dict[str, list[float]] = {name: [] for name in (*SHIFTS, "covariates")}
     for m in TEST_LENGTHS:
         source = evaluation.generator(config, "tolerance", m)
         drawn = evaluation.statistics(source, 8 * runs.sweep.test.prompts_test, config.spectrum(), m)
         prompts = {name: shifted(drawn, factor, source) for name, factor in SHIFTS.items()}
-        for name, own in (prompts | {"covariates": drawn.scaled(2)}).items():
-            errors[name].append(float(np.mean(own.error(matrix) ** 2) / np.mean(np.sum(own.query**2, axis=-1))))
+        for name, part in (prompts | {"covariates": drawn.scaled(2)}).items():
+            errors[name].append(float(np.mean(part.error(matrix) ** 2) / np.mean(np.sum(part.query**2, axis=-1))))
     return errors
 
 
@@ -201,7 +201,7 @@ TOLERANCE_POINTS = (
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The talk's three panels above, what is special about orthogonal queries and the rates below."""
+    """Draw the talk's three panels above, orthogonal queries and the rates below."""
     figure, first = plotting.canvas((1010, 620), (60, 310, 30, 250), panel="orthogonal")
     for index, (name, title) in enumerate(TITLES.items()):
         edges = (60 + 335 * index, 310 + 335 * index, 30, 250)

@@ -26,19 +26,19 @@ COUNTS = (0, 1, 2, 3, 5, 8, 10, 12, 15, 17, 18, 19, 20, 21, 22, 23, 25, 27, 30, 
 TEST_LENGTHS = (10, 30, 100, 300, 1000, 3000, 10000)
 LENGTHS = (10, 20, 30, 100, 300, 1000, 3000, 10000, INFINITE)
 FLOOR = 20
-# Training length and variance of the noise of the curves over M.
+# Training length and noise variance of the curves over M.
 OVER_M = ((INFINITE, 0.0), (INFINITE, 1.0), (INFINITE, 9.0), (FLOOR, 0.0))
 THEOREM = (10, 40, 200)
 RECTIFIED = (10, 40)
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The talk's size, and one dimension with many training lengths."""
+    """Return layers of the talk's size, and of one dimension for many training lengths."""
     return [trainings.deck(scale), trainings.limits("lengths", scale, eigenvalues=[SKEWED], context_length=LENGTHS)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Errors on prompts and in closed form, over the number of examples and both lengths."""
+    """Return errors on prompts and in closed form, over the number of examples and both lengths."""
     deck, lengths = runs["zhang_deck"], runs["zhang_lengths"]
     closed_forms = trainings.without_prompts(runs, [*_panel_theory(deck), *_length_theory()])
     measured = [*_over_test_length(lengths), *_over_length(lengths), *_theorem(lengths), *_rectified(lengths)]
@@ -93,7 +93,7 @@ def _length_theory() -> list[pd.DataFrame]:
 
 
 def _measured(runs: Runs, run: int, length: int, noise: float) -> float:
-    """The error of one trained layer, on prompts that all runs of a seed share."""
+    """The error of one trained layer on prompts that all runs of a seed share."""
     drawn = evaluation.statistics_of_run(runs, run, "lengths", length, noise)
     return float(np.mean(drawn.error(trainings.predictor(runs, run)) ** 2) / np.sum(SPECTRUM))
 
@@ -145,7 +145,7 @@ def _theorem(runs: Runs) -> list[pd.DataFrame]:
 
 
 def _rectified(runs: Runs) -> list[pd.DataFrame]:
-    """The same for labels of another class, y = max(<w, x>, 0), on literal prompts."""
+    """The same for nonlinear labels, y = max(<w, x>, 0), on literal prompts."""
     parts, count = [], runs.sweep.test.prompts_theorem
     for run in trainings.runs_with(runs, context_length=THEOREM[0]):
         config = runs.sweep.configs[run]
@@ -157,20 +157,20 @@ def _rectified(runs: Runs) -> list[pd.DataFrame]:
             labels = rectified(inputs @ task)
             moment = np.einsum("pm,pmd->pd", labels[:, :-1], inputs[:, :-1]) / m
             mean = np.mean((np.sum((inputs[:, -1] @ matrix) * moment, axis=1) - labels[:, -1]) ** 2)
-            known = rectified_moments(covariance, task)
-            expected = theory.lsa_label_error(covariance, *known, config.context_length, m)
+            moments = rectified_moments(covariance, task)
+            expected = theory.lsa_label_error(covariance, *moments, config.context_length, m)
             name = f"prompts over theorem 4.2 - 1, max(<w, x>, 0), M = {m}"
             parts.append(rows(name, config.seed, mean / expected - 1))
     return parts
 
 
 def rectified(labels: np.ndarray) -> np.ndarray:
-    """max(y, 0)."""
+    """Return max(y, 0)."""
     return np.maximum(labels, 0)
 
 
 def rectified_moments(covariance: np.ndarray, task: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-    """E y^2, E x y and E y^2 x x' of y = max(<w, x>, 0): half of those of <w, x>, by the symmetry of x."""
+    """Return E y^2, E x y and E y^2 x x' for y = max(<w, x>, 0), half of those for <w, x> by the symmetry of x."""
     product = covariance @ task
     size = float(task @ product)
     return size / 2, product / 2, (size * covariance + 2 * np.outer(product, product)) / 2
@@ -186,7 +186,7 @@ SERIES_OVER_M = (
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The talk's panel and the two rates."""
+    """Draw the talk's panel and the two rates."""
     figure, noisy = plotting.canvas((1010, 330), (60, 310, 40, 275), panel="noisy")
     panels.dress(noisy, "page 25: noisy linear regression", panels.EXAMPLES, panels.SQUARED_ERROR)
     panels.talk_panel(noisy, table)
