@@ -1,4 +1,4 @@
-"""What every figure must keep, over all figures that discovery finds: a newcomer is picked up by itself.
+"""Requirements on every figure that discovery finds, so that a new figure is tested automatically.
 
 Each distinct training runs once per session, at the smoke scale.
 """
@@ -47,12 +47,12 @@ every_scale = pytest.mark.parametrize("scale", SCALES)
 
 @cache
 def trained(name: str) -> Runs:
-    """One training of the smoke scale by the name of its sweep."""
+    """The training of the smoke scale with this name."""
     return train(Plan("smoke").sweep(name))
 
 
 def runs_of(name: str) -> dict[str, Runs]:
-    """What the figure's `measure` gets: the shared weights with the figure's own test constants."""
+    """The runs for the figure's `measure`: shared weights with the figure's own test constants."""
     return {
         key: dataclasses.replace(trained(key), sweep=sweep) for key, sweep in figures.sweeps(name, "smoke", {}).items()
     }
@@ -60,7 +60,7 @@ def runs_of(name: str) -> dict[str, Runs]:
 
 @cache
 def measured(name: str) -> pd.DataFrame:
-    """The figure's table at the smoke scale; tests that could change it take a copy."""
+    """The figure's table at the smoke scale; tests that may change it use a copy."""
     return figures.measure(name, runs_of(name), "smoke")
 
 
@@ -84,26 +84,26 @@ def test_sweeps_are_equal_for_equal_scales(name: str, scale: str) -> None:
     assert first == second
     names = [sweep.name for sweep in first]
     assert len(set(names)) == len(names)
-    assert all(re.fullmatch(r"[a-z][a-z0-9_]*", found) for found in names)
+    assert all(re.fullmatch(r"[a-z][a-z0-9_]*", name) for name in names)
 
 
 @every_figure
 @every_scale
 def test_a_sweep_differs_only_in_what_it_sweeps(name: str, scale: str) -> None:
-    """Every combination of the swept values, each with the same seeds, each once; nothing else varies.
+    """A sweep has every combination of the swept values once, with the same seeds; nothing else varies.
 
-    Constants that move together, such as K and N/K at N = K^2, count as one.
+    Constants that vary together, such as K and N/K at N = K^2, count as one.
     """
     for sweep in discovery.figure(name).sweeps(scale):
         points = [constants(config) for config in sweep.configs]
         columns = {key: [point[key] for point in points] for key in points[0]}
-        together = {tuple(map(values.index, values)) for values in columns.values()}
-        combinations = math.prod(len(set(column)) for column in together)
+        independent = {tuple(map(values.index, values)) for values in columns.values()}
+        combinations = math.prod(len(set(column)) for column in independent)
         seeds: dict[str, list[int]] = {}
         for config, point in zip(sweep.configs, points, strict=True):
             seeds.setdefault(digest(point), []).append(config.seed)
         assert len(seeds) == combinations
-        assert len({tuple(found) for found in seeds.values()}) == 1
+        assert len({tuple(of_point) for of_point in seeds.values()}) == 1
         assert len(set(sweep.seeds)) == len(sweep.configs) // combinations
 
 
@@ -116,7 +116,7 @@ def test_there_are_enough_seeds(name: str, scale: str) -> None:
 
 @every_figure
 def test_reduced_scales_reduce_only_amounts(name: str) -> None:
-    """A smaller scale has fewer seeds, steps or prompts: it sweeps the same values."""
+    """A smaller scale has fewer seeds, steps or prompts but sweeps the same values."""
     for scale in SCALES[1:]:
         for ours, papers in zip(
             discovery.figure(name).sweeps(scale), discovery.figure(name).sweeps("paper"), strict=True
@@ -129,13 +129,13 @@ def test_reduced_scales_reduce_only_amounts(name: str) -> None:
 
 def _swept(sweep: Sweep) -> dict[str, set[Any]]:
     points = [constants(config) for config in sweep.configs]
-    found = {key: {point[key] for point in points} for key in points[0]}
-    return {key: values for key, values in found.items() if len(values) > 1}
+    by_constant = {key: {point[key] for point in points} for key in points[0]}
+    return {key: values for key, values in by_constant.items() if len(values) > 1}
 
 
 @every_figure
 @every_scale
-def test_the_margin_says_what_was_reduced(name: str, scale: str) -> None:
+def test_the_note_says_whether_something_was_reduced(name: str, scale: str) -> None:
     note = figures.note(name, scale, {})
     assert note.startswith(f"{scale} scale, ")
     assert ("reduced" in note) == any(
@@ -168,7 +168,7 @@ def test_measuring_gives_a_valid_table(name: str) -> None:
 
 
 @every_figure
-def test_measuring_twice_gives_identical_tables_and_leaves_the_weights_alone(name: str) -> None:
+def test_measuring_twice_gives_identical_tables_and_does_not_change_the_weights(name: str) -> None:
     first = measured(name)
     before = {(key, n): w.clone() for key, runs in runs_of(name).items() for n, w in runs.weights.items()}
     again = figures.measure(name, runs_of(name), "smoke")
@@ -178,7 +178,7 @@ def test_measuring_twice_gives_identical_tables_and_leaves_the_weights_alone(nam
 
 
 @every_figure
-def test_every_bound_finds_its_summary(name: str) -> None:
+def test_every_bound_has_a_summary_row(name: str) -> None:
     table = measured(name)
     for claim in claims(name):
         for bound in claim.bounds:
@@ -189,12 +189,12 @@ def test_every_bound_finds_its_summary(name: str) -> None:
             assert summary["statistic"] == bound.statistic
             runs = rows[rows["statistic"] == "run"]
             assert summary["count"] == len(runs) == runs["seed"].nunique()
-            # No number only where a run has none.
+            # The summary is NaN only if a run is.
             assert math.isnan(summary["value"]) == runs["value"].isna().any()
 
 
 @every_figure
-def test_smoke_verdicts_decide_nothing(name: str) -> None:
+def test_smoke_verdicts_are_inconclusive(name: str) -> None:
     table = measured(name)
     before = table.copy()
     verdicts = figures.check(name, table)
@@ -228,7 +228,7 @@ def test_the_test_of_an_identity_exists(identity: ledger.Identity) -> None:
 
 @pytest.fixture
 def same_global_style() -> Iterator[None]:
-    """The block must leave matplotlib's global state as it is."""
+    """The test must not change matplotlib's global state."""
     import matplotlib
 
     before = dict(matplotlib.rcParams)
@@ -267,27 +267,27 @@ def test_drawing_gives_a_labelled_figure(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in FIGURES if figures.draws_one_run(name)])
 @pytest.mark.usefixtures("same_global_style")
-def test_every_run_is_shown_beside_the_one_that_is_drawn(name: str) -> None:
-    """One panel per run with the axes of the figure, in which every point of that run lies."""
+def test_all_runs_are_drawn_for_figures_that_show_one_run(name: str) -> None:
+    """There is one panel per run, with the limits and scale of the figure's axes."""
     table = measured(name)
     before = table.copy()
-    picture, own = discovery.figure(name).draw_runs(table), discovery.figure(name).draw(table).axes[0]
+    picture, main = discovery.figure(name).draw_runs(table), discovery.figure(name).draw(table).axes[0]
     pd.testing.assert_frame_equal(table, before, check_exact=True)
-    every = table[table["panel"] == "runs"]
+    rows = table[table["panel"] == "runs"]
     seeds = sorted({seed for sweep in discovery.figure(name).sweeps("smoke") for seed in sweep.seeds})
-    assert sorted(every["seed"].unique()) == seeds
+    assert sorted(rows["seed"].unique()) == seeds
     assert [axes.get_label() for axes in picture.axes] == [f"seed {seed}" for seed in seeds]
     for axes in picture.axes:
         assert axes.get_title().startswith(str(axes.get_label()))
-        assert (axes.get_xlim(), axes.get_ylim()) == (own.get_xlim(), own.get_ylim())
-        assert axes.get_yscale() == own.get_yscale()
+        assert (axes.get_xlim(), axes.get_ylim()) == (main.get_xlim(), main.get_ylim())
+        assert axes.get_yscale() == main.get_yscale()
     assert len(rendered(picture)) > 1000
 
 
 @pytest.mark.slow
 @every_figure
-def test_what_is_drawn_is_in_the_table(name: str) -> None:
-    """With all values moved to another height of their axes, the picture is another."""
+def test_the_picture_depends_on_the_table(name: str) -> None:
+    """Moving all values to another height of their axes changes the picture."""
     draw, pictures = discovery.figure(name).draw, []
     for part in (0.3, 0.6):
         table = measured(name).copy()
@@ -299,7 +299,7 @@ def test_what_is_drawn_is_in_the_table(name: str) -> None:
 
 
 def value_at(axes: Axes, part: float) -> float:
-    """The value at a part of the height of the axes; of a heat map, at a part of its colours."""
+    """The value at a fraction of the height of the axes; for a heat map, at a fraction of its colour range."""
     for mesh in axes.collections:
         if isinstance(mesh, QuadMesh):
             low, high = mesh.get_clim()
@@ -317,15 +317,16 @@ def test_every_published_point_is_measured(name: str) -> None:
         curves = ours[ours["seed"] == SUMMARY_SEED]
         for (series, kind), points in rows.groupby(["series", "kind"]):
             if kind == "scatter":
-                found, wanted = ours[ours["series"] == series]["colour"], points["c"]
+                measured_x, wanted = ours[ours["series"] == series]["colour"], points["c"]
             else:
-                found, wanted = curves[curves["series"] == series]["x"], points["x"]
-            missing = [x for x in wanted if not np.isclose(found, x, rtol=0, atol=published_curves.X_TOLERANCE).any()]
+                measured_x, wanted = curves[curves["series"] == series]["x"], points["x"]
+            tolerance = published_curves.X_TOLERANCE
+            missing = [x for x in wanted if not np.isclose(measured_x, x, rtol=0, atol=tolerance).any()]
             assert not missing, (panel, series, missing)
 
 
 @every_published_figure
-def test_the_distance_to_the_published_figure_is_found(name: str) -> None:
+def test_every_published_panel_has_a_distance(name: str) -> None:
     published = published_curves.load(name)
     assert published is not None
     rows = published_curves.fidelity(measured(name), published)
@@ -335,13 +336,13 @@ def test_the_distance_to_the_published_figure_is_found(name: str) -> None:
 
 @every_published_figure
 @pytest.mark.usefixtures("same_global_style")
-def test_the_published_figure_can_be_laid_over(name: str) -> None:
+def test_the_published_figure_can_be_overlaid(name: str) -> None:
     published = published_curves.load(name)
     assert published is not None
     plain = discovery.figure(name).draw(measured(name))
     picture = overlays.overlay(discovery.figure(name).draw(measured(name)), published)
     drawn = {artist.get_gid() for artist in picture.findobj() if artist.get_gid()}
     assert {f"published {series}" for series in published["series"]} <= drawn
-    # Our own artists carry the same names, or the comparison would have nothing to lie on.
+    # Our curves must have the same names.
     assert set(published["series"]) <= drawn
     assert rendered(picture) != rendered(plain)

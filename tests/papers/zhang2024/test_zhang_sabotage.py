@@ -1,7 +1,8 @@
 """Each bound on Zhang et al.'s claims can fail: weights or prompts with a planted error contradict it.
 
-The trainings are those of the laptop scale with fewer prompts and eight seeds. Two statements are contradicted as they
-stand; their controls are weights or prompts for which they hold. The last test sees to it that no bound is left out.
+The trainings are those of the laptop scale with fewer prompts and eight seeds. Two statements are contradicted even
+without a planted error; their controls are weights or prompts for which they hold. The last test checks that no bound
+is left out.
 """
 
 import dataclasses

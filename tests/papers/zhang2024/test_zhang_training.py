@@ -74,10 +74,10 @@ def test_the_mean_gradient_on_prompts_is_that_of_the_population(config: Config, 
 
 @pytest.mark.slow
 def test_sampled_training_follows_the_flow() -> None:
-    """Ten seeds, up to t = 3: the mean of c U within 2 % of the flow's; what does not move stays below 3 %.
+    """Over ten seeds up to t = 3 the mean of c U is within 2 % of the flow's, and other blocks stay below 3 %.
 
-    Noise adds its variance to the squares, eta / B of it per unit of time and more to |U|^2, which has more entries,
-    than to c^2: so c alone is lower by some 7 % here, and U higher.
+    Noise adds eta / B of its variance per unit of time to the squares, more to |U|^2, which has more entries, than to
+    c^2. c on its own is therefore about 7 % lower here, and U higher.
     """
     config = Config(gradient_estimator="prompt_batches", learning_rate=0.02, prompts=256, initial_scale=0.4)
     trained = train(sweep(*(dataclasses.replace(config, seed=s) for s in range(10)), steps=150))

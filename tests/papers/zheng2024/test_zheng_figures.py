@@ -1,4 +1,4 @@
-"""What the figures of Zheng et al. and Sander et al. compute on their own, against the layer itself and by counting."""
+"""Quantities in the figures of Zheng et al. and Sander et al., compared with the layer and with counts."""
 
 import dataclasses
 
@@ -19,8 +19,8 @@ from tests.oracles import autoregressive as oracle
 
 
 @pytest.mark.parametrize("length", [3, 9, 40])
-def test_ratios_are_those_of_the_layers_last_prediction(length: int) -> None:
-    """1e-9: the closed form of the geometric sum divides by w_r / w_j - 1, which is small for close phases."""
+def test_ratios_match_the_layers_last_prediction(length: int) -> None:
+    """To 1e-9, because the geometric sum is divided by w_r / w_j - 1, which is small for close phases."""
     config = system.Config(gradient_estimator="population_scalar", length=length, dimension=4)
     ratio, x = zheng_ratio_estimators.ratios(config, 0.7, 50)
     sequences = system.sequences(config, "evaluate", 50)
@@ -34,12 +34,14 @@ def test_ratios_are_those_of_the_layers_last_prediction(length: int) -> None:
 def test_the_two_ratios_of_the_theorem() -> None:
     """A mean of ratios ab E u^2 and a least-squares ratio ab E u^4 / E u^2, three times as large for a Gaussian."""
     config = system.Config(gradient_estimator="population_scalar", length=200)
-    found = []
+    estimates = []
     for seed in range(8):
         ratio, x = zheng_ratio_estimators.ratios(dataclasses.replace(config, seed=seed), 0.8, 5000)
-        found.append([zheng_ratio_estimators.mean_of_ratios(ratio, x), zheng_ratio_estimators.least_squares(ratio, x)])
-    error = np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
-    assert (abs(np.mean(found, axis=0) - [0.2, 0.6]) < 5 * error).all()
+        estimates.append(
+            [zheng_ratio_estimators.mean_of_ratios(ratio, x), zheng_ratio_estimators.least_squares(ratio, x)]
+        )
+    error = np.std(estimates, axis=0, ddof=1) / np.sqrt(len(estimates))
+    assert (abs(np.mean(estimates, axis=0) - [0.2, 0.6]) < 5 * error).all()
 
 
 @pytest.mark.parametrize(
@@ -51,7 +53,7 @@ def test_the_approach_to_the_asymptote(dimension: int, values: tuple[float, ...]
         assert ratio == pytest.approx(value, abs=6e-4)
 
 
-def test_the_published_values_lie_on_epochs_that_are_drawn() -> None:
+def test_the_published_values_are_at_drawn_epochs() -> None:
     published = published_curves.load("zheng_ab_dynamics")
     assert published is not None
     assert set(published["panel"]) == set("abcd") and set(published["series"]) <= set(trainings.STARTS)
@@ -60,7 +62,7 @@ def test_the_published_values_lie_on_epochs_that_are_drawn() -> None:
 
 @pytest.mark.parametrize(("law", "wanted"), [("sparse", 0.0), ("signs", 0.0), ("uniform", 4 / 25), ("gaussian", 0.4)])
 def test_the_error_for_long_sequences(law: str, wanted: float) -> None:
-    """1 - k_1^2 / (E u^2 k_2) for T to infinity; the other coordinates add (d - 1) / T of that order."""
+    """1 - k_1^2 / (E u^2 k_2) for T to infinity; other coordinates contribute a term of order (d - 1) / T."""
     config = system.Config(gradient_estimator="population_scalar", law=law, length=3000)
     ratio, x = zheng_ratio_estimators.ratios(config, theory.limit(config), 20_000)
     assert zheng_ratio_estimators.relative_error(ratio, x) == pytest.approx(wanted, abs=0.02)
@@ -68,7 +70,7 @@ def test_the_error_for_long_sequences(law: str, wanted: float) -> None:
     assert 1 - fourth**2 / (second * sixth) == pytest.approx(wanted, abs=1e-12)
 
 
-def test_a_gradient_step_is_one_and_another_matrix_is_none() -> None:
+def test_only_multiples_of_the_identity_are_gradient_steps() -> None:
     config = system.Config(law="full-one", scale=1.0, length=20)
     one, seen = np.eye(5), system.sequence_statistics(config)
     share, loss = zheng_heatmap.against_gradient_steps(0.5 * one, one, config)
@@ -79,8 +81,8 @@ def test_a_gradient_step_is_one_and_another_matrix_is_none() -> None:
     assert share > 0.5
 
 
-def test_panel_d_is_not_what_its_label_says() -> None:
-    """Half the summed error starts at 12.2; the squared error at the last position never exceeds c^2 for ab <= 8."""
+def test_panel_d_does_not_show_the_quantity_in_its_label() -> None:
+    """Half the summed error starts at 12.2; the squared error at the last position is at most c^2 for ab <= 8."""
     config = system.Config(law="sparse", learning_rate=0.03)
     for ab in (0.01, 0.75, 4.0):
         block = np.sqrt(ab) * np.eye(5)
@@ -96,5 +98,5 @@ def test_pages_42_and_43_need_no_randomness() -> None:
 
 
 @given(a=st.floats(0.05, 5), b=st.floats(0.05, 5))
-def test_product_and_difference_of_squares_give_back_both_factors(a: float, b: float) -> None:
-    assert zheng_a_and_b.shared_out(a * b, a**2 - b**2) == pytest.approx((a, b), rel=1e-6)
+def test_product_and_difference_of_squares_determine_both_factors(a: float, b: float) -> None:
+    assert zheng_a_and_b.split(a * b, a**2 - b**2) == pytest.approx((a, b), rel=1e-6)

@@ -1,7 +1,7 @@
-"""Every check of Zheng et al.'s and Sander et al.'s claims can fail: on spoilt runs or laws each bound is contradicted.
+"""Each bound on Zheng et al.'s and Sander et al.'s claims can fail: planted errors contradict it.
 
-The exact trainings are those of the laptop scale; runs on samples are put together from the exact ones and noise, as a
-sample of the claimed size would give them. Without the sabotage (the control) no bound is contradicted.
+The exact trainings are those of the laptop scale; runs on samples are constructed from the exact ones plus the noise of
+a sample of the claimed size. The control, without the sabotage, contradicts no bound.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from icl.pipeline import figures
 from tests import sabotaged
 from tests.sabotaged import Patch, same, untouched
 
-# A claim is judged on trainings of its own, sound and spoilt.
+# Each claim is judged twice, on sound and on spoilt runs.
 pytestmark = pytest.mark.slow
 
 FIGURES = (
@@ -43,11 +43,11 @@ Trained = Mapping[str, Runs]
 
 @cache
 def trained(name: str) -> Runs:
-    """Of the laptop scale, with fewer fresh sequences; put together where the laptop trains on samples."""
+    """A training of the laptop scale with fewer fresh sequences; trainings on samples are constructed."""
     sweep = TRAININGS[name]
     if sweep.configs[0].gradient_estimator in ("sample_blocks", *system.ALL_BLOCKS):
         return put_together(name)
-    # Epoch 200 counts, and in 300 the lengths that are judged have converged.
+    # Epoch 200 is judged, and by epoch 300 the judged lengths have converged.
     snapshots = sweep.snapshots
     if name.startswith("zheng_ratio"):
         snapshots = (0, 200, 300) if name == "zheng_ratio" else (0, 300)
@@ -55,18 +55,18 @@ def trained(name: str) -> Runs:
 
 
 def put_together(name: str) -> Runs:
-    """The exact weights with the noise of a sample: 0.1 / sqrt(m) in every entry, real and imaginary."""
+    """The exact weights with sampling noise of 0.1 / sqrt(m) in every entry, real and imaginary."""
     sweep = TRAININGS[name]
     config, rng = sweep.configs[0], np.random.default_rng(len(sweep.configs))
     weights = {key: [] for key in ("KQ", "PV")}  # type: dict[str, list[torch.Tensor]]
     start = system.init(sweep.configs)
     noise = {key: 0.1 / np.sqrt(config.samples) * rng.standard_normal(tuple(w.shape)) for key, w in start.items()}
-    for run, own in enumerate(sweep.configs):
-        exact = trained(f"zheng_{own.law.replace('-', '_')}")
-        (place,) = [i for i, other in enumerate(exact.sweep.configs) if other.start == own.start]
+    for run, config in enumerate(sweep.configs):
+        exact = trained(f"zheng_{config.law.replace('-', '_')}")
+        (place,) = [i for i, other in enumerate(exact.sweep.configs) if other.start == config.start]
         for key in weights:
             blocks = exact.weights[key][place, list(sweep.snapshots)]
-            if own.gradient_estimator in system.ALL_BLOCKS:
+            if config.gradient_estimator in system.ALL_BLOCKS:
                 whole = torch.zeros(len(blocks), *start[key].shape[1:], dtype=torch.float64)
                 rows = slice(5, None) if key == "KQ" else slice(None)
                 whole[:, rows, :5, 0] = blocks
@@ -81,84 +81,84 @@ def put_together(name: str) -> Runs:
 def changed(
     which: str, change: Callable[[torch.Tensor], torch.Tensor], loss: float = 0.0
 ) -> Callable[[Trained], Trained]:
-    """The runs whose sweep is named so (all with an empty name) have other weights, and a larger loss."""
+    """Change the weights and raise the loss of the runs of one sweep (of all sweeps for an empty name)."""
 
     def spoilt(runs: Trained) -> Trained:
         return {
-            name: Runs(own.sweep, {key: change(w.clone()) for key, w in own.weights.items()}, own.losses + loss)
+            name: Runs(part.sweep, {key: change(w.clone()) for key, w in part.weights.items()}, part.losses + loss)
             if which in name
-            else own
-            for name, own in runs.items()
+            else part
+            for name, part in runs.items()
         }
 
     return spoilt
 
 
 def uneven(w: torch.Tensor) -> torch.Tensor:
-    """Half as large, and different in every entry."""
+    """Half of the weights, plus a different error in every entry."""
     if w.dim() < 3:
         return w
     return 0.5 * w + 0.01 * torch.arange(1, w[0, 0].numel() + 1, dtype=w.dtype).reshape(w.shape[2:])
 
 
 def by_law(runs: Trained) -> Trained:
-    """Only the whole blocks are spoilt, not the recursion in a and b or the masked ones."""
-    exact = {name: own for name, own in runs.items() if own.sweep.configs[0].gradient_estimator == "population"}
+    """Spoil only the full blocks, not the recursion in a and b or the masked blocks."""
+    exact = {name: part for name, part in runs.items() if part.sweep.configs[0].gradient_estimator == "population"}
     return {**runs, **changed("", uneven, loss=1.0)(exact)}
 
 
 def masked_grown(runs: Trained) -> Trained:
-    """The masked blocks are too large as well."""
+    """Make the masked blocks too large as well."""
     return changed("masked", lambda w: 1.1 * w)(by_law(runs))
 
 
 def all_converged(w: torch.Tensor) -> torch.Tensor:
-    """The weights of every epoch are the last."""
+    """Replace the weights of every epoch by the final ones."""
     return w[:, -1:].expand_as(w).clone()
 
 
 def diagonal(w: torch.Tensor) -> torch.Tensor:
     """Multiples of the identity."""
-    own = torch.diagonal(w, dim1=-2, dim2=-1).mean(dim=-1)
-    return own[..., None, None] * torch.eye(w.shape[-1], dtype=w.dtype)
+    mean = torch.diagonal(w, dim1=-2, dim2=-1).mean(dim=-1)
+    return mean[..., None, None] * torch.eye(w.shape[-1], dtype=w.dtype)
 
 
 def stuck(w: torch.Tensor) -> torch.Tensor:
-    """The weights are at the end what they were at the start."""
+    """Replace the final weights by the initial ones."""
     return w[:, :1].expand_as(w).clone()
 
 
 def falling(runs: Trained) -> Trained:
-    """Steps that are four times too large for the shortest sequences, and right for the longest."""
+    """Use steps that are four times too large for the shortest sequences and right for the longest."""
     count = len(sander_coefficients.LENGTHS)
     return changed("descent", lambda w: w * torch.linspace(2, 1 + 1e-4, count, dtype=w.dtype).repeat(2)[:, None])(runs)
 
 
 def samples_spoilt(runs: Trained) -> Trained:
-    """Too little learnt; and where all blocks are trained, noise everywhere, which grows with the sample."""
+    """Reduce what is learnt; where all blocks are trained, add noise that grows with the sample."""
     spoilt = {}
-    for name, own in runs.items():
-        config = own.sweep.configs[0]
+    for name, part in runs.items():
+        config = part.sweep.configs[0]
         if config.gradient_estimator == "sample_blocks":
-            spoilt |= changed("", lambda w: 0.8 * w)({name: own})
+            spoilt |= changed("", lambda w: 0.8 * w)({name: part})
         elif config.gradient_estimator == "sample_all_blocks":
             size = 2e-6 * config.samples
-            spoilt |= changed("", lambda w, size=size: w + size)({name: own})  # type: ignore[misc]
+            spoilt |= changed("", lambda w, size=size: w + size)({name: part})  # type: ignore[misc]
         else:
-            spoilt[name] = own
+            spoilt[name] = part
     return spoilt
 
 
 def noise_too_steep(runs: Trained) -> Trained:
-    """The noise of the largest sample is a hundredth of what it should be."""
+    """Divide the noise of the largest sample by a hundred."""
     return changed("sampled_many", lambda w: torch.where(w.abs() < 0.02, 0.01 * w, w))(runs)
 
 
-# Spoilt laws
+# Spoilt data
 
 
 def one_phase(patch: pytest.MonkeyPatch) -> None:
-    """All coordinates turn nearly together, so that sums over the context do not average out."""
+    """Give all coordinates nearly the same phase, so that sums over the context do not average out."""
     drawn = system.drawn
 
     def wrong(config: system.Config, purpose: str = "train", count: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -169,7 +169,7 @@ def one_phase(patch: pytest.MonkeyPatch) -> None:
 
 
 def one_size(patch: pytest.MonkeyPatch) -> None:
-    """Coordinates of the first token keep their signs and lose their sizes: what the layer can recover."""
+    """Reduce the coordinates of the first token to their signs, which the layer can recover."""
     drawn = system.drawn
 
     def wrong(config: system.Config, purpose: str = "train", count: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -192,7 +192,7 @@ ONE_PHASE, ONE_SIZE = Sabotage(law=one_phase), Sabotage(law=one_size)
 SAMPLES, STEEP = Sabotage(samples_spoilt), Sabotage(noise_too_steep)
 FALLING, STUCK = Sabotage(falling), Sabotage(changed("perturbed", stuck))
 
-# What breaks most of a figure's bounds, and what breaks the others.
+# The sabotage for most bounds of a figure, and exceptions.
 OF_FIGURE = {
     "zheng_a_and_b": BLOCKS,
     "zheng_ab_dynamics": BLOCKS,
@@ -246,7 +246,7 @@ def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observabl
 
 
 def test_the_slope_of_the_noise_can_be_too_steep() -> None:
-    """Five runs that agree cannot contradict, but they are on the other side of the bound."""
+    """Five equal runs are too few to contradict, but they lie on the other side of the bound."""
     (bound,) = ledger.claim("Z13").bounds
     part = part_of("Z13", "slope of the other blocks against m", STEEP)[1]
     assert part.outcome != SUPPORTED and part.high < bound.at_least

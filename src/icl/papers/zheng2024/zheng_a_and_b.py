@@ -1,4 +1,4 @@
-"""a and b apart along training, which their product hides: the start decides how ab is shared out (talk page 38)."""
+"""a and b over training: the start determines how ab is split between them (talk page 38)."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ EPOCHS = trainings.EPOCHS
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """Three starts under both laws of page 42, over whole blocks."""
+    """Return trainings of full blocks from three starts under both laws of page 42."""
     return [trainings.sweep(law, scale) for law in LAWS]
 
 
-def shared_out(product: float, difference: float) -> tuple[float, float]:
-    """The a, b > 0 with ab = product and a^2 - b^2 = difference."""
+def split(product: float, difference: float) -> tuple[float, float]:
+    """Return the a, b > 0 with ab = product and a^2 - b^2 = difference."""
     root = np.hypot(difference, 2 * product)
     return float(np.sqrt((root + difference) / 2)), float(np.sqrt((root - difference) / 2))
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """a and b at every epoch, those that the start predicts for the end, and how far a^2 - b^2 drifts."""
+    """Return a and b at every epoch, their limits predicted by the start, and the drift of a^2 - b^2."""
     parts, drifts, distances = [], [], []
     for law in LAWS:
         trained = runs[trainings.sweep_name(law)]
@@ -48,11 +48,11 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
             for letter, course in (("a", a), ("b", b)):
                 label = {"panel": law, "series": f"{letter}, {start}"}
                 parts.append(rows("weight", 0, course[: EPOCHS + 1], x=np.arange(EPOCHS + 1), **label))
-            # Relative to a_0^2 + b_0^2: a_0^2 - b_0^2 is 0 for two of the starts.
+            # Relative to a_0^2 + b_0^2, because a_0^2 - b_0^2 is 0 for two of the starts.
             a_0, b_0 = config.starts
             drifts.append(np.abs(a**2 - b**2 - (a_0**2 - b_0**2)).max() / (a_0**2 + b_0**2))
-            ends = shared_out(theory.limit(config), a_0**2 - b_0**2)
-            distances += [abs(found[-1] / end - 1) for found, end in zip((a, b), ends, strict=True)]
+            ends = split(theory.limit(config), a_0**2 - b_0**2)
+            distances += [abs(course[-1] / end - 1) for course, end in zip((a, b), ends, strict=True)]
             parts += [
                 rows("weight", 0, [end] * 2, x=[0, EPOCHS], panel=law, series=f"end of {letter}, {start}")
                 for letter, end in zip("ab", ends, strict=True)
@@ -72,7 +72,7 @@ CAPTIONS = {
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """A panel per law: a solid and b dashed in the colour of their start, predicted ends dotted."""
+    """Draw a panel per law: a solid and b dashed in the colour of their start, predicted limits dotted."""
     figure, first = plotting.canvas((925, 345), (75, 447, 15, 253), panel="gaussian")
     panels = (first, plotting.add_panel(figure, (535, 907, 15, 253), "sparse"))
     for axes in panels:

@@ -28,19 +28,19 @@ EPOCHS = trainings.EPOCHS
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """Three starts under both laws, over whole blocks."""
+    """Return trainings of full blocks from three starts under both laws."""
     return [trainings.sweep(law, scale) for law in LAWS]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """The curves of the panels, the limits, and what the claims compare."""
+    """Return the curves of the panels, the limits, and the values that the claims bound."""
     parts = []
     for law in LAWS:
         trained = runs[trainings.sweep_name(law)]
         for run in range(len(trainings.STARTS)):
             parts += _curves(trained, run)
         parts += _limits(trained.sweep.configs[0])
-    return exact(join([*parts, *_facts(**{law: runs[trainings.sweep_name(law)] for law in LAWS})]))
+    return exact(join([*parts, *_bounded(**{law: runs[trainings.sweep_name(law)] for law in LAWS})]))
 
 
 def _curves(trained: Runs, run: int) -> list[pd.DataFrame]:
@@ -79,8 +79,8 @@ def _limits(config: system.Config) -> list[pd.DataFrame]:
     return [rows("limit", 0, [value] * 2, panel=panel, series=series, **ends) for panel, series, value in lines]
 
 
-def _facts(gaussian: Runs, sparse: Runs) -> list[pd.DataFrame]:
-    """What the claims compare: distances from the limit at the end, and where the curves are at epoch 200."""
+def _bounded(gaussian: Runs, sparse: Runs) -> list[pd.DataFrame]:
+    """The values that the claims bound: final distances from the limit, and the curves at epoch 200."""
     ends, at_epoch = [], {}
     for law, trained in (("gaussian", gaussian), ("sparse", sparse)):
         for run, config in enumerate(trained.sweep.configs):
@@ -89,7 +89,7 @@ def _facts(gaussian: Runs, sparse: Runs) -> list[pd.DataFrame]:
             at_epoch[law, config.start] = ab[EPOCHS]
     drawn = 1 / (5 * gaussian.sweep.configs[0].scale ** 2)
     small, *larger = (at_epoch["gaussian", start] for start in trainings.STARTS)
-    facts = {
+    values = {
         "largest relative distance of ab from its limit": max(ends),
         "least ab over the drawn line, larger starts, gaussian": min(larger) / drawn,
         "largest ab over the drawn line, larger starts, gaussian": max(larger) / drawn,
@@ -97,7 +97,7 @@ def _facts(gaussian: Runs, sparse: Runs) -> list[pd.DataFrame]:
         "least ab at epoch 200, sparse": min(at_epoch["sparse", start] for start in trainings.STARTS),
         "largest loss drawn at epoch 200, sparse": sparse.losses[:, EPOCHS].max(),
     }
-    return [rows(name, 0, value) for name, value in facts.items()]
+    return [rows(name, 0, value) for name, value in values.items()]
 
 
 DRAWN = Style("as drawn", "", "C3", line="--")
@@ -105,7 +105,7 @@ FINITE = Style("at this T", "", "k", line=":")
 
 
 class Panel(NamedTuple):
-    """One panel: what it shows, its y label and ticks, the label of its dashed line, its legend, its caption."""
+    """One panel: observable, y label and ticks, label of the dashed line, corner of the legend, and caption."""
 
     observable: str
     label: str
@@ -134,7 +134,7 @@ PANELS = {
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The four published panels, and below them the quantities that two of them were taken for."""
+    """Draw the four published panels, and below them two panels with the quantities that their labels suggest."""
     places = {panel: (75 + 460 * (i % 2), 447 + 460 * (i % 2), 15 + 335 * (i // 2), 253 + 335 * (i // 2))
               for i, panel in enumerate(PANELS)}  # fmt: skip
     figure, first = plotting.canvas((925, 1010), places["a"], panel="a")
@@ -145,17 +145,17 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def _panel(axes: Axes, table: pd.DataFrame, panel: str) -> None:
-    own = PANELS[panel]
-    plotting.curves(axes, table, zheng_look.start_styles(trainings.STARTS), own.observable)
-    lines = [DRAWN._replace(label=own.dashed)]
+    layout = PANELS[panel]
+    plotting.curves(axes, table, zheng_look.start_styles(trainings.STARTS), layout.observable)
+    lines = [DRAWN._replace(label=layout.dashed)]
     if panel in "abf":
         value = plotting.summary(table, panel, "at this T", "limit")["value"].iloc[0]
         lines.append(FINITE._replace(label=f"at $T=100$: {value:.3f}"))
     plotting.curves(axes, table, lines, "limit")
     for line in axes.lines:
         line.set_linewidth(1.4)
-    plotting.frame(axes, Axis("Epoch", (-10, 210), range(0, 201, 25)), Axis(own.label, ticks=own.ticks), 15, 12.5)
-    axes.legend(fontsize=10, loc=own.corner)
-    caption = f"({panel}) {own.caption}"
+    plotting.frame(axes, Axis("Epoch", (-10, 210), range(0, 201, 25)), Axis(layout.label, ticks=layout.ticks), 15, 12.5)
+    axes.legend(fontsize=10, loc=layout.corner)
+    caption = f"({panel}) {layout.caption}"
     axes.text(0.5, -0.31, caption, fontsize=12, ha="center", transform=axes.transAxes, fontfamily=zheng_look.SERIF)
     zheng_look.serif(axes)

@@ -1,4 +1,4 @@
-"""W^KQ and W^PV learnt from the all-ones first token: a diagonal and a constant beside it (Zheng et al., page 43)."""
+"""W^KQ and W^PV learnt from the all-ones first token: a diagonal plus a constant (Zheng et al., talk page 43)."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ MATRICES = ("W^KQ", "W^PV")
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """All starts from the all-ones token, with whole and with masked blocks."""
+    """Return trainings from the all-ones token from all starts, with full and with masked blocks."""
     return [trainings.sweep("full-one", scale, estimator) for estimator in ("population", "population_diagonal")]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Both matrices after 200 epochs, their entries along training, and what the claims compare."""
+    """Return both matrices after 200 epochs, their entries over training, and the values that the claims bound."""
     trained = runs[trainings.sweep_name("full-one")]
     masked = runs[trainings.sweep_name("full-one", "population_diagonal")]
     config, d = trained.sweep.configs[0], trained.sweep.configs[0].dimension
-    whole = dict(zip(MATRICES, _whole(*readout.blocks_at(trained, 0, EPOCHS)), strict=True))
+    full = dict(zip(MATRICES, _full(*readout.blocks_at(trained, 0, EPOCHS)), strict=True))
     parts = []
-    for name, matrix in whole.items():
+    for name, matrix in full.items():
         series = np.array([f"row {row}" for row in range(len(matrix))])[:, None]
         parts.append(rows("entry", 0, matrix, x=np.arange(2 * d), panel=name, series=series))
         ends = {"largest entry": matrix.max(), "smallest entry": matrix.min()}
@@ -67,19 +67,20 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 
 def against_gradient_steps(a: np.ndarray, b: np.ndarray, config: Config) -> tuple[float, float]:
-    """The layer with these blocks against y_t = eta / (t - 1) sum x_i x_{i-1}* x_t, one gradient step of a size eta.
+    """Compare the layer with these blocks with gradient steps y_t = eta / (t - 1) sum x_i x_{i-1}* x_t.
 
-    The share of E sum_t |y_t|^2 that is left by the nearest such step, and the loss over the least one of such steps.
+    Returns the share of E sum_t |y_t|^2 that the nearest such step leaves, and the loss over the least loss of such
+    steps.
     """
     seen, one = statistics.population(config.law, config.dimension, config.scale, config.length), np.eye(len(a))
     layer, step = (np.einsum("jk,lm->jklm", q, p).reshape(len(a), -1) for q, p in ((b, a), (one, one)))
-    (square, crossed), (_, length) = ([np.sum((own @ seen.gram) * other) for other in (layer, step)]
-                                      for own in (layer, step))  # fmt: skip
+    (square, crossed), (_, length) = ([np.sum((left @ seen.gram) * right) for right in (layer, step)]
+                                      for left in (layer, step))  # fmt: skip
     least = (seen.power - np.sum(seen.target * step) ** 2 / length) / 2
     return float(1 - crossed**2 / (square * length)), float(seen.loss(a, b)[0] / least)
 
 
-def _whole(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _full(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """W^KQ (2 d, 2 d) and W^PV (d, 2 d) without the paper's block of zeros, as drawn in the talk."""
     zero = np.zeros_like(a)
     return np.block([[zero, zero], [a, zero]]), np.block([b, zero])
@@ -113,7 +114,7 @@ MASKED = Style("masked", r"$(0.1, 0.1)$, masked", "k", line="--")
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """Two heatmaps with a colour bar each, as published; the entries and ab along training below."""
+    """Draw two heat maps with a colour bar each, as published, and below them the entries and ab over training."""
     figure, key_query = plotting.canvas((1050, 690), (50, 434, 20, 319), panel="W^KQ")
     value = plotting.add_panel(figure, (563, 953, 94, 264), "W^PV")
     bars = [plotting.add_panel(figure, edges, f"scale of {name}") for edges, name in (
@@ -136,7 +137,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def _square(axes: Axes, bar: Axes, table: pd.DataFrame, name: str) -> None:
-    """One matrix on its own colour scale, with the ticks of the talk; triangles at the ends of the scale."""
+    """Draw one matrix on its own colour scale with the talk's ticks, and triangles at the ends of the scale."""
     from matplotlib.markers import CARETRIGHT
 
     drawn = table[(table["panel"] == name) & (table["statistic"] != "run")]

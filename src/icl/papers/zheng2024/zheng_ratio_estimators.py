@@ -1,4 +1,4 @@
-"""Two readings of prediction over truth against T: a mean of ratios and least squares (Zheng et al., Prop. 4.1)."""
+"""Two estimates of prediction over truth against T: a mean of ratios and least squares (Zheng et al., Prop. 4.1)."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
 
 LENGTHS = (20, 50, 100, 200, 500, 1000)
 LARGER = ("0.5 1.5", "2 2")
-# T = 20 learns most slowly: its ab is at its limit to 1e-5 after so many epochs.
+# T = 20 learns most slowly; after this number of epochs its ab is within 1e-5 of its limit.
 STEPS = {"paper": 2000, "laptop": 2000, "smoke": 300}
 SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
 FRESH = {"paper": 10000, "laptop": 10000, "smoke": 200}
-# Laws of the first token: |u_j| takes one value besides 0 in the first two.
+# Laws of the first token; in the first two |u_j| takes one value besides 0.
 LAWS = {"sparse": "Example 4.1", "signs": "signs", "uniform": "uniform", "gaussian": "Gaussian"}
 VALUES = tuple(np.linspace(0, 2, 41).tolist())
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """Exact blocks over T from the larger starts; a and b of every law with a seed per set of fresh sequences."""
+    """Return full blocks over T from the larger starts, and a and b for every law; seeds determine fresh sequences."""
     test, steps = system.Test(sequences=FRESH[scale]), (0, trainings.EPOCHS, STEPS[scale])
     trained = grid(system.Config, length=LENGTHS, start=LARGER, **_axes("gaussian"))
     scalars: dict[str, Any] = {"gradient_estimator": ["population_scalar"], "seed": range(SEEDS[scale])}
     drawn = {law: grid(system.Config, length=LENGTHS, start=[LARGER[0]], **_axes(law), **scalars) for law in LAWS}
     return [
         Sweep("zheng_ratio", "zheng_ar", trained, steps, test),
-        *(Sweep(f"zheng_ratio_{law}", "zheng_ar", own, (0, STEPS[scale]), test) for law, own in drawn.items()),
+        *(Sweep(f"zheng_ratio_{law}", "zheng_ar", configs, (0, STEPS[scale]), test) for law, configs in drawn.items()),
     ]
 
 
@@ -51,7 +51,7 @@ def _axes(law: str) -> dict[str, list[Any]]:
 
 
 def ratios(config: system.Config, ab: float, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """y_{T-1,j} / x_{T,j} and x_{T,j} on fresh sequences, for blocks a I and b I: complex (count, d) each.
+    """Return y_{T-1,j} / x_{T,j} and x_{T,j} on fresh sequences for blocks a I and b I, complex (count, d) each.
 
     y_j / x_j = ab [u_j^2 + (1 / n) sum_{r != j} u_r^2 D_n(w_r / w_j)], D_n(z) = z + ... + z^n, n = T - 2.
     """
@@ -64,22 +64,22 @@ def ratios(config: system.Config, ab: float, count: int) -> tuple[np.ndarray, np
 
 
 def mean_of_ratios(ratio: np.ndarray, x: np.ndarray) -> float:
-    """The paper's code: real part of the mean of y / (x + 1e-5)."""
+    """Return the ratio of the paper's code, the real part of the mean of y / (x + 1e-5)."""
     return float((ratio * x / (x + 1e-5)).mean().real)
 
 
 def least_squares(ratio: np.ndarray, x: np.ndarray) -> float:
-    """<y, x> / |x|^2, summed over sequences and coordinates."""
+    """Return <y, x> / |x|^2, both summed over sequences and coordinates."""
     return float((ratio * abs(x) ** 2).sum().real / (abs(x) ** 2).sum())
 
 
 def relative_error(ratio: np.ndarray, x: np.ndarray) -> float:
-    """|y - x|^2 over |x|^2, both summed over sequences and coordinates."""
+    """Return |y - x|^2 / |x|^2, both summed over sequences and coordinates."""
     return float((abs(ratio - 1) ** 2 * abs(x) ** 2).sum() / (abs(x) ** 2).sum())
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Both ratios at the limit of training and for trained layers, on fresh sequences, and how ratios are spread."""
+    """Return both ratios at the limit of training and for trained layers on fresh sequences, and their distribution."""
     trained = runs["zheng_ratio"]
     power, fourth = (trained.sweep.configs[0].moment(order) for order in (2, 4))
     factors = {"mean of ratios": power, "least squares": fourth / power}
@@ -91,11 +91,11 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         infinite = factor / (5 * power)
         parts.append(rows("asymptote", 0, [infinite] * 2, x=ends, panel="ratio", series=name))
     fresh = [part for law in LAWS for part in _errors(runs[f"zheng_ratio_{law}"])]
-    return join([exact(join([*parts, *_facts(trained)])), *_fresh(runs["zheng_ratio_gaussian"]), *fresh])
+    return join([exact(join([*parts, *_bounded(trained)])), *_fresh(runs["zheng_ratio_gaussian"]), *fresh])
 
 
-def _facts(trained: Runs) -> list[pd.DataFrame]:
-    """5 sigma^2 ab, which is five times the ratio."""
+def _bounded(trained: Runs) -> list[pd.DataFrame]:
+    """Distances of 5 sigma^2 ab, five times the ratio, from 1."""
     configs, at = trained.sweep.configs, trained.sweep.snapshots.index(trainings.EPOCHS)
     factor = 5 * configs[0].moment(2)
     ab = np.array([readout.products_along(trained, run) for run in range(len(configs))])  # (runs, snapshots)
@@ -103,28 +103,28 @@ def _facts(trained: Runs) -> list[pd.DataFrame]:
         factor * np.array([ab[run, when] for run, c in enumerate(configs) if c.length == most])
         for most, when in ((100, at), (1000, -1))
     )
-    facts = {
+    values = {
         "largest |5 ratio - 1| at epoch 200, T = 100": abs(hundred - 1).max(),
         "largest |5 sigma^2 ab - 1| at the end, T = 1000": abs(thousand - 1).max(),
     }
-    return [rows(name, 0, value) for name, value in facts.items()]
+    return [rows(name, 0, value) for name, value in values.items()]
 
 
 def _errors(drawn: Runs) -> list[pd.DataFrame]:
-    """The error of the trained layer's last prediction on fresh sequences of one law, over T."""
+    """Errors of the trained layer's last prediction on fresh sequences of one law, over T."""
     law, x = drawn.sweep.configs[0].law, np.array(LENGTHS)
     seeds = list(dict.fromkeys(drawn.sweep.seeds))
     errors = np.zeros((len(seeds), len(LENGTHS)))
     for run, config in enumerate(drawn.sweep.configs):
-        found = ratios(config, readout.products_along(drawn, run)[-1], drawn.sweep.test.sequences)
-        errors[seeds.index(config.seed), LENGTHS.index(config.length)] = relative_error(*found)
+        ratio, truth = ratios(config, readout.products_along(drawn, run)[-1], drawn.sweep.test.sequences)
+        errors[seeds.index(config.seed), LENGTHS.index(config.length)] = relative_error(ratio, truth)
     late = x >= 100
     parts = [
         rows("relative error", np.array(seeds)[:, None], errors, x=x, panel="error", series=law),
         rows(f"relative error, T = 1000, {law}", seeds, errors[:, -1]),
     ]
     if law in ("signs", "uniform"):
-        slopes = [log_slope(x[late], own[late]) for own in errors]
+        slopes = [log_slope(x[late], of_seed[late]) for of_seed in errors]
         parts.append(rows(f"slope of the relative error against T, {law}", seeds, slopes))
     return parts
 
@@ -135,17 +135,17 @@ def _fresh(drawn: Runs) -> list[pd.DataFrame]:
     for run, config in enumerate(drawn.sweep.configs):
         ab, count = readout.products_along(drawn, run)[-1], drawn.sweep.test.sequences
         ratio, x = ratios(config, ab, count)
-        found = {"mean of ratios": mean_of_ratios(ratio, x), "least squares": least_squares(ratio, x)}
-        for name, value in found.items():
+        estimates = {"mean of ratios": mean_of_ratios(ratio, x), "least squares": least_squares(ratio, x)}
+        for name, value in estimates.items():
             parts.append(rows("ratio", config.seed, value, x=config.length, panel="ratio", series=name))
-        # What the off-diagonal entries of the learnt W add to y_j / x_j, over what its diagonal gives.
-        own = ab * system.drawn(config, "evaluate", count)[1] ** 2
-        share = np.sqrt((abs(ratio - own) ** 2).mean() / (own**2).mean())
+        # Contribution of the off-diagonal entries of the learnt W to y_j / x_j over that of its diagonal.
+        diagonal = ab * system.drawn(config, "evaluate", count)[1] ** 2
+        share = np.sqrt((abs(ratio - diagonal) ** 2).mean() / (diagonal**2).mean())
         others.setdefault(config.seed, {})[config.length] = share
         if config.length == 1000:
             parts += [
-                rows("mean of ratios on fresh sequences, T = 1000", config.seed, found["mean of ratios"]),
-                rows("least-squares ratio on fresh sequences, T = 1000", config.seed, found["least squares"]),
+                rows("mean of ratios on fresh sequences, T = 1000", config.seed, estimates["mean of ratios"]),
+                rows("least-squares ratio on fresh sequences, T = 1000", config.seed, estimates["least squares"]),
                 rows("off-diagonal over diagonal part, T = 1000", config.seed, share),
             ]
             weights = {"mean of ratios": np.ones(x.shape), "least squares": abs(x) ** 2}
@@ -154,7 +154,7 @@ def _fresh(drawn: Runs) -> list[pd.DataFrame]:
                 share = (weight[..., None] * below).sum(axis=(0, 1)) / weight.sum()
                 parts.append(rows("share below", config.seed, share, x=VALUES, panel="spread", series=name))
     late = [most for most in LENGTHS if most >= 100]
-    slopes = [log_slope(np.array(late), np.array([own[most] for most in late])) for own in others.values()]
+    slopes = [log_slope(np.array(late), np.array([by_length[most] for most in late])) for by_length in others.values()]
     return [*parts, rows("slope of the off-diagonal part against T", list(others), slopes)]
 
 
@@ -172,7 +172,7 @@ SHARES = (Style("mean of ratios", "of coordinates", "b"), Style("least squares",
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """Both ratios over T, the spread behind them, and the error of four laws of the first token."""
+    """Draw both ratios over T, the distribution of ratios, and the error for four laws of the first token."""
     figure, ratio = plotting.canvas((1290, 390), (75, 480, 20, 325), panel="ratio")
     spread = plotting.add_panel(figure, (575, 885, 20, 325), "spread")
     error = plotting.add_panel(figure, (975, 1275, 20, 325), "error")
