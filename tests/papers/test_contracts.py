@@ -84,7 +84,7 @@ def test_sweeps_are_equal_for_equal_scales(name: str, scale: str) -> None:
     assert first == second
     names = [sweep.name for sweep in first]
     assert len(set(names)) == len(names)
-    assert all(re.fullmatch(r"[a-z][a-z0-9_]*", name) for name in names)
+    assert all(re.fullmatch(r"[a-z][a-z0-9_]*", each) for each in names)
 
 
 @every_figure
