@@ -62,12 +62,12 @@ class Config(RunConfig):
         "functional gradient step",
     )  # fmt: skip
     optimiser: str = constant(
-        "gauss_newton", "ours", "normalised: equivalent to the published training (see normalised_steps)",
+        "gauss_newton", "ours", "normalised: nearly equivalent to the published training (see normalised_steps)",
         choices=("gauss_newton", "normalised", "adam"),
     )  # fmt: skip
     learning_rate: float = constant(0.1, "published", "published code; gauss_newton has none", letter="eta", above=0)
     halving: int = constant(
-        0, "published", "the learning rate halves every so many steps; 0: never, since the published schedule is dead "
+        0, "published", "steps between halvings of the learning rate; 0: none, since the published schedule is dead "
         "code", letter="T_half", at_least=0,
     )  # fmt: skip
     momentum: float = constant(

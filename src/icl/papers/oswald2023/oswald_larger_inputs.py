@@ -35,8 +35,8 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     parts = [losses]
     for seed in trained.sweep.seeds:
         by_alpha = cut[cut["seed"] == seed].groupby("x")["value"]
-        apart = (by_alpha.max() / by_alpha.min() - 1).max()
-        parts.append(rows("largest ratio of the three losses, minus 1", seed, apart))
+        excess = (by_alpha.max() / by_alpha.min() - 1).max()
+        parts.append(rows("largest ratio of the three losses, minus 1", seed, excess))
     return join(parts)
 
 

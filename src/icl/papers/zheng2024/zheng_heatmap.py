@@ -46,10 +46,10 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         ends = {"largest entry": matrix.max(), "smallest entry": matrix.min()}
         parts += [rows("entry", 0, end, x=0.5, panel=f"scale of {name}", series=s) for s, end in ends.items()]
     parts += _along(trained, masked)
-    apart = ~np.eye(d, dtype=bool)
+    off_diagonal = ~np.eye(d, dtype=bool)
     spreads = []
     for name, block in zip(MATRICES, readout.blocks_at(trained, 0, EPOCHS), strict=True):
-        diagonal, rest = np.diagonal(block), block[apart]
+        diagonal, rest = np.diagonal(block), block[off_diagonal]
         parts.append(rows(f"off-diagonal over diagonal of {name}", 0, rest.mean() / diagonal.mean()))
         spreads += [np.ptp(diagonal) / diagonal.mean(), np.ptp(rest) / diagonal.mean()]
     ends_of_masked = np.array([readout.products_along(masked, run)[-1] for run in range(len(trainings.STARTS))])
@@ -87,14 +87,14 @@ def _full(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _along(trained: Runs, masked: Runs) -> list[pd.DataFrame]:
-    epochs, apart = np.arange(EPOCHS + 1), ~np.eye(trained.sweep.configs[0].dimension, dtype=bool)
+    epochs, off_diagonal = np.arange(EPOCHS + 1), ~np.eye(trained.sweep.configs[0].dimension, dtype=bool)
     parts = []
     weights = {n: w[0, : EPOCHS + 1] for n, w in trained.weights.items()}
     moving = readout.moving_blocks(weights, trained.sweep.configs[0])
     for name, block in zip(MATRICES, moving, strict=True):
         diagonal = np.diagonal(block, axis1=1, axis2=2).mean(axis=1)
         parts.append(rows("weight", 0, diagonal, x=epochs, panel="entries", series=f"diagonal, {name}"))
-        rest = block[:, apart].mean(axis=1)
+        rest = block[:, off_diagonal].mean(axis=1)
         parts.append(rows("weight", 0, rest, x=epochs, panel="entries", series=f"off-diagonal, {name}"))
     for run, start in enumerate(trainings.STARTS):
         ab = readout.products_along(trained, run)[: EPOCHS + 1]
