@@ -101,7 +101,9 @@ def _figure(one: Verdicts, pictures: Collection[str]) -> list[str]:
     rows = []
     for verdict in one["verdicts"]:
         claim = ledger.claim(verdict["claim"])
-        said = f"**{verdict['outcome']}**" + (" (development seeds)" if scales.on_development_seeds(verdict) else "")
+        said = f"**{verdict['outcome']}**" + (
+            " (development seeds)" if verdict_files.on_development_seeds(verdict) else ""
+        )
         means = meaning(claim, verdict)
         rows.append(
             [claim.id, verdict_files.kind(claim), claim.source, claim.tested, f"{said}: {means}" if means else said]
