@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 SEEDS = {"paper": 20, "laptop": 10, "smoke": 2}
 STEPS = {"paper": 400, "laptop": 400, "smoke": 10}
-# Values besides those of the theorems' training, which has M_1 = 6, m = 64 and M_2 = 24.
+THEOREM_PATTERNS, THEOREM_NEURONS, THEOREM_IRRELEVANT = 6, 64, 24
+"""M_1, m and M_2 of the theorems' training; the other values follow."""
 PATTERNS = {8: 3, 12: 4}
 """M_1 -> tasks over M_1: the least even cover by a share of (M_1 - 1)^(-1/2) of all tasks."""
 NEURONS = (32, 128)
@@ -51,9 +52,10 @@ def sweeps(scale: str) -> list[Sweep]:
     }
     for name, values in varied.items():
         constants = dict(one_layer_figures.THEOREM)
-        constants["readout"] *= (64 / values.get("neurons", 64)) ** 0.5
+        constants["readout"] *= (THEOREM_NEURONS / values.get("neurons", THEOREM_NEURONS)) ** 0.5
         configs = grid(pinned(**values), **{key: [value] for key, value in constants.items()}, seed=seeds)
-        steps = round(STEPS[scale] * growth_of_steps(values.get("relevant_patterns", 6)) / growth_of_steps(6))
+        growth = growth_of_steps(values.get("relevant_patterns", THEOREM_PATTERNS)) / growth_of_steps(THEOREM_PATTERNS)
+        steps = round(STEPS[scale] * growth)
         made.append(Sweep(f"li_icl_sgd_{name}", one_layer.SYSTEM, configs, (steps,), test))
     return made
 
@@ -67,9 +69,9 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Steps and errors against M_1, shares of neurons against m, and the cost of small neurons against M_2."""
     seeds = runs[f"li_icl_sgd_neurons_{NEURONS[0]}"].sweep.seeds
     shared = _first(runs["li_icl_sgd"], len(seeds))
-    by_patterns = {6: shared} | {m: runs[f"li_icl_sgd_relevant_{m}"] for m in PATTERNS}
-    by_neurons = {m: runs[f"li_icl_sgd_neurons_{m}"] for m in NEURONS} | {64: shared}
-    by_irrelevant = {m: runs[f"li_icl_sgd_irrelevant_{m}"] for m in IRRELEVANT} | {24: shared}
+    by_patterns = {THEOREM_PATTERNS: shared} | {m: runs[f"li_icl_sgd_relevant_{m}"] for m in PATTERNS}
+    by_neurons = {m: runs[f"li_icl_sgd_neurons_{m}"] for m in NEURONS} | {THEOREM_NEURONS: shared}
+    by_irrelevant = {m: runs[f"li_icl_sgd_irrelevant_{m}"] for m in IRRELEVANT} | {THEOREM_IRRELEVANT: shared}
     parts = [*_patterns(by_patterns), *_neurons(dict(sorted(by_neurons.items())))]
     return join([*parts, *_irrelevant(dict(sorted(by_irrelevant.items())))])
 
@@ -83,7 +85,7 @@ def _first(runs: Runs, count: int) -> Runs:
 def _patterns(by: Mapping[int, Runs]) -> Iterator[pd.DataFrame]:
     sizes = np.array([growth_of_steps(m_1) for m_1 in by])
     steps = np.stack([first_step_below(of_size.losses, TARGET, WINDOW) for of_size in by.values()])
-    seeds = by[6].sweep.seeds
+    seeds = by[THEOREM_PATTERNS].sweep.seeds
     line = np.exp(np.log(steps / sizes[:, None]).mean()) * sizes
     for m_1, own, place in zip(by, steps, line, strict=True):
         yield rows("steps", seeds, own, panel="M_1", series="one-layer model", x=m_1)
@@ -94,7 +96,7 @@ def _patterns(by: Mapping[int, Runs]) -> Iterator[pd.DataFrame]:
 
 
 def _neurons(by: Mapping[int, Runs]) -> Iterator[pd.DataFrame]:
-    seeds = by[64].sweep.seeds
+    seeds = by[THEOREM_NEURONS].sweep.seeds
     shares = np.stack([large(of_size.last()).mean(axis=-1) for of_size in by.values()])
     for m, own in zip(by, shares, strict=True):
         yield rows("share of large neurons", seeds, own, panel="m", series="one-layer model", x=m)
@@ -117,7 +119,7 @@ def _pruned(runs: Runs) -> tuple[Runs, one_layer_figures.PruningTest]:
 
 
 def _irrelevant(by: Mapping[int, Runs]) -> Iterator[pd.DataFrame]:
-    seeds, multiples = by[24].sweep.seeds, []
+    seeds, multiples = by[THEOREM_IRRELEVANT].sweep.seeds, []
     for m_2, of_size in by.items():
         pruning = trained_pruning(*_pruned(of_size))
         small = ~large_neurons(pruning.norms)
