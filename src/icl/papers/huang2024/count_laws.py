@@ -126,15 +126,15 @@ def gauss_rule(points: np.ndarray, weight: np.ndarray, nodes: int) -> tuple[np.n
     centre = np.average(points, weights=weight)
     width = np.sqrt(np.average((points - centre) ** 2, weights=weight))
     y = (points - centre) / width
-    diagonal, beside = np.zeros(nodes), np.zeros(nodes)
+    diagonal, off_diagonal = np.zeros(nodes), np.zeros(nodes)
     before, now = np.zeros_like(y), np.full_like(y, weight.sum() ** -0.5)
     for j in range(nodes):
         diagonal[j] = weight @ (y * now**2)
-        # At j = 0, beside[-1] is still zero.
-        after = (y - diagonal[j]) * now - beside[j - 1] * before
-        beside[j] = np.sqrt(weight @ after**2)
-        before, now = now, after / beside[j]
-    values, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(beside[:-1], 1) + np.diag(beside[:-1], -1))
+        # At j = 0, off_diagonal[-1] is still zero.
+        after = (y - diagonal[j]) * now - off_diagonal[j - 1] * before
+        off_diagonal[j] = np.sqrt(weight @ after**2)
+        before, now = now, after / off_diagonal[j]
+    values, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(off_diagonal[:-1], 1) + np.diag(off_diagonal[:-1], -1))
     return centre + width * values, weight.sum() * vectors[0] ** 2
 
 
