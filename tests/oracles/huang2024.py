@@ -1,7 +1,7 @@
-"""The softmax layer of Huang et al. 2024 in its literal form, and its gradient from counts: oracles of the package.
+"""Oracles for Huang et al. 2024: the softmax layer in its literal form, and its gradient from counts.
 
-`token_loss_and_gradient` forms every prompt E and differentiates automatically. `count_loss_and_gradient` needs only
-the counts of the prompts, averages over the query and over all tasks, and takes any probabilities p.
+`token_loss_and_gradient` forms all prompts E and uses autograd. `count_loss_and_gradient` needs only the counts of the
+prompts, averages over queries and tasks, and works for any probabilities p.
 """
 
 import itertools
@@ -23,10 +23,10 @@ def basis(features: int, dimension: int, seed: int = 0) -> np.ndarray:
 
 
 def tokens(batch: Prompts, v: np.ndarray) -> np.ndarray:
-    """The literal prompt E, whose columns are (x_i; y_i) and (x_query; 0): (M, d + 1, N + 1) for a basis v (K, d)."""
-    every = np.concatenate([batch.features, batch.query[:, None]], axis=1)
-    x = v[every]
-    y = np.take_along_axis(batch.task, every, axis=1)
+    """Literal prompts E with columns (x_i; y_i) and (x_query; 0): (M, d + 1, N + 1) for a basis v (K, d)."""
+    index = np.concatenate([batch.features, batch.query[:, None]], axis=1)
+    x = v[index]
+    y = np.take_along_axis(batch.task, index, axis=1)
     y[:, -1] = 0
     return np.concatenate([x, y[..., None]], axis=-1).swapaxes(1, 2)
 
@@ -39,16 +39,16 @@ def prediction(q: Tensor, prompt: Tensor) -> Tensor:
 
 
 def token_loss_and_gradient(q: Tensor, batch: Prompts, v: np.ndarray) -> tuple[Tensor, Tensor]:
-    """Half the mean squared error over the prompts and its derivative in Q, both (d, d), in the basis of the tokens."""
+    """Half the mean squared error over the prompts, and its gradient in Q (d, d), in the basis of the tokens."""
     leaf, prompt = q.detach().requires_grad_(), torch.from_numpy(tokens(batch, v))
     with torch.enable_grad():
-        wanted = torch.from_numpy(np.take_along_axis(batch.task, batch.query[:, None], axis=1)[:, 0])
-        value = (prediction(leaf, prompt) - wanted).square().mean() / 2
+        target = torch.from_numpy(np.take_along_axis(batch.task, batch.query[:, None], axis=1)[:, 0])
+        value = (prediction(leaf, prompt) - target).square().mean() / 2
     return value.detach(), torch.autograd.grad(value, leaf)[0]
 
 
 def feature_loss_and_gradient(q: Tensor, batch: Prompts, extra_dimensions: int = 4) -> tuple[Tensor, Tensor]:
-    """The same for Q (K, K) in the basis of the features, by tokens of K + `extra_dimensions` coordinates."""
+    """The same for Q (K, K) in the basis of the features, using tokens with K + `extra_dimensions` coordinates."""
     v = torch.from_numpy(basis(len(q), len(q) + extra_dimensions))
     value, gradient = token_loss_and_gradient(v.mT @ q @ v, batch, v.numpy())
     return value, v @ gradient @ v.mT
@@ -62,16 +62,16 @@ class CountGradient(NamedTuple):
 
 
 def count_loss_and_gradient(q: Tensor, counts: Tensor, p: np.ndarray) -> CountGradient:
-    """L and its gradient over M prompts given by their counts (M, K), every query weighted by p_k, for Q (K, K).
+    """L and its gradient in Q (K, K) over M prompts with the given counts (M, K), with queries weighted by p_k.
 
-    The mean over tasks w with E w w' = I is taken exactly. Two products of (M, K) by (K, K) and two back.
+    The mean over tasks w with E w w' = I is exact.
     """
     probability, mean = torch.from_numpy(p), len(counts)
     weights = (q - q.amax(dim=-2, keepdim=True)).exp()  # (n, k)
     z = (counts @ weights).reciprocal()  # (M, k)
     attended = counts * torch.diagonal(weights) * z  # Attn_k
     s = (counts.square() @ weights.square()) * z.square()
-    # E Attn_n (S - Attn_k) - E Attn_n^2, and E Attn_k more on the diagonal
+    # E Attn_n (S - Attn_k) - E Attn_n^2, plus E Attn_k on the diagonal.
     descent = weights * (counts.mT @ ((s - attended) * z)) - weights.square() * (counts.square().mT @ z.square())
     descent = (descent + torch.diag(attended.sum(dim=0))) * probability / mean
     errors = (s + 1 - 2 * attended).mean(dim=0) / 2
@@ -79,29 +79,29 @@ def count_loss_and_gradient(q: Tensor, counts: Tensor, p: np.ndarray) -> CountGr
 
 
 def compositions(context_length: int, features: int) -> np.ndarray:
-    """All vectors of counts that a prompt can have: (prompts, K)."""
-    every = itertools.product(range(context_length + 1), repeat=features - 1)
-    return np.array([[*c, context_length - sum(c)] for c in every if sum(c) <= context_length])
+    """All possible count vectors of a prompt: (prompts, K)."""
+    free = itertools.product(range(context_length + 1), repeat=features - 1)
+    return np.array([[*c, context_length - sum(c)] for c in free if sum(c) <= context_length])
 
 
 def multinomial(counts: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """The probability of each vector of counts: (prompts, K) -> (prompts,)."""
+    """The probability of each count vector: (prompts, K) -> (prompts,)."""
     n = int(counts[0].sum())
     ways = [math.factorial(n) // math.prod(math.factorial(c) for c in row) for row in counts.tolist()]
     return np.array(ways) * np.prod(p**counts, axis=1)
 
 
 def enumerated(q: np.ndarray, p: np.ndarray, context_length: int) -> tuple[np.ndarray, np.ndarray]:
-    """L_k for every k and the descent direction, by the definition, prompt by prompt: (K,) and (K, K)."""
-    every = compositions(context_length, len(p))
-    chance, number = multinomial(every, p), len(p)
+    """L_k for all k and the descent direction by definition, prompt by prompt: (K,) and (K, K)."""
+    counts = compositions(context_length, len(p))
+    chance, number = multinomial(counts, p), len(p)
     errors, descent = np.zeros(number), np.zeros((number, number))
     for k in range(number):
-        unnormalised = every * np.exp(q[:, k])
+        unnormalised = counts * np.exp(q[:, k])
         attention = unnormalised / unnormalised.sum(axis=1, keepdims=True)
         residual = attention - np.eye(number)[k]
         errors[k] = chance @ (residual**2).sum(axis=1) / 2
-        # d/dq_n of |Attn - e_k|^2 / 2 by the Jacobian of softmax
+        # d/dq_n of |Attn - e_k|^2 / 2 with the Jacobian of softmax.
         jacobian = attention[:, :, None] * (np.eye(number) - attention[:, None, :])
         descent[:, k] = -p[k] * chance @ np.einsum("cnm,cm->cn", jacobian, residual)
     return errors, descent

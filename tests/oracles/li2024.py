@@ -1,4 +1,4 @@
-"""Literal forms of Li et al. 2024, against which the reduced forms of the package are tested and timed."""
+"""Literal forms of Li et al. 2024, the references for tests and timings of the package's reduced forms."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,19 +14,19 @@ from icl.papers.li2024.prompts import Prompts, prompt_tokens
 def one_layer_prompts(
     config: one_layer.Config, factors: Mapping[str, np.ndarray], turn: np.ndarray | None = None
 ) -> Tensor:
-    """The columns of eq. 6 of the talk from a run's factors, each (B, l + 1): tokens (B, l + 1, d).
+    """Columns of eq. 6 of the talk from a run's factors, (B, l + 1) each: tokens (B, l + 1, d).
 
-    turn : an orthogonal (d, d) that takes the axes of the patterns and of q to other coordinates; by default those in
-    which the run is trained
+    turn : orthogonal (d, d) map from the axes of the patterns and of q to other coordinates; by default to the trained
+        ones
     """
     tokens = prompt_tokens(Prompts(**factors), *config.axis_patterns, config.label_direction)
     return torch.from_numpy(tokens @ (config.axes if turn is None else turn).T)
 
 
 def one_layer_logit(params: Mapping[str, Tensor], prompt: Tensor, attended: str = "contexts") -> Tensor:
-    """F of eq. 7 of the talk as it is written, for one run: params without run axis, prompt (B, l + 1, d) -> F (B,).
+    """F of eq. 7 of the talk as written, for one run: params without run axis, prompt (B, l + 1, d) -> F (B,).
 
-    attended : whether the sum runs over the contexts or over all columns
+    attended : sum over the contexts only, or over all columns
     """
     context, query = prompt if attended == QUERY_TOO else prompt[:, :-1], prompt[:, -1]
     keys, queries, values = (
@@ -45,7 +45,7 @@ def one_layer_loss(params: Mapping[str, Tensor], prompt: Tensor, label: Tensor) 
 
 
 def one_layer_gradients(params: Mapping[str, Tensor], prompt: Tensor, label: Tensor) -> tuple[float, dict[str, Tensor]]:
-    """The mean hinge loss of eq. 7, and its gradients by autograd for W_Q, W_K, W_V and W_O."""
+    """The mean hinge loss of eq. 7 and its autograd gradients for W_Q, W_K, W_V and W_O."""
     leaves = {name: params[name].detach().clone().requires_grad_() for name in ("W_Q", "W_K", "W_V", "W_O")}
     loss = one_layer_loss({**params, **leaves}, prompt, label)
     return loss.item(), dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
@@ -54,13 +54,13 @@ def one_layer_gradients(params: Mapping[str, Tensor], prompt: Tensor, label: Ten
 def one_layer_step(
     params: Mapping[str, np.ndarray], prompts: np.ndarray, labels: np.ndarray, learning_rate: float
 ) -> dict[str, np.ndarray]:
-    """One SGD step on eq. 7 and the hinge loss, derived on paper, prompt by prompt; without autograd."""
+    """Weights after one SGD step on eq. 7 with the hinge loss, from gradients derived by hand, prompt by prompt."""
     w = params
     grads = {name: np.zeros_like(w[name]) for name in ("W_Q", "W_K", "W_V", "W_O")}
     for prompt, z in zip(prompts, labels, strict=True):
         p, query = prompt[:-1], prompt[-1]
-        key, asked, value = p @ w["W_K"].T, w["W_Q"] @ query, p @ w["W_V"].T
-        s = np.exp(key @ asked)
+        key, projected, value = p @ w["W_K"].T, w["W_Q"] @ query, p @ w["W_V"].T
+        s = np.exp(key @ projected)
         s /= s.sum()
         hidden = w["W_O"] @ (s @ value)
         if z * w["a"] @ np.maximum(hidden, 0) >= 1:
@@ -70,13 +70,13 @@ def one_layer_step(
         score = s * (value @ inner - s @ value @ inner)  # dL / d score_i
         grads["W_O"] += np.outer(outer, s @ value)
         grads["W_V"] += np.outer(inner, s @ p)
-        grads["W_K"] += np.outer(asked, score @ p)
+        grads["W_K"] += np.outer(projected, score @ p)
         grads["W_Q"] += np.outer(score @ key, query)
     return {name: w[name] - learning_rate * gradient for name, gradient in grads.items()}
 
 
 def asymmetric_weights(configs: Sequence[one_layer.Config]) -> dict[str, Tensor]:
-    """Weights of the one-layer model without any symmetry, large enough that every part of it matters."""
+    """Weights of the one-layer model without symmetries, large enough that every part matters."""
     params, rng = one_layer.init(configs), np.random.default_rng(5)
     noise = {"W_Q": 0.1, "W_K": 0.1, "W_V": 0.1, "W_O": 0.2, "a": 0.1}
     return {n: w + noise[n] * torch.from_numpy(rng.standard_normal(w.shape)) for n, w in params.items()}

@@ -1,4 +1,4 @@
-"""Literal forms of the chain-of-thought model, one query or prompt at a time, as the paper writes them."""
+"""Literal forms of the chain-of-thought model, as in the paper, one query or prompt at a time."""
 
 from collections.abc import Sequence
 
@@ -11,17 +11,20 @@ from icl.papers.li2025.one_layer import Config
 
 
 def loss(params: Params, batch: Params, run: int, configs: Sequence[Config]) -> torch.Tensor:
-    """The training loss of one run with every example written out: mean over prompts of |F - z_k|^2 / 2."""
+    """The training loss of one run with all examples written out: mean over prompts of |F - z_k|^2 / 2."""
     config = configs[run]
-    one, pattern = {n: w[[run]] for n, w in params.items()}, torch.eye(config.relevant_patterns, dtype=torch.float64)
+    weights, pattern = (
+        {n: w[[run]] for n, w in params.items()},
+        torch.eye(config.relevant_patterns, dtype=torch.float64),
+    )
     losses = []
     for b, states in enumerate(batch["states"][run]):
         step, shared = b % config.chain_length, int(batch["shared"][run])
         examples = torch.cat([states[:1]] * shared + [states[1 : 1 + config.context_length - shared]])
         assert len(examples) == config.context_length
-        query, asked = pattern[states[0, step]], torch.tensor(step)
-        prompt = _with_own_steps(pattern[examples], pattern[states[0]], query, asked, config)
-        output, _ = attend(one, prompt[None, None], config)
+        query, query_step = pattern[states[0, step]], torch.tensor(step)
+        prompt = _with_own_steps(pattern[examples], pattern[states[0]], query, query_step, config)
+        output, _ = attend(weights, prompt[None, None], config)
         losses.append((output[0, 0] - config.pattern_norm * pattern[states[0, step + 1]]).square().sum() / 2)
     return torch.stack(losses).mean()
 
@@ -29,10 +32,10 @@ def loss(params: Params, batch: Params, run: int, configs: Sequence[Config]) -> 
 def greedy_chain(
     params: Params, config: Config, patterns: np.ndarray, context: np.ndarray, query: np.ndarray
 ) -> list[int]:
-    """Greedy chain of thought for one query: the prompt is formed anew for every step.
+    """Greedy chain of thought for one query, with a new prompt for every step.
 
-    params : of one run, with its axis; patterns : the output set (M', M); context : (l, K + 1, M), query : (M,)
-    Returns the number of the pattern that each of the K steps answers: argmin_j |F - beta mu'_j|^2 / 2.
+    params : of one run, with run axis; patterns : the output set (M', M); context : (l, K + 1, M); query : (M,)
+    Returns the pattern index of each of the K answers: argmin_j |F - beta mu'_j|^2 / 2.
     """
     outputs, shown = torch.from_numpy(patterns), torch.from_numpy(context)
     chain, answers = [torch.from_numpy(query)], []
@@ -46,9 +49,9 @@ def greedy_chain(
 
 
 def single_answer(params: Params, config: Config, patterns: np.ndarray, context: np.ndarray, query: np.ndarray) -> int:
-    """The one answer to a prompt of columns (z_0; z_K), all with the code of step 1.
+    """Pattern index of the single answer to a prompt of columns (z_0; z_K), all with the code of step 1.
 
-    params : of one run, with its axis; patterns : the output set (M', M); context : (l, 2, M), query : (M,)
+    params : of one run, with run axis; patterns : the output set (M', M); context : (l, 2, M); query : (M,)
     """
     m, length = config.relevant_patterns, len(context)
     code = torch.eye(config.dimension - 2 * m, dtype=torch.float64)[0]
@@ -75,12 +78,12 @@ def leading_pattern(
 
 
 def _with_own_steps(
-    context: torch.Tensor, chain: torch.Tensor, query: torch.Tensor, asked: torch.Tensor, config: Config
+    context: torch.Tensor, chain: torch.Tensor, query: torch.Tensor, query_step: torch.Tensor, config: Config
 ) -> torch.Tensor:
-    """Columns of the context, of the query's own chain before the step that is asked for, and of the query."""
-    full = columns(context, query, asked, config)
-    own = columns(chain[None], query, asked, config)[: int(asked)]
-    return torch.cat([full[:-1], own, full[-1:]])
+    """Columns of the context, of the query's own chain before its step, and of the query."""
+    full = columns(context, query, query_step, config)
+    earlier = columns(chain[None], query, query_step, config)[: int(query_step)]
+    return torch.cat([full[:-1], earlier, full[-1:]])
 
 
 def _nearest(output: torch.Tensor, patterns: torch.Tensor, config: Config) -> int:

@@ -1,4 +1,4 @@
-"""Prompts over discrete features: their law by enumeration, their moments by sampling."""
+"""Prompts over discrete features: their distribution by enumeration, their moments by sampling."""
 
 import numpy as np
 import pytest
@@ -12,10 +12,10 @@ SMALL = [(3, 5, 0.5), (4, 6, 0.3), (5, 8, 0.6), (4, 5, 0.25)]
 
 
 @pytest.mark.parametrize(("features", "context_length", "dominant"), SMALL)
-def test_cells_are_the_law_of_the_counts(features: int, context_length: int, dominant: float) -> None:
+def test_cells_are_the_distribution_of_the_counts(features: int, context_length: int, dominant: float) -> None:
     p = prompts.imbalanced(features, dominant)
-    every = compositions(context_length, features)
-    weight = multinomial(every, p)
+    prompt_counts = compositions(context_length, features)
+    weight = multinomial(prompt_counts, p)
     assert weight.sum() == pytest.approx(1, abs=1e-12)
     for query, cells in (
         (0, count_laws.dominant_cells(features, dominant, context_length)),
@@ -26,16 +26,16 @@ def test_cells_are_the_law_of_the_counts(features: int, context_length: int, dom
         assert cells.weight.sum() == pytest.approx(1, abs=1e-12)
         np.testing.assert_array_equal(cells.counts.sum(axis=0), context_length)
         for counts, squares, chance in zip(cells.counts.T, cells.squares, cells.weight, strict=True):
-            same = every[:, query] == counts[0]
+            same = prompt_counts[:, query] == counts[0]
             if query:
-                same &= every[:, 0] == counts[1]
+                same &= prompt_counts[:, 0] == counts[1]
             assert weight[same].sum() == pytest.approx(chance, abs=1e-14)
-            wanted = (weight[same] * (every[same][:, others] ** 2).sum(axis=1)).sum() / weight[same].sum()
-            assert squares == pytest.approx(wanted, rel=1e-12)
+            expected = (weight[same] * (prompt_counts[same][:, others] ** 2).sum(axis=1)).sum() / weight[same].sum()
+            assert squares == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("features", [20, 50, 200])
-def test_the_cells_left_out_weigh_nothing(features: int) -> None:
+def test_the_omitted_cells_have_negligible_probability(features: int) -> None:
     for cells in (
         count_laws.dominant_cells(features, 0.5, 20 * features),
         count_laws.rare_cells(features, 0.5, 20 * features),
@@ -49,18 +49,18 @@ def test_the_cells_left_out_weigh_nothing(features: int) -> None:
 )
 @pytest.mark.parametrize("make", [count_laws.dominant_cells, count_laws.rare_cells])
 def test_condensed_cells_have_the_same_sums(make, features: int, dominant: float, contexts: int) -> None:
-    """The sums that the gradient is made of, at weights from the start to long after the last phase."""
-    every = make(features, dominant, contexts * features)
-    fewer = count_laws.condensed(every)
-    assert fewer.weight.size <= every.weight.size
+    """The sums in the gradient, at weights from the start of training to long after the last phase."""
+    full = make(features, dominant, contexts * features)
+    fewer = count_laws.condensed(full)
+    assert fewer.weight.size <= full.weight.size
     for q in ([0, 0, 0], [2, -1, 0], [6, -3, 0], [12, -12, 0], [3, 3, 0], [-3, 3, 0], [0, 8, 0]):
-        sums = [np.exp(q) @ cells.counts for cells in (every, fewer)]
-        found = [total**-3 @ cells.cubes for total, cells in zip(sums, (every, fewer), strict=True)]
-        # 1e4 cells are added up: their rounding.
-        np.testing.assert_allclose(found[1], found[0], rtol=1e-12)
+        z = [np.exp(q) @ cells.counts for cells in (full, fewer)]
+        sums = [total**-3 @ cells.cubes for total, cells in zip(z, (full, fewer), strict=True)]
+        # Rounding errors of sums over 1e4 cells.
+        np.testing.assert_allclose(sums[1], sums[0], rtol=1e-12)
 
 
-def test_condensing_spares_what_few_values_or_zero_make_delicate() -> None:
+def test_few_values_and_counts_near_zero_are_not_condensed() -> None:
     assert (
         count_laws.condensed(count_laws.rare_cells(20, 0.5, 400)).weight.size
         < count_laws.rare_cells(20, 0.5, 400).weight.size / 10
@@ -71,10 +71,10 @@ def test_condensing_spares_what_few_values_or_zero_make_delicate() -> None:
 
 def test_a_gauss_rule_keeps_the_moments() -> None:
     points, weight = np.arange(12.0), np.arange(1, 13) / 78
-    nodes, shares = count_laws.gauss_rule(points, weight, 5)
+    nodes, weights = count_laws.gauss_rule(points, weight, 5)
     for power in range(10):
-        assert shares @ nodes**power == pytest.approx(weight @ points**power, rel=1e-12)
-    assert abs(shares @ nodes**10 / (weight @ points**10) - 1) > 1e-9
+        assert weights @ nodes**power == pytest.approx(weight @ points**power, rel=1e-12)
+    assert abs(weights @ nodes**10 / (weight @ points**10) - 1) > 1e-9
 
 
 def test_mean_field_cells_are_the_limit_of_long_prompts() -> None:
@@ -84,7 +84,7 @@ def test_mean_field_cells_are_the_limit_of_long_prompts() -> None:
     np.testing.assert_allclose(finite.squares @ finite.weight / 4000**2, limit.squares[0], rtol=0.02)
 
 
-def test_counts_and_tokens_have_one_law() -> None:
+def test_counts_and_tokens_have_the_same_distribution() -> None:
     p, n, m = prompts.imbalanced(4, 0.4), 12, 20000
     literal = prompts.prompts(stream("test", 0, "tokens"), p, n, m)
     counted = [
@@ -95,10 +95,10 @@ def test_counts_and_tokens_have_one_law() -> None:
     for c in counted:
         np.testing.assert_array_equal(c.sum(axis=1), n)
         assert (abs(c.mean(axis=0) - n * p) < 5 * error).all()
-        # Var c_n = N p_n (1 - p_n); its standard error is close to sqrt(2 / M) of it
+        # Var c_n = N p_n (1 - p_n), with a relative standard error close to sqrt(2 / M).
         np.testing.assert_allclose(c.var(axis=0), n * p * (1 - p), rtol=6 * np.sqrt(2 / m))
-    asked = np.bincount(literal.query, minlength=4) / m
-    assert (abs(asked - p) < 5 * np.sqrt(p * (1 - p) / m)).all()
+    frequency = np.bincount(literal.query, minlength=4) / m
+    assert (abs(frequency - p) < 5 * np.sqrt(p * (1 - p) / m)).all()
     np.testing.assert_allclose(literal.task.T @ literal.task / m, np.eye(4), atol=5 * np.sqrt(2 / m))
 
 
@@ -116,7 +116,7 @@ def test_tokens_are_the_columns_of_the_prompt() -> None:
         assert prompt[m, 5, 4] == 0
 
 
-def test_absent_features() -> None:
+def test_the_probability_of_an_absent_feature() -> None:
     p, n = prompts.imbalanced(4, 0.4), 6
-    every = compositions(n, 4)
-    assert prompts.absent(p[2], n) == pytest.approx(multinomial(every, p)[every[:, 2] == 0].sum(), rel=1e-12)
+    counts = compositions(n, 4)
+    assert prompts.absent(p[2], n) == pytest.approx(multinomial(counts, p)[counts[:, 2] == 0].sum(), rel=1e-12)

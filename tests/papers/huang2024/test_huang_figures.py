@@ -1,4 +1,4 @@
-"""What the figures of Huang et al. have beyond what every figure has: closed forms, phases, an animation."""
+"""Parts that only the figures of Huang et al. have: closed forms, phases, an animation."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from icl.pipeline import figures
 
 @pytest.mark.slow
 def test_the_heatmap_has_an_animation(tmp_path: Path) -> None:
-    """Frames of one size, the same file each time, attention that moves to the diagonal."""
+    """Frames have equal sizes, and the file is reproducible."""
     runs = {key: train(sweep) for key, sweep in figures.sweeps("huang_heatmap", "smoke", {}).items()}
     table = figures.measure("huang_heatmap", runs, "smoke")
     pictures = huang_heatmap.frames(table)
@@ -29,11 +29,11 @@ def test_the_heatmap_has_an_animation(tmp_path: Path) -> None:
         assert (film.n_frames, film.info["loop"]) == (3, 0)
 
 
-def test_other_figures_have_none() -> None:
+def test_other_figures_have_no_animation() -> None:
     assert not figures.is_animated("huang_rates")
 
 
-def test_crossings_lie_on_the_chord() -> None:
+def test_crossings_are_interpolated_linearly() -> None:
     time, falling = np.array([0.0, 1.0, 3.0]), np.array([4.0, 2.0, 1.0])
     assert trainings.crossing(time, falling, 3.0) == 0.5
     assert trainings.crossing(time, falling, 1.5) == 2.0
@@ -43,12 +43,12 @@ def test_crossings_lie_on_the_chord() -> None:
 
 
 def test_the_boundaries_of_the_phases() -> None:
-    """On a made-up course whose boundaries are known."""
+    """For an artificial training with known boundaries."""
     ratio = np.array([4, 3, 2, 1.5, 1, 0.8, 0.5, 0.3, 0.2])
     descent = np.stack([np.ones(9), -ratio, 0 * ratio], axis=1)
     q = np.stack([np.linspace(0, 4.0, 10)] * 3, axis=1)
-    found = huang_four_phases.boundaries(q, descent, 20)
-    assert found == {"t_I": 2.0, "t_switch": 4.0, "t_II": 6.0, "t_III": 7.0}
+    boundaries = huang_four_phases.boundaries(q, descent, 20)
+    assert boundaries == {"t_I": 2.0, "t_switch": 4.0, "t_II": 6.0, "t_III": 7.0}
 
 
 def test_closed_forms() -> None:
@@ -58,14 +58,14 @@ def test_closed_forms() -> None:
     assert theory.tail_error(0.5, 1000.0) == 0.0005
 
 
-def test_descent_is_what_the_steps_moved() -> None:
+def test_descent_follows_from_the_change_of_the_weights() -> None:
     runs = train(figures.sweeps("huang_four_phases", "smoke", {})["huang_phases_small"])
-    config, moved = runs.sweep.configs[0], trainings.descent(runs, 0)
+    config, descent = runs.sweep.configs[0], trainings.descent(runs, 0)
     _, other = population_gradient.columns(runs.weights["Q"][0].numpy(), config.prompt_law)
-    np.testing.assert_allclose(moved, other.descent[:-1], rtol=1e-9, atol=1e-14)
+    np.testing.assert_allclose(descent, other.descent[:-1], rtol=1e-9, atol=1e-14)
 
 
-def test_bands_of_phases_end_where_a_boundary_is_missing() -> None:
+def test_shaded_phases_end_at_a_missing_boundary() -> None:
     _, axes = plotting.canvas((300, 200), (40, 280, 10, 170))
     plotting.shade(axes, [0.0, 1.0, float("nan"), 3.0], ("I", "II", "III"), font=10)
     assert [text.get_text() for text in axes.texts] == ["I"]

@@ -1,7 +1,7 @@
-"""Every check of Huang et al.'s claims can fail: each bound, on runs or laws that were spoilt for it, is contradicted.
+"""Every bound of Huang et al.'s claims can fail: with a sabotage of the runs or the law it is contradicted.
 
-The trainings are the real ones of the laptop scale; a sabotage breaks one bound, and without it (the control) the same
-bound is not contradicted.
+The trainings are the real ones of the laptop scale. Without the sabotage (the control) the same bound is not
+contradicted.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ from icl.pipeline import figures
 from tests import sabotaged
 from tests.sabotaged import Patch, same, untouched
 
-# A claim is judged on trainings of its own, sound and spoilt.
+# Every claim is judged on trainings with and without its sabotage.
 pytestmark = pytest.mark.slow
 
 HUANG = ("huang_stages", "huang_heatmap", "huang_four_phases", "huang_two_phases", "huang_empirical", "huang_rates")
@@ -32,13 +32,13 @@ FIGURE_OF = sabotaged.figures_of_claims(HUANG)
 
 @cache
 def trained(name: str) -> Runs:
-    """Of the laptop scale, with fewer fresh prompts."""
+    """A training of the laptop scale, with fewer fresh prompts."""
     sweep = sabotaged.trainings(HUANG)[name]
     test = dataclasses.replace(sweep.test, prompts_test=min(sweep.test.prompts_test, 5000))
     return train(dataclasses.replace(sweep, test=test))
 
 
-# Spoilt runs
+# Sabotaged runs
 
 
 def changed(runs: Runs, change: Callable[[torch.Tensor], torch.Tensor]) -> Runs:
@@ -46,17 +46,17 @@ def changed(runs: Runs, change: Callable[[torch.Tensor], torch.Tensor]) -> Runs:
 
 
 def untrained(runs: Runs) -> Runs:
-    """No step was taken."""
+    """The weights stay at zero."""
     return changed(runs, torch.zeros_like)
 
 
 def backwards(runs: Runs) -> Runs:
-    """Training seen from its end."""
+    """The snapshots in reverse order."""
     return changed(runs, lambda w: w.flip(1))
 
 
 def entry(index: int, factor: Callable[[float], float]) -> Callable[[Runs], Runs]:
-    """One weight of the rare features (0, 1, 2: A_k, B_{k,1}, B_{k,n}) moves by another factor, which K may decide."""
+    """One weight of the rare features (0, 1, 2: A_k, B_{k,1}, B_{k,n}) times a factor that may depend on K."""
 
     def spoil(runs: Runs) -> Runs:
         factors = torch.tensor([factor(config.features) for config in runs.sweep.configs], dtype=torch.float64)
@@ -71,7 +71,7 @@ def entry(index: int, factor: Callable[[float], float]) -> Callable[[Runs], Runs
 
 
 def repeated(runs: Runs) -> Runs:
-    """The first half of the training, twice: what it moved, it moves again from the start."""
+    """The first half of the training, twice from the start."""
 
     def change(w: torch.Tensor) -> torch.Tensor:
         half = w.shape[1] // 2
@@ -81,7 +81,7 @@ def repeated(runs: Runs) -> Runs:
 
 
 def warped(earlier: Callable[[np.ndarray, float], np.ndarray]) -> Callable[[Runs], Runs]:
-    """A training that goes at another pace: at eta t it has the weights of eta t' = earlier(eta t, K)."""
+    """A training at another pace: at eta t it has the weights of eta t' = earlier(eta t, K)."""
 
     def spoil(runs: Runs) -> Runs:
         sweep, weights = runs.sweep, {name: w.clone() for name, w in runs.weights.items()}
@@ -106,7 +106,7 @@ slow_tail = warped(lambda time, k: np.minimum(time, 3 * k**2) * np.maximum(time 
 
 
 def grown_before(runs: Runs) -> Runs:
-    """A_k does not start at zero, but near log K."""
+    """A_k starts near log K instead of zero."""
     start = torch.tensor([0.8 * np.log(config.features) for config in runs.sweep.configs])
 
     def change(w: torch.Tensor) -> torch.Tensor:
@@ -117,20 +117,20 @@ def grown_before(runs: Runs) -> Runs:
 
 
 def late_fall(runs: Runs) -> Runs:
-    """B_{k,1} falls four times as slowly as it does beside the other weights."""
+    """B_{k,1} falls four times as slowly, with the other weights unchanged."""
 
     def change(w: torch.Tensor) -> torch.Tensor:
-        place = torch.arange(w.shape[1], dtype=torch.float64) / 4
-        before, beyond = place.floor().long(), place.ceil().long()
+        step = torch.arange(w.shape[1], dtype=torch.float64) / 4
+        before, beyond = step.floor().long(), step.ceil().long()
         fall = w[..., 1, 1].clone()
-        w[..., 1, 1] = fall[:, before] + (place - before) * (fall[:, beyond] - fall[:, before])
+        w[..., 1, 1] = fall[:, before] + (step - before) * (fall[:, beyond] - fall[:, before])
         return w
 
     return changed(runs, change)
 
 
 def stopped(share: float) -> Callable[[Runs], Runs]:
-    """Training stops after a share of its steps."""
+    """Training stops after a fraction of its steps."""
 
     def change(w: torch.Tensor) -> torch.Tensor:
         last = int(share * (w.shape[1] - 1))
@@ -140,30 +140,30 @@ def stopped(share: float) -> Callable[[Runs], Runs]:
     return lambda runs: changed(runs, change)
 
 
-# Spoilt laws
+# Sabotaged laws
 
 
 def queries_swapped(patch: pytest.MonkeyPatch) -> None:
-    """The dominant feature is taken for a rare one, and the other way round."""
+    """The dominant feature and the rare ones are swapped."""
     columns = population_gradient.columns
     patch.setattr(population_gradient, "columns", lambda q, law: columns(q, law)[::-1])
 
 
 def dominant_is_rare(patch: pytest.MonkeyPatch) -> None:
-    """Where the dominant feature is expected stands the best of the rare ones."""
+    """The best of the rare features takes the place of the dominant one."""
     errors = huang_empirical.errors
 
     def wrong(runs: Runs, run: int) -> dict[str, np.ndarray]:
-        found = {name: own.copy() for name, own in errors(runs, run).items()}
-        for own in found.values():
-            own[:, 0] = np.nanmin(own[:, 1:], axis=1)
-        return found
+        by_kind = {name: values.copy() for name, values in errors(runs, run).items()}
+        for values in by_kind.values():
+            values[:, 0] = np.nanmin(values[:, 1:], axis=1)
+        return by_kind
 
     patch.setattr(huang_empirical, "errors", wrong)
 
 
 def short_prompts(patch: pytest.MonkeyPatch) -> None:
-    """Fresh prompts are ten times shorter than those of the training; many lack the query's feature."""
+    """Fresh prompts are ten times shorter than in training, so many lack the query's feature."""
     fresh = system.fresh_counts
 
     def shorter(config: Any, *address: Any) -> np.ndarray:
@@ -173,11 +173,11 @@ def short_prompts(patch: pytest.MonkeyPatch) -> None:
 
 
 def only_many_features(patch: pytest.MonkeyPatch) -> None:
-    """The phases are compared for K = 200 only."""
+    """The phases are judged for K = 200 only."""
     patch.setattr(huang_four_phases, "SETTINGS", {"large": huang_four_phases.SETTINGS["large"]})
 
 
-# Which sabotage breaks which bound
+# Sabotages of the bounds
 
 
 @dataclass(frozen=True)
@@ -272,8 +272,8 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
 }
 
 
-# Where the trainings themselves contradict a bound, its control is one for which it would hold: H4 for K = 200 alone,
-# H15 at a pace that falls by K^0.05, H16 at one that falls with the time.
+# If the trainings themselves contradict a bound, its control is changed so that the bound holds: H4 has K = 200 only,
+# H15 a pace that falls as K^0.05, and H16 a pace that falls with time.
 CONTROLS: Mapping[str, Sabotage] = {
     "H4": Sabotage(law=only_many_features),
     "H15": Sabotage(warped(lambda time, k: time / k**0.05)),
@@ -296,9 +296,9 @@ def part_of(claim: str, observable: str, sabotage: Sabotage) -> sabotaged.Outcom
 
 @pytest.mark.parametrize(("claim", "observable"), sabotaged.cases(SABOTAGES))
 def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observable: str) -> None:
-    spoilt = part_of(claim, observable, SABOTAGES[claim][observable])
+    sabotage = part_of(claim, observable, SABOTAGES[claim][observable])
     control = part_of(claim, observable, CONTROLS.get(claim, Sabotage()))
-    sabotaged.assert_only_the_spoilt_is_contradicted(spoilt, control)
+    sabotaged.assert_only_the_spoilt_is_contradicted(sabotage, control)
 
 
 def test_every_bound_has_a_sabotage() -> None:

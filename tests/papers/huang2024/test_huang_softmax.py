@@ -1,4 +1,4 @@
-"""Training of the softmax layer: what holds along it, its schedule, isolation of runs and bad input."""
+"""Training of the softmax layer: invariants, learning rates, independence of runs, and invalid constants."""
 
 from typing import Any
 
@@ -21,14 +21,14 @@ def sweep(*configs: Config, steps: int = 5, every: int = 1) -> Sweep:
     return Sweep("test", "huang_softmax", configs, tuple(range(0, steps + 1, every)), system.Test())
 
 
-# theorems
+# Theory
 
 
 @pytest.mark.parametrize(("dominant", "fractions"), [(0.5, (0.4, 2 / 3, 1, 2)), (0.3, (0.2857, 0.476, 0.714, 1.43))])
-def test_the_limit_of_many_features_and_long_prompts_is_solved_by_hand(
+def test_the_limit_of_many_features_and_long_prompts_has_closed_form_times(
     dominant: float, fractions: tuple[float, ...]
 ) -> None:
-    """|beta_{k,1}| / alpha_k = 2, 1, 1/2 and escape at eta t (1 - p_1) / K^2 = 1/5, 1/3, 1/2, 1 for K -> infinity."""
+    """|beta_{k,1}| / alpha_k = 2, 1, 1/2 and the escape are at eta t (1 - p_1) / K^2 = 1/5, 1/3, 1/2, 1 for large K."""
     config = Config(
         gradient_estimator="infinite_context", features=10000, dominant_probability=dominant, learning_rate=0.5,
         growth=1 / 150,
@@ -43,7 +43,7 @@ def test_the_limit_of_many_features_and_long_prompts_is_solved_by_hand(
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_column_sums_are_conserved(estimator: str) -> None:
-    """H11: whatever the prompts, and so |B_{k,n}| (K - 1) = A_k where all other weights are equal."""
+    """H11: for any prompts, so |B_{k,n}| (K - 1) = A_k if all other weights are equal."""
     config = Config(gradient_estimator=estimator, features=5, prompts=30, learning_rate=3.0)
     q = weight_forms.full_matrix(train(sweep(config, steps=40)).weights["Q"], 5)
     assert q[0, -1].abs().max() > 0.1
@@ -59,7 +59,7 @@ def test_without_a_dominant_feature_all_weights_off_the_diagonal_are_equal() -> 
     assert first_a == pytest.approx(a, abs=1e-9) and a > 1
 
 
-# contracts
+# Training
 
 
 def test_training_follows_the_formula() -> None:
@@ -84,33 +84,33 @@ def test_a_run_alone_is_the_run_in_the_sweep() -> None:
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_estimators_are_interchangeable(estimator: str) -> None:
-    """One constant changes the estimator; all go down the same slope, and only fixed prompts depend on the seed."""
+    """All estimators reduce the same error, and only fixed prompts depend on the seed."""
     configs = tuple(Config(seed=seed, gradient_estimator=estimator, features=4, prompts=200) for seed in (0, 1))
     sampled = estimator == "fixed_prompts"
     assert system.is_random(configs) and system.is_random(configs[:1]) == sampled
     trained = train(sweep(*configs, steps=60, every=20))
-    both = [weight_forms.distinct_entries(trained.weights["Q"][run]) for run in (0, 1)]
-    assert torch.equal(both[0], both[1]) != sampled
+    weights = [weight_forms.distinct_entries(trained.weights["Q"][run]) for run in (0, 1)]
+    assert torch.equal(weights[0], weights[1]) != sampled
     population = train(sweep(Config(features=4), steps=60, every=20)).weights["Q"][0]
-    wanted, error = (
-        population_gradient.columns(q.numpy(), Config(features=4).prompt_law)[1].error for q in (population, both[0])
+    expected, error = (
+        population_gradient.columns(q.numpy(), Config(features=4).prompt_law)[1].error for q in (population, weights[0])
     )
     assert (np.diff(error) < 0).all()
-    np.testing.assert_allclose(error, wanted, atol=0.08)
+    np.testing.assert_allclose(error, expected, atol=0.08)
 
 
 def test_descent_on_fresh_counts_follows_the_population() -> None:
-    """300 new prompts at every step, by the oracle."""
+    """The oracle draws 300 new prompts at every step."""
     config, q = Config(features=10, learning_rate=4.0), torch.zeros(10, 10, dtype=torch.float64)
     for step in range(300):
         counts = torch.from_numpy(system.fresh_counts(config, "test", step, 300))
         q = q - 4.0 * oracle.count_loss_and_gradient(q, counts, config.probabilities()).gradient
-    wanted = train(sweep(config, steps=300, every=300)).weights["Q"][0, -1]
-    np.testing.assert_allclose(weight_forms.distinct_entries(q), wanted, atol=0.02)
+    expected = train(sweep(config, steps=300, every=300)).weights["Q"][0, -1]
+    np.testing.assert_allclose(weight_forms.distinct_entries(q), expected, atol=0.02)
 
 
-def test_the_rate_that_grows() -> None:
-    """The same flow: slower steps change when an error is reached by less than a hundredth."""
+def test_a_growing_learning_rate_follows_the_same_flow() -> None:
+    """Times at which an error is reached differ by less than one per cent from those at a constant rate."""
     reached = []
     for config, steps in ((Config(features=8), 2000), (Config(features=8, learning_rate=0.5, growth=1 / 150), 800)):
         trained = train(sweep(config, steps=steps))
@@ -122,7 +122,7 @@ def test_the_rate_that_grows() -> None:
     assert system.schedule(0.0, 10**6) == 1 and system.schedule(0.01, 101) == pytest.approx(1.01)
 
 
-def test_the_seed_matters_and_global_generators_do_not() -> None:
+def test_only_the_seed_matters_not_the_global_generators() -> None:
     def run(seed: int) -> torch.Tensor:
         config = Config(seed=seed, gradient_estimator="fixed_prompts", features=5, prompts=20)
         return train(sweep(config)).weights["Q"]
@@ -134,7 +134,7 @@ def test_the_seed_matters_and_global_generators_do_not() -> None:
     assert not torch.equal(run(1), first)
 
 
-# bad input
+# Invalid constants
 
 
 @pytest.mark.parametrize(
@@ -149,13 +149,13 @@ def test_the_seed_matters_and_global_generators_do_not() -> None:
         ({"features": 10**6}, "at most 100000, or gradient_estimator infinite_context"),
     ],
 )
-def test_bad_input_is_named(constants: dict[str, Any], words: str) -> None:
+def test_invalid_constants_are_named(constants: dict[str, Any], words: str) -> None:
     with pytest.raises(ConstantError) as caught:
         Config(**constants)
     assert words in str(caught.value)
 
 
-def test_every_constant_that_is_named_in_an_error_can_be_mended() -> None:
+def test_the_constants_named_in_errors_have_valid_values() -> None:
     Config(contexts_per_feature=8)
     Config(contexts_per_feature=3, target=0.2)
     Config(features=30, dominant_probability=0.3, least_ratio=2.0)

@@ -1,8 +1,8 @@
-"""Small real runs of Li et al. 2024, and what spoils them, for the sabotages of the claims.
+"""Small real runs of Li et al. 2024, and the changes that break the bounds of the claims.
 
-The runs are real trainings of six seeds: the one-layer model as it is, the three-layer model on a smaller and easier
-task that it learns in seconds. Nothing here depends on how well the published claims hold: a sabotage breaks one
-bound, and the same run without it (the control) does not.
+The runs are real trainings with six seeds: the one-layer model as it is, and the three-layer model on a smaller, easier
+task that it learns in seconds. The tests do not depend on how well the published claims hold: the sabotaged run breaks
+a bound, and the same run without the sabotage (the control) does not.
 """
 
 import dataclasses
@@ -38,7 +38,7 @@ SEEDS, PROMPTS = 6, {"figure27": 10, "figure28": 10}
 
 
 def smaller_gpt2(sweep: Sweep) -> Sweep:
-    """Fewer, clearer irrelevant patterns, every task seen and a narrow model: solved within 300 steps."""
+    """An easier sweep, solved within 300 steps: narrow model, all tasks seen, few and weak irrelevant patterns."""
     configs = grid(
         decoder.Config,
         irrelevant_patterns=[2], irrelevant_strength=[0.2], label_dimension=[2], width=[16], mlp_width=[32],
@@ -49,7 +49,7 @@ def smaller_gpt2(sweep: Sweep) -> Sweep:
     return dataclasses.replace(sweep, configs=configs, snapshots=tuple(range(0, 301, 15)), test=plain)
 
 
-# sweep -> how it is made small enough, where six seeds of it are not.
+# Sweeps that are too long even with six seeds -> how they are made smaller.
 SMALLER: Mapping[str, Callable[[Sweep], Sweep]] = {
     "li_icl_alpha": lambda sweep: dataclasses.replace(sweep, snapshots=(300,)),
     "li_icl_gpt2": smaller_gpt2,
@@ -76,7 +76,7 @@ def runs_of(name: str) -> dict[str, Runs]:
     }
 
 
-# Spoilt runs
+# Sabotaged runs
 
 
 def at_snapshots(runs: Runs, index: Any, **weights: torch.Tensor) -> Runs:
@@ -88,7 +88,7 @@ def at_snapshots(runs: Runs, index: Any, **weights: torch.Tensor) -> Runs:
 
 
 def untrained(runs: Runs) -> Runs:
-    """Nothing was learnt: the last weights are the first."""
+    """Nothing was learnt: the final weights equal the initial ones."""
     return at_snapshots(runs, -1, **{name: w[:, 0] for name, w in runs.weights.items()})
 
 
@@ -97,18 +97,18 @@ def trained_from_the_start(runs: Runs) -> Runs:
 
 
 def backwards(runs: Runs) -> Runs:
-    """Training seen from its end."""
+    """The snapshots in reverse order."""
     return dataclasses.replace(runs, weights={name: w.flip(1) for name, w in runs.weights.items()})
 
 
 def forgotten(runs: Runs) -> Runs:
-    """What was learnt by the last epoch of figure 9 is gone there."""
+    """At the last epoch of figure 9 the weights are the initial ones again."""
     index = runs.sweep.snapshots.index(one_layer_figures.LONG_EPOCHS[-1])
     return at_snapshots(runs, index, **{name: w[:, 0] for name, w in runs.weights.items()})
 
 
 def best_everywhere(runs: Runs) -> Runs:
-    """Every run has the weights of the one that has learnt best."""
+    """All runs have the weights of the run with the least held-out loss."""
     best = one_training.choice(runs).index
     return dataclasses.replace(runs, weights={n: w[[best] * len(w)] for n, w in runs.weights.items()})
 
@@ -118,14 +118,14 @@ def uniform_attention(runs: Runs) -> Runs:
 
 
 def shuffled_queries_and_keys(runs: Runs) -> Runs:
-    """The outputs of W_Q and W_K in random order: of the same size, but not along the pattern."""
+    """The outputs of W_Q and W_K in random order: same norm, but not along the pattern."""
     size = runs.weights["W_Q"].shape[-1]
     order = torch.from_numpy(np.random.default_rng(0).permutation(size))
     return at_snapshots(runs, -1, **{name: runs.last()[name][:, order] for name in ("W_Q", "W_K")})
 
 
 def fresh_values(runs: Runs) -> Runs:
-    """W_V is Gaussian of its trained size."""
+    """W_V is Gaussian, with the standard deviation of the trained one."""
     last = runs.last()["W_V"]
     noise = torch.from_numpy(np.random.default_rng(0).standard_normal(last.shape))
     return at_snapshots(runs, -1, W_V=noise * last.std())
@@ -141,12 +141,12 @@ def negated_decoder_readout(runs: Runs) -> Runs:
 
 
 def norms(runs: Runs) -> torch.Tensor:
-    """Row norms of W_O at the end: (runs, m, 1)."""
+    """Final row norms of W_O: (runs, m, 1)."""
     return runs.last()["W_O"].norm(dim=-1, keepdim=True)
 
 
 def rescaled_rows(runs: Runs, scale: torch.Tensor) -> Runs:
-    """W_O's rows times `scale` > 0, (runs, m, 1), and a by its inverse: the same function with other norms."""
+    """The rows of W_O times `scale` > 0, (runs, m, 1), and a divided by it: the same function with other norms."""
     last = runs.last()
     return at_snapshots(runs, -1, W_O=last["W_O"] * scale, a=last["a"] / scale[..., 0])
 
@@ -163,49 +163,49 @@ def one_giant_row(runs: Runs) -> Runs:
 
 
 def all_rows_grown(runs: Runs) -> Runs:
-    """The small neurons have not stayed what they were."""
+    """The small neurons have grown too."""
     return rescaled_rows(runs, torch.full_like(norms(runs), 3.0))
 
 
 def reversed_norms(runs: Runs) -> Runs:
-    """What matters most looks smallest."""
+    """The neurons with the largest norms get the smallest ones."""
     return rescaled_rows(runs, norms(runs) ** -2)
 
 
 def large_rows_without_effect(runs: Runs) -> Runs:
-    """The rows of a fifth of the neurons become the largest, but the read-out leaves these neurons out."""
+    """A fifth of the neurons get the largest rows, but a read-out of zero."""
     idle = torch.arange(norms(runs).shape[1]) < round(0.2 * norms(runs).shape[1])
     runs = rescaled_rows(runs, torch.where(idle, 100.0, 1.0)[:, None].double())
     return at_snapshots(runs, -1, a=torch.where(idle, 0.0, runs.last()["a"]))
 
 
 def losses_of_other_alphas(runs: Runs) -> Runs:
-    """The largest alpha gets the losses of the smallest, and so on."""
+    """The losses in reverse order of alpha."""
     points = runs.losses.reshape(-1, SEEDS, runs.losses.shape[-1])
     return dataclasses.replace(runs, losses=points[::-1].reshape(runs.losses.shape))
 
 
 def trained_on_longer_prompts(runs: Runs) -> Runs:
-    """What one context is said to have taught was taught by twenty."""
-    one = runs.sweep.name == "li_icl_sgd_context_length_1"
-    return at_snapshots(runs, -1, **trained("li_icl_sgd").last()) if one else runs
+    """The run trained on one context gets the weights of the run trained on twenty."""
+    is_short = runs.sweep.name == "li_icl_sgd_context_length_1"
+    return at_snapshots(runs, -1, **trained("li_icl_sgd").last()) if is_short else runs
 
 
 def as_fast_as_six_patterns(runs: Runs) -> Runs:
-    """However many patterns there are, the loss falls as with six."""
+    """For every number of patterns, the loss falls as with six."""
     return dataclasses.replace(runs, losses=trained("li_icl_sgd").losses) if "_relevant_" in runs.sweep.name else runs
 
 
 def reversed_norms_of_many_patterns(runs: Runs) -> Runs:
-    """What matters most looks smallest, with 60 irrelevant patterns only."""
+    """`reversed_norms`, only with 60 irrelevant patterns."""
     return reversed_norms(runs) if runs.sweep.name.endswith("_irrelevant_60") else runs
 
 
-# Spoilt tests
+# Sabotaged evaluation
 
 
 def fractions_mislabelled(system: Any, instead: Mapping[float, float]) -> Patch:
-    """Prompts of another alpha' than the one that is written on them."""
+    """Test prompts with another alpha' than the stated one."""
 
     def apply(patch: pytest.MonkeyPatch) -> None:
         for domain in ("in_domain", "out_of_domain"):
@@ -222,7 +222,7 @@ def fractions_mislabelled(system: Any, instead: Mapping[float, float]) -> Patch:
 
 
 def wrong_answers(share: Callable[[float], float]) -> Patch:
-    """The out-of-domain prompts of the three-layer model get a false answer in a share that depends on S_1."""
+    """Flip the answers of a fraction of the three-layer model's out-of-domain prompts that depends on S_1."""
 
     def apply(patch: pytest.MonkeyPatch) -> None:
         prompts_of = decoder_evaluation.out_of_domain
@@ -239,25 +239,28 @@ def wrong_answers(share: Callable[[float], float]) -> Patch:
 
 
 def both_heads(patch: pytest.MonkeyPatch) -> None:
-    """The label embedding of all heads together: that of a single head hardly grows in the smaller task."""
-    one = decoder_evaluation.label_embeddings
+    """The label embedding over both heads: that of a single head hardly grows in the smaller task."""
+    embeddings = decoder_evaluation.label_embeddings
     patch.setattr(
-        decoder_evaluation, "label_embeddings", lambda params, config, layer, heads: one(params, config, layer, 2)
+        decoder_evaluation,
+        "label_embeddings",
+        lambda params, config, layer, heads: embeddings(params, config, layer, 2),
     )
 
 
-def larger_shares(patch: pytest.MonkeyPatch) -> None:  # margins above 1 keep the loss at a fifth
+def larger_shares(patch: pytest.MonkeyPatch) -> None:
+    """Skip R = 0.2, where margins above 1 keep the loss low."""
     patch.setattr(discovery.figure("icl_large_neurons"), "JUDGED", (0.4, 0.6, 0.8))
 
 
 def harder_answers(patch: pytest.MonkeyPatch) -> None:
-    """Answers of two thirds of their size: with more errors, fewer draws are ties."""
+    """Logits at two thirds of their size: more errors, so fewer ties between draws."""
     wrong = one_layer_evaluation.wrong
     patch.setattr(one_layer_evaluation, "wrong", lambda logits, prompts: wrong(logits / 1.5, prompts))
 
 
 def steps_by_theorem_1(patch: pytest.MonkeyPatch) -> None:
-    """The target is reached in a quarter of the training, whose length grows with M_1 as the theorem says."""
+    """The target is reached after a quarter of the training, whose length grows with M_1 as in the theorem."""
     late = 1 + 0.01 * np.arange(SEEDS)
     module = discovery.figure("icl_sizes")
     patch.setattr(module, "first_step_below", lambda losses, target, window: losses.shape[-1] / 4 * late)
@@ -267,12 +270,12 @@ harder_below_one = wrong_answers(lambda total: 0.5 - total / 3)
 harder_above_one = wrong_answers(lambda total: total / 3)
 
 
-# Which sabotage breaks which bound
+# Sabotages of the bounds
 
 
 @dataclass(frozen=True)
 class Sabotage:
-    """What spoils a bound, and what stays for the control."""
+    """Changes of the runs and of the evaluation that break a bound, and the evaluation of the control."""
 
     runs: Callable[[Runs], Runs] = same
     test: Patch = untouched
@@ -294,7 +297,7 @@ def measured(name: str, change: Callable[[Runs], Runs], apply: Patch) -> pd.Data
 
 
 def judged(claim: str, observable: str, change: Callable[[Runs], Runs], apply: Patch) -> Outcome:
-    """What the spoilt figure says of a claim, and of its part on one observable."""
+    """Outcome of a claim, and of its bound on one observable, on the sabotaged figure."""
     name = FIGURE_OF[claim]
     return sabotaged.judged(name, measured(name, change, apply), claim, observable)
 

@@ -1,4 +1,4 @@
-"""The laws of coordinates: orthogonal axes, and the angle that tells them apart under Adam."""
+"""The laws of coordinates: orthogonal axes, and the angle between q and sign(q) that matters under Adam."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ ROUNDING = 1e-12
 
 @pytest.mark.parametrize("law", PATTERN_LAWS)
 @given(seed=st.integers(0, 2**32), size=st.integers(1, 40))
-def test_patterns_are_orthonormal_in_every_law(law: str, seed: int, size: int) -> None:
+def test_patterns_are_orthonormal_under_every_law(law: str, seed: int, size: int) -> None:
     axes = PATTERN_LAWS[law](np.random.default_rng(seed), size)
     np.testing.assert_allclose(axes.T @ axes, np.eye(size), atol=ROUNDING)
 
@@ -37,13 +37,13 @@ def test_the_first_label_axis_is_the_direction_of_q(law: str, seed: int, size: i
         ("axis", 1.0),
     ],
 )
-def test_the_angle_of_sign_q_to_q_is_that_of_its_law(law: str, cosine: float) -> None:
+def test_the_angle_between_q_and_sign_q_follows_from_its_law(law: str, cosine: float) -> None:
     """E|u| / sqrt(E u^2) over the law of an entry u: pi/6 for uniform entries, the angle at which figure 11 ends."""
     size = 200_000
     q = LABEL_LAWS[law](np.random.default_rng(0), size)
-    found = np.abs(q).sum() / np.linalg.norm(q) / np.sqrt(np.count_nonzero(q))
-    # The mean of `size` entries of spread below 1 has a standard error below 0.0023.
-    assert abs(found - cosine) < 5 * 0.0023
+    measured = np.abs(q).sum() / np.linalg.norm(q) / np.sqrt(np.count_nonzero(q))
+    # Standard deviations below 1 give the mean of `size` entries a standard error below 0.0023.
+    assert abs(measured - cosine) < 5 * 0.0023
 
 
 @given(seed=st.integers(0, 1000))
@@ -55,7 +55,7 @@ def test_axes_are_block_diagonal_and_orthogonal(seed: int) -> None:
 
 
 def test_a_change_of_coordinates_keeps_the_products() -> None:
-    """W_K^T W_Q and W_O W_V between the axes are the same maps, and the read-in map of the decoder loses no norm."""
+    """W_K^T W_Q and W_O W_V are the same maps in the other axes, and the decoder's read-in map keeps its norm."""
     configs = [one_layer.Config(seed=seed) for seed in (0, 1)]
     rng = torch.Generator().manual_seed(0)
     params = {n: torch.randn(w.shape, generator=rng, dtype=w.dtype) for n, w in one_layer.init(configs).items()}
@@ -75,7 +75,7 @@ def test_a_change_of_coordinates_keeps_the_products() -> None:
 
 
 @pytest.mark.parametrize("prompts", [32, 96])
-def test_a_finite_training_set_is_gone_through_again_and_again(prompts: int) -> None:
+def test_a_finite_training_set_is_passed_through_repeatedly(prompts: int) -> None:
     configs = [one_layer.Config(seed=seed, batch=32, training_prompts=prompts) for seed in (0, 1)]
     endless = [one_layer.Config(seed=seed, batch=32) for seed in (0, 1)]
     length = prompts // 32

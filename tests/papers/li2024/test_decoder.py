@@ -1,4 +1,4 @@
-"""The GPT-2 style system: prompts, seeds, independence of runs, learning, and what its evaluation measures."""
+"""The GPT-2 style system: prompts, seeds, independence of runs, learning, and evaluation."""
 
 import random
 from dataclasses import replace
@@ -34,15 +34,15 @@ def trained() -> Runs:
     return train(sweep())
 
 
-def test_a_run_alone_equals_the_run_among_others(trained: Runs) -> None:
+def test_a_run_alone_equals_the_run_in_a_batch(trained: Runs) -> None:
     alone = train(sweep(seeds=(101,)))
-    # Bitwise where it was measured; a library may choose another kernel for one product than for several.
+    # Bitwise equal where measured, but a library may choose different kernels for one product and for several.
     for name, w in alone.last().items():
         assert torch.allclose(w[0], trained.last()[name][1], rtol=1e-5, atol=1e-6), name
     assert np.allclose(alone.losses[0], trained.losses[1], rtol=1e-6)
 
 
-def test_a_diverging_neighbour_changes_nothing(trained: Runs) -> None:
+def test_a_diverging_run_does_not_affect_the_others(trained: Runs) -> None:
     state = start(sweep())
     state.params = {name: torch.cat([w[:1] * float("nan"), w[1:]]) for name, w in state.params.items()}
     beside = train(sweep(), state)
@@ -52,7 +52,7 @@ def test_a_diverging_neighbour_changes_nothing(trained: Runs) -> None:
         assert torch.equal(w[1:], trained.last()[name][1:]), name
 
 
-def test_the_seed_decides_and_global_generators_do_not(trained: Runs) -> None:
+def test_only_the_seed_matters_not_the_global_generators(trained: Runs) -> None:
     assert len(np.unique(trained.losses[:, 0])) == 3
     torch.manual_seed(5)
     np.random.seed(5)  # noqa: NPY002
@@ -62,7 +62,7 @@ def test_the_seed_decides_and_global_generators_do_not(trained: Runs) -> None:
 
 
 def test_loss_decreases() -> None:
-    # Adam and a large start, because SGD takes some hundred steps to leave the plateau F = 0.
+    # Adam and large initial weights, because SGD takes hundreds of steps to leave the plateau F = 0.
     losses = train(
         sweep(
             steps=30,
@@ -80,7 +80,7 @@ def test_loss_decreases() -> None:
 
 
 def literal(configs: tuple[system.Config, ...], factors: dict[str, np.ndarray], length: int) -> torch.Tensor:
-    """Query `length` behind its contexts in all d_X + d_Y coordinates, built by the task module: float64."""
+    """Prompts of query `length` after its contexts, in all d_X + d_Y coordinates, float64."""
     columns = [*range(length), configs[0].context_length + length - configs[0].least_contexts]
     prompts = Prompts(
         pattern=factors["pattern"][..., columns],
@@ -111,7 +111,7 @@ def test_loss_is_the_mean_hinge_loss_of_literal_prompts_of_every_length(least: i
     assert torch.allclose(system.loss(params, batch, configs), expected, rtol=1e-10)
 
 
-def test_queries_are_of_their_prompts_task() -> None:
+def test_queries_belong_to_the_task_of_their_prompt() -> None:
     config = sweep(batch=200, least_contexts=0, training_prompts=0).configs[0]
     factors = system.sample([config], 0)
     queries, labels = factors["pattern"][0, :, 20:], factors["label"][0, :, 20:]
@@ -119,19 +119,19 @@ def test_queries_are_of_their_prompts_task() -> None:
         positive, negative = set(pattern[label > 0]), set(pattern[label < 0])
         assert len(positive) == len(negative) == 1
         assert [*positive, *negative] in config.train_tasks.tolist()
-    # Each query draws its own pattern, and a context carries it with probability 0.8 / 2.
+    # Each query has its own pattern, which a context shares with probability 0.8 / 2.
     assert abs(labels.mean()) < 5 / np.sqrt(labels.size)
     same = (factors["pattern"][0, :, :20] == queries[:, :1]).mean()
     assert abs(same - 0.4) < 5 * np.sqrt(0.24 / 4000)
 
 
-def test_fewer_asked_lengths_leave_the_prompts_as_they_are() -> None:
-    every, some = (system.sample(sweep(least_contexts=least).configs, 2) for least in (0, 15))
-    for name, factor in some.items():
-        assert np.array_equal(factor, np.delete(every[name], np.arange(20, 35), axis=2)), name
+def test_fewer_context_lengths_leave_the_prompts_unchanged() -> None:
+    full, fewer = (system.sample(sweep(least_contexts=least).configs, 2) for least in (0, 15))
+    for name, factor in fewer.items():
+        assert np.array_equal(factor, np.delete(full[name], np.arange(20, 35), axis=2)), name
 
 
-def test_labels_of_queries_are_not_shown() -> None:
+def test_labels_of_queries_are_not_part_of_the_input() -> None:
     configs = sweep().configs
     params, factors = system.init(configs), system.sample(configs, 3)
     flipped = {**factors, "label": factors["label"].copy()}
@@ -139,13 +139,13 @@ def test_labels_of_queries_are_not_shown() -> None:
     a, b = (
         system.loss(params, {n: torch.from_numpy(v) for n, v in f.items()}, configs).numpy() for f in (factors, flipped)
     )
-    # |F| < 1 at the start: the losses 1 - z F and 1 + z F average to one.
+    # Initially |F| < 1, so the losses 1 - z F and 1 + z F average to one.
     assert np.allclose((a + b) / 2, 1, atol=1e-6)
 
 
 @pytest.mark.parametrize(("optimiser", "steps"), [("sgd", [0.01, 0.1]), ("adam", [0.01, 0.01])])
-def test_the_chosen_method_decides_the_steps(optimiser: str, steps: list[float]) -> None:
-    """The first step of SGD goes with the gradient; Adam's is as long whatever the gradient."""
+def test_the_first_step_is_that_of_the_optimiser(optimiser: str, steps: list[float]) -> None:
+    """SGD's first step is proportional to the gradient; the length of Adam's does not depend on it."""
     configs = sweep(learning_rate=0.01, optimiser=optimiser).configs
     method, params = system.optimiser(configs), {"w": torch.zeros(len(configs), 1, 1)}
     moved = [
@@ -155,18 +155,18 @@ def test_the_chosen_method_decides_the_steps(optimiser: str, steps: list[float])
     assert [float(w[0]) for w in moved] == pytest.approx(steps, rel=1e-5)
 
 
-def test_sgd_does_not_see_the_coordinates_of_patterns_and_labels() -> None:
-    """The read-in map starts as a Gaussian matrix; turned with the coordinates it gives the same losses."""
+def test_sgd_does_not_depend_on_the_coordinates_of_patterns_and_labels() -> None:
+    """A Gaussian read-in map that is rotated with the coordinates gives the same losses."""
     turned, plain = (sweep(pattern_law=law, label_law=label, learning_rate=1.0)
                      for law, label in (("random rotation", "uniform entries"), ("axes", "axis")))  # fmt: skip
     start_plain = start(plain)
     axes = torch.from_numpy(np.stack([config.axes for config in turned.configs])).float()
     start_plain.params["read_in"] = axes.mT @ start(turned).params["read_in"]
-    # Rounding of float32 grows over twelve steps.
+    # float32 rounding errors grow over twelve steps.
     assert np.allclose(train(plain, start_plain).losses, train(turned).losses, rtol=1e-4)
 
 
-def test_noise_in_training_has_its_expected_size_and_is_repeated_with_its_prompts() -> None:
+def test_training_noise_has_the_stated_norm_and_repeats_with_its_prompts() -> None:
     configs = sweep(training_noise=0.5, pattern_norm=2.0, batch=50, training_prompts=100).configs
     first, second, again = (system.sample(configs, step)["noise"] for step in (0, 1, 2))
     # The squared norm has expectation (0.5 * 2)^2 and a relative standard deviation of sqrt(2 / 30) per column.
@@ -175,23 +175,23 @@ def test_noise_in_training_has_its_expected_size_and_is_repeated_with_its_prompt
     assert np.array_equal(first, again) and not np.array_equal(first, second)
 
 
-def test_each_run_is_trained_on_its_own_random_tasks_and_tested_on_the_others() -> None:
+def test_every_run_trains_on_its_own_random_tasks_and_is_tested_on_the_others() -> None:
     configs = sweep(task_choice="random shifts", batch=400, least_contexts=0, training_prompts=0).configs
     chosen = [{tuple(task) for task in config.train_tasks.tolist()} for config in configs]
     assert len({frozenset(tasks) for tasks in chosen}) == 3
     factors = system.sample(configs, 0)
     for run, tasks in enumerate(chosen):
         queries, labels = factors["pattern"][run, :, 20:], factors["label"][run, :, 20:]
-        shown = {(*set(p[y > 0]), *set(p[y < 0])) for p, y in zip(queries, labels, strict=True)}
-        # 400 prompts miss one of 18 tasks with a probability below 1e-8.
-        assert shown == tasks
+        drawn = {(*set(p[y > 0]), *set(p[y < 0])) for p, y in zip(queries, labels, strict=True)}
+        # 400 prompts miss one of 18 tasks with probability below 1e-8.
+        assert drawn == tasks
         unseen = unseen_tasks(6, configs[run].train_tasks)
         assert not tasks & {tuple(task) for task in unseen.tolist()} and len(unseen) == 30 - len(tasks)
     alone = system.sample(configs[1:2], 0)
     assert all(np.array_equal(alone[name][0], factors[name][1]) for name in alone)
 
 
-def test_curves_over_length_equal_prompts_cut_to_length(trained: Runs) -> None:
+def test_curves_over_length_equal_those_of_truncated_prompts(trained: Runs) -> None:
     configs, test = trained.sweep.configs, trained.sweep.test
     prompts, lengths = evaluation.out_of_domain(configs, test), [0, 3, 20]
     logits = evaluation.logits(trained.last(), configs[0], prompts, lengths)
@@ -215,17 +215,17 @@ def test_a_zero_logit_is_an_error() -> None:
 
 def test_out_of_domain_prompts_are_paired_over_coefficient_sums() -> None:
     configs, test = sweep().configs, replace(sweep().test, combination="unit pairs", noise=0.0)
-    one, other = (evaluation.out_of_domain(configs, replace(test, coefficient_sum=s)) for s in (1.3, 0.5))
-    assert torch.equal(one.labels, other.labels) and torch.equal(one.patterns, other.patterns)
-    assert torch.equal(one.tokens[..., 6:], other.tokens[..., 6:])
-    relevant = one.tokens[..., :6].double()
+    first, other = (evaluation.out_of_domain(configs, replace(test, coefficient_sum=s)) for s in (1.3, 0.5))
+    assert torch.equal(first.labels, other.labels) and torch.equal(first.patterns, other.patterns)
+    assert torch.equal(first.tokens[..., 6:], other.tokens[..., 6:])
+    relevant = first.tokens[..., :6].double()
     assert torch.allclose(relevant.sum(-1), torch.tensor(1.3).double(), atol=1e-6)
     assert torch.allclose(relevant.norm(dim=-1), torch.ones(()).double(), atol=1e-6)
-    assert (one.tokens[:, :, -1, -1] == 0).all()
+    assert (first.tokens[:, :, -1, -1] == 0).all()
 
 
 @pytest.mark.parametrize("law", COMBINATIONS)
-def test_out_of_domain_prompts_follow_their_law(law: str) -> None:
+def test_out_of_domain_prompts_follow_their_combination(law: str) -> None:
     configs, test = sweep().configs, replace(sweep().test, combination=law, coefficient_sum=1.3, noise=0.0)
     tokens = evaluation.out_of_domain(configs, test).tokens
     assert torch.allclose(tokens[..., :6].sum(-1), torch.tensor(1.3), atol=1e-5)
@@ -233,13 +233,13 @@ def test_out_of_domain_prompts_follow_their_law(law: str) -> None:
     assert torch.equal(tokens, usual) == (law == "unit pairs")
 
 
-def test_noise_has_its_expected_size_and_leaves_labels_alone() -> None:
+def test_noise_has_the_stated_norm_and_does_not_affect_labels() -> None:
     configs, test = sweep().configs, replace(sweep().test, prompts=300)
     plain, noisy = (evaluation.out_of_domain(configs, replace(test, noise=size)).tokens for size in (0.0, 0.5))
     added = (noisy - plain).double()
     assert (added[..., -1] == 0).all()
     squares = (added**2).sum(-1)
-    # The mean of n chi-squared numbers of 30 degrees, in units of its own standard error.
+    # Standard error of the mean of n chi-squared variables with 30 degrees of freedom.
     error = 0.25 * (2 / 30) ** 0.5 / squares.numel() ** 0.5
     assert abs(squares.mean().item() - 0.25) < 5 * error
 
@@ -249,7 +249,7 @@ def test_the_largest_head_has_more_attention_than_the_mean() -> None:
     params, prompts = system.init(configs), evaluation.out_of_domain(configs, test)
     mean, largest = (evaluation.attention_on_same(params, configs[0], prompts, heads) for heads in ("mean", "largest"))
     assert (largest > mean + 1e-3).all()
-    # Of two heads the mean leaves the smaller one below it by as much as the larger one is above.
+    # The smaller of the two heads is 2 * mean - largest.
     assert (2 * mean - largest >= 0).all()
 
 
@@ -259,7 +259,7 @@ def test_attention_on_the_same_pattern_is_uniform_for_equal_scores() -> None:
     flat = {n: w * 0 if n.endswith(("queries", "keys")) else w for n, w in params.items()}
     share = evaluation.attention_on_same(flat, configs[0], evaluation.out_of_domain(configs, test))
     assert share.shape == (3, 2)
-    # (0.8 / 2 * 20 + 1) / 21; a prompt's count has a standard deviation of sqrt(20 * 0.4 * 0.6) / 21.
+    # (0.8 / 2 * 20 + 1) / 21; the count of a prompt has standard deviation sqrt(20 * 0.4 * 0.6) / 21.
     assert np.allclose(share, 9 / 21, atol=5 * np.sqrt(20 * 0.24 / 2000) / 21)
 
 
@@ -269,23 +269,23 @@ def test_label_embeddings_find_a_planted_direction() -> None:
     embeddings = evaluation.label_embeddings(params, configs[0], 2)
     assert embeddings["magnitude"].shape == (3, 32)
     assert abs(embeddings["angle"].mean() - np.pi / 2) < 0.1
-    # Values that answer only to the image of q put every neuron on it or against it.
+    # Values that read only the image of q align every neuron with it or against it.
     q = params["read_in"][:, configs[0].feature_dimension, :, None]
     params["layer2.values"] = q @ params["layer2.values"][:, :1]
     angle = evaluation.label_embeddings(params, configs[0], 2)["angle"]
     assert np.allclose(np.minimum(angle, np.pi - angle), 0, atol=1e-6)
-    # With only the second head's values left, the first head's neurons read nothing.
+    # With only the second head's values, the neurons read nothing from the first head.
     second = params["layer2.values"].clone()
     second[..., :8] = 0
     assert (evaluation.label_embeddings({**params, "layer2.values": second}, configs[0], 2, 1)["magnitude"] == 0).all()
-    both, every = (evaluation.label_embeddings(params, configs[0], 2, heads)["magnitude"] for heads in (2, None))
-    assert np.array_equal(both, every)
+    two, default = (evaluation.label_embeddings(params, configs[0], 2, heads)["magnitude"] for heads in (2, None))
+    assert np.array_equal(two, default)
     mirrored: Params = {**params, "layer2.down": -params["layer2.down"]}
     signs = [evaluation.label_embeddings(p, configs[0], 2)["sign"] for p in (params, mirrored)]
     assert np.array_equal(*(signs[0], -signs[1]))
 
 
-def test_constants_that_cannot_be_are_refused() -> None:
+def test_invalid_constants_are_refused() -> None:
     with pytest.raises(ConstantError, match="heads"):
         system.Config(heads=3)
     with pytest.raises(ConstantError, match="task_shifts"):

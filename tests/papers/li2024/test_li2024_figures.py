@@ -1,4 +1,4 @@
-"""What the figures of the one-layer model share: snapshots and pruning."""
+"""Pruning in the figures of the one-layer model."""
 
 import itertools
 
@@ -21,7 +21,7 @@ def together() -> Runs:
     return train(Sweep("test", one_layer.SYSTEM, configs, (0, 12), one_layer.Test(prompts=50)))
 
 
-def test_pruning_is_training_without_the_row(together: Runs) -> None:
+def test_pruning_equals_setting_the_row_to_zero(together: Runs) -> None:
     pruning = trained_pruning(together, together.sweep.test)
     weights = {n: w.clone() for n, w in together.last().items()}
     mask = pruning.smallest(20)
@@ -29,9 +29,9 @@ def test_pruning_is_training_without_the_row(together: Runs) -> None:
     logits = evaluation.contributions(weights, pruning.prompts, together.sweep.test.context_length_test).sum(dim=-1)
     pruned = pruning.without(mask)
     np.testing.assert_allclose(pruned["hinge loss"], evaluation.hinge(logits, pruning.prompts), rtol=1e-12)
-    whole = pruning.without(pruning.smallest(0))
-    assert (np.abs(whole["hinge loss"] - pruned["hinge loss"]) > 1e-9).all()
-    # Without any neuron F = 0: every answer is wrong and the hinge loss 1.
+    unpruned = pruning.without(pruning.smallest(0))
+    assert (np.abs(unpruned["hinge loss"] - pruned["hinge loss"]) > 1e-9).all()
+    # Without neurons F = 0: every answer is wrong and the hinge loss is 1.
     empty = pruning.without(pruning.smallest(64))
     assert (empty["classification error"] == 1).all()
     assert (empty["hinge loss"] == 1).all()
@@ -50,7 +50,7 @@ def test_pruned_neurons_are_the_smallest_or_the_largest(together: Runs) -> None:
     assert per_run.sum(axis=1).tolist() == [1, 2, 3, 4]
 
 
-def test_random_orders_of_pruning_are_nested_and_differ() -> None:
+def test_random_pruning_masks_are_nested_and_differ_between_runs_and_draws() -> None:
     masks = [random_masks([0, 1], 64, count, draw=0) for count in (0, 6, 26, 64)]
     assert [mask.sum(axis=1).tolist() for mask in masks] == [[c, c] for c in (0, 6, 26, 64)]
     for fewer, more in itertools.pairwise(masks):

@@ -1,4 +1,4 @@
-"""Which neurons are large and which are lucky, and which of the large ones are removed first (Li et al. 2024)."""
+"""Large and lucky neurons, and the order in which large ones are removed (Li et al. 2024)."""
 
 import dataclasses
 
@@ -12,7 +12,7 @@ from icl.core.config import grid
 from icl.papers.li2024 import icl_conditions, icl_large_neurons, icl_lucky_neurons, one_layer, one_layer_evaluation
 
 
-def test_large_are_the_rows_above_the_largest_step() -> None:
+def test_large_rows_are_those_above_the_largest_ratio_of_norms() -> None:
     norms = np.array([[0.2, 1.0, 0.1, 1.2], [1.0, 1.1, 1.2, 5.0]])
     expected = [[False, True, False, True], [False, False, False, True]]
     np.testing.assert_array_equal(icl_large_neurons.large_neurons(norms), expected)
@@ -31,7 +31,7 @@ def test_removed_neurons_are_large_ones_and_stay_removed_at_larger_shares(seed: 
 
 
 def test_a_neuron_along_q_is_lucky_if_a_has_its_sign() -> None:
-    """With contexts of label +1 only for queries of that label, a row along +q is active exactly then."""
+    """All contexts get the query's label, so a row along +q is active exactly for queries of label +1."""
     (config,) = grid(one_layer.Config, pattern_law=["axes"], label_law=["axis"], neurons=[4])
     prompts = one_layer_evaluation.in_domain([config], one_layer.Test(prompts=30))
     tokens = prompts.tokens.clone()
@@ -45,12 +45,12 @@ def test_a_neuron_along_q_is_lucky_if_a_has_its_sign() -> None:
 
 
 @pytest.mark.parametrize("scale", ["smoke", "laptop"])
-def test_every_training_of_the_conditions_differs_in_one_constant(scale: str) -> None:
+def test_every_sweep_of_the_conditions_differs_in_one_constant(scale: str) -> None:
     first, *others = icl_conditions.sweeps(scale)
     base = dataclasses.asdict(first.configs[0])
     varied = dict(icl_conditions.SHARED)
     assert {name: base[name] for name in varied} == varied
     for sweep in others:
-        own = dataclasses.asdict(sweep.configs[0])
-        (changed,) = [name for name in own if own[name] != base[name]]
-        assert sweep.name == icl_conditions.sweep_name(changed, own[changed])
+        constants = dataclasses.asdict(sweep.configs[0])
+        (changed,) = [name for name in constants if constants[name] != base[name]]
+        assert sweep.name == icl_conditions.sweep_name(changed, constants[changed])

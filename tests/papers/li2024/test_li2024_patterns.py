@@ -1,4 +1,4 @@
-"""Patterns out of domain: every combination has its coefficient sum S_1 and its norm, and rotations are uniform."""
+"""Out-of-domain patterns: every combination has the right coefficient sum S_1 and norm, and rotations are uniform."""
 
 from collections.abc import Callable, Mapping
 
@@ -38,7 +38,7 @@ def coefficients_of(combination: str, total: float, seed: int = 0) -> np.ndarray
 
 @pytest.mark.parametrize("combination", COMBINATIONS)
 @given(total=st.floats(-ROOT_TWO, ROOT_TWO), seed=st.integers(0, 1000))
-def test_every_combination_has_its_coefficient_sum_and_norm(combination: str, total: float, seed: int) -> None:
+def test_every_combination_has_the_right_coefficient_sum_and_norm(combination: str, total: float, seed: int) -> None:
     coefficients = coefficients_of(combination, total, seed)
     assert coefficients.shape == (PATTERNS // 2, PATTERNS)
     np.testing.assert_allclose(coefficients.sum(axis=1), total, atol=1e-7)
@@ -50,34 +50,34 @@ def test_every_combination_has_its_coefficient_sum_and_norm(combination: str, to
 
 @pytest.mark.parametrize("combination", [name for name in COMBINATIONS if name not in OVERLAPPING])
 @given(total=st.floats(-ROOT_TWO, ROOT_TWO))
-def test_combinations_are_orthogonal_but_for_triples_and_independent_ones(combination: str, total: float) -> None:
+def test_all_combinations_except_triples_and_independent_ones_are_orthogonal(combination: str, total: float) -> None:
     gram = coefficients_of(combination, total) @ coefficients_of(combination, total).T
-    # At sqrt 2 the remainder's Gram matrix is singular, and its root loses half of the digits.
+    # At sqrt 2 the remainder's Gram matrix is singular, so its square root has half the digits.
     np.testing.assert_allclose(gram - np.diag(np.diag(gram)), 0, atol=1e-7)
 
 
 @given(total=st.floats(-ROOT_TWO, ROOT_TWO))
-def test_pair_coefficients_have_their_sum_and_unit_norm(total: float) -> None:
+def test_pair_coefficients_have_the_right_sum_and_unit_norm(total: float) -> None:
     c1, c2 = pair_coefficients(total)
     assert c1 + c2 == pytest.approx(total, abs=1e-15)
     assert c1**2 + c2**2 == pytest.approx(1, abs=1e-15)
     assert c1 >= c2
 
 
-def test_overlapping_combinations_overlap() -> None:
+def test_overlapping_combinations_are_not_orthogonal() -> None:
     for combination in OVERLAPPING:
         gram = coefficients_of(combination, 1.1) @ coefficients_of(combination, 1.1).T
         assert np.abs(gram - np.eye(PATTERNS // 2)).max() > 0.01, combination
 
 
 @pytest.mark.parametrize("combination", COMBINATIONS)
-def test_only_random_combinations_follow_their_generator(combination: str) -> None:
-    one, same, other = (coefficients_of(combination, 1.0, seed) for seed in (0, 0, 1))
-    assert np.array_equal(one, same)
-    assert (np.abs(one - other).max() > 0.1) == (combination in RANDOM)
+def test_only_random_combinations_depend_on_the_generator(combination: str) -> None:
+    first, same, other = (coefficients_of(combination, 1.0, seed) for seed in (0, 0, 1))
+    assert np.array_equal(first, same)
+    assert (np.abs(first - other).max() > 0.1) == (combination in RANDOM)
 
 
-def test_at_sum_one_three_combinations_are_one_pattern_alone() -> None:
+def test_at_sum_one_three_combinations_are_single_patterns() -> None:
     assert pair_coefficients(1.0) == (1.0, 0.0)
     for combination in ("unit pairs", "one scaled", "pairs apart"):
         np.testing.assert_allclose(coefficients_of(combination, 1.0), np.eye(6)[::2], atol=1e-15)
@@ -106,7 +106,7 @@ def test_rotated_patterns_are_an_orthonormal_basis_of_the_same_span() -> None:
 
 
 def test_rotations_have_no_preferred_direction() -> None:
-    # A QR factor without the sign correction would have a mean of the wrong sign on the diagonal.
+    # Without the sign correction the diagonal of the QR factor would have a non-zero mean.
     rng, count = np.random.default_rng(3), 4000
     rotations = np.stack([rotated_patterns(rng, np.eye(3)) for _ in range(count)])
     error = np.sqrt(1 / 3 / count)  # each entry of a Haar rotation has mean 0 and variance 1/d

@@ -1,7 +1,7 @@
-"""Every check on a published figure of Li et al. 2024 can fail: each bound, spoilt on purpose, is contradicted.
+"""Every bound on a published figure of Li et al. 2024 can fail: with a sabotage it is contradicted.
 
-The runs are real trainings of six seeds (see spoilt_runs). Nothing here depends on how well the published claims hold:
-a sabotage breaks one bound, and the same run without it (the control) does not.
+The runs are real trainings with six seeds (see spoilt_runs). The tests do not depend on how well the published claims
+hold: the sabotaged run breaks a bound, and the same run without the sabotage (the control) does not.
 """
 
 import dataclasses
@@ -40,19 +40,19 @@ from tests.papers.li2024.spoilt_runs import (
     untrained,
 )
 
-# A claim is judged on trainings of its own, sound and spoilt.
+# Every claim is judged on trainings with and without its sabotage.
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True, scope="module")
 def short_curves() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        # Of the classical curves, the claims read the last point only.
+        # The claims only use the last point of the classical curves.
         patch.setattr(classical_figures, "LENGTHS", (6, 20))
         yield
 
 
-# claim -> observable of each of its bounds -> what breaks it
+# claim -> observable of each bound -> the sabotage that breaks it
 SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     "A-P1a": {
         "share along the pattern": Sabotage(shuffled_queries_and_keys),
@@ -85,8 +85,8 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     "A-F15": {"share of rates in order": Sabotage(test=LI_ICL_FALLING)},
     "A-F27": {"ICL error less the best classical error": WRONG_SIGN},
     "A-F28": {"ICL error less the best classical error": WRONG_SIGN},
-    # The control is the claimed order, put there by false answers; against it stand the opposite order, and the smaller
-    # task as it is, which is solved at every S_1.
+    # Flipped answers give the control the claimed order; the sabotages are the opposite order, and the smaller task
+    # unchanged, which is solved at every S_1.
     "A-F12": {
         "Kendall's tau of error and S_1": Sabotage(best_everywhere, harder_above_one, harder_below_one),
         "least error over S_1 < 1": Sabotage(best_everywhere, control=harder_below_one),
@@ -119,8 +119,8 @@ def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observabl
     assert_decided(claim, observable, SABOTAGES[claim][observable])
 
 
-def test_rescaled_rows_are_the_same_function() -> None:
-    """These sabotages of pruning change norms only: no logit moves."""
+def test_rescaled_rows_give_the_same_function() -> None:
+    """These sabotages change norms but no logit."""
     runs = runs_of("figure14")["li_icl"]
     prompts = one_layer_evaluation.out_of_domain(runs.sweep.configs, dataclasses.replace(runs.sweep.test, prompts=20))
     plain = one_layer_evaluation.contributions(runs.last(), prompts, 20).sum(dim=-1)

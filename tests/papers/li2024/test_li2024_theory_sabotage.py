@@ -1,7 +1,7 @@
-"""Every check of the theorems of Li et al. 2024 can fail: each bound, spoilt on purpose, is contradicted.
+"""Every bound on the theorems of Li et al. 2024 can fail: with a sabotage it is contradicted.
 
-The runs are real trainings of six seeds (see spoilt_runs). Nothing here depends on how well the published claims hold:
-a sabotage breaks one bound, and the same run without it (the control) does not.
+The runs are real trainings with six seeds (see spoilt_runs). The tests do not depend on how well the published claims
+hold: the sabotaged run breaks a bound, and the same run without the sabotage (the control) does not.
 """
 
 from collections.abc import Mapping
@@ -29,10 +29,10 @@ from tests.papers.li2024.spoilt_runs import (
     trained_on_longer_prompts,
 )
 
-# A claim is judged on trainings of its own, sound and spoilt.
+# Every claim is judged on trainings with and without its sabotage.
 pytestmark = pytest.mark.slow
 
-# claim -> observable of each of its bounds -> what breaks it
+# claim -> observable of each bound -> the sabotage that breaks it
 SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     "A-T1": {
         "error on unseen tasks": WRONG_SIGN,
@@ -85,9 +85,9 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
 
 
 def test_every_bound_of_every_claim_has_a_sabotage() -> None:
-    # Those of icl_theorems are judged by the measurements of the other figures.
-    own = [name for name in FIGURES if name.startswith("icl_") and name != "icl_theorems"]
-    bounds = sabotaged.bounds_of_claims(own)
+    # icl_theorems uses the measurements of the other figures.
+    names = [name for name in FIGURES if name.startswith("icl_") and name != "icl_theorems"]
+    bounds = sabotaged.bounds_of_claims(names)
     assert {claim: set(parts) for claim, parts in SABOTAGES.items()} == bounds
 
 

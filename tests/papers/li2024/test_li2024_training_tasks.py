@@ -1,4 +1,4 @@
-"""Training tasks of Li et al. 2024: every choice covers the patterns evenly, as theorem 1 asks."""
+"""Training tasks of Li et al. 2024: every choice covers the patterns evenly, as theorem 1 requires."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ STANDARD_ERRORS = 5.0
 
 @pytest.mark.parametrize("choice", TRAINING_TASKS)
 @given(patterns=st.sampled_from(range(4, 13, 2)), seed=st.integers(0, 2**32), data=st.data())
-def test_every_pattern_stands_as_often_for_either_label_and_no_task_comes_twice(
+def test_every_pattern_has_each_label_equally_often_and_no_task_occurs_twice(
     choice: str, patterns: int, seed: int, data: st.DataObject
 ) -> None:
     shifts = data.draw(st.integers(1, patterns - 1))
@@ -34,7 +34,7 @@ def test_every_pattern_stands_as_often_for_either_label_and_no_task_comes_twice(
 
 @pytest.mark.parametrize("choose", [random_even_cover, random_shifts])
 @pytest.mark.parametrize("shifts", [1, 2])
-def test_a_random_choice_takes_every_task_equally_often(choose: object, shifts: int) -> None:
+def test_random_choices_take_every_task_equally_often(choose: object, shifts: int) -> None:
     rng, draws = np.random.default_rng(0), 3000
     counts = np.zeros((PATTERNS, PATTERNS))
     for _ in range(draws):
@@ -60,7 +60,7 @@ def cycles(tasks: np.ndarray) -> list[int]:
 
 def test_the_choices_differ_as_their_names_say() -> None:
     rng = np.random.default_rng(1)
-    # A shift s of one cycle falls into gcd(s, M) cycles of equal length; an even cover without a cycle may differ.
+    # A shift s of one cycle has gcd(s, M) cycles of equal length; those of a random even cover may differ in length.
     assert cycles(cyclic_shifts(PATTERNS)) == [6]
     shifted = [cycles(random_shifts(rng, PATTERNS, 1)) for _ in range(100)]
     assert {tuple(lengths) for lengths in shifted} == {(6,), (3, 3), (2, 2, 2)}
@@ -69,7 +69,7 @@ def test_the_choices_differ_as_their_names_say() -> None:
 
 
 @pytest.mark.parametrize("shifts", [1, 3])
-def test_unseen_tasks_are_the_rest(shifts: int) -> None:
+def test_unseen_tasks_are_all_others(shifts: int) -> None:
     seen = cyclic_shifts(PATTERNS, shifts)
     unseen = unseen_tasks(PATTERNS, seen)
     pairs = [{tuple(task) for task in part.tolist()} for part in (seen, unseen, all_tasks(PATTERNS))]
@@ -79,5 +79,5 @@ def test_unseen_tasks_are_the_rest(shifts: int) -> None:
 
 
 def test_with_every_task_seen_all_tasks_are_tested() -> None:
-    every = all_tasks(PATTERNS)
-    np.testing.assert_array_equal(unseen_tasks(PATTERNS, every), every)
+    tasks = all_tasks(PATTERNS)
+    np.testing.assert_array_equal(unseen_tasks(PATTERNS, tasks), tasks)

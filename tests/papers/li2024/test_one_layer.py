@@ -1,4 +1,4 @@
-"""The one-layer model: its reduced form against eq. 7 token by token, its symmetries and its start."""
+"""The one-layer model: its reduced form against eq. 7 token by token, its symmetries and its initialisation."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -54,7 +54,7 @@ def rotation(config: one_layer.Config, seed: int) -> np.ndarray:
 # The reduced form is eq. 7
 
 
-def test_production_loss_is_equation_7_token_by_token() -> None:
+def test_the_loss_is_equation_7_token_by_token() -> None:
     params, batch = oracle.asymmetric_weights(CONFIGS), batch_of(CONFIGS)
     losses = one_layer.loss(params, batch, CONFIGS)
     for run, config in enumerate(CONFIGS):
@@ -65,7 +65,7 @@ def test_production_loss_is_equation_7_token_by_token() -> None:
     assert len({round(loss, 3) for loss in losses.tolist()}) == len(CONFIGS)
 
 
-def test_production_gradients_are_those_of_equation_7() -> None:
+def test_the_gradients_are_those_of_equation_7() -> None:
     params, batch = oracle.asymmetric_weights(CONFIGS), batch_of(CONFIGS)
     trained = {n: params[n] for n in TRAINED}
     _, ours = gradient(one_layer, sweep_of(CONFIGS, 1), trained, {"a": params["a"]}, batch)
@@ -117,12 +117,12 @@ def test_training_by_adam_is_pytorchs_adam_on_dense_tokens() -> None:
             oracle.one_layer_loss({**start, **leaves}, prompts, label).backward()
             method.step()
         for name, leaf in leaves.items():
-            # Where a gradient is near 0, Adam's step keeps no more digits of it than rounding leaves.
+            # Near a zero gradient, rounding errors decide Adam's step; hence the median.
             assert (ours.last()[name][run] - leaf.detach()).abs().median() < 1e-9
             assert (leaf.detach() - start[name]).abs().max() > config.learning_rate
 
 
-def test_the_read_out_moves_at_its_own_rate() -> None:
+def test_the_read_out_has_its_own_learning_rate() -> None:
     rates = (0.0, 0.5, 1.0)
     configs = [one_layer.Config(seed=0, batch=24, readout_rate=rate) for rate in rates]
     params, batch = oracle.asymmetric_weights(configs), batch_of(configs)
@@ -149,7 +149,7 @@ def test_the_order_of_the_contexts_does_not_matter(order: list[int]) -> None:
     torch.testing.assert_close(other, plain, rtol=1e-12, atol=1e-12)
 
 
-def test_at_the_start_a_rotation_of_patterns_and_output_rows_leaves_the_logit() -> None:
+def test_initially_rotating_patterns_and_output_rows_keeps_the_logit() -> None:
     params, batch = one_layer.init(CONFIGS), batch_of(CONFIGS)
     for run, config in enumerate(CONFIGS):
         turn = rotation(config, run)
@@ -158,14 +158,14 @@ def test_at_the_start_a_rotation_of_patterns_and_output_rows_leaves_the_logit() 
         plain = oracle.one_layer_logit(oracle.weights_of(params, run), prompts_of(config, batch, run))
         other = oracle.one_layer_logit(turned, prompts_of(config, batch, run, turn))
         torch.testing.assert_close(other, plain, rtol=1e-12, atol=1e-14)
-        # Without turning W_O along, it would not.
+        # Without rotating W_O too, the logit changes.
         assert (
             oracle.one_layer_logit(oracle.weights_of(params, run), prompts_of(config, batch, run, turn)) - plain
         ).abs().max() > (1e-6)
 
 
-def test_sgd_is_the_same_in_all_coordinates() -> None:
-    """For SGD, patterns along the axes lose nothing: eq. 7 trained on rotated patterns has the same losses."""
+def test_sgd_does_not_depend_on_the_coordinates() -> None:
+    """Training eq. 7 with SGD on rotated patterns gives the same losses as on patterns along the axes."""
     sgd = {"optimiser": "sgd", "learning_rate": 1.5, "pattern_law": "axes", "label_law": "axis"}
     configs, steps = [dataclasses.replace(config, **sgd) for config in CONFIGS[:2]], 6
     losses = train(sweep_of(configs, steps)).losses
@@ -181,8 +181,8 @@ def test_sgd_is_the_same_in_all_coordinates() -> None:
             params |= {name: params[name] - config.learning_rate * g for name, g in gradients.items()}
 
 
-def test_exchanging_the_labels_of_all_contexts_and_the_signs_of_the_readout_changes_nothing() -> None:
-    # y -> -y and a -> -a with W_O's label columns negated is the symmetry between +q and -q.
+def test_the_model_is_symmetric_between_plus_and_minus_q() -> None:
+    # Negated labels and label coordinates in every weight matrix give the same logits.
     params, batch = oracle.asymmetric_weights(CONFIGS), batch_of(CONFIGS)
     d_x = CONFIGS[0].feature_dimension
     sign = torch.ones(params["W_O"].shape[-1], dtype=torch.float64)
@@ -195,16 +195,16 @@ def test_exchanging_the_labels_of_all_contexts_and_the_signs_of_the_readout_chan
     )
 
 
-def test_the_answer_does_not_reach_the_logit() -> None:
+def test_the_logit_does_not_depend_on_the_answer() -> None:
     params, batch = oracle.asymmetric_weights(CONFIGS), batch_of(CONFIGS)
     flipped = batch | {"label": torch.cat([batch["label"][..., :-1], -batch["label"][..., -1:]], dim=-1)}
     assert torch.equal(one_layer.batch_logits(params, batch, CONFIGS), one_layer.batch_logits(params, flipped, CONFIGS))
 
 
-# The start and the constants
+# Initialisation and constants
 
 
-def test_the_weights_start_as_the_paper_says() -> None:
+def test_the_initial_weights_are_those_of_the_paper() -> None:
     configs = grid(one_layer.Config, attention_start=(0.2, 0.5), output_std=(0.02,), seed=range(10))
     params = one_layer.init(configs)
     size, neurons = configs[0].feature_dimension + configs[0].label_dimension, configs[0].neurons
@@ -215,7 +215,7 @@ def test_the_weights_start_as_the_paper_says() -> None:
         a = params["a"][run]
         assert (a > 0).sum() == (a < 0).sum() == neurons // 2
         assert torch.equal(a.abs(), torch.full_like(a, config.readout))
-    # The two halves of the grid share their seeds, and with them W_O.
+    # The two halves of the grid have the same seeds and so the same W_O.
     outputs = params["W_O"][:10]
     assert torch.equal(outputs, params["W_O"][10:])
     entries, std = outputs.numel(), configs[0].output_std
@@ -225,9 +225,9 @@ def test_the_weights_start_as_the_paper_says() -> None:
     assert abs(kurtosis - 3) < 5 * np.sqrt(96 / entries)
 
 
-def test_the_signs_of_the_readout_are_in_random_order() -> None:
+def test_the_signs_of_the_read_out_are_in_random_order() -> None:
     signs = torch.sign(one_layer.init(grid(one_layer.Config, seed=range(200)))["a"]).mean(dim=0)
-    # Each neuron is positive with 1/2, independently over seeds.
+    # Each neuron is positive with probability 1/2, independently over seeds.
     assert signs.abs().max() < 5 / np.sqrt(200)
     assert len(torch.unique(signs)) > 5
 

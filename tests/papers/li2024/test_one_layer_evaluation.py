@@ -1,4 +1,4 @@
-"""What is measured on the one-layer model: test prompts, attention, projections, embeddings and errors."""
+"""Measurements on the one-layer model: test prompts, attention, projections, embeddings and errors."""
 
 import dataclasses
 
@@ -57,7 +57,7 @@ def test_the_evaluation_of_every_variant_is_equation_7(attended: str) -> None:
 
 
 @pytest.mark.parametrize("choice", TRAINING_TASKS)
-def test_test_prompts_in_domain_are_of_unseen_tasks(choice: str) -> None:
+def test_in_domain_prompts_have_unseen_tasks(choice: str) -> None:
     config = dataclasses.replace(CONFIGS[0], task_choice=choice)
     prompts = evaluation.in_domain([config], one_layer.Test(prompts=300, relevant_fraction_test=1.0))
     seen = {tuple(task) for task in config.train_tasks.tolist()}
@@ -68,13 +68,13 @@ def test_test_prompts_in_domain_are_of_unseen_tasks(choice: str) -> None:
 
 
 @pytest.mark.parametrize("total", [0.5, 1.1, 1.3])
-def test_test_prompts_out_of_domain_are_over_combined_patterns(total: float) -> None:
+def test_out_of_domain_prompts_have_combined_patterns(total: float) -> None:
     config = CONFIGS[0]
     relevant, irrelevant = config.axis_patterns
     prompts = evaluation.out_of_domain([config], one_layer.Test(prompts=60, coefficient_sum=total))
     x = prompts.tokens[0, ..., : config.feature_dimension].numpy()
     combined = unit_pairs(relevant, total)[prompts.patterns[0].numpy()]
-    # What is left of a token is an irrelevant pattern of its own: in the span of the nu, no longer than 0.5 beta.
+    # The rest of a token is an irrelevant pattern: in the span of the nu, with norm at most 0.5 beta.
     rest = x - combined
     np.testing.assert_allclose(rest @ relevant.T, 0, atol=1e-12)
     np.testing.assert_allclose(rest @ irrelevant.T @ irrelevant, rest, atol=1e-12)
@@ -95,14 +95,14 @@ def test_curves_over_the_constants_of_the_test_are_paired() -> None:
     assert not torch.equal(first.tokens, second.tokens)
 
 
-def test_test_prompts_of_a_run_do_not_depend_on_its_neighbours() -> None:
-    every = evaluation.out_of_domain(CONFIGS, one_layer.Test(prompts=10))
+def test_test_prompts_of_a_run_do_not_depend_on_other_runs() -> None:
+    together = evaluation.out_of_domain(CONFIGS, one_layer.Test(prompts=10))
     alone = evaluation.out_of_domain(CONFIGS[2:], one_layer.Test(prompts=10))
     for name in ("tokens", "labels", "patterns", "query_direction"):
-        assert torch.equal(getattr(every, name)[2:], getattr(alone, name))
+        assert torch.equal(getattr(together, name)[2:], getattr(alone, name))
 
 
-def test_noise_has_its_expected_size_and_leaves_the_rest_alone() -> None:
+def test_noise_has_the_stated_norm_and_does_not_affect_the_rest() -> None:
     config = one_layer.Config(seed=3)
     plain, noisy = (evaluation.in_domain([config], one_layer.Test(prompts=300, noise=size)) for size in (0.0, 0.6))
     added = (noisy.tokens - plain.tokens).numpy()
@@ -124,7 +124,7 @@ def test_a_coefficient_sum_beyond_root_two_is_refused() -> None:
 
 
 @pytest.mark.parametrize("make", [evaluation.in_domain, evaluation.out_of_domain])
-def test_attention_on_the_same_pattern_at_the_start_in_closed_form(make: object) -> None:
+def test_initial_attention_on_the_same_pattern_in_closed_form(make: object) -> None:
     # With kappa = 0 a score is (delta beta)^2 on the query's pattern and 0 elsewhere.
     configs = [one_layer.Config(seed=seed, irrelevant_strength=0.0) for seed in range(3)]
     prompts = make(configs, one_layer.Test(prompts=200))  # type: ignore[operator]
@@ -134,27 +134,27 @@ def test_attention_on_the_same_pattern_at_the_start_in_closed_form(make: object)
     np.testing.assert_allclose(evaluation.attention_on_same(one_layer.init(configs), prompts), expected, atol=1e-12)
 
 
-def test_magnitudes_at_the_start_in_closed_form() -> None:
+def test_initial_magnitudes_in_closed_form() -> None:
     configs = [one_layer.Config(seed=seed, irrelevant_strength=0.0, attention_start=0.3) for seed in range(2)]
     prompts = evaluation.out_of_domain(configs, one_layer.Test(prompts=20))
     for values in evaluation.projections(one_layer.init(configs), prompts, configs[0].feature_dimension).values():
         np.testing.assert_allclose(values, 0.3 * configs[0].pattern_norm, atol=1e-12)
 
 
-def test_only_the_projection_on_the_pattern_counts_as_such() -> None:
-    # W_Q and W_K that forget the IDR patterns have norms but no projection.
+def test_projections_measure_only_the_component_along_the_pattern() -> None:
+    # With W_Q and W_K zero on the IDR patterns, there are norms but no projections.
     params = one_layer.init(CONFIGS[:1])
     params = {n: w.clone() for n, w in params.items()}
     for name in ("W_Q", "W_K"):
         params[name][..., : CONFIGS[0].relevant_patterns] = 0
     prompts = evaluation.out_of_domain(CONFIGS[:1], one_layer.Test(prompts=20))
-    found = evaluation.projections(params, prompts, CONFIGS[0].feature_dimension)
-    assert found["xdr W_Q p_query"] == found["xdr W_K p_i"] == 0
-    assert found["W_Q p_query"] > 0.01
-    assert found["W_K p_i"] > 0.01
+    sizes = evaluation.projections(params, prompts, CONFIGS[0].feature_dimension)
+    assert sizes["xdr W_Q p_query"] == sizes["xdr W_K p_i"] == 0
+    assert sizes["W_Q p_query"] > 0.01
+    assert sizes["W_K p_i"] > 0.01
 
 
-def test_embeddings_know_the_directions() -> None:
+def test_embeddings_of_planted_directions() -> None:
     config = CONFIGS[0]
     relevant, q = config.axis_patterns[0], config.label_direction
     size = config.feature_dimension + config.label_dimension
@@ -164,15 +164,15 @@ def test_embeddings_know_the_directions() -> None:
     rows[0, :, config.feature_dimension :] = np.outer([2, -2, 0.5, -0.1], q)
     rows[0, 2:, config.feature_dimension - 1] = 1
     params = {"W_O": torch.from_numpy(rows), "W_V": torch.eye(size, dtype=torch.float64)[None]}
-    found = {name: values[0] for name, values in evaluation.embeddings(params, config).items()}
-    np.testing.assert_allclose(found["feature magnitude"], [3, config.pattern_norm, 1, 1])
-    np.testing.assert_allclose(found["feature angle"][1:], [np.arccos(1 / np.sqrt(6)), np.pi / 2, np.pi / 2])
-    assert found["feature angle"][0] == pytest.approx(0, abs=1e-7)
-    np.testing.assert_allclose(found["label magnitude"], [2, 2, 0.5, 0.1])
-    np.testing.assert_allclose(found["label angle"], [0, np.pi, 0, np.pi])
+    blocks = {name: values[0] for name, values in evaluation.embeddings(params, config).items()}
+    np.testing.assert_allclose(blocks["feature magnitude"], [3, config.pattern_norm, 1, 1])
+    np.testing.assert_allclose(blocks["feature angle"][1:], [np.arccos(1 / np.sqrt(6)), np.pi / 2, np.pi / 2])
+    assert blocks["feature angle"][0] == pytest.approx(0, abs=1e-7)
+    np.testing.assert_allclose(blocks["label magnitude"], [2, 2, 0.5, 0.1])
+    np.testing.assert_allclose(blocks["label angle"], [0, np.pi, 0, np.pi])
 
 
-def test_no_answer_and_no_number_are_wrong() -> None:
+def test_a_zero_logit_and_nan_are_wrong() -> None:
     prompts = evaluation.in_domain(CONFIGS[:1], one_layer.Test(prompts=4))
     logits = prompts.labels[..., -1] * torch.tensor([1.0, -1.0, 0.0, torch.nan])
     assert evaluation.wrong(logits, prompts).tolist() == [[False, True, True, True]]

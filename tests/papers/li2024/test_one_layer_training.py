@@ -1,4 +1,4 @@
-"""Training of the one-layer model: a run alone equals the run among others, and only the seed decides."""
+"""Training of the one-layer model: a run depends only on its constants and seed, not on the other runs."""
 
 import dataclasses
 import itertools
@@ -32,7 +32,7 @@ def sweep(configs: Sequence[one_layer.Config], steps: int = STEPS, prompts: int 
 
 @pytest.fixture(autouse=True)
 def threads() -> Iterator[Callable[[int], None]]:
-    """One thread for each test of this file, unless it sets another number: idle threads only spin here."""
+    """One thread per test unless the test sets another number, since idle threads only spin here."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield torch.set_num_threads
@@ -58,7 +58,7 @@ def test_a_run_alone_equals_the_run_in_a_batch(together: Runs) -> None:
         np.testing.assert_array_equal(alone.losses[0], together.losses[run])
 
 
-def test_at_full_size_neither_neighbours_nor_threads_change_a_bit(threads: Callable[[int], None]) -> None:
+def test_at_full_size_other_runs_and_threads_do_not_change_a_bit(threads: Callable[[int], None]) -> None:
     plan = sweep(grid(one_layer.Config, seed=range(10)), steps=6)
     single = train(plan)
     alone = train(plan.shard(3, 10))
@@ -67,7 +67,7 @@ def test_at_full_size_neither_neighbours_nor_threads_change_a_bit(threads: Calla
     assert all(torch.equal(w[0], single.weights[name][3]) for name, w in alone.weights.items())
 
 
-def test_a_diverging_neighbour_changes_nothing(together: Runs) -> None:
+def test_a_diverging_run_does_not_affect_the_others(together: Runs) -> None:
     configs = list(together.sweep.configs)
     wild = dataclasses.replace(configs[1], learning_rate=1e200)
     beside = train(sweep([configs[0], wild, *configs[2:]]))
@@ -89,7 +89,7 @@ def test_the_seed_changes_the_result(together: Runs) -> None:
     assert all(not np.array_equal(losses[i], losses[j]) for i in range(4) for j in range(i))
 
 
-def test_no_global_generator_has_a_say(together: Runs) -> None:
+def test_global_generators_have_no_effect(together: Runs) -> None:
     before = (random.getstate(), np.random.get_state(), torch.get_rng_state())  # noqa: NPY002
     try:
         random.seed(99)
@@ -112,14 +112,14 @@ def test_training_draws_nothing_from_global_generators() -> None:
     assert states() == before
 
 
-def test_training_does_not_depend_on_what_is_kept_or_tested(together: Runs) -> None:
+def test_training_does_not_depend_on_snapshots_or_tests(together: Runs) -> None:
     fewer = dataclasses.replace(together.sweep, snapshots=(STEPS,), test=one_layer.Test(prompts=7, coefficient_sum=0.5))
     other = train(fewer)
     for name, w in other.last().items():
         assert torch.equal(w, together.last()[name])
 
 
-def test_runs_of_one_seed_see_the_same_prompts_whatever_else_differs() -> None:
+def test_runs_of_one_seed_share_their_prompts() -> None:
     first, second = (
         one_layer.sample([c], 4) for c in (CONFIGS[0], dataclasses.replace(CONFIGS[0], learning_rate=9.0, readout=1.0))
     )
@@ -130,20 +130,20 @@ def test_runs_of_one_seed_see_the_same_prompts_whatever_else_differs() -> None:
     np.testing.assert_array_equal(other["strength"], first["strength"])
 
 
-def test_every_run_is_trained_on_random_tasks_of_its_own() -> None:
+def test_every_run_trains_on_its_own_random_tasks() -> None:
     configs = grid(
         one_layer.Config, task_choice=["random even cover"], task_shifts=[2], relevant_fraction=[1.0], seed=range(3)
     )
     assert len({config.train_tasks.tobytes() for config in configs}) == 3
     batch = one_layer.sample(configs, 0)
     for run, config in enumerate(configs):
-        own = {tuple(task) for task in config.train_tasks.tolist()}
+        tasks = {tuple(task) for task in config.train_tasks.tolist()}
         drawn = set()
         for pattern, label in zip(batch["pattern"][run], batch["label"][run], strict=True):
-            # With alpha = 1 a prompt with both labels gives its task away.
+            # With alpha = 1 a prompt with both labels determines its task.
             positive, negative = set(pattern[label > 0].tolist()), set(pattern[label < 0].tolist())
             drawn |= set(itertools.product(positive, negative))
         # 128 prompts of 12 tasks miss one with probability 12 (11/12)^128 = 2e-4; the seeds are fixed.
-        assert drawn == own
+        assert drawn == tasks
         for name, values in one_layer.sample([config], 0).items():
             np.testing.assert_array_equal(batch[name][run], values[0])

@@ -1,4 +1,4 @@
-"""One training is drawn by a rule that looks at no figure, and those that have not learnt count in no claim."""
+"""The drawn training follows a rule that looks at no figure, and claims ignore runs that have not learnt."""
 
 import dataclasses
 import math
@@ -35,7 +35,7 @@ ONE_LAYER = ("figure8", "figure9", "figure10", "figure11", "figure14", "figure15
 
 @cache
 def trained(name: str) -> Runs:
-    """Four runs of the shared training of the one-layer model, which learn, as a figure tests them."""
+    """Four runs of the shared one-layer training, all of which learn, with the test constants of a figure."""
     (sweep,) = discovery.figure(name).sweeps("smoke")
     configs = grid(one_layer.Config, seed=range(4))
     small = dataclasses.replace(sweep, configs=configs, test=one_layer.Test())
@@ -52,7 +52,7 @@ def measured(name: str, runs: Runs) -> pd.DataFrame:
 
 
 def changed(runs: Runs, run: int, change: Callable[[torch.Tensor], torch.Tensor]) -> Runs:
-    """The runs with the read-out of one of them changed."""
+    """The runs, with the read-out of one run changed."""
     a = runs.weights["a"].clone()
     a[run] = change(a[run])
     return dataclasses.replace(runs, weights={**runs.weights, "a": a})
@@ -76,7 +76,7 @@ def test_the_choice_does_not_depend_on_the_order_of_runs(losses: np.ndarray, dat
 
 
 @given(LOSSES)
-def test_no_run_has_less_loss_than_the_chosen_and_a_diverged_one_is_never_it(losses: np.ndarray) -> None:
+def test_the_chosen_run_has_the_least_finite_loss(losses: np.ndarray) -> None:
     best = losses[chosen(losses, range(len(losses)))]
     if np.isfinite(losses).any():
         assert best == np.nanmin(losses)
@@ -101,8 +101,8 @@ def test_the_condition_of_the_claims_is_that_a_run_has_learnt() -> None:
 
 
 @pytest.mark.parametrize("model", [one_layer, decoder])
-def test_the_held_out_loss_is_of_new_prompts_of_the_training_law(model: object) -> None:
-    """It neither repeats a batch of the training nor depends on the other runs; a run that diverged has none."""
+def test_the_held_out_loss_of_a_run_does_not_depend_on_the_others(model: object) -> None:
+    """The loss of a run that diverged is NaN."""
     system = discovery.system(model.SYSTEM)  # type: ignore[attr-defined]
     runs = train(Sweep("test", system.SYSTEM, grid(system.Config, seed=range(3)), (0, 2), system.Test()))
     losses = held_out_loss(runs)
@@ -116,23 +116,23 @@ def test_the_held_out_loss_is_of_new_prompts_of_the_training_law(model: object) 
     np.testing.assert_allclose(again[[0, 2]], losses[[0, 2]], rtol=1e-6)
 
 
-def test_the_held_out_loss_ignores_how_training_was_fed() -> None:
-    """A run that went through a finite set is asked what it was never shown, as any other run of its seed is."""
+def test_the_held_out_loss_does_not_depend_on_the_training_set() -> None:
+    """A run trained on a finite set gets the same new prompts as any other run of its seed."""
     configs = grid(one_layer.Config, seed=range(2))
     runs = train(Sweep("test", one_layer.SYSTEM, configs, (0, 2), one_layer.Test()))
-    fed = tuple(dataclasses.replace(config, training_prompts=256, batch=64) for config in configs)
-    again = dataclasses.replace(runs, sweep=dataclasses.replace(runs.sweep, configs=fed))
+    finite = tuple(dataclasses.replace(config, training_prompts=256, batch=64) for config in configs)
+    again = dataclasses.replace(runs, sweep=dataclasses.replace(runs.sweep, configs=finite))
     np.testing.assert_array_equal(held_out_loss(again), held_out_loss(runs))
 
 
-# What a figure does with it
+# Figures and claims
 
 
 @pytest.mark.parametrize("name", ONE_LAYER)
 def test_a_run_that_has_not_learnt_tests_no_claim(name: str) -> None:
-    """With run 2 spoilt, its claims are judged on the other three alone; it is counted, and shown with them."""
-    spoilt = changed(trained(name), 2, torch.neg)
-    table = measured(name, spoilt)
+    """With run 2 broken, the claims are judged on the other three; run 2 is still counted and shown."""
+    broken = changed(trained(name), 2, torch.neg)
+    table = measured(name, broken)
     for verdict in figures.check(name, table):
         (condition,) = verdict.conditions
         assert (condition.met, condition.runs) == (3, 4)
@@ -141,41 +141,41 @@ def test_a_run_that_has_not_learnt_tests_no_claim(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["figure8", "figure10", "figure14", "figure27"])
-def test_what_is_drawn_is_the_chosen_run(name: str) -> None:
+def test_the_chosen_run_is_drawn(name: str) -> None:
     runs = trained(name)
-    # The run that would have been chosen is put out of the running.
+    # The first choice is broken, so that another run is chosen.
     first = Choice(runs.sweep.seeds, held_out_loss(runs)).index
-    spoilt = changed(runs, first, torch.neg)
-    seed = runs.sweep.seeds[Choice(runs.sweep.seeds, held_out_loss(spoilt)).index]
+    broken = changed(runs, first, torch.neg)
+    seed = runs.sweep.seeds[Choice(runs.sweep.seeds, held_out_loss(broken)).index]
     assert seed != runs.sweep.seeds[first]
-    table = measured(name, spoilt)
-    every = table[(table["panel"] == one_training.RUNS) & (table["seed"] == seed)]
+    table = measured(name, broken)
+    of_run = table[(table["panel"] == one_training.RUNS) & (table["seed"] == seed)]
     main = table[~table["panel"].isin(["", one_training.RUNS])]
     assert set(main.loc[main["statistic"] == "run", "seed"]) == {seed}
     drawn = main[(main["seed"] == SUMMARY_SEED) | ((main["statistic"] == "run") & (name == "figure10"))]
     key = ["series", "x", "observable", "colour"]
-    left, right = (part.sort_values(key)[[*key, "value", "count"]].reset_index(drop=True) for part in (drawn, every))
+    left, right = (part.sort_values(key)[[*key, "value", "count"]].reset_index(drop=True) for part in (drawn, of_run))
     pd.testing.assert_frame_equal(left, right)
 
 
-def test_a_run_alone_is_tested_on_more_prompts_that_begin_with_the_same() -> None:
+def test_a_run_alone_has_more_test_prompts_that_start_with_the_shared_ones() -> None:
     from icl.papers.li2024 import one_layer_evaluation as evaluation
 
     runs = trained("figure9")
-    one = alone(runs, 2)
-    assert one.sweep.seeds == [2] and one.sweep.test.prompts == GROUPS * runs.sweep.test.prompts
+    third = alone(runs, 2)
+    assert third.sweep.seeds == [2] and third.sweep.test.prompts == GROUPS * runs.sweep.test.prompts
     few = evaluation.in_domain(runs.sweep.configs, runs.sweep.test)
-    many = evaluation.in_domain(one.sweep.configs, one.sweep.test)
+    many = evaluation.in_domain(third.sweep.configs, third.sweep.test)
     assert torch.equal(many.tokens[0, : runs.sweep.test.prompts], few.tokens[2])
-    for name, w in one.weights.items():
+    for name, w in third.weights.items():
         assert torch.equal(w[0], runs.weights[name][2])
 
 
 @given(hnp.arrays(np.bool_, (3, 1, 40)))
-def test_the_band_is_of_four_groups_of_the_drawn_run(wrong: np.ndarray) -> None:
+def test_the_band_is_that_of_four_groups_of_the_drawn_run(wrong: np.ndarray) -> None:
     pick = Choice([5, 7], np.array([0.5, 0.01]))
-    every = np.zeros((3, 2, 10), dtype=bool)
-    table = join(pick.error_lines(every, wrong, panel="main", series="a", x=[0, 2, 4]))
+    of_runs = np.zeros((3, 2, 10), dtype=bool)
+    table = join(pick.error_lines(of_runs, wrong, panel="main", series="a", x=[0, 2, 4]))
     summaries = table[table["seed"] == SUMMARY_SEED]
     groups = wrong[:, 0].reshape(3, GROUPS, 10).mean(axis=-1)
     np.testing.assert_allclose(summaries["value"], wrong.mean(axis=(1, 2)))
@@ -183,7 +183,7 @@ def test_the_band_is_of_four_groups_of_the_drawn_run(wrong: np.ndarray) -> None:
     assert (summaries["count"] == 40).all() and (summaries["panel"] == "main").all()
 
 
-# The picture of every run
+# The picture of all runs
 
 
 def test_runs_that_have_not_learnt_are_grey_and_named() -> None:
@@ -200,8 +200,8 @@ def test_runs_that_have_not_learnt_are_grey_and_named() -> None:
         assert ("drawn" in axes.get_title()) == (seed == drawn)
         lines = [line for line in axes.lines if line.get_gid() == "The same ODR"]
         assert [same_color(line.get_color(), "C0") for line in lines] == [seed != 1]
-        own = table[(table["panel"] == "runs") & (table["seed"] == seed) & (table["series"] == "The same ODR")]
-        np.testing.assert_array_equal(lines[0].get_xydata(), own[["x", "value"]].to_numpy())
+        points = table[(table["panel"] == "runs") & (table["seed"] == seed) & (table["series"] == "The same ODR")]
+        np.testing.assert_array_equal(lines[0].get_xydata(), points[["x", "value"]].to_numpy())
 
 
 def test_curves_of_runs_are_never_summarised() -> None:

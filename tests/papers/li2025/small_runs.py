@@ -1,4 +1,4 @@
-"""Small models, prompts and settings that the tests of training and of decoding share."""
+"""Small models, prompts and settings shared by the tests of training and decoding."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,12 +22,12 @@ LENGTHS = (1, 2, 5, 12)
 
 
 def small_sweep(configs: Sequence[one_layer.Config], steps: int = 10) -> Sweep:
-    """A short training with snapshots at its start, middle and end."""
+    """A short training with snapshots at the start, middle and end."""
     return Sweep("test", one_layer.SYSTEM, tuple(configs), (0, steps // 2, steps), TEST)
 
 
 def away_from_the_start(configs: Sequence[one_layer.Config]) -> Params:
-    """Weights without any symmetry, large enough that every part of the model matters."""
+    """Weights without symmetries, large enough that every part of the model matters."""
     rng = np.random.default_rng(5)
     return {n: w + 0.2 * torch.from_numpy(rng.standard_normal(w.shape)) for n, w in one_layer.init(configs).items()}
 
@@ -38,7 +38,7 @@ def batch_of(configs: Sequence[one_layer.Config], step: int = 3) -> Params:
 
 
 def small_settings() -> list[prompts.Setting]:
-    """The default setting, one with fewer relevant examples, and one that breaks Condition 1."""
+    """The default setting, one with fewer relevant examples, and one that violates Condition 1."""
     return [
         TEST.setting(),
         replace(TEST, relevant_fraction_test=0.3).setting(),

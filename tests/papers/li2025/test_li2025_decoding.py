@@ -1,4 +1,4 @@
-"""Answers and attention of the trained layer against literal forms, and the laws of the test that they obey."""
+"""Answers and attention of the trained layer against literal forms, and the laws of the test prompts."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,36 +17,36 @@ from tests.papers.li2025.small_runs import CONFIGS, DEEP, LENGTHS, TEST, alone, 
 def test_chain_of_thought_is_the_literal_greedy_loop() -> None:
     params = away_from_the_start(CONFIGS)
     settings = small_settings()
-    wrong_share = decoding.cot_wrong(params, CONFIGS, TEST, settings, LENGTHS)
-    assert wrong_share.shape == (3, len(LENGTHS), 3, TEST.queries)
+    errors = decoding.cot_wrong(params, CONFIGS, TEST, settings, LENGTHS)
+    assert errors.shape == (3, len(LENGTHS), 3, TEST.queries)
     for run, config in enumerate(CONFIGS):
-        one, drawn = alone(params, run), decoding.draw_test(config, TEST)
+        weights, drawn = alone(params, run), decoding.draw_test(config, TEST)
         for s, setting in enumerate(settings):
             shown = prompts.assemble(drawn, setting)
             for at, length in enumerate(LENGTHS):
                 for q in range(0, TEST.queries, 3):
                     answers = oracle.greedy_chain(
-                        one, config, drawn.patterns, shown.vectors[q, :length], shown.query[q]
+                        weights, config, drawn.patterns, shown.vectors[q, :length], shown.query[q]
                     )
                     wrong = np.mean(answers != shown.right[q, 1:])
-                    assert wrong_share[s, at, run, q] == pytest.approx(wrong), (s, length, run, q)
-    # The comparison says something only if answers vary.
-    assert 0.1 < wrong_share.mean() < 0.95
+                    assert errors[s, at, run, q] == pytest.approx(wrong), (s, length, run, q)
+    # The comparison is only meaningful if answers vary.
+    assert 0.1 < errors.mean() < 0.95
 
 
-def test_one_answer_is_the_literal_one() -> None:
+def test_a_single_answer_is_the_literal_one() -> None:
     params, settings = away_from_the_start(CONFIGS), small_settings()
-    wrong_share = decoding.icl_wrong(params, CONFIGS, TEST, settings, LENGTHS)
+    errors = decoding.icl_wrong(params, CONFIGS, TEST, settings, LENGTHS)
     for run, config in enumerate(CONFIGS):
-        one, drawn = alone(params, run), decoding.draw_test(config, TEST)
+        weights, drawn = alone(params, run), decoding.draw_test(config, TEST)
         for s, setting in enumerate(settings):
             shown = prompts.assemble(drawn, setting)
             for at, length in enumerate(LENGTHS):
                 for q in range(0, TEST.queries, 3):
                     ends = shown.vectors[q, :length][:, [0, -1]]
-                    answer = oracle.single_answer(one, config, drawn.patterns, ends, shown.query[q])
-                    assert wrong_share[s, at, run, q] == (answer != shown.right[q, -1])
-    assert 0.1 < wrong_share.mean() < 0.95
+                    answer = oracle.single_answer(weights, config, drawn.patterns, ends, shown.query[q])
+                    assert errors[s, at, run, q] == (answer != shown.right[q, -1])
+    assert 0.1 < errors.mean() < 0.95
 
 
 def test_the_leading_pattern_is_that_of_the_literal_prompt() -> None:
@@ -75,14 +75,14 @@ def test_without_examples_every_answer_is_a_guess() -> None:
 
 
 def test_an_ideal_model_counts_votes() -> None:
-    """With attention on equal pattern and step only, the answer of step 1 is the examples' majority."""
+    """With attention only on columns of equal pattern and step, the answers are majority votes of the examples."""
     config = CONFIGS[0]
     params = one_layer.init([config])
     for name in ("W_Q", "W_K"):
         params[name] *= 8.0 / config.attention_start
     test = replace(TEST, noise=0.0, queries=200)
     setting = test.setting()
-    wrong_share = decoding.cot_wrong(params, [config], test, [setting], [12])[0, 0, 0]
+    errors = decoding.cot_wrong(params, [config], test, [setting], [12])[0, 0, 0]
     shown = prompts.assemble(decoding.draw_test(config, test), setting)
     for q, chain in enumerate(shown.right):
         answers = [chain[0]]
@@ -93,10 +93,10 @@ def test_an_ideal_model_counts_votes() -> None:
                 break
             answers.append(count.argmax())
         else:
-            assert wrong_share[q] == pytest.approx(np.mean(np.array(answers[1:]) != chain[1:]))
+            assert errors[q] == pytest.approx(np.mean(np.array(answers[1:]) != chain[1:]))
 
 
-def test_noisy_steps_stand_where_they_are_asked_for() -> None:
+def test_noisy_steps_have_the_configured_positions() -> None:
     for step in (1, 2, 3):
         test = replace(TEST, noisy_step=step, misled_starts=2, misled_law="gathering", misled_steps=2)
         exact = [
@@ -106,7 +106,7 @@ def test_noisy_steps_stand_where_they_are_asked_for() -> None:
         np.testing.assert_allclose(product(test.setting().matrices), product(TEST.setting().matrices))
 
 
-def test_laws_of_the_test_change_what_they_name_alone() -> None:
+def test_each_law_of_the_test_changes_only_its_own_draws() -> None:
     drawn = decoding.draw_test(CONFIGS[0], TEST)
     for law in prompts.NOISES:
         other = decoding.draw_test(CONFIGS[0], replace(TEST, noise_law=law))
@@ -125,17 +125,17 @@ def test_laws_of_the_test_change_what_they_name_alone() -> None:
     )
 
 
-def test_settings_are_paired_and_runs_independent() -> None:
+def test_settings_are_paired_and_runs_are_independent() -> None:
     params = away_from_the_start(CONFIGS)
-    every = decoding.cot_wrong(params, CONFIGS, TEST, small_settings(), LENGTHS)
-    one = decoding.cot_wrong(alone(params, 1), CONFIGS[1:2], TEST, small_settings()[1:2], LENGTHS[2:])
-    np.testing.assert_array_equal(one[0, :, 0], every[1, 2:, 1])
+    together = decoding.cot_wrong(params, CONFIGS, TEST, small_settings(), LENGTHS)
+    single = decoding.cot_wrong(alone(params, 1), CONFIGS[1:2], TEST, small_settings()[1:2], LENGTHS[2:])
+    np.testing.assert_array_equal(single[0, :, 0], together[1, 2:, 1])
     first, second = (prompts.assemble(decoding.draw_test(CONFIGS[0], TEST), s) for s in small_settings()[:2])
     np.testing.assert_array_equal(first.query, second.query)
 
 
 @pytest.mark.parametrize("configs", [CONFIGS, DEEP], ids=["one layer", "three layers"])
-def test_attention_adds_up_and_is_that_of_literal_prompts(configs: Sequence[one_layer.Config]) -> None:
+def test_attention_sums_to_one_and_is_that_of_literal_prompts(configs: Sequence[one_layer.Config]) -> None:
     params, setting = away_from_the_start(configs), TEST.setting()
     weights = attention_groups.attention(params, configs, TEST, setting, 4, 6)
     assert weights.shape == (3, configs[0].layers, configs[0].heads, 4)
@@ -163,12 +163,12 @@ def test_attention_adds_up_and_is_that_of_literal_prompts(configs: Sequence[one_
         (0.0, [np.eye(2)], "alpha'"),
     ],
 )
-def test_bad_settings(fraction: float, matrices: list[list[list[float]]], words: str) -> None:
+def test_invalid_settings_are_refused(fraction: float, matrices: list[list[list[float]]], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         prompts.Setting(fraction, np.array(matrices))
 
 
-def test_what_training_and_test_disagree_on_is_refused() -> None:
+def test_test_constants_that_contradict_the_training_are_refused() -> None:
     with pytest.raises(ConstantError, match="chain_length"):
         decoding.draw_test(replace(CONFIGS[0], chain_length=2), TEST)
     with pytest.raises(ConstantError, match="specific_patterns"):

@@ -1,4 +1,4 @@
-"""The trained model: eq. 11 term by term, reduced forms against literal ones, its training, what it refuses."""
+"""The trained model: eq. 11 term by term, reduced forms against literal ones, training, and invalid constants."""
 
 import random
 from collections.abc import Sequence
@@ -29,16 +29,16 @@ def test_attention_is_equation_11_term_by_term() -> None:
     np.testing.assert_allclose(maps[0, 0, 0, 0], np.array(weights) / sum(weights), atol=1e-12)
 
 
-def test_a_column_holds_both_patterns_and_its_place() -> None:
+def test_a_column_has_both_patterns_and_its_positional_code() -> None:
     config = CONFIGS[0]
     chain, query = torch.eye(8, dtype=torch.float64)[torch.tensor([[4, 2, 6, 1]])], torch.eye(8, dtype=torch.float64)[3]
-    made = columns.columns(chain, query, torch.tensor(1), config)
-    marked = [set(np.flatnonzero(column)) for column in made.numpy()]
-    assert marked == [{4, 8 + 2, 16}, {2, 8 + 6, 17}, {6, 8 + 1, 18}, {3, 17}]
+    prompt = columns.columns(chain, query, torch.tensor(1), config)
+    nonzero = [set(np.flatnonzero(column)) for column in prompt.numpy()]
+    assert nonzero == [{4, 8 + 2, 16}, {2, 8 + 6, 17}, {6, 8 + 1, 18}, {3, 17}]
 
 
 @given(st.integers(0, 10**6), st.integers(1, 9))
-def test_the_order_of_columns_leaves_the_answer_unchanged(seed: int, count: int) -> None:
+def test_the_order_of_columns_does_not_change_the_answer(seed: int, count: int) -> None:
     rng, config = np.random.default_rng(seed), CONFIGS[0]
     prompt = torch.from_numpy(rng.standard_normal((1, 1, count + 1, config.dimension)))
     order = rng.permutation(count)
@@ -50,15 +50,15 @@ def test_the_order_of_columns_leaves_the_answer_unchanged(seed: int, count: int)
 
 
 @given(st.integers(0, 10**6))
-def test_a_rotation_of_the_patterns_rotates_the_answer_of_the_start(seed: int) -> None:
-    """W_Q and W_K start at delta I and W_V copies, so the start singles out no direction of the pattern space."""
+def test_a_rotation_of_the_patterns_rotates_the_initial_answer(seed: int) -> None:
+    """Initially W_Q and W_K are delta I and W_V copies, so no direction of the pattern space is special."""
     rng, config = np.random.default_rng(seed), CONFIGS[0]
     m = config.relevant_patterns
     rotation = torch.from_numpy(np.linalg.qr(rng.standard_normal((m, m)))[0])
     chains, query = (torch.from_numpy(rng.standard_normal(shape)) for shape in ((3, config.chain_length + 1, m), (m,)))
-    params, asked = one_layer.init([config]), torch.tensor(1)
+    params, step = one_layer.init([config]), torch.tensor(1)
     plain, turned = (
-        columns.attend(params, columns.columns(*vectors, asked, config)[None, None], config)
+        columns.attend(params, columns.columns(*vectors, step, config)[None, None], config)
         for vectors in ((chains, query), (chains @ rotation.T, rotation @ query))
     )
     np.testing.assert_allclose(turned[0], plain[0] @ rotation.T, atol=1e-12)
@@ -66,7 +66,7 @@ def test_a_rotation_of_the_patterns_rotates_the_answer_of_the_start(seed: int) -
 
 
 @pytest.mark.parametrize("configs", [CONFIGS, DEEP], ids=["one layer", "three layers"])
-def test_the_reduced_loss_is_the_literal_one_and_so_is_its_gradient(configs: Sequence[one_layer.Config]) -> None:
+def test_the_reduced_loss_and_gradient_are_the_literal_ones(configs: Sequence[one_layer.Config]) -> None:
     params, batch = away_from_the_start(configs), batch_of(configs)
     plan = Sweep("test", one_layer.SYSTEM, configs, (0, 1), TEST)
     losses, gradients = gradient(one_layer, plan, params, {}, batch)
@@ -78,19 +78,19 @@ def test_the_reduced_loss_is_the_literal_one_and_so_is_its_gradient(configs: Seq
             np.testing.assert_allclose(gradients[name][run], expected[run], atol=1e-12)
 
 
-def test_the_start_copies_the_step_and_attends_to_what_is_equal() -> None:
+def test_initially_the_layer_copies_and_attends_to_equal_patterns_and_steps() -> None:
     config = one_layer.Config(pattern_norm=2.0, code_norm=0.6, attention_start=0.5, value_start=0.3)
     params = one_layer.init([config])
-    states, asked = torch.tensor([[[[1, 2, 3, 4], [5, 6, 7, 8]]]]), torch.tensor([1])
-    output, maps = columns.attend(params, columns.training_columns(states, asked, config), config)
-    # delta^2 beta^2 for the pattern 2 and delta^2 |c|^2 for step 2
+    states, step = torch.tensor([[[[1, 2, 3, 4], [5, 6, 7, 8]]]]), torch.tensor([1])
+    output, maps = columns.attend(params, columns.training_columns(states, step, config), config)
+    # delta^2 beta^2 for pattern 2 and delta^2 |c|^2 for step 2.
     gain = np.exp((0.5 * 2.0) ** 2 * np.array([0, 1, 0, 0, 0, 0]) + (0.5 * 0.6) ** 2 * np.array([0, 1, 0, 0, 1, 0]))
     np.testing.assert_allclose(maps[0, 0, 0, 0], gain / gain.sum(), atol=1e-12)
     np.testing.assert_allclose(output[0, 0][[2, 3, 4, 6, 7, 8]], 0.3 * 2.0 * gain / gain.sum(), atol=1e-12)
 
 
-def test_names_of_patterns_do_not_matter() -> None:
-    """SGD from the start, which singles out no pattern, commutes with renaming the patterns."""
+def test_training_commutes_with_renaming_the_patterns() -> None:
+    """The initial weights treat all patterns alike, so gradients of renamed patterns are renamed gradients."""
     config = CONFIGS[0]
     batch, params, new = (
         batch_of([config]),
@@ -102,9 +102,9 @@ def test_names_of_patterns_do_not_matter() -> None:
     value, first = gradient(one_layer, plan, params, {}, batch)
     other, second = gradient(one_layer, plan, params, {}, renamed)
     np.testing.assert_allclose(value.detach(), other.detach(), rtol=1e-12)
-    place = torch.cat([new, 8 + new, torch.arange(16, config.dimension)])
-    for name, rows in {"W_Q": place, "W_K": place, "W_V": new}.items():
-        np.testing.assert_allclose(second[name][0, 0, 0][rows][:, place], first[name][0, 0, 0], atol=1e-14)
+    index = torch.cat([new, 8 + new, torch.arange(16, config.dimension)])
+    for name, rows in {"W_Q": index, "W_K": index, "W_V": new}.items():
+        np.testing.assert_allclose(second[name][0, 0, 0][rows][:, index], first[name][0, 0, 0], atol=1e-14)
 
 
 def test_training_learns_the_task() -> None:
@@ -125,14 +125,14 @@ def test_a_run_alone_equals_the_run_in_a_batch(size: dict[str, int]) -> None:
         np.testing.assert_array_equal(alone.losses[0], together.losses[run])
 
 
-def test_a_diverging_neighbour_changes_nothing() -> None:
+def test_a_diverging_run_does_not_affect_the_others() -> None:
     beside = train(small_sweep([CONFIGS[0], replace(CONFIGS[1], learning_rate=1e300)]))
     alone = train(small_sweep(CONFIGS[:1]))
     assert not np.isfinite(beside.losses[1]).all()
     np.testing.assert_array_equal(beside.losses[0], alone.losses[0])
 
 
-def test_seeds_matter_and_global_generators_do_not() -> None:
+def test_only_the_seed_matters_not_the_global_generators() -> None:
     first = train(small_sweep(CONFIGS[:2]))
     torch.manual_seed(1), np.random.seed(1), random.seed(1)  # noqa: NPY002
     second = train(small_sweep(CONFIGS[:2]))
@@ -140,13 +140,13 @@ def test_seeds_matter_and_global_generators_do_not() -> None:
     assert not np.array_equal(first.losses[0], train(small_sweep([replace(CONFIGS[0], seed=7)])).losses[0])
 
 
-def test_heads_start_apart() -> None:
+def test_heads_have_different_initial_weights() -> None:
     params = one_layer.init(DEEP)
     assert params["W_Q"].shape == (3, 3, 2, 24, 24)
     assert not torch.equal(params["W_Q"][:, :, 0], params["W_Q"][:, :, 1])
 
 
-def test_w_v_has_a_rate_of_its_own() -> None:
+def test_w_v_has_its_own_learning_rate() -> None:
     runs = train(small_sweep([replace(CONFIGS[0], value_rate=0.0), CONFIGS[0]], 4))
     assert torch.equal(runs.weights["W_V"][0, 0], runs.weights["W_V"][0, -1])
     assert not torch.equal(runs.weights["W_V"][1, 0], runs.weights["W_V"][1, -1])
@@ -161,7 +161,7 @@ def test_w_v_has_a_rate_of_its_own() -> None:
         ({"layers": 0}, "layers"),
     ],
 )
-def test_bad_training_constants(constants: dict[str, float], words: str) -> None:
+def test_invalid_training_constants_are_refused(constants: dict[str, float], words: str) -> None:
     with pytest.raises(ConstantError, match=words):
         one_layer.Config(**constants)
 
@@ -173,17 +173,17 @@ def test_bad_training_constants(constants: dict[str, float], words: str) -> None
         ({"specific_patterns": 2}, "no 3 stochastic matrices of 2 patterns"),
         ({"end_probability": 0.9}, r"end_probability \(tau_o\^f\) = 0.9"),
         ({"end_primacy": 0.99}, "no 1 stochastic matrices"),
-        ({"misled_path": 0.05}, "misled_starts = 6: must be such that Condition 1 breaks"),
-        ({"misled_law": "detour", "misled_second": 0.95}, "misled_starts = 6: must be such that Condition 1 breaks"),
+        ({"misled_path": 0.05}, "misled_starts = 6: must be such that Condition 1 fails"),
+        ({"misled_law": "detour", "misled_second": 0.95}, "misled_starts = 6: must be such that Condition 1 fails"),
         ({"relevant_fraction_test": 0.005}, "one example"),
         ({"relevant_fraction_test": 0.0}, "above 0"),
     ],
 )
-def test_bad_test_constants(constants: dict[str, float], words: str) -> None:
+def test_invalid_test_constants_are_refused(constants: dict[str, float], words: str) -> None:
     with pytest.raises(ConstantError, match=words):
         one_layer.Test(**constants)
 
 
-def test_bad_constants_given_by_a_user_are_refused_before_training() -> None:
+def test_invalid_constants_of_a_user_are_refused_before_training() -> None:
     with pytest.raises(ConstantError, match="tau"):
         small_sweep(CONFIGS).override({"primacy": 0.99})

@@ -1,4 +1,4 @@
-"""Chains and vectors of training and test prompts follow the laws that they are drawn by."""
+"""Chains and vectors of training and test prompts follow their distributions."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from icl.papers.li2025 import chains, prompts, transition_matrices
 
 
 @pytest.mark.parametrize("fraction", [0.1, 0.4, 0.7, 1.0])
-def test_every_prefix_has_its_fraction(fraction: float) -> None:
+def test_every_prefix_has_the_stated_fraction(fraction: float) -> None:
     counts = np.cumsum(chains.sharing(100, fraction))
     n = np.arange(1, 101)
     assert (counts >= fraction * n - 1e-9).all()
@@ -19,7 +19,7 @@ def test_training_chains_follow_permutations() -> None:
     batch = chains.training_chains(words, 2, 5, 6, 0.5)
     assert batch.shared == 3
     assert batch.states.shape == (4000, 4, 3)
-    # Chains that meet anywhere are the same everywhere, and only the query's own start is its.
+    # Chains that meet at one step are equal at all steps, and no other chain meets the query's.
     first, other = batch.states[:, :1], batch.states[:, 1:]
     assert (other != first).all()
     same = batch.states[:, 1] == batch.states[:, 2]
@@ -33,7 +33,7 @@ def test_training_chains_follow_permutations() -> None:
     assert np.abs(joint - 0.04).max() < 0.015
 
 
-def test_alpha_leaves_the_other_examples_as_they_are() -> None:
+def test_the_other_examples_do_not_depend_on_alpha() -> None:
     words = np.random.default_rng(1).integers(2**64, size=(50, chains.words_per_prompt(3, 8, 10)), dtype=np.uint64)
     low, high = (chains.training_chains(words, 3, 8, 10, a) for a in (0.2, 0.8))
     np.testing.assert_array_equal(low.states[:, -2:], high.states[:, -2:])
@@ -60,16 +60,16 @@ def test_testing_chains_follow_the_matrices() -> None:
         np.testing.assert_allclose(counts / counts.sum(axis=1, keepdims=True), matrix, atol=0.03)
     elsewhere = states[..., 0][~(states[..., 0] == start[:, None])]
     assert np.abs(np.bincount(elsewhere) / len(elsewhere) - 0.25).max() < 0.03
-    # A shorter context is the beginning of a longer one.
+    # A shorter context is a prefix of a longer one.
     np.testing.assert_array_equal(states[:, :7], chains.testing_chains(uniform[:, :7], start, matrices, 0.55))
 
 
-def test_independent_starts_follow_alpha_one_by_one() -> None:
+def test_independent_starts_have_probability_alpha_each() -> None:
     rng = np.random.default_rng(6)
     start, uniform = rng.integers(5, size=4000), rng.random((4000, 10))
     shift = (chains.independent_starts(uniform, start, 5, 0.6) - start[:, None]) % 5
     np.testing.assert_allclose(np.bincount(shift.ravel()) / shift.size, [0.6, 0.1, 0.1, 0.1, 0.1], atol=0.01)
-    # Counts vary as those of independent examples do: 10 x 0.6 x 0.4, here to 5 standard errors.
+    # The variance of the counts is that of independent examples, 10 x 0.6 x 0.4, within 5 standard errors.
     assert (shift == 0).sum(axis=1).var() == pytest.approx(2.4, rel=0.12)
     assert (chains.independent_starts(uniform, start, 5, 1.0) == start[:, None]).all()
 
@@ -84,12 +84,12 @@ def test_exact_steps_make_no_errors() -> None:
 
 def test_permutations_are_uniform() -> None:
     words = np.random.default_rng(4).integers(2**64, size=(6000, 3), dtype=np.uint64)
-    found, counts = np.unique(chains.permutations(words), axis=0, return_counts=True)
-    assert len(found) == 6
+    orders, counts = np.unique(chains.permutations(words), axis=0, return_counts=True)
+    assert len(orders) == 6
     assert np.abs(counts / 6000 - 1 / 6).max() < 0.02
 
 
-def test_patterns_are_orthonormal_and_noise_is_bounded() -> None:
+def test_patterns_are_orthonormal_and_noise_has_the_stated_norm() -> None:
     rng = np.random.default_rng(5)
     patterns = prompts.rotated_patterns(rng, 7, 12)
     np.testing.assert_allclose(patterns @ patterns.T, np.eye(7), atol=1e-12)
@@ -99,9 +99,9 @@ def test_patterns_are_orthonormal_and_noise_is_bounded() -> None:
 
 
 @pytest.mark.parametrize("law", prompts.NOISES)
-def test_noise_keeps_its_mean_square_in_every_law(law: str) -> None:
+def test_noise_has_mean_square_one_under_every_law(law: str) -> None:
     sizes = np.broadcast_to(prompts.noise_sizes(law, np.random.default_rng(7), (4000, 5), 8), (4000, 5))
-    # E u^4 of sqrt(3) u, u uniform, is 9/5, so 4,000 prompts leave a standard error of 0.014.
+    # For sqrt(3) u with uniform u the fourth moment is 9/5, so 4,000 prompts give a standard error of 0.014.
     assert (sizes**2).mean() == pytest.approx(1, abs=0.06)
     assert (np.ptp(sizes, axis=1) == 0).all() == (law in ("equal", "prompt"))
     assert (np.ptp(sizes, axis=0) == 0).all() == (law == "equal")

@@ -1,7 +1,7 @@
-"""Every check of the chain-of-thought claims can fail: each bound, on runs or a test spoilt for it, is contradicted.
+"""Every bound of the chain-of-thought claims can fail: with a sabotage of the runs or the test it is contradicted.
 
-One real training of five seeds, shorter and on smaller batches than that of the figures. A sabotage breaks one bound;
-without it (the control) the same bound is not contradicted.
+The runs are one real training with six seeds, shorter and with smaller batches than that of the figures. Without the
+sabotage (the control) the same bound is not contradicted.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ from icl.pipeline import figures
 from tests import sabotaged
 from tests.sabotaged import Patch, same, untouched
 
-# A claim is judged on trainings of its own, sound and spoilt.
+# Every claim is judged on trainings with and without its sabotage.
 pytestmark = pytest.mark.slow
 
 FIGURES = ("figure17", "figure18", "figure19", "figure20", "cot_worked_example")
@@ -41,26 +41,26 @@ def trained() -> Runs:
     return train(small(figures.sweeps("figure20", "laptop", {})["li_cot"]))
 
 
-# Spoilt runs
+# Sabotaged runs
 
 
 def untrained(runs: Runs) -> Runs:
-    """No step was taken."""
+    """The weights stay at their initial values."""
     return changed(runs, lambda w: w[:, :1].expand_as(w))
 
 
 def at_once(runs: Runs) -> Runs:
-    """All is learnt at the start."""
+    """All snapshots have the final weights."""
     return changed(runs, lambda w: w[:, -1:].expand_as(w))
 
 
 def stopped(runs: Runs) -> Runs:
-    """Nothing changes after the first stage."""
+    """The weights stay constant after the second snapshot."""
     return changed(runs, lambda w: torch.cat([w[:, :1], w[:, 1:2].expand_as(w[:, 1:])], dim=1))
 
 
 def opposite(runs: Runs) -> Runs:
-    """All matrices are negated: attention stays as it is, and of two patterns the other one is answered."""
+    """All matrices are negated: attention is unchanged, and of two patterns the other one is the answer."""
     return changed(runs, lambda w: -w)
 
 
@@ -68,17 +68,17 @@ def changed(runs: Runs, change: Callable[[torch.Tensor], torch.Tensor]) -> Runs:
     return dataclasses.replace(runs, weights={name: change(w).clone() for name, w in runs.weights.items()})
 
 
-# Spoilt tests
+# Sabotaged tests
 
 
 def errors_reversed(patch: pytest.MonkeyPatch) -> None:
-    """The largest value of a constant gets the errors of the least, and so on."""
+    """The errors in reverse order of the constant."""
     order = error_curves.order_of_errors
     patch.setattr(error_curves, "order_of_errors", lambda values, wrong: order(values, wrong[::-1]))
 
 
 def pattern_first(patch: pytest.MonkeyPatch) -> None:
-    """Same pattern at another step is taken for another pattern at the same step, and the other way round."""
+    """Swap the groups "same pattern, other step" and "other pattern, same step"."""
     attention = attention_groups.attention
     patch.setattr(attention_groups, "attention", lambda *arguments: attention(*arguments)[..., [0, 2, 1, 3]])
 
@@ -92,18 +92,18 @@ def condition_breaks(patch: pytest.MonkeyPatch) -> None:
 
 
 def trained_everywhere(patch: pytest.MonkeyPatch) -> None:
-    """Training has moved the weights along the directions off the span as along those in it."""
+    """Off the span the weights are those in the span."""
     patch.setattr(off_span, "off_span", lambda params, configs: params)
 
 
 def example_instead(matrices: np.ndarray) -> Patch:
-    """Prompts of the worked example with other matrices than it shows."""
+    """The worked example with other matrices for its prompts."""
     return lambda patch: patch.setattr(cot_worked_example, "matrices", lambda length: matrices)
 
 
-# Every step leads from 1 to 1, and B with it.
+# Every step leads from 1 to 1, and so does B.
 condition_met = example_instead(np.stack([np.eye(2)] * 3))
-# From 2 the right chain ends at 1, and the likeliest end is 2.
+# From 2 the right chain ends at 1, but the likeliest end is 2.
 second_start_misled = example_instead(np.stack([[[0.6, 0.4], [0.4, 0.6]], [[0.0, 1.0], [0.6, 0.4]], np.eye(2)]))
 
 
@@ -168,9 +168,9 @@ def part_of(claim: str, observable: str, sabotage: Sabotage) -> sabotaged.Outcom
 
 @pytest.mark.parametrize(("claim", "observable"), sabotaged.cases(SABOTAGES))
 def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observable: str) -> None:
-    spoilt = part_of(claim, observable, SABOTAGES[claim][observable])
+    sabotage = part_of(claim, observable, SABOTAGES[claim][observable])
     control = part_of(claim, observable, Sabotage())
-    sabotaged.assert_only_the_spoilt_is_contradicted(spoilt, control)
+    sabotaged.assert_only_the_spoilt_is_contradicted(sabotage, control)
 
 
 def test_every_bound_has_a_sabotage() -> None:

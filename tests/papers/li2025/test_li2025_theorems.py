@@ -1,4 +1,4 @@
-"""What the theory of chains of thought promises, and that its figures refuse what cannot be before they train."""
+"""Rates, fits and curves of the chain-of-thought theory, and invalid constants, which are refused before training."""
 
 import dataclasses
 from functools import cache
@@ -41,7 +41,7 @@ def test_training_time_by_hand() -> None:
     assert theory.chain_training_terms(0.5, 3, 20, 0.05) == (4 * 27, 60 * (2 + 20))
 
 
-def test_factors_that_times_were_made_with_are_found() -> None:
+def test_the_fit_recovers_the_factors_of_its_times() -> None:
     terms = np.array([theory.chain_training_terms(a, k, 20, 0.1) for a in (0.2, 0.5, 1.0) for k in (2, 4, 8)])
     np.testing.assert_allclose(theory.fitted_factors(terms, terms @ [0.03, 0.2]), [0.03, 0.2], rtol=1e-6)
     with pytest.raises(ValueError, match="must be positive and finite"):
@@ -54,7 +54,7 @@ def test_examples_by_hand() -> None:
 
 @pytest.mark.parametrize("name", ["fraction", "steps", "patterns"])
 def test_exponents_of_the_training_time_are_those_of_its_terms(name: str) -> None:
-    """Growing without end in one constant, the formula takes on that constant's extreme exponents, never more."""
+    """Over a wide range of one constant, the local exponent goes from one extreme to the other and stays between."""
     at = {"fraction": 0.4, "steps": 3, "patterns": 20, "target": 0.05}
     least, largest = {"fraction": (-2, 0), "steps": (1, 3), "patterns": (0, 1)}[name]
     x = np.geomspace(1e-6, 1e6, 25)
@@ -62,7 +62,7 @@ def test_exponents_of_the_training_time_are_those_of_its_terms(name: str) -> Non
     local = np.diff(np.log(y)) / np.diff(np.log(x))
     assert least - 1e-9 <= local.min()
     assert local.max() <= largest + 1e-9
-    # The formula's own ends, to what a factor of 1e6 leaves of the other terms.
+    # The extremes, up to the other terms, which are smaller by a factor of 1e6.
     assert local[0] == pytest.approx({"fraction": -2, "steps": 1, "patterns": 0}[name], abs=1e-3)
     assert local[-1] == pytest.approx({"fraction": 0, "steps": 3, "patterns": 1}[name], abs=1e-3)
 
@@ -78,7 +78,7 @@ def test_a_power_law_is_fitted_exactly() -> None:
     np.testing.assert_allclose(cot_rates.slopes(x, y), slopes, rtol=1e-12)
 
 
-def test_a_given_exponent_goes_through_the_mean() -> None:
+def test_a_line_with_a_given_exponent_passes_through_the_mean() -> None:
     x = np.array([1.0, 2.0, 5.0])
     y = np.array([[3.0], [4.0], [20.0]])
     line = cot_rates.power_law(x, y, x, slope=2.0)
@@ -86,8 +86,8 @@ def test_a_given_exponent_goes_through_the_mean() -> None:
     assert np.log(line).mean() == pytest.approx(np.log(y).mean())
 
 
-def test_steps_are_those_of_a_mean_over_a_window() -> None:
-    """One batch below the target is not enough; a run that never is has no number."""
+def test_steps_are_counted_with_a_mean_over_a_window() -> None:
+    """One batch below the target is not enough; a run that never reaches the target has NaN."""
     losses = np.ones((3, 60))
     losses[0, 20] = 0.0
     losses[1, 30:] = 0.0
@@ -97,13 +97,13 @@ def test_steps_are_those_of_a_mean_over_a_window() -> None:
     np.testing.assert_array_equal(cot_rates.steps_to_target(runs), [np.nan, 40, 22])
 
 
-def test_the_loss_is_that_of_patterns_of_norm_one() -> None:
+def test_the_target_loss_is_relative_to_the_squared_norm_of_the_patterns() -> None:
     configs = grid(one_layer.Config, pattern_norm=[1.0, 2.0], seed=[0])
     runs = Runs(Sweep("some", one_layer.SYSTEM, configs, (20,), one_layer.Test()), {}, np.full((2, 20), 0.15))
     np.testing.assert_array_equal(cot_rates.steps_to_target(runs), [np.nan, cot_rates.WINDOW])
 
 
-def test_a_missing_number_leaves_no_exponent() -> None:
+def test_a_missing_value_gives_no_exponent() -> None:
     x, y = np.array([1.0, 2.0]), np.array([[1.0, 1.0], [2.0, np.nan]])
     np.testing.assert_allclose(cot_rates.slopes(x, y), [1.0, np.nan], rtol=1e-12)
 
@@ -111,33 +111,33 @@ def test_a_missing_number_leaves_no_exponent() -> None:
 # The curves
 
 
-def test_the_curves_of_default_constants_are_one() -> None:
-    """As on the authors' later slides: at alpha' = 0.8, tau_o = 0.5, rho_o = 0.6 the three figures of ICL coincide."""
+def test_the_curves_of_the_default_constants_are_equal() -> None:
+    """As on the authors' later slides, the three ICL figures agree at alpha' = 0.8, tau_o = 0.5 and rho_o = 0.6."""
     curves = []
     for name, series in ICL.items():
         table = measured(name)
-        own = table[(table["series"] == series) & (table["seed"] == SUMMARY_SEED)].sort_values("x")
-        assert len(own) == 11
-        curves.append(own[["x", "value", "band_low", "band_high"]].to_numpy())
+        curve = table[(table["series"] == series) & (table["seed"] == SUMMARY_SEED)].sort_values("x")
+        assert len(curve) == 11
+        curves.append(curve[["x", "value", "band_low", "band_high"]].to_numpy())
     np.testing.assert_array_equal(curves[0], curves[1])
     np.testing.assert_array_equal(curves[0], curves[2])
 
 
 def test_attention_of_every_head_sums_to_one() -> None:
     table = measured("cot_three_layer")
-    own = table[(table["observable"] == "attention weight") & (table["statistic"] == "run")]
-    sums = own.groupby(["panel", "x", "seed"])["value"].agg(["sum", "count"])
-    assert len(own["panel"].unique()) == 6
+    weights = table[(table["observable"] == "attention weight") & (table["statistic"] == "run")]
+    sums = weights.groupby(["panel", "x", "seed"])["value"].agg(["sum", "count"])
+    assert len(weights["panel"].unique()) == 6
     assert (sums["count"] == 4).all()
-    # Sums of some dozens of weights, each rounded at 1e-16.
+    # Sums of dozens of weights with rounding errors of 1e-16.
     np.testing.assert_allclose(sums["sum"], 1, rtol=0, atol=1e-12)
 
 
-# Bad input
+# Invalid constants
 
 
 @pytest.mark.parametrize(
-    ("name", "constants", "says"),
+    ("name", "constants", "message"),
     [
         ("figure17", {"context_length_test": 2}, "relevant_fraction_test"),
         ("figure18", {"primacy": 0.2}, "path_probability"),
@@ -154,14 +154,13 @@ def test_attention_of_every_head_sums_to_one() -> None:
         ("cot_three_layer", {"context_length": 0}, "context_length"),
     ],
 )
-def test_what_cannot_be_is_refused_before_training(name: str, constants: dict[str, Any], says: str) -> None:
-    with pytest.raises(ConstantError, match=says):
+def test_invalid_constants_are_refused_before_training(name: str, constants: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConstantError, match=message):
         figures.sweeps(name, "laptop", {one_layer.SYSTEM: constants})
 
 
 def test_varied_constants_name_the_setting_that_fails() -> None:
-    """tau = 0.5 goes with rho^f = 0.9 only if there are eleven patterns, here where one step is noisy."""
-
+    """With one noisy step, tau = 0.5 and rho^f = 0.9 need eleven patterns."""
     kind = trainings.varied_test(end_primacy=(0.5, 0.9))
     assert kind(specific_patterns=11).variation({"end_primacy": 0.9}).end_primacy == 0.9
     with pytest.raises(ConstantError, match=r"end_probability \(tau_o\^f\) = 0.5: .*rho = 0.9"):
@@ -175,8 +174,8 @@ def test_runs_of_several_sweeps_are_not_single() -> None:
         single(runs | {"two": runs["one"]})
 
 
-def test_a_pinned_constant_stays() -> None:
-    """As a constant that a sweep varies itself: the user's value goes to the sweeps that leave it alone."""
+def test_users_do_not_change_a_pinned_constant() -> None:
+    """The user's value applies only to the sweeps that do not vary the constant."""
     planned = figures.sweeps("cot_rates", "smoke", {one_layer.SYSTEM: {"chain_length": 4, "relevant_patterns": 25}})
     assert [planned[f"li_cot_k{k}"].configs[0].chain_length for k in cot_rates.CHAINS] == list(cot_rates.CHAINS)
     assert [planned[f"li_cot_m{m}"].configs[0].relevant_patterns for m in cot_rates.PATTERNS] == list(

@@ -1,7 +1,7 @@
-"""The paper's own objective: the loss over M fixed prompts, each with its own query and task (Huang et al. 2024).
+"""The paper's empirical objective: the loss on M fixed prompts, each with its own query and task (Huang et al. 2024).
 
-Attention depends on a prompt only through its counts c, so that with u_n = <w, v_n> the prediction is sum_n Attn_n u_n,
-and the gradient of column k of Q is the mean over the prompts with the query v_k of (error) Attn_n (u_n - prediction).
+Attention depends on a prompt only through its counts c. With u_n = <w, v_n> the prediction is sum_n Attn_n u_n, and
+entry n of the gradient of column k of Q is the mean of (error) Attn_n (u_n - prediction) over prompts with query v_k.
 """
 
 from typing import TYPE_CHECKING
@@ -17,22 +17,22 @@ else:
 
 
 def loss_and_gradient(q: "Tensor", batch: Params) -> "tuple[Tensor, Tensor]":
-    """L = 1/2 mean_m (prediction - <w, x_query>)^2 and its gradient, for Q (runs, K, K): (runs,) and (runs, K, K).
+    """L = 1/2 mean_m (prediction - <w, x_query>)^2 and its gradient in Q (runs, K, K): (runs,) and (runs, K, K).
 
     batch : `counts` (runs, M, K), `query` (runs, M), `task` (runs, M, K) in the basis of the features
     """
     attention, error, predicted = _predicted(q, batch)
-    share = 1 / error.shape[1]
-    pull = share * error[..., None] * attention * (batch["task"] - predicted[..., None])
-    asked = torch.nn.functional.one_hot(batch["query"], q.shape[-1]).to(q.dtype)
-    return share * error.square().sum(dim=1) / 2, pull.mT @ asked
+    weight = 1 / error.shape[1]
+    per_prompt = weight * error[..., None] * attention * (batch["task"] - predicted[..., None])
+    is_query = torch.nn.functional.one_hot(batch["query"], q.shape[-1]).to(q.dtype)
+    return weight * error.square().sum(dim=1) / 2, per_prompt.mT @ is_query
 
 
 def training_errors(q: "Tensor", batch: Params) -> "Tensor":
-    """Mean of half the squared error over the prompts of each query, NaN for one that is never asked: (runs, K)."""
+    """Mean of half the squared error over the prompts of each query, NaN for features that are no query: (runs, K)."""
     _, error, _ = _predicted(q, batch)
-    asked = torch.nn.functional.one_hot(batch["query"], q.shape[-1]).to(q.dtype)
-    return (error.square()[:, None] @ asked)[:, 0] / 2 / asked.sum(dim=1)
+    is_query = torch.nn.functional.one_hot(batch["query"], q.shape[-1]).to(q.dtype)
+    return (error.square()[:, None] @ is_query)[:, 0] / 2 / is_query.sum(dim=1)
 
 
 def _predicted(q: "Tensor", batch: Params) -> "tuple[Tensor, Tensor, Tensor]":
@@ -45,7 +45,7 @@ def _predicted(q: "Tensor", batch: Params) -> "tuple[Tensor, Tensor, Tensor]":
 
 
 def population_errors(q: "Tensor", c: "Tensor") -> "Tensor":
-    """L_k of every query, a mean over prompts given by their counts and over all tasks w with E w w' = I.
+    """L_k of every query, the mean over prompts with the given counts and over tasks w with E w w' = I.
 
     q : (..., K, K); c : (M, K). Returns (..., K).
     """

@@ -29,15 +29,15 @@ else:
 SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
 STEPS = 2500
 DOMINANT, RARE = 0.02, 0.1
-# Of the population errors only: `exact` needs no fresh prompts. A thousand know an error of 0.1 to about 0.005.
+# For the population errors; the exact gradient needs no fresh prompts. A thousand give an error of 0.1 to about 0.005.
 FRESH = 1000
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """All seeds on their own prompts, and the exact gradient."""
+    """One sweep of seeds, each with its own prompts, and one run with the exact gradient."""
     faster = trainings.FASTER[scale]
-    every = {*range(0, 200, 10), *range(200, 1000, 50), *range(1000, STEPS + 1, 250)}
-    snapshots = tuple(sorted({step // faster for step in every}))
+    steps = {*range(0, 200, 10), *range(200, 1000, 50), *range(1000, STEPS + 1, 250)}
+    snapshots = tuple(sorted({step // faster for step in steps}))
     trained = grid(
         system.Config, gradient_estimator=["fixed_prompts"], features=[10], contexts_per_feature=[10],
         learning_rate=[1.0 * faster], seed=range(SEEDS[scale]),
@@ -62,19 +62,19 @@ def errors(trained: Runs, run: int) -> dict[str, np.ndarray]:
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Errors of the dominant and of the rare features along training, seed by seed, and when they are reached."""
+    """Errors of the dominant and of the rare features along training, by seed, and ratios of times to reach them."""
     trained, parts = runs["huang_empirical"], []
     steps, seeds = np.array(trained.sweep.snapshots), trained.sweep.seeds
     by_seed = [errors(trained, run) for run in range(len(seeds))]
     for panel in ("population", "training"):
-        every = np.stack([of_seed[panel] for of_seed in by_seed])  # (seeds, snapshots, K)
-        rare = every[..., 1:]
-        # A rare feature that no training prompt asks for has no training error.
-        with_prompts = np.where(np.isnan(rare), 0, rare).sum(-1) / (~np.isnan(rare)).sum(-1)
-        for series, values in (("v_1", every[..., 0]), ("v_k", with_prompts)):
+        by_feature = np.stack([of_seed[panel] for of_seed in by_seed])  # (seeds, snapshots, K)
+        rare = by_feature[..., 1:]
+        # A rare feature that is no query in training has no training error.
+        rare_mean = np.where(np.isnan(rare), 0, rare).sum(-1) / (~np.isnan(rare)).sum(-1)
+        for series, values in (("v_1", by_feature[..., 0]), ("v_k", rare_mean)):
             column_of_seeds = np.array(seeds)[:, None]
             parts.append(rows("prediction error", column_of_seeds, values, x=steps, panel=panel, series=series))
-        ratios = np.array([_ratio(steps, of_seed) for of_seed in every])
+        ratios = np.array([_ratio(steps, of_seed) for of_seed in by_feature])
         parts += [
             rows(f"least T_k(0.1) / T_1(0.02), {panel}", seeds, ratios),
             rows(f"share of seeds with ratio 3, {panel}", seeds, np.where(np.isnan(ratios), np.nan, ratios >= 3)),
@@ -82,7 +82,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         if panel == "population":
             parts += [
                 rows("one feature", seed, of_seed[:, k], x=steps, panel=panel, series=f"v_{k + 1}", statistic="point")
-                for seed, of_seed in zip(seeds, every, strict=True)
+                for seed, of_seed in zip(seeds, by_feature, strict=True)
                 for k in range(1, of_seed.shape[1])
             ]
     exact_run = trainings.trajectory(runs["huang_empirical_limit"], 0)
@@ -98,11 +98,11 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 
 def _ratio(steps: np.ndarray, error: np.ndarray) -> float:
-    """The first time at which any rare feature reaches RARE, over that of the dominant one reaching DOMINANT."""
-    asked = ~np.isnan(error[0])
-    reached = [trainings.crossing(steps, error[:, k], RARE) for k in range(1, error.shape[1]) if asked[k]]
-    known = [time for time in reached if np.isfinite(time)]
-    return (min(known) if known else np.nan) / trainings.crossing(steps, error[:, 0], DOMINANT)
+    """The time at which the first rare feature reaches RARE, over that at which the dominant one reaches DOMINANT."""
+    has_error = ~np.isnan(error[0])
+    times = [trainings.crossing(steps, error[:, k], RARE) for k in range(1, error.shape[1]) if has_error[k]]
+    finite = [time for time in times if np.isfinite(time)]
+    return (min(finite) if finite else np.nan) / trainings.crossing(steps, error[:, 0], DOMINANT)
 
 
 STYLES = (
@@ -110,7 +110,7 @@ STYLES = (
     Style("v_k", "mean of the rare features", "r"),
 )
 SPREAD = (0.05, 0.25, 0.75, 0.95)
-"""Quantiles between which single features are drawn."""
+"""Quantiles of the single features that bound the grey bands."""
 
 
 @plotting.published

@@ -26,21 +26,21 @@ SETTINGS = {"small": (20, 2.0, 1600), "medium": (50, 4.0, 3200), "large": (200, 
 DRAWN = ("medium", "large")
 BOUNDARIES = ("t_I", "t_switch", "t_II", "t_III")
 LEAST_RATIO = 2.0
-# The error at which the ways of the weights are compared with those in phase II.
+# The error whose weights the weights at the end of phase II are compared with.
 DONE = 0.01
 # Snapshots between two drawn points.
 EVERY = 16
 
 
-# K of trainings in the limit of long prompts, until eta t = 1.2 K^2, after the switch and before the escape.
+# K of trainings in the limit of long prompts until eta t = 1.2 K^2, which is after the switch and before the escape.
 FAR = (10**6, 10**8, 10**10, 10**12)
 DEPTH = 0.49
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """One training per K; its snapshots are all steps, so that every boundary is known to the iteration.
+    """One training per K with snapshots at all steps, so that boundaries are exact to the iteration.
 
-    Beside them the start of trainings over very many features, in logarithmic time.
+    Further sweeps train the first phases with very many features, in logarithmic time.
     """
     faster, test = trainings.FASTER[scale], system.Test()
     drawn = [
@@ -70,7 +70,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def boundaries(q: np.ndarray, descent: np.ndarray, features: int) -> dict[str, float]:
-    """The iterations at which phases end, and the switch within phase II; NaN for what does not happen.
+    """The iterations at which the phases end, and of the switch within phase II; NaN if never.
 
     q : A_k, B_{k,1}, B_{k,n} before each step, (steps + 1, 3); descent : minus their gradients, (steps, 3)
     """
@@ -81,7 +81,7 @@ def boundaries(q: np.ndarray, descent: np.ndarray, features: int) -> dict[str, f
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Weights, gradients and errors along training, the boundaries, and what the claims compare over all K."""
+    """Weights, gradients and errors along training, the boundaries, and the claims' observables over all K."""
     parts, facts_by_size = [], []
     for size in SETTINGS:
         trained = runs[f"huang_phases_{size}"]
@@ -94,22 +94,22 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     extremes = {name: [facts[name] for facts in facts_by_size] for name in facts_by_size[0]} | _far(runs)
     for name, values in extremes.items():
         extreme = min if name.startswith("least") else max
-        # np.nan would be lost in Python's min and max.
+        # Python's min and max would lose NaN.
         parts.append(rows(name, path.config.seed, extreme(values) if np.isfinite(values).all() else np.nan))
     return trainings.with_statistic(runs, parts)
 
 
 def _facts(runs: Runs, q: np.ndarray, descent: np.ndarray, ends: dict[str, float]) -> dict[str, float]:
-    """What one K contributes to the claims; the extreme over all K is judged."""
+    """Values of one K for the claims, which judge the extreme over all K."""
     law, done = runs.sweep.configs[0].prompt_law, trainings.first_snapshot(runs, 0, DONE)
     a, b_1, _ = q[:, 1].T
 
     def error(step: float) -> float:
         return float(population_gradient.columns(q[int(step)], law)[1].error) if np.isfinite(step) else np.nan
 
-    def part_of_way(weight: np.ndarray) -> float:
-        known = np.isfinite(ends["t_II"]) and np.isfinite(done)
-        return float(weight[int(ends["t_II"])] / weight[int(done)]) if known else np.nan
+    def fraction_of(weight: np.ndarray) -> float:
+        both_reached = np.isfinite(ends["t_II"]) and np.isfinite(done)
+        return float(weight[int(ends["t_II"])] / weight[int(done)]) if both_reached else np.nan
 
     leads = abs(descent[:, 1]) > descent[:, 0]
     return {
@@ -119,13 +119,13 @@ def _facts(runs: Runs, q: np.ndarray, descent: np.ndarray, ends: dict[str, float
         "largest L_k(t_I) / L_k(0)": error(ends["t_I"]) / error(0),
         "largest fall of L_k in phase II": error(ends["t_I"]) - error(ends["t_II"]),
         "largest L_k(t_III)": error(ends["t_III"]),
-        "least B_{k,1}(t_II) / B_{k,1}(L_k = 0.01)": part_of_way(b_1),
-        "largest A_k(t_II) / A_k(L_k = 0.01)": part_of_way(a),
+        "least B_{k,1}(t_II) / B_{k,1}(L_k = 0.01)": fraction_of(b_1),
+        "largest A_k(t_II) / A_k(L_k = 0.01)": fraction_of(a),
     }
 
 
 def _far(runs: Mapping[str, Runs]) -> dict[str, list[float]]:
-    """When B_{k,1} falls to -0.49 log K and when the influence switches, over very many features."""
+    """Times at which B_{k,1} falls to -0.49 log K and of the switch, for very many features."""
     falls, switches = [], []
     for features in FAR:
         trained = runs[f"huang_phases_far_{round(np.log10(features))}"]
@@ -147,8 +147,8 @@ def _drawn(size: str, path: trainings.Trajectory, descent: np.ndarray, ends: dic
     parts += [rows("boundary", seed, end, panel=f"weights {size}", series=name) for name, end in ends.items()]
     for index, (weight, slope) in enumerate((("A_k", "alpha_k"), ("B_{k,1}", "beta_{k,1}"), ("B_{k,n}", "beta_{k,n}"))):
         parts.append(rows("weight", seed, path.q[:, 1, index], x=steps, panel=f"weights {size}", series=weight))
-        size_of = abs(descent[steps[:-1], index])
-        parts.append(rows("gradient", seed, size_of, x=steps[:-1], panel=f"gradients {size}", series=slope))
+        modulus = abs(descent[steps[:-1], index])
+        parts.append(rows("gradient", seed, modulus, x=steps[:-1], panel=f"gradients {size}", series=slope))
     return [*parts, rows("prediction error", seed, path.other.error, x=steps, panel=f"errors {size}", series="L_k")]
 
 
@@ -162,13 +162,13 @@ GRADIENTS = (
     Style("beta_{k,1}", r"$|\beta_{k,1}|$", "C0"),
     Style("beta_{k,n}", r"$|\beta_{k,n}|$", "0.45"),
 )
-# Not L_1 too: a rate that suits the rare features is far too large to show how the dominant one learns.
+# Without L_1: the learning rate for the rare features is far too large to show how the dominant one learns.
 ERRORS = (Style("L_k", r"$\mathcal{L}_k$", "C3"),)
 
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """Weights, gradients and errors, one below the other, for two numbers of features."""
+    """Weights, gradients and errors below each other, for two numbers of features."""
     figure, _ = plotting.canvas((870, 700), (75, 435, 40, 280), panel="weights medium")
     for column, size in enumerate(DRAWN):
         _column(figure, table, column, size)

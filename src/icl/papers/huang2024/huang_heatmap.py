@@ -24,18 +24,18 @@ else:
     torch = lazy("torch")
 
 CASES = ("imbalanced", "balanced")
-# Iterations of the squares, and of the frames of the animation, at the paper scale.
+# Iterations of the heatmaps and of the frames of the animation, at the paper scale.
 SHOWN = {"imbalanced": (0, 100, 1200, 5000), "balanced": (0, 300, 600, 2500)}
 FRAMES = (0, 2, 5, 10, 20, 40, 70, *range(100, 2000, 100), 2000, 2300, 2600, 3000, 3500, 4000, 4500, 5000)
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The training that is shared with the stages."""
+    """The training shared with the stages."""
     return [trainings.stages_and_heatmap(scale)]
 
 
 def scores(path: trainings.Trajectory, index: int) -> np.ndarray:
-    """E Attn_n for the query v_k at one snapshot: (k, n)."""
+    """E Attn_n for the queries v_k at one snapshot: (K, K), a row per query."""
     k = path.config.features
     (itself_1, _, rest_1), (itself, dominant, rest) = path.first.attention[index], path.other.attention[index]
     distinct = torch.tensor([[itself_1, 0.0, rest_1 / (k - 1)], [itself, dominant, rest / (k - 2)]])
@@ -44,7 +44,7 @@ def scores(path: trainings.Trajectory, index: int) -> np.ndarray:
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """The squares of the picture and of the animation, the mean scores along training, and what the claims compare."""
+    """Heatmaps of the picture and of the animation, mean scores along training, and the claims' observables."""
     trained, parts = runs["huang_shared"], []
     for run, case in enumerate(CASES):
         path = trainings.trajectory(trained, run)
@@ -79,10 +79,10 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 
 def _nearest_snapshots(iterations: tuple[int, ...], scale: str, trained: Runs) -> list[int]:
-    """The snapshots nearest to some iterations, which the smoke scale and a given length of training shrink."""
+    """The snapshots closest to some iterations, which are scaled to the length of the training."""
     snapshots = np.array(trained.sweep.snapshots)
-    wanted = np.array(iterations) * snapshots[-1] / 5000
-    return sorted({int(snapshots[abs(snapshots - step).argmin()]) for step in wanted})
+    scaled = np.array(iterations) * snapshots[-1] / 5000
+    return sorted({int(snapshots[abs(snapshots - step).argmin()]) for step in scaled})
 
 
 STYLES = (
@@ -94,12 +94,12 @@ STYLES = (
 
 
 def square(axes: Axes, table: pd.DataFrame, title: str = "") -> Any:
-    """One heatmap of the table on the axes whose label names its panel."""
+    """Draw the heatmap of the panel that the axes are labelled with."""
     panel = str(axes.get_label())
     drawn = table[(table["panel"] == panel) & (table["statistic"] != "run")]
     score = drawn[drawn["observable"] == "attention score"]
     size = int(score["x"].max())
-    # The table holds the rows of the square in order, and each from left to right.
+    # The table has the heatmap row by row.
     matrix = score["value"].to_numpy().reshape(size, size)
     step = drawn[drawn["observable"] == "iteration"]["value"].iloc[0]
     image = plotting.heatmap(axes, matrix, f"{title}$t={step:.0f}$", font=11, vmin=0, vmax=1, square=True)
@@ -110,7 +110,7 @@ def square(axes: Axes, table: pd.DataFrame, title: str = "") -> Any:
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """Two rows of squares and the curves below them."""
+    """Two rows of heatmaps, with curves below."""
     places = [_edges(row, column) for row in range(2) for column in range(4)]
     figure, first = plotting.canvas((760, 640), places[0], panel="imbalanced 0")
     for index, edges in enumerate(places):
@@ -137,13 +137,13 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def _edges(row: int, column: int) -> tuple[float, float, float, float]:
-    """Left, right, top and bottom edge of a square, in pixels."""
+    """Left, right, top and bottom edges of a heatmap, in pixels."""
     left, top = 65 + 152 * column, 30 + 190 * row
     return left, left + 134, top, top + 150
 
 
 def frames(table: pd.DataFrame) -> list[Figure]:
-    """The animation: both squares side by side, frame by frame."""
+    """Frames of the animation, with both heatmaps side by side."""
     steps = sorted({int(panel.split()[-1]) for panel in table["panel"] if " frame " in panel})
     return [_frame(table[table["panel"].str.endswith(f" frame {step}")], step) for step in steps]
 

@@ -1,4 +1,4 @@
-"""How long stage-wise convergence takes: against the number of features, the target error, and on fresh prompts."""
+"""Times of stage-wise convergence against the number of features and the target error; errors on fresh prompts."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ FEATURES = (10, 20, 40, 50, 60, 100, 200)
 TARGETS = (0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0002, 0.0001)
 FRESH_TARGETS = TARGETS[:6]
 DRAWN = 20
-# K of trainings with N = K^2, a polynomial; longer prompts have floors that take too long to reach.
+# K of trainings with N = K^2; longer prompts have floors that take too long to reach.
 FLOOR_FEATURES = (6, 8, 10, 12, 14)
-# eta t at the end: beyond T_k(1e-4) at K = 20, beyond T_k(0.002) at K = 20, and where L_k is at its floor to 1 %.
+# Final eta t: beyond T_k(1e-4) at K = 20, beyond T_k(0.002) at K = 20, and where L_k is within 1 % of its floor.
 HORIZON = {"exact": 3e5, "fresh": 7600.0, "floor": 3e6}
-# A step is this share of the time passed: longer ones do not stay at the floor of the shortest prompts.
+# Step size over the time passed; larger steps leave the floor of the shortest prompts.
 FLOOR_GROWTH = 0.001
 SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
-# A task law with another mean than the Gaussian's: uniform on [-1, 2], of mean square 1.
+# Tasks with non-zero mean: uniform on [-1, 2], with mean square 1.
 SHIFTED = (-1.0, 2.0)
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """Exact trainings over K; their limit for long prompts; one K with a seed per set of fresh prompts; N = K^2."""
+    """Exact trainings over K; their limit of long prompts; one K with a seed per set of fresh prompts; N = K^2."""
     test = system.Test(prompts_test=20000 if scale != "smoke" else 500)
-    # The longer steps of the smoke scale stay at no floor.
+    # The larger steps of the smoke scale leave the floor.
     horizon = HORIZON | ({"floor": 3000.0} if scale == "smoke" else {})
     common, slower = trainings.growing_rate(scale), trainings.growing_rate(scale, FLOOR_GROWTH)
     configs = {
@@ -68,7 +68,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Times over K and eps, in the limit of long prompts and as drawn; the floor; errors on fresh prompts."""
+    """Times against K and eps, in the limit of long prompts and as drawn; the floor; errors on fresh prompts."""
     limit = runs["huang_rates_limit"]
     paths = [trainings.trajectory(limit, run, 4) for run in range(len(limit.sweep.configs))]
     switches = [_switch(limit, run) for run in range(len(paths))]
@@ -76,14 +76,14 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         _against_bounds(paths) | _without_logarithm(paths, switches) | _tail(paths) | _floor(runs["huang_rates_floor"])
     )
     exact_runs = {name: runs[name] for name in runs if name != "huang_rates_fresh"}
-    settled = [*_drawn(runs["huang_rates_exact"]), *(rows(name, 0, value) for name, value in facts.items())]
+    without_sampling = [*_drawn(runs["huang_rates_exact"]), *(rows(name, 0, value) for name, value in facts.items())]
     fresh = runs["huang_rates_fresh"]
     by_seed = [_on_fresh_prompts(fresh, run) for run in range(len(fresh.sweep.configs))]
-    return join([trainings.with_statistic(exact_runs, settled), *_fresh(fresh.sweep.seeds, by_seed)])
+    return join([trainings.with_statistic(exact_runs, without_sampling), *_fresh(fresh.sweep.seeds, by_seed)])
 
 
 def _switch(runs: Runs, run: int) -> float:
-    """eta t at which |beta_{k,1}| falls to alpha_k."""
+    """eta t of the switch, at which |beta_{k,1}| falls to alpha_k."""
     config, slopes = runs.sweep.configs[run], trainings.descent(runs, run)
     return trainings.crossing(system.times(config, len(slopes))[:-1], abs(slopes[:, 1]) / slopes[:, 0], 1.0)
 
@@ -127,7 +127,7 @@ def _drawn(over: Runs) -> list[pd.DataFrame]:
 
 
 def _against_bounds(paths: list[trainings.Trajectory]) -> dict[str, float]:
-    """How fast T_1, T_k and the weights on other features outgrow what the theorem gives, along eps and along K."""
+    """Slopes in 1/eps and K of T_1, T_k and the weights on other features, relative to the theorem's bounds."""
     k, eps = np.array([path.config.features for path in paths]), np.array(TARGETS)
     first, other = (np.stack(times) for times in zip(*map(_reached, paths), strict=True))  # (K, eps)
     bound_1 = np.broadcast_to([theory.dominant_time(e) for e in eps], first.shape)
@@ -144,7 +144,7 @@ def _against_bounds(paths: list[trainings.Trajectory]) -> dict[str, float]:
 
 
 def _without_logarithm(paths: list[trainings.Trajectory], switches: list[float]) -> dict[str, float]:
-    """Slopes of what the theorem bounds with a logarithm."""
+    """Slopes of the times that the theorem bounds with a logarithm."""
     k, eps = np.array([path.config.features for path in paths]), np.array(TARGETS)
     escapes, tail = np.array([_escape(path) for path in paths]), eps <= 0.005
     late = [log_slope(1 / eps[tail], (_reached(p)[1] - t)[tail]) for p, t in zip(paths, escapes, strict=True)]
@@ -164,16 +164,16 @@ def _tail(paths: list[trainings.Trajectory]) -> dict[str, float]:
         rare.append(trainings.interpolated(late, path.time, path.other.error) / theory.tail_error(p_k, late))
         reached = trainings.crossing(path.time, path.first.error, TARGETS[-1])
         dominant.append(TARGETS[-1] / theory.tail_error(p_1, reached))
-    found = {"4 p_k eta t L_k": rare, "4 p_1 eta t L_1": dominant}
+    constants = {"4 p_k eta t L_k": rare, "4 p_1 eta t L_1": dominant}
     return {
         f"{word} {name}": extreme(values)
-        for name, values in found.items()
+        for name, values in constants.items()
         for word, extreme in (("least", np.min), ("largest", np.max))
     }
 
 
 def _floor(runs: Runs) -> dict[str, float]:
-    """L_k at the end of training with N = K^2, beside the share of prompts without v_k."""
+    """Final L_k with N = K^2, relative to the fraction of prompts without v_k, and its growth with K."""
     configs = runs.sweep.configs
     k = np.array([config.features for config in configs])
     missing = np.array([prompts.absent(config.p_k, config.context_length) for config in configs])
@@ -185,7 +185,7 @@ def _floor(runs: Runs) -> dict[str, float]:
 
 
 def _on_fresh_prompts(runs: Runs, run: int) -> dict[str, np.ndarray]:
-    """At the first snapshot with L_k <= eps, on fresh prompts with the query v_k: one number per eps."""
+    """Errors at the first snapshot with L_k <= eps, on fresh prompts with the query v_k: one value per eps."""
     config, count = runs.sweep.configs[run], runs.sweep.test.prompts_test
     weights = weight_forms.distinct_entries(runs.weights["Q"][run]).numpy()
     counts = system.fresh_counts(config, "evaluate", 0, count)
@@ -198,20 +198,20 @@ def _on_fresh_prompts(runs: Runs, run: int) -> dict[str, np.ndarray]:
         reached = np.isfinite(index)
         q = weights[int(index) if reached else -1, 1]
         a, b_1, b = np.exp(q - q.max())
-        # The query is v_2, which stands for every v_k.
+        # The query is v_2, which represents all v_k, k > 1.
         attention = counts * np.concatenate([[b_1, a], np.full(config.features - 2, b)])
         attention /= attention.sum(axis=1, keepdims=True)
         gap = (1 - attention[:, 1]) ** 2
         attention[:, 1] -= 1
         errors = {name: ((attention * w).sum(axis=1) ** 2).mean() for name, w in (("g", gaussian), ("s", shifted))}
-        here = {
+        values = {
             "below 4 eps": (gap <= 4 * eps).mean(),
             "below 10 eps": (gap <= 10 * eps).mean(),
             "gap": gap.mean() / eps,
             "gaussian": errors["g"] / (2 * eps),
             "shifted": errors["s"] / (eps * (shifted**2).mean()),
         }
-        for name, value in here.items():
+        for name, value in values.items():
             ratios[name].append(float(value) if reached else np.nan)
     return {name: np.array(values) for name, values in ratios.items()}
 
@@ -220,17 +220,17 @@ FRESH = ("below 4 eps", "below 10 eps", "gap", "gaussian", "shifted")
 
 
 def _fresh(seeds: list[int], by_seed: list[dict[str, np.ndarray]]) -> list[pd.DataFrame]:
-    every = {name: np.stack([of_seed[name] for of_seed in by_seed]) for name in FRESH}  # (seeds, eps)
+    ratios = {name: np.stack([of_seed[name] for of_seed in by_seed]) for name in FRESH}  # (seeds, eps)
     x, column_of_seeds = 1 / np.array(FRESH_TARGETS), np.array(seeds)[:, None]
     parts = [
-        rows("error over eps", column_of_seeds, every[name], x=x, panel="fresh", series=name)
+        rows("error over eps", column_of_seeds, ratios[name], x=x, panel="fresh", series=name)
         for name in ("gap", "gaussian", "shifted")
     ]
     facts = {
-        "least share of prompts below 4 eps": every["below 4 eps"].min(axis=1),
-        "least share of prompts below 10 eps": every["below 10 eps"].min(axis=1),
-        "largest |squared error / (2 eps) - 1|, Gaussian tasks": abs(every["gaussian"] - 1).max(axis=1),
-        "largest squared error / (eps E w^2), shifted tasks": every["shifted"].max(axis=1),
+        "least share of prompts below 4 eps": ratios["below 4 eps"].min(axis=1),
+        "least share of prompts below 10 eps": ratios["below 10 eps"].min(axis=1),
+        "largest |squared error / (2 eps) - 1|, Gaussian tasks": abs(ratios["gaussian"] - 1).max(axis=1),
+        "largest squared error / (eps E w^2), shifted tasks": ratios["shifted"].max(axis=1),
     }
     return [*parts, *(rows(name, seeds, values) for name, values in facts.items())]
 

@@ -23,12 +23,12 @@ HORIZON = 3000.0
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The training that is shared with the heatmaps."""
+    """The training shared with the heatmaps."""
     return [trainings.stages_and_heatmap(scale)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Both errors at snapshots, when they reach 0.05, and what the claims compare."""
+    """Both errors at snapshots, the times at which they reach 0.05, and the claims' observables."""
     path = trainings.trajectory(runs["huang_shared"], 0)
     time, seed = path.time, path.config.seed
     errors = {"v_1": path.first.error, "v_k": path.other.error}
@@ -36,16 +36,16 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     for series, error in errors.items():
         times[series] = trainings.crossing(time, error, REACHED)
         for panel, shown in (("linear", slice(None)), ("log", slice(1, None))):
-            place = {"panel": panel, "series": series}
-            parts.append(rows("prediction error", seed, error[shown], x=path.steps[shown], **place))
-            parts.append(rows("reached", seed, REACHED, x=times[series] / path.config.learning_rate, **place))
+            labels = {"panel": panel, "series": series}
+            parts.append(rows("prediction error", seed, error[shown], x=path.steps[shown], **labels))
+            parts.append(rows("reached", seed, REACHED, x=times[series] / path.config.learning_rate, **labels))
         late = trainings.interpolated(HORIZON, time, error)
         parts.append(rows(f"L{series[1:]} at eta t = {HORIZON:g}", seed, late))
     done = trainings.crossing(time, errors["v_1"], DONE)
-    left = trainings.interpolated(done, time, errors["v_k"]) / errors["v_k"][0]
+    remaining = trainings.interpolated(done, time, errors["v_k"]) / errors["v_k"][0]
     parts += [
         rows(f"T_k({REACHED:g}) / T_1({REACHED:g})", seed, times["v_k"] / times["v_1"]),
-        rows(f"L_k / L_k(0) when L_1 = {DONE:g}", seed, left),
+        rows(f"L_k / L_k(0) when L_1 = {DONE:g}", seed, remaining),
     ]
     return trainings.with_statistic(runs, parts)
 

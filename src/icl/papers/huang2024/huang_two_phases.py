@@ -28,20 +28,20 @@ HORIZON = 4.0 * FEATURES[-1] ** 2
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The drawn training at constant rate, and with growing rate over many K, also in the limit of long prompts."""
+    """The drawn training at constant rate; trainings over K with growing rate, also in the limit of long prompts."""
     faster = trainings.FASTER[scale]
     drawn = system.Config(features=50, dominant_probability=0.0, learning_rate=4.0 * faster)
     over = grid(system.Config, features=FEATURES, dominant_probability=[0.0], **trainings.growing_rate(scale))
-    every = trainings.all_steps(HORIZON, scale)
+    steps = trainings.all_steps(HORIZON, scale)
     return [
         Sweep("huang_balanced", "huang_softmax", (drawn,), tuple(range(STEPS // faster + 1)), system.Test()),
-        Sweep("huang_balanced_over_k", "huang_softmax", over, every, system.Test()),
+        Sweep("huang_balanced_over_k", "huang_softmax", over, steps, system.Test()),
         trainings.limit_over_k("huang_balanced_limit", scale, 0.0),
     ]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Weights and errors of the drawn run, and the times of all K."""
+    """Weights and errors of the drawn run, times for all K, and the claims' observables."""
     drawn = trainings.trajectory(runs["huang_balanced"], 0, max(1, 10 // trainings.FASTER[scale]))
     seed, steps = drawn.config.seed, drawn.steps
     log_k = np.log(drawn.config.features)
@@ -67,7 +67,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 
 def _in_the_limit(runs: Runs) -> dict[str, float]:
-    """Times over what the theorem gives, and their slopes, for long prompts."""
+    """Slopes of the times and of their ratios to the theorem's bounds, in the limit of long prompts."""
     paths = [trainings.trajectory(runs, run, 4) for run in range(len(runs.sweep.configs))]
     k, eps = np.array([path.config.features for path in paths]), np.array(TARGETS)
     grown = np.array([trainings.crossing(path.time, -path.q[:, 1, 0], -np.log(path.config.features)) for path in paths])

@@ -1,12 +1,13 @@
-"""The population gradient of the softmax layer: means over all prompts, without sampling (Huang et al. 2024).
+"""The population gradient of the softmax layer: exact means over all prompts (Huang et al. 2024).
 
-With Attn_n = c_n e^{q_n} / sum_m c_m e^{q_m} in column k of Q, S = sum_m Attn_m^2, and L_k the error for the query v_k,
+With Attn_n = c_n e^{q_n} / sum_m c_m e^{q_m} for column q of Q, S = sum_m Attn_m^2, and L_k the error for query v_k,
 
     L_k = 1/2 E [S + 1 - 2 Attn_k],   -dL/dA_k = p_k E [Attn_k (S + 1 - 2 Attn_k)],
     -dL/dB_{k,n} = p_k E [Attn_n (S - Attn_n - Attn_k)]                                   (derived by us)
 
-From Q = 0, with one dominant feature and K - 1 equal ones, all columns but the first are equal up to a permutation, and
-a column has three different entries: A_k, B_{k,1} and B_{k,n}. The means are sums over cells of counts (`count_laws`).
+From Q = 0, with one dominant feature and K - 1 equally likely ones, all columns except the first are equal up to a
+permutation and have three distinct entries: A_k, B_{k,1} and B_{k,n}. The means are sums over cells of counts
+(`count_laws`).
 """
 
 from collections.abc import Sequence
@@ -28,7 +29,7 @@ else:
 
 
 class Column(NamedTuple):
-    """Expectations over prompts with the query v_k; leading axes are those of the weights.
+    """Expectations over prompts with the query v_k, with the leading axes of the weights.
 
     error : L_k; descent : -dL / d(A, B_1, B), (..., 3); attention : E Attn on v_k, v_1 and the rest, (..., 3);
     gap : E (1 - Attn_k)^2
@@ -41,12 +42,12 @@ class Column(NamedTuple):
 
 
 def _cubic_forms() -> np.ndarray:
-    """The expectations in terms of those of three factors, see `expectations`: (13, 8)."""
+    """Coefficients of the expectations in terms of products of three scores (see `expectations`): (13, 8)."""
     one, (k, first, rest), zero = np.ones(3), np.eye(3), np.zeros(3)
     product, other = np.multiply.outer, one - k
     gap = product(other, other)  # (1 - a_k)^2
     below, squares = gap + product(first, first), product(k, k) + product(first, first)
-    forms = [  # as coefficients of three factors a, and of o a
+    forms = [  # coefficients of products of three scores a, and of o a
         (product(below, one) / 2, one / 2),
         (product(k, below), k),
         (product(first, squares - product(first + k, one)), first),
@@ -55,37 +56,37 @@ def _cubic_forms() -> np.ndarray:
         (product(gap, one), zero),
     ]
     return np.array(
-        [[*(sum(cubic[each] for each in set(permutations(t))) for t in count_laws.TRIPLES), *o] for cubic, o in forms]
+        [[*(sum(cubic[index] for index in set(permutations(t))) for t in count_laws.TRIPLES), *o] for cubic, o in forms]
     ).T
 
 
 FORMS = _cubic_forms()
-# How often e^A, e^{B_1} and e^B are factors of each product: (3, 13).
+# Powers of e^A, e^{B_1} and e^B in each product: (3, 13).
 POWERS = (
     np.array([[(*t,).count(i) for t in (*count_laws.TRIPLES, (0, 2, 2), (1, 2, 2), (2, 2, 2))] for i in range(3)]) * 1.0
 )
 
 
 def expectations(q: np.ndarray, laws: Sequence[count_laws.Cells]) -> np.ndarray:
-    """The eight expectations of the module's head for columns of Q: (..., columns, 8).
+    """Eight expectations for columns of Q: (..., columns, 8).
 
-    In their order: L_k; minus its derivatives in A, B_1 and B, without the factor p_k and that in B summed over the
-    rest; E Attn on v_k, on v_1 and on the rest; E (1 - Attn_k)^2.
+    They are L_k; minus its derivatives in A, B_1 and B, without the factor p_k, with that in B summed over the rest;
+    E Attn on v_k, on v_1 and on the rest; and E (1 - Attn_k)^2.
 
     q : entries (A, B_1, B) of each column, (..., columns, 3); laws : the cells of each column's counts
 
     With c = (c_k, c_1, R), e = e^q and Z = c . e, the scores on v_k, on v_1 and on the rest are a_i = c_i e_i / Z, and
-    o = squares e_r^2 / Z^2 is the rest's part of S = a_k^2 + a_1^2 + o. As the a_i add up to one, everything that is
-    wanted is a sum of products of three scores, as in E (1 - a_k)^2 = E (a_1 + a_r)^2 (a_k + a_1 + a_r), and
+    o = squares e_r^2 / Z^2 is the rest's part of S = a_k^2 + a_1^2 + o. As the a_i sum to one, all expectations are
+    sums of products of three scores, as in E (1 - a_k)^2 = E (a_1 + a_r)^2 (a_k + a_1 + a_r), and
 
         E a_i a_j a_l = e_i e_j e_l sum_cells weight c_i c_j c_l Z^-3,
         E o a_i = e_r^2 e_i sum_cells weight squares c_i Z^-3.
 
-    Only Z^-3 depends on q, and the 13 sums are one product with a matrix. Only differences of the entries of q matter;
-    B is taken off, and all is finite while the others are within 200 of it; they grow like the logarithm of time.
+    Only Z^-3 depends on q, and the 13 sums are one matrix product. Only differences of the entries of q matter, so B is
+    subtracted. Values stay finite while the other entries, which grow like the logarithm of time, are within 200 of it.
     """
-    over = q - q[..., 2:]
-    e, sums = np.exp(over), np.exp(over @ POWERS)
+    shifted = q - q[..., 2:]
+    e, sums = np.exp(shifted), np.exp(shifted @ POWERS)
     for index, cells in enumerate(laws):
         inverse = e[..., index, :] @ cells.counts
         np.divide(1, inverse, out=inverse)
@@ -96,41 +97,40 @@ def expectations(q: np.ndarray, laws: Sequence[count_laws.Cells]) -> np.ndarray:
 
 
 def column(q: np.ndarray, cells: count_laws.Cells, probability: float) -> Column:
-    """One column of Q by its entries q = (A, B_1, B), (..., 3), in work proportional to the number of cells."""
+    """Expectations of one column of Q with entries q = (A, B_1, B), (..., 3)."""
     values = expectations(q[..., None, :], (cells,))[..., 0, :]
     descent = values[..., 1:4] * (probability * np.array([1, 1, 1 / cells.others]))
     return Column(values[..., 0], descent, values[..., 4:7], values[..., 7])
 
 
 def columns(q: np.ndarray, law: PromptLaw) -> tuple[Column, Column]:
-    """Both columns of the symmetric weights q, (..., 2, 3): for the query v_1 and for any other v_k."""
+    """Expectations of both columns of the symmetric weights q, (..., 2, 3): for the query v_1 and for any other v_k."""
     first, other = count_laws.cells_of(law)
     p_k = (1 - law.dominant) / (law.features - 1)
     return column(q[..., 0, :], first, law.dominant), column(q[..., 1, :], other, p_k)
 
 
 def loss_and_gradient(q: "Tensor", laws: Sequence[PromptLaw]) -> "tuple[Tensor, Tensor]":
-    """L and its gradient over all prompts, for weights q (runs, 2, 3) of runs with these laws: (runs,), (runs, 2, 3).
+    """Population loss L and its gradient for weights q (runs, 2, 3) and the runs' laws: (runs,), (runs, 2, 3).
 
-    The gradient is that of one entry of Q each. Each run is computed by itself, since runs differ in their numbers of
-    cells; runs that differ only by the seed are computed once. In numpy, whose calls cost a third of torch's at this
-    size.
+    Each entry of the gradient is that of a single entry of Q. Runs are computed one by one, because their numbers of
+    cells differ; runs that differ only in the seed are computed once. At this size numpy calls cost a third of torch's.
     """
-    known: dict[tuple[PromptLaw, bytes], np.ndarray] = {}
+    cached: dict[tuple[PromptLaw, bytes], np.ndarray] = {}
     values = []
     for entries, law in zip(q.cpu().numpy(), laws, strict=True):
-        same = (law, entries.tobytes())
-        if same not in known:
-            known[same] = expectations(entries, count_laws.cells_of(law))[:, :4] * _shares(law)
-        values.append(known[same])
-    both = np.array(values)
-    losses, gradient = both[:, 0, 0] + both[:, 1, 0], both[:, :, 1:]
+        key = (law, entries.tobytes())
+        if key not in cached:
+            cached[key] = expectations(entries, count_laws.cells_of(law))[:, :4] * _factors(law)
+        values.append(cached[key])
+    by_column = np.array(values)
+    losses, gradient = by_column[:, 0, 0] + by_column[:, 1, 0], by_column[:, :, 1:]
     return torch.from_numpy(losses).to(q.device), torch.from_numpy(gradient).to(q.device)
 
 
 @lru_cache(maxsize=64)
-def _shares(law: PromptLaw) -> np.ndarray:
-    """What turns L_k and its descent direction into the column's part of L and the gradient of one entry: (2, 4)."""
+def _factors(law: PromptLaw) -> np.ndarray:
+    """Factors from L_k and its descent direction to the column's part of L and the gradient of one entry: (2, 4)."""
     first, other = count_laws.cells_of(law)
     p_1 = law.dominant
     p_k = (1 - p_1) / (law.features - 1)

@@ -2,8 +2,8 @@
 
     y_hat = sum_i y_i softmax_i(x_i' Q x_query),   L = 1/2 E (y_hat - <w, x_query>)^2,   gradient descent from Q = 0
 
-A_k = v_k' Q v_k is the weight of a query on its own feature, B_{k,n} = v_n' Q v_k on another. The gradient is that of
-the population (`population_gradient`), of its limit for long prompts, or of the paper's 300 fixed prompts
+A_k = v_k' Q v_k is the weight of a query on its own feature, and B_{k,n} = v_n' Q v_k on another. The gradient is the
+population gradient (`population_gradient`), its limit for long prompts, or that of the paper's 300 fixed prompts
 (`fixed_prompts`).
 """
 
@@ -29,7 +29,7 @@ else:
 
 SYSTEM = "huang_softmax"
 FROZEN = ()
-# The largest K whose prompts have counts; the limit of long prompts takes any.
+# The largest K with finite prompts; the limit of long prompts allows any K.
 LARGEST_SAMPLED = 100000
 
 
@@ -39,16 +39,17 @@ class Config(RunConfig):
 
     gradient_estimator: str = constant(
         "population", "ours",
-        "population: the mean over all prompts, which the theorems speak of; infinite_context: its limit for N to "
-        "infinity; fixed_prompts: the mean over M sampled prompts, the paper's experiment",
+        "population: the mean over all prompts, as in the theorems; infinite_context: its limit for N to infinity; "
+        "fixed_prompts: the mean over M sampled prompts, the paper's experiment",
         choices=("population", "infinite_context", "fixed_prompts"),
     )  # fmt: skip
     features: int = constant(
-        20, "ours", "not in any text that could be consulted; the smallest K that shows every stage",
+        20, "ours", "not in any text that could be consulted; the smallest K that shows all stages",
         letter="K", at_least=3, at_most=10**15,
     )  # fmt: skip
     contexts_per_feature: int = constant(
-        20, "ours", "not stated; makes the share of prompts without feature k, the floor of 2 L_k, 2e-5 at p_1 = 1/2",
+        20, "ours",
+        "not stated; the fraction of prompts without feature k, the floor of 2 L_k, is then 2e-5 at p_1 = 1/2",
         letter="N/K", at_least=1, at_most=1000,
     )  # fmt: skip
     dominant_probability: float = constant(
@@ -59,18 +60,19 @@ class Config(RunConfig):
         1.0, "ours", "not stated; only eta times the step matters below 32", letter="eta", above=0
     )
     growth: float = constant(
-        0.0, "ours", "0: constant rate; else the rate stays at `growth` times the time passed, for long tails",
+        0.0, "ours", "0: constant rate; else the rate is `growth` times the time passed, for long tails",
         at_least=0, at_most=0.1,
     )  # fmt: skip
     prompts: int = constant(
-        300, "published", "ICML paper, appendix B (secondary source); only fixed_prompts draws any",
+        300, "published", "ICML paper, appendix B (secondary source); only used by fixed_prompts",
         letter="M", at_least=1, at_most=1000000,
     )  # fmt: skip
     target: float = constant(
-        0.01, "ours", "the prediction error that the figures ask for first", letter="eps", above=0, at_most=0.5
+        0.01, "ours", "the prediction error that the training must be able to reach", letter="eps", above=0, at_most=0.5
     )
     least_ratio: float = constant(
-        0.0, "ours", "2 in the figures of phases: |beta_{k,1}| must start above that multiple of alpha_k", letter="r_0",
+        0.0, "ours",
+        "2 in the figures of phases: initially |beta_{k,1}| must exceed this multiple of alpha_k", letter="r_0",
         at_least=0,
     )  # fmt: skip
 
@@ -87,7 +89,7 @@ class Config(RunConfig):
             raise self.error(
                 "contexts_per_feature",
                 f"at least {int(np.ceil(least))} to reach the error {self.target:g}: with N = {self.context_length}, "
-                f"{missing:.2g} of the prompts lack the rarest feature, its error stays above {missing / 2:.2g}, "
+                f"{missing:.2g} of the prompts lack the rarest feature, and its error stays above {missing / 2:.2g}, "
                 f"{missing / 2 / self.target:.3g} times the target",
             )
         ratio = initial_ratio(self.features, self.p_1)
@@ -105,12 +107,12 @@ class Config(RunConfig):
 
     @property
     def p_1(self) -> float:
-        """The probability of v_1; 1/K where no feature is dominant."""
+        """The probability of v_1; 1/K if no feature is dominant."""
         return self.dominant_probability or 1 / self.features
 
     @property
     def p_k(self) -> float:
-        """The probability of every other feature."""
+        """The probability of each other feature."""
         return (1 - self.p_1) / (self.features - 1)
 
     def probabilities(self) -> np.ndarray:
@@ -119,7 +121,7 @@ class Config(RunConfig):
 
     @property
     def prompt_law(self) -> PromptLaw:
-        """What the population gradient depends on."""
+        """The parameters of the population gradient."""
         infinite = self.gradient_estimator == "infinite_context"
         return PromptLaw(self.features, self.p_1, None if infinite else self.context_length)
 
@@ -128,7 +130,7 @@ class Config(RunConfig):
 class Test(Constants):
     """Constants of the evaluation on fresh prompts; population errors need none."""
 
-    prompts_test: int = constant(20000, "ours", "a share of 0.98 is then known to 0.001", at_least=1)
+    prompts_test: int = constant(20000, "ours", "gives a fraction of 0.98 with a standard error of 0.001", at_least=1)
 
 
 def initial_ratio(features: int, dominant: float) -> float:
@@ -142,7 +144,7 @@ def initial_ratio(features: int, dominant: float) -> float:
 
 
 def is_random(configs: Sequence[Config]) -> bool:
-    """Whether prompts are sampled: in training, or in the evaluation, for which a sweep then has several seeds."""
+    """Whether prompts are sampled, in training or, with several seeds, in the evaluation."""
     sampled = any(config.gradient_estimator == "fixed_prompts" for config in configs)
     return sampled or len({config.seed for config in configs}) > 1
 
@@ -150,9 +152,9 @@ def is_random(configs: Sequence[Config]) -> bool:
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
     """Q = 0, float64.
 
-    Population gradients keep Q symmetric under permutations of the rare features and move its distinct entries, (runs,
-    2, 3), see `weight_forms`. Fixed prompts move Q in the basis of the features, (runs, K, K); gradients vanish outside
-    their span.
+    Population gradients keep Q symmetric under permutations of the rare features, so only its distinct entries are
+    trained, (runs, 2, 3) (see `weight_forms`). With fixed prompts Q is trained in the basis of the features, (runs, K,
+    K); gradients vanish outside their span.
     """
     k = configs[0].features
     shape = (k, k) if configs[0].gradient_estimator == "fixed_prompts" else (2, 3)
@@ -171,41 +173,41 @@ def _bank(configs: tuple[Config, ...]) -> dict[str, np.ndarray]:
         for c in configs
     ]
     return {
-        "counts": np.stack([prompts.counts_of(own.features, configs[0].features) for own in drawn]),
-        "query": np.stack([own.query for own in drawn]),
-        "task": np.stack([own.task for own in drawn]),
+        "counts": np.stack([prompts.counts_of(batch.features, configs[0].features) for batch in drawn]),
+        "query": np.stack([batch.query for batch in drawn]),
+        "task": np.stack([batch.task for batch in drawn]),
     }
 
 
 def fresh_counts(config: Config, purpose: str, step: int, number: int) -> np.ndarray:
-    """Counts of `number` fresh prompts of one run, (number, K)."""
+    """Counts of `number` new prompts of one run, (number, K)."""
     rng = stream(SYSTEM, config.seed, purpose, step)
     return prompts.counts(rng, config.probabilities(), config.context_length, number)
 
 
 def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
-    """L of every run, with the estimated gradient as its derivative: (runs,)."""
+    """L of every run, (runs,), with the chosen gradient as its derivative."""
     q = params["Q"]
     if configs[0].gradient_estimator == "fixed_prompts":
         losses, gradient = fixed_prompts.loss_and_gradient(q.detach(), batch)
     else:
         losses, gradient = population_gradient.loss_and_gradient(q.detach(), [c.prompt_law for c in configs])
-    # What is added is zero, and its derivative is the gradient.
+    # The added term is zero, and its derivative is the gradient.
     return losses + ((q - q.detach()) * gradient).flatten(1).sum(dim=1)
 
 
 def schedule(growth: float, step: int) -> float:
-    """The rate over its first value: 1 while growth * time is below it, then growing by 1 + growth per step."""
+    """Learning rate over its initial value: 1 for the first 1 / growth steps, then growing by 1 + growth per step."""
     steady = round(1 / growth) if growth else step
     return float((1 + growth) ** max(step - steady, 0))
 
 
 def times(config: Config, steps: int) -> np.ndarray:
-    """eta t, the sum of the rates before each step: (steps + 1,)."""
+    """eta t, the sum of the learning rates before each step: (steps + 1,)."""
     rates = [config.learning_rate * schedule(config.growth, step) for step in range(steps)]
     return np.concatenate([[0.0], np.cumsum(rates)])
 
 
 def optimiser(configs: Sequence[Config]) -> Optimiser:
-    """Gradient descent, with a rate that grows where `growth` says so."""
+    """Gradient descent with the learning rates of `schedule`."""
     return gradient_flow([c.learning_rate for c in configs], lambda step: schedule(configs[0].growth, step))

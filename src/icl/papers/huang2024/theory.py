@@ -1,10 +1,10 @@
-"""Closed forms for the times of Huang et al. 2024; constants hidden in O(.) are set to one."""
+"""Closed forms for the times of Huang et al. 2024, with the constants of O(.) set to one."""
 
 import numpy as np
 
 
 def dominant_time(target: float) -> float:
-    """Huang et al. 2024, theorem for imbalanced features: eta T_1 = O(log(eps^(-1/2)) / eps).
+    """Theorem for imbalanced features: eta T_1 = O(log(eps^(-1/2)) / eps).
 
     target : eps, the prediction error that the dominant feature reaches at T_1
     """
@@ -13,8 +13,7 @@ def dominant_time(target: float) -> float:
 
 
 def rare_time(features: int, target: float) -> float:
-    """Huang et al. 2024, the same theorem: eta T_k = O(K^2 log K + K log(K eps^(-1/2)) / eps), and T_k of the
-    theorem for balanced features.
+    """Theorems for imbalanced and for balanced features: eta T_k = O(K^2 log K + K log(K eps^(-1/2)) / eps).
 
     features : K; target : eps, the prediction error that a rare feature reaches at T_k
     """
@@ -23,14 +22,14 @@ def rare_time(features: int, target: float) -> float:
 
 
 def escape_time(features: int, dominant: float) -> float:
-    """eta t at which E Attn_k passes 1/2 for K -> infinity and long prompts: K^2 / (1 - p_1) (ours).
+    """eta t at which E Attn_k reaches 1/2, for K -> infinity and long prompts: K^2 / (1 - p_1) (ours).
 
-    p_1 = 0 gives the balanced case, K^2. The other events of a rare feature are fixed fractions of it: |beta_{k,1}| is
-    twice alpha_k at 1/5, equal at 1/3, half at 1/2.
+    p_1 = 0 gives the balanced case, K^2. Other events of a rare feature are at fixed fractions of this time:
+    |beta_{k,1}| = 2 alpha_k at 1/5, alpha_k at 1/3 and alpha_k / 2 at 1/2.
     """
     return features**2 / (1 - dominant)
 
 
 def tail_error(probability: float, time: float) -> float:
-    """L_k at late eta t: 1 / (4 p_k eta t) (ours). Its 1/eps has no logarithm."""
+    """L_k at late eta t: 1 / (4 p_k eta t), so that T_k has no logarithm in 1/eps (ours)."""
     return 1 / (4 * probability * time)

@@ -1,7 +1,8 @@
-"""The weights Q of the softmax layer in two forms: as a matrix, and by its distinct entries.
+"""The weights Q of the softmax layer in two forms: as a matrix, and as its distinct entries.
 
-In the basis of the features, Q[n, k] = v_n' Q v_k. With one dominant feature v_1 and K - 1 equal ones, the columns for
-v_1 and for any other v_k have the distinct entries (A_1, 0, B_{1,n}) and (A_k, B_{k,1}, B_{k,n}): shape (2, 3).
+In the basis of the features, Q[n, k] = v_n' Q v_k. With one dominant feature v_1 and K - 1 equally likely ones, the
+columns for v_1 and for any other v_k have the distinct entries (A_1, 0, B_{1,n}) and (A_k, B_{k,1}, B_{k,n}): shape (2,
+3).
 """
 
 from typing import TYPE_CHECKING
@@ -29,7 +30,7 @@ def full_matrix(q: "Tensor", features: int) -> "Tensor":
 
 
 def distinct_entries(q: "Tensor") -> "Tensor":
-    """The distinct entries (..., 2, 3) from either form; for a general Q their means over the rare features."""
+    """The distinct entries, (..., 2, 3), from either form; for a general Q, means over the rare features."""
     if q.shape[-2:] == (2, 3):
         return q
     k = q.shape[-1]

@@ -25,7 +25,7 @@ STYLES = (
 
 
 def curve_rows(pick: Choice, epochs: Sequence[float], same: np.ndarray) -> Iterator[pd.DataFrame]:
-    """Both curves: `same`, (epochs, runs), is the attention on the query's pattern, and the rest is on others."""
+    """Rows of both curves from `same`, (epochs, runs), the attention on the query's pattern; the rest is on others."""
     for style, values in zip(STYLES, (same, 1 - same), strict=True):
         yield from pick.lines("attention weight", values, panel="main", series=style.series, x=epochs)
 
@@ -36,7 +36,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def measure_layer(runs: Mapping[str, Runs], layer: int) -> pd.DataFrame:
-    """Figures 21 to 23: out-of-domain attention of one layer on the query's pattern, and how much it rises."""
+    """Table of figures 21 to 23: out-of-domain attention of one layer on the query's pattern, and its rise."""
     trained = decoder_figures.trained(runs)
     pick = one_training.choice(single(runs))
     config, snapshots = trained.sweep.configs[0], trained.sweep.snapshots
@@ -55,7 +55,7 @@ def measure_layer(runs: Mapping[str, Runs], layer: int) -> pd.DataFrame:
 
 @plotting.published
 def draw_layer(table: pd.DataFrame, weights: tuple[float, float]) -> "Figure":
-    """The published look of figures 21 to 23, whose y axis has the ends `weights`."""
+    """Figures 21 to 23 in the published style; `weights` are the limits of the y axis."""
     figure, axes = plotting.canvas((400, 400), (83.53, 359.40, 15.00, 329.72))
     plotting.curves(axes, table, STYLES, "attention weight")
     x = Axis("Epoches", (0, 1605), range(0, 1601, 320))

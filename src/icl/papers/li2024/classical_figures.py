@@ -1,4 +1,4 @@
-"""What figures 27 and 28 share: the one-layer model against classical fits on the same contexts."""
+"""Shared by figures 27 and 28: the one-layer model against classical classifiers on the same contexts."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LENGTHS = tuple(range(6, 21, 2))
 PROMPTS = {"paper": 200, "laptop": 200, "smoke": 4}
-# The published levels are multiples of 1 / 2,000.
+# With 10 times the prompts the drawn run has 2,000: the published levels are multiples of 1 / 2,000.
 TIMES = 10
 
 
@@ -32,7 +32,7 @@ def sweeps_at(scale: str, fraction: float) -> list[Sweep]:
 
 
 def measure_errors(runs: Mapping[str, Runs]) -> pd.DataFrame:
-    """Error of every method at every context length on unseen in-domain tasks, and the comparison at the last."""
+    """Error of each method at each context length on unseen in-domain tasks, and the comparison at the last length."""
     trained, pick = one_layer_figures.trained(runs), one_training.choice(single(runs))
     wrong, of_drawn = _wrong(trained), _wrong(one_training.alone(trained, pick.index, TIMES))
     parts: list[pd.DataFrame] = []
@@ -45,15 +45,15 @@ def measure_errors(runs: Mapping[str, Runs]) -> pd.DataFrame:
 
 
 def _wrong(runs: Runs) -> dict[str, np.ndarray]:
-    """Whether each method is wrong on prompts of the runs' own: series -> bool (lengths, runs, prompts)."""
+    """Whether each method is wrong on each run's prompts: series -> bool (lengths, runs, prompts)."""
     prompts = one_layer_evaluation.in_domain(runs.sweep.configs, runs.sweep.test)
-    found = {"ICL": one_layer_figures.wrong_curve(runs, prompts, LENGTHS)}
+    wrong = {"ICL": one_layer_figures.wrong_curve(runs, prompts, LENGTHS)}
     inputs = prompts.tokens[..., : runs.sweep.configs[0].feature_dimension].flatten(0, 1).numpy()
     labels = prompts.labels.flatten(0, 1).numpy()
     for name, classify in estimators.batched_classifiers().items():
         answers = [classify(inputs[:, :n], labels[:, :n], inputs[:, -1]) for n in LENGTHS]
-        found[name] = (np.stack(answers) != labels[:, -1]).reshape(found["ICL"].shape)
-    return found
+        wrong[name] = (np.stack(answers) != labels[:, -1]).reshape(wrong["ICL"].shape)
+    return wrong
 
 
 STYLES = (
@@ -69,9 +69,9 @@ STYLES = (
 @plotting.published
 def draw_errors(table: pd.DataFrame, *, highest: float, top: float, font: float, at: tuple[float, float],
                 spacing: float) -> "Figure":  # fmt: skip
-    """The published look of figures 27 and 28; the dashed line marks an error of one per cent.
+    """Figures 27 and 28 in the published style; the dashed line marks an error of one per cent.
 
-    highest : the largest error on the axis; top : its edge in pixels; font, at, spacing : of the legend
+    highest : upper limit of the y axis; top : upper edge of the axes in pixels; font, at, spacing : of the legend
     """
     figure, axes = plotting.canvas((520, 520), (130.18, 485.63, top, 431.72))
     axes.axhline(1e-2, **plotting.GUIDE)

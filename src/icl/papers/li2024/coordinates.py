@@ -1,11 +1,10 @@
-"""In which coordinates the patterns and q of Li et al. 2024 are given.
+"""Coordinates in which the patterns and q of Li et al. 2024 are given.
 
-The paper asks only that the patterns are orthonormal and that q is a unit vector. A rotation of either space changes no
-run of SGD, but every run of Adam, which moves each coordinate by about the sign of its gradient.
+The paper requires only that the patterns are orthonormal and that q is a unit vector. SGD is invariant to a rotation of
+either space. Adam is not, since it moves each coordinate by about the sign of its gradient.
 
-All computing is done in the axes of the patterns, where IDR pattern j is beta e_j, IDI pattern k is e_{M_1 + k} and q
-is the first label axis. A law gives the orthogonal matrix whose columns are these axes in the coordinates that are
-trained.
+All computation is done in the pattern axes, where IDR pattern j is beta e_j, IDI pattern k is e_{M_1 + k} and q is the
+first label axis. A law returns the orthogonal matrix whose columns are these axes in the trained coordinates.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,12 +22,12 @@ else:
 
 
 def haar(rng: np.random.Generator, size: int) -> np.ndarray:
-    """A rotation or reflection without any preferred direction, (size, size)."""
+    """A Haar-random orthogonal matrix, (size, size)."""
     return _orthogonal(rng.standard_normal((size, size)))
 
 
 def of_uniform_entries(rng: np.random.Generator, size: int) -> np.ndarray:
-    """The orthogonal factor of a matrix with entries uniform on [0, 1], (size, size): its first column has one sign."""
+    """The orthogonal factor of a matrix with entries uniform on [0, 1], (size, size); its first column has one sign."""
     return _orthogonal(rng.random((size, size)))
 
 
@@ -52,7 +51,7 @@ PATTERN_LAWS: Mapping[str, Callable[[np.random.Generator, int], np.ndarray]] = {
     "random rotation": haar,
     "QR of uniform entries": of_uniform_entries,
 }
-"""The patterns as columns, IDR patterns first."""
+"""Laws of the patterns, as columns, IDR patterns first."""
 
 LABEL_LAWS: Mapping[str, Callable[[np.random.Generator, int], np.ndarray]] = {
     "axis": lambda rng, size: (np.arange(size) == 0).astype(float),
@@ -61,10 +60,10 @@ LABEL_LAWS: Mapping[str, Callable[[np.random.Generator, int], np.ndarray]] = {
     "Gaussian entries": lambda rng, size: rng.standard_normal(size),
     "half of the entries": lambda rng, size: rng.permutation(np.arange(size) < size // 2) * rng.uniform(-1, 1, size),
 }
-"""The direction of q."""
+"""Laws of the direction of q."""
 
 
 def stacked(axes: Sequence[np.ndarray], like: "Tensor") -> "Tensor":
-    """The axes of every run (d, d) in a shape that multiplies `like`, (runs, ..., d, any): (runs, ..., d, d)."""
+    """The axes of each run, (d, d), reshaped to multiply `like`, (runs, ..., d, any): (runs, ..., d, d)."""
     matrices = torch.from_numpy(np.stack(axes)).to(like)
     return matrices.reshape(len(axes), *[1] * (like.dim() - 3), *matrices.shape[1:])

@@ -1,14 +1,13 @@
-"""GPT-2 style model of three layers on pattern classification (Li et al., ICML 2024, figures 12, 13 and 21 to 26).
+"""Three-layer GPT-2 style model for pattern classification (Li et al., ICML 2024, figures 12, 13 and 21 to 26).
 
-The prompts are those of the one-layer model, `icl.papers.li2024.prompts`: columns (x_i; y_i) and (x_query; 0). The
-decoder, `icl.models.transformer`, is trained by SGD on the hinge loss of its logit F at the query. The inputs carry
-Gaussian noise.
+The prompts are those of the one-layer model (`icl.papers.li2024.prompts`): columns (x_i; y_i) and (x_query; 0), with
+Gaussian noise on the inputs. The decoder (`icl.models.transformer`) is trained with SGD on the hinge loss of its logit
+F at the query.
 
-SGD does not see in which coordinates patterns and q are given, since the read-in map starts as a Gaussian matrix; Adam
-does (see icl.papers.li2024.coordinates). F is computed in the axes of the patterns: IDR pattern j is beta e_j, IDI
-pattern k is e_{M_1 + k} and q is e_{d_X}. The label axes beyond q are zero in every token, and their rows of the
-read-in map take no part in the products: a token is its first d_X + 1 coordinates. Figures 24 to 26 compare q with
-these rows.
+Since the initial read-in map is Gaussian, SGD does not depend on the coordinates of the patterns and q, but Adam does
+(see icl.papers.li2024.coordinates). F is computed in the pattern axes: IDR pattern j is beta e_j, IDI pattern k is
+e_{M_1 + k} and q is e_{d_X}. The label axes beyond q are zero in every token, so a token is stored as its first d_X + 1
+coordinates and the other rows of the read-in map are left out of the products. Figures 24 to 26 use all label rows.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +36,7 @@ SYSTEM = "li_icl_gpt2"
 FROZEN: tuple[str, ...] = ()
 
 OPTIMISERS: Mapping[str, Callable[[Sequence[float]], Optimiser]] = {"sgd": sgd, "adam": adam}
-# Attention weights (runs, layers, heads) as one number per layer.
+# Attention weights (runs, layers, heads) -> one number per layer.
 HEADS: Mapping[str, Callable[["Tensor"], "Tensor"]] = {
     "mean": lambda weights: weights.mean(dim=-1),
     "largest": lambda weights: weights.amax(dim=-1),
@@ -53,39 +52,42 @@ class Config(PatternConfig):
     layers: int = constant(3, "published", "the talk, captions of the attention figures", at_least=1, at_most=100)
     heads: int = constant(2, "published", "ICML paper, experiments (secondary source)", at_least=1, at_most=100)
     width: int = constant(
-        64, "inferred", "the one published preset of 3 layers and 2 heads (Garg et al. 2022, tiny)", at_least=2
+        64, "inferred", "the only published preset with 3 layers and 2 heads (Garg et al. 2022, tiny)", at_least=2
     )
     mlp_width: int = constant(256, "inferred", "GPT-2: four times the width", at_least=1)
     init_std: float = constant(
         0.02, "inferred", "GPT-2: N(0, 0.02^2), residual projections divided by sqrt(2 layers)", above=0
     )
     least_contexts: int = constant(
-        20, "inferred", "contexts after which training first asks; l_tr asks the whole prompt alone: the error of "
-        "figure 12 after two contexts is that of a model that was never asked there", letter="l_min", at_least=0,
+        20, "inferred",
+        "least number of contexts before a training query; l_tr: queries at full length only. The error "
+        "of figure 12 at two contexts is that of a model never trained on so few", letter="l_min", at_least=0,
     )  # fmt: skip
     batch: int = constant(32, "ours", "not stated; our choice", letter="B", at_least=1)
     task_shifts: int = constant(
-        4, "inferred", "tasks (i, i + s mod M_1), s <= 4, 24 of the 30: with 18 of a cycle most pairs of patterns "
-        "occur in one order only, so that the patterns tell the label without the contexts; with all 30 no task is "
-        "left for figure 13",
+        4, "inferred",
+        "tasks (i, i + s mod M_1), s <= 4, 24 of the 30: with 18 cyclic tasks most pairs of patterns occur "
+        "in one order only, so the patterns determine the label without the contexts; with all 30 no task is left "
+        "for figure 13",
         letter="tasks / M_1", at_least=1,
     )  # fmt: skip
     training_prompts: int = constant(
-        4096, "inferred", "after the jump the published attention and label rows stand still to 0.1 %: a hinge loss "
-        "that is exactly zero stops SGD, and a finite training set that is gone through again and again makes it zero",
+        4096, "inferred",
+        "after the jump the published attention and label rows are constant to 0.1 %: SGD stops when the "
+        "hinge loss is exactly zero, which repeated passes over a finite training set achieve",
         letter="N", at_least=0,
     )  # fmt: skip
     pattern_norm: float = constant(
-        3.0, "ours", "not stated; that of the one-layer model, which figures 8 to 11 ask for", letter="beta", above=0
+        3.0, "ours", "not stated; that of the one-layer model, inferred from figures 8 to 11", letter="beta", above=0
     )
     training_noise: float = constant(
-        0.6, "inferred", "expected norm of Gaussian noise on every training input, over beta; the test inputs of "
-        "figures 27 and 12 ask for noise, and the more there is in training, the later attention jumps",
+        0.6, "inferred", "expected norm of Gaussian noise on every training input, over beta; figures 27 and 12 "
+        "require noise on the test inputs, and more noise in training makes the attention jump later",
         letter="training noise / beta", at_least=0,
     )  # fmt: skip
     optimiser: str = constant(
-        "sgd", "inferred", "the plateau and the jump of figures 21 and 22, and weights that stand still afterwards: "
-        "under Adam attention rises from the first step on", choices=tuple(OPTIMISERS),
+        "sgd", "inferred", "the plateau and jump in figures 21 and 22, with constant weights afterwards: with Adam the "
+        "attention rises from the first step on", choices=tuple(OPTIMISERS),
     )  # fmt: skip
     learning_rate: float = constant(
         0.1, "inferred", "attention jumps near epoch 640, as in figures 21 and 22", letter="eta", above=0
@@ -112,24 +114,26 @@ class Test(PatternTest):
         letter="alpha'", above=0, at_most=1,
     )  # fmt: skip
     combination: str = constant(
-        "equal pairs", "inferred", "mu' = S_1/2 (mu_1 + mu_2), whose norm goes with S_1: then the error falls with S_1 "
-        "as in figure 12. With pairs of unit norm it hardly does", letter="mu'_j", choices=tuple(COMBINATIONS),
+        "equal pairs", "inferred", "mu' = S_1/2 (mu_1 + mu_2), whose norm is proportional to S_1: the error then falls "
+        "with S_1 as in figure 12. With pairs of unit norm it hardly falls",
+        letter="mu'_j", choices=tuple(COMBINATIONS),
     )  # fmt: skip
-    noise: float = constant(0.9, "inferred", "that of figure 27", letter="noise / beta", at_least=0)
+    noise: float = constant(0.9, "inferred", "the value fitted to figure 27", letter="noise / beta", at_least=0)
     attention_heads: str = constant(
-        "mean", "inferred", "the axes of figures 21 to 23 say attention weight in average; the captions name no head",
+        "mean", "inferred", "the axes of figures 21 to 23 read attention weight in average; the captions name no head",
         choices=tuple(HEADS),
     )  # fmt: skip
     embedding_heads: int = constant(
-        1, "inferred", "figures 24 and 25 start at mean magnitudes of 0.013 and 0.012: the values of one head give "
-        "0.0124, of both 0.0175", at_least=1,
+        1, "inferred",
+        "figures 24 and 25 start at mean magnitudes of 0.013 and 0.012; the values of one head give 0.0124, "
+        "those of both heads 0.0175", at_least=1,
     )  # fmt: skip
     context_length_test: int = constant(20, "published", "the axis of figures 12 and 13", letter="l_ts", at_least=1)
     prompts: int = constant(2000, "ours", "a standard error of 0.0007 per run at an error of 0.001", at_least=1)
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
-    """Weights at the start, float32 (see icl.models.transformer)."""
+    """Initial weights, float32 (see icl.models.transformer)."""
     first = configs[0]
     params = transformer.init(
         [stream(SYSTEM, config.seed, "init") for config in configs],
@@ -144,10 +148,9 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
 
 
 def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
-    """Batch `step` of every run by its factors (see prompts.Prompts), (runs, B, 2 l - l_min + 1) each, and its noise.
+    """Factors (see prompts.Prompts), (runs, B, 2 l - l_min + 1) each, and input noise of batch `step` of every run.
 
-    A prompt has l = l_tr contexts and then queries of the same task, one to be asked after k contexts for each k from
-    l_min to l.
+    A prompt has l = l_tr contexts and then queries of the same task: one for each number k of contexts from l_min to l.
     """
     first, l_tr = configs[0], configs[0].context_length
     blocks = words(SYSTEM, [c.seed for c in configs], "train",
@@ -157,7 +160,7 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     strength = np.array([c.irrelevant_strength * c.pattern_norm for c in configs])[:, None, None]
     sets = np.stack([c.train_tasks for c in configs])[:, None]
     patterns = first.relevant_patterns, first.irrelevant_patterns
-    # The task's word is shared, and with it the task; the last column of each part is a query.
+    # Both parts share the task's word and so the task; the last column of each part is a query.
     start = sample_prompts(np.concatenate([contexts, task], axis=-1), sets, *patterns, fraction, strength)
     alone = np.stack(np.broadcast_arrays(queries, task), axis=-1)
     more = sample_prompts(alone, sets[:, None], *patterns, fraction[..., None], strength[..., None])
@@ -168,14 +171,14 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     joined["irrelevant"] += first.relevant_patterns
     joined["noise"] = _noise(configs, step, joined["label"].shape[1:])
     if first.least_contexts:
-        # All queries were drawn, so that runs of one seed see the same prompts whichever of them are asked.
-        asked = np.r_[:l_tr, l_tr + first.least_contexts : 2 * l_tr + 1]
-        joined = {name: np.ascontiguousarray(a[:, :, asked]) for name, a in joined.items()}
+        # All queries are drawn first, so that the prompts of a seed do not depend on l_min.
+        used = np.r_[:l_tr, l_tr + first.least_contexts : 2 * l_tr + 1]
+        joined = {name: np.ascontiguousarray(a[:, :, used]) for name, a in joined.items()}
     return {name: a.astype(np.float32) if a.dtype.kind == "f" else a for name, a in joined.items()}
 
 
 def _noise(configs: Sequence[Config], step: int, shape: tuple[int, ...]) -> np.ndarray:
-    """Noise on the inputs of a batch, of expected norm training_noise * beta: (runs, B, columns, d_X)."""
+    """Input noise of a batch, of expected norm training_noise * beta: (runs, B, columns, d_X)."""
     first = configs[0]
     shape = (*shape, first.feature_dimension)
     scale = np.array([c.training_noise * c.pattern_norm for c in configs]) / np.sqrt(first.feature_dimension)
@@ -187,8 +190,8 @@ def _noise(configs: Sequence[Config], step: int, shape: tuple[int, ...]) -> np.n
 def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
     """Hinge loss max(0, 1 - z F) of every run, mean over prompts and context lengths l_min ... l_tr: (runs,).
 
-    One random length per batch has the same mean; but then a batch of short prompts, whose labels cannot be known,
-    shakes what the others have taught, and tasks outside of the training set are learnt far less reliably.
+    One random length per batch would have the same mean. But batches of short prompts, whose labels cannot be inferred,
+    then disturb the training, and the model generalises to unseen tasks far less reliably.
     """
     first, label = configs[0], batch["label"]
     params = in_axes(params, configs)
@@ -200,22 +203,23 @@ def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
     tokens[..., :-1] += batch["noise"]
     tokens[:, :, :l_tr, -1] = label[:, :, :l_tr]
     contexts, queries = tokens[:, :, :l_tr], tokens[:, :, l_tr:]
-    asked = range(first.least_contexts, l_tr + 1)
-    logits = transformer.predict_prefixes(without_idle_read_in(params, tokens), contexts, queries, asked, first.heads)
+    lengths = range(first.least_contexts, l_tr + 1)
+    used = without_idle_read_in(params, tokens)
+    logits = transformer.predict_prefixes(used, contexts, queries, lengths, first.heads)
     return torch.relu(1 - label[:, :, l_tr:] * logits[..., 0]).mean(dim=(-1, -2))
 
 
 def in_axes(params: Params, configs: Sequence[Config]) -> Params:
-    """The weights with the rows of the read-in map for the axes of the patterns and of q: a change of coordinates."""
+    """The weights with the read-in map in the axes of the patterns and of q: a change of coordinates."""
     axes = stacked([c.axes for c in configs], params["read_in"])
     return {**params, "read_in": axes.mT @ params["read_in"]}
 
 
 def without_idle_read_in(params: Params, tokens: "Tensor") -> Params:
-    """The weights with the read-in rows of the tokens' coordinates only."""
+    """The weights with only the read-in rows of the tokens' coordinates."""
     return {**params, "read_in": params["read_in"][:, : tokens.shape[-1]]}
 
 
 def optimiser(configs: Sequence[Config]) -> Optimiser:
-    """The chosen method, each run with its rate."""
+    """The configured optimiser, with each run's learning rate."""
     return OPTIMISERS[configs[0].optimiser]([c.learning_rate for c in configs])

@@ -1,4 +1,4 @@
-"""What is measured on the GPT-2 style model of Li et al. 2024: test prompts, logits, attention, label embeddings."""
+"""Measurements on the GPT-2 style model of Li et al. 2024: test prompts, logits, attention, label embeddings."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 else:
     torch = lazy("torch")
 
-# Prompts that are evaluated at a time: few enough for the activations of ten runs to stay below 200 MB.
+# Prompts evaluated at a time: keeps the activations of ten runs below 200 MB.
 CHUNK = 200
 
 
@@ -38,7 +38,7 @@ class Evaluation:
 
 
 def in_domain(configs: Sequence[Config], test: Test) -> Evaluation:
-    """Prompts of tasks that training did not use, over the IDR and IDI patterns."""
+    """Prompts of unseen tasks over the IDR and IDI patterns."""
     return _evaluation(configs, test, training_domain)
 
 
@@ -64,9 +64,9 @@ def _evaluation(configs: Sequence[Config], test: Test, domain_of: Callable[[Conf
 
 
 def logits(params: Params, config: Config, prompts: Evaluation, lengths: Sequence[int]) -> np.ndarray:
-    """F for the query of every prompt after its first l contexts, for each l in `lengths`: (runs, prompts, lengths).
+    """F at the query of every prompt given its first l contexts, for each l in `lengths`: (runs, prompts, lengths).
 
-    The same prompts serve all lengths, so that curves over the context length are paired.
+    All lengths use the same prompts, so curves over the context length are paired.
     """
     used = without_idle_read_in(params, prompts.tokens)
     with torch.no_grad():
@@ -79,7 +79,7 @@ def logits(params: Params, config: Config, prompts: Evaluation, lengths: Sequenc
 
 
 def wrong(logits: np.ndarray, prompts: Evaluation) -> np.ndarray:
-    """Whether z F is not above the answer margin, NaN included: bool (runs, prompts, lengths)."""
+    """Whether z F is NaN or at most the answer margin: bool (runs, prompts, lengths)."""
     answers: np.ndarray = ~(logits * prompts.labels[..., -1:].double().numpy() > prompts.answer_margin)
     return answers
 
@@ -87,9 +87,9 @@ def wrong(logits: np.ndarray, prompts: Evaluation) -> np.ndarray:
 def attention_on_same(params: Params, config: Config, prompts: Evaluation, heads: str = "mean") -> np.ndarray:
     """Attention of the query summed over the columns with its own pattern, averaged over prompts: (runs, layers).
 
-    Of the heads the mean, or the largest (see HEADS).
+    heads : mean or largest over the heads (see HEADS)
 
-    The query's own column counts. Inferred: under uniform attention this gives (alpha' / 2 * 20 + 1) / 21 = 0.4286,
+    The query's own column counts. This is inferred: uniform attention then gives (alpha' / 2 * 20 + 1) / 21 = 0.4286,
     and figure 22 starts at 0.427.
     """
     used = without_idle_read_in(params, prompts.tokens)
@@ -106,20 +106,20 @@ def attention_on_same(params: Params, config: Config, prompts: Evaluation, heads
 
 
 def label_embeddings(params: Params, config: Config, layer: int, heads: int | None = None) -> dict[str, np.ndarray]:
-    """What stands for the label block of W_O W_V in layer `layer` = 1 ... layers, for every neuron of its MLP.
+    """Label embedding of every MLP neuron in layer `layer` = 1 ... layers, the analogue of the label block of W_O W_V.
 
-    Eq. 7 names the values W_V and the first map of the MLP W_O, so the product of these two is taken: row i of
-    W_up W_values (as maps acting from the left) is what neuron i reads off an attended token's place in the residual
-    stream. Its part within the image of the label coordinates under the read-in map is the label embedding. Inferred:
-    figures 24 and 25 start at magnitudes of 0.009 to 0.016, this product at 0.0175 over both heads and at 0.0124 over
-    one of them, and with the output projection between the two maps at 0.001.
+    In eq. 7, W_V gives the values and W_O is the first map of the MLP. So we take row i of W_up W_values (as maps
+    acting from the left), which is what neuron i reads from an attended token's residual stream. Its projection onto
+    the image of the label coordinates under the read-in map is the label embedding. This is inferred: figures 24 and 25
+    start at magnitudes of 0.009 to 0.016, this product at 0.0175 over both heads and at 0.0124 over one of them; with
+    the output projection between the two maps it would start at 0.001.
 
-    heads : over how many heads the product is taken, from the first; None for all
+    heads : number of heads in the product, counted from the first; None for all
 
     Returns
     -------
-    ``magnitude`` : norm of that part, (runs, mlp_width); ``angle`` : between it and the image of q, radians;
-    ``sign`` : +1 or -1, of the neuron's gain on F by the path through W_down and the read-out alone
+    ``magnitude`` : norm of the embedding, (runs, mlp_width); ``angle`` : between it and the image of q, radians;
+    ``sign`` : +1 or -1, sign of the neuron's gain on F through W_down and the read-out alone
     """
     name = f"layer{layer}"
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""What the figures of the three-layer model share: one training, how the figures count time, and the model's errors."""
+"""Shared by the figures of the three-layer model: the training, the epochs of the figures, and the model's errors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,13 +18,11 @@ SNAPSHOTS = 20
 
 @dataclass(frozen=True)
 class Schedule(Constants):
-    """How the published figures count time and choose what they draw."""
+    """How the published figures count epochs, and what they draw."""
 
     epochs: int = constant(1600, "published", "the axis of figures 21 to 26 spans the whole training", at_least=1)
-    drawn_neurons: int = constant(
-        5, "published", "points per epoch and sign in figures 24 and 25, by fitting the pictures", at_least=1
-    )
-    traced_prompts: int = constant(200, "ours", "prompts per run over which attention is averaged", at_least=1)
+    drawn_neurons: int = constant(5, "published", "points per epoch and sign, counted in figures 24 and 25", at_least=1)
+    traced_prompts: int = constant(200, "ours", "prompts per run for the average attention", at_least=1)
 
 
 SCHEDULE = Schedule()
@@ -32,18 +30,18 @@ SCHEDULE = Schedule()
 
 @dataclass(frozen=True)
 class PlainTest(decoder.Test):
-    """Constants of the evaluation in figures 12 and 21: only the two relevant patterns in a prompt."""
+    """Constants of the evaluation in figures 12 and 21: prompts contain only the two relevant patterns."""
 
     relevant_fraction_test: float = constant(
         1.0, "inferred", "figure 21 starts at 0.5245, near (1.0 / 2 * 20 + 1) / 21: uniform attention, alpha' = 1. In "
-        "figure 12 the errors at 2, 4 and 6 contexts, 0.25, 0.047 and 0.015, are near the 1/4, 1/16 and 1/64 of "
-        "prompts that then lack the query's pattern; with alpha' = 0.8 it is 0.36, 0.13 and 0.047",
+        "figure 12 the errors at 2, 4 and 6 contexts, 0.25, 0.047 and 0.015, are near 1/4, 1/16 and 1/64, the "
+        "fractions of prompts without the query's pattern; for alpha' = 0.8 these are 0.36, 0.13 and 0.047",
         letter="alpha'", above=0, at_most=1,
     )  # fmt: skip
 
 
 def shared_training(scale: str, test: type[decoder.Test] = decoder.Test) -> Sweep:
-    """The one training that figures 12, 13 and 21 to 26 share; `test` are the constants of a figure's evaluation."""
+    """The training shared by figures 12, 13 and 21 to 26; `test` has the constants of a figure's evaluation."""
     steps = STEPS[scale]
     return Sweep(
         name="li_icl_gpt2",
@@ -55,7 +53,7 @@ def shared_training(scale: str, test: type[decoder.Test] = decoder.Test) -> Swee
 
 
 def trained(runs: Mapping[str, Runs]) -> Runs:
-    """The shared training with its read-in map in the axes of the patterns and of q."""
+    """The shared training, with the read-in map in the axes of the patterns and of q."""
     (only,) = runs.values()
     return replace(only, weights=decoder.in_axes(only.weights, only.sweep.configs))
 

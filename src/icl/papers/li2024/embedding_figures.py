@@ -1,4 +1,4 @@
-"""Neurons by angle and magnitude of their embedding: the points of figures 10, 11 and, layer by layer, 24 to 26."""
+"""Neurons by angle and magnitude of their embedding: figures 10 and 11 and, layer by layer, figures 24 to 26."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -33,8 +33,9 @@ def point_rows(
     by_epoch: Mapping[int, Mapping[str, np.ndarray]],
     block: str = "",
 ) -> Iterator[pd.DataFrame]:
-    """The first `count` neurons `among`, bool (runs, neurons), as points (angle, magnitude), coloured by epoch: those
-    of the drawn run in the main panel, and every run's.
+    """Points (angle, magnitude) over epochs of the first `count` neurons in the mask `among`, bool (runs, neurons).
+
+    The main panel gets those of the drawn run, the panel "runs" those of all runs.
 
     by_epoch : epoch -> ``{block}magnitude`` and ``{block}angle``, (runs, neurons) each
     """  # fmt: skip
@@ -54,7 +55,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def measure_layer(runs: Mapping[str, Runs], layer: int) -> pd.DataFrame:
-    """Figures 24 to 26: the first neurons of either sign as points, and how many of all grow by half."""
+    """Table of figures 24 to 26: the first neurons of each sign as points, and the share of all that grow by half."""
     trained = decoder_figures.trained(runs)
     pick = one_training.choice(single(runs))
     config, last = trained.sweep.configs[0], trained.sweep.snapshots[-1]
@@ -75,10 +76,10 @@ def measure_layer(runs: Mapping[str, Runs], layer: int) -> pd.DataFrame:
 def draw_labels(
     table: pd.DataFrame, edges: tuple[float, float, float, float], legend: float, magnitudes: tuple[float, float]
 ) -> "Figure":
-    """The published look of figures 11 and 24 to 26: one point per neuron and epoch, by the sign of a_i.
+    """Figures 11 and 24 to 26 in the published style: one point per neuron and epoch, by the sign of a_i.
 
-    The tick labels of each decide where its axes stand (edges, pixels) and its legend begins (fraction of the axes);
-    `magnitudes` are the ends of its y axis.
+    edges : of the axes, in pixels; legend : its left edge, as a fraction of the axes; magnitudes : limits of the y
+    axis. Edges and legend differ between the figures because of their tick labels.
     """
     figure, axes = plotting.canvas((500, 400), edges, bars=2)
     plotting.scatters(axes, table, STYLES, "magnitude")

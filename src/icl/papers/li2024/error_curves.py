@@ -1,4 +1,4 @@
-"""What the error curves of both models share: the drawn sums S_1 with their styles, and an error that is enough."""
+"""Shared by the error curves of both models: the drawn sums S_1 with their styles, and the error threshold."""
 
 from icl.drawing.plotting import Style
 

@@ -12,9 +12,9 @@ from icl.papers.li2024.training_tasks import all_tasks, unseen_tasks
 
 
 class Domain(NamedTuple):
-    """What test prompts are made of.
+    """Tasks and patterns of the test prompts.
 
-    purpose : names the random stream; tasks : (tasks, 2); relevant : (M, d_X); irrelevant : (M_2, d_X)
+    purpose : name of the random stream; tasks : (tasks, 2); relevant : (M, d_X); irrelevant : (M_2, d_X)
     """
 
     purpose: str
@@ -24,7 +24,7 @@ class Domain(NamedTuple):
 
 
 def training_domain(config: PatternConfig) -> Domain:
-    """Tasks that training did not use, over the IDR and IDI patterns."""
+    """Unseen tasks over the IDR and IDI patterns."""
     return Domain("in domain", unseen_tasks(config.relevant_patterns, config.train_tasks), *config.axis_patterns)
 
 
@@ -39,7 +39,7 @@ def shifted_domain(config: PatternConfig, combination: str, coefficient_sum: flo
 
 def sample_test_prompts(config: PatternConfig, test: PatternTest, domain: Domain, strength: float) -> Prompts:
     """The test prompts of one run, (prompts, l + 1); `strength` bounds |kappa|."""
-    # The address holds neither alpha' nor S_1: curves over them are paired.
+    # The stream does not depend on alpha' or S_1, so curves over them are paired.
     shape = (test.prompts, words_per_prompt(test.context_length_test))
     block = words(config.system, [config.seed], domain.purpose, 0, shape)[0]
     numbers = len(domain.relevant), len(domain.irrelevant)
@@ -47,7 +47,7 @@ def sample_test_prompts(config: PatternConfig, test: PatternTest, domain: Domain
 
 
 def noise(config: PatternConfig, test: PatternTest, domain: Domain, shape: tuple[int, ...]) -> np.ndarray:
-    """Gaussian noise on test inputs (..., d_X), of expected norm test.noise * beta; the same in every rotation."""
+    """Gaussian noise on test inputs, (..., d_X), of expected norm test.noise * beta; its law is rotation-invariant."""
     scale = test.noise * config.pattern_norm / np.sqrt(shape[-1])
     if scale == 0:
         return np.zeros(shape)

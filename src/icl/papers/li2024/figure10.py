@@ -24,13 +24,13 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Norm and angle of the feature block: the first neurons as points, large rows for the claim."""
+    """Norm and angle of the feature block: the first neurons as points, the large rows for the claim."""
     trained = one_layer_figures.trained(runs)
     pick = one_training.choice(single(runs))
     at = one_layer_figures.embeddings_by_epoch(trained)
     first, last = at[one_layer_figures.SCATTER_EPOCHS[0]], at[one_layer_figures.SCATTER_EPOCHS[-1]]
-    every, count = np.ones_like(last["feature magnitude"], dtype=bool), one_layer_figures.SCHEDULE.drawn_neurons
-    parts = list(embedding_figures.point_rows(pick, "Feat. Emb.", every, count, at, "feature "))
+    neurons, count = np.ones_like(last["feature magnitude"], dtype=bool), one_layer_figures.SCHEDULE.drawn_neurons
+    parts = list(embedding_figures.point_rows(pick, "Feat. Emb.", neurons, count, at, "feature "))
     large = last["feature magnitude"] > last["feature magnitude"].max(axis=-1, keepdims=True) / 2
     parts += [
         pick.claim("angle at the start", np.average(first["feature angle"], axis=-1, weights=large)),
@@ -44,7 +44,7 @@ STYLES = (Embedding("Feat. Emb.", "Feat. Emb.", "*", "cool_r"),)
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The published picture from the drawn run: one star per neuron and epoch."""
+    """The figure in the published style, from the drawn run: one star per neuron and epoch."""
     figure, axes = plotting.canvas((400, 400), (83.40, 312.28, 22.51, 324.49), bars=1)
     plotting.scatters(axes, table, STYLES, "magnitude")
     plotting.frame(
@@ -55,5 +55,5 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def draw_runs(table: pd.DataFrame) -> Figure:
-    """Every run beside the drawn one."""
+    """The figure for every run, side by side."""
     return runs_picture.draw(table, draw, STYLES)

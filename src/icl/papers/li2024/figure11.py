@@ -22,7 +22,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Norm and angle of the label block: the first neurons of either sign, and the large rows."""
+    """Norm and angle of the label block: the first neurons of each sign as points, the large rows for the claim."""
     trained = one_layer_figures.trained(runs)
     pick = one_training.choice(single(runs))
     at = one_layer_figures.embeddings_by_epoch(trained)
@@ -42,10 +42,10 @@ STYLES = embedding_figures.STYLES
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """The published picture from the drawn run: one point per neuron and epoch, by the sign of a_i."""
+    """The figure in the published style, from the drawn run: one point per neuron and epoch, by the sign of a_i."""
     return embedding_figures.draw_labels(table, (96.65, 342.72, 22.50, 324.72), -0.009, (-0.047, 1.391))
 
 
 def draw_runs(table: pd.DataFrame) -> Figure:
-    """Every run beside the drawn one."""
+    """The figure for every run, side by side."""
     return runs_picture.draw(table, draw, STYLES)

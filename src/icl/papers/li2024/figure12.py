@@ -29,7 +29,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Error on the same prompts for each S_1, and its order at the last context length."""
+    """Error on paired prompts for each S_1, and the order of the errors at the last context length."""
     trained, pick = decoder_figures.trained(runs), one_training.choice(single(runs))
     drawn = one_training.alone(trained, pick.index)
     parts: list[pd.DataFrame] = []
@@ -49,7 +49,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 
 def _wrong(runs: Runs, total: float) -> np.ndarray:
-    """Whether the runs are wrong on prompts of their own with S_1 = `total`: bool (lengths, runs, prompts)."""
+    """Whether each run is wrong on its prompts with S_1 = `total`: bool (lengths, runs, prompts)."""
     prompts = decoder_evaluation.out_of_domain(runs.sweep.configs, replace(runs.sweep.test, coefficient_sum=total))
     return decoder_figures.wrong_curve(runs, prompts, LENGTHS)
 
@@ -59,7 +59,7 @@ STYLES = STYLES_OF_SUMS
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The published picture from the drawn run; the dashed line marks an error of one per cent."""
+    """The figure in the published style, from the drawn run; the dashed line marks an error of one per cent."""
     figure, axes = plotting.canvas((400, 400), (117.82, 368.25, 26.25, 317.72))
     plotting.error_curves(axes, table, STYLES, band=True)
     axes.axhline(1e-2, **plotting.GUIDE)
@@ -71,5 +71,5 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def draw_runs(table: pd.DataFrame) -> Figure:
-    """Every run beside the drawn one."""
+    """The figure for every run, side by side."""
     return runs_picture.draw(table, draw, STYLES)

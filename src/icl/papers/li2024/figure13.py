@@ -1,4 +1,4 @@
-"""Figure 13: in- and out-of-domain error of the GPT-2 style model against context length, by the fraction alpha'."""
+"""Figure 13: in- and out-of-domain error of the GPT-2 style model against context length, one curve per alpha'."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Error for each alpha' on unseen tasks (id) and on shifted patterns (ood), and how it falls with alpha'."""
+    """Error for each alpha' on unseen tasks (id) and out-of-domain patterns (ood), and its fall with alpha'."""
     trained, pick = decoder_figures.trained(runs), one_training.choice(single(runs))
     drawn = one_training.alone(trained, pick.index)
     parts: list[pd.DataFrame] = []
@@ -46,7 +46,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 
 def _wrong(runs: Runs, domain: str, fraction: float) -> np.ndarray:
-    """Whether the runs are wrong on prompts of their own with alpha' = `fraction`: bool (lengths, runs, prompts)."""
+    """Whether each run is wrong on its prompts with alpha' = `fraction`: bool (lengths, runs, prompts)."""
     prompts_of = decoder_evaluation.in_domain if domain == "id" else decoder_evaluation.out_of_domain
     prompts = prompts_of(runs.sweep.configs, replace(runs.sweep.test, relevant_fraction_test=fraction))
     return decoder_figures.wrong_curve(runs, prompts, LENGTHS)
@@ -64,7 +64,7 @@ STYLES = (
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The published look from the drawn run: in-domain (id) means tasks unseen in training."""
+    """The figure in the published style, from the drawn run: in-domain (id) means tasks unseen in training."""
     figure, axes = plotting.canvas((450, 450), (129.90, 415.62, 18.40, 361.72))
     plotting.error_curves(axes, table, STYLES, band=True)
     x = Axis("Context length", (0, 20), range(0, 21, 4))
@@ -75,5 +75,5 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def draw_runs(table: pd.DataFrame) -> Figure:
-    """Every run beside the drawn one."""
+    """The figure for every run, side by side."""
     return runs_picture.draw(table, draw, STYLES)

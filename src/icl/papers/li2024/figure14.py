@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The shared training of the one-layer model, tested at alpha' = 0.6, the curve that figure 15 repeats."""
+    """The shared training of the one-layer model, tested at alpha' = 0.6 as in the matching curve of figure 15."""
     return [one_layer_figures.shared_training(scale, one_layer_figures.PruningTest)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Errors under either order of pruning, sorted row norms, and the parts of theorem 3."""
+    """Errors under both orders of pruning, sorted row norms, and the observables of theorem 3."""
     trained, pick = one_layer_figures.trained(runs), one_training.choice(single(runs))
     pruning = trained_pruning(trained, trained.sweep.test)
     parts = [*_curves(trained, pruning, pick), *_bars(pruning, pick), *_theorem(trained, pruning, pick)]
@@ -34,27 +34,27 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 
 class Pruned(NamedTuple):
-    """What follows from leaving out one number of neurons; see Pruning.without. Names of losses -> their values."""
+    """Losses without a given number of neurons, name -> values (see Pruning.without)."""
 
     by_norm: dict[str, np.ndarray]
     at_random: dict[str, np.ndarray]
 
 
 def _pruned(runs: Runs, pruning: Pruning) -> list[Pruned]:
-    """For each of COUNTS; at random, draws come first: (draws, runs) and (draws, runs, prompts)."""
+    """Losses for each of COUNTS; at random the draws are the first axis: (draws, runs) and (draws, runs, prompts)."""
     seeds, neurons, draws = runs.sweep.seeds, pruning.norms.shape[1], one_layer_figures.SCHEDULE.random_prunings
-    made = []
+    losses = []
     for count in COUNTS:
         by_norm = pruning.without(pruning.smallest(count))
         of_draws = [pruning.without(random_masks(seeds, neurons, count, draw)) for draw in range(draws)]
-        made.append(Pruned(by_norm, {name: np.stack([one[name] for one in of_draws]) for name in by_norm}))
-    return made
+        losses.append(Pruned(by_norm, {name: np.stack([draw[name] for draw in of_draws]) for name in by_norm}))
+    return losses
 
 
 def _wrong(pruned: list[Pruned]) -> dict[str, np.ndarray]:
-    """How often each answer is wrong, series -> (counts, runs, prompts); no neuron is left out of the baseline."""
-    by_norm = np.stack([one.by_norm["wrong"] for one in pruned])
-    at_random = np.stack([one.at_random["wrong"].mean(axis=0) for one in pruned])
+    """How often each answer is wrong, series -> (counts, runs, prompts); the baseline is unpruned."""
+    by_norm = np.stack([losses.by_norm["wrong"] for losses in pruned])
+    at_random = np.stack([losses.at_random["wrong"].mean(axis=0) for losses in pruned])
     return {"Mag.-based": by_norm, "Random": at_random, "baseline": by_norm[[0, 0]]}
 
 
@@ -64,10 +64,12 @@ def _curves(trained: Runs, pruning: Pruning, pick: Choice) -> Iterator[pd.DataFr
     for series, wrong in _wrong(pruned).items():
         xs = COUNTS if len(wrong) == len(COUNTS) else (COUNTS[0], COUNTS[-1])
         yield from pick.error_lines(wrong, of_drawn[series], panel="left axis", series=series, x=xs)
-    many = [one for count, one in zip(COUNTS, pruned, strict=True) if count >= 0.2 * pruning.norms.shape[1]]
+    from_20_percent = [
+        losses for count, losses in zip(COUNTS, pruned, strict=True) if count >= 0.2 * pruning.norms.shape[1]
+    ]
     for name in ("classification error", "hinge loss"):
-        # A tie is no win.
-        shares = [(one.by_norm[name] < one.at_random[name]).mean(axis=0) for one in many]
+        # A tie does not count as a win.
+        shares = [(losses.by_norm[name] < losses.at_random[name]).mean(axis=0) for losses in from_20_percent]
         yield pick.claim(f"share of draws, {name}", np.mean(shares, axis=0))
 
 
@@ -84,16 +86,16 @@ def _theorem(trained: Runs, pruning: Pruning, pick: Choice) -> Iterator[pd.DataF
     small = np.argmax(ratios, axis=-1) + 1
     mask = pruning.smallest(small)
     initial = trained.at(0)["W_O"].norm(dim=-1).numpy()
-    whole = pruning.without(pruning.smallest(0))["hinge loss"]
+    unpruned = pruning.without(pruning.smallest(0))["hinge loss"]
     per_share = [
-        (pruning.without(pruning.largest(round(share * neurons)))["hinge loss"] - whole) / share
+        (pruning.without(pruning.largest(round(share * neurons)))["hinge loss"] - unpruned) / share
         for share in (0.2, 0.4, 0.6)
     ]
-    kept = np.average(pruning.norms, axis=-1, weights=mask) / np.average(initial, axis=-1, weights=mask)
+    growth = np.average(pruning.norms, axis=-1, weights=mask) / np.average(initial, axis=-1, weights=mask)
     yield pick.claim("largest ratio of neighbouring norms", ratios.max(axis=-1))
     yield pick.claim("share of small neurons", small / neurons)
-    yield pick.claim("norm of small neurons over initial norm", kept)
-    yield pick.claim("rise of the hinge loss without small neurons", pruning.without(mask)["hinge loss"] - whole)
+    yield pick.claim("norm of small neurons over initial norm", growth)
+    yield pick.claim("rise of the hinge loss without small neurons", pruning.without(mask)["hinge loss"] - unpruned)
     yield pick.claim("least rise of the hinge loss per share of large neurons", np.min(per_share, axis=0))
 
 
@@ -105,7 +107,7 @@ STYLES = (
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The published picture from the drawn run; x counts pruned neurons, the bars lie over everything."""
+    """The figure in the published style, from the drawn run; x counts pruned neurons, and the bars lie on top."""
     figure, axes = plotting.canvas((500, 500), (117.75, 392.22, 26.50, 416.72), panel="left axis")
     plotting.baseline(axes, table)
     plotting.error_curves(axes, table, STYLES, band=True)
@@ -115,12 +117,12 @@ def draw(table: pd.DataFrame) -> Figure:
     plotting.legend(axes, 18, "upper left", (0.046, 1.008), spacing=0.441)
     right = plotting.bars(axes, table, "right axis", "magnitude of neurons", "neuron magnitude")
     plotting.frame(right, x, Axis("Magnitude of neurons", (0, 0.8), (0, 0.4, 0.8)), font=22)
-    # Else the last label would run into the 0.0 of the right axis.
+    # Keeps the last label clear of the 0.0 of the right axis.
     axes.tick_params(axis="x", labelsize=17, pad=9)
     axes.xaxis.labelpad = -1
     return figure
 
 
 def draw_runs(table: pd.DataFrame) -> Figure:
-    """Every run beside the drawn one."""
+    """The figure for every run, side by side."""
     return runs_picture.draw(table, draw, (plotting.BASELINE, *STYLES))

@@ -1,4 +1,4 @@
-"""Figure 15: error under magnitude-based pruning of W_O, by the fraction alpha' of relevant contexts."""
+"""Figure 15: error under magnitude-based pruning of W_O, by fraction alpha' of relevant contexts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Error under magnitude-based pruning for each alpha', from its own unpruned value on."""
+    """Error under magnitude-based pruning for each alpha', starting at its unpruned error."""
     trained, pick = one_layer_figures.trained(runs), one_training.choice(single(runs))
     drawn = one_training.alone(trained, pick.index)
     wrong = {series: _wrong(trained, fraction) for series, fraction in FRACTIONS.items()}
@@ -36,15 +36,15 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     parts: list[pd.DataFrame] = []
     for series, answers in wrong.items():
         parts += pick.error_lines(answers, of_drawn[series], panel="main", series=series, x=COUNTS)
-    whole, of_whole = (answers["alpha'=0.6"][[0, 0]] for answers in (wrong, of_drawn))
-    parts += pick.error_lines(whole, of_whole, panel="main", series="baseline", x=(COUNTS[0], COUNTS[-1]))
+    unpruned, of_unpruned = (answers["alpha'=0.6"][[0, 0]] for answers in (wrong, of_drawn))
+    parts += pick.error_lines(unpruned, of_unpruned, panel="main", series="baseline", x=(COUNTS[0], COUNTS[-1]))
     errors = np.stack([answers.mean(axis=-1) for answers in wrong.values()])
     in_order = np.all(np.diff(errors, axis=0) <= 0, axis=0)
     return one_training.table(pick, [*parts, pick.claim("share of rates in order", in_order.mean(axis=0))])
 
 
 def _wrong(runs: Runs, fraction: float) -> np.ndarray:
-    """Whether the runs are wrong, by the number of pruned neurons and alpha': bool (counts, runs, prompts)."""
+    """Whether each run is wrong at alpha' = `fraction`, for each of COUNTS: bool (counts, runs, prompts)."""
     pruning = trained_pruning(runs, replace(runs.sweep.test, relevant_fraction_test=fraction))
     return np.stack([pruning.without(pruning.smallest(n))["wrong"] for n in COUNTS])
 
@@ -58,7 +58,7 @@ STYLES = (
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The published look from the drawn run; x is the number of pruned neurons."""
+    """The figure in the published style, from the drawn run; x is the number of pruned neurons."""
     figure, axes = plotting.canvas((450, 450), (130.18, 410.81, 16.35, 361.72))
     plotting.baseline(axes, table)
     plotting.error_curves(axes, table, STYLES, band=True)
@@ -70,5 +70,5 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def draw_runs(table: pd.DataFrame) -> Figure:
-    """Every run beside the drawn one."""
+    """The figure for every run, side by side."""
     return runs_picture.draw(table, draw, (plotting.BASELINE, *STYLES))

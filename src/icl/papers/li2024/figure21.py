@@ -29,10 +29,10 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """The published look."""
+    """The figure in the published style."""
     return draw_layer(table, (0.1142, 0.8859))
 
 
 def draw_runs(table: pd.DataFrame) -> Figure:
-    """Every run beside the drawn one."""
+    """The figure for every run, side by side."""
     return runs_picture.draw(table, draw, STYLES)

@@ -24,15 +24,15 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Errors of the transformer and of the classical fits on the same contexts."""
+    """Errors of the transformer and of the classical classifiers on the same contexts."""
     return measure_errors(runs)
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """The published look."""
+    """The figure in the published style."""
     return draw_errors(table, highest=1, top=28.25, font=18, at=(1.004, 1.009), spacing=0.45)
 
 
 def draw_runs(table: pd.DataFrame) -> Figure:
-    """Every run beside the drawn one."""
+    """The figure for every run, side by side."""
     return runs_picture.draw(table, draw, STYLES)

@@ -24,15 +24,15 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Errors of the transformer and of the classical fits on the same contexts."""
+    """Errors of the transformer and of the classical classifiers on the same contexts."""
     return measure_errors(runs)
 
 
 def draw(table: pd.DataFrame) -> Figure:
-    """The published look."""
+    """The figure in the published style."""
     return draw_errors(table, highest=2, top=19.22, font=17, at=(1.006, 1.011), spacing=0.52)
 
 
 def draw_runs(table: pd.DataFrame) -> Figure:
-    """Every run beside the drawn one."""
+    """The figure for every run, side by side."""
     return runs_picture.draw(table, draw, STYLES)

@@ -23,7 +23,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Magnitudes over out-of-domain prompts at every drawn epoch, and how they end."""
+    """Magnitudes on out-of-domain prompts at every drawn epoch, and the claims' ratios at the end."""
     trained = one_layer_figures.trained(runs)
     pick, configs = one_training.choice(single(runs)), trained.sweep.configs
     prompts = one_layer_evaluation.out_of_domain(configs, trained.sweep.test)
@@ -52,7 +52,7 @@ STYLES = (
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The published picture from the drawn run; xdr is the IDR or ODR pattern of the query."""
+    """The figure in the published style, from the drawn run; xdr is the IDR or ODR pattern of the query."""
     figure, axes = plotting.canvas((400, 400), (96.65, 365.90, 15.00, 329.72))
     plotting.curves(axes, table, STYLES, "magnitude")
     x = Axis("Epoches", (0, 401), range(0, 401, 80))
@@ -62,5 +62,5 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def draw_runs(table: pd.DataFrame) -> Figure:
-    """Every run beside the drawn one."""
+    """The figure for every run, side by side."""
     return runs_picture.draw(table, draw, STYLES)

@@ -24,7 +24,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Attention of the query on the contexts with its own pattern, out of domain, and on the rest."""
+    """Out-of-domain attention of the query on contexts with its own pattern and on the others."""
     trained = one_layer_figures.trained(runs)
     pick = one_training.choice(single(runs))
     prompts = one_layer_evaluation.out_of_domain(trained.sweep.configs, trained.sweep.test)
@@ -46,7 +46,7 @@ STYLES = attention_figures.STYLES
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The published picture from the drawn run."""
+    """The figure in the published style, from the drawn run."""
     figure, axes = plotting.canvas((400, 400), (83.53, 366.67, 23.00, 329.72))
     plotting.curves(axes, table, STYLES, "attention weight")
     x = Axis("Epoches", (0, 201), range(0, 201, 40))
@@ -56,5 +56,5 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def draw_runs(table: pd.DataFrame) -> Figure:
-    """Every run beside the drawn one."""
+    """The figure for every run, side by side."""
     return runs_picture.draw(table, draw, STYLES)

@@ -1,4 +1,4 @@
-"""Attention map of one prompt, head by head: do columns find those of their own pattern (talk pages 9 and 34)?"""
+"""Attention map of one prompt in each head: do columns attend to their own pattern (talk pages 9 and 34)?"""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ else:
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The training of the three-layer model that figures 12, 13 and 21 to 26 share."""
+    """The shared training of the three-layer model."""
     return [decoder_figures.shared_training(scale)]
 
 
@@ -39,14 +39,14 @@ def attention(params: Params, tokens: Tensor, heads: int) -> Tensor:
     """Attention of the last column: tokens (runs, prompts, n, d) -> (runs, prompts, layers, heads, n)."""
     used = decoder.without_idle_read_in(params, tokens)
     with torch.no_grad():
-        found: Tensor = transformer.attention_of_last(used, tokens, heads).double()
-    return found
+        weights: Tensor = transformer.attention_of_last(used, tokens, heads).double()
+    return weights
 
 
 def attention_map(params: Params, tokens: Tensor, heads: int) -> np.ndarray:
-    """The whole map of one prompt of one run: tokens (1, 1, n, d) -> (layers, heads, n, n), a row per asking column.
+    """Full attention maps of one prompt of one run: tokens (1, 1, n, d) -> (layers, heads, n, n), one row per column.
 
-    A column sees those before it only, so that its row is that of the last column of a shorter prompt.
+    Attention is causal, so the row of a column is that of the last column of a shorter prompt.
     """
     n = tokens.shape[2]
     parts = [attention(params, tokens[:, :, : end + 1], heads)[0, 0] for end in range(n)]
@@ -56,23 +56,23 @@ def attention_map(params: Params, tokens: Tensor, heads: int) -> np.ndarray:
 
 
 def copied_label(params: Params, prompts: Evaluation, heads: int) -> np.ndarray:
-    """The label that the query's own pattern has by one head, as a weighted mean: (runs, prompts).
+    """Mean of the context labels, weighted by the query's attention in one head per run: (runs, prompts).
 
-    Of every run the head counts that attends most to the columns with the query's pattern.
+    The head is the one that attends most to the columns with the query's pattern.
     """
     weights = torch.cat([attention(params, part, heads) for part in torch.split(prompts.tokens, 100, dim=1)], dim=1)
-    shown = prompts.labels[..., :-1].double()
+    labels = prompts.labels[..., :-1].double()
     contexts = weights[..., :-1]
     same = (prompts.patterns[..., :-1] == prompts.patterns[..., -1:]).double()
     on_same = torch.einsum("rplhn,rpn->rlh", contexts, same).flatten(1)
-    said = torch.einsum("rplhn,rpn->rplh", contexts, shown).flatten(2)
+    mean_label = torch.einsum("rplhn,rpn->rplh", contexts, labels).flatten(2)
     best = on_same.argmax(dim=-1)
-    result: np.ndarray = said[torch.arange(len(best)), :, best].numpy()
+    result: np.ndarray = mean_label[torch.arange(len(best)), :, best].numpy()
     return result
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """The maps of the drawn run for the first test prompt; how often one head's label is every run's answer."""
+    """Maps of the drawn run on the first test prompt; for every run, how often one head's label is its answer."""
     trained, pick = decoder_figures.trained(runs), one_training.choice(single(runs))
     config, test = trained.sweep.configs[0], trained.sweep.test
     prompts = decoder_evaluation.in_domain(trained.sweep.configs, test)
@@ -82,9 +82,9 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     )
     x = np.arange(1, maps.shape[-1] + 1)
     parts = [
-        lone(rows("attention weight", seed, one, x=x, panel=panel_name(layer, head), series=_rows(len(x))))
+        lone(rows("attention weight", seed, weights, x=x, panel=panel_name(layer, head), series=_rows(len(x))))
         for layer, of_layer in enumerate(maps, start=1)
-        for head, one in enumerate(of_layer, start=1)
+        for head, weights in enumerate(of_layer, start=1)
     ]
     for name, values in (("pattern", prompts.patterns), ("label", prompts.labels)):
         parts.append(lone(rows(name, seed, values[run, 0].numpy(), x=x, panel="prompt", series=name)))
@@ -95,7 +95,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 
 def panel_name(layer: int, head: int) -> str:
-    """The panel of a head, both counted from 1."""
+    """The panel of a head; layers and heads count from 1."""
     return f"layer {layer}, head {head}"
 
 
@@ -108,7 +108,7 @@ SIZE, GAP = 270, (62, 62)
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """A map per head, layers from left to right; a red dot where an earlier column has the asking column's pattern."""
+    """One map per head, layers from left to right; red dots mark earlier columns with the asking column's pattern."""
     names = sorted({panel for panel in table["panel"] if panel.startswith("layer")})
     heads = len({name.split()[-1] for name in names})
     columns = len(names) // heads

@@ -1,4 +1,4 @@
-"""What theorem 1 of Li et al. asks for, one condition at a time: training tasks, training contexts, batch (page 18)."""
+"""Conditions of theorem 1 of Li et al., one at a time: training tasks, training contexts, batch size (page 18)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PATTERNS, TASKS, FRACTION = 6, 30, 0.8
-# Panel -> the constant that varies, and its values; SHARED is the training of icl_theorems, a point of every panel.
+# Panel -> the constant that it varies, and its values; SHARED, the training of icl_theorems, is a point of each panel.
 VARIED: Mapping[str, tuple[str, tuple[int, ...]]] = {
     "tasks": ("task_shifts", (1, 2, 3, 4)),
     "length": ("context_length", (1, 2, 5, 10, 20)),
@@ -33,7 +33,7 @@ STEPS = {"paper": 400, "laptop": 400, "smoke": 10}
 
 @cache
 def pinned(**values: int) -> type[one_layer.Config]:
-    """A Config with constants that are what they are, whatever a user asks for: the panel's axis says so."""
+    """A Config with fixed values, which users cannot change because they stand on the panel's axis."""
 
     class Pinned(one_layer.Config):
         def __post_init__(self) -> None:
@@ -45,45 +45,47 @@ def pinned(**values: int) -> type[one_layer.Config]:
 
 
 def sweep_name(name: str, value: int) -> str:
-    """The name of the training with one constant changed; the training of the theorems where it is not."""
+    """The sweep with one constant changed; the training of the theorems where the value is unchanged."""
     return "li_icl_sgd" if SHARED[name] == value else f"li_icl_sgd_{name}_{value}"
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The training of the theorems, and one more for every other value of each constant, which fix shapes."""
+    """The training of the theorems, and one sweep per other value of each constant, since these set tensor shapes."""
     theorem = {key: [value] for key, value in one_layer_figures.THEOREM.items()}
     seeds, test = range(one_layer_figures.SEEDS[scale]), one_layer.Test(prompts=one_layer_figures.PROMPTS[scale])
-    made = [one_layer_figures.theorem_training(scale)]
+    result = [one_layer_figures.theorem_training(scale)]
     for name, values in VARIED.values():
         for value in values:
             if value != SHARED[name]:
                 configs = grid(pinned(**{name: value}), **theorem, seed=seeds)
-                made.append(Sweep(sweep_name(name, value), one_layer.SYSTEM, configs, (STEPS[scale],), test))
-    return made
+                result.append(Sweep(sweep_name(name, value), one_layer.SYSTEM, configs, (STEPS[scale],), test))
+    return result
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Hinge loss and classification error on unseen tasks with 20 contexts at alpha' = 0.8, per value and seed."""
-    found = {name: unseen(trained) for name, trained in runs.items()}
+    losses = {name: unseen(trained) for name, trained in runs.items()}
     seeds = runs["li_icl_sgd"].sweep.seeds
     parts = []
     for panel, (name, values) in VARIED.items():
         for value in values:
             x = value * PATTERNS / TASKS if panel == "tasks" else value
-            for observable, of_runs in found[sweep_name(name, value)].items():
+            for observable, of_runs in losses[sweep_name(name, value)].items():
                 parts.append(rows(observable, seeds, of_runs, x=x, panel=panel, series=observable))
     for shifts in (1, 2, 4):
-        parts.append(_claim(found, seeds, "task_shifts", shifts, "hinge loss", f"{shifts * PATTERNS} of {TASKS} tasks"))
+        parts.append(
+            _claim(losses, seeds, "task_shifts", shifts, "hinge loss", f"{shifts * PATTERNS} of {TASKS} tasks")
+        )
     for length in (5, 10):
-        parts.append(_claim(found, seeds, "context_length", length, "hinge loss", f"l_tr = {length}"))
-    parts.append(_claim(found, seeds, "context_length", 1, "classification error", "l_tr = 1"))
+        parts.append(_claim(losses, seeds, "context_length", length, "hinge loss", f"l_tr = {length}"))
+    parts.append(_claim(losses, seeds, "context_length", 1, "classification error", "l_tr = 1"))
     large = [batch for batch in VARIED["batch"][1] if batch >= PATTERNS]
-    scaled = [found[sweep_name("batch", batch)]["hinge loss"] * np.sqrt(batch) for batch in large]
+    scaled = [losses[sweep_name("batch", batch)]["hinge loss"] * np.sqrt(batch) for batch in large]
     return join([*parts, rows("largest hinge loss times sqrt(B), B >= M_1", seeds, np.max(scaled, axis=0))])
 
 
 def unseen(runs: Runs) -> dict[str, np.ndarray]:
-    """Both losses of every run on tasks that its training did not use, at full length: (runs,) each."""
+    """Hinge loss and error of every run on unseen tasks at full context length: (runs,) each."""
     trained = one_layer_figures.trained({runs.sweep.name: runs})
     prompts = one_layer_evaluation.in_domain(trained.sweep.configs, trained.sweep.test)
     logits = one_layer_figures.logits(trained, prompts, trained.sweep.test.context_length_test)
@@ -93,8 +95,8 @@ def unseen(runs: Runs) -> dict[str, np.ndarray]:
     }
 
 
-def _claim(found: Mapping[str, Any], seeds: list[int], name: str, value: int, loss: str, where: str) -> pd.DataFrame:
-    return rows(f"{loss} on unseen tasks, {where}", seeds, found[sweep_name(name, value)][loss])
+def _claim(losses: Mapping[str, Any], seeds: list[int], name: str, value: int, loss: str, where: str) -> pd.DataFrame:
+    return rows(f"{loss} on unseen tasks, {where}", seeds, losses[sweep_name(name, value)][loss])
 
 
 STYLES = (
@@ -117,7 +119,7 @@ LEGENDS: Mapping[str, tuple[plotting.Corner, tuple[float, float]]] = {
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """One panel per condition: means as lines, every run as a dot, conditions of the theorem as thin lines."""
+    """One panel per condition: means as lines, runs as dots, the theorem's conditions as thin lines."""
     figure, first = plotting.canvas((1140, 380), (85, 375, 20, 310), panel="tasks")
     panels = [first]
     for column, name in enumerate(("length", "batch"), start=1):

@@ -1,4 +1,4 @@
-"""Unseen tasks and shifted patterns: error of the one-layer model by context length (theorems 1, 2 of Li et al.)."""
+"""Error of the one-layer model on unseen tasks and out-of-domain patterns (theorems 1 and 2 of Li et al.)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Errors in and out of domain over context length, and the least sufficient length."""
+    """Errors in and out of domain against context length, and the least sufficient length."""
     trained = one_layer_figures.trained(runs)
     seeds, configs, test = trained.sweep.seeds, trained.sweep.configs, trained.sweep.test
     parts, enough = [], []
@@ -91,19 +91,19 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 NO_ERROR = 3e-5
-"""Where a mean over runs without any error is drawn, as an open marker."""
+"""Height at which a mean of zero errors is drawn, as an open marker."""
 TICKS = ("none", *(f"$10^{{{power}}}$" for power in range(-4, 1)))
 
 
 def _curve(axes: Axes, table: pd.DataFrame, style: Style, marked: Sequence[int]) -> None:
-    """One mean with its band, with markers at some lengths only: the curves of one panel nearly coincide."""
+    """Draw one mean with its band; markers only at some lengths, since the curves of a panel nearly coincide."""
     rows = plotting.summary(table, str(axes.get_label()), style.series, "classification error")
     low, high = (rows[edge].clip(lower=NO_ERROR) for edge in ("band_low", "band_high"))
     axes.fill_between(rows["x"], low, high, color=plotting.BANDS[style.colour], linewidth=0)
     x, y = rows["x"].to_numpy(), rows["value"].to_numpy()
-    none, shown = y == 0, np.isin(np.arange(len(x)), list(marked))
-    plotting.curve(axes, style, x, np.maximum(y, NO_ERROR), markevery=list(shown & ~none))
+    zero, shown = y == 0, np.isin(np.arange(len(x)), list(marked))
+    plotting.curve(axes, style, x, np.maximum(y, NO_ERROR), markevery=list(shown & ~zero))
     empty = {"marker": plotting.OPEN.get(style.marker, style.marker), "markerfacecolor": "w", "linestyle": "none"}
-    without = x[shown & none]
-    plotting.curve(axes, style, without, np.full(len(without), NO_ERROR), **empty, label=None,
+    at_zero = x[shown & zero]
+    plotting.curve(axes, style, at_zero, np.full(len(at_zero), NO_ERROR), **empty, label=None,
                    gid=f"{style.series}, none")  # fmt: skip

@@ -1,4 +1,4 @@
-"""What it costs to prune large neurons: loss and error against the share of them that is removed (talk page 22)."""
+"""Cost of pruning large neurons: loss and error against the fraction of them that is removed (talk page 22)."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 SHARES = tuple(share / 10 for share in range(10))
 JUDGED = (0.2, 0.4, 0.6, 0.8)
 SLOPE = 0.15
-"""What theorem 3's Omega(R) is taken for: a rise of 0.15 R."""
+"""Our bound for Omega(R) in theorem 3: a rise of 0.15 R."""
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The training by SGD, of which theorem 3 speaks."""
+    """The training of the theorems, with SGD."""
     return [one_layer_figures.theorem_training(scale)]
 
 
 def large_neurons(norms: np.ndarray) -> np.ndarray:
-    """The neurons above the largest step between neighbouring row norms of W_O: (runs, m) -> bool (runs, m)."""
+    """The neurons above the largest ratio of neighbouring sorted row norms of W_O: (runs, m) -> bool (runs, m)."""
     ordered = np.sort(norms, axis=-1)
     last_small = np.argmax(ordered[:, 1:] / ordered[:, :-1], axis=-1)
     large: np.ndarray = norms > np.take_along_axis(ordered, last_small[:, None], axis=-1)
@@ -41,14 +41,14 @@ def large_neurons(norms: np.ndarray) -> np.ndarray:
 
 
 def first_of(large: np.ndarray, keys: np.ndarray, share: float) -> np.ndarray:
-    """The given share of each run's large neurons, those of smallest key first: bool (runs, m)."""
+    """The given fraction of each run's large neurons, smallest keys first: bool (runs, m)."""
     rank = np.argsort(np.argsort(np.where(large, keys, np.inf), axis=-1), axis=-1)
     mask: np.ndarray = rank < np.round(share * large.sum(axis=-1, keepdims=True))
     return mask
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Hinge loss and error without a share of the large neurons, removed in three orders, out of domain."""
+    """Out-of-domain hinge loss and error without a fraction of the large neurons, removed in three orders."""
     trained = one_layer_figures.trained(runs)
     seeds, pruning = single(runs).sweep.seeds, trained_pruning(trained, trained.sweep.test)
     large, draws = large_neurons(pruning.norms), one_layer_figures.SCHEDULE.random_prunings
@@ -85,9 +85,9 @@ def _random_keys(seeds: list[int], neurons: int, draw: int) -> np.ndarray:
 def _without(
     pruning: Pruning, mask: Callable[[np.ndarray], np.ndarray], keys: list[np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Both losses of every run, averaged over the orders that the keys give: (runs,) each."""
-    found = [pruning.without(mask(one)) for one in keys]
-    return {name: np.mean([one[name] for one in found], axis=0) for name in ("hinge loss", "classification error")}
+    """Hinge loss and error of every run, averaged over the orders of the keys: (runs,) each."""
+    losses = [pruning.without(mask(order)) for order in keys]
+    return {name: np.mean([loss[name] for loss in losses], axis=0) for name in ("hinge loss", "classification error")}
 
 
 STYLES = (
@@ -99,7 +99,7 @@ STYLES = (
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """Hinge loss on the left, with the bound that theorem 3 is judged by, and error on the right."""
+    """Hinge loss on the left, with our bound for theorem 3, and error on the right."""
     figure, left = plotting.canvas((800, 400), (85, 385, 20, 325), panel="hinge loss")
     right = plotting.add_panel(figure, (480, 780, 20, 325), "classification error")
     x = Axis("Removed share $R$", (0, 0.9), (0, 0.2, 0.4, 0.6, 0.8))

@@ -1,4 +1,4 @@
-"""Share of lucky neurons over training: those that are active whenever the label has the sign of a_i (talk page 50)."""
+"""Fraction of lucky neurons over training: active whenever the label has the sign of a_i (talk page 50)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ALWAYS = 0.99
-"""The share of its prompts on which a lucky neuron is active."""
+"""Fraction of the prompts of its label on which a lucky neuron must be active."""
 METHODS = {"SGD": "li_icl_sgd", "Adam": "li_icl"}
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The training of the theorems, and the training that draws the figures."""
+    """The training of the theorems, and the training behind the figures."""
     return [one_layer_figures.theorem_training(scale), one_layer_figures.shared_training(scale)]
 
 
@@ -36,34 +36,35 @@ def lucky(params: Params, prompts: Evaluation) -> np.ndarray:
     Returns bool (runs, m); w_i is row i of W_O, s_j the attention on context j.
     """
     active = one_layer_evaluation.contributions(params, prompts, prompts.tokens.shape[2] - 1) != 0
-    own = prompts.labels[:, :, -1:] == params["a"].sign()[:, None]
-    result: np.ndarray = ((active & own).sum(dim=1) >= ALWAYS * own.sum(dim=1)).numpy()
+    of_label = prompts.labels[:, :, -1:] == params["a"].sign()[:, None]
+    result: np.ndarray = ((active & of_label).sum(dim=1) >= ALWAYS * of_label.sum(dim=1)).numpy()
     return result
 
 
 def large(params: Params) -> np.ndarray:
-    """Which rows of W_O have more than half of the largest norm: bool (runs, m)."""
+    """Which rows of W_O have more than half the largest norm: bool (runs, m)."""
     norms = params["W_O"].norm(dim=-1)
     result: np.ndarray = (norms > norms.amax(dim=-1, keepdim=True) / 2).numpy()
     return result
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Shares of lucky neurons at every epoch, on unseen tasks; what the claims compare, under SGD."""
+    """Fractions of lucky neurons at every epoch, on unseen tasks; the claims' observables under SGD."""
     parts = []
     for method, name in METHODS.items():
         trained = one_layer_figures.trained({name: runs[name]})
         seeds, epochs = trained.sweep.seeds, trained.sweep.snapshots
         prompts = one_layer_evaluation.in_domain(trained.sweep.configs, trained.sweep.test)
-        found = np.stack([lucky(trained.at(epoch), prompts) for epoch in epochs])
+        is_lucky = np.stack([lucky(trained.at(epoch), prompts) for epoch in epochs])
         x = np.array(epochs)[:, None]
-        parts.append(rows("share of neurons", seeds, found.mean(axis=-1), x=x, panel="main", series=method))
+        parts.append(rows("share of neurons", seeds, is_lucky.mean(axis=-1), x=x, panel="main", series=method))
         if method == "SGD":
-            lost, big = found.any(axis=0) & ~found[-1], large(trained.last())
+            at_end, is_large = is_lucky[-1], large(trained.last())
+            lost = is_lucky.any(axis=0) & ~at_end
             parts += [
-                rows("share of lucky neurons at the end", seeds, found[-1].mean(axis=-1)),
+                rows("share of lucky neurons at the end", seeds, at_end.mean(axis=-1)),
                 rows("share of neurons that were lucky and are not at the end", seeds, lost.mean(axis=-1)),
-                rows("share of large neurons that are lucky", seeds, (found[-1] & big).sum(-1) / big.sum(-1)),
+                rows("share of large neurons that are lucky", seeds, (at_end & is_large).sum(-1) / is_large.sum(-1)),
             ]
     return join(parts)
 

@@ -1,4 +1,4 @@
-"""Steps that the one-layer model needs against the fraction alpha of relevant contexts (theorem 1 of Li et al.)."""
+"""Training steps of the one-layer model against the fraction alpha of relevant contexts (theorem 1 of Li et al.)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TARGET = 0.1
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """All alphas and seeds as one tensor program."""
+    """One sweep over all alphas and seeds."""
     configs = grid(
         one_layer.Config,
         **{name: [value] for name, value in one_layer_figures.THEOREM.items()},
@@ -57,7 +57,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """One dot per seed, and the theorem's exponent through their mean."""
+    """One dot per seed, and a line with the theorem's exponent through their mean."""
     figure, axes = plotting.canvas((400, 400), (83.5, 380.0, 15.0, 329.7))
     line = plotting.summary(table, "main", "exponent -2/3", "steps")
     axes.plot(line["x"], line["value"], **plotting.GUIDE, label=r"$\alpha^{-2/3}$")

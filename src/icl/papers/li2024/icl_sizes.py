@@ -1,4 +1,4 @@
-"""Theorems 1 and 3 of Li et al. as the problem grows: in patterns M_1, in neurons m and in irrelevant patterns M_2."""
+"""Theorems 1 and 3 of Li et al. as the problem grows: in patterns M_1, neurons m and irrelevant patterns M_2."""
 
 from __future__ import annotations
 
@@ -28,54 +28,56 @@ if TYPE_CHECKING:
 
 SEEDS = {"paper": 20, "laptop": 10, "smoke": 2}
 STEPS = {"paper": 400, "laptop": 400, "smoke": 10}
-# Values besides those of the theorems' training, which has M_1 = 6, m = 64 and M_2 = 24.
+THEOREM_PATTERNS, THEOREM_NEURONS, THEOREM_IRRELEVANT = 6, 64, 24
+"""M_1, m and M_2 of the theorems' training; the other values follow."""
 PATTERNS = {8: 3, 12: 4}
-"""M_1 -> tasks over M_1: the least even cover by a share of (M_1 - 1)^(-1/2) of all tasks."""
+"""M_1 -> tasks over M_1, for the smallest even cover by a fraction (M_1 - 1)^(-1/2) of all tasks."""
 NEURONS = (32, 128)
 IRRELEVANT = (6, 60)
 REMOVED = (0.2, 0.4, 0.6)
 EPS = 128**-0.5
-"""The eps that the batch of the training allows."""
+"""The eps that the training's batch size allows."""
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The training of the theorems, and one more for every other number of patterns or neurons, which fix shapes.
+    """The training of the theorems, and one sweep per other number of patterns or neurons, since these set shapes.
 
     T grows as theorem 1 says, with M_1 sqrt(log M_1), and |a_i| falls as 1 / sqrt(m).
     """
     test, seeds = one_layer.Test(prompts=one_layer_figures.PROMPTS[scale]), range(SEEDS[scale])
-    made = [one_layer_figures.theorem_training(scale)]
+    result = [one_layer_figures.theorem_training(scale)]
     varied = {f"relevant_{m_1}": {"relevant_patterns": m_1, "task_shifts": shifts} for m_1, shifts in PATTERNS.items()}
     varied |= {f"neurons_{m}": {"neurons": m} for m in NEURONS} | {
         f"irrelevant_{m}": {"irrelevant_patterns": m} for m in IRRELEVANT
     }
     for name, values in varied.items():
         constants = dict(one_layer_figures.THEOREM)
-        constants["readout"] *= (64 / values.get("neurons", 64)) ** 0.5
+        constants["readout"] *= (THEOREM_NEURONS / values.get("neurons", THEOREM_NEURONS)) ** 0.5
         configs = grid(pinned(**values), **{key: [value] for key, value in constants.items()}, seed=seeds)
-        steps = round(STEPS[scale] * growth_of_steps(values.get("relevant_patterns", 6)) / growth_of_steps(6))
-        made.append(Sweep(f"li_icl_sgd_{name}", one_layer.SYSTEM, configs, (steps,), test))
-    return made
+        growth = growth_of_steps(values.get("relevant_patterns", THEOREM_PATTERNS)) / growth_of_steps(THEOREM_PATTERNS)
+        steps = round(STEPS[scale] * growth)
+        result.append(Sweep(f"li_icl_sgd_{name}", one_layer.SYSTEM, configs, (steps,), test))
+    return result
 
 
 def growth_of_steps(patterns: float) -> float:
-    """M_1 sqrt(log M_1), with which theorem 1's number of steps grows."""
+    """M_1 sqrt(log M_1), the growth of the number of steps in theorem 1."""
     return float(patterns * np.sqrt(np.log(patterns)))
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Steps and errors against M_1, shares of neurons against m, and the cost of small neurons against M_2."""
+    """Steps and errors against M_1, large neurons against m, and the cost of pruning small ones against M_2."""
     seeds = runs[f"li_icl_sgd_neurons_{NEURONS[0]}"].sweep.seeds
     shared = _first(runs["li_icl_sgd"], len(seeds))
-    by_patterns = {6: shared} | {m: runs[f"li_icl_sgd_relevant_{m}"] for m in PATTERNS}
-    by_neurons = {m: runs[f"li_icl_sgd_neurons_{m}"] for m in NEURONS} | {64: shared}
-    by_irrelevant = {m: runs[f"li_icl_sgd_irrelevant_{m}"] for m in IRRELEVANT} | {24: shared}
+    by_patterns = {THEOREM_PATTERNS: shared} | {m: runs[f"li_icl_sgd_relevant_{m}"] for m in PATTERNS}
+    by_neurons = {m: runs[f"li_icl_sgd_neurons_{m}"] for m in NEURONS} | {THEOREM_NEURONS: shared}
+    by_irrelevant = {m: runs[f"li_icl_sgd_irrelevant_{m}"] for m in IRRELEVANT} | {THEOREM_IRRELEVANT: shared}
     parts = [*_patterns(by_patterns), *_neurons(dict(sorted(by_neurons.items())))]
     return join([*parts, *_irrelevant(dict(sorted(by_irrelevant.items())))])
 
 
 def _first(runs: Runs, count: int) -> Runs:
-    """The first of some runs."""
+    """The first `count` runs."""
     few = replace(runs.sweep, configs=runs.sweep.configs[:count])
     return Runs(few, {name: w[:count] for name, w in runs.weights.items()}, runs.losses[:count])
 
@@ -83,33 +85,33 @@ def _first(runs: Runs, count: int) -> Runs:
 def _patterns(by: Mapping[int, Runs]) -> Iterator[pd.DataFrame]:
     sizes = np.array([growth_of_steps(m_1) for m_1 in by])
     steps = np.stack([first_step_below(of_size.losses, TARGET, WINDOW) for of_size in by.values()])
-    seeds = by[6].sweep.seeds
+    seeds = by[THEOREM_PATTERNS].sweep.seeds
     line = np.exp(np.log(steps / sizes[:, None]).mean()) * sizes
-    for m_1, own, place in zip(by, steps, line, strict=True):
-        yield rows("steps", seeds, own, panel="M_1", series="one-layer model", x=m_1)
-        yield rows("steps", seeds, place, panel="M_1", series="theorem 1", x=m_1)
-    yield rows("slope of steps against M_1 sqrt(log M_1)", seeds, [log_slope(sizes, own) for own in steps.T])
+    for m_1, of_size, predicted in zip(by, steps, line, strict=True):
+        yield rows("steps", seeds, of_size, panel="M_1", series="one-layer model", x=m_1)
+        yield rows("steps", seeds, predicted, panel="M_1", series="theorem 1", x=m_1)
+    yield rows("slope of steps against M_1 sqrt(log M_1)", seeds, [log_slope(sizes, of_run) for of_run in steps.T])
     for m_1 in PATTERNS:
         yield rows(f"hinge loss on unseen tasks, M_1 = {m_1}", seeds, unseen(by[m_1])["hinge loss"])
 
 
 def _neurons(by: Mapping[int, Runs]) -> Iterator[pd.DataFrame]:
-    seeds = by[64].sweep.seeds
+    seeds = by[THEOREM_NEURONS].sweep.seeds
     shares = np.stack([large(of_size.last()).mean(axis=-1) for of_size in by.values()])
-    for m, own in zip(by, shares, strict=True):
-        yield rows("share of large neurons", seeds, own, panel="m", series="one-layer model", x=m)
+    for m, of_runs in zip(by, shares, strict=True):
+        yield rows("share of large neurons", seeds, of_runs, panel="m", series="one-layer model", x=m)
     yield rows("least share of large neurons over m", seeds, shares.min(axis=0))
-    slopes = [log_slope(np.array(list(by)), own) for own in shares.T]
+    slopes = [log_slope(np.array(list(by)), of_run) for of_run in shares.T]
     yield rows("slope of the share of large neurons against m", seeds, slopes)
     for m in NEURONS:
         pruning = trained_pruning(*_pruned(by[m]))
-        whole = pruning.without(pruning.smallest(0))["hinge loss"]
-        rises = [(pruning.without(pruning.largest(round(r * m)))["hinge loss"] - whole) / r for r in REMOVED]
+        unpruned = pruning.without(pruning.smallest(0))["hinge loss"]
+        rises = [(pruning.without(pruning.largest(round(r * m)))["hinge loss"] - unpruned) / r for r in REMOVED]
         yield rows(f"least rise of the hinge loss per share of neurons, m = {m}", seeds, np.min(rises, axis=0))
 
 
 def _pruned(runs: Runs) -> tuple[Runs, one_layer_figures.PruningTest]:
-    """The runs in the axes of the patterns, and the prompts that figure 14 prunes on."""
+    """The runs in the axes of the patterns, and the test constants of figure 14."""
     return (
         one_layer_figures.trained({runs.sweep.name: runs}),
         one_layer_figures.PruningTest(prompts=runs.sweep.test.prompts),
@@ -117,7 +119,7 @@ def _pruned(runs: Runs) -> tuple[Runs, one_layer_figures.PruningTest]:
 
 
 def _irrelevant(by: Mapping[int, Runs]) -> Iterator[pd.DataFrame]:
-    seeds, multiples = by[24].sweep.seeds, []
+    seeds, multiples = by[THEOREM_IRRELEVANT].sweep.seeds, []
     for m_2, of_size in by.items():
         pruning = trained_pruning(*_pruned(of_size))
         small = ~large_neurons(pruning.norms)
@@ -158,7 +160,7 @@ LEGENDS: Mapping[str, tuple[plotting.Corner, tuple[float, float]]] = {
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """One panel per size: every run as a dot, what the theorem says as a dashed line."""
+    """One panel per size: runs as dots, the theorem as a dashed line."""
     figure, first = plotting.canvas((1140, 380), (85, 355, 20, 310), panel="M_1")
     panels = [first]
     for column, name in enumerate(("m", "M_2"), start=1):
@@ -166,8 +168,10 @@ def draw(table: pd.DataFrame) -> Figure:
     for axes in panels:
         name = str(axes.get_label())
         observable, line = LINES[name]
-        own = (table["panel"] == name) & (table["series"] == "one-layer model") & (table["statistic"] == "run")
-        axes.plot(table[own]["x"], table[own]["value"], "o", color="C0", markersize=5, label="one run", gid=observable)
+        chosen = (table["panel"] == name) & (table["series"] == "one-layer model") & (table["statistic"] == "run")
+        axes.plot(
+            table[chosen]["x"], table[chosen]["value"], "o", color="C0", markersize=5, label="one run", gid=observable
+        )
         if line:
             plotting.curves(axes, table, (line,), observable)
         plotting.frame(axes, *AXES[name], font=14, ticks=12)

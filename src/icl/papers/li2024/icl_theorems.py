@@ -1,5 +1,5 @@
-"""Theorems 1 to 3 and propositions 1 and 2 of Li et al. under SGD, which they speak of, beside Adam, which the figures
-are drawn with: the same measurements on both trainings.
+"""Theorems 1 to 3 and propositions 1 and 2 of Li et al. under SGD, for which they are stated, and under Adam, which the
+figures use: the same measurements on both trainings.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ DRAWN = {
     "angle of the feature rows at the end": r"P2: angle to $\bar{\mu}$",
     "angle at the end, a_i > 0": "P2: angle to $q$, $a_i > 0$",
 }
-"""Observable -> the theorem or proposition that speaks of it, and the name of its axis."""
+"""Observable -> the theorem or proposition about it, and its axis label."""
 COMPARED = {
     *DRAWN,
     "hinge loss at S_1=1.1",
@@ -67,19 +67,19 @@ RENAMED = {
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The training that draws the figures, and the training of the theorems."""
+    """The training behind the figures, and the training of the theorems."""
     return [one_layer_figures.shared_training(scale), one_layer_figures.theorem_training(scale)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """The claims' observables of six figures on either training; ", SGD" or ", Adam" ends their names."""
+    """The claims' observables of six figures on both trainings, with ", SGD" or ", Adam" after their names."""
     parts = []
     for method, sweep in METHODS.items():
         for module in MEASUREMENTS:
             name = module.__name__.rpartition(".")[2]
-            (own,) = module.sweeps(scale)
+            (sweep_of_figure,) = module.sweeps(scale)
             trained = runs[sweep]
-            tested = replace(trained, sweep=replace(trained.sweep, test=own.test))
+            tested = replace(trained, sweep=replace(trained.sweep, test=sweep_of_figure.test))
             table = module.measure({sweep: tested}, scale)
             claims = table[(table["panel"] == "") & (table["statistic"] == "run")]
             names = [RENAMED.get((name, observable), observable) for observable in claims["observable"]]
@@ -91,7 +91,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 
 def drawn(claimed: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """The values of DRAWN once more, in their panel and with the method as series."""
+    """The values of DRAWN again, each in its panel and with the optimiser as series."""
     for index, observable in enumerate(DRAWN):
         for method in METHODS:
             of_method = claimed[claimed["observable"] == f"{observable}, {method}"]
@@ -101,7 +101,7 @@ def drawn(claimed: pd.DataFrame) -> Iterator[pd.DataFrame]:
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """One panel per quantity, one dot per run, SGD beside Adam."""
+    """One panel per quantity and one dot per run, SGD beside Adam."""
     figure, first = plotting.canvas((1000, 680), (70, 235, 30, 180), panel="0")
     for index, title in enumerate(DRAWN.values()):
         row, column = divmod(index, 4)

@@ -1,11 +1,12 @@
-"""One-layer transformer with softmax attention and a ReLU MLP on pattern classification (Li et al., ICML 2024).
+"""One-layer transformer with softmax attention and a ReLU MLP for pattern classification (Li et al., ICML 2024).
 
     F(P) = a^T ReLU(W_O sum_i W_V p_i softmax_i((W_K p_i)^T W_Q p_query))        (talk, eq. 7)
 
-trained on the hinge loss max(0, 1 - z F), z the query's label: by SGD, as in the theorems, or by Adam, as the figures
-ask for. W_Q, W_K and W_V start at delta I and W_O is Gaussian, so that SGD is the same in all coordinates; Adam is not,
-and the patterns and q are given in random ones (see icl.papers.li2024.coordinates). Either way F is computed in the
-axes of the patterns: IDR pattern j is beta e_j, IDI pattern k is e_{M_1 + k} and q is e_{d_X}.
+is trained on the hinge loss max(0, 1 - z F), where z is the query's label: with SGD, as in the theorems, or with Adam,
+as inferred from the figures. W_Q, W_K and W_V start at multiples of I and W_O is Gaussian, so SGD does not depend on
+the coordinates. Adam does, and its patterns and q are given in random coordinates (see icl.papers.li2024.coordinates).
+In both cases F is computed in the pattern axes: IDR pattern j is beta e_j, IDI pattern k is e_{M_1 + k} and q is
+e_{d_X}.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +31,7 @@ else:
     torch = lazy("torch")
 
 SYSTEM = "li_icl"
-# Whether a is trained is a constant, readout_rate.
+# The constant readout_rate sets whether a is trained.
 FROZEN: tuple[str, ...] = ()
 
 OPTIMISERS: dict[str, Callable[[Sequence[float]], Optimiser]] = {"sgd": sgd, "adam": adam}
@@ -43,7 +44,7 @@ STRENGTHS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "two values": np.sign,
     "constant": np.ones_like,
 }
-"""Laws of kappa, from u uniform on [-1, 1] to kappa over its bound."""
+"""Laws of kappa: maps from u, uniform on [-1, 1], to kappa over its bound."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +59,12 @@ class Config(PatternConfig):
     )  # fmt: skip
     pattern_norm: float = constant(
         3.0, "inferred",
-        f"of 1.5 to 4, what figures 8 and 9 together ask for; the classical curves of figure 27 ask for 2 or "
+        f"of 1.5 to 4, the value that fits figures 8 and 9 together; the classical curves of figure 27 require 2 or "
         f"more; {FITTED}", letter="beta", above=0,
     )  # fmt: skip
     strength_law: str = constant(
         "uniform", "ours",
-        "law of kappa within its bound; the talk shows signed values, an earlier one a constant",
+        "law of kappa within its bound; the talk shows signed values, an earlier talk a constant",
         letter="law of kappa", choices=tuple(STRENGTHS),
     )  # fmt: skip
     attention_start: float = constant(
@@ -88,23 +89,23 @@ class Config(PatternConfig):
     )  # fmt: skip
     batch: int = constant(
         128, "ours",
-        "the theorem asks for max(eps^-2, M_1); 128 serves eps >= 0.09",
+        "the theorem requires max(eps^-2, M_1); 128 allows eps >= 0.09",
         letter="B", at_least=1,
     )  # fmt: skip
     readout: float = constant(
         1 / 36, "inferred",
-        f"of 1/64 to 1/8: the final magnitudes in figures 8, 10, 11 and 14; {FITTED}",
+        f"of 1/64 to 1/8, the value that fits the final magnitudes in figures 8, 10, 11 and 14; {FITTED}",
         letter="|a_i|", above=0,
     )  # fmt: skip
     readout_rate: float = constant(
         0.0, "inferred",
-        f"step size of a over that of the other weights; with 1 the magnitudes of figures 10, 11 and 14 stay at half "
-        f"of the published ones; {FITTED}", at_least=0,
+        f"learning rate of a over that of the other weights; with 1 the magnitudes of figures 10, 11 and 14 reach only "
+        f"half of the published ones; {FITTED}", at_least=0,
     )  # fmt: skip
     optimiser: str = constant(
         "adam", "inferred",
-        "the label rows of figure 11 end at pi/6 to q, the angle of sign(q) to a q with uniform entries: "
-        "Adam follows the sign of the gradient, SGD the gradient itself. See icl_theorems for SGD",
+        "the label rows of figure 11 end at an angle of pi/6 to q, the angle between sign(q) and a q with uniform "
+        "entries: Adam follows the sign of the gradient, SGD the gradient. See icl_theorems for SGD",
         choices=tuple(OPTIMISERS),
     )  # fmt: skip
     learning_rate: float = constant(
@@ -125,15 +126,15 @@ class Test(PatternTest):
 
     combination: str = constant(
         "unit pairs", "inferred",
-        "three ODR patterns from six IDR patterns, orthogonal, of their norm; the plotted S_1 stay below the "
-        "sqrt(2) that this allows",
+        "three orthogonal ODR patterns from six IDR patterns, of the same norm; the plotted S_1 are below sqrt(2), "
+        "the largest possible value",
         letter="mu'_j", choices=tuple(COMBINATIONS),
     )  # fmt: skip
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
-    """Weights at the start, float64: W_Q, W_K (runs, d, d) = delta I, W_V = delta_V I, W_O (runs, m, d) Gaussian, and
-    the read-out a (runs, m): half +|a|, half -|a|, in random order; d = d_X + d_Y.
+    """Initial weights, float64: W_Q, W_K (runs, d, d) = delta I, W_V = delta_V I, W_O (runs, m, d) Gaussian, and the
+    read-out a (runs, m): half +|a|, half -|a|, in random order; d = d_X + d_Y.
     """
     first = configs[0]
     d, m = first.feature_dimension + first.label_dimension, first.neurons
@@ -149,7 +150,7 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
 
 
 def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
-    """Batch `step` of every run by its factors (see icl.papers.li2024.prompts.Prompts), (runs, B, l + 1) each."""
+    """Factors (see icl.papers.li2024.prompts.Prompts) of batch `step` of every run, (runs, B, l + 1) each."""
     first = configs[0]
     shape = (first.batch, words_per_prompt(first.context_length))
     blocks = words(SYSTEM, [c.seed for c in configs], "train", first.batch_index(step), shape)
@@ -166,7 +167,7 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
 
 
 def strength_by_law(config: Config, uniform: np.ndarray) -> np.ndarray:
-    """kappa by its law, from kappa uniform within its bound."""
+    """kappa under the configured law, from a kappa that is uniform within its bound."""
     bound = config.irrelevant_strength * config.pattern_norm
     if bound == 0 or config.strength_law == "uniform":
         return uniform
@@ -182,8 +183,8 @@ def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
 def batch_logits(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
     """F for every prompt, (runs, B), without forming a token.
 
-    In the axes of the patterns a token has three non-zero coordinates: beta at its IDR pattern, kappa at its IDI
-    pattern and +-1 at q. So scores are read from u = W_K^T W_Q p_query, and the attended context sum_i s_i p_i is a
+    In the pattern axes a token has three non-zero coordinates: beta at its IDR pattern, kappa at its IDI pattern and
+    +-1 at q. So the scores are gathered from u = W_K^T W_Q p_query, and the attended context sum_i s_i p_i is a
     histogram over the d_X + 1 coordinates in use; W_O W_V then acts once per prompt instead of W_V once per token.
     """
     params = in_axes(params, configs)
@@ -207,12 +208,12 @@ def batch_logits(params: Params, batch: Params, configs: Sequence[Config]) -> "T
     hidden = torch.relu(torch.bmm(torch.cat([context[..., :d_x], mean_label], dim=-1), rows.mT))
     start = params["a"].detach()
     readout = start + moving[..., 0] * (params["a"] - start)
-    # Not a product of matrices: with one column those sum differently for a single run than for several.
+    # No matrix product: with one column its summation order differs between one run and several.
     return (hidden * readout[:, None]).sum(dim=-1)
 
 
 def in_axes(params: Params, configs: Sequence[Config]) -> Params:
-    """The weights in the axes of the patterns and of q, on both sides of W_Q, W_K and W_V: a change of coordinates."""
+    """The weights in the axes of the patterns and of q: a change of coordinates on both sides of W_Q, W_K and W_V."""
     axes = stacked([c.axes for c in configs], params["W_O"])
     turned = {name: axes.mT @ params[name] @ axes for name in ("W_Q", "W_K", "W_V")}
     return {**params, **turned, "W_O": params["W_O"] @ axes}
@@ -221,19 +222,19 @@ def in_axes(params: Params, configs: Sequence[Config]) -> Params:
 def _attended_factors(
     pattern: "Tensor", irrelevant: "Tensor", strength: "Tensor", label: "Tensor", config: Config
 ) -> "tuple[Tensor, ...]":
-    """The factors of the columns that are attended to; the query shows no label."""
+    """The factors of the attended columns; the query's label is zero."""
     if config.attended == QUERY_TOO:
         return pattern, irrelevant, strength, torch.cat([label[..., :-1], torch.zeros_like(label[..., -1:])], dim=-1)
     return tuple(part[..., :-1] for part in (pattern, irrelevant, strength, label))
 
 
 def _rows(matrix: "Tensor", index: "Tensor") -> "Tensor":
-    """Rows of each run's matrix: (runs, n, d) at (runs, B) -> (runs, B, d)."""
+    """Rows of each run's matrix by index: (runs, n, d) at (runs, B) -> (runs, B, d)."""
     runs, n, d = matrix.shape
     offset = torch.arange(runs, device=index.device)[:, None] * n
     return matrix.reshape(runs * n, d).index_select(0, (index + offset).reshape(-1)).reshape(*index.shape, d)
 
 
 def optimiser(configs: Sequence[Config]) -> Optimiser:
-    """The chosen method on W_Q, W_K, W_V, W_O and a."""
+    """The configured optimiser, with each run's learning rate."""
     return OPTIMISERS[configs[0].optimiser]([c.learning_rate for c in configs])

@@ -1,4 +1,4 @@
-"""What is measured on the one-layer model of Li et al. 2024: test prompts, attention, neurons, errors, embeddings."""
+"""Measurements on the one-layer model of Li et al. 2024: test prompts, attention, neurons, errors, embeddings."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ class Evaluation:
     """Test prompts of all runs: tokens (runs, prompts, l + 1, d), labels and patterns (runs, prompts, l + 1).
 
     query_direction : unit vector of the query's IDR or ODR pattern, (runs, prompts, d)
-    attended : which columns attention runs over (see Config)
+    attended : the columns that the query attends to (see Config)
     answer_margin : an answer is right if z F is above it (see PatternTest)
     """
 
@@ -38,7 +38,7 @@ class Evaluation:
 
 
 def in_domain(configs: Sequence[Config], test: Test) -> Evaluation:
-    """Prompts of tasks that training did not use, over the IDR and IDI patterns."""
+    """Prompts of unseen tasks over the IDR and IDI patterns."""
     return _evaluation(configs, test, training_domain)
 
 
@@ -55,7 +55,7 @@ def _evaluation(configs: Sequence[Config], test: Test, domain_of: Callable[[Conf
 
 
 def _test_arrays(config: Config, test: Test, domain: Domain) -> tuple[np.ndarray, ...]:
-    """Tokens, labels, patterns and the direction of the query's pattern, for one run."""
+    """Tokens, labels, patterns and the direction of the query's pattern of one run."""
     batch = sample_test_prompts(config, test, domain, config.irrelevant_strength * config.pattern_norm)
     batch = dataclasses.replace(batch, strength=strength_by_law(config, batch.strength))
     features, q = config.feature_dimension, config.label_direction
@@ -75,13 +75,13 @@ def scores(params: Params, prompts: Evaluation) -> "Tensor":
 
 
 def attention(params: Params, prompts: Evaluation, context_length: int) -> "Tensor":
-    """Softmax over the first `context_length` contexts, and the query where it is attended to; 0 elsewhere:
+    """Attention on the first `context_length` contexts, and on the query if it is attended to; 0 elsewhere:
     (runs, prompts, l + 1).
     """
     all_scores = scores(params, prompts)
-    left_out = torch.arange(all_scores.shape[-1]) >= context_length
-    left_out[-1] = prompts.attended != QUERY_TOO
-    return torch.softmax(all_scores.masked_fill(left_out, -torch.inf), dim=-1)
+    masked = torch.arange(all_scores.shape[-1]) >= context_length
+    masked[-1] = prompts.attended != QUERY_TOO
+    return torch.softmax(all_scores.masked_fill(masked, -torch.inf), dim=-1)
 
 
 def contributions(params: Params, prompts: Evaluation, context_length: int) -> "Tensor":
@@ -95,13 +95,13 @@ def contributions(params: Params, prompts: Evaluation, context_length: int) -> "
 
 
 def wrong(logits: "Tensor", prompts: Evaluation) -> np.ndarray:
-    """Whether z F is not above the answer margin, NaN included, for every prompt: bool (runs, prompts)."""
+    """Whether z F is NaN or at most the answer margin, for every prompt: bool (runs, prompts)."""
     answers: np.ndarray = ~(logits * prompts.labels[..., -1] > prompts.answer_margin).numpy()
     return answers
 
 
 def hinge(logits: "Tensor", prompts: Evaluation) -> np.ndarray:
-    """mean max(0, 1 - z F): (runs,)."""
+    """Mean hinge loss max(0, 1 - z F): (runs,)."""
     result: np.ndarray = torch.relu(1 - logits * prompts.labels[..., -1]).mean(dim=-1).numpy()
     return result
 
@@ -115,7 +115,7 @@ def attention_on_same(params: Params, prompts: Evaluation) -> np.ndarray:
 
 
 def projections(params: Params, prompts: Evaluation, feature_dimension: int) -> dict[str, np.ndarray]:
-    """Mean magnitudes drawn in figure 8, (runs,) each, within the feature block.
+    """Mean magnitudes of figure 8, (runs,) each, within the feature block.
 
     ``W_Q p_query`` and ``W_K p_i`` (over contexts with the query's pattern) are norms, ``xdr W_Q p_query`` and
     ``xdr W_K p_i`` the sizes of their components along the query's IDR or ODR pattern.
@@ -138,8 +138,8 @@ def projections(params: Params, prompts: Evaluation, feature_dimension: int) -> 
 
 
 def embeddings(params: Params, config: Config) -> dict[str, np.ndarray]:
-    """Rows of W_O W_V, (runs, m) each: norm of the feature block and its angle (radians) to mu-bar, the mean IDR
-    pattern; norm of the label block and its angle to q.
+    """Blocks of the rows of W_O W_V, (runs, m) each: norm of the feature block and its angle (radians) to mu-bar, the
+    mean IDR pattern; norm of the label block and its angle to q.
     """
     rows = torch.bmm(params["W_O"], params["W_V"]).numpy()
     feature, label = np.split(rows, [config.feature_dimension], axis=-1)

@@ -1,4 +1,4 @@
-"""What the figures of the one-layer model share: one training, the epochs that they draw, and the model's errors."""
+"""Shared by the figures of the one-layer model: the training, the drawn epochs, and the model's errors."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from icl.papers.li2024.one_layer_evaluation import Evaluation
 if TYPE_CHECKING:
     from torch import Tensor
 
-# Twenty seeds train in seconds, so that the laptop scale is the paper scale but for the smoke test.
+# Twenty seeds train in seconds, so the laptop scale equals the paper scale.
 SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
 PROMPTS = {"paper": 1000, "laptop": 1000, "smoke": 40}
 
@@ -26,9 +26,7 @@ PROMPTS = {"paper": 1000, "laptop": 1000, "smoke": 40}
 class Schedule(Constants):
     """What the published figures draw."""
 
-    drawn_neurons: int = constant(
-        5, "published", "points per epoch and sign in figures 10 and 11, by fitting the pictures", at_least=1
-    )
+    drawn_neurons: int = constant(5, "published", "points per epoch and sign, counted in figures 10 and 11", at_least=1)
     random_prunings: int = constant(20, "ours", "random orders per run in figure 14", at_least=1)
 
 
@@ -38,7 +36,7 @@ SCATTER_EPOCHS = (0, 100, 200, 300, 400)
 LONG_EPOCHS = tuple(range(0, 201, 20))
 
 
-# What the theorems speak of: SGD, which sees no coordinates.
+# The training of the theorems: SGD, which does not depend on the coordinates.
 THEOREM: Mapping[str, Any] = {
     "optimiser": "sgd",
     "learning_rate": 1.5,
@@ -55,17 +53,17 @@ class PruningTest(one_layer.Test):
     """Constants of the evaluation in figures 14 and 15."""
 
     relevant_fraction_test: float = constant(
-        0.6, "inferred", "the curve by magnitude of figure 14 is the curve of alpha' = 0.6 in figure 15",
+        0.6, "inferred", "the magnitude-based curve of figure 14 is the curve of alpha' = 0.6 in figure 15",
         letter="alpha'", above=0, at_most=1,
     )  # fmt: skip
     noise: float = constant(
-        0.9, "inferred", "what the classical curves of figure 27 ask for; without it the model makes no error",
+        0.9, "inferred", "fitted to the classical curves of figure 27; without noise the model makes no error",
         letter="noise / beta", at_least=0,
     )  # fmt: skip
     answer_margin: float = constant(
         0.5, "inferred",
-        "against the number of large neurons that are gone, both published curves are one curve: the error follows the "
-        "scale of F, which its sign does not see. An answer is right if z F > 1/2, nearer to its label than to 0",
+        "plotted against the number of removed large neurons, both published curves coincide: the error depends on the "
+        "scale of F, not only on its sign. An answer is right if z F > 1/2, closer to its label than to 0",
         at_least=0,
     )  # fmt: skip
 
@@ -75,50 +73,50 @@ class ClassicalTest(one_layer.Test):
     """Constants of the evaluation in figures 27 and 28."""
 
     noise: float = constant(
-        0.9, "inferred", "the five classical curves of figure 27, without any model, are nearest at 0.9 for beta = 2 "
-        "and 3 (of 0.5, 0.7, 0.9 and 1.1)", letter="noise / beta", at_least=0,
+        0.9, "inferred", "of 0.5, 0.7, 0.9 and 1.1, the value closest to the five classical curves of figure 27 for "
+        "beta = 2 and 3; no model is involved", letter="noise / beta", at_least=0,
     )  # fmt: skip
 
 
 def shared_training(scale: str, test: type[one_layer.Test] = one_layer.Test, **tested: Any) -> Sweep:
-    """The one training that figures 8 to 11, 14, 15, 27 and 28 share.
+    """The training shared by figures 8 to 11, 14, 15, 27 and 28.
 
-    test : the constants of a figure's evaluation; `tested` sets some of them
+    test : the constants of a figure's evaluation; tested : values of some of them
     """
     return _training("li_icl", scale, {}, test(**({"prompts": PROMPTS[scale]} | tested)))
 
 
 def theorem_training(scale: str) -> Sweep:
-    """The training by SGD, at the same number of tasks."""
+    """The training with SGD, on the same tasks."""
     return _training("li_icl_sgd", scale, THEOREM, one_layer.Test(prompts=PROMPTS[scale]))
 
 
 def _training(name: str, scale: str, constants: Mapping[str, Any], test: one_layer.Test) -> Sweep:
     fixed = {key: [value] for key, value in constants.items()}
     configs = grid(one_layer.Config, **fixed, seed=range(SEEDS[scale]))
-    # At one step per epoch, figure 8 draws all of them.
+    # One step is one epoch, so the snapshots are the epochs of figure 8.
     return Sweep(name, "li_icl", configs, EPOCHS, test)
 
 
 def trained(runs: Mapping[str, Runs]) -> Runs:
-    """The shared training with its weights in the axes of the patterns and of q."""
+    """The shared training, with the weights in the axes of the patterns and of q."""
     (only,) = runs.values()
     return replace(only, weights=one_layer.in_axes(only.weights, only.sweep.configs))
 
 
 def conditions(runs: Mapping[str, Runs]) -> Iterator[pd.DataFrame]:
-    """What theorems 1 to 3 ask of a training, per run: its tasks, its prompts, its batch, and that it has learnt.
+    """Conditions of theorems 1 to 3 on the training of each run: tasks, prompts, batch size, and held-out loss.
 
     runs : as trained, not in the axes of the patterns
     """
     (only,) = runs.values()
     for run, config in enumerate(only.sweep.configs):
-        held = {
+        values = {
             "share of the tasks in training": config.task_shifts / (config.relevant_patterns - 1),
             "training contexts times alpha": config.context_length * config.relevant_fraction,
             "batch over M_1": config.batch / config.relevant_patterns,
         }
-        yield from (rows(observable, only.sweep.seeds[run], value) for observable, value in held.items())
+        yield from (rows(observable, only.sweep.seeds[run], value) for observable, value in values.items())
     yield rows(one_training.HELD_OUT_LOSS, only.sweep.seeds, one_training.held_out_loss(only))
 
 
@@ -133,6 +131,6 @@ def wrong_curve(runs: Runs, prompts: Evaluation, lengths: Sequence[int]) -> np.n
 
 
 def embeddings_by_epoch(runs: Runs) -> dict[int, dict[str, np.ndarray]]:
-    """Epoch of figures 10 and 11 -> norms and angles of the rows of W_O W_V (see one_layer_evaluation.embeddings)."""
+    """Norms and angles of the rows of W_O W_V (see one_layer_evaluation.embeddings), by epoch of figures 10 and 11."""
     config = runs.sweep.configs[0]
     return {epoch: one_layer_evaluation.embeddings(runs.at(epoch), config) for epoch in SCATTER_EPOCHS}

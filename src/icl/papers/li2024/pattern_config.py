@@ -1,4 +1,4 @@
-"""The constants that the one-layer model and the GPT-2 style model of Li et al. 2024 have in common."""
+"""Constants shared by the one-layer model and the GPT-2 style model of Li et al. 2024."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +14,7 @@ from icl.papers.li2024.training_tasks import TRAINING_TASKS
 
 @dataclass(frozen=True)
 class PatternConfig(RunConfig):
-    """Patterns, tasks and prompts of the training. A model's Config adds its own constants and names its `system`."""
+    """Patterns, tasks and prompts of the training. Each model's Config adds its constants and its `system`."""
 
     system: ClassVar[str]
 
@@ -29,7 +29,7 @@ class PatternConfig(RunConfig):
         letter="d_Y", at_least=2, at_most=1000,
     )  # fmt: skip
     pattern_norm: float = constant(
-        1.0, "ours", "not stated; LayerNorm removes a common scale, label and pattern are of equal size",
+        1.0, "ours", "not stated; LayerNorm removes a common scale, and label and pattern have equal size",
         letter="beta", above=0,
     )  # fmt: skip
     irrelevant_strength: float = constant(
@@ -44,30 +44,30 @@ class PatternConfig(RunConfig):
     )
     task_shifts: int = constant(
         3, "inferred",
-        "tasks (i, i + s mod M_1), s <= 3: the smallest even cover that meets both conditions of the talks, M_1 tasks "
-        "or more and a share of (M_1 - 1)^(-1/2) of all",
+        "tasks (i, i + s mod M_1), s <= 3: the smallest even cover that meets both conditions of the talks, at least "
+        "M_1 tasks and at least a fraction (M_1 - 1)^(-1/2) of all",
         letter="tasks / M_1", at_least=1,
     )  # fmt: skip
     task_choice: str = constant(
         "cyclic shifts", "ours",
-        "not stated; the papers ask for an even cover of the patterns, which each choice is: shifts 1, 2 ... of one "
-        "cycle, or for each seed other shifts of another cycle, or a random cover without cycles",
+        "not stated; the papers require an even cover of the patterns, which each choice is: shifts 1, 2 ... of one "
+        "cycle, random shifts of a random cycle per seed, or a random cover without cycles",
         letter="choice of tasks", choices=tuple(TRAINING_TASKS),
     )  # fmt: skip
 
     pattern_law: str = constant(
         "random rotation", "inferred",
-        "coordinates of the patterns: SGD does not see them, Adam does, and along coordinate axes it does not reach "
-        "the published figures", choices=tuple(PATTERN_LAWS),
+        "coordinates of the patterns: they matter for Adam, not for SGD; with patterns along the axes Adam does not "
+        "reproduce the figures", choices=tuple(PATTERN_LAWS),
     )  # fmt: skip
     label_law: str = constant(
         "uniform entries", "inferred",
-        "coordinates of q: for Adam the label rows of figure 11 end at the angle between sign(q) and q, which is 0.524 "
-        "for uniform entries, as published, and 0.65 for Gaussian ones", choices=tuple(LABEL_LAWS),
+        "coordinates of q: under Adam the label rows of figure 11 end at the angle between sign(q) and q, which is "
+        "0.524 for uniform entries, as published, and 0.65 for Gaussian entries", choices=tuple(LABEL_LAWS),
     )  # fmt: skip
     batch: int = constant(128, "ours", "not stated; each model has its own", letter="B", at_least=1)
     training_prompts: int = constant(
-        0, "ours", "prompts of the training set, gone through in whole batches again and again; 0: always new ones",
+        0, "ours", "size of the training set, passed through repeatedly in whole batches; 0: new prompts at every step",
         letter="N", at_least=0,
     )  # fmt: skip
 
@@ -85,21 +85,21 @@ class PatternConfig(RunConfig):
 
     @cached_property
     def train_tasks(self) -> np.ndarray:
-        """The tasks of the training, (tasks, 2)."""
+        """The training tasks, (tasks, 2)."""
         rng = stream(self.system, self.seed, "tasks")
         return TRAINING_TASKS[self.task_choice](rng, self.relevant_patterns, self.task_shifts)
 
     @cached_property
     def axes(self) -> np.ndarray:
-        """The axes of the patterns and of the labels as columns, in the coordinates that are trained: (d, d)."""
+        """The axes of the patterns and of the labels as columns, in the trained coordinates: (d, d)."""
         d_x, d_y = self.feature_dimension, self.label_dimension
-        whole = np.zeros((d_x + d_y, d_x + d_y))
-        whole[:d_x, :d_x] = PATTERN_LAWS[self.pattern_law](stream(self.system, self.seed, "patterns"), d_x)
-        whole[d_x:, d_x:] = towards(LABEL_LAWS[self.label_law](stream(self.system, self.seed, "q"), d_y))
-        return whole
+        axes = np.zeros((d_x + d_y, d_x + d_y))
+        axes[:d_x, :d_x] = PATTERN_LAWS[self.pattern_law](stream(self.system, self.seed, "patterns"), d_x)
+        axes[d_x:, d_x:] = towards(LABEL_LAWS[self.label_law](stream(self.system, self.seed, "q"), d_y))
+        return axes
 
     def batch_index(self, step: int) -> int:
-        """Which batch step `step` takes: its own, or the next one of a finite training set."""
+        """Index of the batch at step `step`: the step, modulo the number of batches of a finite training set."""
         return step % (self.training_prompts // self.batch) if self.training_prompts else step
 
     @property
@@ -111,21 +111,21 @@ class PatternConfig(RunConfig):
 
 @dataclass(frozen=True)
 class PatternTest(Constants):
-    """Constants of the test prompts. A model's Test adds its own."""
+    """Constants of the test prompts. Each model's Test adds its own."""
 
     relevant_fraction_test: float = constant(
         0.8, "inferred", "figure 9 starts at 0.42 = alpha'/2 + 0.02", letter="alpha'", above=0, at_most=1
     )
     coefficient_sum: float = constant(
         1.1, "ours",
-        "stated for figure 12 only; the smallest plotted value that Theorem 2 covers",
+        "stated for figure 12 only; the smallest plotted value that theorem 2 covers",
         letter="S_1", above=0, at_most=float(np.sqrt(2)),
     )  # fmt: skip
     context_length_test: int = constant(
         20, "ours", "not stated; the training length", letter="l_ts", at_least=1, at_most=10000
     )
     noise: float = constant(
-        0.0, "ours", "expected norm of Gaussian noise on every test input, over beta; the paper's model has none",
+        0.0, "ours", "expected norm of Gaussian noise on every test input, over beta; the paper's data model has none",
         letter="noise / beta", at_least=0,
     )  # fmt: skip
     answer_margin: float = constant(

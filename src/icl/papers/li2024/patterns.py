@@ -1,8 +1,8 @@
-"""Patterns out of domain (Li et al. 2024): ODR patterns mu'_j from the IDR patterns mu, and ODI patterns nu'_k.
+"""Out-of-domain patterns (Li et al. 2024): ODR patterns mu'_j from the IDR patterns mu, and ODI patterns nu'_k.
 
-The paper asks that mu'_j is a linear combination of the mu whose coefficients have the sum S_1, and that nu'_k lies in
-the span of the IDI patterns. Which combination the authors drew is not stated; the functions are the candidates. All
-take the mu as (M, d) and return (M / 2, d). Patterns named orthogonal are so if the mu are orthogonal and of one norm.
+The paper requires that mu'_j is a linear combination of the mu with coefficient sum S_1, and that nu'_k lies in the
+span of the IDI patterns. The authors do not state their combination; the functions here are candidates. All take the mu
+as (M, d) and return (M / 2, d). Patterns are called orthogonal if orthogonal mu of equal norm make them so.
 """
 
 from collections.abc import Callable, Mapping
@@ -47,12 +47,12 @@ def unit_triples(relevant: np.ndarray, total: float) -> np.ndarray:
 
 
 def scaled_singles(relevant: np.ndarray, total: float) -> np.ndarray:
-    """ODR patterns mu'_j = S_1 mu_{2j-1}, one coefficient and no other: (M, d) -> (M / 2, d), S_1 times mu's norm."""
+    """ODR patterns mu'_j = S_1 mu_{2j-1}, with a single coefficient: (M, d) -> (M / 2, d), of S_1 times mu's norm."""
     return total * relevant[0::2]
 
 
 def pairs_apart(relevant: np.ndarray, total: float) -> np.ndarray:
-    """ODR patterns with c1 + c2 = S_1 and c1 - c2 = 1 for every S_1: (M, d) -> (M / 2, d), orthogonal.
+    """ODR patterns with c1 + c2 = S_1 and c1 - c2 = 1 for all S_1: (M, d) -> (M / 2, d), orthogonal.
 
     Their norm is sqrt((S_1^2 + 1) / 2) of mu's; at S_1 = 1 they are mu_{2j-1} themselves.
     """
@@ -62,7 +62,7 @@ def pairs_apart(relevant: np.ndarray, total: float) -> np.ndarray:
 def spread_over_all(rng: np.random.Generator, relevant: np.ndarray, total: float) -> np.ndarray:
     """Orthogonal ODR patterns of mu's norm over all M of the mu, each with coefficient sum S_1: (M, d) -> (M / 2, d).
 
-    The coefficients are a row of ones times S_1 / M, plus a random remainder of sum 0 that makes the rows orthonormal.
+    Each row of coefficients is S_1 / M times ones, plus a random remainder of sum 0 that makes the rows orthonormal.
     Raises ValueError if |S_1| > sqrt 2: M / 2 orthonormal rows have (M / 2) S_1^2 / M <= 1.
     """
     patterns = len(relevant)
@@ -70,7 +70,7 @@ def spread_over_all(rng: np.random.Generator, relevant: np.ndarray, total: float
     if abs(total) > np.sqrt(2):
         raise ValueError(f"coefficient sum {total}: at most sqrt(2) in absolute value for orthonormal patterns")
     remainder = _rows_of_sum_zero(rng, count, patterns)
-    # Of the Gram matrix 1 the common part takes `share` in every entry; the remainder must have what is left.
+    # The common part contributes `share` to each entry of the Gram matrix; the remainder must give the rest of 1.
     size, axes = np.linalg.eigh(np.eye(count) - share)
     root = (axes * np.sqrt(np.clip(size, 0, None))) @ axes.T
     combined: np.ndarray = (total / patterns + root @ np.linalg.qr(remainder.T)[0].T) @ relevant
@@ -95,7 +95,7 @@ COMBINATIONS: Mapping[str, Callable[[np.random.Generator, np.ndarray, float], np
     "spread": spread_over_all,
     "independent": independent_combinations,
 }
-"""How ODR patterns are made of the IDR patterns and the sum S_1 of their coefficients; only the last two are random."""
+"""Constructions of ODR patterns from the IDR patterns and the coefficient sum S_1; only the last two are random."""
 
 
 def _rows_of_sum_zero(rng: np.random.Generator, count: int, length: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Prompts of binary classification over discriminative patterns (Li et al. 2024), for both models of the paper.
+"""Prompts for binary classification of discriminative patterns (Li et al. 2024), for both models of the paper.
 
 A token's input is x = mu_j + kappa nu_k: an in-domain-relevant (IDR) pattern mu_j decides the label, an irrelevant
 (IDI) pattern nu_k does not. A task is a pair (a, b): label +1 on mu_a, -1 on mu_b, a fair coin elsewhere.
@@ -12,11 +12,11 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Prompts:
-    """A batch of prompts by their factors; leading axes are free, e.g. (runs, batch).
+    """Factors of a batch of prompts, with any leading axes, e.g. (runs, batch).
 
     pattern, irrelevant : int64 (..., context + 1), which mu and which nu; the last column is the query
     strength : (..., context + 1), the signed size kappa of the irrelevant pattern
-    label : (..., context + 1) of +1 and -1; the query's is the target and never shown to a model
+    label : (..., context + 1) of +1 and -1; the query's is the target and never part of the input
     """
 
     pattern: np.ndarray
@@ -26,13 +26,13 @@ class Prompts:
 
 
 def words_per_prompt(context_length: int) -> int:
-    """Random 64-bit words of one prompt for `sample_prompts`: one per token, the query's included, and the task's."""
+    """Number of random 64-bit words per prompt: one per token, including the query, and one for the task."""
     return context_length + 2
 
 
 def sample_prompts(words: np.ndarray, tasks: np.ndarray, patterns: int, irrelevant: int, fraction: np.ndarray | float,
                    strength: np.ndarray | float) -> Prompts:  # fmt: skip
-    """Prompts from random words, without loops.
+    """Prompts from random words, vectorised.
 
     Each context token carries mu_a or mu_b with probability alpha/2 each and every other pattern with
     (1 - alpha)/(M - 2); the query carries mu_a or mu_b with 1/2 each; kappa is uniform on [-strength, strength].
@@ -46,12 +46,12 @@ def sample_prompts(words: np.ndarray, tasks: np.ndarray, patterns: int, irreleva
     fraction : alpha in (0, 1], broadcast against (..., 1)
     strength : the bound on |kappa|, broadcast against (..., 1)
 
-    Raises ValueError for two patterns and alpha < 1: there is no third one for the other contexts to carry.
+    Raises ValueError for two patterns and alpha < 1, since the other contexts need a third pattern.
     """
     if patterns == 2 and np.any(np.asarray(fraction) < 1):
-        raise ValueError("patterns = 2: alpha must be 1, for no other pattern is left to the irrelevant contexts")
-    # All passes run over whole words, the task's column too, and write over what they can: at this size, fresh memory
-    # and rows of odd length cost as much as the arithmetic.
+        raise ValueError("patterns = 2: alpha must be 1, since no other pattern is left for the irrelevant contexts")
+    # All passes run over whole words, including the task's column, and in place: at this size, new memory and rows of
+    # odd length cost as much as the arithmetic.
     bits = words >> np.uint64(40)
     pattern, label = _patterns_and_labels(bits, tasks, patterns, np.asarray(fraction, dtype=np.float32))
     np.bitwise_and(words, np.uint64(0xFFFF), out=bits)
@@ -69,14 +69,14 @@ def sample_prompts(words: np.ndarray, tasks: np.ndarray, patterns: int, irreleva
 def _patterns_and_labels(
     bits: np.ndarray, tasks: np.ndarray, patterns: int, fraction: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The pattern and the label of every column from its word's upper 24 bits; the last column's chose the task."""
+    """Pattern and label of every column from the upper 24 bits of its word; the last column's bits choose the task."""
     sets, count = tasks.shape[:-2], tasks.shape[-2]
     task = (bits[..., -1] * np.uint64(count) >> np.uint64(24)).view(np.int64)
-    # The sets lie one below the other in `order`.
+    # The task sets are stacked in `order`.
     task += count * np.arange(np.prod(sets, dtype=int)).reshape(sets)
     u = bits.astype(np.float32)
     u *= np.float32(2**-24)
-    # The unit interval is shared out as [a | b | others, each twice, once per side of the label's coin].
+    # The unit interval is split into [a | b | the others, two cells each, one per outcome of the label's coin].
     others = 2 * (patterns - 2)
     cell = u - fraction
     cell *= np.float32(others) / np.maximum(1 - fraction, np.float32(1e-6))
@@ -94,15 +94,15 @@ def _patterns_and_labels(
 
 @lru_cache
 def _cells(flat_tasks: tuple[int, ...], patterns: int) -> np.ndarray:
-    """For every task (a, b), given as one tuple, the patterns in the order of the cells: a, b, each other one twice."""
+    """The patterns of every task (a, b) in the order of the cells: a, b, then each other pattern twice."""
     tasks = np.reshape(flat_tasks, (-1, 2))
-    every = np.tile(np.arange(patterns), (len(tasks), 1))
-    rest = every[(every != tasks[:, :1]) & (every != tasks[:, 1:])].reshape(len(tasks), patterns - 2)
+    indices = np.tile(np.arange(patterns), (len(tasks), 1))
+    rest = indices[(indices != tasks[:, :1]) & (indices != tasks[:, 1:])].reshape(len(tasks), patterns - 2)
     return np.hstack([tasks, rest.repeat(2, axis=1)])
 
 
 def prompt_tokens(batch: Prompts, relevant: np.ndarray, irrelevant: np.ndarray, label: np.ndarray) -> np.ndarray:
-    """The columns (x_i; y_i) and (x_query; 0) of eq. 6 of the talk: (..., context + 1, d_X + d_Y).
+    """Columns (x_i; y_i) and (x_query; 0) of eq. 6 of the talk: (..., context + 1, d_X + d_Y).
 
     relevant : the mu, (M_1, d_X), irrelevant : the nu, (M_2, d_X), label : q, (d_Y,); y = +-q
     """

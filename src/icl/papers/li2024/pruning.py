@@ -1,4 +1,4 @@
-"""Pruning of the one-layer model (figures 14 and 15 and theorem 3 of Li et al. 2024): rows of W_O are left out."""
+"""Pruning of the one-layer model by removing rows of W_O (figures 14 and 15 and theorem 3 of Li et al. 2024)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ else:
     torch = lazy("torch")
 
 COUNTS = (0, 3, 6, 10, 13, 16, 19, 22, 26)
-"""Pruned neurons at rates 0, 5, ..., 40 %, as the published axis places them."""
+"""Numbers of pruned neurons at rates 0, 5, ..., 40 %, as on the published axis."""
 
 
 @dataclass(frozen=True)
 class Pruning:
-    """The trained model with neurons left out.
+    """The trained model as a sum over its neurons, any of which can be removed.
 
     norms : row norms of W_O, (runs, m); parts : contribution of each neuron to F, (runs, prompts, m)
     """
@@ -35,26 +35,26 @@ class Pruning:
     parts: "Tensor"
 
     def without(self, removed: np.ndarray) -> dict[str, np.ndarray]:
-        """What follows when `removed`, bool (runs, m), marks the neurons that are left out.
+        """Losses without the neurons in the mask `removed`, bool (runs, m).
 
         ``classification error`` and ``hinge loss``, (runs,) each, and ``wrong``, bool (runs, prompts).
         """
-        left = (self.parts * torch.from_numpy(~removed)[:, None]).sum(dim=-1)
-        wrong = one_layer_evaluation.wrong(left, self.prompts)
+        logits = (self.parts * torch.from_numpy(~removed)[:, None]).sum(dim=-1)
+        wrong = one_layer_evaluation.wrong(logits, self.prompts)
         return {
             "wrong": wrong,
             "classification error": wrong.mean(axis=-1),
-            "hinge loss": one_layer_evaluation.hinge(left, self.prompts),
+            "hinge loss": one_layer_evaluation.hinge(logits, self.prompts),
         }
 
     def smallest(self, count: int | np.ndarray) -> np.ndarray:
-        """The mask of the `count` neurons (one number, or one per run) of smallest norm."""
+        """Mask of the `count` neurons (one number, or one per run) of smallest norm."""
         rank = np.argsort(np.argsort(self.norms, axis=-1), axis=-1)
         mask: np.ndarray = rank < np.reshape(count, (-1, 1))
         return mask
 
     def largest(self, count: int) -> np.ndarray:
-        """The mask of the `count` neurons of largest norm."""
+        """Mask of the `count` neurons of largest norm."""
         return ~self.smallest(self.norms.shape[1] - count)
 
 

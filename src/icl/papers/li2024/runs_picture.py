@@ -1,4 +1,4 @@
-"""Every run of a figure's training, side by side, with the axes and colours of the figure itself."""
+"""All runs of a figure's training side by side, with the axes and colours of the figure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMNS = 5
-# In pixels: a panel and what lies around it.
+# Sizes of a panel and of the margins, in pixels.
 WIDTH, HEIGHT, GAP = 160, 150, (24, 30)
 LEFT, RIGHT, TOP, BOTTOM = 78, 14, 66, 62
 FONT, MARKER, POINT = 9, 4.0, 16.0
@@ -29,10 +29,10 @@ FAILED = "0.65"
 def draw(
     table: pd.DataFrame, draw_figure: Callable[[pd.DataFrame], Figure], styles: Sequence[Style] | Sequence[Embedding]
 ) -> Figure:
-    """A panel per run, named by its seed and its held-out loss: framed the one that is drawn, grey those that have not
-    learnt; a line on top counts them.
+    """One panel per run, titled with seed and held-out loss: the drawn run is framed, runs that have not learnt are
+    grey, and a line at the top counts them.
 
-    draw_figure, styles : of the figure itself, whose first axes, limits and ticks each panel has
+    draw_figure, styles : of the figure; each panel gets the limits and ticks of its first axes
     """
     like = draw_figure(table).axes[0]
     facts = table[(table["observable"] == HELD_OUT_LOSS) & (table["statistic"] == "run")]
@@ -60,36 +60,36 @@ def draw(
 
 
 def _edges(place: int) -> tuple[float, float, float, float]:
-    """Left, right, top and bottom edge of a panel in pixels."""
+    """Left, right, top and bottom edges of a panel, in pixels."""
     line, column = divmod(place, COLUMNS)
     left, top = LEFT + column * (WIDTH + GAP[0]), TOP + line * (HEIGHT + GAP[1])
     return left, left + WIDTH, top, top + HEIGHT
 
 
 def _count(seeds: Sequence[int], losses: np.ndarray) -> str:
-    """How many runs have learnt, and which have not."""
+    """A line of text: how many runs have learnt, and which have not."""
     failed = [str(seed) for seed, learnt in zip(seeds, has_learnt(losses), strict=True) if not learnt]
     words = f"{len(seeds) - len(failed)} of {len(seeds)} runs learnt (held-out loss at most {LEARNT:g})"
     return words + (f"; not seed{'s' * (len(failed) > 1)} {', '.join(failed)}" if failed else "")
 
 
 def _run(axes: Axes, rows: pd.DataFrame, styles: Sequence[Style] | Sequence[Embedding], learnt: bool) -> None:
-    """The series of one run, in grey if it has not learnt."""
+    """Draw the series of one run, in grey if it has not learnt."""
     for style in styles:
-        own = rows[rows["series"] == style.series]
+        points = rows[rows["series"] == style.series]
         if isinstance(style, Embedding):
-            colours = {"c": own["colour"], "cmap": style.colours} if learnt else {"color": FAILED}
-            axes.scatter(own["x"], own["value"], marker=style.marker, s=POINT, gid=style.series, **colours)
+            colours = {"c": points["colour"], "cmap": style.colours} if learnt else {"color": FAILED}
+            axes.scatter(points["x"], points["value"], marker=style.marker, s=POINT, gid=style.series, **colours)
             continue
-        own = own.sort_values("x")
-        error = (own["observable"] == "classification error").all()
-        least = plotting.resolution(own) if error else np.zeros(len(own))
+        points = points.sort_values("x")
+        error = (points["observable"] == "classification error").all()
+        least = plotting.resolution(points) if error else np.zeros(len(points))
         look = {"linewidth": 1.2, "markersize": MARKER} | ({} if learnt else {"color": FAILED})
-        plotting.error_curve(axes, style, own["x"], own["value"], least, **look)
+        plotting.error_curve(axes, style, points["x"], points["value"], least, **look)
 
 
 def _like(axes: Axes, like: Axes, *, left: bool, below: bool) -> None:
-    """Scales, limits and ticks of the figure's own axes; numbers only on the outer sides."""
+    """Apply the scales, limits and ticks of the figure's axes; tick labels only on the outer sides."""
     x, y = (
         plotting.Axis(
             axis.get_label_text() if shown and axis is like.xaxis else "",
@@ -103,7 +103,7 @@ def _like(axes: Axes, like: Axes, *, left: bool, below: bool) -> None:
     plotting.frame(axes, x, y, FONT)
     points = [line.get_xydata() for line in axes.lines if line.get_gid() is not None]
     points += [np.asarray(part.get_offsets()) for part in axes.collections]
-    # What lies below the axes leaves them as in the figure itself.
+    # Points below the axes need no note: the figure cuts them off too.
     if np.mean(np.concatenate([np.asarray(part, dtype=float)[:, 1] for part in points]) > axes.get_ylim()[1]) > 0.5:
         words = "most points lie\nabove the axes"
         axes.text(0.5, 0.5, words, fontsize=FONT, color="0.45", ha="center", va="center", transform=axes.transAxes)

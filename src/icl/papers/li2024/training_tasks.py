@@ -1,8 +1,8 @@
-"""Which tasks are used in training, and which are left for the test in domain.
+"""Choices of the training tasks, and the unseen tasks of the in-domain test.
 
 A task is an ordered pair (a, b) of two of the M patterns: label +1 on mu_a and -1 on mu_b. Theorem 1 of Li et al. 2024
-asks for training tasks that cover the patterns evenly. Every choice here does: each pattern stands for +1 as often as
-for -1, and no task comes twice.
+requires training tasks that cover the patterns evenly. All choices here do: each pattern has label +1 as often as -1,
+and no task occurs twice.
 """
 
 import itertools
@@ -31,16 +31,15 @@ def random_shifts(rng: np.random.Generator, patterns: int, shifts: int) -> np.nd
 
 
 def random_even_cover(rng: np.random.Generator, patterns: int, shifts: int = 1) -> np.ndarray:
-    """Random tasks of which each pattern has `shifts` with label +1 and as many with -1: int64 (patterns * shifts, 2).
+    """Random tasks in which each pattern has label +1 and -1 `shifts` times each: int64 (patterns * shifts, 2).
 
-    Task by task they follow no cycle. The pairs that are still free are a regular bipartite graph, so that another
-    perfect matching is always left.
+    The tasks follow no cycle. The unused pairs form a regular bipartite graph, so a perfect matching always remains.
     """
     from scipy.optimize import linear_sum_assignment
 
     free, drawn = ~np.eye(patterns, dtype=bool), []
     for _ in range(shifts):
-        # A pair that is not free costs more than all pairs of any matching of free ones.
+        # A used pair costs more than any perfect matching of free pairs.
         pairs = linear_sum_assignment(np.where(free, rng.random(free.shape), patterns))
         free[pairs] = False
         drawn.append(np.stack(pairs, axis=1))
@@ -52,10 +51,10 @@ TRAINING_TASKS: Mapping[str, Callable[[np.random.Generator, int, int], np.ndarra
     "random shifts": random_shifts,
     "random even cover": random_even_cover,
 }
-"""Choices of the training tasks, from the numbers of patterns and of tasks per pattern and label.
+"""Choices of the training tasks, given the numbers of patterns and of tasks per pattern and label.
 
-"cyclic shifts" are the same for every seed; "random shifts" are other shifts of another cycle for each seed; a "random
-even cover" has no cycle at all.
+"cyclic shifts" are the same for all seeds; "random shifts" are random shifts of a random cycle per seed; a "random even
+cover" has no cycle.
 """
 
 
@@ -65,7 +64,7 @@ def all_tasks(patterns: int) -> np.ndarray:
 
 
 def unseen_tasks(patterns: int, seen: np.ndarray) -> np.ndarray:
-    """The ordered pairs that are not in `seen`; all of them if none is left."""
+    """The ordered pairs that are not in `seen`, or all pairs if none is left."""
     known = {tuple(task) for task in seen.tolist()}
     left = [task for task in itertools.permutations(range(patterns), 2) if task not in known]
     return np.array(left) if left else all_tasks(patterns)

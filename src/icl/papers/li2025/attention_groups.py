@@ -1,4 +1,4 @@
-"""Attention of the query's column on four groups of columns: same TSR pattern or not, same step or not."""
+"""Attention of the query's column to four groups of columns: same or different TSR pattern, same or different step."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -30,13 +30,13 @@ STYLES = tuple(
 def attention(
     params: Params, configs: Sequence[Config], test: Test, setting: prompts.Setting, length: int, queries: int
 ) -> np.ndarray:
-    """Attention of the query's column summed over the four GROUPS of columns, averaged over steps and queries: (runs,
-    layers, heads, 4).
+    """Attention of the query's column to each of the four GROUPS, averaged over steps and queries: (runs, layers,
+    heads, 4).
 
-    An example has the same TSR if it starts with the query's pattern, at whichever step the column stands. The query's
-    own earlier columns, taken from the right chain, count as such.
+    All columns of an example that starts with the query's pattern have the same TSR. So do the query's own earlier
+    columns, which are taken from the right chain.
     """
-    prompt, absent, group = _attended(
+    prompt, absent, group = _prompts(
         tuple(configs), test, setting.fraction, setting.matrices.tobytes(), setting.start_law, length, queries
     )
     maps = attend(params, prompt, configs[0], absent)[1]
@@ -46,12 +46,12 @@ def attention(
 
 
 @lru_cache(maxsize=2)
-def _attended(configs: tuple[Config, ...], test: Test, fraction: float, matrices: bytes, start_law: str, length: int,
-              queries: int) -> "tuple[Tensor, Tensor, Tensor]":  # fmt: skip
-    """The prompts (runs, queries, columns + 1, D), -inf for columns that are not there and the groups of the others."""
+def _prompts(configs: tuple[Config, ...], test: Test, fraction: float, matrices: bytes, start_law: str, length: int,
+             queries: int) -> "tuple[Tensor, Tensor, Tensor]":  # fmt: skip
+    """Prompts (runs, queries, columns + 1, D), -inf for absent columns, and the groups of the columns (see _groups)."""
     k, specific = test.chain_length, test.specific_patterns
     setting = prompts.Setting(fraction, np.frombuffer(matrices).reshape(k, specific, specific), start_law)
-    asked = np.arange(queries) % k
+    query_step = np.arange(queries) % k
     prompt, same_start = [], []
     for config in configs:
         drawn = draw_test(config, test, queries)
@@ -59,24 +59,24 @@ def _attended(configs: tuple[Config, ...], test: Test, fraction: float, matrices
         right = drawn.patterns[shown.right]  # the query's right chain, as vectors
         right[:, 0] = shown.query
         chains = torch.from_numpy(np.concatenate([shown.vectors[:, :length], right[:, None]], axis=1))
-        query = torch.from_numpy(right[np.arange(queries), asked])
-        prompt.append(columns(chains, query, torch.from_numpy(asked), config))
+        query = torch.from_numpy(right[np.arange(queries), query_step])
+        prompt.append(columns(chains, query, torch.from_numpy(query_step), config))
         same_start.append(shown.states[:, :length, 0] == shown.right[:, :1])
-    absent, group = _groups(np.stack(same_start), asked, k)
+    absent, group = _groups(np.stack(same_start), query_step, k)
     return torch.stack(prompt), torch.from_numpy(absent), torch.from_numpy(group)
 
 
-def _groups(same_start: np.ndarray, asked: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which columns are not there, -inf (runs, queries, 1, columns), and the group of each (runs, queries, columns, 4).
+def _groups(same_start: np.ndarray, query_step: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """-inf for absent columns (runs, queries, 1, columns), and the group of each column (runs, queries, columns, 4).
 
-    same_start : (runs, queries, examples); the query's own chain follows the examples, with the steps before `asked`
+    same_start : (runs, queries, examples); the query's own steps before `query_step` follow the examples
     """
     runs, queries, examples = same_start.shape
     shape = (runs, queries, examples + 1, steps)
     same_tsr = np.concatenate([same_start, np.ones((runs, queries, 1), dtype=bool)], axis=2)[..., None]
-    same_step = (np.arange(steps) == asked[:, None])[:, None]
-    not_answered = (np.arange(examples + 1)[:, None] == examples) & (np.arange(steps) >= asked[:, None, None])
-    absent = np.where(np.broadcast_to(not_answered, shape), -np.inf, 0.0)
+    same_step = (np.arange(steps) == query_step[:, None])[:, None]
+    unanswered = (np.arange(examples + 1)[:, None] == examples) & (np.arange(steps) >= query_step[:, None, None])
+    absent = np.where(np.broadcast_to(unanswered, shape), -np.inf, 0.0)
     members = [(same_tsr == tsr) & (same_step == step) for tsr in (True, False) for step in (True, False)]
     group = np.stack([np.broadcast_to(member, shape) for member in members], axis=-1)
     return absent.reshape(runs, queries, 1, -1), (group * 1.0).reshape(runs, queries, -1, len(GROUPS))

@@ -1,4 +1,4 @@
-"""ICL without steps: error against the number of examples, by alpha', the share of relevant ones (theorem 6)."""
+"""ICL without steps: error against the number of examples, by the fraction alpha' of relevant ones (theorem 6)."""
 
 from collections.abc import Mapping
 
@@ -17,5 +17,5 @@ sweeps, draw = CURVES.sweeps, CURVES.draw
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """ICL error over the number of examples for each alpha'."""
+    """ICL error against the number of examples for each alpha'."""
     return CURVES.measure(runs)

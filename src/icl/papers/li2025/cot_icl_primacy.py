@@ -1,4 +1,4 @@
-"""ICL without steps: error against the number of examples, by rho_o^f, how far the right end leads."""
+"""ICL without steps: error against the number of examples, by rho_o^f, the lead of the right end (theorem 6)."""
 
 from collections.abc import Mapping
 
@@ -17,5 +17,5 @@ sweeps, draw = CURVES.sweeps, CURVES.draw
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """ICL error over the number of examples for each rho_o^f."""
+    """ICL error against the number of examples for each rho_o^f."""
     return CURVES.measure(runs)

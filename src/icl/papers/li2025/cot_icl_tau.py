@@ -1,4 +1,4 @@
-"""ICL without steps: error against the number of examples, by tau_o^f, how probable the right end is."""
+"""ICL without steps: error against the number of examples, by tau_o^f, the probability of the right end (theorem 6)."""
 
 from collections.abc import Mapping
 
@@ -17,5 +17,5 @@ sweeps, draw = CURVES.sweeps, CURVES.draw
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """ICL error over the number of examples for each tau_o^f."""
+    """ICL error against the number of examples for each tau_o^f."""
     return CURVES.measure(runs)

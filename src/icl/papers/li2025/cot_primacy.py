@@ -1,4 +1,4 @@
-"""Chain of thought: error against the number of examples, by rho^f, how far right steps lead (theorem 5)."""
+"""Chain of thought: error against the number of examples, by rho^f, the lead of right steps (theorem 5)."""
 
 from collections.abc import Mapping
 
@@ -17,5 +17,5 @@ sweeps, draw = CURVES.sweeps, CURVES.draw
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """CoT error over the number of examples for each rho^f."""
+    """CoT error against the number of examples for each rho^f."""
     return CURVES.measure(runs)

@@ -1,4 +1,4 @@
-"""Chain of thought: training steps against alpha, K and M (theorem 4) and examples needed in a prompt (theorem 5)."""
+"""Chain of thought: training steps against alpha, K and M (theorem 4) and examples needed per prompt (theorem 5)."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ FRACTIONS = (0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
 CHAINS = (2, 3, 4, 6, 8, 12)
 LONG_CHAINS = CHAINS[3:]
 PATTERNS = (10, 15, 20, 30, 40)
-LENGTH = 20  # every alpha is a whole number of these examples
+LENGTH = 20  # a whole number of relevant examples for every alpha
 STEPS = {"paper": 400, "laptop": 400, "smoke": 20}
 WINDOW = 10
 TARGET = 0.1  # a batch of 120 prompts is more than eps^-2
 TARGETS = (0.4, 0.3, 0.2, 0.15, 0.1)
 FACTORS = (0.0222, 0.0863)
-"""Of theorem 4's two terms: the means over seeds 0 to 9 of what `snakemake cot_rates --config first_seed=0` fits."""
+"""Factors of theorem 4's two terms: means over seeds 0 to 9, fitted by `snakemake cot_rates --config first_seed=0`."""
 
 ENOUGH = 0.05
-# The published error under Condition 1 is below 0.15 with 35 examples: four times as many are below LENGTHS[-1].
+# The published error under Condition 1 is below 0.15 with 35 examples; LENGTHS[-1] is more than four times as many.
 ENOUGH_ENDS = 0.15
 QUERIES = {"paper": 1000, "laptop": 300, "smoke": 10}
 LENGTHS = tuple(sorted({round(n) for n in np.geomspace(4, 240, 45)}))
-# One of alpha', tau^f and rho^f varies, and the other two are what they are in the other figures.
+# One of alpha', tau^f and rho^f varies; the other two have the values of the other figures.
 VARIED = {
     "alpha'": ("relevant_fraction_test", (0.4, 0.6, 0.8, 1.0)),
     "tau^f": ("path_probability", (0.4, 0.5, 0.6)),
@@ -48,7 +48,7 @@ VARIED_ENDS = {"alpha'": VARIED["alpha'"], "tau_o^f": ("end_probability", (0.4, 
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """One training over alpha, one per K and one per M, whose values fix shapes; and the one that errors share."""
+    """A sweep over alpha, one per K and one per M, which set tensor shapes, and the shared training for the errors."""
     seeds, length = range(trainings.SEEDS[scale]), [LENGTH]
     configs = {"li_cot_alpha": grid(one_layer.Config, context_length=length, relevant_fraction=FRACTIONS, seed=seeds)}
     for letter, name, values in (("k", "chain_length", CHAINS), ("m", "relevant_patterns", PATTERNS)):
@@ -61,7 +61,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 class Panel(NamedTuple):
-    """Steps against one constant: its letter in the table, its values, and the sign for it."""
+    """Steps against one constant: its letter in the table, its values, and its symbol."""
 
     letter: str
     values: tuple[float, ...]
@@ -72,7 +72,7 @@ PANELS = (Panel("alpha", FRACTIONS, r"\alpha"), Panel("K", CHAINS, "K"), Panel("
 
 
 def steps_to_target(runs: Runs, target: float = TARGET) -> np.ndarray:
-    """The first step at which the mean loss of the last WINDOW batches is below `target`, NaN without one: (runs,).
+    """First step at which the mean loss of the last WINDOW batches is below `target`, NaN if there is none: (runs,).
 
     The loss is that of patterns of norm one, |F - z|^2 / 2 over beta^2.
     """
@@ -81,7 +81,7 @@ def steps_to_target(runs: Runs, target: float = TARGET) -> np.ndarray:
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Steps per constant and seed, examples per setting and seed, and the fits to both."""
+    """Steps per constant and seed, examples per setting and seed, and their fits."""
     return join([*_training(runs), *_examples(runs["li_cot"]), *_examples_of_ends(runs["li_cot"])])
 
 
@@ -125,7 +125,7 @@ def _terms(config: one_layer.Config, target: float = TARGET) -> tuple[float, flo
 
 
 def _over_targets(runs: Runs, seeds: np.ndarray) -> list[pd.DataFrame]:
-    """How steps over the formula grow with 1/eps at the largest alpha, where eps matters most."""
+    """Growth of the ratio of steps to formula with 1/eps, at the largest alpha, where eps matters most."""
     chosen = [run for run, config in enumerate(runs.sweep.configs) if config.relevant_fraction == FRACTIONS[-1]]
     steps = np.stack([steps_to_target(runs, target)[chosen] for target in TARGETS])
     formula = np.array([_terms(runs.sweep.configs[chosen[0]], target) for target in TARGETS]) @ FACTORS
@@ -134,19 +134,22 @@ def _over_targets(runs: Runs, seeds: np.ndarray) -> list[pd.DataFrame]:
 
 
 def _factors(terms: np.ndarray, steps: np.ndarray, seeds: np.ndarray) -> list[pd.DataFrame]:
-    """What each seed's steps, (n, seeds), exceed the prediction of the fitted factors by, and the factors that it has.
+    """Largest ratio of each seed's steps, (n, seeds), to the prediction with FACTORS, and the factors fitted to each
+    seed.
 
     terms : (n, 2)
     """
     parts = [rows("largest steps over theorem 4", seeds, (steps / (terms @ FACTORS)[:, None]).max(axis=0))]
-    fitted = [theory.fitted_factors(terms, own) if np.isfinite(own).all() else (np.nan, np.nan) for own in steps.T]
+    fitted = [
+        theory.fitted_factors(terms, of_seed) if np.isfinite(of_seed).all() else (np.nan, np.nan) for of_seed in steps.T
+    ]
     for term, factors in zip(("alpha^-2 K^3", "M K (1/alpha + 1/eps)"), np.array(fitted).T, strict=True):
         parts.append(rows(f"fitted factor of {term}", seeds, factors))
     return parts
 
 
 def _conditions(runs: Runs, seeds: np.ndarray) -> list[pd.DataFrame]:
-    """What theorem 4 asks of the trainings: a batch of eps^-2 prompts, and prompts of 1/alpha examples."""
+    """Conditions of theorem 4 on the trainings: eps^-2 prompts per batch, and 1/alpha examples per prompt."""
     first = runs.sweep.configs[0]
     examples = min(config.context_length * config.relevant_fraction for config in runs.sweep.configs)
     return [
@@ -156,8 +159,8 @@ def _conditions(runs: Runs, seeds: np.ndarray) -> list[pd.DataFrame]:
 
 
 def growth(x: np.ndarray, y: np.ndarray, formula: np.ndarray) -> np.ndarray:
-    """Log-log slope in x of what was measured over the formula, (n,), (n, seeds) and (n,) -> (seeds,): an upper bound
-    of this order asks for at most 0.
+    """Log-log slope in x of the ratio of y to the formula: (n,), (n, seeds) and (n,) -> (seeds,). For an upper bound of
+    this order the slope is at most 0.
     """
     return slopes(x, y / formula[:, None])
 
@@ -171,7 +174,7 @@ def _examples(runs: Runs) -> list[pd.DataFrame]:
     formula = np.array(
         [theory.chain_examples(p.relevant_fraction_test, p.path_probability, p.primacy) for _, p in points]
     )
-    # Every series has the point where none of them is changed: it counts once.
+    # The point with the default values is in every series, but counts once.
     once = np.sort(np.unique([repr(point) for _, point in points], return_index=True)[1])
     x, y = formula[once], least[once]
     ends = np.array([x.min(), x.max()])
@@ -180,8 +183,8 @@ def _examples(runs: Runs) -> list[pd.DataFrame]:
         rows("examples", seeds, line, x=ends[:, None], panel="examples", series=series)
         for series, line in lines.items()
     ]
-    for (letter, _), place, needed in zip(points, formula, least, strict=True):
-        tables.append(rows("examples", seeds, needed, x=place, panel="examples", series=letter))
+    for (letter, _), value, needed in zip(points, formula, least, strict=True):
+        tables.append(rows("examples", seeds, needed, x=value, panel="examples", series=letter))
     for letter, (_, values) in VARIED.items():
         needed = least[[name == letter for name, _ in points]]
         tables.append(rows(f"exponent of examples in {letter}", seeds, slopes(np.array(values), needed)))
@@ -190,7 +193,7 @@ def _examples(runs: Runs) -> list[pd.DataFrame]:
 
 
 def _examples_of_ends(runs: Runs) -> list[pd.DataFrame]:
-    """The least number of examples of a single answer, over theorem 6's, as alpha' and tau_o^f vary."""
+    """Growth of the least number of examples for a single answer, relative to theorem 6, as alpha' and tau_o^f vary."""
     test, seeds = runs.sweep.test, np.array(runs.sweep.seeds)
     points = {repr(p): p for name, values in VARIED_ENDS.values() for p in (test.variation({name: v}) for v in values)}
     settings = [point.end_setting() for point in points.values()]
@@ -204,12 +207,12 @@ def _examples_of_ends(runs: Runs) -> list[pd.DataFrame]:
 
 
 def slopes(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Log-log slope of every seed: (n,) and (n, seeds) -> (seeds,)."""
+    """Log-log slope for each seed: (n,) and (n, seeds) -> (seeds,)."""
     return np.array([log_slope(x, of_seed) for of_seed in y.T])
 
 
 def power_law(x: np.ndarray, y: np.ndarray, at: np.ndarray, slope: float | None = None) -> np.ndarray:
-    """The least-squares power law of every seed, or that of a given slope: (n,), (n, seeds) and (m,) -> (m, seeds)."""
+    """Least-squares power law for each seed, with a given slope if any: (n,), (n, seeds) and (m,) -> (m, seeds)."""
     exponent = slopes(x, y) if slope is None else slope
     line: np.ndarray = np.exp(np.log(y).mean(axis=0) + exponent * (np.log(at)[:, None] - np.log(x).mean()))
     return line
@@ -231,7 +234,7 @@ LEGENDS: tuple[tuple[plotting.Corner, tuple[float, float]], ...] = (
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """Three panels of steps with their fits, and one of examples."""
+    """Three panels of steps and one of examples, with their fits."""
     figure, first = plotting.canvas((760, 720), (85, 370, 15, 295), panel="alpha")
     axes = [first, *(plotting.add_panel(figure, edges, name) for name, edges in EDGES.items())]
     steps = _ticked(f"Steps to loss {TARGET:g}", (10, 20, 50, 100, 200, 400))
@@ -258,14 +261,14 @@ def _ticked(label: str, ticks: tuple[int, ...]) -> Axis:
 
 
 HALF_SHOWN = 0.005
-"""Half-widths below it would be drawn as 0.00 and are left out."""
+"""Smaller half-widths would be drawn as 0.00 and are left out."""
 
 
 def _lines(axes: Axes, table: pd.DataFrame, observable: str, label: str, exponent: str, theorem: str) -> None:
-    """The fit, named by its exponent and, where two digits show it, its interval, and the theorem's line."""
+    """Draw the fit, labelled by its exponent and its interval if that is not too small, and the theorem's line."""
     fitted = table[(table["observable"] == exponent) & (table["seed"] == SUMMARY_SEED)].iloc[0]
     half = (fitted["high"] - fitted["low"]) / 2
-    named = label % (f"{fitted['value']:.2f}" + (f" \\pm {half:.2f}" if half >= HALF_SHOWN else ""))
+    text = label % (f"{fitted['value']:.2f}" + (f" \\pm {half:.2f}" if half >= HALF_SHOWN else ""))
     for series, look in (("fit", {"color": "C0", "linewidth": 1.5}), ("theorem", plotting.GUIDE)):
         line = plotting.summary(table, str(axes.get_label()), series, observable)
-        axes.plot(line["x"], line["value"], **look, label=named if series == "fit" else theorem, gid=series)
+        axes.plot(line["x"], line["value"], **look, label=text if series == "fit" else theorem, gid=series)

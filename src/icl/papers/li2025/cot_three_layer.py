@@ -1,4 +1,4 @@
-"""Chain of thought in three layers of two heads: attention by pattern and step in each head, over training."""
+"""Chain of thought with three layers of two heads: attention by pattern and step in each head, over training."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def panel(layer: int, head: int) -> str:
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Attention of every head on the four groups of columns at every snapshot, and how each layer begins and ends."""
+    """Attention of every head to the four groups of columns at every snapshot, and its change per layer."""
     trained = single(runs)
     configs, test, steps = trained.sweep.configs, trained.sweep.test, trained.sweep.snapshots
     seeds = np.array(trained.sweep.seeds)
@@ -78,7 +78,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """One panel per head in the look of figure 20, one column per layer."""
+    """One panel per head in the style of figure 20, one column per layer."""
     figure, first = plotting.canvas((1010, 670), _edges(0, 0), panel=panel(0, 0))
     for layer in range(LAYERS):
         for head in range(HEADS):
@@ -93,6 +93,6 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def _edges(layer: int, head: int) -> tuple[int, int, int, int]:
-    """Left, right, top and bottom of a head's panel in pixels: a column per layer, a row per head."""
+    """Left, right, top and bottom edges of a head's panel in pixels: one column per layer, one row per head."""
     left, top = 70 + 330 * layer, 35 + 330 * head
     return left, left + 255, top, top + 235

@@ -1,4 +1,4 @@
-"""The talk's worked example, two noisy steps over two patterns: its matrices, and what the trained layer answers."""
+"""The talk's worked example, two noisy steps over two patterns: its matrices, and the answers of the trained layer."""
 
 from __future__ import annotations
 
@@ -30,20 +30,21 @@ STARTS = (1, 2)
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The shared training, tested on two patterns; the example's matrices take the place of the test's own."""
-    made = trainings.shared_training(
-        scale, specific_patterns=2, path_probability=1.0, primacy=1.0, end_probability=1.0, end_primacy=1.0
-    )
-    return [made]
+    """The shared training, tested on two patterns; `measure` replaces the matrices of the test by the example's."""
+    return [
+        trainings.shared_training(
+            scale, specific_patterns=2, path_probability=1.0, primacy=1.0, end_probability=1.0, end_primacy=1.0
+        )
+    ]
 
 
 def matrices(chain_length: int) -> np.ndarray:
-    """A_1 and A_2, and exact steps up to the length of the trained chains: (K, 2, 2)."""
+    """A_1 and A_2, followed by exact steps up to the length of the trained chains: (K, 2, 2)."""
     return np.concatenate([STEPS, np.broadcast_to(np.eye(2), (chain_length - len(STEPS), 2, 2))])
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """A_1, A_2 and B; errors of chain of thought and of a single answer over the number of examples, by the start."""
+    """A_1, A_2 and B; errors of chain of thought and of a single answer against the number of examples, by start."""
     trained = single(runs)
     configs, test, seeds = trained.sweep.configs, trained.sweep.test, trained.sweep.seeds
     shown = {"A_1": STEPS[0], "A_2": STEPS[1], "B": product(STEPS)}
@@ -53,15 +54,15 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     ]
     setting = Setting(test.relevant_fraction_test, matrices(test.chain_length), test.example_law)
     lengths = [length for length in LENGTHS if length <= test.context_length_test]
-    of_run = [decoding.draw_test(config, test).start for config in configs]
+    starts_of_runs = [decoding.draw_test(config, test).start for config in configs]
     parts = [exact(join(cells))]
     for answer, decode in (("CoT", decoding.cot_wrong), ("ICL", decoding.icl_wrong)):
         (wrong,) = decode(trained.last(), configs, test, [setting], lengths)
         for start in STARTS:
             errors = np.stack(
                 [
-                    own[:, starts == start - 1].mean(axis=-1)
-                    for own, starts in zip(wrong.swapaxes(0, 1), of_run, strict=True)
+                    of_run[:, starts == start - 1].mean(axis=-1)
+                    for of_run, starts in zip(wrong.swapaxes(0, 1), starts_of_runs, strict=True)
                 ],
                 axis=-1,
             )
@@ -82,7 +83,7 @@ TITLES = {"A_1": "$A_1$", "A_2": "$A_2$", "B": "$B = A_1A_2$"}
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The three matrices with their numbers, and the errors on the right."""
+    """The three matrices with their entries, and the errors on the right."""
     figure, first = plotting.canvas((1120, 330), (50, 220, 50, 220), panel="A_1")
     panels = [first]
     for place, name in enumerate(("A_2", "B"), start=1):

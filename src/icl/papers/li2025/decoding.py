@@ -1,7 +1,7 @@
 """Answers of the trained layer: greedy chain of thought, and a single answer without steps (Li et al., ICLR 2025).
 
-Chain of thought asks for step k with what step k - 1 answered, and answers the TSR pattern that minimises
-|F - beta mu'|^2 / 2. All queries, lengths and settings are decoded at once without forming a prompt.
+Step k of the chain of thought takes the answer of step k - 1 as its query, and answers with the TSR pattern that
+minimises |F - beta mu'|^2 / 2. Queries, lengths and settings are decoded together without forming prompts.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,13 +24,13 @@ else:
     torch = lazy("torch")
 
 CHUNK = 50
-"""Queries that are decoded at a time: as many as fit into a cache."""
+"""Queries decoded at a time, chosen to fit into the cache."""
 
 
 def draw_test(config: Config, test: Test, queries: int | None = None) -> prompts.Draw:
-    """The randomness of one run's test prompts; `queries` are those of the test unless given.
+    """The random draws of one run's test prompts; `queries` defaults to the number in the test.
 
-    Raises ConstantError if the test has another chain length than the training, or more patterns than their span.
+    Raises ConstantError if the test's chain length differs from the training's, or if it has more patterns than M.
     """
     if config.chain_length != test.chain_length:
         raise test.error("chain_length", f"that of the training, {config.chain_length}")
@@ -43,7 +43,7 @@ def draw_test(config: Config, test: Test, queries: int | None = None) -> prompts
     patterns = prompts.PATTERNS[test.pattern_law](rng, specific, m)
     uniform, start = rng.random((n, length, k + 1)), rng.integers(specific, size=n)
     names = permutations(rng.integers(2**64, size=(n, k + 1, specific), dtype=np.uint64))
-    # Drawn last, so that everything else is the same for all laws.
+    # Drawn last, so that all other draws are the same for all laws.
     noise *= prompts.noise_sizes(test.noise_law, rng, noise.shape[:2], m)[..., None]
     contexts = noise[:, 1:].reshape(n, length, k + 1, m)
     return prompts.Draw(patterns, contexts, noise[:, 0] * np.float32(test.query_noise), uniform, start, names)
@@ -52,11 +52,11 @@ def draw_test(config: Config, test: Test, queries: int | None = None) -> prompts
 def cot_wrong(
     params: Params, configs: Sequence[Config], test: Test, settings: Sequence[prompts.Setting], lengths: Sequence[int]
 ) -> np.ndarray:
-    """Share of the K steps that greedy chain of thought gets wrong, mean_k 1[v_k != z_k]: (settings, lengths, runs,
+    """Fraction of the K steps that greedy chain of thought gets wrong, mean_k 1[v_k != z_k]: (settings, lengths, runs,
     queries).
 
-    Step k asks with what step k - 1 answered and answers the TSR pattern next to F; the column of step k then joins the
-    prompt. All lengths are prefixes of one context, so that its columns are read once.
+    The query of step k is the answer of step k - 1, and its answer is the TSR pattern closest to F; the column of step
+    k is then appended to the prompt. All lengths are prefixes of one context, so its columns are evaluated once.
     """
     return _decoded(_cot, params, configs, test, settings, lengths)
 
@@ -64,8 +64,8 @@ def cot_wrong(
 def icl_wrong(
     params: Params, configs: Sequence[Config], test: Test, settings: Sequence[prompts.Setting], lengths: Sequence[int]
 ) -> np.ndarray:
-    """Whether the one answer to prompts of the columns (z_0; z_K) is other than f(z_query), as 0 or 1: (settings,
-    lengths, runs, queries). Every column stands at the first step.
+    """Whether the single answer to prompts with columns (z_0; z_K) differs from f(z_query), as 0 or 1: (settings,
+    lengths, runs, queries). All columns have the code of the first step.
     """
     return _decoded(_icl, params, configs, test, settings, lengths)
 
@@ -73,7 +73,7 @@ def icl_wrong(
 def _decoded(answer: "Answer", params: Params, configs: Sequence[Config], test: Test,
              settings: Sequence[prompts.Setting], lengths: Sequence[int]) -> np.ndarray:  # fmt: skip
     if configs[0].layers != 1 or configs[0].heads != 1:
-        raise ValueError("decoding is written for one layer with one head: layers and heads must both be 1")
+        raise ValueError("decoding needs one layer with one head: layers and heads must both be 1")
     if max(lengths) > test.context_length_test or min(lengths) < 0:
         raise ValueError(f"lengths {list(lengths)}: must lie between 0 and l_ts = {test.context_length_test}")
     out = np.empty((len(settings), len(lengths), len(configs), test.queries))
@@ -88,7 +88,7 @@ def _decoded(answer: "Answer", params: Params, configs: Sequence[Config], test: 
 
 
 class _TrainedLayer:
-    """The trained layer as it acts on columns: scores for a query, and what each column says for each TSR pattern."""
+    """The trained layer acting on columns: scores for a query, and read-outs of each column for each TSR pattern."""
 
     def __init__(self, params: Params, run: int, config: Config, patterns: np.ndarray) -> None:
         sizes = torch.from_numpy(column_scale(config))
@@ -96,33 +96,34 @@ class _TrainedLayer:
         self.m, self.k = config.relevant_patterns, config.chain_length
         self.product = w_q.mT @ w_k
         self.patterns = torch.from_numpy(patterns).to(w_v.dtype)
-        self.said = self.patterns @ w_v  # (M', D)
+        self.readout = self.patterns @ w_v  # (M', D)
 
     def pulls(self, query: "Tensor", step: int) -> "Tensor":
-        """u = W_K^T W_Q p_query, by whose products with columns they are scored: (..., M) -> (..., D)."""
+        """u = W_K^T W_Q p_query, whose products with the columns are their scores: (..., M) -> (..., D)."""
         return query @ self.product[: self.m] + self.product[2 * self.m + step]
 
     def readouts(self, x: "Tensor", y: "Tensor", step: "Tensor | int") -> "Tensor":
         """mu'_j^T W_V p of columns (x; y) at a step, for all j: (..., M) -> (..., M')."""
         m = self.m
-        return x @ self.said[:, :m].mT + y @ self.said[:, m : 2 * m].mT + self.said.T[2 * m + step]
+        return x @ self.readout[:, :m].mT + y @ self.readout[:, m : 2 * m].mT + self.readout.T[2 * m + step]
 
     def read(self, vectors: "Tensor") -> "tuple[Tensor, Tensor]":
-        """All vectors of a context in one row and what its columns say: (queries, l_ts, columns + 1, M) -> (queries,
-        l_ts (columns + 1), M) and (queries, l_ts, columns, M').
+        """All vectors of a context in one row, and the read-outs of its columns: (queries, l_ts, columns + 1, M) ->
+        (queries, l_ts (columns + 1), M) and (queries, l_ts, columns, M').
         """
         flat = vectors.flatten(1, 2)
         m, specific = self.m, len(self.patterns)
-        both = (flat @ torch.cat([self.said[:, :m], self.said[:, m : 2 * m]]).mT).reshape(*vectors.shape[:3], -1)
-        places = self.said.T[2 * m : 2 * m + vectors.shape[2] - 1]
-        return flat, both[:, :, :-1, :specific] + both[:, :, 1:, specific:] + places
+        halves = torch.cat([self.readout[:, :m], self.readout[:, m : 2 * m]])
+        of_vectors = (flat @ halves.mT).reshape(*vectors.shape[:3], -1)
+        codes = self.readout.T[2 * m : 2 * m + vectors.shape[2] - 1]
+        return flat, of_vectors[:, :, :-1, :specific] + of_vectors[:, :, 1:, specific:] + codes
 
     def sums(self, u: "Tensor", flat: "Tensor", readouts: "Tensor", lengths: Sequence[int]) -> "tuple[Tensor, Tensor]":
-        """sum_i e^(score_i - top) readout_i over the first n examples for all lengths n: (pairs, lengths, M'); and top.
+        """sum_i e^(score_i - top) readout_i over the first n examples for all lengths n, (pairs, lengths, M'), and top.
 
-        u : (pairs, D); flat and readouts as from `read`, for the query of each pair
+        u : (pairs, D); flat and readouts : from `read`, for the query of each pair
 
-        The softmax divides this by a positive number, which does not change what is next to F.
+        The softmax divides the sum by a positive number, which does not change the closest pattern.
         """
         m, (length, number) = self.m, readouts.shape[1:3]
         ends = (flat @ u[:, : 2 * m].reshape(-1, 2, m).mT).reshape(-1, length, number + 1, 2)
@@ -141,27 +142,27 @@ def _cot(layer: _TrainedLayer, shown: prompts.Prompts, lengths: Sequence[int]) -
     vectors, query = torch.from_numpy(shown.vectors), torch.from_numpy(shown.query)
     queries, specific = len(query), len(layer.patterns)
     flat, readouts = layer.read(vectors)
-    asks = query.expand(len(lengths), *query.shape)  # what each length asks with, (lengths, queries, M)
+    current = query.expand(len(lengths), *query.shape)  # query of this step, (lengths, queries, M)
     codes = torch.arange(queries).expand(len(lengths), -1) * specific
-    answered: list[tuple[Tensor, Tensor]] = []  # the columns that each length has answered itself
+    answered: list[tuple[Tensor, Tensor]] = []  # the columns of the earlier answers
     wrong = torch.zeros(len(lengths), queries)
     for step in range(layer.k):
-        # Most lengths agree on the last answer: each different question is scored once.
+        # Most lengths agree on the last answer, so each distinct query is scored once.
         unique, pair = torch.unique(codes, return_inverse=True)
         query_of = unique // specific
         first = torch.empty_like(unique).scatter_(0, pair.flatten(), torch.arange(codes.numel()))
-        u = layer.pulls(asks.flatten(0, 1)[first], step)
+        u = layer.pulls(current.flatten(0, 1)[first], step)
         totals, top = layer.sums(u, flat[query_of], readouts[query_of], lengths)
         total = totals[pair, torch.arange(len(lengths))[:, None]]
-        for place, (x, y) in enumerate(answered):
+        for earlier, (x, y) in enumerate(answered):
             pulls = u[pair]
             score = (pulls[..., : layer.m] * x).sum(-1) + (pulls[..., layer.m : 2 * layer.m] * y).sum(-1)
-            weight = (score + pulls[..., 2 * layer.m + place] - top[pair]).exp()
-            total = total + weight[..., None] * layer.readouts(x, y, place)
+            weight = (score + pulls[..., 2 * layer.m + earlier] - top[pair]).exp()
+            total = total + weight[..., None] * layer.readouts(x, y, earlier)
         answer = total.argmax(dim=-1)
         wrong += answer != torch.from_numpy(shown.right[:, step + 1])
-        answered.append((asks, layer.patterns[answer]))
-        asks, codes = answered[-1][1], torch.arange(queries) * specific + answer
+        answered.append((current, layer.patterns[answer]))
+        current, codes = answered[-1][1], torch.arange(queries) * specific + answer
     share: np.ndarray = (wrong / layer.k).numpy()
     return share
 

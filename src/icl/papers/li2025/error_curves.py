@@ -1,4 +1,4 @@
-"""Error against the number of examples, one curve for each value of one constant of the test prompts."""
+"""Error against the number of examples, one curve per value of a constant of the test prompts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,10 +28,10 @@ LOOKS = (("r", "o"), ("b", "x"), ("m", "+"), ("c", "d"))
 
 @dataclass(frozen=True)
 class ErrorCurves:
-    """An error figure: what it varies, what that is called, and the three parts that a figure's module needs.
+    """An error figure: its varied constant, and the three functions of a figure's module.
 
     constant : the field of Test that varies
-    values : name of each curve in the table, a formula without its first backslash -> value of the constant
+    values : name of each curve in the table, a formula without its leading backslash -> value of the constant
     answer : "CoT", greedy chain of thought, or "ICL", a single answer to prompts that show only both ends
     order : observable of Kendall's tau between the constant and the error
     spacing : of the legend's entries
@@ -44,12 +44,12 @@ class ErrorCurves:
     spacing: float = 0.3
 
     def sweeps(self, scale: str) -> list[Sweep]:
-        """The shared training, refused unless prompts exist for every curve."""
+        """The shared training; raises ConstantError unless prompts exist for every curve."""
         test = trainings.varied_test(**{self.constant: tuple(self.values.values())})
         return [trainings.shared_training(scale, test)]
 
     def measure(self, runs: Mapping[str, Runs]) -> pd.DataFrame:
-        """Error of the trained model for each value and number of examples, on the same draws, and their order."""
+        """Error of the trained model for each value and number of examples, on the same draws, and Kendall's tau."""
         trained = single(runs)
         seeds, configs, test = trained.sweep.seeds, trained.sweep.configs, trained.sweep.test
         at, settings = plotted_lengths(test), self.settings(test)
@@ -63,13 +63,13 @@ class ErrorCurves:
         return join([*parts, rows(self.order, seeds, order_of_errors(list(self.values.values()), wrong))])
 
     def settings(self, test: trainings.Varied) -> list[Setting]:
-        """What the prompts of every curve are drawn from."""
+        """The setting of each curve's prompts."""
         tests = [test.variation({self.constant: value}) for value in self.values.values()]
         return [varied.setting() if self.answer == "CoT" else varied.end_setting() for varied in tests]
 
     @plotting.published
     def draw(self, table: pd.DataFrame) -> "Figure":
-        """The look of figure 17, from the table's summaries."""
+        """The figure in the style of figure 17, from the table's summaries."""
         styles = curve_styles(self.values)
         figure, axes = draw_errors(table, styles, Axis(f"{self.answer} error", (1e-3, 1), log=True), left=117.82)
         plotting.legend(axes, 12, "lower left", (-0.016, -0.022), spacing=self.spacing)
@@ -82,27 +82,26 @@ def named(letter: str, *values: float) -> dict[str, float]:
 
 
 def plotted_lengths(test: Test) -> tuple[int, ...]:
-    """The plotted numbers of examples that a context of the test can give."""
+    """The plotted numbers of examples, up to the test's context length."""
     return tuple(n for n in LENGTHS if n <= test.context_length_test)
 
 
 def order_of_errors(values: Sequence[float], wrong: np.ndarray) -> np.ndarray:
-    """Kendall's tau between a constant and the error averaged over all numbers of examples above none, of every seed.
+    """Kendall's tau between a constant and the error, averaged over all numbers of examples above 0: (runs,).
 
-    values : (settings,); wrong : (settings, lengths, runs, queries), no examples first
-    Returns (runs,).
+    values : (settings,); wrong : (settings, lengths, runs, queries), of which the first length is 0
     """
     errors = wrong[:, 1:].mean(axis=(1, 3))
     return np.array([kendall(np.array(values), errors[:, run]) for run in range(errors.shape[1])])
 
 
 def curve_styles(series: Sequence[str] | Mapping[str, float]) -> list[Style]:
-    """The published colours and markers of up to four curves, whose names are formulas."""
+    """Published colours and markers of up to four curves, whose names are formulas."""
     return [Style(name, rf"$\{name}$", *look) for name, look in zip(series, LOOKS, strict=True)]
 
 
 def draw_errors(table: pd.DataFrame, styles: Sequence[Style], y: Axis, left: float) -> "tuple[Figure, Axes]":
-    """The published look of figures 17 to 19, up to the legend; `left` is the left edge of the axes in pixels."""
+    """Figures 17 to 19 in the published style, without legend; `left` is the left edge of the axes in pixels."""
     figure, axes = plotting.canvas((400, 400), (left, 359.88, 26.25, 317.72))
     plotting.curves(axes, table, styles, "classification error", band=True)
     plotting.frame(axes, Axis("# of context examples", (0, 100), range(0, 101, 20)), y, font=19)

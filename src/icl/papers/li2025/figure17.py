@@ -1,4 +1,4 @@
-"""Figure 17: error of chain of thought against the number of examples, by the fraction alpha' that is relevant."""
+"""Figure 17: error of chain of thought against the number of examples, by the fraction alpha' of relevant examples."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from icl.papers.li2025.error_curves import ErrorCurves
 
 CURVES = ErrorCurves(
     "relevant_fraction_test",
-    # The published legend has lost the prime of three entries.
+    # The published legend lacks the prime in three entries.
     {"alpha'=0.4": 0.4, "alpha=0.6": 0.6, "alpha=0.8": 0.8, "alpha=1.0": 1.0},
     answer="CoT",
     order="Kendall's tau of error and alpha'",
@@ -19,5 +19,5 @@ sweeps, draw = CURVES.sweeps, CURVES.draw
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """CoT error over the number of examples for each alpha'."""
+    """CoT error against the number of examples for each alpha'."""
     return CURVES.measure(runs)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PROBABILITIES = error_curves.named("tau^f", 0.4, 0.5, 0.6, 0.7)
-# Only tau^f is drawn. Of the theorem's three factors one varies, and the others are at their defaults.
+# Only tau^f is drawn. One of the theorem's three factors varies; the others have their defaults.
 VALUES = {
     "path_probability": tuple(PROBABILITIES.values()),
     "relevant_fraction_test": (0.4, 0.6, 0.8, 1.0),
@@ -30,20 +30,20 @@ LETTERS = {"path_probability": "tau^f", "relevant_fraction_test": "alpha'", "pri
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The shared training, refused unless prompts exist for every drawn tau^f and for the whole grid."""
+    """The shared training; raises ConstantError unless prompts exist for all these values."""
     return [trainings.shared_training(scale, trainings.varied_test(**VALUES))]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Share of wrong steps for each tau^f and number of examples, over the same draws, and for the theorem's grid."""
+    """Fraction of wrong steps for each tau^f and number of examples, on the same draws, and for the theorem's grid."""
     trained = single(runs)
     seeds, test = trained.sweep.seeds, trained.sweep.test
     at = error_curves.plotted_lengths(test)
-    # The defaults stand in every row of the grid and are evaluated once.
-    moved = [(name, value) for name, values in VALUES.items() for value in values if value != getattr(test, name)]
-    settings = [test.setting(), *(test.variation({name: value}).setting() for name, value in moved)]
+    # The defaults are in every row of the grid and are evaluated once.
+    changes = [(name, value) for name, values in VALUES.items() for value in values if value != getattr(test, name)]
+    settings = [test.setting(), *(test.variation({name: value}).setting() for name, value in changes)]
     default, *others = decoding.cot_wrong(trained.last(), trained.sweep.configs, test, settings, at)
-    curves = dict(zip(moved, others, strict=True))
+    curves = dict(zip(changes, others, strict=True))
     parts = []
     for series, value in PROBABILITIES.items():
         curve = curves.get(("path_probability", value), default)
@@ -58,7 +58,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The picture as the published one is described, from the table's summaries."""
+    """The figure in the published style as described, from the table's summaries."""
     styles = error_curves.curve_styles(PROBABILITIES)
     figure, axes = error_curves.draw_errors(table, styles, Axis("CoT error", (1e-3, 1), log=True), left=117.82)
     plotting.legend(axes, 12, "upper right", (1.015, 1.021), spacing=0.6)

@@ -24,7 +24,7 @@ COT, WITH, WITHOUT = "CoT", "ICL w. Condition 1", "ICL w.o. Condition 1"
 
 
 class Test(one_layer.Test):
-    """Refused unless matrices that break Condition 1 exist."""
+    """Test constants for which matrices that violate Condition 1 exist; others raise ConstantError."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -32,37 +32,42 @@ class Test(one_layer.Test):
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The shared training on chains of thought."""
+    """The shared training."""
     return [trainings.shared_training(scale, Test)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """The three errors for each number of examples, and what the claims ask of them."""
+    """The three errors for each number of examples, and the claims' observables."""
     trained = single(runs)
     seeds, configs, test = trained.sweep.seeds, trained.sweep.configs, trained.sweep.test
-    at, held, broken = error_curves.plotted_lengths(test), test.end_setting(), test.misleading_setting()
-    (thought,) = decoding.cot_wrong(trained.last(), configs, test, [broken], at)
-    with_it, without = decoding.icl_wrong(trained.last(), configs, test, [held, broken], at)
-    curves = {COT: thought, WITH: with_it, WITHOUT: without}
+    at, holds, fails = error_curves.plotted_lengths(test), test.end_setting(), test.misleading_setting()
+    (cot,) = decoding.cot_wrong(trained.last(), configs, test, [fails], at)
+    with_condition, without = decoding.icl_wrong(trained.last(), configs, test, [holds, fails], at)
+    curves = {COT: cot, WITH: with_condition, WITHOUT: without}
     parts = [
         part for series, wrong in curves.items() for part in curve_rows(seeds, at, wrong, panel="main", series=series)
     ]
-    chained, falling, staying = (wrong[1:].mean(axis=-1) for wrong in curves.values())  # from 10 examples on
-    parts += [rows(name, seeds, values) for name, values in outcomes(chained, falling, staying).items()]
+    errors = [wrong[1:].mean(axis=-1) for wrong in curves.values()]  # from 10 examples on
+    parts += [rows(name, seeds, values) for name, values in outcomes(*errors).items()]
     return join(parts)
 
 
-def outcomes(cot: np.ndarray, held: np.ndarray, broken: np.ndarray) -> dict[str, np.ndarray]:
-    """What the claims ask of errors (lengths, runs) from 10 to 100 examples: (runs,) each."""
-    examples = np.arange(len(held))
+def outcomes(cot: np.ndarray, icl_with: np.ndarray, icl_without: np.ndarray) -> dict[str, np.ndarray]:
+    """The claims' observables, (runs,) each, from errors (lengths, runs) with 10 to 100 examples.
+
+    icl_with, icl_without : of a single answer with and without Condition 1
+    """
+    examples = np.arange(len(icl_with))
+    maximum = np.maximum.accumulate(icl_without, axis=0)
     return {
-        "least ICL error without Condition 1": broken.min(axis=0),
-        "largest fall of ICL error without Condition 1": (np.maximum.accumulate(broken, axis=0) - broken).max(axis=0),
-        "ICL error with Condition 1 and 100 examples": held[-1],
+        "least ICL error without Condition 1": icl_without.min(axis=0),
+        "largest fall of ICL error without Condition 1": (maximum - icl_without).max(axis=0),
+        "ICL error with Condition 1 and 100 examples": icl_with[-1],
         "Kendall's tau of ICL error with Condition 1 and examples": np.array(
-            [intervals.kendall(examples, errors) for errors in held.T]
+            [intervals.kendall(examples, errors) for errors in icl_with.T]
         ),
-        "CoT error over ICL error without Condition 1": cot[-1] / np.where(broken[-1] > 0, broken[-1], np.nan),
+        "CoT error over ICL error without Condition 1": cot[-1]
+        / np.where(icl_without[-1] > 0, icl_without[-1], np.nan),
     }
 
 
@@ -75,7 +80,7 @@ STYLES = (
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The published picture from the table's summaries."""
+    """The figure in the published style, from the table's summaries."""
     figure, axes = error_curves.draw_errors(table, STYLES, Axis("Testing error", (3e-3, 1), log=True), left=117.57)
     plotting.legend(axes, 12, "lower left", (-0.016, -0.022), spacing=0.62)
     return figure

@@ -1,4 +1,4 @@
-"""Figure 20: attention over training, by whether the example starts as the query does and the step is the same."""
+"""Figure 20: attention over training to examples with the same or another start, at the same or another step."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ LEADING_QUERIES = 300
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The shared training on chains of thought."""
+    """The shared training."""
     return [trainings.shared_training(scale)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """The four weights at every snapshot, and what the claim asks of them."""
+    """The four attention weights at every snapshot, and the claim's observables."""
     trained = single(runs)
     seeds, configs, steps = trained.sweep.seeds, trained.sweep.configs, trained.sweep.snapshots
     test = replace(trained.sweep.test, noise=0.0, path_probability=1.0, primacy=1.0, relevant_fraction_test=FRACTION)
@@ -56,13 +56,13 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 
 def stages(weights: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
-    """What happens first, from weights (snapshots, runs, 4): (runs,) each; NaN for what does not happen."""
+    """Observables of the two stages, (runs,) each, from weights (snapshots, runs, 4); NaN if a stage does not end."""
     both, off, step_only = weights[..., 0], weights[..., 1] + weights[..., 3], weights[..., 2]
     passes = both > 0.6
-    # The last snapshot before the weight on both passes 0.6; the start if it is there from the start.
+    # The last snapshot before the weight on both exceeds 0.6, or the first one if it already does.
     before = np.maximum(passes.argmax(axis=0) - 1, 0)
     peak = step_only.max(axis=0)
-    ended = off < 0.05
+    step_found = off < 0.05
     return {
         "same TSR and step at the end": both[-1],
         "off-step weight before same TSR and step passes 0.6": np.where(
@@ -70,13 +70,13 @@ def stages(weights: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
         ),
         "rise of the other TSR on the step": peak - step_only[0],
         "fall of the other TSR on the step": peak - step_only[-1],
-        "end of the first stage": np.where(ended.any(axis=0), steps[ended.argmax(axis=0)], np.nan),
+        "end of the first stage": np.where(step_found.any(axis=0), steps[step_found.argmax(axis=0)], np.nan),
     }
 
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """The published picture from the table's summaries."""
+    """The figure in the published style, from the table's summaries."""
     figure, axes = plotting.canvas((400, 400), (83.53, 359.40, 23.00, 329.72))
     plotting.curves(axes, table, attention_groups.STYLES, "attention weight")
     axes.axvline(END_OF_STAGE, color="k", linestyle=":", linewidth=3)

@@ -1,14 +1,14 @@
-"""Softmax attention trained to reason in steps (Li et al., ICLR 2025): start, batches, loss and optimiser.
+"""Softmax attention trained on chains of thought (Li et al., ICLR 2025): initialisation, batches, loss, optimiser.
 
     F(P) = sum_{i < len P} W_V p_i softmax_i((W_K p_i)^T W_Q p_query),   p_i + c_{i mod K} written p_i   (talk, eq. 11)
 
-A column p = (z_{k-1}; z_k) is one step of one example, and the last one, (v_{k-1}; 0), asks for step k. The positional
-codes c are periodic. Training: SGD on |F - z_k|^2 / 2 over W_Q, W_K and W_V. W_Q and W_K start at delta I and W_V
-copies the lower half. No rotation of the feature space changes this start, so the TRR patterns are beta times
-coordinate axes (see icl.papers.li2025.columns): further dimensions of the feature space would stay as they start.
+A column p = (z_{k-1}; z_k) is one step of one example, and the last column, (v_{k-1}; 0), is the query of step k. The
+positional codes c are periodic. W_Q, W_K and W_V are trained with SGD on |F - z_k|^2 / 2. Initially W_Q and W_K are
+delta I and W_V copies the lower half. Rotations of the feature space leave these weights unchanged, so the TRR patterns
+are beta times coordinate axes (see icl.papers.li2025.columns); weights along other dimensions would never change.
 
-More than one layer or head (`layers`, `heads`) stacks the same attention: every column adds what it attends to,
-the query's column is attended to by none, and F is what the last layer leaves in the lower half of the query's column.
+Several layers or heads (`layers`, `heads`) stack the same attention with residual connections. No column attends to the
+query's column, and F is the lower half of the query's column after the last layer.
 """
 
 from collections.abc import Sequence
@@ -35,9 +35,8 @@ FROZEN = ()
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
-    """Weights at the start, float64 (runs, layers, heads, ., D): W_Q, W_K = delta I (D rows) plus a Gaussian part
-    if one is asked for, and W_V, which copies z_k to the output (M rows) or, with several layers, to the lower half
-    (D rows).
+    """Initial weights, float64 (runs, layers, heads, ., D): W_Q, W_K = delta I (D rows), plus a Gaussian part if
+    configured, and W_V, which copies z_k to the output (M rows) or, with several layers, to the lower half (D rows).
     """
     first = configs[0]
     m, d = first.relevant_patterns, first.dimension
@@ -56,10 +55,10 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
 
 
 def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
-    """Batch `step` of every run: its distinct chains (see chains.TrainingChains) and how often each is shown.
+    """The distinct chains (see chains.TrainingChains) of batch `step` of every run, and their multiplicities.
 
-    ``states`` (runs, B, rows, K + 1) of the distinct chains, the query's first, and ``shared`` (runs,), how many
-    examples follow the query's. Runs with fewer distinct chains are filled up with rows that stand for none.
+    ``states`` (runs, B, rows, K + 1) has the distinct chains, the query's first, and ``shared`` (runs,) the number of
+    examples with the query's chain. Runs with fewer distinct chains are padded with unused rows.
     """
     first = configs[0]
     k, m, length = first.chain_length, first.relevant_patterns, first.context_length
@@ -72,29 +71,29 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
         return {"states": batch.states, "shared": np.full(len(configs), batch.shared)}
     drawn = [chains.training_chains(block, k, m, length, a) for block, a in zip(blocks, fractions, strict=True)]
     rows = max(batch.states.shape[1] for batch in drawn)
-    filled = [np.pad(batch.states, ((0, 0), (0, rows - batch.states.shape[1]), (0, 0))) for batch in drawn]
-    return {"states": np.stack(filled), "shared": np.array([batch.shared for batch in drawn])}
+    padded = [np.pad(batch.states, ((0, 0), (0, rows - batch.states.shape[1]), (0, 0))) for batch in drawn]
+    return {"states": np.stack(padded), "shared": np.array([batch.shared for batch in drawn])}
 
 
 def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
-    """mean |F - z_k|^2 / 2 of every run: (runs,). Prompt b of the batch asks for step k = 1 + b mod K."""
+    """Mean |F - z_k|^2 / 2 of every run: (runs,). The query of prompt b is at step k = 1 + b mod K."""
     states = batch["states"]
-    asked = torch.arange(states.shape[1], device=states.device) % configs[0].chain_length
-    log_counts = _log_counts(states, batch["shared"], asked, configs[0])
+    query_step = torch.arange(states.shape[1], device=states.device) % configs[0].chain_length
+    log_counts = _log_counts(states, batch["shared"], query_step, configs[0])
     if configs[0].layers == configs[0].heads == 1:
-        output = _single_layer(params, states, asked, log_counts, configs)
+        output = _single_layer(params, states, query_step, log_counts, configs)
     else:
-        prompt = torch.cat([training_columns(run[None], asked, c) for run, c in zip(states, configs, strict=True)])
+        prompt = torch.cat([training_columns(run[None], query_step, c) for run, c in zip(states, configs, strict=True)])
         output = attend(params, prompt, configs[0], log_counts.flatten(2)[:, :, None])[0]
-    wanted = states[:, :, 0].gather(-1, (asked + 1).expand(len(states), -1)[..., None])
+    target = states[:, :, 0].gather(-1, (query_step + 1).expand(len(states), -1)[..., None])
     beta = torch.tensor([config.pattern_norm for config in configs], dtype=output.dtype, device=output.device)
-    # |F - beta e_z|^2 without forming e_z
-    errors = output.square().sum(-1) - 2 * beta[:, None] * output.gather(-1, wanted)[..., 0]
+    # |F - beta e_z|^2 without forming e_z.
+    errors = output.square().sum(-1) - 2 * beta[:, None] * output.gather(-1, target)[..., 0]
     return (errors.mean(dim=-1) + beta.square()) / 2
 
 
 def optimiser(configs: Sequence[Config]) -> Optimiser:
-    """SGD on W_Q, W_K and W_V; the learning rate of W_V may differ by a factor."""
+    """SGD on W_Q, W_K and W_V; the learning rate of W_V is value_rate times that of the others."""
     attention = sgd([c.learning_rate for c in configs])
     value = sgd([c.learning_rate * c.value_rate for c in configs])
 
@@ -105,25 +104,25 @@ def optimiser(configs: Sequence[Config]) -> Optimiser:
     return Optimiser(attention.init, update)
 
 
-def _log_counts(states: "Tensor", shared: "Tensor", asked: "Tensor", config: Config) -> "Tensor":
-    """Logarithm of how many columns of the prompt each step of each row stands for: (runs, B, rows, K).
+def _log_counts(states: "Tensor", shared: "Tensor", query_step: "Tensor", config: Config) -> "Tensor":
+    """Logarithm of the multiplicity of each step of each row in the prompt: (runs, B, rows, K).
 
-    The query's own earlier steps are shown too, and equal those of the examples that share its start.
+    It includes the query's own earlier steps, which equal those of the examples with the same start.
     """
     rows, steps = states.shape[2], config.chain_length
     row = torch.arange(rows, device=states.device)
     present = (row <= config.context_length - shared[:, None]).to(torch.float64)
     counts = torch.where(row == 0, shared[:, None].to(torch.float64), present)[:, None, :, None]
-    answered = torch.arange(steps, device=states.device) < asked[:, None]
+    answered = torch.arange(steps, device=states.device) < query_step[:, None]
     return (counts + (row == 0)[:, None] * answered[:, None]).log()
 
 
 def _single_layer(
-    params: Params, states: "Tensor", asked: "Tensor", log_counts: "Tensor", configs: Sequence[Config]
+    params: Params, states: "Tensor", query_step: "Tensor", log_counts: "Tensor", configs: Sequence[Config]
 ) -> "Tensor":
     """F of the one-layer model, (runs, B, M), without forming a column.
 
-    A column has three coordinates other than zero, so that scores are read from u = W_K^T W_Q p_query, and the attended
+    A column has three non-zero coordinates, so the scores are gathered from u = W_K^T W_Q p_query, and the attended
     column is a histogram over the D coordinates, on which W_V acts once.
     """
     m, k = configs[0].relevant_patterns, configs[0].chain_length
@@ -131,11 +130,11 @@ def _single_layer(
     sizes = torch.from_numpy(np.stack([column_scale(config) for config in configs])).to(states.device)
     w_q, w_k, w_v = (params[name][:, 0, 0] * sizes[:, None] for name in ("W_Q", "W_K", "W_V"))
     product = torch.bmm(w_q.mT, w_k)  # row: coordinate of the query
-    asks = states[:, :, 0].gather(-1, asked.expand(runs, -1)[..., None])[..., 0]
-    u = _rows_of_runs(product, asks) + product[:, 2 * m + asked]
+    query = states[:, :, 0].gather(-1, query_step.expand(runs, -1)[..., None])[..., 0]
+    u = _rows_of_runs(product, query) + product[:, 2 * m + query_step]
     x, y = states[..., :-1].flatten(2), states[..., 1:].flatten(2) + m
-    place = torch.arange(k, device=states.device).repeat(states.shape[2]).expand(runs, prompts, -1) + 2 * m
-    index = torch.cat([x, y, place], dim=-1)
+    code = torch.arange(k, device=states.device).repeat(states.shape[2]).expand(runs, prompts, -1) + 2 * m
+    index = torch.cat([x, y, code], dim=-1)
     scores = u.gather(-1, index).reshape(runs, prompts, 3, -1).sum(dim=-2) + log_counts.flatten(2)
     attention = torch.softmax(scores, dim=-1)
     attended = torch.zeros_like(u).scatter_add(-1, index, attention.repeat(1, 1, 3))
@@ -143,7 +142,7 @@ def _single_layer(
 
 
 def _rows_of_runs(matrix: "Tensor", index: "Tensor") -> "Tensor":
-    """Rows of each run's matrix: (runs, n, d) at (runs, B) -> (runs, B, d)."""
+    """Rows of each run's matrix by index: (runs, n, d) at (runs, B) -> (runs, B, d)."""
     runs, n, d = matrix.shape
     offset = torch.arange(runs, device=index.device)[:, None] * n
     return matrix.reshape(runs * n, d).index_select(0, (index + offset).reshape(-1)).reshape(*index.shape, d)

@@ -1,7 +1,7 @@
 """Test prompts: chains over testing-specific (TSR) patterns, with noise on every vector (Li et al. 2025).
 
-TSR patterns lie in the span of the M orthonormal training-relevant (TRR) patterns. The randomness of a run's prompts is
-drawn once (`Draw`) and gives the prompts of every `Setting`, so that settings are compared on the same draws.
+TSR patterns lie in the span of the M orthonormal training-relevant (TRR) patterns. A run's random numbers are drawn
+once (`Draw`) and used for every `Setting`, so that settings are compared on the same draws.
 """
 
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from icl.papers.li2025.transition_matrices import best_chains, transitions
 
 
 def rotated_patterns(rng: np.random.Generator, number: int, dimension: int) -> np.ndarray:
-    """TSR patterns: orthonormal, uniformly random in the span of M orthonormal TRR patterns: (M', M).
+    """Orthonormal TSR patterns, uniformly random in the span of M orthonormal TRR patterns: (M', M).
 
-    Raises ValueError for more of them than the span has dimensions.
+    Raises ValueError for M' > M.
     """
     if number > dimension:
         raise ValueError(f"{number} TSR patterns: at most {dimension} orthonormal ones lie in the span of the TRR ones")
@@ -24,7 +24,7 @@ def rotated_patterns(rng: np.random.Generator, number: int, dimension: int) -> n
 
 
 def independent_patterns(rng: np.random.Generator, number: int, dimension: int) -> np.ndarray:
-    """TSR patterns: independent, of norm one and uniformly random in the span, so not orthogonal: (M', M)."""
+    """Independent TSR patterns of norm one, uniformly random in the span and so not orthogonal: (M', M)."""
     vectors = rng.standard_normal((dimension, number)).T
     unit: np.ndarray = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     return unit
@@ -35,10 +35,10 @@ PATTERNS = {"orthonormal": rotated_patterns, "independent": independent_patterns
 
 
 def noise_sizes(law: str, rng: np.random.Generator, shape: tuple[int, int], dimension: int) -> np.ndarray:
-    """Norms of noise vectors relative to their root mean square, float32, to be multiplied with (prompts, vectors).
+    """Norms of noise vectors over their root mean square, float32, broadcastable to (prompts, vectors).
 
-    "equal": all the same; "gaussian": those of Gaussian vectors; "uniform": uniform from 0 on, for each vector;
-    "prompt": the same, one for all vectors of a prompt
+    "equal": all equal; "gaussian": as for Gaussian vectors; "uniform": uniform from 0, for each vector; "prompt":
+    uniform from 0, one for all vectors of a prompt
     """
     if law == "gaussian":
         sizes = np.sqrt(rng.chisquare(dimension, shape) / dimension)
@@ -62,7 +62,7 @@ def bounded_noise(rng: np.random.Generator, shape: tuple[int, ...], norm: float)
 
 @dataclass(frozen=True)
 class Setting:
-    """What test prompts are drawn from: alpha', the transition matrices (K, M', M') and the law of their starts.
+    """Distribution of test prompts: alpha', the transition matrices (K, M', M') and the law of the starts.
 
     Raises ValueError for alpha' outside (0, 1] and for matrices that are not stochastic.
     """
@@ -79,11 +79,11 @@ class Setting:
 
 @dataclass(frozen=True)
 class Draw:
-    """The randomness of one run's test prompts, whatever the setting.
+    """The random draws of one run's test prompts, used for all settings.
 
     patterns : the TSR patterns, (M', M); noise (queries, l_ts, K + 1, M) and query_noise (queries, M)
-    uniform : (queries, l_ts, K + 1), start : (queries,), see testing_chains
-    names : which pattern stands for state i of z_k in a query's task, (queries, K + 1, M'); so tasks are fresh
+    uniform : (queries, l_ts, K + 1), start : (queries,); see testing_chains
+    names : pattern of state i of z_k in the query's task, (queries, K + 1, M'); each query has a new task
     """
 
     patterns: np.ndarray
@@ -99,9 +99,9 @@ PER_QUERY = ("noise", "query_noise", "uniform", "start", "names")
 
 @dataclass(frozen=True)
 class Prompts:
-    """Test prompts of one run and setting, by names of patterns and as vectors.
+    """Test prompts of one run and setting, as pattern indices and as vectors.
 
-    states : (queries, l_ts, K + 1), right : the query's right chain (queries, K + 1)
+    states : (queries, l_ts, K + 1); right : the query's right chain, (queries, K + 1)
     vectors : TSR pattern plus noise, (queries, l_ts, K + 1, M), query : (queries, M)
     """
 
@@ -112,7 +112,7 @@ class Prompts:
 
 
 def assemble(drawn: Draw, setting: Setting, which: slice = slice(None)) -> Prompts:
-    """The prompts that a draw gives in a setting, or those of some queries."""
+    """The prompts of a draw in a setting, for all queries or some of them."""
     part = Draw(drawn.patterns, *(getattr(drawn, name)[which] for name in PER_QUERY))
     steps = np.arange(part.names.shape[1])
     each = np.arange(len(part.start))[:, None]

@@ -1,4 +1,4 @@
-"""Sweeps of the chain-of-thought figures: the training that they share, and constants that a figure varies or fixes."""
+"""Sweeps of the chain-of-thought figures: the shared training, and constants that a figure varies or fixes."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -9,7 +9,7 @@ from icl.core.config import grid
 from icl.core.sweep import Sweep
 from icl.papers.li2025.one_layer import SYSTEM, Config, Test
 
-# Twenty seeds train in seconds, so that the laptop scale is the paper scale but for the smoke test.
+# Twenty seeds train in seconds, so the laptop scale equals the paper scale.
 SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
 STEPS = {"paper": 1000, "laptop": 1000, "smoke": 40}
 QUERIES = {"paper": 1000, "laptop": 1000, "smoke": 16}
@@ -17,7 +17,7 @@ SNAPSHOTS = 20
 
 
 def shared_training(scale: str, test: type[Test] = Test, **constants: Any) -> Sweep:
-    """The one training that figures 17 to 20 share, with the constants of a figure's test."""
+    """The training shared by figures 17 to 20, with the test constants of a figure."""
     steps = STEPS[scale]
     return Sweep(
         name="li_cot",
@@ -29,9 +29,9 @@ def shared_training(scale: str, test: type[Test] = Test, **constants: Any) -> Sw
 
 
 class Varied(Test):
-    """Test constants that are refused unless the prompts of every variation of them exist.
+    """Test constants that raise ConstantError unless prompts exist for all their variations.
 
-    So a figure that varies what its prompts are drawn from refuses impossible constants before anything trains.
+    So a figure that varies the distribution of its prompts rejects impossible constants before training.
     """
 
     VARIATIONS: ClassVar[tuple[Mapping[str, float], ...]] = ()
@@ -42,16 +42,16 @@ class Varied(Test):
             self.variation(change)
 
     def variation(self, change: Mapping[str, float]) -> Test:
-        """These constants with some of them changed.
+        """These constants with some values changed.
 
-        Raises ConstantError if they cannot be.
+        Raises ConstantError for invalid values.
         """
         return Test(**(asdict(self) | dict(change)))
 
 
 @cache
 def varied_test(**constants: tuple[float, ...]) -> type[Varied]:
-    """A Test that is refused unless prompts exist for every value of each of these constants, one varied at a time."""
+    """A Test that raises ConstantError unless prompts exist for all these values, varied one constant at a time."""
 
     class EveryValue(Varied):
         VARIATIONS = tuple({name: value} for name, values in constants.items() for value in values)
@@ -61,10 +61,10 @@ def varied_test(**constants: tuple[float, ...]) -> type[Varied]:
 
 @cache
 def pinned(**values: float) -> type[Config]:
-    """A Config with constants that are what they are, whatever a user asks for.
+    """A Config with fixed values that users cannot change.
 
-    For constants that fix shapes: a figure that varies one has a sweep per value, and each must keep its own, as a
-    sweep keeps the constants that it varies itself.
+    This is for constants that set tensor shapes. A figure that varies one has a sweep per value, and each sweep must
+    keep its value.
     """
 
     class Pinned(Config):

@@ -1,19 +1,19 @@
-"""Step-wise transition matrices A_1, ..., A_K of noisy chains, and what the theorems ask of them (Li et al. 2025).
+"""Step-wise transition matrices A_1, ..., A_K of noisy chains, and their quantities in the theorems (Li et al. 2025).
 
 Step k of a chain goes from pattern i to pattern j with probability A_k(i, j). The right step is the likeliest one,
-f_k(i) = argmax_j A_k(i, j), and B = A_1 ... A_K is the law of the end z_K when only both ends are shown.
+f_k(i) = argmax_j A_k(i, j), and B = A_1 ... A_K gives the distribution of the end z_K.
 """
 
 import numpy as np
 
 ROUNDING = 1e-9
-"""How far sums and products of rounded probabilities may be from what they should be."""
+"""Tolerance for sums and products of rounded probabilities."""
 
 
 def transitions(matrices: np.ndarray) -> np.ndarray:
     """The step-wise transition matrices A_1 ... A_K, checked: float64 (K, M', M').
 
-    Raises ValueError, naming the step, for what is not square, not a probability or has a row that does not sum to 1.
+    Raises ValueError, naming the step, if a matrix is not square or not stochastic.
     """
     a = np.asarray(matrices, dtype=np.float64)
     if a.ndim != 3 or a.shape[1] != a.shape[2] or a.shape[0] < 1:
@@ -54,10 +54,7 @@ def end_probability(matrices: np.ndarray) -> float:
 
 
 def primacy(matrices: np.ndarray) -> float:
-    """rho^f, how far the likeliest outcome leads: min over steps and rows of (first - second) / first.
-
-    1 for a single pattern, which leaves no other outcome.
-    """
+    """rho^f, the lead of the likeliest outcome: min over steps and rows of (first - second) / first; 1 if M' = 1."""
     if matrices.shape[-1] == 1:
         return 1.0
     ordered = np.sort(matrices, axis=-1)
@@ -72,21 +69,21 @@ def end_primacy(matrices: np.ndarray) -> float:
 def condition_1(matrices: np.ndarray) -> np.ndarray:
     """Whether the likeliest end is the end of the right chain, argmax_j B(i, j) = f(i), for every start: bool (M',)."""
     ends: np.ndarray = best_chains(matrices)[:, -1]
-    held: np.ndarray = product(matrices).argmax(axis=1) == ends
-    return held
+    holds: np.ndarray = product(matrices).argmax(axis=1) == ends
+    return holds
 
 
 def with_primacy(steps: int, patterns: int, probability: float, lead: float) -> np.ndarray:
-    """Transition matrices with tau^f = `probability` and rho^f = `lead`, as few of the steps noisy as can be.
+    """Transition matrices (K, M', M') with tau^f = `probability`, rho^f = `lead` and as few noisy steps as possible.
 
-    In a row whose right outcome has probability p no other may have more than (1 - rho) p, so that
-    p >= 1 / (1 + (M' - 1)(1 - rho)) = p_min; and some row must have exactly this gap, so that p <= 1 / (2 - rho) there.
-    As every row lies on a right chain, such matrices exist just if p_min^K <= tau <= 1 / (2 - rho). All but one noisy
-    step have p = p_min, the last noisy one the rest; exact steps are the identity. All starts are alike: right
-    chains stay in place, the best wrong outcome of i is i + 1 (mod M') and the others share what is left. With one
-    noisy step B = A_1, so that tau_o^f = tau, rho_o^f = rho and Condition 1 holds.
+    In a row whose right outcome has probability p, no other outcome may exceed (1 - rho) p, so
+    p >= 1 / (1 + (M' - 1)(1 - rho)) = p_min. Some row must have exactly this gap, so p <= 1 / (2 - rho) there. As every
+    row lies on a right chain, such matrices exist if and only if p_min^K <= tau <= 1 / (2 - rho). All noisy steps
+    except the last have p = p_min, and the last has the rest; exact steps are the identity. All starts are equivalent:
+    right chains stay in place, the likeliest wrong outcome of i is i + 1 (mod M'), and the others are equally probable.
+    With one noisy step B = A_1, so tau_o^f = tau, rho_o^f = rho and Condition 1 holds.
 
-    Returns (K, M', M'). Raises ValueError, saying why, where none exist.
+    Raises ValueError with the reason if no such matrices exist.
     """
     if patterns < 1 or steps < 1:
         raise ValueError(f"K = {steps} and M' = {patterns}: must both be at least 1")
@@ -110,12 +107,12 @@ def with_primacy(steps: int, patterns: int, probability: float, lead: float) -> 
 
 
 def feasible_range(steps: int, patterns: int, lead: float) -> tuple[float, float]:
-    """The least and the largest tau^f that go with rho^f = `lead`, see `with_primacy`."""
+    """The least and the largest tau^f possible with rho^f = `lead` (see `with_primacy`)."""
     return float((1 + (patterns - 1) * (1 - lead)) ** -steps), 1 / (2 - lead)
 
 
 def _cyclic(patterns: int, right: float, lead: float) -> np.ndarray:
-    """p on the diagonal, the best wrong outcome beside it, the rest shared: (M', M')."""
+    """Circulant matrix (M', M'): p on the diagonal, the likeliest wrong outcome beside it, the rest equal."""
     wrong = min((1 - lead) * right, 1 - right)
     row = np.full(patterns, (1 - right - wrong) / max(patterns - 2, 1))
     row[0] = right
@@ -125,51 +122,49 @@ def _cyclic(patterns: int, right: float, lead: float) -> np.ndarray:
 
 
 def detour(steps: int, patterns: int, misled: int, first: float, second: float, pull: float) -> np.ndarray:
-    """Transition matrices that break Condition 1 for `misled` of the M' starts, in the manner of the talk's example.
+    """Transition matrices that violate Condition 1 for `misled` of the M' starts, generalising the talk's example.
 
-    With the start h = `misled`, step 1 goes from each of the starts 0, ..., h to its own successor with probability
-    `first`, else to any other of theirs alike. Step 2 goes from the successor of i < h to i's own end with probability
-    `second`, else to that of h, where h's own successor arrives with probability `pull` (else at any of theirs). So the
-    end of h collects the errors: B(i, h) exceeds B(i, i) although every single step is most often right. The other
-    starts and steps are exact.
+    Let h = `misled`. Step 1 takes each of the starts 0, ..., h to its own successor with probability `first`, and else
+    to one of their other successors, equally likely. Step 2 takes the successor of i < h to i's end with probability
+    `second`, and else to the end of h. It takes the successor of h to h's end with probability `pull`, and else to one
+    of the other ends. So the end of h collects the errors: B(i, h) exceeds B(i, i), although each step is right most
+    often. The other starts and steps are exact.
 
     The example's matrices are those of M' = 2, `misled` = 1, first = second = 0.6 and pull = 0.8, up to names.
-    Raises ValueError if these numbers break no start or break h.
+    Raises ValueError unless right steps are likeliest and Condition 1 fails for exactly the starts below h.
     """
     if steps < 2 or not 1 <= misled < patterns:
-        raise ValueError(
-            f"K = {steps}, {misled} of {patterns} starts: needs two steps, and one start that is not misled"
-        )
+        raise ValueError(f"K = {steps}, {misled} of {patterns} starts: needs two steps and a start that is not misled")
     one, two, h, part = np.eye(patterns), np.eye(patterns), misled, slice(misled + 1)
     one[part, part] = (1 - first) / h
     np.fill_diagonal(one[part, part], first)
     np.fill_diagonal(two[:h, :h], second)
     two[:h, h], two[h, :h], two[h, h] = 1 - second, (1 - pull) / h, pull
-    made = transitions(np.stack([one, two, *[np.eye(patterns)] * (steps - 2)]))
-    right_ends_at_start = (best_chains(made) == np.arange(patterns)[:, None]).all()
-    if not right_ends_at_start or not (condition_1(made) == (np.arange(patterns) >= misled)).all():
-        raise ValueError(f"probabilities {first:g}, {second:g} and {pull:g}: do not break Condition 1 as meant")
-    return made
+    matrices = transitions(np.stack([one, two, *[np.eye(patterns)] * (steps - 2)]))
+    right_ends_at_start = (best_chains(matrices) == np.arange(patterns)[:, None]).all()
+    if not right_ends_at_start or not (condition_1(matrices) == (np.arange(patterns) >= misled)).all():
+        raise ValueError(f"probabilities {first:g}, {second:g} and {pull:g}: do not violate Condition 1 as intended")
+    return matrices
 
 
 def gathering(steps: int, patterns: int, misled: int, probability: float, noisy: int) -> np.ndarray:
-    """Transition matrices whose errors all end in one place, which breaks Condition 1 for `misled` of the M' starts.
+    """Transition matrices whose errors all have the same end, which violates Condition 1 for `misled` of the M' starts.
 
-    In each of the first `noisy` steps, the chain of a start i < `misled` =: h stays on the right way with probability
-    p = tau^(1 / noisy), and else goes over to that of h, which makes no errors. So B(i, i) = tau^f = `probability` and
-    B(i, h) = 1 - tau^f: of all matrices with this tau^f, these lead a single answer astray with the greatest margin.
-    The other starts and steps are exact.
+    Let h = `misled`. In each of the first `noisy` steps, the chain of a start i < h stays right with probability
+    p = tau^(1 / noisy), and else moves to the chain of h, which makes no errors. So B(i, i) = tau^f = `probability` and
+    B(i, h) = 1 - tau^f: of all matrices with this tau^f, these mislead a single answer by the largest margin. The other
+    starts and steps are exact.
 
-    Raises ValueError if Condition 1 would hold, as it does for any matrices with tau^f of 1/2 or more.
+    Raises ValueError if Condition 1 would hold, as it does for all matrices with tau^f of at least 1/2.
     """
     if not 1 <= misled < patterns:
-        raise ValueError(f"{misled} of {patterns} starts: needs one start that is not misled")
+        raise ValueError(f"{misled} of {patterns} starts: needs a start that is not misled")
     if not 1 < noisy <= steps:
-        raise ValueError(f"{noisy} of {steps} steps noisy: needs two, as a single one decides the end")
+        raise ValueError(f"{noisy} of {steps} steps noisy: needs at least two, since a single one decides the end")
     right = probability ** (1 / noisy)
     if not (0 < probability < 1 / 2 < right):
         raise ValueError(
-            f"tau = {probability:g}: must be below 1/2, and above {0.5**noisy:g}, where a step fails first"
+            f"tau = {probability:g}: must be below 1/2, and above {0.5**noisy:g}, below which single steps fail"
         )
     one = np.eye(patterns)
     one[:misled] *= right

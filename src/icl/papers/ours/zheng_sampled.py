@@ -1,4 +1,4 @@
-"""How far training on 10 000 fixed sequences, as in the official code, is from the exact descent of pages 42 and 43."""
+"""Distance between training on 10 000 fixed sequences, as in the official code, and exact descent (pages 42 and 43)."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ else:
     torch = lazy("torch")
 
 LAWS = ("gaussian", "sparse", "full-one")
-# Sequences of the trainings of all blocks, and how many epochs these have. At 140 the entries have settled to 0.001;
-# the noise of the other blocks has its size from epoch 20 on.
+# Numbers of sequences and epochs of the trainings of all blocks. At epoch 140 the entries have converged to 0.001; the
+# noise in the other blocks is constant from epoch 20 on.
 SEEDS = {"paper": 10, "laptop": 5, "smoke": 2}
 SAMPLES = {"few": 1000, "official": 10000, "many": 16000}
 FEWER = {"paper": 1, "laptop": 1, "smoke": 200}
@@ -40,7 +40,7 @@ FULL_EPOCHS = {
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """Exact descent; the two blocks on samples of every law; all blocks on three sizes of sample."""
+    """Exact descent; training of two blocks on samples of each law; training of all blocks on three sample sizes."""
     seeds, test = range(SEEDS[scale]), system.Test()
     planned = [trainings.sweep(law, scale) for law in LAWS]
     for law in LAWS:
@@ -61,7 +61,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """ab on samples and exactly, distances by seed, and the blocks that should be zero."""
+    """ab on samples and exactly, their distances by seed, and the blocks with zero population gradient."""
     parts, settled = [], []
     for law in LAWS:
         trained, ours = runs[trainings.sweep_name(law)], runs[trainings.sweep_name(law, "sample_blocks")]
@@ -82,7 +82,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 def _distances(
     law: str, wanted: Mapping[str, np.ndarray], found: Mapping[tuple[str, int], np.ndarray]
 ) -> list[pd.DataFrame]:
-    """Largest distance of ab from the exact one over all epochs, by start and seed."""
+    """Largest distance between sampled and exact ab over all epochs, by start and seed."""
     largest = {(start, seed): abs(ab - wanted[start][: len(ab)]).max() for (start, seed), ab in found.items()}
     seeds = sorted({seed for _, seed in found})
     parts = []
@@ -98,14 +98,14 @@ def _distances(
 
 
 def others(runs: Runs, run: int) -> np.ndarray:
-    """Moduli of the entries of the blocks that have no population gradient, at the end: KQ 22, 23 and 33, PV 13."""
+    """Final moduli of the entries of the blocks with zero population gradient: KQ 22, 23 and 33, PV 13."""
     d, last = runs.sweep.configs[run].dimension, runs.last()
     key_query, value = (torch.view_as_complex(last[name][run]).abs().numpy() for name in ("KQ", "PV"))
     return np.concatenate([part.reshape(-1) for part in (key_query[:d], key_query[d:, d:], value[:, d:])])
 
 
 def _official(trained: Runs, ours: Runs) -> list[pd.DataFrame]:
-    """The page-43 matrices of every seed against the exact ones, after the same epochs."""
+    """Differences between the page-43 matrices of every seed and the exact ones, after the same number of epochs."""
     epochs = ours.sweep.snapshots[-1]
     exact_blocks, parts = readout.blocks_at(trained, 0, epochs), []
     for run, config in enumerate(ours.sweep.configs):
@@ -121,7 +121,7 @@ def _official(trained: Runs, ours: Runs) -> list[pd.DataFrame]:
 
 
 def _noise(sizes: Mapping[str, Runs]) -> list[pd.DataFrame]:
-    """Root mean square of the other blocks by seed, on few and on many sequences, equally long trained; its slope."""
+    """Root mean square of the other blocks by seed, on few and many sequences after equal training, and its slope."""
     both = [sizes["few"], sizes["many"]]
     counts, seeds = [runs.sweep.configs[0].samples for runs in both], both[0].sweep.seeds
     rms = np.array([[np.sqrt((others(runs, run) ** 2).mean()) for runs in both] for run in range(len(seeds))])
@@ -139,7 +139,7 @@ NOISE = Style("other blocks", "other blocks", "b", "o", line="")
 
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
-    """Curves, distances and noise side by side."""
+    """Curves, distances and noise, side by side."""
     figure, ab = plotting.canvas((1080, 370), (70, 385, 20, 305), panel="ab")
     distance = plotting.add_panel(figure, (480, 700, 20, 305), "distance")
     noise = plotting.add_panel(figure, (805, 1065, 20, 305), "noise")
