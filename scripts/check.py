@@ -6,7 +6,7 @@ from pathlib import Path
 
 from icl.core import sealed, table
 from icl.core.files import file_digest
-from icl.core.problem import tell_in_one_line
+from icl.core.problem import hide_tracebacks
 from icl.evidence import judging, power, published_curves
 
 parser = argparse.ArgumentParser(description=__doc__)
@@ -16,7 +16,7 @@ parser.add_argument("--table", type=Path, required=True)
 parser.add_argument("--published", type=Path, nargs="*", default=[])
 parser.add_argument("--verdicts", type=Path, required=True)
 args = parser.parse_args()
-tell_in_one_line()
+hide_tracebacks()
 
 measured, about = table.read(args.table, args.figure, args.scale, args.measured)
 curves = [published_curves.read(path) for path in args.published]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from icl.core import sealed, table
 from icl.core.files import file_digest, save_animation, save_picture
-from icl.core.problem import tell_in_one_line
+from icl.core.problem import hide_tracebacks
 from icl.drawing import overlays, plotting
 from icl.evidence import published_curves
 
@@ -22,7 +22,7 @@ parser.add_argument("--published", type=Path, nargs="*", default=[])
 parser.add_argument("--pictures", type=Path, nargs="+", required=True)
 parser.add_argument("--record", type=Path, required=True)
 args = parser.parse_args()
-tell_in_one_line()
+hide_tracebacks()
 
 figure = importlib.import_module(args.module)
 name = args.module.rpartition(".")[2]

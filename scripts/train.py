@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from icl.core import runs, state, table
-from icl.core.files import same_file
-from icl.core.problem import tell_in_one_line
+from icl.core.files import link_or_copy
+from icl.core.problem import hide_tracebacks
 from icl.core.sweep import from_compact
 from icl.core.training import train
 from icl.pipeline import provenance
@@ -21,7 +21,7 @@ parser.add_argument("--trajectory", type=Path, required=True)
 parser.add_argument("--device", default=None)
 parser.add_argument("--keep-seconds", type=float, default=20, help="how often the state is kept")
 args = parser.parse_args()
-tell_in_one_line()
+hide_tracebacks()
 
 importlib.import_module(args.module)
 sweep = from_compact(json.loads(args.sweep))
@@ -30,7 +30,7 @@ sweep = from_compact(json.loads(args.sweep))
 finished = args.weights.with_name(f".{args.shard}.finished.safetensors")
 kept = args.weights.with_suffix(".state.safetensors")
 about = provenance.about(identity=args.identity)
-if runs.made(finished, args.identity):
+if runs.is_current(finished, args.identity):
     print(f"{sweep.name}, shard {args.shard}: was finished before", flush=True)
     about["cpu_seconds"] = runs.metadata(finished)["cpu_seconds"]
     trained = runs.load(finished, sweep)
@@ -42,6 +42,6 @@ else:
     trained = train(sweep, begun, device=args.device or provenance.device(), keep=watch)
     about["cpu_seconds"] = time.process_time()
     runs.save(finished, trained, about)
-same_file(finished, args.weights)
+link_or_copy(finished, args.weights)
 table.write_plain(args.trajectory, runs.trajectory(trained), about)
 state.forget_state(kept)

@@ -9,7 +9,7 @@ from snakemake.utils import min_version
 try:
     from icl.core.config import SCALES, ConstantError, canonical
     from icl.core.discovery import near
-    from icl.core.files import settle_times
+    from icl.core.files import reset_future_times
     from icl.evidence import ledger
     from icl.pipeline import lock
     from icl.pipeline.plan import Plan, asked_figures, check_config, check_reach
@@ -90,7 +90,7 @@ onstart:
         there = next(path for path in (folder, *folder.parents) if path.exists())
         if not os.access(there, os.W_OK):
             sys.exit(f"folder {there}: cannot be written")
-    settle_times(Path(RESULTS))
+    reset_future_times(Path(RESULTS))
     lock.record()
 
 
