@@ -18,7 +18,7 @@ from icl.core.sweep import Sweep
 from icl.core.training import train
 from icl.evidence import ledger
 from icl.pipeline import figures
-from icl.pipeline.plan import Plan, asked_figures, check_reach
+from icl.pipeline.plan import Plan, check_reach, requested_figures
 
 PLAN = Plan("smoke")
 FIGURES = PLAN.figures
@@ -86,7 +86,7 @@ def test_one_name_for_two_trainings_is_refused(monkeypatch: pytest.MonkeyPatch) 
         return [dataclasses.replace(s, snapshots=(*s.snapshots, s.snapshots[-1] + 1)) for s in original(scale)]
 
     monkeypatch.setattr(module, "sweeps", other)
-    with pytest.raises(ConstantError, match="sweep li_icl: figure8 and figure9 mean different trainings by this name"):
+    with pytest.raises(ConstantError, match="sweep li_icl: figure8 and figure9 use this name for different trainings"):
         plan()
 
 
@@ -186,7 +186,7 @@ def test_a_constant_that_the_figure_varies_is_refused() -> None:
 
 def test_figures_are_found_in_a_command_line() -> None:
     words = ["figure9", "-n", "--config", "scale=smoke", "results/smoke/tables/figure12.parquet", "figure9_overlay"]
-    assert asked_figures([*words, "figures/smoke/figure17_overlay.png", "figure8_runs", "verdicts"]) == [
+    assert requested_figures([*words, "figures/smoke/figure17_overlay.png", "figure8_runs", "verdicts"]) == [
         "figure9",
         "figure12",
         "figure17",

@@ -12,7 +12,7 @@ try:
     from icl.core.files import reset_future_times
     from icl.evidence import ledger
     from icl.pipeline import lock
-    from icl.pipeline.plan import Plan, asked_figures, check_config, check_reach
+    from icl.pipeline.plan import Plan, requested_figures, check_config, check_reach
 except ModuleNotFoundError as error:
     sys.exit(
         f"{sys.executable}: has no module {error.name}; run `make env`, then .venv/bin/snakemake"
@@ -26,7 +26,7 @@ if set("{}") & set(os.getcwd()):
 try:
     check_config(config, Path(workflow.basedir) / "workflow/config.schema.yaml")
     PLAN = Plan.of(config)
-    check_reach(PLAN, asked_figures(sys.argv[1:]))
+    check_reach(PLAN, requested_figures(sys.argv[1:]))
 except ConstantError as error:
     sys.exit(str(error))
 
