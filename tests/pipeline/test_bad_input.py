@@ -114,10 +114,10 @@ def refusal(workflow: Workflow, *arguments: str) -> str:
         (["figure9", "--config", "scale=huge"], ["config scale: 'huge'"]),
         (["figure9", "--config", "constants={li_icl: {batch: 1_0}}"], ["batch (B) = '1_0': must be a whole number"]),
         (["figure12", "--config", "constants={li_icl: {batch: 9}}"], ["li_icl.batch = 9: changes nothing in figure12"]),
-        (["figure99"], ["target 'figure99': there is none of this name; there is", "figure9"]),
-        (["figüre9"], ["target 'figüre9': there is none of this name; there is", "figure9"]),
+        (["figure99"], ["target 'figure99': no such target; try", "figure9"]),
+        (["figüre9"], ["target 'figüre9': no such target; try", "figure9"]),
         (["results/paper/tables/figure9.parquet", "--config", "scale=smoke"], ["is not in smoke", "scale=paper"]),
-        (["figures/smoke@x/figure9.png", "--config", "scale=smoke"], ["is not in smoke, where this config works"]),
+        (["figures/smoke@x/figure9.png", "--config", "scale=smoke"], ["is not in smoke, the folder of this config"]),
         (["compare"], ["compare: name the other results by --config against=<results folder>"]),
     ],
     ids=lambda part: " ".join(part)[:60],
@@ -232,5 +232,5 @@ def test_a_script_names_the_file_in_one_line_and_makes_nothing(
 @pytest.mark.parametrize("name", ["figure99", "_li_icl", "os.path", "", "li2024.figure9"])
 def test_an_unknown_figure_is_refused_with_near_names(name: str) -> None:
     assert discovery.figure("figure9")
-    with pytest.raises(discovery.UnknownName, match=r"there is none of this name; there is .*figure9"):
+    with pytest.raises(discovery.UnknownName, match=r"no such figure; try .*figure9"):
         discovery.figure(name)
