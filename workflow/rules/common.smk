@@ -69,7 +69,9 @@ def other_folder(wildcards):
         else ""
     )
     path = "/".join(wildcards)
-    sys.exit(f"file {path!r}: is not in {PLAN.folder}, the folder of this config{advice}")
+    sys.exit(
+        f"file {path!r}: is not in {PLAN.folder}, the folder of this config{advice}"
+    )
 
 
 def given_folder(wildcards):
