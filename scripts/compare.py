@@ -17,7 +17,7 @@ parser.add_argument("--table", type=Path, required=True)
 args = parser.parse_args()
 
 plan = Plan.of(args.config)
-found = verdict_files.standing(plan, plan.figures)
+found = verdict_files.on_disk(plan, plan.figures)
 if problems := [*found.problems, *(f"{plan.verdict_file(name)}: is missing; run again" for name in found.missing)]:
     sys.exit("\n".join(problems))
 try:

@@ -23,7 +23,7 @@ plan, target = Plan.of(args.config), Path("gallery")
 names = args.figures
 if plan.changed:
     sys.exit("gallery: shows the default constants; leave constants out of --config")
-found = verdict_files.standing(plan, names)
+found = verdict_files.on_disk(plan, names)
 if problems := [*found.problems, *(f"{plan.verdict_file(name)}: is missing; run again" for name in found.missing)]:
     sys.exit("\n".join(problems))
 if not plan.is_default:
@@ -35,14 +35,14 @@ if not plan.is_default:
 kept = json.loads((target / "verdicts.json").read_text(encoding="utf-8"))
 for one in found.verdicts:
     new = [verdict | {"first_seed": plan.first_seed} for verdict in one["verdicts"]]
-    kept[one["figure"]] = scales.brought_up(kept.get(one["figure"], []), new)
-kept = scales.holding({name: kept[name] for name in plan.figures if name in kept})
+    kept[one["figure"]] = scales.updated(kept.get(one["figure"], []), new)
+kept = scales.current({name: kept[name] for name in plan.figures if name in kept})
 for picture in (
     Path(path) for name in names for path in plan.pictures(name) if scales.largest(kept[name]) == plan.scale
 ):
     shutil.copyfile(picture, target / picture.name)
 measured = json.loads((target / "costs.json").read_text(encoding="utf-8"))
-measured[plan.scale] = costs.brought_up(measured.get(plan.scale, {}), plan, names)
+measured[plan.scale] = costs.updated(measured.get(plan.scale, {}), plan, names)
 write_json(target / "verdicts.json", kept)
 write_json(target / "costs.json", measured)
 judged = verdict_files.together(scales.shown(kept))

@@ -16,7 +16,7 @@ parser.add_argument("--table", type=Path, required=True)
 args = parser.parse_args()
 
 plan = Plan.of(args.config)
-found = verdict_files.standing(plan, plan.figures)
+found = verdict_files.on_disk(plan, plan.figures)
 verdicts = verdict_files.together(found.verdicts)
 print("\n" + "\n".join(verdict_files.lines(one) for one in verdicts))
 print(verdict_files.counts(verdicts))

@@ -114,7 +114,7 @@ def test_a_picture_is_opened_and_its_path_printed(
 def test_progress_names_kept_states(capsys: pytest.CaptureFixture[str], made: Path) -> None:
     code, out, _ = called(capsys, "progress", "--scale", "smoke")
     assert code == 0
-    assert "no training in results/smoke has kept a state" in out
+    assert "results/smoke has no unfinished training" in out
 
 
 @pytest.mark.parametrize(

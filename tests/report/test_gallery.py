@@ -97,7 +97,7 @@ def test_the_tables_of_the_gallery_are_those_of_its_data_and_the_source() -> Non
 
 def test_the_committed_verdicts_are_those_of_the_ledger() -> None:
     """With its bounds, in its order; a claim whose bounds changed is listed as not judged."""
-    assert scales.holding(KEPT) == KEPT, MEND
+    assert scales.current(KEPT) == KEPT, MEND
     for name, verdicts in KEPT.items():
         for scale in {verdict["scale"] for verdict in verdicts}:
             judged = [verdict["claim"] for verdict in scales.at(verdicts, scale)]
@@ -123,7 +123,7 @@ def test_all_costs_together_count_a_shared_training_once(figure9_made: Path, tmp
     found = costs.of_figure(plan, "figure9", tmp_path)
     assert {job: cost.cpu for job, cost in found.items()} == {"training li_icl": 120.0, "measure": 120.0}
     assert found["training li_icl"].disk > 0
-    listed = costs.markdown(costs.brought_up({}, plan, ["figure9", "figure10"], tmp_path), "smoke")
+    listed = costs.markdown(costs.updated({}, plan, ["figure9", "figure10"], tmp_path), "smoke")
     assert "6 CPU minutes, 2 of them for training." in listed
 
 
@@ -134,7 +134,7 @@ def test_costs_stay_until_a_job_runs_again_and_a_training_that_is_not_needed_is_
     path = tmp_path / "results/smoke/benchmarks/train/li_icl.0of2.tsv"
     path.parent.mkdir(parents=True)
     path.write_text("s\tcpu_time\tmax_rss\n1\t7\t400\n")
-    found = costs.brought_up(kept, plan, [first], tmp_path)
+    found = costs.updated(kept, plan, [first], tmp_path)
     assert found[first] == {"training li_icl": [7.0, 400.0, 0.0], "measure": [3.0, 1.0, 1.0]}
     assert found[second] == found[first]
 

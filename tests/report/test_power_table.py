@@ -24,7 +24,7 @@ VERDICTS = [
 def test_a_claim_that_nothing_contradicts_is_named_and_sizes_are_in_both_units() -> None:
     said = power_table.markdown([{"figure": "figure0", "verdicts": VERDICTS}])
     assert "| A | y | 1 | 10 | 0.2 | -0.1 | -0.5 | 0.3 | 1.5 |" in said
-    assert "contradicts with these seeds: B." in said
+    assert "contradicts these claims: B." in said
     assert "wider than the bound: C." in said
 
 

@@ -18,11 +18,11 @@ def verdict(claim: str, scale: str, outcome: str = "supported") -> dict[str, Any
 
 def test_the_gallery_shows_the_largest_scale_and_keeps_the_others() -> None:
     laptop, paper = [verdict("X", "laptop")], [verdict("X", "paper", "contradicted"), verdict("Y", "paper")]
-    for kept in (scales.brought_up(laptop, paper), scales.brought_up(paper, laptop)):
+    for kept in (scales.updated(laptop, paper), scales.updated(paper, laptop)):
         assert scales.shown({"figure9": kept}) == [{"figure": "figure9", "verdicts": paper}]
         assert scales.at(kept, "laptop") == laptop
     anew = [verdict("X", "paper")]
-    assert scales.brought_up([*paper, *laptop], anew) == [*anew, *laptop]
+    assert scales.updated([*paper, *laptop], anew) == [*anew, *laptop]
 
 
 def test_a_verdict_on_other_bounds_is_dropped_and_its_claim_listed() -> None:
@@ -31,9 +31,9 @@ def test_a_verdict_on_other_bounds_is_dropped_and_its_claim_listed() -> None:
     met = [{"observable": one.observable, "bound": one.words(), "met": 10, "runs": 10} for one in claim.conditions]
     sound = verdict(claim.id, "laptop") | {"parts": parts, "conditions": met}
     untested = [{key: value for key, value in part.items() if key != "p"} for part in parts]
-    assert scales.holding({"figure9": [sound]}) == {"figure9": [sound]}
+    assert scales.current({"figure9": [sound]}) == {"figure9": [sound]}
     for other in ({"parts": parts[1:]}, {"conditions": []}, {"parts": untested}):
-        assert scales.holding({"figure9": [sound | other], "figure10": [verdict("gone", "laptop")]}) == {}
+        assert scales.current({"figure9": [sound | other], "figure10": [verdict("gone", "laptop")]}) == {}
     assert claim.id in scales.unjudged({}) and claim.id not in scales.unjudged({"figure9": [sound]})
 
 
