@@ -1,4 +1,4 @@
-"""Train one shard of a sweep; goes on from the last kept state after an interruption."""
+"""Train one shard of a sweep; an interrupted training continues from its last saved state."""
 
 import argparse
 import importlib
@@ -19,14 +19,14 @@ for name in ("module", "sweep", "shard", "identity"):
 parser.add_argument("--weights", type=Path, required=True)
 parser.add_argument("--trajectory", type=Path, required=True)
 parser.add_argument("--device", default=None)
-parser.add_argument("--keep-seconds", type=float, default=20, help="how often the state is kept")
+parser.add_argument("--keep-seconds", type=float, default=20, help="time between saved states")
 args = parser.parse_args()
 hide_tracebacks()
 
 importlib.import_module(args.module)
 sweep = from_compact(json.loads(args.sweep))
-# Snakemake removes a job's outputs before it starts the job. A second name keeps weights that a job finished after its
-# Snakemake had ended.
+# Snakemake removes a job's outputs before it starts the job. A second name preserves weights that a job finished after
+# its Snakemake had ended.
 finished = args.weights.with_name(f".{args.shard}.finished.safetensors")
 kept = args.weights.with_suffix(".state.safetensors")
 about = provenance.about(identity=args.identity)
@@ -35,11 +35,11 @@ if runs.is_current(finished, args.identity):
     about["cpu_seconds"] = runs.metadata(finished)["cpu_seconds"]
     trained = runs.load(finished, sweep)
 else:
-    begun = state.load_state(kept, args.identity)
+    start = state.load_state(kept, args.identity)
     last = sweep.snapshots[-1]
-    print(f"{sweep.name}, shard {args.shard}: from step {begun.step if begun else 0} to {last}", flush=True)
+    print(f"{sweep.name}, shard {args.shard}: from step {start.step if start else 0} to {last}", flush=True)
     watch = state.watched(f"{sweep.name} {args.shard}", last, kept, args.identity, args.keep_seconds)
-    trained = train(sweep, begun, device=args.device or provenance.device(), keep=watch)
+    trained = train(sweep, start, device=args.device or provenance.device(), keep=watch)
     about["cpu_seconds"] = time.process_time()
     runs.save(finished, trained, about)
 link_or_copy(finished, args.weights)

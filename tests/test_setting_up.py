@@ -236,7 +236,7 @@ def test_two_at_once_wait_for_each_other(clone: Clone) -> None:
     while not clone.asked_for(python):
         time.sleep(0.05)
     _, said = clone.set_up("--python", str(python))
-    assert said == "another make sets up .venv here; waiting for it\n"
+    assert said == "another make is setting up .venv here; waiting for it\n"
     assert first.communicate(timeout=60)[0] == "" and first.returncode == 0
     assert [words[0] for words in clone.calls(python)].count("venv") == 1
 
