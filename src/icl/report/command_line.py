@@ -22,7 +22,7 @@ from icl.evidence import freeze, ledger
 from icl.evidence.ledger import Claim, Ledger
 from icl.pipeline import figures
 from icl.pipeline.plan import Plan
-from icl.report import compare, skeleton, verdict_files, whatif
+from icl.report import compare, completion, skeleton, verdict_files, whatif
 from icl.report.page import entries
 
 MISSING, MISUSED = 1, 2
@@ -224,6 +224,11 @@ def _open(args: argparse.Namespace) -> Answer:
     return Answer({"picture": str(path), "opened": opened[0]}, "\n".join(map(str, paths)))
 
 
+def _completion(args: argparse.Namespace) -> Answer:
+    text = completion.script(COMMANDS)
+    return Answer(text, text)
+
+
 def _new_figure(args: argparse.Namespace) -> Answer:
     return _next_steps(skeleton.figure(args.paper, args.name), args.name)
 
@@ -271,6 +276,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], Answer], dict[str, str 
     "progress": (_progress, {}, "print the progress of unfinished trainings"),
     "open": (_open, {"figure": None}, "open a figure's picture and the report, and print their paths"),
     "whatif": (_whatif, {"figure": None}, "make a figure with the default constants and those of --set, side by side"),
+    "completion": (_completion, {}, "print shell code that completes make targets and names, for bash and zsh"),
     "new figure": (_new_figure, {"paper": None, "name": None}, "add a working example figure to a paper"),
     "new paper": (_new_paper, {"key": None}, "add a paper with a working example of model, figure and claim"),
 }
