@@ -1,4 +1,4 @@
-"""The table of what the seeds of each claim would have caught, and its picture."""
+"""The table of the violations that the seeds of each claim would have detected, and its picture."""
 
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ def test_the_smallest_violation_caught_is_that_of_the_worse_end() -> None:
     assert [verdict_files.caught(verdict, "y") for verdict in VERDICTS] == [0.3, None, 0.1, None]
 
 
-def test_the_picture_grows_by_a_line_per_claim(tmp_path: Path) -> None:
+def test_the_picture_grows_by_a_bar_per_claim(tmp_path: Path) -> None:
     heights = []
     for count in (1, 3):
         power_table.draw([{"figure": "figure0", "verdicts": VERDICTS[:count]}], tmp_path / "power.png")

@@ -1,4 +1,4 @@
-"""Which scale the gallery shows, what stays reduced, and which verdicts differ between scales."""
+"""The scales of the gallery, its reductions, and verdicts that differ between scales."""
 
 import dataclasses
 from typing import Any
@@ -49,8 +49,8 @@ def test_verdicts_are_listed_where_they_differ_between_scales() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(discovery.figures()))
-def test_nothing_is_reduced_at_the_paper_scale_and_every_difference_is_said(name: str) -> None:
-    """Equal sweeps at two scales are those without a reduction."""
+def test_every_difference_from_the_paper_scale_is_a_reduction(name: str) -> None:
+    """Sweeps are equal at two scales exactly if there is no reduction."""
     assert scales.of_figure(name, "paper") == {}
     ours, papers = (figures.sweeps(name, scale, {}) for scale in ("laptop", "paper"))
     trained = {
@@ -62,7 +62,7 @@ def test_nothing_is_reduced_at_the_paper_scale_and_every_difference_is_said(name
     assert set(scales.of_figure(name, "laptop")) == trained
 
 
-def test_a_reduction_says_both_values_and_tells_training_from_test() -> None:
+def test_a_reduction_has_both_values_and_distinguishes_training_from_test() -> None:
     (sweep,) = figures.sweeps("figure9", "laptop", {}).values()
     fewer = dataclasses.replace(
         sweep, configs=sweep.configs[:3], test=dataclasses.replace(sweep.test, prompts=sweep.test.prompts // 2)
@@ -73,7 +73,7 @@ def test_a_reduction_says_both_values_and_tells_training_from_test() -> None:
     ]
 
 
-def test_verdicts_on_seeds_of_the_development_are_named() -> None:
+def test_verdicts_on_development_seeds_are_named() -> None:
     part = {"observable": "error", "statistic": "mean"}
     early, late = ({"claim": "A-F9", "first_seed": seed, "parts": [part]} for seed in (0, FIRST_SEED))
     computed = {"claim": "Z11", "first_seed": 0, "parts": [part | {"statistic": "exact"}]}
