@@ -48,9 +48,7 @@ def trials(record_property: Callable[[str, object], None]) -> Callable[[int, str
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """List the numbers of trials, also with captured output and several processes."""
     if FUZZED:
-        words = (
-            f"{FUZZED['fuzz inputs']} generated inputs were read, {FUZZED['fuzz taken']} were accepted"
-        )
+        words = f"{FUZZED['fuzz inputs']} generated inputs were read, {FUZZED['fuzz taken']} were accepted"
         terminalreporter.write_line(words)
     lines = [
         f"{value}   {report.nodeid.split('::')[-1]}, {report.duration:.0f} s"
