@@ -64,7 +64,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 @pytest.fixture
 def small_sweep() -> Callable[..., Sweep]:
-    """A function that makes sweeps of the one-layer model that train in milliseconds; keywords are axes or constants."""
+    """Make sweeps of the one-layer model that train in milliseconds; keywords are axes or constants."""
     from icl.papers.li2024 import one_layer
 
     def make(seeds: int = 3, snapshots: tuple[int, ...] = (0, 3, 8), name: str = "small", **constants: Any) -> Sweep:
