@@ -94,24 +94,24 @@ def complaint(wanted: dict[str, Any], request: str) -> str:
     """The reason to make .venv again; empty if it is up to date."""
     if not VENV.exists():
         return "there is none"
-    made = record()
-    if not made:
+    old = record()
+    if not old:
         return "it was never finished"
-    if made["folder"] != str(Path.cwd()):
-        return f"it was made in {made['folder']}"
+    if old["folder"] != str(Path.cwd()):
+        return f"it was made in {old['folder']}"
     present = interpreter(VENV.absolute() / "bin/python")
     if not present:
         return "its Python does not run"
     for one in (wanted, present):
-        if one and (one["version"], one["prefix"]) != (made["python"]["version"], made["python"]["prefix"]):
-            return f"it was made for Python {made['python']['version']} of {made['python']['prefix']}"
+        if one and (one["version"], one["prefix"]) != (old["python"]["version"], old["python"]["prefix"]):
+            return f"it was made for Python {old['python']['version']} of {old['python']['prefix']}"
     if not present["torch"]:
         return "it is broken, torch is gone"
-    if made["lock"] != lock_digest():
+    if old["lock"] != lock_digest():
         return "it was made from another lock"
-    if request == "cuda" and made["torch"].endswith("+cpu"):
+    if request == "cuda" and old["torch"].endswith("+cpu"):
         return "it has the CPU build of torch"
-    if gone := sorted(set(made["contents"]) - set(contents())):
+    if gone := sorted(set(old["contents"]) - set(contents())):
         return f"it is broken, {gone[0]} is gone"
     return ""
 
@@ -177,10 +177,10 @@ class Progress:
     def see(self, line: str) -> None:
         """Update the progress from a line of pip's output."""
         now = line.strip()
-        if taken := re.match(r"\s*(?:Downloading|Using cached) (\S+)(?: \(([\d.]+) (kB|MB|GB)\))?", line):
-            size = float(taken[2]) * UNITS[taken[3]] if taken[2] else 0
+        if package := re.match(r"\s*(?:Downloading|Using cached) (\S+)(?: \(([\d.]+) (kB|MB|GB)\))?", line):
+            size = float(package[2]) * UNITS[package[3]] if package[2] else 0
             self.packages, self.megabytes = self.packages + 1, self.megabytes + size
-            now = f"{taken[1].split('/')[-1].split('-')[0]}, {size:.0f} MB"
+            now = f"{package[1].split('/')[-1].split('-')[0]}, {size:.0f} MB"
         elif line.startswith("Processing "):
             self.packages += 1
             now = line.split("/")[-1].split("-")[0]
@@ -213,7 +213,7 @@ def pip(what: str, *arguments: str) -> tuple[bool, str]:
     words = ["install", "--disable-pip-version-check", "--no-input", "--no-compile", "--progress-bar", bar, *arguments]
     command = [str(VENV / "bin/python"), "-m", "pip", *words]
     surroundings = os.environ | {"PYTHONUNBUFFERED": "1", "PIP_USER": "0"}
-    progress, said = Progress(what), []
+    progress, lines = Progress(what), []
     with LOG.open("a", encoding="utf-8") as log:
         print(f"\n# pip {' '.join(words)}", file=log, flush=True)
         with subprocess.Popen(
@@ -225,7 +225,7 @@ def pip(what: str, *arguments: str) -> tuple[bool, str]:
                     progress.see(line)
                     if not line.startswith("Progress "):
                         log.write(line)
-                        said.append(line)
+                        lines.append(line)
             except BaseException:
                 running.kill()
                 raise
@@ -233,21 +233,21 @@ def pip(what: str, *arguments: str) -> tuple[bool, str]:
         progress.end()
     elif sys.stderr.isatty():
         print(BACK, end="", file=sys.stderr, flush=True)
-    return running.returncode == 0, "".join(said)
+    return running.returncode == 0, "".join(lines)
 
 
-def unreached(said: str) -> bool:
+def unreached(text: str) -> bool:
     """Whether pip failed because it could reach no package index."""
-    return bool(UNREACHED.search(said)) and ("from versions: none" in said or "No matching distribution" not in said)
+    return bool(UNREACHED.search(text)) and ("from versions: none" in text or "No matching distribution" not in text)
 
 
-def failure(what: str, said: str) -> Failure:
+def failure(what: str, text: str) -> Failure:
     """The error for pip's output: one line if there is no network or no build, else the end of the log."""
-    if unreached(said):
+    if unreached(text):
         return Failure(f"{what}: pip reaches none of its sources; is there a network? ({LOG})")
-    if "No matching distribution found for torch" in said:
+    if "No matching distribution found for torch" in text:
         return Failure(f"{what}: no source of pip has it for this Python and machine; try another PYTHON=... ({LOG})")
-    tail = "".join(f"\n  | {line}" for line in said.rstrip().splitlines()[-15:])
+    tail = "".join(f"\n  | {line}" for line in text.rstrip().splitlines()[-15:])
     return Failure(f"{what}: pip failed; the end of {LOG}:{tail}")
 
 
@@ -259,11 +259,11 @@ def install_torch(request: str, index: str) -> None:
     for choice in (tried := choices(platform.system(), request, index)):
         say(f"torch: {choice.says}")
         # Without a network, one retry is as good as five.
-        done, said = pip("torch", "--no-deps", "--retries", "1", *choice.asks)
+        done, text = pip("torch", "--no-deps", "--retries", "1", *choice.asks)
         if done:
             return
-        if choice is tried[-1] or unreached(said) or "No matching distribution" not in said:
-            raise failure(choice.asks[0], said)
+        if choice is tried[-1] or unreached(text) or "No matching distribution" not in text:
+            raise failure(choice.asks[0], text)
 
 
 def first_import() -> str:
@@ -283,12 +283,12 @@ def build(python: dict[str, Any], request: str, index: str) -> None:
     """Fill a new .venv."""
     installed = "" if request or index else ask(python["executable"], "import torch; print(torch.__version__)")
     shared = ["--system-site-packages"] if installed and in_range(installed) else []
-    made = subprocess.run(
+    result = subprocess.run(
         [python["executable"], "-m", "venv", *shared, VENV], capture_output=True, text=True, check=False
     )
-    if made.returncode != 0:
+    if result.returncode != 0:
         raise Failure(
-            f"{python['executable']} cannot make a virtual environment: {(made.stdout + made.stderr).strip()}"
+            f"{python['executable']} cannot make a virtual environment: {(result.stdout + result.stderr).strip()}"
         )
     if shared:
         say(f"torch: {installed}, which this Python already has")
@@ -301,9 +301,9 @@ def build(python: dict[str, Any], request: str, index: str) -> None:
         steps.append(("dependencies of torch", [f"torch=={pinned_torch()}", *more]))
     steps.append(("icl itself", ["--no-deps", "--no-build-isolation", "--editable", "."]))
     for what, arguments in steps:
-        done, said = pip(what, *arguments)
+        done, text = pip(what, *arguments)
         if not done:
-            raise failure(what, said)
+            raise failure(what, text)
     about: dict[str, Any] = {
         "folder": str(Path.cwd()),
         "python": python,

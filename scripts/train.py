@@ -28,20 +28,20 @@ sweep = from_compact(json.loads(args.sweep))
 # Snakemake removes a job's outputs before it starts the job. A second name preserves weights that a job finished after
 # its Snakemake had ended.
 finished = args.weights.with_name(f".{args.shard}.finished.safetensors")
-kept = args.weights.with_suffix(".state.safetensors")
+checkpoint = args.weights.with_suffix(".state.safetensors")
 about = provenance.about(identity=args.identity)
 if runs.is_current(finished, args.identity):
     print(f"{sweep.name}, shard {args.shard}: was finished before", flush=True)
     about["cpu_seconds"] = runs.metadata(finished)["cpu_seconds"]
     trained = runs.load(finished, sweep)
 else:
-    start = state.load_state(kept, args.identity)
+    start = state.load_state(checkpoint, args.identity)
     last = sweep.snapshots[-1]
     print(f"{sweep.name}, shard {args.shard}: from step {start.step if start else 0} to {last}", flush=True)
-    watch = state.watched(f"{sweep.name} {args.shard}", last, kept, args.identity, args.keep_seconds)
+    watch = state.watched(f"{sweep.name} {args.shard}", last, checkpoint, args.identity, args.keep_seconds)
     trained = train(sweep, start, device=args.device or provenance.device(), keep=watch)
     about["cpu_seconds"] = time.process_time()
     runs.save(finished, trained, about)
 link_or_copy(finished, args.weights)
 table.write_plain(args.trajectory, runs.trajectory(trained), about)
-state.forget_state(kept)
+state.forget_state(checkpoint)

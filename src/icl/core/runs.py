@@ -70,10 +70,10 @@ def write_tensors(path: Path, tensors: "dict[str, torch.Tensor]", about: dict[st
 
     plain = {n: t.detach().contiguous().cpu() for n, t in tensors.items()}
     # In one entry, because safetensors writes several in arbitrary order, and equal runs should give equal files.
-    kept = {"icl": canonical({**about, "sha256": _seal({n: t.numpy() for n, t in plain.items()}, about)})}
+    entries = {"icl": canonical({**about, "sha256": _seal({n: t.numpy() for n, t in plain.items()}, about)})}
     with write_aside(path) as aside:
         # save_file would write to its own temporary file, which a kill would leave behind.
-        aside.write_bytes(save(plain, kept))
+        aside.write_bytes(save(plain, entries))
 
 
 def read_tensors(path: Path) -> "tuple[dict[str, torch.Tensor], dict[str, Any]]":

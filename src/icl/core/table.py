@@ -121,8 +121,8 @@ def write_plain(path: Path, frame: pd.DataFrame, about: dict[str, Any]) -> None:
 
     arrow = pa.Table.from_pandas(frame, preserve_index=False)
     about = {"format": PLAIN, **about}
-    kept = canonical({**about, "sha256": _seal(arrow.to_pandas(ignore_metadata=True), about)})
-    arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), b"icl": kept})
+    stored = canonical({**about, "sha256": _seal(arrow.to_pandas(ignore_metadata=True), about)})
+    arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), b"icl": stored})
     with write_aside(path) as aside:
         pq.write_table(arrow, aside, compression="zstd")
 
@@ -162,13 +162,13 @@ def read_plain(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
         # Opened here, because pyarrow reads parent folders with "=" in their names as columns.
         with open(path, "rb") as file:
             arrow = pq.read_table(file)
-        kept = (arrow.schema.metadata or {}).get(b"icl")
+        stored = (arrow.schema.metadata or {}).get(b"icl")
         # Pandas metadata in an untrusted file could ask for any index, name and type.
-        frame, about = arrow.to_pandas(ignore_metadata=True), json.loads(kept or b"{}")
+        frame, about = arrow.to_pandas(ignore_metadata=True), json.loads(stored or b"{}")
         if not isinstance(about, dict):
             raise _foreign(path)
         seal = about.pop("sha256", None)
-        intact = kept is None or seal == _seal(frame, about)
+        intact = stored is None or seal == _seal(frame, about)
     except TableError:
         raise
     # With a damaged footer, pyarrow and pandas raise nearly any error.
@@ -176,7 +176,7 @@ def read_plain(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
         raise TableError(
             f"{path}: cannot be read as parquet ({in_one_line(error)}); delete it and run again"
         ) from error
-    if kept is None:
+    if stored is None:
         raise _foreign(path)
     if not intact:
         raise TableError(f"{path}: is damaged: its content differs from its own checksum; delete it and run again")

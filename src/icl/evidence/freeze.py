@@ -41,12 +41,12 @@ def difference(claim: Claim) -> str:
     """The claim's frozen bounds, in words, if they differ from the current ones; empty if they do not."""
     if not frozen():
         return ""
-    kept = frozen()["claims"].get(claim.id)
-    if kept is None:
+    before = frozen()["claims"].get(claim.id)
+    if before is None:
         return "not in the ledger"
-    if kept == bounds(claim):
+    if before == bounds(claim):
         return ""
-    parts = [(part["observable"], bound_of(part).words()) for name in ("bounds", "conditions") for part in kept[name]]
+    parts = [(part["observable"], bound_of(part).words()) for name in ("bounds", "conditions") for part in before[name]]
     return "; ".join(f"{observable} {words}" for observable, words in parts)
 
 

@@ -25,7 +25,7 @@ def lbfgs(learning_rates: Sequence[float], history: int) -> Optimiser:
 
     def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
         new: Params = {}
-        kept: Params = {}
+        new_state: Params = {}
         rates = next(iter(params.values())).new_tensor(learning_rates)[:, None]
         for name, w in params.items():
             g, s, y, move = gradients[name], state[f"s/{name}"], state[f"y/{name}"], state[f"move/{name}"]
@@ -38,8 +38,8 @@ def lbfgs(learning_rates: Sequence[float], history: int) -> Optimiser:
             else:
                 move = -rates * g / g.abs().sum(dim=1, keepdim=True).clamp(min=1.0)
             new[name] = w + move
-            kept |= {f"s/{name}": s, f"y/{name}": y, f"move/{name}": move, f"before/{name}": g}
-        return new, kept
+            new_state |= {f"s/{name}": s, f"y/{name}": y, f"move/{name}": move, f"before/{name}": g}
+        return new, new_state
 
     return Optimiser(init, update)
 

@@ -176,7 +176,7 @@ class Plan:
     def _endings(self, name: str) -> list[str]:
         """The suffixes of a figure's further pictures, which are targets too."""
         kinds = {OVERLAY: name in self._published, RUNS: figures.draws_one_run(name)}
-        return [ending for ending, made in kinds.items() if made]
+        return [ending for ending, is_drawn in kinds.items() if is_drawn]
 
     def print_file(self, name: str) -> str:
         """The PDF of a figure."""

@@ -72,26 +72,26 @@ def _table(plan: Plan, name: str) -> Iterator[str]:
 def _verdicts(plan: Plan, name: str) -> Iterator[str]:
     path = Path(plan.verdict_file(name))
     _need(str(path))
-    kept = sealed.read(path, "verdicts")
-    yield from _made_from_table(plan, name, path, kept, plan.judging_identity(name), "judged")
+    record = sealed.read(path, "verdicts")
+    yield from _made_from_table(plan, name, path, record, plan.judging_identity(name), "judged")
 
 
 def _pictures(plan: Plan, name: str) -> Iterator[str]:
     path, drawn = Path(plan.record_file(name)), [*plan.pictures(name), plan.print_file(name)]
     _need(str(path), *drawn)
-    kept = sealed.read(path, "drawing")
-    yield from _made_from_table(plan, name, path, kept, plan.drawing_identity(name), "drawn")
+    record = sealed.read(path, "drawing")
+    yield from _made_from_table(plan, name, path, record, plan.drawing_identity(name), "drawn")
     for picture in drawn:
-        if kept.get("pictures", {}).get(picture) != file_digest(Path(picture)):
+        if record.get("pictures", {}).get(picture) != file_digest(Path(picture)):
             yield f"{picture}: differs from what was drawn; {AGAIN}"
 
 
 def _made_from_table(
-    plan: Plan, name: str, path: Path, kept: dict[str, object], identity: str, made: str
+    plan: Plan, name: str, path: Path, record: dict[str, object], identity: str, made: str
 ) -> Iterator[str]:
-    if (kept.get("figure"), kept.get("folder")) != (name, plan.folder):
-        yield f"{path}: is of {kept.get('figure')}, {kept.get('folder')}, not of {name}, {plan.folder}; {AGAIN}"
-    elif kept.get("identity") != identity:
+    if (record.get("figure"), record.get("folder")) != (name, plan.folder):
+        yield f"{path}: is of {record.get('figure')}, {record.get('folder')}, not of {name}, {plan.folder}; {AGAIN}"
+    elif record.get("identity") != identity:
         yield f"{path}: was {made} by other code, bounds or published data; {AGAIN}"
-    elif Path(plan.table_file(name)).is_file() and kept.get("table") != file_digest(Path(plan.table_file(name))):
+    elif Path(plan.table_file(name)).is_file() and record.get("table") != file_digest(Path(plan.table_file(name))):
         yield f"{path}: was {made} from another table; {AGAIN}"

@@ -69,24 +69,24 @@ def changes(ours: Mapping[str, Verdicts], theirs: Mapping[str, Verdicts]) -> Ite
             yield Change(figure, *key, part, their_part, outcome, their_outcome, change)
 
 
-def changed_verdicts(every: Iterable[Change]) -> dict[str, str]:
+def changed_verdicts(all_changes: Iterable[Change]) -> dict[str, str]:
     """Claim -> "their outcome → our outcome", for claims in both sets whose outcomes differ."""
-    matched = (change for change in every if change.ours is not None and change.theirs is not None)
+    matched = (change for change in all_changes if change.ours is not None and change.theirs is not None)
     return {c.claim: f"{c.their_outcome} → {c.our_outcome}" for c in matched if c.our_outcome != c.their_outcome}
 
 
-def markdown(every: Sequence[Change], ours: str = "these results", theirs: str = "the others") -> str:
+def markdown(all_changes: Sequence[Change], ours: str = "these results", theirs: str = "the others") -> str:
     """The changes as a Markdown table under a line of counts; those without news are only counted."""
-    counts = Counter(change.change for change in every)
+    counts = Counter(change.change for change in all_changes)
     summary = ", ".join(f"{counts[kind]} {kind}" for kind in KINDS if counts[kind])
-    head = f"{len(every)} numbers: {summary or 'none'}. {len(changed_verdicts(every))} verdicts changed.\n"
+    head = f"{len(all_changes)} numbers: {summary or 'none'}. {len(changed_verdicts(all_changes))} verdicts changed.\n"
     rows = [
         [
             *(c.figure, c.claim, c.observable, c.bound),
             *("-" if part is None else interval(part) for part in (c.ours, c.theirs)),
             *(c.change, " → ".join(dict.fromkeys(outcome for outcome in (c.their_outcome, c.our_outcome) if outcome))),
         ]
-        for c in every
+        for c in all_changes
         if c.is_news
     ]
     headers = ["figure", "claim", "observable", "claimed", ours, theirs, "change", "verdict"]

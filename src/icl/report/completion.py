@@ -15,10 +15,10 @@ WORKFLOW = ("figures", "verdicts", "verify", "compare", "report", "report_now", 
 
 
 def targets() -> list[str]:
-    """All targets of `make`: figures and their aliases, targets over all figures, and the Makefile's own."""
+    """All targets of `make`: figures and their aliases, targets over all figures, and the Makefile's goals."""
     makefile = MAKEFILE.read_text(encoding="utf-8") if MAKEFILE.is_file() else ""
-    own = [word for line in re.findall(r"^OWN := (.*)$", makefile, re.MULTILINE) for word in line.split()]
-    return [*discovery.figures(), *ledger.aliases(), *WORKFLOW, *own]
+    goals = [word for line in re.findall(r"^OWN := (.*)$", makefile, re.MULTILINE) for word in line.split()]
+    return [*discovery.figures(), *ledger.aliases(), *WORKFLOW, *goals]
 
 
 def script(commands: Iterable[str]) -> str:

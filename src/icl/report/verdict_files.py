@@ -50,8 +50,8 @@ def load_all(folder: Path, name: str) -> dict[str, Verdicts]:
     Raises SealedError if there are none, or one of them is damaged.
     """
     for verdicts in (folder / name / "verdicts", folder / "verdicts"):
-        if found := sorted(verdicts.glob("*.json")):
-            return {path.stem: load(path) for path in found}
+        if paths := sorted(verdicts.glob("*.json")):
+            return {path.stem: load(path) for path in paths}
     raise SealedError(f"{folder}: holds no verdicts of {name}; name a results folder, or its folder of one scale")
 
 
