@@ -132,7 +132,8 @@ def _missing(
     for start in range(0, len(left), size):
         part = left[start : start + size]
         points, stage = [one["point"] for one in part], part[0]["stage"]
-        new = trials(space, points, scale, seeds, stage=stage, figures=figures, trained=trained)
+        moved = [name for name in figures if any(space.moves(one["axis"], name) for one in part)]
+        new = trials(space, points, scale, seeds, stage=stage, figures=moved, trained=trained)
         yield [row | {"axis": one["axis"]} for row, one in zip(new, part, strict=True)]
 
 
@@ -170,7 +171,8 @@ def kept(space: Space, expected: str, table: pd.DataFrame, about: Mapping[str, A
 
 def progress(rows: Sequence[Row]) -> str:
     """The progress of the run, in one line."""
-    return f"{len(rows)} trials, {rows[-1]['stage']}, nearest of the search {best(rows, 'search')[0]['joint']:.4f}"
+    nearest = "".join(f", nearest of the search {row['joint']:.4f}" for row in best(rows, "search")[:1])
+    return f"{len(rows)} trials, {rows[-1]['stage']}{nearest}"
 
 
 # Proposals
@@ -359,7 +361,7 @@ def _row(
         row["state"] = "refused"
     elif distance.NOWHERE in far.values():
         row["state"] = "diverged"
-    row["joint"] = distance.joint(one.whole for one in far.values())
+    row["joint"] = distance.joint(one.whole for one in far.values()) if far else 0.0
     for name, one in far.items():
         row[name] = one.whole
         row |= {f"{name} {part}": value for part, value in one._asdict().items()}

@@ -141,15 +141,25 @@ class Space:
         fixed = {axis.name for axis in self.axes if axis.figures and figure not in axis.figures}
         return {name: value for name, value in point.items() if name not in fixed}
 
+    def moves(self, axis: str, figure: str) -> bool:
+        """Whether a constant varies in a figure; what is no axis (probes, the chosen point) concerns all figures."""
+        figures = next((one.figures for one in self.axes if one.name == axis), ())
+        return not figures or figure in figures
+
     def amounts_of(self, figure: str) -> Point:
         """The constants for the amount of testing in a figure."""
         return self.amounts.get(figure, self.amounts.get("", {}))
 
 
 def _of_figures(axis: Axis) -> Any:
-    """The common value of the constant in the tests of the axis's figures."""
+    """The common value of the constant in the axis's figures: in their tests, and in trainings that do not vary it."""
+    sweeps = [sweep for name in axis.figures for sweep in discovery.figure(name).sweeps("smoke")]
     values = {
-        getattr(sweep.test, axis.name) for name in axis.figures for sweep in discovery.figure(name).sweeps("smoke")
+        getattr(part, axis.name)
+        for sweep in sweeps
+        if not sweep.varied(axis.name)
+        for part in (sweep.test, *sweep.configs)
+        if hasattr(part, axis.name)
     }
     if len(values) > 1:
         raise ConstantError(f"search of {axis.name}: {', '.join(axis.figures)} have different values of it")

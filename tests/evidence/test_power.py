@@ -31,11 +31,12 @@ def test_a_larger_violation_is_never_better_for_the_claim(
     values: list[float], statistic: str, ends: dict[str, float]
 ) -> None:
     bound = Bound("y", statistic=statistic, **ends)
-    found = power.curve(asked(bound, y=values), bound, 0.5, np.linspace(-4, 4, 15).tolist())
-    said = [WORSE.index(one.outcome) for one in found]
-    assert said == sorted(said)
-    assert (said[0], said[-1]) == (0, 2)
-    assert all(a.p <= b.p and a.p_against >= b.p_against for a, b in pairwise(found))
+    plant = power.planting(asked(bound, y=values), bound, 0.5)
+    verdicts = [plant(size) for size in np.linspace(-4, 4, 15)]
+    outcomes = [WORSE.index(verdict.outcome) for verdict in verdicts]
+    assert outcomes == sorted(outcomes)
+    assert (outcomes[0], outcomes[-1]) == (0, 2)
+    assert all(a.p <= b.p and a.p_against >= b.p_against for a, b in pairwise(verdicts))
 
 
 @settings(deadline=None, max_examples=10)

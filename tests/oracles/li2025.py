@@ -59,6 +59,21 @@ def single_answer(params: Params, config: Config, patterns: np.ndarray, context:
     return _nearest(output[0, 0], torch.from_numpy(patterns), config)
 
 
+def leading_pattern(
+    params: Params, config: Config, context: np.ndarray, chain: np.ndarray, states: np.ndarray, step: int
+) -> int:
+    """The TSR pattern whose columns get the most attention at a step, after the chain's steps before it.
+
+    params : of one run, with its axis; context : (l, K + 1, M), chain : (K + 1, M)
+    states : (l + 1, K + 1), the patterns of the context and of the chain
+    """
+    shown, own = torch.from_numpy(context), torch.from_numpy(chain)
+    prompt = _with_own_steps(shown, own, own[step], torch.tensor(step), config)
+    attention = attend(params, prompt[None, None], config)[1][0, 0, 0, 0]
+    answers = states[:, 1:].flatten()[: len(attention)]
+    return int(np.bincount(answers, attention.numpy()).argmax())
+
+
 def _with_own_steps(
     context: torch.Tensor, chain: torch.Tensor, query: torch.Tensor, asked: torch.Tensor, config: Config
 ) -> torch.Tensor:

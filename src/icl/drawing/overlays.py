@@ -37,7 +37,7 @@ def overlay(figure: Figure, reference: pd.DataFrame) -> Figure:
             labels=["published (digitised)"],
             handler_map={tuple: HandlerTuple(ndivide=None, pad=0.8)},
             fontsize=7,
-            loc="upper center",
+            loc="upper left" if any(text.get_position()[1] > TITLED for text in figure.texts) else "upper center",
             frameon=False,
             borderaxespad=0.0,
             borderpad=0.2,
@@ -46,6 +46,8 @@ def overlay(figure: Figure, reference: pd.DataFrame) -> Figure:
 
 
 UNDER_LEGEND = 4
+TITLED = 0.95
+"""A text above this height of the figure is its title."""
 _OVERLAY: Mapping[str, Mapping[str, Any]] = {
     "line": {"linestyle": (0, (3, 1.5)), "linewidth": 1.5, "marker": "o", "markersize": 5.0, "markerfacecolor": "w"},
     "scatter": {"linestyle": "none", "marker": "o", "markersize": 7, "markerfacecolor": "w", "markeredgewidth": 1.2},

@@ -9,7 +9,7 @@ of several runs together decides no random bound, so that it is not computed aga
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,15 +22,6 @@ from icl.evidence.ledger import Bound, bound_of
 HALVINGS = 12
 # So many standard deviations, and the range of the values, past a bound any number of runs >= 5 shows, or none does.
 FAR = 10.0
-
-
-class Planted(NamedTuple):
-    """What the runs say of the claim with a violation of this size: outcome, p of support and against it."""
-
-    size: float
-    outcome: str
-    p: float
-    p_against: float
 
 
 @dataclass(frozen=True)
@@ -75,12 +66,6 @@ def question(asked: Mapping[str, Any], table: pd.DataFrame) -> Question:
     return Question(rows=table[table["observable"].isin(names) & (table["statistic"] == "run")], **parts)
 
 
-def curve(asked: Question, bound: Bound, end: float, sizes: Sequence[float]) -> list[Planted]:
-    """The outcome of a claim against violations of these sizes of one end of one of its random bounds."""
-    plant = _planting(asked, bound, end)
-    return [Planted(size, said.outcome, said.p, said.p_against) for size in sizes for said in [plant(size)]]
-
-
 def of_claim(asked: Question) -> list[Power]:
     """The power at every end of every random bound of a claim; none if it is not tested, or with a NaN among the runs.
 
@@ -109,8 +94,8 @@ def _values(asked: Question, bound: Bound) -> dict[int, float]:
     return judging.single(bound.observable, kept)
 
 
-def _planting(asked: Question, bound: Bound, end: float) -> Callable[[float], Verdict]:
-    """The verdict against a violation of a size."""
+def planting(asked: Question, bound: Bound, end: float) -> Callable[[float], Verdict]:
+    """The function from the size of a violation of one end of a random bound to the claim's verdict."""
     values = _values(asked, bound)
     runs = np.array(list(values.values()))
     sign = _sign(bound, end)
@@ -135,7 +120,7 @@ def _of_end(asked: Question, bound: Bound, end: float) -> Power:
     runs = np.array(list(_values(asked, bound).values()))
     if len(runs) < LEAST_SEEDS:
         return Power(bound.observable, end, len(runs), 0.0, None, None)
-    plant = _planting(asked, bound, end)
+    plant = planting(asked, bound, end)
     sizes = [*_share_sizes(bound, end, len(runs))] if bound.statistic == "share" else _span(bound, end, runs)
     find = _first if bound.statistic == "share" else _turn
     spread = math.sqrt(end * (1 - end)) if bound.statistic == "share" else _spread(runs)

@@ -99,7 +99,8 @@ def _figure(one: Verdicts, pictures: Collection[str]) -> list[str]:
     rows = []
     for verdict in one["verdicts"]:
         claim = ledger.claim(verdict["claim"])
-        cell = f"**{verdict['outcome']}**" + (" (development seeds)" if scales.on_development_seeds(verdict) else "")
+        seeds = " (development seeds)" if verdict_files.on_development_seeds(verdict) else ""
+        cell = f"**{verdict['outcome']}**{seeds}"
         if means := meaning(claim, verdict):
             cell += f": {means}"
         rows.append([claim.id, verdict_files.kind(claim), claim.source, claim.tested, cell])

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from icl.core import discovery
-from icl.core.config import FIRST_SEED, SCALES
+from icl.core.config import SCALES
 from icl.core.sweep import Sweep
 from icl.evidence import ledger
 from icl.pipeline import figures
 from icl.report import tables
-from icl.report.verdict_files import Verdicts, together
+from icl.report.verdict_files import Verdicts, on_development_seeds, together
 
 Kept = dict[str, list[dict[str, Any]]]
 """Figure -> its verdicts at all scales, each with its `scale`."""
@@ -88,12 +88,6 @@ def unjudged(kept: Kept) -> list[str]:
 def from_development(kept: Kept) -> list[str]:
     """The figures with a verdict on development seeds."""
     return [name for name, verdicts in kept.items() if any(on_development_seeds(verdict) for verdict in verdicts)]
-
-
-def on_development_seeds(verdict: Mapping[str, Any]) -> bool:
-    """Whether a verdict of the gallery is from random runs with seeds below FIRST_SEED."""
-    random = any(part["statistic"] != "exact" for part in verdict["parts"])
-    return random and bool(verdict.get("first_seed", 0) < FIRST_SEED)
 
 
 def command(name: str, scale: str) -> str:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from icl.core import sealed
+from icl.core.config import FIRST_SEED
 from icl.core.sealed import SealedError
 from icl.evidence import freeze, ledger, significance
 from icl.evidence.ledger import Claim
@@ -170,7 +171,8 @@ def markdown(
     for figure in figures:
         for verdict in figure["verdicts"]:
             claim = ledger.claim(verdict["claim"])
-            marks = {"fragile": verdict["claim"] in fragile, "amended": bool(freeze.amendments(claim))}
+            marks = {"fragile": verdict["claim"] in fragile, "amended": bool(freeze.amendments(claim)),
+                     "development seeds": on_development_seeds(verdict)}  # fmt: skip
             outcome = ", ".join([f"**{verdict['outcome']}**", *(mark for mark, is_so in marks.items() if is_so)])
             head = [figure["figure"], verdict["claim"], kind(claim), outcome, q_shown(verdict),
                     replicated(verdict, others), formulas.markdown(claim.formula), claim.tested]  # fmt: skip
@@ -217,6 +219,12 @@ def q_shown(verdict: Mapping[str, Any]) -> str:
     """The q of the outcome, as text."""
     key = "q_against" if verdict["outcome"] == "contradicted" else "q"
     return number(verdict.get(key))
+
+
+def on_development_seeds(verdict: Mapping[str, Any]) -> bool:
+    """Whether a verdict of the gallery is from random runs with seeds below FIRST_SEED."""
+    random = any(part["statistic"] != "exact" for part in verdict["parts"])
+    return random and bool(verdict.get("first_seed", FIRST_SEED) < FIRST_SEED)
 
 
 def caught(verdict: Mapping[str, Any], observable: str) -> float | None:

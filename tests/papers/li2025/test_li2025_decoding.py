@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from icl.core.config import ConstantError
-from icl.papers.li2025 import attention_groups, columns, decoding, one_layer, prompts
+from icl.papers.li2025 import attention_groups, columns, decoding, leading_pattern, one_layer, prompts
 from icl.papers.li2025.transition_matrices import product
 from tests.oracles import li2025 as oracle
 from tests.papers.li2025.small_runs import CONFIGS, DEEP, LENGTHS, TEST, alone, away_from_the_start, small_settings
@@ -47,6 +47,22 @@ def test_one_answer_is_the_literal_one() -> None:
                     answer = oracle.single_answer(one, config, drawn.patterns, ends, shown.query[q])
                     assert wrong_share[s, at, run, q] == (answer != shown.right[q, -1])
     assert 0.1 < wrong_share.mean() < 0.95
+
+
+def test_the_leading_pattern_is_that_of_the_literal_prompt() -> None:
+    params, setting, length, queries = away_from_the_start(CONFIGS), TEST.setting(), 5, 12
+    shares = leading_pattern.right_leads(params, CONFIGS, TEST, setting, length, queries)
+    for run, config in enumerate(CONFIGS):
+        one, drawn = alone(params, run), decoding.draw_test(config, TEST, queries)
+        shown = prompts.assemble(drawn, setting)
+        for step in range(config.chain_length):
+            leading = []
+            for q in range(queries):
+                chain = np.concatenate([shown.query[q][None], drawn.patterns[shown.right[q, 1:]]])
+                states = np.concatenate([shown.states[q, :length], shown.right[q][None]])
+                leading.append(oracle.leading_pattern(one, config, shown.vectors[q, :length], chain, states, step))
+            assert shares[run, step] == pytest.approx(np.mean(leading == shown.right[:queries, step + 1]))
+    assert 0.1 < shares.mean() < 0.95
 
 
 def test_without_examples_every_answer_is_a_guess() -> None:

@@ -149,6 +149,7 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "rise of the other TSR on the step": Sabotage(at_once),
         "fall of the other TSR on the step": Sabotage(stopped),
     },
+    "B-M-lead": {"least share of queries whose right pattern leads, over steps": UNTRAINED},
 }
 
 

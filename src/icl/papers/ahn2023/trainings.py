@@ -11,8 +11,6 @@ from icl.papers.ahn2023 import linear_attention as system
 from icl.papers.ahn2023.linear_attention import AVERAGED, SAMPLED, SKEWED, Config
 
 SEEDS = {"paper": 10, "laptop": 10, "smoke": 2}
-# Stacks with P cost ten CPU seconds and more per seed; six are the fewest whose median has an interval.
-FEWER_SEEDS = SEEDS | {"laptop": 6}
 TEST = {"paper": system.Test(), "laptop": system.Test(), "smoke": system.Test(300, 100, 300, 10)}
 SNAPSHOTS = {"paper": 100, "laptop": 50, "smoke": 4}
 # Of the authors' runs whose figures have several depths ("variable_L"): sampled prompts, new ones every 100 steps.
@@ -74,13 +72,13 @@ def two_layers_from_random_starts(scale: str) -> Sweep:
 def isotropic(scale: str) -> Sweep:
     """Three layers with P free and the identity covariance."""
     method = SIMPLE if scale == "paper" else {"prompts": 400}
-    return _sweep("ahn_relaxed_3", scale, 10000, FEWER_SEEDS | {"laptop": 5}, {**method, "layers": 3})
+    return _sweep("ahn_relaxed_3", scale, 10000, SEEDS | {"laptop": 5}, {**method, "layers": 3})
 
 
 def relaxed(scale: str, layers: int) -> Sweep:
     """P free and a skewed covariance, in the original coordinates ("variable_L")."""
     method, steps = (PUBLISHED, 20000) if scale == "paper" else (SHORTER, 3000)
-    return _sweep(f"ahn_free_{layers}", scale, steps, FEWER_SEEDS, {**method, "layers": layers, "spectrum": SKEWED})
+    return _sweep(f"ahn_free_{layers}", scale, steps, SEEDS, {**method, "layers": layers, "spectrum": SKEWED})
 
 
 # Of the authors' run with a rotated covariance ("rotation demonstration-Adam").
@@ -95,7 +93,7 @@ def rotation_by_adam(scale: str) -> Sweep:
     method, steps = ROTATION, 100000
     if scale != "paper":
         method, steps = {**SHORTER, "prompts": 400, "learning_rate": 0.1, "halving": 2000}, 5000
-    return _sweep("ahn_rotation_adam", scale, steps, FEWER_SEEDS, {**method, "layers": 3, "spectrum": SKEWED})
+    return _sweep("ahn_rotation_adam", scale, steps, SEEDS, {**method, "layers": 3, "spectrum": SKEWED})
 
 
 def rotation_by_lbfgs(scale: str) -> Sweep:
@@ -106,7 +104,7 @@ def rotation_by_lbfgs(scale: str) -> Sweep:
         reduced = {"gradient_estimator": SAMPLED, "prompts": 20000}
         iterations = 2000
     constants = {**BY_LBFGS, **reduced, "layers": 3, "spectrum": SKEWED}
-    return _sweep("ahn_rotation_lbfgs", scale, INNER_STEPS * iterations, FEWER_SEEDS, constants)
+    return _sweep("ahn_rotation_lbfgs", scale, INNER_STEPS * iterations, SEEDS, constants)
 
 
 # Numbers of examples with one learning rate ("variable_N").
@@ -127,4 +125,4 @@ def by_length(scale: str, kind: str) -> Sweep:
     if scale != "paper":
         method, steps = {**BY_LBFGS, "prompts": 800, "history": 100, "learning_rate": 0.05}, 500
     problem = {"layers": 3, "spectrum": SKEWED, "context_length": LENGTHS[kind]}
-    return _sweep(f"ahn_length_{kind}", scale, steps, FEWER_SEEDS, {**method, **problem})
+    return _sweep(f"ahn_length_{kind}", scale, steps, SEEDS, {**method, **problem})

@@ -16,7 +16,9 @@ from icl.papers.cheng2024.kernel_attention import Config
 KERNELS = ("linear", "relu", "exp", "softmax")
 # Those that have two starts.
 SIGNED = ("relu", "exp")
-SEEDS, PROMPTS, STEPS = ({"paper": p, "laptop": q, "smoke": r} for p, q, r in ((10, 6, 2), (4000, 500, 8), (60, 25, 2)))
+SEEDS = {"paper": 10, "laptop": 10, "smoke": 2}
+PROMPTS = {"paper": 4000, "laptop": 500, "smoke": 8}
+STEPS = {"paper": 60, "laptop": 25, "smoke": 2}
 TESTED = {"paper": 30000, "laptop": 1000, "smoke": 20}
 SELECTING = {"paper": 10000, "laptop": 500, "smoke": 10}
 # Losses of noise-free problems are rounding below this.

@@ -14,7 +14,7 @@ from icl.core.sweep import Sweep
 from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis
-from icl.papers.li2025 import attention_groups, trainings
+from icl.papers.li2025 import attention_groups, leading_pattern, trainings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 ITERATIONS = 1000
 END_OF_STAGE = 83
 LENGTH, FRACTION, QUERIES = 20, 0.4, 90
+LEADING_QUERIES = 300
 
 
 def sweeps(scale: str) -> list[Sweep]:
@@ -46,6 +47,11 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         for step, now in zip(steps, weights, strict=True)
         for g, group in enumerate(attention_groups.GROUPS)
     ]
+    noisy = trained.sweep.test
+    leads = leading_pattern.right_leads(
+        trained.last(), configs, noisy, noisy.setting(), noisy.context_length_test, min(LEADING_QUERIES, noisy.queries)
+    )
+    parts.append(rows("least share of queries whose right pattern leads, over steps", seeds, leads.min(axis=1)))
     return join([*parts, *(rows(name, seeds, values) for name, values in stages(weights, np.array(steps)).items())])
 
 

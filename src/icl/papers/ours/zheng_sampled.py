@@ -134,7 +134,7 @@ def _noise(sizes: Mapping[str, Runs]) -> list[pd.DataFrame]:
 
 SAMPLED = zheng_look.start_styles(trainings.STARTS, "bmg")
 MARKS = {"gaussian": ("Gaussian", "C0", "o"), "sparse": ("Example 4.1", "C1", "s"), "full-one": ("all ones", "C2", "^")}
-NOISE = Style("other blocks", "other blocks", "b", "o")
+NOISE = Style("other blocks", "other blocks", "b", "o", line="")
 
 
 @plotting.published
@@ -167,8 +167,6 @@ def draw(table: pd.DataFrame) -> Figure:
     plotting.frame(noise, m, Axis("RMS of the other blocks", log=True), font=13, ticks=11)
     noise.tick_params(axis="x", which="minor", labelbottom=False)
     distance.tick_params(axis="x", labelsize=9.5)
-    for line in noise.lines[:1]:
-        line.set_linestyle("none")
     for axes in (ab, distance, noise):
         axes.legend(fontsize=10, loc="upper right" if axes is ab else "lower left")
     return figure
