@@ -1,14 +1,14 @@
-# A fresh clone needs CPython 3.11 or later, make and pip; everything else goes into .venv by itself.
+# A fresh clone needs CPython 3.11 or later, make and pip; everything else is installed into .venv.
 #
 #   make figure12                                             any target of the workflow
 #   make figure12 SNAKEMAKE_ARGS='--config scale=smoke'       with more arguments for Snakemake
 #   make test                                                 the tests, without the slow ones
 #   make help                                                 all commands
 #
-# What matters only while .venv is made (scripts/environment.py says in a line what it chooses):
-#   PYTHON=python3.13       which Python; another one than .venv has makes .venv anew
-#   TORCH_INDEX=<address>   a package index that has the CPU build of torch, where pip's own sources have none
-#   TORCH=cuda              the default build of torch, for a machine with a GPU; TORCH=cpu: not the one already there
+# Options for making .venv (scripts/environment.py prints its choices):
+#   PYTHON=python3.13       the Python; .venv is made again if it has another one
+#   TORCH_INDEX=<address>   a package index with the CPU build of torch, if pip's own sources have none
+#   TORCH=cuda              the default build of torch, for a machine with a GPU; TORCH=cpu ignores an installed torch
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := first
@@ -16,7 +16,7 @@ PYTHON ?=
 TORCH ?=
 TORCH_INDEX ?=
 SNAKEMAKE_ARGS ?=
-# A file stays with one process, which trains what the file needs once.
+# Tests of one file run in one process, which trains what they need once.
 PYTEST_ARGS ?= -n 2 --dist loadfile
 LOCK_ARGS ?=
 
@@ -28,8 +28,8 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 BIN := .venv/bin
 LOCK := requirements/lock.txt
 
-# Every goal that is not listed here is passed to Snakemake, all of them in one call. They are phony, or make would take the
-# folder figures/ for a finished target. They stand before SNAKEMAKE_ARGS, since `--config a=b` swallows what follows.
+# All goals that are not listed here are passed to Snakemake in one call. They are phony, because make would take the
+# folder figures/ for a finished target. They precede SNAKEMAKE_ARGS, because `--config a=b` consumes what follows.
 OWN := first help env paper docs test test-all test-browser test-slurm lint bench whatif lock clean clean-env snakemake
 TARGETS := $(filter-out $(OWN),$(MAKECMDGOALS))
 .PHONY: $(OWN) $(TARGETS)
@@ -44,25 +44,25 @@ first:
 	@echo 'make help lists all commands, .venv/bin/python -m icl list all papers and figures.'
 
 help:
-	@echo 'make TARGET ...   regenerate targets of the workflow: figure12, figures, verdicts, report, ...'
-	@echo '                  more for Snakemake: SNAKEMAKE_ARGS="--config scale=smoke"'
-	@echo 'make env          set up .venv from the lock (every other command does so by itself); PYTHON=python3.13'
-	@echo 'make paper PAPER=li2024   all figures of one paper'
+	@echo 'make TARGET ...   make targets of the workflow: figure12, figures, verdicts, report, ...'
+	@echo '                  arguments for Snakemake: SNAKEMAKE_ARGS="--config scale=smoke"'
+	@echo 'make env          set up .venv from the lock (the other commands do it too); PYTHON=python3.13'
+	@echo 'make paper PAPER=li2024   make all figures of one paper'
 	@echo 'make docs         build the documentation as a site in site/, with the report if there is one'
 	@echo "make whatif FIGURE=figure12 SET='li_icl_gpt2: {relevant_fraction: 0.6}'"
-	@echo '                  a figure at the defaults and with other constants, and which verdicts differ'
-	@echo 'make test         the tests without the slow ones; PYTEST_ARGS="-n 2 --dist loadfile" by default'
-	@echo 'make test-browser the tests of report and site in a real browser; needs Chromium from the system'
-	@echo 'make test-slurm   the cluster profiles on a real SLURM of one node; needs its packages from the system'
-	@echo 'make test-all     all tests'
-	@echo 'make lint         ruff, mypy, import-linter, snakefmt and the lint of Snakemake'
-	@echo 'make bench        the side-by-side measurements'
-	@echo 'make lock         remake the lock from pyproject.toml; LOCK_ARGS=--upgrade for newer versions'
-	@echo 'make clean        remove results, figures and caches, keep .venv'
+	@echo '                  make a figure with default and changed constants, and print the verdicts that differ'
+	@echo 'make test         run the tests without the slow ones; PYTEST_ARGS="-n 2 --dist loadfile" by default'
+	@echo 'make test-browser run the tests of report and site in a real browser; needs Chromium'
+	@echo 'make test-slurm   run the tests of the cluster profiles on a SLURM of one node; needs SLURM'
+	@echo 'make test-all     run all tests'
+	@echo 'make lint         run ruff, mypy, import-linter, snakefmt and the lint of Snakemake'
+	@echo 'make bench        run the benchmarks'
+	@echo 'make lock         update the lock from pyproject.toml; LOCK_ARGS=--upgrade for newer versions'
+	@echo 'make clean        remove results, figures and caches, but not .venv'
 	@echo 'make clean-env    remove .venv'
 	@echo
-	@echo 'While there is no .venv yet: TORCH_INDEX=ADDRESS names an index with the CPU build of torch,'
-	@echo 'TORCH=cuda takes the default build, for a machine with a GPU.'
+	@echo 'For the first set-up of .venv: TORCH_INDEX=ADDRESS names an index with the CPU build of torch,'
+	@echo 'TORCH=cuda chooses the default build, for a machine with a GPU.'
 
 ifneq ($(TARGETS),)
 $(TARGETS): snakemake
@@ -73,7 +73,7 @@ snakemake: env
 	@$(BIN)/python scripts/unlock.py
 	$(BIN)/snakemake $(foreach target,$(TARGETS),'$(target)') $(SNAKEMAKE_ARGS)
 
-# The first Python that runs and can make virtual environments; the lock has no wheels for 3.14 yet.
+# Uses the first Python that runs and can make virtual environments; the lock has no wheels for 3.14 yet.
 env:
 	@PATH='$(OUTSIDE)'; \
 	for python in $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python3.14); do \
@@ -83,7 +83,7 @@ env:
 	done; \
 	echo 'make env: no Python 3.11 or later with venv and pip (Debian: python3-venv); name one with PYTHON=...' >&2; exit 1
 
-# Two BLAS threads in each of two test processes would fight for the cores.
+# One BLAS thread, because two test processes share two cores.
 test: env
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
 
@@ -93,7 +93,7 @@ test-all: env
 test-browser: env
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_ARGS) -m browser
 
-# One at a time: a cluster of one node runs the jobs beside each other.
+# In one process, because the cluster of one node runs jobs in parallel.
 test-slurm: env
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slurm
 
@@ -105,7 +105,7 @@ lint: env
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
 
-# The thresholds are those of the workflow's training jobs.
+# With the same thresholds as the workflow's training jobs.
 bench: env
 	MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_MMAP_THRESHOLD_=4000000000 $(BIN)/python -m benchmarks
 
@@ -114,16 +114,16 @@ paper: env
 	@$(BIN)/python scripts/unlock.py
 	names=$$($(BIN)/python -m icl figures '$(PAPER)') && $(BIN)/snakemake $$names $(SNAKEMAKE_ARGS)
 
-# The site needs no network, neither to build nor to read.
+# Neither building nor reading the site needs a network.
 docs: env
 	$(BIN)/python scripts/site.py
 
-# A figure at the defaults and with other constants, side by side.
+# A figure with default and changed constants, side by side.
 whatif: env
 	$(BIN)/python -m icl whatif $(FIGURE) --set '$(SET)'
 
-# One resolution for every Python from 3.11 on and every platform (--universal), one version per package (fewest).
-# What is locked stays as it is, as long as the ranges admit it.
+# One resolution for all Pythons from 3.11 on and all platforms (--universal), one version per package (fewest).
+# Locked versions stay if the ranges allow them.
 lock: env
 	$(BIN)/uv pip compile pyproject.toml --extra dev --extra docs --constraint requirements/torch.txt --no-emit-package torch \
 	  --universal --python-version 3.11 --fork-strategy fewest --generate-hashes \

@@ -1,4 +1,4 @@
-# The figures of the theory papers on in-context learning: `snakemake --list` explains every target.
+# The figures of the theory papers on in-context learning; `snakemake --list` explains every target.
 configfile: "workflow/config.yaml"
 
 

@@ -1,4 +1,4 @@
-"""Run all measurements, or those named on the command line, and print one table."""
+"""Run all benchmarks, or those named on the command line, and print one table."""
 
 import importlib
 import pkgutil
@@ -13,7 +13,7 @@ Row = tuple[str, float, float | None]
 
 
 def measured(name: str) -> list[Row] | None:
-    """The rows of one module, or None if it failed; what it prints goes to stderr."""
+    """The rows of one module, or None if it failed; its output goes to stderr."""
     start = time.perf_counter()
     try:
         module = importlib.import_module(f"benchmarks.{name}")

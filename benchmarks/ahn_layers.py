@@ -1,10 +1,10 @@
 """Loss and gradient of linear attention: the Gram form and the averaged loss against dense attention, equal batches.
 
 Three relaxed layers, d = 5. Dense attention is the literal model over n + 1 columns; the Gram form carries one matrix
-(d + 1) x (d + 1) and the query's column per prompt; the averaged loss draws Gram matrices alone. Prompts are given,
-but for whole steps of training, which draw them, clip, and take Adam's step; there the literal loop is the paper's own:
-fresh tokens, dense attention, torch's Adam.
-CPU time of one thread, the least of several repeats that alternate. Exponents are log-log slopes between two sizes.
+(d + 1) x (d + 1) and the query's column per prompt; the averaged loss draws only Gram matrices. Prompts are drawn
+beforehand, except for complete training steps, which draw them, clip, and take Adam's step; there the literal loop is
+the paper's own: fresh tokens, dense attention, torch's Adam.
+CPU time of one thread, the minimum of several alternating repeats. Exponents are log-log slopes between two sizes.
 
     python -m benchmarks.ahn_layers
 """
@@ -30,7 +30,7 @@ GROWTH = {"context_length": (20, 320), "dimension": (5, 20), "layers": (2, 8), "
 
 
 def step(form: str, seeds: int = 1, **constants: Any) -> Callable[[], None]:
-    """One loss and gradient on given prompts, from weights of some size."""
+    """One loss and gradient on fixed prompts, from weights of some size."""
     constants = {"prompts": PROMPTS, "init_std": 0.1, "gradient_estimator": FORMS.get(form, SAMPLED)} | constants
     configs = [Config(seed=seed, **constants) for seed in range(seeds)]
     params = system.init(configs)
@@ -50,7 +50,7 @@ def step(form: str, seeds: int = 1, **constants: Any) -> Callable[[], None]:
 
 
 def training(form: str) -> Callable[[], None]:
-    """Whole steps of the published training with a skewed covariance, fresh prompts at every step, L = 3."""
+    """Complete steps of the published training with a skewed covariance, fresh prompts at every step, L = 3."""
     config = Config(
         prompts=PROMPTS, spectrum=SKEWED, gradient_estimator=FORMS.get(form, SAMPLED), learning_rate=1e-4, clip=0.01,
         init_std=0.1,
@@ -59,7 +59,7 @@ def training(form: str) -> Callable[[], None]:
 
 
 def package_training(config: Config) -> Callable[[], None]:
-    """Steps as the training loop takes them."""
+    """Steps of the package's training loop."""
     params, optimiser, step = system.init([config]), system.optimiser([config]), count()
     state = optimiser.init(params)
     sweep = Sweep("benchmark", system.SYSTEM, (config,), (0, 1), system.Test())

@@ -1,15 +1,15 @@
 """A gradient of L layers of kernel attention: residuals with a hand-written adjoint against the literal token stack.
 
-Both sides get the same B prompts and end with the gradient of the mean squared error by the 2 L scalars of the layers.
-`tokens` is the reasonable implementation of the definition: (d + 1) x (n + 1) tokens, V, B and C in every layer, and
+Both sides use the same B prompts and return the gradient of the mean squared error by the 2 L scalars of the layers.
+`tokens` is a reasonable implementation of the definition: (d + 1) x (n + 1) tokens, V, B and C in every layer, and
 automatic differentiation. `residuals` carries the n residuals and the query's answer, forms the inner products once,
-and needs one column of the last kernel matrix only; it gives the Jacobian of all prompts on the way, which Gauss-Newton
-needs. CPU time of one thread, the least of several repeats that alternate.
+and needs only one column of the last kernel matrix; it also returns the Jacobian of all prompts, which Gauss-Newton
+needs. CPU time of one thread, the minimum of several alternating repeats.
 
-`transformers` does the same for the published models with all their matrices: a gradient of several runs in the form
-that trains them, against the literal loop of the paper's own form over runs, layers and heads.
+`transformers` does the same for the published models with all their matrices: a gradient of several runs as in
+training, against the literal loop over runs, layers and heads.
 
-Work of the reduced form is B L n^2 and does not depend on d but for the inner products; that of the tokens is
+The work of the reduced form is B L n^2 and depends on d only in the inner products; that of the tokens is
 B L n (n + d) d.
 
     python -m benchmarks.cheng_layers
@@ -28,10 +28,10 @@ from icl.papers.cheng2024.kernel_attention import Config
 from tests.oracles import cheng2024 as oracle
 
 PROMPTS = 200
-# layers, n, d and the ratio to reach
+# layers, n, d and the target ratio
 SIZES = ((3, 14, 5, 2.5), (7, 14, 5, 2.5), (3, 14, 40, 6.0))
 KERNELS = ("exp", "softmax")
-# Runs at once, and the models that they are.
+# The number of runs, and their models.
 RUNS, TRANSFORMERS = 15, (("linear", 3), ("relu", 3), ("exp", 3), ("softmax", 3), ("exp", 5), ("linear_exp", 3))
 LENGTHS, DEPTHS, DIMENSIONS = (10, 20, 40, 80), (1, 2, 4, 8), (5, 20, 80, 320)
 

@@ -1,8 +1,8 @@
 """Chain of thought over all settings, lengths and queries at once, against a greedy loop for each query and length.
 
-Both give the answers of figure 17: four alpha', contexts of 0, 10, ..., 100 examples, K = 3 steps. The loop forms the
-whole prompt anew for every step, as the paper writes it; `cot_wrong` also draws its prompts. CPU time of one thread per
-query, the least of several repeats that alternate. That both give the same answers is a test's to show.
+Both compute the answers of figure 17: four alpha', contexts of 0, 10, ..., 100 examples, K = 3 steps. The loop forms
+the full prompt again for every step, as in the paper; `cot_wrong` also draws its prompts. CPU time of one thread per
+query, the minimum of several alternating repeats. A test shows that the answers are equal.
 
     python -m benchmarks.cot_evaluation
 """
@@ -24,7 +24,7 @@ LEAST_RATIO = 20.0
 
 
 def least(sides: dict[str, tuple[Callable[[], None], int]]) -> dict[str, float]:
-    """The least CPU seconds per query of each side over alternating repeats."""
+    """The minimal CPU seconds per query of each side over alternating repeats."""
     times: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(REPEATS):
         for name, (run, queries) in sides.items():

@@ -1,8 +1,8 @@
-"""What the workflow itself costs: building the plan of all figures, and each job beside its own work.
+"""The overhead of the workflow: planning all figures, and the share of Snakemake in each job.
 
-Both against a plain workflow in the same run: CPU seconds of the process and its children, least of several repeats,
-so that a busy machine counts little. The yardstick for the plan is the dry run of an empty workflow (Snakemake's own
-start), the one for a job is its shell command run without Snakemake.
+Both are compared with a simple workflow in the same run: CPU seconds of the process and its children, the minimum of
+several repeats, to reduce the effect of a busy machine. The reference for the plan is the dry run of an empty workflow
+(Snakemake's own start), and for a job its shell command without Snakemake.
 
     python -m benchmarks dag
 """
@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# The clock of CPU time ticks in hundredths of a second; many jobs share out one tick.
+# CPU time is measured in hundredths of a second, so the time of a job is an average over many.
 JOBS, REPEATS = 200, 3
 
 EMPTY = """

@@ -1,8 +1,8 @@
 """The baselines of Garg et al. on every prefix of all prompts at once, against one solve per prompt and prefix.
 
 Least squares against numpy's lstsq, 3 nearest neighbours against scikit-learn's regressor, averaging against a mean for
-each prompt and prefix: d = 20 and 41 points as in the paper. CPU time of one thread per prompt, the least of several
-repeats that alternate. That both give the same answers is a test's to show.
+each prompt and prefix: d = 20 and 41 points as in the paper. CPU time of one thread per prompt, the minimum of several
+alternating repeats. A test shows that the answers are equal.
 
     python -m benchmarks.garg_baselines
 """
@@ -49,7 +49,7 @@ BASELINES: dict[str, tuple[estimators.PrefixEstimator, Solve, float | None]] = {
 
 
 def seconds(batched: Callable[[], object], looped: Callable[[], object]) -> tuple[float, float]:
-    """The least CPU seconds per prompt of either side."""
+    """The minimal CPU seconds per prompt of either side."""
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(REPEATS):
         for run, count, found in ((batched, PROMPTS, times[0]), (looped, LOOPED, times[1])):

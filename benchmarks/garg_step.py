@@ -1,9 +1,9 @@
 """A training step of Garg et al.'s GPT-2 against its own matrix products, and against the same step in transformers.
 
-The products are the floor: what a step adds to them (LayerNorm, softmax, GELU, copies, autograd, Adam, sampling) is
-overhead of ours. transformers' GPT-2 takes prompts of the same shape through torch's Adam; it has no sampling to do
-and does not shorten gradients. The measurements take turns; the medians of each are compared. CPU time of one thread.
-On a GPU, also the share of its peak that a step at the paper scale reaches (not measured so far).
+The products are a lower bound: the rest of a step (LayerNorm, softmax, GELU, copies, autograd, Adam, sampling) is our
+overhead. transformers' GPT-2 trains on prompts of the same shape with torch's Adam, without sampling and clipping. The
+measurements alternate, and their medians are compared. CPU time of one thread. On a GPU, also the share of its peak in
+a step at the paper scale (not measured so far).
 
     python -m benchmarks.garg_step
 """
@@ -26,7 +26,7 @@ TURNS = 15
 
 
 def medians(functions: Sequence[Callable[[], object]], turns: int = TURNS) -> list[float]:
-    """The median CPU time of every function in milliseconds; they take turns after two unmeasured ones."""
+    """The median CPU time of every function in milliseconds, measured alternately after two warm-up calls."""
     times: list[list[float]] = []
     for _ in range(turns + 2):
         times.append([])
@@ -47,7 +47,7 @@ def products(found: Sequence[captured.Shape]) -> Callable[[], object]:
 
 
 def step(sweep: Sweep, device: str = "cpu") -> Callable[[], object]:
-    """A whole step of our training."""
+    """A complete step of our training."""
     optimiser, params = system.optimiser(sweep.configs), system.init(sweep.configs, device)
     state = optimiser.init(params)
 
@@ -61,7 +61,7 @@ def step(sweep: Sweep, device: str = "cpu") -> Callable[[], object]:
 
 def theirs(config: system.Config) -> Callable[[], object]:
     """A step of transformers' GPT-2 between two linear maps, as the published code trains it."""
-    # It warns of special tokens, of which there are none here.
+    # Silences a warning on special tokens, which are not used here.
     logging.getLogger("transformers").setLevel(logging.ERROR)
     from transformers import GPT2Config, GPT2Model
 
@@ -86,7 +86,7 @@ def theirs(config: system.Config) -> Callable[[], object]:
 
 
 def on_gpu() -> str:
-    """Steps per second at the paper scale as workflow/one_gpu.yaml trains, and their share of the GPU's peak."""
+    """Steps per second at the paper scale with workflow/one_gpu.yaml, and their share of the GPU's peak."""
     sweep = trainings.sweep("paper")
     configs = tuple(replace(c, precision="bfloat16", execution="graph") for c in sweep.configs[:1])
     whole = step(replace(sweep, configs=configs), "cuda")

@@ -1,7 +1,7 @@
 """A training step of the GPT-2 style model against its own matrix products, timed alone, in one process.
 
-The products are the floor: what a step adds to them (LayerNorm, softmax, GELU, copies, autograd, Adam, sampling) is
-overhead of ours. CPU time of one thread, the best of several repeats.
+The products are a lower bound: the rest of a step (LayerNorm, softmax, GELU, copies, autograd, Adam, sampling) is our
+overhead. CPU time of one thread, the minimum of several repeats.
 
     python -m benchmarks.gpt2_step
 """
@@ -21,7 +21,7 @@ RUNS, REPEATS = 5, 20
 
 
 def best(function: Callable[[], object], repeats: int = REPEATS) -> float:
-    """The least CPU time of `function` in milliseconds."""
+    """The minimal CPU time of `function` in milliseconds."""
     times = []
     for _ in range(repeats):
         start = time.process_time()
@@ -37,7 +37,7 @@ def products(config: system.Config, runs: int) -> list[tuple[int, int, int, int]
     tokens = config.batch * count
     shapes = [(runs, tokens, config.feature_dimension + 1, width)]
     for layer in range(1, config.layers + 1):
-        # In the last layer only the queries ask; all tokens have keys and values.
+        # In the last layer only the query tokens have queries; all tokens have keys and values.
         asking = asked if layer == config.layers else count
         rows = config.batch * asking
         shapes += 2 * [(runs, tokens, width, width)] + 2 * [(runs, rows, width, width)]

@@ -1,12 +1,13 @@
 """A gradient of the softmax layer over discrete features: from counts and from their law, against the literal tokens.
 
-Every side draws its own M = 300 prompts where it draws any, and ends with the gradient; `tokens` is the reasonable
-implementation (Q x_query first, then one batched product, softmax over N, automatic differentiation). `population` is
-the whole population gradient, both columns. CPU time of one thread, the least of several repeats that alternate.
+Every side draws its own M = 300 prompts, if any, and returns the gradient; `tokens` is a reasonable implementation
+(Q x_query first, then one batched product, softmax over N, automatic differentiation). `population` is the full
+population gradient, both columns. CPU time of one thread, the minimum of several alternating repeats.
 
-How `population` grows is measured for K = 10 ... 800 at N = 20 K, and for K = 20 at N = 200 ... 12800. Its work is that
-of the cells that a Gauss rule leaves, ten for each c_k within some standard deviations, sqrt(N p_k) of them: constant
-at N = 20 K, where the literal tokens cost M N d ~ K^2, and sqrt(N) at fixed K, where calls still outweigh it.
+The growth of `population` is measured for K = 10 ... 800 at N = 20 K, and for K = 20 at N = 200 ... 12800. Its work is
+proportional to the cells of a Gauss rule, ten for each c_k within some standard deviations, sqrt(N p_k) of them:
+constant at N = 20 K, where the literal tokens cost M N d ~ K^2, and sqrt(N) at fixed K, where the overhead of calls
+still dominates.
 
     python -m benchmarks.huang_estimators
 """
@@ -21,13 +22,13 @@ from icl.papers.huang2024 import population_gradient, prompts
 from icl.papers.huang2024.count_laws import PromptLaw
 from tests.oracles import huang2024 as oracle
 
-SIZES = ((20, 20, 30.0, 300.0), (50, 20, 100.0, 2000.0))  # K, N/K and the two ratios to reach
+SIZES = ((20, 20, 30.0, 300.0), (50, 20, 100.0, 2000.0))  # K, N/K and the two target ratios
 PROMPTS = 300
 Side = Callable[[], object]
 
 
 def token_sides(features: int, per_feature: int) -> tuple[Side, Side]:
-    """One gradient by tokens, on prompts drawn anew each time and on given ones; both form their tokens."""
+    """One gradient by tokens, on fresh prompts and on fixed ones; both form their tokens."""
     p, length, v = prompts.imbalanced(features, 0.5), per_feature * features, oracle.basis(features, features + 4)
     rng, q = np.random.default_rng(0), torch.zeros(features + 4, features + 4, dtype=torch.float64)
     given = prompts.prompts(rng, p, length, PROMPTS)
@@ -38,7 +39,7 @@ def token_sides(features: int, per_feature: int) -> tuple[Side, Side]:
 
 
 def count_sides(features: int, per_feature: int) -> tuple[Side, Side]:
-    """One gradient by counts, drawn anew each time and given."""
+    """One gradient by counts, fresh and fixed."""
     p, length = prompts.imbalanced(features, 0.5), per_feature * features
     rng, q = np.random.default_rng(0), torch.zeros(features, features, dtype=torch.float64)
     given = torch.from_numpy(prompts.counts(rng, p, length, PROMPTS))
@@ -49,14 +50,14 @@ def count_sides(features: int, per_feature: int) -> tuple[Side, Side]:
 
 
 def population_side(features: int, per_feature: int) -> Side:
-    """One population gradient, its cells known."""
+    """One population gradient with precomputed cells."""
     q, law = torch.zeros(1, 2, 3, dtype=torch.float64), PromptLaw(features, 0.5, per_feature * features)
     population_gradient.loss_and_gradient(q, [law])
     return lambda: population_gradient.loss_and_gradient(q, [law])
 
 
 def exponent(sizes: list[tuple[int, int]], varied: list[int]) -> float:
-    """The log-log slope of the time of `population` over the larger half of the sizes: the work outweighs the calls."""
+    """The log-log slope of the time of `population` over the larger half of the sizes, where the work dominates."""
     seconds = [least({"population": (population_side(*size), 20)})["population"] for size in sizes]
     half = len(varied) // 2
     return float(np.polyfit(np.log(varied[half:]), np.log(seconds[half:]), 1)[0])

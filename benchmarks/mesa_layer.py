@@ -1,14 +1,14 @@
-"""The mesa layer from one Cholesky factor with its own reverse, and linear attention through its maps.
+"""The mesa layer from one Cholesky factor with explicit derivatives, and linear attention in its reduced form.
 
-Both at the paper's size: 256 sequences of 50 positions, 4 and 2 heads, keys of size 20. Each side ends with the
+Both at the paper's size: 256 sequences of 50 positions, 4 and 2 heads, keys of size 20. Each side returns the
 derivatives of all its inputs:
 
     mesa     against one batched solve per position, and against a Cholesky factorisation position by position, both
              with automatic differentiation
-    linear   the whole gradient of the loss from the 20 rows of a token that count, against the literal tokens of 40
+    linear   the full gradient of the loss from the 20 rows of a token that matter, against the literal tokens of 40
              with automatic differentiation
 
-CPU time of one thread, the least of several repeats that alternate.
+CPU time of one thread, the minimum of several alternating repeats.
 
     python -m benchmarks.mesa_layer
 """
@@ -26,7 +26,7 @@ from tests.oracles.oswald2023mesa import ridge_regressions
 
 BATCH, HEADS, POSITIONS, KEYS, VALUES = 256, 4, 50, 20, 10
 REPEATS = 3
-# Sequences that are worked on together, on either side: more would leave the cache.
+# The number of sequences per chunk, on either side; more would not fit in the cache.
 TOGETHER = 32
 
 
@@ -52,12 +52,12 @@ def literal_gradient(weights: dict[str, Tensor], x: Tensor) -> None:
 
 
 def written_gradient(weights: dict[str, Tensor], x: Tensor, config: system.Config) -> None:
-    """The same loss and derivatives as the system computes them."""
+    """The same loss and derivatives by the package."""
     system.gradient(weights, x, config)
 
 
 def least(sides: dict[str, Callable[[], None]]) -> dict[str, float]:
-    """The least CPU seconds of each side over alternating repeats, after one that does not count."""
+    """The minimal CPU seconds of each side over alternating repeats, after one warm-up."""
     times: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(REPEATS + 1):
         for name, run in sides.items():

@@ -1,9 +1,9 @@
-"""A training step of the one-layer model for ten seeds, against eq. 7 as it is written, seed by seed.
+"""A training step of the one-layer model for ten seeds, against a literal implementation of eq. 7, seed by seed.
 
-The other side trains each seed by itself: tokens are formed, W_K p_i and W_V p_i are taken for every token, autograd
-gives the gradient. Both sides sample the same prompts and take the same step. Wall time, the least of several repeats:
-rounds of our steps in a row, as in training, alternate with steps of the other side. Training jobs have one thread, so
-that the target for sampling holds for that; more threads make the rest faster and its share larger.
+The other side trains each seed separately: it forms the tokens, computes W_K p_i and W_V p_i for every token, and
+differentiates automatically. Both sides sample the same prompts and take the same step. Wall time, the minimum of
+several repeats: rounds of our steps in a row, as in training, alternate with steps of the other side. The target for
+sampling is for one thread, as in training jobs; more threads make the rest faster and its share larger.
 
     python -m benchmarks.one_layer_step
 """
@@ -24,7 +24,7 @@ RUNS, ROUNDS, STEPS = 10, 15, 10
 
 
 def our_step(sweep: Sweep, params: Params, step: int) -> tuple[Params, float, float]:
-    """All runs as one tensor program: the weights after the step, and the seconds of all of it and of its sampling."""
+    """All runs as one tensor program: the weights after the step, and the seconds in total and for sampling."""
     start = time.perf_counter()
     arrays = system.sample(sweep.configs, step)
     sampled = time.perf_counter()
@@ -43,7 +43,7 @@ def literal_step(config: system.Config, params: Params) -> Params:
     leaves = {name: w.detach().requires_grad_() for name, w in params.items() if name not in system.FROZEN}
     loss = oracle.one_layer_loss(params | leaves, prompts, torch.from_numpy(batch["label"][:, -1]))
     gradients = torch.autograd.grad(loss, list(leaves.values()))
-    # The read-out a has a step size of its own.
+    # The read-out a has its own step size.
     rates = {name: config.learning_rate * (config.readout_rate if name == "a" else 1.0) for name in leaves}
     return {
         name: (w - rates[name] * g).detach() for (name, w), g in zip(leaves.items(), gradients, strict=True)
@@ -51,7 +51,7 @@ def literal_step(config: system.Config, params: Params) -> Params:
 
 
 def times(sweep: Sweep, params: Params, each: list[Params]) -> tuple[float, float, float]:
-    """Least seconds of our step, of the literal loop over the runs, and of sampling in our step."""
+    """The minimal seconds of our step, of the literal loop over the runs, and of sampling in our step."""
     whole, loop, sampling = [], [], []
     for _ in range(ROUNDS):
         weights = params

@@ -1,10 +1,11 @@
 """A gradient of one layer of linear attention: analytic on fresh prompts and in closed form, against literal tokens.
 
-`literal` forms every token and differentiates through the whole layer, in float32; `fresh_prompts` needs four passes
-over the examples. Both draw a fresh batch of B = 2048 for each gradient, as published. `population` is the closed form
-in float64; it draws nothing. CPU time of one thread, the least of several repeats that alternate.
+`literal` forms every token and differentiates through the layer, in float32; `fresh_prompts` needs four passes over the
+examples. Both draw a fresh batch of B = 2048 for each gradient, as published. `population` is the closed form in
+float64 and draws nothing. CPU time of one thread, the minimum of several alternating repeats.
 
-How the cost grows: with N = d for `fresh_prompts` and `population`, with N at d = 10, and with the number of seeds.
+The growth of the cost is measured with N = d for `fresh_prompts` and `population`, with N at d = 10, and with the
+number of seeds.
 
     python -m benchmarks.oswald_estimators
 """
@@ -27,7 +28,7 @@ Drawn = dict[str, torch.Tensor]
 
 
 def one_gradient(configs: Sequence[Config], fresh: bool = True) -> Callable[[], None]:
-    """One gradient of all runs, on tasks drawn for it or on the same ones every time."""
+    """One gradient of all runs, on fresh tasks or on fixed ones."""
     start, batch = system.init([*configs]), None if fresh else drawn(configs)
     sweep = Sweep("benchmark", system.SYSTEM, tuple(configs), (0, 1), system.Test())
 
@@ -58,7 +59,7 @@ def drawn(configs: Sequence[Config]) -> Drawn:
 
 
 def least(sides: dict[str, tuple[Callable[[], None], int]], repeats: int = REPEATS) -> dict[str, float]:
-    """The least CPU seconds of each side over alternating rounds; each round calls a side so many times."""
+    """The minimal CPU seconds per call of each side over alternating rounds; a round has the given number of calls."""
     times: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(repeats):
         for name, (run, calls) in sides.items():

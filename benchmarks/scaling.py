@@ -1,9 +1,9 @@
-"""How the workflow grows with the number of jobs: time to plan them, jobs that run per second, share of each job.
+"""The scaling of the workflow with the number of jobs: planning time, jobs per second, overhead per job.
 
-The plain workflow has one rule whose jobs echo a number. It is planned (a dry run) at 50, 500 and 5,000 jobs, and run
-with the default profile at 50 and 300, where longer runs would only take longer: the share per job is given at both,
-and its growth. Our own workflow is planned at the paper scale with few shards and with one run per job, its most.
-Times are CPU seconds of Snakemake and its children, but for jobs per second, which the clock on the wall gives.
+The simple workflow has one rule whose jobs echo a number. It is planned (a dry run) at 50, 500 and 5,000 jobs, and run
+with the default profile at 50 and 300, with the overhead per job at both and its growth. Our own workflow is planned at
+the paper scale with few shards and with one run per job, its maximum. Times are CPU seconds of Snakemake and its
+children, except for jobs per second, which use wall time.
 
     python -m benchmarks scaling                    about a minute on a quiet core
     python -m benchmarks.scaling 50 500 5000        runs that many jobs instead, for minutes
@@ -22,7 +22,7 @@ from benchmarks.dag import ECHO, ROOT, cpu, snakemake
 from icl.pipeline.plan import Plan
 
 PLANNED, RUN = (50, 500, 5000), (50, 300)
-# Our own DAG at the paper scale: shards, and what they mean.
+# Our own DAG at the paper scale: shards, and their description.
 SHARDS = ((2, "2 shards per sweep"), (10000, "one run per job"))
 DEFAULT = [sys.executable, "-m", "snakemake"]
 
@@ -30,7 +30,7 @@ Row = tuple[str, float, float | None]
 
 
 def echoes(folder: Path, jobs: int) -> Path:
-    """A folder with a workflow of so many jobs and the default profile."""
+    """A folder with a workflow of `jobs` jobs and the default profile."""
     made = folder / str(jobs)
     shutil.copytree(ROOT / "profiles/default", made / "profiles/default")
     (made / "Snakefile").write_text(ECHO.replace("JOBS", str(jobs)), encoding="utf-8")
@@ -43,7 +43,7 @@ def growth(sizes: tuple[int, ...], times: list[float]) -> float:
 
 
 def planned(folder: Path) -> list[Row]:
-    """The dry run of plain jobs, less that of a single one."""
+    """The time of dry runs of simple jobs, minus that of a single job."""
     start = snakemake(echoes(folder, 1), "-n")
     times = [snakemake(echoes(folder, jobs), "-n") - start for jobs in PLANNED]
     rows: list[Row] = [(f"plan {jobs} plain jobs (CPU s)", t, None) for jobs, t in zip(PLANNED, times, strict=True)]
@@ -51,7 +51,7 @@ def planned(folder: Path) -> list[Row]:
 
 
 def ran(folder: Path, sizes: tuple[int, ...]) -> list[Row]:
-    """The run of plain jobs with the default profile: jobs per second, and CPU seconds per job."""
+    """Runs of simple jobs with the default profile: jobs per second, and CPU seconds per job."""
     rows: list[Row] = []
     shares = []
     for jobs in sizes:
@@ -78,7 +78,7 @@ def ours(folder: Path) -> list[Row]:
     config = yaml.safe_load((ROOT / "workflow/config.yaml").read_text(encoding="utf-8"))
     for shards, words in SHARDS:
         plan = Plan.of({**config, "scale": "paper", "shards": shards})
-        # Of each figure a measurement, drawing and judgement; and the target over all.
+        # Each figure has jobs for measuring, drawing and judging; the last job is the target over all.
         jobs = sum(len(plan.shard_names(sweep)) for sweep in plan.trainings) + 3 * len(plan.figures) + 1
         jobs += sum(picture.endswith(".gif") for picture in plan.pictures(plan.figures))
         spent = snakemake(folder, "-n", "figures", "--config", "scale=paper", f"shards={shards}")

@@ -1,4 +1,4 @@
-"""CPU times of several implementations, measured in turns."""
+"""CPU times of several implementations, measured alternately."""
 
 import time
 from collections.abc import Callable
@@ -7,7 +7,7 @@ REPEATS = 7
 
 
 def least(sides: dict[str, tuple[Callable[[], object], int]], repeats: int = REPEATS) -> dict[str, float]:
-    """The least CPU seconds of each side over alternating rounds; each round calls a side so many times."""
+    """The minimal CPU seconds per call of each side over alternating rounds; a round has the given number of calls."""
     times: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(repeats):
         for name, (run, calls) in sides.items():

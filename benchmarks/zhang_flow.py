@@ -1,10 +1,10 @@
 """A gradient of the linear self-attention layer: the population's in closed form, against literal prompts and autograd.
 
-Both sides end with one gradient of one run: `population` of the two blocks that move, exact, from the moments of the
-covariance; `literal` of all of W^PV and W^KQ by automatic differentiation through the query's column of f, over the
-batch of B = 256 prompts of the figure's training, drawn beforehand or anew. The population has no batch: its time does
-not depend on B, the literal one is proportional to it. CPU time of one thread, the least of several repeats that
-alternate; exponents of the time over the larger half of the sizes.
+Both sides return one gradient of one run: `population` for the two blocks that move, exact, from the moments of the
+covariance; `literal` for all of W^PV and W^KQ by automatic differentiation through the query's column of f, over the
+batch of B = 256 prompts of the figure's training, fixed or fresh. The time of the population gradient does not depend
+on B, that of the literal one is proportional to it. CPU time of one thread, the minimum of several alternating repeats;
+exponents of the time over the larger half of the sizes.
 
     python -m benchmarks.zhang_flow
 """
@@ -29,7 +29,7 @@ REPEATS = 7
 
 
 def least(sides: dict[str, tuple[Callable[[], object], int]]) -> dict[str, float]:
-    """The least CPU seconds of each side over alternating rounds; each round calls a side so many times."""
+    """The minimal CPU seconds per call of each side over alternating rounds; a round has the given number of calls."""
     times: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(REPEATS):
         for name, (run, calls) in sides.items():
@@ -41,7 +41,7 @@ def least(sides: dict[str, tuple[Callable[[], object], int]]) -> dict[str, float
 
 
 def population(config: Config) -> Callable[[], object]:
-    """One gradient at the start, from moments that a training computes once."""
+    """One gradient at the initial weights, from moments that a training computes once."""
     law, u = population_flow.moments(config), config.initial_scale * system.theta(config)
     here = Blocks(u, np.array(config.initial_scale))
     return lambda: population_flow.velocity(here, law)

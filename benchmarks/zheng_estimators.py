@@ -1,9 +1,10 @@
 """One step of the layer on unitary sequences (d = 5, T = 100): prefix sums, statistics and exact means, against E_t.
 
-Every side gives the gradient for the same training set of M = 1000 sequences, or for their law. The definition is a
-reasonable implementation: all sequences at once, E_t E_t* formed anew at every position, automatic differentiation; the
-cost of all sampled sides grows linearly in M. `sample_blocks` is charged for 200 epochs from three starts, as on page
-42, with its statistics, which it computes once. CPU time of one thread, the least of several repeats that alternate.
+Every side computes the gradient for the same training set of M = 1000 sequences, or for their law. The definition is a
+reasonable implementation: all sequences at once, E_t E_t* formed at every position, automatic differentiation. The cost
+of all sampled sides grows linearly in M. The time of `sample_blocks` includes its share of the statistics, which are
+computed once for 200 epochs from three starts, as on page 42. CPU time of one thread, the minimum of several
+alternating repeats.
 
     python -m benchmarks.zheng_estimators
 """
@@ -24,7 +25,7 @@ TARGETS = {"sample_all_blocks": 15.0, "sample_blocks": 300.0, "population": 1000
 
 
 def step(estimator: str) -> Callable[[], object]:
-    """One gradient at the start, on sequences that are known already."""
+    """One gradient at the initial weights, on sequences drawn beforehand."""
     config = Config(gradient_estimator=estimator, samples=SAMPLES)
     weights = system.init([config])
     system.loss_and_gradient(weights, [config])
@@ -32,7 +33,7 @@ def step(estimator: str) -> Callable[[], object]:
 
 
 def statistics() -> float:
-    """CPU seconds of what `sample_blocks` computes once."""
+    """CPU seconds of the statistics that `sample_blocks` computes once."""
     start = time.process_time()
     system.sequence_statistics.__wrapped__(Config(gradient_estimator="sample_blocks", samples=SAMPLES))
     return time.process_time() - start

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What both recipes do inside the image: the environment of the lock, in /icl. An address names an index with the CPU
-# build of torch; "none" leaves the choice to the set-up.
+# Installs the locked environment inside the image, in /icl, for both recipes. The argument is the address of an index
+# with the CPU build of torch, or "none" to let the set-up choose.
 set -eu
 index=${1:-none}
 [ "$index" != none ] || index=

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Snakemake of the image on the clone in the current folder, whose own sources are imported.
+# Runs the image's Snakemake on the clone in the current folder, with the clone's sources.
 set -eu
 export PYTHONPATH="$PWD/src"
 [ -w "${HOME:-/}" ] || export HOME="$PWD/.cache"

@@ -1,4 +1,4 @@
-"""Judge a figure's claims, and measure how far its curves are from the published ones."""
+"""Judge a figure's claims, and measure the distance of its curves from the published ones."""
 
 import argparse
 import json
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from icl.core import sealed, table
 from icl.core.files import file_digest
-from icl.core.problem import tell_in_one_line
+from icl.core.problem import hide_tracebacks
 from icl.evidence import judging, power, published_curves
 
 parser = argparse.ArgumentParser(description=__doc__)
@@ -16,17 +16,17 @@ parser.add_argument("--table", type=Path, required=True)
 parser.add_argument("--published", type=Path, nargs="*", default=[])
 parser.add_argument("--verdicts", type=Path, required=True)
 args = parser.parse_args()
-tell_in_one_line()
+hide_tracebacks()
 
 measured, about = table.read(args.table, args.figure, args.scale, args.measured)
 curves = [published_curves.read(path) for path in args.published]
 questions = json.loads(args.questions)
 verdicts = [verdict.plain() for verdict in judging.verdicts(questions, measured)]
 if args.scale != "smoke":
-    # There nothing is decided, whatever is planted.
-    for verdict, asked in zip(verdicts, questions, strict=True):
-        verdict["power"] = power.plain(power.of_claim(power.question(asked, measured)))
-made = {
+    # At the smoke scale every claim is inconclusive, so there is no power to compute.
+    for verdict, claim in zip(verdicts, questions, strict=True):
+        verdict["power"] = power.plain(power.of_claim(power.question(claim, measured)))
+result = {
     "figure": args.figure,
     "scale": args.scale,
     "folder": args.folder,
@@ -36,4 +36,4 @@ made = {
     "fidelity": [row for curve in curves for row in published_curves.fidelity(measured, curve)],
     "diverged": about["diverged"],
 }
-sealed.write(args.verdicts, "verdicts", made)
+sealed.write(args.verdicts, "verdicts", result)

@@ -1,4 +1,4 @@
-"""Print what changed between two result sets: figures, verdicts and numbers beyond their intervals."""
+"""Print the changes between two result sets: figures, verdicts and numbers beyond their intervals."""
 
 import argparse
 import json
@@ -17,13 +17,13 @@ parser.add_argument("--table", type=Path, required=True)
 args = parser.parse_args()
 
 plan = Plan.of(args.config)
-found = verdict_files.standing(plan, plan.figures)
-if problems := [*found.problems, *(f"{plan.verdict_file(name)}: is missing; run again" for name in found.missing)]:
+ours = verdict_files.on_disk(plan, plan.figures)
+if problems := [*ours.problems, *(f"{plan.verdict_file(name)}: is missing; run again" for name in ours.missing)]:
     sys.exit("\n".join(problems))
 try:
     theirs = verdict_files.load_all(args.against, plan.folder)
 except SealedError as error:
     sys.exit(str(error))
-text = compare.markdown(list(compare.changes({one["figure"]: one for one in found.verdicts}, theirs)))
+text = compare.markdown(list(compare.changes({one["figure"]: one for one in ours.verdicts}, theirs)))
 write_text(args.table, text)
 print(f"\n{text}")

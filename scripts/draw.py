@@ -1,7 +1,6 @@
-"""Draw a figure's pictures from its table, and record what they were drawn from.
+"""Draw a figure's pictures from its table, and record the table and the pictures' digests.
 
-Pictures whose name ends in _overlay get the published curve over ours, those in _runs show every run; a GIF is the
-figure's animation.
+Pictures named *_overlay show the published curve over ours, those named *_runs all runs; a GIF is the animation.
 """
 
 import argparse
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from icl.core import sealed, table
 from icl.core.files import file_digest, save_animation, save_picture
-from icl.core.problem import tell_in_one_line
+from icl.core.problem import hide_tracebacks
 from icl.drawing import overlays, plotting
 from icl.evidence import published_curves
 
@@ -22,7 +21,7 @@ parser.add_argument("--published", type=Path, nargs="*", default=[])
 parser.add_argument("--pictures", type=Path, nargs="+", required=True)
 parser.add_argument("--record", type=Path, required=True)
 args = parser.parse_args()
-tell_in_one_line()
+hide_tracebacks()
 
 figure = importlib.import_module(args.module)
 name = args.module.rpartition(".")[2]
@@ -41,11 +40,11 @@ with plotting.defaults():
         overlays.overlay(drawn, published_curves.read(path))
     for path in overlaid:
         save_picture(drawn, path)
-made = {
+record = {
     "figure": name,
     "folder": args.folder,
     "identity": args.identity,
     "table": file_digest(args.table),
     "pictures": {path.as_posix(): file_digest(path) for path in args.pictures},
 }
-sealed.write(args.record, "drawing", made)
+sealed.write(args.record, "drawing", record)

@@ -1,6 +1,6 @@
-"""Make .venv from the lock, or leave it as it is where nothing has changed.
+"""Make .venv from the lock, unless it is up to date.
 
-The Makefile calls it from the root of the repository; nothing but the standard library is needed. What pip says goes to
+The Makefile calls it from the root of the repository; it needs only the standard library. The output of pip goes to
 `.cache/environment.log`.
 """
 
@@ -27,15 +27,15 @@ VENV, OLD = Path(".venv"), Path(".venv.old")
 RECORD = VENV / ".installed"
 LOG, WAITING_LINE = Path(".cache/environment.log"), Path(".cache/environment.lock")
 LOCK, TORCH = Path("requirements/lock.txt"), Path("requirements/torch.txt")
-# The default build for Linux with its CUDA packages, measured on x86-64. A test holds the version against the pin.
+# The default build for Linux with its CUDA packages, measured on x86-64. A test compares the version with the pin.
 DEFAULT_BUILD = ("2.13.0", "2.7 GB to download, 4.8 GB on disk")
 UNREACHED = re.compile("NewConnection|NameResolution|ProxyError|[Cc]onnection (?:broken|refused)|timed out|unreachable")
-BACK = "\r\033[K"  # to the beginning of a terminal's line, which is emptied
+BACK = "\r\033[K"  # clears a terminal's line
 ASK = (
     "import json, sys, importlib.util as util; print(json.dumps({'version': '%d.%d' % sys.version_info[:2],"
     " 'prefix': sys.base_prefix, 'executable': sys._base_executable, 'torch': bool(util.find_spec('torch'))}))"
 )
-# What figures, tests and the report import.
+# The imports of figures, tests and the report.
 IMPORTS = (
     "import hypothesis, icl.__main__, matplotlib.pyplot, optuna, plotly.graph_objects, pyarrow.parquet, pytest,"
     " scipy.stats, seaborn, sklearn.linear_model, snakemake.cli, torch, xdist; print(torch.__version__)"
@@ -43,24 +43,24 @@ IMPORTS = (
 
 
 class Failure(Exception):
-    """The set-up cannot go on; the message says why in one line."""
+    """The set-up failed; the message gives the reason in one line."""
 
 
 def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-# -- what is there ----------------------------------------------------------------------------------------------------
+# -- the present .venv ------------------------------------------------------------------------------------------------
 
 
 def ask(python: str | Path, question: str) -> str:
-    """What a Python prints when asked; empty if it does not run or has no answer."""
+    """The output of a Python for a line of code; empty if it fails."""
     try:
-        # Elsewhere than here, where a folder could be taken for a module.
-        asked = subprocess.run([python, "-c", question], capture_output=True, text=True, check=False, cwd="/")
+        # Not in this folder, whose subfolders could be imported as modules.
+        done = subprocess.run([python, "-c", question], capture_output=True, text=True, check=False, cwd="/")
     except OSError:
         return ""
-    return asked.stdout.strip() if asked.returncode == 0 else ""
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def interpreter(python: str | Path) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def interpreter(python: str | Path) -> dict[str, Any]:
 
 
 def record() -> dict[str, Any]:
-    """What the last finished set-up wrote about .venv; empty if there is none."""
+    """The record of the last complete set-up of .venv; empty if there is none."""
     try:
         return dict(json.loads(RECORD.read_text(encoding="utf-8")))
     except (OSError, ValueError):
@@ -78,40 +78,40 @@ def record() -> dict[str, Any]:
 
 
 def contents() -> list[str]:
-    """What stands in .venv, two levels deep: its commands, its packages and their versions."""
-    found = [*VENV.glob("bin/*"), *VENV.glob("lib/python*/site-packages/*")]
-    return sorted(path.relative_to(VENV).as_posix() for path in found if path.name != "__pycache__")
+    """The commands in .venv, and its packages with their versions."""
+    paths = [*VENV.glob("bin/*"), *VENV.glob("lib/python*/site-packages/*")]
+    return sorted(path.relative_to(VENV).as_posix() for path in paths if path.name != "__pycache__")
 
 
 def lock_digest() -> str:
-    """A digest of what is locked; comments, which say for whom, are left out."""
+    """A digest of the lock without its comments."""
     lines = f"{LOCK.read_text(encoding='utf-8')}\n{TORCH.read_text(encoding='utf-8')}".splitlines()
-    said = [line for line in lines if not line.lstrip().startswith("#")]
-    return hashlib.sha256("\n".join(said).encode()).hexdigest()
+    requirements = [line for line in lines if not line.lstrip().startswith("#")]
+    return hashlib.sha256("\n".join(requirements).encode()).hexdigest()
 
 
 def complaint(wanted: dict[str, Any], request: str) -> str:
-    """Why .venv cannot stay as it is; empty if it can."""
+    """The reason to make .venv again; empty if it is up to date."""
     if not VENV.exists():
         return "there is none"
-    made = record()
-    if not made:
+    old = record()
+    if not old:
         return "it was never finished"
-    if made["folder"] != str(Path.cwd()):
-        return f"it was made in {made['folder']}"
-    there = interpreter(VENV.absolute() / "bin/python")
-    if not there:
+    if old["folder"] != str(Path.cwd()):
+        return f"it was made in {old['folder']}"
+    present = interpreter(VENV.absolute() / "bin/python")
+    if not present:
         return "its Python does not run"
-    for one in (wanted, there):
-        if one and (one["version"], one["prefix"]) != (made["python"]["version"], made["python"]["prefix"]):
-            return f"it was made for Python {made['python']['version']} of {made['python']['prefix']}"
-    if not there["torch"]:
+    for one in (wanted, present):
+        if one and (one["version"], one["prefix"]) != (old["python"]["version"], old["python"]["prefix"]):
+            return f"it was made for Python {old['python']['version']} of {old['python']['prefix']}"
+    if not present["torch"]:
         return "it is broken, torch is gone"
-    if made["lock"] != lock_digest():
+    if old["lock"] != lock_digest():
         return "it was made from another lock"
-    if request == "cuda" and made["torch"].endswith("+cpu"):
+    if request == "cuda" and old["torch"].endswith("+cpu"):
         return "it has the CPU build of torch"
-    if gone := sorted(set(made["contents"]) - set(contents())):
+    if gone := sorted(set(old["contents"]) - set(contents())):
         return f"it is broken, {gone[0]} is gone"
     return ""
 
@@ -121,7 +121,7 @@ def complaint(wanted: dict[str, Any], request: str) -> str:
 
 @dataclass(frozen=True)
 class Choice:
-    """A torch to try: what is said about it, and what pip is asked for."""
+    """A build of torch to try: its description and pip's arguments."""
 
     says: str
     asks: list[str]
@@ -132,9 +132,9 @@ def pinned_torch() -> str:
 
 
 def in_range(version: str) -> bool:
-    """Whether a torch is new enough for pyproject.toml, which gives no upper end."""
-    asked = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
-    lowest = next(one.removeprefix("torch>=") for one in asked if one.startswith("torch>="))
+    """Whether a version of torch is new enough for pyproject.toml, which has no upper limit."""
+    dependencies = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    lowest = next(one.removeprefix("torch>=") for one in dependencies if one.startswith("torch>="))
     numbers = [[int(part) for part in re.findall(r"\d+", one.split("+")[0])[:2]] for one in (version, lowest)]
     return bool(version) and numbers[0] >= numbers[1]
 
@@ -166,7 +166,7 @@ UNITS = {"kB": 1e-3, "MB": 1.0, "GB": 1e3}
 
 @dataclass
 class Progress:
-    """One line about what pip does, written over where there is a terminal and once at the end elsewhere."""
+    """A line with pip's progress: updated in place on a terminal, otherwise printed once at the end."""
 
     what: str
     packages: int = 0
@@ -175,12 +175,12 @@ class Progress:
     shown: float = 0
 
     def see(self, line: str) -> None:
-        """Take in a line of pip's."""
+        """Update the progress from a line of pip's output."""
         now = line.strip()
-        if taken := re.match(r"\s*(?:Downloading|Using cached) (\S+)(?: \(([\d.]+) (kB|MB|GB)\))?", line):
-            size = float(taken[2]) * UNITS[taken[3]] if taken[2] else 0
+        if package := re.match(r"\s*(?:Downloading|Using cached) (\S+)(?: \(([\d.]+) (kB|MB|GB)\))?", line):
+            size = float(package[2]) * UNITS[package[3]] if package[2] else 0
             self.packages, self.megabytes = self.packages + 1, self.megabytes + size
-            now = f"{taken[1].split('/')[-1].split('-')[0]}, {size:.0f} MB"
+            now = f"{package[1].split('/')[-1].split('-')[0]}, {size:.0f} MB"
         elif line.startswith("Processing "):
             self.packages += 1
             now = line.split("/")[-1].split("-")[0]
@@ -205,15 +205,15 @@ class Progress:
 
 
 def pip(what: str, *arguments: str) -> tuple[bool, str]:
-    """Let pip install into .venv; return whether it did, and what it said."""
+    """Install into .venv by pip; returns whether it succeeded, and its output."""
     newest = VENV.glob("lib/python*/site-packages/pip-*.dist-info")
     numbers = [int(part) for one in newest for part in re.findall(r"\d+", one.name)[:2]]
     bar = "raw" if numbers >= [24, 1] else "off"  # raw: a line for every piece of a file
-    # No bytecode of modules that nobody imports, most of 400 MB; first_import() makes the rest.
+    # No bytecode yet: most of its 400 MB is of modules that are never imported; first_import() compiles the others.
     words = ["install", "--disable-pip-version-check", "--no-input", "--no-compile", "--progress-bar", bar, *arguments]
     command = [str(VENV / "bin/python"), "-m", "pip", *words]
     surroundings = os.environ | {"PYTHONUNBUFFERED": "1", "PIP_USER": "0"}
-    progress, said = Progress(what), []
+    progress, lines = Progress(what), []
     with LOG.open("a", encoding="utf-8") as log:
         print(f"\n# pip {' '.join(words)}", file=log, flush=True)
         with subprocess.Popen(
@@ -225,7 +225,7 @@ def pip(what: str, *arguments: str) -> tuple[bool, str]:
                     progress.see(line)
                     if not line.startswith("Progress "):
                         log.write(line)
-                        said.append(line)
+                        lines.append(line)
             except BaseException:
                 running.kill()
                 raise
@@ -233,21 +233,21 @@ def pip(what: str, *arguments: str) -> tuple[bool, str]:
         progress.end()
     elif sys.stderr.isatty():
         print(BACK, end="", file=sys.stderr, flush=True)
-    return running.returncode == 0, "".join(said)
+    return running.returncode == 0, "".join(lines)
 
 
-def unreached(said: str) -> bool:
-    """Whether pip failed because it could reach no source, not for what it found there."""
-    return bool(UNREACHED.search(said)) and ("from versions: none" in said or "No matching distribution" not in said)
+def unreached(text: str) -> bool:
+    """Whether pip failed because it could reach no package index."""
+    return bool(UNREACHED.search(text)) and ("from versions: none" in text or "No matching distribution" not in text)
 
 
-def failure(what: str, said: str) -> Failure:
-    """One line where no network or no build is the reason, the end of the log elsewhere."""
-    if unreached(said):
+def failure(what: str, text: str) -> Failure:
+    """The error for pip's output: one line if there is no network or no build, else the end of the log."""
+    if unreached(text):
         return Failure(f"{what}: pip reaches none of its sources; is there a network? ({LOG})")
-    if "No matching distribution found for torch" in said:
+    if "No matching distribution found for torch" in text:
         return Failure(f"{what}: no source of pip has it for this Python and machine; try another PYTHON=... ({LOG})")
-    tail = "".join(f"\n  | {line}" for line in said.rstrip().splitlines()[-15:])
+    tail = "".join(f"\n  | {line}" for line in text.rstrip().splitlines()[-15:])
     return Failure(f"{what}: pip failed; the end of {LOG}:{tail}")
 
 
@@ -255,19 +255,19 @@ def failure(what: str, said: str) -> Failure:
 
 
 def install_torch(request: str, index: str) -> None:
-    """Install the first build of torch that is to be had, without what it needs."""
+    """Install the first available build of torch, without its dependencies."""
     for choice in (tried := choices(platform.system(), request, index)):
         say(f"torch: {choice.says}")
-        # Where there is no network, one more attempt is as good as five.
-        done, said = pip("torch", "--no-deps", "--retries", "1", *choice.asks)
+        # Without a network, one retry is as good as five.
+        done, text = pip("torch", "--no-deps", "--retries", "1", *choice.asks)
         if done:
             return
-        if choice is tried[-1] or unreached(said) or "No matching distribution" not in said:
-            raise failure(choice.asks[0], said)
+        if choice is tried[-1] or unreached(text) or "No matching distribution" not in text:
+            raise failure(choice.asks[0], text)
 
 
 def first_import() -> str:
-    """Import what is used, which shows that it works and leaves its bytecode; return the version of torch."""
+    """Import the packages, which tests them and compiles their bytecode; returns the version of torch."""
     progress = Progress("first import")
     surroundings = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     command = [str(VENV / "bin/python"), "-c", IMPORTS]
@@ -281,29 +281,29 @@ def first_import() -> str:
 
 def build(python: dict[str, Any], request: str, index: str) -> None:
     """Fill a new .venv."""
-    found = "" if request or index else ask(python["executable"], "import torch; print(torch.__version__)")
-    shared = ["--system-site-packages"] if found and in_range(found) else []
-    made = subprocess.run(
+    installed = "" if request or index else ask(python["executable"], "import torch; print(torch.__version__)")
+    shared = ["--system-site-packages"] if installed and in_range(installed) else []
+    result = subprocess.run(
         [python["executable"], "-m", "venv", *shared, VENV], capture_output=True, text=True, check=False
     )
-    if made.returncode != 0:
+    if result.returncode != 0:
         raise Failure(
-            f"{python['executable']} cannot make a virtual environment: {(made.stdout + made.stderr).strip()}"
+            f"{python['executable']} cannot make a virtual environment: {(result.stdout + result.stderr).strip()}"
         )
     if shared:
-        say(f"torch: {found}, which this Python already has")
+        say(f"torch: {installed}, which this Python already has")
     else:
         install_torch(request, index)
     steps = [("packages of the lock", ["--require-hashes", "--requirement", str(LOCK)])]
     if not shared:
-        # The CUDA packages, where it is that build; nothing otherwise.
+        # The CUDA packages of the default build; nothing for the CPU build.
         more = ["--extra-index-url", index] if index else []
-        steps.append(("what torch needs besides", [f"torch=={pinned_torch()}", *more]))
+        steps.append(("dependencies of torch", [f"torch=={pinned_torch()}", *more]))
     steps.append(("icl itself", ["--no-deps", "--no-build-isolation", "--editable", "."]))
     for what, arguments in steps:
-        done, said = pip(what, *arguments)
+        done, text = pip(what, *arguments)
         if not done:
-            raise failure(what, said)
+            raise failure(what, text)
     about: dict[str, Any] = {
         "folder": str(Path.cwd()),
         "python": python,
@@ -322,7 +322,7 @@ def remove(folder: Path) -> None:
 
 @contextlib.contextmanager
 def replaced() -> Iterator[None]:
-    """Put the old .venv aside; it comes back if the new one is not finished, unless it was not finished either."""
+    """Move the old .venv aside, and restore it if it was complete and the new one fails."""
     keep = bool(record())
     remove(OLD)
     if VENV.exists() or VENV.is_symlink():
@@ -346,25 +346,25 @@ def alone() -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("another make sets up .venv here; waiting for it")
+            say("another make is setting up .venv here; waiting for it")
             fcntl.flock(file, fcntl.LOCK_EX)
         except OSError:
             pass  # a file system without locks
         yield
 
 
-def set_up(asked: str, request: str, index: str) -> None:
-    """Leave a .venv that fits the lock and the Python.
+def set_up(command: str, request: str, index: str) -> None:
+    """Make .venv for the lock and the Python behind `command`, unless it is up to date.
 
-    Raises Failure, and then leaves no half-made .venv.
+    Raises Failure, and then leaves no incomplete .venv.
     """
-    wanted = interpreter(os.path.abspath(shutil.which(asked) or asked)) if asked else {}
-    if asked and not wanted:
-        raise Failure(f"PYTHON={asked} does not run")
+    wanted = interpreter(os.path.abspath(shutil.which(command) or command)) if command else {}
+    if command and not wanted:
+        raise Failure(f"PYTHON={command} does not run")
     why = complaint(wanted, request)
     if not why:
         return
-    # The Python that was once asked for stays, as long as it runs.
+    # A Python chosen earlier stays, as long as it runs.
     before = record().get("python", {}).get("executable", "")
     python = wanted or (interpreter(before) if before else {}) or interpreter(sys.executable)
     say(f"setting up .venv for Python {python['version']}, because {why} (some minutes; {LOG} has the details)")
@@ -375,7 +375,7 @@ def set_up(asked: str, request: str, index: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--python", default="", help="the Python to use; without: what .venv has, or else this one")
+    parser.add_argument("--python", default="", help="the Python to use; default: that of .venv, else this one")
     parser.add_argument("--torch", default="", choices=("", "cpu", "cuda"))
     parser.add_argument("--torch-index", default="", help="address of an index that has the build")
     args = parser.parse_args()
@@ -387,7 +387,7 @@ def main() -> None:
     except Failure as problem:
         sys.exit(f"make env: {problem}")
     except KeyboardInterrupt:
-        sys.exit("make env: stopped; nothing half-made is left")
+        sys.exit("make env: stopped; no incomplete .venv is left")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Bring pictures, verdicts and costs of figures in gallery/ up to date, and write tables, README and docs/ again.
+"""Update the pictures, verdicts and costs of figures in gallery/, and the generated parts of README.md and docs/.
 
 The gallery shows each figure at the largest scale at which it was run.
 """
@@ -16,33 +16,33 @@ from icl.report import costs, documents, gallery, power_table, scales, verdict_f
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--config", type=json.loads, required=True)
-parser.add_argument("--figures", nargs="*", default=[], help="the others stay as they are; none: words alone changed")
+parser.add_argument("--figures", nargs="*", default=[], help="the figures to update; none: only the texts")
 args = parser.parse_args()
 
 plan, target = Plan.of(args.config), Path("gallery")
 names = args.figures
 if plan.changed:
     sys.exit("gallery: shows the default constants; leave constants out of --config")
-found = verdict_files.standing(plan, names)
-if problems := [*found.problems, *(f"{plan.verdict_file(name)}: is missing; run again" for name in found.missing)]:
+disk = verdict_files.on_disk(plan, names)
+if problems := [*disk.problems, *(f"{plan.verdict_file(name)}: is missing; run again" for name in disk.missing)]:
     sys.exit("\n".join(problems))
 if not plan.is_default:
-    # Another sample of seeds says which verdicts it repeats, and nothing else.
+    # Other seeds only show which verdicts they replicate.
     others = json.loads((target / "replicates.json").read_text(encoding="utf-8"))
-    write_json(target / "replicates.json", others | verdict_files.outcomes(verdict_files.together(found.verdicts)))
+    write_json(target / "replicates.json", others | verdict_files.outcomes(verdict_files.together(disk.verdicts)))
     sys.exit()
-# What the tables are written from, so that some figures can be brought up to date without the results of all.
+# The tables are written from stored verdicts, so that some figures can be updated without the results of all.
 kept = json.loads((target / "verdicts.json").read_text(encoding="utf-8"))
-for one in found.verdicts:
+for one in disk.verdicts:
     new = [verdict | {"first_seed": plan.first_seed} for verdict in one["verdicts"]]
-    kept[one["figure"]] = scales.brought_up(kept.get(one["figure"], []), new)
-kept = scales.holding({name: kept[name] for name in plan.figures if name in kept})
+    kept[one["figure"]] = scales.updated(kept.get(one["figure"], []), new)
+kept = scales.current({name: kept[name] for name in plan.figures if name in kept})
 for picture in (
     Path(path) for name in names for path in plan.pictures(name) if scales.largest(kept[name]) == plan.scale
 ):
     shutil.copyfile(picture, target / picture.name)
 measured = json.loads((target / "costs.json").read_text(encoding="utf-8"))
-measured[plan.scale] = costs.brought_up(measured.get(plan.scale, {}), plan, names)
+measured[plan.scale] = costs.updated(measured.get(plan.scale, {}), plan, names)
 write_json(target / "verdicts.json", kept)
 write_json(target / "costs.json", measured)
 judged = verdict_files.together(scales.shown(kept))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from icl.core import runs, table
 from icl.core.files import file_digest
-from icl.core.problem import tell_in_one_line
+from icl.core.problem import hide_tracebacks
 from icl.pipeline import measuring, overrides, provenance
 
 parser = argparse.ArgumentParser(description=__doc__)
@@ -18,7 +18,7 @@ parser.add_argument("--first-seed", type=int, required=True)
 parser.add_argument("--table", type=Path, required=True)
 parser.add_argument("--runs", type=Path, nargs="*", default=[])
 args = parser.parse_args()
-tell_in_one_line()
+hide_tracebacks()
 
 figure = importlib.import_module(args.module)
 name = args.module.rpartition(".")[2]

@@ -1,4 +1,4 @@
-"""Write the reviewer's report, one HTML file and the same as Markdown, from the results at hand."""
+"""Write the report for reviewers from the results on disk, as one HTML file and as Markdown."""
 
 import argparse
 import json
@@ -20,8 +20,8 @@ parser.add_argument("--markdown", type=Path, required=True)
 args = parser.parse_args()
 
 plan = Plan.of(args.config)
-whole = [name for name in plan.figures if all(Path(path).is_file() for path in plan.chain(name))]
-if problems := [problem for name in whole for problem in verify.figure(plan, name)]:
+complete = [name for name in plan.figures if all(Path(path).is_file() for path in plan.chain(name))]
+if problems := [problem for name in complete for problem in verify.figure(plan, name)]:
     sys.exit("\n".join(problems))
 try:
     entries = gather.entries(plan, plan.figures, against=Path(args.against) if args.against else None)
@@ -29,5 +29,5 @@ except (SealedError, TableError) as error:
     sys.exit(str(error))
 write_text(args.html, render.html(plan, entries, args.against))
 write_text(args.markdown, render.markdown(plan, entries, args.against))
-made = sum(not one["missing"] for one in entries)
-print(f"\nreport    {args.html} and {args.markdown.name}: {made} of {len(entries)} figures")
+present = sum(not one["missing"] for one in entries)
+print(f"\nreport    {args.html} and {args.markdown.name}: {present} of {len(entries)} figures")

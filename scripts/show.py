@@ -1,4 +1,4 @@
-"""Print a figure's pictures and verdicts, once all that stands behind them is shown to belong together."""
+"""Verify a figure's results, and print its pictures and verdicts."""
 
 import argparse
 import json

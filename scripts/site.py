@@ -1,4 +1,4 @@
-"""Build the documentation as a site that needs no network; the report is linked if there is one."""
+"""Build the documentation as an offline site, with a link to the report if there is one."""
 
 import argparse
 import shutil
@@ -13,7 +13,7 @@ COPIED = ("README.md", "docs", "gallery", "profiles/README.md", "references.bib"
 
 
 def stage(root: Path, target: Path, report: Path) -> None:
-    """Copy the pages and their pictures to `target`, at the paths that they have in the repository."""
+    """Copy the pages and their pictures to `target`, at their paths in the repository."""
     shutil.rmtree(target, ignore_errors=True)
     for name in COPIED:
         copy = target / name
@@ -25,14 +25,14 @@ def stage(root: Path, target: Path, report: Path) -> None:
     page = target / "docs/report.md"
     if report.is_file():
         shutil.copyfile(report, target / "report.html")
-        said = "[Open the report](../report.html)"
+        line = "[Open the report](../report.html)"
     else:
-        said = "This site was built without a report; `make report docs` adds it."
-    page.write_text(f"{page.read_text(encoding='utf-8')}\n{said}\n", encoding="utf-8")
+        line = "This site was built without a report; `make report docs` adds it."
+    page.write_text(f"{page.read_text(encoding='utf-8')}\n{line}\n", encoding="utf-8")
 
 
 def navigation(text: str, target: Path) -> str:
-    """mkdocs.yml with one entry per page in place of the folder docs/gallery."""
+    """The text of mkdocs.yml with one entry per page of the folder docs/gallery."""
     config = yaml.safe_load(text)
     pages = sorted(path.relative_to(target).as_posix() for path in (target / "docs/gallery").glob("*.md"))
     for entry in config["nav"]:
@@ -42,7 +42,7 @@ def navigation(text: str, target: Path) -> str:
 
 
 def build(root: Path, target: Path, site: Path, report: Path) -> int:
-    """Build the site from a copy of the pages; the exit code of mkdocs."""
+    """Build the site from a copy of the pages; returns the exit code of mkdocs."""
     stage(root, target, report)
     config = target.with_suffix(".yml")
     config.write_text(navigation((root / "mkdocs.yml").read_text(encoding="utf-8"), target), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Train one shard of a sweep; goes on from the last kept state after an interruption."""
+"""Train one shard of a sweep; an interrupted training continues from its last saved state."""
 
 import argparse
 import importlib
@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from icl.core import runs, state, table
-from icl.core.files import same_file
-from icl.core.problem import tell_in_one_line
+from icl.core.files import link_or_copy
+from icl.core.problem import hide_tracebacks
 from icl.core.sweep import from_compact
 from icl.core.training import train
 from icl.pipeline import provenance
@@ -19,29 +19,29 @@ for name in ("module", "sweep", "shard", "identity"):
 parser.add_argument("--weights", type=Path, required=True)
 parser.add_argument("--trajectory", type=Path, required=True)
 parser.add_argument("--device", default=None)
-parser.add_argument("--keep-seconds", type=float, default=20, help="how often the state is kept")
+parser.add_argument("--keep-seconds", type=float, default=20, help="time between saved states")
 args = parser.parse_args()
-tell_in_one_line()
+hide_tracebacks()
 
 importlib.import_module(args.module)
 sweep = from_compact(json.loads(args.sweep))
-# Snakemake removes a job's outputs before it starts the job. A second name keeps weights that a job finished after its
-# Snakemake had ended.
+# Snakemake removes a job's outputs before it starts the job. A second name preserves weights that a job finished after
+# its Snakemake had ended.
 finished = args.weights.with_name(f".{args.shard}.finished.safetensors")
-kept = args.weights.with_suffix(".state.safetensors")
+checkpoint = args.weights.with_suffix(".state.safetensors")
 about = provenance.about(identity=args.identity)
-if runs.made(finished, args.identity):
+if runs.is_current(finished, args.identity):
     print(f"{sweep.name}, shard {args.shard}: was finished before", flush=True)
     about["cpu_seconds"] = runs.metadata(finished)["cpu_seconds"]
     trained = runs.load(finished, sweep)
 else:
-    begun = state.load_state(kept, args.identity)
+    start = state.load_state(checkpoint, args.identity)
     last = sweep.snapshots[-1]
-    print(f"{sweep.name}, shard {args.shard}: from step {begun.step if begun else 0} to {last}", flush=True)
-    watch = state.watched(f"{sweep.name} {args.shard}", last, kept, args.identity, args.keep_seconds)
-    trained = train(sweep, begun, device=args.device or provenance.device(), keep=watch)
+    print(f"{sweep.name}, shard {args.shard}: from step {start.step if start else 0} to {last}", flush=True)
+    watch = state.watched(f"{sweep.name} {args.shard}", last, checkpoint, args.identity, args.keep_seconds)
+    trained = train(sweep, start, device=args.device or provenance.device(), keep=watch)
     about["cpu_seconds"] = time.process_time()
     runs.save(finished, trained, about)
-same_file(finished, args.weights)
+link_or_copy(finished, args.weights)
 table.write_plain(args.trajectory, runs.trajectory(trained), about)
-state.forget_state(kept)
+state.forget_state(checkpoint)

@@ -1,4 +1,4 @@
-"""Remove the lock that a killed Snakemake has left in this folder; a living one's stays."""
+"""Remove the lock of a killed Snakemake in this folder; the lock of a running one stays."""
 
 from icl.pipeline import lock
 

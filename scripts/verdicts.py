@@ -1,4 +1,4 @@
-"""Print the verdicts on disk and which figures have none yet, and keep the table."""
+"""Print the verdicts on disk and the figures without any, and write the table of verdicts."""
 
 import argparse
 import json
@@ -16,12 +16,12 @@ parser.add_argument("--table", type=Path, required=True)
 args = parser.parse_args()
 
 plan = Plan.of(args.config)
-found = verdict_files.standing(plan, plan.figures)
-verdicts = verdict_files.together(found.verdicts)
+disk = verdict_files.on_disk(plan, plan.figures)
+verdicts = verdict_files.together(disk.verdicts)
 print("\n" + "\n".join(verdict_files.lines(one) for one in verdicts))
 print(verdict_files.counts(verdicts))
-if found.missing:
-    print(f"not made yet: {', '.join(found.missing)}; `{plan.command('figures')}` makes all")
+if disk.missing:
+    print(f"not made yet: {', '.join(disk.missing)}; `{plan.command('figures')}` makes all")
 write_text(args.table, verdict_files.with_identities(verdict_files.markdown(verdicts, sensitivity.fragile())))
-if found.problems:
-    sys.exit("not printed, because it does not hold:\n" + "\n".join(found.problems))
+if disk.problems:
+    sys.exit("not printed, because they are out of date or damaged:\n" + "\n".join(disk.problems))

@@ -1,4 +1,4 @@
-"""Check results on disk against code, constants, data and each other; exit 1 if something does not hold."""
+"""Check results on disk against code, constants, data and each other; the exit code is 1 if there is a problem."""
 
 import argparse
 import json
@@ -14,7 +14,7 @@ parser.add_argument("--all", action="store_true", help="missing figures count as
 args = parser.parse_args()
 
 plan = Plan.of(args.config)
-made = [name for name in plan.figures if args.all or any(Path(path).exists() for path in plan.own_files(name))]
-problems = list(verify.figures(plan, made))
-print("\n".join([*problems, f"{len(made)} figures checked, {len(problems)} problems"]))
+names = [name for name in plan.figures if args.all or any(Path(path).exists() for path in plan.own_files(name))]
+problems = list(verify.figures(plan, names))
+print("\n".join([*problems, f"{len(names)} figures checked, {len(problems)} problems"]))
 sys.exit(bool(problems))

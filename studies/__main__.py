@@ -1,8 +1,8 @@
 """Search constants that the papers do not state: `python -m studies --help`.
 
-search      trials for one model, kept in results/<scale>/studies/ as they are made; an interrupted search goes on
-sensitivity src/icl/evidence/sensitivity.json, what the package knows of all this
-noise       how far the classical fits of figure 27 are from the published ones, by beta and noise on the inputs
+search      runs trials for one model, saved in results/<scale>/studies/; an interrupted search continues
+sensitivity writes src/icl/evidence/sensitivity.json, the results that the package uses
+noise       prints the distance of figure 27's classical fits from the published ones, by beta and input noise
 """
 
 import argparse
@@ -19,7 +19,7 @@ from studies import noise, outcome, search, spaces
 
 
 def run_search(model: str, scale: str, trials: int) -> None:
-    """The search, its finalists, probes and slices; the rows as CSV beside the table of all trials."""
+    """Run the search, its finalists, probes and slices, and write the table of all trials, also as CSV."""
     searched = spaces.of(model)
     if scale == "smoke":
         searched = search.small(searched)
@@ -35,7 +35,7 @@ def run_search(model: str, scale: str, trials: int) -> None:
 
 
 def write_sensitivity() -> None:
-    """The claims whose outcome changes along a constant."""
+    """Write the claims whose outcome changes along a constant."""
     lines = [
         f"  {json.dumps(claim)}: [\n    " + ",\n    ".join(map(json.dumps, strips)) + "\n  ]"
         for claim, strips in outcome.changing().items()

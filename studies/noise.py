@@ -1,4 +1,4 @@
-"""The noise on test inputs that the classical curves of figure 27 ask for, without any model."""
+"""The noise on test inputs that the classical curves of figure 27 imply, without any model."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ LEVELS = (0.5, 0.7, 0.9, 1.1)
 PROMPTS = 2000
 SEED = 100
 LEAST = 1 / (2 * PROMPTS)
-"""What stands for no error in so many prompts."""
+"""Replaces an error rate of zero."""
 
 
 def distance(norm: float, noise: float) -> float:
@@ -35,7 +35,7 @@ def distance(norm: float, noise: float) -> float:
 
 
 def table() -> str:
-    """The distances in Markdown, a row per beta and a column per noise."""
+    """The distances as a Markdown table with a row per beta and a column per noise."""
     lines = [f"| beta | {' | '.join(f'{noise:g}' for noise in LEVELS)} |", "| --- " * (len(LEVELS) + 1) + "|"]
     lines += [f"| {norm:g} | {' | '.join(f'{distance(norm, noise):.2f}' for noise in LEVELS)} |" for norm in NORMS]
     return "\n".join(lines)

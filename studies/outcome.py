@@ -1,7 +1,7 @@
-"""What came of the calibrations: the rows packaged beside each space, and what follows from them.
+"""The results of the calibrations: the rows packaged beside each space, and the sensitivity of the claims.
 
-The packaged table is the one place that chosen constants, their ranges and the sensitivity of the claims come from:
-defaults are tested against it, the report shows it. The chosen point is the one the slices go through.
+The packaged table is the only source of the chosen constants, their ranges and the sensitivity of the claims: defaults
+are tested against it, and the report shows it. The chosen point is the common point of the slices.
 """
 
 import csv
@@ -22,12 +22,12 @@ SPACES = Path(__file__).with_name("spaces")
 
 TEXTS = ("stage", "axis", "seeds", "state")
 PLAUSIBLE = 2.0
-"""A value that takes the fitted figures further away than by this factor is ruled out by them: often nothing is learnt
-there at all, and that a claim then fails says nothing of the claim."""
+"""A value that increases the distance of the fitted figures by more than this factor is ruled out: often the model
+learns nothing there, and a claim that fails there is not evidence against it."""
 
 
 def as_text(rows: Sequence[Row]) -> str:
-    """The rows as CSV; constants in full, all else to six digits."""
+    """The rows as CSV, constants in full and other numbers with six digits."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -44,12 +44,12 @@ def _cell(name: str, value: Any) -> str:
 
 
 def from_text(space: Space, text: str) -> list[Row]:
-    """The inverse of `as_text`; cells that are empty are left out."""
+    """The inverse of `as_text`, without empty cells."""
     return typed(space, csv.DictReader(io.StringIO(text)))
 
 
 def typed(space: Space, rows: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """Rows with constants of their own types, numbers as floats, and without empty cells."""
+    """The rows with constants in their own types, numbers as floats, and without empty cells."""
     kinds = space.kinds
 
     def value(name: str, cell: Any) -> Any:
@@ -62,40 +62,40 @@ def typed(space: Space, rows: Iterable[Mapping[str, Any]]) -> list[Row]:
 
     always = {"axis"}
     return [
-        {name: value(name, cell) for name, cell in row.items() if name in always or _is_there(cell)} for row in rows
+        {name: value(name, cell) for name, cell in row.items() if name in always or _is_filled(cell)} for row in rows
     ]
 
 
-def _is_there(cell: Any) -> bool:
+def _is_filled(cell: Any) -> bool:
     return cell is not None and cell != "" and cell == cell
 
 
 @cache
 def rows(system: str) -> tuple[Row, ...]:
-    """The packaged rows of a system; none where it was not calibrated yet."""
+    """The packaged rows of a system; empty if it was not calibrated yet."""
     path = SPACES / f"{system}.csv"
     return tuple(from_text(of(system), path.read_text(encoding="utf-8"))) if path.is_file() else ()
 
 
-def stage(found: Iterable[Row], name: str) -> list[Row]:
+def stage(trials: Iterable[Row], name: str) -> list[Row]:
     """The rows of one stage."""
-    return [row for row in found if row["stage"] == name]
+    return [row for row in trials if row["stage"] == name]
 
 
-def centre(found: Iterable[Row]) -> Row | None:
-    """The row of the chosen point, which every slice goes through."""
-    return next((row for row in found if row["stage"] == "slice" and row["axis"] == ""), None)
+def centre(trials: Iterable[Row]) -> Row | None:
+    """The row of the chosen point, which is part of every slice; None without slices."""
+    return next((row for row in trials if row["stage"] == "slice" and row["axis"] == ""), None)
 
 
-def chosen(space: Space, found: Iterable[Row]) -> dict[str, Any]:
-    """The chosen constants; empty where nothing is chosen yet."""
-    row = centre(found)
+def chosen(space: Space, trials: Iterable[Row]) -> dict[str, Any]:
+    """The chosen constants; empty if none are chosen yet."""
+    row = centre(trials)
     return {} if row is None else {axis.name: row[f"constant {axis.name}"] for axis in space.axes}
 
 
-def along(axis: Axis, found: Sequence[Row]) -> list[Row]:
-    """The slice along one axis with the chosen point in its place, from one end of the range to the other."""
-    through = [row for row in found if row["stage"] == "slice" and row["axis"] in ("", axis.name)]
+def along(axis: Axis, trials: Sequence[Row]) -> list[Row]:
+    """The slice along one axis, including the chosen point, in order of the axis."""
+    through = [row for row in trials if row["stage"] == "slice" and row["axis"] in ("", axis.name)]
     name = f"constant {axis.name}"
     return sorted(through, key=lambda row: axis.choices.index(row[name]) if axis.choices else row[name])
 
@@ -103,15 +103,15 @@ def along(axis: Axis, found: Sequence[Row]) -> list[Row]:
 # Sensitivity
 
 
-def strips(space: Space, found: Sequence[Row]) -> dict[str, list[Strip]]:
-    """Claim -> its strips, one per axis whose slice is there."""
-    claims = sorted({name.removeprefix("claim ") for row in found for name in row if name.startswith("claim ")})
-    point, least = chosen(space, found), centre(found)
+def strips(space: Space, trials: Sequence[Row]) -> dict[str, list[Strip]]:
+    """Claim -> its strips, one per axis with a slice."""
+    claims = sorted({name.removeprefix("claim ") for row in trials for name in row if name.startswith("claim ")})
+    point, least = chosen(space, trials), centre(trials)
     limit = math.inf if least is None else least["joint"] + math.log(PLAUSIBLE)
     out: dict[str, list[Strip]] = {}
     for claim in claims:
         for axis in space.axes:
-            through = [row for row in along(axis, found) if f"claim {claim}" in row]
+            through = [row for row in along(axis, trials) if f"claim {claim}" in row]
             if len(through) > 1:
                 values = tuple((row[f"constant {axis.name}"], row[f"claim {claim}"]) for row in through)
                 far = tuple(row[f"constant {axis.name}"] for row in through if row["joint"] > limit)
@@ -121,13 +121,13 @@ def strips(space: Space, found: Sequence[Row]) -> dict[str, list[Strip]]:
 
 @cache
 def sensitivity() -> dict[str, list[Strip]]:
-    """Claim -> strips, over all calibrated systems."""
-    return {claim: found for name, space in spaces().items() for claim, found in strips(space, rows(name)).items()}
+    """Claim -> its strips, for all calibrated systems."""
+    return {claim: one for name, space in spaces().items() for claim, one in strips(space, rows(name)).items()}
 
 
 def changing() -> dict[str, list[dict[str, Any]]]:
-    """What src/icl/evidence/sensitivity.json holds: claim -> its strips along which the outcome changes."""
-    found = {
+    """The content of src/icl/evidence/sensitivity.json: claim -> its strips with changing outcomes."""
+    plain = {
         claim: [
             strip._asdict() | {"outcomes": [list(pair) for pair in strip.outcomes], "ruled_out": list(strip.ruled_out)}
             for strip in of_claim
@@ -135,4 +135,4 @@ def changing() -> dict[str, list[dict[str, Any]]]:
         ]
         for claim, of_claim in sorted(sensitivity().items())
     }
-    return {claim: of_claim for claim, of_claim in found.items() if of_claim}
+    return {claim: of_claim for claim, of_claim in plain.items() if of_claim}

@@ -1,18 +1,18 @@
-"""The search for unpublished constants, and what moves when one of them does.
+"""The search for unpublished constants, and the sensitivity of distances and claims to them.
 
 A *trial* is one point of a model's space (studies.space): its figures are trained and measured by their own modules,
 on trial seeds, and compared with the published numbers (icl.evidence.distance). Points of one batch train as one tensor
 program. Every trial is one row of one table, in four stages:
 
-    search   batches proposed by Optuna's tree-structured Parzen estimator, from all rows before; the first point is
-             that of today's defaults
-    final    the best points of the search again, with fresh seeds, so that luck does not choose
-    probe    points that were chosen to answer a question, from the defaults on
-    slice    the defaults of the system, and each constant moved alone through its range from there, with the outcome
-             of every claim: one set of runs for the profile of the distance and for the sensitivity of the claims
+    search   batches proposed by Optuna's tree-structured Parzen estimator from all previous rows; the first point is
+             the current defaults
+    final    the best points of the search again, with new seeds, to avoid selection by chance
+    probe    points near the defaults that were chosen to answer a question
+    slice    the defaults of the system, and each constant moved alone through its range, with the outcome of every
+             claim: one set of runs for the profile of the distance and for the sensitivity of the claims
 
-A batch follows from the rows before it and its number alone; hence a search that was interrupted goes on as if it had
-not been, from the table. Constants are settled by hand, as defaults of the system, with the final stage in view.
+A batch depends only on the previous rows and its number, so an interrupted search continues from the table as if it had
+not stopped. We choose constants by hand, as defaults of the system, from the results of the final stage.
 """
 
 import time
@@ -36,10 +36,10 @@ from studies import outcome
 from studies.space import Point, Reading, Space
 
 TRIAL_SEED, SETTLED_SEED = 100, 110
-"""First seed of the search, and of the other stages: none is a production seed (0 to 9, or 0 to 19)."""
+"""The first seeds of the search and of the other stages; none is a development seed (0 to 9, or 0 to 19)."""
 
 STARTUP = 0.25
-"""Share of the search that is drawn from the ranges alone."""
+"""The share of the search that is drawn at random from the ranges."""
 
 Row = dict[str, Any]
 Wanted = dict[str, Any]
@@ -47,7 +47,7 @@ Wanted = dict[str, Any]
 
 
 def identity(space: Space, scale: str) -> str:
-    """What the rows of a table must have in common: the axes, the figures, the amounts; not the system's defaults."""
+    """The hash that all rows of a table share: of axes, figures and amounts, but not of the system's defaults."""
     axes = [[axis.name, axis.words(), axis.searched, axis.figures] for axis in space.axes]
     amounts = {name: dict(point) for name, point in space.amounts.items()}
     sizes = [dict(space.floors), space.seeds, space.settled_seeds]
@@ -55,7 +55,7 @@ def identity(space: Space, scale: str) -> str:
 
 
 def small(space: Space) -> Space:
-    """The same space with a handful of tiny trials, for tests: two axes, two figures."""
+    """The space with a few tiny trials, two axes and two figures, for tests."""
     return replace(
         space, axes=space.axes[:2], trials=4, batch=2, seeds=2, finalists=1, settled_seeds=2, values=2,
         amounts={"": space.smoke}, fitted=space.fitted[:2], judged=space.fitted[:2], probes={}, readings={},
@@ -63,7 +63,7 @@ def small(space: Space) -> Space:
 
 
 def run(space: Space, scale: str, rows: Sequence[Row] = ()) -> Iterator[list[Row]]:
-    """All rows so far, after every batch, from `rows` on; the last are complete."""
+    """Continue a search from `rows`; yields all rows after every batch, and finally the complete rows."""
     known = list(rows)
     for stage in (_search, _settled):
         for more in stage(space, scale, known):
@@ -73,12 +73,12 @@ def run(space: Space, scale: str, rows: Sequence[Row] = ()) -> Iterator[list[Row
 
 
 def _search(space: Space, scale: str, rows: list[Row]) -> Iterator[list[Row]]:
-    found = [row for row in rows if row["stage"] == "search"]
-    while len(found) < space.trials:
-        count = min(space.batch, space.trials - len(found))
-        points = proposals(space, found, count)
+    done = [row for row in rows if row["stage"] == "search"]
+    while len(done) < space.trials:
+        count = min(space.batch, space.trials - len(done))
+        points = proposals(space, done, count)
         more = trials(space, points, scale, range(TRIAL_SEED, TRIAL_SEED + space.seeds), stage="search")
-        found += more
+        done += more
         yield more
 
 
@@ -121,8 +121,9 @@ def _missing(
     figures: Sequence[str],
     trained: dict[str, Runs],
 ) -> Iterator[list[Row]]:
-    """The wanted trials that no row holds yet, in batches: of one where nothing trains together. For `trained`, see
-    `measured`.
+    """The wanted trials without a row, in batches (of one trial if nothing can train together).
+
+    trained : see `measured`
     """
     known = {(row["stage"], row["axis"], canonical(_point(space, row))) for row in rows}
     left = [one for one in wanted if (one["stage"], one["axis"], canonical(dict(one["point"]))) not in known]
@@ -132,12 +133,12 @@ def _missing(
         part = left[start : start + size]
         points, stage = [one["point"] for one in part], part[0]["stage"]
         moved = [name for name in figures if any(space.moves(one["axis"], name) for one in part)]
-        made = trials(space, points, scale, seeds, stage=stage, figures=moved, trained=trained)
-        yield [row | {"axis": one["axis"]} for row, one in zip(made, part, strict=True)]
+        new = trials(space, points, scale, seeds, stage=stage, figures=moved, trained=trained)
+        yield [row | {"axis": one["axis"]} for row, one in zip(new, part, strict=True)]
 
 
 def current(space: Space, rows: Iterable[Row]) -> list[Row]:
-    """The rows without the slices and probes from another point than today's defaults."""
+    """The rows without slices and probes from other points than the current defaults."""
     centre = space.defaults()
 
     def is_current(row: Row) -> bool:
@@ -148,7 +149,7 @@ def current(space: Space, rows: Iterable[Row]) -> list[Row]:
 
 
 def best(rows: Iterable[Row], stage: str) -> list[Row]:
-    """The trials of a stage, the nearest first."""
+    """The trials of a stage in order of their distance."""
     return sorted((row for row in rows if row["stage"] == stage), key=lambda row: float(row["joint"]))
 
 
@@ -157,19 +158,19 @@ def _point(space: Space, row: Row) -> dict[str, Any]:
 
 
 def frame(rows: Sequence[Row]) -> pd.DataFrame:
-    """The rows as a table; a cell is empty where a stage has no such column."""
+    """The rows as a table; cells of columns that a stage lacks are empty."""
     return pd.DataFrame(list(rows))
 
 
 def kept(space: Space, expected: str, table: pd.DataFrame, about: Mapping[str, Any]) -> list[Row]:
-    """The rows of an interrupted run that are still of use; none if it was of another space."""
+    """The rows of an interrupted run that are still valid; none if its space differs."""
     if about.get("identity") != expected:
         return []
     return current(space, outcome.typed(space, [dict(row) for _, row in table.astype(object).iterrows()]))
 
 
 def progress(rows: Sequence[Row]) -> str:
-    """Where the run stands, in a line."""
+    """The progress of the run, in one line."""
     nearest = "".join(f", nearest of the search {row['joint']:.4f}" for row in best(rows, "search")[:1])
     return f"{len(rows)} trials, {rows[-1]['stage']}{nearest}"
 
@@ -178,7 +179,7 @@ def progress(rows: Sequence[Row]) -> str:
 
 
 def proposals(space: Space, rows: Sequence[Row], count: int) -> list[dict[str, Any]]:
-    """The next `count` points after the trials in `rows`; the first of all is that of today's defaults."""
+    """The next `count` points after the trials in `rows`; the very first point is the current defaults."""
     import optuna
 
     searched = [axis for axis in space.axes if axis.searched]
@@ -200,14 +201,15 @@ def proposals(space: Space, rows: Sequence[Row], count: int) -> list[dict[str, A
                     value=float(row["joint"]),
                 )
             )
-        asked = [study.ask(distributions).params]
+        proposed = [study.ask(distributions).params]
         if space.shared:
-            first = asked[0] if rows else space.defaults()
+            first = proposed[0] if rows else space.defaults()
             fixed = {name: first[name] for name in space.shared if name in first}
             study.sampler = optuna.samplers.PartialFixedSampler(fixed, sampler)
-        asked += [study.ask(distributions).params for _ in range(count - 1)]
+        proposed += [study.ask(distributions).params for _ in range(count - 1)]
     optuna.logging.set_verbosity(verbosity)
-    points = [space.defaults() | {axis.name: axis.rounded(params[axis.name]) for axis in searched} for params in asked]
+    rounded = ({axis.name: axis.rounded(params[axis.name]) for axis in searched} for params in proposed)
+    points = [space.defaults() | point for point in rounded]
     return points if rows else [space.defaults(), *points[1:]]
 
 
@@ -234,15 +236,18 @@ def trials(
     figures: Sequence[str] | None = None,
     trained: dict[str, Runs] | None = None,
 ) -> list[Row]:
-    """One row per point; without `figures`, those that are fitted. For `trained`, see `measured`."""
-    begun = time.process_time()
+    """One row per point, from the fitted figures and `figures`.
+
+    trained : see `measured`
+    """
+    start = time.process_time()
     names = space.fitted if figures is None else tuple(dict.fromkeys((*space.fitted, *figures)))
     plans = [plan(space, point, names, scale, seeds) for point in points]
     tables = measured(space, plans, scale, trained)
-    seconds = (time.process_time() - begun) / len(points)
+    seconds = (time.process_time() - start) / len(points)
     return [
-        _row(space, point, found, list(seeds), stage, figures or ()) | {"cpu_seconds": round(seconds, 3)}
-        for point, found in zip(points, tables, strict=True)
+        _row(space, point, of_point, list(seeds), stage, figures or ()) | {"cpu_seconds": round(seconds, 3)}
+        for point, of_point in zip(points, tables, strict=True)
     ]
 
 
@@ -251,7 +256,7 @@ Plan = dict[str, dict[str, Sweep]]
 
 
 def plan(space: Space, point: Point, figures: Sequence[str], scale: str, seeds: Sequence[int]) -> Plan | None:
-    """The sweeps of the figures at a point, on other seeds; None where the constants are refused."""
+    """The sweeps of the figures at a point, on these seeds; None for invalid constants."""
     try:
         return {
             name: {
@@ -267,7 +272,7 @@ def plan(space: Space, point: Point, figures: Sequence[str], scale: str, seeds: 
 
 
 def with_seeds(sweep: Sweep, seeds: Sequence[int]) -> Sweep:
-    """The sweep's first runs on the given seeds, as many as there are."""
+    """The sweep with its first seeds replaced by `seeds`, without the runs of further seeds."""
     new = dict(zip(sorted(set(sweep.seeds)), seeds, strict=False))
     configs = tuple(replace(config, seed=new[config.seed]) for config in sweep.configs if config.seed in new)
     return replace(sweep, configs=configs)
@@ -276,10 +281,11 @@ def with_seeds(sweep: Sweep, seeds: Sequence[int]) -> Sweep:
 def measured(
     space: Space, plans: Sequence[Plan | None], scale: str, trained: dict[str, Runs] | None = None
 ) -> list[dict[str, pd.DataFrame] | None]:
-    """The tables of every figure of every plan: no table where a training diverged, None where the plan is. Equal
-    trainings are done once, as they are in the workflow.
+    """The tables of all figures of each plan: empty if a training diverged, None if the plan is None.
 
-    trained : the trainings of a batch before by their digests, for those that are needed again; left with this one's
+    Equal trainings are done once, as in the workflow.
+
+    trained : the previous batch's trainings by digest, for reuse; replaced by those of this batch
     """
     trained = {} if trained is None else trained
     wanted = {
@@ -300,16 +306,16 @@ def _tables(of_point: Plan, trained: Mapping[str, Runs], scale: str) -> dict[str
         name: {key: replace(trained[digest(s.training())], sweep=s) for key, s in sweeps.items()}
         for name, sweeps in of_point.items()
     }
-    weights = [w for found in runs.values() for one in found.values() for w in one.weights.values()]
+    weights = [w for of_figure in runs.values() for one in of_figure.values() for w in one.weights.values()]
     if not all(bool(w.isfinite().all()) for w in weights):
         return {}
-    return {name: figure_tables.measure(name, found, scale) for name, found in runs.items()}
+    return {name: figure_tables.measure(name, of_figure, scale) for name, of_figure in runs.items()}
 
 
 def train_together(sweeps: Sequence[Sweep], together: Sequence[str]) -> list[Runs]:
-    """Every sweep trained, those that agree in all constants but `together` (and the seed) as one tensor program.
+    """Train all sweeps, with those that agree in all constants but `together` and the seed as one tensor program.
 
-    It lasts as long as the longest; the others take their own snapshots from it.
+    The program trains for the steps of the longest sweep, and every sweep gets its own snapshots.
     """
     groups: dict[str, list[int]] = {}
     for index, sweep in enumerate(sweeps):
@@ -323,10 +329,10 @@ def train_together(sweeps: Sequence[Sweep], together: Sequence[str]) -> list[Run
         )
         runs, start = train(joined), 0
         for index in members:
-            own = sweeps[index].snapshots
-            part, kept = slice(start, start + len(sweeps[index].configs)), [joined.snapshots.index(s) for s in own]
-            weights = {name: w[part][:, kept].clone() for name, w in runs.weights.items()}
-            done[index], start = Runs(sweeps[index], weights, runs.losses[part, : own[-1]]), part.stop
+            steps = sweeps[index].snapshots
+            part, places = slice(start, start + len(sweeps[index].configs)), [joined.snapshots.index(s) for s in steps]
+            weights = {name: w[part][:, places].clone() for name, w in runs.weights.items()}
+            done[index], start = Runs(sweeps[index], weights, runs.losses[part, : steps[-1]]), part.stop
     return [done[index] for index in range(len(sweeps))]
 
 
@@ -347,7 +353,7 @@ def _row(
     stage: str,
     judged: Sequence[str],
 ) -> Row:
-    """Constants, distances, readings and, for the figures in `judged`, outcomes of a trial."""
+    """The row of a trial: constants, distances, readings and, for the figures in `judged`, outcomes."""
     row: Row = {"stage": stage, "axis": "", "seeds": " ".join(map(str, seeds)), "state": "complete"}
     row |= {f"constant {name}": value for name, value in point.items()}
     far = {name: distance_of(space, name, tables[name]) if tables else distance.NOWHERE for name in space.fitted}
@@ -373,7 +379,7 @@ def distance_of(space: Space, name: str, table: pd.DataFrame) -> Distance:
 
 
 def read(table: pd.DataFrame, reading: Reading) -> float:
-    """One summarised number of a table, or the median angle of a scatter at an epoch; NaN where there is none."""
+    """One summarised number of a table, or the median angle of a scatter at an epoch; NaN if there is none."""
     curve = _at(table[table["seed"] == SUMMARY_SEED], reading)
     if len(curve):
         return float(curve["value"].iloc[0])

@@ -1,6 +1,6 @@
-"""What a search over unpublished constants ranges over: axes with reasons, and the figures it may and may not look at.
+"""The space of a search for unpublished constants: axes with reasons, fitted figures and held-out figures.
 
-Each model that is searched has one file studies/spaces/<model>.py with its SPACE.
+Each searched model has a file studies/spaces/<model>.py with its SPACE.
 """
 
 import math
@@ -15,17 +15,17 @@ Point = Mapping[str, Any]
 """Constant -> value."""
 
 NEVER_FITTED = ("figure13", "figure15", "figure18", "figure23", "figure26", "figure28")
-"""Published figures without numbers: what the search finds on the others must carry over to these by itself."""
+"""Published figures without numbers: constants fitted to the other figures must also reproduce these."""
 
 
 @dataclass(frozen=True)
 class Axis:
     """The range of one constant: from low to high, or one of `choices`; `reason` justifies it.
 
-    Values are rounded to two digits, so that what is found can be written down. An axis that is not `searched` is only
-    moved alone, in its slice: for constants that are stated, or that would keep points from training together.
+    Values are rounded to two digits, to be easy to state. An axis that is not `searched` only has a slice: for
+    constants that are published, or that would prevent points from training together.
 
-    figures : the only figures in which the constant moves, where others have a value of their own; all if there is none
+    figures : the figures in which the constant varies, if others have their own values; empty for all
     """
 
     name: str
@@ -39,14 +39,14 @@ class Axis:
     figures: tuple[str, ...] = ()
 
     def rounded(self, value: Any) -> Any:
-        """The nearest value of the axis with two digits."""
+        """The nearest value of the axis, with two digits."""
         if self.choices:
             return value
         near = min(max(float(f"{value:.2g}"), self.low), self.high)
         return round(near) if self.whole else near
 
     def values(self, count: int, also: Any = None) -> list[Any]:
-        """All choices, or about `count` values from one end of the range to the other; `also` is among them."""
+        """All choices, or about `count` values across the range, including `also`."""
         if self.choices:
             return list(self.choices)
         shares = [index / (count - 1) for index in range(count)]
@@ -69,7 +69,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Reading:
-    """A single number of a figure, kept with every trial so that answers can quote it."""
+    """A single number of a figure, recorded with every trial."""
 
     figure: str
     panel: str
@@ -79,19 +79,19 @@ class Reading:
 
 @dataclass(frozen=True)
 class Space:
-    """What is searched, and how.
+    """The definition of a search.
 
-    axes : the constants; fitted : figures whose published numbers are approached
-    held_out : published figures of this system that never are
-    judged : figures whose claims are followed along the slices (the held-out ones among them)
-    together : constants in which runs of one tensor program may differ; all others fix its shapes
-    shared : constants in which the points of one batch of the search agree, so that a costly training serves them all
-    amounts : figure -> constants that only say how much is tested, less than a real run; "" stands for all others
-    floors : figure -> the smallest error rate that its amount of test prompts can tell from none
-    smoke : constants that make the trials of a test tiny
-    probes : name -> constants that together answer a question, all others as chosen
-    readings : name -> a number of a figure that is kept with every trial
-    trials, batch, seeds : of the search; finalists : how many of its best are tried again with fresh seeds
+    axes : the constants; fitted : figures whose distance from the published numbers is minimised
+    held_out : published figures of this system that are never fitted
+    judged : figures whose claims are judged along the slices, including the held-out ones
+    together : constants in which runs of one tensor program may differ; all others determine its shapes
+    shared : constants that are equal for all points of one batch of the search, so that they share a costly training
+    amounts : figure -> constants for the amount of testing, less than in a real run; "" applies to all other figures
+    floors : figure -> the smallest error rate that its number of test prompts resolves
+    smoke : constants for tiny trials in tests
+    probes : name -> constants to change together, all others as chosen
+    readings : name -> a number of a figure that is recorded with every trial
+    trials, batch, seeds : of the search; finalists : the number of best points that are repeated with new seeds
     settled_seeds : seeds of the finalists and of the slices; values : per axis in a slice
     """
 
@@ -125,9 +125,9 @@ class Space:
         return {axis.name: type(default) for axis, default in zip(self.axes, self.defaults().values(), strict=True)}
 
     def defaults(self) -> dict[str, Any]:
-        """What the system's Config and Test have today on the axes, or the figures of an axis that names some.
+        """The current defaults on the axes: of the system's Config and Test, or of the figures that an axis names.
 
-        Raises ConstantError for an axis that is no constant of the system, or of which its figures differ.
+        Raises ConstantError for an axis that is not a constant of the system, or whose figures differ in it.
         """
         module = discovery.system(self.system)
         known = {f.name: f.default for part in (module.Config, module.Test) for f in fields(part)}
@@ -137,22 +137,22 @@ class Space:
         return {axis.name: _of_figures(axis) if axis.figures else known[axis.name] for axis in self.axes}
 
     def moved_in(self, figure: str, point: Point) -> dict[str, Any]:
-        """The constants of a point that move in a figure."""
+        """The constants of a point that vary in a figure."""
         fixed = {axis.name for axis in self.axes if axis.figures and figure not in axis.figures}
         return {name: value for name, value in point.items() if name not in fixed}
 
     def moves(self, axis: str, figure: str) -> bool:
-        """Whether a constant moves in a figure; several constants, or none, do in all."""
+        """Whether a constant varies in a figure; what is no axis (probes, the chosen point) concerns all figures."""
         figures = next((one.figures for one in self.axes if one.name == axis), ())
         return not figures or figure in figures
 
     def amounts_of(self, figure: str) -> Point:
-        """The constants that say how much of a figure is tested."""
+        """The constants for the amount of testing in a figure."""
         return self.amounts.get(figure, self.amounts.get("", {}))
 
 
 def _of_figures(axis: Axis) -> Any:
-    """The one value that the axis's figures have, in their tests or in the trainings that do not vary it."""
+    """The common value of the constant in the axis's figures: in their tests, and in trainings that do not vary it."""
     sweeps = [sweep for name in axis.figures for sweep in discovery.figure(name).sweeps("smoke")]
     values = {
         getattr(part, axis.name)

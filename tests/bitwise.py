@@ -1,4 +1,4 @@
-"""Equality to the last bit."""
+"""Bitwise equality of runs."""
 
 import torch
 
@@ -6,7 +6,7 @@ from icl.core.runs import Runs
 
 
 def same(a: Runs, b: Runs) -> bool:
-    """Whether two outcomes of a training hold the same sweep, weights, types and losses, bit for bit."""
+    """Whether two runs have the same sweep, weights, types and losses, bit for bit."""
     return (
         a.sweep == b.sweep
         and sorted(a.weights) == sorted(b.weights)

@@ -1,4 +1,4 @@
-"""What several test files need: sweeps that train in milliseconds, and a copy of the workflow to run in."""
+"""Shared fixtures: sweeps that train in milliseconds, and copies of the workflow to run in."""
 
 import os
 import shutil
@@ -21,22 +21,22 @@ ROOT = Path(__file__).resolve().parents[1]
 FUZZED: Counter[str] = Counter()
 WORKFLOW = ("Snakefile", "workflow", "scripts", "profiles", "environment.yml")
 
-# Set before torch is loaded. At the size of the tests further threads only spin, and pytest has a worker for each core.
+# Set before torch is loaded. At the size of the tests more threads do not help, and pytest has a worker per core.
 os.environ["OMP_NUM_THREADS"] = "1"
-# A test must not fail because its machine is busy, nor differently from one run to the next.
+# Tests must not fail because the machine is busy, and must be the same in every run.
 settings.register_profile("icl", deadline=None, derandomize=True, database=None)
 settings.load_profile("icl")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Collects, also from other processes, how many inputs the tests of the readers made up."""
+    """Collect the number of inputs that the tests of the readers generated, also in other processes."""
     if report.when == "teardown":
         FUZZED.update({name: int(str(n)) for name, n in report.user_properties if name.startswith("fuzz ")})
 
 
 @pytest.fixture
 def trials(record_property: Callable[[str, object], None]) -> Callable[[int, str], None]:
-    """Says how many faults a test has tried, and of which kind; the end of the test report lists them."""
+    """A function that reports the number and kind of faults of a test, for the end of the test report."""
 
     def say(count: int, kind: str) -> None:
         assert count > 0
@@ -46,9 +46,9 @@ def trials(record_property: Callable[[str, object], None]) -> Callable[[int, str
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Lists the numbers of trials, also where output is captured and tests run in several processes."""
+    """List the numbers of trials, also with captured output and several processes."""
     if FUZZED:
-        words = f"{FUZZED['fuzz inputs']} made-up inputs were given to the readers, {FUZZED['fuzz taken']} were taken"
+        words = f"{FUZZED['fuzz inputs']} generated inputs were read, {FUZZED['fuzz taken']} were accepted"
         terminalreporter.write_line(words)
     lines = [
         f"{value}   {report.nodeid.split('::')[-1]}, {report.duration:.0f} s"
@@ -64,12 +64,12 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 @pytest.fixture
 def small_sweep() -> Callable[..., Sweep]:
-    """Makes sweeps of the one-layer model that train in milliseconds; keywords are axes or constants."""
+    """Make sweeps of the one-layer model that train in milliseconds; keywords are axes or constants."""
     from icl.papers.li2024 import one_layer
 
     def make(seeds: int = 3, snapshots: tuple[int, ...] = (0, 3, 8), name: str = "small", **constants: Any) -> Sweep:
-        # With 16 coordinates and 8 neurons every run's matrices start on 64 bytes, as they do at the papers' sizes: a
-        # product of matrices sums in another order elsewhere, and results are then equal but for the last bits.
+        # With 16 coordinates and 8 neurons every run's matrices are aligned to 64 bytes, as at the papers' sizes.
+        # Otherwise matrix products sum in another order, and results differ in the last bits.
         small = {"relevant_patterns": 6, "irrelevant_patterns": 6, "label_dimension": 4, "neurons": 8}
         small |= {"context_length": 5, "batch": 8} | constants
         axes = {key: value if isinstance(value, list | tuple) else [value] for key, value in small.items()}
@@ -91,7 +91,7 @@ def small_table() -> pd.DataFrame:
 
 
 class Workflow:
-    """A copy of the workflow in a folder of its own, run through the command line."""
+    """A copy of the workflow in a separate folder, run from the command line."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -104,11 +104,11 @@ class Workflow:
                 shutil.copy2(source, folder / name)
 
     def __call__(self, *arguments: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
-        """Runs snakemake; stdout and stderr come together."""
+        """Run Snakemake; stdout and stderr are merged."""
         return self.run([sys.executable, "-m", "snakemake", *arguments], timeout)
 
     def script(self, name: str, *arguments: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
-        """Runs one of scripts/."""
+        """Run one of scripts/."""
         return self.run([sys.executable, f"scripts/{name}.py", *arguments], timeout)
 
     def run(self, command: list[str], timeout: float) -> subprocess.CompletedProcess[str]:
@@ -127,13 +127,13 @@ def workflow(tmp_path: Path) -> Workflow:
 
 @pytest.fixture(scope="module")
 def shared_workflow(tmp_path_factory: pytest.TempPathFactory) -> Workflow:
-    """One copy for the tests of a module that leave it as it is (dry runs, listings)."""
+    """A shared copy for tests that do not change it (dry runs, listings)."""
     return Workflow(tmp_path_factory.mktemp("workflow") / "copy")
 
 
 @pytest.fixture(scope="session")
 def figure9_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with results/smoke of figure 9 as the scripts leave it, made in this process. Copy it to change it."""
+    """A folder with results/smoke of figure 9 as written by the scripts. Copy it before changing it."""
     from icl.core import runs, sealed, table
     from icl.core.files import file_digest
     from icl.core.training import train
@@ -176,7 +176,7 @@ def figure9_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def figure9_made(figure9_results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkout's folder with everything that the workflow makes of figure 9 at the smoke scale, and nothing else."""
+    """A folder with all results of figure 9 at the smoke scale, and nothing else."""
     from icl.core import sealed, table
     from icl.core.files import file_digest, save_picture
     from icl.drawing import overlays, plotting

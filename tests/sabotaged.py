@@ -1,4 +1,4 @@
-"""What the sabotage tests of all papers share: a bound on spoilt runs is contradicted, on sound ones it is not."""
+"""Helpers for sabotage tests: a bound is contradicted on sabotaged runs and not on the original ones."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
@@ -13,17 +13,17 @@ from icl.pipeline import figures
 
 # The outcome of a claim and of one of its bounds.
 Outcome = tuple[str, Part]
-# What spoils a measurement.
+# Sabotages a measurement.
 Patch = Callable[[pytest.MonkeyPatch], None]
 Trained = TypeVar("Trained")
 
 
 def untouched(patch: pytest.MonkeyPatch) -> None:
-    """The measurement as it is."""
+    """Leave the measurement unchanged."""
 
 
 def same(runs: Trained) -> Trained:
-    """The runs as they are."""
+    """The runs unchanged."""
     return runs
 
 
@@ -38,7 +38,7 @@ def figures_of_claims(names: Iterable[str]) -> dict[str, str]:
 
 
 def bounds_of_claims(names: Iterable[str]) -> dict[str, set[str]]:
-    """Claim -> the observables that it bounds: what a table of sabotages has to hold."""
+    """Claim -> the observables of its bounds, which a table of sabotages must cover."""
     return {claim.id: {b.observable for b in claim.bounds} for name in names for claim in ledger.claims(name)}
 
 
@@ -48,7 +48,7 @@ def cases(sabotages: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
 
 
 def judged(name: str, table: pd.DataFrame, claim: str, observable: str) -> Outcome:
-    """What a table says of the claim, and of the bound on one observable, whatever conditions its runs meet."""
+    """The outcomes of a claim and of its bound on one observable, without conditions on the runs."""
     (bounds,) = [one.bounds for one in ledger.claims(name) if one.id == claim]
     verdict = judge(claim, bounds, table)
     (part,) = [p for p in verdict.parts if p.observable == observable]
@@ -56,7 +56,7 @@ def judged(name: str, table: pd.DataFrame, claim: str, observable: str) -> Outco
 
 
 def assert_only_the_spoilt_is_contradicted(spoilt: Outcome, control: Outcome) -> None:
-    """The spoilt claim is not supported and its bound is contradicted; the same bound without the sabotage is not."""
+    """Assert that sabotage removes support and contradicts the bound, which is not contradicted without it."""
     outcome, part = spoilt
     assert outcome != SUPPORTED and part.outcome == CONTRADICTED, part
     assert control[1].outcome != CONTRADICTED, control[1]

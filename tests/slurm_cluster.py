@@ -14,8 +14,8 @@ from pathlib import Path
 
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "squeue", "scontrol", "scancel")
 
-# config_overrides lets the node have more cores than the machine, and a GPU that is no GPU. The job's memory is
-# polled each second: there are no control groups in a container. Times are checked each minute, without mercy.
+# config_overrides allows the node more cores than the machine has, and a fake GPU. The job's memory is polled each
+# second, because a container has no control groups. Time limits are checked each minute, without a grace period.
 CONFIG = """
 ClusterName=tests
 SlurmctldHost={host}(127.0.0.1)
@@ -62,7 +62,7 @@ def _path() -> str:
 
 
 class Cluster:
-    """A running cluster with all its files below `folder`; `environment` is what its users need. Call stop()."""
+    """A running cluster with all its files below `folder`; `environment` is for its users. Call stop() at the end."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -92,7 +92,7 @@ class Cluster:
             raise
 
     def stop(self) -> None:
-        """Ends every job and both daemons."""
+        """End every job and both daemons."""
         if queued := self.queued():
             self.ask("scancel", "--full", *queued)
         for _ in range(40):
@@ -108,16 +108,16 @@ class Cluster:
                 daemon.wait()
 
     def queued(self) -> list[str]:
-        """Ids of jobs that wait or run; empty also when there is no queue."""
+        """The ids of waiting and running jobs; also empty without a queue."""
         return self.ask("squeue", "--noheader", "--format=%i").split()
 
     def jobs(self) -> list[dict[str, str]]:
-        """What SLURM knows of every job of the last hour, as `scontrol show job` prints it."""
+        """SLURM's records of all jobs of the last hour, from `scontrol show job`."""
         lines = self.ask("scontrol", "show", "job", "--oneliner").splitlines()
         return [dict(part.partition("=")[::2] for part in line.split() if "=" in part) for line in lines]
 
     def ask(self, *command: str) -> str:
-        """stdout of a SLURM command; empty if it fails."""
+        """The stdout of a SLURM command; empty if it fails."""
         done = subprocess.run(command, env=self._environment(), capture_output=True, text=True, timeout=60, check=False)
         return done.stdout if done.returncode == 0 else ""
 
@@ -142,7 +142,7 @@ class Cluster:
 
 
 def _end_with_parent() -> None:
-    # Linux: the daemons are asked to end also when this process is killed and cannot do so itself.
+    # On Linux, the daemons end even if this process is killed.
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)
 
 

@@ -1,4 +1,4 @@
-"""What the tests of resumable trainings share."""
+"""Helpers for tests of interrupted trainings."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,11 +13,11 @@ from icl.core.training import train
 
 
 class Stopped(Exception):
-    """A training that was ended at a step."""
+    """Ends a training at a step."""
 
 
 def assert_goes_on_bit_for_bit(trained: Runs, stops: Iterable[int], path: Path) -> None:
-    """The same training, stopped at some steps and each time continued from its state, ends with the same bits."""
+    """Assert that a training, stopped at some steps and resumed from its state, ends with the same bits."""
     for stop in stops:
 
         def keep(state: State, stop: int = stop) -> None:

@@ -1,4 +1,4 @@
-"""Laws that import-linter cannot state: nothing changes a library's global state, and planning loads no torch."""
+"""Rules that import-linter cannot check: no code changes a library's global state, and planning loads no torch."""
 
 import ast
 import json
@@ -18,9 +18,9 @@ STATES |= {"set_theme", "set_style", "rcParams"}
 
 
 def global_state(text: str) -> list[str]:
-    """Names by which a text draws from a global generator or changes a library for everybody.
+    """The names in a text that use a global generator or change a library's global state.
 
-    numpy's legacy generators are ruff's business (NPY002).
+    ruff checks numpy's legacy generators (NPY002).
     """
     found = []
     for node in ast.walk(ast.parse(text)):
@@ -66,7 +66,7 @@ print(json.dumps(list(sys.modules)))
 
 
 def test_planning_everything_loads_nothing_heavy() -> None:
-    """Snakemake plans each time it reads the workflow, also in every job of a cluster."""
+    """Snakemake plans whenever it parses the workflow, also in every job of a cluster."""
     done = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True, check=True, timeout=300)
     loaded = set(json.loads(done.stdout.strip().splitlines()[-1]))
     assert "icl.papers.li2024.figure9" in loaded

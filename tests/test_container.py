@@ -1,4 +1,4 @@
-"""The container recipes, as far as they can be judged where nothing builds them: both say the same, and that works."""
+"""The container recipes, as far as they can be tested without building: both are equivalent, and their steps work."""
 
 import os
 import re
@@ -20,13 +20,13 @@ SECTIONS = ("arguments", "files", "post", "runscript")
 
 
 def docker(text: str) -> list[tuple[str, str]]:
-    """The instructions of a Dockerfile without continued lines: word and rest."""
+    """The instructions of a Dockerfile with continued lines joined: word and rest."""
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     return [(line.split(maxsplit=1)[0], line.split(maxsplit=1)[1]) for line in lines]
 
 
 def apptainer(text: str) -> dict[str, list[str]]:
-    """The lines of every section of a definition file; the head's under an empty name."""
+    """The lines of every section of a definition file; those of the header have an empty name."""
     sections: dict[str, list[str]] = {"": []}
     for line in text.splitlines():
         if line.startswith("%"):
@@ -42,7 +42,7 @@ def test_the_recipes_are_well_formed() -> None:
     assert tuple(apptainer(APPTAINER)) == ("", *SECTIONS)
 
 
-def test_both_recipes_say_the_same() -> None:
+def test_both_recipes_are_equivalent() -> None:
     said, sections = docker(DOCKER), apptainer(APPTAINER)
     of = {word: [rest for one, rest in said if one == word] for word in KNOWN}
     assert sections[""] == ["Bootstrap: docker", f"From: {of['FROM'][0]}"]
@@ -58,7 +58,7 @@ def test_the_image_has_a_python_of_the_range() -> None:
     assert Version(version) in conda(CONDA)["python"]
 
 
-def test_what_is_copied_is_there_and_not_ignored() -> None:
+def test_copied_files_exist_and_are_not_ignored() -> None:
     taken = (FOLDER / "Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines()
     copied = [rest.split()[0] for word, rest in docker(DOCKER) if word == "COPY"]
     assert [name for name in copied if not (ROOT / name).exists()] == []
@@ -71,7 +71,7 @@ def test_the_scripts_are_valid_shell(script: Path) -> None:
 
 
 def image(folder: Path) -> Path:
-    """What the recipes copy, where they copy it, below a folder instead of the root."""
+    """The files that the recipes copy, in a folder instead of the root."""
     for source, target in (rest.split() for word, rest in docker(DOCKER) if word == "COPY"):
         place = folder / target.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -109,7 +109,7 @@ def test_the_image_runs_the_sources_of_the_clone(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_copied_is_enough_to_install_icl(tmp_path: Path) -> None:
+def test_the_copied_files_suffice_to_install_icl(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index", "--editable"]
     # Without --ignore-installed pip would first remove the icl of the environment that runs the tests.
     target = ["--ignore-installed", "--prefix", tmp_path / "installed"]

@@ -1,6 +1,6 @@
-"""One truth about versions (pyproject.toml), and a tree that names no machine.
+"""Consistency of versions with pyproject.toml, and no names of machines in the tree.
 
-Every guard is a function from texts to a list of complaints, so that each can be shown failing on a doctored text.
+Every guard is a function from texts to a list of complaints, so tests can show that it fails on a doctored text.
 """
 
 import ast
@@ -26,7 +26,7 @@ CONDA = (ROOT / "environment.yml").read_text(encoding="utf-8")
 LOCK = (ROOT / "requirements" / "lock.txt").read_text(encoding="utf-8")
 TORCH_PIN = (ROOT / "requirements" / "torch.txt").read_text(encoding="utf-8")
 
-# Where conda-forge or bioconda call a package something else than Python's index does.
+# Packages with another name on conda-forge or bioconda than on PyPI.
 PYTHON_NAME = {
     "pytorch": "torch",
     "matplotlib-base": "matplotlib",
@@ -113,21 +113,21 @@ def range_complaints(pyproject: str, lock: str, torch_pin: str) -> list[str]:
 
 
 def lock_complaints(lock: str) -> list[str]:
-    """A lock that everyone can install: no build of torch, nothing from a disk or an address, a hash for every pin."""
+    """A lock must be installable everywhere: no build of torch, no disk or address, a hash for every pin."""
     forbidden = r"\+cpu|file:| @ |://|nvidia|cuda|triton|^torch=="
     complaints = re.findall(rf"^.*(?:{forbidden}).*$", lock, flags=re.MULTILINE)
     blocks = re.split(r"\n(?=\S)", lock)
     return complaints + [block for block in blocks if "==" in block.split("\n")[0] and "--hash=sha256:" not in block]
 
 
-# Put together from pieces, or this file would find itself.
+# Assembled from pieces, so that the guard does not find this file.
 FOLDERS = ("work", "root", "farm", "home", "opt", "tmp", "Users", "mnt")
 HOSTS = ("pypi" + ".org", "pythonhosted" + ".org", "download.pytorch" + ".org", "anaconda" + ".org")
 MACHINE = re.compile(r"(?<![\w.~>})-])/(?:" + "|".join(FOLDERS) + ")/|" + "|".join(re.escape(host) for host in HOSTS))
 
 
 def machine_complaints(text: str) -> list[str]:
-    """Lines that hold an absolute path of somebody's machine or the host of a package registry."""
+    """Lines with an absolute path of a machine or the host of a package registry."""
     return [line.strip() for line in text.splitlines() if MACHINE.search(line)]
 
 
@@ -166,10 +166,10 @@ def test_torch_is_pinned_without_a_build() -> None:
     assert pins(TORCH_PIN)["torch"].local is None
 
 
-def test_what_the_lock_is_told_about_torch_is_what_torch_says() -> None:
+def test_the_dependencies_of_torch_are_those_in_the_lock() -> None:
     (told,) = tomllib.loads(PYPROJECT)["tool"]["uv"]["dependency-metadata"]
     said = [Requirement(r) for r in metadata.requires("torch") or []]
-    # The CUDA build asks for the same and for its libraries; extras are nobody's business here.
+    # The CUDA build has the same dependencies and its libraries; extras do not matter here.
     cuda = ("nvidia", "cuda", "triton")
     plain = {str(r) for r in said if not r.name.startswith(cuda) and "extra" not in str(r.marker)}
     assert {str(Requirement(r)) for r in told["requires-dist"]} == plain
@@ -253,7 +253,7 @@ def test_a_dependency_that_was_never_locked_is_found() -> None:
         "six==1.16.0",  # no hash
     ],
 )
-def test_a_lock_that_serves_not_everyone_is_found(line: str) -> None:
+def test_a_lock_that_is_not_installable_everywhere_is_found(line: str) -> None:
     assert lock_complaints(f"{LOCK.rstrip()}\n{line}\n") != []
 
 
@@ -281,13 +281,13 @@ def test_an_innocent_line_is_left_alone(line: str) -> None:
 
 
 def make_free() -> dict[str, str]:
-    """The variables of the environment without those of a make that runs the tests."""
+    """The environment without the variables of a make that runs the tests."""
     ours = ("MAKE", "MFLAGS", "PYTHON", "TORCH")
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
 
 
 def make(*arguments: str, folder: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
-    """``make`` as a reader would start it, even where the tests were started by make themselves."""
+    """Run ``make`` as a user would, even if make started the tests."""
     return subprocess.run(
         ["make", *arguments], cwd=folder, env=make_free() | environment, capture_output=True, text=True, check=False
     )
@@ -300,7 +300,7 @@ def copy_what_make_reads(folder: Path) -> None:
 
 
 def test_every_unknown_goal_goes_to_snakemake_in_one_call() -> None:
-    # figures and results are folders, too, which make must not take for finished targets.
+    # figures and results are also folders, which make must not take for finished targets.
     planned = make("-n", "figures", "results/a.txt", "figure12", "SNAKEMAKE_ARGS=--config scale=smoke").stdout
     calls = [line for line in planned.splitlines() if line.startswith(".venv/bin/snakemake")]
     assert calls == [".venv/bin/snakemake 'figures' 'results/a.txt' 'figure12' --config scale=smoke"]
@@ -320,5 +320,5 @@ def test_the_lock_is_what_the_ranges_resolve_to(tmp_path: Path) -> None:
     if remade.returncode != 0 and "No solution found" not in remade.stderr:
         pytest.skip(f"no package index in reach: {remade.stderr.strip()[-300:]}")
     assert remade.returncode == 0, remade.stderr
-    # Not the hashes: they change when somebody uploads one more wheel of a locked version.
+    # Without the hashes, which change when another wheel of a locked version is uploaded.
     assert pins((tmp_path / "requirements" / "lock.txt").read_text(encoding="utf-8")) == pins(LOCK)

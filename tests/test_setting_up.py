@@ -1,4 +1,4 @@
-"""What `make env` does, with a Python and a pip that only pretend: which torch, when anew, and what is left behind."""
+"""`make env` with a fake Python and pip: the choice of torch, repeated set-ups, and what remains after failures."""
 
 import json
 import os
@@ -19,8 +19,8 @@ from scripts import environment
 
 VERSION = str(pins(TORCH_PIN)["torch"])
 
-# A Python that answers the set-up's questions, makes an environment of copies of itself, and plays pip in it. What it
-# is like stands in a file beside it; what it was asked for it writes into another.
+# A fake Python that answers the set-up's questions, makes an environment of copies of itself, and acts as pip. A file
+# beside it describes its behaviour; another one records its calls.
 PRETENDER = f"""#!{sys.executable} -IS
 import json, pathlib, shutil, sys, time
 base, words = pathlib.Path({{base!r}}), sys.argv[1:]
@@ -70,7 +70,7 @@ LIKE = {
 
 
 class Clone:
-    """A clone with nothing but what `make env` reads, and pretending Pythons beside it."""
+    """A clone with only the files that `make env` reads, and fake Pythons beside it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.pythons = folder / "icl", folder / "bin"
@@ -106,7 +106,7 @@ class Clone:
         return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
     def asked_for(self, python: Path) -> list[str]:
-        """The builds of torch that pip was asked for, the address of an index with it."""
+        """The builds of torch that pip was called with, and the address of the index."""
         torch = [words for words in self.calls(python) if "--no-deps" in words and "--editable" not in words]
         return [" ".join(words[words.index("--retries") + 2 :]) for words in torch]
 
@@ -153,7 +153,7 @@ def test_torch_is_chosen_in_order(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing big is downloaded")
-def test_the_size_is_said_before_the_download_and_how_to_avoid_it(clone: Clone) -> None:
+def test_the_size_and_how_to_avoid_it_are_printed_before_the_download(clone: Clone) -> None:
     python = clone.python(sources=[VERSION])
     _, said = clone.set_up("--python", str(python))
     before = said[: said.index("526.6 MB" if "526.6 MB" in said else "527 MB")]
@@ -194,7 +194,7 @@ def test_without_network_there_is_one_line_and_no_venv(clone: Clone) -> None:
     assert len(clone.asked_for(python)) == 1
 
 
-def test_what_pip_says_stays_in_the_log_and_its_end_is_shown_on_failure(clone: Clone) -> None:
+def test_the_output_of_pip_is_logged_and_its_end_shown_on_failure(clone: Clone) -> None:
     python = clone.python(fails="--require-hashes")
     code, said = clone.set_up("--python", str(python))
     assert code != 0 and clone.left() == []
@@ -236,15 +236,15 @@ def test_two_at_once_wait_for_each_other(clone: Clone) -> None:
     while not clone.asked_for(python):
         time.sleep(0.05)
     _, said = clone.set_up("--python", str(python))
-    assert said == "another make sets up .venv here; waiting for it\n"
+    assert said == "another make is setting up .venv here; waiting for it\n"
     assert first.communicate(timeout=60)[0] == "" and first.returncode == 0
     assert [words[0] for words in clone.calls(python)].count("venv") == 1
 
 
-# -- when it is made anew ---------------------------------------------------------------------------------------------
+# -- when it is made again --------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_done_and_said_where_nothing_has_changed(clone: Clone) -> None:
+def test_nothing_is_done_or_printed_if_nothing_has_changed(clone: Clone) -> None:
     python = clone.python()
     clone.set_up("--python", str(python))
     calls = clone.calls(python)
@@ -299,14 +299,14 @@ def nothing(clone: Clone) -> None:
         (nothing, ["--torch", "cuda"], "it has the CPU build of torch"),
     ],
 )
-def test_a_venv_that_does_not_fit_is_named_and_made_anew(
+def test_an_outdated_venv_is_named_and_made_again(
     clone: Clone, change: Callable[[Clone], None], words: list[str], why: str
 ) -> None:
     python = clone.python()
     clone.set_up("--python", str(python))
     (clone.folder / ".venv/left_over").touch()
     change(clone)
-    # Without a record nothing tells which Python it was.
+    # Without a record, the former Python is unknown.
     code, said = clone.set_up(*words, *(["--python", str(python)] if change is no_record else []))
     assert code == 0, said
     assert f"because {why}" in said.splitlines()[0]
@@ -314,7 +314,7 @@ def test_a_venv_that_does_not_fit_is_named_and_made_anew(
     assert clone.set_up() == (0, "")
 
 
-def test_another_python_is_taken_when_asked_for_and_then_kept(clone: Clone) -> None:
+def test_another_python_is_used_on_request_and_then_kept(clone: Clone) -> None:
     clone.set_up("--python", str(clone.python()))
     other = clone.python("other", version="3.12")
     code, said = clone.set_up("--python", str(other))
@@ -324,7 +324,7 @@ def test_another_python_is_taken_when_asked_for_and_then_kept(clone: Clone) -> N
     assert "setting up .venv for Python 3.12, because it was made from another lock" in said
 
 
-# -- what is seen of it -----------------------------------------------------------------------------------------------
+# -- what is printed --------------------------------------------------------------------------------------------------
 
 
 def test_the_line_of_progress(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -358,7 +358,7 @@ def test_the_line_of_progress(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
         (["python3", "python3.12"], ["PYTHON=python3.12", "TORCH=cuda"], "python3.12 --python python3.12 --torch cuda"),
     ],
 )
-def test_make_takes_the_first_python_that_works(
+def test_make_uses_the_first_working_python(
     clone: Clone, tmp_path: Path, work: list[str], words: list[str], taken: str
 ) -> None:
     for name in ("python3", "python3.13", "python3.12", "python3.11"):

@@ -1,3 +1,3 @@
-"""icl: the figures of the theory papers on in-context learning, regenerated and judged."""
+"""icl: regenerates the figures of the theory papers on in-context learning and tests their claims."""
 
 __version__ = "0.1.0"

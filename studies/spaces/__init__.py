@@ -1,4 +1,4 @@
-"""The ranges that unpublished constants are searched in, one file per system, and beside it what came of it."""
+"""The search spaces of unpublished constants, one module per system, each with a CSV file of its results."""
 
 import importlib
 import pkgutil
@@ -10,8 +10,8 @@ from studies.space import Space
 
 @cache
 def spaces() -> dict[str, Space]:
-    """System -> its space, of every file of this package."""
-    names = sorted(found.name for found in pkgutil.iter_modules(__path__))
+    """System -> its space, for every module of this package."""
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
     return {name: importlib.import_module(f"{__name__}.{name}").SPACE for name in names}
 
 
@@ -21,5 +21,5 @@ def of(system: str) -> Space:
     Raises ConstantError if there is none.
     """
     if system not in spaces():
-        raise ConstantError(f"search of {system!r}: there is none; there are {', '.join(spaces())}")
+        raise ConstantError(f"search of {system!r}: no such search; try {', '.join(spaces())}")
     return spaces()[system]

@@ -1,18 +1,19 @@
-"""Chain of thought: what figures 17, 19 and 20 leave open of the training, the test prompts and their matrices.
+"""Chain of thought: constants of the training, the test prompts and their matrices that figures 17, 19 and 20 need.
 
-Of the constants that are not published, these have no axis. K is read off figure 20, which starts with 0.33 = 1/K on
-the query's step. W_Q and W_K start without a Gaussian part, as the talk starts at the identity and only several heads
-would stay equal. tau^f, rho^f, tau_o^f and rho_o^f are where published curves that vary one of them coincide point by
-point. The number of queries only says how much is tested. Both alphas are read off curves too; they were moved in
-slices, not searched. The three constants of a detour were searched and have no slice, as nothing reads them where
-errors gather, which they do at the defaults; probes move two of them there.
+These unpublished constants have no axis. K is read off figure 20, which starts with 0.33 = 1/K on the query's step. W_Q
+and W_K start without a Gaussian part, because the talk starts at the identity and only several heads would stay equal.
+tau^f, rho^f, tau_o^f and rho_o^f are at values where published curves that vary one of them coincide point by point.
+The number of queries only sets the amount of testing. Both alphas are read off curves too; they were varied in slices,
+not searched. The three constants of a detour were searched and have no slice, because they have no effect under the
+gathering law of the defaults; probes move two of them under the detour law.
 
 The packaged search is not one run. Its first 120 trials are older than the axes of the batch, M, both alphas and the
-detour, and hold what these were, so that a sampler that learns from them stays there. Of the others, 65 are its own
-(today's defaults first), 72 held one other pair of batch and M for nine trials each, with prompts of five examples, 16
-are near points with M of 10 and 40, the noise as sqrt(M) and the rate as it was or as M, and 48 drew a detour from its
-whole ranges, at the defaults and at the nearest finalist with one. Beside the six nearest, finalists are the nearest
-with each rival and today's defaults with examples, noise and tau^f otherwise.
+detour and have the former values of these, so a sampler that learns from them stays there. Of the others, 65 are
+regular trials (the current defaults first); 72 had another fixed pair of batch and M for nine trials each, with prompts
+of five examples; 16 are near points with M of 10 and 40, the noise scaled as sqrt(M) and the rate unchanged or scaled
+as M; and 48 drew a detour from its full ranges, at the defaults and at the nearest finalist with one. Besides the six
+nearest points, the finalists are the nearest point with each alternative, and the current defaults with other examples,
+noise and tau^f.
 """
 
 from studies.space import Axis, Reading, Space

@@ -1,8 +1,8 @@
-"""The one-layer model: what figures 8 to 11, 14 and 27 leave open in the set-up that draws them.
+"""The one-layer model: the unpublished constants of figures 8 to 11, 14 and 27.
 
-The optimiser has no axis: a rate that serves Adam is far too small for SGD, and icl_theorems, which trains by SGD at a
-rate of its own, is not judged here. Five task shifts are all 30 tasks, which leaves none unseen: there the test in
-domain is on training tasks.
+The optimiser has no axis, because a good rate for Adam is far too small for SGD; icl_theorems, which trains by SGD at
+its own rate, is not judged here. Five task shifts use all 30 tasks and leave none unseen; the in-domain test is then on
+training tasks.
 """
 
 from studies.space import Axis, Reading, Space

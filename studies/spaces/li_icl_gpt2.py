@@ -1,9 +1,9 @@
-"""The three-layer model: what figures 12, 21, 22, 24 and 25 leave open in the set-up that draws them.
+"""The three-layer model: the unpublished constants of figures 12, 21, 22, 24 and 25.
 
-Constants of the test come first, because one training serves their slices.
+Constants of the test come first, because their slices share one training.
 
-A training of two runs takes two CPU minutes, and no trials are packaged: the defaults come from the findings page, so
-that nothing is known here of how sensitive these figures are.
+A training of two runs takes two CPU minutes. No trials are packaged: the defaults come from the findings page, and the
+sensitivity of these figures is unknown.
 """
 
 from studies.space import Axis, Reading, Space

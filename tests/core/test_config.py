@@ -1,4 +1,4 @@
-"""Constants are checked when they are made, and sweeps have one identity and one order."""
+"""Constants are validated on construction; sweeps have a well-defined identity and order."""
 
 import dataclasses
 import json
@@ -61,18 +61,18 @@ def test_a_bad_constant_is_named_with_what_is_allowed(values: dict[str, Any], na
         assert word in str(error.value)
 
 
-def test_infinity_is_refused_where_no_upper_limit_is() -> None:
+def test_infinity_is_refused_without_an_upper_limit() -> None:
     with pytest.raises(ConstantError, match=r"pattern_norm.* = inf: must be finite, above 0"):
         one_layer.Config(pattern_norm=float("inf"))
 
 
-def test_limits_are_allowed_themselves_or_not() -> None:
+def test_limits_are_inclusive_or_exclusive() -> None:
     assert Toy(rate=1.0, width=2).rate == 1.0
     with pytest.raises(ConstantError):
         Toy(rate=0.0)
 
 
-def test_an_integer_serves_as_a_float_and_is_one_afterwards() -> None:
+def test_an_integer_is_converted_to_a_float() -> None:
     made = Toy(rate=1)
     assert type(made.rate) is float
     assert digest(dataclasses.asdict(made)) == digest(dataclasses.asdict(Toy(rate=1.0)))
@@ -111,7 +111,7 @@ json_values = st.recursive(
 
 @given(json_values)
 def test_canonical_is_a_fixed_point(value: Any) -> None:
-    """Reading and writing again gives the same text, whatever the order of keys."""
+    """Reading and writing gives the same text, whatever the order of keys."""
     text = canonical(value)
     assert canonical(json.loads(text)) == text
 
@@ -127,11 +127,11 @@ def test_canonical_has_no_text_for_nan() -> None:
 
 
 def test_digest_is_stable() -> None:
-    """Written down, because results on disk are compared with it: the SHA-256 of {"a":[1,"x"],"b":0.1}."""
+    """Fixed here, because results on disk are compared with it: the SHA-256 of {"a":[1,"x"],"b":0.1}."""
     assert digest({"b": 0.1, "a": [1, "x"]}) == "e5c3d418771266de"
 
 
-def test_the_identity_of_a_training_follows_every_constant_but_the_tests() -> None:
+def test_the_identity_of_a_training_depends_on_every_constant_but_the_tests() -> None:
     base = toy(seed=range(2))
     same = dataclasses.replace(base, test=ToyTest(prompts=99))
     assert digest(same.training()) == digest(base.training())
@@ -145,7 +145,7 @@ def test_the_identity_of_a_training_follows_every_constant_but_the_tests() -> No
     assert len(digests) == 1 + len(others)
 
 
-def test_a_sweep_survives_plain_data() -> None:
+def test_a_sweep_is_restored_from_plain_data() -> None:
     sweep = Sweep(
         "s",
         "li_icl",
@@ -159,7 +159,7 @@ def test_a_sweep_survives_plain_data() -> None:
 
 
 @given(st.integers(1, 12), st.integers(1, 12))
-def test_shards_share_out_every_run_once(runs: int, count: int) -> None:
+def test_every_run_is_in_exactly_one_shard(runs: int, count: int) -> None:
     sweep = toy(seed=range(runs))
     if count > runs:
         with pytest.raises(ConstantError, match=f"shard 0 of {count}: the sweep toys has {runs} runs"):
@@ -212,7 +212,7 @@ def test_override_refuses(values: dict[str, Any], words: list[str]) -> None:
         assert word in str(error.value)
 
 
-def test_reduction_says_what_is_less() -> None:
+def test_reduction_lists_what_is_smaller() -> None:
     papers = toy(seed=range(10))
     ours = dataclasses.replace(toy(seed=range(2), width=[2]), snapshots=(0, 3), test=ToyTest(prompts=5))
     assert reduction(papers, papers) == []

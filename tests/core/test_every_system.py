@@ -1,6 +1,6 @@
-"""Laws that hold for every model: runs do not mix, and the order of what has no order changes nothing.
+"""Properties of every model: runs do not mix, and their order does not matter.
 
-The models and their sweeps are those that the figures train, found as the workflow finds them.
+The models and sweeps are those of the figures, discovered as in the workflow.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def trainings() -> Iterator[Sweep]:
 
 
 def few(sweep: Sweep) -> tuple[object, ...]:
-    """The first, a middle and the last run: they differ in seed, in what the sweep varies, or in both."""
+    """The first, a middle and the last run; they differ in the seed or in what the sweep varies."""
     count = len(sweep.configs)
     return tuple(sweep.configs[index] for index in sorted({0, count // 2, count - 1}))
 
@@ -41,12 +41,12 @@ TRAININGS = list(trainings())
 every_training = pytest.mark.parametrize("sweep", TRAININGS, ids=lambda sweep: sweep.name)
 
 
-# A bias of all keys moves no share of attention: its gradient is zero but for rounding, and Adam scales that.
+# A common bias of the keys does not change attention: its gradient is pure rounding, which Adam rescales.
 UNDETERMINED = "keys.bias"
 
 
 def tolerance(kind: torch.dtype) -> float:
-    """Sums of some thousand terms in another order, over a few steps."""
+    """For sums of some thousand terms in another order, over a few steps."""
     return 1e4 * torch.finfo(kind).eps
 
 
@@ -58,7 +58,7 @@ def test_every_model_is_trained_by_a_figure_and_has_all_parts() -> None:
 
 
 @every_training
-def test_a_run_alone_is_the_run_among_others(sweep: Sweep) -> None:
+def test_a_run_has_the_same_values_alone_and_in_a_batch(sweep: Sweep) -> None:
     together = train(sweep)
     for run, config in enumerate(sweep.configs):
         alone = train(replace(sweep, configs=(config,)))
@@ -83,7 +83,7 @@ def test_the_order_of_the_runs_changes_nothing(sweep: Sweep) -> None:
 
 
 @every_training
-def test_other_weights_of_one_run_change_no_other(sweep: Sweep) -> None:
+def test_changing_the_weights_of_one_run_changes_no_other(sweep: Sweep) -> None:
     module = discovery.system(sweep.system)
     params = module.init(sweep.configs)
     batch = {name: torch.from_numpy(array) for name, array in module.sample(sweep.configs, 0).items()}

@@ -1,4 +1,4 @@
-"""Damaged files, older versions, what a power cut leaves: what is read is what was written, or it is refused."""
+"""Damaged files, older versions and power cuts: a reader returns what was written or refuses the file."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,7 +26,7 @@ DAMAGED = "is damaged: its content differs from its own checksum; delete it and 
 
 @pytest.fixture
 def weights(tmp_path: Path, small_sweep: Maker) -> tuple[Path, Runs]:
-    """A weights file, and what it holds."""
+    """A weights file and its content."""
     made = train(small_sweep())
     runs.save(tmp_path / "0of1.safetensors", made, {"identity": "abc", "cpu_seconds": 1.5})
     return tmp_path / "0of1.safetensors", made
@@ -34,13 +34,13 @@ def weights(tmp_path: Path, small_sweep: Maker) -> tuple[Path, Runs]:
 
 @pytest.fixture
 def parquet(tmp_path: Path, small_table: pd.DataFrame) -> tuple[Path, pd.DataFrame, dict[str, Any]]:
-    """A table, and what it holds."""
+    """A table file and its content."""
     table.write(tmp_path / "figure0.parquet", small_table, {"identity": "abc", "cpu_seconds": 1.5})
     return tmp_path / "figure0.parquet", *table.read(tmp_path / "figure0.parquet")
 
 
 def spoilt(whole: bytes, places: Any, seed: int) -> Iterator[bytes]:
-    """`whole` with the byte at each of the places replaced by another one."""
+    """`whole` with the byte at each of the places replaced."""
     for place, change in zip(places, np.random.default_rng(seed).integers(1, 256, len(places)), strict=True):
         data = bytearray(whole)
         data[place] ^= int(change)
@@ -51,7 +51,7 @@ def spoilt(whole: bytes, places: Any, seed: int) -> Iterator[bytes]:
 
 
 def refusals(path: Path, damaged: Iterator[bytes], read: Callable[[Path], Any], whole: Callable[[Any], bool]) -> int:
-    """How many of the damaged files are refused by name; the others must read as what was written."""
+    """The number of damaged files that are refused by name; the others must be read as they were written."""
     refused = 0
     for data in damaged:
         path.write_bytes(data)
@@ -68,7 +68,7 @@ def refusals(path: Path, damaged: Iterator[bytes], read: Callable[[Path], Any], 
 def test_no_damage_to_the_footer_of_a_parquet_is_read(
     parquet: tuple[Path, pd.DataFrame, dict[str, Any]], weights: tuple[Path, Runs], trials: Trials, kind: str
 ) -> None:
-    """Every byte of it. What is not refused (statistics that nobody reads, say) reads as it was written."""
+    """Every byte is damaged. A file that is not refused (damage in unused statistics) is read as it was written."""
     path, frame, about = parquet
     if kind == "trajectory":
         table.write_plain(path, runs.trajectory(weights[1]), {"identity": "abc", "cpu_seconds": 1.5})
@@ -103,7 +103,7 @@ def test_no_damage_to_the_pages_of_a_parquet_is_read(
 def test_a_number_that_changed_in_a_well_formed_table_is_refused(
     parquet: tuple[Path, pd.DataFrame, dict[str, Any]],
 ) -> None:
-    """One bit of one number, with all of parquet's own structure intact; and one letter, and one digit of metadata."""
+    """One bit of a number in an intact parquet structure, one letter, and one digit of the metadata."""
     path, _, _ = parquet
     arrow = pq.read_table(path)
     kept = arrow.schema.metadata
@@ -121,8 +121,8 @@ def test_a_number_that_changed_in_a_well_formed_table_is_refused(
     table.read(path)
 
 
-def test_numbers_that_parquet_knows_two_ways_keep_their_checksum(tmp_path: Path) -> None:
-    """Not a number of either sign, zero of either sign, infinities, empty and missing text, no rows at all."""
+def test_special_values_keep_their_checksum(tmp_path: Path) -> None:
+    """NaN and zero of either sign, infinities, empty and missing text, and a table without rows."""
     odd = np.array([-np.nan, np.nan, -0.0, 0.0, np.inf, -np.inf, 5e-324])
     frame = pd.DataFrame({"x": odd, "text": ["", None, "é", '"', "\x00", "a", "b"], "n": np.arange(7), "b": odd > 0})
     for part in (frame, frame[:0], frame[["n"]]):
@@ -135,7 +135,7 @@ def test_numbers_that_parquet_knows_two_ways_keep_their_checksum(tmp_path: Path)
 
 
 def test_no_damage_to_the_header_of_weights_is_read(weights: tuple[Path, Runs], trials: Trials) -> None:
-    """Every byte of it: names, types, shapes, places and metadata."""
+    """Every byte: names, types, shapes, offsets and metadata."""
     path, made = weights
     whole = path.read_bytes()
     places = range(8 + int.from_bytes(whole[:8], "little"))
@@ -147,7 +147,7 @@ def test_no_damage_to_the_header_of_weights_is_read(weights: tuple[Path, Runs], 
 
 
 def test_no_damage_to_a_number_of_weights_is_read(weights: tuple[Path, Runs], trials: Trials) -> None:
-    """safetensors itself reads every one of them without a word."""
+    """safetensors itself reads all of them without an error."""
     path, made = weights
     whole = path.read_bytes()
     places = np.random.default_rng(4).integers(8 + int.from_bytes(whole[:8], "little"), len(whole), 200)
@@ -165,7 +165,7 @@ def test_no_damage_to_a_number_of_weights_is_read(weights: tuple[Path, Runs], tr
 def test_weights_that_are_replaced_while_they_are_read_are_the_old_or_the_new(
     weights: tuple[Path, Runs], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By a writer that comes between two looks at the name, where safetensors takes a second one for torch."""
+    """By a writer that replaces the file between two openings, because safetensors opens it twice for torch."""
     path, made = weights
     other = Runs(made.sweep, {name: w + 1 for name, w in made.weights.items()}, made.losses)
     again = torch.UntypedStorage.from_file
@@ -179,8 +179,8 @@ def test_weights_that_are_replaced_while_they_are_read_are_the_old_or_the_new(
     assert same(read, made) or same(read, other)
 
 
-def test_a_damaged_state_is_not_gone_on_from(tmp_path: Path, small_sweep: Maker, trials: Trials) -> None:
-    """Training starts anew instead, and ends with the bits of an unbroken run."""
+def test_training_does_not_continue_from_a_damaged_state(tmp_path: Path, small_sweep: Maker, trials: Trials) -> None:
+    """Training starts again and ends with the bits of an uninterrupted run."""
     path, unbroken = tmp_path / "0of1.state.safetensors", train(small_sweep())
 
     def keep(standing: state.State) -> None:
@@ -211,7 +211,7 @@ def test_a_damaged_state_is_not_gone_on_from(tmp_path: Path, small_sweep: Maker,
 def test_what_a_power_cut_leaves_is_never_read(
     weights: tuple[Path, Runs], parquet: tuple[Path, pd.DataFrame, dict[str, Any]], trials: Trials
 ) -> None:
-    """Files cut short, of no length, renamed before their content came (zeros), or with a hole of 512 zeros."""
+    """Files that are truncated, empty, renamed before their content was written, or with 512 zeros inside."""
     count = 0
     (path, made), (figure, frame, about) = weights, parquet
     for stored, read, intact in (
@@ -223,7 +223,7 @@ def test_what_a_power_cut_leaves_is_never_read(
         cuts += [bytes(len(whole)), whole[:512] + bytes(len(whole) - 512)]
         assert refusals(stored, iter(cuts), read, intact) == len(cuts)
         holes = [whole[:n] + bytes(512) + whole[n + 512 :] for n in range(0, len(whole) - 512, 512)]
-        # A hole may lie where nothing is read, among a parquet's statistics.
+        # A hole may lie in the statistics of a parquet file, which are not read.
         assert refusals(stored, iter(holes), read, intact) > len(holes) / 2
         count += len(cuts) + len(holes)
     trials(count, "files as a power cut leaves them")

@@ -1,4 +1,4 @@
-"""A training that is killed at any moment ends, when it is run again, with the bits of an unbroken one."""
+"""A training that is killed at any moment and run again ends with the bits of an uninterrupted one."""
 
 import multiprocessing
 import os
@@ -22,7 +22,7 @@ SERVER = multiprocessing.get_context("forkserver")
 
 
 def script(arguments: list[str], log: Path) -> None:
-    """What `python scripts/train.py ... > log 2>&1` does, in a process that has already imported everything."""
+    """The same as `python scripts/train.py ... > log 2>&1`, in a process that has already imported everything."""
     os.chdir(ROOT)
     with log.open("w") as file:
         os.dup2(file.fileno(), 1)
@@ -32,7 +32,7 @@ def script(arguments: list[str], log: Path) -> None:
 
 
 class Training:
-    """One shard of a training at smoke scale, which keeps its state all the time."""
+    """One shard of a training at the smoke scale that saves its state at every step."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -58,14 +58,14 @@ class Training:
         assert process.exitcode == 0, (self.folder / "log").read_text()
 
     def killed_after(self, seconds: float) -> None:
-        """Starts and kills; the moment may also lie after the end."""
+        """Starts the training and kills it, possibly after its end."""
         process = self.start()
         process.join(seconds)
         process.kill()
         process.join(60)
 
     def kept(self) -> str:
-        """What there is after a kill: each file whole, or not there at all."""
+        """The files after a kill: each is complete or missing."""
         if self.trajectory.exists():
             table.read_plain(self.trajectory)
         if self.weights.exists():
@@ -78,7 +78,7 @@ class Training:
 
 
 def ended_alike(a: Training, b: Training) -> None:
-    """Bit for bit, and nothing left over."""
+    """Equal bit for bit, and no files left over."""
     assert same(runs.load(a.weights, a.sweep), runs.load(b.weights, b.sweep))
     assert table.read_plain(a.trajectory)[0].equals(table.read_plain(b.trajectory)[0])
     left = [".0of2.finished.safetensors", "0of2.parquet", "0of2.safetensors", "log"]
@@ -86,10 +86,10 @@ def ended_alike(a: Training, b: Training) -> None:
 
 
 @pytest.mark.slow
-def test_a_training_that_is_killed_at_a_random_moment_ends_as_an_unbroken_one(
+def test_a_training_killed_at_a_random_moment_ends_as_an_uninterrupted_one(
     tmp_path: Path, trials: Callable[[int, str], None]
 ) -> None:
-    """SIGKILL at 50 moments, spread over the whole of the training and a little beyond; each time then run again."""
+    """SIGKILL at 50 moments during the training and shortly after its end, each followed by another run."""
     SERVER.set_forkserver_preload(
         ["icl.core.training", "icl.papers.li2024.one_layer", "icl.pipeline.provenance", "torch", "pyarrow.parquet"]
     )
@@ -106,7 +106,7 @@ def test_a_training_that_is_killed_at_a_random_moment_ends_as_an_unbroken_one(
         kept.append(broken.kept())
         broken.finish()
         ended_alike(broken, unbroken)
-    # The moments must have met the training at work, or nothing was tried.
+    # The test is void unless some moments were during the training.
     assert kept.count("state") >= 10
     counts = ", ".join(f"{kept.count(what)} left {what}" for what in ("nothing", "state", "weights"))
     trials(len(kept), f"SIGKILLs of a training ({counts})")

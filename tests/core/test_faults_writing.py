@@ -1,4 +1,4 @@
-"""Writers that are stopped, full disks, folders that are read-only: a file is whole, old or new, or it is not there."""
+"""Interrupted writers, full disks and read-only folders: a file is complete, old or new, or missing."""
 
 import json
 import os
@@ -24,7 +24,7 @@ Trials = Callable[[int, str], None]
 
 
 class PowerCut(BaseException):
-    """Nothing after it happens."""
+    """Ends all writing."""
 
 
 CALLS = ("fsync", "replace", "unlink", "open", "close")
@@ -43,7 +43,7 @@ DATA = ("0of1.safetensors", "0of1.state.safetensors", "0of1.parquet", "figure0.p
 
 
 def writers(made: Runs, measured: pd.DataFrame) -> dict[str, Callable[[Path], None]]:
-    """File name -> what writes it."""
+    """File name -> its writer."""
     standing = state.State(3, made.last(), {}, made.weights, made.losses)
     data: list[Callable[[Path], None]] = [
         lambda path: runs.save(path, made, {}),
@@ -64,7 +64,7 @@ def test_a_writer_that_stops_between_any_two_calls_leaves_old_or_new(
     monkeypatch: pytest.MonkeyPatch,
     trials: Trials,
 ) -> None:
-    """And the next writer removes what the stopped one left."""
+    """The next writer removes the leftovers of the stopped one."""
     made, path = train(small_sweep()), tmp_path / name
     other = Runs(made.sweep, {n: w + 1 for n, w in made.weights.items()}, made.losses + 1)
     write = writers(other, small_table.assign(scale="paper"))[name]
@@ -91,7 +91,7 @@ def test_a_writer_that_stops_between_any_two_calls_leaves_old_or_new(
             break
         stops += 1
     assert outcomes == {True, False}
-    # Never more than one left-over: each writer removes the one before it.
+    # At most one leftover, because each writer removes the previous one.
     assert left == {1, 2}
     write(path)
     assert os.listdir(tmp_path) == [path.name]
@@ -99,7 +99,7 @@ def test_a_writer_that_stops_between_any_two_calls_leaves_old_or_new(
 
 
 def stopping(monkeypatch: pytest.MonkeyPatch, after: int) -> Callable[[], int]:
-    """Lets only `after` more calls of the file system through, also in cleaning up; says how many there were."""
+    """Allows only `after` more file-system calls, also during clean-up; counts the calls."""
     count = 0
     for call in CALLS:
         original = getattr(os, call)
@@ -122,7 +122,7 @@ def dead_process() -> int:
     return process.pid
 
 
-def test_what_a_living_process_writes_is_left_alone(tmp_path: Path) -> None:
+def test_files_of_a_running_process_are_left_alone(tmp_path: Path) -> None:
     with write_aside(tmp_path / "a.json") as first:
         first.write_text("half")
         with write_aside(tmp_path / "a.json") as second:
@@ -136,26 +136,26 @@ def test_what_a_living_process_writes_is_left_alone(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == sorted(["a.json", *others])
 
 
-def test_files_from_the_future_get_the_present_time_and_no_other(tmp_path: Path) -> None:
-    """As a clock leaves them that was set back; what they hold stays."""
+def test_only_times_in_the_future_are_reset(tmp_path: Path) -> None:
+    """As after a clock was set back; the content stays."""
     now = time.time()
     for name, moment in (("past", now - 1000), ("future", now + 1000)):
         write_json(tmp_path / "runs" / name, name)
         os.utime(tmp_path / "runs" / name, (moment, moment))
-    files.settle_times(tmp_path)
-    files.settle_times(tmp_path / "nowhere")
+    files.reset_future_times(tmp_path)
+    files.reset_future_times(tmp_path / "nowhere")
     past, future = ((tmp_path / "runs" / name).stat().st_mtime for name in ("past", "future"))
     assert past == pytest.approx(now - 1000)
     assert now - 1 <= future <= time.time()
     assert json.loads((tmp_path / "runs/future").read_text()) == "future"
 
 
-# -- a full disk, a folder that is read-only ---------------------------------------------------------------------------
+# -- a full disk, a read-only folder -----------------------------------------------------------------------------------
 
 
 @contextmanager
 def mounted(folder: Path, size: str) -> Iterator[Path]:
-    """A small disk of its own; skips where mounting is not permitted."""
+    """A small separate disk; skips if mounting is not permitted."""
     folder.mkdir()
     done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(folder)], capture_output=True)
     if done.returncode != 0:
@@ -166,16 +166,16 @@ def mounted(folder: Path, size: str) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-def test_a_full_disk_is_named_and_costs_nothing_that_was_complete(
+def test_a_full_disk_is_named_and_no_complete_file_is_lost(
     tmp_path: Path, small_sweep: Maker, small_table: pd.DataFrame, trials: Trials
 ) -> None:
-    """With any number of free pages from none to enough, over an earlier file and over none."""
+    """With every number of free pages from none to enough, with and without an earlier file."""
     made, count = train(small_sweep()), 0
     made.weights["W_Q"] = made.weights["W_Q"].repeat(1, 1, 8, 1)
     with mounted(tmp_path / "disk", "256k") as disk:
         rest, page = disk / "rest", 4096
         for name, write in writers(made, small_table).items():
-            if name.endswith("pdf"):  # drawn anew for each try, and written as the PNG is
+            if name.endswith("pdf"):  # drawn again for each try, and written as the PNG is
                 continue
             path = disk / "smoke" / name
             for earlier in (b"", b"complete"):
@@ -201,8 +201,8 @@ def test_a_full_disk_is_named_and_costs_nothing_that_was_complete(
     trials(count, "writes to a full disk")
 
 
-def test_a_full_disk_costs_a_state_and_not_the_training(tmp_path: Path, small_sweep: Maker) -> None:
-    """Which ends with the same bits, and has nothing to go on from had it been killed."""
+def test_a_full_disk_does_not_stop_a_training(tmp_path: Path, small_sweep: Maker) -> None:
+    """It ends with the same bits, but without a saved state."""
     unbroken = train(small_sweep())
     with mounted(tmp_path / "disk", "64k") as disk:
         (disk / "rest").write_bytes(bytes(os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize))
@@ -211,7 +211,7 @@ def test_a_full_disk_costs_a_state_and_not_the_training(tmp_path: Path, small_sw
         assert os.listdir(disk) == ["rest"]
 
 
-def test_a_folder_that_is_read_only_is_named_and_left_as_it_was(
+def test_a_read_only_folder_is_named_and_unchanged(
     tmp_path: Path, small_sweep: Maker, small_table: pd.DataFrame, trials: Trials
 ) -> None:
     writing = writers(train(small_sweep()), small_table)

@@ -1,4 +1,4 @@
-"""A bar for somebody who watches a training, silence for everybody else, and what kept states tell."""
+"""Progress bars on terminals only, and the progress that saved states show."""
 
 import os
 import pty
@@ -15,7 +15,7 @@ SHOWS = "from icl.core.state import State, progress; progress('seen', 10)(State(
 
 
 def seen(arguments: str, lent: str | None) -> tuple[str, str]:
-    """Show progress in a shell with a terminal of its own: what the terminal and the pipes get."""
+    """Show progress in a shell with its own terminal; returns the output on the terminal and on the pipes."""
     ours, theirs = pty.openpty()
     environment = os.environ | ({PROGRESS: lent} if lent is not None else {})
     try:
@@ -39,9 +39,9 @@ def seen(arguments: str, lent: str | None) -> tuple[str, str]:
     [
         ("2>&{0}", None, True),  # called by hand
         ("9>&{0}", "9", True),  # a job of the workflow, whose own streams go to a log
-        ("9>&{0}", None, False),  # a descriptor that nobody lent
+        ("9>&{0}", None, False),  # a descriptor that is not open
         ("9>&1", "9", False),  # a workflow without a terminal
-        ("", "9", False),  # lent and closed since
+        ("", "9", False),  # opened and closed again
         ("", "none", False),
     ],
 )
@@ -51,7 +51,7 @@ def test_only_terminals_are_written_to(arguments: str, lent: str | None, expecte
     assert piped == ""
 
 
-def test_kept_states_tell_how_far_their_trainings_are(tmp_path: Path) -> None:
+def test_saved_states_show_the_progress_of_their_trainings(tmp_path: Path) -> None:
     assert unfinished(tmp_path) == []
     for shard, step in (("0of4", 400), ("1of4", 300)):
         state = State(step, {}, {}, {}, np.zeros((2, 1000)))

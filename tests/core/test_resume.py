@@ -1,4 +1,4 @@
-"""A training that was stopped and goes on ends with the same bits as one that was not."""
+"""A training that was stopped and resumed ends with the same bits as an uninterrupted one."""
 
 import os
 import re
@@ -36,11 +36,11 @@ def equal(a: Runs, b: Runs) -> None:
 
 
 class Stopped(Exception):
-    """The machine went away."""
+    """Simulates the loss of the machine."""
 
 
 def stopped_after(step: int, path: Path) -> Callable[[State], None]:
-    """Keeps the state of `step` and stops there."""
+    """Saves the state of `step` and stops there."""
 
     def keep(state: State) -> None:
         if state.step == step:
@@ -58,14 +58,14 @@ def broken_and_resumed(sweep: Sweep, steps: list[int], path: Path) -> Runs:
 
 
 @pytest.mark.parametrize("steps", [[step] for step in range(1, 9)] + [[1, 4, 7]])
-def test_sgd_goes_on_as_if_it_had_not_stopped(small_sweep: Maker, tmp_path: Path, steps: list[int]) -> None:
-    """Snapshots lie at 0, 3 and 8; every place of the stop relative to them is tried."""
+def test_sgd_resumes_with_the_same_values(small_sweep: Maker, tmp_path: Path, steps: list[int]) -> None:
+    """Snapshots are at steps 0, 3 and 8; the test stops before, at and after them."""
     equal(broken_and_resumed(small_sweep(), steps, tmp_path / "state.safetensors"), train(small_sweep()))
 
 
 @pytest.mark.parametrize("steps", [[1], [3], [2, 4]])
-def test_adam_goes_on_as_if_it_had_not_stopped(tmp_path: Path, steps: list[int]) -> None:
-    """Its moments are part of the state; a restart without them would take other steps."""
+def test_adam_resumes_with_the_same_values(tmp_path: Path, steps: list[int]) -> None:
+    """Its moments are part of the state; without them the steps would differ."""
     constants = {"layers": [1], "width": [4], "mlp_width": [4], "batch": [3]}
     sweep = Sweep("tiny", "li_icl_gpt2", grid(decoder.Config, **constants, seed=range(2)), (0, 2, 5),
                   decoder.Test())  # fmt: skip
@@ -73,7 +73,7 @@ def test_adam_goes_on_as_if_it_had_not_stopped(tmp_path: Path, steps: list[int])
 
 
 def test_the_state_is_needed(small_sweep: Maker, tmp_path: Path) -> None:
-    """Control: a state that is off by four bits in one weight ends elsewhere, so the comparison above can fail."""
+    """Control: a state with a weight off by four bits ends differently, so the comparison above can fail."""
     path = tmp_path / "state.safetensors"
     with pytest.raises(Stopped):
         train(small_sweep(), keep=stopped_after(4, path))
@@ -91,7 +91,7 @@ def test_a_run_alone_equals_the_run_in_a_batch(small_sweep: Maker, count: int) -
 
 
 def test_a_diverging_neighbour_changes_nothing(small_sweep: Maker) -> None:
-    """Patterns of the norm 1e200 drive the second run to infinities and NaN at once."""
+    """Patterns of norm 1e200 make the second run infinite and NaN at once."""
     pair = train(small_sweep(seeds=1, pattern_norm=[2.0, 1e200]))
     alone = train(small_sweep(seeds=1, pattern_norm=2.0))
     assert not torch.isfinite(pair.last()["W_O"][1]).all()
@@ -99,7 +99,7 @@ def test_a_diverging_neighbour_changes_nothing(small_sweep: Maker) -> None:
         assert torch.equal(pair.weights[name][:1], w), name
 
 
-def test_a_run_that_left_the_finite_numbers_is_named(small_sweep: Maker) -> None:
+def test_a_diverged_run_is_named(small_sweep: Maker) -> None:
     pair = train(small_sweep(seeds=2, pattern_norm=[2.0, 1e200]))
     lines = runs.diverged(pair)
     assert len(lines) == 2
@@ -109,7 +109,7 @@ def test_a_run_that_left_the_finite_numbers_is_named(small_sweep: Maker) -> None
     assert runs.diverged(train(small_sweep(pattern_norm=2.0))) == []
 
 
-def test_a_run_that_only_its_last_step_spoilt_is_named(small_sweep: Maker) -> None:
+def test_a_run_that_diverged_at_its_last_step_is_named(small_sweep: Maker) -> None:
     whole = train(small_sweep())
     whole.weights["W_O"][1, -1] = torch.inf
     (line,) = runs.diverged(whole)
@@ -121,14 +121,14 @@ def test_a_run_that_only_its_last_step_spoilt_is_named(small_sweep: Maker) -> No
 
 
 def interruptible(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
-    """A process that SIGINT ends, also where these tests run in the background of a shell, which ignores it."""
+    """A process that SIGINT ends, even if these tests run in the background of a shell, which ignores it."""
     return subprocess.Popen(
         command, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL) and None, **options
     )
 
 
 class Script:
-    """scripts/train.py on one shard of the shared training at smoke scale, long enough to be hit."""
+    """scripts/train.py on one shard of the shared training at the smoke scale, long enough to receive a signal."""
 
     def __init__(self, folder: Path, keep_seconds: float = 0.05) -> None:
         self.weights, self.log = folder / "0of2.safetensors", folder / "log"
@@ -150,7 +150,7 @@ class Script:
         assert self.start().wait(timeout=120) == 0, self.log.read_text()
 
     def hit(self, number: signal.Signals) -> int:
-        """Hit the training with a signal once it has kept a state some steps further; the exit status."""
+        """Send the training a signal after it has saved a later state; returns the exit status."""
         goal = self.kept() + 20
         process = self.start()
         until = time.monotonic() + 60
@@ -161,14 +161,14 @@ class Script:
         return process.wait(timeout=60)
 
     def wait_for(self, words: str, process: "subprocess.Popen[bytes]") -> None:
-        """Wait until the log holds these words."""
+        """Wait until the log contains these words."""
         until = time.monotonic() + 60
         while words not in self.log.read_text():
             assert process.poll() is None and time.monotonic() < until, self.log.read_text()
             time.sleep(0.01)
 
     def kept(self) -> int:
-        """The step of the kept state."""
+        """The step of the saved state."""
         return int(runs.metadata(self.state)["step"]) if self.state.exists() else 0
 
     def from_step(self) -> int:
@@ -177,7 +177,7 @@ class Script:
 
 
 @pytest.mark.slow
-def test_a_killed_training_goes_on_from_where_it_was(tmp_path: Path) -> None:
+def test_a_killed_training_resumes_from_its_last_state(tmp_path: Path) -> None:
     unbroken, broken = Script(tmp_path / "unbroken"), Script(tmp_path / "broken")
     for script in (unbroken, broken):
         script.weights.parent.mkdir()
@@ -202,8 +202,8 @@ def test_a_killed_training_goes_on_from_where_it_was(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_training_that_is_told_to_end_keeps_the_step_where_it_stands(tmp_path: Path, number: signal.Signals) -> None:
-    """At moments that follow no step, and with nothing kept but by the signal: as a cluster's time limit would."""
+def test_a_signal_saves_the_state_of_the_current_step(tmp_path: Path, number: signal.Signals) -> None:
+    """At arbitrary moments, and with states saved only by the signal, as with a cluster's time limit."""
     unbroken, broken = Script(tmp_path / "unbroken"), Script(tmp_path / "broken", keep_seconds=3600)
     for script in (unbroken, broken):
         script.weights.parent.mkdir()
@@ -227,7 +227,7 @@ def test_a_training_that_is_told_to_end_keeps_the_step_where_it_stands(tmp_path:
 
 
 def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
-    """A process of its own, because a handler stays for the rest of it."""
+    """In a separate process, because a signal handler stays installed."""
     text = (
         "import os, signal; from pathlib import Path; from icl.core.state import Stopper\n"
         "stopper = Stopper(Path('x'), 'id'); stopper.listen()\n"
@@ -238,7 +238,7 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (-signal.SIGTERM, "15\n")
 
 
-def test_a_background_job_stays_deaf_to_ctrl_c() -> None:
+def test_a_background_job_still_ignores_ctrl_c() -> None:
     text = (
         "import signal; from pathlib import Path; from icl.core.state import Stopper\n"
         "signal.signal(signal.SIGINT, signal.SIG_IGN); Stopper(Path('x'), 'id').listen()\n"
@@ -249,7 +249,7 @@ def test_a_background_job_stays_deaf_to_ctrl_c() -> None:
 
 
 @pytest.mark.slow
-def test_a_workflow_goes_on_after_ctrl_c(workflow: Callable[..., "subprocess.CompletedProcess[str]"]) -> None:
+def test_a_workflow_resumes_after_ctrl_c(workflow: Callable[..., "subprocess.CompletedProcess[str]"]) -> None:
     folder: Path = workflow.folder  # type: ignore[attr-defined]
     arguments = ["results/smoke@many/tables/figure9.parquet", "--config", "scale=smoke", "variant=many",
                  "constants={li_icl: {batch: 512}}"]  # fmt: skip
@@ -260,7 +260,7 @@ def test_a_workflow_goes_on_after_ctrl_c(workflow: Callable[..., "subprocess.Com
     while not any("from step" in log.read_text() for log in logs.glob("*.log")):
         assert process.poll() is None and time.monotonic() < until
         time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGINT)  # what a terminal does on Ctrl-C
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does on Ctrl-C
     assert process.wait(timeout=60) != 0
     assert not list((folder / "results/smoke@many").rglob("[!.]*of2.safetensors"))
     again = workflow(*arguments)

@@ -1,4 +1,4 @@
-"""Weights on disk: whole, ours and of the constants that are asked for, or refused by name."""
+"""Weights on disk: intact, ours and of the requested constants, or refused by name."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,7 +19,7 @@ Maker = Callable[..., Sweep]
 
 
 def trained(sweep: Sweep) -> Runs:
-    """Runs with made-up weights that tell run and snapshot apart."""
+    """Runs with artificial weights that identify run and snapshot."""
     shape = (len(sweep.configs), len(sweep.snapshots))
     weights = torch.arange(shape[0] * shape[1] * 6, dtype=torch.float64).reshape(*shape, 2, 3)
     losses = np.arange(float(shape[0] * sweep.snapshots[-1])).reshape(shape[0], -1)
@@ -64,7 +64,7 @@ def test_round_trip(stored: Path, small_sweep: Maker) -> None:
     assert about["sweep"] == small_sweep().compact()
 
 
-def test_snapshots_are_found_by_step(small_sweep: Maker) -> None:
+def test_snapshots_are_selected_by_step(small_sweep: Maker) -> None:
     made = trained(small_sweep())
     assert torch.equal(made.at(3)["W"], made.weights["W"][:, 1])
     assert torch.equal(made.last()["W"], made.weights["W"][:, 2])
@@ -115,7 +115,7 @@ def test_weights_that_lack_runs_are_named(stored: Path, small_sweep: Maker, tens
 
 
 @pytest.mark.parametrize(("count", "seeds"), [(1, 1), (1, 5), (2, 5), (3, 5), (5, 5), (12, 13)])
-def test_merging_shards_restores_the_order(small_sweep: Maker, count: int, seeds: int) -> None:
+def test_merged_shards_are_in_the_original_order(small_sweep: Maker, count: int, seeds: int) -> None:
     whole = trained(small_sweep(seeds=seeds))
     equal(runs.merge(whole.sweep, [part(whole, index, count) for index in range(count)]), whole)
 
@@ -134,8 +134,8 @@ def test_shards_of_other_constants_are_refused(small_sweep: Maker, change: dict[
         runs.merge(whole.sweep, [part(whole, 0, 2), part(other, 1, 2)])
 
 
-def test_shards_of_another_evaluation_are_welcome(small_sweep: Maker) -> None:
-    """The test's constants do not touch the training, and the merged runs carry those that were asked for."""
+def test_shards_with_another_test_are_accepted(small_sweep: Maker) -> None:
+    """The test's constants do not affect training; the merged runs have the requested ones."""
     whole = trained(small_sweep())
     asked = replace(whole.sweep, test=replace(whole.sweep.test, prompts=5))
     assert runs.merge(asked, [whole]).sweep.test.prompts == 5
@@ -182,7 +182,7 @@ def standing(step: int = 4) -> State:
     return State(step, {"W": tensor}, moments, {"W": tensor[:, None] + 3}, losses)
 
 
-def test_states_survive(tmp_path: Path) -> None:
+def test_states_are_restored(tmp_path: Path) -> None:
     path = tmp_path / "0of1.state.safetensors"
     state.save_state(path, standing(), "abc")
     kept = state.load_state(path, "abc")
@@ -193,7 +193,7 @@ def test_states_survive(tmp_path: Path) -> None:
         assert list(ours) == list(theirs)
         assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
     assert np.array_equal(kept.losses, standing().losses, equal_nan=True)
-    assert kept.losses.flags.writeable  # training goes on writing there
+    assert kept.losses.flags.writeable  # training continues to write there
 
 
 def test_states_of_other_constants_or_code_are_ignored(tmp_path: Path, stored: Path) -> None:
@@ -213,7 +213,7 @@ def test_a_state_is_not_taken_for_weights(tmp_path: Path, small_sweep: Maker) ->
     refused(tmp_path / "0of1.safetensors", small_sweep(), "holds runs of the sweep None")
 
 
-def test_the_keeper_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_keeper_waits_between_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(state.time, "monotonic", lambda: now)
     keeper = Keeper(tmp_path / "state.safetensors", "abc", seconds=20, last=now)

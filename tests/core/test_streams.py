@@ -1,4 +1,4 @@
-"""Random numbers are a function of their address and of nothing else."""
+"""Random numbers are a function of their address alone."""
 
 import itertools
 import random
@@ -30,18 +30,18 @@ def test_every_part_of_the_address_counts(other: tuple[str, int, str, int]) -> N
 
 
 def test_large_seeds_are_not_cut_off() -> None:
-    """torch's own generator ignores the upper half of its seed; ours must not."""
+    """torch's generator ignores the upper half of its seed; ours must not."""
     assert len({numbers("s", seed, "train", 0) for seed in (1, 1 + 2**32, 1 + 2**64, -1)}) == 4
 
 
-def test_addresses_do_not_run_into_each_other() -> None:
-    """Concatenation without separators would give ("a", 11) and ("a1", 1) one key."""
+def test_addresses_are_separated() -> None:
+    """Concatenation without separators would give ("a", 11) and ("a1", 1) the same key."""
     addresses = list(itertools.product(("a", "a1", "a/1"), (1, 11), ("train", "1train"), (0, 1)))
     assert len({numbers(*address) for address in addresses}) == len(addresses)
 
 
 def test_steps_do_not_overlap() -> None:
-    """A step may draw more than a million words without reaching the next one's: it is 2**128 of them away."""
+    """A step may draw more than a million words without reaching the next step, which is 2**128 words away."""
     long = stream("s", 0, "train", 0).bit_generator.random_raw(1_000_000)
     assert stream("s", 0, "train", 1).bit_generator.random_raw(1)[0] not in long
 
@@ -60,7 +60,7 @@ def test_a_runs_block_does_not_depend_on_its_neighbours(seeds: list[int], data: 
     assert (together[place] == alone[0]).all()
 
 
-def test_the_global_generators_have_no_say() -> None:
+def test_global_generators_have_no_effect() -> None:
     before = words("li_icl", [0, 1], "train", 7, SHAPE)
     kept = np.random.get_state(), torch.get_rng_state(), random.getstate()  # noqa: NPY002
     try:

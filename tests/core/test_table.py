@@ -1,4 +1,4 @@
-"""Tables keep their contract: a file is complete, ours and whole, or it is refused by name."""
+"""Tables meet their contract: a file is complete, intact and ours, or it is refused by name."""
 
 import os
 from pathlib import Path
@@ -100,13 +100,13 @@ def test_text_is_no_table(tmp_path: Path) -> None:
 
 
 def test_a_foreign_parquet_is_named(tmp_path: Path) -> None:
-    """The same rows, written by plain pandas, might be anybody's."""
+    """The same rows, written by pandas alone, may have any origin."""
     good().to_parquet(tmp_path / "figure0.parquet")
     refused(tmp_path / "figure0.parquet", "was not written by this package")
 
 
 def test_a_plain_frame_of_ours_is_no_table(tmp_path: Path) -> None:
-    """A trajectory carries metadata but not the contract."""
+    """A trajectory has metadata but does not meet the contract."""
     write_plain(tmp_path / "figure0.parquet", good(), ABOUT)
     refused(tmp_path / "figure0.parquet", "was not written by this package")
 
@@ -177,7 +177,7 @@ def test_conform_orders_and_types() -> None:
 # -- files appear complete or not at all -------------------------------------------------------------------------------
 
 
-def test_an_error_while_writing_leaves_what_was_there(tmp_path: Path) -> None:
+def test_an_error_while_writing_keeps_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "file.txt"
     write_text(path, "before")
     with pytest.raises(RuntimeError, match="half way"), write_aside(path) as aside:
@@ -195,7 +195,7 @@ def test_an_error_while_writing_leaves_nothing(tmp_path: Path) -> None:
     assert os.listdir(path.parent) == []
 
 
-def test_the_file_is_not_there_before_it_is_complete(tmp_path: Path) -> None:
+def test_a_file_appears_only_when_complete(tmp_path: Path) -> None:
     path = tmp_path / "file.txt"
     with write_aside(path) as aside:
         aside.write_text("whole")

@@ -1,4 +1,4 @@
-"""The look of Garg et al.'s panels is seaborn's."""
+"""The look of Garg et al.'s panels equals seaborn's."""
 
 import seaborn
 from matplotlib.colors import to_hex
@@ -12,7 +12,7 @@ def test_the_colours_are_the_first_six_of_the_palette_colorblind() -> None:
     assert list(colours) == seaborn.color_palette("colorblind").as_hex()[:6]
 
 
-def test_axes_look_as_those_that_seaborn_makes() -> None:
+def test_axes_look_like_seaborns() -> None:
     ours = Figure().add_subplot()
     darkgrid.grid_look(ours)
     with seaborn.axes_style("darkgrid"):

@@ -1,4 +1,4 @@
-"""What the figures promise: the published layout from any tidy table, untouched globals, an overlay in its place."""
+"""Drawing: the published layout for any table, no change of global state, and overlays in the right place."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def module(number: int) -> ModuleType:
 
 
 def table_of(published: pd.DataFrame, observable: str) -> pd.DataFrame:
-    """The published numbers as if our runs had produced exactly them."""
+    """The published numbers as a table of our runs."""
     scatter = published["kind"] == "scatter"
     edges = {"low": published["y_lo"].fillna(published["y"]), "high": published["y_hi"].fillna(published["y"])}
     return pd.DataFrame(
@@ -55,7 +55,7 @@ def table_of(published: pd.DataFrame, observable: str) -> pd.DataFrame:
 
 
 def table(number: int) -> pd.DataFrame:
-    """A table for any figure: the published numbers, or made-up ones in the shape of its sibling's for a hidden one."""
+    """A table for any figure: the published numbers or, without any, artificial ones like those of a related figure."""
     source = HIDDEN.get(number, number)
     published = published_curves.load(f"figure{source}")
     assert published is not None
@@ -186,7 +186,7 @@ def test_other_observables_and_single_runs_do_not_reach_the_curves() -> None:
 
 
 @pytest.mark.parametrize("number", [10, 12, 14])
-def test_drawing_is_deterministic_and_deaf_to_the_user(number: int) -> None:
+def test_drawing_is_deterministic_and_ignores_user_settings(number: int) -> None:
     plain = pixels(module(number).draw(table(number)))
     hostile: Any = {
         "font.size": 31.0,
@@ -214,7 +214,7 @@ def test_no_global_setting_changes() -> None:
 
 
 @pytest.mark.parametrize("number", VISIBLE)
-def test_overlay_adds_the_published_points_where_they_belong(number: int) -> None:
+def test_overlay_draws_the_published_points_on_their_axes(number: int) -> None:
     published = published_curves.load(f"figure{number}")
     assert published is not None
     figure = overlays.overlay(module(number).draw(table(number)), published)
@@ -229,7 +229,7 @@ def test_overlay_adds_the_published_points_where_they_belong(number: int) -> Non
 
 @pytest.mark.parametrize("number", [10, 11, 24, 25])
 def test_published_points_have_our_colours_and_markers(number: int) -> None:
-    """Open markers in the colour of their epoch."""
+    """They are open and have the colour of their epoch."""
     published = published_curves.load(f"figure{number}")
     assert published is not None
     axes = overlays.overlay(module(number).draw(table(number)), published).axes[0]
@@ -276,7 +276,7 @@ def test_mark_covers_nothing(number: int, note: str) -> None:
 
 
 def errors(values: list[float], prompts: int, statistic: str = "single") -> pd.DataFrame:
-    """Figure 12's curves at a few lengths, as one run on so many prompts gives them."""
+    """Figure 12's curves at a few lengths, from one run with `prompts` prompts."""
     data = table(12)
     lengths = sorted(data["x"].unique())[: len(values)]
     data = data[data["x"].isin(lengths)].assign(statistic=statistic, count=prompts)
@@ -284,7 +284,7 @@ def errors(values: list[float], prompts: int, statistic: str = "single") -> pd.D
     return data.assign(band_low=data["value"], band_high=data["value"])
 
 
-def test_no_error_in_n_prompts_stands_at_one_in_n_as_an_open_marker() -> None:
+def test_no_error_in_n_prompts_is_an_open_marker_at_one_in_n() -> None:
     axes = module(12).draw(errors([0.05, 0.0, 0.004, 0.0], prompts=500)).axes[0]
     lines = {line.get_gid(): line for line in axes.lines if line.get_gid()}
     for style in module(12).STYLES:
@@ -301,7 +301,7 @@ def test_a_mean_over_runs_of_unknown_prompts_has_no_least_error() -> None:
 
 
 @pytest.mark.parametrize("number", [n for n in (*VISIBLE, *HIDDEN) if n not in (*SCATTER, 9, 21, 22, 23)])
-def test_markers_are_whole_inside_the_limits_and_absent_outside(number: int) -> None:
+def test_markers_are_unclipped_inside_the_limits_and_hidden_outside(number: int) -> None:
     data = table(number)
     axes = module(number).draw(data).axes[0]
     loose = [line for line in axes.lines if not line.get_clip_on()]
@@ -318,7 +318,7 @@ def test_markers_are_whole_inside_the_limits_and_absent_outside(number: int) -> 
 
 @pytest.mark.parametrize("number", [8, 10, 11, 21, 24])
 @pytest.mark.parametrize("factor", [0.5, 1.0, 2.0])
-def test_axes_that_followed_the_published_data_widen_for_ours_and_for_nothing_else(number: int, factor: float) -> None:
+def test_axes_that_follow_the_published_data_widen_for_ours_only(number: int, factor: float) -> None:
     data = table(number)
     published = LOOK[number][2][1]
     data["value"] *= factor

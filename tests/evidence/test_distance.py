@@ -1,4 +1,4 @@
-"""The distance from published curves, and the parts that it is made of."""
+"""The distance from published curves, and its parts."""
 
 import math
 
@@ -27,17 +27,17 @@ def test_the_distance_of_the_published_curves_from_themselves_is_zero() -> None:
     assert distance.of_figure(curves(PUBLISHED), curves(PUBLISHED)).whole == pytest.approx(0, abs=1e-12)
 
 
-def test_a_common_factor_is_level_alone() -> None:
+def test_a_common_factor_changes_only_the_level() -> None:
     ours = curves({name: [3 * y for y in ys] for name, ys in PUBLISHED.items()})
     found = distance.of_figure(ours, curves(PUBLISHED))
     assert found.level == pytest.approx(math.log10(3) / UNIT)
     assert (found.shape, found.order) == pytest.approx((0, 0), abs=1e-9)
 
 
-def test_the_shape_is_what_is_left_without_the_level() -> None:
+def test_the_shape_is_the_deviation_from_the_level() -> None:
     ours = curves({**PUBLISHED, "A": [0.1 * 10**0.1, 0.01 * 10**0.2, 0.001 * 10**0.3]})
     found = distance.of_figure(ours, curves(PUBLISHED))
-    # A is off by 0.1, 0.2 and 0.3 decades: level 0.2, left -0.1, 0 and 0.1, median size 0.1. B is met. Means over two.
+    # A is off by 0.1, 0.2 and 0.3 decades: level 0.2, rest -0.1, 0 and 0.1, median size 0.1. B agrees. Means over both.
     assert (found.level, found.shape) == pytest.approx((0.1 / UNIT, 0.05 / UNIT))
 
 
@@ -57,13 +57,13 @@ def test_gaps_within_the_reading_error_have_no_order() -> None:
     assert distance.of_figure(swapped, curves(near)).order == 0
 
 
-def test_errors_below_the_floor_cannot_be_told_apart() -> None:
+def test_errors_below_the_floor_count_as_equal() -> None:
     ours = curves({**PUBLISHED, "A": [0.1, 0.01, 0.003]})
     assert distance.of_figure(ours, curves(PUBLISHED), floor=0.005) == distance.Distance(0, 0, 0)
     assert distance.of_figure(ours, curves(PUBLISHED)).whole > 0
 
 
-def test_what_is_missing_is_nowhere_near() -> None:
+def test_a_missing_value_gives_the_largest_distance() -> None:
     assert distance.of_figure(curves({"A": PUBLISHED["A"]}), curves(PUBLISHED)) == distance.NOWHERE
     ours = curves({**PUBLISHED, "B": [0.2, math.nan, 0.002]})
     assert distance.of_figure(ours, curves(PUBLISHED)).whole == distance.FAR

@@ -1,4 +1,4 @@
-"""A bound that changes after the freeze says so, with what it was."""
+"""A bound that changes after the freeze is marked as amended, with the previous bound."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +11,7 @@ from icl.evidence.ledger import Claim
 
 @pytest.fixture
 def claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Claim:
-    """A claim of the ledger, which was just frozen."""
+    """A claim of a ledger that was just frozen."""
     monkeypatch.setattr(freeze, "FILE", tmp_path / "frozen.json")
     freeze.write("2026-01-02")
     yield ledger.papers()[0].claims[0]
@@ -23,7 +23,7 @@ def test_nothing_changed_since_a_freeze_of_now(claim: Claim) -> None:
     assert list(freeze.unexplained()) == []
 
 
-def test_a_changed_bound_shows_what_it_was(claim: Claim) -> None:
+def test_a_changed_bound_shows_the_frozen_one(claim: Claim) -> None:
     first = claim.bounds[0]
     moved = replace(claim, bounds=(replace(first, at_most=first.at_most + 1, at_least=-5.0), *claim.bounds[1:]))
     (said,) = freeze.amendments(moved)
@@ -31,19 +31,19 @@ def test_a_changed_bound_shows_what_it_was(claim: Claim) -> None:
     assert f"{first.observable} {first.words()}" in said
 
 
-def test_an_amendment_before_the_freeze_is_said_too(claim: Claim) -> None:
+def test_an_amendment_before_the_freeze_is_shown_too(claim: Claim) -> None:
     amended = replace(claim, amended=({"date": "2025-12-01", "was": ">= 3", "why": "a reason"},))
     assert freeze.amendments(amended)[0] == "2025-12-01: was >= 3; a reason"
 
 
-def test_other_words_are_no_amendment(claim: Claim) -> None:
+def test_rewording_is_not_an_amendment(claim: Claim) -> None:
     assert freeze.amendments(replace(claim, tested="Other words.")) == list(freeze.amendments(claim))
 
 
-def test_a_claim_that_was_added_says_so(claim: Claim) -> None:
+def test_a_new_claim_is_marked(claim: Claim) -> None:
     assert "not in the ledger" in freeze.amendments(replace(claim, id="new"))[-1]
 
 
 def test_every_change_since_the_freeze_has_its_reason() -> None:
-    """Of the ledger as it stands."""
+    """For the present ledger."""
     assert list(freeze.unexplained()) == []

@@ -1,4 +1,4 @@
-"""Intervals over seeds: against scipy, and by what they promise."""
+"""Intervals over seeds: against scipy, and their properties."""
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ def table(**values: list[float]) -> pd.DataFrame:
     return join(parts).assign(figure="figure0", scale="laptop")
 
 
-def test_summaries_stand_beside_their_runs() -> None:
+def test_summaries_follow_their_runs() -> None:
     values = [1.0, 2.0, 3.0, 4.0, 5.0, 9.0]
     made = summarise(table(error=values, loss=values), statistics={"loss": "median"})
     assert (made["statistic"] == "run").sum() == 12
@@ -37,8 +37,8 @@ def test_coordinates_are_not_mixed() -> None:
     assert made[made["seed"] == SUMMARY_SEED]["value"].tolist() == [1, 0, 0, 0, 0]
 
 
-def test_a_missing_x_is_a_coordinate_too() -> None:
-    """groupby drops rows with a NaN key unless told otherwise."""
+def test_rows_without_x_are_summarised_together() -> None:
+    """groupby drops rows with a NaN key by default."""
     made = summarise(table(error=[1.0, 2.0]).assign(x=float("nan")))
     assert (made["seed"] == SUMMARY_SEED).sum() == 1
 
@@ -66,7 +66,7 @@ def test_the_slope_of_a_power_law(exponent: float, scale: float) -> None:
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf")])
-def test_no_slope_through_what_has_no_logarithm(bad: float) -> None:
+def test_no_slope_without_a_logarithm(bad: float) -> None:
     assert np.isnan(log_slope(np.array([1.0, 2.0, 3.0]), np.array([1.0, bad, 2.0])))
 
 
@@ -94,7 +94,7 @@ def test_a_band_is_over_groups_of_test_prompts_where_the_table_has_them() -> Non
     (over_groups,) = summaries(join([runs, groups, elsewhere]))
     assert over_runs["band_high"] - over_runs["value"] == pytest.approx(2 * np.std([0.0, 0.1, 0.2, 0.3, 0.4]))
     assert over_groups["band_high"] - over_groups["value"] == pytest.approx(2 * np.std([0.1, 0.2, 0.2, 0.3]))
-    # What a verdict reads, the interval over runs, does not change.
+    # The interval over runs, which verdicts use, does not change.
     assert {k: over_groups[k] for k in ("value", "low", "high")} == {k: over_runs[k] for k in ("value", "low", "high")}
 
 
@@ -119,12 +119,12 @@ def test_with_one_run_the_band_is_the_ordinary_bootstrap_over_prompts() -> None:
     np.testing.assert_allclose(weights.sum(axis=(0, 2)), 1, rtol=1e-5)
     low, high = intervals.percentiles(values, weights)
     error = values[0].std(axis=0) / np.sqrt(800)
-    # 5 % and 95 % of a normal law; 1000 resamples know the ends to 4 % of the width.
+    # 5 % and 95 % of a normal law; with 1000 resamples the ends are known to 4 % of the width.
     np.testing.assert_allclose((high - low) / (2 * 1.645 * error), 1, atol=0.12)
     assert np.all((low < values.mean(axis=(0, 1))) & (values.mean(axis=(0, 1)) < high))
 
 
-def test_runs_that_differ_widen_the_band() -> None:
+def test_differences_between_runs_widen_the_band() -> None:
     rng = np.random.default_rng(0)
     alike = rng.normal(size=(4, 500, 1))
     apart = alike + np.arange(4)[:, None, None]

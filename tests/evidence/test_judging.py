@@ -1,4 +1,4 @@
-"""What the runs say of a claim: four outcomes, by tests of its bounds over the runs that meet its conditions."""
+"""Verdicts: four outcomes, by tests of the bounds over the runs that meet the conditions."""
 
 import math
 from typing import Any
@@ -31,11 +31,11 @@ SPREAD = st.lists(st.floats(-3, 3), min_size=5, max_size=20).filter(lambda value
 
 @given(SPREAD, st.sampled_from(["mean", "median"]), st.floats(-3, 3), st.floats(0, 2))
 def test_the_interval_decides(values: list[float], statistic: str, low: float, width: float) -> None:
-    """Support: the 95 % interval lies within the bound. Both are computed independently, from p and from quantiles."""
+    """A claim is supported if the 95 % interval lies inside the bound; both are computed independently."""
     _, lower, upper = significance.INTERVALS[statistic](np.array(values))
     bound = Bound("y", low, low + width, statistic)
     supported = low <= lower and upper <= low + width
-    # Rounding may decide where an end of the interval is an end of the bound.
+    # Rounding may decide if an end of the interval equals an end of the bound.
     if statistic == "mean" and min(abs(lower - low), abs(upper - low - width)) < 1e-9:
         return
     assert (outcome(bound, runs("y", values, statistic)) == SUPPORTED) == supported
@@ -67,7 +67,7 @@ def test_runs_around_a_centre(limits: dict[str, Any], centre: float, expected: s
 @pytest.mark.parametrize(
     ("value", "expected"), [(1.0, SUPPORTED), (2.0, SUPPORTED), (2.0 + 1e-9, CONTRADICTED), (1.0 - 1e-9, CONTRADICTED)]
 )
-def test_runs_that_agree_are_told_by_the_sign_test(value: float, expected: str) -> None:
+def test_equal_runs_are_judged_by_the_sign_test(value: float, expected: str) -> None:
     """The bounds belong to the claimed side. p of ten equal runs is 2^-10, twice that against two ends."""
     verdict = judge("A", (Bound("error", 1.0, 2.0),), runs("error", [value] * 10))
     assert verdict.outcome == expected
@@ -86,12 +86,12 @@ def test_fewer_than_five_runs_decide_nothing(count: int, expected: str) -> None:
     ("successes", "of", "expected"), [(20, 20, SUPPORTED), (10, 10, INCONCLUSIVE), (10, 20, CONTRADICTED)]
 )
 def test_a_share_is_a_binomial_count(successes: int, of: int, expected: str) -> None:
-    """All of ten runs say only that the share is at least 0.69; of twenty, 0.83 (Clopper and Pearson)."""
+    """If all of ten runs agree, the share is at least 0.69; of twenty, 0.83 (Clopper and Pearson)."""
     table = runs("holds", [1.0] * successes + [0.0] * (of - successes), "share")
     assert outcome(Bound("holds", at_least=0.8, statistic="share"), table) == expected
 
 
-def test_a_share_needs_yes_or_no_of_every_run() -> None:
+def test_a_share_needs_0_or_1_from_every_run() -> None:
     with pytest.raises(ValueError, match="needs 0 or 1 from each"):
         runs("holds", [0.5, 1.0], "share")
 
@@ -142,7 +142,7 @@ def test_all_parts_must_hold_and_one_failure_is_enough(observables: list[str], e
     assert judge("A", bounds, join([YES, NO, PERHAPS])).outcome == expected
 
 
-def test_one_failure_of_many_must_be_clearer() -> None:
+def test_one_failure_of_many_needs_stronger_evidence() -> None:
     """Bonferroni: one of twenty parts at p = 1 % contradicts itself, but not the claim."""
     values = ABOUT + 0.065
     (part,) = judge("A", [Bound("y", at_most=0.0)], runs("y", values)).parts
@@ -154,7 +154,7 @@ def test_one_failure_of_many_must_be_clearer() -> None:
     assert (verdict.parts[0].outcome, verdict.outcome) == (CONTRADICTED, INCONCLUSIVE)
 
 
-def test_the_p_of_support_is_that_of_the_weakest_part() -> None:
+def test_the_p_of_support_is_the_largest_of_the_parts() -> None:
     verdict = judge("A", [Bound(name, at_most=2.2) for name in ("yes", "perhaps")], join([YES, PERHAPS]))
     assert verdict.p == max(part.p for part in verdict.parts)
 
@@ -166,7 +166,7 @@ CONDITIONS = (Bound("share of tasks", at_least=0.4),)
 
 
 def test_runs_that_miss_a_condition_do_not_test_the_claim() -> None:
-    """Ten runs meet it and hold; ten miss it and would contradict."""
+    """Ten runs meet it and support the claim; ten violate it and would contradict the claim."""
     table = join([runs("y", [*ABOUT, *(ABOUT + 9)]), runs("share of tasks", [0.5] * 10 + [0.1] * 10)])
     bound = Bound("y", at_most=1.0)
     verdict = judge("A", (bound,), table, CONDITIONS)
@@ -204,13 +204,13 @@ def test_an_interval_stays_in_the_range_of_its_observable() -> None:
 
 
 @pytest.mark.parametrize(("centre", "expected"), [(-0.68, SUPPORTED), (-0.8, INCONCLUSIVE), (-1.2, CONTRADICTED)])
-def test_an_exponent_has_to_be_in_the_interval(centre: float, expected: str) -> None:
+def test_the_interval_must_contain_the_exponent(centre: float, expected: str) -> None:
     """Runs that spread by +-0.1 around -0.8 are nearer to -2/3 than to -1 or -1/3, and are not -2/3."""
     bound = Bound("slope", at_least=-5 / 6 - 0.1, at_most=-0.5, equals=-2 / 3)
     assert outcome(bound, runs("slope", centre + ABOUT)) == expected
 
 
-def test_a_missing_run_undoes_the_decision() -> None:
+def test_a_missing_value_makes_the_claim_inconclusive() -> None:
     bound = Bound("error", at_most=2.0)
     assert outcome(bound, runs("error", [*ABOUT[:-1], math.nan])) == INCONCLUSIVE
     assert outcome(bound, runs("error", [*ABOUT[:-1] + 9, math.nan])) == INCONCLUSIVE
@@ -231,7 +231,7 @@ def test_bounds_in_words() -> None:
 def test_one_run_without_randomness_decides(value: float, expected: str) -> None:
     table = exact(rows("y", 0, value)).assign(figure="figure0", scale="laptop")
     assert outcome(Bound("y", 1.0, 2.0, "exact"), table) == expected
-    # A claim about a mean over seeds is not settled by it, nor a claim about an exact value by a single random run.
+    # It does not decide a claim on a mean over seeds, nor does a single random run decide one on an exact value.
     assert outcome(Bound("y", 1.0, 2.0), table) == INCONCLUSIVE
     random = lone(rows("y", 0, value)).assign(figure="figure0", scale="laptop")
     assert outcome(Bound("y", 1.0, 2.0, "exact"), random) == INCONCLUSIVE
@@ -244,7 +244,7 @@ def test_an_exact_value_that_is_missing_decides_nothing() -> None:
 
 
 def test_judging_is_given_ids_and_bounds_of_its_scale_and_nothing_else() -> None:
-    """So that a reworded claim is not judged again."""
+    """So a reworded claim is not judged again."""
 
     def claim(name: str, **more: Any) -> Claim:
         return Claim(name, "figure0", "figure", "page 1", "says", "tested", "", (Bound("yes", at_most=2.0),), **more)

@@ -1,4 +1,4 @@
-"""Planted violations: the larger the worse for the claim, and their sizes are in units of the observable."""
+"""Planted violations: larger ones are worse for the claim, and sizes are in units of the observable."""
 
 import math
 from itertools import pairwise
@@ -20,7 +20,7 @@ SPREAD = st.lists(st.floats(-1, 1), min_size=6, max_size=12).filter(lambda value
 
 
 def asked(*bounds: Bound, conditions: tuple[Bound, ...] = (), **values: Any) -> power.Question:
-    """A question to a table that has these values, a run each, per observable."""
+    """A question on a table with these values per observable, one per run."""
     table = [rows(name, range(len(every)), every).assign(scale="laptop") for name, every in values.items()]
     return power.Question(bounds, conditions, pd.concat(table, ignore_index=True))
 
@@ -64,7 +64,7 @@ def test_several_bounds_need_a_larger_violation() -> None:
     assert all(one.contradicted is not None and one.contradicted > alone.contradicted for one in both)
 
 
-def test_of_a_share_runs_flip_one_by_one() -> None:
+def test_for_a_share_runs_flip_one_by_one() -> None:
     (one,) = power.of_claim(asked(Bound("y", at_least=0.6, statistic="share", range=(0.0, 1.0)), y=[1.0] * 10))
     # Nine of ten have the interval [0.555, 0.997]; two of at most 0.6 have p = 0.012, three 0.055.
     assert one.inconclusive == pytest.approx(0.6 - 0.9)
@@ -82,7 +82,7 @@ def test_of_a_share_runs_flip_one_by_one() -> None:
     ],
     ids=["sign test of five", "share of five", "end of the range", "too few"],
 )
-def test_what_can_never_be_contradicted_is_told(bound: Bound, values: list[float]) -> None:
+def test_a_claim_that_no_violation_contradicts_has_no_size(bound: Bound, values: list[float]) -> None:
     (one,) = power.of_claim(asked(bound, y=values))
     assert one.contradicted is None
 

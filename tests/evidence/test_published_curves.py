@@ -1,4 +1,4 @@
-"""What the published numbers promise, and that fidelity measures what it says."""
+"""The published numbers, and the distance of our curves from them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PUBLISHED = [name for name in discovery.figures() if published_curves.path(name)
 
 
 def table_of(published: pd.DataFrame) -> pd.DataFrame:
-    """The published numbers as if our runs had produced exactly them."""
+    """The published numbers as a table of our runs."""
     scatter = (published["kind"] == "scatter").to_numpy()
     return pd.DataFrame(
         {

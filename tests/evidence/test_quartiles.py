@@ -1,4 +1,4 @@
-"""Quartiles over runs: those of numpy, per coordinate, and unmoved by a single failure."""
+"""Quartiles over runs: equal to numpy's per coordinate, and robust to a single failed run."""
 
 import numpy as np
 
@@ -10,21 +10,21 @@ SEEDS = np.arange(6)
 
 
 def edges(values: np.ndarray) -> dict[str, np.ndarray]:
-    """Values (runs, points) as rows, and the quartiles beside them in order of x."""
+    """The quartiles, in order of x, of values (runs, points)."""
     x = np.arange(values.shape[1])
     table = with_quartiles(rows("loss", SEEDS[:, None], values, x=x, panel="p", series="s"))
     lone = table[table["statistic"] == "single"].sort_values("x")
     return {name: of["value"].to_numpy() for name, of in lone.groupby("observable")}
 
 
-def test_they_are_the_quantiles_of_every_coordinate() -> None:
+def test_quartiles_equal_numpys_at_every_coordinate() -> None:
     values = np.random.default_rng(0).standard_normal((6, 3))
     found = edges(values)
     np.testing.assert_allclose(found["loss, lower quartile"], np.quantile(values, 0.25, axis=0))
     np.testing.assert_allclose(found["loss, upper quartile"], np.quantile(values, 0.75, axis=0))
 
 
-def test_one_failure_in_six_moves_no_quartile_out_of_the_other_runs() -> None:
+def test_with_one_failure_in_six_quartiles_stay_within_the_other_runs() -> None:
     values = np.random.default_rng(1).standard_normal((6, 1))
     values[0] = 1e6
     assert edges(values)["loss, upper quartile"].item() <= values[1:].max()

@@ -1,4 +1,4 @@
-"""Intervals and tests over runs: against scipy, and by what they promise."""
+"""Intervals and tests over runs: against scipy, and their coverage."""
 
 import numpy as np
 import pytest
@@ -26,14 +26,14 @@ def test_the_mean_interval_is_students(values: list[float]) -> None:
 
 
 @pytest.mark.parametrize("runs", [5, 10])
-def test_the_mean_interval_covers_as_often_as_it_says(runs: int) -> None:
+def test_the_mean_interval_has_its_coverage(runs: int) -> None:
     covered = np.mean([low <= 0 <= high for _, low, high in map(mean_interval, normal(runs))])
     # 2,000 draws within 4 binomial standard errors of 0.0049: false alarm 1 in 16,000, and the seed is fixed.
     assert abs(covered - 0.95) < 4 * np.sqrt(0.95 * 0.05 / DRAWS)
 
 
 @pytest.mark.parametrize("runs", [6, 10, 11, 20])
-def test_the_median_interval_covers_as_often_as_the_binomial_says(runs: int) -> None:
+def test_the_median_interval_has_its_binomial_coverage(runs: int) -> None:
     """On a skewed law: exp of a normal, whose median is 1."""
     k = max(k for k in range(1, runs) if stats.binom.cdf(k - 1, runs, 0.5) <= 0.025)
     exact = 1 - 2 * stats.binom.cdf(k - 1, runs, 0.5)
@@ -64,7 +64,7 @@ def test_a_missing_value_is_never_averaged_away(interval: object, place: int) ->
 
 
 @pytest.mark.parametrize("true", [0.05, 0.5, 0.95])
-def test_the_share_interval_covers_at_least_as_often_as_it_says(true: float) -> None:
+def test_the_share_interval_has_at_least_its_coverage(true: float) -> None:
     """Exactly, by summing the binomial law over all counts of ten runs."""
     counts = np.arange(11)
     inside = [
@@ -79,7 +79,7 @@ def test_all_of_ten_runs_is_a_share_of_two_thirds_or_more() -> None:
 
 
 @pytest.mark.parametrize("statistic", ["mean", "median", "share"])
-def test_a_p_is_below_a_level_at_most_as_often_as_the_level_says(statistic: str) -> None:
+def test_a_p_is_below_a_level_at_most_that_often(statistic: str) -> None:
     """At the border between both hypotheses: mean and median 0, share 1/2."""
     drawn = normal(10)
     values, border = ((drawn > 0).astype(float), 0.5) if statistic == "share" else (drawn, 0.0)
@@ -89,7 +89,7 @@ def test_a_p_is_below_a_level_at_most_as_often_as_the_level_says(statistic: str)
         assert (p <= level).mean() <= level + 4 * np.sqrt(level * (1 - level) / DRAWS)
 
 
-def test_all_hypotheses_true_are_called_false_by_nobody() -> None:
+def test_q_is_the_corrected_p() -> None:
     """Benjamini and Hochberg: q is p times the number of tests over its rank, never falling with p."""
     assert significance.false_discovery([0.01, 0.02, 0.9]) == pytest.approx([0.03, 0.03, 0.9])
     assert significance.false_discovery([]) == []

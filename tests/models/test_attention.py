@@ -69,7 +69,7 @@ def test_layers_that_move_the_inputs_are_gradient_descent_plus_plus(prompts) -> 
     np.testing.assert_allclose(attention.prediction(z), expected, **CLOSE)
 
 
-def test_the_gram_matrix_and_the_query_are_all_that_linear_layers_need(prompts) -> None:
+def test_linear_layers_depend_only_on_the_gram_matrix_and_the_query(prompts) -> None:
     layers = torch.from_numpy(0.1 * generator("layers").standard_normal((3, 2, D + 1, D + 1)))
     z = tokens(prompts)
     g, q = attention.gram(z)
@@ -94,7 +94,7 @@ def positions(name: str, key: np.ndarray, query: np.ndarray) -> estimators.Kerne
 
 @pytest.mark.parametrize("name", attention.SIMILARITIES)
 def test_kernel_layers_are_functional_gradient_steps(name, prompts) -> None:
-    """Cheng et al. 2023: with V = -r e e', also for a similarity that is no symmetric function, such as softmax."""
+    """Cheng et al. 2023: with V = -r e e', also for asymmetric similarities such as softmax."""
     key, query = matrices("key and query", 2)
     rates, z = [0.5, 0.2, 0.7], tokens(prompts)
     for rate in rates:
@@ -118,12 +118,12 @@ def test_an_unknown_kernel_is_refused() -> None:
 # The classical estimators themselves
 
 
-def test_least_squares_finds_the_task_and_else_the_smallest_one(prompts) -> None:
+def test_least_squares_finds_the_task_or_the_minimum_norm_solution(prompts) -> None:
     exact = tasks.gaussian(generator("exact"), (20,), 5, D)
     np.testing.assert_allclose(estimated(estimators.least_squares, exact), exact.labels[:, -1], atol=1e-10)
     short = tasks.gaussian(generator("short"), (20,), 2, D)
     slow = estimated(estimators.gradient_descent(40000, 0.3), short)
-    # Gradient descent from 0 stays in the span of the inputs and so finds the least norm; it converges linearly.
+    # Gradient descent from 0 stays in the span of the inputs and so finds the minimum norm; it converges linearly.
     np.testing.assert_allclose(estimated(estimators.least_squares, short)[:3], slow[:3], atol=1e-6)
 
 

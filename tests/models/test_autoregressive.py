@@ -1,4 +1,4 @@
-"""The autoregressive layer: its theorems, and seven ways to one gradient, from the definition to a and b alone."""
+"""The autoregressive layer: its theorems, and seven equal gradients, from the definition to a and b alone."""
 
 import dataclasses
 
@@ -41,7 +41,7 @@ def weights_of(seed: int, like: dict[str, torch.Tensor]) -> dict[str, torch.Tens
 
 
 def gauged(w: np.ndarray, angle: float) -> np.ndarray:
-    """All phases turned together."""
+    """Rotate all phases together."""
     return w * np.exp(1j * angle)
 
 
@@ -50,7 +50,7 @@ def gauged(w: np.ndarray, angle: float) -> np.ndarray:
 
 @pytest.mark.parametrize("law", ["gaussian", "sparse"])
 def test_theorem_4_1(law: str) -> None:
-    """The blocks stay multiples of the identity, ab tends to k_1 / (k_2 + k_3 S / (T - 2)), from every start."""
+    """From every start, the blocks stay multiples of the identity and ab tends to k_1 / (k_2 + k_3 S / (T - 2))."""
     configs = [config(law, start=start) for start in STARTS]
     trained = train(sweep(*configs, steps=1100, every=50))
     for run, own in enumerate(configs):
@@ -69,7 +69,7 @@ def test_theorem_4_1(law: str) -> None:
         ("full-one", 1.0, 100, 0.82583),
     ],
 )  # fmt: skip
-def test_limits(law: str, scale: float, length: int, expected: float) -> None:
+def test_limits_of_ab(law: str, scale: float, length: int, expected: float) -> None:
     assert theory.limit(
         Config(gradient_estimator="population_scalar", law=law, scale=scale, length=length)
     ) == pytest.approx(expected, abs=5e-5)
@@ -77,7 +77,7 @@ def test_limits(law: str, scale: float, length: int, expected: float) -> None:
 
 @pytest.mark.parametrize("law", ["gaussian", "sparse"])
 def test_the_recursion_of_a_and_b_is_the_population_gradient(law: str) -> None:
-    """1e-12: 200 steps of rounding."""
+    """The tolerance 1e-12 allows the rounding of 200 steps."""
     configs = [config(law, start=start) for start in STARTS]
     full = train(sweep(*configs, steps=200))
     two = train(
@@ -123,7 +123,7 @@ def test_gradient_descent_tends_to_the_flow() -> None:
 
 @pytest.mark.parametrize("law", LAWS)
 def test_other_blocks_have_no_gradient_in_the_mean_over_rotations(law: str) -> None:
-    """On any sequences whatever: turning all phases by k/8 of a circle averages every other block's gradient away."""
+    """For any sequences: rotating all phases by k/8 of a circle averages the other blocks' gradients to zero."""
     own = config(law, gradient_estimator="sample_definition", dimension=3, length=7, samples=4)
     w, u = system.drawn(own)
     slopes = []
@@ -142,10 +142,10 @@ def test_other_blocks_have_no_gradient_in_the_mean_over_rotations(law: str) -> N
 
 
 @given(st.floats(0, 2 * np.pi), st.permutations(range(3)), st.integers(0, 1000))
-def test_predictions_turn_with_all_phases_and_follow_renamed_coordinates(
+def test_predictions_rotate_with_all_phases_and_permute_with_the_coordinates(
     angle: float, order: list[int], seed: int
 ) -> None:
-    """Turning W by a phase turns y_t as it turns x_{t+1}; renaming coordinates of tokens and blocks renames y_t's."""
+    """Rotating W by a phase rotates y_t like x_{t+1}; permuting the coordinates of tokens and blocks permutes y_t."""
     own = config(dimension=3, length=6, seed=seed)
     w, u = system.drawn(own, "test", 2)
     a, b = np.random.default_rng(seed).standard_normal((2, 3, 3))
@@ -196,7 +196,7 @@ def test_sanders_monomials_are_counted(dimension: int, most: int) -> None:
 
 
 def test_the_loss_of_six_scalars_is_that_of_the_layer_without_a_mean() -> None:
-    """On a grid of phases fine enough for every product of the layer; and its derivatives are those of the loss."""
+    """On a grid of phases that integrates every product of the layer exactly; the derivatives are those of the loss."""
     own = config("full-one", gradient_estimator="population_six_scalars", dimension=2, length=4, perturbation=0.5)
     weights = system.init([own])
     value, slopes = system.loss_and_gradient(weights, [own])
@@ -241,7 +241,7 @@ def test_proposition_2_of_sander(dimension: int, most: int) -> None:
 
 @pytest.mark.parametrize("law", LAWS)
 def test_sampled_is_literal(law: str) -> None:
-    """In double precision, at weights without any structure."""
+    """In double precision, at unstructured weights."""
     own = config(law, gradient_estimator="sample_all_blocks", dimension=3, length=9, samples=130)
     weights = weights_of(3, system.init([own]))
     found = system.loss_and_gradient(weights, [own])
@@ -263,7 +263,7 @@ def test_sampled_training_is_literal_training(law: str) -> None:
 
 
 def test_the_first_block_of_the_tokens_meets_only_zeros() -> None:
-    """The official code trains whole (3 d, 3 d) matrices; what we leave out has no gradient at all."""
+    """The official code trains full (3 d, 3 d) matrices; the entries that we omit have zero gradient."""
     own = config(gradient_estimator="sample_definition", dimension=3, length=6, samples=5)
     weights = weights_of(4, system.init([own]))
     parts = definition.embedded(*(torch.view_as_complex(weights[name][0]) for name in ("KQ", "PV")))
@@ -277,7 +277,7 @@ def test_the_first_block_of_the_tokens_meets_only_zeros() -> None:
 
 @pytest.mark.parametrize("law", LAWS)
 def test_reduced_is_sampled_in_its_blocks(law: str) -> None:
-    """On the same sequences; `sampled` holds further blocks, at zero. Statistics are summed in single precision."""
+    """On the same sequences; `sampled` has further blocks, which are zero. Statistics are in single precision."""
     own = config(law, gradient_estimator="sample_all_blocks", length=12, samples=60)
     rng = np.random.default_rng(5)
     a, b = rng.standard_normal((2, 5, 5))
@@ -353,7 +353,7 @@ def test_the_blocks_of_the_full_weights() -> None:
 @pytest.mark.parametrize(
     "estimator", ["population", "population_scalar", "population_unnormalised", "sample_blocks", "sample_all_blocks"]
 )
-def test_a_step_that_is_too_large_is_named_and_poisons_no_other_run(estimator: str) -> None:
+def test_too_large_a_step_is_named_and_affects_no_other_run(estimator: str) -> None:
     small = {"gradient_estimator": estimator, "samples": 20, "length": 8}
     good, bad = (
         config("full-one", start="0.5 1.5", **small),

@@ -1,4 +1,4 @@
-"""The classical fits: what each must answer where the answer is known."""
+"""The classical estimators, where the answer is known."""
 
 import warnings
 from collections.abc import Callable
@@ -21,12 +21,12 @@ def clouds(seed: int, count: int = 12, dimension: int = 5, gap: float = 6.0) -> 
     return inputs, labels
 
 
-def test_the_five_of_the_figures_are_there_in_their_order() -> None:
+def test_the_classifiers_are_those_of_the_figures_in_order() -> None:
     assert tuple(estimators.classifiers()) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_separated_clouds_are_told_apart(name: str) -> None:
+def test_separated_clouds_are_classified(name: str) -> None:
     classify = estimators.classifiers()[name]
     inputs, labels = clouds(0)
     for query, answer in zip(*clouds(1), strict=True):
@@ -82,7 +82,7 @@ def test_one_neighbour_is_the_nearest_and_three_vote() -> None:
     assert fits["3-NN"](inputs, labels, np.array([0.1])) == -1
 
 
-def test_linear_fits_cannot_and_curved_ones_can_tell_an_inside_from_an_outside() -> None:
+def test_only_nonlinear_classifiers_separate_inside_from_outside() -> None:
     angle = np.linspace(0, 2 * np.pi, 24, endpoint=False)
     ring = np.stack([np.cos(angle), np.sin(angle)], axis=1)
     inputs = np.concatenate([0.3 * ring, 2 * ring])
@@ -116,7 +116,7 @@ def test_the_error_is_the_share_of_wrong_answers_from_the_first_contexts() -> No
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_answer_to_the_query_is_not_looked_at(name: str) -> None:
+def test_the_label_of_the_query_is_not_used(name: str) -> None:
     rng = np.random.default_rng(10)
     inputs, labels = rng.normal(size=(20, 9, 4)), rng.choice([-1.0, 1.0], size=(20, 9))
     flipped = labels.copy()
@@ -130,7 +130,7 @@ def test_the_answer_to_the_query_is_not_looked_at(name: str) -> None:
 
 
 def prompts(seed: int, shape: tuple[int, ...] = (3, 40), count: int = 13, dimension: int = 5) -> tuple[np.ndarray, ...]:
-    """Gaussian inputs, noisy labels, and queries of their own."""
+    """Gaussian inputs, noisy labels, and separate queries."""
     rng = np.random.default_rng(seed)
     inputs, weights = rng.normal(size=(*shape, count, dimension)), rng.normal(size=(*shape, 1, dimension))
     labels = np.sum(inputs * weights, axis=-1) + 0.3 * rng.normal(size=(*shape, count))
@@ -138,7 +138,7 @@ def prompts(seed: int, shape: tuple[int, ...] = (3, 40), count: int = 13, dimens
 
 
 def one_by_one(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
-    """Least squares of least norm, one fit by LAPACK for each prompt and prefix."""
+    """Minimum-norm least squares, one LAPACK fit for each prompt and prefix."""
     answers = np.zeros(labels.shape)
     for place in np.ndindex(labels.shape):
         *prompt, k = place
@@ -148,7 +148,7 @@ def one_by_one(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> n
 
 
 def flat(seed: int) -> tuple[np.ndarray, ...]:
-    """Inputs in two of five dimensions: most lie within the span of those before them."""
+    """Inputs in two of five dimensions: most lie in the span of the previous ones."""
     inputs, labels, queries = prompts(seed)
     basis = np.linalg.qr(np.random.default_rng(seed).normal(size=(5, 2)))[0]
     return inputs[..., :2] @ basis.T, labels, queries
@@ -160,7 +160,7 @@ def skewed(seed: int) -> tuple[np.ndarray, ...]:
 
 
 def repeating(seed: int) -> tuple[np.ndarray, ...]:
-    """Each input stands there twice."""
+    """Every input appears twice."""
     inputs, labels, queries = prompts(seed)
     return np.repeat(inputs, 2, axis=-2)[..., :13, :], labels, queries
 
@@ -213,7 +213,7 @@ PREFIXES = {
 
 
 @pytest.mark.parametrize("name", PREFIXES)
-def test_no_answer_looks_at_its_own_label_or_later_ones(name: str) -> None:
+def test_no_answer_depends_on_its_own_or_later_labels(name: str) -> None:
     inputs, labels, queries = prompts(14)
     answers = PREFIXES[name](inputs, labels, queries)
     for k in (0, 4, 12):
@@ -228,7 +228,7 @@ def test_no_answer_looks_at_its_own_label_or_later_ones(name: str) -> None:
 def test_classifiers_over_many_prompts_answer_as_scikit_learn_does(name: str, count: int) -> None:
     rng = np.random.default_rng(count)
     inputs = rng.standard_normal((120, count, 12))
-    # Half of the prompts can be separated, half cannot; some show one class only.
+    # Half of the prompts are separable, half are not; some have only one class.
     labels = np.where(
         inputs[..., 0] + np.repeat([0.0, 1.0], 60)[:, None] * rng.standard_normal((120, count)) > 0, 1.0, -1.0
     )
@@ -240,7 +240,7 @@ def test_classifiers_over_many_prompts_answer_as_scikit_learn_does(name: str, co
 
 
 def test_the_batched_machine_finds_the_optimum_of_its_dual() -> None:
-    """At the optimum the decision on free support vectors is their label (Karush, Kuhn and Tucker)."""
+    """At the optimum, the decision function of free support vectors equals their label (Karush, Kuhn and Tucker)."""
     from sklearn.svm import SVC
 
     rng = np.random.default_rng(3)

@@ -1,4 +1,4 @@
-"""L-BFGS: the steps of torch's own, run by run, with a full and an overflowing history."""
+"""L-BFGS: the same steps as torch's, run by run, with a full and an overflowing history."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from icl.models.optimisers import Params
 
 
 def quartic(w: torch.Tensor) -> torch.Tensor:
-    """Not convex at the origin, so that some pairs have no positive curvature."""
+    """Not convex at the origin, so some pairs have negative curvature."""
     return 0.25 * w.pow(4).sum() - 0.5 * w[0].square() + w[1:].square().sum() + w.prod()
 
 
@@ -40,7 +40,7 @@ def test_steps_are_those_of_torch(history: int) -> None:
 
         for _ in range(20):
             method.step(closure)
-        # Sums of some ten numbers in another order, twenty times over.
+        # Sums of some ten numbers in another order, in twenty steps.
         torch.testing.assert_close(found[run], w.detach(), rtol=1e-9, atol=1e-11)
 
 

@@ -1,4 +1,4 @@
-"""Closed forms of one linear layer's error agree with each other and with simulated prompts."""
+"""Closed forms of a linear layer's error agree with each other and with simulations."""
 
 import numpy as np
 import pytest

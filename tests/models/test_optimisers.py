@@ -1,4 +1,4 @@
-"""Gradient methods: their closed forms and torch's own, in any packing, and their schedules."""
+"""Gradient methods against closed forms and torch's, packed or not, and their schedules."""
 
 from itertools import pairwise
 
@@ -32,7 +32,7 @@ def steps(optimiser: Optimiser, names: list[str]) -> Params:
     for step in range(5):
         gradients = {name: torch.from_numpy(rng.normal(size=shape)) for name, shape in SHAPES.items()}
         if step == 3:
-            # A file gives names back in another order than they were made in.
+            # A file returns names in another order.
             params = dict(reversed(params.items()))
         params, state = optimiser.update(params, gradients, state, step)
     return params
@@ -105,7 +105,7 @@ def test_schedules_rise_over_the_warm_up_and_only_the_constant_one_stays() -> No
     for of in factors.values():
         assert of[:5] == [0.1, 0.2, 0.3, 0.4, 0.5]
     assert set(factors["constant"][9:]) == {1.0}
-    # Half of the way after the warm-up, and the steps of a line.
+    # Half way after the warm-up, and the steps of a line.
     assert factors["cosine"][60] == pytest.approx(0.5)
     assert factors["linear"][55] == pytest.approx(0.5)
     for name in ("cosine", "linear"):
@@ -118,7 +118,7 @@ def test_without_a_warm_up_a_rate_begins_in_full() -> None:
     assert {make(0, 100)(0) for make in SCHEDULES.values()} == {1.0}
 
 
-def test_the_cosine_falls_as_its_name_says() -> None:
+def test_the_cosine_schedule_follows_a_cosine() -> None:
     """A quarter of the way after the warm-up: (1 + cos(pi / 4)) / 2."""
     assert SCHEDULES["cosine"](10, 110)(35) == pytest.approx((1 + np.sqrt(0.5)) / 2)
 

@@ -1,4 +1,4 @@
-"""The decoder against Hugging Face's GPT-2, against itself in other forms, and its symmetries."""
+"""The decoder against Hugging Face's GPT-2 and its own other forms, and its symmetries."""
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ def test_hidden_states_equal_those_of_hugging_face(dtype: torch.dtype, tolerance
 
 
 def from_hugging_face(model: torch.nn.Module, width: int) -> Params:
-    """One run with the model's weights and an identity for a read-out. Conv1D keeps (in, out), as we do."""
+    """One run with the model's weights and the identity as read-out. Conv1D has the shape (in, out), as ours."""
     theirs = dict(model.named_parameters())
     dtype = theirs["wte.weight"].dtype
     params = {"read_out": torch.eye(width, dtype=dtype), "read_out.bias": torch.zeros(width, dtype=dtype)}
@@ -117,8 +117,8 @@ def test_several_last_tokens_need_a_mask() -> None:
 
 
 @pytest.mark.parametrize("read", [TOKENS, 4])
-def test_the_lean_layers_are_the_layers_and_so_is_their_gradient(read: int) -> None:
-    """Derivatives by hand against automatic ones, with a mask that is not the usual one and a longer last part."""
+def test_the_lean_layers_have_the_same_values_and_gradients(read: int) -> None:
+    """Explicit derivatives against automatic ones, with an unusual mask and several last tokens."""
     place = torch.tensor([1, 3, 5, 7, 0, 2, 4, 6, 8])
     visible, outs, grads = place <= place[:, None], [], []
     x = torch.from_numpy(np.random.default_rng(2).normal(size=(RUNS, PROMPTS, TOKENS, 16)))
@@ -140,7 +140,7 @@ def test_the_lean_layers_are_the_layers_and_so_is_their_gradient(read: int) -> N
             assert name.endswith("keys.bias") or a.abs().max() > 0.1
 
 
-def test_the_lean_layers_take_half_precision() -> None:
+def test_the_lean_layers_work_in_half_precision() -> None:
     params, x = weights(dtype=torch.float32, std=0.1), prompts(torch.float32)
     visible = torch.ones(TOKENS, TOKENS).tril().bool()
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -167,12 +167,12 @@ def test_one_layer_ignores_the_order_of_contexts_and_two_do_not() -> None:
     assert not torch.allclose(*(transformer.predict_last(two, t, HEADS) for t in (tokens, shuffled)), rtol=1e-3)
 
 
-def test_attention_rows_sum_to_one_and_are_what_the_decoder_uses() -> None:
+def test_attention_rows_sum_to_one_and_give_the_decoders_output() -> None:
     params, tokens = weights(), prompts()
     attention = transformer.attention_of_last(params, tokens, HEADS)
     assert attention.shape == (RUNS, PROMPTS, 3, HEADS, TOKENS)
     assert torch.allclose(attention.sum(-1), torch.ones(()).double())
-    # In a model of one layer the outcome can be rebuilt from the weights by hand.
+    # In a one-layer model the output can be recomputed from the attention weights.
     one = weights(layers=1)
     share = transformer.attention_of_last(one, tokens, HEADS)[:, :, 0]
     x = transformer.read_in(one, tokens)

@@ -1,4 +1,4 @@
-"""Bad input stops before any job runs, in one line that names the key, the value or the file and what to do."""
+"""Bad input stops before any job runs, with one line that names the key, the value or the file, and the remedy."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ DEFAULT: dict[str, Any] = {
     "scale": "smoke", "shards": 1, "constants": {}, "variant": "", "against": "", "only": "", "first_seed": FIRST_SEED,
 }  # fmt: skip
 
-# what is given in the config -> the words that the message must hold: key, value, what is allowed
+# the config -> the words in the message: key, value, what is allowed
 REFUSED: list[tuple[dict[str, Any], list[str]]] = [
     ({"scale": "huge"}, ["config scale", "'huge'", "paper", "laptop", "smoke"]),
     ({"scael": "smoke"}, ["config", "scael"]),
@@ -37,7 +37,7 @@ REFUSED: list[tuple[dict[str, Any], list[str]]] = [
     ({"variant": "fast"}, ["variant = 'fast'", "none is given"]),
     ({"constants": {"li_ilc": {"batch": "3"}}}, ["li_ilc", "no such model", "li_icl"]),
 ]
-# constant and value of li_icl, as text, as Snakemake hands over all that is nested
+# constant and value of li_icl as text, because Snakemake passes nested values as text
 REFUSED += [
     ({"constants": {"li_icl": {name: value}}}, words)
     for name, value, words in (
@@ -93,7 +93,7 @@ def test_an_alias_of_another_figure_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
 
 def refusal(workflow: Workflow, *arguments: str) -> str:
-    """Snakemake refuses before it makes anything; its last line, with no traceback above."""
+    """The last line of Snakemake's refusal, which comes before any result and without a traceback."""
 
     def there() -> list[Path]:
         return sorted(p for p in workflow.folder.rglob("*") if not {".snakemake", "__pycache__"} & set(p.parts))
@@ -114,16 +114,16 @@ def refusal(workflow: Workflow, *arguments: str) -> str:
         (["figure9", "--config", "scale=huge"], ["config scale: 'huge'"]),
         (["figure9", "--config", "constants={li_icl: {batch: 1_0}}"], ["batch (B) = '1_0': must be a whole number"]),
         (["figure12", "--config", "constants={li_icl: {batch: 9}}"], ["li_icl.batch = 9: changes nothing in figure12"]),
-        (["figure99"], ["target 'figure99': there is none of this name; there is", "figure9"]),
-        (["figüre9"], ["target 'figüre9': there is none of this name; there is", "figure9"]),
+        (["figure99"], ["target 'figure99': no such target; try", "figure9"]),
+        (["figüre9"], ["target 'figüre9': no such target; try", "figure9"]),
         (["results/paper/tables/figure9.parquet", "--config", "scale=smoke"], ["is not in smoke", "scale=paper"]),
-        (["figures/smoke@x/figure9.png", "--config", "scale=smoke"], ["is not in smoke, where this config works"]),
+        (["figures/smoke@x/figure9.png", "--config", "scale=smoke"], ["is not in smoke, the folder of this config"]),
         (["compare"], ["compare: name the other results by --config against=<results folder>"]),
     ],
     ids=lambda part: " ".join(part)[:60],
 )
 def test_bad_words_stop_the_workflow_in_one_line(shared_workflow: Workflow, typed: list[str], words: list[str]) -> None:
-    """Not a dry run: had the input passed, a training would start."""
+    """This is not a dry run: if the input was accepted, a training would start."""
     line = refusal(shared_workflow, *typed)
     for word in words:
         assert word in line
@@ -137,7 +137,7 @@ def test_a_folder_with_braces_is_refused_in_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_two_targets_of_one_name_are_refused_in_one_line(workflow: Workflow) -> None:
-    """An alias that is the name of a rule."""
+    """An alias equals the name of a rule."""
     rules = workflow.folder / "workflow/rules/figures.smk"
     rules.write_text(rules.read_text().replace("in PLAN.targets(name):", 'in [*PLAN.targets(name), "verify"]:'))
     assert refusal(workflow, "figure9") == "target verify: two targets have this name; rename the figure or alias"
@@ -147,7 +147,7 @@ def test_two_targets_of_one_name_are_refused_in_one_line(workflow: Workflow) -> 
 def test_snakemake_without_the_package_is_refused_in_one_line(
     workflow: Workflow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As of another environment: here the package hides behind a module that cannot be found."""
+    """As in another environment: the package cannot be imported here."""
     (workflow.folder / "icl.py").write_text("raise ModuleNotFoundError('No module named icl', name='icl')\n")
     monkeypatch.setenv("PYTHONPATH", str(workflow.folder))
     line = refusal(workflow, "figure9")
@@ -156,7 +156,7 @@ def test_snakemake_without_the_package_is_refused_in_one_line(
 
 @pytest.fixture
 def read_only(workflow: Workflow) -> Iterator[Workflow]:
-    """A workflow whose results lie on a disk that is read-only."""
+    """A workflow with its results on a read-only disk."""
     results = workflow.folder / "results"
     results.mkdir()
     done = subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "none", str(results)], capture_output=True, check=False)
@@ -206,7 +206,7 @@ def other_shard(path: Path) -> None:
         (SECOND, other_shard, "measure", "holds runs with other constants or another shard, not those of li_icl"),
     ],
 )
-def test_a_script_names_the_file_in_one_line_and_makes_nothing(
+def test_a_script_names_the_file_in_one_line_and_writes_nothing(
     tmp_path: Path, figure9_results: Path, spoilt: str, spoil: Callable[[Path], None], script: str, words: str
 ) -> None:
     shutil.copytree(figure9_results / "results", tmp_path / "results")
@@ -230,7 +230,7 @@ def test_a_script_names_the_file_in_one_line_and_makes_nothing(
 
 
 @pytest.mark.parametrize("name", ["figure99", "_li_icl", "os.path", "", "li2024.figure9"])
-def test_an_unknown_figure_is_refused_with_near_names(name: str) -> None:
+def test_an_unknown_figure_is_refused_with_similar_names(name: str) -> None:
     assert discovery.figure("figure9")
-    with pytest.raises(discovery.UnknownName, match=r"there is none of this name; there is .*figure9"):
+    with pytest.raises(discovery.UnknownName, match=r"no such figure; try .*figure9"):
         discovery.figure(name)

@@ -1,8 +1,8 @@
-"""Random sequences of faults: a command prints the verdict of the present sources and data, or fails and names a file.
+"""Random sequences of faults: a command prints the verdict of the current sources and data, or names a file and fails.
 
-A sequence edits, kills, deletes, swaps and damages at random, and gives the same command after each fault. What it
-prints is compared with what a fresh folder with the same sources and data gives. ICL_FAULT_SEQUENCES sets how many
-sequences there are; each has its own seed, which a failure prints.
+A sequence edits, kills, deletes, swaps and damages at random, and repeats the same command after each fault. Its
+output is compared with that of a fresh folder with the same sources and data. ICL_FAULT_SEQUENCES sets the number
+of sequences; each has its own seed, which a failure prints.
 """
 
 import os
@@ -37,7 +37,7 @@ def measure(runs, scale):
 
 
 class Folder:
-    """A copy of the whole source tree with its own package, in which faults are made."""
+    """A copy of the source tree with its own package, for faults."""
 
     def __init__(self, path: Path) -> None:
         self.workflow = Workflow(path)
@@ -94,19 +94,19 @@ class Folder:
         self.negated, self.doubled = negated, doubled
 
     def take_over(self, finished: "Folder") -> None:
-        """The results of a folder in the same state, with their times and what Snakemake remembers of them."""
+        """Take the results of a folder in the same state, with their times and Snakemake's metadata."""
         for name in ("results", "figures", ".snakemake"):
             shutil.copytree(finished.path / name, self.path / name, dirs_exist_ok=True)
 
     def results(self) -> list[Path]:
-        """The files that the workflow makes of the figure, in every variant."""
+        """The figure's results in every variant."""
         found = [*self.path.glob("results/smoke*/**/*"), *self.path.glob("figures/smoke*/*")]
         kinds = {".safetensors", ".parquet", ".json", ".png"}
         return sorted(path for path in found if path.suffix in kinds and not path.name.startswith("."))
 
 
 def double(line: str) -> str:
-    """A line of the published numbers with y twice as large; heads as they are."""
+    """A line of the published numbers with y doubled; header lines are unchanged."""
     cells = line.split(",")
     if line.startswith("#") or len(cells) < 5 or not re.fullmatch(r"-?[\d.e-]+", cells[4]):
         return line
@@ -134,7 +134,7 @@ def change_constant(folder: Folder, source: random.Random) -> None:
 
 
 def same_again(folder: Folder, source: random.Random) -> None:
-    """Nothing happens."""
+    """Changes nothing."""
 
 
 def delete_files(folder: Folder, source: random.Random) -> None:
@@ -152,7 +152,7 @@ def flip_byte(folder: Folder, source: random.Random) -> None:
 
 
 def swap_file(folder: Folder, source: random.Random) -> None:
-    """A file of the other variant, or of another kind of the same ending, in place of this one."""
+    """Replaces a file by one of the other variant, or of another kind with the same suffix."""
     if files := folder.results():
         path = source.choice(files)
         others = [other for other in files if other.suffix == path.suffix and other != path]
@@ -161,7 +161,7 @@ def swap_file(folder: Folder, source: random.Random) -> None:
 
 
 def kill_job(folder: Folder, source: random.Random) -> None:
-    """The first job that appears is killed, then the whole run."""
+    """Kills the first job, then the run."""
     folder.set_sources(not folder.negated, folder.doubled)
     process = folder.start()
     stop = time.monotonic() + 60
@@ -176,7 +176,7 @@ def kill_job(folder: Folder, source: random.Random) -> None:
 
 
 def kill_group(folder: Folder, source: random.Random) -> None:
-    """Everything is killed after a random time."""
+    """Kills all processes after a random time."""
     folder.set_sources(folder.negated, not folder.doubled)
     process = folder.start()
     time.sleep(source.uniform(1, 12))
@@ -214,7 +214,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Folder:
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> Callable[[tuple[bool, bool, str]], str]:
-    """What a fresh folder in a state prints; made once per state."""
+    """The output of a fresh folder in this state, computed once."""
     known: dict[tuple[bool, bool, str], str] = {}
 
     def of(state: tuple[bool, bool, str]) -> str:
@@ -239,7 +239,7 @@ def test_no_sequence_of_faults_prints_a_stale_verdict(
     for fault in source.choices(FAULTS, k=FAULTS_EACH):
         fault(folder, source)
         said = f"seed {seed}, after {fault.__name__}"
-        # What a reader refuses names its file; the user deletes it and gives the command again.
+        # The message of a reader names its file; the user deletes it and repeats the command.
         for _ in range(6):
             code, output = folder.run()
             if code == 0:

@@ -1,4 +1,4 @@
-"""Faults around Snakemake: what was complete is kept, what failed runs again, and all ends as an unbroken run."""
+"""Faults around Snakemake: complete results stay, failed jobs run again, and results equal an uninterrupted run's."""
 
 import contextlib
 import os
@@ -24,11 +24,11 @@ from icl.pipeline.plan import Plan
 
 Trials = Callable[[int, str], None]
 
-# Ten runs of forty steps, which train in a second.
+# Ten runs of forty steps train in a second.
 FIGURE, SWEEP = "icl_rates", "li_icl_alpha"
 TABLE, VERDICTS = f"results/smoke/tables/{FIGURE}.parquet", f"results/smoke/verdicts/{FIGURE}.json"
-# Set before the training of a shard: it is killed at once, or waits while a file is there. It keeps no states, which a
-# busy machine would else have time for.
+# Inserted before the training of a shard: it is killed at once, or waits while a file exists. It saves no states, for
+# which a busy machine would have time.
 FAULTS = """
 import os, sys, time
 from pathlib import Path
@@ -43,7 +43,7 @@ sys.argv += ["--keep-seconds", "1000"]
 
 
 class Faulty(Workflow):
-    """A copy of the workflow for one figure, in which trainings can be made to fail."""
+    """A copy of the workflow for one figure whose trainings can be made to fail."""
 
     def __init__(self, folder: Path, shards: int) -> None:
         super().__init__(folder)
@@ -55,7 +55,7 @@ class Faulty(Workflow):
         self.shards = [f"{index}of{shards}" for index in range(shards)]
 
     def start(self, **environment: str) -> "subprocess.Popen[str]":
-        """Snakemake, with a group of processes of its own."""
+        """Start Snakemake in its own process group."""
         return subprocess.Popen(
             [sys.executable, "-m", "snakemake", *self.arguments], cwd=self.folder, text=True, start_new_session=True,
             env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"} | environment,
@@ -63,7 +63,7 @@ class Faulty(Workflow):
         )  # fmt: skip
 
     def finish(self, *arguments: str) -> list[str]:
-        """Runs Snakemake to its end; which jobs it ran."""
+        """Runs Snakemake to its end; returns the jobs that it ran."""
         done = self(*self.arguments, *arguments, timeout=900)
         assert done.returncode == 0, done.stdout
         return ran(done.stdout)
@@ -72,7 +72,7 @@ class Faulty(Workflow):
         return self.folder / f"results/smoke/runs/{SWEEP}/{shard}.safetensors"
 
     def files(self) -> dict[str, tuple[bytes, int]]:
-        """Every file that a training made: its bytes and its time."""
+        """The bytes and the time of every file of a training."""
         return {
             path.name: (path.read_bytes(), path.stat().st_mtime_ns)
             for path in self.weights("").parent.glob("[!.]*of*.*")
@@ -80,22 +80,22 @@ class Faulty(Workflow):
         }
 
     def whole(self, expected: pd.DataFrame) -> None:
-        """The table is that of one local job, bit for bit; all results hold; nothing is left over."""
+        """Asserts that the table equals that of one local job, results are verified, and no files are left over."""
         pd.testing.assert_frame_equal(table.read(self.folder / TABLE)[0], expected, check_exact=True)
         assert self.problems() == []
         hidden = [p for p in (self.folder / "results").rglob("*") if p.name.startswith(".") or ".state." in p.name]
-        # What a job keeps for the case that its Snakemake has ended.
+        # The copy that a job keeps in case its Snakemake ends.
         assert [p for p in hidden if not p.name.endswith(".finished.safetensors")] == []
 
     def problems(self) -> list[str]:
-        """What is wrong with the results, pictures aside: none are drawn here."""
+        """The problems with the results without pictures, which are not drawn here."""
         with contextlib.chdir(self.folder):
             found = list(verify.figure(self.plan, FIGURE))
         return [line for line in found if "drawn/" not in line]
 
 
 def ran(output: str) -> list[str]:
-    """Which jobs Snakemake ran (or would run): `train 0of2`, `measure` ..., in alphabetical order."""
+    """The jobs that Snakemake ran (or would run): `train 0of2`, `measure` ..., in alphabetical order."""
     jobs = re.findall(r"^(?:local)?rule (\w+):$(.*?)(?:^\[|\Z)", output, flags=re.MULTILINE | re.DOTALL)
     return sorted(" ".join([rule, *re.findall(r"shard=(\w+)", about)]) for rule, about in jobs)
 
@@ -109,7 +109,7 @@ def expected() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Faulty:
-    """A folder in which three shards were trained, measured and judged. Copy it to change it."""
+    """A folder with three shards trained, measured and judged. Copy it before changing it."""
     made = Faulty(tmp_path_factory.mktemp("finished") / "copy", shards=3)
     assert made.finish() == ["check", "measure", "train 0of3", "train 1of3", "train 2of3"]
     return made
@@ -117,7 +117,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Faulty:
 
 @pytest.fixture
 def copy(finished: Faulty, tmp_path: Path) -> Faulty:
-    """A copy of the finished folder, with times and with Snakemake's own memory."""
+    """A copy of the finished folder, with times and Snakemake's metadata."""
     made = Faulty(tmp_path / "copy", shards=3)
     for name in ("results", ".snakemake"):
         shutil.copytree(finished.folder / name, made.folder / name)
@@ -131,7 +131,7 @@ def copy(finished: Faulty, tmp_path: Path) -> Faulty:
 def test_any_number_of_shards_gives_the_table_of_one_local_job(
     tmp_path: Path, expected: pd.DataFrame, trials: Trials
 ) -> None:
-    """Through files, from one shard to one per run."""
+    """From one shard to one per run."""
     for count in range(1, 11):
         plan = Plan("smoke", count)
         sweep, paths = plan.sweep(SWEEP), [tmp_path / name for name in plan.run_files(FIGURE)]
@@ -145,10 +145,8 @@ def test_any_number_of_shards_gives_the_table_of_one_local_job(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shards", [2, 5])
-def test_a_shard_that_failed_is_all_that_runs_again(
-    tmp_path: Path, expected: pd.DataFrame, trials: Trials, shards: int
-) -> None:
-    """Its job dies; then, all being finished, a node takes along another shard's files and what was made of them."""
+def test_only_a_failed_shard_runs_again(tmp_path: Path, expected: pd.DataFrame, trials: Trials, shards: int) -> None:
+    """A job dies; later, a node loses another shard's files and the results from them."""
     workflow = Faulty(tmp_path / "copy", shards)
     failing, lost = workflow.shards[-1], workflow.shards[0]
     (workflow.folder / f"kill.{failing}").touch()
@@ -176,10 +174,10 @@ def test_a_shard_that_failed_is_all_that_runs_again(
 
 
 @pytest.mark.slow
-def test_lost_weights_whose_table_is_whole_are_missed_and_made_when_asked_for(
+def test_lost_weights_with_an_intact_table_are_reported_and_made_on_request(
     copy: Faulty, expected: pd.DataFrame, trials: Trials
 ) -> None:
-    """A node that takes all trained weights along, and leaves what was made of them."""
+    """A node loses all trained weights, but not the results from them."""
     sweep = copy.plan.sweep(SWEEP)
     parts = {shard: sweep.shard(*map(int, shard.split("of"))) for shard in copy.shards}
     kept = {shard: runs.load(copy.weights(shard), part) for shard, part in parts.items()}
@@ -194,7 +192,7 @@ def test_lost_weights_whose_table_is_whole_are_missed_and_made_when_asked_for(
         after = runs.load(copy.weights(shard), parts[shard])
         assert after.losses.tobytes() == before.losses.tobytes()
         assert all((after.weights[name] == w).all() for name, w in before.weights.items())
-    # The new files say how long they took, so that their digests are new; measured again, the table is the same.
+    # The new files have other CPU times, so their digests differ; measured again, the table is the same.
     assert copy.finish() == ["check", "measure"]
     copy.whole(expected)
     trials(3, "lost weights made again")
@@ -204,13 +202,13 @@ def test_lost_weights_whose_table_is_whole_are_missed_and_made_when_asked_for(
 
 
 def unlock(workflow: Faulty) -> None:
-    """What Snakemake asks for after it was killed."""
+    """Unlock the folder, as after a killed Snakemake."""
     done = workflow("--unlock", *workflow.config)
     assert done.returncode == 0, done.stdout
 
 
 def began(workflow: Faulty) -> int:
-    """How many trainings have begun, whether they have ended or not."""
+    """The number of trainings that have started."""
     return len(list(workflow.folder.glob("began.*")))
 
 
@@ -222,10 +220,10 @@ def wait_for(workflow: Faulty, trainings: int, process: "subprocess.Popen[str]")
 
 
 @pytest.mark.slow
-def test_a_workflow_that_is_killed_with_all_its_jobs_ends_as_an_unbroken_one(
+def test_a_workflow_killed_with_all_its_jobs_ends_as_an_uninterrupted_one(
     tmp_path: Path, expected: pd.DataFrame, trials: Trials
 ) -> None:
-    """SIGKILL, as when a machine goes down, at random moments after its first and after its second training began."""
+    """SIGKILL, as when a machine goes down, at random moments after the first and the second training started."""
     workflow = Faulty(tmp_path / "copy", shards=2)
     rng, refusals = np.random.default_rng(0), 0
     for _ in range(4):
@@ -239,7 +237,7 @@ def test_a_workflow_that_is_killed_with_all_its_jobs_ends_as_an_unbroken_one(
                 runs.metadata(path)
             elif path.suffix == ".parquet":
                 table.read_plain(path)
-        # Unless it was just done, or had not locked the folder yet.
+        # Unless it had just finished, or had not locked the folder yet.
         if not refusals and any((workflow.folder / ".snakemake/locks").glob("*")):
             refused = workflow(*workflow.arguments)
             assert refused.returncode != 0
@@ -247,7 +245,7 @@ def test_a_workflow_that_is_killed_with_all_its_jobs_ends_as_an_unbroken_one(
             refusals += 1
         unlock(workflow)
         if len(list((workflow.folder / "results").rglob("?of2.safetensors"))) == 2:
-            # No training is left to be killed: from the start again.
+            # No training is left to kill: start again.
             shutil.rmtree(workflow.folder / "results")
     workflow.finish()
     workflow.whole(expected)
@@ -258,7 +256,7 @@ def test_a_workflow_that_is_killed_with_all_its_jobs_ends_as_an_unbroken_one(
 def test_jobs_that_outlive_a_killed_snakemake_do_no_harm(
     tmp_path: Path, expected: pd.DataFrame, trials: Trials
 ) -> None:
-    """SIGKILL of Snakemake alone. Its jobs go on beside those of the next Snakemake, all four at once."""
+    """SIGKILL of Snakemake alone. Its jobs continue beside those of the next Snakemake, all four at once."""
     workflow = Faulty(tmp_path / "copy", shards=2)
     (workflow.folder / "wait").touch()
     first = workflow.start()
@@ -277,7 +275,7 @@ def test_jobs_that_outlive_a_killed_snakemake_do_no_harm(
 
 
 @pytest.mark.slow
-def test_a_second_snakemake_on_the_folder_is_refused_and_the_first_goes_on(
+def test_a_second_snakemake_in_the_folder_is_refused_and_the_first_continues(
     tmp_path: Path, expected: pd.DataFrame, trials: Trials
 ) -> None:
     workflow = Faulty(tmp_path / "copy", shards=1)
@@ -296,10 +294,10 @@ def test_a_second_snakemake_on_the_folder_is_refused_and_the_first_goes_on(
 
 
 @pytest.mark.slow
-def test_what_a_power_cut_leaves_is_named_and_a_rerun_ends_as_an_unbroken_run(
+def test_damage_from_a_power_cut_is_named_and_a_rerun_restores_the_results(
     copy: Faulty, expected: pd.DataFrame, trials: Trials
 ) -> None:
-    """Weights of no length under their own name, half a trajectory, no table, and Snakemake's own memory gone."""
+    """Empty weights, half a trajectory, no table, and no metadata of Snakemake."""
     for name in ("metadata", "incomplete"):
         for path in (copy.folder / ".snakemake" / name).rglob("*"):
             if path.is_file():
@@ -313,7 +311,7 @@ def test_what_a_power_cut_leaves_is_named_and_a_rerun_ends_as_an_unbroken_run(
     done = copy(*copy.arguments)
     name = weights.relative_to(copy.folder)
     if done.returncode != 0:
-        # Where Snakemake takes the files for finished, the one that reads them does not.
+        # Snakemake may take the files for finished, but their reader does not.
         assert f"{name}: cannot be read as weights" in done.stdout
         assert "delete it and run again" in done.stdout
         assert not (copy.folder / TABLE).exists()
@@ -325,7 +323,7 @@ def test_what_a_power_cut_leaves_is_named_and_a_rerun_ends_as_an_unbroken_run(
 
 # -- the clock ---------------------------------------------------------------------------------------------------------
 
-# Also the times that Snakemake gives to finished outputs run backwards. It leaves word that it was read.
+# The times that Snakemake gives to finished outputs also run backwards. A file records that this was imported.
 BACKWARDS = """
 import os, time
 from pathlib import Path
@@ -340,7 +338,7 @@ os.utime = backwards
 
 @pytest.mark.slow
 def test_a_clock_that_goes_backwards_changes_no_result(tmp_path: Path, expected: pd.DataFrame, trials: Trials) -> None:
-    """In Snakemake and its jobs. It fails the measurement, whose output seems older than its input; a rerun ends it."""
+    """In Snakemake and its jobs. The measurement fails because its output seems older than its input; a rerun works."""
     (tmp_path / "site").mkdir()
     text = BACKWARDS.format(start=time.time(), word=str(tmp_path / "read"))
     (tmp_path / "site/sitecustomize.py").write_text(text)
@@ -365,8 +363,8 @@ def shift(path: Path, seconds: float) -> None:
 
 
 @pytest.mark.slow
-def test_times_of_files_that_lie_change_no_result(copy: Faulty, expected: pd.DataFrame, trials: Trials) -> None:
-    """Weights from tomorrow, a table from 1980, everything from tomorrow: what must run runs, and ends the same."""
+def test_wrong_times_of_files_change_no_result(copy: Faulty, expected: pd.DataFrame, trials: Trials) -> None:
+    """Weights from tomorrow, a table from 1980, everything from tomorrow: the due jobs run, with the same results."""
     before = copy.files()
     shift(copy.weights("1of3"), 86400)
     for name in (TABLE, VERDICTS):
@@ -388,7 +386,7 @@ def test_times_of_files_that_lie_change_no_result(copy: Faulty, expected: pd.Dat
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[tuple[Faulty, Callable[[str], Any]]]:
-    """A workflow whose results lie on a small disk of their own, and a function that changes the disk's settings."""
+    """A workflow with its results on a small separate disk, and a function that changes the disk's settings."""
     workflow = Faulty(tmp_path / "copy", shards=2)
     results = workflow.folder / "results"
     results.mkdir()
@@ -403,10 +401,10 @@ def disk(tmp_path: Path) -> Iterator[tuple[Faulty, Callable[[str], Any]]]:
 
 
 @pytest.mark.slow
-def test_a_disk_that_fills_up_is_named_and_the_rerun_goes_on(
+def test_a_full_disk_is_named_and_the_rerun_continues(
     disk: tuple[Faulty, Callable[[str], Any]], expected: pd.DataFrame, trials: Trials
 ) -> None:
-    """There is room for the weights of one shard, not for those of two."""
+    """The disk has room for the weights of one shard, but not of two."""
     workflow, remount = disk
     done = workflow(*workflow.arguments)
     assert done.returncode != 0
@@ -423,7 +421,7 @@ def test_a_disk_that_fills_up_is_named_and_the_rerun_goes_on(
 
 
 @pytest.mark.slow
-def test_results_that_are_read_only_stay_as_they_are(
+def test_read_only_results_do_not_change(
     disk: tuple[Faulty, Callable[[str], Any]], expected: pd.DataFrame, trials: Trials
 ) -> None:
     workflow, remount = disk

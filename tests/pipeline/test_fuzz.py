@@ -1,7 +1,7 @@
-"""Whatever the readers are given, they take it or refuse it by the project's own errors; how much was tried is printed.
+"""Readers accept any input or refuse it with the project's own errors; the number of inputs is printed.
 
-Configs, sweeps, weights, tables, verdicts and command lines are made up or made from good ones by a few changes.
-`make test-all` tries five times as many.
+Configs, sweeps, weights, tables, verdicts and command lines are random, or valid ones with a few changes.
+`make test-all` uses five times as many.
 """
 
 import dataclasses
@@ -45,23 +45,23 @@ DEFAULT = {
     "first_seed": FIRST_SEED,
 }
 PLAN = Plan("smoke")
-# How many times as many examples; the slow test sets it.
+# The factor on the number of examples; the slow test sets it.
 TIMES = "ICL_FUZZ_TIMES"
-# How many inputs a default run tries at least, over all tests below; conftest.py prints how many it was.
+# The minimal number of inputs in a default run over all tests below; conftest.py prints the actual number.
 LEAST = 900
 EXAMPLES: list[int] = []
 TRIED: Counter[str] = Counter()
 
 
 def fuzz(examples: int) -> Callable[[Any], Any]:
-    """So many examples; each writes its files anew into the folder that they share."""
+    """Settings with `count` examples, which share a folder and overwrite its files."""
     EXAMPLES.append(examples * int(os.environ.get(TIMES, "1")))
     checks = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
     return settings(max_examples=EXAMPLES[-1], suppress_health_check=checks)
 
 
 def answered(call: Callable[[], Any], *errors: type[Exception]) -> Any:
-    """The value of a call, or None where it refuses with one of `errors` in words that can be printed."""
+    """The value of a call, or None if it raises one of `errors` with a printable message."""
     try:
         return call()
     except errors as error:
@@ -71,7 +71,7 @@ def answered(call: Callable[[], Any], *errors: type[Exception]) -> Any:
 
 
 def taken(call: Callable[[], Any], *errors: type[Exception]) -> Any:
-    """The same for the call that an input is made for, which counts."""
+    """The same for the call under test, which is counted."""
     value = answered(call, *errors)
     TRIED["inputs"] += 1
     TRIED["taken"] += value is not None
@@ -80,7 +80,7 @@ def taken(call: Callable[[], Any], *errors: type[Exception]) -> Any:
 
 @pytest.fixture(autouse=True)
 def counted(record_property: Callable[[str, object], None]) -> Iterator[None]:
-    """How much each test tried, beside its outcome."""
+    """Reports the number of inputs of each test with its outcome."""
     TRIED.clear()
     yield
     for name, count in TRIED.items():
@@ -106,7 +106,7 @@ plain = st.recursive(
 
 
 def known_constants() -> dict[str, tuple[str, dict[str, Any]]]:
-    """System -> a figure that trains it, and its constants with values that it takes."""
+    """System -> a figure that trains it, and its constants with valid values."""
     found: dict[str, tuple[str, dict[str, Any]]] = {}
     for name in PLAN.figures:
         for sweep in PLAN.sweeps(name).values():
@@ -119,7 +119,7 @@ KNOWN = known_constants()
 
 
 def nudged(value: Any) -> list[Any]:
-    """Values near a good one."""
+    """Values near a valid one."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return [value, 2 * value, value / 2, value + 1, -value, str(value)]
     return [value]
@@ -127,7 +127,7 @@ def nudged(value: Any) -> list[Any]:
 
 @st.composite
 def changed(draw: st.DrawFn, good: Any) -> Any:
-    """A copy of JSON-like data with one place replaced, removed, repeated or renamed; sometimes with several."""
+    """A copy of JSON-like data with one or several places replaced, removed, repeated or renamed."""
     data = json.loads(json.dumps(good))
     for _ in range(draw(st.sampled_from([1, 1, 1, 2, 5]))):
         parent, key = data, None
@@ -155,7 +155,7 @@ def changed(draw: st.DrawFn, good: Any) -> Any:
 
 @st.composite
 def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
-    """Bytes with a few changed, some cut out, some put in, or the end missing; sometimes only bytes of their length."""
+    """Bytes with a few changed, removed or inserted, or without the end; sometimes random bytes of the same length."""
     data = bytearray(whole)
     for _ in range(draw(st.sampled_from([1, 1, 2, 4, 16]))):
         at = draw(st.integers(0, max(len(data) - 1, 0)) | st.integers(0, min(200, max(len(data) - 1, 0))))
@@ -176,7 +176,7 @@ def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
 
 @st.composite
 def given_constants(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
-    """A figure, and constants of its system: known and unknown names, near the good values or any that YAML has."""
+    """A figure, and constants of its system: known and unknown names, values near valid ones or any of YAML."""
     system = draw(st.sampled_from(sorted(KNOWN)))
     name, good = KNOWN[system]
     values = {key: draw(st.sampled_from(nudged(good[key]))) for key in draw(st.lists(st.sampled_from(sorted(good))))}
@@ -190,7 +190,7 @@ def given_constants(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
 @example(("huang_two_phases", {"huang_softmax": {"least_ratio": 0.0, "dominant_probability": 5e-324}}), "smoke")
 @given(given_constants(), st.sampled_from(SCALES))
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_constants_that_the_schema_admits_are_planned_or_refused(one: tuple[str, dict[str, Any]], scale: str) -> None:
+def test_constants_that_pass_the_schema_are_planned_or_refused(one: tuple[str, dict[str, Any]], scale: str) -> None:
     name, constants = one
     check_config(DEFAULT | {"constants": constants}, SCHEMA)
     made = taken(lambda: figures.sweeps(name, scale, constants), ConstantError)
@@ -232,7 +232,7 @@ def test_any_plain_data_is_a_sweep_or_refused(data: Any) -> None:
 @given(st.sampled_from(sorted(KNOWN)), st.data())
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_any_value_makes_a_config_or_is_refused(system: str, data: st.DataObject) -> None:
-    """Values that no config file can hold, past the plan."""
+    """Values that no config file can contain."""
     name, constants = KNOWN[system]
     values = data.draw(st.dictionaries(st.sampled_from(sorted(constants)), anything, min_size=1, max_size=2))
     taken(lambda: figures.sweeps(name, "smoke", {system: values}), ConstantError)
@@ -243,7 +243,7 @@ def test_any_value_makes_a_config_or_is_refused(system: str, data: st.DataObject
 
 @pytest.fixture(scope="module")
 def files(figure9_results: Path) -> dict[str, bytes]:
-    """Good files of each kind."""
+    """Valid files of each kind."""
     results = figure9_results / "results/smoke"
     names = {"weights": "runs/li_icl/0of2.safetensors", "table": "tables/figure9.parquet",
              "verdicts": "verdicts/figure9.json"}  # fmt: skip
@@ -269,7 +269,7 @@ def test_any_bytes_are_weights_or_refused(tmp_path: Path, files: dict[str, bytes
 @fuzz(120)
 @given(st.data())
 def test_any_header_is_one_of_weights_or_refused(tmp_path: Path, files: dict[str, bytes], data: st.DataObject) -> None:
-    """Well-formed JSON in front of the numbers: other names, types, shapes, places and metadata."""
+    """Well-formed JSON before the numbers: other names, types, shapes, offsets and metadata."""
     whole = files["weights"]
     (length,) = struct.unpack("<Q", whole[:8])
     header = json.loads(whole[8 : 8 + length])
@@ -298,7 +298,7 @@ def test_hostile_metadata_are_refused(tmp_path: Path, files: dict[str, bytes], i
 
 
 def judged(path: Path) -> None:
-    """A table that is taken keeps the contract, and can be judged."""
+    """An accepted table meets the contract and can be judged."""
     made = taken(lambda: table.read(path), table.TableError)
     answered(lambda: table.read_plain(path), table.TableError)
     if made is not None:
@@ -329,7 +329,7 @@ COLUMNS = st.one_of(
 @fuzz(100)
 @given(st.data())
 def test_any_parquet_is_a_table_or_refused(tmp_path: Path, data: st.DataObject) -> None:
-    """Columns of other names and types, and any metadata, also those by which pandas would shape the frame."""
+    """Columns of other names and types, and any metadata, including those of pandas."""
     good = table.conform(pd.DataFrame({"figure": ["f", "f"], "scale": "smoke", "observable": "o", "seed": [0, 1]}))
     names = data.draw(st.lists(st.sampled_from(list(table.COLUMNS)) | st.text(max_size=5), max_size=3))
     arrays = {name: pa.array(good[name]) for name in good} | {name: data.draw(COLUMNS) for name in names}
@@ -346,7 +346,7 @@ def test_any_parquet_is_a_table_or_refused(tmp_path: Path, data: st.DataObject) 
 @fuzz(100)
 @given(st.data())
 def test_any_bytes_are_verdicts_or_refused(tmp_path: Path, files: dict[str, bytes], data: st.DataObject) -> None:
-    """Also well-formed JSON with other content, which its checksum does not agree with."""
+    """Also well-formed JSON whose checksum does not match its content."""
     path, whole = tmp_path / "figure9.json", files["verdicts"]
     other = changed(json.loads(whole)).map(lambda plain: json.dumps(plain).encode())
     path.write_bytes(data.draw(other | damaged(whole) | st.binary(max_size=100)))
@@ -372,7 +372,7 @@ def _written(path: Path, content: bytes) -> Path:
 
 # -- the command line --------------------------------------------------------------------------------------------------
 
-# Those that only read; `new` and `whatif` write.
+# Commands that only read; `new` and `whatif` write.
 COMMANDS = ("list", "show", "cite", "verdicts", "progress")
 WORD = st.sampled_from([*COMMANDS, "figure9", "A-P1b", "--json", "--scale", "smoke", "--set", "{a: 1}", "-h"])
 WORD |= st.text(max_size=8)
@@ -381,7 +381,7 @@ GOOD = [["list"], ["show", "figure9"], ["show", "A-P1b"], ["cite", "figure9"], [
 
 @st.composite
 def typed(draw: st.DrawFn) -> list[str]:
-    """A command line: a good one, one with a word more or a word changed, or words in any order."""
+    """A command line: a valid one, with an additional or changed word, or random words."""
     words = list(draw(st.sampled_from(GOOD)))
     how = draw(st.sampled_from(["good", "more", "changed", "any"]))
     if how == "any":
@@ -417,12 +417,12 @@ def test_enough_is_tried() -> None:
 
 @pytest.mark.slow
 def test_five_times_as_many() -> None:
-    """In a process of its own, whose closing line says how many there were."""
+    """In a separate process, whose last line has the number of inputs."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", __file__]
     done = subprocess.run(
         command, env=os.environ | {TIMES: "5"}, cwd=ROOT, timeout=3000, capture_output=True, text=True, check=False
     )
     print(done.stdout)
     assert done.returncode == 0, done.stdout
-    (tried,) = re.findall(r"(\d+) made-up inputs", done.stdout)
+    (tried,) = re.findall(r"(\d+) generated inputs", done.stdout)
     assert int(tried) > 5 * LEAST

@@ -1,4 +1,4 @@
-"""The identity of a job changes with every byte that the job reads or imports, and with nothing else."""
+"""The identity of a job depends on every byte that the job reads or imports, and on nothing else."""
 
 import os
 import shutil
@@ -25,14 +25,14 @@ KINDS = ("train", "measure", "draw", "check")
 
 
 def module_of(kind: str, figure: str) -> list[str]:
-    """The modules that a job of a figure loads by name; a training is that of the figure's first sweep."""
+    """The modules that a job of a figure loads by name; the training is that of its first sweep."""
     if kind == "train":
         return [PLAN.system_module(next(iter(PLAN.sweeps(figure))))]
     return [] if kind == "check" else [PLAN.module(figure)]
 
 
 def identity_of(kind: str, figure: str) -> str:
-    """What Snakemake compares to know whether the job is due."""
+    """The identity that Snakemake compares to decide if the job is due."""
     sweep = next(iter(PLAN.sweeps(figure)))
     by_kind: dict[str, Callable[[], str]] = {
         "train": lambda: PLAN.training_identity(sweep, PLAN.shard_names(sweep)[0]),
@@ -44,13 +44,13 @@ def identity_of(kind: str, figure: str) -> str:
 
 
 def read_by(kind: str, figure: str) -> set[Path]:
-    """Every file below the repository that the job imports or reads, its results aside."""
+    """Every file of the repository that the job imports or reads, except results."""
     published = [] if kind in ("train", "measure") else PLAN.published_files(figure)
     return {*identity.files(kind, *module_of(kind, figure)), *map(Path, published)}
 
 
 def restart() -> None:
-    """Forget what was read of the files."""
+    """Clear the caches of file contents."""
     for held in (identity._code, ledger.of_paper, ledger.papers, ledger.aliases):
         held.cache_clear()
     # Paths, not contents.
@@ -59,7 +59,7 @@ def restart() -> None:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A copy of the sources, which the functions of the plan read in place of ours."""
+    """A copy of the sources, which the plan reads instead of ours."""
     root = tmp_path_factory.mktemp("tree")
     for name in ("src", "scripts"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
@@ -74,7 +74,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @cache
 def sources(root: Path) -> list[Path]:
-    """All files of the copy but the ledgers, of which only parts count."""
+    """All files of the copy except the ledgers, of which only parts matter."""
     return [path for path in sorted(root.rglob("*")) if path.is_file() and path.name != "claims.yaml"]
 
 
@@ -110,7 +110,7 @@ print(*identity.files("train", plan.system_module("li_icl")))
 
 
 def test_a_new_import_counts_and_the_folder_does_not(tmp_path: Path) -> None:
-    """In a process of its own, which finds the package in the copy."""
+    """In a separate process, which imports the package from the copy."""
 
     def probe() -> list[str]:
         environment = os.environ | {"PYTHONPATH": str(tmp_path / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -134,7 +134,7 @@ def test_a_new_import_counts_and_the_folder_does_not(tmp_path: Path) -> None:
 
 
 def edit(tree: Path, change: Callable[[dict[str, Any]], object]) -> set[str]:
-    """Which jobs of figure 9 are due after an edit of its paper's ledger."""
+    """The jobs of figure 9 that are due after an edit of its paper's ledger."""
     path = tree / "src/icl/papers/li2024/claims.yaml"
     whole = path.read_bytes()
     before = {kind: identity_of(kind, "figure9") for kind in KINDS}

@@ -15,7 +15,7 @@ from icl.pipeline import lock
 
 @pytest.fixture
 def locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with Snakemake's lock and no owner's note."""
+    """A folder with Snakemake's lock and no record of an owner."""
     monkeypatch.chdir(tmp_path)
     held = tmp_path / ".snakemake" / "locks" / "0.output.lock"
     held.parent.mkdir(parents=True)
@@ -51,7 +51,7 @@ def test_the_lock_of_a_running_process_stays_and_is_named(locked: Path) -> None:
     assert list(lock.owners()) == []
 
 
-def test_a_process_number_that_is_used_again_owns_nothing(locked: Path) -> None:
+def test_a_reused_process_number_owns_no_lock(locked: Path) -> None:
     note(lock.Owner(platform.node(), os.getpid(), psutil.Process().create_time() - 1000))
     assert lock.unlock()
     assert not locked.exists()
@@ -71,7 +71,7 @@ def test_one_running_owner_among_ended_ones_keeps_the_lock(locked: Path) -> None
     assert locked.exists()
 
 
-def test_a_lock_without_a_note_and_a_damaged_note_stay(locked: Path) -> None:
+def test_a_lock_without_a_record_and_a_damaged_record_stay(locked: Path) -> None:
     assert lock.unlock() == []
     Path(".snakemake/owners").mkdir()
     Path(".snakemake/owners/x.1.json").write_text("{")

@@ -1,4 +1,4 @@
-"""No job opens a file of the repository that its identity does not know, but for its inputs, outputs and log."""
+"""Jobs open only files of the repository that their identity covers, and their inputs, outputs and log."""
 
 import importlib.util
 import json
@@ -10,7 +10,7 @@ from conftest import ROOT, Workflow
 
 from icl.pipeline import identity
 
-# Loaded by every Python below the workflow: each process lists what it opens, and what it was called with.
+# Loaded by every Python of the workflow: each process lists the files that it opens and its arguments.
 HOOK = """
 import atexit, json, os, sys
 opened = set()
@@ -35,20 +35,20 @@ def source(path: Path) -> Path:
 def below(paths: list[str], root: Path) -> Iterator[Path]:
     for path in map(Path, paths):
         inside = path.relative_to(root).parts if path.is_relative_to(root) else (".venv",)
-        # The environment; folders, which are opened to make a rename last.
+        # The environment; folders, which are opened for fsync.
         if inside[:1] not in ((".venv",), (".git",)) and not path.is_dir():
             yield source(path)
 
 
 def is_declared(path: Path, words: list[str]) -> bool:
-    """Whether a file is named in a command, or is what a writer or a training keeps beside one that is."""
+    """Whether a command names the file, or a writer or a training keeps it beside such a file."""
     named = [Path(word).resolve() for word in words if "/" in word]
     stem = path.name.lstrip(".").split(".")[0]
     return any(path == one or (path.parent == one.parent and stem == one.name.split(".")[0]) for one in named)
 
 
 @pytest.mark.slow
-def test_jobs_open_what_their_identity_knows(
+def test_jobs_open_only_files_of_their_identity(
     workflow: Workflow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "site").mkdir()
@@ -76,7 +76,7 @@ def test_jobs_open_what_their_identity_knows(
             if path not in known and not is_declared(path, words)
         }
         assert others == set(), (job, modules)
-        # The hook saw something at all.
+        # The hook was active.
         assert workflow.folder / script in below(told["opened"], workflow.folder)
         assert len(known & set(below(told["opened"], ROOT))) > 5
         jobs.append(job)

@@ -1,4 +1,4 @@
-"""What Snakemake plans and makes: each target its own chain, shared trainings once, the same values in any shards."""
+"""The plan and its results: every target has its own chain, trainings are shared, and shards change no values."""
 
 import dataclasses
 import re
@@ -18,7 +18,7 @@ from icl.core.sweep import Sweep
 from icl.core.training import train
 from icl.evidence import ledger
 from icl.pipeline import figures
-from icl.pipeline.plan import Plan, asked_figures, check_reach
+from icl.pipeline.plan import Plan, check_reach, requested_figures
 
 PLAN = Plan("smoke")
 FIGURES = PLAN.figures
@@ -59,7 +59,7 @@ def identities(made: Plan, name: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("constants", "due"),
     [
-        ({"li_icl": {"relevant_fraction": 0.6}}, {"train", "measure", "draw"}),  # its margin is drawn
+        ({"li_icl": {"relevant_fraction": 0.6}}, {"train", "measure", "draw"}),  # the margin is drawn
         ({"li_icl": {"prompts": 9}}, {"measure", "draw"}),
         ({"li_icl_gpt2": {"relevant_fraction": 0.6}}, set()),
     ],
@@ -70,7 +70,7 @@ def test_a_constant_changes_what_depends_on_it(constants: dict[str, Any], due: s
     assert not ("train" in due and set(before["train"]) & set(after["train"]))
 
 
-def test_a_job_is_given_the_constants_that_it_depends_on() -> None:
+def test_a_job_gets_the_constants_that_it_depends_on() -> None:
     both = {"li_icl": {"prompts": 9, "relevant_fraction": 0.6}, "li_icl_gpt2": {"batch": 9}}
     made = plan(constants=both)
     assert made.constants_of("figure9") == {"li_icl": both["li_icl"]}
@@ -78,7 +78,7 @@ def test_a_job_is_given_the_constants_that_it_depends_on() -> None:
 
 
 def test_one_name_for_two_trainings_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise one figure would read the weights that another's constants gave."""
+    """Otherwise one figure would read weights of another figure's constants."""
     module = discovery.figure("figure8")
     original = module.sweeps
 
@@ -86,7 +86,7 @@ def test_one_name_for_two_trainings_is_refused(monkeypatch: pytest.MonkeyPatch) 
         return [dataclasses.replace(s, snapshots=(*s.snapshots, s.snapshots[-1] + 1)) for s in original(scale)]
 
     monkeypatch.setattr(module, "sweeps", other)
-    with pytest.raises(ConstantError, match="sweep li_icl: figure8 and figure9 mean different trainings by this name"):
+    with pytest.raises(ConstantError, match="sweep li_icl: figure8 and figure9 use this name for different trainings"):
         plan()
 
 
@@ -102,7 +102,7 @@ def test_a_request_doubles_with_each_attempt() -> None:
 CHANGED = {"li_icl": {"relevant_fraction": 0.6}}
 
 
-def test_changed_constants_have_a_folder_of_their_own() -> None:
+def test_changed_constants_have_their_own_folder() -> None:
     named, unnamed = plan(constants=CHANGED, variant="sparse"), plan(constants=CHANGED)
     assert (PLAN.folder, named.folder) == ("smoke", "smoke@sparse")
     assert re.fullmatch(r"smoke@[0-9a-f]{8}", unnamed.folder)
@@ -112,7 +112,7 @@ def test_changed_constants_have_a_folder_of_their_own() -> None:
         assert all(made.folder in path for path in made.chain("figure9"))
 
 
-def test_a_variant_says_its_changes_and_the_whole_command() -> None:
+def test_a_variant_shows_its_changes_and_the_full_command() -> None:
     made = plan(constants=CHANGED, variant="sparse")
     assert made.command("figure9") == (
         'snakemake figure9 --config scale=smoke variant=sparse constants=\'{"li_icl":{"relevant_fraction":0.6}}\''
@@ -130,7 +130,7 @@ def test_a_name_without_constants_is_refused() -> None:
 # -- other seeds -------------------------------------------------------------------------------------------------------
 
 
-def test_other_seeds_are_the_same_trainings_from_another_seed_on() -> None:
+def test_other_seeds_change_only_the_seeds_of_the_trainings() -> None:
     made = plan(first_seed=2000)
     assert made.trainings.keys() == PLAN.trainings.keys()
     for name, (_, sweep) in made.trainings.items():
@@ -140,7 +140,7 @@ def test_other_seeds_are_the_same_trainings_from_another_seed_on() -> None:
         assert same == [dataclasses.replace(config, seed=0) for config in usual.configs]
 
 
-def test_other_seeds_have_folders_and_commands_of_their_own() -> None:
+def test_other_seeds_have_their_own_folders_and_commands() -> None:
     made, changed = plan(first_seed=2000), plan(first_seed=2000, constants=CHANGED, variant="sparse")
     assert [PLAN.folder, made.folder, changed.folder] == ["smoke", "smoke@from.2000", "smoke@sparse@from.2000"]
     assert made.command("figure9") == "snakemake figure9 --config scale=smoke first_seed=2000"
@@ -155,8 +155,8 @@ def test_the_first_seed_of_the_config_is_that_of_the_plan() -> None:
     assert config["first_seed"] == Plan("smoke").first_seed
 
 
-def test_constants_that_reach_nothing_are_refused() -> None:
-    """Of another model, or given the value that they have."""
+def test_constants_without_effect_are_refused() -> None:
+    """Constants of another model, or with their present value."""
     check_reach(plan(constants=CHANGED), ["figure9"])
     check_reach(plan(constants=CHANGED), ["figure9", "figure12"])
     check_reach(plan(constants={"li_icl_gpt2": {"batch": 9}}), [])
@@ -167,7 +167,7 @@ def test_constants_that_reach_nothing_are_refused() -> None:
 
 
 def varied_by_a_figure() -> tuple[str, str, str, Any]:
-    """A figure, a model and a constant, with a value, that this figure's sweeps of the model vary and others do not."""
+    """A figure, a model, a constant with a value: this figure's sweeps of the model vary it and others do not."""
     for name in FIGURES:
         for sweep in PLAN.sweeps(name).values():
             shared = [other for _, other in PLAN.trainings.values() if other.system == sweep.system]
@@ -186,7 +186,7 @@ def test_a_constant_that_the_figure_varies_is_refused() -> None:
 
 def test_figures_are_found_in_a_command_line() -> None:
     words = ["figure9", "-n", "--config", "scale=smoke", "results/smoke/tables/figure12.parquet", "figure9_overlay"]
-    assert asked_figures([*words, "figures/smoke/figure17_overlay.png", "figure8_runs", "verdicts"]) == [
+    assert requested_figures([*words, "figures/smoke/figure17_overlay.png", "figure8_runs", "verdicts"]) == [
         "figure9",
         "figure12",
         "figure17",
@@ -199,7 +199,7 @@ def test_figures_are_found_in_a_command_line() -> None:
 
 @pytest.fixture(scope="module")
 def dot(shared_workflow: Workflow) -> str:
-    """One plan of all figures with three shards."""
+    """The plan of all figures with three shards."""
     done = shared_workflow("--dag", "dot", *FIGURES, "--config", "scale=smoke", "shards=3")
     assert done.returncode == 0, done.stdout
     return done.stdout
@@ -239,7 +239,7 @@ def test_shared_sweeps_are_trained_once(dot: str) -> None:
 
 @pytest.mark.slow
 def test_every_name_is_a_target(shared_workflow: Workflow) -> None:
-    """Figures with the line of their ledger, aliases, further pictures, and what is over all figures."""
+    """Figures with their summaries, aliases, further pictures, and targets over all figures."""
     listed = dict(re.findall(r"^(\w+) \((.*)\)$", shared_workflow("--list").stdout, flags=re.MULTILINE))
     assert {name: listed[name] for name in FIGURES} == {name: ledger.target(name).summary for name in FIGURES}
     assert {name for figure in FIGURES for name in PLAN.targets(figure)} <= set(listed)
@@ -258,7 +258,7 @@ def test_lint_is_clean(shared_workflow: Workflow) -> None:
 def test_shards_give_the_same_table() -> None:
     """One shard and one per run, bit for bit."""
     sweep = PLAN.sweep("li_icl")
-    # A tenth of the smoke training is enough to tell runs apart.
+    # After a tenth of the smoke training, runs differ enough.
     short = dataclasses.replace(sweep, snapshots=sweep.snapshots[:5])
     whole = train(short)
     merged = runs.merge(short, [train(short.shard(index, 2)) for index in range(2)])
@@ -270,7 +270,7 @@ def test_shards_give_the_same_table() -> None:
 
 @pytest.mark.slow
 def test_the_workflow_makes_a_figure_and_then_has_nothing_to_do(workflow: Workflow, figure9_results: Path) -> None:
-    """With three shards asked for; the table equals the one that this process measured."""
+    """With three shards; the table equals the one that this process measured."""
     config = ("--config", "scale=smoke", "shards=3")
     done = workflow("figure9", *config)
     assert done.returncode == 0, done.stdout
@@ -285,7 +285,7 @@ def test_the_workflow_makes_a_figure_and_then_has_nothing_to_do(workflow: Workfl
     assert set(re.findall(r"^(?:local)?rule (\w+):", again.stdout, flags=re.MULTILINE)) == {"figure9"}
     verified = workflow("verify", *config)
     assert "1 figures checked, 0 problems" in verified.stdout, verified.stdout
-    # Another folder, where nothing is yet; what is here stays.
+    # Another, empty folder; the results here stay.
     changed = workflow("-n", "figure9", *config, "constants={li_icl: {prompts: 50}}")
     planned = set(re.findall(r"^rule (\w+):", changed.stdout, flags=re.MULTILINE))
     assert {"train", "measure", "check"} <= planned
@@ -294,10 +294,10 @@ def test_the_workflow_makes_a_figure_and_then_has_nothing_to_do(workflow: Workfl
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "runs_of", "rtol"), [("zheng_heatmap", [3, 3], 0), ("ahn_minimiser", [4], 1e-12)])
 def test_any_number_of_shards_gives_the_same_table(tmp_path: Path, name: str, runs_of: list[int], rtol: float) -> None:
-    """Through the workflow, with one job for all runs, several, one for each run, and more than there are runs.
+    """Through the workflow, with one job for all runs, several, one per run, and more shards than runs.
 
-    Bit by bit, but for ahn_minimiser: its matrices have 36 numbers, so that not every run's start on 64 bytes, a
-    product sums in another order there, and the last bits differ (by 1e-15).
+    Equal bit for bit, except ahn_minimiser: its matrices have 36 numbers and are not all aligned to 64 bytes, so a
+    product sums in another order and the last bits differ (by 1e-15).
     """
     file, tables = f"results/smoke/tables/{name}.parquet", []
     for shards in (1, 2, 3, 50):

@@ -1,4 +1,4 @@
-"""The profiles, as far as they can be tried without a cluster: test_slurm.py tries them on one."""
+"""The profiles, as far as they can be tested without a cluster; test_slurm.py uses one."""
 
 import re
 import shutil
@@ -13,7 +13,7 @@ DEFAULT, SLURM = (ROOT / f"profiles/{name}/config.yaml" for name in ("default", 
 
 
 def settings(path: Path, with_options: bool = False) -> dict[str, Any]:
-    """A profile; with the # away from every option where they are asked for."""
+    """The settings of a profile, optionally with all of its options enabled."""
     text = path.read_text(encoding="utf-8")
     if with_options:
         text = re.sub(r"^#(?! |$)", "", re.sub(r"^#(?=  \w+:)", "", text, flags=re.MULTILINE), flags=re.MULTILINE)
@@ -23,7 +23,7 @@ def settings(path: Path, with_options: bool = False) -> dict[str, Any]:
 
 @pytest.mark.parametrize("path", [DEFAULT, SLURM], ids=lambda path: path.parent.name)
 def test_no_value_is_the_name_of_a_file_beside_the_profile(path: Path) -> None:
-    """Snakemake would take it for that file's path: `executor: slurm` beside a file `slurm` does not start."""
+    """Snakemake would take it for a path: `executor: slurm` fails beside a file `slurm`."""
     beside = {file.name for file in path.parent.iterdir()}
     assert not beside & {str(value) for value in settings(path).values()}
 
@@ -34,9 +34,9 @@ def test_the_cluster_profile_sets_what_the_default_sets_and_retries() -> None:
     assert {key: slurm[key] for key in default if key != "cores"} == {
         key: value for key, value in default.items() if key != "cores"
     }
-    # A group of jobs would ask for as many cores as it has jobs, and wait for them for ever.
+    # A group would request as many cores as it has jobs, and wait for them forever.
     assert (default["cores"], slurm["cores"]) == (2, 1)
-    # On rules, and in the default profile, retries would multiply inside the plugin's job.
+    # Retries on rules or in the default profile would multiply inside the plugin's job.
     assert slurm["retries"] == 2 and "retries" not in default
 
 

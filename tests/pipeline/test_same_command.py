@@ -1,4 +1,4 @@
-"""After a loss, a swap or a failure, the same command ends with results that hold, or names the file and fails."""
+"""After a loss, a swap or a failure, the same command ends with valid results, or names the file and fails."""
 
 import itertools
 import os
@@ -20,14 +20,14 @@ pytestmark = pytest.mark.slow
 PLAN = Plan("smoke")
 COMMAND = ("figure9", "--config", "scale=smoke")
 CHAIN = PLAN.chain("figure9")
-# How a verdict is printed; the claim alone also stands in the command that judges it.
+# A printed verdict; the claim alone also appears in the command that judges it.
 PRINTED = "A-P1b      INCONCLUSIVE"
 TABLE, VERDICTS, (FIRST, SECOND) = PLAN.table_file("figure9"), PLAN.verdict_file("figure9"), PLAN.run_files("figure9")
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Workflow:
-    """A checkout in which the workflow has made figure 9. Copy it to change it."""
+    """A checkout in which the workflow has made figure 9. Copy it before changing it."""
     workflow = Workflow(tmp_path_factory.mktemp("finished") / "copy")
     done = workflow(*COMMAND, timeout=1800)
     assert done.returncode == 0, done.stdout
@@ -36,7 +36,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Workflow:
 
 @pytest.fixture
 def made(finished: Workflow, workflow: Workflow, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workflow]:
-    """A copy of it, with times and with Snakemake's own memory; the present folder."""
+    """A copy of it, with times and Snakemake's metadata, as the working folder."""
     for name in ("results", "figures", ".snakemake"):
         shutil.copytree(finished.folder / name, workflow.folder / name)
     monkeypatch.chdir(workflow.folder)
@@ -45,7 +45,7 @@ def made(finished: Workflow, workflow: Workflow, monkeypatch: pytest.MonkeyPatch
 
 
 def succeeds(workflow: Workflow) -> None:
-    """The command prints the verdict, and everything behind it holds."""
+    """The command prints the verdict, and all results are verified."""
     done = workflow(*COMMAND)
     assert done.returncode == 0, done.stdout
     assert PRINTED in done.stdout
@@ -55,7 +55,7 @@ def succeeds(workflow: Workflow) -> None:
 
 
 def fails(workflow: Workflow, *words: str) -> None:
-    """The command prints no verdict, and says these words."""
+    """The command prints no verdict, but these words."""
     done = workflow(*COMMAND)
     assert done.returncode != 0
     assert PRINTED not in done.stdout
@@ -64,7 +64,7 @@ def fails(workflow: Workflow, *words: str) -> None:
 
 
 def test_deleted_files_are_made_again(made: Workflow) -> None:
-    """Each file alone, and pairs of them: with the same values."""
+    """Single files and pairs of them, with the same values."""
     before = table.read(Path(TABLE))[0]
     pairs = list(itertools.combinations(CHAIN, 2))
     some = [pairs[index] for index in np.random.default_rng(0).permutation(len(pairs))[:8]]
@@ -115,7 +115,7 @@ def test_a_swapped_file_is_refused_by_name_and_the_remedy_works(
 ) -> None:
     times = {path: os.stat(path) for path in CHAIN}
     spoil()
-    # Where the file's time tells Snakemake something, it makes the file again.
+    # If the file's time has changed, Snakemake makes the file again.
     for path, held in times.items():
         os.utime(path, ns=(held.st_atime_ns, held.st_mtime_ns))
     fails(made, spoilt[0], words, "delete it and run again")
@@ -126,7 +126,7 @@ def test_a_swapped_file_is_refused_by_name_and_the_remedy_works(
 
 @pytest.mark.parametrize("job", ["train", "measure", "draw", "check"])
 def test_a_job_that_fails_leaves_no_old_verdict_behind(made: Workflow, job: str) -> None:
-    """An edit makes it due; it fails, twice, and then no more."""
+    """An edit makes the job due; it fails twice and then succeeds."""
     script = made.folder / f"scripts/{job}.py"
     stub = "import sys\nfrom pathlib import Path\nif Path('broken').exists():\n    sys.exit('fails on purpose')\n"
     script.write_text(stub + script.read_text(encoding="utf-8"), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What is read is never executed: no pickles, no unsafe YAML, no config in a shell, no network, no markup in data."""
+"""Input is never executed: no pickles, no unsafe YAML, no config in a shell, no network, no markup in data."""
 
 import copy
 import json
@@ -37,7 +37,7 @@ from icl.report.page import gather, render
 
 
 class Payload:
-    """Makes a file when it is unpickled."""
+    """Creates a file when it is unpickled."""
 
     def __init__(self, canary: Path) -> None:
         self.canary = canary
@@ -68,8 +68,8 @@ def test_results_are_read_without_unpickling(figure9_results: Path, no_pickle: N
     assert verdict_files.load(folder / "verdicts/figure9.json")["verdicts"]
 
 
-def test_a_pickle_in_any_place_is_not_unpickled(figure9_results: Path, tmp_path: Path) -> None:
-    """As weights, in weights' metadata, as a cell, as an extension type of a column, and in place of verdicts."""
+def test_a_pickle_is_never_unpickled(figure9_results: Path, tmp_path: Path) -> None:
+    """As weights, in weights' metadata, as a cell, as an extension type of a column, and as verdicts."""
     canary = tmp_path / "canary"
     payload = pickle.dumps(Payload(canary))
     torch.save({"W": Payload(canary)}, tmp_path / "torch.safetensors")
@@ -99,7 +99,7 @@ def test_a_pickle_in_any_place_is_not_unpickled(figure9_results: Path, tmp_path:
     assert not canary.exists()
 
 
-def test_yaml_tags_make_nothing(tmp_path: Path) -> None:
+def test_yaml_tags_have_no_effect(tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     (tmp_path / "claims.yaml").write_text(f"title: !!python/object/apply:os.mkdir ['{canary}']\n")
     with pytest.raises(ledger.LedgerError, match=r"claims\.yaml: cannot be read"):
@@ -148,7 +148,7 @@ def test_a_hostile_text_in_the_config_is_refused(place: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 def test_a_hostile_text_in_the_config_stops_the_workflow(workflow: Workflow, place: str) -> None:
-    """With everything forced, so that a command that slipped through would run."""
+    """All jobs are forced, so an accepted command would run."""
     text = json.dumps({**CONFIG, "scale": "smoke", **PLACES[place](HOSTILE)})
     (workflow.folder / "hostile.json").write_text(text)
     done = workflow("report_now", "--forceall", "--replace-workflow-config", "--configfile", "hostile.json")
@@ -161,7 +161,7 @@ def test_a_hostile_text_in_the_config_stops_the_workflow(workflow: Workflow, pla
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [HOSTILE, "--help"])
 def test_a_hostile_folder_is_read_by_its_literal_name(workflow: Workflow, figure9_results: Path, name: str) -> None:
-    """`against` may be any text: here it is the name of a folder, and the report is made with it."""
+    """`against` may be any text: here it is the name of a folder, which the report uses."""
     shutil.copytree(figure9_results / "results/smoke/verdicts", workflow.folder / name / "smoke/verdicts")
     for against, code in ((name, 0), (f"no {name}", 1)):
         (workflow.folder / "hostile.json").write_text(json.dumps({**CONFIG, "scale": "smoke", "against": against}))
@@ -172,7 +172,7 @@ def test_a_hostile_folder_is_read_by_its_literal_name(workflow: Workflow, figure
 
 @pytest.mark.slow
 def test_a_text_constant_reaches_the_job_as_it_is(tmp_path: Path) -> None:
-    """Any blank separates the numbers of a text, also an end of line; the folder's own name is hostile too."""
+    """Any whitespace separates the numbers of a text, also a newline; the folder's name is hostile too."""
     folder = Workflow(tmp_path / HOSTILE.translate(str.maketrans("", "", "{}/")))
     config = {
         **CONFIG,
@@ -222,7 +222,7 @@ FEW = ("figure9", "zheng_heatmap", "zhang_convergence", "oswald_one_step")
 
 @pytest.mark.slow
 def test_the_workflow_needs_no_network(workflow: Workflow) -> None:
-    """In a network namespace of its own, where there is not even a loopback address."""
+    """In a separate network namespace without even a loopback address."""
     cut = ["unshare", "--map-root-user", "--net"]
     try:
         subprocess.run([*cut, "true"], check=True, capture_output=True, timeout=20)
@@ -260,7 +260,7 @@ class Structure(HTMLParser):
 
 
 def test_markup_in_data_stays_text(figure9_made: Path) -> None:
-    """Every text of an entry is replaced; the page's elements are those of a page with harmless words."""
+    """Every text of an entry is replaced; the page has the same elements as with harmless words."""
 
     def page(text: str) -> str:
         (one,) = copy.deepcopy(gather.entries(Plan("smoke"), ["figure9"], figure9_made))

@@ -1,7 +1,7 @@
-"""The shipped profiles on a real SLURM of one node: submission, requests, logs, retries, cancellation, equal results.
+"""The profiles on a real SLURM of one node: submission, requests, logs, retries, cancellation, equal results.
 
-Many scenarios share one call of Snakemake, whose polls take longer than the jobs. Where only the way through the queue
-matters, the scripts that compute are replaced by stand-ins; rules, requests and profiles are the shipped ones.
+Many scenarios share one call of Snakemake, whose polls take longer than the jobs. Where only the queue matters,
+stand-ins replace the scripts that compute; rules, requests and profiles are the real ones.
 """
 
 import os
@@ -26,7 +26,7 @@ from icl.pipeline import figures
 from icl.pipeline.plan import Plan
 
 pytestmark = pytest.mark.slurm
-# The profiles wait as a cluster needs it: a minute for files, longer between looks at the queue.
+# The profiles have waiting times for real clusters: a minute for files, longer between polls of the queue.
 SOON = ("--latency-wait", "5", "--config", "scale=smoke", "shards=1")
 SLURM = ("--workflow-profile", "profiles/slurm", "--slurm-status-command", "squeue",
          "--slurm-init-seconds-before-status-checks", "1", *SOON)  # fmt: skip
@@ -49,7 +49,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def replace_script(workflow: Workflow, name: str, text: str) -> None:
-    """A stand-in for one of scripts/; `value` gives the words after an option."""
+    """Replace one of scripts/ by a stand-in; `value` returns the words after an option."""
     head = """
 import sys
 from pathlib import Path
@@ -62,7 +62,7 @@ def value(option):
 
 
 def take_options(workflow: Workflow, *keys: str) -> None:
-    """Takes the # away from options of the SLURM profile, as its user does."""
+    """Enable options of the SLURM profile by removing their #, as a user would."""
     path = workflow.folder / "profiles/slurm/config.yaml"
     text = path.read_text(encoding="utf-8")
     for key in keys:
@@ -74,7 +74,7 @@ def take_options(workflow: Workflow, *keys: str) -> None:
 
 
 def jobs_of(cluster: Cluster, output: str) -> list[dict[str, str]]:
-    """What SLURM knows of the jobs that one run has submitted, in that order."""
+    """SLURM's records of the jobs of one run, in order of submission."""
     ids = re.findall(r"(?:submitted with SLURM jobid |external jobid ')(\d+)", output)
     return sorted((job for job in cluster.jobs() if job["JobId"] in ids), key=lambda job: int(job["JobId"]))
 
@@ -101,11 +101,11 @@ def test_figures_go_through_the_queue_and_equal_local_ones(
         assert f"results/smoke/verdicts/{name}.json" in done.stdout
 
     jobs = {job["Comment"]: job for job in jobs_of(cluster, done.stdout)}
-    # A training per sweep, and a table, the pictures and the verdicts per figure.
+    # One training per sweep, and measuring, drawing and judging per figure.
     trainings = {sweep for name in FIGURES for sweep in PLAN.sweeps(name)}
     assert len(jobs) == len(trainings) + 3 * len(FIGURES)
     assert {job["JobState"] for job in jobs.values()} == {"COMPLETED"}
-    # As asked: one core each, memory and time of the rule's own measurement, and what depends on a job comes after it.
+    # As requested: one core each, the memory and time of the rule, and dependent jobs later.
     for words, sweep in (("train_wildcards_li_icl_gpt2_0of1", "li_icl_gpt2"), ("measure_wildcards_figure12", "")):
         job = jobs[f"rule_{words}"]
         minutes = PLAN.request("runtime", 1, sweep)
@@ -114,7 +114,7 @@ def test_figures_go_through_the_queue_and_equal_local_ones(
         assert job["Requeue"] == "0"
     first, second = (jobs[f"rule_{r}_wildcards_figure8"] for r in ("measure", "check"))
     assert first["EndTime"] <= second["StartTime"]
-    # Logs of jobs that went well are removed.
+    # Logs of successful jobs are removed.
     assert not list((workflow.folder / ".snakemake").glob("slurm_logs/**/*.log"))
 
 
@@ -161,7 +161,7 @@ for file in (value("--weights")[0], value("--trajectory")[0]):
 
 
 def deaf_queue(cluster: Cluster, workflow: Workflow, times: int) -> dict[str, str]:
-    """PATH with a squeue that fails at first."""
+    """A PATH with a squeue that fails at first."""
     counter, wrapper = workflow.folder / "squeue.calls", workflow.folder / "bin/squeue"
     wrapper.parent.mkdir()
     wrapper.write_text(
@@ -172,12 +172,12 @@ def deaf_queue(cluster: Cluster, workflow: Workflow, times: int) -> dict[str, st
     return {"PATH": f"{wrapper.parent}:{os.environ['PATH']}"}
 
 
-def test_failures_are_retried_with_more_and_stop_nothing_else(
+def test_failed_jobs_are_retried_with_more_and_others_continue(
     cluster: Cluster, workflow: Workflow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One figure's measurement always fails, one needs more memory, one more time, and one is well.
+    """One figure's measurement always fails, one needs more memory, one more time, and one succeeds.
 
-    Meanwhile the queue does not answer eight times in a row, three more than the plugin is patient by default.
+    Meanwhile the queue fails eight times in a row, three more than the plugin allows by default.
     """
     replace_script(workflow, "train", TRAIN)
     replace_script(workflow, "measure", MEASURE)
@@ -207,7 +207,7 @@ def test_failures_are_retried_with_more_and_stop_nothing_else(
     assert of["figure10"][0]["JobState"] == "TIMEOUT"
     assert {job["JobState"] for job in of["figure8"]} == {"FAILED"}
     assert of["figure9"][0]["JobState"] in ("OUT_OF_MEMORY", "FAILED", "CANCELLED")
-    # What a user sees: how it ended, the job's own log with its last words, and where SLURM's log is, which is kept.
+    # The user sees the status, the end of the job's log, and the path of SLURM's log, which is kept.
     assert re.search(r"message: SLURM-job '\d+' failed, SLURM status is: 'TIMEOUT'", done.stdout)
     assert "figure8 fails on purpose" in done.stdout
     for job in of["figure8"]:
@@ -225,7 +225,7 @@ time.sleep(900)
 
 
 def interrupted(cluster: Cluster, workflow: Workflow, *arguments: str) -> str:
-    """What Snakemake says when Ctrl-C is pressed while two trainings run."""
+    """Snakemake's output after Ctrl-C during two trainings."""
     replace_script(workflow, "train", SLEEP)
     targets = [f"results/smoke/runs/{sweep}/0of1.safetensors" for sweep in ("li_icl", "li_cot")]
     command = [sys.executable, "-m", "snakemake", *targets, *arguments]

@@ -1,4 +1,4 @@
-"""Every link from weights to pictures is checked: what was changed, swapped or lost is named, with what to do."""
+"""Every link from weights to pictures is checked: changed, swapped or missing files are named with the remedy."""
 
 import itertools
 import json
@@ -22,7 +22,7 @@ CHAIN = PLAN.chain("figure9")
 
 @pytest.fixture
 def made(figure9_made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with all that is made of figure 9; the present one."""
+    """A folder with all results of figure 9, as the working folder."""
     shutil.copytree(figure9_made, tmp_path / "made")
     monkeypatch.chdir(tmp_path / "made")
     return tmp_path / "made"
@@ -32,7 +32,7 @@ def problems() -> list[str]:
     return list(verify.figure(PLAN, "figure9"))
 
 
-def test_what_the_workflow_made_passes(made: Path) -> None:
+def test_results_of_the_workflow_pass(made: Path) -> None:
     assert problems() == []
 
 
@@ -46,8 +46,8 @@ def test_lost_files_are_named(made: Path, lost: tuple[str, str]) -> None:
 
 @pytest.mark.parametrize("path", CHAIN)
 @pytest.mark.parametrize("share", [0.02, 0.5, 0.98])
-def test_a_flipped_byte_is_noticed_or_without_effect(made: Path, path: str, share: float) -> None:
-    """In a trajectory it may lie where nothing is read; all else is known by its digest too."""
+def test_a_flipped_byte_is_detected_or_has_no_effect(made: Path, path: str, share: float) -> None:
+    """In a trajectory it may lie in an unused part; all other files have a digest elsewhere."""
     before = table.read_plain(Path(TRAJECTORY))[0]
     data = bytearray(Path(path).read_bytes())
     data[int(share * len(data))] ^= 1
@@ -58,7 +58,7 @@ def test_a_flipped_byte_is_noticed_or_without_effect(made: Path, path: str, shar
 
 
 def resealed(path: str, kind: str, **changes: object) -> None:
-    """A record that was written anew, so that its own checksum agrees."""
+    """A rewritten record with a correct checksum."""
     sealed.write(Path(path), kind, sealed.read(Path(path), kind) | changes)
 
 
@@ -105,7 +105,7 @@ def swapped_shards() -> None:
         (lambda: shutil.copy(PLAN.pictures("figure9")[1], PICTURE), f"{PICTURE}: differs from what was drawn"),
     ],
 )
-def test_what_was_swapped_or_written_anew_is_named(made: Path, spoil: Callable[[], object], line: str) -> None:
+def test_swapped_or_rewritten_files_are_named(made: Path, spoil: Callable[[], object], line: str) -> None:
     spoil()
     (found,) = [problem for problem in problems() if problem.startswith(line)]
     assert found.endswith("; delete it and run again")
@@ -127,7 +127,7 @@ def test_an_altered_digit_of_a_verdict_is_not_read(made: Path) -> None:
         sealed.read(Path(VERDICTS), "verdicts")
 
 
-def test_results_say_where_they_come_from(made: Path) -> None:
+def test_results_have_their_provenance(made: Path) -> None:
     about = table.read(Path(TABLE))[1]
     assert {"python", "versions", "revision", "clean", "identity", "inputs", "sweeps"} <= set(about)
     assert {"torch", "numpy", "icl", "snakemake"} <= set(about["versions"])

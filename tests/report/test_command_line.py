@@ -1,4 +1,4 @@
-"""`python -m icl`: what it prints, for people and for programs, and how it says no."""
+"""`python -m icl`: its output for people and for programs, and its errors."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def called(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, st
 
 @pytest.fixture
 def made(figure9_made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with figure 9 at the smoke scale, and the scripts that its identities cover; we are in it."""
+    """A folder with figure 9 at the smoke scale and the scripts of its identities, as the working folder."""
     shutil.copytree(figure9_made, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -55,7 +55,7 @@ def test_a_theorem_is_shown_with_its_formula(capsys: pytest.CaptureFixture[str])
     assert json.loads(called(capsys, "show", "S4", "--json")[1])["formula"] == ledger.claim("S4").formula
 
 
-def test_changed_constants_are_graded_so_and_stand_in_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_changed_constants_are_graded_and_in_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     change = "{li_icl: {relevant_fraction: 0.6}}"
     one = json.loads(called(capsys, "show", "figure9", "--set", change, "--variant", "fewer", "--json")[1])
     assert [row["name"] for row in one["constants"] if row["grade"] == "changed"] == ["relevant_fraction"]
@@ -83,7 +83,7 @@ def test_verdicts_are_those_on_disk_and_what_is_missing_is_listed(
     assert "A-P1b" in out and "`snakemake figure12 --config scale=smoke`" in out
 
 
-def test_verdicts_that_do_not_hold_are_not_printed(capsys: pytest.CaptureFixture[str], made: Path) -> None:
+def test_outdated_verdicts_are_not_printed(capsys: pytest.CaptureFixture[str], made: Path) -> None:
     (made / "results/smoke/tables/figure9.parquet").write_bytes(b"")
     code, out, _ = called(capsys, "verdicts", "figure9", "--scale", "smoke")
     assert code == cli.MISSING
@@ -111,10 +111,10 @@ def test_a_picture_is_opened_and_its_path_printed(
     assert (code, out.strip(), opened) == (0, str(picture), [picture.resolve().as_uri()])
 
 
-def test_progress_names_kept_states(capsys: pytest.CaptureFixture[str], made: Path) -> None:
+def test_progress_lists_saved_states(capsys: pytest.CaptureFixture[str], made: Path) -> None:
     code, out, _ = called(capsys, "progress", "--scale", "smoke")
     assert code == 0
-    assert "no training in results/smoke has kept a state" in out
+    assert "results/smoke has no unfinished training" in out
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_progress_names_kept_states(capsys: pytest.CaptureFixture[str], made: Pa
         (["show", "figure9", "--set", "{li_ic: {relevant_fraction: 0.6}}"], "li_icl"),
     ],
 )
-def test_misspelt_names_are_answered_by_near_ones(
+def test_misspelt_names_are_answered_with_similar_ones(
     capsys: pytest.CaptureFixture[str], arguments: list[str], near: str
 ) -> None:
     code, out, err = called(capsys, *arguments)
@@ -141,14 +141,14 @@ def test_misspelt_names_are_answered_by_near_ones(
 @pytest.mark.parametrize(
     "arguments", [["plot"], [], ["new"], ["verdicts", "--scale", "huge"], ["whatif", "figure9", "--set", "0.6"]]
 )
-def test_what_the_parser_refuses(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+def test_the_parser_refuses(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         cli.main(arguments)
     assert stop.value.code == cli.MISUSED
     assert "usage: python -m icl" in capsys.readouterr().err
 
 
-def test_as_a_module_with_a_reader_that_leaves_early() -> None:
+def test_a_reader_may_close_the_pipe_early() -> None:
     command = f"{sys.executable} -m icl show huang_rates | head -1"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (0, "huang_rates\n", "")
@@ -172,7 +172,7 @@ def test_a_whatif_without_a_change_is_refused(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.slow
-def test_a_whatif_makes_both_and_says_what_differs(workflow: "object", monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_whatif_makes_both_and_prints_the_differences(workflow: "object", monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(workflow.folder)  # type: ignore[attr-defined]
     command = [sys.executable, "-m", "icl", "whatif", "figure9", "--scale", "smoke", "--json"]
     command += ["--set", "{li_icl: {relevant_fraction: 0.6}}", "--variant", "fewer"]

@@ -1,4 +1,4 @@
-"""Two result sets side by side: what is the same, what moved within its interval, what moved beyond it."""
+"""Comparison of two result sets: equal numbers, changes within the intervals and beyond them."""
 
 import copy
 from pathlib import Path
@@ -12,7 +12,7 @@ from icl.report import compare, verdict_files
 
 
 def verdicts(**parts: tuple[float | None, float | None, float | None]) -> dict[str, Any]:
-    """A figure with one claim, X, of one bound per keyword: (estimate, low, high)."""
+    """A figure with one claim, X, with one bound per keyword: (estimate, low, high)."""
     rows = [
         {"observable": name, "bound": ">= 0", "statistic": "mean", "estimate": estimate, "low": low, "high": high,
          "runs": 5, "outcome": "supported"}
@@ -49,7 +49,7 @@ def test_numbers_are_apart_when_their_intervals_are(ours: Any, theirs: Any, kind
     assert kinds(verdicts(a=ours), verdicts(a=theirs)) == {"a": kind}
 
 
-def test_what_stands_on_one_side_only_is_said() -> None:
+def test_bounds_of_one_set_only_are_listed() -> None:
     here, there = verdicts(a=(1, 1, 1), b=(2, 2, 2)), verdicts(a=(1, 1, 1), c=(3, 3, 3))
     assert kinds(here, there) == {"a": compare.SAME, "b": compare.ADDED, "c": compare.REMOVED}
     alone = list(compare.changes({"f": here}, {"g": there}))
@@ -57,7 +57,7 @@ def test_what_stands_on_one_side_only_is_said() -> None:
     assert "| f | X | b | >= 0 | 2 [2, 2] | - | only in these results | supported |" in compare.markdown(alone)
 
 
-def test_a_changed_outcome_is_news_even_where_the_number_is_within() -> None:
+def test_a_changed_outcome_is_news_even_within_the_intervals() -> None:
     here, there = verdicts(a=(1.0, 0.9, 1.1)), verdicts(a=(1.05, 0.95, 1.15))
     there["verdicts"][0]["outcome"] = "contradicted"
     (change,) = compare.changes({"f": here}, {"f": there})

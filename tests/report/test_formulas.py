@@ -1,4 +1,4 @@
-"""Formulas of claims: shown as they are, refused where a reader would see a command in place of a sign."""
+"""Formulas of claims are converted, or refused if a reader would see a command instead of a sign."""
 
 import pytest
 from hypothesis import given
@@ -20,14 +20,14 @@ def test_a_bar_ends_no_cell_of_a_table() -> None:
 
 
 @pytest.mark.parametrize("wrong", [r"\notacommand x", r"\frac{1}{2", "}x{", "$x$"])
-def test_what_is_no_latex_is_refused(wrong: str) -> None:
+def test_invalid_latex_is_refused(wrong: str) -> None:
     with pytest.raises(formulas.FormulaError, match="formula"):
         formulas.mathml(wrong)
 
 
 @given(st.text("abcxyz+-=<>&0123456789", min_size=1, max_size=20))
-def test_no_text_leaves_the_formula(text: str) -> None:
-    """Signs that mean something in HTML are shown, or the formula is refused."""
+def test_text_stays_inside_the_formula(text: str) -> None:
+    """Special characters of HTML are escaped, or the formula is refused."""
     try:
         shown = formulas.mathml(text)
     except formulas.FormulaError:

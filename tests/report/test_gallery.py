@@ -1,4 +1,4 @@
-"""The commands of README and docs exist, their generated parts are current, and the gallery holds what it shows."""
+"""The commands in README and docs exist, their generated parts are current, and the gallery is complete."""
 
 import json
 import re
@@ -20,7 +20,7 @@ DOCS = {path.relative_to(ROOT / "docs").as_posix(): path.read_text(encoding="utf
 TEXT = "\n".join([README, *DOCS.values()])
 KEPT = json.loads((ROOT / "gallery/verdicts.json").read_text(encoding="utf-8"))
 SHOWN = verdict_files.together(scales.shown(KEPT))
-"""A figure that was added since `make gallery` is not in it."""
+"""Figures added since the last `make gallery` are not in it."""
 PICTURES = {path.name for path in (ROOT / "gallery").iterdir()}
 OTHERS = json.loads((ROOT / "gallery/replicates.json").read_text(encoding="utf-8"))
 MEND = "run `snakemake gallery_text`; with results of a figure `snakemake gallery --config only=<figure>`"
@@ -69,7 +69,7 @@ def test_overlays_are_shown_for_exactly_the_published_figures() -> None:
     assert shown == {name for name in KEPT if published_curves.load(name) is not None}, MEND
 
 
-def test_a_contradicted_figure_claim_is_not_said_to_concern_a_theorem() -> None:
+def test_a_contradicted_figure_claim_is_not_about_a_theorem() -> None:
     part = {
         "outcome": "contradicted",
         "observable": "growth",
@@ -84,7 +84,7 @@ def test_a_contradicted_figure_claim_is_not_said_to_concern_a_theorem() -> None:
     assert documents.meaning(ledger.claim("A-F24"), {"outcome": "supported", "parts": [part]}) == ""
 
 
-def test_the_tables_of_the_gallery_are_those_of_its_data_and_the_source() -> None:
+def test_the_tables_of_the_gallery_are_current() -> None:
     names = ("verdicts", "constants", "costs", "reduced", "power")
     kept = {name: (ROOT / f"gallery/{name}.md").read_text(encoding="utf-8") for name in names}
     assert scales.markdown(KEPT) == kept["reduced"], MEND
@@ -96,8 +96,8 @@ def test_the_tables_of_the_gallery_are_those_of_its_data_and_the_source() -> Non
 
 
 def test_the_committed_verdicts_are_those_of_the_ledger() -> None:
-    """With its bounds, in its order; a claim whose bounds changed is listed as not judged."""
-    assert scales.holding(KEPT) == KEPT, MEND
+    """They have its bounds and order; a claim whose bounds changed is listed as not judged."""
+    assert scales.current(KEPT) == KEPT, MEND
     for name, verdicts in KEPT.items():
         for scale in {verdict["scale"] for verdict in verdicts}:
             judged = [verdict["claim"] for verdict in scales.at(verdicts, scale)]
@@ -114,7 +114,7 @@ def test_bars_and_line_breaks_end_no_cell() -> None:
 
 
 def test_all_costs_together_count_a_shared_training_once(figure9_made: Path, tmp_path: Path) -> None:
-    """Two figures of one training: two shards of a minute, and two minutes of measuring each."""
+    """Two figures share a training: two shards of a minute, and two minutes of measuring each."""
     shutil.copytree(figure9_made, tmp_path, dirs_exist_ok=True)
     plan, benchmarks = Plan("smoke"), tmp_path / "results/smoke/benchmarks"
     for name, seconds in (("train/li_icl.0of2", 60), ("train/li_icl.1of2", 60), ("measure/figure9", 120),
@@ -123,18 +123,18 @@ def test_all_costs_together_count_a_shared_training_once(figure9_made: Path, tmp
     found = costs.of_figure(plan, "figure9", tmp_path)
     assert {job: cost.cpu for job, cost in found.items()} == {"training li_icl": 120.0, "measure": 120.0}
     assert found["training li_icl"].disk > 0
-    listed = costs.markdown(costs.brought_up({}, plan, ["figure9", "figure10"], tmp_path), "smoke")
+    listed = costs.markdown(costs.updated({}, plan, ["figure9", "figure10"], tmp_path), "smoke")
     assert "6 CPU minutes, 2 of them for training." in listed
 
 
-def test_costs_stay_until_a_job_runs_again_and_a_training_that_is_not_needed_is_forgotten(tmp_path: Path) -> None:
+def test_costs_stay_until_a_job_runs_again_and_unneeded_trainings_are_removed(tmp_path: Path) -> None:
     plan, (first, second) = Plan("smoke"), ("figure9", "figure10")
     kept = {name: {"training li_icl": [9.0, 1.0, 1.0], "training gone": [5.0, 1.0, 1.0], "measure": [3.0, 1.0, 1.0]}
             for name in (first, second)}  # fmt: skip
     path = tmp_path / "results/smoke/benchmarks/train/li_icl.0of2.tsv"
     path.parent.mkdir(parents=True)
     path.write_text("s\tcpu_time\tmax_rss\n1\t7\t400\n")
-    found = costs.brought_up(kept, plan, [first], tmp_path)
+    found = costs.updated(kept, plan, [first], tmp_path)
     assert found[first] == {"training li_icl": [7.0, 400.0, 0.0], "measure": [3.0, 1.0, 1.0]}
     assert found[second] == found[first]
 
@@ -194,6 +194,6 @@ def test_the_constant_changed_in_the_readme_is_accepted_beside_all_figures() -> 
                if sweep.system == system}  # fmt: skip
     assert changed["li_icl"] == {float(value)}
     assert f"{name} = {value}" in plan.note("figure9")
-    # A sweep over the constant keeps its own values, and its figure says nothing of a change.
+    # A sweep over the constant keeps its own values, and its figure has no note of a change.
     assert len(changed["li_icl_alpha"]) > 1
     assert name not in plan.note("icl_rates")

@@ -1,4 +1,4 @@
-"""Which scale the gallery shows, what stays reduced, and which verdicts differ between scales."""
+"""The scales of the gallery, its reductions, and verdicts that differ between scales."""
 
 import dataclasses
 from typing import Any
@@ -18,11 +18,11 @@ def verdict(claim: str, scale: str, outcome: str = "supported") -> dict[str, Any
 
 def test_the_gallery_shows_the_largest_scale_and_keeps_the_others() -> None:
     laptop, paper = [verdict("X", "laptop")], [verdict("X", "paper", "contradicted"), verdict("Y", "paper")]
-    for kept in (scales.brought_up(laptop, paper), scales.brought_up(paper, laptop)):
+    for kept in (scales.updated(laptop, paper), scales.updated(paper, laptop)):
         assert scales.shown({"figure9": kept}) == [{"figure": "figure9", "verdicts": paper}]
         assert scales.at(kept, "laptop") == laptop
     anew = [verdict("X", "paper")]
-    assert scales.brought_up([*paper, *laptop], anew) == [*anew, *laptop]
+    assert scales.updated([*paper, *laptop], anew) == [*anew, *laptop]
 
 
 def test_a_verdict_on_other_bounds_is_dropped_and_its_claim_listed() -> None:
@@ -31,9 +31,9 @@ def test_a_verdict_on_other_bounds_is_dropped_and_its_claim_listed() -> None:
     met = [{"observable": one.observable, "bound": one.words(), "met": 10, "runs": 10} for one in claim.conditions]
     sound = verdict(claim.id, "laptop") | {"parts": parts, "conditions": met}
     untested = [{key: value for key, value in part.items() if key != "p"} for part in parts]
-    assert scales.holding({"figure9": [sound]}) == {"figure9": [sound]}
+    assert scales.current({"figure9": [sound]}) == {"figure9": [sound]}
     for other in ({"parts": parts[1:]}, {"conditions": []}, {"parts": untested}):
-        assert scales.holding({"figure9": [sound | other], "figure10": [verdict("gone", "laptop")]}) == {}
+        assert scales.current({"figure9": [sound | other], "figure10": [verdict("gone", "laptop")]}) == {}
     assert claim.id in scales.unjudged({}) and claim.id not in scales.unjudged({"figure9": [sound]})
 
 
@@ -49,8 +49,8 @@ def test_verdicts_are_listed_where_they_differ_between_scales() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(discovery.figures()))
-def test_nothing_is_reduced_at_the_paper_scale_and_every_difference_is_said(name: str) -> None:
-    """Equal sweeps at two scales are those without a reduction."""
+def test_every_difference_from_the_paper_scale_is_a_reduction(name: str) -> None:
+    """Sweeps are equal at two scales exactly if there is no reduction."""
     assert scales.of_figure(name, "paper") == {}
     ours, papers = (figures.sweeps(name, scale, {}) for scale in ("laptop", "paper"))
     trained = {
@@ -62,7 +62,7 @@ def test_nothing_is_reduced_at_the_paper_scale_and_every_difference_is_said(name
     assert set(scales.of_figure(name, "laptop")) == trained
 
 
-def test_a_reduction_says_both_values_and_tells_training_from_test() -> None:
+def test_a_reduction_has_both_values_and_distinguishes_training_from_test() -> None:
     (sweep,) = figures.sweeps("figure9", "laptop", {}).values()
     fewer = dataclasses.replace(
         sweep, configs=sweep.configs[:3], test=dataclasses.replace(sweep.test, prompts=sweep.test.prompts // 2)
@@ -73,7 +73,7 @@ def test_a_reduction_says_both_values_and_tells_training_from_test() -> None:
     ]
 
 
-def test_verdicts_on_seeds_of_the_development_are_named() -> None:
+def test_verdicts_on_development_seeds_are_named() -> None:
     part = {"observable": "error", "statistic": "mean"}
     early, late = ({"claim": "A-F9", "first_seed": seed, "parts": [part]} for seed in (0, FIRST_SEED))
     computed = {"claim": "Z11", "first_seed": 0, "parts": [part | {"statistic": "exact"}]}

@@ -1,4 +1,4 @@
-"""The documentation's site in a real browser: links, search, and the width of a phone; nothing from the network."""
+"""The documentation's site in a real browser: links, search, phone width, and no network."""
 
 import functools
 import http.server

@@ -1,4 +1,4 @@
-"""What `new` writes is a whole target at once, without any other file touched."""
+"""`new` writes a complete target and changes no other file."""
 
 import os
 import shutil
@@ -67,7 +67,7 @@ def test_a_figure_touches_its_module_and_the_ledger_alone(tree: Tree) -> None:
 
 @pytest.mark.parametrize("key", discovery.papers())
 def test_every_paper_can_take_a_figure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, key: str) -> None:
-    """The files are whole Python and a valid ledger; they are looked at, and not written."""
+    """The files are valid Python and a valid ledger; this test does not write them."""
     made: dict[Path, str] = {}
     monkeypatch.setattr(skeleton, "_written", lambda files: made.update(files) or list(files))
     skeleton.figure(key, "a_new_figure")
@@ -81,13 +81,13 @@ def test_every_paper_can_take_a_figure(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 @pytest.mark.parametrize("name", ["Figure", "1st", "a-b", "with space", "class", "../x", "", "figure9", "é"])
-def test_names_that_cannot_be_are_refused(name: str) -> None:
+def test_invalid_names_are_refused(name: str) -> None:
     with pytest.raises(ConstantError, match="figure"):
         skeleton.figure("li2024", name)
 
 
 @pytest.mark.parametrize("key", ["li2024", "li_icl", "Li"])
-def test_papers_that_cannot_be_are_refused(key: str) -> None:
+def test_invalid_papers_are_refused(key: str) -> None:
     with pytest.raises(ConstantError, match="paper"):
         skeleton.paper(key)
 
@@ -97,7 +97,7 @@ def test_papers_that_cannot_be_are_refused(key: str) -> None:
     ("command", "name"),
     [(["figure", "zhang2024", "zhang_loss"], "zhang_loss"), (["paper", "bai2024"], "bai2024_training")],
 )
-def test_what_is_new_keeps_every_contract_and_is_a_target(tree: Tree, command: list[str], name: str) -> None:
+def test_a_new_figure_passes_the_generic_tests_and_is_a_target(tree: Tree, command: list[str], name: str) -> None:
     tree("icl", "new", *command)
     tree("pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "tests/papers/test_contracts.py", "-k", name)
     said = tree("snakemake", name, "--config", "scale=smoke")

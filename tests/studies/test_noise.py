@@ -1,4 +1,4 @@
-"""The table of the noise that figure 27's classical curves ask for."""
+"""The table of the noise that figure 27's classical curves imply."""
 
 import pytest
 

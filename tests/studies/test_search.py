@@ -1,4 +1,4 @@
-"""The search for unpublished constants: its distance, its batches, its memory, and what it must never look at."""
+"""The search for unpublished constants: its distance, batches, resuming, and held-out figures."""
 
 import dataclasses
 import json
@@ -30,7 +30,7 @@ Rows = list[dict[str, Any]]
 
 
 def shortened(sweep: Sweep) -> Runs:
-    """A training of one step where there are twenty, so that a search takes seconds."""
+    """A training with a twentieth of the steps, so that a search takes seconds."""
     runs = train(dataclasses.replace(sweep, snapshots=tuple(step // 20 for step in sweep.snapshots)))
     return Runs(sweep, runs.weights, runs.losses)
 
@@ -56,7 +56,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[Sweep]:
 
 
 def tiny(**changes: Any) -> Space:
-    """Two axes of the one-layer model and figure 9, in trials of a fraction of a second."""
+    """Two axes of the one-layer model and figure 9, with trials of a fraction of a second."""
     made = Space(
         system="li_icl",
         axes=(
@@ -109,7 +109,7 @@ def test_a_space_that_fits_a_held_out_figure_cannot_be_made() -> None:
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_todays_defaults_lie_in_ranges_that_are_justified(system: str) -> None:
+def test_the_defaults_lie_in_justified_ranges(system: str) -> None:
     searched = spaces.of(system)
     defaults = searched.defaults()
     for axis in searched.axes:
@@ -183,7 +183,7 @@ def test_sweeps_of_other_lengths_train_together_and_keep_their_own_snapshots(mon
         np.testing.assert_array_equal(runs.losses, alone.losses)
 
 
-def test_sweeps_of_other_shapes_train_apart(trained: list[Sweep]) -> None:
+def test_sweeps_of_other_shapes_train_separately(trained: list[Sweep]) -> None:
     searched = tiny()
     batches = [dataclasses.replace(searched, amounts={"": {**TINY, "batch": size}}) for size in (4, 4, 6)]
     plans = [plan(one, one.defaults(), ["figure9"], "smoke", [100, 101]) for one in batches]
@@ -198,7 +198,7 @@ def test_equal_trainings_of_a_batch_are_done_once(trained: list[Sweep]) -> None:
     assert [len(sweep.configs) for sweep in trained] == [2] and len(tables) == 3
 
 
-def test_trainings_of_the_batch_before_are_used_again_and_no_older_ones(trained: list[Sweep]) -> None:
+def test_only_trainings_of_the_previous_batch_are_reused(trained: list[Sweep]) -> None:
     searched = tiny(together=())
     wanted = [
         {"stage": "slice", "axis": str(index), "point": searched.defaults() | {"learning_rate": rate}}
@@ -252,7 +252,7 @@ def test_the_first_trial_is_that_of_the_defaults_and_all_are_in_range(unbroken: 
     assert len({row["constant learning_rate"] for row in rows}) == len(rows)
 
 
-def test_going_on_gives_the_same_rows_as_never_having_stopped(unbroken: list[Rows], tmp_path: Path) -> None:
+def test_an_interrupted_search_gives_the_same_rows(unbroken: list[Rows], tmp_path: Path) -> None:
     searched = tiny()
     path, expected = tmp_path / "kept.parquet", identity(searched, "smoke")
     # After the first batch of the search, and in the middle of the slices.
@@ -263,7 +263,7 @@ def test_going_on_gives_the_same_rows_as_never_having_stopped(unbroken: list[Row
         assert without_time(last) == without_time(unbroken[-1])
 
 
-def test_the_command_keeps_its_rows_as_text_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_also_writes_its_rows_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(spaces, "of", lambda system: tiny(smoke=TINY))
     run_search("li_icl", "smoke", 0)
@@ -275,18 +275,18 @@ def test_the_command_keeps_its_rows_as_text_too(tmp_path: Path, monkeypatch: pyt
     assert outcome.chosen(searched, outcome.from_text(searched, text)) == searched.defaults()
 
 
-def test_rows_of_another_space_are_not_taken(unbroken: list[Rows]) -> None:
+def test_rows_of_another_space_are_not_used(unbroken: list[Rows]) -> None:
     rows = search.frame(unbroken[-1])
     assert kept(tiny(), identity(tiny(), "smoke"), rows, {"identity": "another"}) == []
     assert identity(tiny(), "smoke") != identity(tiny(seeds=3), "smoke")
     assert identity(tiny(trials=9), "smoke") == identity(tiny(), "smoke")
 
 
-def test_slices_through_another_point_are_made_anew(unbroken: list[Rows]) -> None:
+def test_slices_through_another_point_are_repeated(unbroken: list[Rows]) -> None:
     rows = unbroken[-1]
     assert search.current(tiny(), rows) == rows
     moved = [row | {"constant learning_rate": 0.123} if row["stage"] == "slice" else row for row in rows]
-    # Only the slice along the rate itself still goes through the defaults.
+    # Only the slice along the rate still contains the defaults.
     assert {row["axis"] for row in search.current(tiny(), moved) if row["stage"] == "slice"} == {"learning_rate"}
 
 
@@ -312,7 +312,7 @@ def test_proposals_depend_on_the_rows_before_and_on_no_global_state() -> None:
     assert proposals(searched, rows[:2], 3) != first
 
 
-def test_points_of_one_batch_agree_in_what_they_share() -> None:
+def test_points_of_one_batch_agree_in_shared_constants() -> None:
     searched = tiny(shared=("learning_rate",))
     rows = [{"stage": "search", "joint": 1.0, "constant attention_start": 0.2, "constant learning_rate": 5e-4}]
     for before, rate in (([], searched.defaults()["learning_rate"]), (rows, None)):
@@ -322,8 +322,8 @@ def test_points_of_one_batch_agree_in_what_they_share() -> None:
 
 
 @pytest.mark.slow
-def test_the_search_finds_planted_constants(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Published curves from our own model: there the distance is zero, and the search comes near."""
+def test_the_search_recovers_known_constants(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The published curves come from our model: at its constants the distance is zero, which the search approaches."""
     searched = tiny(trials=48, batch=8, finalists=0, values=2)
     planted = {"attention_start": 0.3, "learning_rate": 6e-4}
     (tables,) = measured(searched, [plan(searched, planted, ["figure9"], "smoke", [100, 101])], "smoke")
@@ -340,7 +340,7 @@ def test_the_search_finds_planted_constants(monkeypatch: pytest.MonkeyPatch) -> 
     assert least["constant attention_start"] == pytest.approx(0.3, abs=0.05)
 
 
-# What comes of it
+# Results
 
 
 @pytest.fixture
@@ -376,7 +376,7 @@ def test_a_claim_that_only_loses_its_support_is_not_called_fragile(by_hand: tupl
     assert not outcome.strips(searched, softer)["A-P1b"][0].flips
 
 
-def test_what_the_figures_rule_out_makes_no_claim_fragile(by_hand: tuple[Space, Rows]) -> None:
+def test_values_that_the_figures_rule_out_make_no_claim_fragile(by_hand: tuple[Space, Rows]) -> None:
     searched, rows = by_hand
     # One and a half is less than twice the chosen point's distance in logarithms; three is more.
     far = [row | {"joint": 3.0} if row["constant learning_rate"] == 0.1 else row for row in rows]
@@ -384,7 +384,7 @@ def test_what_the_figures_rule_out_makes_no_claim_fragile(by_hand: tuple[Space, 
     assert strip.ruled_out == (0.1,) and not strip.flips
 
 
-def test_rows_survive_the_way_through_text(unbroken: list[Rows]) -> None:
+def test_rows_are_restored_from_text(unbroken: list[Rows]) -> None:
     searched, rows = tiny(), unbroken[-1]
     again = outcome.from_text(searched, outcome.as_text(rows))
     for ours, theirs in zip(again, rows, strict=True):
@@ -394,6 +394,6 @@ def test_rows_survive_the_way_through_text(unbroken: list[Rows]) -> None:
             assert value == (theirs[name] if exact else pytest.approx(theirs[name], rel=1e-5))
 
 
-def test_the_package_knows_what_the_searches_found() -> None:
+def test_the_package_has_the_results_of_the_searches() -> None:
     kept = json.loads(sensitivity.FILE.read_text(encoding="utf-8"))
     assert kept == json.loads(json.dumps(outcome.changing()))

@@ -1,4 +1,4 @@
-"""Sequences of linear dynamics: moments, powers, Haar's measure."""
+"""Sequences of linear dynamics: moments, powers, the Haar measure."""
 
 from itertools import combinations_with_replacement, product
 
@@ -97,7 +97,7 @@ def test_noisy_sequences_follow_one_matrix_each() -> None:
     assert abs(x[:, 0]).max() <= 1 and x[:, 0].var() == pytest.approx(1 / 3, abs=0.05)
     solved = np.linalg.pinv(x[:, :-1]) @ x[:, 1:]
     residual = x[:, 1:] - x[:, :-1] @ solved
-    # d of the T - 1 directions of the noise are fitted away.
+    # The fit removes d of the T - 1 directions of the noise.
     assert (residual**2).mean() == pytest.approx(0.01**2 * (39 - 4) / 39, rel=0.03)
     quiet = tasks.noisy_sequences(generator(6), 200, 4, 40, noise=0.0)
     norms = np.linalg.norm(quiet, axis=-1)

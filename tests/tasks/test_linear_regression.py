@@ -34,24 +34,24 @@ def consistent(prompts: tasks.Prompts) -> bool:
         lambda p: tasks.in_orthants(p, np.array([1, -1, 1, -1, 1])),
     ],
 )
-def test_every_shift_keeps_the_labels_true_to_the_task(shift, prompts) -> None:
+def test_every_shift_keeps_the_labels_consistent_with_the_task(shift, prompts) -> None:
     assert consistent(prompts)
     shifted = shift(prompts)
     assert consistent(shifted)
     assert not np.array_equal(shifted.inputs, prompts.inputs) or not np.array_equal(shifted.labels, prompts.labels)
 
 
-def test_shifts_leave_the_prompts_that_they_are_given_alone(prompts) -> None:
+def test_shifts_do_not_change_their_input(prompts) -> None:
     before = [array.copy() for array in prompts]
     for shift in (tasks.matching_query, lambda p: tasks.noisy(p, generator(), 1.0), lambda p: tasks.scaled_query(p, 2)):
         shift(prompts)
     assert all(np.array_equal(a, b) for a, b in zip(before, prompts, strict=True))
 
 
-def test_noise_spares_the_query(prompts) -> None:
+def test_noise_does_not_affect_the_query(prompts) -> None:
     noisy = tasks.noisy(prompts, generator("noise"), 2.0)
     assert np.array_equal(noisy.labels[:, -1], prompts.labels[:, -1])
-    # 2400 draws: the deviation is known to 1.5 %, and 10 % is out of reach.
+    # With 2400 draws, the deviation is known to 1.5 %, far below 10 %.
     assert np.std(noisy.labels[:, :-1] - prompts.labels[:, :-1]) == pytest.approx(2.0, rel=0.1)
 
 
@@ -85,7 +85,7 @@ def test_roots_of_a_covariance() -> None:
         (np.diag([1.0, np.nan]), "symmetric"),
     ],
 )
-def test_what_is_no_covariance_is_refused(covariance, complaint) -> None:
+def test_an_invalid_covariance_is_refused(covariance, complaint) -> None:
     with pytest.raises(ValueError, match=complaint):
         tasks.root(covariance)
 

@@ -1,4 +1,4 @@
-"""The exact means over unitary sequences: by integration over all phases, by samples, and by closed forms."""
+"""The exact means over unitary sequences against integration over all phases, samples, and closed forms."""
 
 from itertools import product
 
@@ -33,7 +33,7 @@ def every_start(law: str, dimension: int) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("law", SMALL)
 @pytest.mark.parametrize("length", [3, 4, 6])
 def test_population_is_the_mean_over_all_phases_and_starts(law: str, length: int) -> None:
-    """The largest power of one w is 2 T - 3, so that a grid of 2 T phases integrates it exactly."""
+    """The largest power of one w is 2 T - 3, so a grid of 2 T phases integrates exactly."""
     d = SMALL[law]
     phases = every_phase(d, 2 * length)
     found = statistics.population(law, d, 0.7, length)
@@ -47,7 +47,7 @@ def test_population_is_the_mean_over_all_phases_and_starts(law: str, length: int
 
 
 @pytest.mark.parametrize("length", [5, 100])
-def test_diagonal_weights_see_the_coefficients_of_the_theorem(length: int) -> None:
+def test_diagonal_weights_have_the_coefficients_of_the_theorem(length: int) -> None:
     """L(a, b) = d/2 [(T-2) m_2 - 2 ab (T-2) k_1 + (ab)^2 ((T-2) k_2 + k_3 S)], section 1.3 of the derivation."""
     d, scale = 4, 0.6
     harmonic = (1 / np.arange(1, length - 1)).sum()
@@ -77,7 +77,7 @@ def test_the_gradient_is_the_derivative_of_the_loss() -> None:
         assert slope_b[place] == pytest.approx(numeric_b, abs=1e-6)
 
 
-def test_chunks_and_precision_change_nothing_but_rounding() -> None:
+def test_chunks_and_precision_change_only_rounding() -> None:
     rng = np.random.default_rng(2)
     x = tasks.sequences(np.exp(1j * tasks.phases(rng, 40, 3)), rng.standard_normal((40, 3)), 20)
     whole, parts = statistics.empirical(x), statistics.empirical(x, chunk=7)
@@ -88,7 +88,7 @@ def test_chunks_and_precision_change_nothing_but_rounding() -> None:
 
 @pytest.mark.parametrize("terms", [7, 30])
 def test_the_coefficients_of_the_layer_without_a_mean(terms: int) -> None:
-    """Sander et al., Proposition 2: n summands pull with n and push with n^2 + (d - 1) n; here each n alone."""
+    """Sander et al., Proposition 2: for n summands the coefficients are n and n^2 + (d - 1) n; here for each n."""
     d, count, rng = 5, 20_000, np.random.default_rng(terms)
     w = np.exp(1j * tasks.phases(rng, count, d))
     ratio = w[:, None] / w[:, :, None]

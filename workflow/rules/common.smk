@@ -1,4 +1,4 @@
-# The plan: config and targets, checked before any job runs, and what follows from them. What is wrong is said in one line.
+# The plan from config and targets, checked before any job runs; an error is one line.
 import os
 import shlex
 import sys
@@ -9,10 +9,10 @@ from snakemake.utils import min_version
 try:
     from icl.core.config import SCALES, ConstantError, canonical
     from icl.core.discovery import near
-    from icl.core.files import settle_times
+    from icl.core.files import reset_future_times
     from icl.evidence import ledger
     from icl.pipeline import lock
-    from icl.pipeline.plan import Plan, asked_figures, check_config, check_reach
+    from icl.pipeline.plan import Plan, requested_figures, check_config, check_reach
 except ModuleNotFoundError as error:
     sys.exit(
         f"{sys.executable}: has no module {error.name}; run `make env`, then .venv/bin/snakemake"
@@ -26,16 +26,16 @@ if set("{}") & set(os.getcwd()):
 try:
     check_config(config, Path(workflow.basedir) / "workflow/config.schema.yaml")
     PLAN = Plan.of(config)
-    check_reach(PLAN, asked_figures(sys.argv[1:]))
+    check_reach(PLAN, requested_figures(sys.argv[1:]))
 except ConstantError as error:
     sys.exit(str(error))
 
-# For the captions of Snakemake's own report; as parameters of the rules they would draw figures again when edited.
+# Captions for Snakemake's own report; as parameters of the rules, an edited caption would draw its figure again.
 config["captions"] = {name: ledger.target(name).caption for name in PLAN.figures}
 RESULTS, PICTURES = PLAN.results, PLAN.pictures_folder
 
-# A virtual environment that is called but not activated: jobs take its Python too. They write to logs; the bar of a
-# training goes to the terminal.
+# Jobs use this Python even if its virtual environment is not activated. They write to logs; descriptor 9 is the
+# terminal, for progress bars.
 shell.prefix(
     f"set -euo pipefail; export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; "
     "exec 9>&2; export ICL_PROGRESS=9; "
@@ -43,7 +43,7 @@ shell.prefix(
 
 
 def free_name(name):
-    """The name of a rule, which no other rule has."""
+    """The name of a new rule; exits if another rule has it."""
     taken = {rule.name for rule in workflow.rules}
     if name in taken:
         sys.exit(
@@ -53,15 +53,15 @@ def free_name(name):
 
 
 def unknown_target(wildcards):
-    """Stop for a misspelt target; rules that stop are asked only where no other has the name."""
+    """Exit for a misspelt target; Snakemake tries this rule last."""
     names = sorted(rule.name for rule in workflow.rules if not rule.has_wildcards())
     sys.exit(
-        f"target {wildcards.target!r}: there is none of this name; there is {near(wildcards.target, names)}"
+        f"target {wildcards.target!r}: no such target; try {near(wildcards.target, names)}"
     )
 
 
 def other_folder(wildcards):
-    """Stop for a file of another scale or variant than the config's."""
+    """Exit for a file of another scale or variant than the config's."""
     scale = wildcards.folder.split("@")[0]
     advice = (
         f"; add --config scale={scale}"
@@ -69,11 +69,13 @@ def other_folder(wildcards):
         else ""
     )
     path = "/".join(wildcards)
-    sys.exit(f"file {path!r}: is not in {PLAN.folder}, where this config works{advice}")
+    sys.exit(
+        f"file {path!r}: is not in {PLAN.folder}, the folder of this config{advice}"
+    )
 
 
 def given_folder(wildcards):
-    """The results folder that `against` names."""
+    """The results folder in the config key `against`; exits without it."""
     return config["against"] or sys.exit(
         "compare: name the other results by --config against=<results folder>"
     )
@@ -87,10 +89,10 @@ wildcard_constraints:
 
 onstart:
     for folder in (Path(RESULTS), Path(PICTURES)):
-        there = next(path for path in (folder, *folder.parents) if path.exists())
-        if not os.access(there, os.W_OK):
-            sys.exit(f"folder {there}: cannot be written")
-    settle_times(Path(RESULTS))
+        existing = next(path for path in (folder, *folder.parents) if path.exists())
+        if not os.access(existing, os.W_OK):
+            sys.exit(f"folder {existing}: cannot be written")
+    reset_future_times(Path(RESULTS))
     lock.record()
 
 

@@ -1,6 +1,6 @@
-# Targets of single figures: `figure12`, its picture under the published curve (`figure12_overlay`) and with
-# every run (`figure12_runs`), and other names.
-# Each figure has a drawing rule of its own, because figures differ in what is drawn of them.
+# Targets of single figures: `figure12`, with the published curve (`figure12_overlay`), with all runs
+# (`figure12_runs`), and aliases.
+# Each figure has its own drawing rule, because figures have different sets of pictures.
 for name in PLAN.figures:
 
     rule:
@@ -34,7 +34,7 @@ for name in PLAN.figures:
             module=PLAN.module(name),
             scale=PLAN.scale,
             folder=PLAN.folder,
-            # By functions: Snakemake would look for wildcards in a text.
+            # Functions, because Snakemake expands wildcards in a text.
             note=lambda w, name=name: PLAN.note(name),
             identity=lambda w, name=name: PLAN.drawing_identity(name),
             measured=lambda w, name=name: PLAN.measurement_identity(name),

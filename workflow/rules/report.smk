@@ -1,11 +1,11 @@
-# One page for reviewers: figures, verdicts, constants, provenance, in one file that needs nothing else.
+# The report for reviewers: figures, verdicts, constants and provenance in one self-contained file.
 localrules:
     report,
     report_now,
 
 
 rule report:
-    """Write the reviewer's page from all figures: results/<scale>/report/report.html and report.md."""
+    """Make all figures and the report on them: results/<scale>/report/report.html and report.md."""
     input:
         EVERYTHING,
     log:
@@ -14,7 +14,7 @@ rule report:
         "../../environment.yml"
     params:
         config=lambda w: canonical(PLAN.plain()),
-        # By a function: Snakemake would look for wildcards in a text.
+        # A function, because Snakemake expands wildcards in a text.
         against=lambda w: config["against"],
         folder=f"{RESULTS}/report",
     shell:
@@ -30,5 +30,5 @@ use rule report as report_now with:
 
 
 workflow.get_rule("report_now").docstring = (
-    "The same page from the results at hand; what is missing is named."
+    "Write the report from the results on disk; missing figures are listed."
 )

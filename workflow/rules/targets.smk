@@ -1,4 +1,4 @@
-# Targets over all figures. The ones that print run each time they are asked for.
+# Targets over all figures. Those that print run on every request.
 from icl.core.sealed import SealedError
 from icl.report import verdict_files
 
@@ -26,7 +26,7 @@ EVERYTHING = [path for name in PLAN.figures for path in PLAN.chain(name)]
 
 
 rule figures:
-    """Draw every figure, judge every claim, and check that everything was made from what is there."""
+    """Draw every figure, judge every claim, and verify the results."""
     default_target: True
     input:
         EVERYTHING,
@@ -41,7 +41,7 @@ rule figures:
 
 
 rule verdicts:
-    """Print the verdicts on disk, and which figures have none yet."""
+    """Print the verdicts on disk, and the figures without any."""
     log:
         f"{RESULTS}/logs/verdicts.log",
     conda:
@@ -54,7 +54,7 @@ rule verdicts:
 
 
 rule compare:
-    """Print what changed against another result set: --config against=<results folder>."""
+    """Print the changes against another result set: --config against=<results folder>."""
     input:
         EVERYTHING,
     log:
@@ -83,7 +83,7 @@ rule verify:
 
 
 rule gallery:
-    """Bring gallery/ and the README up to date; --config only='figure12 figure9' for some figures."""
+    """Update gallery/, docs/ and the README; --config only='figure12 figure9' for some figures."""
     input:
         [path for name in ONLY for path in PLAN.chain(name)],
     log:
@@ -108,12 +108,12 @@ use rule gallery as gallery_text with:
 
 
 workflow.get_rule("gallery_text").docstring = (
-    "Write the gallery's tables and the README anew when words have changed; needs no results."
+    "Rewrite the texts of gallery/, docs/ and the README; needs no results."
 )
 
 
 rule other_folder:
-    """A file of another scale or variant: stops, and says how to ask for it."""
+    """Stop for a file of another scale or variant, with the config that makes it."""
     input:
         other_folder,
     output:
@@ -121,7 +121,7 @@ rule other_folder:
 
 
 rule unknown:
-    """Any other word: stops, and says which targets there are."""
+    """Stop for any other word, with similar targets."""
     input:
         unknown_target,
     output:

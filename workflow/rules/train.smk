@@ -17,7 +17,7 @@ rule train:
         module=lambda w: PLAN.system_module(w.sweep),
         sweep=lambda w: canonical(PLAN.training(w.sweep, w.shard)),
         identity=lambda w: PLAN.training_identity(w.sweep, w.shard),
-    # Without the two thresholds, glibc hands the memory of every step's activations back to the kernel.
+    # Without the two thresholds, glibc returns the memory of every step's activations to the kernel.
     shell:
         "MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_MMAP_THRESHOLD_=4000000000"
         " python scripts/train.py --module {params.module} --sweep {params.sweep:q} --shard {wildcards.shard}"

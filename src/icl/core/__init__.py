@@ -1,1 +1,1 @@
-"""Constants, sweeps, random streams, weights, tables and the training loop: what every paper needs."""
+"""What every paper needs: constants, sweeps, random streams, weights, tables and the training loop."""

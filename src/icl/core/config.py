@@ -13,11 +13,11 @@ from icl.core.problem import Problem
 
 SCALES = ("paper", "laptop", "smoke")
 FIRST_SEED = 1000
-"""Where the seeds of the figures begin unless a user says otherwise, as workflow/config.yaml has it. Development looked
-at seeds below 100, searches for constants at 100 to 199."""
+"""The first seed of the figures by default, as in workflow/config.yaml. Seeds below 100 were used in development, and
+100 to 199 in searches for constants."""
 GRADES = ("published", "inferred", "ours")
 LARGEST = 2**53
-"""Whole numbers stay below: from there on, not every one has a float of its own."""
+"""Integers must be smaller: from here on, floats no longer represent all of them."""
 KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
 
@@ -27,10 +27,10 @@ class ConstantError(Problem, ValueError):
 
 @dataclass(frozen=True)
 class Constant:
-    """What is known about one constant besides its value.
+    """Grade, source and allowed range of one constant.
 
     grade: `published` (stated by the authors or read off their slides), `inferred` (deduced from published
-    material; the source says how) or `ours` (the papers do not say; the source says why this value).
+    material; the source explains how) or `ours` (not stated in the papers; the source explains the choice).
     """
 
     grade: str
@@ -77,7 +77,7 @@ def constant(default: Any, grade: str, source: str, **limits: Any) -> Any:
 
 @dataclass(frozen=True)
 class Constants:
-    """Base of every Config and Test: constants that are checked when they are made.
+    """Base of every Config and Test: checks its constants on construction.
 
     Raises ConstantError for a value of the wrong type or out of range.
     """
@@ -98,7 +98,7 @@ class Constants:
                 raise self.error(field.name, ("finite, " if infinite else "") + about.allowed())
 
     def error(self, name: str, allowed: str) -> ConstantError:
-        """The error for the constant `name`, whose present value is not allowed."""
+        """The error for the constant `name`, whose current value is not allowed."""
         about = self.about(name)
         letter = f" ({about.letter})" if about.letter else ""
         return ConstantError(f"constant {name}{letter} = {getattr(self, name)!r}: must be {allowed}")
@@ -106,8 +106,8 @@ class Constants:
     @classmethod
     def about(cls, name: str) -> Constant:
         """Grade, source and limits of the constant `name`."""
-        found: Constant = cls.__dataclass_fields__[name].metadata["constant"]
-        return found
+        about: Constant = cls.__dataclass_fields__[name].metadata["constant"]
+        return about
 
     def graded(self) -> list[dict[str, Any]]:
         """One row per constant: name, letter, value, grade, source."""
@@ -121,7 +121,7 @@ class Constants:
 
 @dataclass(frozen=True)
 class RunConfig(Constants):
-    """The constants of one training run; every system's Config adds its own to the seed."""
+    """The constants of one training run: the seed, and what each system's Config adds."""
 
     seed: int = 0
 

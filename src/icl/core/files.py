@@ -1,4 +1,4 @@
-"""Files appear complete or not at all."""
+"""Atomic writing of files: a file appears complete or not at all."""
 
 import hashlib
 import json
@@ -15,16 +15,16 @@ from icl.core.problem import Problem
 
 
 class WriteError(Problem, OSError):
-    """A file cannot be written (a full disk, a folder that is read-only); the message names it."""
+    """A file cannot be written (a full disk, a read-only folder); the message names it."""
 
 
 @contextmanager
 def write_aside(path: Path) -> Iterator[Path]:
-    """A path beside `path` to write to; renamed onto it (after fsync) when the block ends without an error.
+    """A temporary path beside `path`; renamed to it (after fsync) when the block ends without an error.
 
-    Raises WriteError where the file cannot be written; what was at `path` before is then as it was.
+    Raises WriteError if the file cannot be written; a previous file at `path` is then unchanged.
     """
-    # The ending stays, because some writers choose the format by it. Two machines may use one process number.
+    # The suffix stays, because some writers choose the format by it. Two machines may have the same process number.
     aside = path.with_name(f".{path.stem}.{os.getpid()}-{os.urandom(4).hex()}{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -33,19 +33,19 @@ def write_aside(path: Path) -> Iterator[Path]:
         with open(aside, "rb") as file:
             os.fsync(file.fileno())
         os.replace(aside, path)
-        _keep_name(path.parent)
+        _sync_folder(path.parent)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else error
         raise WriteError(f"{path}: cannot be written ({reason})") from error
     finally:
-        # A folder that is read-only refuses to remove even what is not there.
+        # In a read-only folder, unlink fails even for a missing file.
         with suppress(OSError):
             aside.unlink()
 
 
-def _keep_name(folder: Path) -> None:
-    """Let a rename in `folder` outlast a power cut: what comes after it may remove what it replaces."""
-    # Some network file systems sync no folders.
+def _sync_folder(folder: Path) -> None:
+    """Make a rename in `folder` survive a power cut, because the caller may then delete what it replaces."""
+    # Some network file systems cannot sync folders.
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -55,16 +55,16 @@ def _keep_name(folder: Path) -> None:
 
 
 def _clear(path: Path) -> None:
-    """Remove what killed processes left half-written beside `path`."""
-    ours = re.compile(rf"\.{re.escape(path.stem)}\.(\d+)-[0-9a-f]{{8}}{re.escape(path.suffix)}")
+    """Remove half-written files that killed processes left beside `path`."""
+    temporary = re.compile(rf"\.{re.escape(path.stem)}\.(\d+)-[0-9a-f]{{8}}{re.escape(path.suffix)}")
     for entry in os.scandir(path.parent):
-        match = ours.fullmatch(entry.name)
-        if match and not _runs(int(match[1])):
+        match = temporary.fullmatch(entry.name)
+        if match and not _is_running(int(match[1])):
             with suppress(OSError):
                 os.unlink(entry.path)
 
 
-def _runs(process: int) -> bool:
+def _is_running(process: int) -> bool:
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -74,8 +74,8 @@ def _runs(process: int) -> bool:
     return True
 
 
-def settle_times(folder: Path) -> None:
-    """Give the files below `folder` that a clock set back since has left in the future the present time.
+def reset_future_times(folder: Path) -> None:
+    """Set the modification times below `folder` that lie in the future, after a clock was set back, to now.
 
     Snakemake fails a job whose output is older than its input, and would do so until that time has come.
     """
@@ -91,8 +91,8 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def same_file(source: Path, target: Path) -> None:
-    """Give a file a second name; where the file system has no such thing, a copy."""
+def link_or_copy(source: Path, target: Path) -> None:
+    """Make `target` a hard link to `source`, or a copy where the file system has no hard links."""
     target.unlink(missing_ok=True)
     try:
         os.link(source, target)
@@ -102,18 +102,18 @@ def same_file(source: Path, target: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write text, complete or not at all."""
+    """Write text atomically."""
     with write_aside(path) as aside:
         aside.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, data: Any) -> None:
-    """Write indented JSON, complete or not at all. Raises ValueError for a NaN or an infinity."""
+    """Write indented JSON atomically. Raises ValueError for a NaN or an infinity."""
     write_text(path, json.dumps(data, indent=2, allow_nan=False) + "\n")
 
 
 def save_animation(frames: list[Any], path: Path, seconds: float = 0.25) -> None:
-    """Save matplotlib figures of one size as an endless GIF at 100 dpi; the last frame stays longer."""
+    """Save matplotlib figures of equal size as an endless GIF at 100 dpi; the last frame stays longer."""
     import numpy as np
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image
@@ -130,7 +130,7 @@ def save_animation(frames: list[Any], path: Path, seconds: float = 0.25) -> None
 
 
 def save_picture(figure: Any, path: Path) -> None:
-    """Save a matplotlib figure at 100 dpi without a date, so that equal figures are equal files."""
+    """Save a matplotlib figure at 100 dpi without a date, so that equal figures give equal files."""
     dated = {"CreationDate": None} if path.suffix == ".pdf" else {}
     with write_aside(path) as aside:
         figure.savefig(aside, dpi=100, metadata=dated)

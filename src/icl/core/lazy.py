@@ -1,7 +1,7 @@
 """Modules that are loaded on first use.
 
-Importing torch costs more than a second, and Snakemake parses the workflow (and with it every experiment's
-sweeps) again in every cluster job. Modules on that path take torch from here.
+Importing torch takes more than a second, and every cluster job parses the workflow, and with it the sweeps of every
+figure, again. Modules on that path import torch lazily.
 """
 
 import importlib
@@ -10,8 +10,8 @@ from typing import Any
 
 
 class _Lazy(ModuleType):
-    # Not registered in sys.modules, as importlib's LazyLoader would be: matplotlib asks there whether an array may be
-    # torch's, and by asking would load it.
+    # Unlike importlib's LazyLoader this is not in sys.modules, where matplotlib looks torch up to recognise its tensors
+    # and would thereby load it.
     def __getattr__(self, name: str) -> Any:
         value = getattr(importlib.import_module(self.__name__), name)
         setattr(self, name, value)
@@ -19,7 +19,7 @@ class _Lazy(ModuleType):
 
 
 def lazy(name: str) -> ModuleType:
-    """A stand-in for the module `name`, which is imported when one of its attributes is first asked for.
+    """A stand-in for the module `name`, which is imported when one of its attributes is first used.
 
     The first use raises ModuleNotFoundError if no such module is installed.
     """

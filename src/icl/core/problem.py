@@ -1,4 +1,4 @@
-"""What a user can mend, said in one line."""
+"""Errors that a user can fix, reported in one line."""
 
 import sys
 import traceback
@@ -6,20 +6,20 @@ from types import TracebackType
 
 
 class Problem(Exception):
-    """Wrong input, or a file that is damaged, missing or in the wrong place; the message names it and what to do."""
+    """Wrong input, or a damaged, missing or misplaced file; the message names it and the remedy."""
 
 
 def in_one_line(error: BaseException) -> str:
-    """What an error of a library says, without its line breaks."""
+    """The message of an error without its line breaks."""
     return " ".join(str(error).split())
 
 
-def tell_in_one_line() -> None:
-    """From now on a Problem ends this process with its message alone, without a traceback."""
-    sys.excepthook = _tell
+def hide_tracebacks() -> None:
+    """Let a Problem end this process with its message alone, without a traceback."""
+    sys.excepthook = _print_error
 
 
-def _tell(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def _print_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     if isinstance(error, Problem):
         print(error, file=sys.stderr)
     else:

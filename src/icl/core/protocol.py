@@ -1,7 +1,7 @@
-"""What a model's module has to define, so that the one training loop can train it.
+"""The interface that a model's module must define for the training loop.
 
-Every array and tensor has the run axis first: entry r belongs to ``configs[r]``. No operation mixes runs, so that a run
-alone is the same as the run in a batch, and a run that diverges changes no other.
+Every array and tensor has the run axis first: entry r belongs to ``configs[r]``. No operation mixes runs, so a run has
+the same values alone and in a batch, and a diverging run changes no other.
 """
 
 from collections.abc import Sequence
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class System(Protocol):
-    """The module of a model that can be trained.
+    """The module of a trainable model.
 
     SYSTEM : the name that sweeps, constants and random streams use
     FROZEN : names of the weights that are not trained
     Config : constants of the training (`icl.core.config.RunConfig` with more fields)
     Test : constants of the evaluation, which training does not depend on
 
-    Optional are ``RESOURCES``, what a training job asks a cluster for, ``{"mem_mb": ..., "runtime": minutes}``, and
+    Optional: ``RESOURCES``, what a training job requests from a cluster, ``{"mem_mb": ..., "runtime": minutes}``, and
     ``is_random(configs) -> bool``, for a model whose runs may not depend on their seeds.
     """
 
@@ -30,7 +30,7 @@ class System(Protocol):
     Test: type
 
     def init(self, configs: Sequence[Any], device: str = "cpu") -> "dict[str, Tensor]":
-        """The weights at the start: name -> tensor (runs, ...)."""
+        """The initial weights: name -> tensor (runs, ...)."""
         ...
 
     def sample(self, configs: Sequence[Any], step: int) -> "dict[str, np.ndarray]":
@@ -42,7 +42,8 @@ class System(Protocol):
         ...
 
     def optimiser(self, configs: Sequence[Any]) -> Any:
-        """The gradient method: ``init(params)`` gives its state, ``update(params, gradients, state, step)`` both anew.
+        """The gradient method: ``init(params)`` returns its state, ``update(params, gradients, state, step)`` the next
+        params and state.
 
         See `icl.models.optimisers.Optimiser`. Steps count from 0; every tensor of the state is (runs, ...).
         """

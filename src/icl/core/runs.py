@@ -1,4 +1,4 @@
-"""Trained weights at snapshots, run axis first, and how they are kept on disk."""
+"""Trained weights at snapshots, run axis first, and their files."""
 
 import dataclasses
 import hashlib
@@ -26,12 +26,12 @@ FORMAT = "icl-runs"
 
 
 class RunsError(Problem, ValueError):
-    """A weights file is damaged, foreign or belongs to other constants; the message names the file."""
+    """A weights file is damaged, foreign or of other constants; the message names the file."""
 
 
 @dataclass(frozen=True)
 class Runs:
-    """The outcome of training one sweep.
+    """The result of training one sweep.
 
     weights : name -> tensor (runs, snapshots, ...)
     losses : training loss before each step, float64 (runs, steps)
@@ -44,7 +44,7 @@ class Runs:
     def at(self, step: int) -> "dict[str, torch.Tensor]":
         """The weights after `step` steps: name -> tensor (runs, ...).
 
-        Raises ValueError if no snapshot was taken there.
+        Raises ValueError if there is no snapshot at this step.
         """
         if step not in self.sweep.snapshots:
             raise ValueError(f"sweep {self.sweep.name} has no snapshot at step {step}: {self.sweep.snapshots}")
@@ -69,33 +69,33 @@ def write_tensors(path: Path, tensors: "dict[str, torch.Tensor]", about: dict[st
     from safetensors.torch import save
 
     plain = {n: t.detach().contiguous().cpu() for n, t in tensors.items()}
-    # All in one entry, because safetensors writes several in any order: equal runs are equal files.
-    kept = {"icl": canonical({**about, "sha256": _seal({n: t.numpy() for n, t in plain.items()}, about)})}
+    # In one entry, because safetensors writes several in arbitrary order, and equal runs should give equal files.
+    entries = {"icl": canonical({**about, "sha256": _seal({n: t.numpy() for n, t in plain.items()}, about)})}
     with write_aside(path) as aside:
-        # Not by save_file, which writes to a file of its own beside it that a kill would leave there.
-        aside.write_bytes(save(plain, kept))
+        # save_file would write to its own temporary file, which a kill would leave behind.
+        aside.write_bytes(save(plain, entries))
 
 
 def read_tensors(path: Path) -> "tuple[dict[str, torch.Tensor], dict[str, Any]]":
     """The tensors of a file and its metadata; raises RunsError as `read_arrays` does."""
     arrays, about = read_arrays(path)
-    # Copies, because the order of summation in a product of matrices depends on the alignment in memory.
+    # Copies, because the order of summation in a matrix product depends on the alignment in memory.
     return {name: torch.from_numpy(array).clone() for name, array in arrays.items()}, about
 
 
 def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The same as numpy arrays, for readers that do without torch, whose import takes seconds.
+    """The tensors of a file as numpy arrays, and its metadata, without importing torch, which takes seconds.
 
     Raises RunsError if the file is damaged or was not written by this package.
     """
     from safetensors import SafetensorError, safe_open
 
     try:
-        # Not for torch, which would open the name a second time: a file that is replaced in between is half of either.
+        # framework="torch" would open the path a second time and mix two files if it was replaced in between.
         with safe_open(path, framework="np") as file:
             about = json.loads((file.metadata() or {}).get("icl", "{}"))
             arrays = {name: file.get_tensor(name) for name in file.keys()}
-    # AttributeError: numbers of a type that numpy has no name for.
+    # AttributeError: a number type that numpy lacks.
     except (
         SafetensorError, OSError, AttributeError, LookupError, TypeError, ValueError, RecursionError, RuntimeError
     ) as error:  # fmt: skip
@@ -103,17 +103,17 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise RunsError(f"{path}: was not written by this package; delete it and run again")
     try:
-        whole = about.pop("sha256", None) == _seal(arrays, about)
+        intact = about.pop("sha256", None) == _seal(arrays, about)
     except ValueError:
-        # JSON may hold a NaN, which what we write does not.
-        whole = False
-    if not whole:
+        # JSON may hold a NaN, which our files never do.
+        intact = False
+    if not intact:
         raise RunsError(f"{path}: is damaged: its content differs from its own checksum; delete it and run again")
     return arrays, about
 
 
 def save(path: Path, runs: Runs, about: dict[str, Any]) -> None:
-    """Write runs as safetensors, complete or not at all, with their sweep and `about` as metadata."""
+    """Write runs atomically as safetensors, with their sweep and `about` as metadata."""
     tensors = {f"weights/{n}": w for n, w in runs.weights.items()} | {"losses": torch.from_numpy(runs.losses)}
     write_tensors(path, tensors, {**about, "format": FORMAT, "sweep": runs.sweep.compact()})
 
@@ -140,12 +140,12 @@ def load(path: Path, sweep: Sweep) -> Runs:
 
 
 def metadata(path: Path) -> dict[str, Any]:
-    """What was written beside the weights: sweep, versions, revision, CPU seconds."""
+    """The metadata of a weights file: sweep, versions, revision, CPU seconds."""
     return read_tensors(path)[1]
 
 
-def made(path: Path, identity: str) -> bool:
-    """Whether whole weights of this code and these constants are there."""
+def is_current(path: Path, identity: str) -> bool:
+    """Whether the file holds intact weights of this identity (code and constants)."""
     if not path.exists():
         return False
     try:
@@ -171,26 +171,26 @@ def merge(sweep: Sweep, shards: Sequence[Runs]) -> Runs:
 
 
 def load_all(sweeps: Mapping[str, Sweep], paths: Sequence[Path]) -> dict[str, Runs]:
-    """The runs of every sweep from weights files that lie as <sweep>/<index>of<count>.safetensors, shards in order."""
-    found = {}
+    """The runs of every sweep from the weights files <sweep>/<index>of<count>.safetensors, shards in order."""
+    runs = {}
     for name, sweep in sweeps.items():
-        own = [path for path in paths if path.parent.name == name]
-        found[name] = merge(sweep, [load(path, sweep.shard(i, len(own))) for i, path in enumerate(own)])
-    return found
+        shards = [path for path in paths if path.parent.name == name]
+        runs[name] = merge(sweep, [load(path, sweep.shard(i, len(shards))) for i, path in enumerate(shards)])
+    return runs
 
 
 def diverged(runs: Runs) -> list[str]:
-    """One line per run that left the finite numbers: its sweep, number, seed, step, step size and what sets it apart.
+    """One line per diverged run: its sweep, number, seed, step size, the constants that the sweep varies, and the step.
 
-    No operation mixes runs, so the others are what they would have been without it.
+    No operation mixes runs, so the others are unaffected.
     """
     sweep = runs.sweep
     finite = [torch.isfinite(w).reshape(*w.shape[:2], -1).all(dim=2) for w in runs.weights.values()]
     weights = torch.stack(finite).all(dim=0).numpy()
     lines = []
-    for index, (config, losses, whole) in enumerate(zip(sweep.configs, runs.losses, weights, strict=True)):
+    for index, (config, losses, is_finite) in enumerate(zip(sweep.configs, runs.losses, weights, strict=True)):
         # A step's loss is that of the weights before it; the last weights have none.
-        steps = [*np.flatnonzero(~np.isfinite(losses)), *(np.array(sweep.snapshots)[~whole])]
+        steps = [*np.flatnonzero(~np.isfinite(losses)), *(np.array(sweep.snapshots)[~is_finite])]
         if steps:
             names = [f.name for f in dataclasses.fields(config) if f.name == "learning_rate" or sweep.varied(f.name)]
             constants = [f"{name} = {getattr(config, name)!r}" for name in names]
@@ -202,7 +202,7 @@ def diverged(runs: Runs) -> list[str]:
 
 
 def single(runs: Mapping[str, Runs]) -> Runs:
-    """The runs of a figure that has a single sweep.
+    """The runs of a figure with a single sweep.
 
     Raises ValueError if it has several.
     """

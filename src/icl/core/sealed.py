@@ -1,4 +1,4 @@
-"""JSON files with a checksum of their own content."""
+"""JSON files with a checksum of their content."""
 
 import hashlib
 import json
@@ -19,9 +19,9 @@ def _seal(data: dict[str, Any]) -> str:
 
 
 def write(path: Path, kind: str, data: dict[str, Any]) -> None:
-    """Write JSON with its kind and its checksum, complete or not at all."""
-    held = {"kind": kind, **data}
-    write_json(path, {**held, "sha256": _seal(held)})
+    """Write JSON with its kind and checksum atomically."""
+    content = {"kind": kind, **data}
+    write_json(path, {**content, "sha256": _seal(content)})
 
 
 def read(path: Path, kind: str) -> dict[str, Any]:
@@ -31,17 +31,17 @@ def read(path: Path, kind: str) -> dict[str, Any]:
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        seal, held = data.pop("sha256", None), data.pop("kind", None)
+        seal, stored_kind = data.pop("sha256", None), data.pop("kind", None)
     except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
         raise SealedError(
             f"{path}: cannot be read as {kind} ({in_one_line(error)}); delete it and run again"
         ) from error
-    if held != kind:
+    if stored_kind != kind:
         raise SealedError(f"{path}: is no file of {kind}; delete it and run again")
     try:
-        whole = seal == _seal({"kind": kind, **data})
+        intact = seal == _seal({"kind": kind, **data})
     except ValueError:
-        whole = False
-    if not whole:
+        intact = False
+    if not intact:
         raise SealedError(f"{path}: is damaged: its content differs from its own checksum; delete it and run again")
     return data

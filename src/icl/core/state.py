@@ -1,4 +1,4 @@
-"""Where an unfinished training stands, kept on disk so that it can go on as if it had not stopped."""
+"""Checkpoints of unfinished trainings, from which they continue with the same values."""
 
 import json
 import os
@@ -24,7 +24,7 @@ else:
 
 @dataclass
 class State:
-    """Where a training stands: everything needed to go on as if it had not stopped."""
+    """Everything needed to continue a training with the same values."""
 
     step: int
     params: "dict[str, torch.Tensor]"
@@ -35,7 +35,7 @@ class State:
 
 @dataclass
 class Keeper:
-    """Keeps the state of a training every so many seconds; `train` calls it after every step."""
+    """Saves the state of a training every `seconds` seconds; `train` calls it after every step."""
 
     path: Path
     identity: str
@@ -43,9 +43,9 @@ class Keeper:
     last: float = field(default_factory=time.monotonic)
 
     def __call__(self, state: State) -> None:
-        """Store the state if it is time."""
+        """Save the state if the time has passed."""
         if time.monotonic() - self.last >= self.seconds:
-            # A full disk costs the state, not the training; it may have room again when the weights are written.
+            # Training goes on with a full disk: there may be room again when the weights are written.
             with suppress(WriteError):
                 save_state(self.path, state, self.identity)
             self.last = time.monotonic()
@@ -53,26 +53,26 @@ class Keeper:
 
 @dataclass
 class Stopper:
-    """Keeps the state of a training that is told to end, where it stands; `train` calls it after every step."""
+    """Saves the state and ends the training after a signal; `train` calls it after every step."""
 
     path: Path
     identity: str
     number: int = 0
 
     def listen(self) -> None:
-        """Take note of SIGTERM (a cluster's time limit, a killed job) and SIGINT (Ctrl-C) instead of ending at once."""
+        """From now on, note SIGTERM (a cluster's time limit, a killed job) and SIGINT (Ctrl-C) instead of ending."""
         for number in (signal.SIGTERM, signal.SIGINT):
-            # A shell's background job does not hear SIGINT, and should not begin to.
+            # A shell's background job ignores SIGINT, and must continue to.
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._note)
 
     def _note(self, number: int, frame: Any) -> None:
         self.number = number
-        # A second one ends it at once.
+        # A second signal ends the process at once.
         signal.signal(number, signal.SIG_DFL)
 
     def __call__(self, state: State) -> None:
-        """Keep the state and raise SystemExit, with the status that a shell gives, if a signal came."""
+        """After a signal, save the state and raise SystemExit with the shell's status for that signal."""
         if self.number:
             save_state(self.path, state, self.identity)
             print(f"{signal.Signals(self.number).name} at step {state.step}: the state is kept", flush=True)
@@ -80,7 +80,7 @@ class Stopper:
 
 
 def save_state(path: Path, state: State, identity: str) -> None:
-    """Keep the state of an unfinished training; `identity` says of which code and constants."""
+    """Save the state of an unfinished training with the `identity` of its code and constants."""
     groups = {"params": state.params, "optimiser": state.optimiser, "snapshots": state.snapshots}
     tensors = {f"{group}/{n}": t for group, part in groups.items() for n, t in part.items()}
     tensors["losses"] = torch.from_numpy(state.losses)
@@ -88,7 +88,7 @@ def save_state(path: Path, state: State, identity: str) -> None:
 
 
 def load_state(path: Path, identity: str) -> State | None:
-    """The kept state, or None if there is none of this identity (or it is damaged: training then starts anew)."""
+    """The saved state, or None if it is missing, damaged or of another identity: training then starts again."""
     if not path.exists():
         return None
     try:
@@ -109,7 +109,7 @@ def load_state(path: Path, identity: str) -> State | None:
 
 
 def kept_step(path: Path) -> tuple[int, int]:
-    """The step of a kept state, and the last step of its training; the weights are not read.
+    """The step of a saved state and the last step of its training, without reading the weights.
 
     Raises RunsError if the file is damaged.
     """
@@ -123,7 +123,7 @@ def kept_step(path: Path) -> tuple[int, int]:
 
 
 def forget_state(path: Path) -> None:
-    """Remove a kept state; training is complete."""
+    """Remove the saved state of a complete training."""
     if path.exists():
         os.remove(path)
 
@@ -133,7 +133,7 @@ PROGRESS = "ICL_PROGRESS"
 
 
 def progress(name: str, steps: int) -> Callable[[State], None]:
-    """Show a bar while training if stderr, or what ICL_PROGRESS names, is a terminal; nothing otherwise."""
+    """A callback that shows a progress bar if stderr, or the descriptor in ICL_PROGRESS, is a terminal."""
     from tqdm import tqdm
 
     number = os.environ.get(PROGRESS, "2")
@@ -148,7 +148,7 @@ def progress(name: str, steps: int) -> Callable[[State], None]:
 
 
 def watched(name: str, steps: int, kept: Path, identity: str, seconds: float) -> Callable[[State], None]:
-    """What `train` calls after every step: it keeps states, shows progress, and ends where a signal asks for it.
+    """A callback for `train` that saves states, shows progress and ends the training after a signal.
 
     From now on SIGTERM and SIGINT wait for the end of a step.
     """
@@ -164,11 +164,12 @@ def watched(name: str, steps: int, kept: Path, identity: str, seconds: float) ->
 
 
 def unfinished(folder: Path) -> list[dict[str, Any]]:
-    """The trainings below results/<folder> that have kept a state: sweep, shard, step, steps."""
-    found = []
+    """The unfinished trainings with a saved state below results/<folder>: sweep, shard, step, steps."""
+    trainings = []
     for path in sorted(folder.glob("runs/*/[!.]*.state.safetensors")):
-        # A damaged state belongs to a training that has ended since, or will begin anew.
+        # A damaged state belongs to a training that has ended since, or will start again.
         with suppress(RunsError):
             step, steps = kept_step(path)
-            found.append({"sweep": path.parent.name, "shard": path.name.split(".")[0], "step": step, "steps": steps})
-    return found
+            shard = path.name.split(".")[0]
+            trainings.append({"sweep": path.parent.name, "shard": shard, "step": step, "steps": steps})
+    return trainings

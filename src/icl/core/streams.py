@@ -14,17 +14,17 @@ def _key(system: str, seed: int, purpose: str) -> int:
 
 
 def stream(system: str, seed: int, purpose: str, step: int = 0) -> np.random.Generator:
-    """Counter-based generator for one address.
+    """A counter-based generator for one address.
 
     The Philox key is a hash of (system, seed, purpose); the counter's third 64-bit word is the step, so that
-    2**128 draws separate two steps. The address holds no other constant: runs of one seed see the same
-    uniforms whatever else differs, and comparisons between constants are paired.
+    2**128 draws separate two steps. No other constant enters the address: runs of the same seed see the same
+    uniforms, so comparisons between constants are paired.
 
     Parameters
     ----------
     system : name of the system, e.g. ``"li_icl"``
     seed : the run's seed
-    purpose : what the numbers are for: ``"init"``, ``"train"``, ``"evaluate"`` ...
+    purpose : the use of the numbers: ``"init"``, ``"train"``, ``"evaluate"`` ...
     step : non-negative index of the batch
 
     Raises
@@ -39,10 +39,10 @@ def stream(system: str, seed: int, purpose: str, step: int = 0) -> np.random.Gen
 def words(system: str, seeds: Sequence[int], purpose: str, step: int, shape: tuple[int, ...]) -> np.ndarray:
     """Random 64-bit words, one independent block per seed: uint64 (runs, *shape).
 
-    A run's block is what `stream` gives at its address, whichever other runs stand beside it.
+    A run's block equals the output of `stream` at its address, whatever the other runs are.
     """
     out = np.empty((len(seeds), *shape), dtype=np.uint64)
-    # One generator is sent to every address in turn: making one costs nearly as much as the words of a small batch.
+    # One generator is reused for all addresses: making one takes nearly as long as drawing a small batch.
     source = stream(system, 0, purpose, step).bit_generator
     state = source.state
     for row, seed in zip(out, seeds, strict=True):

@@ -13,10 +13,10 @@ from icl.core.config import ConstantError
 class Sweep:
     """A named, ordered set of Configs that train as one tensor program.
 
-    name : identifies the runs on disk; figures that name the same sweep share its training
+    name : identifies the runs on disk; figures that use the same name share its training
     system : name of the model that trains it (the SYSTEM of a module below icl.papers or icl.models)
-    configs : one per run; constants that fix tensor shapes are equal in all
-    snapshots : steps at which weights are kept, increasing; the last is the length of the training
+    configs : one per run; constants that determine tensor shapes are equal in all
+    snapshots : steps at which weights are saved, increasing; the last is the length of the training
     test : constants of the evaluation, which training does not depend on
     """
 
@@ -39,14 +39,12 @@ class Sweep:
 
     @property
     def is_random(self) -> bool:
-        """Whether its runs depend on their seeds; a model that can do without randomness says so by
-        `is_random(configs)`. Where nothing is random, one run is all that there is to know.
-        """
-        says = getattr(discovery.system(self.system), "is_random", None)
-        return says is None or bool(says(self.configs))
+        """Whether its runs depend on their seeds: True unless the model's `is_random(configs)` says otherwise."""
+        is_random = getattr(discovery.system(self.system), "is_random", None)
+        return is_random is None or bool(is_random(self.configs))
 
     def from_seed(self, first: int) -> "Sweep":
-        """The sweep with seeds that begin at `first`, if it depends on them."""
+        """The sweep with its seeds shifted to start at `first`; unchanged if nothing is random."""
         if first == 0 or not self.is_random:
             return self
         configs = tuple(dataclasses.replace(config, seed=first + config.seed) for config in self.configs)
@@ -62,7 +60,7 @@ class Sweep:
         }
 
     def compact(self) -> dict[str, Any]:
-        """What the trained weights depend on, with constants that all runs share written once; see `from_compact`."""
+        """What the trained weights depend on, with shared constants written once; see `from_compact`."""
         rows = [dataclasses.asdict(config) for config in self.configs]
         varied = [name for name in rows[0] if any(row[name] != rows[0][name] for row in rows)]
         return {
@@ -75,7 +73,7 @@ class Sweep:
         }
 
     def plain(self) -> dict[str, Any]:
-        """The whole sweep as plain data."""
+        """The sweep and its test as plain data."""
         return {**self.training(), "test": dataclasses.asdict(self.test)}
 
     def shard(self, index: int, count: int) -> "Sweep":
@@ -87,16 +85,14 @@ class Sweep:
     def override(self, values: Mapping[str, Any]) -> "Sweep":
         """The sweep with some constants replaced in every config (or in the test).
 
-        Raises
-        ------
-        ConstantError : for a name that neither the system's Config nor its Test has, for a value out of
-            range, and for a constant that the sweep itself varies
+        Raises ConstantError for a name that neither the system's Config nor its Test has, for a value out of range, and
+        for a constant that the sweep itself varies.
         """
         known = (_names(self.configs[0]) | _names(self.test)) - {"seed"}
         for name, value in values.items():
             if name not in known:
-                there = ", ".join(sorted(known))
-                raise ConstantError(f"constant {name} = {value!r}: {self.system} has no such constant; it has {there}")
+                names = ", ".join(sorted(known))
+                raise ConstantError(f"constant {name} = {value!r}: {self.system} has no such constant; it has {names}")
             if self.varied(name):
                 raise self.varies(name, value)
         configs = tuple(_replaced(config, values) for config in self.configs)
@@ -104,20 +100,20 @@ class Sweep:
         return dataclasses.replace(self, configs=configs, snapshots=self._rescaled(values), test=test)
 
     def varies(self, name: str, value: Any) -> ConstantError:
-        """The error for a given constant that the sweep varies itself."""
+        """The error for setting a constant that the sweep varies itself."""
         return ConstantError(
             f"constant {name} = {value!r}: the sweep {self.name} varies it itself over {self.varied(name)}"
         )
 
     def varied(self, name: str) -> list[Any]:
-        """The values of the constant `name` over the configs if there are several, else nothing; seeds don't count."""
+        """The values of the constant `name` if the configs differ in it, else an empty list (as for the seed)."""
         if name == "seed" or name not in _names(self.configs[0]):
             return []
         values = sorted({getattr(config, name) for config in self.configs})
         return values if len(values) > 1 else []
 
     def _rescaled(self, values: Mapping[str, Any]) -> tuple[int, ...]:
-        # A length of training given as a constant stretches the snapshots with it.
+        # A changed number of steps rescales the snapshots.
         if "steps" not in values or self.snapshots[-1] == 0:
             return self.snapshots
         last = values["steps"]
@@ -134,7 +130,7 @@ def _replaced(part: Any, values: Mapping[str, Any]) -> Any:
 
 
 def from_compact(data: Mapping[str, Any]) -> Sweep:
-    """The inverse of Sweep.compact(), with the default test, which training does not depend on."""
+    """The inverse of Sweep.compact(); the test, on which training does not depend, is the default one."""
     module = discovery.system(data["system"])
     configs = tuple(
         module.Config(**data["common"], **{name: values[run] for name, values in data["varied"].items()})
@@ -144,9 +140,9 @@ def from_compact(data: Mapping[str, Any]) -> Sweep:
 
 
 def sweep_from_plain(data: Any) -> Sweep:
-    """The inverse of Sweep.plain(), for data that may come from anywhere.
+    """The inverse of Sweep.plain(), for untrusted data.
 
-    Raises ConstantError for what is no sweep of this version: unknown names, values out of range, other types.
+    Raises ConstantError for unknown names, values out of range and wrong types.
     """
     try:
         name, snapshots = data["name"], data["snapshots"]
@@ -164,7 +160,7 @@ def sweep_from_plain(data: Any) -> Sweep:
 
 
 def reduction(ours: Sweep, papers: Sweep) -> list[str]:
-    """In words, what `ours` trains or tests less than `papers` does; empty when they are equal."""
+    """The reductions of `ours` against `papers`, in words; empty when they are equal."""
     words = []
     if len(set(ours.seeds)) != len(set(papers.seeds)):
         words.append(f"{len(set(ours.seeds))} of {len(set(papers.seeds))} seeds")

@@ -14,12 +14,12 @@ from icl.core.files import write_aside
 from icl.core.problem import Problem, in_one_line
 
 FORMAT = "icl-table"
-# Of a frame that is no table.
+# The format of a data frame without the column contract below.
 PLAIN = "icl-frame"
 
-# column -> dtype. One row per run, coordinate and observable ("run"), one per group of test prompts over all runs
-# ("group"), one per point that is drawn and never summarised ("point"), and one per summary over runs (the statistic's
-# name), which carries the drawn band and the 95 % interval.
+# Column -> dtype. The statistic is "run" for one run, "group" for one group of test prompts over all runs, "point" for
+# points that are drawn and never summarised, and the statistic's name for a summary over runs, which carries the drawn
+# band and the 95 % interval.
 COLUMNS = {
     "figure": "str",
     "scale": "str",
@@ -38,18 +38,18 @@ COLUMNS = {
     "high": "float64",
 }
 SUMMARY_SEED = -1
-# Rows over all runs but part of the test prompts; the seed column then counts the parts.
+# Rows over all runs and one group of the test prompts; their seed column holds the group's number.
 GROUP = "group"
 
 
 class TableError(Problem, ValueError):
-    """A table is damaged, foreign or breaks the column contract; the message names the file or the column."""
+    """A table is damaged, foreign or violates the column contract; the message names the file or the column."""
 
 
 def rows(observable: str, seed: Any, value: Any, *, x: Any = float("nan"), **labels: Any) -> pd.DataFrame:
     """Rows of one observable; arrays and scalars broadcast against each other.
 
-    Keyword `labels`: panel, series, colour, statistic (default "run"). Coordinates that stay unnamed are empty.
+    Keyword `labels`: panel, series, colour, statistic (default "run"). Other columns are empty.
     """
     cells = {"observable": observable, "seed": seed, "value": value, "x": x, **labels}
     frame = pd.DataFrame({name: cell for name, cell in _broadcast(cells).items()})
@@ -62,7 +62,7 @@ def _broadcast(cells: dict[str, Any]) -> dict[str, np.ndarray]:
 
 
 def conform(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with all columns in order and typed; absent ones are empty."""
+    """The frame with all columns in order and of the right type; missing ones are empty."""
     unknown = set(frame.columns) - set(COLUMNS)
     if unknown:
         raise TableError(f"unknown columns {sorted(unknown)}: a table has {list(COLUMNS)}")
@@ -79,7 +79,7 @@ def join(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
 
 
 def validate(table: pd.DataFrame, name: str) -> None:
-    """Raise TableError unless `table` keeps the column contract; `name` says which table it is."""
+    """Raise TableError unless `table` meets the column contract; `name` is for the message."""
     if list(table.columns) != list(COLUMNS):
         raise TableError(f"{name}: columns are {list(table.columns)}, expected {list(COLUMNS)}")
     wrong = {c: str(table[c].dtype) for c, kind in COLUMNS.items() if table[c].dtype != pd.Series(dtype=kind).dtype}
@@ -98,13 +98,13 @@ def validate(table: pd.DataFrame, name: str) -> None:
 
 
 def write(path: Path, table: pd.DataFrame, about: dict[str, Any]) -> None:
-    """Write a valid table as zstd parquet with `about` as metadata, complete or not at all."""
+    """Validate a table and write it atomically as zstd parquet with `about` as metadata."""
     validate(table, str(path))
     write_plain(path, table, {**about, "format": FORMAT})
 
 
 def _seal(frame: pd.DataFrame, about: dict[str, Any]) -> str:
-    """SHA-256 over the metadata and every column's name, type and values: parquet's checksums leave out its footer."""
+    """SHA-256 over the metadata and every column's name, type and values: parquet's checksums exclude its footer."""
     seal = hashlib.sha256(canonical(about).encode())
     for name, values in (("", frame.index.to_series()), *((str(name), frame[name]) for name in frame)):
         numbers = pd.api.types.is_numeric_dtype(values.dtype)
@@ -115,22 +115,23 @@ def _seal(frame: pd.DataFrame, about: dict[str, Any]) -> str:
 
 
 def write_plain(path: Path, frame: pd.DataFrame, about: dict[str, Any]) -> None:
-    """Write any frame as zstd parquet with metadata, complete or not at all."""
+    """Write any frame atomically as zstd parquet with metadata."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     arrow = pa.Table.from_pandas(frame, preserve_index=False)
     about = {"format": PLAIN, **about}
-    kept = canonical({**about, "sha256": _seal(arrow.to_pandas(ignore_metadata=True), about)})
-    arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), b"icl": kept})
+    stored = canonical({**about, "sha256": _seal(arrow.to_pandas(ignore_metadata=True), about)})
+    arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), b"icl": stored})
     with write_aside(path) as aside:
         pq.write_table(arrow, aside, compression="zstd")
 
 
 def read(path: Path, figure: str = "", scale: str = "", identity: str = "") -> tuple[pd.DataFrame, dict[str, Any]]:
-    """The table and its metadata; of this figure, scale and measurement, where they are given.
+    """The table and its metadata.
 
-    Raises TableError if the file is damaged, foreign, of another figure, scale or measurement, or breaks the contract.
+    Raises TableError if the file is damaged or foreign, violates the contract, or is not of the figure, scale and
+    identity (of the measurement) that are given.
     """
     frame, about = read_plain(path)
     if about.get("format") != FORMAT:
@@ -150,7 +151,7 @@ def _foreign(path: Path) -> TableError:
 
 
 def read_plain(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Any frame with the metadata that write_plain put beside it.
+    """A frame and its metadata, as written by write_plain.
 
     Raises TableError if the file cannot be read, is damaged or foreign.
     """
@@ -158,25 +159,25 @@ def read_plain(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
     import pyarrow.parquet as pq
 
     try:
-        # Not by path: the names of the folders above would be taken for columns where they hold "=".
+        # Opened here, because pyarrow reads parent folders with "=" in their names as columns.
         with open(path, "rb") as file:
             arrow = pq.read_table(file)
-        kept = (arrow.schema.metadata or {}).get(b"icl")
-        # What pandas may have written beside the columns is left alone: it could ask for any index, name and type.
-        frame, about = arrow.to_pandas(ignore_metadata=True), json.loads(kept or b"{}")
+        stored = (arrow.schema.metadata or {}).get(b"icl")
+        # Pandas metadata in an untrusted file could ask for any index, name and type.
+        frame, about = arrow.to_pandas(ignore_metadata=True), json.loads(stored or b"{}")
         if not isinstance(about, dict):
             raise _foreign(path)
         seal = about.pop("sha256", None)
-        whole = kept is None or seal == _seal(frame, about)
+        intact = stored is None or seal == _seal(frame, about)
     except TableError:
         raise
-    # A damaged footer makes pyarrow and pandas raise nearly anything.
+    # With a damaged footer, pyarrow and pandas raise nearly any error.
     except (pa.ArrowException, OSError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise TableError(
             f"{path}: cannot be read as parquet ({in_one_line(error)}); delete it and run again"
         ) from error
-    if kept is None:
+    if stored is None:
         raise _foreign(path)
-    if not whole:
+    if not intact:
         raise TableError(f"{path}: is damaged: its content differs from its own checksum; delete it and run again")
     return frame, about

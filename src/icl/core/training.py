@@ -1,4 +1,4 @@
-"""The one training loop."""
+"""The training loop of all models."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
@@ -40,15 +40,15 @@ def train(
 ) -> Runs:
     """Train all runs of a sweep as one tensor program.
 
-    The gradient of the sum over runs is taken; since no operation mixes runs, each run follows the gradient of its own
+    The loop differentiates the sum of the losses. No operation mixes runs, so each run follows the gradient of its own
     loss (see `icl.core.protocol.System`).
 
     Parameters
     ----------
     sweep : what to train
-    state : where to go on (see `start`); the outcome equals that of an unbroken run
+    state : the state to continue from (see `start`); the result equals that of an uninterrupted training
     device : torch device
-    keep : called after every step with the state, which it may store
+    keep : called after every step with the state, which it may save
     """
     module = cast(System, discovery.system(sweep.system))
     state = state or start(sweep, device)
@@ -80,7 +80,7 @@ def gradient(
     frozen: "dict[str, torch.Tensor]",
     batch: "dict[str, torch.Tensor]",
 ) -> "tuple[torch.Tensor, dict[str, torch.Tensor]]":
-    """Loss of every run (runs,) and the gradient of each with respect to its own weights."""
+    """The loss of every run, (runs,), and its gradient with respect to the run's own weights."""
     leaves = {n: w.detach().requires_grad_() for n, w in weights.items()}
     losses = module.loss(leaves | frozen, batch, sweep.configs)
     grads = torch.autograd.grad(losses.sum(), list(leaves.values()))

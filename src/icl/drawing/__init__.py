@@ -1,1 +1,1 @@
-"""How tables become pictures: canvas, curves with bands, scatters, heatmaps, published curves laid over."""
+"""Drawing of tables: canvas, curves with bands, scatters, heatmaps and overlays of published curves."""

@@ -1,7 +1,7 @@
 """The look of Garg et al.'s panels: seaborn's style "darkgrid" and its palette "colorblind".
 
-seaborn takes a second to import, so the style is read when axes are drawn. The colours are constants, because tables
-of styles need them at import; tests/drawing/test_darkgrid.py compares them with seaborn's palette.
+seaborn takes a second to import, so the style is read when axes are drawn. The colours are constants because they are
+needed at import; tests/drawing/test_darkgrid.py compares them with seaborn's palette.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def style() -> dict[str, Any]:
 
 
 def grid_look(axes: Axes) -> None:
-    """White lines on pale blue-grey, without a frame."""
+    """Apply the look: white grid lines on pale blue-grey, no frame."""
     look = style()
     axes.set_facecolor(look["axes.facecolor"])
     axes.grid(color=look["grid.color"], linestyle=look["grid.linestyle"], linewidth=1.0)

@@ -1,4 +1,4 @@
-"""Matplotlib's own typefaces, whatever an earlier release or another environment left in the user's font cache."""
+"""Matplotlib's bundled typefaces, which a font cache of another release or environment may lack."""
 
 from functools import cache
 from pathlib import Path
@@ -6,9 +6,9 @@ from pathlib import Path
 
 @cache
 def add_own() -> None:
-    """Add the typefaces that come with matplotlib where the cached list lacks them.
+    """Add matplotlib's bundled typefaces that the cached list lacks.
 
-    Without them formulas lose their italics and a prime is drawn as a 0.
+    Without them, formulas lose their italics and a prime is drawn as a 0.
     """
     import matplotlib
     from matplotlib.font_manager import fontManager

@@ -1,11 +1,11 @@
-"""The vocabulary in which every figure is drawn: a canvas in pixels, curves with bands, scatters by epoch, legends.
+"""The drawing functions of all figures: a canvas in pixels, curves with bands, scatters by epoch, legends.
 
-What a published figure looks like is data in its own module (series, labels, colours, markers, pixel edges); here is
-only how such data become artists. Nothing computes a statistic and nothing is global: figures are built without pyplot
-and under matplotlib's own defaults, so a user's ``matplotlibrc`` changes nothing. Pixels are those of 100 dpi.
+A figure's module holds its look as data (series, labels, colours, markers, pixel edges); this module turns such data
+into artists. It computes no statistics and has no global state: figures are built without pyplot and under matplotlib's
+defaults, so a user's ``matplotlibrc`` has no effect. Pixels are at 100 dpi.
 
-Every artist of a series carries the series' name as its group id, and every axes its panel as label: that is how
-``icl.drawing.overlays`` finds what a published curve belongs to.
+Every artist of a series has the series' name as its group id, and every axes has its panel's name as label, by which
+``icl.drawing.overlays`` finds the place of a published curve.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ class Embedding(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """One axis as published; limits or ticks that are None follow from the data by matplotlib's own rules.
+    """One axis as published; matplotlib chooses limits or ticks that are None.
 
-    widens : limits that followed from the published data; where ours lie outside of them, that end follows from ours
+    widens : the published limits were chosen from the published data, so an end moves out if our data exceed it
     """
 
     label: str
@@ -93,9 +93,9 @@ def angle(label: str) -> Axis:
 
 @contextmanager
 def defaults() -> Iterator[None]:
-    """Matplotlib's own defaults for the length of a block, whatever the user's configuration; restored afterwards.
+    """Use matplotlib's defaults inside a block, whatever the user's configuration.
 
-    Text is not hinted: that keeps the glyph widths of the published pictures, which newer releases round to pixels.
+    Text is not hinted, to keep the glyph widths of the published pictures; newer releases round them to pixels.
     """
     import matplotlib
     import matplotlib.style
@@ -106,7 +106,7 @@ def defaults() -> Iterator[None]:
 
 
 def published(draw: Callable[..., Figure]) -> Callable[..., Figure]:
-    """Decorator: make the artists of a figure under ``defaults``."""
+    """Decorator that creates the artists of a figure under ``defaults``."""
 
     @wraps(draw)
     def under_defaults(*args: Any, **kwargs: Any) -> Figure:
@@ -118,7 +118,7 @@ def published(draw: Callable[..., Figure]) -> Callable[..., Figure]:
 
 @cache
 def _figure_class() -> type[Figure]:
-    """A figure that is also rendered under ``defaults``: saving happens later, and much is looked up only then."""
+    """A figure class that also renders under ``defaults``, because matplotlib reads many parameters only then."""
     from matplotlib.figure import Figure
 
     class PublishedFigure(Figure):
@@ -134,7 +134,7 @@ def canvas(
 ) -> tuple[Figure, Axes]:
     """A figure of ``size`` pixels and its axes, labelled ``panel``, with left, right, top and bottom edge in pixels.
 
-    ``bars`` colour bars will each take a fifth of the width; the edges are those that remain once they are drawn.
+    Each of ``bars`` colour bars will take a fifth of the width; the edges are those after they are drawn.
     """
     (width, height), (left, right, top, bottom) = size, edges
     full = (right - left) / 0.8**bars
@@ -152,15 +152,15 @@ def add_panel(figure: Figure, edges: tuple[float, float, float, float], panel: s
 
 
 def frame(axes: Axes, x: Axis, y: Axis, font: float, ticks: float | None = None) -> None:
-    """Labels in ``font`` points, limits and ticks of both axes; ``ticks`` is the size of tick labels if it differs.
+    """Set labels in ``font`` points, limits and ticks of both axes; ``ticks`` is the size of tick labels if different.
 
-    What is drawn before has its markers whole at the ends of the axes, and none outside of them.
+    Markers of earlier artists are not clipped at the ends of the axes and are hidden outside them.
     """
     for name, axis in (("x", x), ("y", y)):
         if axis.limits is not None and axis.widens:
             axis = axis._replace(limits=_widened(axis.limits, getattr(axes.dataLim, f"interval{name}")))
-        # The limits come first (a logarithmic scale warns of data without positive values unless it has some) and last
-        # (ticks may widen them).
+        # Limits are set first, because a logarithmic scale without them warns of data without positive values, and
+        # again last, because ticks may widen them.
         if axis.limits is not None:
             axes.set(**{f"{name}lim": axis.limits})
         if axis.log:
@@ -178,11 +178,11 @@ def frame(axes: Axes, x: Axis, y: Axis, font: float, ticks: float | None = None)
 
 
 MARGIN = 0.05
-"""What matplotlib leaves free at either end of an axis that follows from its data, as a share of their range."""
+"""The margin that matplotlib leaves at either end of an automatic axis, as a share of the data's range."""
 
 
 def _widened(limits: tuple[float, float], data: Sequence[float]) -> tuple[float, float]:
-    """The limits, moved out at an end that lies within the data."""
+    """The limits, moved out where the data exceed them."""
     low, high = (float(end) for end in data)
     if not (np.isfinite(low) and np.isfinite(high)):
         return limits
@@ -191,9 +191,9 @@ def _widened(limits: tuple[float, float], data: Sequence[float]) -> tuple[float,
 
 
 def _unclip(axes: Axes) -> None:
-    """Draw the markers of all curves whole where their points lie within the limits, and not at all elsewhere.
+    """Draw the markers of all curves unclipped where their points lie within the limits, and hide the others.
 
-    Curves end at the frame and their markers do not, so that these become artists of their own, each over its curve.
+    Curves are clipped at the frame but their markers are not, so markers become separate artists above their curves.
     """
     for points in axes.collections:
         offsets = np.asarray(points.get_offsets())
@@ -207,13 +207,13 @@ def _unclip(axes: Axes) -> None:
 
 
 def _inside(axes: Axes, points: np.ndarray) -> np.ndarray:
-    """Which points (n, 2) lie within the limits; one that has a NaN lies nowhere."""
+    """Which points (n, 2) lie within the limits; points with a NaN do not."""
     ends = np.sort([axes.get_xlim(), axes.get_ylim()], axis=1)
     return np.asarray(((points >= ends[:, 0]) & (points <= ends[:, 1])).all(axis=-1))
 
 
 def unclipped_markers(axes: Axes, line: Line2D) -> None:
-    """Draw the markers of a curve as an artist of their own: whole within the limits, none outside of them."""
+    """Draw the markers of a curve as a separate artist: unclipped within the limits, none outside."""
     points = np.column_stack([np.asarray(line.get_xdata(), dtype=float), np.asarray(line.get_ydata(), dtype=float)])
     chosen = line.get_markevery()
     shown = _inside(axes, points) & np.array([True] if chosen is None else chosen, dtype=bool)
@@ -227,7 +227,10 @@ def unclipped_markers(axes: Axes, line: Line2D) -> None:
 
 
 def summary(table: pd.DataFrame, panel: str, series: str, observable: str) -> pd.DataFrame:
-    """The summary rows of one curve in order of x; a curve that is absent or drawn twice is an error, not a gap."""
+    """The summary rows of one curve in order of x.
+
+    Raises ValueError if there are none, or several at one x.
+    """
     rows = table[
         (table["panel"] == panel)
         & (table["series"] == series)
@@ -235,13 +238,13 @@ def summary(table: pd.DataFrame, panel: str, series: str, observable: str) -> pd
         & (table["seed"] == SUMMARY_SEED)
     ].sort_values("x")
     if rows.empty or rows["x"].duplicated().any():
-        found = "no summary rows" if rows.empty else "several summary rows at one x"
-        raise ValueError(f"{found} of {observable!r} for panel {panel!r}, series {series!r}")
+        problem = "no summary rows" if rows.empty else "several summary rows at one x"
+        raise ValueError(f"{problem} of {observable!r} for panel {panel!r}, series {series!r}")
     return rows
 
 
 def curves(axes: Axes, table: pd.DataFrame, styles: Sequence[Style], observable: str, *, band: bool = False) -> None:
-    """One curve per style, in their order, with its opaque ``band`` if asked; the label of the axes names the panel."""
+    """Draw one curve per style, in order, optionally with its opaque ``band``; the axes' label is the panel."""
     for style in styles:
         rows = summary(table, str(axes.get_label()), style.series, observable)
         if band:
@@ -250,15 +253,15 @@ def curves(axes: Axes, table: pd.DataFrame, styles: Sequence[Style], observable:
 
 
 def curve(axes: Axes, style: Style, x: Any, y: Any, **look: Any) -> Line2D:
-    """One curve; ``look`` goes before its style."""
-    given = {"color": style.colour, "linestyle": style.line, "linewidth": LINE_WIDTH, "marker": style.marker,
-             "markersize": MARKER_SIZE, "label": style.label, "gid": style.series}  # fmt: skip
-    (line,) = axes.plot(x, y, **{**given, **look})
+    """Draw one curve; ``look`` overrides its style."""
+    options = {"color": style.colour, "linestyle": style.line, "linewidth": LINE_WIDTH, "marker": style.marker,
+               "markersize": MARKER_SIZE, "label": style.label, "gid": style.series}  # fmt: skip
+    (line,) = axes.plot(x, y, **{**options, **look})
     return line
 
 
 def error_curves(axes: Axes, table: pd.DataFrame, styles: Sequence[Style], *, band: bool = False) -> None:
-    """Curves of the share of wrong answers, as ``curves`` draws them; no error in n prompts stands at 1/n, open."""
+    """Draw curves of the share of wrong answers as ``curves`` does; no error in n prompts is an open marker at 1/n."""
     for style in styles:
         rows = summary(table, str(axes.get_label()), style.series, "classification error")
         least = resolution(rows)
@@ -269,16 +272,16 @@ def error_curves(axes: Axes, table: pd.DataFrame, styles: Sequence[Style], *, ba
 
 
 def resolution(rows: pd.DataFrame) -> np.ndarray:
-    """The least error other than none, 1/n for n prompts; 0 for a mean over runs, whose rows do not say n."""
+    """The smallest positive error, 1/n for n prompts; 0 for a mean over runs, whose rows do not hold n."""
     return np.where(rows["statistic"].isin(["single", "point"]), 1 / rows["count"], 0.0)
 
 
 OPEN = {"x": "X", "+": "P"}
-"""Markers that have no inside, and what stands for them where they are open."""
+"""Markers without an inside, and the markers that replace them where they are open."""
 
 
 def error_curve(axes: Axes, style: Style, x: Any, y: Any, least: np.ndarray, **look: Any) -> None:
-    """One curve of errors; what is below ``least`` stands there, as an open marker."""
+    """Draw one curve of errors; values below ``least`` are open markers at ``least``."""
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     none = y < least
     drawn = np.where(none, least, y)
@@ -290,29 +293,29 @@ def error_curve(axes: Axes, style: Style, x: Any, y: Any, least: np.ndarray, **l
 
 
 BASELINE = Style("baseline", "baseline", "k", line="--")
-"""The error that others are compared with, as runs beside each other show it."""
+"""The error that others are compared with, in pictures of all runs."""
 
 
 def baseline(axes: Axes, table: pd.DataFrame) -> None:
-    """The error of the series "baseline" as a dashed black line."""
+    """Draw the error of the series "baseline" as a dashed black line."""
     rows = summary(table, str(axes.get_label()), "baseline", "classification error")
     axes.plot(rows["x"], np.maximum(rows["value"], resolution(rows)), label="baseline", gid="baseline", **GUIDE)
 
 
 def legend(axes: Axes, font: float, corner: Corner, at: tuple[float, float], spacing: float = 0.5) -> Legend:
-    """The legend in ``font`` points with its ``corner`` exactly ``at`` a place in fractions of the axes.
+    """The legend in ``font`` points with its ``corner`` exactly ``at`` a position in fractions of the axes.
 
     ``spacing`` between entries is in font sizes. The published heights need 0.42 to 0.45 for plain labels and more for
-    mathematical ones, whose line height differed in the release that drew them.
+    formulas, whose line height differed in the release that drew them.
     """
     return axes.legend(fontsize=font, loc=corner, bbox_to_anchor=at, borderaxespad=0, labelspacing=spacing)
 
 
 def scatters(axes: Axes, table: pd.DataFrame, styles: Sequence[Embedding], observable: str) -> None:
-    """One point per run, neuron and epoch: x is the angle and the colour map of each style stands for the epoch.
+    """Draw one point per run, neuron and epoch: x is the angle, the colour is the epoch.
 
-    Neuron by neuron, each through its epochs, as published; then the legend shows the colour of the first epoch. Every
-    style has its own colour bar, the first outermost.
+    Points are drawn neuron by neuron through the epochs, as published; so the legend shows the colour of the first
+    epoch. Every style has its own colour bar, the first outermost.
     """
     chosen = table[
         (table["panel"] == axes.get_label()) & (table["observable"] == observable) & (table["statistic"] == "run")
@@ -337,7 +340,7 @@ def scatters(axes: Axes, table: pd.DataFrame, styles: Sequence[Embedding], obser
 
 
 def bars(axes: Axes, table: pd.DataFrame, panel: str, series: str, observable: str) -> Axes:
-    """Pale bars on a second y axis, labelled ``panel``, over everything that ``axes`` holds."""
+    """Draw pale bars on a second y axis, labelled ``panel``, above everything in ``axes``."""
     rows = summary(table, panel, series, observable)
     right = axes.twinx()
     right.set_label(panel)
@@ -346,10 +349,10 @@ def bars(axes: Axes, table: pd.DataFrame, panel: str, series: str, observable: s
 
 
 def mark(figure: Figure, note: str) -> Figure:
-    """Write ``note`` in small grey letters along the lower margin: what was reduced, so that no one is misled.
+    """Write ``note``, the scale and its reductions, in small grey letters along the lower margin.
 
-    The published layouts leave 12 to 15 pixels free at every edge: one line of some 80 letters. Of a longer note its
-    first phrases are shown; the page of results has all of them.
+    The published layouts leave 12 to 15 pixels at every edge, which fits one line of some 80 letters. A longer note is
+    cut after its first phrases; the report has all of it.
     """
     phrases = re.split(r"(?<=[,;]) ", note)
     with defaults():
@@ -361,7 +364,7 @@ def mark(figure: Figure, note: str) -> Figure:
 
 
 def heatmap(axes: Axes, matrix: Any, title: str = "", font: float = 12, *, first: int = 1, **options: Any) -> Any:
-    """A matrix as colours of viridis in its frame, first row on top; returns what a colour bar explains.
+    """Draw a matrix in the colours of viridis, first row on top; returns the mesh for a colour bar.
 
     Rows and columns are counted from ``first``: cell (i, j) is centred at (first + j, first + i). ``options`` go to
     seaborn's ``heatmap``: ``vmin``, ``vmax``, ``square``.
@@ -373,7 +376,7 @@ def heatmap(axes: Axes, matrix: Any, title: str = "", font: float = 12, *, first
     rows, columns = matrix.shape
     seaborn.heatmap(matrix, ax=axes, cbar=False, cmap="viridis", xticklabels=False, yticklabels=False, **options)
     mesh = axes.collections[-1]
-    # Seaborn draws cells from 0 to their number, hides the frame and takes the ticks away.
+    # Seaborn draws cells from 0 to their number and removes the frame and the ticks.
     mesh.set_transform(Affine2D().translate(first - 0.5, first - 0.5) + axes.transData)
     axes.set(xlim=(first - 0.5, first - 0.5 + columns), ylim=(first - 0.5 + rows, first - 0.5))
     for spine in axes.spines.values():
@@ -386,7 +389,7 @@ def heatmap(axes: Axes, matrix: Any, title: str = "", font: float = 12, *, first
 
 
 def shade(axes: Axes, edges: Sequence[float], names: Sequence[str], font: float) -> None:
-    """Bands in two alternating greys between neighbouring edges, each with its name on top; a NaN edge ends them."""
+    """Draw bands in two alternating greys between neighbouring edges, each named at its top, up to the first NaN."""
     for index, (start, end, name) in enumerate(zip(edges[:-1], edges[1:], names, strict=True)):
         if not start < end:
             return

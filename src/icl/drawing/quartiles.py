@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def edges(table: pd.DataFrame, panel: str, series: str, observable: str) -> tuple[np.ndarray, np.ndarray]:
-    """Lower and upper quartile over the runs, in order of x."""
+    """The lower and upper quartiles over the runs, in order of x."""
     low, high = (
         plotting.summary(table, panel, series, f"{observable}, {name} quartile")["value"].to_numpy()
         for name in ("lower", "upper")
@@ -22,7 +22,7 @@ def edges(table: pd.DataFrame, panel: str, series: str, observable: str) -> tupl
 
 
 def medians(axes: "Axes", table: pd.DataFrame, styles: Sequence[plotting.Style], observable: str, **look: Any) -> None:
-    """One median with its band per style; the label of the axes names the panel, ``look`` goes before the styles."""
+    """Draw one median with its band per style; the axes' label is the panel, ``look`` overrides the styles."""
     for style in styles:
         rows = plotting.summary(table, str(axes.get_label()), style.series, observable)
         low, high = edges(table, str(axes.get_label()), style.series, observable)

@@ -1,17 +1,16 @@
-"""How far a figure is from its published numbers, in one number: what the calibration makes small.
+"""The distance of a figure from its published numbers, the objective that the calibration minimises.
 
-In each panel, ours minus published (of log10 on logarithmic panels) is taken apart:
+In each panel, ours minus published (of log10 on logarithmic panels) has three parts:
 
-    level   per series the median signed offset, in size, averaged over series
-    shape   per series the median size of what is left without that offset, averaged over series
-    order   share of discordant pairs of series at one x, times the median published gap of the pairs: having every
-            pair in the wrong order counts like being off by their gap; gaps within twice the reading error do not count
+    level   the absolute value of the median offset per series, averaged over series
+    shape   the median absolute deviation from that offset per series, averaged over series
+    order   the share of discordant pairs of series at one x, times the median published gap of the pairs: with every
+            pair in the wrong order, it equals their gap; gaps within twice the reading error do not count
 
-Each is divided by twice the reading error of the panel, so that 1 is as near as the published numbers are known. A
-figure's parts are means over its panels, its distance is sqrt(level^2 + shape^2 + order^2), and the joint distance of
-several figures is the mean of log(1 + distance): the same relative gain counts the same in each of them. A published
-error curve is itself a sample of test prompts, which scatters by more than it was read to; hence error figures cannot
-reach 1 but by luck.
+Each is divided by twice the reading error of the panel, so 1 is the accuracy of the published numbers. A figure's parts
+are means over its panels, its distance is sqrt(level^2 + shape^2 + order^2), and the joint distance of several figures
+is the mean of log(1 + distance), so equal relative gains count equally. A published error curve is itself a sample of
+test prompts and scatters by more than its reading error, so error figures reach 1 only by chance.
 """
 
 from collections.abc import Iterable
@@ -24,7 +23,7 @@ import pandas as pd
 from icl.evidence import published_curves
 
 FAR = 1e4
-"""The distance of what has none: a run that diverged, a value that is missing, constants that are refused."""
+"""The distance where none can be computed: a diverged run, a missing value, invalid constants."""
 
 
 class Distance(NamedTuple):
@@ -44,9 +43,9 @@ NOWHERE = Distance(FAR, 0.0, 0.0)
 
 
 def of_figure(table: pd.DataFrame, published: pd.DataFrame, floor: float = published_curves.FLOOR) -> Distance:
-    """The distance of a figure's table from its published numbers; NOWHERE if a published value has none of ours.
+    """The distance of a figure's table from its published numbers; NOWHERE if we lack a published value.
 
-    floor : error rates below it count as it, ours and the published ones alike
+    floor : smaller error rates, ours and published ones, are raised to it
     """
     pairs = published_curves.matched(table, published, floor)
     if not np.isfinite(pairs["ours"]).all():
@@ -70,7 +69,7 @@ def _panel(pairs: pd.DataFrame) -> tuple[float, float, float]:
 
 
 def _order(pairs: pd.DataFrame, least: float) -> float:
-    """Share of discordant pairs (a tie of ours counts half) times the median published gap."""
+    """The share of discordant pairs (a tie of ours counts half) times the median published gap."""
     discordant, gaps = [], []
     for _, group in pairs.groupby("x"):
         values = list(zip(group["ours"], group["published"], strict=True))

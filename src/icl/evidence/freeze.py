@@ -1,7 +1,7 @@
-"""The freeze of the ledger: every claim's bounds as they stood before the seeds that judge it were looked at.
+"""The freeze of the ledger: every claim's bounds as they were before the seeds that judge it were measured.
 
-frozen.json holds the date and, per claim, its bounds and conditions. A claim whose bounds differ from these says so in
-every output: with what they were, and with date and reason from its `amended` entries in claims.yaml.
+frozen.json holds the date and, per claim, its bounds and conditions. Every output marks a claim whose bounds differ
+from these as amended, with the frozen bounds and the date and reason from its `amended` entries in claims.yaml.
 """
 
 import json
@@ -19,12 +19,12 @@ FILE = Path(__file__).with_name("frozen.json")
 
 
 def bounds(claim: Claim) -> dict[str, Any]:
-    """What the freeze keeps of a claim, as plain data."""
+    """The frozen part of a claim, its bounds and conditions, as plain data."""
     return {name: [bound.plain() for bound in getattr(claim, name)] for name in ("bounds", "conditions")}
 
 
 def write(day: str = "") -> int:
-    """Freeze the ledger as it is now; the number of claims."""
+    """Freeze the current ledger; returns the number of claims."""
     claims = {claim.id: bounds(claim) for paper in ledger.papers() for claim in paper.claims}
     write_json(FILE, {"date": day or date.today().isoformat(), "claims": claims})
     frozen.cache_clear()
@@ -33,32 +33,32 @@ def write(day: str = "") -> int:
 
 @cache
 def frozen() -> dict[str, Any]:
-    """date, and claims: id -> bounds and conditions; empty before the first freeze."""
+    """The date and the claims, id -> bounds and conditions; empty before the first freeze."""
     return dict(json.loads(FILE.read_text(encoding="utf-8"))) if FILE.is_file() else {}
 
 
 def difference(claim: Claim) -> str:
-    """What the claim's bounds were at the freeze, in words, if they are others now; empty if they are the same."""
+    """The claim's frozen bounds, in words, if they differ from the current ones; empty if they do not."""
     if not frozen():
         return ""
-    kept = frozen()["claims"].get(claim.id)
-    if kept is None:
+    before = frozen()["claims"].get(claim.id)
+    if before is None:
         return "not in the ledger"
-    if kept == bounds(claim):
+    if before == bounds(claim):
         return ""
-    parts = [(part["observable"], bound_of(part).words()) for name in ("bounds", "conditions") for part in kept[name]]
+    parts = [(part["observable"], bound_of(part).words()) for name in ("bounds", "conditions") for part in before[name]]
     return "; ".join(f"{observable} {words}" for observable, words in parts)
 
 
 def amendments(claim: Claim) -> list[str]:
-    """How the claim's bounds changed after they were first looked at: date, what was, and why."""
-    said = [f"{one['date']}: was {one['was']}; {one['why']}" for one in claim.amended]
+    """The changes of the claim's bounds after an outcome was known: date, previous bounds and reason."""
+    declared = [f"{one['date']}: was {one['was']}; {one['why']}" for one in claim.amended]
     since = difference(claim)
-    return said + ([f"since the freeze of {frozen()['date']}: was {since}"] if since else [])
+    return declared + ([f"since the freeze of {frozen()['date']}: was {since}"] if since else [])
 
 
 def unexplained() -> Iterator[str]:
-    """The claims that changed since the freeze without an `amended` entry of a later date."""
+    """The claims that changed since the freeze without a later `amended` entry."""
     for claim in (claim for paper in ledger.papers() for claim in paper.claims):
         if difference(claim) and not any(one["date"] >= frozen()["date"] for one in claim.amended):
             yield claim.id

@@ -9,21 +9,22 @@ import pandas as pd
 from icl.core.table import GROUP, SUMMARY_SEED, conform, join
 from icl.evidence.significance import INTERVALS
 
-# Drawn bands are mean +- 2 population standard deviations, the width that the published bands have (inferred from the
+# Drawn bands are mean +- 2 population standard deviations, the width of the published bands (inferred from the
 # digitised bands, whose squared widths are sums of four squares of the error's step).
 BAND = 2.0
 
 
-# A label that is not a number equals nothing, itself included; this one can be looked up.
+# Replaces NaN in keys, because NaN is unequal to itself.
 _NOWHERE = -1e300
 
 
 def summarise(runs: pd.DataFrame, statistics: Mapping[str, str] | None = None) -> pd.DataFrame:
     """The rows of single runs followed by one summary row per coordinate and observable.
 
-    statistics : observable -> mean, median or share; the mean where it has none. Its interval is over runs. The drawn
-    band is over groups of test prompts where the table has such rows, and else over runs. A coordinate that only one
-    run has gets no summary, and one with a NaN gets NaN: a missing value is never averaged away.
+    The interval is over runs. The drawn band is over groups of test prompts if the table has such rows, else over runs.
+    A coordinate with only one run gets no summary, and one with a NaN gets NaN: missing values are never averaged away.
+
+    statistics : observable -> mean, median or share; the default is the mean
     """
     key = ["figure", "scale", "panel", "series", "x", "observable", "colour"]
     summaries = []
@@ -47,14 +48,14 @@ def summarise(runs: pd.DataFrame, statistics: Mapping[str, str] | None = None) -
 
 
 def exact(runs: pd.DataFrame) -> pd.DataFrame:
-    """The rows of runs without randomness, followed by their summaries, statistic "exact": nothing was sampled, so the
-    interval has no width. Each coordinate and observable has one run.
+    """The rows of runs without randomness, one per coordinate and observable, followed by their summaries with the
+    statistic "exact", whose intervals have zero width.
     """
     return _with_copies(runs, "exact", runs["value"])
 
 
 def lone(runs: pd.DataFrame) -> pd.DataFrame:
-    """The rows of single random runs, followed by summaries that can be drawn but, having no interval, never judged."""
+    """The rows of single random runs, followed by summaries without an interval: they can be drawn but not judged."""
     return _with_copies(runs, "single", float("nan"))
 
 
@@ -71,7 +72,7 @@ def log_slope(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def kendall(x: np.ndarray, y: np.ndarray) -> float:
-    """Kendall's tau-b between two sequences; 0 if either is constant, which has no order."""
+    """Kendall's tau-b between two sequences; 0 if either is constant."""
     from scipy import stats
 
     if np.ptp(x) == 0 or np.ptp(y) == 0:
@@ -80,7 +81,7 @@ def kendall(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def least_length(errors: np.ndarray, lengths: Sequence[int], enough: float) -> np.ndarray:
-    """The least context length with an error below `enough`: (lengths, runs) -> (runs,), NaN where there is none."""
+    """The smallest context length with an error below `enough`: (lengths, runs) -> (runs,), NaN if there is none."""
     below = errors < enough
     return np.where(below.any(axis=0), np.array(lengths)[below.argmax(axis=0)], np.nan)
 
@@ -88,7 +89,7 @@ def least_length(errors: np.ndarray, lengths: Sequence[int], enough: float) -> n
 def first_step_below(losses: np.ndarray, target: float, window: int) -> np.ndarray:
     """The first step at which the mean of the last `window` losses is below `target`: (runs, steps) -> (runs,).
 
-    NaN for a run that does not get there.
+    NaN for a run that never is.
     """
     means = np.lib.stride_tricks.sliding_window_view(losses, window, axis=-1).mean(axis=-1)
     below = means < target
@@ -101,11 +102,11 @@ TAIL = 0.05
 
 
 def bootstrap_weights(source: np.random.Generator, runs: int, prompts: int, resamples: int = RESAMPLES) -> np.ndarray:
-    """How much each prompt of each run counts in each resample, float32 (runs, resamples, prompts).
+    """The weight of each prompt of each run in each resample, float32 (runs, resamples, prompts).
 
-    Each resample sums to 1. Runs are drawn with replacement and so are the prompts of each: with one run this is the
-    ordinary bootstrap over prompts, with several the band also holds how much runs differ. One set of weights serves
-    every curve, so that curves on the same prompts move together.
+    The weights of a resample sum to 1. Runs are drawn with replacement, and so are the prompts of each: with one run
+    this is the ordinary bootstrap over prompts, with several the band also contains the variation between runs. All
+    curves use the same weights, so curves on the same prompts move together.
     """
     drawn = source.multinomial(runs, np.full(runs, 1 / runs), resamples)
     out = np.empty((runs, resamples, prompts), dtype=np.float32)
@@ -117,6 +118,6 @@ def bootstrap_weights(source: np.random.Generator, runs: int, prompts: int, resa
 
 def percentiles(values: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """5 % and 95 % of the resampled means of values (runs, prompts, points): (points,) each."""
-    means = sum(own @ part for own, part in zip(weights, values, strict=True))
+    means = sum(of_run @ part for of_run, part in zip(weights, values, strict=True))
     low, high = np.quantile(means, [TAIL, 1 - TAIL], axis=0)
     return low, high

@@ -1,4 +1,4 @@
-"""What the runs say of a claim: its bounds and conditions against the single runs in the table."""
+"""Verdicts: a claim's bounds and conditions against the single runs in the table."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,9 +14,9 @@ from icl.evidence.ledger import Bound, Claim, bound_of
 from icl.evidence.significance import SIGNIFICANT, Interval
 
 SUPPORTED, CONTRADICTED, INCONCLUSIVE, NOT_TESTED = "supported", "contradicted", "inconclusive", "not tested"
-# With fewer runs nothing is decided ...
+# With fewer random runs a claim is inconclusive.
 LEAST_SEEDS = 5
-# ... unless nothing is random: then one run is all that there is to know, and the table says so.
+# The statistic of results without randomness, for which one run suffices.
 EXACT = "exact"
 
 
@@ -24,8 +24,9 @@ EXACT = "exact"
 class Part:
     """The outcome for one bound over `runs` runs: the estimate and its 95 % interval.
 
-    p : of the hypothesis that the bound does not hold, the larger of its ends; p_against : that it holds, the smaller
-        times their number. What is computed has none: NaN.
+    p : p-value of the hypothesis that the bound does not hold, the larger one of its two ends
+    p_against : p-value of the hypothesis that it holds, the smaller one times the number of ends
+        Both are NaN for computed results.
     """
 
     observable: str
@@ -42,7 +43,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition of the source on a run, and how many runs meet it and those before it."""
+    """A condition of the source on a run, and how many runs meet it and all previous conditions."""
 
     observable: str
     bound: str
@@ -54,7 +55,7 @@ class Condition:
 class Verdict:
     """The outcome for a claim.
 
-    p : the largest of its parts; p_against : the smallest, times their number (Bonferroni)
+    p : the largest p of its parts; p_against : the smallest, times their number (Bonferroni)
     """
 
     claim: str
@@ -66,7 +67,7 @@ class Verdict:
     p_against: float = math.nan
 
     def plain(self) -> dict[str, Any]:
-        """As plain data; a missing number becomes None."""
+        """The verdict as plain data; a missing number becomes None."""
         data = asdict(self)
         for part in (data, *data["parts"]):
             for name in ("estimate", "low", "high", "p", "p_against"):
@@ -76,16 +77,17 @@ class Verdict:
 
 
 def judge(claim: str, bounds: Sequence[Bound], table: pd.DataFrame, conditions: Sequence[Bound] = ()) -> Verdict:
-    """The verdict on the claim of this id.
+    """The verdict on a claim.
 
-    Only runs that meet every condition test the claim; if none does it is `not tested`. A part is supported when the
-    whole 95 % interval lies within the bound, contradicted when it lies wholly outside, inconclusive otherwise (also
-    with fewer than five random runs, or when a run has no value). The claim is supported when all parts are, and
-    contradicted when one part is at the level of a claim with so many parts. At the smoke scale nothing is decided.
+    Only runs that meet every condition test the claim; if none does, it is `not tested`. A part is supported if its
+    95 % interval lies inside the bound, contradicted if the interval lies outside, and inconclusive otherwise (also
+    with fewer than five random runs, or if a run has no value). The claim is supported if all parts are, and
+    contradicted if a part is, after a Bonferroni correction for the number of parts. At the smoke scale every claim is
+    inconclusive.
     """
     scale = str(table["scale"].iloc[0])
-    kept, met = within(conditions, table)
-    parts = tuple(_part(bound, kept) for bound in bounds)
+    rows, met = within(conditions, table)
+    parts = tuple(_part(bound, rows) for bound in bounds)
     random = [part for part in parts if math.isfinite(part.p) and part.runs >= LEAST_SEEDS]
     p = max((part.p for part in random), default=math.nan)
     against = min((min(1.0, part.p_against * len(random)) for part in random), default=math.nan)
@@ -113,9 +115,9 @@ def within(conditions: Sequence[Bound], table: pd.DataFrame) -> tuple[pd.DataFra
 
 
 def single(observable: str, table: pd.DataFrame) -> dict[int, float]:
-    """Seed -> value of a single run.
+    """The observable of every run: seed -> value.
 
-    Raises ValueError if the observable is measured at more than one place.
+    Raises ValueError if it has several values per run.
     """
     rows = table[(table["observable"] == observable) & (table["statistic"] == "run")]
     if rows["seed"].duplicated().any():
@@ -139,14 +141,14 @@ def _part(bound: Bound, table: pd.DataFrame) -> Part:
     if len(values) >= LEAST_SEEDS and min(outside) <= SIGNIFICANT:
         outcome = CONTRADICTED
     elif len(values) >= LEAST_SEEDS and max(inside) <= SIGNIFICANT:
-        # Nearer to the named value than to any rival, but not it: the runs do not decide.
+        # The interval may exclude the named value although that is the nearest simple one: then nothing is decided.
         outcome = SUPPORTED if bound.equals is None or low <= bound.equals <= high else INCONCLUSIVE
     against = min(1.0, len(outside) * min(outside))
     return Part(*head, estimate, low, high, len(values), outcome, max(inside), against)
 
 
 def _in_range(bound: Bound, interval: Interval) -> Interval:
-    """The interval, as far as the observable's values can reach."""
+    """The interval, clipped to the range of the observable."""
     estimate, low, high = interval
     return estimate, max(low, bound.range[0]), min(high, bound.range[1])
 
@@ -161,7 +163,7 @@ Test = Callable[[np.ndarray, float, str], float]
 
 
 def _p_values(bound: Bound, values: np.ndarray) -> tuple[list[float], list[float]]:
-    """Per end of the bound p of the hypothesis that the statistic lies outside of it, and that it lies inside."""
+    """Per end of the bound, the p-values of the hypotheses that the statistic lies outside it, and inside it."""
     ends: list[tuple[float, Test, Test]] = [
         (bound.at_least, significance.p_at_least, significance.p_below),
         (bound.at_most, significance.p_at_most, significance.p_above),
@@ -173,7 +175,7 @@ def _p_values(bound: Bound, values: np.ndarray) -> tuple[list[float], list[float
 
 
 def questions(claims: Iterable[Claim], scale: str) -> list[dict[str, Any]]:
-    """What judging depends on, as plain data: ids, bounds and conditions of the claims that are judged at a scale."""
+    """The input of judging as plain data: ids, bounds and conditions of the claims that are judged at a scale."""
     return [
         {
             "claim": claim.id,
@@ -185,9 +187,9 @@ def questions(claims: Iterable[Claim], scale: str) -> list[dict[str, Any]]:
     ]
 
 
-def verdicts(asked: Iterable[Mapping[str, Any]], table: pd.DataFrame) -> list[Verdict]:
-    """The verdicts on what `questions` gives."""
+def verdicts(posed: Iterable[Mapping[str, Any]], table: pd.DataFrame) -> list[Verdict]:
+    """The verdicts on the claims that `questions` returns."""
     return [
         judge(one["claim"], [*map(bound_of, one["bounds"])], table, [*map(bound_of, one["conditions"])])
-        for one in asked
+        for one in posed
     ]

@@ -1,7 +1,7 @@
-"""The ledger of claims: per paper one claims.yaml with its targets, their captions, its claims and their bounds.
+"""The ledger of claims: one claims.yaml per paper with its figures, their captions, its claims and their bounds.
 
-The file is checked against claims.schema.json before anything is built from it. Measuring sees only the names of the
-observables and judging only the bounds, so that rewording a statement or a caption recomputes nothing.
+The file is first checked against claims.schema.json. Measuring depends only on the names of the observables and judging
+only on the bounds, so rewording a statement or a caption recomputes nothing.
 """
 
 import json
@@ -23,17 +23,17 @@ SCHEMA = Path(__file__).with_name("claims.schema.json")
 
 
 class LedgerError(ConstantError):
-    """A claims.yaml breaks the schema or contradicts itself or the figures; the message names file and place."""
+    """A claims.yaml violates the schema or contradicts itself or the figures; the message names file and place."""
 
 
 @dataclass(frozen=True)
 class Bound:
     """One measurable part of a claim, or a premise on each run: the observable lies within [at_least, at_most].
 
-    statistic : `mean`, `median` or `share` over runs, or `exact` for what is computed without any randomness
+    statistic : `mean`, `median` or `share` over runs, or `exact` for results without any randomness
     range : the values that the observable can have
-    equals : the value that a theorem names, such as an exponent: the interval must hold it, and the ends of the bound
-        are half way to the next simple rivals
+    equals : a value that a theorem names, such as an exponent: the interval must contain it, and the ends of the bound
+        are half way to the nearest other simple values
     """
 
     observable: str
@@ -52,7 +52,7 @@ class Bound:
         return f"<= {self.at_most:g}" if math.isinf(self.at_least) else f"in [{self.at_least:g}, {self.at_most:g}]"
 
     def plain(self) -> dict[str, Any]:
-        """As plain data; an end that is not bounded is left out."""
+        """The bound as plain data, without infinite ends."""
         ends = {"at_least": self.at_least, "at_most": self.at_most}
         finite = {name: end for name, end in ends.items() if math.isfinite(end)}
         within = {"range": list(self.range)} if math.isfinite(self.range[0]) else {}
@@ -62,15 +62,15 @@ class Bound:
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of a paper and the bounds that test it: all of them must hold.
+    """A statement of a paper and the bounds that test it, all of which must hold.
 
     kind : `theorem`, `figure` (what a published picture shows) or `ours`
     source : theorem, proposition, equation, figure or page
     says : what the source says, with its conditions; tested : what is tested here; not_shown : what that leaves open
     formula : the statement as one formula in LaTeX, without dollar signs
-    premise : conditions of the source, in words; conditions : those that are measured, met or missed by each run
+    premise : conditions of the source, in words; conditions : those that are measured for each run
     scales : the scales at which it is judged; empty for all
-    amended : changes of the bounds after an outcome was looked at: date, what was, and why
+    amended : changes of the bounds after an outcome was known: date, previous bounds and reason
     """
 
     id: str
@@ -89,13 +89,13 @@ class Claim:
 
     @property
     def is_computed(self) -> bool:
-        """Whether nothing is random in it: its bounds were written with the result in view."""
+        """Whether nothing in it is random; the bounds of such a claim were written with the result known."""
         return all(bound.statistic == "exact" for bound in self.bounds)
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What a source says, or we use, that is algebra: a test checks it, and no run could contradict it.
+    """An algebraic statement of a source, or one that we use: a test checks it, and no run could contradict it.
 
     test : file::function
     """
@@ -108,11 +108,11 @@ class Identity:
 
 @dataclass(frozen=True)
 class Target:
-    """What stands beside a figure: its caption, known differences from the published one, and what it measures.
+    """A figure's entry: its caption, known differences from the published one, and its observables.
 
-    fitted : the constants that were chosen on the published figure, in words; claims on it count apart
+    fitted : the constants that were fitted to the published figure, in words; claims on it are counted separately
     aliases : other names of the target
-    observables : measured besides those of the claims, observable -> statistic; medians : curves summarised by medians
+    observables : observable -> statistic, besides those of the claims; medians : curves summarised by medians
     """
 
     name: str
@@ -138,7 +138,7 @@ class Ledger:
 
 
 def read(path: Path) -> Ledger:
-    """The ledger in one file; the paper is the name of its folder.
+    """The ledger in one file; its folder is the paper's key.
 
     Raises LedgerError if it is not valid.
     """
@@ -147,8 +147,8 @@ def read(path: Path) -> Ledger:
         data = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)  # noqa: S506 (a safe loader, either way)
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise LedgerError(f"{path}: cannot be read ({in_one_line(error)})") from error
-    found = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8"))).iter_errors(data)
-    for problem in sorted(found, key=lambda error: list(map(str, error.absolute_path))):
+    errors = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8"))).iter_errors(data)
+    for problem in sorted(errors, key=lambda error: list(map(str, error.absolute_path))):
         raise LedgerError(f"{path}: {_place(data, problem.absolute_path)}: {problem.message}")
     targets = {name: _target(name, about) for name, about in data["figures"].items()}
     identities = tuple(Identity(**one) for one in data.get("identities", ()))
@@ -160,7 +160,7 @@ def read(path: Path) -> Ledger:
 
 
 def _place(data: Any, keys: Any) -> str:
-    """Where in the file, with a claim's id in place of its number."""
+    """The place in the file, with a claim's id instead of its index."""
     words = []
     for key in keys:
         data = data[key]
@@ -169,8 +169,8 @@ def _place(data: Any, keys: Any) -> str:
 
 
 def _target(name: str, about: Mapping[str, Any]) -> Target:
-    given: dict[str, Any] = {key: tuple(part) if isinstance(part, list) else part for key, part in about.items()}
-    return Target(name, **given)
+    fields: dict[str, Any] = {key: tuple(part) if isinstance(part, list) else part for key, part in about.items()}
+    return Target(name, **fields)
 
 
 def _claim(data: Mapping[str, Any]) -> Claim:
@@ -180,13 +180,13 @@ def _claim(data: Mapping[str, Any]) -> Claim:
 
 def bound_of(data: Mapping[str, Any]) -> Bound:
     """A bound from plain data, the inverse of Bound.plain()."""
-    made = Bound(**data)
-    return replace(made, range=(made.range[0], made.range[1]))
+    bound = Bound(**data)
+    return replace(bound, range=(bound.range[0], bound.range[1]))
 
 
 def _contradictions(ledger: Ledger) -> Iterator[str]:
     ids = _ids(ledger)
-    yield from (f"claim {name}: stands twice" for name in sorted({name for name in ids if ids.count(name) > 1}))
+    yield from (f"claim {name}: appears twice" for name in sorted({name for name in ids if ids.count(name) > 1}))
     for claim in ledger.claims:
         if claim.figure not in ledger.targets:
             yield f"claim {claim.id}: figure {claim.figure} is not among the file's figures"
@@ -219,7 +219,7 @@ def _declarations(ledger: Ledger, figure: str) -> Iterator[tuple[str, str]]:
 
 @cache
 def of_paper(key: str) -> Ledger:
-    """The ledger of a paper, whose figures are those of its folder.
+    """The ledger of a paper; its figures must be those of the paper's folder.
 
     Raises LedgerError if a figure has no entry, or an entry no figure.
     """
@@ -237,45 +237,43 @@ def of_paper(key: str) -> Ledger:
 def papers() -> tuple[Ledger, ...]:
     """The ledgers of all papers, in their order.
 
-    Raises LedgerError if two papers have a claim of one id.
+    Raises LedgerError if two papers have a claim with the same id.
     """
-    found = tuple(of_paper(key) for key in discovery.papers())
+    ledgers = tuple(of_paper(key) for key in discovery.papers())
     owner: dict[str, str] = {}
-    for ledger in found:
+    for ledger in ledgers:
         for name in _ids(ledger):
             if name in owner:
                 raise LedgerError(f"claim {name}: is in papers/{owner[name]} and in papers/{ledger.paper}")
             owner[name] = ledger.paper
-    return found
+    return ledgers
 
 
 @cache
 def aliases() -> dict[str, str]:
     """Other names of figures: alias -> figure.
 
-    Raises LedgerError for an alias that is the name of a figure, or of two figures.
+    Raises LedgerError for an alias that is also the name or an alias of another figure.
     """
-    found: dict[str, str] = {}
+    figure_of: dict[str, str] = {}
     for ledger in papers():
         for name, target in ledger.targets.items():
             for alias in target.aliases:
-                if alias in discovery.figures() or alias in found:
+                if alias in discovery.figures() or alias in figure_of:
                     raise LedgerError(f"alias {alias} of {name}: is the name of another figure")
-                found[alias] = name
-    return found
+                figure_of[alias] = name
+    return figure_of
 
 
 def figure_name(word: str) -> str:
-    """The figure that a name or an alias means.
+    """The figure with this name or alias.
 
     Raises UnknownName if there is none.
     """
     name = aliases().get(word, word)
     if name not in discovery.figures():
         names = [*discovery.figures(), *aliases()]
-        raise discovery.UnknownName(
-            f"figure {word!r}: there is none of this name; there is {discovery.near(word, names)}"
-        )
+        raise discovery.UnknownName(f"figure {word!r}: no such figure; try {discovery.near(word, names)}")
     return name
 
 
@@ -289,12 +287,12 @@ def of_figure(figure: str) -> Ledger:
 
 
 def target(figure: str) -> Target:
-    """Caption, differences and observables of a figure."""
+    """A figure's entry in the ledger."""
     return of_figure(figure).targets[figure]
 
 
 def claims(figure: str) -> tuple[Claim, ...]:
-    """The claims that a figure's table decides."""
+    """The claims that are judged by a figure's table."""
     return tuple(claim for claim in of_figure(figure).claims if claim.figure == figure)
 
 
@@ -303,14 +301,12 @@ def claim(name: str) -> Claim:
 
     Raises UnknownName if there is none.
     """
-    found = {claim.id: claim for ledger in papers() for claim in ledger.claims}
-    if name not in found:
-        raise discovery.UnknownName(
-            f"claim {name!r}: there is none of this name; there is {discovery.near(name, found)}"
-        )
-    return found[name]
+    by_id = {claim.id: claim for ledger in papers() for claim in ledger.claims}
+    if name not in by_id:
+        raise discovery.UnknownName(f"claim {name!r}: no such claim; try {discovery.near(name, by_id)}")
+    return by_id[name]
 
 
 def declared(figure: str) -> dict[str, str]:
-    """What a figure's measurement has to fill: observable -> statistic over runs."""
+    """The observables that a figure's measurement must fill: observable -> statistic over runs."""
     return dict(_declarations(of_figure(figure), figure))

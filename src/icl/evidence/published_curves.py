@@ -1,16 +1,16 @@
 """Published curves as numbers, and the distance of ours from them.
 
 Source: the figures of H. Li's talk of October 2024 (the numbering is the talk's) on Li et al., ICML 2024 (arXiv
-2402.15607) and ICLR 2025 (arXiv 2410.02167). The pictures were digitised by re-drawing each of them until the pixels
-matched. Numbers are facts; the pictures belong to their authors and are not part of this package.
+2402.15607) and ICLR 2025 (arXiv 2410.02167). The pictures were digitised by redrawing each until the pixels matched.
+Numbers are facts; the pictures belong to their authors and are not part of this package.
 
-Also values read off pages 16 and 18 of a talk of June 2024, which shows figures of von Oswald et al., ICML 2023.
+Further values were read off pages 16 and 18 of a talk of June 2024 with figures of von Oswald et al., ICML 2023.
 
-Reading errors are half-widths that hold 95 % of a panel's values: in log10 on logarithmic panels, else in units of y.
-Bands are read to 3-5 %. Values above the axes (figure 12 at x = 2) or below them (the last point of a curve in figures
-17 and 27) are extrapolated and known to 2-4 %; points under a legend or another marker are less certain.
+Reading errors are half-widths that contain 95 % of a panel's values: in log10 on logarithmic panels, else in units of
+y. Bands are accurate to 3-5 %. Values above the axes (figure 12 at x = 2) or below them (the last point of a curve in
+figures 17 and 27) are extrapolated and accurate to 2-4 %; points under a legend or another marker are less certain.
 
-Fidelity describes; it never decides a claim.
+The distance to the published numbers decides no claim.
 """
 
 from __future__ import annotations
@@ -30,20 +30,19 @@ from icl.core.table import SUMMARY_SEED
 FLOOR = 2.5e-4
 """The smallest error rate on a logarithmic figure: one in 4,000 test prompts, the step of the published means.
 
-Smaller values of ours, zeros among them, count as this one, and how many did is reported.
+Our smaller values, including zeros, are raised to it, and their number is reported.
 """
 
 X_TOLERANCE = 1e-6
-
 
 ANGLE_READING = 0.006
 """Reading error of the angles in the scatter figures, in radians."""
 
 
 class Quantity(NamedTuple):
-    """What a panel shows: its scale (log, linear or scatter), its reading error and the observable drawn in it.
+    """A panel's scale (log, linear or scatter), its reading error and the observable drawn in it.
 
-    Without an observable the table may hold only one per panel, series and x.
+    Without an observable, the table must hold only one per panel, series and x.
     """
 
     scale: str
@@ -56,27 +55,26 @@ class PublishedError(Problem, ValueError):
 
 
 def path(figure: str) -> Path | None:
-    """The file with a figure's published numbers, papers/<paper>/published/<figure>.csv, or None without one.
+    """The file with a figure's published numbers, papers/<paper>/published/<figure>.csv, or None.
 
     Raises UnknownName if there is no such figure.
     """
     if figure not in discovery.figures():
         discovery.figure(figure)
-    found = discovery.PAPERS / discovery.figures()[figure] / "published" / f"{figure}.csv"
-    return found if found.is_file() else None
+    file = discovery.PAPERS / discovery.figures()[figure] / "published" / f"{figure}.csv"
+    return file if file.is_file() else None
 
 
 def read(source: Path) -> pd.DataFrame:
-    """The published numbers in one file, whose name is that of the figure.
+    """The published numbers in one file, which is named after the figure.
 
-    The file begins with a line per panel, ``# main: {scale: log, reading_error: 0.0023, observable: error}``, and goes
-    on as CSV. Columns: figure, panel, series, x, y, y_lo and y_hi (edges of the band), c (epoch of a scatter point),
-    kind (line, bar or scatter) and, from the head, scale (log, linear or scatter), reading (the reading error) and
-    observable (what of our table is compared; empty where the table holds one per panel, series and x). In figure 14, x
-    is the number of pruned neurons of 64. Guides without data of their own (a dashed line at 1 %, a line drawn by hand)
-    are left out.
+    The file starts with a header line per panel, ``# main: {scale: log, reading_error: 0.0023, observable: error}``,
+    followed by CSV. Columns: figure, panel, series, x, y, y_lo and y_hi (edges of the band), c (epoch of a scatter
+    point), kind (line, bar or scatter) and, from the header, scale (log, linear or scatter), reading (the reading
+    error) and observable (the one to compare; empty if our table holds only one per panel, series and x). In figure 14,
+    x is the number of pruned neurons of 64. Guide lines without data (dashed at 1 %, or drawn by hand) are omitted.
 
-    Raises PublishedError for a file without such a head, or with panels that the head does not have.
+    Raises PublishedError for a file without such a header, or with panels that are not in it.
     """
     try:
         lines = source.read_text(encoding="utf-8").splitlines()
@@ -99,36 +97,36 @@ def read(source: Path) -> pd.DataFrame:
 
 
 def load(figure: str) -> pd.DataFrame | None:
-    """The published numbers of ``figure`` ("figure12"; see `read`), or None where there are none."""
+    """The published numbers of ``figure`` ("figure12"; see `read`), or None."""
     source = path(figure)
     return None if source is None else read(source)
 
 
 def published(figure: str) -> pd.DataFrame:
-    """The same of a figure that must have them.
+    """The published numbers of ``figure``.
 
-    Raises PublishedError where there are none.
+    Raises PublishedError if it has none.
     """
-    found = load(figure)
-    if found is None:
+    rows = load(figure)
+    if rows is None:
         raise PublishedError(f"{figure}: has no published numbers")
-    return found
+    return rows
 
 
 def _quantity(rows: pd.DataFrame) -> Quantity:
-    """What one panel shows."""
+    """The quantity of one panel."""
     first = rows.iloc[0]
     return Quantity(first["scale"], float(first["reading"]), first["observable"] or None)
 
 
 def fidelity(table: pd.DataFrame, reference: pd.DataFrame) -> list[dict[str, Any]]:
-    """How far ``table`` is from the published numbers, one row per series and one, series "all", per panel.
+    """The distance of ``table`` from the published numbers: one row per panel (series "all") and one per series.
 
-    ``median`` and ``maximum`` are over the matched points, of |log10(ours / published)| on logarithmic panels, of the
-    absolute difference on linear ones, and on scatters of the absolute difference between the median angles (or
-    magnitudes) of one epoch. ``matched`` counts points; ``missing`` those published that we lack, ``extra`` ours that
-    were not published, ``floored`` ours below ``FLOOR``. ``rank`` is Kendall's tau between the orders of the series,
-    averaged over x. Distances without a matched point are None.
+    ``median`` and ``maximum`` are over the matched points: of |log10(ours / published)| on logarithmic panels, of the
+    absolute difference on linear ones, and of the absolute difference between the median angles (or magnitudes) of one
+    epoch on scatters. ``matched`` counts the points, ``missing`` published points that we lack, ``extra`` our points
+    that were not published, and ``floored`` our values below ``FLOOR``. ``rank`` is Kendall's tau between the orders of
+    the series, averaged over x. Distances without a matched point are None.
     """
     figure = str(reference["figure"].iloc[0])
     result = []
@@ -143,9 +141,9 @@ def fidelity(table: pd.DataFrame, reference: pd.DataFrame) -> list[dict[str, Any
 def matched(table: pd.DataFrame, reference: pd.DataFrame, floor: float = FLOOR) -> pd.DataFrame:
     """Every published value beside ours: panel, series, x, ours, published and the panel's reading error.
 
-    On logarithmic panels both are log10, ours not below ``FLOOR``, and neither below ``floor``, where few test prompts
-    could not tell smaller errors apart. A scatter becomes two panels, the median angle and the median magnitude against
-    the epoch. Ours is NaN where the table has no such value.
+    On logarithmic panels both are log10; our values are raised to ``FLOOR`` and both to ``floor``, the resolution of a
+    small number of test prompts. A scatter becomes two panels, the median angle and the median magnitude against the
+    epoch. Ours is NaN where the table lacks the value.
     """
     parts = []
     for panel, published in reference.groupby("panel", sort=False):
@@ -215,7 +213,7 @@ def _scatter_distances(ours: pd.DataFrame, published: pd.DataFrame, quantity: Qu
 
 
 def _pairs(ours: pd.DataFrame, published: pd.DataFrame, quantity: Quantity) -> pd.DataFrame:
-    """Published and our value side by side per series and x; NaN where one side has none."""
+    """The published value and ours side by side per series and x; NaN where one side has none."""
     if quantity.observable is not None:
         ours = ours[ours["observable"] == quantity.observable]
     ours = ours[ours["series"].isin(published["series"]) & ours["value"].notna()]
@@ -247,7 +245,7 @@ def _row(series: str, unit: str, reading: float, pairs: pd.DataFrame) -> dict[st
 
 
 def _rank_agreement(pairs: pd.DataFrame) -> float | None:
-    """Kendall's tau-b of our against the published order of the series, averaged over x; None if nothing compares."""
+    """Kendall's tau-b between our order of the series and the published one, averaged over x; None without any."""
     agreements = []
     for _, group in pairs.groupby("key"):
         a, b = (np.sign(np.subtract.outer(v, v)) for v in (group["ours"].to_numpy(), group["published"].to_numpy()))

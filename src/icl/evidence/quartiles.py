@@ -1,4 +1,4 @@
-"""Quartiles over runs beside a median: what single failed trainings do not move."""
+"""Quartiles over runs, a band around the median that single failed trainings do not move."""
 
 from collections.abc import Mapping
 
@@ -13,8 +13,7 @@ QUARTILES: Mapping[str, float] = {"lower quartile": 0.25, "upper quartile": 0.75
 def with_quartiles(runs: pd.DataFrame) -> pd.DataFrame:
     """Rows of single runs, followed by their lower and upper quartiles at every coordinate.
 
-    The quartiles are observables of their own, `<observable>, lower quartile` and `... upper quartile`; nothing is
-    judged by them.
+    The quartiles are separate observables, `<observable>, lower quartile` and `... upper quartile`; no claim uses them.
     """
     place = runs.groupby(["panel", "series", "x", "observable", "colour"], dropna=False, sort=False)
     seeds = place["seed"].first()

@@ -1,7 +1,7 @@
-"""Which verdicts change when one unpublished constant moves: what the searches in studies/ found.
+"""The sensitivity of verdicts to single unpublished constants, as found by the searches in studies/.
 
-sensitivity.json holds, per claim and constant along which the outcome is not the same everywhere, the outcome at each
-value that was tried, the value in use, and the values that the published figures rule out.
+For each claim and each constant that changes its outcome, sensitivity.json holds the outcome at each value that was
+tried, the value in use, and the values that the published figures rule out.
 """
 
 import json
@@ -13,7 +13,7 @@ FILE = Path(__file__).with_name("sensitivity.json")
 
 
 class Strip(NamedTuple):
-    """The outcome of a claim as one constant moves alone through its range, all others as in use.
+    """The outcomes of a claim as one constant moves through its range while the others keep their values in use.
 
     outcomes : (value, outcome) in order; chosen : the value in use; ruled_out : values far from the published figures
     """
@@ -27,7 +27,8 @@ class Strip(NamedTuple):
     @property
     def flips(self) -> bool:
         """Whether the claim is supported at one plausible value and contradicted at another."""
-        return {"supported", "contradicted"} <= {said for value, said in self.outcomes if value not in self.ruled_out}
+        plausible = {outcome for value, outcome in self.outcomes if value not in self.ruled_out}
+        return {"supported", "contradicted"} <= plausible
 
 
 @cache
@@ -36,15 +37,15 @@ def strips() -> dict[str, list[Strip]]:
     data = json.loads(FILE.read_text(encoding="utf-8")) if FILE.is_file() else {}
     return {
         claim: [
-            Strip(one["system"], one["constant"], tuple((value, said) for value, said in one["outcomes"]),
+            Strip(one["system"], one["constant"], tuple((value, outcome) for value, outcome in one["outcomes"]),
                   one["chosen"], tuple(one["ruled_out"]))
-            for one in found
+            for one in rows
         ]
-        for claim, found in data.items()
+        for claim, rows in data.items()
     }  # fmt: skip
 
 
 @cache
 def fragile() -> frozenset[str]:
-    """The claims that one constant, moved alone through its plausible range, turns from support to contradiction."""
-    return frozenset(claim for claim, found in strips().items() if any(strip.flips for strip in found))
+    """The claims that a single constant within its plausible range turns from supported to contradicted."""
+    return frozenset(claim for claim, of_claim in strips().items() if any(strip.flips for strip in of_claim))

@@ -4,8 +4,8 @@
     median  sign test; interval between order statistics
     share   of runs in which something holds, each 0 or 1: exact binomial test, Clopper-Pearson interval
 
-An interval lies within a bound exactly if both one-sided tests against its ends have p <= 2.5 %. Where all runs have
-one value, a t test has no variance to go by: the sign test takes its place, whose p is at least 2^-runs.
+An interval lies inside a bound exactly if both one-sided tests against its ends have p <= 2.5 %. If all runs have the
+same value, the t test has no variance and the sign test, whose p is at least 2^-runs, replaces it.
 """
 
 import math
@@ -13,14 +13,14 @@ import math
 import numpy as np
 
 LEVEL = 0.95
-# One-sided: the part of a 95 % interval's error on either side.
+# The one-sided level: half of the error of a 95 % interval.
 SIGNIFICANT = (1 - LEVEL) / 2
 
 Interval = tuple[float, float, float]
 
 
 def mean_interval(values: np.ndarray) -> Interval:
-    """Mean and its 95 % Student interval, for (runs,) values; NaN bounds for a single run."""
+    """The mean and its 95 % Student interval, for (runs,) values; NaN bounds for a single run."""
     from scipy import stats
 
     n, mean = len(values), float(np.mean(values))
@@ -31,22 +31,22 @@ def mean_interval(values: np.ndarray) -> Interval:
 
 
 def median_interval(values: np.ndarray) -> Interval:
-    """Median and its distribution-free interval of at least 95 %: the order statistics k and n + 1 - k with the
-    largest k for which P(Binomial(n, 1/2) < k) <= 2.5 %. Fewer than six runs give no such k, and NaN bounds.
+    """The median and its distribution-free interval of at least 95 %: the order statistics k and n + 1 - k with the
+    largest k for which P(Binomial(n, 1/2) < k) <= 2.5 %. With fewer than six runs there is no such k; NaN bounds.
     """
     from scipy import stats
 
     ordered, n = np.sort(values), len(values)
     k = int(stats.binom.ppf(SIGNIFICANT, n, 0.5))
     median = float(np.median(values))
-    # Sorting puts a NaN last, where the interval might not see it.
+    # Sorting puts a NaN last, where the interval may not use it.
     if k < 1 or np.isnan(median) or stats.binom.cdf(k - 1, n, 0.5) > SIGNIFICANT:
         return median, math.nan, math.nan
     return median, float(ordered[k - 1]), float(ordered[n - k])
 
 
 def share_interval(values: np.ndarray) -> Interval:
-    """Share of runs with the value 1 and its Clopper-Pearson interval of at least 95 %.
+    """The share of runs with the value 1 and its Clopper-Pearson interval of at least 95 %.
 
     Raises ValueError for a run that is neither 0 nor 1.
     """
@@ -63,22 +63,22 @@ INTERVALS = {"mean": mean_interval, "median": median_interval, "share": share_in
 
 
 def p_at_least(values: np.ndarray, threshold: float, statistic: str) -> float:
-    """p of the hypothesis that the statistic is below `threshold`, given (runs,) values: small if it is not."""
+    """The p-value of the hypothesis that the statistic of (runs,) values is below `threshold`."""
     return _p(values, threshold, statistic, np.greater_equal)
 
 
 def p_at_most(values: np.ndarray, threshold: float, statistic: str) -> float:
-    """p of the hypothesis that the statistic is above `threshold`."""
+    """The p-value of the hypothesis that the statistic is above `threshold`."""
     return _p(values, threshold, statistic, np.less_equal)
 
 
 def p_above(values: np.ndarray, threshold: float, statistic: str) -> float:
-    """p of the hypothesis that the statistic is at most `threshold`."""
+    """The p-value of the hypothesis that the statistic is at most `threshold`."""
     return _p(values, threshold, statistic, np.greater)
 
 
 def p_below(values: np.ndarray, threshold: float, statistic: str) -> float:
-    """p of the hypothesis that the statistic is at least `threshold`."""
+    """The p-value of the hypothesis that the statistic is at least `threshold`."""
     return _p(values, threshold, statistic, np.less)
 
 
@@ -91,7 +91,7 @@ def _p(values: np.ndarray, threshold: float, statistic: str, side: np.ufunc) -> 
     direction = "greater" if side in (np.greater, np.greater_equal) else "less"
     if statistic == "share":
         return float(stats.binomtest(_successes(values), n, threshold, direction).pvalue)
-    # Values that differ by rounding alone have no variance either.
+    # Values that differ only by rounding have no usable variance.
     if statistic == "median" or np.ptp(values) <= 1e-12 * np.abs(values).max():
         return float(stats.binomtest(int(side(values, threshold).sum()), n, 0.5, "greater").pvalue)
     return float(stats.ttest_1samp(values, threshold, alternative=direction).pvalue)
@@ -104,7 +104,7 @@ def _successes(values: np.ndarray) -> int:
 
 
 def false_discovery(p_values: list[float]) -> list[float]:
-    """q of each p (Benjamini and Hochberg 1995): calling all with q <= 5 % makes at most 5 % false calls on average."""
+    """The q of each p (Benjamini and Hochberg 1995): of all calls with q <= 5 %, at most 5 % are false on average."""
     from scipy import stats
 
     return [float(q) for q in stats.false_discovery_control(p_values, method="bh")] if p_values else []

@@ -1,7 +1,7 @@
 """Attention layers over tokens that are the columns of Z, (..., D, n + 1): n examples and the query in the last column.
 
-A token stacks the input over the label, D = d + 1; the query's label slot is 0, and minus its value after the last
-layer is the prediction. Keys and values come from the examples only (the mask M = diag(I_n, 0) of Ahn et al. 2023).
+A token stacks the input over the label, D = d + 1. The query's label is 0 at the start, and minus its value after the
+last layer is the prediction. Keys and values come from the examples only (mask M = diag(I_n, 0) of Ahn et al. 2023).
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ def linear_layer(tokens: "Tensor", value: "Tensor", key_query: "Tensor") -> "Ten
 
 
 def gram(tokens: "Tensor") -> "tuple[Tensor, Tensor]":
-    """What a stack of linear layers needs of the tokens: the examples' Gram matrix and the query's column.
+    """The statistics of the tokens that determine linear layers: the examples' Gram matrix and the query's column.
 
     G = (1/n) sum_i z_i z_i', (..., D, D), and z_query, (..., D, 1).
     """
@@ -48,23 +48,23 @@ def linear_gram_layer(
 
 
 def linear_gram_query(gram_matrix: "Tensor", query: "Tensor", value: "Tensor", key_query: "Tensor") -> "Tensor":
-    """The query's column after a last layer, whose Gram matrix nobody reads."""
+    """The query's column after the last layer, which needs no further Gram matrix."""
     return query + value @ (gram_matrix @ (key_query @ query))
 
 
-# h(u, v) between the keys B x_i and the query C x, from their inner products (..., n, m): Cheng et al. 2023
+# The similarity h(u, v) of keys B x_i and queries C x_j, from their inner products (..., n, m): Cheng et al. 2023
 Similarity = Callable[["Tensor"], "Tensor"]
 SIMILARITIES: Mapping[str, Similarity] = {
     "linear": lambda products: products,
     "relu": lambda products: products.clamp(min=0),
     "exp": lambda products: products.exp(),
-    # Over the examples; the query is no key.
+    # Over the examples; the query is not a key.
     "softmax": lambda products: products.softmax(dim=-2),
 }
 
 
 def similarity(name: str) -> Similarity:
-    """The function of that name; raises ValueError for an unknown one."""
+    """The similarity of that name; raises ValueError for an unknown one."""
     if name not in SIMILARITIES:
         raise ValueError(f"kernel {name!r}: must be one of {', '.join(SIMILARITIES)}")
     return SIMILARITIES[name]
@@ -84,11 +84,11 @@ def kernel_layer(tokens: "Tensor", value: "Tensor", key: "Tensor", query: "Tenso
 
 def tokens(inputs: "Tensor", labels: "Tensor") -> "Tensor":
     """Z, (..., d + 1, n + 1), from inputs (..., n + 1, d) and labels (..., n + 1); the query's label is hidden."""
-    shown = labels.clone()
-    shown[..., -1] = 0
-    return torch.cat([inputs, shown[..., None]], dim=-1).mT
+    visible = labels.clone()
+    visible[..., -1] = 0
+    return torch.cat([inputs, visible[..., None]], dim=-1).mT
 
 
 def prediction(tokens: "Tensor") -> "Tensor":
-    """Minus the query's label slot, (...)."""
+    """The prediction, minus the query's label entry: (...)."""
     return -tokens[..., -1, -1]

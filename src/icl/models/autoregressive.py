@@ -4,7 +4,7 @@
     L = 1/2 sum_{t=2..T-1} E |y_t - x_{t+1}|^2,   gradient descent from W^KQ_32 = a_0 I, W^PV_12 = b_0 I, all else zero
 
 W is diagonal and unitary, new in every sequence. The mean is over all sequences (the population) or over a fixed sample
-of m of them; the constant `gradient_estimator` says over which, and which weights move. The layer of Sander et al.
+of m; the constant `gradient_estimator` chooses between them and selects the trained weights. The layer of Sander et al.
 (ICML 2024) does not divide by t - 1. Closed forms are in `autoregressive_theory`, gradients in
 `autoregressive_gradients`, `autoregressive_prefix_sums` and `autoregressive_definition`.
 """
@@ -39,7 +39,7 @@ POPULATION = (
 )  # fmt: skip
 SCALARS = ("population_scalar", "population_unnormalised")
 ALL_BLOCKS = ("sample_all_blocks", "sample_definition")
-# Beyond them the estimators that hold all pairs of positions, or all products of six coordinates, take too much memory.
+# Beyond these limits, all pairs of positions or all products of six coordinates take too much memory.
 LONGEST, WIDEST = 2000, 8
 
 
@@ -128,10 +128,10 @@ def is_random(configs: Sequence[Config]) -> bool:
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
     """Assumption 3.1: W^KQ_32 = a_0 I and W^PV_12 = b_0 I, all else zero.
 
-    Estimators in a and b hold them, (runs,) each, in float64; with six numbers a_1 ... a_4, (runs, 4), of which a_3 is
-    a, and b_1, b_2, (runs, 2), of which b_1 is b; those in two blocks hold A and B, (runs, d, d). Those in
-    all blocks hold real and imaginary parts, float32 as in the official code: W^KQ (runs, 2 d, 2 d, 2) over the blocks
-    2 and 3, and W^PV (runs, d, 2 d, 2), the first block's rows. The rest of either matrix meets only zeros.
+    The weights depend on the estimator. Scalars: a and b, (runs,) each, in float64. Six scalars: (runs, 4) with a_1 ...
+    a_4, where a_3 is a, and (runs, 2) with b_1, b_2, where b_1 is b. Two blocks: A and B, (runs, d, d). All blocks:
+    real and imaginary parts in float32, as in the official code, of the blocks 2 and 3 of W^KQ, (runs, 2 d, 2 d, 2),
+    and of the first block's rows of W^PV, (runs, d, 2 d, 2); the remaining entries are only multiplied by zeros.
     """
     a, b = (torch.tensor(value, dtype=torch.float64) for value in zip(*[c.starts for c in configs], strict=True))
     d, runs, estimator = configs[0].dimension, len(configs), configs[0].gradient_estimator
@@ -158,14 +158,14 @@ def optimiser(configs: Sequence[Config]) -> Optimiser:
 
 
 def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
-    """Nothing: the sequences are the same in every step, and what is needed of them is kept."""
+    """An empty batch: every step uses the same sequences, whose statistics are cached."""
     return {}
 
 
 def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
     """L of every run, with the estimated gradient as its derivative: (runs,)."""
     losses, slopes = loss_and_gradient({name: w.detach() for name, w in params.items()}, configs)
-    # What is added is zero, and its derivative is the gradient.
+    # The added term is zero, and its derivative is the gradient.
     for name, w in params.items():
         losses = losses + ((w - w.detach()) * slopes[name]).reshape(len(w), -1).sum(dim=1)
     return losses
@@ -182,22 +182,23 @@ def loss_and_gradient(weights: Params, configs: Sequence[Config]) -> "tuple[Tens
         return gradients.of_six_scalars(weights, configs)
     data = [_data(config) for config in configs]
     if estimator == "sample_definition":
-        return definition.loss_and_gradient(weights, [sequences(own) for own in data])
+        return definition.loss_and_gradient(weights, [sequences(config) for config in data])
     if estimator == "sample_all_blocks":
-        return prefix_sums.loss_and_gradient(weights, [prefix_sums.Sample(*drawn(own), own.length) for own in data])
+        samples = [prefix_sums.Sample(*drawn(config), config.length) for config in data]
+        return prefix_sums.loss_and_gradient(weights, samples)
     return gradients.of_blocks(
-        weights, [sequence_statistics(own) for own in data], diagonal=estimator == "population_diagonal"
+        weights, [sequence_statistics(config) for config in data], diagonal=estimator == "population_diagonal"
     )
 
 
-# sequences
+# Sequences
 
 
 @lru_cache(maxsize=32)
 def drawn(config: Config, purpose: str = "train", count: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues of W, complex (m, d), and first tokens, (m, d), of the run's sequences.
 
-    The address has no constant but the seed: the starts of a seed share their sequences, as in the official code.
+    They depend on no constant but the seed: all starts with the same seed share them, as in the official code.
     """
     rng, number = stream(SYSTEM, config.seed, purpose), count or config.samples
     w = np.exp(1j * tasks.phases(rng, number, config.dimension))
@@ -210,7 +211,7 @@ def sequences(config: Config, purpose: str = "train", count: int = 0) -> np.ndar
 
 
 def _data(config: Config) -> Config:
-    """The config with everything at its default that the statistics of its sequences do not depend on."""
+    """The config with all constants at their defaults on which the statistics of its sequences do not depend."""
     law = Config(
         gradient_estimator=config.gradient_estimator, law=config.law, dimension=config.dimension,
         length=config.length, scale=config.scale,
@@ -221,7 +222,7 @@ def _data(config: Config) -> Config:
 
 @lru_cache(maxsize=32)
 def sequence_statistics(data: Config) -> statistics.Statistics:
-    """What A and B see of the law of the sequences, or of the run's sequences (`sample_blocks`)."""
+    """The statistics for A and B: of the law of the sequences, or of the run's sequences (`sample_blocks`)."""
     if data.gradient_estimator == "sample_blocks":
         return statistics.empirical(sequences(data).astype(np.complex64))
     return statistics.population(data.law, data.dimension, data.scale, data.length)

@@ -1,8 +1,8 @@
 """Gradients of the autoregressive layer in the two blocks that move, A = W^KQ_32 and B = W^PV_12, or in a and b alone.
 
-Rotating all phases together changes no law, and of the products of a block of W^PV with one of W^KQ only (12)(32) turns
-with the target: in the mean over sequences the other blocks have no gradient. Under Assumption 4.1 of Zheng et al. on
-the first token, A = a I and B = b I remain multiples of the identity.
+The law of the sequences is invariant under a common rotation of all phases. Of the products of a block of W^PV with one
+of W^KQ, only (12)(32) rotates with the target, so in the mean over sequences the other blocks have no gradient. Under
+Assumption 4.1 of Zheng et al. on the first token, A = a I and B = b I remain multiples of the identity.
 """
 
 from collections.abc import Sequence
@@ -25,22 +25,22 @@ else:
 
 
 def of_blocks(weights: Params, seen: Sequence[Statistics], diagonal: bool = False) -> "tuple[Tensor, Params]":
-    """L and its gradient in A and B, (runs,) and (runs, d, d) each, from what each run sees of its sequences.
+    """L and its gradient in A and B, (runs,) and (runs, d, d) each, from the statistics of each run's sequences.
 
-    Runs with the same statistics and weights are computed once. diagonal : off-diagonal entries have no gradient
+    Runs with the same statistics and weights are computed once. diagonal : zero gradient for off-diagonal entries
     """
     known: dict[tuple[object, ...], tuple[float, np.ndarray, np.ndarray]] = {}
     results = []
     for run, statistics in enumerate(seen):
         a, b = weights["KQ"][run].cpu().numpy(), weights["PV"][run].cpu().numpy()
-        same = (id(statistics), a.tobytes(), b.tobytes())
-        if same not in known:
-            # A step that is too large overflows; icl.core.runs.diverged reports it.
+        key = (id(statistics), a.tobytes(), b.tobytes())
+        if key not in known:
+            # Too large a step overflows; icl.core.runs.diverged reports it.
             with np.errstate(all="ignore"):
-                known[same] = statistics.loss(a, b)
-        value, slope_a, slope_b = known[same]
-        kept = np.eye(len(a)) if diagonal else 1.0
-        results.append((value, slope_a * kept, slope_b * kept))
+                known[key] = statistics.loss(a, b)
+        value, slope_a, slope_b = known[key]
+        mask = np.eye(len(a)) if diagonal else 1.0
+        results.append((value, slope_a * mask, slope_b * mask))
     values, slopes_a, slopes_b = (torch.from_numpy(np.array(part)) for part in zip(*results, strict=True))
     device = weights["KQ"].device
     return values.to(device), {"KQ": slopes_a.to(device), "PV": slopes_b.to(device)}
@@ -58,7 +58,7 @@ def of_scalars(weights: Params, configs: "Sequence[Config]") -> "tuple[Tensor, P
 
 
 def of_unnormalised_scalars(weights: Params, configs: "Sequence[Config]") -> "tuple[Tensor, Params]":
-    """The loss of that layer per coordinate and summand, L / (d sum T), and its derivatives in a and b."""
+    """The loss of the unnormalised layer per coordinate and summand, L / (d sum T), and its derivatives in a and b."""
     a, b = weights["KQ"], weights["PV"]
     rows = []
     for config in configs:
@@ -73,13 +73,15 @@ def of_unnormalised_scalars(weights: Params, configs: "Sequence[Config]") -> "tu
 
 
 def of_six_scalars(weights: Params, configs: "Sequence[Config]") -> "tuple[Tensor, Params]":
-    """The loss of that layer per coordinate and summand with a multiple of I in each block, and its derivatives (ours).
+    """The loss of the unnormalised layer with a multiple of I in each block, per coordinate and summand, and its
+    derivatives (ours).
 
     y_T = sum_{i=1..T} (b_1 x_i + b_2 x_{i-1}) ((a_1 x_i* + a_3 x_{i-1}*) x_T + (a_2 x_i* + a_4 x_{i-1}*) x_{T-1}) for
-    x_i = w^(i-1), x_0 included. x_i* x_T = x_{i-1}* x_{T-1}, so that a_1 and a_4 enter by their sum. Turning all
-    phases sorts the six products of a b and an a into four groups; only b_1 a_3 turns with x_{T+1}. Their mean squares,
-    and mean products within a group, count equal monomials, with e = d - 1: T^2 + e T with a_3, (T + e)^2 + e (T - 1)
-    without; (T + e) T + e (T - 1) of b_1 (a_1 + a_4) and b_2 a_3, (T + e)^2 + e (T - 2) of b_1 a_2 and b_2 (a_1 + a_4).
+    x_i = w^(i-1), x_0 included. As x_i* x_T = x_{i-1}* x_{T-1}, a_1 and a_4 enter only by their sum. A common rotation
+    of all phases sorts the six products of a b and an a into four groups; only b_1 a_3 rotates with x_{T+1}. The mean
+    squares, and the mean products within a group, count equal monomials. With e = d - 1, the mean squares are
+    T^2 + e T with a_3 and (T + e)^2 + e (T - 1) without; the mean products are (T + e) T + e (T - 1) for
+    b_1 (a_1 + a_4) and b_2 a_3, and (T + e)^2 + e (T - 2) for b_1 a_2 and b_2 (a_1 + a_4).
     """
     leaves = {name: w.detach().requires_grad_() for name, w in weights.items()}
     rows = []

@@ -1,6 +1,6 @@
-"""The gradient of the autoregressive layer on given sequences in all blocks, from prefix sums (Zheng et al. 2024).
+"""The gradient of the autoregressive layer on a sample of sequences in all blocks, by prefix sums (Zheng et al. 2024).
 
-It equals that of the definition (`autoregressive_definition`) and needs no matrix E_t.
+It equals the gradient of `autoregressive_definition` without forming the matrices E_t.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 else:
     torch = lazy("torch")
 
-# Sequences whose prefix sums are held at a time: they stay in the cache.
+# The number of sequences per chunk; its prefix sums fit in the cache.
 CHUNK = 100
 
 
@@ -35,7 +35,7 @@ def loss_and_gradient(weights: Params, samples: Sequence[Sample]) -> "tuple[Tens
 
     With M_t = sum_{i<t} x_i x_i* and x_{t-1} = W* x_t, every product of tokens is one with M_t: for z_t =
     (x_t; x_{t-1}) and K z_t = (v; v'), the layer's sum is E E* K z_t = (x_1 (x_1* v) + W h; h), h = M_t (W* v + v').
-    So a position needs one product with M_t forward and one backward, and matrices that t does not enter.
+    So a position needs one product with M_t forward, one backward, and matrices that do not depend on t.
 
     weights : `KQ` (runs, 2 d, 2 d, 2) and `PV` (runs, d, 2 d, 2). Runs that share a sample share its prefix sums.
     """
@@ -77,7 +77,7 @@ class _Prefix:
 
 @dataclass
 class _Totals:
-    """What one run has summed up over its sequences: L and the gradients."""
+    """The sums of one run over its sequences: L and the gradients."""
 
     loss: float
     key_query: "Tensor"
@@ -88,35 +88,35 @@ class _Totals:
         return cls(0.0, torch.zeros_like(key_query), torch.zeros_like(projection_value))
 
     def add(self, part: _Prefix, key_query: "Tensor", projection_value: "Tensor") -> None:
-        """Forward and backward through one chunk."""
+        """Add the forward and backward passes of one chunk."""
         d, w, u, x = part.w.shape[1], part.w, part.u, part.x
         k = key_query.reshape(2, d, 2, d)
         k22, k23, k32, k33 = k[0, :, 0], k[0, :, 1], k[1, :, 0], k[1, :, 1]
         p2, p3 = projection_value[:, :d], projection_value[:, d:]
         back = w.conj()[:, None]  # (.) W*, on the right
         seen = k22 + k23 * back  # v = seen x_t
-        asked = w.conj()[..., None] * seen + k32 + k33 * back  # W* v + v' = asked x_t
+        query = w.conj()[..., None] * seen + k32 + k33 * back  # W* v + v' = query x_t
         first = (u.conj()[:, None] @ seen)[:, 0]  # x_1* v = first x_t, (c, d)
-        out, own = p2 * w[:, None] + p3, u @ p2.T
-        h = (part.sums * (asked @ x)[:, None]).sum(dim=2)  # M_t is Hermitian; (c, d, n)
+        out, out_first = p2 * w[:, None] + p3, u @ p2.T
+        h = (part.sums * (query @ x)[:, None]).sum(dim=2)  # M_t is Hermitian; (c, d, n)
         alpha = first[:, None] @ x  # (c, 1, n)
-        residual = (out @ h + own[..., None] * alpha) * part.share - part.wanted
+        residual = (out @ h + out_first[..., None] * alpha) * part.share - part.wanted
         self.loss += float(residual.real.square().sum() + residual.imag.square().sum()) / 2
         pull = residual * part.share
-        to_h, to_alpha = out.mH @ pull, own.conj()[:, None] @ pull
-        to_asked = (part.sums * to_h[:, None]).sum(dim=2) @ x.mH  # (c, d, d)
+        to_h, to_alpha = out.mH @ pull, out_first.conj()[:, None] @ pull
+        to_query = (part.sums * to_h[:, None]).sum(dim=2) @ x.mH  # (c, d, d)
         to_first = to_alpha @ x.mH  # (c, 1, d)
-        to_seen = w[..., None] * to_asked + u[..., None] * to_first
+        to_seen = w[..., None] * to_query + u[..., None] * to_first
         ahead = w[:, None]
         self.key_query += torch.cat(
             [
                 torch.cat([to_seen.sum(0), (to_seen * ahead).sum(0)], dim=1),
-                torch.cat([to_asked.sum(0), (to_asked * ahead).sum(0)], dim=1),
+                torch.cat([to_query.sum(0), (to_query * ahead).sum(0)], dim=1),
             ]
         )
         to_out = pull @ h.mH
-        to_own = (pull * alpha.conj()).sum(-1)
-        to_p2 = (to_out * back).sum(0) + to_own.T @ u.conj()
+        to_out_first = (pull * alpha.conj()).sum(-1)
+        to_p2 = (to_out * back).sum(0) + to_out_first.T @ u.conj()
         self.projection_value += torch.cat([to_p2, to_out.sum(0)], dim=1)
 
 

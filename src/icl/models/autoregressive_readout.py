@@ -1,4 +1,4 @@
-"""What figures read off trained weights of the autoregressive layer: the blocks that move, ab, predictions, errors."""
+"""Quantities that figures compute from trained weights of the autoregressive layer: blocks, ab and errors."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from icl.tasks import unitary_statistics as statistics
 
 
 def moving_blocks(weights: Params, config: Config) -> tuple[np.ndarray, np.ndarray]:
-    """The real blocks A = W^KQ_32 and B = W^PV_12 of one run's weights, (..., d, d) each, whatever form they have."""
+    """The real blocks A = W^KQ_32 and B = W^PV_12 of one run's weights in any form, (..., d, d) each."""
     d, a, b = config.dimension, weights["KQ"].double().numpy(), weights["PV"].double().numpy()
     if config.gradient_estimator in SCALARS:
         return a[..., None, None] * np.eye(d), b[..., None, None] * np.eye(d)
@@ -21,8 +21,8 @@ def moving_blocks(weights: Params, config: Config) -> tuple[np.ndarray, np.ndarr
 def products(weights: Params, config: Config) -> np.ndarray:
     """ab, the mean over i of W^KQ_{d+i,i} W^PV_{i,i}, for one run's weights: (...,)."""
     a, b = moving_blocks(weights, config)
-    both: np.ndarray = (np.diagonal(a, axis1=-2, axis2=-1) * np.diagonal(b, axis1=-2, axis2=-1)).mean(axis=-1)
-    return both
+    ab: np.ndarray = (np.diagonal(a, axis1=-2, axis2=-1) * np.diagonal(b, axis1=-2, axis2=-1)).mean(axis=-1)
+    return ab
 
 
 def products_along(runs: Runs, run: int) -> np.ndarray:
@@ -31,12 +31,12 @@ def products_along(runs: Runs, run: int) -> np.ndarray:
 
 
 def blocks_at(runs: Runs, run: int, step: int) -> tuple[np.ndarray, np.ndarray]:
-    """A and B of one run after so many epochs, (d, d) each."""
+    """A and B of one run after `step` epochs, (d, d) each."""
     return moving_blocks({name: w[run] for name, w in runs.at(step).items()}, runs.sweep.configs[run])
 
 
 def last_error(key_query: np.ndarray, projection_value: np.ndarray, config: Config) -> float:
-    """E |y_{T-1} - x_T|^2 in the population: twice what the last position adds to the loss."""
+    """E |y_{T-1} - x_T|^2 in the population: twice the contribution of the last position to the loss."""
     law = config.law, config.dimension, config.scale
-    whole, shorter = (statistics.population(*law, config.length - i) for i in (0, 1))
-    return 2 * (whole.loss(key_query, projection_value)[0] - shorter.loss(key_query, projection_value)[0])
+    full, shorter = (statistics.population(*law, config.length - i) for i in (0, 1))
+    return 2 * (full.loss(key_query, projection_value)[0] - shorter.loss(key_query, projection_value)[0])

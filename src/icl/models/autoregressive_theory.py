@@ -1,4 +1,4 @@
-"""Closed forms of the one-layer autoregressive model, whose weights are W^KQ_32 = a I and W^PV_12 = b I.
+"""Closed forms of the one-layer autoregressive model with the weights W^KQ_32 = a I and W^PV_12 = b I.
 
 Zheng et al. 2024 divide the layer's sum at position t by t - 1; Sander et al. 2024 do not ("unnormalised").
 """
@@ -34,8 +34,9 @@ def limit(config: "Config") -> float:
 def unnormalised_coefficients(config: "Config") -> tuple[float, float]:
     """-dL/d(ab) / d = kappa - ab lambda for y_T = ab sum of T summands x_i x_{i-1}* x_T, T = 2 ... T_max.
 
-    (kappa, lambda): kappa = k_1 sum T and lambda = sum (k_2 T^2 + k_3 T), with the moments of `coefficients`; for u = 1
-    those of Sander et al., Proposition 2, whose T counts summands (a position after a token of zeros has T - 1).
+    (kappa, lambda): kappa = k_1 sum T and lambda = sum (k_2 T^2 + k_3 T), with the moments of `coefficients`. For u = 1
+    they are those of Sander et al., Proposition 2, where T counts summands (T - 1 for a position after a token of
+    zeros).
     """
     k_1, k_2, k_3 = config.moment(4), config.moment(6), (config.dimension - 1) * config.moment(2, 4)
     n = np.arange(2.0, config.length + 1)

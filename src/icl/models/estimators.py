@@ -1,8 +1,8 @@
-"""Classical estimators with the transformer's signature: contexts, labels and a query in, an answer out.
+"""Classical estimators with the transformer's signature: from contexts, labels and a query to an answer.
 
-Classifiers are those of scikit-learn with its default hyper-parameters (the papers state none). `batched_classifiers`
-solves the same problems for many prompts at once; `classifiers` calls the library itself, once per prompt, and is what
-the former is tested against.
+Classifiers are those of scikit-learn with its default hyperparameters (the papers state none). `batched_classifiers`
+solves the same problems for many prompts at once; `classifiers` calls the library once per prompt and is the reference
+in tests.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ Classifier = Callable[[np.ndarray, np.ndarray, np.ndarray], float]
 def _fitted(make: Callable[[int], Any]) -> Classifier:
     def classify(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> float:
         if np.all(labels == labels[0]):
-            # No boundary can be fitted to one class; its only answer is that class.
+            # With a single class there is no boundary to fit; the answer is that class.
             return float(labels[0])
         return float(make(len(labels)).fit(inputs, labels).predict(query[None])[0])
 
@@ -52,7 +52,7 @@ def _neighbours(wanted: int) -> Callable[[int], Any]:
 
 
 def classifiers() -> Mapping[str, Classifier]:
-    """The five of figures 27 and 28, one prompt at a time, under the names that the figures give them."""
+    """The five classifiers of figures 27 and 28, one prompt at a time, under their names in the figures."""
     return {
         "Logistic": _fitted(_logistic),
         "SVM Gau.": _fitted(_gaussian_svm),
@@ -63,7 +63,7 @@ def classifiers() -> Mapping[str, Classifier]:
 
 
 def classification_error(classify: Classifier, inputs: np.ndarray, labels: np.ndarray, context_length: int) -> float:
-    """Share of prompts whose query is answered wrongly from the first `context_length` contexts.
+    """The share of prompts with a wrong answer to the query from the first `context_length` contexts.
 
     inputs : (prompts, l + 1, d) with the query last; labels : (prompts, l + 1) of +-1
     """
@@ -71,8 +71,8 @@ def classification_error(classify: Classifier, inputs: np.ndarray, labels: np.nd
     return float(np.mean(np.array(answers) != labels[:, -1]))
 
 
-# The same five over many prompts at once: (inputs (p, l, d), labels (p, l), queries (p, d)) -> answers (p,). One small
-# problem per prompt costs a library more in checks than in arithmetic.
+# The same five for many prompts at once: (inputs (p, l, d), labels (p, l), queries (p, d)) -> answers (p,). With one
+# small problem per prompt, a library spends more time on checks than on arithmetic.
 Classifiers = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 NEWTON_STEPS = 20
@@ -80,7 +80,7 @@ SPLITTING_STEPS = 200
 
 
 def _with_one_class(decide: Classifiers) -> Classifiers:
-    """Where all labels are one class, that class is the answer."""
+    """The classifier that answers with the only class where all labels are equal."""
 
     def classify(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
         answers = labels[:, 0].copy()
@@ -123,10 +123,10 @@ def _logistic_decision(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarr
 
 
 def _svm_decision(kernel: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]) -> Classifiers:
-    """The support vector machine with C = 1, its dual solved by operator splitting.
+    """The support vector machine with C = 1, whose dual is solved by operator splitting.
 
-    min 1/2 a^T Q a - sum a over 0 <= a <= 1 with y^T a = 0: a step on the quadratic with the equality, a clip to the
-    box, in turns; the multiplier of the equality is the offset b.
+    min 1/2 a^T Q a - sum a over 0 <= a <= 1 with y^T a = 0: alternate a step on the quadratic under the equality with a
+    projection on the box; the multiplier of the equality is the offset b.
     """
 
     def decide(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
@@ -154,14 +154,14 @@ def _nearest(wanted: int) -> Classifiers:
     vote = nearest_neighbours(wanted)
 
     def classify(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
-        # A tie goes to the smaller class, as scikit-learn has it.
+        # A tie goes to the smaller class, as in scikit-learn.
         return np.where(vote(inputs, labels, queries) > 0, 1.0, -1.0)
 
     return classify
 
 
 def batched_classifiers() -> Mapping[str, Classifiers]:
-    """The five of `classifiers`, each over many prompts at once."""
+    """The five of `classifiers`, each for many prompts at once."""
     return {
         "Logistic": _with_one_class(_logistic_decision),
         "SVM Gau.": _with_one_class(_svm_decision(_gaussian)),
@@ -182,8 +182,8 @@ def _sum(inputs: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def _at(query: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    found: np.ndarray = np.sum(query * weights, axis=-1)
-    return found
+    product: np.ndarray = np.sum(query * weights, axis=-1)
+    return product
 
 
 def averaging(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.ndarray:
@@ -192,9 +192,9 @@ def averaging(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.n
 
 
 def nearest_neighbours(wanted: int) -> Estimator:
-    """The mean label of the `wanted` examples nearest to the query, or of all where there are fewer: (...,).
+    """The mean label of the `wanted` examples nearest to the query, or of all if there are fewer: (...,).
 
-    Of equally near examples the earlier counts.
+    Ties go to the earlier example.
     """
 
     def estimate(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.ndarray:
@@ -207,7 +207,7 @@ def nearest_neighbours(wanted: int) -> Estimator:
 
 
 def least_squares(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.ndarray:
-    """<x, w> with the w of least norm among those of least squared error."""
+    """<x, w> with the minimum-norm w among those of least squared error."""
     return _at(query, np.einsum("...dn,...n->...d", np.linalg.pinv(inputs), labels))
 
 
@@ -241,8 +241,8 @@ def gradient_descent(steps: int, rate: float) -> Estimator:
 def gradient_descent_plus_plus(rates: Sequence[float], corrections: Sequence[float]) -> Estimator:
     """GD++ (von Oswald et al. 2023): each gradient step is followed by x <- x - gamma (X'X/n) x for all inputs.
 
-    In the transformer's form, on the residuals: y_j <- y_j - eta <x_j, (1/n) sum_i y_i x_i> for the examples and the
-    query, whose label starts at 0; minus that label is the prediction.
+    In the transformer's form it acts on the residuals: y_j <- y_j - eta <x_j, (1/n) sum_i y_i x_i> for the examples and
+    the query, whose label starts at 0; minus that label is the prediction.
 
     rates : eta of each step; corrections : gamma of each step
     """
@@ -272,7 +272,7 @@ def functional_gradient_descent(kernel: Kernel, rates: Sequence[float]) -> Estim
         within, towards = kernel(inputs, inputs), kernel(inputs, query[..., None, :])[..., 0]
         residuals, answer = labels, np.zeros(query.shape[:-1])
         for rate in rates:
-            # f changes by the same sum at the examples and at the query, both from the old residuals.
+            # Both updates use the old residuals.
             answer = answer + rate / inputs.shape[-2] * np.sum(residuals * towards, axis=-1)
             residuals = residuals - rate / inputs.shape[-2] * np.einsum("...n,...nm->...m", residuals, within)
         return answer
@@ -281,7 +281,7 @@ def functional_gradient_descent(kernel: Kernel, rates: Sequence[float]) -> Estim
 
 
 def gaussian_process(kernel: Kernel, jitter: float = 0.0) -> Estimator:
-    """k(x, X) (K + jitter I)^-1 y: the Bayes optimum for labels y ~ N(0, K)."""
+    """k(x, X) (K + jitter I)^-1 y: Bayes-optimal for labels y ~ N(0, K)."""
 
     def estimate(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.ndarray:
         within, towards = kernel(inputs, inputs), kernel(inputs, query[..., None, :])[..., 0]
@@ -291,20 +291,20 @@ def gaussian_process(kernel: Kernel, jitter: float = 0.0) -> Estimator:
     return estimate
 
 
-# Regression from every prefix at once. inputs (..., n, d), labels (..., n), queries (..., n, d) -> (..., n): query k is
-# answered from the examples 0 ... k - 1. A transformer's own prompt has queries = inputs.
+# Regression from every prefix at once: inputs (..., n, d), labels (..., n), queries (..., n, d) -> (..., n), where the
+# answer to query k uses the examples 0 ... k - 1. In a transformer's prompt the queries are the inputs.
 
 PrefixEstimator = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
-# The share of an input outside the span of those before it below which it counts as inside: far above rounding, and far
-# below what a random input leaves.
+# An input lies in the span of the previous ones if a smaller share of it is outside: far above rounding, and far below
+# the share of a random input.
 INSIDE = 1e-8
-# Numbers in one matrix of all prompts that are worked on together, so that two such stay in a core's own cache.
+# The size of a matrix over the prompts of one chunk, so that two of them fit in a core's cache.
 CACHED = 2**15
 
 
 def averaging_prefixes(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
-    """`averaging` on every prefix; 0 without an example. One running sum."""
+    """`averaging` on every prefix, by a running sum; 0 without an example."""
     steps = np.cumsum(labels[..., :-1, None] * inputs[..., :-1, :], axis=-2)
     answers = np.zeros(queries.shape[:-1])
     answers[..., 1:] = np.sum(steps * queries[..., 1:, :], axis=-1) / np.arange(1, labels.shape[-1])
@@ -312,19 +312,20 @@ def averaging_prefixes(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarr
 
 
 def least_squares_prefixes(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
-    """`least_squares` on every prefix, the weights of least norm carried from example to example (Greville 1960).
+    """`least_squares` on every prefix, with the minimum-norm weights updated example by example (Greville 1960).
 
-    w <- w + g (y - <w, x>) for each example, where P projects on what is orthogonal to all inputs so far, S = (X'X)^+:
+    w <- w + g (y - <w, x>) for each example, where P projects on the orthogonal complement of all previous inputs and
+    S = (X'X)^+:
 
     outside their span, g = P x / <x, P x> and P <- P - P x g', S <- S - S x g' - g x'S + (1 + x'S x) g g'
     inside it,          g = S x / (1 + <x, S x>) and S <- S - g x'S
 
-    O(d^2) per example instead of a factorisation per prefix. S is a square: relative rounding is that of the condition
-    number squared, 1e-6 for the worst of thousands of Gaussian prompts.
+    This takes O(d^2) per example instead of a factorisation per prefix. S squares the condition number; the relative
+    rounding error is 1e-6 for the worst of thousands of Gaussian prompts.
     """
     count, d = inputs.shape[-2:]
     flat = inputs.reshape(-1, count, d), labels.reshape(-1, count), queries.reshape(-1, count, d)
-    # So few prompts at a time that their matrices stay in the cache.
+    # Few prompts at a time, so that their matrices stay in the cache.
     part = max(1, CACHED // d**2)
     parts = [_greville(*(side[first : first + part] for side in flat)) for first in range(0, len(flat[0]), part)]
     return np.concatenate(parts).reshape(labels.shape)
@@ -336,7 +337,7 @@ def _greville(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np
     weights, answers = np.zeros((prompts, d)), np.zeros((prompts, count))
     for k in range(count - 1):
         x = inputs[:, k]
-        # Twice: what rounding leaves of the first projection is gone after the second.
+        # Projecting twice removes the rounding error of the first projection.
         new, within = _times(outside, _times(outside, x)), _times(spread, x)
         grown, size = np.sum(new**2, axis=-1, keepdims=True), 1 + np.sum(within * x, axis=-1, keepdims=True)
         inside = grown <= INSIDE**2 * np.sum(x**2, axis=-1, keepdims=True)
@@ -355,12 +356,12 @@ def _outer(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def _times(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    found: np.ndarray = (matrix @ vector[..., None])[..., 0]
-    return found
+    product: np.ndarray = (matrix @ vector[..., None])[..., 0]
+    return product
 
 
 def neighbours_prefixes(wanted: int) -> PrefixEstimator:
-    """`nearest_neighbours` on every prefix; 0 without an example. All distances come from one product of matrices."""
+    """`nearest_neighbours` on every prefix, with all distances from one matrix product; 0 without an example."""
 
     def estimate(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
         count = labels.shape[-1]
@@ -370,7 +371,7 @@ def neighbours_prefixes(wanted: int) -> PrefixEstimator:
         nearest = np.argsort(distances, axis=-1, kind="stable")[..., :wanted]
         chosen = np.take_along_axis(np.broadcast_to(labels[..., None, :], distances.shape), nearest, axis=-1)
         known = np.arange(chosen.shape[-1]) < np.arange(count)[:, None]
-        found: np.ndarray = np.sum(np.where(known, chosen, 0.0), axis=-1) / np.maximum(known.sum(axis=-1), 1)
-        return found
+        mean: np.ndarray = np.sum(np.where(known, chosen, 0.0), axis=-1) / np.maximum(known.sum(axis=-1), 1)
+        return mean
 
     return estimate

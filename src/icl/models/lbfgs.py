@@ -13,8 +13,8 @@ else:
 
 
 def lbfgs(learning_rates: Sequence[float], history: int) -> Optimiser:
-    """L-BFGS (Nocedal and Wright 2006, algorithm 7.4) with one step size per run, on weights (runs, size) such as those
-    of `packed`: w <- w - learning_rate H g, with H from the last `history` pairs s = w - w_before, y = g - g_before of
+    """L-BFGS (Nocedal and Wright 2006, algorithm 7.4) with one step size per run, on weights (runs, size), as `packed`
+    makes them: w <- w - learning_rate H g, with H from the last `history` pairs s = w - w_before, y = g - g_before of
     positive curvature s'y. The first step is -learning_rate g / max(|g|_1, 1). Each call is one iteration, as in
     torch.optim.LBFGS with max_iter = 1.
     """
@@ -25,7 +25,7 @@ def lbfgs(learning_rates: Sequence[float], history: int) -> Optimiser:
 
     def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
         new: Params = {}
-        kept: Params = {}
+        new_state: Params = {}
         rates = next(iter(params.values())).new_tensor(learning_rates)[:, None]
         for name, w in params.items():
             g, s, y, move = gradients[name], state[f"s/{name}"], state[f"y/{name}"], state[f"move/{name}"]
@@ -38,14 +38,14 @@ def lbfgs(learning_rates: Sequence[float], history: int) -> Optimiser:
             else:
                 move = -rates * g / g.abs().sum(dim=1, keepdim=True).clamp(min=1.0)
             new[name] = w + move
-            kept |= {f"s/{name}": s, f"y/{name}": y, f"move/{name}": move, f"before/{name}": g}
-        return new, kept
+            new_state |= {f"s/{name}": s, f"y/{name}": y, f"move/{name}": move, f"before/{name}": g}
+        return new, new_state
 
     return Optimiser(init, update)
 
 
 def _times_inverse_hessian(g: "torch.Tensor", s: "torch.Tensor", y: "torch.Tensor", pairs: int) -> "torch.Tensor":
-    """H g by the two loops over the last `pairs` of (runs, history, size); a pair of zeros changes nothing."""
+    """H g by the two-loop recursion over the last `pairs` pairs, (runs, history, size); zero pairs have no effect."""
     curvature = (s * y).sum(dim=2, keepdim=True)
     inverse = torch.where(curvature > 0, 1 / curvature, 0.0)
     newest = range(s.shape[1] - 1, s.shape[1] - 1 - pairs, -1)

@@ -1,4 +1,4 @@
-"""Closed forms of one layer of linear attention that several papers share, with their sources."""
+"""Closed forms of one layer of linear attention, shared by several papers."""
 
 from typing import Any
 
@@ -50,8 +50,8 @@ def lsa_test_error(covariance: np.ndarray, weights: np.ndarray, context_length: 
 def lsa_label_error(
     covariance: np.ndarray, power: float, product: np.ndarray, fourth: np.ndarray, context_length: int, test_length: int
 ) -> float:
-    """The same for any labels (theorem 4.2): the error of the best linear predictor a = Lambda^-1 E x y, plus the terms
-    above with w = a and S = Cov(x y).
+    """`lsa_test_error` for any labels (theorem 4.2): the error of the best linear predictor a = Lambda^-1 E x y, plus
+    the terms there with w = a and S = Cov(x y).
 
     power : E y^2; product : E x y, (d,); fourth : E y^2 x x', (d, d)
     """
@@ -72,11 +72,11 @@ def one_step_error(
     test_length: int,
     noise: float = 0.0,
 ) -> float:
-    """E (x_query' A (1/M) sum_i y_i x_i - <w, x_query>)^2 for y_i = <w, x_i> + noise, whatever the test's law (ours):
+    """E (x_query' A (1/M) sum_i y_i x_i - <w, x_query>)^2 for y_i = <w, x_i> + noise and any test distribution (ours):
 
     tr(Q T) - 2 tr(Q A S T) + tr(A' Q A (F/M + (1 - 1/M) S T S + noise S/M)).
 
-    Query, task and examples are independent of each other.
+    Query, task and examples are independent.
 
     step : A, (d, d); second : S = E x x'; fourth : F = E x x' T x x'; query : Q = E x_query x_query'
     task : T = E w w'; test_length : M; noise : its variance
@@ -90,10 +90,10 @@ def one_step_error(
 def gaussian_error(
     step: np.ndarray, covariance: np.ndarray, test_length: int, noise: float = 0.0, query: np.ndarray | None = None
 ) -> float:
-    """`one_step_error` for x ~ N(0, S) and w ~ N(0, I); query : Q if it is not S."""
+    """`one_step_error` for x ~ N(0, S) and w ~ N(0, I); query : Q, by default S."""
     identity = np.eye(len(covariance))
-    asked, fourth = covariance if query is None else query, gaussian_fourth(covariance, identity)
-    return one_step_error(step, covariance, fourth, asked, identity, test_length, noise)
+    query, fourth = covariance if query is None else query, gaussian_fourth(covariance, identity)
+    return one_step_error(step, covariance, fourth, query, identity, test_length, noise)
 
 
 def gaussian_fourth(covariance: np.ndarray, task: np.ndarray) -> np.ndarray:
@@ -102,16 +102,16 @@ def gaussian_fourth(covariance: np.ndarray, task: np.ndarray) -> np.ndarray:
 
 
 def orthant_moments(signs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """E x x' and E x x' x x' for standard normal x with the signs given, (d, d) each.
+    """E x x' and E x x' x x' for standard normal x with fixed signs s, (d, d) each.
 
-    S = (1 - 2/pi) I + (2/pi) s s', as E |x_j| = sqrt(2/pi); and (d + 2) S, as for any signs.
+    They are S = (1 - 2/pi) I + (2/pi) s s', because E |x_j| = sqrt(2/pi), and (d + 2) S.
     """
     second = (1 - 2 / np.pi) * np.eye(len(signs)) + 2 / np.pi * np.outer(signs, signs)
     return second, (len(signs) + 2) * second
 
 
 def matching_error(step: float, dimension: int, test_length: int) -> float:
-    """E (y_hat - <w, x_query>)^2 for A = a I, x and w ~ N(0, I), and the first example as the query (ours).
+    """E (y_hat - <w, x_query>)^2 for A = a I, x and w ~ N(0, I), if the query is the first example (ours).
 
     With the Wishart matrix W of the other M - 1 examples, y_hat - <w, x> = <w, (a/M)(|x|^2 x + W x) - x>, and
     E W = (M - 1) I, E W^2 = (M - 1)(M + d) I, E |x|^2k = d (d + 2) ... (d + 2k - 2).
@@ -134,10 +134,10 @@ def one_step_loss(matrix: np.ndarray, covariance: np.ndarray, task_covariance: n
 
 
 def best_step(covariance: np.ndarray, task_covariance: np.ndarray, context_length: int) -> np.ndarray:
-    """The A of least `one_step_loss`, Sigma^-1 (Sigma W Sigma) E[G W G]^-1: Gamma^-1 for W = I (ours)."""
+    """The A that minimises `one_step_loss`, Sigma^-1 (Sigma W Sigma) E[G W G]^-1: Gamma^-1 for W = I (ours)."""
     spread, moment = _moments(covariance, task_covariance, context_length)
-    found: np.ndarray = np.linalg.inv(covariance) @ spread @ np.linalg.inv(moment)
-    return found
+    matrix: np.ndarray = np.linalg.inv(covariance) @ spread @ np.linalg.inv(moment)
+    return matrix
 
 
 def _moments(covariance: np.ndarray, task: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:

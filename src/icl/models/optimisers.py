@@ -1,7 +1,7 @@
 """Gradient methods as pairs of pure functions over a leading run axis.
 
-A learning rate is one number for all runs or one per run. A schedule maps the step, counted from 0, to the factor of
-the learning rate.
+A learning rate is one number for all runs or one per run. A schedule maps the step, counted from 0, to a factor of the
+learning rate.
 """
 
 import math
@@ -20,7 +20,7 @@ Schedule = Callable[[int], float]
 
 
 class Optimiser(NamedTuple):
-    """`init(params)` gives the state, `update(params, gradients, state, step)` the next params and state."""
+    """`init(params)` returns the state, `update(params, gradients, state, step)` the next params and state."""
 
     init: Callable[[Params], Params]
     update: Callable[[Params, Params, Params, int], tuple[Params, Params]]
@@ -75,7 +75,7 @@ def adam(learning_rate: Any, schedule: Schedule = steady, beta1: float = 0.9, be
     def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
         names = list(params)
         weights, grads = [params[n] for n in names], [gradients[n] for n in names]
-        # The fused lists walk all weights in one pass per operation; the state is updated in place.
+        # Fused operations on lists of weights; the state is updated in place.
         first, second = [state[f"first/{n}"] for n in names], [state[f"second/{n}"] for n in names]
         torch._foreach_lerp_(first, grads, 1 - beta1)
         torch._foreach_mul_(second, beta2)
@@ -93,7 +93,7 @@ def adam(learning_rate: Any, schedule: Schedule = steady, beta1: float = 0.9, be
 
 def adamw(learning_rate: Any, decay: float, clip: float = float("inf")) -> Optimiser:
     """Adam with decoupled weight decay, w <- w - learning_rate * (adam's step + decay * w) (Loshchilov and Hutter
-    2019), on gradients whose entries are first cut off at +-clip.
+    2019), on gradients whose entries are clipped to +-clip.
     """
     inner = adam(learning_rate)
 
@@ -106,7 +106,7 @@ def adamw(learning_rate: Any, decay: float, clip: float = float("inf")) -> Optim
 
 
 def on_changed_gradients(inner: Optimiser, change: Callable[[Params], Params]) -> Optimiser:
-    """`inner` on the gradients change(gradients): the form of every kind of clipping."""
+    """`inner` on the gradients change(gradients), for any kind of clipping."""
 
     def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
         return inner.update(params, change(gradients), state, step)
@@ -115,9 +115,9 @@ def on_changed_gradients(inner: Optimiser, change: Callable[[Params], Params]) -
 
 
 def clipped_together(inner: Optimiser, norm: Any) -> Optimiser:
-    """`inner` on gradients that are shortened to `norm` where longer, over all weights of a run together.
+    """`inner` on gradients clipped to the norm `norm`, taken over all weights of a run together.
 
-    One norm for all runs or one per run.
+    norm : one number for all runs or one per run
     """
 
     def shortened(gradients: Params) -> Params:
@@ -130,7 +130,7 @@ def clipped_together(inner: Optimiser, norm: Any) -> Optimiser:
 
 
 def halving(every: int) -> Schedule:
-    """The schedule 1, 1/2, 1/4 ... that changes after every so many steps; constant for 0."""
+    """The schedule 1, 1/2, 1/4 ..., halved after every `every` steps; constant for 0."""
     return lambda step: 0.5 ** (step // every) if every else 1.0
 
 
@@ -156,25 +156,25 @@ def linear(warm_up: int, steps: int) -> Schedule:
 
 
 SCHEDULES = {"constant": constant, "cosine": cosine, "linear": linear}
-"""How a learning rate goes on after a linear rise."""
+"""Schedules after a linear warm-up."""
 
 
 def packed(inner: Optimiser) -> Optimiser:
-    """`inner` on one vector per run that holds all its weights: for many small weights, and a method that treats every
-    number alike or all of them together (Adam, `clipped_together`).
+    """`inner` on one vector per run with all its weights, which is faster for many small weights.
 
-    The state has that vector's form, (runs, size).
+    The method must act on all numbers alike or together (Adam, `clipped_together`). Its state has the form of that
+    vector, (runs, size).
     """
 
     def pack(params: Params) -> Params:
-        # By name: weights that were read from a file come in another order.
+        # Sorted by name, because weights read from a file come in another order.
         return {"all": torch.cat([params[name].flatten(1) for name in sorted(params)], dim=1)}
 
     def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
         names = sorted(params)
         new, state = inner.update(pack(params), pack(gradients), state, step)
         parts = torch.split(new["all"], [params[name][0].numel() for name in names], dim=1)
-        # Copies, so that each starts where a matrix product works best.
+        # Copies, so that each is aligned for matrix products.
         return {n: part.reshape(params[n].shape).clone() for n, part in zip(names, parts, strict=True)}, state
 
     return Optimiser(lambda params: inner.init(pack(params)), update)

@@ -1,4 +1,4 @@
-"""GPT-2 style decoder (Radford et al. 2019) as pure functions over weights with a leading run axis.
+"""A GPT-2 style decoder (Radford et al. 2019) as pure functions over weights with a leading run axis.
 
 With x (tokens, width) of one prompt, layers n = 1 ... N, heads h of width w = width / heads:
 
@@ -11,9 +11,9 @@ Weights are a dict of tensors (runs, ...): `read_in`, `layer1.queries`, `.keys`,
 ..., `read_out` are matrices (runs, in, out) that act from the right; each has its `<name>.bias` (runs, out).
 `layer1.attention_norm`, `layer1.mlp_norm` and `final_norm` have a `.gain` and a `.bias` (runs, width).
 
-No operation mixes runs or prompts. Activations are kept as (runs, prompts * tokens, width), so that every affine map
-is one batched matrix product; gain and bias of a LayerNorm are folded into the map that follows,
-(g * n + b) W = n (diag(g) W) + b W, which touches weights instead of activations.
+No operation mixes runs or prompts. Activations have the shape (runs, prompts * tokens, width), so every affine map is
+one batched matrix product. Gain and bias of a LayerNorm are folded into the next map,
+(g * n + b) W = n (diag(g) W) + b W, which acts on weights instead of activations.
 """
 
 import math
@@ -44,9 +44,9 @@ def init(
     layers: int,
     std: float = 0.02,
 ) -> Params:
-    """GPT-2's start, float32: matrices N(0, std^2), biases 0, gains 1.
+    """GPT-2's initialisation, float32: matrices N(0, std^2), biases 0, gains 1.
 
-    The two maps that write to the residual stream (`output`, `down`) have std / sqrt(2 layers).
+    The two maps into the residual stream (`output`, `down`) have std / sqrt(2 layers).
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def layers(params: Params) -> int:
 
 
 def predict_all(params: Params, tokens: "Tensor", heads: int) -> "Tensor":
-    """Predictions at every token, each from the tokens up to it.
+    """The prediction at every token, each from the tokens up to it.
 
     Parameters
     ----------
@@ -96,10 +96,10 @@ def predict_all(params: Params, tokens: "Tensor", heads: int) -> "Tensor":
 
 
 def predict_last(params: Params, tokens: "Tensor", heads: int) -> "Tensor":
-    """Prediction at the last token only: (runs, prompts, tokens, inputs) -> (runs, prompts, outputs).
+    """The prediction at the last token: (runs, prompts, tokens, inputs) -> (runs, prompts, outputs).
 
-    Equal to the last of `predict_all`. The last layer computes keys and values of all tokens, and everything else
-    for the last token alone.
+    Equal to the last one of `predict_all`. The last layer computes keys and values of all tokens, and everything else
+    only for the last token.
     """
     return read_out(params, residual_stream(params, read_in(params, tokens), heads, 1))[:, :, 0]
 
@@ -107,10 +107,10 @@ def predict_last(params: Params, tokens: "Tensor", heads: int) -> "Tensor":
 def predict_prefixes(
     params: Params, contexts: "Tensor", queries: "Tensor", lengths: Sequence[int], heads: int
 ) -> "Tensor":
-    """Prediction for query k after the first lengths[k] contexts, for all k in one pass.
+    """The prediction for query k after the first lengths[k] contexts, for all k in one pass.
 
-    Contexts do not see queries and queries see no other query, so this equals one `predict_last` per length,
-    while the contexts are computed once.
+    Contexts do not attend to queries and queries to no other query, so this equals one `predict_last` per length, but
+    computes the contexts once.
 
     Parameters
     ----------
@@ -122,19 +122,19 @@ def predict_prefixes(
     -------
     (runs, prompts, lengths, outputs)
     """
-    count, asked = contexts.shape[2], len(lengths)
+    count, number = contexts.shape[2], len(lengths)
     if queries.dim() == 3:
-        queries = queries[:, :, None].expand(-1, -1, asked, -1)
-    # Contexts see contexts up to themselves; query k sees the first lengths[k] of them and itself.
+        queries = queries[:, :, None].expand(-1, -1, number, -1)
+    # A context attends to the contexts up to itself, query k to the first lengths[k] contexts and itself.
     reach = torch.tensor([*range(1, count + 1), *lengths], device=contexts.device)[:, None]
-    column = torch.arange(count + asked, device=contexts.device)
+    column = torch.arange(count + number, device=contexts.device)
     visible = (column < reach) | (column == column[:, None])
     embedded = read_in(params, torch.cat([contexts, queries], dim=2))
-    return read_out(params, residual_stream(params, embedded, heads, asked, visible))
+    return read_out(params, residual_stream(params, embedded, heads, number, visible))
 
 
 def attention_of_last(params: Params, tokens: "Tensor", heads: int) -> "Tensor":
-    """Attention weights of the last token: (runs, prompts, layers, heads, tokens), each row summing to one."""
+    """The attention weights of the last token, (runs, prompts, layers, heads, tokens); they sum to one over tokens."""
     runs, prompts, count, _ = tokens.shape
     x = read_in(params, tokens)
     weights = []
@@ -152,7 +152,7 @@ def attention_of_last(params: Params, tokens: "Tensor", heads: int) -> "Tensor":
 
 
 def read_in(params: Params, tokens: "Tensor") -> "Tensor":
-    """Tokens in the residual stream: (runs, prompts, tokens, inputs) -> (runs, prompts, tokens, width)."""
+    """The tokens' embeddings: (runs, prompts, tokens, inputs) -> (runs, prompts, tokens, width)."""
     return _affine(params, "read_in", tokens.flatten(1, 2)).view(*tokens.shape[:3], -1)
 
 
@@ -167,7 +167,7 @@ def residual_stream(params: Params, x: "Tensor", heads: int, read: int, visible:
     Parameters
     ----------
     x : (runs, prompts, tokens, width)
-    visible : bool (tokens, tokens), which columns each row attends to; None for all up to itself
+    visible : bool (tokens, tokens), which columns each row attends to; None for causal attention
 
     Returns
     -------
@@ -204,7 +204,7 @@ def _layer(params: Params, name: str, x: "Tensor", heads: int, read: int, mask: 
         key,
         value,
         attn_mask=None if mask is None else mask[-read:],
-        # The last token sees all and needs no mask; torch would align a causal mask of one row with the first token.
+        # The last token attends to all and needs no mask; torch would align a one-row causal mask with the first token.
         is_causal=mask is None and read == count,
     )
     attended = attended.transpose(1, 2).reshape(runs, prompts * read, width)
@@ -236,11 +236,11 @@ def _after_norm(params: Params, norm: str, name: str, n: "Tensor") -> "Tensor":
     return torch.baddbmm(bias, n, params[f"{norm}.gain"][..., None] * matrix)
 
 
-# The same layers for training on a CPU, where GELU and attention cost a third of what the matrix products do
+# The same layers for training on a CPU, where GELU and attention take a third of the time of the matrix products
 
 
 def lean_stream(params: Params, x: "Tensor", heads: int, read: int, visible: "Tensor") -> "Tensor":
-    """`residual_stream` with a mask, and with the same first derivatives: faster on a CPU, equal elsewhere.
+    """`residual_stream` with a mask, faster on a CPU; values and first derivatives are the same.
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ def _lean_layer(params: Params, name: str, x: "Tensor", heads: int, read: int, m
     query = _heads(_after_norm(params, norm, f"{name}.queries", asking), prompts, heads)
     key = _heads(_after_norm(params, norm, f"{name}.keys", n), prompts, heads)
     value = _heads(_after_norm(params, norm, f"{name}.values", n), prompts, heads)
-    # Under autocast, the products are of another type than the stream.
+    # Under autocast, the products and the stream have different types.
     attend, activate = _lean_parts() if x.is_cpu and query.dtype == x.dtype else (_fused_attention, _fused_gelu)
     attended = attend(query, key, value, mask[-read:].to(query.dtype)).reshape(runs, prompts * read, width)
     x = x.reshape(runs, prompts * read, width) + _affine(params, f"{name}.output", attended)
@@ -290,12 +290,12 @@ def _fused_gelu(x: "Tensor") -> "Tensor":
 
 @cache
 def _lean_parts() -> "tuple[Callable[..., Tensor], Callable[..., Tensor]]":
-    """`_fused_attention` and `_fused_gelu` with their derivatives by hand."""
+    """`_fused_attention` and `_fused_gelu` with explicit derivatives."""
     linear = 2 * math.sqrt(2 / math.pi)
     cubic = 0.044715 * linear
 
     class Attention(torch.autograd.Function):
-        """softmax(Q K^T / sqrt(size) + mask) V by plain products."""
+        """softmax(Q K^T / sqrt(size) + mask) V by plain matrix products."""
 
         @staticmethod
         def forward(ctx: Any, query: "Tensor", key: "Tensor", value: "Tensor", mask: "Tensor") -> "Tensor":

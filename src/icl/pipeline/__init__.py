@@ -1,1 +1,1 @@
-"""The plan of the workflow, the identity of its jobs, and where results come from."""
+"""The plan of the workflow, the identity of its jobs and the provenance of results."""

@@ -1,12 +1,12 @@
-"""What is known about a figure before and after it is made: its trainings, its table, its verdicts, its margin.
+"""A figure's trainings, table, verdicts and margin note.
 
 A figure is a module of a paper's folder with three pure functions,
 
     sweeps(scale) -> list[Sweep]      measure(runs, scale) -> rows of single runs      draw(table) -> Figure
 
-where `runs` maps the names of its sweeps to Runs. Beside the picture, an optional
-``frames(table) -> list[Figure]`` makes an animation, and ``draw_runs(table) -> Figure`` shows every run of a figure
-that draws a single one. Caption, observables, claims and bounds stand in the paper's claims.yaml.
+where `runs` maps the names of its sweeps to Runs. Optional are ``frames(table) -> list[Figure]``, which makes an
+animation, and ``draw_runs(table) -> Figure``, which shows all runs of a figure that draws a single one. Caption,
+observables, claims and bounds are in the paper's claims.yaml.
 """
 
 from collections.abc import Mapping
@@ -24,17 +24,17 @@ from icl.pipeline.overrides import Overrides, applicable, applied
 
 
 def is_animated(name: str) -> bool:
-    """Whether the figure module has `frames(table)`, pictures of one size that become an animation."""
+    """Whether the figure module has `frames(table)`, the pictures of an animation."""
     return hasattr(discovery.figure(name), "frames")
 
 
 def draws_one_run(name: str) -> bool:
-    """Whether the figure draws a single run, and by `draw_runs(table)` every run beside it."""
+    """Whether the figure draws a single run, and all of them by `draw_runs(table)`."""
     return hasattr(discovery.figure(name), "draw_runs")
 
 
 def sweeps(name: str, scale: str, constants: Overrides, first_seed: int = 0) -> dict[str, Sweep]:
-    """The sweeps of a figure, with the user's constants in place of the defaults, their seeds from `first_seed` on.
+    """The sweeps of a figure by name, with the user's constants and seeds starting at `first_seed`.
 
     Raises ConstantError for an unknown scale, an unknown constant or a value out of range.
     """
@@ -44,30 +44,28 @@ def sweeps(name: str, scale: str, constants: Overrides, first_seed: int = 0) -> 
 
 
 def trainings(figures: Mapping[str, Mapping[str, Sweep]], constants: Overrides) -> dict[str, tuple[str, Sweep]]:
-    """Every training that figures need: sweep name -> (a figure that defines it, the sweep).
+    """Every training that the figures need: sweep name -> (a figure that defines it, the sweep).
 
-    figures : figure -> its sweeps, in which the user's constants already stand
+    figures : figure -> its sweeps, with the user's constants
 
-    Raises ConstantError if two figures give one name to different trainings, and for constants that would change
-    nothing: of a system that no figure uses, or varied by every sweep of their system.
+    Raises ConstantError if two figures use the same name for different trainings, and for constants without effect: of
+    a system that no figure uses, or varied by every sweep of their system.
     """
-    found: dict[str, tuple[str, Sweep]] = {}
+    needed: dict[str, tuple[str, Sweep]] = {}
     for name, of_figure in figures.items():
         for sweep in of_figure.values():
-            first, known = found.setdefault(sweep.name, (name, sweep))
+            first, known = needed.setdefault(sweep.name, (name, sweep))
             if known is not sweep and _training(known) != _training(sweep):
-                raise ConstantError(f"sweep {sweep.name}: {first} and {name} mean different trainings by this name")
-    unknown = set(constants) - {sweep.system for _, sweep in found.values()}
-    if unknown:
-        systems = {sweep.system for _, sweep in found.values()}
-        (word, *_) = sorted(unknown)
-        raise ConstantError(f"constants of {word}: no such model; there is {discovery.near(word, sorted(systems))}")
+                raise ConstantError(f"sweep {sweep.name}: {first} and {name} use this name for different trainings")
+    systems = {sweep.system for _, sweep in needed.values()}
+    for word in sorted(set(constants) - systems):
+        raise ConstantError(f"constants of {word}: no such model; try {discovery.near(word, sorted(systems))}")
     for system_name, values in constants.items():
-        of_system = [sweep for _, sweep in found.values() if sweep.system == system_name]
+        of_system = [sweep for _, sweep in needed.values() if sweep.system == system_name]
         for name, value in values.items():
             if all(sweep.varied(name) for sweep in of_system):
                 raise of_system[0].varies(name, value)
-    return found
+    return needed
 
 
 def _training(sweep: Sweep) -> tuple[Any, ...]:
@@ -76,7 +74,7 @@ def _training(sweep: Sweep) -> tuple[Any, ...]:
 
 
 def measure(name: str, runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """The figure's table as the workflow measures it: see `measuring.measure`."""
+    """The figure's table as measured by the workflow: see `measuring.measure`."""
     return measuring.measure(name, runs, scale, ledger.declared(name), ledger.target(name).medians)
 
 
@@ -86,7 +84,7 @@ def check(name: str, table: pd.DataFrame) -> list[judging.Verdict]:
 
 
 def note(name: str, scale: str, constants: Overrides) -> str:
-    """One line for the figure's margin: the scale, and what it trains or tests less than the paper scale."""
+    """The line in the figure's margin: the scale and its reductions against the paper scale."""
     made, papers = sweeps(name, scale, constants), sweeps(name, "paper", constants)
     return margin(made, papers, scale, constants, draws_one_run(name))
 
@@ -94,16 +92,15 @@ def note(name: str, scale: str, constants: Overrides) -> str:
 def margin(
     ours: Mapping[str, Sweep], papers: Mapping[str, Sweep], scale: str, constants: Overrides, one: bool = False
 ) -> str:
-    """The same from a figure's sweeps at this scale and at the paper's; one : a single run is drawn."""
+    """The same line from a figure's sweeps at this scale and at the paper's; one : a single run is drawn."""
     words: list[str] = []
     for key, sweep in ours.items():
         words += [word for word in reduction(sweep, papers[key]) if word not in words]
-    given = {name: value for sweep in ours.values() for name, value in applicable(sweep, constants).items()}
-    changed = [f"{name} = {value}" for name, value in given.items()]
+    values = {name: value for sweep in ours.values() for name, value in applicable(sweep, constants).items()}
     seeds = max((len(set(sweep.seeds)) for sweep in ours.values() if sweep.is_random), default=0)
-    said = (
+    phrases = (
         [f"{scale} scale, " + (f"{'one of ' * one}{seeds} seeds" if seeds else "exact: no randomness")]
         + (words and ["reduced: " + ", ".join(words)])
-        + changed
+        + [f"{name} = {value}" for name, value in values.items()]
     )
-    return "; ".join(said)
+    return "; ".join(phrases)

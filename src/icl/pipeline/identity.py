@@ -1,8 +1,8 @@
-"""The identity of a job: a hash over every file that it imports and of everything that it is given.
+"""The identity of a job: a hash over every file that it imports and all its inputs.
 
-Snakemake runs a job again when its parameters change. The identity is one of them, so that a changed byte in any
-module that a job imports makes its results due again, and a change elsewhere does not. Which modules these are says the
-import graph of the package (grimp), from the script of the job and from the modules that it loads by name.
+Snakemake runs a job again when its parameters change. The identity is one of them, so a changed byte in any module that
+a job imports makes its results due again, and a change elsewhere does not. The import graph of the package (grimp)
+lists these modules, starting from the job's script and the modules that it loads by name.
 """
 
 import ast
@@ -40,7 +40,7 @@ def _file(module: str) -> Path:
 
 
 def files(script: str, *modules: str) -> tuple[Path, ...]:
-    """Every file of ours that a job imports: its script, the modules that it loads by name, and all that they import.
+    """Every file of this package that a job imports: its script, the modules loaded by name, and all their imports.
 
     script : name of the file in scripts/ without its ending; modules : dotted names
 
@@ -71,9 +71,9 @@ def code(script: str, *modules: str) -> str:
 
 @cache
 def _code(folder: Path, script: str, *modules: str) -> str:
-    # Another checkout, which is another working folder, has scripts of its own.
-    found = hashlib.sha256()
+    # The folder is part of the cache key, because another checkout has other scripts.
+    total = hashlib.sha256()
     for path in files(script, *modules):
         name = path.relative_to(PACKAGE.parent) if path.is_relative_to(PACKAGE) else path
-        found.update(f"{name.as_posix()} {file_digest(path)}\n".encode())
-    return found.hexdigest()
+        total.update(f"{name.as_posix()} {file_digest(path)}\n".encode())
+    return total.hexdigest()

@@ -1,7 +1,7 @@
-"""Who works in this folder: a record of each running Snakemake, so that the lock of a killed one can be told apart.
+"""Records of the Snakemake processes in this folder, to recognise the lock of a killed one.
 
-Snakemake locks the files of a run and leaves the lock when it is killed. The record beside it holds the machine, the
-process and its start, by which a process number that is used again is not mistaken for its owner.
+Snakemake locks the files of a run, and the lock remains when it is killed. The record holds the machine, the process
+number and the start time; the latter distinguishes a later process with the same number.
 """
 
 import json
@@ -20,7 +20,7 @@ FOLDER = Path(".snakemake")
 
 
 class Owner(NamedTuple):
-    """A Snakemake that was started in this folder; `started` in seconds since 1970."""
+    """A Snakemake process that was started in this folder; `started` in seconds since 1970."""
 
     machine: str
     process: int
@@ -28,12 +28,12 @@ class Owner(NamedTuple):
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether it was started on another machine, where its process cannot be seen."""
+        """Whether it was started on another machine, whose processes we cannot see."""
         return self.machine != platform.node()
 
     @property
     def is_running(self) -> bool:
-        """Whether the process is there and is still the same one."""
+        """Whether the process still runs."""
         try:
             return abs(psutil.Process(self.process).create_time() - self.started) < 1
         except psutil.Error:
@@ -45,22 +45,22 @@ def _path(process: int) -> Path:
 
 
 def record() -> None:
-    """Note that this process runs Snakemake here."""
+    """Record that this process runs Snakemake here."""
     process = os.getpid()
     owner = Owner(platform.node(), process, psutil.Process(process).create_time())
-    # A folder that cannot be written to fails Snakemake's own way.
+    # Snakemake itself reports a folder that cannot be written to.
     with suppress(OSError):
         write_json(_path(process), owner._asdict())
 
 
 def forget() -> None:
-    """Remove the note."""
+    """Remove this process's record."""
     with suppress(OSError):
         _path(os.getpid()).unlink()
 
 
 def owners() -> Iterator[Owner]:
-    """Everybody who has a note here."""
+    """The owners of all records in this folder."""
     for path in sorted((FOLDER / "owners").glob("*.json")):
         with suppress(OSError, ValueError, TypeError):
             data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -68,23 +68,21 @@ def owners() -> Iterator[Owner]:
 
 
 def is_locked() -> bool:
-    """Whether Snakemake's lock is there."""
+    """Whether Snakemake's lock exists."""
     return any((FOLDER / "locks").glob("*.lock"))
 
 
 def unlock() -> list[str]:
-    """Remove the lock of processes that have ended; what a user should know, as lines.
+    """Remove the lock of processes that have ended; returns messages for the user.
 
-    A lock whose owner runs, is on another machine or has no note is left as it is: Snakemake then decides.
+    If its owner still runs, is on another machine or has no record, the lock stays and Snakemake decides.
     """
     if not is_locked():
         return []
     known = list(owners())
     others = [owner for owner in known if owner.is_elsewhere or owner.is_running]
     if others or not known:
-        return [
-            f"process {owner.process} on {owner.machine} works in this folder, or has left its lock" for owner in others
-        ]
+        return [f"process {owner.process} on {owner.machine} runs in this folder, or left its lock" for owner in others]
     for path in (*(FOLDER / "locks").glob("*.lock"), *(FOLDER / "owners").glob("*.json")):
         path.unlink(missing_ok=True)
     return [f"removed the lock of process {known[-1].process}, which has ended"]

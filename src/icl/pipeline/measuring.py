@@ -1,4 +1,4 @@
-"""From runs to a figure's table: the figure's own measure, summaries over runs, and the contract of the ledger."""
+"""From runs to a figure's table: the figure's measure, summaries over runs, and a check against the ledger."""
 
 from collections.abc import Collection, Mapping
 
@@ -20,10 +20,10 @@ def measure(
 ) -> pd.DataFrame:
     """The figure's table: the rows of single runs and their summaries over seeds.
 
-    declared : what the ledger says is measured, observable -> statistic
+    declared : the observables that the ledger declares, observable -> statistic
     medians : curves that are summarised by the median
 
-    Raises TableError if an observable is declared and not filled, filled and not declared, or summarised otherwise.
+    Raises TableError if the declared and the measured observables or their statistics differ.
     """
     rows = discovery.figure(name).measure(runs, scale).assign(figure=name, scale=scale)
     random = {observable: statistic for observable, statistic in declared.items() if statistic in INTERVALS}
@@ -34,9 +34,9 @@ def measure(
 
 
 def check_declared(name: str, table: pd.DataFrame, declared: Mapping[str, str]) -> None:
-    """Compare what a table holds outside of its panels with what the ledger declares.
+    """Compare the observables outside of a table's panels with those that the ledger declares.
 
-    Raises TableError for the first observable that only one of them has, or with two statistics.
+    Raises TableError for the first one that is missing on either side or has another statistic.
     """
     facts = table[table["panel"] == ""]
     summaries = facts[facts["seed"] == SUMMARY_SEED]

@@ -11,20 +11,20 @@ Overrides = Mapping[str, Mapping[str, Any]]
 
 
 def applicable(sweep: Sweep, constants: Overrides) -> dict[str, Any]:
-    """The user's constants of the sweep's model, less those that the sweep varies itself."""
+    """The user's constants for the sweep's model, without those that the sweep varies itself."""
     return {name: value for name, value in constants.get(sweep.system, {}).items() if not sweep.varied(name)}
 
 
 def applied(sweeps: Iterable[Sweep], constants: Overrides, first_seed: int = 0) -> dict[str, Sweep]:
-    """The sweeps by their names, with the user's constants in place of the defaults, their seeds from `first_seed` on.
+    """The sweeps by name, with the user's constants and seeds starting at `first_seed`.
 
-    A constant that a sweep varies itself stays as the sweep has it.
+    A constant that a sweep varies itself does not change.
 
     Raises ConstantError for an unknown constant or a value out of range.
     """
-    given = [(sweep, applicable(sweep, constants)) for sweep in (one.from_seed(first_seed) for one in sweeps)]
+    pairs = [(sweep, applicable(sweep, constants)) for sweep in (one.from_seed(first_seed) for one in sweeps)]
     try:
-        # Making every config anew takes longer than all else, and most calls give no constants.
-        return {sweep.name: sweep.override(values) if values else sweep for sweep, values in given}
+        # Building the configs again is the slowest part, and most calls change no constants.
+        return {sweep.name: sweep.override(values) if values else sweep for sweep, values in pairs}
     except ArithmeticError as error:
         raise ConstantError(f"constants {dict(constants)}: too large or too small to compute with ({error})") from error

@@ -1,6 +1,6 @@
-"""The workflow's plan: from its config to what each job reads, writes and depends on.
+"""The workflow's plan: what each job reads, writes and depends on under a config.
 
-Built each time Snakemake parses the workflow, also in cluster jobs: nothing here imports torch.
+Snakemake builds it whenever it parses the workflow, also in cluster jobs, so nothing here imports torch.
 """
 
 import re
@@ -21,15 +21,15 @@ from icl.evidence import judging, ledger, published_curves
 from icl.pipeline import figures, identity
 
 RESOURCES = {"mem_mb": 2000, "runtime": 60}
-"""What a job asks a cluster for, in MB and minutes, unless its model's module has RESOURCES of its own."""
+"""What a job requests from a cluster, in MB and minutes, unless its model's module defines RESOURCES."""
 
 OVERLAY, RUNS = "_overlay", "_runs"
-"""Endings of the pictures under the published curve, and of every run."""
+"""Suffixes of the pictures with the published curve and with all runs."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """scale, shards, constants, variant and first_seed as in workflow/config.yaml.
+    """The config of the workflow and what follows from it; fields as in workflow/config.yaml.
 
     Raises ConstantError, before any job runs, for an unknown scale, a misspelt constant and a value out of range.
     """
@@ -43,15 +43,15 @@ class Plan:
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "Plan":
         """The plan of a workflow config."""
-        given = {s: {n: number(v) for n, v in part.items()} for s, part in config["constants"].items() if part}
-        if config["variant"] and not given:
+        constants = {s: {n: number(v) for n, v in part.items()} for s, part in config["constants"].items() if part}
+        if config["variant"] and not constants:
             raise ConstantError(f"variant = {config['variant']!r}: names a set of constants, but none is given")
-        made = cls(config["scale"], config["shards"], given, config["variant"], config["first_seed"])
-        made.trainings  # noqa: B018 (builds every sweep, so that bad input is found here)
-        return made
+        plan = cls(config["scale"], config["shards"], constants, config["variant"], config["first_seed"])
+        plan.trainings  # noqa: B018 (builds every sweep, so that bad input is found here)
+        return plan
 
     def plain(self) -> dict[str, Any]:
-        """As plain data, the inverse of `of`."""
+        """The config as plain data, the inverse of `of`."""
         return {"scale": self.scale, "shards": self.shards, "constants": self.changed, "variant": self.variant,
                 "first_seed": self.first_seed}  # fmt: skip
 
@@ -62,8 +62,8 @@ class Plan:
 
     @property
     def folder(self) -> str:
-        """The folder below results/ and figures/: the scale, and behind an @ what differs from the defaults: the name
-        or the hash of a variant, and the first seed.
+        """The folder below results/ and figures/: the scale and, each after an @, a variant's name or hash and a first
+        seed that is not the default.
         """
         variant = [self.variant or digest(self.changed)[:8]] if self.changed else []
         seeds = [f"from.{self.first_seed}"] if self.first_seed != FIRST_SEED else []
@@ -76,16 +76,16 @@ class Plan:
 
     @property
     def results(self) -> str:
-        """Where weights, tables and verdicts are."""
+        """The folder of weights, tables and verdicts."""
         return f"results/{self.folder}"
 
     @property
     def pictures_folder(self) -> str:
-        """Where pictures are."""
+        """The folder of pictures."""
         return f"figures/{self.folder}"
 
     def command(self, target: str) -> str:
-        """The whole command that makes a target of this plan."""
+        """The full command that makes a target of this plan."""
         config = [f"scale={self.scale}"] if self.scale != "laptop" else []
         config += [f"first_seed={self.first_seed}"] if self.first_seed != FIRST_SEED else []
         config += [f"variant={self.variant}"] if self.variant else []
@@ -105,7 +105,7 @@ class Plan:
 
     @cached_property
     def _sweeps(self) -> dict[str, dict[str, Sweep]]:
-        # Snakemake asks several times per job.
+        # Cached, because Snakemake needs them several times per job.
         return {name: figures.sweeps(name, self.scale, self.changed, self.first_seed) for name in self.figures}
 
     @cached_property
@@ -115,7 +115,7 @@ class Plan:
     def sweep(self, name: str) -> Sweep:
         """The sweep of this name."""
         if name not in self.trainings:
-            raise ConstantError(f"sweep {name!r}: no figure has it; there is {discovery.near(name, self.trainings)}")
+            raise ConstantError(f"sweep {name!r}: no figure has it; try {discovery.near(name, self.trainings)}")
         return self.trainings[name][1]
 
     def sweeps(self, name: str) -> dict[str, Sweep]:
@@ -125,7 +125,7 @@ class Plan:
     # Files
 
     def shard_names(self, sweep: str) -> list[str]:
-        """``0of2``, ``1of2`` ...: never more shards than runs."""
+        """``0of2``, ``1of2`` ...: at most one shard per run."""
         count = min(self.shards, len(self.sweep(sweep).configs))
         return [f"{index}of{count}" for index in range(count)]
 
@@ -154,51 +154,51 @@ class Plan:
         return f"{self.results}/verdicts/{name}.json"
 
     def record_file(self, name: str) -> str:
-        """What the figure's pictures were drawn from."""
+        """The record of what the figure's pictures were drawn from."""
         return f"{self.results}/drawn/{name}.json"
 
     def published_files(self, name: str) -> list[str]:
-        """The file of published numbers, or none."""
+        """The file of published numbers in a list, which is empty if there is none."""
         root = Path.cwd()
-        found = self._published.get(name)
-        if found is None:
+        file = self._published.get(name)
+        if file is None:
             return []
-        return [(found.relative_to(root) if found.is_relative_to(root) else found).as_posix()]
+        return [(file.relative_to(root) if file.is_relative_to(root) else file).as_posix()]
 
     def pictures(self, name: str) -> list[str]:
-        """PNG of a figure, of its overlay where there is a published curve, and of every run where it draws one; the
-        GIF of an animated one.
+        """The PNG of a figure, its overlay if there is a published curve, all its runs if it draws a single one, and
+        the GIF if it is animated.
         """
         animation = [".gif"] if figures.is_animated(name) else []
         ends = [".png", *(f"{end}.png" for end in self._endings(name)), *animation]
         return [f"{self.pictures_folder}/{name}{end}" for end in ends]
 
     def _endings(self, name: str) -> list[str]:
-        """What the names of a figure's further pictures end in, which are targets too."""
+        """The suffixes of a figure's further pictures, which are targets too."""
         kinds = {OVERLAY: name in self._published, RUNS: figures.draws_one_run(name)}
-        return [ending for ending, made in kinds.items() if made]
+        return [ending for ending, is_drawn in kinds.items() if is_drawn]
 
     def print_file(self, name: str) -> str:
-        """PDF of a figure."""
+        """The PDF of a figure."""
         return f"{self.pictures_folder}/{name}.pdf"
 
     def targets(self, name: str) -> list[str]:
-        """The names by which a figure is asked for; the first is its own."""
+        """The target names of a figure: its name, its aliases and its further pictures."""
         return [name, *ledger.target(name).aliases, *(f"{name}{ending}" for ending in self._endings(name))]
 
     def chain(self, name: str) -> list[str]:
-        """Every file that stands behind a figure's verdicts and pictures, and these themselves."""
+        """A figure's verdicts and pictures and every result that they depend on."""
         return [*self.run_files(name), *self.trajectory_files(name), *self.own_files(name)]
 
     def own_files(self, name: str) -> list[str]:
-        """Those of them that no other figure shares."""
+        """The files of the chain that belong to this figure alone."""
         drawn = [self.record_file(name), *self.pictures(name), self.print_file(name)]
         return [self.table_file(name), self.verdict_file(name), *drawn]
 
     # Identities
 
     def training(self, sweep: str, shard: str) -> dict[str, Any]:
-        """What one shard's training is given."""
+        """The input of one shard's training."""
         index, count = map(int, shard.split("of"))
         return self.sweep(sweep).shard(index, count).compact()
 
@@ -208,7 +208,7 @@ class Plan:
         return digest([self.training(sweep, shard), identity.code("train", module)])
 
     def measurement_identity(self, name: str) -> str:
-        """Hash of what the figure's table depends on besides its runs: constants, code, observables."""
+        """Hash of what the table depends on besides its runs: constants, code, observables."""
         return digest(
             [
                 [sweep.plain() for sweep in self._sweeps[name].values()],
@@ -218,7 +218,7 @@ class Plan:
         )
 
     def drawing_identity(self, name: str) -> str:
-        """Hash of what the figure's pictures depend on besides its table: code, margin, published data."""
+        """Hash of what the pictures depend on besides the table: code, margin, published data."""
         published = [file_digest(Path(path)) for path in self.published_files(name)]
         return digest([identity.code("draw", self.module(name)), self.note(name), published])
 
@@ -227,7 +227,7 @@ class Plan:
         published = [file_digest(Path(path)) for path in self.published_files(name)]
         return digest([identity.code("check"), self.questions(name), published])
 
-    # What jobs are given
+    # Inputs of jobs
 
     def module(self, name: str) -> str:
         """The dotted name of a figure's module."""
@@ -238,11 +238,11 @@ class Plan:
         return discovery.systems()[self.sweep(sweep).system]
 
     def observables(self, name: str) -> dict[str, Any]:
-        """What a measurement has to fill, and which curves it summarises by medians."""
+        """The observables that a measurement must fill, and the curves that it summarises by medians."""
         return {"declared": ledger.declared(name), "medians": list(ledger.target(name).medians)}
 
     def questions(self, name: str) -> list[dict[str, Any]]:
-        """The ids and bounds that judging is given."""
+        """The ids and bounds of the figure's claims, the input of judging."""
         return judging.questions(ledger.claims(name), self.scale)
 
     def constants_of(self, name: str) -> dict[str, Mapping[str, Any]]:
@@ -252,7 +252,7 @@ class Plan:
 
     @cached_property
     def _notes(self) -> dict[str, str]:
-        # Filled as asked: Snakemake asks several times per job, and a figure's sweeps of the paper scale take long.
+        # Filled on demand: Snakemake needs a note several times per job, and the sweeps of the paper scale take long.
         return {}
 
     def note(self, name: str) -> str:
@@ -263,18 +263,18 @@ class Plan:
         return self._notes[name]
 
     def request(self, resource: str, attempt: int, sweep: str = "") -> int:
-        """Memory (mem_mb) or time (runtime, minutes) that a job asks for; twice as much at each further attempt."""
-        own = getattr(discovery.system(self.sweep(sweep).system), "RESOURCES", {}) if sweep else {}
-        return int((RESOURCES | own)[resource] * 2 ** (attempt - 1))
+        """The memory (mem_mb) or time (runtime, minutes) that a job requests; doubled at each further attempt."""
+        of_model = getattr(discovery.system(self.sweep(sweep).system), "RESOURCES", {}) if sweep else {}
+        return int((RESOURCES | of_model)[resource] * 2 ** (attempt - 1))
 
 
 def number(value: Any) -> Any:
-    """The number or truth value that a text spells; Snakemake hands over all that is nested in --config as text."""
+    """The number or truth value that a text spells; Snakemake passes nested values of --config as text."""
     if not isinstance(value, str):
         return value
     if value.lower() in ("true", "false"):
         return value.lower() == "true"
-    # Python would also take 1_0 and digits of other scripts.
+    # int() would also accept 1_0 and digits of other scripts.
     if re.fullmatch(r"[+-]?\d+", value, re.ASCII):
         return int(value)
     if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?(inf|nan)", value, re.ASCII | re.IGNORECASE):
@@ -283,26 +283,26 @@ def number(value: Any) -> Any:
 
 
 def check_config(config: Mapping[str, Any], schema: Path) -> None:
-    """Raise ConstantError, which names the key, for a config that does not fit its schema."""
+    """Raise ConstantError, which names the key, for a config that violates its schema."""
     validator = jsonschema.Draft202012Validator(yaml.safe_load(schema.read_text(encoding="utf-8")))
     for error in validator.iter_errors(config):
         key = ".".join(map(str, error.absolute_path))
         raise ConstantError(f"config {key}: {error.message}" if key else f"config: {error.message}")
 
 
-def asked_figures(words: Iterable[str]) -> list[str]:
-    """The figures that words of a command line ask for, by name, alias or file."""
+def requested_figures(words: Iterable[str]) -> list[str]:
+    """The figures that a command line requests by name, alias or file."""
     stems = [Path(word).stem.removesuffix(OVERLAY).removesuffix(RUNS) for word in words]
     names = [ledger.aliases().get(stem, stem) for stem in stems]
     return [name for name in dict.fromkeys(names) if name in discovery.figures()]
 
 
 def check_reach(plan: Plan, names: Collection[str]) -> None:
-    """Raise ConstantError for a given constant that changes nothing in the named figures; without names, pass."""
+    """Raise ConstantError for a changed constant without effect on the named figures; without names, pass."""
     for system, values in plan.changed.items():
         for constant, value in values.items():
-            rest = {**plan.changed, system: {key: other for key, other in values.items() if key != constant}}
+            others = {**plan.changed, system: {key: other for key, other in values.items() if key != constant}}
             if names and all(
-                figures.sweeps(name, plan.scale, rest, plan.first_seed) == plan.sweeps(name) for name in names
+                figures.sweeps(name, plan.scale, others, plan.first_seed) == plan.sweeps(name) for name in names
             ):
                 raise ConstantError(f"constant {system}.{constant} = {value!r}: changes nothing in {', '.join(names)}")

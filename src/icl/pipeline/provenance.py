@@ -1,4 +1,4 @@
-"""What is kept beside every result: versions, revision, and whether the source tree was clean."""
+"""The provenance in the metadata of every result: versions, revision, and whether the source tree was clean."""
 
 import platform
 import subprocess
@@ -17,7 +17,7 @@ LIBRARIES = (
     "seaborn",
     "snakemake",
 )
-"""Those that a number or a picture may depend on."""
+"""The packages that a number or a picture may depend on."""
 
 
 def device() -> str:
@@ -36,7 +36,7 @@ def _git(*arguments: str) -> str | None:
 
 
 def about(**more: Any) -> dict[str, Any]:
-    """Versions, revision and whether the tree was clean, and `more`."""
+    """Versions, git revision, whether the tree was clean, and `more`."""
     status = _git("status", "--porcelain")
     return {
         "python": platform.python_version(),

@@ -1,1 +1,1 @@
-"""What readers see: the command line, verdicts as text, the page for reviewers and the gallery."""
+"""The output for readers: the command line, verdicts as text, the report for reviewers and the gallery."""

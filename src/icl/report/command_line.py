@@ -1,4 +1,4 @@
-"""What the package regenerates and what came of it: papers, figures, claims, verdicts; and how to add to them."""
+"""Shows papers, figures, claims and verdicts, and adds new ones."""
 
 import argparse
 import inspect
@@ -22,20 +22,20 @@ from icl.evidence import freeze, ledger
 from icl.evidence.ledger import Claim, Ledger
 from icl.pipeline import figures
 from icl.pipeline.plan import Plan
-from icl.report import compare, skeleton, verdict_files, whatif
+from icl.report import compare, completion, skeleton, verdict_files, whatif
 from icl.report.page import entries
 
 MISSING, MISUSED = 1, 2
-"""Exit codes: there is no such result yet, or it could not be made; there is no such name (also argparse's own)."""
+"""Exit codes: a result is missing or could not be made; a name is unknown (also argparse's code)."""
 REFERENCES = discovery.PACKAGE.parents[1] / "references.bib"
 
 
 class Missing(Exception):
-    """Something that a run of the workflow would make is not there; the message says which command makes it."""
+    """A result of the workflow is missing; the message has the command that makes it."""
 
 
 class Answer(NamedTuple):
-    """What a command prints, for programs and for people, and its exit code."""
+    """The output of a command, for programs and for people, and its exit code."""
 
     data: Any
     text: str
@@ -47,15 +47,15 @@ def planned(args: argparse.Namespace) -> Plan:
 
     Raises ConstantError for a misspelt constant and a value out of range.
     """
-    given = {"scale": args.scale, "shards": args.shards, "constants": args.set, "variant": args.variant,
-             "first_seed": args.first_seed}  # fmt: skip
-    return Plan.of(given) if args.set or args.variant else Plan(args.scale, args.shards, first_seed=args.first_seed)
+    config = {"scale": args.scale, "shards": args.shards, "constants": args.set, "variant": args.variant,
+              "first_seed": args.first_seed}  # fmt: skip
+    return Plan.of(config) if args.set or args.variant else Plan(args.scale, args.shards, first_seed=args.first_seed)
 
 
 def resolved(word: str) -> tuple[Ledger, str, Claim | None]:
-    """The paper, the figure (empty for a whole paper) and the claim that a word names.
+    """The paper, the figure (empty for a paper) and the claim with this name.
 
-    Raises UnknownName if it names nothing.
+    Raises UnknownName if there is none.
     """
     claims = {claim.id: claim for paper in ledger.papers() for claim in paper.claims}
     if word in claims:
@@ -66,26 +66,26 @@ def resolved(word: str) -> tuple[Ledger, str, Claim | None]:
     if name in discovery.figures():
         return ledger.of_figure(name), name, None
     near = discovery.near(word, [*discovery.figures(), *ledger.aliases(), *discovery.papers(), *claims])
-    said = near if near.count(",") < 3 else "what `python -m icl list` prints"
-    raise discovery.UnknownName(f"{word!r}: no figure, paper or claim has this name; there is {said}")
+    advice = f"try {near}" if near.count(",") < 3 else "`python -m icl list` prints all names"
+    raise discovery.UnknownName(f"{word!r}: no figure, paper or claim has this name; {advice}")
 
 
 # Texts
 
 
 def paragraph(label: str, text: str) -> list[str]:
-    """A labelled text in lines that fit a terminal; nothing for an empty one."""
+    """A labelled text in lines that fit a terminal; no lines for an empty text."""
     return [textwrap.fill(text, 100, initial_indent=f"  {label:11}", subsequent_indent=" " * 13)] if text else []
 
 
 def claim_lines(claim: Mapping[str, Any]) -> list[str]:
-    """A claim for the terminal."""
+    """The lines of a claim in the terminal."""
     parts = {"it says": claim["says"], "formula": claim["formula"], "we test": claim["tested"],
              "premise": claim["premise"], "not shown": claim["not_shown"]}  # fmt: skip
     out = [f"{claim['id']} ({claim['kind']}; {claim['source']})"]
     out += [line for label, text in parts.items() for line in paragraph(label, text)]
     out += [line for condition in claim["conditions"] for line in paragraph("condition", condition)]
-    out += [line for said in claim["amended"] for line in paragraph("amended", said)]
+    out += [line for change in claim["amended"] for line in paragraph("amended", change)]
     return out + [line for bound in claim["bounds"] for line in paragraph("bound", bound)]
 
 
@@ -97,7 +97,7 @@ def of_claim(claim: Claim) -> dict[str, Any]:
 
 
 def of_figure(plan: Plan, name: str) -> dict[str, Any]:
-    """A figure's caption, claims with their sources, trainings, and constants with their grades."""
+    """A figure as plain data: caption, claims with sources, trainings, and constants with grades."""
     target = ledger.target(name)
     sweeps = figures.sweeps(name, plan.scale, plan.changed)
     trainings = [
@@ -115,7 +115,7 @@ def of_figure(plan: Plan, name: str) -> dict[str, Any]:
 
 
 def figure_lines(one: Mapping[str, Any]) -> list[str]:
-    """What `of_figure` gives, for the terminal."""
+    """The lines of `of_figure` in the terminal."""
     out = [one["figure"], *paragraph("paper", one["paper"]), *paragraph("summary", one["summary"])]
     out += [*paragraph("caption", one["caption"]), *paragraph("differs", one["differences"])]
     out += paragraph("made by", one["command"])
@@ -147,7 +147,7 @@ def _list(args: argparse.Namespace) -> Answer:
 def _figures(args: argparse.Namespace) -> Answer:
     if args.paper not in discovery.papers():
         raise discovery.UnknownName(
-            f"{args.paper!r}: no paper; there is {discovery.near(args.paper, discovery.papers())}"
+            f"paper {args.paper!r}: no such paper; try {discovery.near(args.paper, discovery.papers())}"
         )
     names = [name for name, key in discovery.figures().items() if key == args.paper]
     return Answer(names, " ".join(names))
@@ -175,29 +175,29 @@ def _show(args: argparse.Namespace) -> Answer:
 def _cite(args: argparse.Namespace) -> Answer:
     text = REFERENCES.read_text(encoding="utf-8")
     known = dict(re.findall(r"^(?=@\w+\{(\w+),)(@.*?^\})", text, re.MULTILINE | re.DOTALL))
-    found = {}
+    cited = {}
     for paper in (resolved(word)[0] for word in args.names):
         if not paper.cite:
             raise ConstantError(f"papers/{paper.paper}/claims.yaml: cite is empty; there is nothing to cite")
         for key in paper.cite:
             if key not in known:
                 raise ConstantError(f"papers/{paper.paper}/claims.yaml: cite: references.bib has no entry {key}")
-            found[key] = known[key]
-    return Answer(list(found.values()), "\n\n".join(found.values()))
+            cited[key] = known[key]
+    return Answer(list(cited.values()), "\n\n".join(cited.values()))
 
 
 def _verdicts(args: argparse.Namespace) -> Answer:
     plan = planned(args)
-    found = verdict_files.standing(plan, [ledger.figure_name(word) for word in args.figures] or plan.figures)
-    verdicts = verdict_files.together(found.verdicts)
+    disk = verdict_files.on_disk(plan, [ledger.figure_name(word) for word in args.figures] or plan.figures)
+    verdicts = verdict_files.together(disk.verdicts)
     lines = [f"{one['figure']}\n{verdict_files.lines(one)}" for one in verdicts]
     lines.append(verdict_files.counts(verdicts))
-    if found.missing:
-        command = plan.command(" ".join(found.missing) if args.figures else "figures")
-        lines.append(f"not made yet: {', '.join(found.missing)}; `{command}` makes them")
-    lines += [f"not printed, because it does not hold: {problem}" for problem in found.problems]
-    code = MISSING if found.problems or (args.figures and found.missing) else 0
-    return Answer(found._asdict(), "\n".join(lines), code)
+    if disk.missing:
+        command = plan.command(" ".join(disk.missing) if args.figures else "figures")
+        lines.append(f"not made yet: {', '.join(disk.missing)}; `{command}` makes them")
+    lines += [f"not printed, because it is out of date or damaged: {problem}" for problem in disk.problems]
+    code = MISSING if disk.problems or (args.figures and disk.missing) else 0
+    return Answer(disk._asdict(), "\n".join(lines), code)
 
 
 def _freeze(args: argparse.Namespace) -> Answer:
@@ -209,7 +209,7 @@ def _progress(args: argparse.Namespace) -> Answer:
     plan = planned(args)
     rows = state.unfinished(Path(plan.results))
     lines = [f"{row['sweep']} {row['shard']}: step {row['step']} of {row['steps']}" for row in rows]
-    return Answer(rows, "\n".join(lines) or f"no training in {plan.results} has kept a state")
+    return Answer(rows, "\n".join(lines) or f"{plan.results} has no unfinished training")
 
 
 def _open(args: argparse.Namespace) -> Answer:
@@ -218,83 +218,89 @@ def _open(args: argparse.Namespace) -> Answer:
     if not path.is_file():
         raise Missing(f"{path}: not made yet; `{plan.command(name)}` makes it")
     page = Path(plan.results, "report/report.html")
-    shown = [path, *([page] if page.is_file() else [])]
-    # Where no viewer can be started, the paths alone help.
-    opened = [webbrowser.open(one.resolve().as_uri()) for one in shown]
-    return Answer({"picture": str(path), "opened": opened[0]}, "\n".join(map(str, shown)))
+    paths = [path, *([page] if page.is_file() else [])]
+    # The paths are printed too, because a machine may have no viewer.
+    opened = [webbrowser.open(one.resolve().as_uri()) for one in paths]
+    return Answer({"picture": str(path), "opened": opened[0]}, "\n".join(map(str, paths)))
+
+
+def _completion(args: argparse.Namespace) -> Answer:
+    text = completion.script(COMMANDS)
+    return Answer(text, text)
 
 
 def _new_figure(args: argparse.Namespace) -> Answer:
-    return _made(skeleton.figure(args.paper, args.name), args.name)
+    return _next_steps(skeleton.figure(args.paper, args.name), args.name)
 
 
 def _new_paper(args: argparse.Namespace) -> Answer:
-    return _made(skeleton.paper(args.key), f"{args.key}_training")
+    return _next_steps(skeleton.paper(args.key), f"{args.key}_training")
 
 
-def _made(paths: list[Path], name: str) -> Answer:
+def _next_steps(paths: list[Path], name: str) -> Answer:
     written = [os.path.relpath(path) for path in paths]
     lines = [f"wrote {path}" for path in written]
     lines += ["", f"snakemake {name} --config scale=smoke      makes the figure, in seconds",
-              f"python -m pytest tests/papers -k {name}      checks what every figure must keep"]  # fmt: skip
+              f"python -m pytest tests/papers -k {name}      runs the tests of every figure on it"]  # fmt: skip
     return Answer({"figure": name, "files": written}, "\n".join(lines))
 
 
 def _whatif(args: argparse.Namespace) -> Answer:
     plan, name = planned(args), ledger.figure_name(args.figure)
-    picture, found = whatif.whatif(plan, name)
-    differ = compare.changed_verdicts(found)
+    picture, changes = whatif.whatif(plan, name)
+    differ = compare.changed_verdicts(changes)
     data = {"picture": str(picture), "command": plan.command(name), "verdicts": differ}
-    said = [f"{claim:10} {outcomes}" for claim, outcomes in differ.items()] or ["no verdict differs"]
-    table = compare.markdown(found, ours=plan.folder, theirs=plan.scale)
-    return Answer(data, "\n".join([f"picture   {picture}", *said, "", table.rstrip()]))
+    lines = [f"{claim:10} {outcomes}" for claim, outcomes in differ.items()] or ["no verdict differs"]
+    table = compare.markdown(changes, ours=plan.folder, theirs=plan.scale)
+    return Answer(data, "\n".join([f"picture   {picture}", *lines, "", table.rstrip()]))
 
 
 def _constants(text: str) -> dict[str, dict[str, Any]]:
     """The value of --set: model -> constant -> value."""
     try:
-        given = yaml.safe_load(text)
+        constants = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise argparse.ArgumentTypeError(f"{text!r} is not {{model: {{constant: value}}}}") from error
-    if not isinstance(given, dict) or not all(isinstance(part, dict) for part in given.values()):
+    if not isinstance(constants, dict) or not all(isinstance(part, dict) for part in constants.values()):
         raise argparse.ArgumentTypeError(f"{text!r} is not {{model: {{constant: value}}}}")
-    return given
+    return constants
 
 
 COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], Answer], dict[str, str | None], str]] = {
-    "list": (_list, {}, "every paper and its figures, in a line each"),
-    "figures": (_figures, {"paper": None}, "the names of a paper's figures"),
-    "show": (_show, {"name": None}, "a figure with its claims and constants, one claim, or a paper"),
-    "freeze": (_freeze, {}, "keep the bounds of all claims as they are: a later change shows as amended"),
-    "cite": (_cite, {"names": "+"}, "BibTeX entries of the papers of figures, claims or papers"),
-    "verdicts": (_verdicts, {"figures": "*"}, "what the results on disk say of each claim, and what is missing"),
-    "progress": (_progress, {}, "how far the unfinished trainings are"),
+    "list": (_list, {}, "list all papers and figures, one line each"),
+    "figures": (_figures, {"paper": None}, "print the names of a paper's figures"),
+    "show": (_show, {"name": None}, "show a figure with its claims and constants, a claim, or a paper"),
+    "freeze": (_freeze, {}, "freeze the bounds of all claims; later changes are marked as amended"),
+    "cite": (_cite, {"names": "+"}, "print the BibTeX entries for figures, claims or papers"),
+    "verdicts": (_verdicts, {"figures": "*"}, "print the verdicts on disk and the figures without any"),
+    "progress": (_progress, {}, "print the progress of unfinished trainings"),
     "open": (_open, {"figure": None}, "open a figure's picture and the report, and print their paths"),
-    "whatif": (_whatif, {"figure": None}, "a figure with the default constants and those of --set side by side"),
-    "new figure": (_new_figure, {"paper": None, "name": None}, "begin a figure of a paper with an example that works"),
-    "new paper": (_new_paper, {"key": None}, "begin a paper with a model, a figure and a claim that work"),
+    "whatif": (_whatif, {"figure": None}, "make a figure with the default constants and those of --set, side by side"),
+    "completion": (_completion, {}, "print shell code that completes make targets and names, for bash and zsh"),
+    "new figure": (_new_figure, {"paper": None, "name": None}, "add a working example figure to a paper"),
+    "new paper": (_new_paper, {"key": None}, "add a paper with a working example of model, figure and claim"),
 }
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """The parser of the command line."""
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--json", action="store_true", help="machine-readable output")
     shared.add_argument("--scale", choices=SCALES, default="laptop", help="default: laptop")
     shared.add_argument("--set", type=_constants, default={}, metavar="CONSTANTS",
-                        help="constants in place of the defaults: '{model: {constant: value}}'")  # fmt: skip
-    shared.add_argument("--variant", default="", metavar="NAME", help="the name that their folder has")
+                        help="constants instead of the defaults: '{model: {constant: value}}'")  # fmt: skip
+    shared.add_argument("--variant", default="", metavar="NAME", help="the name of the folder for --set")
     shared.add_argument("--first-seed", type=int, default=FIRST_SEED, metavar="N", help=f"default: {FIRST_SEED}")
     shared.add_argument("--shards", type=int, default=2, metavar="N", help="as in workflow/config.yaml; default: 2")
     top = argparse.ArgumentParser(
         prog="python -m icl", description=__doc__,
-        epilog="Exit codes: 0 done, 1 a result is not made yet or does not hold, 2 no such name or command.",
+        epilog="Exit codes: 0 done, 1 a result is missing, out of date or damaged, 2 no such name or command.",
     )  # fmt: skip
     commands = {"": top.add_subparsers(dest="command", required=True, metavar="COMMAND")}
     for name, (run, arguments, words) in COMMANDS.items():
         group, _, last = name.rpartition(" ")
         if group not in commands:
-            grouped = commands[""].add_parser(group, help="begin a figure or a paper")
+            grouped = commands[""].add_parser(group, help="add a figure or a paper")
             commands[group] = grouped.add_subparsers(dest="what", required=True, metavar="WHAT")
         one = commands[group].add_parser(last, parents=[shared], help=words, description=words)
         one.set_defaults(run=run)
@@ -304,7 +310,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code."""
+    """Run one command and return its exit code."""
     args = parser().parse_args(arguments)
     try:
         answer = args.run(args)
@@ -317,7 +323,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         print(json.dumps(answer.data, indent=2) if args.json else answer.text, flush=True)
     except BrokenPipeError:
-        # The reader, such as head, has seen enough; Python would complain again when it closes the stream.
+        # The reader, such as head, has closed the pipe; without this, Python would report it again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     code: int = answer.code
     return code

@@ -1,4 +1,4 @@
-"""Two sets of verdicts side by side: which outcomes and numbers changed, and whether by more than their intervals."""
+"""Comparison of two sets of verdicts: which outcomes changed, and which numbers by more than their intervals."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ class Change:
     """One bound of one claim in both sets.
 
     change : "the same", "within the intervals" (they overlap), "beyond the intervals" (they do not), "without an
-        interval" (a number is missing on a side), or in which set alone the bound stands
+        interval" (a number is missing on one side), or the only set that has the bound
     """
 
     figure: str
@@ -33,7 +33,7 @@ class Change:
 
     @property
     def is_news(self) -> bool:
-        """Whether a reader should look: an outcome changed, a number by more than its interval, or a bound is new."""
+        """Whether it deserves attention: a changed outcome, a number beyond its interval, or an unmatched bound."""
         return self.our_outcome != self.their_outcome or self.change in (BEYOND, UNKNOWN, ADDED, REMOVED)
 
 
@@ -46,7 +46,7 @@ def _bounds(verdicts: Verdicts) -> dict[tuple[str, str, str], tuple[dict[str, An
 
 
 def how(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
-    """How far two estimates are apart, by their 95 % intervals."""
+    """The kind of change between two estimates, by their 95 % intervals."""
     ends = ("estimate", "low", "high")
     if all(ours[end] == theirs[end] for end in ends):
         return SAME
@@ -56,7 +56,7 @@ def how(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
 
 
 def changes(ours: Mapping[str, Verdicts], theirs: Mapping[str, Verdicts]) -> Iterator[Change]:
-    """Every bound of every figure of either set: figure -> verdicts."""
+    """The change of every bound of every figure in either set; both map figures to verdicts."""
     for figure in [*ours, *(name for name in theirs if name not in ours)]:
         mine, other = (_bounds(side[figure]) if figure in side else {} for side in (ours, theirs))
         for key in [*mine, *(key for key in other if key not in mine)]:
@@ -69,24 +69,24 @@ def changes(ours: Mapping[str, Verdicts], theirs: Mapping[str, Verdicts]) -> Ite
             yield Change(figure, *key, part, their_part, outcome, their_outcome, change)
 
 
-def changed_verdicts(found: Iterable[Change]) -> dict[str, str]:
-    """Claim -> its outcome in the others and in these results, of those that both have and that differ."""
-    both = (change for change in found if change.ours is not None and change.theirs is not None)
-    return {c.claim: f"{c.their_outcome} → {c.our_outcome}" for c in both if c.our_outcome != c.their_outcome}
+def changed_verdicts(all_changes: Iterable[Change]) -> dict[str, str]:
+    """Claim -> "their outcome → our outcome", for claims in both sets whose outcomes differ."""
+    matched = (change for change in all_changes if change.ours is not None and change.theirs is not None)
+    return {c.claim: f"{c.their_outcome} → {c.our_outcome}" for c in matched if c.our_outcome != c.their_outcome}
 
 
-def markdown(found: Sequence[Change], ours: str = "these results", theirs: str = "the others") -> str:
-    """What changed, as a Markdown table under a line of counts; what is the same or within its interval is counted."""
-    counts = Counter(change.change for change in found)
-    said = ", ".join(f"{counts[kind]} {kind}" for kind in KINDS if counts[kind])
-    head = f"{len(found)} numbers: {said or 'none'}. {len(changed_verdicts(found))} verdicts changed.\n"
+def markdown(all_changes: Sequence[Change], ours: str = "these results", theirs: str = "the others") -> str:
+    """The changes as a Markdown table under a line of counts; those without news are only counted."""
+    counts = Counter(change.change for change in all_changes)
+    summary = ", ".join(f"{counts[kind]} {kind}" for kind in KINDS if counts[kind])
+    head = f"{len(all_changes)} numbers: {summary or 'none'}. {len(changed_verdicts(all_changes))} verdicts changed.\n"
     rows = [
         [
             *(c.figure, c.claim, c.observable, c.bound),
             *("-" if part is None else interval(part) for part in (c.ours, c.theirs)),
             *(c.change, " → ".join(dict.fromkeys(outcome for outcome in (c.their_outcome, c.our_outcome) if outcome))),
         ]
-        for c in found
+        for c in all_changes
         if c.is_news
     ]
     headers = ["figure", "claim", "observable", "claimed", ours, theirs, "change", "verdict"]

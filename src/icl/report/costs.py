@@ -1,4 +1,4 @@
-"""What figures cost, from the workflow's benchmark files."""
+"""The costs of figures, from the workflow's benchmark files."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from icl.pipeline.plan import Plan
 from icl.report import scales, tables
 
 TRAINING = "training "
-"""What the names of trainings among the jobs begin with."""
+"""The prefix of trainings in the names of jobs."""
 
 
 class Cost(NamedTuple):
@@ -24,7 +24,7 @@ class Cost(NamedTuple):
 
 
 def benchmark(path: Path) -> tuple[float, float]:
-    """CPU seconds and peak resident memory (MB) of one job; zeros where it was too short to be sampled.
+    """CPU seconds and peak resident memory (MB) of one job; zeros if it was too short to be sampled.
 
     Raises SealedError if the file is damaged.
     """
@@ -36,59 +36,59 @@ def benchmark(path: Path) -> tuple[float, float]:
 
 
 def of_figure(plan: Plan, name: str, root: Path = Path()) -> dict[str, Cost]:
-    """Job -> its cost: ``training <sweep>`` for every training that the figure needs, and its own jobs.
+    """The cost of each job of a figure: ``training <sweep>`` for every training that it needs, and its other jobs.
 
-    Jobs that have left no benchmark are left out. Raises SealedError if one is damaged.
+    Jobs without a benchmark are omitted. Raises SealedError if a benchmark is damaged.
     """
     results = root / plan.results
     jobs: dict[str, tuple[str, list[Path]]] = {
         TRAINING + sweep: (f"train/{sweep}.*.tsv", list((results / "runs" / sweep).glob("*")))
         for sweep in plan.sweeps(name)
     }
-    made = {"measure": [plan.table_file(name)], "draw": plan.pictures(name), "check": [plan.verdict_file(name)]}
-    jobs |= {job: (f"{job}/{name}.tsv", [root / path for path in files]) for job, files in made.items()}
-    found = {}
+    outputs = {"measure": [plan.table_file(name)], "draw": plan.pictures(name), "check": [plan.verdict_file(name)]}
+    jobs |= {job: (f"{job}/{name}.tsv", [root / path for path in files]) for job, files in outputs.items()}
+    costs = {}
     for job, (pattern, files) in jobs.items():
         if measured := [benchmark(path) for path in sorted((results / "benchmarks").glob(pattern))]:
             disk = sum(path.stat().st_size for path in files if path.is_file()) / 1e6
-            found[job] = Cost(sum(cpu for cpu, _ in measured), max(memory for _, memory in measured), disk)
-    return found
+            costs[job] = Cost(sum(cpu for cpu, _ in measured), max(memory for _, memory in measured), disk)
+    return costs
 
 
 Kept = Mapping[str, Mapping[str, Sequence[float]]]
-"""Figure -> job -> CPU seconds, MB of memory and MB of disk, as the gallery keeps them."""
+"""Figure -> job -> CPU seconds, MB of memory and MB of disk, as stored in the gallery."""
 
 
-def brought_up(kept: Kept, plan: Plan, names: Sequence[str], root: Path = Path()) -> dict[str, dict[str, list[float]]]:
-    """The costs of all figures of the plan, with those of `names` from the benchmarks at hand.
+def updated(kept: Kept, plan: Plan, names: Sequence[str], root: Path = Path()) -> dict[str, dict[str, list[float]]]:
+    """The costs of all figures of the plan, those of `names` updated from the benchmarks on disk.
 
-    A job that was not run again keeps its costs; a training that a figure no longer needs is forgotten, and one that it
-    shares costs what it cost last.
+    A job that was not run again keeps its costs, a training that a figure no longer needs is removed, and a shared
+    training gets its latest costs in every figure.
     """
     new = {
         name: {job: [round(x, 2) for x in cost] for job, cost in of_figure(plan, name, root).items()} for name in names
     }
     trainings = {job: cost for jobs in new.values() for job, cost in jobs.items() if job.startswith(TRAINING)}
-    found = {}
+    figures = {}
     for name in (name for name in plan.figures if name in kept or name in new):
         jobs = {job: list(cost) for job, cost in kept.get(name, {}).items()} | new.get(name, {})
         needed = {TRAINING + sweep for sweep in plan.sweeps(name)}
-        found[name] = {
+        figures[name] = {
             job: trainings.get(job, cost) for job, cost in jobs.items() if job in needed or not job.startswith(TRAINING)
         }
-    return found
+    return figures
 
 
 def markdown(kept: Kept, scale: str) -> str:
-    """CPU time, memory and disk of figures, and the CPU time of all, in which every training counts once."""
+    """CPU time, memory and disk of each figure, and the total CPU time with every training counted once."""
     trainings: dict[str, float] = {}
-    rows, own = [], 0.0
+    rows, other = [], 0.0
     for name, jobs in kept.items():
         costs = {job: Cost(*cost) for job, cost in jobs.items()}
         shared = {job: cost.cpu for job, cost in costs.items() if job.startswith(TRAINING)}
         rest = sum(cost.cpu for job, cost in costs.items() if job not in shared)
         trainings |= shared
-        own += rest
+        other += rest
         peak, disk = max((c.memory for c in costs.values()), default=0.0), sum(c.disk for c in costs.values())
         numbers = [f"{value:.0f}" for value in (sum(shared.values()), rest, peak, disk)]
         rows.append(
@@ -102,12 +102,12 @@ def markdown(kept: Kept, scale: str) -> str:
     headers = "figure,command,trainings it shares,training (CPU s),the rest (CPU s),peak memory (MB),disk (MB)".split(
         ","
     )
-    together = sum(trainings.values())
-    total = f"Together ({len(kept)} figures), each training once: {(together + own) / 60:.0f} CPU minutes"
-    return f"{tables.markdown(headers, rows)}\n\n{total}, {together / 60:.0f} of them for training.\n"
+    training = sum(trainings.values())
+    total = f"Together ({len(kept)} figures), each training once: {(training + other) / 60:.0f} CPU minutes"
+    return f"{tables.markdown(headers, rows)}\n\n{total}, {training / 60:.0f} of them for training.\n"
 
 
 def at_scales(measured: Mapping[str, Kept]) -> str:
-    """The table of every scale that figures were run at; that of the tests is left out."""
-    there = [scale for scale in reversed(SCALES) if scale != "smoke" and measured.get(scale)]
-    return "\n".join(f"## {scale.capitalize()} scale\n\n{markdown(measured[scale], scale)}" for scale in there)
+    """A table of costs for every scale with results, except the smoke scale."""
+    present = [scale for scale in reversed(SCALES) if scale != "smoke" and measured.get(scale)]
+    return "\n".join(f"## {scale.capitalize()} scale\n\n{markdown(measured[scale], scale)}" for scale in present)

@@ -11,15 +11,15 @@ from icl.report import scales, tables, verdict_files
 from icl.report.verdict_files import Verdicts
 
 THUMBNAILS = {"li2024": "figure9", "li2025": "figure20", "oswald2023": "oswald_gd_steps", "garg2022": "garg_linear"}
-"""The picture that stands for a paper, where it is not the first one of the gallery."""
+"""The thumbnail of a paper, where it is not the paper's first figure."""
 COLUMNS = 4
 
 
 def readme(judged: Sequence[Verdicts]) -> str:
     """The counts of verdicts, and one thumbnail per paper that links to its page."""
     cells = []
-    for paper, found in _by_paper(judged):
-        names = [one["figure"] for one in found]
+    for paper, figures in _by_paper(judged):
+        names = [one["figure"] for one in figures]
         name = THUMBNAILS.get(paper.paper, names[0])
         image = f'<img src="gallery/{name}.png" alt="{name}" width="180">'
         target = f"docs/gallery/{paper.paper}.md"
@@ -43,25 +43,23 @@ def pages(judged: Sequence[Verdicts], pictures: Collection[str]) -> dict[str, st
     pictures : names of the files in gallery/
     """
     papers = _by_paper(judged)
-    made = {f"gallery/{paper.paper}.md": _page(paper, found, pictures) for paper, found in papers}
-    listed = [f"- [{paper.title}]({paper.paper}.md): {_figures(len(found))}" for paper, found in papers]
-    made["gallery/README.md"] = "\n".join(["# Gallery", "", "One page per paper.", "", *listed, ""])
-    return made | {"differences.md": differences()}
+    texts = {f"gallery/{paper.paper}.md": _page(paper, figures, pictures) for paper, figures in papers}
+    listed = [f"- [{paper.title}]({paper.paper}.md): {_figures(len(figures))}" for paper, figures in papers]
+    texts["gallery/README.md"] = "\n".join(["# Gallery", "", "One page per paper.", "", *listed, ""])
+    return texts | {"differences.md": differences()}
 
 
 def differences() -> str:
-    """What is known to differ from each published figure, in at most two sentences."""
+    """The page of known differences from each published figure, at most two sentences each."""
     out = ["# Known differences", "", "The caption of a figure in the [gallery](gallery/README.md) says more."]
     for paper in ledger.papers():
-        told = {name: target.differences for name, target in paper.targets.items() if target.differences}
-        if told:
-            lines = [f"- **{name}**: {_begin(text)}" for name, text in told.items()]
+        if lines := [f"- **{name}**: {_begin(t.differences)}" for name, t in paper.targets.items() if t.differences]:
             out += ["", f"## {paper.title}", "", *lines]
     return "\n".join(out) + "\n"
 
 
 def meaning(claim: Claim, verdict: Mapping[str, Any]) -> str:
-    """What a contradiction means, in one sentence; empty for every other outcome."""
+    """The meaning of a contradiction in one sentence; empty for other outcomes."""
     if verdict["outcome"] != "contradicted":
         return ""
     failed = [part for part in verdict["parts"] if part["outcome"] == "contradicted"]
@@ -72,14 +70,14 @@ def meaning(claim: Claim, verdict: Mapping[str, Any]) -> str:
         "figure": "our trainings do not show this feature of the published picture; this says nothing about a theorem",
         "theorem": "our runs leave the bounds that we set for this statement at finite size; this refutes no proof",
     }
-    said = words.get(claim.kind, "the data do not show what we expected; no source states it in this form")
-    return f"{said} ({measured})" if measured else said
+    sentence = words.get(claim.kind, "the data do not show what we expected; no source states it in this form")
+    return f"{sentence} ({measured})" if measured else sentence
 
 
-def _page(paper: Ledger, found: Sequence[Verdicts], pictures: Collection[str]) -> str:
+def _page(paper: Ledger, figures: Sequence[Verdicts], pictures: Collection[str]) -> str:
     out = [f"# {paper.title}", "", "How to read a verdict: [method](../method.md). Bounds and intervals:"]
     out += ["[all verdicts](../../gallery/verdicts.md)."]
-    for one in found:
+    for one in figures:
         out += ["", *_figure(one, pictures)]
     return "\n".join(out) + "\n"
 
@@ -101,18 +99,16 @@ def _figure(one: Verdicts, pictures: Collection[str]) -> list[str]:
     rows = []
     for verdict in one["verdicts"]:
         claim = ledger.claim(verdict["claim"])
-        said = f"**{verdict['outcome']}**" + (
-            " (development seeds)" if verdict_files.on_development_seeds(verdict) else ""
-        )
-        means = meaning(claim, verdict)
-        rows.append(
-            [claim.id, verdict_files.kind(claim), claim.source, claim.tested, f"{said}: {means}" if means else said]
-        )
+        seeds = " (development seeds)" if verdict_files.on_development_seeds(verdict) else ""
+        cell = f"**{verdict['outcome']}**{seeds}"
+        if means := meaning(claim, verdict):
+            cell += f": {means}"
+        rows.append([claim.id, verdict_files.kind(claim), claim.source, claim.tested, cell])
     return [*out, "", tables.markdown(["claim", "kind", "source", "what is tested", "verdict"], rows)]
 
 
 def published(name: str) -> str:
-    """How a figure's published numbers are used, in words."""
+    """The use of a figure's published numbers, in words."""
     fitted = ledger.target(name).fitted
     if published_curves.load(name) is not None:
         return f"drawn over ours; constants were fitted to them ({fitted})" if fitted else (
@@ -124,9 +120,9 @@ def published(name: str) -> str:
 
 
 def _by_paper(judged: Sequence[Verdicts]) -> list[tuple[Ledger, list[Verdicts]]]:
-    """The papers that have figures in the gallery, each with them."""
-    found = [(paper, [one for one in judged if one["figure"] in paper.targets]) for paper in ledger.papers()]
-    return [(paper, of_paper) for paper, of_paper in found if of_paper]
+    """The papers with figures in the gallery, each with the verdicts on these figures."""
+    pairs = [(paper, [one for one in judged if one["figure"] in paper.targets]) for paper in ledger.papers()]
+    return [(paper, figures) for paper, figures in pairs if figures]
 
 
 def _unjudged(judged: Sequence[Verdicts]) -> list[str]:
@@ -140,8 +136,8 @@ def _unjudged(judged: Sequence[Verdicts]) -> list[str]:
 
 def _development(judged: Sequence[Verdicts]) -> list[str]:
     names = scales.from_development({one["figure"]: one["verdicts"] for one in judged})
-    said = "Not judged yet on seeds that nobody had measured before the freeze, but on seeds of their development"
-    return [f"{said}: {', '.join(names)}.", ""] if names else []
+    text = "Judged so far only on the seeds of their development, not on seeds unseen before the freeze"
+    return [f"{text}: {', '.join(names)}.", ""] if names else []
 
 
 def _figures(count: int) -> str:

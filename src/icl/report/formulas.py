@@ -7,19 +7,19 @@ from icl.core.config import ConstantError
 
 
 class FormulaError(ConstantError):
-    """A formula that is no LaTeX, or uses a command that MathML has no sign for; the message names it."""
+    """A formula that is not valid LaTeX, or has a command without a MathML equivalent; the message names it."""
 
 
 def markdown(latex: str) -> str:
-    """Between dollar signs; a bar, which would end the cell of a table, by its name. Empty for no formula."""
+    """The formula between dollar signs, with bars as commands, because a bar ends a table cell; empty for none."""
     barred = latex.replace(r"\|", r"\Vert ").replace("|", r"\vert ")
     return f"${barred}$" if latex else ""
 
 
 def mathml(latex: str) -> str:
-    """As MathML, which browsers show without any library.
+    """The formula as MathML, which browsers show without a library.
 
-    Raises FormulaError where the braces do not match, for a command that is not known, and for dollar signs.
+    Raises FormulaError for unmatched braces, an unknown command, or a dollar sign.
     """
     from latex2mathml.converter import convert
 
@@ -34,5 +34,5 @@ def mathml(latex: str) -> str:
     except ElementTree.ParseError as error:
         raise FormulaError(f"formula {latex}: {error}") from error
     if unknown:
-        raise FormulaError(f"formula {latex}: there is no {', '.join(unknown)}")
+        raise FormulaError(f"formula {latex}: unknown {', '.join(unknown)}")
     return shown

@@ -1,4 +1,4 @@
-"""Sections that are replaced in a text, and the table of constants."""
+"""The table of constants, and replaceable sections of a text."""
 
 import importlib
 import re
@@ -34,26 +34,27 @@ def constants(parts: Mapping[str, Iterable[Constants]]) -> str:
 
 
 def all_constants(names: Iterable[str]) -> dict[str, list[Constants]]:
-    """The constants of every model that figures train, and of what figures of a paper share (SCHEDULE).
+    """The constants of all models that these figures train, and the SCHEDULE constants of their papers.
 
     Raises UnknownName for a figure that does not exist.
     """
-    found: dict[str, list[Constants]] = {}
-    asked = list(names)
-    for name in asked:
+    by_model: dict[str, list[Constants]] = {}
+    papers = set()
+    for name in names:
         for sweep in figures.sweeps(name, "laptop", {}).values():
-            if sweep.system not in found:
+            if sweep.system not in by_model:
                 model = discovery.system(sweep.system)
-                found[sweep.system] = [model.Config(), model.Test()]
-    return found | schedules({discovery.figures()[name] for name in asked})
+                by_model[sweep.system] = [model.Config(), model.Test()]
+        papers.add(discovery.figures()[name])
+    return by_model | schedules(papers)
 
 
 def schedules(papers: Collection[str]) -> dict[str, list[Constants]]:
-    """The constants that a module of a paper's folder keeps as SCHEDULE: paper/module -> them."""
-    found: dict[str, list[Constants]] = {}
+    """The SCHEDULE constants in modules of these papers: paper/module -> constants."""
+    by_module: dict[str, list[Constants]] = {}
     for path in sorted(path for key in papers for path in (discovery.PAPERS / key).glob("*.py")):
         if re.search(r"^SCHEDULE\b", path.read_text(encoding="utf-8"), re.MULTILINE):
-            held: Any = importlib.import_module(f"icl.papers.{path.parent.name}.{path.stem}").SCHEDULE
-            if isinstance(held, Constants) and fields(held):
-                found[f"{path.parent.name}/{path.stem}"] = [held]
-    return found
+            schedule: Any = importlib.import_module(f"icl.papers.{path.parent.name}.{path.stem}").SCHEDULE
+            if isinstance(schedule, Constants) and fields(schedule):
+                by_module[f"{path.parent.name}/{path.stem}"] = [schedule]
+    return by_module

@@ -1,4 +1,4 @@
-"""The power of the random claims: a table, and a picture with a line per claim."""
+"""The power of the random claims, as a table and as a picture with one bar per claim."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -9,14 +9,14 @@ from icl.report import tables
 from icl.report.verdict_files import Verdicts, number
 
 ROW = 15
-"""Height of a claim's line in pixels."""
+"""Height of a claim's bar in pixels."""
 REACH = 4.0
 """Violations are drawn to this many standard deviations on either side of a bound."""
 COLOURS = {"supported": "#2c7fb8", "inconclusive": "#bdbdbd", "contradicted": "#d95f0e"}
 
 
 def rows(figures: Iterable[Verdicts]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Claim and power of every end of its random bounds."""
+    """The claim and the power, for every end of every random bound."""
     return [
         (verdict["claim"], one)
         for figure in figures
@@ -26,46 +26,48 @@ def rows(figures: Iterable[Verdicts]) -> list[tuple[str, Mapping[str, Any]]]:
 
 
 def markdown(figures: Iterable[Verdicts]) -> str:
-    """The table, below it the claims that no violation could contradict and those that would not be supported."""
-    found = rows(figures)
+    """The table, followed by the claims that no violation contradicts and those that never become supported."""
+    pairs = rows(figures)
     table = [
         [claim, one["observable"], number(one["end"]), one["runs"], number(one["spread"]),
          *(text for name in ("inconclusive", "contradicted") for text in (number(one[name]), deviations(one, name)))]
-        for claim, one in found
+        for claim, one in pairs
     ]  # fmt: skip
     headers = ["claim", "observable", "bound", "seeds", "sd over seeds", "inconclusive from", "in sd",
                "contradicted from", "in sd"]  # fmt: skip
     named = {
-        name: sorted({claim for claim, one in found if one[name] is None}) for name in ("contradicted", "inconclusive")
+        name: sorted({claim for claim, one in pairs if one[name] is None}) for name in ("contradicted", "inconclusive")
     }
     return "\n".join(
         [
-            "![A line per claim: its outcome against violations of growing size](power.png)",
+            "![One bar per claim: its outcome for violations of increasing size](power.png)",
             "",
-            "How far the truth must be past a bound (below 0: how near to it from within) for a random claim to turn:",
-            "runs are moved together, spread kept, and judged again; of a share, runs flip one by one. A claim is",
-            "contradicted at 2.5 % over all its bounds (Bonferroni), so that more bounds need a larger violation.",
+            "The distance of the true value beyond a bound (negative: inside it) at which the verdict on a claim",
+            "changes: all runs are shifted by the same amount and judged again; for a share, runs are flipped one by",
+            "one. A claim is contradicted at 2.5 % over all its bounds (Bonferroni), so a claim with more bounds needs",
+            "a larger violation.",
             "",
             tables.markdown(headers, table),
             "",
-            f"A bound that no violation contradicts with these seeds: {', '.join(named['contradicted']) or 'none'}.",
+            "With these seeds, no violation of some bound contradicts these claims: "
+            f"{', '.join(named['contradicted']) or 'none'}.",
             "",
-            "Not supported even far within this bound, as another one is not supported or the interval is wider than "
-            f"the bound: {', '.join(named['inconclusive']) or 'none'}.",
+            "These claims stay inconclusive even far inside a bound, because another bound is not supported or the "
+            f"interval is wider than the bound: {', '.join(named['inconclusive']) or 'none'}.",
             "",
         ]
     )
 
 
 def deviations(one: Mapping[str, Any], name: str) -> str:
-    """A size in standard deviations over runs."""
+    """The size of a violation in standard deviations over runs."""
     return number(one[name] / one["spread"] if one[name] is not None and one["spread"] else None)
 
 
 def draw(figures: Iterable[Verdicts], path: Path) -> None:
-    """A line per claim, that of its least powerful bound: its outcome against the violation, the most powerful on top.
+    """Draw one bar per claim for its least powerful bound: the outcome over the violation, the most powerful on top.
 
-    Claims whose runs all have one value have no standard deviation to draw in, and no line.
+    Claims whose runs all have the same value are omitted, because their standard deviation is zero.
     """
     worst: dict[str, tuple[float, float]] = {}
     for claim, one in rows(figures):

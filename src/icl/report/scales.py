@@ -1,6 +1,6 @@
-"""At which scale the gallery shows a figure, what that leaves reduced, and which verdicts depend on the scale.
+"""The scales of the gallery: the scale of each figure, its reductions, and verdicts that depend on the scale.
 
-The gallery keeps a figure's verdicts of every scale at which it was run, and shows those of the largest.
+The gallery keeps a figure's verdicts at every scale at which it was run, and shows those at the largest.
 """
 
 import dataclasses
@@ -16,11 +16,11 @@ from icl.report import tables
 from icl.report.verdict_files import Verdicts, on_development_seeds, together
 
 Kept = dict[str, list[dict[str, Any]]]
-"""Figure -> its verdicts of all scales, each with its `scale`."""
+"""Figure -> its verdicts at all scales, each with its `scale`."""
 
 
 class Reduction(NamedTuple):
-    """A constant, or the number of seeds or steps, that a run and the paper do not share; lists hold several values."""
+    """A constant, or the number of seeds or steps, whose values here and in the paper differ, as text."""
 
     constant: str
     here: str
@@ -28,38 +28,38 @@ class Reduction(NamedTuple):
 
 
 def largest(verdicts: Iterable[Mapping[str, Any]]) -> str:
-    """The largest scale that some verdicts were reached at."""
+    """The largest scale among these verdicts."""
     return min((verdict["scale"] for verdict in verdicts), key=SCALES.index)
 
 
 def at(verdicts: Iterable[Mapping[str, Any]], scale: str) -> list[Any]:
-    """Those of one scale."""
+    """The verdicts at one scale."""
     return [verdict for verdict in verdicts if verdict["scale"] == scale]
 
 
 def shown(kept: Kept) -> list[Verdicts]:
-    """What the gallery shows: the verdicts of each figure's largest scale."""
+    """The verdicts that the gallery shows: those at each figure's largest scale."""
     return [{"figure": name, "verdicts": at(verdicts, largest(verdicts))} for name, verdicts in kept.items()]
 
 
-def brought_up(kept: Sequence[dict[str, Any]], new: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A figure's verdicts with those of the new ones' scale replaced, the largest scale first."""
-    renewed = {verdict["scale"] for verdict in new}
-    every = [verdict for verdict in kept if verdict["scale"] not in renewed] + list(new)
-    return sorted(every, key=lambda verdict: SCALES.index(verdict["scale"]))
+def updated(kept: Sequence[dict[str, Any]], new: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A figure's verdicts, the largest scale first, with the new ones replacing those at their scale."""
+    replaced = {verdict["scale"] for verdict in new}
+    verdicts = [verdict for verdict in kept if verdict["scale"] not in replaced] + list(new)
+    return sorted(verdicts, key=lambda verdict: SCALES.index(verdict["scale"]))
 
 
-def holding(kept: Kept) -> dict[str, list[Any]]:
-    """The verdicts on claims of the ledger that were reached over single runs, with its bounds and conditions."""
+def current(kept: Kept) -> dict[str, list[Any]]:
+    """The verdicts with p-values on claims whose bounds and conditions are those of the ledger."""
     return {
-        name: [verdict for verdict in verdicts if _holds(name, verdict)]
+        name: [verdict for verdict in verdicts if _is_current(name, verdict)]
         for name, verdicts in kept.items()
-        if any(_holds(name, verdict) for verdict in verdicts)
+        if any(_is_current(name, verdict) for verdict in verdicts)
     }
 
 
-def _holds(name: str, verdict: Mapping[str, Any]) -> bool:
-    asked = {
+def _is_current(name: str, verdict: Mapping[str, Any]) -> bool:
+    declared = {
         claim.id: (
             [(bound.observable, bound.words(), bound.statistic) for bound in claim.bounds],
             [(bound.observable, bound.words()) for bound in claim.conditions],
@@ -71,11 +71,11 @@ def _holds(name: str, verdict: Mapping[str, Any]) -> bool:
         [(condition["observable"], condition["bound"]) for condition in verdict.get("conditions", ())],
     )
     tested = all("p" in part or part["statistic"] == "exact" for part in verdict["parts"])
-    return tested and asked.get(verdict["claim"]) == judged
+    return tested and declared.get(verdict["claim"]) == judged
 
 
 def unjudged(kept: Kept) -> list[str]:
-    """The claims that have no verdict in the gallery."""
+    """The claims without a verdict in the gallery."""
     judged = {verdict["claim"] for verdicts in kept.values() for verdict in verdicts}
     return [
         claim.id
@@ -86,17 +86,17 @@ def unjudged(kept: Kept) -> list[str]:
 
 
 def from_development(kept: Kept) -> list[str]:
-    """The figures with a verdict over seeds that the figure was developed on."""
+    """The figures with a verdict on development seeds."""
     return [name for name, verdicts in kept.items() if any(on_development_seeds(verdict) for verdict in verdicts)]
 
 
 def command(name: str, scale: str) -> str:
-    """What makes a figure at a scale."""
+    """The command that makes a figure at a scale."""
     return f"make {name}" + (f" SNAKEMAKE_ARGS='--config scale={scale}'" if scale != "laptop" else "")
 
 
 def reductions(ours: Sweep, papers: Sweep) -> Iterator[Reduction]:
-    """What differs between the trainings and tests of one sweep at two scales."""
+    """The differences between the trainings and tests of one sweep at two scales."""
     rows = [
         ("seeds", [len(set(ours.seeds))], [len(set(papers.seeds))]),
         ("steps", [ours.snapshots[-1]], [papers.snapshots[-1]]),
@@ -105,44 +105,44 @@ def reductions(ours: Sweep, papers: Sweep) -> Iterator[Reduction]:
     ]
     for name, here, paper in rows:
         if here != paper:
-            yield Reduction(name.replace("_", " "), _said(here), _said(paper))
+            yield Reduction(name.replace("_", " "), _text(here), _text(paper))
 
 
 def _constants(ours: Sequence[Any], papers: Sequence[Any]) -> Iterator[tuple[str, list[Any], list[Any]]]:
-    """The constants of some parts, with the values that they take."""
+    """Each constant with its distinct values in ours and in the paper's configs or tests."""
     for name in (field.name for field in dataclasses.fields(ours[0]) if field.name not in ("seed", "steps")):
         here, paper = (list(dict.fromkeys(getattr(part, name) for part in parts)) for parts in (ours, papers))
         yield name, here, paper
 
 
-def _said(values: Iterable[Any]) -> str:
+def _text(values: Iterable[Any]) -> str:
     return ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
 
 
 def of_figure(name: str, scale: str) -> dict[str, tuple[Reduction, ...]]:
-    """Training -> what a figure trains or tests otherwise at this scale than the paper does."""
+    """The reductions of a figure at this scale: training -> its reductions, without unreduced trainings."""
     ours, papers = (figures.sweeps(name, each, {}) for each in (scale, "paper"))
-    found = {key: tuple(reductions(sweep, papers[key])) for key, sweep in ours.items()}
-    return {key: every for key, every in found.items() if every}
+    by_training = {key: tuple(reductions(sweep, papers[key])) for key, sweep in ours.items()}
+    return {key: differences for key, differences in by_training.items() if differences}
 
 
 def reduced(kept: Kept) -> str:
-    """The table of what remains reduced: figures, trainings, constant, this run, the paper.
+    """The table of reductions: figures, trainings, constant, this run, the paper.
 
-    Trainings that are reduced alike share their rows.
+    Trainings with the same reductions share their rows.
     """
-    alike: dict[tuple[Reduction, ...], tuple[list[str], list[str]]] = {}
+    groups: dict[tuple[Reduction, ...], tuple[list[str], list[str]]] = {}
     full = 0
     for one in shown(kept):
-        found = of_figure(one["figure"], largest(one["verdicts"]))
-        full += not found
-        for training, every in found.items():
-            for names, name in zip(alike.setdefault(every, ([], [])), (one["figure"], training), strict=True):
+        by_training = of_figure(one["figure"], largest(one["verdicts"]))
+        full += not by_training
+        for training, differences in by_training.items():
+            for names, name in zip(groups.setdefault(differences, ([], [])), (one["figure"], training), strict=True):
                 names += [name] if name not in names else []
     rows = [
         [*([", ".join(names) for names in heads] if index == 0 else ["", ""]), *reduction]
-        for every, heads in alike.items()
-        for index, reduction in enumerate(every)
+        for differences, heads in groups.items()
+        for index, reduction in enumerate(differences)
     ]
     table = tables.markdown(["figures", "trainings", "constant", "this run", "the paper"], rows)
     return f"{full} of {len(kept)} figures have all the paper's constants. In the others:\n\n{table}\n"
@@ -151,18 +151,18 @@ def reduced(kept: Kept) -> str:
 def differing(kept: Kept) -> str:
     """The verdicts that differ between the two largest scales of a figure, as a table under a line of counts.
 
-    At either scale they are what they are among the verdicts on all claims.
+    At either scale, outcomes are corrected for the number of claims.
     """
-    smaller = {name: [v for v in of if v["scale"] != largest(of)] for name, of in kept.items()}
-    there = _verdicts(kept | {name: of for name, of in smaller.items() if of})
-    here = _verdicts(kept)
-    both = [claim for claim in here if claim in there and here[claim]["scale"] != there[claim]["scale"]]
+    without = {name: [v for v in verdicts if v["scale"] != largest(verdicts)] for name, verdicts in kept.items()}
+    smaller = _verdicts(kept | {name: verdicts for name, verdicts in without.items() if verdicts})
+    larger = _verdicts(kept)
+    at_two = [claim for claim in larger if claim in smaller and larger[claim]["scale"] != smaller[claim]["scale"]]
     rows = [
-        [claim, *(f"{one['outcome']} ({one['scale']})" for one in (there[claim], here[claim]))]
-        for claim in both
-        if here[claim]["outcome"] != there[claim]["outcome"]
+        [claim, *(f"{one['outcome']} ({one['scale']})" for one in (smaller[claim], larger[claim]))]
+        for claim in at_two
+        if larger[claim]["outcome"] != smaller[claim]["outcome"]
     ]
-    head = f"{len(both)} claims are judged at two scales, {len(rows)} of them differently.\n"
+    head = f"{len(at_two)} claims are judged at two scales, {len(rows)} of them differently.\n"
     table = tables.markdown(["claim", "at the smaller scale", "at the larger"], rows)
     return f"{head}\n{table}\n" if rows else head
 
@@ -173,6 +173,6 @@ def _verdicts(kept: Kept) -> dict[str, Mapping[str, Any]]:
 
 
 def markdown(kept: Kept) -> str:
-    """Both tables."""
+    """The tables of reductions and of differing verdicts."""
     parts = ("## What remains reduced", reduced(kept), "## Verdicts that differ between the scales", differing(kept))
     return "\n\n".join(part.strip() for part in parts) + "\n"

@@ -1,4 +1,4 @@
-"""A new figure, or a new paper, as files that are a whole target at once: it trains, measures, draws and judges."""
+"""Templates of a new figure or paper, a complete target that trains, measures, draws and judges."""
 
 import json
 import keyword
@@ -17,9 +17,9 @@ from icl.evidence import ledger
 from icl.pipeline import figures
 
 STEPS = 20
-"""Steps of the smoke scale, where the model that is taken does not have fewer."""
+"""Steps at the smoke scale, unless the model's smoke training has fewer."""
 MODEL = "example_model"
-"""The module that a new paper begins with."""
+"""The model's module in a new paper."""
 
 _templates = jinja2.Environment(
     loader=jinja2.PackageLoader("icl.report", "templates"), undefined=jinja2.StrictUndefined,
@@ -28,11 +28,11 @@ _templates = jinja2.Environment(
 
 
 def figure(paper: str, name: str) -> list[Path]:
-    """Write a new figure of a paper: its module, and its entries in claims.yaml. The paths of both.
+    """Write the module of a new figure and its entries in claims.yaml; returns their paths.
 
-    It trains the model of the paper's first figure, or an example where the paper has no model.
+    The figure trains the model of the paper's first figure, or an example if the paper has no model.
 
-    Raises ConstantError for a name that is taken or no word, UnknownName for a paper that does not exist.
+    Raises ConstantError for a name that is invalid or taken, UnknownName for a paper that does not exist.
     """
     _check_name(name, "figure", {*discovery.figures(), *ledger.aliases()})
     discovery.paper(paper)
@@ -42,9 +42,9 @@ def figure(paper: str, name: str) -> list[Path]:
 
 
 def paper(key: str) -> list[Path]:
-    """Write a new paper: its folder with a model, one figure and one claim. The paths of all files.
+    """Write the folder of a new paper with a model, one figure and one claim; returns the paths of all files.
 
-    Raises ConstantError for a key that is taken or no word.
+    Raises ConstantError for a key that is invalid or taken.
     """
     _check_name(key, "paper", {*discovery.papers(), *discovery.systems()})
     folder = discovery.PAPERS / key
@@ -56,23 +56,23 @@ def paper(key: str) -> list[Path]:
 
 def _check_name(name: str, kind: str, taken: set[str]) -> None:
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
-        raise ConstantError(f"{kind} {name!r}: a name has small letters, digits and _, and begins with a letter")
+        raise ConstantError(f"{kind} {name!r}: a name has lower-case letters, digits and _, and starts with a letter")
     if name in taken:
-        raise ConstantError(f"{kind} {name!r}: there is one of this name already")
+        raise ConstantError(f"{kind} {name!r}: the name is taken")
 
 
 def _sweep_of(paper: str) -> Sweep | None:
-    """The first training of some steps that a figure of the paper has, at the smoke scale."""
-    of_paper = [name for name, key in discovery.figures().items() if key == paper]
-    found = (sweep for name in of_paper for sweep in figures.sweeps(name, "smoke", {}).values())
-    return next((sweep for sweep in found if sweep.snapshots[-1] > 1), None)
+    """The paper's first training of more than one step, at the smoke scale, or None."""
+    names = [name for name, key in discovery.figures().items() if key == paper]
+    sweeps = (sweep for name in names for sweep in figures.sweeps(name, "smoke", {}).values())
+    return next((sweep for sweep in sweeps if sweep.snapshots[-1] > 1), None)
 
 
 def _figure_files(folder: Path, name: str, like: Sweep | None, claims: str | None = None) -> dict[Path, str]:
     """The files of a new figure: path -> text.
 
-    like : a training whose model and constants it takes; without one, an example is written beside it
-    claims : the text of claims.yaml, where there is no such file yet
+    like : a training with the model and constants to use; None adds an example model
+    claims : the text of claims.yaml, if there is no such file yet
     """
     path, files = folder / f"{name}.py", {}
     about: dict[str, Any] = {
@@ -90,7 +90,7 @@ def _figure_files(folder: Path, name: str, like: Sweep | None, claims: str | Non
         about["has_steps"] = hasattr(like.configs[0], "steps")
     for taken in (path, *files):
         if taken.exists():
-            raise ConstantError(f"{taken}: is there already; choose another name")
+            raise ConstantError(f"{taken}: exists already; choose another name")
     files[path] = _render("figure.py", package=package, module=module, **about)
     ledger_file = folder / "claims.yaml"
     text = ledger_file.read_text(encoding="utf-8") if claims is None else claims
@@ -107,29 +107,29 @@ def _claim_id(name: str) -> str:
 
 
 def _constants(sweep: Sweep) -> dict[str, str]:
-    """What the first run of a sweep has other than the defaults of its model, but the length of training, as code."""
+    """The constants of a sweep's first run that are not defaults, without the number of steps, as code."""
     config = sweep.configs[0]
     default = type(config)()
-    given = {row["name"]: row["value"] for row in config.graded() if row["value"] != getattr(default, row["name"])}
-    given.pop("steps", None)
-    return {name: json.dumps(value) if isinstance(value, str) else repr(value) for name, value in given.items()}
+    values = {row["name"]: row["value"] for row in config.graded() if row["value"] != getattr(default, row["name"])}
+    values.pop("steps", None)
+    return {name: json.dumps(value) if isinstance(value, str) else repr(value) for name, value in values.items()}
 
 
 def _with_entries(path: Path, text: str, of_figure: str, of_claim: str) -> str:
-    """The text of claims.yaml with one figure and one claim more; all else stays as it is written.
+    """The text of claims.yaml with another figure and claim; everything else keeps its form.
 
-    Raises LedgerError if the outcome is no valid ledger.
+    Raises LedgerError if the result is not a valid ledger.
     """
     head, mark, tail = re.sub(r"^claims: *\[\] *$", "claims:", text, flags=re.MULTILINE).partition("\nclaims:")
-    made = f"{head.rstrip()}\n{of_figure}\n{mark.lstrip()}{tail.rstrip()}\n\n{of_claim}"
+    extended = f"{head.rstrip()}\n{of_figure}\n{mark.lstrip()}{tail.rstrip()}\n\n{of_claim}"
     with tempfile.TemporaryDirectory() as folder:
         trial = Path(folder) / path.parent.name / path.name
-        write_text(trial, made)
+        write_text(trial, extended)
         try:
             ledger.read(trial)
         except ledger.LedgerError as error:
             raise ledger.LedgerError(f"{path}: cannot take another figure ({error})") from error
-    return made
+    return extended
 
 
 def _render(template: str, **about: Any) -> str:

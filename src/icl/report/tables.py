@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from tabulate import DataRow, TableFormat, tabulate
 
-# Cells are as wide as their text: padding would change every line of a file when one cell grows.
+# Cells have no padding, which would change every line of a file when one cell grows.
 _FORMAT = TableFormat(
     lineabove=None,
     linebelowheader=lambda widths, alignments: "|" + "---|" * len(widths),
@@ -18,11 +18,11 @@ _FORMAT = TableFormat(
 
 
 def cell(text: object) -> str:
-    """A text that may stand in a cell of a Markdown table."""
+    """A text escaped for a cell of a Markdown table."""
     return str(text).replace("|", "\\|").replace("\n", " ")
 
 
 def markdown(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table of texts; bars and line breaks in them do not end a cell."""
+    """A Markdown table of texts, with bars and line breaks escaped."""
     cells = [[cell(text) for text in row] for row in rows]
     return tabulate(cells, headers=headers, tablefmt=_FORMAT, stralign=None, disable_numparse=True)

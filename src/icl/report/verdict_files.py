@@ -1,4 +1,4 @@
-"""Verdicts as text: for the terminal and as Markdown."""
+"""Verdicts as text, for the terminal and in Markdown."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -16,7 +16,7 @@ from icl.pipeline.plan import Plan
 from icl.report import formulas, tables
 
 Verdicts = dict[str, Any]
-"""What scripts/check.py writes of one figure: figure, scale, folder, verdicts, fidelity, diverged and the digests."""
+"""The output of scripts/check.py for one figure: figure, scale, folder, verdicts, fidelity, diverged and digests."""
 
 OUTCOMES = ("supported", "contradicted", "inconclusive", "not tested")
 KINDS = {
@@ -25,12 +25,12 @@ KINDS = {
     "fitted": "published figures that constants were fitted to",
     "ours": "our own",
 }
-# The share of false calls that is accepted over all claims together.
+# The accepted share of false discoveries over all claims.
 FALSE_DISCOVERIES = 0.05
 
 
-class Standing(NamedTuple):
-    """What is on disk of some figures: verdicts that hold, figures without any, and why the others do not hold."""
+class OnDisk(NamedTuple):
+    """The results on disk of some figures: valid verdicts, figures without any, and problems with the others."""
 
     verdicts: list[Verdicts]
     missing: list[str]
@@ -46,36 +46,36 @@ def load(path: Path) -> Verdicts:
 
 
 def load_all(folder: Path, name: str) -> dict[str, Verdicts]:
-    """Figure -> verdicts, of a results folder, where they are below `name`, or of its folder of one scale or variant.
+    """Figure -> verdicts, from folder/<name> of a results folder, or from a results folder of one scale or variant.
 
     Raises SealedError if there are none, or one of them is damaged.
     """
     for verdicts in (folder / name / "verdicts", folder / "verdicts"):
-        if found := sorted(verdicts.glob("*.json")):
-            return {path.stem: load(path) for path in found}
+        if paths := sorted(verdicts.glob("*.json")):
+            return {path.stem: load(path) for path in paths}
     raise SealedError(f"{folder}: holds no verdicts of {name}; name a results folder, or its folder of one scale")
 
 
-def standing(plan: Plan, names: Iterable[str]) -> Standing:
-    """The verdicts of these figures, as far as they were made from the files and by the code that are there."""
-    found = Standing([], [], [])
+def on_disk(plan: Plan, names: Iterable[str]) -> OnDisk:
+    """The verdicts of these figures that `verify` finds to be made by the current code from the files on disk."""
+    results = OnDisk([], [], [])
     for name in names:
         if not Path(plan.verdict_file(name)).is_file():
-            found.missing.append(name)
+            results.missing.append(name)
         elif problems := list(verify.figure(plan, name)):
-            found.problems.extend(problems)
+            results.problems.extend(problems)
         else:
-            found.verdicts.append(load(Path(plan.verdict_file(name))))
-    return found
+            results.verdicts.append(load(Path(plan.verdict_file(name))))
+    return results
 
 
 def number(value: float | None) -> str:
-    """Four significant digits; a dash where there is no number."""
+    """A number with four significant digits; a dash for None."""
     return "-" if value is None else f"{value:.4g}"
 
 
 def interval(part: Mapping[str, Any]) -> str:
-    """An estimate and its interval."""
+    """An estimate and its interval, as text."""
     return f"{number(part['estimate'])} [{number(part['low'])}, {number(part['high'])}]"
 
 
@@ -90,7 +90,7 @@ def lines(figure: Verdicts) -> str:
         for one in verdict.get("conditions", ()):
             met = f"met by {one['met']} of {one['runs']} runs"
             out.append(f"{'':11}{'condition':14}{one['observable']} {one['bound']}: {met}")
-        out += [f"{'':11}{'amended':14}{said}" for said in freeze.amendments(ledger.claim(verdict["claim"]))]
+        out += [f"{'':11}{'amended':14}{change}" for change in freeze.amendments(ledger.claim(verdict["claim"]))]
         for part in verdict["parts"]:
             out.append(
                 f"{'':11}{part['outcome']:14}{part['observable']}: {part['statistic']} {interval(part)}, "
@@ -116,24 +116,24 @@ def fidelity(row: Mapping[str, Any]) -> str:
 
 
 def together(figures: Iterable[Verdicts]) -> list[Verdicts]:
-    """The same verdicts with the q of each over all claims (Benjamini and Hochberg), for support and against it.
+    """The same verdicts with their q over all claims (Benjamini and Hochberg), for support and for contradiction.
 
-    A verdict that would be one of more than 5 % false ones becomes inconclusive. Computed claims have no q.
+    A supported or contradicted claim with q > 5 % becomes inconclusive. Computed claims have no q.
     """
-    found = [{**figure, "verdicts": [dict(verdict) for verdict in figure["verdicts"]]} for figure in figures]
-    every = [verdict for figure in found for verdict in figure["verdicts"]]
+    corrected = [{**figure, "verdicts": [dict(verdict) for verdict in figure["verdicts"]]} for figure in figures]
+    verdicts = [verdict for figure in corrected for verdict in figure["verdicts"]]
     for end, outcome in (("", "supported"), ("_against", "contradicted")):
-        random = [verdict for verdict in every if verdict.get(f"p{end}") is not None]
+        random = [verdict for verdict in verdicts if verdict.get(f"p{end}") is not None]
         q_values = significance.false_discovery([verdict[f"p{end}"] for verdict in random])
         for verdict, q in zip(random, q_values, strict=True):
             verdict[f"q{end}"] = q
             if verdict["outcome"] == outcome and q > FALSE_DISCOVERIES:
                 verdict["outcome"] = "inconclusive"
-    return found
+    return corrected
 
 
 def kind(claim: Claim) -> str:
-    """The kind by which a claim is counted: that of the ledger, or `fitted`.
+    """The kind under which a claim is counted: that of the ledger, or `fitted`.
 
     Raises UnknownName for a claim of a figure that does not exist.
     """
@@ -141,18 +141,18 @@ def kind(claim: Claim) -> str:
 
 
 def counts(figures: Iterable[Verdicts]) -> str:
-    """How many claims of each kind have which outcome, as a Markdown table; how many of them are computed.
+    """The number of claims per kind and outcome, and of computed ones among them, as a Markdown table.
 
     Raises UnknownName for a claim that is not in the ledger.
     """
-    found: Counter[tuple[str, str, bool]] = Counter()
+    totals: Counter[tuple[str, str, bool]] = Counter()
     for verdict in (verdict for figure in figures for verdict in figure["verdicts"]):
         claim = ledger.claim(verdict["claim"])
-        found[kind(claim), verdict["outcome"], claim.is_computed] += 1
+        totals[kind(claim), verdict["outcome"], claim.is_computed] += 1
 
     def cell(name: str, outcome: str) -> str:
-        computed = found[name, outcome, True]
-        return f"{found[name, outcome, False] + computed}" + (f" ({computed} computed)" if computed else "")
+        computed = totals[name, outcome, True]
+        return f"{totals[name, outcome, False] + computed}" + (f" ({computed} computed)" if computed else "")
 
     rows = [[words, *(cell(name, outcome) for outcome in OUTCOMES)] for name, words in KINDS.items()]
     return tables.markdown(["claims", *OUTCOMES], rows)
@@ -161,9 +161,9 @@ def counts(figures: Iterable[Verdicts]) -> str:
 def markdown(
     figures: Iterable[Verdicts], fragile: Collection[str] = (), others: Mapping[str, str] = MappingProxyType({})
 ) -> str:
-    """All verdicts as a Markdown table; claims in `fragile` are marked as such.
+    """All verdicts as a Markdown table; claims in `fragile` are marked.
 
-    others : claim -> its outcome on another sample of seeds
+    others : claim -> its outcome with other seeds
 
     Raises UnknownName for a claim that is not in the ledger.
     """
@@ -177,9 +177,9 @@ def markdown(
             head = [figure["figure"], verdict["claim"], kind(claim), outcome, q_shown(verdict),
                     replicated(verdict, others), formulas.markdown(claim.formula), claim.tested]  # fmt: skip
             for part in verdict["parts"]:
-                said = f"{part['observable']} ({part['outcome']})", f"{part['statistic']} {interval(part)}"
+                cells = f"{part['observable']} ({part['outcome']})", f"{part['statistic']} {interval(part)}"
                 least = number(caught(verdict, part["observable"]))
-                rows.append([*head, *said, part["bound"], least, part["runs"], verdict["scale"]])
+                rows.append([*head, *cells, part["bound"], least, part["runs"], verdict["scale"]])
                 head = [""] * 8
     headers = (
         "figure,claim,kind,verdict,q,replicates,the source says,what is tested,observable,estimate [95 % interval],"
@@ -189,7 +189,7 @@ def markdown(
 
 
 def identities() -> str:
-    """The algebra that tests check, paper by paper, as a Markdown table."""
+    """The algebraic identities that tests check, paper by paper, as a Markdown table."""
     rows = [
         [paper.title, one.id, one.source, one.says, f"`{one.test}`"]
         for paper in ledger.papers()
@@ -199,12 +199,12 @@ def identities() -> str:
 
 
 def with_identities(verdicts: str) -> str:
-    """A table of verdicts, and below it the identities, which are no claims."""
+    """A table of verdicts followed by the identities."""
     return f"{verdicts}\nChecked identities: algebra, which no run could contradict.\n\n{identities()}"
 
 
 def replicated(verdict: Mapping[str, Any], others: Mapping[str, str]) -> str:
-    """Whether other seeds give the same outcome; a dash for computed claims, and where there is no other sample."""
+    """Whether other seeds give the same outcome; a dash for computed claims and claims without another sample."""
     if verdict["claim"] not in others or ledger.claim(verdict["claim"]).is_computed:
         return "-"
     return "yes" if others[verdict["claim"]] == verdict["outcome"] else f"no: {others[verdict['claim']]}"
@@ -216,20 +216,20 @@ def outcomes(figures: Iterable[Verdicts]) -> dict[str, str]:
 
 
 def q_shown(verdict: Mapping[str, Any]) -> str:
-    """The q that belongs to the outcome."""
+    """The q of the outcome, as text."""
     key = "q_against" if verdict["outcome"] == "contradicted" else "q"
     return number(verdict.get(key))
 
 
 def on_development_seeds(verdict: Mapping[str, Any]) -> bool:
-    """Whether a verdict of the gallery comes from runs with seeds below FIRST_SEED."""
+    """Whether a verdict of the gallery is from random runs with seeds below FIRST_SEED."""
     random = any(part["statistic"] != "exact" for part in verdict["parts"])
     return random and bool(verdict.get("first_seed", FIRST_SEED) < FIRST_SEED)
 
 
 def caught(verdict: Mapping[str, Any], observable: str) -> float | None:
-    """The smallest violation of a bound, past either of its ends, that would contradict the claim; None if none would,
-    or nothing is random.
+    """The smallest violation of a bound that would contradict the claim, whichever end it exceeds; None if none would,
+    or if nothing is random.
     """
     sizes = [one["contradicted"] for one in verdict.get("power", ()) if one["observable"] == observable]
     return None if not sizes or None in sizes else float(max(sizes))

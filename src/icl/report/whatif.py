@@ -1,4 +1,4 @@
-"""What changes in a figure when a constant does: default and variant in one picture, and the verdicts that differ."""
+"""The effect of changed constants on a figure: both versions in one picture, and the verdicts that differ."""
 
 import shlex
 import subprocess
@@ -15,11 +15,11 @@ STDERR = 2
 
 
 class RunFailed(Exception):
-    """Snakemake did not make what was asked for; it has said why."""
+    """Snakemake failed; its own messages explain why."""
 
 
 def whatif(plan: Plan, name: str) -> tuple[Path, list[Change]]:
-    """Make a figure with the default constants and with those of `plan`; their picture and all that changed.
+    """Make a figure with the default constants and those of `plan`; returns the joint picture and the changes.
 
     Snakemake writes to stderr. Raises ConstantError if `plan` changes no constant, RunFailed if Snakemake fails.
     """
@@ -37,7 +37,7 @@ def whatif(plan: Plan, name: str) -> tuple[Path, list[Change]]:
 
 
 def side_by_side(pictures: list[Path], path: Path) -> None:
-    """Pictures in a row on white, as one PNG; the margin of each says what it was made with."""
+    """Write pictures side by side on white as one PNG."""
     from PIL import Image
 
     parts = [Image.open(picture).convert("RGB") for picture in pictures]

@@ -1,8 +1,8 @@
-"""Sequences of a linear dynamical system, x_{t+1} = W x_t, whose matrix W is new in every sequence.
+"""Sequences of a linear dynamical system, x_{t+1} = W x_t, with a new matrix W in every sequence.
 
-Two families. Unitary: W is diagonal with independent uniform phases and there is no noise (Zheng et al. 2024, Sander et
-al. 2024); the laws of the first token are theirs. Orthogonal: W is a random rotation or reflection, with noise (von
-Oswald et al. 2023, arXiv 2309.05858).
+There are two families. Unitary: W is diagonal with independent uniform phases and there is no noise (Zheng et al. 2024,
+Sander et al. 2024, with their laws of the first token). Orthogonal: W is a random rotation or reflection, with noise
+(von Oswald et al. 2023, arXiv 2309.05858).
 """
 
 from collections.abc import Callable, Sequence
@@ -51,9 +51,9 @@ STARTS: dict[str, Start] = {
 
 
 def moment(law: str, powers: Sequence[int], dimension: int, scale: float) -> float:
-    """E u_1^r_1 u_2^r_2 ... over as many different coordinates as there are `powers`, each at least 1.
+    """E u_1^r_1 u_2^r_2 ... over distinct coordinates, one for each of the `powers` r_1, r_2, ... >= 1.
 
-    Raises ValueError for powers below one or for more of them than coordinates.
+    Raises ValueError for a power below one, or more powers than coordinates.
     """
     if len(powers) > dimension or min(powers, default=1) < 1:
         raise ValueError(f"powers {tuple(powers)}: at least 1 each, for at most {dimension} coordinates")
@@ -84,7 +84,7 @@ def check_unitary(w: np.ndarray) -> None:
 
 
 def sequences(w: np.ndarray, start: np.ndarray, length: int) -> np.ndarray:
-    """x_{t,j} = w_j^(t-1) u_j, t = 1 ... T, without a product per step: complex (count, T, d).
+    """x_{t,j} = w_j^(t-1) u_j, t = 1 ... T, in closed form: complex (count, T, d).
 
     w : eigenvalues of W, (count, d); start : u, (count, d)
 
@@ -98,10 +98,10 @@ def sequences(w: np.ndarray, start: np.ndarray, length: int) -> np.ndarray:
 
 
 def haar_orthogonal(rng: np.random.Generator, count: int, dimension: int) -> np.ndarray:
-    """Orthogonal matrices of Haar's measure: (count, d, d).
+    """Orthogonal matrices from the Haar measure: (count, d, d).
 
-    The Q of a Gaussian matrix's QR is only Haar-distributed once R has a positive diagonal, which makes it unique
-    (Mezzadri 2007).
+    The factor Q of a Gaussian matrix is Haar-distributed only if R has a positive diagonal, which makes the
+    decomposition unique (Mezzadri 2007).
     """
     q, r = np.linalg.qr(rng.standard_normal((count, dimension, dimension)))
     return q * np.sign(np.diagonal(r, axis1=-2, axis2=-1))[:, None]

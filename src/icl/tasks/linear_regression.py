@@ -1,9 +1,9 @@
-"""Prompts of in-context linear regression, y_i = <w, x_i>, and how the papers shift them between training and test.
+"""Prompts of in-context linear regression, y_i = <w, x_i>, and the papers' shifts between training and test.
 
-A prompt is drawn from standard normals; a covariance, a noise or a shift is then a function from prompts to prompts, so
-that runs of one seed under different shifts see the same underlying numbers and are compared in pairs.
+A prompt is drawn from standard normals; a covariance, a noise or a shift is then a function from prompts to prompts.
+So runs of the same seed under different shifts use the same random numbers and are compared in pairs.
 
-Shapes: leading axes (runs, prompts, ...) are free; inputs (..., n + 1, d) and labels (..., n + 1) hold the query last.
+Shapes: leading axes (runs, prompts, ...) are free; the query is last in inputs (..., n + 1, d) and labels (..., n + 1).
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ class Prompts(NamedTuple):
     """n examples and a query.
 
     inputs : x_1 ... x_n, x_query, (..., n + 1, d)
-    labels : (..., n + 1); the last is the query's true label, which no model sees
+    labels : (..., n + 1); the last is the query's true label, which is hidden from models
     weights : the task w, (..., d)
     """
 
@@ -76,7 +76,7 @@ def _roots(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def rotation(generator: np.random.Generator, dimension: int) -> np.ndarray:
     """A rotation or reflection, uniform over the orthogonal group (Haar), (d, d)."""
     q, r = np.linalg.qr(generator.standard_normal((dimension, dimension)))
-    # The signs of R's diagonal make the decomposition unique, without which Q is not uniform.
+    # Q is uniform only with a unique decomposition: R's diagonal is made positive.
     return q * np.sign(np.diagonal(r))
 
 
@@ -97,7 +97,7 @@ def _apply(matrix: np.ndarray, vectors: np.ndarray) -> np.ndarray:
 
 
 def noisy(prompts: Prompts, generator: np.random.Generator, deviation: float) -> Prompts:
-    """y_i + deviation * N(0, 1) for the examples; the query's label stays what is to be predicted, <w, x_query>."""
+    """y_i + deviation * N(0, 1) for the examples; the query's label stays noise-free, <w, x_query>."""
     labels = prompts.labels.copy()
     labels[..., :-1] += deviation * generator.standard_normal(labels[..., :-1].shape)
     return prompts._replace(labels=labels)
@@ -122,7 +122,7 @@ def matching_query(prompts: Prompts, index: int = 0) -> Prompts:
 
 
 def orthogonal_query(prompts: Prompts) -> Prompts:
-    """The query without its component in the span of the examples, at its former norm.
+    """The query without its component in the span of the examples, rescaled to its norm.
 
     Raises ValueError unless there are fewer examples than dimensions.
     """
@@ -132,7 +132,7 @@ def orthogonal_query(prompts: Prompts) -> Prompts:
         raise ValueError(f"{count} examples in {dimension} dimensions leave no orthogonal direction for a query")
     basis, _ = np.linalg.qr(np.swapaxes(examples, -1, -2))
     outside = query
-    # Twice: what rounding leaves of the first projection is gone after the second.
+    # Projecting twice removes the rounding error of the first projection.
     for _ in range(2):
         outside = outside - _apply(basis, np.einsum("...dn,...d->...n", basis, outside))
     return _with_query(prompts, outside * (_norm(query) / _norm(outside)))
@@ -168,13 +168,13 @@ def skewed_root(rotation: np.ndarray) -> np.ndarray:
 
 
 def in_subspace(prompts: Prompts, basis: np.ndarray) -> Prompts:
-    """Inputs from a subspace with E |x|^2 = d as before (Garg et al.: d/2 dimensions, variance 2 in each).
+    """Inputs from a subspace, still with E |x|^2 = d (Garg et al.: d/2 dimensions, variance 2 in each).
 
     basis : orthonormal columns, (..., d, k)
     """
-    dimension, kept = basis.shape[-2:]
-    coordinates = prompts.inputs[..., :kept]
-    return labelled(np.sqrt(dimension / kept) * np.einsum("...dk,...nk->...nd", basis, coordinates), prompts.weights)
+    d, k = basis.shape[-2:]
+    coordinates = prompts.inputs[..., :k]
+    return labelled(np.sqrt(d / k) * np.einsum("...dk,...nk->...nd", basis, coordinates), prompts.weights)
 
 
 def in_orthants(prompts: Prompts, signs: np.ndarray) -> Prompts:
@@ -191,7 +191,7 @@ def in_orthants(prompts: Prompts, signs: np.ndarray) -> Prompts:
 
 
 def wishart(generator: np.random.Generator, shape: tuple[int, ...], count: int, dimension: int) -> np.ndarray:
-    """X'X of `count` inputs x ~ N(0, I), by Bartlett's factors: (..., d, d) from d(d+1)/2 draws instead of count * d.
+    """X'X of `count` inputs x ~ N(0, I), (..., d, d), from d(d+1)/2 draws instead of count * d (Bartlett's factors).
 
     X'X = L L' with L lower triangular, L_jj^2 ~ chi^2(count - j) for j = 0 ... d - 1 and N(0, 1) below the diagonal.
     With fewer inputs than dimensions the inputs themselves are drawn.

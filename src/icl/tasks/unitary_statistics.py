@@ -1,4 +1,4 @@
-"""What one layer of linear attention sees of unitary sequences, in two blocks of weights: exactly, or over a sample.
+"""Sufficient statistics of unitary sequences for one layer of linear attention in two blocks of weights.
 
 With x_{t+1} = W x_t, n = t - 1 pairs in the context and u = x_1, a layer with the blocks A = W^KQ_32 and B = W^PV_12
 predicts x_{t+1} by (Zheng et al. 2024, section 3)
@@ -6,9 +6,10 @@ predicts x_{t+1} by (Zheng et al. 2024, section 3)
     y_t = (1/n) B sum_{i=2..t} x_i x_{i-1}* A x_t,   y_{t,j} = sum_klm B_jk A_lm phi_klm(n),
     phi_klm(n) = (1/n) sum_{i=2..t} x_{i,k} conj(x_{i-1,l}) x_{t,m}
 
-Its squared error is therefore known from the sums over t of E conj(x_{t+1,j}) phi_klm and E phi_klm conj(phi_k'l'm').
-For independent uniform phases every such mean is a moment of u times a number of integer solutions: a product of powers
-of w_1 ... w_d has mean one if every exponent vanishes and zero if not.
+Its squared error therefore follows from the sums over t of E conj(x_{t+1,j}) phi_klm and E phi_klm conj(phi_k'l'm'),
+either exact (`population`) or over a sample (`empirical`). For independent uniform phases every such mean is a moment
+of u times a number of integer solutions: a product of powers of w_1 ... w_d has mean one if all exponents vanish, and
+zero otherwise.
 """
 
 from collections.abc import Sequence
@@ -52,7 +53,7 @@ class Statistics:
 
 @lru_cache(maxsize=32)
 def population(law: str, dimension: int, scale: float, length: int) -> Statistics:
-    """The means over all sequences whose first token has this law, exact for every T."""
+    """The exact means over all sequences whose first token has this law."""
     d = dimension
     target = _tensor(_TARGET + _FEATURE, 1, law, d, scale, length).reshape(d, d**3)
     gram = _tensor(_FEATURE + _CONJUGATE, 2, law, d, scale, length).reshape(d**3, d**3)
@@ -60,10 +61,10 @@ def population(law: str, dimension: int, scale: float, length: int) -> Statistic
 
 
 def _tensor(factors: Exponents, sums: int, law: str, dimension: int, scale: float, length: int) -> np.ndarray:
-    """The mean of a product of factors, summed over n, by the coordinate of every factor: (d^factors,)."""
+    """The mean of a product of factors, summed over n, for all coordinates of the factors: (d^factors,)."""
     number = len(factors)
     places = np.indices((dimension,) * number).reshape(number, -1).T
-    # Only which factors share a coordinate matters: each is named by the first that has its coordinate.
+    # Only which factors share a coordinate matters: a factor's name is the first factor with its coordinate.
     names = np.stack([(places == places[:, i : i + 1]).argmax(axis=1) for i in range(number)], axis=1)
     _, first, index = np.unique(names @ number ** np.arange(number), return_index=True, return_inverse=True)
     values = []
@@ -81,21 +82,21 @@ def solutions(exponents: Sequence[np.ndarray], sums: int, length: int) -> float:
     exponents : one row (p, q, r, one) per coordinate, for w_j^(p s + q s' + r n + one); |q| <= 1, 0 without s'
     """
     n, s = np.arange(1, length - 1)[:, None], np.arange(1, length - 1)[None]
-    fine, other, ways = s <= n, np.zeros_like(n + s), n ** (sums - 1)
+    valid, other, ways = s <= n, np.zeros_like(n + s), n ** (sums - 1)
     for p, q, r, one in exponents:
         if q:
-            # One equation fixes s'; all are then checked.
+            # One equation determines s'; all are then checked.
             other, ways = -q * (p * s + r * n + one), np.ones_like(n)
-            fine = fine & (other >= 1) & (other <= n)
+            valid = valid & (other >= 1) & (other <= n)
             break
     for p, q, r, one in exponents:
-        fine = fine & (p * s + q * other + r * n + one == 0)
-    found = fine.sum(axis=1, keepdims=True) * ways
-    return float((found / n.astype(float) ** sums).sum())
+        valid = valid & (p * s + q * other + r * n + one == 0)
+    count = valid.sum(axis=1, keepdims=True) * ways
+    return float((count / n.astype(float) ** sums).sum())
 
 
 def empirical(x: np.ndarray, chunk: int = 50) -> Statistics:
-    """The means over given sequences x, complex (count, T, d), in the precision of x."""
+    """The means over sequences x, complex (count, T, d), in the precision of x."""
     parts = [_sums(x[start : start + chunk]) for start in range(0, len(x), chunk)]
     target, gram = (np.sum([part[i] for part in parts], axis=0, dtype=float) / len(x) for i in (0, 1))
     return Statistics(target, gram, float((abs(x[:, 2:]) ** 2).sum(dtype=float) / len(x)))
@@ -107,6 +108,6 @@ def _sums(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     pairs = np.cumsum(now[..., None] * before.conj()[:, :, None], axis=1, dtype=x.dtype)
     pairs /= np.arange(1, now.shape[1] + 1, dtype=x.real.dtype)[:, None, None]
     features = (pairs[..., None] * now[:, :, None, None]).reshape(-1, d**3)
-    # Real and imaginary parts below each other: their products add up to the real part.
+    # Real and imaginary parts are stacked, so their products add up to the real part.
     phi, aim = (np.concatenate([part.real, part.imag]) for part in (features, wanted.reshape(-1, d)))
     return aim.T @ phi, phi.T @ phi
