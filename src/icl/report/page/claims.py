@@ -4,12 +4,13 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 from urllib.parse import quote
 
 import pandas as pd
 
+from icl.core.config import ConstantError
 from icl.core.sweep import Sweep
 from icl.evidence import freeze, judging, ledger, sensitivity
 from icl.evidence.ledger import Claim
@@ -19,10 +20,15 @@ from icl.report.compare import Change
 from icl.report.page.intervals import drawing, margin
 
 Verdict = Mapping[str, Any]
+MOVED = 1.5
+"""How far a constant is moved that no search has moved, times its value."""
 
 
 def claim(
-    verdict: Verdict, table: pd.DataFrame | None, constants: Sequence[Mapping[str, Any]], changes: Sequence[Change] = (),
+    verdict: Verdict,
+    table: pd.DataFrame | None,
+    constants: Sequence[Mapping[str, Any]],
+    changes: Sequence[Change] = (),
     others: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """One verdict with what the ledger says of its claim, its single runs, and whether it changed.
@@ -45,7 +51,8 @@ def claim(
         "amended": freeze.amendments(stated), "changed": bool(news), "changes": news, "names": names(stated.source),
         "fragile": verdict["claim"] in sensitivity.fragile(), "strips": found,
         "development": verdict_files.on_development_seeds(verdict),
-        "replicates": verdict_files.replicated(verdict, others or {}),
+        "replicates": verdict_files.replicated(verdict, others or {}).replace("-", "–"),
+        "brief": brief(stated.says), "place": re.sub(r"^[^,;]*\b20\d\d, (?:arXiv [\d.]+, )?", "", stated.source),
         "finds": finds(stated, verdict), "nearest": nearest(parts), "weakest": weakest(stated, constants),
         "csv": "data:text/csv;charset=utf-8," + quote(as_csv(verdict, runs), safe=",;:/()=[]*+"),
     }  # fmt: skip
@@ -56,6 +63,15 @@ def names(source: str) -> str:
     found = re.findall(r"(theorem|proposition|figure|page)s ([\d.]+), ([\d.]+) and ([\d.]+)", source, re.IGNORECASE)
     found += re.findall(r"(theorem|proposition|figure|page)s ([\d.]+) and ([\d.]+)", source, re.IGNORECASE)
     return ", ".join(f"{kind} {number}" for kind, *numbers in found for number in numbers)
+
+
+def brief(says: str) -> str:
+    """What a source says without the words on how it is known, which the card has."""
+    known = (
+        r"Known [^:.]*[:.] (?=\S)|The paper's text could not be consulted[^.]*\. (?:Known [^:.]*: |Recalled[^:.]*: )?"
+    )
+    rest = re.sub(rf"^(?:{known})", "", says)
+    return rest[:1].upper() + rest[1:]
 
 
 def single_runs(stated: Claim, verdict: Verdict, table: pd.DataFrame | None) -> dict[str, dict[int, float]]:
@@ -100,11 +116,13 @@ def finds(stated: Claim, verdict: Verdict) -> str:
     total = len(verdict["parts"])
     hold = sum(part["outcome"] == "supported" for part in verdict["parts"])
     if hold == total:
-        said = "the bound holds" if total == 1 else f"all {total} bounds hold"
+        said = {1: "the bound holds", 2: "both bounds hold"}.get(total, f"all {total} bounds hold")
     else:
         said = "the bound is not decided" if total == 1 else f"{hold} of {total} bounds hold"
     if verdict["outcome"] == "inconclusive" and hold == total:
         said += ", but the claim does not pass the correction over all claims"
+    if verdict["outcome"] == "inconclusive" and any(part["outcome"] == "contradicted" for part in verdict["parts"]):
+        said = "a bound fails on its own, but not after the correction for all bounds and claims"
     if verdict["outcome"] == "inconclusive" and verdict["scale"] == "smoke":
         said = "nothing is decided at the smoke scale"
     if verdict["outcome"] == "not tested":
@@ -145,57 +163,58 @@ def why(strip: Strip, verdict: Verdict, constants: Sequence[Mapping[str, Any]]) 
         return ""
     runs = max(part["runs"] for part in verdict["parts"])
     return (
-        f"At the value in use the search found “{outcome}” and the verdict is “{verdict['outcome']}”: the search has fewer"
-        f" seeds than the verdict’s {runs} runs, and other ones."
+        f"At the value in use the search found “{outcome}” and the verdict is “{verdict['outcome']}”: the search has"
+        f" fewer seeds than the verdict’s {runs} runs, and other ones."
     )
 
 
 def weakest(stated: Claim, constants: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """What moves the constant on which the claim hangs most, and why it is this one; empty without such a constant.
 
-    A constant that turns the claim into a contradiction comes first, then one that changes its outcome, then the first
-    inferred or chosen number of its trainings, which is doubled.
+    A constant that turns support into contradiction comes first, then one that changes the outcome, then the first
+    inferred or chosen number of its trainings, which grows by half.
     """
     for strip, value, outcome in _moves(stated.id):
-        return {
-            "command": whatif(stated.figure, strip.system, strip.constant, value),
-            "why": f"{words(strip.constant)} = {shown(value)} in place of {shown(strip.chosen)}: {outcome} in the search",
-        }
+        said = f"{words(strip.constant)} = {shown(value)} in place of {shown(strip.chosen)}: {outcome} in the search"
+        return {"command": whatif(stated.figure, strip.system, strip.constant, value), "why": said}
     for row in _open(constants):
-        value = type(row["value"])(2 * row["value"])
-        return {
-            "command": whatif(stated.figure, row["system"], row["name"], value),
-            "why": f"no search has turned this claim; {words(row['name'])} is not published ({row['grade']}), doubled here",
-        }
+        said = f"no search has turned this claim; {words(row['name'])} is {row['grade']}, here {MOVED} times its value"
+        return {"command": whatif(stated.figure, row["system"], row["name"], MOVED * row["value"]), "why": said}
     return {}
 
 
 def _moves(claim: str) -> Iterator[tuple[Strip, Any, str]]:
-    """Strips with a value that changes the outcome, contradictions first, then the values that no figure rules out."""
+    """Strips with a value and its outcome, which is another than at the value in use; the strongest first."""
     found = [
         (strip, value, outcome)
         for strip in sensitivity.strips().get(claim, [])
         for value, outcome in strip.outcomes
         if outcome != dict(strip.outcomes)[strip.chosen]
     ]
-    yield from sorted(found, key=lambda move: (not move[0].flips, move[1] in move[0].ruled_out, move[2]))
+    order = ("contradicted", "supported", "inconclusive", "not tested")
+    yield from sorted(found, key=lambda move: (not move[0].flips, move[1] in move[0].ruled_out, order.index(move[2])))
 
 
 def _open(constants: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """The numbers that the papers leave open and no sweep varies, inferred ones first."""
     rows = [
         row for row in constants
-        if row["grade"] in ("inferred", "ours") and isinstance(row["value"], float) and row["value"] and row["doubles"]
-        and len(row["values"]) == 1
+        if row["grade"] in ("inferred", "ours") and row["movable"] and len(row["values"]) == 1
     ]  # fmt: skip
     yield from sorted(rows, key=lambda row: row["grade"])
 
 
-def doubles(sweep: Sweep, name: str) -> bool:
-    """Whether a constant may have twice its value."""
+def movable(sweep: Sweep, name: str) -> bool:
+    """Whether a constant is a number that is not varied and may be larger by half."""
     part = sweep.test if hasattr(sweep.test, name) else sweep.configs[0]
     value = getattr(part, name)
-    return isinstance(value, float) and not sweep.varied(name) and part.about(name).admits(2 * value)
+    if not isinstance(value, float) or not value or sweep.varied(name):
+        return False
+    try:
+        replace(part, **{name: MOVED * value})
+    except ConstantError:
+        return False
+    return True
 
 
 def whatif(figure: str, system: str, constant: str, value: Any) -> str:

@@ -11,15 +11,18 @@ from icl.core.sweep import Sweep, sweep_from_plain
 from icl.evidence import ledger
 from icl.pipeline import figures
 from icl.pipeline.plan import Plan
-from icl.report import documents
+from icl.report import documents, scales
 from icl.report.compare import Change
 from icl.report.costs import Cost
 from icl.report.page import pictures
-from icl.report.page.claims import claim, doubles, shown
-from icl.report.verdict_files import Verdicts, number
+from icl.report.page.claims import claim, movable, shown
+from icl.report.verdict_files import Verdicts
 
 CHANGED, REDUCED = "changed", "reduced"
 """The grades of a constant that the user has set, and of one that has another value at the paper scale."""
+
+LINKED = ("_runs",)
+"""Endings of the pictures that are linked to, not embedded: the cards draw every run too."""
 
 
 @dataclass(frozen=True)
@@ -67,14 +70,15 @@ def entry(
         "caption": target.caption,
         "differences": target.differences,
         "note": plan.note(name),
-        "command": plan.command(name),
+        "command": scales.command(name, plan.scale) if plan.is_default else plan.command(name),
         "missing": files.missing,
         "claims": claims,
         "changed": any(one["changed"] for one in claims),
         "fidelity": fidelity,
         "agreement": agreement(fidelity),
         "published": documents.published(name),
-        "pictures": {end: pictures.compact(data) for end, data in files.pictures.items()},
+        "pictures": {end: pictures.compact(data) for end, data in files.pictures.items() if end not in LINKED},
+        "linked": [end for end in files.pictures if end in LINKED],
         "constants": graded,
         "provenance": provenance(files.about, judged.get("table", ""), sweeps),
         "diverged": judged["diverged"],
@@ -84,14 +88,17 @@ def entry(
 
 
 def agreement(rows: Sequence[Mapping[str, Any]]) -> str:
-    """How near our curves are to the published ones, in a few words, panel by panel; empty without published ones."""
+    """How near our curves are to the published ones, from the nearest to the farthest panel; empty without such ones.
+
+    A factor is the median ratio on a logarithmic panel, a difference the median distance on a linear one.
+    """
     said = []
-    for row in (row for row in rows if row["median"] is not None):
-        panel = f"{row['panel']}: " if len(rows) > 1 else ""
-        ratio = row["distance"] == "log10 ratio"
-        median = 10 ** row["median"] if ratio else row["median"]
-        said.append(f"{panel}{'factor' if ratio else 'difference'} {number(float(f'{median:.2g}'))}")
-    return "; ".join(said)
+    for kind, distance in (("factor", "log10 ratio"), ("difference", "absolute difference")):
+        medians = [row["median"] for row in rows if row["distance"] == distance and row["median"] is not None]
+        ends = sorted({min(medians), max(medians)}) if medians else []
+        texts = [f"{10**end if kind == 'factor' else end:.2g}" for end in ends]
+        said += [f"{kind} {' to '.join(dict.fromkeys(texts))}"] if texts else []
+    return ", ".join(said)
 
 
 def constants(
@@ -107,7 +114,7 @@ def constants(
         for row in sweep.configs[0].graded() + sweep.test.graded():
             name, varied = row["name"], sweep.varied(row["name"])
             value = ", ".join(map(shown, varied)) or shown(row["value"])
-            fresh = {**row, "system": sweep.system, "values": {}, "doubles": doubles(sweep, name)}
+            fresh = {**row, "system": sweep.system, "values": {}, "movable": movable(sweep, name)}
             known = rows.setdefault((sweep.system, name), fresh)
             known["values"].setdefault(value, []).append(sweep.name)
             if sweep.name not in defaults or values(sweep, name) != values(defaults[sweep.name], name):

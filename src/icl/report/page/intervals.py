@@ -9,8 +9,8 @@ from markupsafe import Markup, escape
 from icl.report.verdict_files import interval, number
 
 WIDTH, HEIGHT, EDGE = 300, 40, 10
-BAR, DOTS = 12, 22
-"""Heights of the interval and of the single runs, in pixels from the top."""
+BAR, DOTS = 8, 17
+"""Pixels from the top to the interval and to the single runs, which take three rows so that equal ones show."""
 DECADES = 100.0
 """From this ratio of the largest to the smallest value on, a positive axis is logarithmic."""
 
@@ -60,7 +60,8 @@ def drawing(part: Mapping[str, Any], runs: Iterable[float] = ()) -> Markup:
     shapes = [f'<rect class="inside" x="{left:.1f}" width="{max(right - left, 1):.1f}" height="{HEIGHT - 12}"/>']
     shapes += [f'<path class="bound" d="M{place(end):.1f} 0v{HEIGHT - 12}"/>' for end in ends]
     shapes += _labels(place, ends)
-    shapes += [f'<path class="dots" d="{"".join(f"M{place(value):.1f} {DOTS}h0" for value in points)}"/>'] * bool(points)
+    dots = "".join(f"M{place(value):.1f} {DOTS + index % 3 * 3}h0" for index, value in enumerate(points))
+    shapes += [f'<path class="dots" d="{dots}"/>'] if points else []
     if part["low"] is not None and part["high"] is not None and part["high"] > part["low"]:
         shapes.append(f'<path class="interval" d="M{place(part["low"]):.1f} {BAR}H{place(part["high"]):.1f}"/>')
     if part["estimate"] is not None:

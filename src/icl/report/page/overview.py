@@ -56,8 +56,11 @@ def result(figures: Sequence[Mapping[str, Any]]) -> str:
         if found:
             plural = words if len(found) > 1 else words.replace("claims", "claim")
             return f"Of {len(found)} {plural}, {counts(found)}."
-    left = sum(bool(one["missing"]) for one in figures)
-    return f"{left} of its {len(figures)} figures are not made yet." if left else "It has no claims that count."
+    return (
+        "No claim that counts is judged yet."
+        if any(one["missing"] for one in figures)
+        else "It has no claim that counts."
+    )
 
 
 def counts(claims: Sequence[Mapping[str, Any]]) -> str:
@@ -66,8 +69,9 @@ def counts(claims: Sequence[Mapping[str, Any]]) -> str:
     for outcome in reversed(OUTCOMES):
         names = [claim["claim"] for claim in claims if claim["outcome"] == outcome]
         if names:
+            number = "all" if 1 < len(names) == len(claims) else len(names)
             named = f" ({', '.join(names)})" if outcome == "contradicted" else ""
-            parts.append(f"{len(names)} {'are' if len(names) > 1 else 'is'} {outcome}{named}")
+            parts.append(f"{number} {'are' if len(names) > 1 else 'is'} {outcome}{named}")
     return ", ".join(parts[:-1]) + " and " * (len(parts) > 1) + parts[-1]
 
 

@@ -21,7 +21,9 @@ def compact(data: bytes) -> Picture:
     from PIL import Image
 
     few = (
-        Image.open(io.BytesIO(data)).convert("RGB").quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+        Image.open(io.BytesIO(data))
+        .convert("RGB")
+        .quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
     )
     numbers = few.getpalette() or []
     palette = [numbers[start : start + 3] for start in range(0, len(numbers), 3)]

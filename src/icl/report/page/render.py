@@ -25,10 +25,14 @@ def html(plan: Plan, entries: Sequence[Mapping[str, Any]], against: str = "") ->
 
     against : the other results that it is compared with, if any
     """
-    return _environment().get_template("report.html.j2").render(
-        **_shared(plan, entries, against),
-        style=Markup(_packaged("report.css")),
-        script=Markup(_packaged("report.js")),
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            **_shared(plan, entries, against),
+            style=Markup(_packaged("report.css")),
+            script=Markup(_packaged("report.js")),
+        )
     )
 
 
@@ -81,7 +85,7 @@ def bound_mathml(bound: str) -> Markup:
     sign, numbers = relation(bound)
     shown = [Markup("<mn>{}</mn>").format(text.replace("-", "−")) for text in numbers]
     if sign == "∈":
-        inside = Markup("<mo>[</mo>{}<mo>,</mo>{}<mo>]</mo>").format(*shown)
+        inside = Markup('<mo stretchy="false">[</mo>{}<mo>,</mo>{}<mo stretchy="false">]</mo>').format(*shown)
     else:
         (inside,) = shown
     return Markup("<math><mo>{}</mo>{}</math>").format(sign, inside)
