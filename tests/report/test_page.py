@@ -100,8 +100,12 @@ def test_every_claim_has_one_card_and_one_row(everything: str, gallery: list[dic
 def test_sums_leave_out_our_own_checks_and_identities(everything: str, gallery: list[dict[str, Any]]) -> None:
     kinds = [verdict_files.kind(ledger.claim(claim["claim"])) for one in gallery for claim in one["claims"]]
     head = everything[everything.index('<table class="sums">') :]
-    sums = np.array([[int(n) for n in re.findall(r"<td>(\d+)</td>", row)] for row in head.split("</tr>")[1:5]])
-    assert sums.sum(axis=0).tolist() == [kinds.count("theorem"), kinds.count("figure") + kinds.count("fitted")]
+    total, *rows = (
+        [sum(map(int, re.findall(r">(\d+) <", cell))) for cell in row.split("<td>")[1:]]
+        for row in head[: head.index("</table>")].split("</tr>")[1:-1]
+    )
+    assert total == [kinds.count("theorem"), kinds.count("figure") + kinds.count("fitted")]
+    assert np.sum(rows, axis=0).tolist() == total
     assert kinds.count("ours") > 0
     own = {claim.id for paper in ledger.papers() for claim in paper.claims if claim.kind == "ours"}
     outside = re.sub(r'<details class="fold">.*?</details>', "", everything, flags=re.DOTALL)
@@ -142,6 +146,7 @@ def test_every_paper_has_three_sentences_and_the_table_of_its_theorems(gallery: 
 def test_verdicts_over_development_seeds_and_other_seeds_are_marked(whole: dict[str, Any]) -> None:
     early = copy.deepcopy(whole)
     early["claims"][0]["development"] = True
+    assert not any(claim["development"] for claim in whole["claims"])
     assert "development seeds" not in render.html(PLAN, [whole])
     assert render.html(PLAN, [early]).count('<span class="tag">development seeds</span>') == 2
     assert any("developed on: figure9" in line for line in warnings([early]))
@@ -202,6 +207,13 @@ def test_every_run_is_a_point_of_the_drawing() -> None:
     places = [float(x) for x in re.findall(r'(?:[ "]M|cx="|H|x=")([\d.]+)', svg)]
     assert all(0 <= x <= WIDTH for x in places) and HEIGHT > 0
     assert str(drawing(part | {"estimate": None, "low": None, "high": None})) == ""
+
+
+def test_a_value_that_the_interval_must_hold_is_drawn_and_said() -> None:
+    part = {"observable": "slope", "bound": "in [-0.83, -0.58] and equal to -0.667", "estimate": -0.75, "low": -0.77,
+            "high": -0.74, "outcome": "inconclusive"}  # fmt: skip
+    assert 'class="equal"' in str(drawing(part))
+    assert render.bound_mathml(part["bound"]).endswith(", with −0.667 inside the interval")  # type: ignore[arg-type]
 
 
 def test_an_axis_over_decades_is_logarithmic() -> None:

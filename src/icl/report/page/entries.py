@@ -58,7 +58,8 @@ def entry(
     judged: Mapping[str, Any] = files.verdicts or {"verdicts": [], "fidelity": [], "diverged": []}
     target, sweeps = ledger.target(name), [sweep_from_plain(plain) for plain in files.about.get("sweeps", [])]
     graded = constants(sweeps, *(figures.sweeps(name, scale, {}) for scale in (plan.scale, "paper")))
-    claims = [claim(one, files.table, graded, changes, others) for one in judged["verdicts"]]
+    verdicts = [{"first_seed": plan.first_seed, **one} for one in judged["verdicts"]]
+    claims = [claim(one, files.table, graded, changes, others) for one in verdicts]
     fidelity = [row for row in judged["fidelity"] if row["series"] == "all"]
     return {
         "name": name,

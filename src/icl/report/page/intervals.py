@@ -24,6 +24,11 @@ def relation(bound: str) -> tuple[str, list[str]]:
     return {">=": "≥", "<=": "≤", "in": "∈"}[sign], rest.strip("[").partition("]")[0].split(", ")
 
 
+def equals(bound: str) -> str:
+    """The value that the interval of an exponent must hold, or nothing."""
+    return bound.partition(" and equal to ")[2]
+
+
 def limits(bound: str) -> tuple[float, float]:
     """The ends of a bound, infinite where it has none."""
     sign, numbers = relation(bound)
@@ -46,19 +51,23 @@ def margin(part: Mapping[str, Any]) -> float | None:
 def drawing(part: Mapping[str, Any], runs: Iterable[float] = ()) -> Markup:
     """The bound as a shaded range, the interval as a bar with its estimate, and a point per run; empty without numbers.
 
-    The axis is logarithmic where all values are positive and span a factor of 100.
+    A value that the interval must hold is a solid line. The axis is logarithmic where all values are positive and span a
+    factor of 100.
     """
     numbers = [part[end] for end in ("estimate", "low", "high") if part[end] is not None]
     points = [value for value in runs if math.isfinite(value)]
     ends = [end for end in limits(part["bound"]) if math.isfinite(end)]
+    named = equals(part["bound"])
     if not numbers:
         return Markup("")
-    place, logarithmic = axis([*numbers, *points, *ends])
+    place, logarithmic = axis([*numbers, *points, *ends, *([float(named)] if named else [])])
     least, most = limits(part["bound"])
     left = EDGE / 2 if math.isinf(least) else place(least)
     right = WIDTH - EDGE / 2 if math.isinf(most) else place(most)
     shapes = [f'<rect class="inside" x="{left:.1f}" width="{max(right - left, 1):.1f}" height="{HEIGHT - 12}"/>']
     shapes += [f'<path class="bound" d="M{place(end):.1f} 0v{HEIGHT - 12}"/>' for end in ends]
+    if named:
+        shapes.append(f'<path class="equal" d="M{place(float(named)):.1f} 0v{HEIGHT - 12}"/>')
     shapes += _labels(place, ends)
     dots = "".join(f"M{place(value):.1f} {DOTS + index % 3 * 3}h0" for index, value in enumerate(points))
     shapes += [f'<path class="dots" d="{dots}"/>'] if points else []

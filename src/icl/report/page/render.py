@@ -11,7 +11,7 @@ from icl.core.config import canonical
 from icl.pipeline.plan import Plan
 from icl.report import formulas
 from icl.report.page import overview
-from icl.report.page.intervals import relation
+from icl.report.page.intervals import equals, relation
 from icl.report.tables import cell
 from icl.report.verdict_files import fidelity, number
 
@@ -88,7 +88,9 @@ def bound_mathml(bound: str) -> Markup:
         inside = Markup('<mo stretchy="false">[</mo>{}<mo>,</mo>{}<mo stretchy="false">]</mo>').format(*shown)
     else:
         (inside,) = shown
-    return Markup("<math><mo>{}</mo>{}</math>").format(sign, inside)
+    drawn = Markup("<math><mo>{}</mo>{}</math>").format(sign, inside)
+    named = equals(bound).replace("-", "−")
+    return drawn + Markup(", with {} inside the interval").format(named) if named else drawn
 
 
 def _packaged(name: str) -> str:

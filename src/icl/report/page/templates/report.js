@@ -102,9 +102,12 @@
       article.classList.toggle("out", !holding.has(article) && (narrowed || (paper !== "" && article.dataset.paper !== paper)));
     for (const part of document.querySelectorAll(".paper"))
       part.classList.toggle("out", part.querySelector("article:not(.out)") === null);
-    for (const part of document.querySelectorAll(".overview"))
-      part.classList.toggle("out", (paper !== "" && part.dataset.paper !== paper)
-        || (narrowed && part.querySelector("tr[data-claim]:not(.out)") === null));
+    for (const part of document.querySelectorAll(".overview")) {
+      const gone = (paper !== "" && part.dataset.paper !== paper)
+        || (narrowed && part.querySelector("tr[data-claim]:not(.out)") === null);
+      part.classList.toggle("out", gone);
+      document.querySelector(`.sums [data-paper="${part.dataset.paper}"]`).classList.toggle("out", gone);
+    }
     for (const scroll of document.querySelectorAll("nav .scroll"))
       scroll.classList.toggle("out", scroll.querySelector("tr[data-claim]:not(.out)") === null);
     for (const fold of document.querySelectorAll("details.fold")) {
