@@ -51,8 +51,8 @@ def margin(part: Mapping[str, Any]) -> float | None:
 def drawing(part: Mapping[str, Any], runs: Iterable[float] = ()) -> Markup:
     """The bound as a shaded range, the interval as a bar with its estimate, and a point per run; empty without numbers.
 
-    A value that the interval must hold is a solid line. The axis is logarithmic where all values are positive and span a
-    factor of 100.
+    A value that the interval must hold is a solid line. The axis is logarithmic where all values are positive and span
+    a factor of 100.
     """
     numbers = [part[end] for end in ("estimate", "low", "high") if part[end] is not None]
     points = [value for value in runs if math.isfinite(value)]

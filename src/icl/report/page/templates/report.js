@@ -6,7 +6,6 @@
   const greek = { α: "alpha", β: "beta", γ: "gamma", Γ: "gamma", δ: "delta", ε: "eps", ϵ: "eps", η: "eta", κ: "kappa",
     λ: "lambda", Λ: "lambda", μ: "mu", µ: "mu", π: "pi", ρ: "rho", σ: "sigma", Σ: "sigma", τ: "tau", φ: "phi", Φ: "phi" };
   const raised = "⁰¹²³⁴⁵⁶⁷⁸⁹", lowered = "₀₁₂₃₄₅₆₇₈₉";
-  const wordlike = /[a-z0-9]/;
 
   // A text as it is compared: lower case, letters by their names, ² as ^2, and spaces only between words. `at` holds, for
   // every character, where it comes from.
@@ -15,7 +14,7 @@
     const at = [];
     const put = (letters, index) => { for (const letter of letters) { out += letter; at.push(index); } };
     [...text].reduce((index, sign) => {
-      if (/\s/.test(sign)) put(" ", index);
+      if (/\s/.test(sign)) put(out.endsWith(" ") ? "" : " ", index);
       else if (raised.includes(sign)) put("^" + raised.indexOf(sign), index);
       else if (lowered.includes(sign)) put("_" + lowered.indexOf(sign), index);
       else put(greek[sign] || { "’": "'", "−": "-", "≥": ">=", "≤": "<=" }[sign] || sign.toLowerCase(), index);
@@ -24,9 +23,8 @@
     let kept = "";
     const from = [];
     for (let i = 0; i < out.length; i++) {
-      const next = out.slice(i).trimStart()[0] || "";
-      const joins = kept !== "" && /[a-z]/.test(kept.at(-1)) && wordlike.test(next);
-      if (out[i] === " " && (kept.at(-1) === " " || !joins)) continue;
+      // A space stays between words and between numbers; "5 sigma" is the same as "5sigma".
+      if (out[i] === " " && !/^([a-z] [a-z0-9]|\d \d)$/.test(kept.slice(-1) + out.slice(i, i + 2))) continue;
       kept += out[i];
       from.push(at[i]);
     }
@@ -60,7 +58,8 @@
   });
   const articles = [...document.querySelectorAll("article")];
 
-  function highlight(wanted) {
+  function highlight(terms) {
+    const wanted = terms.filter((term) => term.length > 1);
     for (const old of document.querySelectorAll("mark")) {
       const parent = old.parentNode;
       old.replaceWith(...old.childNodes);
