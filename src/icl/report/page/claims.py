@@ -20,8 +20,6 @@ from icl.report.compare import Change
 from icl.report.page.intervals import drawing, margin
 
 Verdict = Mapping[str, Any]
-MOVED = 1.5
-"""How far a constant is moved that no search has moved, times its value."""
 
 
 def claim(
@@ -172,14 +170,16 @@ def weakest(stated: Claim, constants: Sequence[Mapping[str, Any]]) -> dict[str, 
     """What moves the constant on which the claim hangs most, and why it is this one; empty without such a constant.
 
     A constant that turns support into contradiction comes first, then one that changes the outcome, then the first
-    inferred or chosen number of its trainings, which grows by half.
+    inferred or chosen number of its trainings.
     """
     for strip, value, outcome in _moves(stated.id):
         said = f"{words(strip.constant)} = {shown(value)} in place of {shown(strip.chosen)}: {outcome} in the search"
         return {"command": whatif(stated.figure, strip.system, strip.constant, value), "why": said}
     for row in _open(constants):
-        said = f"no search has turned this claim; {words(row['name'])} is {row['grade']}, here {MOVED} times its value"
-        return {"command": whatif(stated.figure, row["system"], row["name"], MOVED * row["value"]), "why": said}
+        value = moved(row["value"])
+        said = f"no search has turned this claim; {words(row['name'])} is {row['grade']}: {shown(value)}"
+        said += f" in place of {shown(row['value'])}"
+        return {"command": whatif(stated.figure, row["system"], row["name"], value), "why": said}
     return {}
 
 
@@ -196,22 +196,27 @@ def _moves(claim: str) -> Iterator[tuple[Strip, Any, str]]:
 
 
 def _open(constants: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """The numbers that the papers leave open and no sweep varies, inferred ones first."""
+    """The numbers that the papers leave open and no sweep varies: inferred ones first, whole ones last."""
     rows = [
         row for row in constants
         if row["grade"] in ("inferred", "ours") and row["movable"] and len(row["values"]) == 1
     ]  # fmt: skip
-    yield from sorted(rows, key=lambda row: row["grade"])
+    yield from sorted(rows, key=lambda row: (row["grade"], isinstance(row["value"], int)))
+
+
+def moved(value: float) -> float:
+    """A constant that no search has moved, moved: a whole number doubled, another one larger by half."""
+    return 2 * value if isinstance(value, int) else 1.5 * value
 
 
 def movable(sweep: Sweep, name: str) -> bool:
-    """Whether a constant is a number that is not varied and may be larger by half."""
+    """Whether a constant is a number that is not varied and may be moved."""
     part = sweep.test if hasattr(sweep.test, name) else sweep.configs[0]
     value = getattr(part, name)
-    if not isinstance(value, float) or not value or sweep.varied(name):
+    if isinstance(value, str | bool) or not value or sweep.varied(name):
         return False
     try:
-        replace(part, **{name: MOVED * value})
+        replace(part, **{name: moved(value)})
     except ConstantError:
         return False
     return True
