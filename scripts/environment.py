@@ -37,8 +37,8 @@ ASK = (
 )
 # The imports of figures, tests and the report.
 IMPORTS = (
-    "import hypothesis, icl.__main__, matplotlib.pyplot, optuna, plotly.graph_objects, pyarrow.parquet, pytest,"
-    " scipy.stats, seaborn, sklearn.linear_model, snakemake.cli, torch, xdist; print(torch.__version__)"
+    "import hypothesis, icl.__main__, matplotlib.pyplot, optuna, pyarrow.parquet, pytest, scipy.stats,"
+    " seaborn, sklearn.linear_model, snakemake.cli, torch, xdist; print(torch.__version__)"
 )
 
 

@@ -32,7 +32,6 @@ from icl.core.sweep import sweep_from_plain
 from icl.pipeline import figures
 from icl.pipeline.plan import Plan, check_config
 from icl.report import command_line, costs
-from icl.report.page import entries
 
 SCHEMA = ROOT / "workflow/config.schema.yaml"
 DEFAULT = {
@@ -303,7 +302,6 @@ def judged(path: Path) -> None:
     answered(lambda: table.read_plain(path), table.TableError)
     if made is not None:
         table.validate(made[0], "t")
-        entries.charts("figure9", made[0])
 
 
 @fuzz(80)

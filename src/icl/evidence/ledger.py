@@ -127,7 +127,10 @@ class Target:
 
 @dataclass(frozen=True)
 class Ledger:
-    """One paper's claims.yaml. cite : keys of references.bib."""
+    """One paper's claims.yaml.
+
+    cite : keys of references.bib; about : two sentences, what the paper says and how it is tested here
+    """
 
     paper: str
     title: str
@@ -135,6 +138,7 @@ class Ledger:
     targets: Mapping[str, Target]
     claims: tuple[Claim, ...]
     identities: tuple[Identity, ...] = ()
+    about: str = ""
 
 
 def read(path: Path) -> Ledger:
@@ -153,7 +157,8 @@ def read(path: Path) -> Ledger:
     targets = {name: _target(name, about) for name, about in data["figures"].items()}
     identities = tuple(Identity(**one) for one in data.get("identities", ()))
     claims = tuple(map(_claim, data["claims"]))
-    ledger = Ledger(path.parent.name, data["title"], tuple(data["cite"]), targets, claims, identities)
+    head = path.parent.name, data["title"], tuple(data["cite"])
+    ledger = Ledger(*head, targets, claims, identities, data.get("about", ""))
     for problem in _contradictions(ledger):
         raise LedgerError(f"{path}: {problem}")
     return ledger

@@ -1,6 +1,7 @@
-"""What is on disk of each figure, whole or in part."""
+"""What is on disk of each figure, complete or not."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -49,10 +50,18 @@ def entries(plan: Plan, names: Sequence[str], root: Path = Path(), against: Path
         changes = list(compare.changes(ours, verdict_files.load_all(against, plan.folder)))
     judged = verdict_files.together(one.verdicts for one in files.values() if one.verdicts is not None)
     files |= {one["figure"]: replace(files[one["figure"]], verdicts=one) for one in judged}
-    made = []
+    made, others = [], replicates(plan, root)
     for name, one in files.items():
         try:
-            made.append(entry(plan, name, one, [change for change in changes if change.figure == name]))
+            made.append(entry(plan, name, one, [change for change in changes if change.figure == name], others))
         except ConstantError as error:
             raise SealedError(f"results of {name}: {error}; delete them and run again") from error
     return made
+
+
+def replicates(plan: Plan, root: Path = Path()) -> Mapping[str, str]:
+    """Claim -> its outcome on another sample of seeds, as the gallery keeps it; empty for other plans than its own."""
+    kept = root / "gallery" / "replicates.json"
+    if not plan.is_default or plan.scale != "laptop" or not kept.is_file():
+        return {}
+    return dict(json.loads(kept.read_text(encoding="utf-8")))

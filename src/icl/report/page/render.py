@@ -1,6 +1,5 @@
 """The pages: HTML in one file, and Markdown."""
 
-import json
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
@@ -9,28 +8,31 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from icl.core.config import canonical
-from icl.evidence import ledger
 from icl.pipeline.plan import Plan
 from icl.report import formulas
-from icl.report.page.entries import OUTCOMES, by_paper, relation, tally, warnings
+from icl.report.page import overview
+from icl.report.page.intervals import equals, relation
 from icl.report.tables import cell
 from icl.report.verdict_files import fidelity, number
 
 MARKS = {"supported": "✓", "contradicted": "✗", "inconclusive": "?", "not tested": "–"}
+LABELS = {"": "ours", "_overlay": "ours and the published curve", "_runs": "every run"}
+"""Ending of a picture's file -> what it shows."""
 
 
 def html(plan: Plan, entries: Sequence[Mapping[str, Any]], against: str = "") -> str:
-    """The report as one HTML file without any reference to another; equal entries give equal bytes.
+    """The report as one HTML file that loads no other; equal entries give equal bytes.
 
-    against : the other results that changes were looked for in, if any
+    against : the other results that it is compared with, if any
     """
-    environment = _environment()
-    return environment.get_template("report.html.j2").render(
-        **_shared(plan, entries, against),
-        style=Markup(_packaged("report.css")),
-        script=Markup(_packaged("report.js")),
-        plotly=Markup(_plotly()),
-        charts=Markup(_as_script({one["name"]: one["charts"] for one in entries if one["charts"]})),
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            **_shared(plan, entries, against),
+            style=Markup(_packaged("report.css")),
+            script=Markup(_packaged("report.js")),
+        )
     )
 
 
@@ -41,13 +43,16 @@ def markdown(plan: Plan, entries: Sequence[Mapping[str, Any]], against: str = ""
 
 def _shared(plan: Plan, entries: Sequence[Mapping[str, Any]], against: str) -> dict[str, Any]:
     return {
-        "papers": by_paper(entries),
+        "papers": overview.papers(entries),
         "entries": entries,
-        "tally": tally(entries),
-        "identities": [one for paper in ledger.papers() for one in paper.identities],
-        "warnings": warnings(entries),
-        "outcomes": OUTCOMES,
+        "sums": {
+            words: overview.tally(claim for _, claim in overview.of_kind(entries, kind))
+            for kind, words in overview.COUNTED.items()
+        },
+        "warnings": overview.warnings(entries),
+        "outcomes": overview.OUTCOMES,
         "marks": MARKS,
+        "labels": LABELS,
         "scale": plan.scale,
         "constants_changed": canonical(plan.changed) if plan.changed else "",
         "against": against,
@@ -80,23 +85,13 @@ def bound_mathml(bound: str) -> Markup:
     sign, numbers = relation(bound)
     shown = [Markup("<mn>{}</mn>").format(text.replace("-", "−")) for text in numbers]
     if sign == "∈":
-        inside = Markup("<mo>[</mo>{}<mo>,</mo>{}<mo>]</mo>").format(*shown)
+        inside = Markup('<mo stretchy="false">[</mo>{}<mo>,</mo>{}<mo stretchy="false">]</mo>').format(*shown)
     else:
         (inside,) = shown
-    return Markup("<math><mo>{}</mo>{}</math>").format(sign, inside)
+    drawn = Markup("<math><mo>{}</mo>{}</math>").format(sign, inside)
+    named = equals(bound).replace("-", "−")
+    return drawn + Markup(", with {} inside the interval").format(named) if named else drawn
 
 
 def _packaged(name: str) -> str:
     return (files("icl.report.page") / "templates" / name).read_text(encoding="utf-8")
-
-
-def _plotly() -> str:
-    from plotly.offline import get_plotlyjs
-
-    # The library names its authors' servers for maps and sharing, which no chart here asks for.
-    return str(get_plotlyjs()).replace("</script", "<\\/script")
-
-
-def _as_script(data: Any) -> str:
-    """JSON that cannot end the script element that holds it."""
-    return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
