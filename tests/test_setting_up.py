@@ -97,7 +97,7 @@ class Clone:
 
     def set_up(self, *words: str) -> tuple[int, str]:
         running = self.start(*words)
-        printed, said = running.communicate(timeout=60)
+        printed, said = running.communicate(timeout=300)
         assert printed == ""
         return running.returncode, said
 
@@ -221,7 +221,7 @@ def test_a_killed_set_up_is_done_again(clone: Clone, number: signal.Signals) -> 
     while not clone.asked_for(python):
         time.sleep(0.05)
     os.killpg(running.pid, number)
-    running.communicate(timeout=60)
+    running.communicate(timeout=300)
     assert running.returncode != 0
     assert clone.left() == ([".venv"] if number == signal.SIGKILL else [])
     clone.python()
@@ -237,7 +237,7 @@ def test_two_at_once_wait_for_each_other(clone: Clone) -> None:
         time.sleep(0.05)
     _, said = clone.set_up("--python", str(python))
     assert said == "another make is setting up .venv here; waiting for it\n"
-    assert first.communicate(timeout=60)[0] == "" and first.returncode == 0
+    assert first.communicate(timeout=300)[0] == "" and first.returncode == 0
     assert [words[0] for words in clone.calls(python)].count("venv") == 1
 
 

@@ -41,7 +41,7 @@ def whole(figure9_made: Path) -> dict[str, Any]:
 def gallery() -> list[dict[str, Any]]:
     """The entries of all figures, with the verdicts and pictures of the gallery."""
     plan, folder = Plan("laptop"), ROOT / "gallery"
-    kept = scales.holding(json.loads((folder / "verdicts.json").read_text(encoding="utf-8")))
+    kept = scales.current(json.loads((folder / "verdicts.json").read_text(encoding="utf-8")))
     judged = {one["figure"]: one for one in verdict_files.together(scales.shown(kept))}
     made = []
     for name in plan.figures:
