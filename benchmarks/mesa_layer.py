@@ -19,9 +19,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from icl.papers.oswald2023mesa import literal_layer
 from icl.papers.oswald2023mesa import one_layer as system
 from icl.papers.oswald2023mesa.causal_attention import mesa, mesa_reverse
+from tests.oracles import oswald2023mesa_layer as literal_layer
 from tests.oracles.oswald2023mesa import ridge_regressions
 
 BATCH, HEADS, POSITIONS, KEYS, VALUES = 256, 4, 50, 20, 10
