@@ -138,8 +138,7 @@ class Space:
 
     def moved_in(self, figure: str, point: Point) -> dict[str, Any]:
         """The constants of a point that vary in a figure."""
-        fixed = {axis.name for axis in self.axes if axis.figures and figure not in axis.figures}
-        return {name: value for name, value in point.items() if name not in fixed}
+        return {name: value for name, value in point.items() if self.moves(name, figure)}
 
     def moves(self, axis: str, figure: str) -> bool:
         """Whether a constant varies in a figure; what is no axis (probes, the chosen point) concerns all figures."""

@@ -12,11 +12,11 @@ UNBALANCED = ("huang_four_phases", "huang_rates", "huang_empirical")
 SPACE = Space(
     system="huang_softmax",
     axes=(
-        Axis("features", "not in any text that could be consulted; below 10 phases merge, and beyond 40 training ends "
-             "before phase IV", choices=(10, 15, 20, 30, 40), searched=False, figures=OF_DEFAULT_K),
-        Axis("dominant_probability", "the talk says Theta(1); at 0.3 the weights of K = 20 have no phase I, at 0.6 too "
-             "many prompts lack a feature of K = 200", choices=(0.4, 0.45, 0.5, 0.55), searched=False,
-             figures=UNBALANCED),
+        Axis("features", "not in any text that could be consulted; from half to twice the value in use",
+             choices=(10, 15, 20, 30, 40), searched=False, figures=OF_DEFAULT_K),
+        Axis("dominant_probability", "the talk says Theta(1); at 0.3, huang_four_phases has no phase I; at 0.6, one "
+             "prompt in 5,000 of huang_rates lacks the rarest feature, too many for its error of 1e-4",
+             choices=(0.4, 0.45, 0.5, 0.55), searched=False, figures=UNBALANCED),
         Axis("contexts_per_feature", "not stated; the theorems ask for N >= poly(K)", choices=(10, 20, 40),
              searched=False, figures=("huang_heatmap", "huang_stages", "huang_four_phases", "huang_two_phases")),
     ),
