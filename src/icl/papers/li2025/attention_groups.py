@@ -56,10 +56,8 @@ def _prompts(configs: tuple[Config, ...], test: Test, fraction: float, matrices:
     for config in configs:
         drawn = draw_test(config, test, queries)
         shown = prompts.assemble(drawn, setting)
-        right = drawn.patterns[shown.right]  # the query's right chain, as vectors
-        right[:, 0] = shown.query
-        chains = torch.from_numpy(np.concatenate([shown.vectors[:, :length], right[:, None]], axis=1))
-        query = torch.from_numpy(right[np.arange(queries), query_step])
+        chains = torch.from_numpy(prompts.with_right_chain(drawn, shown, length))
+        query = chains[np.arange(queries), -1, query_step]
         prompt.append(columns(chains, query, torch.from_numpy(query_step), config))
         same_start.append(shown.states[:, :length, 0] == shown.right[:, :1])
     absent, group = _groups(np.stack(same_start), query_step, k)
@@ -67,7 +65,7 @@ def _prompts(configs: tuple[Config, ...], test: Test, fraction: float, matrices:
 
 
 def _groups(same_start: np.ndarray, query_step: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """-inf for absent columns (runs, queries, 1, columns), and the group of each column (runs, queries, columns, 4).
+    """-inf for absent columns (1, queries, 1, columns), and the group of each column (runs, queries, columns, 4).
 
     same_start : (runs, queries, examples); the query's own steps before `query_step` follow the examples
     """
@@ -75,8 +73,7 @@ def _groups(same_start: np.ndarray, query_step: np.ndarray, steps: int) -> tuple
     shape = (runs, queries, examples + 1, steps)
     same_tsr = np.concatenate([same_start, np.ones((runs, queries, 1), dtype=bool)], axis=2)[..., None]
     same_step = (np.arange(steps) == query_step[:, None])[:, None]
-    unanswered = (np.arange(examples + 1)[:, None] == examples) & (np.arange(steps) >= query_step[:, None, None])
-    absent = np.where(np.broadcast_to(unanswered, shape), -np.inf, 0.0)
+    absent = prompts.absent_columns(query_step, examples, steps)
     members = [(same_tsr == tsr) & (same_step == step) for tsr in (True, False) for step in (True, False)]
     group = np.stack([np.broadcast_to(member, shape) for member in members], axis=-1)
-    return absent.reshape(runs, queries, 1, -1), (group * 1.0).reshape(runs, queries, -1, len(GROUPS))
+    return absent.reshape(1, queries, 1, -1), (group * 1.0).reshape(runs, queries, -1, len(GROUPS))

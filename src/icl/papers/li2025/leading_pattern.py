@@ -39,18 +39,15 @@ def _of_run(
 ) -> np.ndarray:
     drawn = draw_test(config, test, queries)
     shown = prompts.assemble(drawn, setting)
-    right = drawn.patterns[shown.right]
-    right[:, 0] = shown.query
-    chains = torch.from_numpy(np.concatenate([shown.vectors[:, :length], right[:, None]], axis=1))[None]
+    chains = torch.from_numpy(prompts.with_right_chain(drawn, shown, length))[None]
     states = np.concatenate([shown.states[:, :length], shown.right[:, None]], axis=1)
     answers = torch.from_numpy(states[..., 1:].reshape(queries, -1))
     shares = np.empty(config.chain_length)
     for step in range(config.chain_length):
-        # The query's own steps from this one on are not there yet.
-        absent = torch.zeros(queries, length + 1, config.chain_length, dtype=chains.dtype)
-        absent[:, length, step:] = -torch.inf
-        prompt = columns(chains, torch.from_numpy(right[None, :, step]), torch.full((queries,), step), config)
-        maps = attend(params, prompt, config, absent.flatten(1)[None, :, None])[1][0, :, 0, 0]
+        steps = np.full(queries, step)
+        absent = torch.from_numpy(prompts.absent_columns(steps, length, config.chain_length)).flatten(1)
+        prompt = columns(chains, chains[:, :, -1, step], torch.from_numpy(steps), config)
+        maps = attend(params, prompt, config, absent[None, :, None])[1][0, :, 0, 0]
         sums = torch.zeros(queries, len(drawn.patterns), dtype=maps.dtype).scatter_add_(1, answers, maps)
         shares[step] = (sums.argmax(dim=1).numpy() == shown.right[:, step + 1]).mean()
     return shares

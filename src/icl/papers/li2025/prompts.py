@@ -121,3 +121,16 @@ def assemble(drawn: Draw, setting: Setting, which: slice = slice(None)) -> Promp
     right = part.names[each, steps, best_chains(setting.matrices)[part.start]]
     query = part.patterns[right[:, 0]] + part.query_noise
     return Prompts(states, right, part.patterns[states] + part.noise, query)
+
+
+def with_right_chain(drawn: Draw, shown: Prompts, length: int) -> np.ndarray:
+    """Vectors of `length` examples, then of the query and its right chain: (queries, length + 1, K + 1, M)."""
+    right = drawn.patterns[shown.right]
+    right[:, 0] = shown.query
+    return np.concatenate([shown.vectors[:, :length], right[:, None]], axis=1)
+
+
+def absent_columns(query_step: np.ndarray, examples: int, steps: int) -> np.ndarray:
+    """-inf for the query's own columns from its step on, 0 for all others: (queries, examples + 1, K)."""
+    is_query = np.arange(examples + 1)[:, None] == examples
+    return np.where(is_query & (np.arange(steps) >= query_step[:, None, None]), -np.inf, 0.0)
