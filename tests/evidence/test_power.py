@@ -31,9 +31,9 @@ def test_a_larger_violation_is_never_better_for_the_claim(
     values: list[float], statistic: str, ends: dict[str, float]
 ) -> None:
     bound = Bound("y", statistic=statistic, **ends)
-    plant = power.planting(asked(bound, y=values), bound, 0.5)
-    verdicts = [plant(size) for size in np.linspace(-4, 4, 15)]
-    outcomes = [WORSE.index(verdict.outcome) for verdict in verdicts]
+    verdict = power.simulation(asked(bound, y=values), bound, 0.5)
+    verdicts = [verdict(size) for size in np.linspace(-4, 4, 15)]
+    outcomes = [WORSE.index(one.outcome) for one in verdicts]
     assert outcomes == sorted(outcomes)
     assert (outcomes[0], outcomes[-1]) == (0, 2)
     assert all(a.p <= b.p and a.p_against >= b.p_against for a, b in pairwise(verdicts))

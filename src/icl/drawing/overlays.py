@@ -1,4 +1,4 @@
-"""Published curves over our pictures of them."""
+"""Published curves drawn over our figures."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 
 
 def overlay(figure: Figure, reference: pd.DataFrame) -> Figure:
-    """Lay the published numbers over our figure: dashes with open markers for curves, open markers for scatters, ticks
-    for bars, triangles beside a colour bar.
+    """Draw the published numbers over our figure, with a legend: curves as dashed lines with open markers, scatters as
+    open markers, bars as ticks, and lines on a colour bar as triangles.
 
-    ``reference`` has the columns panel, series, x, y, c (epoch of a point) and kind of
-    ``icl.evidence.published_curves.load``. A series goes to the axes whose label is its panel, in the colour and with
-    the marker that it has there; an unknown panel is an error.
+    reference : columns panel, series, x, y, c (epoch of a point) and kind, as from `icl.evidence.published_curves.load`
+
+    A series is drawn into the axes labelled with its panel, in the colour and with the marker of our series there.
+    Raises KeyError for an unknown panel.
     """
     from matplotlib.legend_handler import HandlerTuple
     from matplotlib.lines import Line2D
@@ -30,8 +31,8 @@ def overlay(figure: Figure, reference: pd.DataFrame) -> Figure:
         panels = {str(axes.get_label()): axes for axes in figure.axes}
         top = max(axes.get_zorder() for axes in panels.values())
         for (panel, series, kind), rows in reference.groupby(["panel", "series", "kind"], sort=False):
-            look = _published_artist(panels[str(panel)], str(series), str(kind), rows)
-            keys[f"{kind} {look['marker']}"] = Line2D([], [], **{**look, "color": "k"})
+            style = _published_artist(panels[str(panel)], str(series), str(kind), rows)
+            keys[f"{kind} {style['marker']}"] = Line2D([], [], **{**style, "color": "k"})
         figure.legend(
             handles=[tuple(keys.values())],  # HandlerTuple draws the markers side by side
             labels=["published (digitised)"],
@@ -56,30 +57,30 @@ _OVERLAY: Mapping[str, Mapping[str, Any]] = {
 
 
 def _published_artist(axes: Axes, series: str, kind: str, rows: pd.DataFrame) -> dict[str, Any]:
-    """Draw one published series over ``axes``, shaped after our artist of the same name; how it looks in the key."""
+    """Draw one published series in the style of our artist with the same name; returns its style in the legend."""
     from matplotlib.collections import PathCollection
     from matplotlib.lines import Line2D
     from matplotlib.markers import CARETLEFT
 
-    look: dict[str, Any] = {**_OVERLAY[kind], "color": "k"}
+    style: dict[str, Any] = {**_OVERLAY[kind], "color": "k"}
     own = axes.findobj(lambda artist: artist.get_gid() == series)
     place: dict[str, Any] = {"zorder": UNDER_LEGEND, "gid": f"published {series}"}
     for ours in own:
         if kind == "scatter" and isinstance(ours, PathCollection):
-            look["marker"] = ours.get_paths()[0]
+            style["marker"] = ours.get_paths()[0]
             axes.scatter(
-                rows["x"], rows["y"], s=look["markersize"] ** 2, marker=look["marker"], facecolors="w",
-                edgecolors=list(ours.to_rgba(rows["c"].to_numpy())), linewidths=look["markeredgewidth"], clip_on=False,
+                rows["x"], rows["y"], s=style["markersize"] ** 2, marker=style["marker"], facecolors="w",
+                edgecolors=list(ours.to_rgba(rows["c"].to_numpy())), linewidths=style["markeredgewidth"], clip_on=False,
                 **place,
             )  # fmt: skip
-            return look
+            return style
         if kind == "line" and isinstance(ours, Line2D):
-            look["color"] = ours.get_color()
+            style["color"] = ours.get_color()
         if kind == "bar" and isinstance(ours, Line2D):
-            look |= {"marker": CARETLEFT, "markersize": 6}
-            axes.plot([axes.get_xlim()[1]] * len(rows), rows["y"], **look, **place, clip_on=False)
-            return look
-    (line,) = axes.plot(rows["x"], rows["y"], **look, **place)
+            style |= {"marker": CARETLEFT, "markersize": 6}
+            axes.plot([axes.get_xlim()[1]] * len(rows), rows["y"], **style, **place, clip_on=False)
+            return style
+    (line,) = axes.plot(rows["x"], rows["y"], **style, **place)
     if kind == "line":
         unclipped_markers(axes, line)
-    return look
+    return style
