@@ -22,8 +22,8 @@ from icl.evidence import ledger, sensitivity
 from icl.pipeline import figures
 from icl.pipeline.plan import Plan
 from icl.report import compare, scales, verdict_files
-from icl.report.page import claims, gather, overview, pictures, render
-from icl.report.page.entries import Files, agreement, constants, entry, values
+from icl.report.page import claims, constants, gather, overview, pictures, render
+from icl.report.page.entries import Files, agreement, entry
 from icl.report.page.intervals import HEIGHT, WIDTH, axis, drawing, margin
 from icl.report.page.overview import warnings
 
@@ -168,7 +168,7 @@ def test_a_frame_that_differs_from_the_verdict_says_why(gallery: list[dict[str, 
 def test_a_frame_at_a_value_that_is_no_longer_in_use_says_so() -> None:
     (name, (strip, *_)) = next(iter(sensitivity.strips().items()))
     row = {"system": strip.system, "name": strip.constant, "values": {"77": ["x"]}}
-    assert "is 77 now" in claims.why(strip, {"claim": name, "outcome": "supported", "parts": []}, [row])
+    assert "is 77 now" in constants.discrepancy(strip, {"claim": name, "outcome": "supported", "parts": []}, [row])
 
 
 def test_the_weakest_constant_is_one_that_can_be_set(gallery: list[dict[str, Any]], whole: dict[str, Any]) -> None:
@@ -336,7 +336,7 @@ def test_a_variant_has_its_own_folder_command_and_grades(figure9_made: Path) -> 
     (one,) = gather.entries(plan, ["figure9"], figure9_made)
     assert one["missing"] == ["verdicts", "table", "picture"]
     assert one["command"] == plan.command("figure9")
-    graded = constants(list(plan.sweeps("figure9").values()), PLAN.sweeps("figure9"), {})
+    graded = constants.rows(list(plan.sweeps("figure9").values()), PLAN.sweeps("figure9"), {})
     assert [row["name"] for row in graded if row["grade"] == "changed"] == ["relevant_fraction"]
     assert "relevant_fraction" in render.html(plan, [one]).split("<nav", 1)[0]
 
@@ -345,12 +345,12 @@ def test_a_variant_has_its_own_folder_command_and_grades(figure9_made: Path) -> 
 def test_a_value_that_a_scale_reduces_is_not_graded_as_published(scale: str) -> None:
     """The configuration of the published code is that of the paper scale alone."""
     ours, papers = figures.sweeps("garg_linear", scale, {}), figures.sweeps("garg_linear", "paper", {})
-    graded = {row["name"]: row["grade"] for row in constants(list(ours.values()), ours, papers)}
+    graded = {row["name"]: row["grade"] for row in constants.rows(list(ours.values()), ours, papers)}
     (mine,), (theirs,) = ours.values(), papers.values()
-    differ = {name for name in graded if values(mine, name) != values(theirs, name)}
+    differ = {name for name in graded if constants.values(mine, name) != constants.values(theirs, name)}
     assert {"steps", "dimension", "learning_rate"} <= differ
     assert {name for name, grade in graded.items() if grade == "reduced"} == differ
-    assert "reduced" not in {row["grade"] for row in constants(list(papers.values()), papers, papers)}
+    assert "reduced" not in {row["grade"] for row in constants.rows(list(papers.values()), papers, papers)}
 
 
 @pytest.mark.parametrize(

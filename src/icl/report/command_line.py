@@ -23,7 +23,7 @@ from icl.evidence.ledger import Claim, Ledger
 from icl.pipeline import figures
 from icl.pipeline.plan import Plan
 from icl.report import compare, completion, skeleton, verdict_files, whatif
-from icl.report.page import entries
+from icl.report.page import constants
 
 MISSING, MISUSED = 1, 2
 """Exit codes: a result is missing or could not be made; a name is unknown (also argparse's code)."""
@@ -108,7 +108,7 @@ def of_figure(plan: Plan, name: str) -> dict[str, Any]:
         "figure": name, "paper": ledger.of_figure(name).title, "summary": target.summary, "caption": target.caption,
         "differences": target.differences, "command": plan.command(name),
         "claims": [of_claim(claim) for claim in ledger.claims(name)], "trainings": trainings,
-        "constants": entries.constants(
+        "constants": constants.rows(
             list(sweeps.values()), *(figures.sweeps(name, scale, {}) for scale in (plan.scale, "paper"))
         ),
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the report says of one figure, as plain data; the pages only arrange it."""
+"""One figure of the report, as plain data; the templates only arrange it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,22 +14,19 @@ from icl.pipeline.plan import Plan
 from icl.report import documents, scales
 from icl.report.compare import Change
 from icl.report.costs import Cost
-from icl.report.page import pictures
-from icl.report.page.claims import claim, movable, shown
+from icl.report.page import constants, pictures
+from icl.report.page.claims import claim
 from icl.report.verdict_files import Verdicts
 
-CHANGED, REDUCED = "changed", "reduced"
-"""The grades of a constant that the user has set, and of one that has another value at the paper scale."""
-
 LINKED = ("_runs",)
-"""Endings of the pictures that are linked to, not embedded: the cards draw every run too."""
+"""Endings of the pictures that are linked, not embedded, since the cards show every run too."""
 
 
 @dataclass(frozen=True)
 class Files:
-    """What is on disk of a figure; None or empty where it is not made.
+    """The results of a figure on disk; None or empty if not made.
 
-    about : what stands beside the table
+    about : the provenance stored with the table
     pictures : ending ("", "_overlay", "_runs") -> bytes of the PNG; costs : job -> its cost
     """
 
@@ -41,7 +38,7 @@ class Files:
 
     @property
     def missing(self) -> list[str]:
-        """What is not there, in words."""
+        """The parts that are not made."""
         parts = {"verdicts": self.verdicts is None, "table": self.table is None, "picture": "" not in self.pictures}
         return [name for name, absent in parts.items() if absent]
 
@@ -49,15 +46,15 @@ class Files:
 def entry(
     plan: Plan, name: str, files: Files, changes: Sequence[Change] = (), others: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Everything that the pages say of the figure `name`.
+    """Everything in the report on the figure `name`.
 
     others : claim -> its outcome on other seeds
 
-    Raises ConstantError for a table of constants, and UnknownName for a claim, that are no longer there.
+    Raises ConstantError for a table with constants, and UnknownName for verdicts with a claim, that no longer exist.
     """
     judged: Mapping[str, Any] = files.verdicts or {"verdicts": [], "fidelity": [], "diverged": []}
     target, sweeps = ledger.target(name), [sweep_from_plain(plain) for plain in files.about.get("sweeps", [])]
-    graded = constants(sweeps, *(figures.sweeps(name, scale, {}) for scale in (plan.scale, "paper")))
+    graded = constants.rows(sweeps, *(figures.sweeps(name, scale, {}) for scale in (plan.scale, "paper")))
     verdicts = [{"first_seed": plan.first_seed, **one} for one in judged["verdicts"]]
     claims = [claim(one, files.table, graded, changes, others) for one in verdicts]
     fidelity = [row for row in judged["fidelity"] if row["series"] == "all"]
@@ -89,49 +86,21 @@ def entry(
 
 
 def agreement(rows: Sequence[Mapping[str, Any]]) -> str:
-    """How near our curves are to the published ones, from the nearest to the farthest panel; empty without such ones.
+    """Distance of our curves from the published ones, from the nearest to the farthest panel; empty without any.
 
     A factor is the median ratio on a logarithmic panel, a difference the median distance on a linear one.
     """
-    said = []
+    parts = []
     for kind, distance in (("factor", "log10 ratio"), ("difference", "absolute difference")):
         medians = [row["median"] for row in rows if row["distance"] == distance and row["median"] is not None]
         ends = sorted({min(medians), max(medians)}) if medians else []
         texts = [f"{10**end if kind == 'factor' else end:.2g}" for end in ends]
-        said += [f"{kind} {' to '.join(dict.fromkeys(texts))}"] if texts else []
-    return ", ".join(said)
-
-
-def constants(
-    sweeps: Sequence[Sweep], defaults: Mapping[str, Sweep], papers: Mapping[str, Sweep]
-) -> list[dict[str, Any]]:
-    """The constants of a figure's trainings and tests with their grades; those that a sweep varies with all values.
-
-    defaults, papers : the figure's own sweeps by name, at this scale and at the paper's; what differs from the first is
-        graded as changed, what differs there from the second as reduced, whatever grade the paper's value has
-    """
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
-    for sweep in sweeps:
-        for row in sweep.configs[0].graded() + sweep.test.graded():
-            name, varied = row["name"], sweep.varied(row["name"])
-            value = ", ".join(map(shown, varied)) or shown(row["value"])
-            fresh = {**row, "system": sweep.system, "values": {}, "movable": movable(sweep, name)}
-            known = rows.setdefault((sweep.system, name), fresh)
-            known["values"].setdefault(value, []).append(sweep.name)
-            if sweep.name not in defaults or values(sweep, name) != values(defaults[sweep.name], name):
-                known["grade"] = CHANGED
-            elif sweep.name in papers and values(sweep, name) != values(papers[sweep.name], name):
-                known["grade"] = REDUCED
-    return list(rows.values())
-
-
-def values(sweep: Sweep, name: str) -> set[Any]:
-    """The values of a constant in a sweep's runs and its test."""
-    return {getattr(part, name) for part in (*sweep.configs, sweep.test) if hasattr(part, name)}
+        parts += [f"{kind} {' to '.join(dict.fromkeys(texts))}"] if texts else []
+    return ", ".join(parts)
 
 
 def provenance(about: Mapping[str, Any], digest: str, sweeps: Sequence[Sweep]) -> dict[str, Any]:
-    """Where the table comes from."""
+    """Revision, digest, versions and trainings of a table."""
     if not about or not digest:
         return {}
     return {

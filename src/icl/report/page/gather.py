@@ -1,4 +1,4 @@
-"""What is on disk of each figure, complete or not."""
+"""The results on disk of each figure, complete or not, and the report's entries from them."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,10 +15,10 @@ from icl.report import compare, costs, verdict_files
 from icl.report.page.entries import Files, entry
 
 
-def found(plan: Plan, name: str, root: Path = Path()) -> Files:
-    """The files of one figure below a checkout; what is missing stays empty.
+def on_disk(plan: Plan, name: str, root: Path = Path()) -> Files:
+    """The results of one figure in a checkout; missing parts stay empty.
 
-    Raises SealedError or TableError for what is damaged, of another figure or folder, or made from another table.
+    Raises SealedError or TableError for a file that is damaged, of another figure or folder, or from another table.
     """
     verdicts, rows = root / plan.verdict_file(name), root / plan.table_file(name)
     pictures = {path.stem.removeprefix(name): path for path in map(Path, plan.pictures(name)) if path.suffix == ".png"}
@@ -39,11 +39,11 @@ def found(plan: Plan, name: str, root: Path = Path()) -> Files:
 
 
 def entries(plan: Plan, names: Sequence[str], root: Path = Path(), against: Path | None = None) -> list[dict[str, Any]]:
-    """The report's entries, with what changed against another results folder where one is given.
+    """The report's entries, with changes against another results folder if one is given.
 
     Raises SealedError or TableError for a file that is damaged.
     """
-    files = {name: found(plan, name, root) for name in names}
+    files = {name: on_disk(plan, name, root) for name in names}
     changes = []
     if against is not None:
         ours = {name: one.verdicts for name, one in files.items() if one.verdicts is not None}
@@ -60,7 +60,7 @@ def entries(plan: Plan, names: Sequence[str], root: Path = Path(), against: Path
 
 
 def replicates(plan: Plan, root: Path = Path()) -> Mapping[str, str]:
-    """Claim -> its outcome on another sample of seeds, as the gallery keeps it; empty for other plans than its own."""
+    """Claim -> its outcome on another sample of seeds, as stored in the gallery; empty for any other plan."""
     kept = root / "gallery" / "replicates.json"
     if not plan.is_default or plan.scale != "laptop" or not kept.is_file():
         return {}

@@ -16,28 +16,27 @@ DECADES = 100.0
 
 
 def relation(bound: str) -> tuple[str, list[str]]:
-    """A bound's words as a relation and its numbers: ">= 0.7" gives ("≥", ["0.7"]), "in [1, 2]" ("∈", ["1", "2"]).
-
-    The value that an exponent must equal is left out.
+    """A bound as text, split into its relation and its numbers: ">= 0.7" gives ("≥", ["0.7"]), "in [1, 2]" ("∈",
+    ["1", "2"]). The value that an exponent must equal is left out.
     """
     sign, _, rest = bound.partition(" ")
     return {">=": "≥", "<=": "≤", "in": "∈"}[sign], rest.strip("[").partition("]")[0].split(", ")
 
 
 def equals(bound: str) -> str:
-    """The value that the interval of an exponent must hold, or nothing."""
+    """The value that the interval of an exponent must contain, as text; empty if the bound has none."""
     return bound.partition(" and equal to ")[2]
 
 
 def limits(bound: str) -> tuple[float, float]:
-    """The ends of a bound, infinite where it has none."""
+    """The ends of a bound; a missing end is infinite."""
     sign, numbers = relation(bound)
     ends = [float(text) for text in numbers]
     return (-math.inf if sign == "≤" else ends[0]), (math.inf if sign == "≥" else ends[-1])
 
 
 def margin(part: Mapping[str, Any]) -> float | None:
-    """The effect size: from the estimate to the nearest end of the bound, in half-widths of the 95 % interval.
+    """The distance from the estimate to the nearest end of the bound, in half-widths of the 95 % interval.
 
     Above 1 the whole interval lies on the claimed side, below -1 on the other; None without an interval or for exact
     numbers.
@@ -51,8 +50,8 @@ def margin(part: Mapping[str, Any]) -> float | None:
 def drawing(part: Mapping[str, Any], runs: Iterable[float] = ()) -> Markup:
     """The bound as a shaded range, the interval as a bar with its estimate, and a point per run; empty without numbers.
 
-    A value that the interval must hold is a solid line. The axis is logarithmic where all values are positive and span
-    a factor of 100.
+    A value that the interval must contain is a solid line. The axis is logarithmic if all values are positive and
+    span a factor of 100.
     """
     numbers = [part[end] for end in ("estimate", "low", "high") if part[end] is not None]
     points = [value for value in runs if math.isfinite(value)]
@@ -85,7 +84,7 @@ def drawing(part: Mapping[str, Any], runs: Iterable[float] = ()) -> Markup:
 
 
 def axis(values: Sequence[float]) -> tuple[Callable[[float], float], bool]:
-    """Value -> pixels from the left, so that all values have a place, and whether the axis is logarithmic."""
+    """The map from a value to pixels from the left, for an axis with all values; whether the axis is logarithmic."""
     logarithmic = min(values) > 0 and max(values) >= DECADES * min(values)
     scaled: Callable[[float], float] = math.log10 if logarithmic else float
     low, high = scaled(min(values)), scaled(max(values))
@@ -95,7 +94,7 @@ def axis(values: Sequence[float]) -> tuple[Callable[[float], float], bool]:
 
 
 def _labels(place: Callable[[float], float], ends: Sequence[float]) -> list[str]:
-    """The ends of the bound in figures, where they do not run into each other."""
+    """The ends of the bound as labels that do not overlap."""
     places = [place(end) for end in ends]
     if len(places) == 2 and places[1] - places[0] < 60:
         anchors = ["end", "start"]

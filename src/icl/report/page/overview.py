@@ -1,4 +1,4 @@
-"""What the first screen says: counts, three sentences per paper with its claims, and warnings."""
+"""The first screen of the report: counts of verdicts, each paper with three sentences and its claims, warnings."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,20 +8,20 @@ from icl.core import discovery
 from icl.evidence import ledger
 from icl.evidence.ledger import Ledger
 
-# The worst first: what a reviewer looks for.
+# The worst first, since a reviewer looks for these.
 OUTCOMES = ("contradicted", "inconclusive", "not tested", "supported")
 COUNTED = {"theorem": "theorem claims", "figure": "claims on published figures"}
-"""The kinds of claims that have sums; claims on figures that constants were fitted to count with the latter."""
+"""The kinds of claims that are summed. Claims on figures that constants were fitted to are in the second sum."""
 REFERENCES = discovery.PACKAGE.parents[1] / "references.bib"
 
 
 def kind(claim: Mapping[str, Any]) -> str:
-    """theorem, figure or ours."""
+    """theorem, figure (fitted ones too) or ours."""
     return "figure" if claim["counted"] == "fitted" else str(claim["counted"])
 
 
 def tally(claims: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """outcome -> how many claims."""
+    """Outcome -> number of claims."""
     outcomes = [claim["outcome"] for claim in claims]
     return {outcome: outcomes.count(outcome) for outcome in OUTCOMES}
 
@@ -32,7 +32,7 @@ def of_kind(entries: Sequence[Mapping[str, Any]], wanted: str) -> list[tuple[Map
 
 
 def papers(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The papers that have figures here: title, three sentences, links, and their claims by kind."""
+    """The papers of these figures: title, sentences about them, links, and their claims by kind."""
     made = []
     for paper in ledger.papers():
         figures = [one for one in entries if one["paper"] == paper.title]
@@ -50,7 +50,7 @@ def papers(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def result(figures: Sequence[Mapping[str, Any]]) -> str:
-    """One sentence: what came out for the claims of a paper that count."""
+    """One sentence with the outcomes of a paper's theorem claims, or else of its claims on published figures."""
     for name, words in COUNTED.items():
         found = [claim for _, claim in of_kind(figures, name)]
         if found:
@@ -64,7 +64,7 @@ def result(figures: Sequence[Mapping[str, Any]]) -> str:
 
 
 def counts(claims: Sequence[Mapping[str, Any]]) -> str:
-    """How many claims have which outcome, the contradicted ones by name."""
+    """The number of claims with each outcome; contradicted ones with their names."""
     parts = []
     for outcome in reversed(OUTCOMES):
         names = [claim["claim"] for claim in claims if claim["outcome"] == outcome]
@@ -76,28 +76,28 @@ def counts(claims: Sequence[Mapping[str, Any]]) -> str:
 
 
 def links(paper: Ledger) -> dict[str, str]:
-    """arXiv number -> address, of what the paper cites as itself; empty without references.bib."""
+    """arXiv number -> address, of the references of a paper; empty without references.bib."""
     text = REFERENCES.read_text(encoding="utf-8") if REFERENCES.is_file() else ""
     found = dict(re.findall(r"^@\w+\{(\w+),.*?^\s*eprint\s*=\s*\{([^}]*)\}", text, re.MULTILINE | re.DOTALL))
     return {found[key]: f"https://arxiv.org/abs/{found[key]}" for key in paper.cite if key in found}
 
 
 def warnings(entries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What a reader must know before trusting the whole: missing parts, mixed scales or revisions, changed trees."""
-    said = []
+    """Warnings about the results as a whole: missing parts, mixed scales or revisions, uncommitted changes."""
+    lines = []
     for one in entries:
         if one["missing"]:
-            said.append(f"{one['name']}: {', '.join(one['missing'])} not made yet; `{one['command']}` makes it")
+            lines.append(f"{one['name']}: {', '.join(one['missing'])} not made yet; `{one['command']}` makes it")
     development = [one["name"] for one in entries if any(claim["development"] for claim in one["claims"])]
     if development:
-        said.append(f"judged on the seeds that the figure was developed on: {', '.join(development)}")
+        lines.append(f"judged on the seeds that the figure was developed on: {', '.join(development)}")
     scales = sorted({claim["scale"] for one in entries for claim in one["claims"]})
     if len(scales) > 1:
-        said.append(f"mixed scales: {', '.join(scales)}; each verdict names its own")
+        lines.append(f"mixed scales: {', '.join(scales)}; each verdict names its own")
     revisions = sorted({one["provenance"]["revision"] or "unknown" for one in entries if one["provenance"]})
     if len(revisions) > 1:
-        said.append(f"mixed revisions: {', '.join(r[:12] for r in revisions)}; each figure names its own")
+        lines.append(f"mixed revisions: {', '.join(r[:12] for r in revisions)}; each figure names its own")
     unclean = [one["name"] for one in entries if one["provenance"] and one["provenance"]["clean"] is False]
     if unclean:
-        said.append(f"made from a source tree with uncommitted changes: {', '.join(unclean)}")
-    return said
+        lines.append(f"made from a source tree with uncommitted changes: {', '.join(unclean)}")
+    return lines

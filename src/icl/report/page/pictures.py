@@ -1,4 +1,4 @@
-"""Pictures small enough to stand inside the page: 64 colours, lossless WebP, with their size in pixels."""
+"""Small copies of pictures to embed in the report: 64 colours, lossless WebP."""
 
 import base64
 import io

@@ -1,4 +1,4 @@
-"""The pages: HTML in one file, and Markdown."""
+"""The report as HTML in one file, and as Markdown."""
 
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -17,13 +17,13 @@ from icl.report.verdict_files import fidelity, number
 
 MARKS = {"supported": "✓", "contradicted": "✗", "inconclusive": "?", "not tested": "–"}
 LABELS = {"": "ours", "_overlay": "ours and the published curve", "_runs": "every run"}
-"""Ending of a picture's file -> what it shows."""
+"""Ending of a picture's file name -> what the picture shows."""
 
 
 def html(plan: Plan, entries: Sequence[Mapping[str, Any]], against: str = "") -> str:
     """The report as one HTML file that loads no other; equal entries give equal bytes.
 
-    against : the other results that it is compared with, if any
+    against : the name of other results that it is compared with, if any
     """
     return (
         _environment()
@@ -75,13 +75,13 @@ def _environment() -> Environment:
 def formula_mathml(latex: str) -> Markup:
     """A claim's formula as MathML.
 
-    Raises FormulaError for what is no LaTeX.
+    Raises FormulaError for invalid LaTeX.
     """
     return Markup(formulas.mathml(latex))
 
 
 def bound_mathml(bound: str) -> Markup:
-    """A bound as MathML, which browsers show without any library."""
+    """A bound as MathML."""
     sign, numbers = relation(bound)
     shown = [Markup("<mn>{}</mn>").format(text.replace("-", "−")) for text in numbers]
     if sign == "∈":
