@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -26,6 +27,9 @@ os.environ["OMP_NUM_THREADS"] = "1"
 # Tests must not fail because the machine is busy, and must be the same in every run.
 settings.register_profile("icl", deadline=None, derandomize=True, database=None)
 settings.load_profile("icl")
+# A shell starts its background jobs with SIGINT ignored, and the processes that tests interrupt would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

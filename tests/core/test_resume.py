@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -120,13 +119,6 @@ def test_a_run_that_diverged_at_its_last_step_is_named(small_sweep: Maker) -> No
 # -- through the script, killed ----------------------------------------------------------------------------------------
 
 
-def interruptible(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
-    """A process that SIGINT ends, even if these tests run in the background of a shell, which ignores it."""
-    return subprocess.Popen(
-        command, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL) and None, **options
-    )
-
-
 class Script:
     """scripts/train.py on one shard of the shared training at the smoke scale, long enough to receive a signal."""
 
@@ -144,7 +136,7 @@ class Script:
 
     def start(self) -> subprocess.Popen[bytes]:
         with self.log.open("w") as log:
-            return interruptible(self.command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
+            return subprocess.Popen(self.command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
 
     def finish(self) -> None:
         assert self.start().wait(timeout=120) == 0, self.log.read_text()
@@ -255,7 +247,7 @@ def test_a_workflow_resumes_after_ctrl_c(workflow: Callable[..., "subprocess.Com
                  "constants={li_icl: {batch: 512}}"]  # fmt: skip
     command = [sys.executable, "-m", "snakemake", *arguments]
     silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = interruptible(command, cwd=folder, start_new_session=True, **silent)
+    process = subprocess.Popen(command, cwd=folder, start_new_session=True, **silent)
     logs, until = folder / "results/smoke@many/logs/train", time.monotonic() + 120
     while not any("from step" in log.read_text() for log in logs.glob("*.log")):
         assert process.poll() is None and time.monotonic() < until

@@ -229,13 +229,11 @@ def interrupted(cluster: Cluster, workflow: Workflow, *arguments: str) -> str:
     replace_script(workflow, "train", SLEEP)
     targets = [f"results/smoke/runs/{sweep}/0of1.safetensors" for sweep in ("li_icl", "li_cot")]
     command = [sys.executable, "-m", "snakemake", *targets, *arguments]
-    # Started in the background of a shell, a process would ignore the signal.
     log = workflow.folder / "output"
     with open(log, "w", encoding="utf-8") as file:
         head = subprocess.Popen(
-            command, cwd=workflow.folder, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        )  # fmt: skip
+            command, cwd=workflow.folder, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
+        )
     try:
         wait_for(lambda: len(list(workflow.folder.glob("*.pid"))) == 2, 120, log)
         os.killpg(head.pid, signal.SIGINT)
