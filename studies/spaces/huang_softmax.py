@@ -7,6 +7,7 @@ the figures of the default K alone, since the others vary it or need one of thei
 from studies.space import Axis, Space
 
 OF_DEFAULT_K = ("huang_heatmap", "huang_stages")
+PHASES = ("huang_four_phases",)
 UNBALANCED = ("huang_four_phases", "huang_rates", "huang_empirical")
 
 SPACE = Space(
@@ -19,6 +20,10 @@ SPACE = Space(
              choices=(0.4, 0.45, 0.5, 0.55), searched=False, figures=UNBALANCED),
         Axis("contexts_per_feature", "not stated; the theorems ask for N >= poly(K)", choices=(10, 20, 40),
              searched=False, figures=("huang_heatmap", "huang_stages", "huang_four_phases", "huang_two_phases")),
+        Axis("phase_ratio", "the paper's boundaries could not be consulted; above 1, where the phases meet, and below "
+             "4.1, where K = 20 starts", choices=(1.5, 2.0, 2.5, 3.0), searched=False, figures=PHASES),
+        Axis("phase_weight", "the paper's boundaries could not be consulted; trainings end at 1.48 log K or more",
+             choices=(0.75, 0.9, 1.0, 1.1, 1.25), searched=False, figures=PHASES),
     ),
     fitted=(),
     held_out=(),

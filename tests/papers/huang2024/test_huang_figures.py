@@ -10,6 +10,7 @@ from icl.core.files import save_animation
 from icl.core.training import train
 from icl.drawing import plotting
 from icl.papers.huang2024 import huang_four_phases, huang_heatmap, population_gradient, theory, trainings
+from icl.papers.huang2024 import softmax_attention as system
 from icl.pipeline import figures
 
 
@@ -47,8 +48,10 @@ def test_the_boundaries_of_the_phases() -> None:
     ratio = np.array([4, 3, 2, 1.5, 1, 0.8, 0.5, 0.3, 0.2])
     descent = np.stack([np.ones(9), -ratio, 0 * ratio], axis=1)
     q = np.stack([np.linspace(0, 4.0, 10)] * 3, axis=1)
-    boundaries = huang_four_phases.boundaries(q, descent, 20)
-    assert boundaries == {"t_I": 2.0, "t_switch": 4.0, "t_II": 6.0, "t_III": 7.0}
+    usual = huang_four_phases.boundaries(q, descent, 20, system.Test())
+    assert usual == {"t_I": 2.0, "t_switch": 4.0, "t_II": 6.0, "t_III": 7.0}
+    other = huang_four_phases.boundaries(q, descent, 20, system.Test(phase_ratio=4.0, phase_weight=0.5))
+    assert other == {"t_I": 0.0, "t_switch": 4.0, "t_II": 8.0, "t_III": 4.0}
 
 
 def test_closed_forms() -> None:

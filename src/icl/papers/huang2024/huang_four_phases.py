@@ -69,15 +69,15 @@ def sweeps(scale: str) -> list[Sweep]:
     ]
 
 
-def boundaries(q: np.ndarray, descent: np.ndarray, features: int) -> dict[str, float]:
+def boundaries(q: np.ndarray, descent: np.ndarray, features: int, test: system.Test) -> dict[str, float]:
     """The iterations at which the phases end, and of the switch within phase II; NaN if never.
 
     q : A_k, B_{k,1}, B_{k,n} before each step, (steps + 1, 3); descent : minus their gradients, (steps, 3)
     """
     ratio = abs(descent[:, 1]) / descent[:, 0]
-    levels = {"t_I": 2.0, "t_switch": 1.0, "t_II": 0.5}
+    levels = {"t_I": test.phase_ratio, "t_switch": 1.0, "t_II": 1 / test.phase_ratio}
     ends = {name: trainings.first_step(ratio <= level) for name, level in levels.items()}
-    return ends | {"t_III": trainings.first_step(q[:, 0] >= np.log(features))}
+    return ends | {"t_III": trainings.first_step(q[:, 0] >= test.phase_weight * np.log(features))}
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
@@ -88,7 +88,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         descent = trainings.descent(trained, 0)
         path = trainings.trajectory(trained, 0, max(1, EVERY // trainings.FASTER[scale]))
         q = weight_forms.distinct_entries(trained.weights["Q"][0]).numpy()
-        ends = boundaries(q[:, 1], descent, path.config.features)
+        ends = boundaries(q[:, 1], descent, path.config.features, trained.sweep.test)
         facts_by_size.append(_facts(trained, q, descent, ends))
         parts += _drawn(size, path, descent, ends) if size in DRAWN else []
     extremes = {name: [facts[name] for facts in facts_by_size] for name in facts_by_size[0]} | _far(runs)

@@ -128,9 +128,18 @@ class Config(RunConfig):
 
 @dataclass(frozen=True)
 class Test(Constants):
-    """Constants of the evaluation on fresh prompts; population errors need none."""
+    """Constants of the evaluation on fresh prompts, and of the boundaries between phases."""
 
     prompts_test: int = constant(20000, "ours", "gives a fraction of 0.98 with a standard error of 0.001", at_least=1)
+    phase_ratio: float = constant(
+        2.0, "ours",
+        "phase I ends where |beta_{k,1}| falls to this multiple of alpha_k, phase II where alpha_k is this multiple of "
+        "|beta_{k,1}|; the paper's boundaries could not be consulted", above=1,
+    )  # fmt: skip
+    phase_weight: float = constant(
+        1.0, "ours",
+        "phase III ends where A_k reaches this multiple of log K; the paper's boundary could not be consulted", above=0,
+    )  # fmt: skip
 
 
 def initial_ratio(features: int, dominant: float) -> float:
