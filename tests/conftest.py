@@ -1,10 +1,12 @@
 """Shared fixtures: sweeps that train in milliseconds, and copies of the workflow to run in."""
 
 import os
+import random
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +32,29 @@ settings.load_profile("icl")
 # A shell starts its background jobs with SIGINT ignored, and the processes that tests interrupt would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+BEGIN = time.monotonic()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--minutes", type=float, default=float("inf"), help="skip the tests that are left after this time")
+    parser.addoption("--shuffle-files", metavar="SEED", help="run the files in a random order")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the files in a random order (see --shuffle-files), the same one in every process."""
+    if seed := config.getoption("--shuffle-files"):
+        files = sorted({item.path for item in items})
+        random.Random(seed).shuffle(files)
+        items.sort(key=lambda item: files.index(item.path))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test that would begin too late (see --minutes)."""
+    minutes = item.config.getoption("--minutes")
+    if time.monotonic() - BEGIN > 60 * minutes:
+        pytest.skip(f"left after {minutes:g} minutes")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
