@@ -64,10 +64,10 @@ def fails(workflow: Workflow, *words: str) -> None:
 
 
 def test_deleted_files_are_made_again(made: Workflow) -> None:
-    """Single files and pairs of them, with the same values."""
+    """Single files and some pairs of them, with the same values; see test_fault_sequences for longer sequences."""
     before = table.read(Path(TABLE))[0]
     pairs = list(itertools.combinations(CHAIN, 2))
-    some = [pairs[index] for index in np.random.default_rng(0).permutation(len(pairs))[:8]]
+    some = [pairs[index] for index in np.random.default_rng(0).permutation(len(pairs))[:3]]
     for lost in [*((path,) for path in CHAIN), *some]:
         for path in lost:
             Path(path).unlink()
