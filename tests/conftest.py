@@ -38,8 +38,8 @@ BEGIN = time.monotonic()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--minutes", type=float, default=float("inf"), help="skip the tests that are left after this time")
-    parser.addoption("--shuffle-files", metavar="SEED", help="run the files in a random order")
+    parser.addoption("--minutes", type=float, default=float("inf"), help="skip tests that would begin later than this")
+    parser.addoption("--shuffle-files", metavar="SEED", help="run the test files in random order")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -46,7 +46,7 @@ def values(sweep: Sweep, name: str) -> set[Any]:
     return {getattr(part, name) for part in (*sweep.configs, sweep.test) if hasattr(part, name)}
 
 
-def strips(verdict: Row, constants: Sequence[Row]) -> list[dict[str, Any]]:
+def strips(verdict: Mapping[str, Any], constants: Sequence[Row]) -> list[dict[str, Any]]:
     """The outcomes of a claim along each open constant that changes them."""
     return [
         {
@@ -62,7 +62,7 @@ def strips(verdict: Row, constants: Sequence[Row]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def discrepancy(strip: Strip, verdict: Row, constants: Sequence[Row]) -> str:
+def discrepancy(strip: Strip, verdict: Mapping[str, Any], constants: Sequence[Row]) -> str:
     """Why the outcome at the value in use differs from the verdict; empty if it does not."""
     in_use = [
         value
