@@ -29,7 +29,7 @@ else:
 LAWS = ("gaussian", "sparse", "full-one")
 # Numbers of sequences and epochs of the trainings of all blocks. At epoch 140 the entries have converged to 0.001; the
 # noise in the other blocks is constant from epoch 20 on.
-SEEDS = {"paper": 10, "laptop": 5, "smoke": 2}
+SEEDS = {"paper": 10, "laptop": 10, "smoke": 2}
 SAMPLES = {"few": 1000, "official": 10000, "many": 16000}
 FEWER = {"paper": 1, "laptop": 1, "smoke": 200}
 FULL_EPOCHS = {
