@@ -26,7 +26,6 @@ from icl.papers.li2024.pruning import trained_pruning
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SEEDS = {"paper": 20, "laptop": 10, "smoke": 2}
 STEPS = {"paper": 400, "laptop": 400, "smoke": 10}
 THEOREM_PATTERNS, THEOREM_NEURONS, THEOREM_IRRELEVANT = 6, 64, 24
 """M_1, m and M_2 of the theorems' training; the other values follow."""
@@ -44,7 +43,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
     T grows as theorem 1 says, with M_1 sqrt(log M_1), and |a_i| falls as 1 / sqrt(m).
     """
-    test, seeds = one_layer.Test(prompts=one_layer_figures.PROMPTS[scale]), range(SEEDS[scale])
+    test, seeds = one_layer.Test(prompts=one_layer_figures.PROMPTS[scale]), range(one_layer_figures.SEEDS[scale])
     result = [one_layer_figures.theorem_training(scale)]
     varied = {f"relevant_{m_1}": {"relevant_patterns": m_1, "task_shifts": shifts} for m_1, shifts in PATTERNS.items()}
     varied |= {f"neurons_{m}": {"neurons": m} for m in NEURONS} | {

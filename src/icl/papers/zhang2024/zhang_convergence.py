@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 SPECTRA = {"isotropic": "", "skewed": SKEWED}
 COMMON: Mapping[str, list[Any]] = {"context_length": [10], "initial_scale": [0.3]}
-# A training on prompts takes about two CPU seconds.
-ON_PROMPTS = {"paper": 10, "laptop": 10, "smoke": 2}
 # Random covariances have heavier tails: with 0.02 the noise of the gradient keeps c U far from its limit.
 SLOWER: dict[str, Any] = {"learning_rate": [0.005]}
 # Times at which the flow is judged; the observables have them rounded up.
@@ -45,8 +43,7 @@ def sweeps(scale: str) -> list[Sweep]:
     log_time: dict[str, list[Any]] = {"learning_rate": [0.01], "growth": [growth], **COMMON}
     seeds: dict[str, Any] = {"start": ["gaussian"], "seed": range(SEEDS[scale])}
     batches: dict[str, Any] = {
-        "gradient_estimator": ["prompt_batches"], "learning_rate": [0.02], "prompts": [256], **COMMON,
-        "start": ["gaussian"], "seed": range(ON_PROMPTS[scale]),
+        "gradient_estimator": ["prompt_batches"], "learning_rate": [0.02], "prompts": [256], **COMMON, **seeds,
     }  # fmt: skip
     often = sorted({0, *np.unique(np.geomspace(1, last, 25).round().astype(int)).tolist()})
     flow, prompts = tuple(range(steps + 1)), tuple(often)
