@@ -29,7 +29,7 @@ if problems := [*disk.problems, *(f"{plan.verdict_file(name)}: is missing; run a
 if not plan.is_default:
     # Other seeds only show which verdicts they replicate.
     others = json.loads((target / "replicates.json").read_text(encoding="utf-8"))
-    write_json(target / "replicates.json", others | verdict_files.outcomes(verdict_files.together(disk.verdicts)))
+    write_json(target / "replicates.json", others | verdict_files.brief(disk.verdicts))
     sys.exit()
 # The tables are written from stored verdicts, so that some figures can be updated without the results of all.
 kept = json.loads((target / "verdicts.json").read_text(encoding="utf-8"))
@@ -46,7 +46,7 @@ measured[plan.scale] = costs.updated(measured.get(plan.scale, {}), plan, names)
 write_json(target / "verdicts.json", kept)
 write_json(target / "costs.json", measured)
 judged = verdict_files.together(scales.shown(kept))
-others = json.loads((target / "replicates.json").read_text(encoding="utf-8"))
+others = verdict_files.on_other_seeds(target / "replicates.json")
 table = verdict_files.markdown(judged, sensitivity.fragile(), others)
 write_text(target / "verdicts.md", verdict_files.with_identities(table))
 write_text(target / "power.md", power_table.markdown(judged))

@@ -22,7 +22,7 @@ KEPT = json.loads((ROOT / "gallery/verdicts.json").read_text(encoding="utf-8"))
 SHOWN = verdict_files.together(scales.shown(KEPT))
 """Figures added since the last `make gallery` are not in it."""
 PICTURES = {path.name for path in (ROOT / "gallery").iterdir()}
-OTHERS = json.loads((ROOT / "gallery/replicates.json").read_text(encoding="utf-8"))
+OTHERS = verdict_files.on_other_seeds(ROOT / "gallery/replicates.json")
 MEND = "run `snakemake gallery_text`; with results of a figure `snakemake gallery --config only=<figure>`"
 
 

@@ -104,7 +104,8 @@ def test_sums_leave_out_our_own_checks_and_identities(everything: str, gallery: 
         [sum(map(int, re.findall(r">(\d+) <", cell))) for cell in row.split("<td>")[1:]]
         for row in head[: head.index("</table>")].split("</tr>")[1:-1]
     )
-    assert total == [kinds.count("theorem"), kinds.count("figure") + kinds.count("fitted")]
+    on_fitted = verdict_files.ON_FITTED
+    assert total == [kinds.count(kind) + kinds.count(on_fitted[kind]) for kind in ("theorem", "figure")]
     assert np.sum(rows, axis=0).tolist() == total
     assert kinds.count("ours") > 0
     own = {claim.id for paper in ledger.papers() for claim in paper.claims if claim.kind == "ours"}

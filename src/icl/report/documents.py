@@ -59,7 +59,9 @@ def differences() -> str:
 
 
 def meaning(claim: Claim, verdict: Mapping[str, Any]) -> str:
-    """The meaning of a contradiction in one sentence; empty for other outcomes."""
+    """The meaning of a contradiction or of a missing test in one sentence; empty for other outcomes."""
+    if verdict["outcome"] == "not tested":
+        return "no run meets its conditions" if verdict["parts"] else "judged at the paper scale only, not run"
     if verdict["outcome"] != "contradicted":
         return ""
     failed = [part for part in verdict["parts"] if part["outcome"] == "contradicted"]

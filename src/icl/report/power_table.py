@@ -16,11 +16,15 @@ COLOURS = {"supported": "#2c7fb8", "inconclusive": "#bdbdbd", "contradicted": "#
 
 
 def rows(figures: Iterable[Verdicts]) -> list[tuple[str, Mapping[str, Any]]]:
-    """The claim and the power, for every end of every random bound."""
+    """The claim and the power, for every end of every random bound.
+
+    Claims with a contradicted bound are left out: no violation of another bound changes their verdict.
+    """
     return [
         (verdict["claim"], one)
         for figure in figures
         for verdict in figure["verdicts"]
+        if not any(part["outcome"] == "contradicted" for part in verdict["parts"])
         for one in verdict.get("power", ())
     ]
 
@@ -45,7 +49,8 @@ def markdown(figures: Iterable[Verdicts]) -> str:
             "The distance of the true value beyond a bound (negative: inside it) at which the verdict on a claim",
             "changes: all runs are shifted by the same amount and judged again; for a share, runs are flipped one by",
             "one. A claim is contradicted at 2.5 % over all its bounds (Bonferroni), so a claim with more bounds needs",
-            "a larger violation.",
+            "a larger violation. Claims with a contradicted bound are left out. Sizes are those before the correction",
+            "over all claims (Benjamini and Hochberg), which can turn a verdict near them into inconclusive.",
             "",
             tables.markdown(headers, table),
             "",

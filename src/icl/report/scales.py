@@ -38,8 +38,18 @@ def at(verdicts: Iterable[Mapping[str, Any]], scale: str) -> list[Any]:
 
 
 def shown(kept: Kept) -> list[Verdicts]:
-    """The verdicts that the gallery shows: those at each figure's largest scale."""
-    return [{"figure": name, "verdicts": at(verdicts, largest(verdicts))} for name, verdicts in kept.items()]
+    """The verdicts that the gallery shows: those at each figure's largest scale, and claims on the paper scale only."""
+    return [
+        {"figure": name, "verdicts": [*at(verdicts, largest(verdicts)), *_left_out(name, largest(verdicts))]}
+        for name, verdicts in kept.items()
+    ]
+
+
+def _left_out(name: str, scale: str) -> Iterator[dict[str, Any]]:
+    """The claims that are judged at the paper scale only, at which the figure was not run: not tested."""
+    for claim in ledger.claims(name):
+        if "paper" in claim.scales and scale not in claim.scales:
+            yield {"claim": claim.id, "scale": scale, "outcome": "not tested", "parts": []}
 
 
 def updated(kept: Sequence[dict[str, Any]], new: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """Verdicts as text, for the terminal and in Markdown."""
 
+import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -21,10 +22,13 @@ Verdicts = dict[str, Any]
 OUTCOMES = ("supported", "contradicted", "inconclusive", "not tested")
 KINDS = {
     "theorem": "theorems",
+    "fitted theorem": "theorems, on figures that constants were fitted to",
     "figure": "published figures",
     "fitted": "published figures that constants were fitted to",
     "ours": "our own",
 }
+ON_FITTED = {"theorem": "fitted theorem", "figure": "fitted"}
+"""The kinds of claims on figures that constants were fitted to."""
 # The accepted share of false discoveries over all claims.
 FALSE_DISCOVERIES = 0.05
 
@@ -133,11 +137,11 @@ def together(figures: Iterable[Verdicts]) -> list[Verdicts]:
 
 
 def kind(claim: Claim) -> str:
-    """The kind under which a claim is counted: that of the ledger, or `fitted`.
+    """The kind under which a claim is counted: that of the ledger, or the one for figures with fitted constants.
 
     Raises UnknownName for a claim of a figure that does not exist.
     """
-    return "fitted" if claim.kind == "figure" and ledger.target(claim.figure).fitted else claim.kind
+    return ON_FITTED.get(claim.kind, claim.kind) if ledger.target(claim.figure).fitted else claim.kind
 
 
 def counts(figures: Iterable[Verdicts]) -> str:
@@ -181,6 +185,8 @@ def markdown(
                 least = number(caught(verdict, part["observable"]))
                 rows.append([*head, *cells, part["bound"], least, part["runs"], verdict["scale"]])
                 head = [""] * 8
+            if not verdict["parts"]:
+                rows.append([*head, *[""] * 4, 0, verdict["scale"]])
     headers = (
         "figure,claim,kind,verdict,q,replicates,the source says,what is tested,observable,estimate [95 % interval],"
         "claimed,smallest violation caught,runs,scale"
@@ -215,6 +221,19 @@ def outcomes(figures: Iterable[Verdicts]) -> dict[str, str]:
     return {verdict["claim"]: verdict["outcome"] for figure in figures for verdict in figure["verdicts"]}
 
 
+def brief(figures: Iterable[Verdicts]) -> dict[str, dict[str, Any]]:
+    """Claim -> outcome and p-values, the part of a verdict that `on_other_seeds` needs."""
+    kept = ("outcome", "p", "p_against")
+    verdicts = [verdict for figure in figures for verdict in figure["verdicts"]]
+    return {verdict["claim"]: {name: verdict.get(name) for name in kept} for verdict in verdicts}
+
+
+def on_other_seeds(path: Path) -> dict[str, str]:
+    """Claim -> outcome on other seeds, from a file of `brief` verdicts, corrected over all of them."""
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    return outcomes(together([{"verdicts": [{"claim": name, **one} for name, one in kept.items()]}]))
+
+
 def q_shown(verdict: Mapping[str, Any]) -> str:
     """The q of the outcome, as text."""
     key = "q_against" if verdict["outcome"] == "contradicted" else "q"
@@ -229,7 +248,9 @@ def on_development_seeds(verdict: Mapping[str, Any]) -> bool:
 
 def caught(verdict: Mapping[str, Any], observable: str) -> float | None:
     """The smallest violation of a bound that would contradict the claim, whichever end it exceeds; None if none would,
-    or if nothing is random.
+    if another bound contradicts it already, or if nothing is random.
     """
+    if any(part["outcome"] == "contradicted" for part in verdict["parts"] if part["observable"] != observable):
+        return None
     sizes = [one["contradicted"] for one in verdict.get("power", ()) if one["observable"] == observable]
     return None if not sizes or None in sizes else float(max(sizes))

@@ -1,6 +1,5 @@
 """The results on disk of each figure, complete or not, and the report's entries from them."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -64,4 +63,4 @@ def replicates(plan: Plan, root: Path = Path()) -> Mapping[str, str]:
     kept = root / "gallery" / "replicates.json"
     if not plan.is_default or plan.scale != "laptop" or not kept.is_file():
         return {}
-    return dict(json.loads(kept.read_text(encoding="utf-8")))
+    return verdict_files.on_other_seeds(kept)

@@ -16,8 +16,8 @@ REFERENCES = discovery.PACKAGE.parents[1] / "references.bib"
 
 
 def kind(claim: Mapping[str, Any]) -> str:
-    """theorem, figure (fitted ones too) or ours."""
-    return "figure" if claim["counted"] == "fitted" else str(claim["counted"])
+    """The kind in the ledger: theorem, figure or ours."""
+    return str(claim["kind"])
 
 
 def tally(claims: Iterable[Mapping[str, Any]]) -> dict[str, int]:
