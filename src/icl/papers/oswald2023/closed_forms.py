@@ -78,6 +78,12 @@ def saddle_loss(zero: float, best: float, dimension: int, rank: int = 1) -> floa
     return zero - rank * (zero - best) / dimension
 
 
+def height(loss: float, law: PromptLaw) -> float:
+    """Return the place of a loss between the least one of a step (0) and the first saddle (1)."""
+    best = best_loss(law)
+    return (loss - best) / (saddle_loss(zero_loss(law), best, law.dimension) - best)
+
+
 def split(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
     """Split A = (A_x | a_y) and b = (b_x, b_y) into the parts that act on inputs and on labels."""
     return a[:, :-1], a[:, -1], b[:-1], float(b[-1])

@@ -87,7 +87,7 @@ class Test(Constants):
         40000, "ours", "tasks on larger inputs; the published 1,000 give an error of 7 % at alpha = 2", at_least=1
     )
     checked_tasks: int = constant(
-        40000, "ours", "tasks per seed for checking the closed form of gradient descent's loss, 200,000 for five "
+        40000, "ours", "tasks per seed for checking the closed form of gradient descent's loss, 400,000 for ten "
         "seeds", at_least=1,
     )  # fmt: skip
     shared_tasks: bool = constant(

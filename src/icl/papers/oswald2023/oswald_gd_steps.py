@@ -42,7 +42,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
             parts.append(rows("loss", config.seed, losses[series], x=repetitions, panel="main", series=series))
         from_gd = abs(losses[TRAINED] / losses[GD] - 1).max()
         parts.append(rows("largest distance from GD, relative", config.seed, from_gd))
-    return join(parts)
+    return join([*parts, rows(trainings.HEIGHT, trained.sweep.seeds, trainings.final_heights(trained))])
 
 
 @plotting.published

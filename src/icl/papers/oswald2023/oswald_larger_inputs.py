@@ -32,7 +32,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     trained = trainings.sampled_runs(runs)
     losses = join(losses_by_alpha(trained, "main"))
     cut = losses[losses["series"].isin(list(trainings.LAYERS))]
-    parts = [losses]
+    parts = [losses, rows(trainings.HEIGHT, trained.sweep.seeds, trainings.final_heights(trained))]
     for seed in trained.sweep.seeds:
         by_alpha = cut[cut["seed"] == seed].groupby("x")["value"]
         excess = (by_alpha.max() / by_alpha.min() - 1).max()
@@ -54,7 +54,7 @@ def losses_by_alpha(trained: Runs, panel: str) -> Iterator[pd.DataFrame]:
                 losses.setdefault(series + kind, []).append(by_alpha)
     seeds = np.array(trained.sweep.seeds)[:, None]
     for series, values in losses.items():
-        yield rows("loss", seeds, values, x=ALPHAS, panel=panel, series=series)
+        yield rows(series_styles.FINAL_LOSS, seeds, values, x=ALPHAS, panel=panel, series=series)
 
 
 @plotting.published
@@ -69,7 +69,7 @@ def draw(table: pd.DataFrame) -> Figure:
 def draw_panel(axes: Axes, table: pd.DataFrame, font: float, ticks: float) -> None:
     """Draw panel D of the talk's page 18, with the loss of gradient descent without clipping."""
     series_styles.draw_marks(axes, table)
-    plotting.curves(axes, table, [Style("GD, no clip", "GD without clip", "0.35", line=":")], "loss")
+    plotting.curves(axes, table, [Style("GD, no clip", "GD without clip", "0.35", line=":")], series_styles.FINAL_LOSS)
     axes.lines[-1].set(linewidth=1.5, zorder=1.9)
     axes.axvline(1, color="0.6", linestyle="--", linewidth=0.8)
     # The published label says U(-alpha, alpha), but the published code samples half as wide.

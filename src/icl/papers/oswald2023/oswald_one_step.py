@@ -100,6 +100,7 @@ def _along_training(trained: Runs) -> Iterator[pd.DataFrame]:
             yield rows("loss", config.seed, course.losses, x=steps, panel="A", series=f"Trained TF{FURTHER}")
         plateaus.append(plateau_errors(course.losses, config))
         yield from _end_of_seed(config.seed, course)
+    yield rows(trainings.HEIGHT, trained.sweep.seeds, trainings.final_heights(trained))
     off_saddle = [float(np.any(errors > OFF_LEVEL)) for errors in plateaus]
     # Without a plateau there is nothing to judge.
     any_plateau = any(len(errors) for errors in plateaus)
@@ -123,8 +124,8 @@ def plateau_errors(losses: np.ndarray, config: Config) -> np.ndarray:
 
 
 def _end_of_seed(seed: int, course: Course) -> Iterator[pd.DataFrame]:
-    """The final values of a seed that the claims bound; NaN on a plateau, which is not judged."""
-    last, stuck = course.distances[-1], course.losses[-1] > PLATEAU_ABOVE
+    """The final values of a seed that the claims bound."""
+    last = course.distances[-1]
     excess = abs(last["loss"] / course.gd_loss - 1)
     final = {
         "final loss against GD, relative": excess,
@@ -134,7 +135,7 @@ def _end_of_seed(seed: int, course: Course) -> Iterator[pd.DataFrame]:
         "final difference of the predictions": last["Preds diff"],
     }
     for name, value in final.items():
-        yield rows(name, seed, np.nan if stuck else value)
+        yield rows(name, seed, value)
 
 
 def _by_size(runs: Mapping[str, Runs]) -> Iterator[pd.DataFrame]:
@@ -144,7 +145,7 @@ def _by_size(runs: Mapping[str, Runs]) -> Iterator[pd.DataFrame]:
         trained = trainings.sampled_runs(runs, size)
         seeds, losses = _losses_by_series(trained, _shared(runs))
         for series, values in losses.items():
-            yield rows("loss", seeds, values, x=size, panel="C", series=series)
+            yield rows(series_styles.FINAL_LOSS, seeds, values, x=size, panel="C", series=series)
         for_check = zip(trained.sweep.configs[: len(seeds)], losses["GD"], strict=True)
         sampled = [_sampled_gd_loss(config, trained.sweep.test) / exact for config, exact in for_check]
         yield rows(f"sampled GD loss over closed form, N = d = {size}", seeds, sampled)
@@ -155,6 +156,7 @@ def _by_size(runs: Mapping[str, Runs]) -> Iterator[pd.DataFrame]:
             {
                 "largest excess of the trained layer's loss, relative": excess,
                 "largest ratio of the three losses, minus 1": stacked.max(axis=0) / stacked.min(axis=0) - 1,
+                f"{trainings.HEIGHT}, over N = d": trainings.final_heights(trained)[: len(seeds)],
             }
         )
     yield from _largest(seeds, errors)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import numpy as np
+
 from icl.core.config import grid
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.papers.oswald2023 import evaluation
+from icl.papers.oswald2023 import closed_forms, evaluation
 from icl.papers.oswald2023.evaluation import Layer
 from icl.papers.oswald2023.linear_attention import SYSTEM, Config, Test
 
@@ -18,7 +20,7 @@ SIZE = 10
 PUBLISHED_SEEDS = 5
 # Twenty at N = d = 10, because one seed in eight stays on a plateau.
 SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
-SEEDS_OF_OTHER_SIZES = {"paper": 10, "laptop": 5, "smoke": 2}
+SEEDS_OF_OTHER_SIZES = {"paper": 10, "laptop": 10, "smoke": 2}
 STEPS = {"paper": 5000, "laptop": 5000, "smoke": 50}
 # A step at N = d = 50 costs twenty times as much as at 10.
 STEPS_OF_LARGE_SIZES = {"paper": 5000, "laptop": 1500, "smoke": 4}
@@ -29,6 +31,8 @@ TEST = {"paper": Test(), "laptop": Test(), "smoke": Test(tasks=100, larger_tasks
 SNAPSHOTS, POPULATION_SNAPSHOTS = 50, 20
 # On the population the learning rate falls over the last quarter.
 COOLING = 3 / 4
+# The observable of `final_heights`.
+HEIGHT = "final loss from gradient descent (0) to the plateau (1)"
 
 
 def seeds(scale: str, size: int) -> range:
@@ -82,6 +86,13 @@ def sampled_runs(runs: Mapping[str, Runs], size: int = SIZE) -> Runs:
 def population_runs(runs: Mapping[str, Runs], size: int = SIZE) -> Runs:
     """Return the runs that were trained on the population at N = d = size."""
     return runs[f"oswald_population_{size}"]
+
+
+def final_heights(trained: Runs) -> np.ndarray:
+    """Return each run's final loss over all tasks, from the best step of gradient descent (0) to the plateau (1)."""
+    layers = [evaluation.trained_layer(trained.last(), run) for run in range(len(trained.sweep.configs))]
+    pairs = zip(layers, trained.sweep.configs, strict=True)
+    return np.array([closed_forms.height(evaluation.layer_loss(layer, config), config) for layer, config in pairs])
 
 
 def layers_at_snapshots(trained: Runs, run: int) -> Iterator[Layer]:
