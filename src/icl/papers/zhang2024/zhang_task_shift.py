@@ -77,18 +77,18 @@ def _name(length: int, noise: float) -> str:
     return f"N = {length}" if length != INFINITE else f"noise {noise:g}"
 
 
-def _length_theory() -> list[pd.DataFrame]:
+def _expected(n: int, m: int, noise: float) -> float:
     covariance = np.diag(SPECTRUM)
+    matrix = theory.preconditioner(covariance, n)
+    return float(theory.gaussian_error(matrix, covariance, m, noise) / np.sum(SPECTRUM))
 
-    def relative(n: int, m: int, noise: float) -> float:
-        matrix = theory.preconditioner(covariance, n)
-        return theory.gaussian_error(matrix, covariance, m, noise) / np.sum(SPECTRUM)
 
+def _length_theory() -> list[pd.DataFrame]:
     x, lengths, parts = np.geomspace(10, 10000, 40).round(), LENGTHS[:-1], []
     for n, noise in OVER_M:
-        values = [relative(n, int(m), noise) for m in x]
+        values = [_expected(n, int(m), noise) for m in x]
         parts.append(rows("relative error", 0, values, x=x, panel="M", series=_name(n, noise) + ", theory"))
-    values = [relative(n, INFINITE, 0.0) for n in lengths]
+    values = [_expected(n, INFINITE, 0.0) for n in lengths]
     return [*parts, rows("relative error", 0, values, x=lengths, panel="N", series="no noise, theory")]
 
 
@@ -120,10 +120,12 @@ def _over_length(runs: Runs) -> list[pd.DataFrame]:
     by_length = [trainings.runs_with(runs, context_length=n) for n in LENGTHS[:-1]]
     errors = np.array([[_measured(runs, run, INFINITE, 0.0) for run in chosen] for chosen in by_length]).T
     seeds = np.array([runs.sweep.seeds[run] for run in by_length[0]])
-    slopes = [log_slope(x[late], values[late]) for values in errors]
+    formula = np.array([_expected(n, INFINITE, 0.0) for n in x])
+    slope = log_slope(x[late], formula[late])
+    gaps = [log_slope(x[late], values[late]) - slope for values in errors]
     return [
         rows("relative error", seeds[:, None], errors, x=x, panel="N", series="no noise, prompts"),
-        rows("slope of the error against N", seeds, slopes),
+        rows("slope of the error against N, less the formula's", seeds, gaps),
     ]
 
 
