@@ -17,7 +17,8 @@ import torch
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import train
-from icl.papers.li2025 import attention_groups, cot_worked_example, error_curves, off_span, one_layer
+from icl.papers.li2025 import attention_groups, error_curves, off_span, one_layer, prompts
+from icl.papers.li2025.transition_matrices import condition_1
 from icl.pipeline import figures
 from tests import sabotaged
 from tests.sabotaged import Patch, same, untouched
@@ -83,12 +84,19 @@ def pattern_first(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(attention_groups, "attention", lambda *arguments: attention(*arguments)[..., [0, 2, 1, 3]])
 
 
-def condition_holds(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(one_layer.Test, "misleading_setting", one_layer.Test.end_setting)
+def prompts_from(matrices: np.ndarray, where_condition_1: bool | None = None) -> Patch:
+    """The examples follow other matrices than those whose Condition 1 is measured.
 
+    where_condition_1 : only where Condition 1 holds (True) or fails (False); None: everywhere
+    """
+    assemble = prompts.assemble
 
-def condition_breaks(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(one_layer.Test, "end_setting", one_layer.Test.misleading_setting)
+    def sabotaged_prompts(drawn: prompts.Draw, setting: prompts.Setting, which: slice) -> prompts.Prompts:
+        if where_condition_1 is None or condition_1(setting.matrices).all() == where_condition_1:
+            setting = dataclasses.replace(setting, matrices=matrices)
+        return assemble(drawn, setting, which)
+
+    return lambda patch: patch.setattr(prompts, "assemble", sabotaged_prompts)
 
 
 def trained_everywhere(patch: pytest.MonkeyPatch) -> None:
@@ -96,15 +104,10 @@ def trained_everywhere(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(off_span, "off_span", lambda params, configs: params)
 
 
-def example_instead(matrices: np.ndarray) -> Patch:
-    """The worked example with other matrices for its prompts."""
-    return lambda patch: patch.setattr(cot_worked_example, "matrices", lambda length: matrices)
-
-
 # Every step leads from 1 to 1, and so does B.
-condition_met = example_instead(np.stack([np.eye(2)] * 3))
+condition_met = prompts_from(np.stack([np.eye(2)] * 3))
 # From 2 the right chain ends at 1, but the likeliest end is 2.
-second_start_misled = example_instead(np.stack([[[0.6, 0.4], [0.4, 0.6]], [[0.0, 1.0], [0.6, 0.4]], np.eye(2)]))
+second_start_misled = prompts_from(np.stack([[[0.6, 0.4], [0.4, 0.6]], [[0.0, 1.0], [0.6, 0.4]], np.eye(2)]))
 
 
 @dataclass(frozen=True)
@@ -114,15 +117,16 @@ class Sabotage:
 
 
 UNTRAINED, REVERSED = Sabotage(untrained), Sabotage(test=errors_reversed)
-HOLDS, BREAKS = Sabotage(test=condition_holds), Sabotage(test=condition_breaks)
+HOLDS = Sabotage(test=prompts_from(one_layer.Test().end_setting().matrices, where_condition_1=False))
+BREAKS = Sabotage(test=prompts_from(one_layer.Test().misleading_setting().matrices, where_condition_1=True))
 
 SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     "B-F17": {"Kendall's tau of error and alpha'": REVERSED},
-    "B-T5": {
+    "B-T5": {"error with 100 examples": UNTRAINED},
+    "B-T5-order": {
         "Kendall's tau of error and tau^f": REVERSED,
         "Kendall's tau of error and alpha'": REVERSED,
         "Kendall's tau of error and rho^f": REVERSED,
-        "error with 100 examples": UNTRAINED,
     },
     "B-T5-span": {
         "error off the span, alpha' = 0.1": Sabotage(test=trained_everywhere),

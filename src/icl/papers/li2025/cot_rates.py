@@ -15,7 +15,9 @@ from icl.core.table import SUMMARY_SEED, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import first_step_below, kendall, least_length, log_slope
-from icl.papers.li2025 import decoding, one_layer, theory, trainings
+from icl.papers.li2025 import decoding, one_layer, premises, theory, trainings
+from icl.papers.li2025.prompts import Setting
+from icl.papers.li2025.transition_matrices import condition_1
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,7 +84,8 @@ def steps_to_target(runs: Runs, target: float = TARGET) -> np.ndarray:
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Steps per constant and seed, examples per setting and seed, and their fits."""
-    return join([*_training(runs), *_examples(runs["li_cot"]), *_examples_of_ends(runs["li_cot"])])
+    shared = runs["li_cot"]
+    return join([*_training(runs), *_examples(shared), *_examples_of_ends(shared), *premises.of_training(shared)])
 
 
 def _training(runs: Mapping[str, Runs]) -> list[pd.DataFrame]:
@@ -203,7 +206,12 @@ def _examples_of_ends(runs: Runs) -> list[pd.DataFrame]:
     return [
         rows("growth of ICL examples over theorem 6", seeds, growth(formula, least, formula)),
         rows("exponent of ICL examples in alpha' tau_o^f", seeds, slopes(formula**-0.5, least)),
+        rows("least share of starts that meet Condition 1", seeds, min(map(_meeting_condition_1, settings))),
     ]
+
+
+def _meeting_condition_1(setting: Setting) -> float:
+    return float(condition_1(setting.matrices).mean())
 
 
 def slopes(x: np.ndarray, y: np.ndarray) -> np.ndarray:

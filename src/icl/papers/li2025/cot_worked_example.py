@@ -14,9 +14,9 @@ from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import exact
-from icl.papers.li2025 import decoding, trainings
+from icl.papers.li2025 import decoding, premises, trainings
 from icl.papers.li2025.prompts import Setting
-from icl.papers.li2025.transition_matrices import product
+from icl.papers.li2025.transition_matrices import condition_1, product
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,7 +69,9 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
             x = np.array(lengths)[:, None]
             parts.append(rows("error", seeds, errors, x=x, panel="errors", series=f"{answer}, start {start}"))
             parts.append(rows(f"{answer} error from start {start} with 100 examples", seeds, errors[-1]))
-    return join(parts)
+    holds = condition_1(setting.matrices)
+    parts += [rows(f"Condition 1 from start {start}", seeds, float(holds[start - 1])) for start in STARTS]
+    return join([*parts, *premises.of_training(trained)])
 
 
 STYLES = (

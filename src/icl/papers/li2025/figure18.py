@@ -14,7 +14,7 @@ from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis
 from icl.evidence.errors import curve_rows
-from icl.papers.li2025 import decoding, error_curves, off_span, trainings
+from icl.papers.li2025 import decoding, error_curves, off_span, premises, trainings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,7 +52,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         errors = np.stack([curves.get((name, value), default) for value in values])
         tau = error_curves.order_of_errors(values, errors)
         parts.append(rows(f"Kendall's tau of error and {LETTERS[name]}", seeds, tau))
-    parts += off_span.errors(trained)
+    parts += [*off_span.errors(trained), *premises.of_training(trained)]
     return join([*parts, rows("error with 100 examples", seeds, default[-1].mean(axis=-1))])
 
 

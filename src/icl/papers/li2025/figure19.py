@@ -15,7 +15,7 @@ from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence import intervals
 from icl.evidence.errors import curve_rows
-from icl.papers.li2025 import decoding, error_curves, one_layer, trainings
+from icl.papers.li2025 import decoding, error_curves, one_layer, premises, trainings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,7 +49,9 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     ]
     errors = [wrong[1:].mean(axis=-1) for wrong in curves.values()]  # from 10 examples on
     parts += [rows(name, seeds, values) for name, values in outcomes(*errors).items()]
-    return join(parts)
+    for series, setting in ((WITH, holds), (WITHOUT, fails)):
+        parts.append(premises.of_matrices(trained, setting.matrices, f", {series}"))
+    return join([*parts, *premises.of_training(trained)])
 
 
 def outcomes(cot: np.ndarray, icl_with: np.ndarray, icl_without: np.ndarray) -> dict[str, np.ndarray]:

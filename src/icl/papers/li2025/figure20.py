@@ -14,7 +14,7 @@ from icl.core.sweep import Sweep
 from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis
-from icl.papers.li2025 import attention_groups, leading_pattern, trainings
+from icl.papers.li2025 import attention_groups, leading_pattern, premises, trainings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,6 +52,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         trained.last(), configs, noisy, noisy.setting(), noisy.context_length_test, min(LEADING_QUERIES, noisy.queries)
     )
     parts.append(rows("least share of queries whose right pattern leads, over steps", seeds, leads.min(axis=1)))
+    parts += premises.of_training(trained)
     return join([*parts, *(rows(name, seeds, values) for name, values in stages(weights, np.array(steps)).items())])
 
 
