@@ -13,7 +13,7 @@ from icl.core.sweep import Sweep
 from icl.core.training import gradient, train
 from icl.models import attention, estimators
 from icl.models.optimisers import Optimiser, halving
-from icl.papers.cheng2024 import evaluation, gauss_newton, stacks, transformers
+from icl.papers.cheng2024 import cheng_functional_gd, evaluation, gauss_newton, stacks, transformers
 from icl.papers.cheng2024 import kernel_attention as system
 from icl.papers.cheng2024 import prompts as tasks
 from icl.papers.cheng2024.kernel_attention import Config
@@ -63,6 +63,18 @@ def test_the_stack_is_functional_gradient_descent(kernel: str, law: str) -> None
     expected = steps(x[:, :-1], y[:, :-1], x[:, -1])
     np.testing.assert_allclose(stacks.token_stack(weights, inputs, labels, kernel).numpy(), expected, **CLOSE)
     np.testing.assert_allclose(stacks.predictions(weights, inputs, labels, config.kernel).numpy(), expected, **CLOSE)
+
+
+@pytest.mark.parametrize(("law", "length"), cheng_functional_gd.CONVERGING.items())
+def test_descent_contracts_to_the_bayes_optimum(law: str, length: int) -> None:
+    """C2: every step multiplies the distance from f* = k' K^-1 y by at most 1 - r lambda_min / n."""
+    distances, bounds = evaluation.descent_errors(Config(labels=law, context_length=length), contexts=100, depth=400)
+    # Distances below this, relative to the first, are rounding.
+    known = distances[1:] > 1e-9 * distances[0]
+    ratios = distances[1:] / distances[:-1]
+    assert known.mean() > 0.5
+    assert np.all(bounds < 1)
+    assert np.max((ratios - bounds)[known]) < 1e-6
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

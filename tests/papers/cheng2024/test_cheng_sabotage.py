@@ -132,21 +132,9 @@ def other_metric(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(evaluation, "nearest_scalars", halved)
 
 
-def slow_descent(patch: pytest.MonkeyPatch) -> None:
-    """Replace the errors by their square roots, which shrink too slowly."""
-    errors = evaluation.descent_errors
-
-    def slow(*args: object) -> tuple[np.ndarray, np.ndarray]:
-        distances, ratios = errors(*args)  # type: ignore[arg-type]
-        return np.sqrt(distances), ratios
-
-    patch.setattr(evaluation, "descent_errors", slow)
-
-
 # Which sabotage breaks which bound
 
 SABOTAGES: Mapping[str, Mapping[str, Patch]] = {
-    "C2": {"largest ratio of errors over its bound": slow_descent},
     # Swaps the first or the last two of the order.
     "C3-exp": {cheng_kernels.least_gap_name("half_exp"): better_wins("half_exp", 0)},
     "C3-relu": {cheng_kernels.least_gap_name("relu"): better_wins("relu", 2)},

@@ -35,8 +35,6 @@ DRAWN = 10
 # Labels and context lengths of the exact part: kernels that are covariances, with fewer examples than their rank.
 CONVERGING = {"linear": 3, "exp": 6, "half_exp": 6, "comb": 6}
 CONTEXTS, DEPTH = 100, 400
-# Errors below this, relative to the first, are rounding.
-NOISE = 1e-9
 
 
 def sweeps(scale: str) -> list[Sweep]:
@@ -124,17 +122,15 @@ def _along_training(trained: Runs, run: int, config: Config) -> list[Cell]:
 
 def _convergence() -> list[pd.DataFrame]:
     """Distances of functional gradient descent from f* = k' K^-1 y in the kernel's norm, |f_L - f*|^2 = u' K^-1 u."""
-    parts, excess = [], []
+    parts = []
     for law, n in CONVERGING.items():
         errors, ratios = evaluation.descent_errors(Config(labels=law, context_length=n), CONTEXTS, DEPTH)
         relative = errors / errors[0]
-        known = relative[1:] > NOISE
-        excess.append(np.where(known, errors[1:] / errors[:-1] - ratios, -np.inf).max())
         bound = ratios ** np.arange(DEPTH + 1)[:, None]
         shown = np.unique(np.geomspace(1, DEPTH, 25).astype(int))
         for series, values in ((law, relative), (f"{law} bound", bound)):
             parts.append(rows("relative error", 0, values.mean(axis=1)[shown], x=shown, panel="bayes", series=series))
-    return [*parts, rows("largest ratio of errors over its bound", 0, max(excess))]
+    return parts
 
 
 COLOURS = {"linear": "g", "relu": "b", "exp": "r", "softmax": "tab:orange"}

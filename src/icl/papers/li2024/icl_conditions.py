@@ -27,6 +27,13 @@ VARIED: Mapping[str, tuple[str, tuple[int, ...]]] = {
     "length": ("context_length", (1, 2, 5, 10, 20)),
     "batch": ("batch", (4, 16, 64, 128, 512)),
 }
+# What a claim is about -> the constant and the values of its trainings.
+CLAIMED: Mapping[str, tuple[str, tuple[int, ...]]] = {
+    "many tasks": ("task_shifts", (4,)),
+    "few tasks": ("task_shifts", (1, 2)),
+    "l_tr": ("context_length", (5, 10)),
+    "B": ("batch", (16, 64, 128, 512)),
+}
 SHARED = {"task_shifts": 3, "context_length": 20, "batch": 128}
 STEPS = {"paper": 400, "laptop": 400, "smoke": 10}
 
@@ -81,7 +88,11 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     parts.append(_claim(losses, seeds, "context_length", 1, "classification error", "l_tr = 1"))
     large = [batch for batch in VARIED["batch"][1] if batch >= PATTERNS]
     scaled = [losses[sweep_name("batch", batch)]["hinge loss"] * np.sqrt(batch) for batch in large]
-    return join([*parts, rows("largest hinge loss times sqrt(B), B >= M_1", seeds, np.max(scaled, axis=0))])
+    parts.append(rows("largest hinge loss times sqrt(B), B >= M_1", seeds, np.max(scaled, axis=0)))
+    for where, (name, values) in CLAIMED.items():
+        used = [runs[sweep_name(name, value)] for value in values]
+        parts += one_layer_figures.least_conditions(used, where)
+    return join(parts)
 
 
 def unseen(runs: Runs) -> dict[str, np.ndarray]:

@@ -52,6 +52,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         for x in FRACTIONS
     ]
     slopes = [log_slope(np.array(FRACTIONS), steps[:, run]) for run in range(len(seeds))]
+    parts += one_layer_figures.least_conditions([trained], "alpha")
     return join([*parts, rows("slope of steps against alpha", seeds, slopes)])
 
 

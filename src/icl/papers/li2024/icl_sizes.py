@@ -16,7 +16,7 @@ from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import first_step_below, log_slope
-from icl.papers.li2024 import one_layer, one_layer_figures
+from icl.papers.li2024 import one_layer, one_layer_figures, one_training
 from icl.papers.li2024.icl_conditions import pinned, unseen
 from icl.papers.li2024.icl_large_neurons import large_neurons
 from icl.papers.li2024.icl_lucky_neurons import large
@@ -72,7 +72,12 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     by_neurons = {m: runs[f"li_icl_sgd_neurons_{m}"] for m in NEURONS} | {THEOREM_NEURONS: shared}
     by_irrelevant = {m: runs[f"li_icl_sgd_irrelevant_{m}"] for m in IRRELEVANT} | {THEOREM_IRRELEVANT: shared}
     parts = [*_patterns(by_patterns), *_neurons(dict(sorted(by_neurons.items())))]
-    return join([*parts, *_irrelevant(dict(sorted(by_irrelevant.items())))])
+    parts += _irrelevant(dict(sorted(by_irrelevant.items())))
+    for where, trainings in (("M_1", by_patterns), ("m", by_neurons), ("M_2", by_irrelevant)):
+        parts += one_layer_figures.least_conditions(trainings.values(), where)
+        losses = [one_training.held_out_loss(trained) for trained in trainings.values()]
+        parts.append(rows(f"largest held-out loss, {where}", seeds, np.max(losses, axis=0)))
+    return join(parts)
 
 
 def _first(runs: Runs, count: int) -> Runs:

@@ -1,6 +1,6 @@
 """Shared by the figures of the one-layer model: the training, the drawn epochs, and the model's errors."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -111,13 +111,31 @@ def conditions(runs: Mapping[str, Runs]) -> Iterator[pd.DataFrame]:
     """
     (only,) = runs.values()
     for run, config in enumerate(only.sweep.configs):
-        values = {
-            "share of the tasks in training": config.task_shifts / (config.relevant_patterns - 1),
-            "training contexts times alpha": config.context_length * config.relevant_fraction,
-            "batch over M_1": config.batch / config.relevant_patterns,
-        }
+        values = _conditions(config)
         yield from (rows(observable, only.sweep.seeds[run], value) for observable, value in values.items())
     yield rows(one_training.HELD_OUT_LOSS, only.sweep.seeds, one_training.held_out_loss(only))
+
+
+def _conditions(config: one_layer.Config) -> dict[str, float]:
+    return {
+        "share of the tasks in training": config.task_shifts / (config.relevant_patterns - 1),
+        "training contexts times alpha": config.context_length * config.relevant_fraction,
+        "batch over M_1": config.batch / config.relevant_patterns,
+    }
+
+
+def least_conditions(trainings: Iterable[Runs], where: str) -> Iterator[pd.DataFrame]:
+    """For each seed the least values over several trainings of theorem 1's conditions on tasks, prompts and batch.
+
+    where : appended to the names of the observables
+    """
+    configs = [config for trained in trainings for config in trained.sweep.configs]
+    for observable in _conditions(configs[0]):
+        by_seed: dict[int, float] = {}
+        for config in configs:
+            value = _conditions(config)[observable]
+            by_seed[config.seed] = min(value, by_seed.get(config.seed, value))
+        yield rows(f"least {observable}, {where}", list(by_seed), list(by_seed.values()))
 
 
 def logits(runs: Runs, prompts: Evaluation, context_length: int) -> "Tensor":
