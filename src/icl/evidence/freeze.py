@@ -5,7 +5,7 @@ from these as amended, with the frozen bounds and the date and reason from its `
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -19,8 +19,17 @@ FILE = Path(__file__).with_name("frozen.json")
 
 
 def bounds(claim: Claim) -> dict[str, Any]:
-    """The frozen part of a claim, its bounds and conditions, as plain data."""
-    return {name: [bound.plain() for bound in getattr(claim, name)] for name in ("bounds", "conditions")}
+    """The frozen part of a claim, its bounds and conditions, as plain data.
+
+    Ranges are left out: they state which values an observable can have, and only clip its interval.
+    """
+    return {
+        name: [_without_range(bound.plain()) for bound in getattr(claim, name)] for name in ("bounds", "conditions")
+    }
+
+
+def _without_range(bound: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in bound.items() if name != "range"}
 
 
 def write(day: str = "") -> int:
@@ -44,7 +53,7 @@ def difference(claim: Claim) -> str:
     before = frozen()["claims"].get(claim.id)
     if before is None:
         return "not in the ledger"
-    if before == bounds(claim):
+    if {name: [_without_range(part) for part in parts] for name, parts in before.items()} == bounds(claim):
         return ""
     parts = [(part["observable"], bound_of(part).words()) for name in ("bounds", "conditions") for part in before[name]]
     return "; ".join(f"{observable} {words}" for observable, words in parts)

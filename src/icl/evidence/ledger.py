@@ -55,7 +55,8 @@ class Bound:
         """The bound as plain data, without infinite ends."""
         ends = {"at_least": self.at_least, "at_most": self.at_most}
         finite = {name: end for name, end in ends.items() if math.isfinite(end)}
-        within = {"range": list(self.range)} if math.isfinite(self.range[0]) else {}
+        ends_of_range = [end if math.isfinite(end) else None for end in self.range]
+        within = {"range": ends_of_range} if any(end is not None for end in ends_of_range) else {}
         named = {} if self.equals is None else {"equals": self.equals}
         return {"observable": self.observable, **finite, "statistic": self.statistic, **within, **named}
 
@@ -186,7 +187,8 @@ def _claim(data: Mapping[str, Any]) -> Claim:
 def bound_of(data: Mapping[str, Any]) -> Bound:
     """A bound from plain data, the inverse of Bound.plain()."""
     bound = Bound(**data)
-    return replace(bound, range=(bound.range[0], bound.range[1]))
+    low, high = bound.range
+    return replace(bound, range=(-math.inf if low is None else low, math.inf if high is None else high))
 
 
 def _contradictions(ledger: Ledger) -> Iterator[str]:

@@ -79,7 +79,9 @@ def number(value: float | None) -> str:
 
 
 def interval(part: Mapping[str, Any]) -> str:
-    """An estimate and its interval, as text."""
+    """An estimate and its interval, as text; a mean of equal values has no interval."""
+    if part["statistic"] == "mean" and part["low"] is not None and part["low"] == part["high"]:
+        return f"{number(part['estimate'])} in all runs"
     return f"{number(part['estimate'])} [{number(part['low'])}, {number(part['high'])}]"
 
 
