@@ -17,7 +17,7 @@ import torch
 
 from icl.core.runs import Runs
 from icl.core.training import train
-from icl.papers.huang2024 import huang_empirical, huang_four_phases, population_gradient
+from icl.papers.huang2024 import huang_four_phases, population_gradient, weight_forms
 from icl.papers.huang2024 import softmax_attention as system
 from icl.pipeline import figures
 from tests import sabotaged
@@ -150,16 +150,14 @@ def queries_swapped(patch: pytest.MonkeyPatch) -> None:
 
 
 def dominant_is_rare(patch: pytest.MonkeyPatch) -> None:
-    """The best of the rare features takes the place of the dominant one."""
-    errors = huang_empirical.errors
+    """The weights of the dominant feature and of a rare one change places."""
+    full = weight_forms.full_matrix
 
-    def wrong(runs: Runs, run: int) -> dict[str, np.ndarray]:
-        by_kind = {name: values.copy() for name, values in errors(runs, run).items()}
-        for values in by_kind.values():
-            values[:, 0] = np.nanmin(values[:, 1:], axis=1)
-        return by_kind
+    def exchanged(q: torch.Tensor, features: int) -> torch.Tensor:
+        order = [1, 0, *range(2, features)]
+        return full(q, features)[..., order, :][..., order]
 
-    patch.setattr(huang_empirical, "errors", wrong)
+    patch.setattr(weight_forms, "full_matrix", exchanged)
 
 
 def short_prompts(patch: pytest.MonkeyPatch) -> None:

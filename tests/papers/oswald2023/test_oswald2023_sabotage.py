@@ -17,9 +17,10 @@ import torch
 
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.papers.oswald2023 import closed_forms, evaluation, trainings
+from icl.papers.oswald2023 import closed_forms, evaluation, linear_attention, trainings
 from icl.papers.oswald2023.linear_attention import MATRICES, Config
 from icl.pipeline import figures
+from icl.tasks import linear_regression as tasks
 from tests import sabotaged
 from tests.sabotaged import Patch, same, untouched
 
@@ -129,10 +130,17 @@ def stuck_on_the_population(runs: Runs) -> Runs:
 # Spoilt functions
 
 
-def sampled_loss_off(factor: float) -> Patch:
-    """Multiply the loss on sampled tasks by a factor."""
+def tasks_of_another_law(patch: pytest.MonkeyPatch) -> None:
+    """Sample the tasks that check the closed form with inputs a tenth larger than its law."""
     right = evaluation.sampled_loss
-    return lambda patch: patch.setattr(evaluation, "sampled_loss", lambda *args: factor * right(*args))
+
+    def sampled(layer: evaluation.Layer, config: Config, test: linear_attention.Test) -> float:
+        with pytest.MonkeyPatch.context() as inner:
+            uniform = tasks.uniform
+            inner.setattr(tasks, "uniform", lambda *args: uniform(*args[:-1], 1.1 * args[-1]))
+            return right(layer, config, test)
+
+    patch.setattr(evaluation, "sampled_loss", sampled)
 
 
 def interpolated_twice(patch: pytest.MonkeyPatch) -> None:
@@ -148,7 +156,7 @@ class Sabotage:
 
 
 NEARER, FAR = (Sabotage(times(factor)) for factor in (0.8, 1.2))
-CHECK = Sabotage(law=sampled_loss_off(1.5))
+CHECK = Sabotage(law=tasks_of_another_law)
 
 SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     "O1": {f"sampled GD loss over closed form, N = d = {size}": CHECK for size in trainings.SIZES},
