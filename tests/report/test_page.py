@@ -42,7 +42,10 @@ def gallery() -> list[dict[str, Any]]:
     """The entries of all figures, with the verdicts and pictures of the gallery."""
     plan, folder = Plan("laptop"), ROOT / "gallery"
     kept = scales.current(json.loads((folder / "verdicts.json").read_text(encoding="utf-8")))
-    judged = {one["figure"]: one for one in verdict_files.together(scales.shown(kept))}
+    tested = [
+        one | {"verdicts": [verdict for verdict in one["verdicts"] if verdict["parts"]]} for one in scales.shown(kept)
+    ]
+    judged = {one["figure"]: one for one in verdict_files.together(tested)}
     made = []
     for name in plan.figures:
         paths = {path.stem.removeprefix(name): folder / Path(path).name for path in map(Path, plan.pictures(name))}

@@ -24,7 +24,7 @@ def rows(figures: Iterable[Verdicts]) -> list[tuple[str, Mapping[str, Any]]]:
         (verdict["claim"], one)
         for figure in figures
         for verdict in figure["verdicts"]
-        if not any(part["outcome"] == "contradicted" for part in verdict["parts"])
+        if not any(part["outcome"] == "contradicted" for part in verdict.get("parts", ()))
         for one in verdict.get("power", ())
     ]
 

@@ -80,7 +80,7 @@ def number(value: float | None) -> str:
 
 def interval(part: Mapping[str, Any]) -> str:
     """An estimate and its interval, as text; a mean of equal values has no interval."""
-    if part["statistic"] == "mean" and part["low"] is not None and part["low"] == part["high"]:
+    if part.get("statistic") == "mean" and part["low"] is not None and part["low"] == part["high"]:
         return f"{number(part['estimate'])} in all runs"
     return f"{number(part['estimate'])} [{number(part['low'])}, {number(part['high'])}]"
 
@@ -252,7 +252,7 @@ def caught(verdict: Mapping[str, Any], observable: str) -> float | None:
     """The smallest violation of a bound that would contradict the claim, whichever end it exceeds; None if none would,
     if another bound contradicts it already, or if nothing is random.
     """
-    if any(part["outcome"] == "contradicted" for part in verdict["parts"] if part["observable"] != observable):
+    if any(p["outcome"] == "contradicted" for p in verdict.get("parts", ()) if p["observable"] != observable):
         return None
     sizes = [one["contradicted"] for one in verdict.get("power", ()) if one["observable"] == observable]
     return None if not sizes or None in sizes else float(max(sizes))
