@@ -140,10 +140,10 @@ def _tolerance(runs: Runs) -> list[pd.DataFrame]:
             series = f"{name}, prompts"
             parts.append(rows("error over |x_query|^2", seed, values, x=x, panel="tolerance", series=series))
         others = {name: np.array(errors[name]) for name in SHIFTS if name != "same"}
-        largest = np.sqrt(max(values[-1] for values in others.values()))
+        largest = np.sqrt(max(of_shift[-1] for of_shift in others.values()))
         parts.append(rows("largest error over the norm of a shifted query", seed, largest))
-        for name, values in others.items():
-            parts.append(rows(f"slope of the error, query {name}", seed, log_slope(x[late], values[late])))
+        for name, of_shift in others.items():
+            parts.append(rows(f"slope of the error, query {name}", seed, log_slope(x[late], of_shift[late])))
     return parts
 
 
