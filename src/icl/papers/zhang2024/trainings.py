@@ -9,8 +9,9 @@ import pandas as pd
 from icl.core.config import grid
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import join
+from icl.core.table import join, rows
 from icl.evidence.intervals import exact, lone
+from icl.models import linear_attention_theory as theory
 from icl.papers.zhang2024 import layer, linear_attention
 
 # A condition number of 20; its slowest direction has converged at t = 1e4 (relative distances below 1e-8).
@@ -51,6 +52,21 @@ def predictor(runs: Runs, run: int) -> np.ndarray:
     u, c = layer.blocks(runs.last())
     matrix: np.ndarray = c[run] * u[run].T
     return matrix
+
+
+def distances_from_limit(runs: Mapping[str, Runs]) -> pd.DataFrame:
+    """Return for each seed the largest relative Frobenius distance of a layer's c U' from Gamma^-1 of equation 4.1.
+
+    Trainings on random covariances, which have another limit, are left out.
+    """
+    largest: dict[int, float] = {}
+    for trained in runs.values():
+        for run, config in enumerate(trained.sweep.configs):
+            if config.covariance == "fixed":
+                limit = theory.preconditioner(np.diag(config.spectrum()), config.context_length)
+                distance = float(np.linalg.norm(predictor(trained, run) - limit) / np.linalg.norm(limit))
+                largest[config.seed] = max(distance, largest.get(config.seed, 0.0))
+    return rows("largest distance of a layer from equation 4.1", list(largest), list(largest.values()))
 
 
 def runs_with(runs: Runs, **constants: Any) -> list[int]:

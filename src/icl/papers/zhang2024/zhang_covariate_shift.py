@@ -51,7 +51,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     closed_forms = [*_panel_theory(trainings.predictor(deck, 0)), *_length_theory(), *_random_theory()]
     other = _other_covariance(runs["zhang_infinite"])
     measured = [*_panels(deck), *_slopes(lengths), *_lengths(lengths), *other, *_random(random)]
-    return join([trainings.without_prompts(runs, closed_forms), *measured])
+    return join([trainings.without_prompts(runs, closed_forms), *measured, trainings.distances_from_limit(runs)])
 
 
 # The talk's panels

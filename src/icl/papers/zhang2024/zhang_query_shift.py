@@ -42,7 +42,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     deck, infinite = runs["zhang_deck"], runs["zhang_infinite"]
     closed_forms = [*_panel_theory(trainings.predictor(deck, 0)), *_tolerance_theory()]
     measured = [*_panels(deck), *_orthogonal(infinite), *_tolerance(infinite)]
-    return join([trainings.without_prompts(runs, closed_forms), *measured])
+    return join([trainings.without_prompts(runs, closed_forms), *measured, trainings.distances_from_limit(runs)])
 
 
 # The talk's panels

@@ -42,7 +42,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     deck, lengths = runs["zhang_deck"], runs["zhang_lengths"]
     closed_forms = trainings.without_prompts(runs, [*_panel_theory(deck), *_length_theory()])
     measured = [*_over_test_length(lengths), *_over_length(lengths), *_theorem(lengths), *_rectified(lengths)]
-    return join([closed_forms, *_panel(deck), *measured])
+    return join([closed_forms, *_panel(deck), *measured, trainings.distances_from_limit(runs)])
 
 
 # The talk's panel. The query's label is noisy there too, and errors are over d + 1: (d * error + 1) / (d + 1).
