@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -66,8 +65,8 @@ def growth_of_steps(patterns: float) -> float:
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Steps and errors against M_1, large neurons against m, and the cost of pruning small ones against M_2."""
-    seeds = runs[f"li_icl_sgd_neurons_{NEURONS[0]}"].sweep.seeds
-    shared = _first(runs["li_icl_sgd"], len(seeds))
+    seeds = runs["li_icl_sgd"].sweep.seeds
+    shared = runs["li_icl_sgd"]
     by_patterns = {THEOREM_PATTERNS: shared} | {m: runs[f"li_icl_sgd_relevant_{m}"] for m in PATTERNS}
     by_neurons = {m: runs[f"li_icl_sgd_neurons_{m}"] for m in NEURONS} | {THEOREM_NEURONS: shared}
     by_irrelevant = {m: runs[f"li_icl_sgd_irrelevant_{m}"] for m in IRRELEVANT} | {THEOREM_IRRELEVANT: shared}
@@ -78,12 +77,6 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         losses = [one_training.held_out_loss(trained) for trained in trainings.values()]
         parts.append(rows(f"largest held-out loss, {where}", seeds, np.max(losses, axis=0)))
     return join(parts)
-
-
-def _first(runs: Runs, count: int) -> Runs:
-    """The first `count` runs."""
-    few = replace(runs.sweep, configs=runs.sweep.configs[:count])
-    return Runs(few, {name: w[:count] for name, w in runs.weights.items()}, runs.losses[:count])
 
 
 def _patterns(by: Mapping[int, Runs]) -> Iterator[pd.DataFrame]:
