@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 EVERY = 3
+# The distance of a layer that diverges on a task when it is repeated.
+FAR = 100.0
 GD, TRAINED = "Gradient descent", "Trained Transformer"
 
 
@@ -41,7 +43,8 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
             repetitions = EVERY * np.arange(len(predicted))
             parts.append(rows("loss", config.seed, losses[series], x=repetitions, panel="main", series=series))
         from_gd = abs(losses[TRAINED] / losses[GD] - 1).max()
-        parts.append(rows("largest distance from GD, relative", config.seed, from_gd))
+        distance = from_gd if from_gd < FAR else FAR  # also if the losses overflow
+        parts.append(rows("largest distance from GD, relative", config.seed, distance))
     return join([*parts, rows(trainings.HEIGHT, trained.sweep.seeds, trainings.final_heights(trained))])
 
 
