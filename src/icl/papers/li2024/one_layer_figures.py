@@ -127,15 +127,19 @@ def _conditions(config: one_layer.Config) -> dict[str, float]:
 def least_conditions(trainings: Iterable[Runs], where: str) -> Iterator[pd.DataFrame]:
     """For each seed the least values over several trainings of theorem 1's conditions on tasks, prompts and batch.
 
+    The share of the tasks is multiplied by sqrt(M_1 - 1), so that all three should be at least 1.
+
     where : appended to the names of the observables
     """
-    configs = [config for trained in trainings for config in trained.sweep.configs]
-    for observable in _conditions(configs[0]):
-        by_seed: dict[int, float] = {}
-        for config in configs:
-            value = _conditions(config)[observable]
-            by_seed[config.seed] = min(value, by_seed.get(config.seed, value))
-        yield rows(f"least {observable}, {where}", list(by_seed), list(by_seed.values()))
+    by_seed: dict[str, dict[int, float]] = {}
+    for config in (config for trained in trainings for config in trained.sweep.configs):
+        share, contexts, batch = _conditions(config).values()
+        scaled = share * (config.relevant_patterns - 1) ** 0.5
+        names = "share of the tasks times sqrt(M_1 - 1)", "training contexts times alpha", "batch over M_1"
+        for name, value in zip(names, (scaled, contexts, batch), strict=True):
+            least = by_seed.setdefault(f"least {name}, {where}", {})
+            least[config.seed] = min(value, least.get(config.seed, value))
+    yield from (rows(observable, list(least), list(least.values())) for observable, least in by_seed.items())
 
 
 def logits(runs: Runs, prompts: Evaluation, context_length: int) -> "Tensor":
