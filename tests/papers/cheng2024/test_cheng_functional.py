@@ -304,7 +304,11 @@ def test_training_learns(optimiser: str) -> None:
     [("gauss_newton", "scalars", False), ("normalised", "matrices", False), ("normalised", "matrices", True)],
 )
 def test_a_run_alone_equals_the_run_in_a_sweep(optimiser: str, form: str, covariates: bool) -> None:
-    """The sweep also has runs of other depths and lengths."""
+    """The sweep also has runs of other depths and lengths.
+
+    Transformers take single-precision products of small matrices, whose last bit depends on their place in memory.
+    """
+    rounding = 1e-6 if covariates else 0.0
     common = {"optimiser": [optimiser], "parametrisation": [form], "layers": [2], "context_length": [5]}
     common |= {"prompts": [20], "resample": [0], "covariates": [covariates]}
     other = {"optimiser": optimiser, "parametrisation": form, "covariates": covariates}
@@ -315,9 +319,9 @@ def test_a_run_alone_equals_the_run_in_a_sweep(optimiser: str, form: str, covari
     together = train(sweep(*configs))
     for run in (0, 5, 15, 16):
         alone = train(sweep(configs[run]))
-        np.testing.assert_array_equal(alone.losses[0], together.losses[run])
+        np.testing.assert_allclose(alone.losses[0], together.losses[run], rtol=rounding, atol=0)
         for name, w in alone.weights.items():
-            assert torch.equal(w[0], together.weights[name][run])
+            torch.testing.assert_close(w[0], together.weights[name][run], rtol=rounding, atol=rounding)
 
 
 def test_seeds_matter_and_global_generators_do_not() -> None:
