@@ -30,6 +30,7 @@ from tests.papers.li2024.spoilt_runs import (
     harder_answers,
     harder_below_one,
     large_rows_without_effect,
+    most_attentive_layer,
     negated_decoder_readout,
     one_giant_row,
     reversed_norms,
@@ -100,9 +101,9 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         for domain in ("id", "ood")
         for low, high in ((0.8, 0.9), (0.9, 1.0))
     },
-    "A-F21": {"rise of attention": NOTHING_LEARNT},
-    "A-F22": {"rise of attention": NOTHING_LEARNT},
-    "A-F23": {"rise of attention": NOTHING_LEARNT},
+    "A-F21": {"rise of attention": Sabotage(untrained, control=most_attentive_layer)},
+    "A-F22": {"rise of attention": Sabotage(untrained, control=most_attentive_layer)},
+    "A-F23": {"rise of attention": Sabotage(untrained, control=most_attentive_layer)},
     "A-F24": {"share of neurons that grow by half": NOTHING_LEARNT},
     "A-F25": {"share of neurons that grow by half": Sabotage(untrained, control=both_heads)},
     "A-F26": {"share of neurons that grow by half": NOTHING_LEARNT},
