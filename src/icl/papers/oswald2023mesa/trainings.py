@@ -22,11 +22,11 @@ else:
     torch = lazy("torch")
 
 SEEDS = {"paper": 10, "laptop": 10, "smoke": 2}
-# The published curves have a point every 100 steps until 3400; Mesa is flat much earlier. At the smoke scale points are
-# one step apart but drawn 100 apart.
+# The published curves have a point every 100 steps until 3400. At the smoke scale points are one step apart but drawn
+# 100 apart.
 APART = 100
 EVERY = {"paper": 100, "laptop": 100, "smoke": 1}
-POINTS = {"linear": {"paper": 35, "laptop": 35, "smoke": 35}, "mesa": {"paper": 35, "laptop": 16, "smoke": 35}}
+POINTS = 35
 # Index of the point at which RevAlg-1 is taken from linear-SA, after 2500 steps.
 REV_ALG = 25
 BATCH = {"paper": 256, "laptop": 256, "smoke": 4}
@@ -42,16 +42,8 @@ def sweeps(scale: str, sequences: int) -> list[Sweep]:
         ),
     }  # fmt: skip
     test = Test(sequences=16 if scale == "smoke" else sequences)
-    return [
-        Sweep(
-            f"oswald_mesa_{layer}",
-            SYSTEM,
-            of_layer,
-            tuple(range(0, EVERY[scale] * POINTS[layer][scale], EVERY[scale])),
-            test,
-        )
-        for layer, of_layer in configs.items()
-    ]
+    snapshots = tuple(range(0, EVERY[scale] * POINTS, EVERY[scale]))
+    return [Sweep(f"oswald_mesa_{layer}", SYSTEM, own, snapshots, test) for layer, own in configs.items()]
 
 
 def _weights(runs: Runs, run: int, point: int) -> dict[str, torch.Tensor]:
