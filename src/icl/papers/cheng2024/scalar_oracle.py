@@ -16,7 +16,7 @@ from icl.papers.cheng2024.kernel_attention import Config
 KERNELS = ("linear", "relu", "exp", "softmax")
 # Those that have two starts.
 SIGNED = ("relu", "exp")
-SEEDS = {"paper": 10, "laptop": 10, "smoke": 2}
+SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
 PROMPTS = {"paper": 4000, "laptop": 500, "smoke": 8}
 STEPS = {"paper": 60, "laptop": 25, "smoke": 2}
 TESTED = {"paper": 30000, "laptop": 1000, "smoke": 20}

@@ -10,9 +10,8 @@ from icl.core.sweep import Sweep
 from icl.papers.cheng2024 import evaluation, scalar_oracle
 from icl.papers.cheng2024 import kernel_attention as system
 from icl.papers.cheng2024.kernel_attention import Config
-from icl.papers.cheng2024.scalar_oracle import Point, log_loss, point_of
+from icl.papers.cheng2024.scalar_oracle import SEEDS, Point, log_loss, point_of
 
-SEEDS = {"paper": 10, "laptop": 10, "smoke": 2}
 PROMPTS = {"paper": 30000, "laptop": 256, "smoke": 4}
 STEPS = {"paper": 40000, "laptop": 300, "smoke": 2}
 # The published eta is constant. Short trainings start with a larger one, chosen on the seeds 100 and 101, and halve it.
