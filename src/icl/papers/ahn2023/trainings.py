@@ -10,7 +10,7 @@ from icl.core.sweep import Sweep
 from icl.papers.ahn2023 import linear_attention as system
 from icl.papers.ahn2023.linear_attention import AVERAGED, SAMPLED, SKEWED, Config
 
-SEEDS = {"paper": 10, "laptop": 10, "smoke": 2}
+SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
 TEST = {"paper": system.Test(), "laptop": system.Test(), "smoke": system.Test(300, 100, 300, 10)}
 SNAPSHOTS = {"paper": 100, "laptop": 50, "smoke": 4}
 # The authors' runs at several depths ("variable_L"): sampled prompts, new ones every 100 steps.
@@ -65,14 +65,13 @@ def two_layers_from_random_starts(scale: str) -> Sweep:
     """Return the training for theorem 2: two layers with P = 0 and Sigma = I; A starts about as large as it ends."""
     method, steps = (PUBLISHED, 20000) if scale == "paper" else (QUICK, 1800)
     problem = {"parametrisation": "sparse", "layers": 2, "init_std": 0.3}
-    seeds = {"paper": 20, "laptop": 20, "smoke": 2}
-    return _sweep("ahn_two_layers", scale, steps, seeds, {**method, **problem})
+    return _sweep("ahn_two_layers", scale, steps, SEEDS, {**method, **problem})
 
 
 def isotropic(scale: str) -> Sweep:
     """Return the training of three layers with P free and the identity covariance."""
     method = SIMPLE if scale == "paper" else {"prompts": 400}
-    return _sweep("ahn_relaxed_3", scale, 10000, SEEDS | {"laptop": 5}, {**method, "layers": 3})
+    return _sweep("ahn_relaxed_3", scale, 10000, SEEDS | {"laptop": 10}, {**method, "layers": 3})
 
 
 def relaxed(scale: str, layers: int) -> Sweep:
