@@ -95,7 +95,10 @@ def _random_starts(runs: Runs) -> list[pd.DataFrame]:
     least = np.array([float(losses_on(best, fresh_gram_matrices(c, test.prompts), c)) for c in configs])
     excess = np.log(selected_losses(runs)) - np.log(least)
     a = distance_to_scalar(system.whitened(runs.last(), configs).a).numpy().max(axis=-1)
+    losses = losses_over_training(runs, system.whitened(runs.weights, configs))
+    change = abs(losses[:, -1] / losses[:, -1 - losses.shape[1] // 5] - 1)
     return [
+        rows("relative change of the loss over the last fifth, random starts", seeds, change),
         rows("share not below the least diagonal loss", seeds, (excess >= -SAME_LOSS) * 1.0),
         rows("share of random starts at the least diagonal loss", seeds, (abs(excess) <= SAME_LOSS) * 1.0),
         rows("largest distance of A_i, random starts", seeds, a),

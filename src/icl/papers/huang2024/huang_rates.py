@@ -79,7 +79,13 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     without_sampling = [*_drawn(runs["huang_rates_exact"]), *(rows(name, 0, value) for name, value in facts.items())]
     fresh = runs["huang_rates_fresh"]
     by_seed = [_on_fresh_prompts(fresh, run) for run in range(len(fresh.sweep.configs))]
-    return join([trainings.with_statistic(exact_runs, without_sampling), *_fresh(fresh.sweep.seeds, by_seed)])
+    conditions = [
+        rows(f"{name}, fresh prompts", config.seed, value)
+        for config in fresh.sweep.configs
+        for name, value in trainings.regime(config, FRESH_TARGETS[-1]).items()
+    ]
+    sampled = [*_fresh(fresh.sweep.seeds, by_seed), *conditions]
+    return join([trainings.with_statistic(exact_runs, without_sampling), *sampled])
 
 
 def _switch(runs: Runs, run: int) -> float:
@@ -179,6 +185,7 @@ def _floor(runs: Runs) -> dict[str, float]:
     missing = np.array([prompts.absent(config.p_k, config.context_length) for config in configs])
     errors = np.array([trainings.last_error(runs, run) for run in range(len(configs))])
     return {
+        "N over K^2, floor": min(config.context_length / config.features**2 for config in configs),
         "largest L_k / P(c_k = 0) at the end": np.max(errors / missing),
         "slope of log(1 / L_k) at the end against K": log_slope(k, -np.log(errors)),
     }

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 REACHED = 0.05
 DONE = 0.02
 HORIZON = 3000.0
+# The smaller of the levels that the errors reach at the horizon.
+LAST = 0.001
 
 
 def sweeps(scale: str) -> list[Sweep]:
@@ -41,6 +43,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
             parts.append(rows("reached", seed, REACHED, x=times[series] / path.config.learning_rate, **labels))
         late = trainings.interpolated(HORIZON, time, error)
         parts.append(rows(f"L{series[1:]} at eta t = {HORIZON:g}", seed, late))
+    parts += [rows(name, seed, value) for name, value in trainings.regime(path.config, LAST).items()]
     done = trainings.crossing(time, errors["v_1"], DONE)
     remaining = trainings.interpolated(done, time, errors["v_k"]) / errors["v_k"][0]
     parts += [

@@ -126,6 +126,14 @@ def slopes_of_constant(k: np.ndarray, eps: np.ndarray, times: np.ndarray, bounds
     return log_slope(1 / eps, ratio.max(axis=0)), log_slope(k, ratio.max(axis=1))
 
 
+def regime(config: Config, eps: float) -> dict[str, float]:
+    """The theorems' conditions: N at least polynomial in K, for which we take K^2, and log(1/eps) below (log K)^2."""
+    return {
+        "N over K^2": config.context_length / config.features**2,
+        "log(1/eps) over (log K)^2": -math.log(eps) / math.log(config.features) ** 2,
+    }
+
+
 def interpolated(time: float, times: np.ndarray, values: np.ndarray) -> float:
     """`values` at a time between snapshots, by linear interpolation; NaN outside of them."""
     return float(np.interp(time, times, values, left=np.nan, right=np.nan))

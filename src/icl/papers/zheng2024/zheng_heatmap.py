@@ -54,12 +54,15 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         spreads += [np.ptp(diagonal) / diagonal.mean(), np.ptp(rest) / diagonal.mean()]
     ends_of_masked = np.array([readout.products_along(masked, run)[-1] for run in range(len(trainings.STARTS))])
     distances = np.abs(ends_of_masked / theory.limit(config) - 1)
+    products = np.array([readout.products_along(trained, run) for run in range(len(trainings.STARTS))])
+    change = abs(products[:, -1] / products[:, -1 - products.shape[1] // 10] - 1)
     steps = [against_gradient_steps(*readout.blocks_at(trained, run, trained.sweep.snapshots[-1]), config)
              for run in range(len(trainings.STARTS))]  # fmt: skip
     shares, losses = zip(*steps, strict=True)
     parts += [
         rows("largest spread of the diagonal or of the rest over the diagonal", 0, np.max(spreads)),
         rows("largest relative distance of the masked ab from its limit", 0, np.max(distances)),
+        rows("largest relative change of ab over the last tenth of training", 0, np.max(change)),
         rows("least share of the prediction that no gradient step gives", 0, np.min(shares)),
         rows("largest loss over that of the best gradient step", 0, np.max(losses)),
     ]

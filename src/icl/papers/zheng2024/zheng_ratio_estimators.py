@@ -114,14 +114,16 @@ def _errors(drawn: Runs) -> list[pd.DataFrame]:
     """Errors of the trained layer's last prediction on fresh sequences of one law, over T."""
     law, x = drawn.sweep.configs[0].law, np.array(LENGTHS)
     seeds = list(dict.fromkeys(drawn.sweep.seeds))
-    errors = np.zeros((len(seeds), len(LENGTHS)))
+    errors, distances = np.zeros((2, len(seeds), len(LENGTHS)))
     for run, config in enumerate(drawn.sweep.configs):
-        ratio, truth = ratios(config, readout.products_along(drawn, run)[-1], drawn.sweep.test.sequences)
-        errors[seeds.index(config.seed), LENGTHS.index(config.length)] = relative_error(ratio, truth)
+        place, ab = (seeds.index(config.seed), LENGTHS.index(config.length)), readout.products_along(drawn, run)[-1]
+        errors[place] = relative_error(*ratios(config, ab, drawn.sweep.test.sequences))
+        distances[place] = abs(ab / theory.limit(config) - 1)
     late = x >= 100
     parts = [
         rows("relative error", np.array(seeds)[:, None], errors, x=x, panel="error", series=law),
         rows(f"relative error, T = 1000, {law}", seeds, errors[:, -1]),
+        rows(f"relative distance of ab from its limit, T = 1000, {law}", seeds, distances[:, -1]),
     ]
     if law in ("signs", "uniform"):
         slopes = [log_slope(x[late], of_seed[late]) for of_seed in errors]
