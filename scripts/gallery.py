@@ -29,7 +29,7 @@ if problems := [*disk.problems, *(f"{plan.verdict_file(name)}: is missing; run a
 if not plan.is_default:
     # Other seeds only show which verdicts they replicate.
     others = json.loads((target / "replicates.json").read_text(encoding="utf-8"))
-    write_json(target / "replicates.json", others | verdict_files.brief(disk.verdicts))
+    write_json(target / "replicates.json", others | verdict_files.with_p_values(disk.verdicts))
     sys.exit()
 # The tables are written from stored verdicts, so that some figures can be updated without the results of all.
 kept = json.loads((target / "verdicts.json").read_text(encoding="utf-8"))

@@ -73,6 +73,7 @@ def test_a_contradicted_figure_claim_is_not_about_a_theorem() -> None:
     part = {
         "outcome": "contradicted",
         "observable": "growth",
+        "statistic": "mean",
         "estimate": 1.0,
         "low": 0.9,
         "high": 1.1,

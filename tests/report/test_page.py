@@ -202,8 +202,8 @@ def test_the_numbers_of_a_claim_are_there_as_csv(whole: dict[str, Any], figure9_
 
 
 def test_every_run_is_a_point_of_the_drawing() -> None:
-    part = {"observable": "a < b", "bound": "in [0.2, 0.8]", "estimate": 0.5, "low": 0.4, "high": 0.6,
-            "outcome": "supported"}  # fmt: skip
+    part = {"observable": "a < b", "bound": "in [0.2, 0.8]", "statistic": "mean", "estimate": 0.5, "low": 0.4,
+            "high": 0.6, "outcome": "supported"}  # fmt: skip
     svg = str(drawing(part, [0.1, 0.5, 0.5, 0.9]))
     assert svg.count("h0") == 4
     assert "a &lt; b" in svg and "4 single runs from 0.1 to 0.9" in svg
@@ -215,7 +215,7 @@ def test_every_run_is_a_point_of_the_drawing() -> None:
 
 def test_a_value_that_the_interval_must_hold_is_drawn_and_said() -> None:
     part = {"observable": "slope", "bound": "in [-0.83, -0.58] and equal to -0.667", "estimate": -0.75, "low": -0.77,
-            "high": -0.74, "outcome": "inconclusive"}  # fmt: skip
+            "high": -0.74, "outcome": "inconclusive", "statistic": "mean"}  # fmt: skip
     assert 'class="equal"' in str(drawing(part))
     assert render.bound_mathml(part["bound"]).endswith(", with −0.667 inside the interval")  # type: ignore[arg-type]
 

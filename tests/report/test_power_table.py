@@ -14,10 +14,10 @@ def end(at: float, contradicted: float | None, inconclusive: float | None = -0.1
 
 
 VERDICTS = [
-    {"claim": "A", "power": [end(0.0, 0.1), end(1.0, 0.3)]},
-    {"claim": "B", "power": [end(1.0, None)]},
-    {"claim": "C", "power": [end(1.0, 0.1, None)]},
-    {"claim": "D"},
+    {"claim": "A", "parts": [], "power": [end(0.0, 0.1), end(1.0, 0.3)]},
+    {"claim": "B", "parts": [], "power": [end(1.0, None)]},
+    {"claim": "C", "parts": [], "power": [end(1.0, 0.1, None)]},
+    {"claim": "D", "parts": []},
 ]
 
 

@@ -38,7 +38,10 @@ def at(verdicts: Iterable[Mapping[str, Any]], scale: str) -> list[Any]:
 
 
 def shown(kept: Kept) -> list[Verdicts]:
-    """The verdicts that the gallery shows: those at each figure's largest scale, and claims on the paper scale only."""
+    """The verdicts that the gallery shows: those at each figure's largest scale.
+
+    Claims that are judged at the paper scale only are not tested where the figure was not run at it.
+    """
     return [
         {"figure": name, "verdicts": [*at(verdicts, largest(verdicts)), *_left_out(name, largest(verdicts))]}
         for name, verdicts in kept.items()

@@ -80,7 +80,7 @@ def number(value: float | None) -> str:
 
 def interval(part: Mapping[str, Any]) -> str:
     """An estimate and its interval, as text; a mean of equal values has no interval."""
-    if part.get("statistic") == "mean" and part["low"] is not None and part["low"] == part["high"]:
+    if part["statistic"] == "mean" and part["low"] is not None and part["low"] == part["high"]:
         return f"{number(part['estimate'])} in all runs"
     return f"{number(part['estimate'])} [{number(part['low'])}, {number(part['high'])}]"
 
@@ -223,15 +223,15 @@ def outcomes(figures: Iterable[Verdicts]) -> dict[str, str]:
     return {verdict["claim"]: verdict["outcome"] for figure in figures for verdict in figure["verdicts"]}
 
 
-def brief(figures: Iterable[Verdicts]) -> dict[str, dict[str, Any]]:
-    """Claim -> outcome and p-values, the part of a verdict that `on_other_seeds` needs."""
+def with_p_values(figures: Iterable[Verdicts]) -> dict[str, dict[str, Any]]:
+    """Claim -> outcome and p-values, all that `on_other_seeds` needs of a verdict."""
     kept = ("outcome", "p", "p_against")
     verdicts = [verdict for figure in figures for verdict in figure["verdicts"]]
     return {verdict["claim"]: {name: verdict.get(name) for name in kept} for verdict in verdicts}
 
 
 def on_other_seeds(path: Path) -> dict[str, str]:
-    """Claim -> outcome on other seeds, from a file of `brief` verdicts, corrected over all of them."""
+    """Claim -> outcome on other seeds, from a file of `with_p_values`, corrected over all of them."""
     kept = json.loads(path.read_text(encoding="utf-8"))
     return outcomes(together([{"verdicts": [{"claim": name, **one} for name, one in kept.items()]}]))
 
@@ -252,7 +252,7 @@ def caught(verdict: Mapping[str, Any], observable: str) -> float | None:
     """The smallest violation of a bound that would contradict the claim, whichever end it exceeds; None if none would,
     if another bound contradicts it already, or if nothing is random.
     """
-    if any(p["outcome"] == "contradicted" for p in verdict.get("parts", ()) if p["observable"] != observable):
+    if any(p["outcome"] == "contradicted" for p in verdict["parts"] if p["observable"] != observable):
         return None
     sizes = [one["contradicted"] for one in verdict.get("power", ()) if one["observable"] == observable]
     return None if not sizes or None in sizes else float(max(sizes))

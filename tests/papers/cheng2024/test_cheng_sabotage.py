@@ -68,12 +68,12 @@ def planned(sweep: Sweep, change: Change) -> Runs:
     return Runs(dataclasses.replace(sweep, snapshots=(0,)), constant, np.zeros((len(sweep.configs), 1)))
 
 
-def step(config: system.Config, rate: float) -> Params:
+def step(config: system.Config, size: float) -> Params:
     """The weights of one functional gradient step."""
     if config.parametrisation == "scalars":
-        return {"scale": torch.tensor(1.0), "rate": torch.tensor(rate)}
+        return {"scale": torch.tensor(1.0), "rate": torch.tensor(size)}
     eye = torch.eye(config.dimension, dtype=torch.float64)
-    return {"key": eye, "query": eye, "rate": torch.tensor(rate)}
+    return {"key": eye, "query": eye, "rate": torch.tensor(size)}
 
 
 def rate(config: system.Config, ratio: float) -> float:

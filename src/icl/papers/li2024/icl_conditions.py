@@ -79,15 +79,13 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
             x = value * PATTERNS / TASKS if panel == "tasks" else value
             for observable, of_runs in losses[sweep_name(name, value)].items():
                 parts.append(rows(observable, seeds, of_runs, x=x, panel=panel, series=observable))
-    for shifts in (1, 2, 4):
-        parts.append(
-            _claim(losses, seeds, "task_shifts", shifts, "hinge loss", f"{shifts * PATTERNS} of {TASKS} tasks")
-        )
-    for length in (5, 10):
+    for shifts in sorted(CLAIMED["few tasks"][1] + CLAIMED["many tasks"][1]):
+        where = f"{shifts * PATTERNS} of {TASKS} tasks"
+        parts.append(_claim(losses, seeds, "task_shifts", shifts, "hinge loss", where))
+    for length in CLAIMED["l_tr"][1]:
         parts.append(_claim(losses, seeds, "context_length", length, "hinge loss", f"l_tr = {length}"))
     parts.append(_claim(losses, seeds, "context_length", 1, "classification error", "l_tr = 1"))
-    large = [batch for batch in VARIED["batch"][1] if batch >= PATTERNS]
-    scaled = [losses[sweep_name("batch", batch)]["hinge loss"] * np.sqrt(batch) for batch in large]
+    scaled = [losses[sweep_name("batch", batch)]["hinge loss"] * np.sqrt(batch) for batch in CLAIMED["B"][1]]
     parts.append(rows("largest hinge loss times sqrt(B), B >= M_1", seeds, np.max(scaled, axis=0)))
     for where, (name, values) in CLAIMED.items():
         used = [runs[sweep_name(name, value)] for value in values]

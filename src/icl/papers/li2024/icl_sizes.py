@@ -65,8 +65,8 @@ def growth_of_steps(patterns: float) -> float:
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Steps and errors against M_1, large neurons against m, and the cost of pruning small ones against M_2."""
-    seeds = runs["li_icl_sgd"].sweep.seeds
     shared = runs["li_icl_sgd"]
+    seeds = shared.sweep.seeds
     by_patterns = {THEOREM_PATTERNS: shared} | {m: runs[f"li_icl_sgd_relevant_{m}"] for m in PATTERNS}
     by_neurons = {m: runs[f"li_icl_sgd_neurons_{m}"] for m in NEURONS} | {THEOREM_NEURONS: shared}
     by_irrelevant = {m: runs[f"li_icl_sgd_irrelevant_{m}"] for m in IRRELEVANT} | {THEOREM_IRRELEVANT: shared}

@@ -111,14 +111,17 @@ def conditions(runs: Mapping[str, Runs]) -> Iterator[pd.DataFrame]:
     """
     (only,) = runs.values()
     for run, config in enumerate(only.sweep.configs):
-        values = _conditions(config)
+        values = {"share of the tasks in training": _share_of_tasks(config), **_prompts_and_batch(config)}
         yield from (rows(observable, only.sweep.seeds[run], value) for observable, value in values.items())
     yield rows(one_training.HELD_OUT_LOSS, only.sweep.seeds, one_training.held_out_loss(only))
 
 
-def _conditions(config: one_layer.Config) -> dict[str, float]:
+def _share_of_tasks(config: one_layer.Config) -> float:
+    return config.task_shifts / (config.relevant_patterns - 1)
+
+
+def _prompts_and_batch(config: one_layer.Config) -> dict[str, float]:
     return {
-        "share of the tasks in training": config.task_shifts / (config.relevant_patterns - 1),
         "training contexts times alpha": config.context_length * config.relevant_fraction,
         "batch over M_1": config.batch / config.relevant_patterns,
     }
@@ -133,10 +136,9 @@ def least_conditions(trainings: Iterable[Runs], where: str) -> Iterator[pd.DataF
     """
     by_seed: dict[str, dict[int, float]] = {}
     for config in (config for trained in trainings for config in trained.sweep.configs):
-        share, contexts, batch = _conditions(config).values()
-        scaled = share * (config.relevant_patterns - 1) ** 0.5
-        names = "share of the tasks times sqrt(M_1 - 1)", "training contexts times alpha", "batch over M_1"
-        for name, value in zip(names, (scaled, contexts, batch), strict=True):
+        scaled = _share_of_tasks(config) * (config.relevant_patterns - 1) ** 0.5
+        values = {"share of the tasks times sqrt(M_1 - 1)": scaled, **_prompts_and_batch(config)}
+        for name, value in values.items():
             least = by_seed.setdefault(f"least {name}, {where}", {})
             least[config.seed] = min(value, least.get(config.seed, value))
     yield from (rows(observable, list(least), list(least.values())) for observable, least in by_seed.items())

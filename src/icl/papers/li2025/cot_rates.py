@@ -16,8 +16,6 @@ from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import first_step_below, kendall, least_length, log_slope
 from icl.papers.li2025 import decoding, one_layer, premises, theory, trainings
-from icl.papers.li2025.prompts import Setting
-from icl.papers.li2025.transition_matrices import condition_1
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -203,15 +201,12 @@ def _examples_of_ends(runs: Runs) -> list[pd.DataFrame]:
     errors = decoding.icl_wrong(runs.last(), runs.sweep.configs, test, settings, LENGTHS).mean(axis=-1)
     least = np.stack([least_length(curve, LENGTHS, ENOUGH_ENDS) for curve in errors])
     formula = np.array([theory.end_examples(p.relevant_fraction_test, p.end_probability) for p in points.values()])
+    shares = [premises.share_of_starts(setting.matrices) for setting in settings]
     return [
         rows("growth of ICL examples over theorem 6", seeds, growth(formula, least, formula)),
         rows("exponent of ICL examples in alpha' tau_o^f", seeds, slopes(formula**-0.5, least)),
-        rows("least share of starts that meet Condition 1", seeds, min(map(_meeting_condition_1, settings))),
+        rows("least share of starts that meet Condition 1", seeds, min(shares)),
     ]
-
-
-def _meeting_condition_1(setting: Setting) -> float:
-    return float(condition_1(setting.matrices).mean())
 
 
 def slopes(x: np.ndarray, y: np.ndarray) -> np.ndarray:

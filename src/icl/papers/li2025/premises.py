@@ -26,4 +26,9 @@ def of_matrices(trained: Runs, matrices: np.ndarray, where: str = "") -> pd.Data
 
     matrices : (K, M', M'); where : appended to the name of the observable
     """
-    return rows(f"share of starts that meet Condition 1{where}", trained.sweep.seeds, condition_1(matrices).mean())
+    return rows(f"share of starts that meet Condition 1{where}", trained.sweep.seeds, share_of_starts(matrices))
+
+
+def share_of_starts(matrices: np.ndarray) -> float:
+    """The share of starts that meet Condition 1 of theorem 6, for matrices (K, M', M')."""
+    return float(condition_1(matrices).mean())

@@ -78,7 +78,7 @@ def saddle_loss(zero: float, best: float, dimension: int, rank: int = 1) -> floa
     return zero - rank * (zero - best) / dimension
 
 
-def height(loss: float, law: PromptLaw) -> float:
+def excess_loss(loss: float, law: PromptLaw) -> float:
     """Return the place of a loss between the least one of a step (0) and the first saddle (1)."""
     best = best_loss(law)
     return (loss - best) / (saddle_loss(zero_loss(law), best, law.dimension) - best)

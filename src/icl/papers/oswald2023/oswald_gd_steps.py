@@ -42,10 +42,10 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
             losses[series] = np.array([evaluation.task_loss(each, prompts) for each in predicted])
             repetitions = EVERY * np.arange(len(predicted))
             parts.append(rows("loss", config.seed, losses[series], x=repetitions, panel="main", series=series))
-        from_gd = abs(losses[TRAINED] / losses[GD] - 1).max()
-        distance = from_gd if from_gd < FAR else FAR  # also if the losses overflow
+        # fmin, because the losses may overflow to infinity or NaN.
+        distance = np.fmin(abs(losses[TRAINED] / losses[GD] - 1).max(), FAR)
         parts.append(rows("largest distance from GD, relative", config.seed, distance))
-    return join([*parts, rows(trainings.HEIGHT, trained.sweep.seeds, trainings.final_heights(trained))])
+    return join([*parts, rows(trainings.FINAL_EXCESS, trained.sweep.seeds, trainings.final_excess(trained))])
 
 
 @plotting.published

@@ -32,7 +32,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     trained = trainings.sampled_runs(runs)
     losses = join(losses_by_alpha(trained, "main"))
     cut = losses[losses["series"].isin(list(trainings.LAYERS))]
-    parts = [losses, rows(trainings.HEIGHT, trained.sweep.seeds, trainings.final_heights(trained))]
+    parts = [losses, rows(trainings.FINAL_EXCESS, trained.sweep.seeds, trainings.final_excess(trained))]
     for seed in trained.sweep.seeds:
         by_alpha = cut[cut["seed"] == seed].groupby("x")["value"]
         excess = (by_alpha.max() / by_alpha.min() - 1).max()

@@ -100,7 +100,7 @@ def _along_training(trained: Runs) -> Iterator[pd.DataFrame]:
             yield rows("loss", config.seed, course.losses, x=steps, panel="A", series=f"Trained TF{FURTHER}")
         plateaus.append(plateau_errors(course.losses, config))
         yield from _end_of_seed(config.seed, course)
-    yield rows(trainings.HEIGHT, trained.sweep.seeds, trainings.final_heights(trained))
+    yield rows(trainings.FINAL_EXCESS, trained.sweep.seeds, trainings.final_excess(trained))
     off_saddle = [float(np.any(errors > OFF_LEVEL)) for errors in plateaus]
     # Without a plateau there is nothing to judge.
     any_plateau = any(len(errors) for errors in plateaus)
@@ -156,7 +156,7 @@ def _by_size(runs: Mapping[str, Runs]) -> Iterator[pd.DataFrame]:
             {
                 "largest excess of the trained layer's loss, relative": excess,
                 "largest ratio of the three losses, minus 1": stacked.max(axis=0) / stacked.min(axis=0) - 1,
-                f"{trainings.HEIGHT}, over N = d": trainings.final_heights(trained)[: len(seeds)],
+                f"{trainings.FINAL_EXCESS}, over N = d": trainings.final_excess(trained)[: len(seeds)],
             }
         )
     yield from _largest(seeds, errors)

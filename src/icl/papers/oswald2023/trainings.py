@@ -31,8 +31,8 @@ TEST = {"paper": Test(), "laptop": Test(), "smoke": Test(tasks=100, larger_tasks
 SNAPSHOTS, POPULATION_SNAPSHOTS = 50, 20
 # On the population the learning rate falls over the last quarter.
 COOLING = 3 / 4
-# The observable of `final_heights`.
-HEIGHT = "final loss from gradient descent (0) to the plateau (1)"
+# The observable of `final_excess`.
+FINAL_EXCESS = "final loss from gradient descent (0) to the plateau (1)"
 
 
 def seeds(scale: str, size: int) -> range:
@@ -88,11 +88,11 @@ def population_runs(runs: Mapping[str, Runs], size: int = SIZE) -> Runs:
     return runs[f"oswald_population_{size}"]
 
 
-def final_heights(trained: Runs) -> np.ndarray:
+def final_excess(trained: Runs) -> np.ndarray:
     """Return each run's final loss over all tasks, from the best step of gradient descent (0) to the plateau (1)."""
     layers = [evaluation.trained_layer(trained.last(), run) for run in range(len(trained.sweep.configs))]
     pairs = zip(layers, trained.sweep.configs, strict=True)
-    return np.array([closed_forms.height(evaluation.layer_loss(layer, config), config) for layer, config in pairs])
+    return np.array([closed_forms.excess_loss(evaluation.layer_loss(layer, config), config) for layer, config in pairs])
 
 
 def layers_at_snapshots(trained: Runs, run: int) -> Iterator[Layer]:

@@ -78,6 +78,7 @@ def _name(length: int, noise: float) -> str:
 
 
 def _expected(n: int, m: int, noise: float) -> float:
+    """The error of the layer of equation 4.1 on prompts of length m, over that of the prediction 0."""
     covariance = np.diag(SPECTRUM)
     matrix = theory.preconditioner(covariance, n)
     return float(theory.gaussian_error(matrix, covariance, m, noise) / np.sum(SPECTRUM))

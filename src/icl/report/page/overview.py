@@ -11,13 +11,8 @@ from icl.evidence.ledger import Ledger
 # The worst first, since a reviewer looks for these.
 OUTCOMES = ("contradicted", "inconclusive", "not tested", "supported")
 COUNTED = {"theorem": "theorem claims", "figure": "claims on published figures"}
-"""The kinds of claims that are summed. Claims on figures that constants were fitted to are in the second sum."""
+"""The kinds of claims that are summed. Claims on figures that constants were fitted to are in the sum of their kind."""
 REFERENCES = discovery.PACKAGE.parents[1] / "references.bib"
-
-
-def kind(claim: Mapping[str, Any]) -> str:
-    """The kind in the ledger: theorem, figure or ours."""
-    return str(claim["kind"])
 
 
 def tally(claims: Iterable[Mapping[str, Any]]) -> dict[str, int]:
@@ -28,7 +23,7 @@ def tally(claims: Iterable[Mapping[str, Any]]) -> dict[str, int]:
 
 def of_kind(entries: Sequence[Mapping[str, Any]], wanted: str) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
     """(entry, claim) of one kind, in the order of the figures."""
-    return [(one, claim) for one in entries for claim in one["claims"] if kind(claim) == wanted]
+    return [(one, claim) for one in entries for claim in one["claims"] if claim["kind"] == wanted]
 
 
 def papers(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
