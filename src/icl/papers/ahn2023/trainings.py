@@ -71,7 +71,7 @@ def two_layers_from_random_starts(scale: str) -> Sweep:
 def isotropic(scale: str) -> Sweep:
     """Return the training of three layers with P free and the identity covariance."""
     method = SIMPLE if scale == "paper" else {"prompts": 400}
-    return _sweep("ahn_relaxed_3", scale, 10000, SEEDS | {"laptop": 10}, {**method, "layers": 3})
+    return _sweep("ahn_relaxed_3", scale, 10000, {"paper": 10, "laptop": 10, "smoke": 2}, {**method, "layers": 3})
 
 
 def relaxed(scale: str, layers: int) -> Sweep:
