@@ -7,6 +7,8 @@ import time
 import traceback
 from contextlib import redirect_stdout
 
+import torch
+
 import benchmarks
 
 Row = tuple[str, float, float | None]
@@ -20,6 +22,7 @@ def measured(name: str) -> list[Row] | None:
         if not hasattr(module, "main"):
             return []
         print(f"{name} ...", file=sys.stderr, flush=True)
+        torch.set_num_threads(1)
         with redirect_stdout(sys.stderr):
             rows = list(module.main())
     except Exception:

@@ -6,7 +6,7 @@ beforehand, except for complete training steps, which draw them, clip, and take 
 the paper's own: fresh tokens, dense attention, torch's Adam.
 CPU time of one thread, the minimum of several alternating repeats. Exponents are log-log slopes between two sizes.
 
-    python -m benchmarks.ahn_layers
+    python -m benchmarks ahn_layers
 """
 
 from collections.abc import Callable
@@ -99,30 +99,19 @@ def slope(form: str, name: str, sizes: tuple[int, int]) -> float:
 
 
 def main() -> list[tuple[str, float, float | None]]:
-    """Rows (name, value, target), printed."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    """Rows (name, value, target)."""
     rows: list[tuple[str, float, float | None]] = []
-    try:
-        for n, target in ((20, 5.0), (80, None)):
-            sides = {form: (step(form, context_length=n), 1) for form in ("tokens", *FORMS)}
-            times = least(sides, repeats=5)
-            rows += [
-                (f"dense attention / Gram form, L = 3, n = {n}: at least", times["tokens"] / times["gram"], target),
-                (f"dense attention / averaged, L = 3, n = {n}", times["tokens"] / times["averaged"], None),
-            ]
-        times = least({form: (training(form), 1) for form in ("tokens", *FORMS)}, repeats=5)
-        for form in FORMS:
-            rows.append((f"training step, literal loop / {form}, L = 3, n = 20", times["tokens"] / times[form], None))
-        for form in FORMS:
-            for name, sizes in GROWTH.items():
-                rows.append((f"exponent of {form} in {name}, {sizes[0]} to {sizes[1]}", slope(form, name, sizes), None))
-    finally:
-        torch.set_num_threads(threads)
-    for name, value, wanted in rows:
-        print(f"{name:60} {value:10.3f}" + (f"   (target: {wanted:g})" if wanted else ""))
+    for n, target in ((20, 5.0), (80, None)):
+        sides = {form: (step(form, context_length=n), 1) for form in ("tokens", *FORMS)}
+        times = least(sides, repeats=5)
+        rows += [
+            (f"dense attention / Gram form, L = 3, n = {n}: at least", times["tokens"] / times["gram"], target),
+            (f"dense attention / averaged, L = 3, n = {n}", times["tokens"] / times["averaged"], None),
+        ]
+    times = least({form: (training(form), 1) for form in ("tokens", *FORMS)}, repeats=5)
+    for form in FORMS:
+        rows.append((f"training step, literal loop / {form}, L = 3, n = 20", times["tokens"] / times[form], None))
+    for form in FORMS:
+        for name, sizes in GROWTH.items():
+            rows.append((f"exponent of {form} in {name}, {sizes[0]} to {sizes[1]}", slope(form, name, sizes), None))
     return rows
-
-
-if __name__ == "__main__":
-    main()

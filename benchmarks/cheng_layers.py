@@ -12,7 +12,7 @@ training, against the literal loop over runs, layers and heads.
 The work of the reduced form is B L n^2 and depends on d only in the inner products; that of the tokens is
 B L n (n + d) d.
 
-    python -m benchmarks.cheng_layers
+    python -m benchmarks cheng_layers
 """
 
 import dataclasses
@@ -120,28 +120,17 @@ def exponents(name: str, values: tuple[int, ...]) -> list[tuple[str, float, floa
 
 
 def main() -> list[tuple[str, float, float | None]]:
-    """Rows (name, value, target), printed."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    """Rows (name, value, target)."""
     rows: list[tuple[str, float, float | None]] = []
-    try:
-        for kernel in KERNELS:
-            for layers, n, d, target in SIZES:
-                times = least(sides(kernel, layers, n, d), repeats=5)  # type: ignore[arg-type]
-                at = f"{kernel}, L = {layers}, n = {n}, d = {d}"
-                rows += [
-                    (f"tokens / residuals, {at}: at least", times["tokens"] / times["residuals"], target),
-                    (f"milliseconds of tokens, {at}", 1e3 * times["tokens"], None),
-                ]
-        for name, values in (("n", LENGTHS), ("layers", DEPTHS), ("d", DIMENSIONS)):
-            rows += exponents(name, values)
-        rows += of_transformers()
-    finally:
-        torch.set_num_threads(threads)
-    for name, value, goal in rows:
-        print(f"{name:60} {value:10.3f}" + (f"   (target: {goal:g})" if goal else ""))
+    for kernel in KERNELS:
+        for layers, n, d, target in SIZES:
+            times = least(sides(kernel, layers, n, d), repeats=5)  # type: ignore[arg-type]
+            at = f"{kernel}, L = {layers}, n = {n}, d = {d}"
+            rows += [
+                (f"tokens / residuals, {at}: at least", times["tokens"] / times["residuals"], target),
+                (f"milliseconds of tokens, {at}", 1e3 * times["tokens"], None),
+            ]
+    for name, values in (("n", LENGTHS), ("layers", DEPTHS), ("d", DIMENSIONS)):
+        rows += exponents(name, values)
+    rows += of_transformers()
     return rows
-
-
-if __name__ == "__main__":
-    main()

@@ -4,15 +4,12 @@ Both compute the answers of figure 17: four alpha', contexts of 0, 10, ..., 100 
 the full prompt again for every step, as in the paper; `cot_wrong` also draws its prompts. CPU time of one thread per
 query, the minimum of several alternating repeats. A test shows that the answers are equal.
 
-    python -m benchmarks.cot_evaluation
+    python -m benchmarks cot_evaluation
 """
 
-import time
-from collections.abc import Callable
 from dataclasses import replace
 
-import torch
-
+from benchmarks.timing import least
 from icl.papers.li2025 import decoding, one_layer, prompts
 from tests.oracles import li2025
 
@@ -23,21 +20,8 @@ REPEATS = 3
 LEAST_RATIO = 20.0
 
 
-def least(sides: dict[str, tuple[Callable[[], None], int]]) -> dict[str, float]:
-    """The minimal CPU seconds per query of each side over alternating repeats."""
-    times: dict[str, list[float]] = {name: [] for name in sides}
-    for _ in range(REPEATS):
-        for name, (run, queries) in sides.items():
-            start = time.process_time()
-            run()
-            times[name].append((time.process_time() - start) / queries)
-    return {name: min(values) for name, values in times.items()}
-
-
 def main() -> list[tuple[str, float, float | None]]:
-    """Rows (name, value, target), printed."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    """Rows (name, value, target)."""
     config = one_layer.Config()
     params = one_layer.init([config])
     # Weights as after training: attention on equal patterns at equal steps.
@@ -55,19 +39,11 @@ def main() -> list[tuple[str, float, float | None]]:
                 for length in LENGTHS[1:]:
                     li2025.greedy_chain(params, config, drawn.patterns, vectors[:length], query)
 
-    try:
-        seconds = least({"loop": (loop, LOOPED), "batched": (batched, TEST.queries)})
-    finally:
-        torch.set_num_threads(threads)
+    seconds = least({"loop": (loop, 1), "batched": (batched, 1)}, REPEATS)
+    looping, at_once = seconds["loop"] / LOOPED, seconds["batched"] / TEST.queries
     rows: list[tuple[str, float, float | None]] = [
-        ("greedy loop / batched chain of thought: at least", seconds["loop"] / seconds["batched"], LEAST_RATIO),
-        ("milliseconds per query, greedy loop", 1e3 * seconds["loop"], None),
-        ("milliseconds per query, batched", 1e3 * seconds["batched"], None),
+        ("greedy loop / batched chain of thought: at least", looping / at_once, LEAST_RATIO),
+        ("milliseconds per query, greedy loop", 1e3 * looping, None),
+        ("milliseconds per query, batched", 1e3 * at_once, None),
     ]
-    for name, value, target in rows:
-        print(f"{name:60} {value:10.3f}" + (f"   (target: {target:g})" if target else ""))
     return rows
-
-
-if __name__ == "__main__":
-    main()

@@ -83,8 +83,3 @@ def main() -> list[tuple[str, float, float | None]]:
         ("dry run of all figures / of an empty workflow", plan / start, None),
         (f"Snakemake's share per job, {JOBS} echo jobs (CPU s)", job, None),
     ]
-
-
-if __name__ == "__main__":
-    for row in main():
-        print(*row)

@@ -4,14 +4,14 @@ Least squares against numpy's lstsq, 3 nearest neighbours against scikit-learn's
 each prompt and prefix: d = 20 and 41 points as in the paper. CPU time of one thread per prompt, the minimum of several
 alternating repeats. A test shows that the answers are equal.
 
-    python -m benchmarks.garg_baselines
+    python -m benchmarks garg_baselines
 """
 
-import time
 from collections.abc import Callable
 
 import numpy as np
 
+from benchmarks.timing import least
 from icl.models import estimators
 
 DIMENSION, POINTS = 20, 41
@@ -48,19 +48,8 @@ BASELINES: dict[str, tuple[estimators.PrefixEstimator, Solve, float | None]] = {
 }
 
 
-def seconds(batched: Callable[[], object], looped: Callable[[], object]) -> tuple[float, float]:
-    """The minimal CPU seconds per prompt of either side."""
-    times: tuple[list[float], list[float]] = ([], [])
-    for _ in range(REPEATS):
-        for run, count, found in ((batched, PROMPTS, times[0]), (looped, LOOPED, times[1])):
-            start = time.process_time()
-            run()
-            found.append((time.process_time() - start) / count)
-    return min(times[0]), min(times[1])
-
-
 def main() -> list[tuple[str, float, float | None]]:
-    """Rows (name, value, target), printed."""
+    """Rows (name, value, target)."""
     rng = np.random.default_rng(0)
     inputs = rng.standard_normal((PROMPTS, POINTS, DIMENSION))
     labels = np.einsum("pnd,pd->pn", inputs, rng.standard_normal((PROMPTS, DIMENSION)))
@@ -72,15 +61,13 @@ def main() -> list[tuple[str, float, float | None]]:
                 for k in range(1, POINTS):
                     solve(x[:k], y[:k], x[k])
 
-        ours, theirs = seconds(lambda at_once=at_once: at_once(inputs, labels, inputs), loop)  # type: ignore[misc]
+        def batched(at_once: estimators.PrefixEstimator = at_once) -> None:
+            at_once(inputs, labels, inputs)
+
+        seconds = least({"ours": (batched, 1), "theirs": (loop, 1)}, REPEATS)
+        ours, theirs = seconds["ours"] / PROMPTS, seconds["theirs"] / LOOPED
         rows += [
             (f"one solve per prompt / all at once, {name}" + (": at least" if target else ""), theirs / ours, target),
             (f"milliseconds per prompt of 41 prefixes, {name}", 1e3 * ours, None),
         ]
-    for name, value, target in rows:
-        print(f"{name:60} {value:10.3f}" + (f"   (target: {target:g})" if target else ""))
     return rows
-
-
-if __name__ == "__main__":
-    main()

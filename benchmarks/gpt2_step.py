@@ -3,7 +3,7 @@
 The products are a lower bound: the rest of a step (LayerNorm, softmax, GELU, copies, autograd, Adam, sampling) is our
 overhead. CPU time of one thread, the minimum of several repeats.
 
-    python -m benchmarks.gpt2_step
+    python -m benchmarks gpt2_step
 """
 
 import time
@@ -71,24 +71,13 @@ def time_of_step(sweep: Sweep) -> tuple[float, float]:
 
 
 def main() -> list[tuple[str, float, float | None]]:
-    """Rows (name, value, target), printed; values should not exceed their targets."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        sweep = Sweep("benchmark", system.SYSTEM, grid(system.Config, seed=range(RUNS)), (1,), system.Test())
-        whole, sampling = time_of_step(sweep)
-        floor = time_of_products(products(sweep.configs[0], RUNS))
-    finally:
-        torch.set_num_threads(threads)
+    """Rows (name, value, target); values should not exceed their targets."""
+    sweep = Sweep("benchmark", system.SYSTEM, grid(system.Config, seed=range(RUNS)), (1,), system.Test())
+    whole, sampling = time_of_step(sweep)
+    floor = time_of_products(products(sweep.configs[0], RUNS))
     rows: list[tuple[str, float, float | None]] = [
         ("training step / its matrix products", whole / floor, 1.6),
         ("share of sampling in a training step", sampling / whole, 0.15),
         (f"training step of {RUNS} runs (ms)", whole, None),
     ]
-    for name, value, target in rows:
-        print(f"{name:45} {value:8.3f}" + (f"   (target: at most {target})" if target else ""))
     return rows
-
-
-if __name__ == "__main__":
-    main()

@@ -9,7 +9,7 @@ proportional to the cells of a Gauss rule, ten for each c_k within some standard
 constant at N = 20 K, where the literal tokens cost M N d ~ K^2, and sqrt(N) at fixed K, where the overhead of calls
 still dominates.
 
-    python -m benchmarks.huang_estimators
+    python -m benchmarks huang_estimators
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from benchmarks.timing import least
+from benchmarks.timing import exponent, least
 from icl.papers.huang2024 import population_gradient, prompts
 from icl.papers.huang2024.count_laws import PromptLaw
 from tests.oracles import huang2024 as oracle
@@ -56,53 +56,36 @@ def population_side(features: int, per_feature: int) -> Side:
     return lambda: population_gradient.loss_and_gradient(q, [law])
 
 
-def exponent(sizes: list[tuple[int, int]], varied: list[int]) -> float:
-    """The log-log slope of the time of `population` over the larger half of the sizes, where the work dominates."""
-    seconds = [least({"population": (population_side(*size), 20)})["population"] for size in sizes]
-    half = len(varied) // 2
-    return float(np.polyfit(np.log(varied[half:]), np.log(seconds[half:]), 1)[0])
-
-
 def main() -> list[tuple[str, float, float | None]]:
-    """Rows (name, value, target), printed."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    """Rows (name, value, target)."""
     rows: list[tuple[str, float, float | None]] = []
-    try:
-        for features, per_feature, least_counts, least_population in SIZES:
-            tokens, given_tokens = token_sides(features, per_feature)
-            fresh, given_counts = count_sides(features, per_feature)
-            seconds = least(
-                {
-                    "tokens": (tokens, 1),
-                    "counts": (fresh, 20),
-                    "population": (population_side(features, per_feature), 50),
-                    "given tokens": (given_tokens, 1),
-                    "given counts": (given_counts, 20),
-                }
-            )
-            at = f"at K = {features}, N = {features * per_feature}"
-            rows += [
-                (
-                    f"tokens / counts, fresh prompts, {at}: at least",
-                    seconds["tokens"] / seconds["counts"],
-                    least_counts,
-                ),
-                (f"tokens / counts, given prompts, {at}", seconds["given tokens"] / seconds["given counts"], None),
-                (f"tokens / population, {at}: at least", seconds["tokens"] / seconds["population"], least_population),
-                (f"milliseconds of tokens, fresh prompts, {at}", 1e3 * seconds["tokens"], None),
-            ]
-        ks, per = [10, 20, 50, 100, 200, 400, 800], [10, 20, 40, 80, 160, 320, 640]
+    for features, per_feature, least_counts, least_population in SIZES:
+        tokens, given_tokens = token_sides(features, per_feature)
+        fresh, given_counts = count_sides(features, per_feature)
+        seconds = least(
+            {
+                "tokens": (tokens, 1),
+                "counts": (fresh, 20),
+                "population": (population_side(features, per_feature), 50),
+                "given tokens": (given_tokens, 1),
+                "given counts": (given_counts, 20),
+            }
+        )
+        at = f"at K = {features}, N = {features * per_feature}"
         rows += [
-            ("exponent of the population's time in K at N = 20 K", exponent([(k, 20) for k in ks], ks), None),
-            ("exponent of the population's time in N at K = 20", exponent([(20, n) for n in per], per), None),
+            (
+                f"tokens / counts, fresh prompts, {at}: at least",
+                seconds["tokens"] / seconds["counts"],
+                least_counts,
+            ),
+            (f"tokens / counts, given prompts, {at}", seconds["given tokens"] / seconds["given counts"], None),
+            (f"tokens / population, {at}: at least", seconds["tokens"] / seconds["population"], least_population),
+            (f"milliseconds of tokens, fresh prompts, {at}", 1e3 * seconds["tokens"], None),
         ]
-    finally:
-        torch.set_num_threads(threads)
-    for name, value, target in rows:
-        print(f"{name:60} {value:10.3f}" + (f"   (target: {target:g})" if target else ""))
+    in_k = exponent(lambda k: population_side(k, 20), [10, 20, 50, 100, 200, 400, 800], 20)
+    in_n = exponent(lambda per: population_side(20, per), [10, 20, 40, 80, 160, 320, 640], 20)
+    rows += [
+        ("exponent of the population's time in K at N = 20 K", in_k, None),
+        ("exponent of the population's time in N at K = 20", in_n, None),
+    ]
     return rows
-
-
-if __name__ == "__main__":
-    main()

@@ -10,22 +10,22 @@ derivatives of all its inputs:
 
 CPU time of one thread, the minimum of several alternating repeats.
 
-    python -m benchmarks.mesa_layer
+    python -m benchmarks mesa_layer
 """
 
-import time
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
+from benchmarks.timing import least
 from icl.papers.oswald2023mesa import one_layer as system
 from icl.papers.oswald2023mesa.causal_attention import mesa, mesa_reverse
 from tests.oracles import oswald2023mesa_layer as literal_layer
 from tests.oracles.oswald2023mesa import ridge_regressions
 
 BATCH, HEADS, POSITIONS, KEYS, VALUES = 256, 4, 50, 20, 10
-REPEATS = 3
+REPEATS = 4
 # The number of sequences per chunk, on either side; more would not fit in the cache.
 TOGETHER = 32
 
@@ -56,21 +56,8 @@ def written_gradient(weights: dict[str, Tensor], x: Tensor, config: system.Confi
     system.gradient(weights, x, config)
 
 
-def least(sides: dict[str, Callable[[], None]]) -> dict[str, float]:
-    """The minimal CPU seconds of each side over alternating repeats, after one warm-up."""
-    times: dict[str, list[float]] = {name: [] for name in sides}
-    for _ in range(REPEATS + 1):
-        for name, run in sides.items():
-            start = time.process_time()
-            run()
-            times[name].append(time.process_time() - start)
-    return {name: min(values[1:]) for name, values in times.items()}
-
-
 def main() -> list[tuple[str, float, float | None]]:
-    """Rows (name, value, target), printed."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    """Rows (name, value, target)."""
     rng = torch.Generator().manual_seed(0)
     inputs = [torch.randn(BATCH, HEADS, POSITIONS, n, generator=rng) for n in (KEYS, KEYS, VALUES)]
     inputs.append(torch.ones(BATCH, HEADS))
@@ -78,18 +65,14 @@ def main() -> list[tuple[str, float, float | None]]:
     config = system.Config(init_std=0.1)
     weights = {name: w[0] for name, w in system.init([config]).items()}
     x = torch.from_numpy(system.sample([config], 0)["x"])[0]
-    try:
-        seconds = least(
-            {
-                "mesa, ours": lambda: with_reverse(inputs, weight),
-                "batched solve": lambda: differentiated(literal_layer.mesa_by_position, inputs, weight),
-                "loop": lambda: differentiated(ridge_regressions, inputs, weight),
-                "linear, ours": lambda: written_gradient(weights, x, config),
-                "literal tokens": lambda: literal_gradient(weights, x),
-            }
-        )
-    finally:
-        torch.set_num_threads(threads)
+    sides: dict[str, Callable[[], None]] = {
+        "mesa, ours": lambda: with_reverse(inputs, weight),
+        "batched solve": lambda: differentiated(literal_layer.mesa_by_position, inputs, weight),
+        "loop": lambda: differentiated(ridge_regressions, inputs, weight),
+        "linear, ours": lambda: written_gradient(weights, x, config),
+        "literal tokens": lambda: literal_gradient(weights, x),
+    }
+    seconds = least({name: (side, 1) for name, side in sides.items()}, REPEATS)
     rows: list[tuple[str, float, float | None]] = [
         (
             "mesa layer: batched solve per position / ours, at least",
@@ -101,10 +84,4 @@ def main() -> list[tuple[str, float, float | None]]:
         ("linear-SA: literal tokens / ours, at least", seconds["literal tokens"] / seconds["linear, ours"], 1.8),
         ("linear-SA: CPU ms per gradient, ours", 1e3 * seconds["linear, ours"], None),
     ]
-    for name, value, target in rows:
-        print(f"{name:58s} {value:8.2f}" + (f"   (target {target:g})" if target is not None else ""))
     return rows
-
-
-if __name__ == "__main__":
-    main()

@@ -5,9 +5,10 @@ differentiates automatically. Both sides sample the same prompts and take the sa
 several repeats: rounds of our steps in a row, as in training, alternate with steps of the other side. The target for
 sampling is for one thread, as in training jobs; more threads make the rest faster and its share larger.
 
-    python -m benchmarks.one_layer_step
+    python -m benchmarks one_layer_step
 """
 
+import os
 import time
 
 import torch
@@ -66,7 +67,7 @@ def times(sweep: Sweep, params: Params, each: list[Params]) -> tuple[float, floa
 
 
 def main() -> list[tuple[str, float, float | None]]:
-    """Rows (name, value, target), printed; values should not exceed their targets unless the name says "at least"."""
+    """Rows (name, value, target); values should not exceed their targets unless the name says "at least"."""
     configs = grid(system.Config, seed=range(RUNS), optimiser=("sgd",))
     sweep = Sweep("benchmark", system.SYSTEM, configs, (1,), system.Test())
     params = system.init(configs)
@@ -83,23 +84,16 @@ def main() -> list[tuple[str, float, float | None]]:
     rows: list[tuple[str, float, float | None]] = [
         ("largest difference between the steps of both sides, relative", difference, 1e-10)
     ]
-    default = torch.get_num_threads()
-    for threads in sorted({1, default}):
+    for threads in sorted({1, len(os.sched_getaffinity(0))}):
         torch.set_num_threads(threads)
         try:
             step, loop, sampling = times(sweep, params, each)
         finally:
-            torch.set_num_threads(default)
+            torch.set_num_threads(1)
         words = "1 thread" if threads == 1 else f"{threads} threads"
         rows += [
             (f"literal loop / step of {RUNS} seeds, {words} (at least)", loop / step, 3.0),
             (f"share of sampling in a step, {words}", sampling / step, 0.15 if threads == 1 else None),
             (f"step of {RUNS} seeds, {words} (ms)", 1e3 * step, None),
         ]
-    for name, value, target in rows:
-        print(f"{name:58} {value:10.3g}" + (f"   (target: {target})" if target else ""))
     return rows
-
-
-if __name__ == "__main__":
-    main()

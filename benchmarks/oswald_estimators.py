@@ -7,15 +7,14 @@ float64 and draws nothing. CPU time of one thread, the minimum of several altern
 The growth of the cost is measured with N = d for `fresh_prompts` and `population`, with N at d = 10, and with the
 number of seeds.
 
-    python -m benchmarks.oswald_estimators
+    python -m benchmarks oswald_estimators
 """
 
-import time
 from collections.abc import Callable, Sequence
 
-import numpy as np
 import torch
 
+from benchmarks.timing import exponent, least
 from icl.core.sweep import Sweep
 from icl.core.training import gradient
 from icl.papers.oswald2023 import linear_attention as system
@@ -58,29 +57,14 @@ def drawn(configs: Sequence[Config]) -> Drawn:
     return {name: torch.from_numpy(values) for name, values in system.sample(configs, 0).items()}
 
 
-def least(sides: dict[str, tuple[Callable[[], None], int]], repeats: int = REPEATS) -> dict[str, float]:
-    """The minimal CPU seconds per call of each side over alternating rounds; a round has the given number of calls."""
-    times: dict[str, list[float]] = {name: [] for name in sides}
-    for _ in range(repeats):
-        for name, (run, calls) in sides.items():
-            start = time.process_time()
-            for _ in range(calls):
-                run()
-            times[name].append((time.process_time() - start) / calls)
-    return {name: min(values) for name, values in times.items()}
+def with_size(estimator: str, *constants: str) -> Callable[[int], Callable[[], None]]:
+    """One gradient of one run, for every value of these constants."""
+    return lambda size: one_gradient(
+        [Config(gradient_estimator=estimator, **dict.fromkeys(constants, size))]  # type: ignore[arg-type]
+    )
 
 
-def exponent(estimator: str, sizes: Sequence[int], *constants: str) -> float:
-    """The log-log slope of an estimator's time in the constants, over the larger half of the sizes."""
-    seconds = []
-    for size in sizes:
-        config = Config(gradient_estimator=estimator, **dict.fromkeys(constants, size))  # type: ignore[arg-type]
-        seconds.append(least({"": (one_gradient([config]), 3)}, 3)[""])
-    half = len(sizes) // 2
-    return float(np.polyfit(np.log(sizes[half:]), np.log(seconds[half:]), 1)[0])
-
-
-def measured() -> list[tuple[str, float, float | None]]:
+def main() -> list[tuple[str, float, float | None]]:
     """Rows (name, value, target)."""
     configs = {name: [Config(gradient_estimator=name, seed=seed) for seed in range(5)] for name in ESTIMATORS}
     prompts = configs["fresh_prompts"]
@@ -88,11 +72,17 @@ def measured() -> list[tuple[str, float, float | None]]:
         {name: (one_gradient(of_five), 5) for name, of_five in configs.items()}
         | {"literal": (literal_gradient(prompts), 1)}
         | {"given literal": (literal_gradient(prompts, fresh=False), 2)}
-        | {"given fresh_prompts": (one_gradient(prompts, fresh=False), 2)}
+        | {"given fresh_prompts": (one_gradient(prompts, fresh=False), 2)},
+        REPEATS,
     )
-    one = least({name: (one_gradient(of_five[:1]), 2) for name, of_five in configs.items()})
+    one = least({name: (one_gradient(of_five[:1]), 2) for name, of_five in configs.items()}, REPEATS)
     at = "N = d = 10, 5 seeds"
     both = ("dimension", "context_length")
+    growth = {
+        "fresh_prompts's time in N = d": (with_size("fresh_prompts", *both), (5, 10, 20, 30, 40)),
+        "fresh_prompts's time in N at d = 10": (with_size("fresh_prompts", "context_length"), (10, 20, 40, 80)),
+        "population's time in d = N": (with_size("population", *both), (10, 50, 100, 200)),
+    }
     return [
         (f"literal / fresh_prompts, fresh tasks, {at}: at least", five["literal"] / five["fresh_prompts"], 5.0),
         (f"literal / fresh_prompts, given tasks, {at}", five["given literal"] / five["given fresh_prompts"], None),
@@ -102,28 +92,5 @@ def measured() -> list[tuple[str, float, float | None]]:
         (f"milliseconds of population, {at}", 1e3 * five["population"], None),
         ("time of 5 seeds over that of 1, fresh_prompts", five["fresh_prompts"] / one["fresh_prompts"], None),
         ("time of 5 seeds over that of 1, population", five["population"] / one["population"], None),
-        ("exponent of fresh_prompts's time in N = d", exponent("fresh_prompts", (5, 10, 20, 30, 40), *both), None),
-        (
-            "exponent of fresh_prompts's time in N at d = 10",
-            exponent("fresh_prompts", (10, 20, 40, 80), "context_length"),
-            None,
-        ),
-        ("exponent of population's time in d = N", exponent("population", (10, 50, 100, 200), *both), None),
+        *((f"exponent of {what}", exponent(make, sizes, 3, 3), None) for what, (make, sizes) in growth.items()),
     ]
-
-
-def main() -> list[tuple[str, float, float | None]]:
-    """Rows (name, value, target), printed."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        rows = measured()
-    finally:
-        torch.set_num_threads(threads)
-    for name, value, target in rows:
-        print(f"{name:60} {value:10.3f}" + (f"   (target: {target:g})" if target else ""))
-    return rows
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,9 @@
 """CPU times of several implementations, measured alternately."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+import numpy as np
 
 REPEATS = 7
 
@@ -16,3 +18,12 @@ def least(sides: dict[str, tuple[Callable[[], object], int]], repeats: int = REP
                 run()
             times[name].append((time.process_time() - start) / calls)
     return {name: min(values) for name, values in times.items()}
+
+
+def exponent(
+    make: Callable[[int], Callable[[], object]], sizes: Sequence[int], calls: int, repeats: int = REPEATS
+) -> float:
+    """The log-log slope of the time of make(size) over the larger half of the sizes."""
+    seconds = [least({"one": (make(size), calls)}, repeats)["one"] for size in sizes]
+    half = len(sizes) // 2
+    return float(np.polyfit(np.log(sizes[half:]), np.log(seconds[half:]), 1)[0])

@@ -6,15 +6,15 @@ batch of B = 256 prompts of the figure's training, fixed or fresh. The time of t
 on B, that of the literal one is proportional to it. CPU time of one thread, the minimum of several alternating repeats;
 exponents of the time over the larger half of the sizes.
 
-    python -m benchmarks.zhang_flow
+    python -m benchmarks zhang_flow
 """
 
-import time
 from collections.abc import Callable
 
 import numpy as np
 import torch
 
+from benchmarks.timing import exponent, least
 from icl.core.sweep import Sweep
 from icl.core.training import gradient
 from icl.papers.zhang2024 import linear_attention as system
@@ -25,19 +25,6 @@ from icl.papers.zhang2024.population_flow import Blocks
 BATCH = 256
 SIZES = ((5, 20), (20, 40))  # d and N
 TARGET = 30.0
-REPEATS = 7
-
-
-def least(sides: dict[str, tuple[Callable[[], object], int]]) -> dict[str, float]:
-    """The minimal CPU seconds per call of each side over alternating rounds; a round has the given number of calls."""
-    times: dict[str, list[float]] = {name: [] for name in sides}
-    for _ in range(REPEATS):
-        for name, (run, calls) in sides.items():
-            start = time.process_time()
-            for _ in range(calls):
-                run()
-            times[name].append((time.process_time() - start) / calls)
-    return {name: min(values) for name, values in times.items()}
 
 
 def population(config: Config) -> Callable[[], object]:
@@ -71,63 +58,45 @@ def sampled(dimension: int, context_length: int) -> Config:
     )
 
 
-def exponent(make: Callable[[int], Callable[[], object]], sizes: list[int], calls: int) -> float:
-    """The log-log slope of the time over the larger half of the sizes."""
-    found = [least({"one": (make(size), calls)})["one"] for size in sizes]
-    half = len(sizes) // 2
-    return float(np.polyfit(np.log(sizes[half:]), np.log(found[half:]), 1)[0])
-
-
 def main() -> list[tuple[str, float, float | None]]:
-    """Rows (name, value, target), printed."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    """Rows (name, value, target)."""
     rows: list[tuple[str, float, float | None]] = []
-    try:
-        for d, n in SIZES:
-            config = sampled(d, n)
-            found = least(
-                {
-                    "fresh": (literal(config, True), 3),
-                    "given": (literal(config, False), 3),
-                    "population": (population(config), 300),
-                }
-            )
-            at = f"at d = {d}, N = {n}, B = {BATCH}"
-            rows += [
-                (f"literal / population, given prompts, {at}: at least", found["given"] / found["population"], TARGET),
-                (f"literal / population, fresh prompts, {at}", found["fresh"] / found["population"], None),
-                (f"microseconds of population, {at}", 1e6 * found["population"], None),
-            ]
-        dimensions, lengths = [10, 20, 40, 80, 160, 320], [10, 40, 160, 640, 2560]
+    for d, n in SIZES:
+        config = sampled(d, n)
+        found = least(
+            {
+                "fresh": (literal(config, True), 3),
+                "given": (literal(config, False), 3),
+                "population": (population(config), 300),
+            }
+        )
+        at = f"at d = {d}, N = {n}, B = {BATCH}"
         rows += [
-            (
-                "exponent of population's time in d at N = 20",
-                exponent(lambda d: population(sampled(d, 20)), dimensions, 50),
-                None,
-            ),
-            (
-                "exponent of literal's time in d at N = 20",
-                exponent(lambda d: literal(sampled(d, 20), False), dimensions[:4], 1),
-                None,
-            ),
-            (
-                "exponent of population's time in N at d = 5",
-                exponent(lambda n: population(sampled(5, n)), lengths, 300),
-                None,
-            ),
-            (
-                "exponent of literal's time in N at d = 5",
-                exponent(lambda n: literal(sampled(5, n), False), lengths, 1),
-                None,
-            ),
+            (f"literal / population, given prompts, {at}: at least", found["given"] / found["population"], TARGET),
+            (f"literal / population, fresh prompts, {at}", found["fresh"] / found["population"], None),
+            (f"microseconds of population, {at}", 1e6 * found["population"], None),
         ]
-    finally:
-        torch.set_num_threads(threads)
-    for name, value, target in rows:
-        print(f"{name:78} {value:10.3f}" + (f"   (target: {target:g})" if target else ""))
+    dimensions, lengths = [10, 20, 40, 80, 160, 320], [10, 40, 160, 640, 2560]
+    rows += [
+        (
+            "exponent of population's time in d at N = 20",
+            exponent(lambda d: population(sampled(d, 20)), dimensions, 50),
+            None,
+        ),
+        (
+            "exponent of literal's time in d at N = 20",
+            exponent(lambda d: literal(sampled(d, 20), False), dimensions[:4], 1),
+            None,
+        ),
+        (
+            "exponent of population's time in N at d = 5",
+            exponent(lambda n: population(sampled(5, n)), lengths, 300),
+            None,
+        ),
+        (
+            "exponent of literal's time in N at d = 5",
+            exponent(lambda n: literal(sampled(5, n), False), lengths, 1),
+            None,
+        ),
+    ]
     return rows
-
-
-if __name__ == "__main__":
-    main()

@@ -6,13 +6,11 @@ of all sampled sides grows linearly in M. The time of `sample_blocks` includes i
 computed once for 200 epochs from three starts, as on page 42. CPU time of one thread, the minimum of several
 alternating repeats.
 
-    python -m benchmarks.zheng_estimators
+    python -m benchmarks zheng_estimators
 """
 
 import time
 from collections.abc import Callable
-
-import torch
 
 from benchmarks.timing import least
 from icl.models import autoregressive as system
@@ -40,29 +38,18 @@ def statistics() -> float:
 
 
 def main() -> list[tuple[str, float, float | None]]:
-    """Rows (name, value, target), printed."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        once = min(statistics() for _ in range(REPEATS))
-        calls = {"sample_definition": 1, "sample_all_blocks": 5, "sample_blocks": 200, "population": 200}
-        seconds = least({estimator: (step(estimator), count) for estimator, count in calls.items()}, REPEATS)
-        seconds["sample_blocks"] += once / STEPS
-        rows: list[tuple[str, float, float | None]] = [
-            (
-                f"definition / {name}, one step, M = {SAMPLES}: at least",
-                seconds["sample_definition"] / seconds[name],
-                target,
-            )
-            for name, target in TARGETS.items()
-        ]
-        rows += [(f"milliseconds of {name}, M = {SAMPLES}", 1e3 * value, None) for name, value in seconds.items()]
-    finally:
-        torch.set_num_threads(threads)
-    for name, value, target in rows:
-        print(f"{name:60} {value:10.3f}" + (f"   (target: {target:g})" if target else ""))
+    """Rows (name, value, target)."""
+    once = min(statistics() for _ in range(REPEATS))
+    calls = {"sample_definition": 1, "sample_all_blocks": 5, "sample_blocks": 200, "population": 200}
+    seconds = least({estimator: (step(estimator), count) for estimator, count in calls.items()}, REPEATS)
+    seconds["sample_blocks"] += once / STEPS
+    rows: list[tuple[str, float, float | None]] = [
+        (
+            f"definition / {name}, one step, M = {SAMPLES}: at least",
+            seconds["sample_definition"] / seconds[name],
+            target,
+        )
+        for name, target in TARGETS.items()
+    ]
+    rows += [(f"milliseconds of {name}, M = {SAMPLES}", 1e3 * value, None) for name, value in seconds.items()]
     return rows
-
-
-if __name__ == "__main__":
-    main()
