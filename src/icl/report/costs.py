@@ -103,7 +103,8 @@ def markdown(kept: Kept, scale: str) -> str:
         ","
     )
     training = sum(trainings.values())
-    total = f"Together ({len(kept)} figures), each training once: {(training + other) / 60:.0f} CPU minutes"
+    figures = "1 figure" if len(kept) == 1 else f"{len(kept)} figures"
+    total = f"Together ({figures}), each training once: {(training + other) / 60:.0f} CPU minutes"
     return f"{tables.markdown(headers, rows)}\n\n{total}, {training / 60:.0f} of them for training.\n"
 
 
