@@ -10,8 +10,7 @@ from contextlib import redirect_stdout
 import torch
 
 import benchmarks
-
-Row = tuple[str, float, float | None]
+from benchmarks.timing import Row
 
 
 def measured(name: str) -> list[Row] | None:
@@ -22,7 +21,6 @@ def measured(name: str) -> list[Row] | None:
         if not hasattr(module, "main"):
             return []
         print(f"{name} ...", file=sys.stderr, flush=True)
-        torch.set_num_threads(1)
         with redirect_stdout(sys.stderr):
             rows = list(module.main())
     except Exception:
@@ -45,6 +43,7 @@ def main(wanted: list[str]) -> None:
     """Print the table."""
     there = [module.name for module in pkgutil.iter_modules(benchmarks.__path__) if not module.name.startswith("_")]
     table = []
+    torch.set_num_threads(1)
     for name in wanted or there:
         rows = measured(name)
         table += [f"{name}: failed, see above"] if rows is None else [line(*row) for row in rows]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.timing import least
+from benchmarks.timing import Row, least
 from icl.core.streams import stream
 from icl.core.sweep import Sweep
 from icl.core.training import gradient
@@ -98,9 +98,9 @@ def slope(form: str, name: str, sizes: tuple[int, int]) -> float:
     return float(np.log(times[str(sizes[1])] / times[str(sizes[0])]) / np.log(sizes[1] / sizes[0]))
 
 
-def main() -> list[tuple[str, float, float | None]]:
+def main() -> list[Row]:
     """Rows (name, value, target)."""
-    rows: list[tuple[str, float, float | None]] = []
+    rows: list[Row] = []
     for n, target in ((20, 5.0), (80, None)):
         sides = {form: (step(form, context_length=n), 1) for form in ("tokens", *FORMS)}
         times = least(sides, repeats=5)

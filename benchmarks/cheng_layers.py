@@ -21,7 +21,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from benchmarks.timing import least
+from benchmarks.timing import Row, least
 from icl.papers.cheng2024 import gauss_newton, stacks, transformers
 from icl.papers.cheng2024 import kernel_attention as system
 from icl.papers.cheng2024.kernel_attention import Config
@@ -91,9 +91,9 @@ def transformer_sides(kernel: str, layers: int) -> dict[str, tuple[Callable[[], 
     return {"residuals": (residuals, 1), "literal": (literal, 1)}
 
 
-def of_transformers() -> list[tuple[str, float, float | None]]:
+def of_transformers() -> list[Row]:
     """Ratios of both times for the published models."""
-    rows: list[tuple[str, float, float | None]] = []
+    rows: list[Row] = []
     for kernel, layers in TRANSFORMERS:
         times = least(transformer_sides(kernel, layers), repeats=5)
         at = f"{RUNS} transformers, {kernel}, L = {layers}"
@@ -104,7 +104,7 @@ def of_transformers() -> list[tuple[str, float, float | None]]:
     return rows
 
 
-def exponents(name: str, values: tuple[int, ...]) -> list[tuple[str, float, float | None]]:
+def exponents(name: str, values: tuple[int, ...]) -> list[Row]:
     """Log-log slopes of both times in one of the sizes, over its larger half, and their ratio at its end."""
     sizes = [{"layers": 3, "n": 14, "d": 5} | {name: value} for value in values]
     measured = [least(sides("exp", **size), repeats=3) for size in sizes]  # type: ignore[arg-type]
@@ -119,9 +119,9 @@ def exponents(name: str, values: tuple[int, ...]) -> list[tuple[str, float, floa
     ] + [(f"tokens / residuals, exp, {name} = {values[-1]}", measured[-1]["tokens"] / measured[-1]["residuals"], None)]
 
 
-def main() -> list[tuple[str, float, float | None]]:
+def main() -> list[Row]:
     """Rows (name, value, target)."""
-    rows: list[tuple[str, float, float | None]] = []
+    rows: list[Row] = []
     for kernel in KERNELS:
         for layers, n, d, target in SIZES:
             times = least(sides(kernel, layers, n, d), repeats=5)  # type: ignore[arg-type]

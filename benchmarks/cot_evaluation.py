@@ -9,7 +9,7 @@ query, the minimum of several alternating repeats. A test shows that the answers
 
 from dataclasses import replace
 
-from benchmarks.timing import least
+from benchmarks.timing import Row, least
 from icl.papers.li2025 import decoding, one_layer, prompts
 from tests.oracles import li2025
 
@@ -20,7 +20,7 @@ REPEATS = 3
 LEAST_RATIO = 20.0
 
 
-def main() -> list[tuple[str, float, float | None]]:
+def main() -> list[Row]:
     """Rows (name, value, target)."""
     config = one_layer.Config()
     params = one_layer.init([config])
@@ -41,9 +41,8 @@ def main() -> list[tuple[str, float, float | None]]:
 
     seconds = least({"loop": (loop, 1), "batched": (batched, 1)}, REPEATS)
     looping, at_once = seconds["loop"] / LOOPED, seconds["batched"] / TEST.queries
-    rows: list[tuple[str, float, float | None]] = [
+    return [
         ("greedy loop / batched chain of thought: at least", looping / at_once, LEAST_RATIO),
         ("milliseconds per query, greedy loop", 1e3 * looping, None),
         ("milliseconds per query, batched", 1e3 * at_once, None),
     ]
-    return rows

@@ -14,6 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.timing import Row
+
 ROOT = Path(__file__).resolve().parents[1]
 # CPU time is measured in hundredths of a second, so the time of a job is an average over many.
 JOBS, REPEATS = 200, 3
@@ -66,7 +68,7 @@ def per_job(folder: Path) -> float:
     return (min(with_jobs) - min(without) - alone) / JOBS
 
 
-def main() -> list[tuple[str, float, float | None]]:
+def main() -> list[Row]:
     """Rows (name, value, target)."""
     with tempfile.TemporaryDirectory() as made:
         ours, empty, echo = Path(made) / "ours", plain(Path(made) / "empty", EMPTY), plain(Path(made) / "echo", ECHO)

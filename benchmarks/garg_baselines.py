@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from benchmarks.timing import least
+from benchmarks.timing import Row, least
 from icl.models import estimators
 
 DIMENSION, POINTS = 20, 41
@@ -48,12 +48,12 @@ BASELINES: dict[str, tuple[estimators.PrefixEstimator, Solve, float | None]] = {
 }
 
 
-def main() -> list[tuple[str, float, float | None]]:
+def main() -> list[Row]:
     """Rows (name, value, target)."""
     rng = np.random.default_rng(0)
     inputs = rng.standard_normal((PROMPTS, POINTS, DIMENSION))
     labels = np.einsum("pnd,pd->pn", inputs, rng.standard_normal((PROMPTS, DIMENSION)))
-    rows: list[tuple[str, float, float | None]] = []
+    rows: list[Row] = []
     for name, (at_once, solve, target) in BASELINES.items():
 
         def loop(solve: Solve = solve) -> None:

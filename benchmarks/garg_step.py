@@ -16,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from benchmarks.timing import Row
 from icl.core.sweep import Sweep
 from icl.core.training import gradient
 from icl.models.optimisers import Params
@@ -101,7 +102,7 @@ def on_gpu() -> str:
     return meter.line(1 / float(np.median(seconds[2:])))
 
 
-def main() -> list[tuple[str, float, float | None]]:
+def main() -> list[Row]:
     """Rows (name, value, target); values should not exceed their targets unless the name says at least."""
     sweep = trainings.sweep("laptop")
     sweep = replace(sweep, configs=sweep.configs[:1])
@@ -113,7 +114,7 @@ def main() -> list[tuple[str, float, float | None]]:
             lambda: system.sample(sweep.configs, 0),
         ]
     )
-    rows: list[tuple[str, float, float | None]] = [
+    rows: list[Row] = [
         ("training step / its matrix products", ours / floor, 1.5),
         ("transformers' step / ours (at least)", other / ours, 1.3),
         ("share of sampling in a training step", sampling / ours, 0.05),

@@ -6,11 +6,11 @@ overhead. CPU time of one thread, the minimum of several repeats.
     python -m benchmarks gpt2_step
 """
 
-import time
 from collections.abc import Callable, Sequence
 
 import torch
 
+from benchmarks.timing import Row, least
 from icl.core.config import grid
 from icl.core.sweep import Sweep
 from icl.core.training import gradient
@@ -22,12 +22,7 @@ RUNS, REPEATS = 5, 20
 
 def best(function: Callable[[], object], repeats: int = REPEATS) -> float:
     """The minimal CPU time of `function` in milliseconds."""
-    times = []
-    for _ in range(repeats):
-        start = time.process_time()
-        function()
-        times.append(time.process_time() - start)
-    return 1e3 * min(times)
+    return 1e3 * least({"": (function, 1)}, repeats)[""]
 
 
 def products(config: system.Config, runs: int) -> list[tuple[int, int, int, int]]:
@@ -70,14 +65,13 @@ def time_of_step(sweep: Sweep) -> tuple[float, float]:
     return best(whole), best(lambda: system.sample(sweep.configs, 0))
 
 
-def main() -> list[tuple[str, float, float | None]]:
+def main() -> list[Row]:
     """Rows (name, value, target); values should not exceed their targets."""
     sweep = Sweep("benchmark", system.SYSTEM, grid(system.Config, seed=range(RUNS)), (1,), system.Test())
     whole, sampling = time_of_step(sweep)
     floor = time_of_products(products(sweep.configs[0], RUNS))
-    rows: list[tuple[str, float, float | None]] = [
+    return [
         ("training step / its matrix products", whole / floor, 1.6),
         ("share of sampling in a training step", sampling / whole, 0.15),
         (f"training step of {RUNS} runs (ms)", whole, None),
     ]
-    return rows

@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from benchmarks.timing import exponent, least
+from benchmarks.timing import Row, exponent, least
 from icl.papers.huang2024 import population_gradient, prompts
 from icl.papers.huang2024.count_laws import PromptLaw
 from tests.oracles import huang2024 as oracle
@@ -56,9 +56,9 @@ def population_side(features: int, per_feature: int) -> Side:
     return lambda: population_gradient.loss_and_gradient(q, [law])
 
 
-def main() -> list[tuple[str, float, float | None]]:
+def main() -> list[Row]:
     """Rows (name, value, target)."""
-    rows: list[tuple[str, float, float | None]] = []
+    rows: list[Row] = []
     for features, per_feature, least_counts, least_population in SIZES:
         tokens, given_tokens = token_sides(features, per_feature)
         fresh, given_counts = count_sides(features, per_feature)

@@ -18,7 +18,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from benchmarks.timing import least
+from benchmarks.timing import Row, least
 from icl.papers.oswald2023mesa import one_layer as system
 from icl.papers.oswald2023mesa.causal_attention import mesa, mesa_reverse
 from tests.oracles import oswald2023mesa_layer as literal_layer
@@ -56,7 +56,7 @@ def written_gradient(weights: dict[str, Tensor], x: Tensor, config: system.Confi
     system.gradient(weights, x, config)
 
 
-def main() -> list[tuple[str, float, float | None]]:
+def main() -> list[Row]:
     """Rows (name, value, target)."""
     rng = torch.Generator().manual_seed(0)
     inputs = [torch.randn(BATCH, HEADS, POSITIONS, n, generator=rng) for n in (KEYS, KEYS, VALUES)]
@@ -73,7 +73,7 @@ def main() -> list[tuple[str, float, float | None]]:
         "literal tokens": lambda: literal_gradient(weights, x),
     }
     seconds = least({name: (side, 1) for name, side in sides.items()}, REPEATS)
-    rows: list[tuple[str, float, float | None]] = [
+    return [
         (
             "mesa layer: batched solve per position / ours, at least",
             seconds["batched solve"] / seconds["mesa, ours"],
@@ -84,4 +84,3 @@ def main() -> list[tuple[str, float, float | None]]:
         ("linear-SA: literal tokens / ours, at least", seconds["literal tokens"] / seconds["linear, ours"], 1.8),
         ("linear-SA: CPU ms per gradient, ours", 1e3 * seconds["linear, ours"], None),
     ]
-    return rows

@@ -13,6 +13,7 @@ import time
 
 import torch
 
+from benchmarks.timing import Row
 from icl.core.config import grid
 from icl.core.sweep import Sweep
 from icl.core.training import gradient
@@ -66,7 +67,7 @@ def times(sweep: Sweep, params: Params, each: list[Params]) -> tuple[float, floa
     return min(whole), min(loop), min(sampling)
 
 
-def main() -> list[tuple[str, float, float | None]]:
+def main() -> list[Row]:
     """Rows (name, value, target); values should not exceed their targets unless the name says "at least"."""
     configs = grid(system.Config, seed=range(RUNS), optimiser=("sgd",))
     sweep = Sweep("benchmark", system.SYSTEM, configs, (1,), system.Test())
@@ -81,9 +82,7 @@ def main() -> list[tuple[str, float, float | None]]:
         for name in moved
         for run, weights in enumerate(apart)
     )
-    rows: list[tuple[str, float, float | None]] = [
-        ("largest difference between the steps of both sides, relative", difference, 1e-10)
-    ]
+    rows: list[Row] = [("largest difference between the steps of both sides, relative", difference, 1e-10)]
     for threads in sorted({1, len(os.sched_getaffinity(0))}):
         torch.set_num_threads(threads)
         try:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from benchmarks.timing import exponent, least
+from benchmarks.timing import Row, exponent, least
 from icl.core.sweep import Sweep
 from icl.core.training import gradient
 from icl.papers.oswald2023 import linear_attention as system
@@ -64,7 +64,7 @@ def with_size(estimator: str, *constants: str) -> Callable[[int], Callable[[], N
     )
 
 
-def main() -> list[tuple[str, float, float | None]]:
+def main() -> list[Row]:
     """Rows (name, value, target)."""
     configs = {name: [Config(gradient_estimator=name, seed=seed) for seed in range(5)] for name in ESTIMATORS}
     prompts = configs["fresh_prompts"]

@@ -19,14 +19,13 @@ from pathlib import Path
 import yaml
 
 from benchmarks.dag import ECHO, ROOT, cpu, snakemake
+from benchmarks.timing import Row
 from icl.pipeline.plan import Plan
 
 PLANNED, RUN = (50, 500, 5000), (50, 300)
 # Our own DAG at the paper scale: shards, and their description.
 SHARDS = ((2, "2 shards per sweep"), (10000, "one run per job"))
 DEFAULT = [sys.executable, "-m", "snakemake"]
-
-Row = tuple[str, float, float | None]
 
 
 def echoes(folder: Path, jobs: int) -> Path:

@@ -7,6 +7,9 @@ import numpy as np
 
 REPEATS = 7
 
+Row = tuple[str, float, float | None]
+"""Name, value and target of one measurement."""
+
 
 def least(sides: dict[str, tuple[Callable[[], object], int]], repeats: int = REPEATS) -> dict[str, float]:
     """The minimal CPU seconds per call of each side over alternating rounds; a round has the given number of calls."""

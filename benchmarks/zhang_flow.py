@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from benchmarks.timing import exponent, least
+from benchmarks.timing import Row, exponent, least
 from icl.core.sweep import Sweep
 from icl.core.training import gradient
 from icl.papers.zhang2024 import linear_attention as system
@@ -58,9 +58,9 @@ def sampled(dimension: int, context_length: int) -> Config:
     )
 
 
-def main() -> list[tuple[str, float, float | None]]:
+def main() -> list[Row]:
     """Rows (name, value, target)."""
-    rows: list[tuple[str, float, float | None]] = []
+    rows: list[Row] = []
     for d, n in SIZES:
         config = sampled(d, n)
         found = least(

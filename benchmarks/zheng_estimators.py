@@ -12,7 +12,7 @@ alternating repeats.
 import time
 from collections.abc import Callable
 
-from benchmarks.timing import least
+from benchmarks.timing import Row, least
 from icl.models import autoregressive as system
 from icl.models.autoregressive import Config
 
@@ -37,13 +37,13 @@ def statistics() -> float:
     return time.process_time() - start
 
 
-def main() -> list[tuple[str, float, float | None]]:
+def main() -> list[Row]:
     """Rows (name, value, target)."""
     once = min(statistics() for _ in range(REPEATS))
     calls = {"sample_definition": 1, "sample_all_blocks": 5, "sample_blocks": 200, "population": 200}
     seconds = least({estimator: (step(estimator), count) for estimator, count in calls.items()}, REPEATS)
     seconds["sample_blocks"] += once / STEPS
-    rows: list[tuple[str, float, float | None]] = [
+    rows: list[Row] = [
         (
             f"definition / {name}, one step, M = {SAMPLES}: at least",
             seconds["sample_definition"] / seconds[name],
