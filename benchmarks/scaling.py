@@ -77,9 +77,10 @@ def ours(folder: Path) -> list[Row]:
     config = yaml.safe_load((ROOT / "workflow/config.yaml").read_text(encoding="utf-8"))
     for shards, words in SHARDS:
         plan = Plan.of({**config, "scale": "paper", "shards": shards})
-        # Each figure has jobs for measuring, drawing and judging; the last job is the target over all.
+        # Each figure has jobs for measuring, drawing and judging, and one for its animation if it has one; the last job
+        # is the target over all.
         jobs = sum(len(plan.shard_names(sweep)) for sweep in plan.trainings) + 3 * len(plan.figures) + 1
-        jobs += sum(picture.endswith(".gif") for picture in plan.pictures(plan.figures))
+        jobs += sum(picture.endswith(".gif") for name in plan.figures for picture in plan.pictures(name))
         spent = snakemake(folder, "-n", "figures", "--config", "scale=paper", f"shards={shards}")
         rows.append((f"plan all figures, paper scale, {words}: {jobs} jobs (CPU s)", spent, None))
     return rows
