@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from benchmarks.timing import Row, least
+from icl.core import discovery
 from icl.core.streams import stream
 from icl.core.sweep import Sweep
 from icl.core.training import gradient
@@ -31,8 +32,8 @@ GROWTH = {"context_length": (20, 320), "dimension": (5, 20), "layers": (2, 8), "
 
 def step(form: str, seeds: int = 1, **constants: Any) -> Callable[[], None]:
     """One loss and gradient on fixed prompts, from weights of some size."""
-    constants = {"prompts": PROMPTS, "init_std": 0.1, "gradient_estimator": FORMS.get(form, SAMPLED)} | constants
-    configs = [Config(seed=seed, **constants) for seed in range(seeds)]
+    defaults: dict[str, Any] = {"prompts": PROMPTS, "init_std": 0.1, "gradient_estimator": FORMS.get(form, SAMPLED)}
+    configs = [Config(seed=seed, **(defaults | constants)) for seed in range(seeds)]
     params = system.init(configs)
     draw = oracle.draw_tokens if form == "tokens" else system.draw
     drawn = [draw(c, stream("benchmark", c.seed, "batch"), c.prompts) for c in configs]
@@ -68,7 +69,7 @@ def package_training(config: Config) -> Callable[[], None]:
         nonlocal params, state
         number = next(step)
         batch = {name: torch.from_numpy(a) for name, a in system.sample([config], number).items()}
-        _, slopes = gradient(system, sweep, params, {}, batch)
+        _, slopes = gradient(discovery.system(system.SYSTEM), sweep, params, {}, batch)
         params, state = optimiser.update(params, slopes, state, number)
 
     return run

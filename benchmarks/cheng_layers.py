@@ -107,16 +107,14 @@ def of_transformers() -> list[Row]:
 def exponents(name: str, values: tuple[int, ...]) -> list[Row]:
     """Log-log slopes of both times in one of the sizes, over its larger half, and their ratio at its end."""
     sizes = [{"layers": 3, "n": 14, "d": 5} | {name: value} for value in values]
-    measured = [least(sides("exp", **size), repeats=3) for size in sizes]  # type: ignore[arg-type]
+    measured = [least(sides("exp", **size), repeats=3) for size in sizes]
     half = len(values) // 2
-    return [
-        (
-            f"exponent of {side} in {name}",
-            float(np.polyfit(np.log(values[half:]), np.log([times[side] for times in measured[half:]]), 1)[0]),
-            None,
-        )
-        for side in ("residuals", "tokens")
-    ] + [(f"tokens / residuals, exp, {name} = {values[-1]}", measured[-1]["tokens"] / measured[-1]["residuals"], None)]
+    rows: list[Row] = []
+    for side in ("residuals", "tokens"):
+        slope, _ = np.polyfit(np.log(values[half:]), np.log([times[side] for times in measured[half:]]), 1)
+        rows.append((f"exponent of {side} in {name}", float(slope), None))
+    ratio = measured[-1]["tokens"] / measured[-1]["residuals"]
+    return [*rows, (f"tokens / residuals, exp, {name} = {values[-1]}", ratio, None)]
 
 
 def main() -> list[Row]:
@@ -124,7 +122,7 @@ def main() -> list[Row]:
     rows: list[Row] = []
     for kernel in KERNELS:
         for layers, n, d, target in SIZES:
-            times = least(sides(kernel, layers, n, d), repeats=5)  # type: ignore[arg-type]
+            times = least(sides(kernel, layers, n, d), repeats=5)
             at = f"{kernel}, L = {layers}, n = {n}, d = {d}"
             rows += [
                 (f"tokens / residuals, {at}: at least", times["tokens"] / times["residuals"], target),

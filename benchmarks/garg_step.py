@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from benchmarks.timing import Row
+from icl.core import discovery
 from icl.core.sweep import Sweep
 from icl.core.training import gradient
 from icl.models.optimisers import Params
@@ -54,7 +55,7 @@ def step(sweep: Sweep, device: str = "cpu") -> Callable[[], object]:
 
     def whole() -> None:
         batch: Params = {n: torch.from_numpy(a).to(device) for n, a in system.sample(sweep.configs, 0).items()}
-        _, gradients = gradient(system, sweep, params, {}, batch)
+        _, gradients = gradient(discovery.system(system.SYSTEM), sweep, params, {}, batch)
         optimiser.update(params, gradients, state, 0)
 
     return whole

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from benchmarks.timing import Row, least
+from icl.core import discovery
 from icl.core.config import grid
 from icl.core.sweep import Sweep
 from icl.core.training import gradient
@@ -60,7 +61,7 @@ def time_of_step(sweep: Sweep) -> tuple[float, float]:
 
     def whole() -> None:
         batch: Params = {n: torch.from_numpy(a) for n, a in system.sample(sweep.configs, 0).items()}
-        _, gradients = gradient(system, sweep, params, {}, batch)
+        _, gradients = gradient(discovery.system(system.SYSTEM), sweep, params, {}, batch)
         optimiser.update(params, gradients, state, 0)
 
     return best(whole), best(lambda: system.sample(sweep.configs, 0))

@@ -14,6 +14,7 @@ import time
 import torch
 
 from benchmarks.timing import Row
+from icl.core import discovery
 from icl.core.config import grid
 from icl.core.sweep import Sweep
 from icl.core.training import gradient
@@ -32,7 +33,7 @@ def our_step(sweep: Sweep, params: Params, step: int) -> tuple[Params, float, fl
     frozen = {name: w for name, w in params.items() if name in system.FROZEN}
     weights = {name: w for name, w in params.items() if name not in system.FROZEN}
     batch = {name: torch.from_numpy(a) for name, a in arrays.items()}
-    _, gradients = gradient(system, sweep, weights, frozen, batch)
+    _, gradients = gradient(discovery.system(system.SYSTEM), sweep, weights, frozen, batch)
     weights, _ = system.optimiser(sweep.configs).update(weights, gradients, {}, step)
     return weights | frozen, time.perf_counter() - start, sampled - start
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from benchmarks.timing import Row, exponent, least
+from icl.core import discovery
 from icl.core.sweep import Sweep
 from icl.core.training import gradient
 from icl.papers.oswald2023 import linear_attention as system
@@ -32,7 +33,7 @@ def one_gradient(configs: Sequence[Config], fresh: bool = True) -> Callable[[], 
     sweep = Sweep("benchmark", system.SYSTEM, tuple(configs), (0, 1), system.Test())
 
     def run() -> None:
-        gradient(system, sweep, start, {}, batch or drawn(configs))
+        gradient(discovery.system(system.SYSTEM), sweep, start, {}, batch or drawn(configs))
 
     return run
 
@@ -59,9 +60,7 @@ def drawn(configs: Sequence[Config]) -> Drawn:
 
 def with_size(estimator: str, *constants: str) -> Callable[[int], Callable[[], None]]:
     """One gradient of one run, for every value of these constants."""
-    return lambda size: one_gradient(
-        [Config(gradient_estimator=estimator, **dict.fromkeys(constants, size))]  # type: ignore[arg-type]
-    )
+    return lambda size: one_gradient([Config(gradient_estimator=estimator, **dict.fromkeys(constants, size))])
 
 
 def main() -> list[Row]:

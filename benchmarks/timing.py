@@ -1,7 +1,7 @@
 """CPU times of several implementations, measured alternately."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -11,7 +11,7 @@ Row = tuple[str, float, float | None]
 """Name, value and target of one measurement."""
 
 
-def least(sides: dict[str, tuple[Callable[[], object], int]], repeats: int = REPEATS) -> dict[str, float]:
+def least(sides: Mapping[str, tuple[Callable[[], object], int]], repeats: int = REPEATS) -> dict[str, float]:
     """The minimal CPU seconds per call of each side over alternating rounds; a round has the given number of calls."""
     times: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(repeats):

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from benchmarks.timing import Row, exponent, least
+from icl.core import discovery
 from icl.core.sweep import Sweep
 from icl.core.training import gradient
 from icl.papers.zhang2024 import linear_attention as system
@@ -41,8 +42,9 @@ def literal(config: Config, fresh: bool) -> Callable[[], object]:
     drawn = system.sample([config], 0)
 
     def run() -> object:
-        batch = system.sample([config], 0) if fresh else drawn
-        return gradient(system, sweep, weights, {}, {name: torch.from_numpy(array) for name, array in batch.items()})
+        arrays = system.sample([config], 0) if fresh else drawn
+        batch = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        return gradient(discovery.system(system.SYSTEM), sweep, weights, {}, batch)
 
     return run
 
