@@ -21,7 +21,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from benchmarks.timing import Row, least
+from benchmarks.timing import Row, least, slope
 from icl.papers.cheng2024 import gauss_newton, stacks, transformers
 from icl.papers.cheng2024 import kernel_attention as system
 from icl.papers.cheng2024.kernel_attention import Config
@@ -108,11 +108,10 @@ def exponents(name: str, values: tuple[int, ...]) -> list[Row]:
     """Log-log slopes of both times in one of the sizes, over its larger half, and their ratio at its end."""
     sizes = [{"layers": 3, "n": 14, "d": 5} | {name: value} for value in values]
     measured = [least(sides("exp", **size), repeats=3) for size in sizes]
-    half = len(values) // 2
-    rows: list[Row] = []
-    for side in ("residuals", "tokens"):
-        slope, _ = np.polyfit(np.log(values[half:]), np.log([times[side] for times in measured[half:]]), 1)
-        rows.append((f"exponent of {side} in {name}", float(slope), None))
+    rows: list[Row] = [
+        (f"exponent of {side} in {name}", slope(values, [times[side] for times in measured]), None)
+        for side in ("residuals", "tokens")
+    ]
     ratio = measured[-1]["tokens"] / measured[-1]["residuals"]
     return [*rows, (f"tokens / residuals, exp, {name} = {values[-1]}", ratio, None)]
 

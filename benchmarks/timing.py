@@ -27,6 +27,10 @@ def exponent(
     make: Callable[[int], Callable[[], object]], sizes: Sequence[int], calls: int, repeats: int = REPEATS
 ) -> float:
     """The log-log slope of the time of make(size) over the larger half of the sizes."""
-    seconds = [least({"one": (make(size), calls)}, repeats)["one"] for size in sizes]
+    return slope(sizes, [least({"one": (make(size), calls)}, repeats)["one"] for size in sizes])
+
+
+def slope(sizes: Sequence[int], seconds: Sequence[float]) -> float:
+    """The log-log slope of times over the larger half of the sizes."""
     half = len(sizes) // 2
     return float(np.polyfit(np.log(sizes[half:]), np.log(seconds[half:]), 1)[0])
