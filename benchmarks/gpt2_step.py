@@ -43,11 +43,11 @@ def products(config: system.Config, runs: int) -> list[tuple[int, int, int, int]
     return [*shapes, (runs, config.batch * asked, width, 1)]
 
 
-def time_of_products(shapes: Sequence[tuple[int, int, int, int]]) -> float:
+def time_of_products(shapes: Sequence[tuple[int, int, int, int]], dtype: torch.dtype = torch.float32) -> float:
     """Milliseconds of all C = A B with their gradients dA = dC B^T and dB = A^T dC (no dA for the first: data)."""
     total = 0.0
     for index, (batch, n, k, m) in enumerate(shapes):
-        a, b, c = torch.randn(batch, n, k), torch.randn(batch, k, m), torch.randn(batch, n, m)
+        a, b, c = (torch.randn(batch, *size, dtype=dtype) for size in ((n, k), (k, m), (n, m)))
         pairs = [(a, b), (a.mT, c)] + ([(c, b.mT)] if index else [])
         total += sum(best(lambda x=x, y=y: torch.bmm(x, y)) for x, y in pairs)  # type: ignore[misc]
     return total
@@ -55,13 +55,14 @@ def time_of_products(shapes: Sequence[tuple[int, int, int, int]]) -> float:
 
 def time_of_step(sweep: Sweep) -> tuple[float, float]:
     """Milliseconds of a training step, and of its sampling alone."""
+    system = discovery.system(sweep.system)
     optimiser = system.optimiser(sweep.configs)
     params = system.init(sweep.configs)
     state = optimiser.init(params)
 
     def whole() -> None:
         batch: Params = {n: torch.from_numpy(a) for n, a in system.sample(sweep.configs, 0).items()}
-        _, gradients = gradient(discovery.system(system.SYSTEM), sweep, params, {}, batch)
+        _, gradients = gradient(system, sweep, params, {}, batch)
         optimiser.update(params, gradients, state, 0)
 
     return best(whole), best(lambda: system.sample(sweep.configs, 0))

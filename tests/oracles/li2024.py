@@ -85,3 +85,22 @@ def asymmetric_weights(configs: Sequence[one_layer.Config]) -> dict[str, Tensor]
 def weights_of(params: Mapping[str, Tensor], run: int) -> dict[str, Tensor]:
     """The weights of one run, without run axis."""
     return {name: w[run] for name, w in params.items()}
+
+
+def stacked_logit(params: Mapping[str, Tensor], prompt: Tensor, attended: str = QUERY_TOO) -> Tensor:
+    """F of stacked layers, column by column, for one run: params without run axis, prompt (B, l + 1, d) -> F (B,).
+
+    Every layer but the last replaces the inputs h_j of all columns j by W_2 ReLU(W_O sum_i W_V h_i softmax_i(...)).
+    """
+    layers, inputs = params["W_V"].shape[0], prompt
+    for index in range(layers):
+        now = {name: params[name][index] for name in ("W_Q", "W_K", "W_V", "W_O")}
+        keys = inputs if attended == QUERY_TOO else inputs[:, :-1]
+        outputs = []
+        for column in range(inputs.shape[1]):
+            scores = torch.einsum("bld,bd->bl", keys @ now["W_K"].mT, inputs[:, column] @ now["W_Q"].mT)
+            attention = torch.softmax(scores, dim=-1)
+            outputs.append(torch.relu(torch.einsum("bl,bld->bd", attention, keys @ now["W_V"].mT) @ now["W_O"].mT))
+        hidden = torch.stack(outputs, dim=1)
+        inputs = hidden @ params["W_2"][index].mT if index < layers - 1 else hidden
+    return inputs[:, -1] @ params["a"]

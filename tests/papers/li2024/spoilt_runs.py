@@ -21,13 +21,13 @@ from icl.core.config import grid
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import train
-from icl.models.optimisers import Params
 from icl.papers.li2024 import (
     decoder,
     decoder_evaluation,
     one_layer_evaluation,
     one_layer_figures,
     one_training,
+    stacked_figures,
 )
 from icl.pipeline import figures
 from tests import sabotaged
@@ -239,25 +239,15 @@ def wrong_answers(share: Callable[[float], float]) -> Patch:
     return apply
 
 
-def both_heads(patch: pytest.MonkeyPatch) -> None:
-    """The label embedding over both heads: that of a single head hardly grows in the smaller task."""
-    embeddings = decoder_evaluation.label_embeddings
-    patch.setattr(
-        decoder_evaluation,
-        "label_embeddings",
-        lambda params, config, layer, heads: embeddings(params, config, layer, 2),
-    )
-
-
 def most_attentive_layer(patch: pytest.MonkeyPatch) -> None:
     """Every layer has the attention of the one that attends most: in the smaller task not all find the pattern."""
-    attention = decoder_evaluation.attention_on_same
+    attention = stacked_figures.attention_on_same
 
-    def of_the_best(params: Params, config: Any, prompts: Any, heads: str = "mean") -> np.ndarray:
-        by_layer = attention(params, config, prompts, heads)
+    def of_the_best(runs: Runs, prompts: Any) -> np.ndarray:
+        by_layer = attention(runs, prompts)
         return np.broadcast_to(by_layer.max(axis=-1, keepdims=True), by_layer.shape)
 
-    patch.setattr(decoder_evaluation, "attention_on_same", of_the_best)
+    patch.setattr(stacked_figures, "attention_on_same", of_the_best)
 
 
 def larger_shares(patch: pytest.MonkeyPatch) -> None:

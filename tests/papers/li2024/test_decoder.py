@@ -13,7 +13,6 @@ from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import start, train
 from icl.models import transformer
-from icl.models.optimisers import Params
 from icl.papers.li2024 import decoder as system
 from icl.papers.li2024 import decoder_evaluation as evaluation
 from icl.papers.li2024.patterns import COMBINATIONS
@@ -242,47 +241,6 @@ def test_noise_has_the_stated_norm_and_does_not_affect_labels() -> None:
     # Standard error of the mean of n chi-squared variables with 30 degrees of freedom.
     error = 0.25 * (2 / 30) ** 0.5 / squares.numel() ** 0.5
     assert abs(squares.mean().item() - 0.25) < 5 * error
-
-
-def test_the_largest_head_has_more_attention_than_the_mean() -> None:
-    configs, test = sweep(init_std=0.3).configs, sweep().test
-    params, prompts = system.init(configs), evaluation.out_of_domain(configs, test)
-    mean, largest = (evaluation.attention_on_same(params, configs[0], prompts, heads) for heads in ("mean", "largest"))
-    assert (largest > mean + 1e-3).all()
-    # The smaller of the two heads is 2 * mean - largest.
-    assert (2 * mean - largest >= 0).all()
-
-
-def test_attention_on_the_same_pattern_is_uniform_for_equal_scores() -> None:
-    configs, test = sweep().configs, replace(sweep().test, prompts=2000)
-    params = system.init(configs)
-    flat = {n: w * 0 if n.endswith(("queries", "keys")) else w for n, w in params.items()}
-    share = evaluation.attention_on_same(flat, configs[0], evaluation.out_of_domain(configs, test))
-    assert share.shape == (3, 2)
-    # (0.8 / 2 * 20 + 1) / 21; the count of a prompt has standard deviation sqrt(20 * 0.4 * 0.6) / 21.
-    assert np.allclose(share, 9 / 21, atol=5 * np.sqrt(20 * 0.24 / 2000) / 21)
-
-
-def test_label_embeddings_find_a_planted_direction() -> None:
-    configs = sweep().configs
-    params = {n: w.double() for n, w in system.init(configs).items()}
-    embeddings = evaluation.label_embeddings(params, configs[0], 2)
-    assert embeddings["magnitude"].shape == (3, 32)
-    assert abs(embeddings["angle"].mean() - np.pi / 2) < 0.1
-    # Values that read only the image of q align every neuron with it or against it.
-    q = params["read_in"][:, configs[0].feature_dimension, :, None]
-    params["layer2.values"] = q @ params["layer2.values"][:, :1]
-    angle = evaluation.label_embeddings(params, configs[0], 2)["angle"]
-    assert np.allclose(np.minimum(angle, np.pi - angle), 0, atol=1e-6)
-    # With only the second head's values, the neurons read nothing from the first head.
-    second = params["layer2.values"].clone()
-    second[..., :8] = 0
-    assert (evaluation.label_embeddings({**params, "layer2.values": second}, configs[0], 2, 1)["magnitude"] == 0).all()
-    two, default = (evaluation.label_embeddings(params, configs[0], 2, heads)["magnitude"] for heads in (2, None))
-    assert np.array_equal(two, default)
-    mirrored: Params = {**params, "layer2.down": -params["layer2.down"]}
-    signs = [evaluation.label_embeddings(p, configs[0], 2)["sign"] for p in (params, mirrored)]
-    assert np.array_equal(*(signs[0], -signs[1]))
 
 
 def test_invalid_constants_are_refused() -> None:

@@ -22,7 +22,6 @@ from tests.papers.li2024.spoilt_runs import (
     all_rows_grown,
     assert_decided,
     best_everywhere,
-    both_heads,
     equal_rows,
     forgotten,
     fresh_values,
@@ -104,9 +103,10 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     "A-F21": {"rise of attention": Sabotage(untrained, control=most_attentive_layer)},
     "A-F22": {"rise of attention": Sabotage(untrained, control=most_attentive_layer)},
     "A-F23": {"rise of attention": Sabotage(untrained, control=most_attentive_layer)},
-    "A-F24": {"share of neurons that grow by half": NOTHING_LEARNT},
-    "A-F25": {"share of neurons that grow by half": Sabotage(untrained, control=both_heads)},
-    "A-F26": {"share of neurons that grow by half": NOTHING_LEARNT},
+    "A-F24": {"share of neurons that grow": NOTHING_LEARNT},
+    "A-F25": {"share of neurons that grow": NOTHING_LEARNT},
+    "A-F26": {"share of neurons that grow": NOTHING_LEARNT},
+    "A-3L-angle": {"largest turn of a layer": NOTHING_LEARNT},
 }
 
 

@@ -21,7 +21,6 @@ from tests.papers.li2024.spoilt_runs import (
     large_rows_without_effect,
     larger_shares,
     losses_of_other_alphas,
-    negated_decoder_readout,
     one_giant_row,
     reversed_norms,
     reversed_norms_of_many_patterns,
@@ -63,7 +62,7 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "hinge loss at S_1=1.3": WRONG_SIGN,
     },
     "A-S1-below": {"hinge loss at S_1=0.5": WRONG_SIGN},
-    "A-induction": {"share of answers that one head's label gives": Sabotage(negated_decoder_readout)},
+    "A-induction": {"share of answers that one layer's label gives": WRONG_SIGN},
     "A-T1-M1": {f"hinge loss on unseen tasks, M_1 = {m_1}": WRONG_SIGN for m_1 in (8, 12)},
     "A-T1-M1-steps": {
         "slope of steps against M_1 sqrt(log M_1)": Sabotage(

@@ -1,18 +1,15 @@
 """Attention on the query's pattern over training: the curves of figure 9 and, layer by layer, figures 21 to 23."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.runs import Runs, single
-from icl.core.sweep import Sweep
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
-from icl.papers.li2024 import decoder_evaluation, decoder_figures, one_training
-from icl.papers.li2024.decoder_figures import SCHEDULE
+from icl.papers.li2024 import one_layer_evaluation, one_training, stacked_figures
 from icl.papers.li2024.one_training import Choice
 
 if TYPE_CHECKING:
@@ -30,26 +27,13 @@ def curve_rows(pick: Choice, epochs: Sequence[float], same: np.ndarray) -> Itera
         yield from pick.lines("attention weight", values, panel="main", series=style.series, x=epochs)
 
 
-def sweeps(scale: str) -> list[Sweep]:
-    """The shared training of the three-layer model."""
-    return [decoder_figures.shared_training(scale)]
-
-
 def measure_layer(runs: Mapping[str, Runs], layer: int) -> pd.DataFrame:
     """Table of figures 21 to 23: out-of-domain attention of one layer on the query's pattern, and its rise."""
-    trained = decoder_figures.trained(runs)
-    pick = one_training.choice(single(runs))
-    config, snapshots = trained.sweep.configs[0], trained.sweep.snapshots
-    test = replace(trained.sweep.test, prompts=min(SCHEDULE.traced_prompts, trained.sweep.test.prompts))
-    prompts = decoder_evaluation.out_of_domain(trained.sweep.configs, test)
-    same = np.stack(
-        [
-            decoder_evaluation.attention_on_same(trained.at(s), config, prompts, test.attention_heads)[:, layer - 1]
-            for s in snapshots
-        ]
-    )
-    epochs = [step * SCHEDULE.epochs / snapshots[-1] for step in snapshots]
-    parts = [*curve_rows(pick, epochs, same), pick.claim("rise of attention", same[-1] - same[0])]
+    trained = single(runs)
+    pick = one_training.choice(trained)
+    prompts = one_layer_evaluation.out_of_domain(trained.sweep.configs, trained.sweep.test)
+    same = stacked_figures.attention_on_same(trained, prompts)[..., layer - 1]
+    parts = [*curve_rows(pick, stacked_figures.EPOCHS, same), pick.claim("rise of attention", same[-1] - same[0])]
     return one_training.table(pick, parts)
 
 

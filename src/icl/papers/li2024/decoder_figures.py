@@ -1,11 +1,11 @@
-"""Shared by the figures of the three-layer model: the training, the epochs of the figures, and the model's errors."""
+"""Shared by figures 12 and 13: the training of the GPT-2 style model, and its errors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from icl.core.config import Constants, constant, grid
+from icl.core.config import constant, grid
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.papers.li2024 import decoder, decoder_evaluation
@@ -17,31 +17,18 @@ SNAPSHOTS = 20
 
 
 @dataclass(frozen=True)
-class Schedule(Constants):
-    """How the published figures count epochs, and what they draw."""
-
-    epochs: int = constant(1600, "published", "the axis of figures 21 to 26 spans the whole training", at_least=1)
-    drawn_neurons: int = constant(5, "published", "points per epoch and sign, counted in figures 24 and 25", at_least=1)
-    traced_prompts: int = constant(200, "ours", "prompts per run for the average attention", at_least=1)
-
-
-SCHEDULE = Schedule()
-
-
-@dataclass(frozen=True)
 class PlainTest(decoder.Test):
-    """Constants of the evaluation in figures 12 and 21: prompts contain only the two relevant patterns."""
+    """Constants of the evaluation in figure 12: prompts contain only the two relevant patterns."""
 
     relevant_fraction_test: float = constant(
-        1.0, "inferred", "figure 21 starts at 0.5245, near (1.0 / 2 * 20 + 1) / 21: uniform attention, alpha' = 1. In "
-        "figure 12 the errors at 2, 4 and 6 contexts, 0.25, 0.047 and 0.015, are near 1/4, 1/16 and 1/64, the "
-        "fractions of prompts without the query's pattern; for alpha' = 0.8 these are 0.36, 0.13 and 0.047",
+        1.0, "inferred", "in figure 12 the errors at 2, 4 and 6 contexts, 0.25, 0.047 and 0.015, are near 1/4, 1/16 "
+        "and 1/64, the fractions of prompts without the query's pattern; for alpha' = 0.8 these are 0.36, 0.13, 0.047",
         letter="alpha'", above=0, at_most=1,
     )  # fmt: skip
 
 
 def shared_training(scale: str, test: type[decoder.Test] = decoder.Test) -> Sweep:
-    """The training shared by figures 12, 13 and 21 to 26; `test` has the constants of a figure's evaluation."""
+    """The training shared by figures 12 and 13; `test` has the constants of a figure's evaluation."""
     steps = STEPS[scale]
     return Sweep(
         name="li_icl_gpt2",

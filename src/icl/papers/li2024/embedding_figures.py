@@ -7,12 +7,11 @@ import numpy as np
 import pandas as pd
 
 from icl.core.runs import Runs, single
-from icl.core.sweep import Sweep
 from icl.core.table import rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Embedding
-from icl.papers.li2024 import decoder_evaluation, decoder_figures, one_training
-from icl.papers.li2024.decoder_figures import SCHEDULE
+from icl.papers.li2024 import one_layer_figures, one_training, stacked_figures
+from icl.papers.li2024.one_layer_figures import SCHEDULE
 from icl.papers.li2024.one_training import Choice
 
 if TYPE_CHECKING:
@@ -49,27 +48,31 @@ def point_rows(
                            statistic=statistic)  # fmt: skip
 
 
-def sweeps(scale: str) -> list[Sweep]:
-    """The shared training of the three-layer model."""
-    return [decoder_figures.shared_training(scale)]
-
-
 def measure_layer(runs: Mapping[str, Runs], layer: int) -> pd.DataFrame:
-    """Table of figures 24 to 26: the first neurons of each sign as points, and the share of all that grow by half."""
-    trained = decoder_figures.trained(runs)
-    pick = one_training.choice(single(runs))
-    config, last = trained.sweep.configs[0], trained.sweep.snapshots[-1]
-    heads = trained.sweep.test.embedding_heads
-    at = {
-        epoch: decoder_evaluation.label_embeddings(trained.at(epoch * last // SCHEDULE.epochs), config, layer, heads)
-        for epoch in SCATTER_EPOCHS
-    }
-    first, final = at[SCATTER_EPOCHS[0]], at[SCATTER_EPOCHS[-1]]
+    """Table of figures 24 to 26: the first neurons of each sign as points, the share of all that grow, and how far the
+    large ones turn in each layer.
+    """
+    trained, pick = one_layer_figures.trained(runs), one_training.choice(single(runs))
+    at = {epoch: stacked_figures.embeddings(trained, epoch, layer) for epoch in SCATTER_EPOCHS}
+    # Only the last layer has a read-out; the published picture of layer 1 has both signs on both sides, so the sign
+    # there is that of the neuron with the same index.
+    positive = trained.last()["a"].numpy() > 0
     parts: list[pd.DataFrame] = []
-    for sign, of_sign in {">": final["sign"] > 0, "<": final["sign"] < 0}.items():
-        parts += point_rows(pick, f"Lab. Emb. a_i{sign}0", of_sign, SCHEDULE.drawn_neurons, at)
-    grown = (final["magnitude"] >= 1.5 * first["magnitude"]).mean(axis=-1)
-    return one_training.table(pick, [*parts, pick.claim("share of neurons that grow by half", grown)])
+    for sign, of_sign in {">": positive, "<": ~positive}.items():
+        parts += point_rows(pick, f"Lab. Emb. a_i{sign}0", of_sign, SCHEDULE.drawn_neurons, at, "label ")
+    growth = at[SCATTER_EPOCHS[-1]]["label magnitude"] / at[SCATTER_EPOCHS[0]]["label magnitude"]
+    parts.append(pick.claim("share of neurons that grow", (growth > 1).mean(axis=-1)))
+    turns = [_turn(stacked_figures.embeddings(trained, SCATTER_EPOCHS[-1], number)) for number in (1, 2, 3)]
+    parts.append(pick.claim("largest turn of a layer", np.max(turns, axis=0)))
+    return one_training.table(pick, parts)
+
+
+def _turn(rows: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Mean distance from pi/2 of the angle between q and the label rows of at least half the largest magnitude."""
+    magnitude = rows["label magnitude"]
+    large = magnitude >= magnitude.max(axis=-1, keepdims=True) / 2
+    turn: np.ndarray = np.average(np.abs(rows["label angle"] - np.pi / 2), axis=-1, weights=large)
+    return turn
 
 
 @plotting.published

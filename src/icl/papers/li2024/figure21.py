@@ -8,19 +8,14 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from icl.core.runs import Runs
-from icl.core.sweep import Sweep
-from icl.papers.li2024 import decoder_figures, runs_picture
+from icl.papers.li2024 import runs_picture
 from icl.papers.li2024.attention_figures import STYLES, draw_layer, measure_layer
+from icl.papers.li2024.stacked_figures import sweeps
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["STYLES", "draw", "draw_runs", "measure", "sweeps"]
-
-
-def sweeps(scale: str) -> list[Sweep]:
-    """The shared training of the three-layer model, tested at alpha' = 1."""
-    return [decoder_figures.shared_training(scale, decoder_figures.PlainTest)]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:

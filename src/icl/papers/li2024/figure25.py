@@ -9,7 +9,8 @@ import pandas as pd
 
 from icl.core.runs import Runs
 from icl.papers.li2024 import runs_picture
-from icl.papers.li2024.embedding_figures import STYLES, draw_labels, measure_layer, sweeps
+from icl.papers.li2024.embedding_figures import STYLES, draw_labels, measure_layer
+from icl.papers.li2024.stacked_figures import sweeps
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
