@@ -2,6 +2,7 @@
 
 search      runs trials for one model, saved in results/<scale>/studies/; an interrupted search continues
 sensitivity writes src/icl/evidence/sensitivity.json, the results that the package uses
+drawn       prints how far each run of a model of Li et al. 2024 is from the published figures; the nearest is drawn
 noise       prints the distance of figure 27's classical fits from the published ones, by beta and input noise
 """
 
@@ -15,7 +16,7 @@ from icl.core.config import SCALES
 from icl.core.files import write_text
 from icl.evidence import sensitivity
 from icl.pipeline import provenance
-from studies import noise, outcome, search, spaces
+from studies import drawn, noise, outcome, search, spaces
 
 
 def run_search(model: str, scale: str, trials: int) -> None:
@@ -53,11 +54,16 @@ def main() -> None:
     searching.add_argument("model", choices=sorted(spaces.spaces()))
     searching.add_argument("--scale", choices=SCALES, default="laptop")
     searching.add_argument("--trials", type=int, default=0, help="0 for the model's own number")
+    drawing = commands.add_parser("drawn")
+    drawing.add_argument("model", choices=sorted(drawn.VISIBLE))
+    drawing.add_argument("--scale", choices=SCALES, default="paper")
     commands.add_parser("sensitivity")
     commands.add_parser("noise")
     args = parser.parse_args()
     if args.command == "search":
         run_search(args.model, args.scale, args.trials)
+    elif args.command == "drawn":
+        print(drawn.table(args.model, args.scale))
     elif args.command == "sensitivity":
         write_sensitivity()
     else:

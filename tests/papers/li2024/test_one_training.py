@@ -1,4 +1,4 @@
-"""The drawn training follows a rule that looks at no figure, and claims ignore runs that have not learnt."""
+"""One training is drawn, that of the inferred seed, and claims ignore runs that have not learnt."""
 
 import dataclasses
 import math
@@ -23,7 +23,7 @@ from icl.drawing import plotting
 from icl.evidence import ledger
 from icl.evidence.errors import GROUPS
 from icl.evidence.intervals import BAND
-from icl.papers.li2024 import decoder, one_layer, one_training
+from icl.papers.li2024 import decoder, one_layer, one_training, stacked_layers
 from icl.papers.li2024.one_training import Choice, alone, chosen, held_out_loss
 from icl.pipeline import figures
 
@@ -100,7 +100,7 @@ def test_the_condition_of_the_claims_is_that_a_run_has_learnt() -> None:
     assert {at_most for _, at_most in conditions} == {one_training.LEARNT}
 
 
-@pytest.mark.parametrize("model", [one_layer, decoder])
+@pytest.mark.parametrize("model", [one_layer, stacked_layers, decoder])
 def test_the_held_out_loss_of_a_run_does_not_depend_on_the_others(model: object) -> None:
     """The loss of a run that diverged is NaN."""
     system = discovery.system(model.SYSTEM)  # type: ignore[attr-defined]
@@ -140,17 +140,25 @@ def test_a_run_that_has_not_learnt_tests_no_claim(name: str) -> None:
     assert set(table.loc[table["panel"] == one_training.RUNS, "seed"]) == {0, 1, 2, 3}
 
 
+def test_without_the_inferred_seed_the_run_of_least_held_out_loss_is_drawn() -> None:
+    runs = trained("figure9")
+    assert one_training.choice(runs).index == chosen(held_out_loss(runs), runs.sweep.seeds)
+    assert one_training.choice(drawing(runs, 3)).index == 3
+
+
+def drawing(runs: Runs, seed: int) -> Runs:
+    """The runs, with another seed to draw."""
+    test = dataclasses.replace(runs.sweep.test, drawn_seed=seed)
+    return dataclasses.replace(runs, sweep=dataclasses.replace(runs.sweep, test=test))
+
+
 @pytest.mark.parametrize("name", ["figure8", "figure10", "figure14", "figure27"])
-def test_the_chosen_run_is_drawn(name: str) -> None:
-    runs = trained(name)
-    # The first choice is broken, so that another run is chosen.
-    first = Choice(runs.sweep.seeds, held_out_loss(runs)).index
-    broken = changed(runs, first, torch.neg)
-    seed = runs.sweep.seeds[Choice(runs.sweep.seeds, held_out_loss(broken)).index]
-    assert seed != runs.sweep.seeds[first]
-    table = measured(name, broken)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_run_of_the_inferred_seed_is_drawn(name: str, seed: int) -> None:
+    table = measured(name, drawing(trained(name), seed))
+    assert list(table.loc[table["observable"] == one_training.DRAWN, "seed"]) == [seed]
     of_run = table[(table["panel"] == one_training.RUNS) & (table["seed"] == seed)]
-    main = table[~table["panel"].isin(["", one_training.RUNS])]
+    main = table[~table["panel"].isin(["", one_training.RUNS, one_training.DRAWN])]
     assert set(main.loc[main["statistic"] == "run", "seed"]) == {seed}
     drawn = main[(main["seed"] == SUMMARY_SEED) | ((main["statistic"] == "run") & (name == "figure10"))]
     key = ["series", "x", "observable", "colour"]
@@ -173,7 +181,7 @@ def test_a_run_alone_has_more_test_prompts_that_start_with_the_shared_ones() -> 
 
 @given(hnp.arrays(np.bool_, (3, 1, 40)))
 def test_the_band_is_that_of_four_groups_of_the_drawn_run(wrong: np.ndarray) -> None:
-    pick = Choice([5, 7], np.array([0.5, 0.01]))
+    pick = Choice([5, 7], np.array([0.5, 0.01]), 7)
     of_runs = np.zeros((3, 2, 10), dtype=bool)
     table = join(pick.error_lines(of_runs, wrong, panel="main", series="a", x=[0, 2, 4]))
     summaries = table[table["seed"] == SUMMARY_SEED]
@@ -193,7 +201,7 @@ def test_runs_that_have_not_learnt_are_grey_and_named() -> None:
     picture = discovery.figure("figure9").draw_runs(table)
     count = next(text.get_text() for text in picture.texts if text.get_gid() == "count")
     assert count.startswith("3 of 4 runs learnt") and count.endswith("seed 1")
-    drawn = table.loc[(table["panel"] == "main") & (table["statistic"] == "run"), "seed"].iloc[0]
+    drawn = table.loc[table["observable"] == one_training.DRAWN, "seed"].iloc[0]
     for axes in picture.axes:
         seed = int(str(axes.get_label()).removeprefix("seed "))
         assert ("not learnt" in axes.get_title()) == (seed == 1)

@@ -1,8 +1,12 @@
-"""The choice of the training that a figure draws, and of the trainings that its claims count.
+"""The training that a figure draws, and the trainings that its claims count.
 
-The published pictures show a single training. We draw the run with the least hinge loss on held-out prompts of its
-training distribution, a rule fixed beforehand that looks at no figure. A run that has not learnt this distribution
-cannot test what follows from learning it, so claims have a condition on the held-out loss.
+The published pictures show a single training of one seed, which is not stated. We infer it like other unpublished
+constants: of the twenty trainings of a model we draw the one that lies nearest to the published curves of all visible
+figures of this model together (``python -m studies drawn``), in all its figures, also in those without published
+numbers. Where this seed was not trained, we draw the run of least hinge loss on held-out prompts.
+
+Verdicts count all runs. A run that has not learnt its training distribution cannot test what follows from learning it,
+so claims have a condition on the held-out loss.
 
 A table holds the drawn run in the panels of the published picture, where the summary of its error has the number of
 test prompts as ``count``, and all runs in the panel "runs", without a summary because runs jump at different times.
@@ -39,6 +43,9 @@ RUNS = "runs"
 """The panel of a table that holds all runs."""
 
 HELD_OUT_LOSS = "held-out loss"
+
+DRAWN = "drawn run"
+"""The panel and the observable of the one row with the seed of the drawn run."""
 
 
 def held_out_loss(runs: Runs) -> np.ndarray:
@@ -77,15 +84,16 @@ def chosen(losses: np.ndarray, seeds: Sequence[int]) -> int:
 
 @dataclass(frozen=True)
 class Choice:
-    """Seeds and held-out losses of some runs, from which the drawn one follows."""
+    """Seeds and held-out losses of some runs, and the seed to draw, from which the drawn run follows."""
 
     seeds: list[int]
     losses: np.ndarray
+    drawn_seed: int
 
     @property
     def index(self) -> int:
-        """Index of the drawn run."""
-        return chosen(self.losses, self.seeds)
+        """Index of the drawn run: of the seed to draw, or if there is none, of the least held-out loss."""
+        return self.seeds.index(self.drawn_seed) if self.drawn_seed in self.seeds else chosen(self.losses, self.seeds)
 
     def claim(self, observable: str, values: Any) -> pd.DataFrame:
         """Rows of a claim's observable; values : (runs,)."""
@@ -128,7 +136,7 @@ class Choice:
 
 def choice(runs: Runs) -> Choice:
     """The choice among some runs; runs : as trained, not in the axes of the patterns."""
-    return Choice(runs.sweep.seeds, held_out_loss(runs))
+    return Choice(runs.sweep.seeds, held_out_loss(runs), runs.sweep.test.drawn_seed)
 
 
 def has_learnt(losses: np.ndarray) -> np.ndarray:
@@ -149,5 +157,6 @@ def alone(runs: Runs, index: int, times: int = GROUPS) -> Runs:
 
 
 def table(pick: Choice, parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    """A figure's rows with the held-out loss of every run, on which the claims have a condition."""
-    return join([*parts, rows(HELD_OUT_LOSS, pick.seeds, pick.losses)])
+    """A figure's rows with the held-out loss of every run, on which claims have a condition, and the drawn run."""
+    drawn = rows(DRAWN, pick.seeds[pick.index], pick.index, panel=DRAWN, statistic="point")
+    return join([*parts, rows(HELD_OUT_LOSS, pick.seeds, pick.losses), drawn])

@@ -11,7 +11,7 @@ import pandas as pd
 
 from icl.drawing import plotting
 from icl.drawing.plotting import Embedding, Style
-from icl.papers.li2024.one_training import HELD_OUT_LOSS, LEARNT, RUNS, chosen, has_learnt
+from icl.papers.li2024.one_training import DRAWN, HELD_OUT_LOSS, LEARNT, RUNS, has_learnt
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,13 +41,14 @@ def draw(
     width = LEFT + columns * (WIDTH + GAP[0]) + RIGHT
     height = TOP + lines * (HEIGHT + GAP[1]) - GAP[1] + BOTTOM
     figure, first = plotting.canvas((max(width, 2 * WIDTH + LEFT), height), _edges(0), panel=f"seed {seeds[0]}")
+    (chosen,) = table[table["observable"] == DRAWN]["seed"]
     rows = table[table["panel"] == RUNS]
     for place, (seed, loss) in enumerate(zip(seeds, losses, strict=True)):
         axes = first if place == 0 else plotting.add_panel(figure, _edges(place), f"seed {seed}")
         learnt = bool(has_learnt(loss))
         _run(axes, rows[rows["seed"] == seed], styles, learnt)
         _like(axes, like, left=place % COLUMNS == 0, below=place + COLUMNS >= len(seeds))
-        drawn = place == chosen(losses, seeds)
+        drawn = seed == chosen
         title = f"seed {seed}, loss {loss:.2g}" + (", drawn" if drawn else "") + ("" if learnt else ", not learnt")
         axes.set_title(title, fontsize=FONT, pad=4, color="k" if learnt else "0.45", weight="bold" if drawn else None)
         for spine in axes.spines.values():

@@ -1,0 +1,60 @@
+"""The seed of the published pictures of Li et al. 2024: of the runs of a model, the nearest to its visible figures.
+
+A published picture shows one training. Its seed is an unpublished constant like the others, one per model, and applies
+to all figures of the model, also to those without published numbers.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from icl.core import discovery
+from icl.core.config import FIRST_SEED
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.training import train
+from icl.evidence import distance, published_curves
+from icl.pipeline import figures
+
+VISIBLE: Mapping[str, tuple[str, ...]] = {
+    "li_icl": ("figure8", "figure9", "figure10", "figure11", "figure14", "figure27"),
+    "li_icl_stack": ("figure21", "figure22", "figure24", "figure25"),
+    "li_icl_gpt2": ("figure12",),
+}
+"""Model -> its figures with published numbers."""
+
+
+def run_alone(runs: Runs, index: int) -> Runs:
+    """One of several runs."""
+    one = replace(runs.sweep, configs=runs.sweep.configs[index : index + 1])
+    return Runs(one, {name: w[index : index + 1] for name, w in runs.weights.items()}, runs.losses[index : index + 1])
+
+
+def distances(model: str, scale: str) -> pd.DataFrame:
+    """Distance (icl.evidence.distance) of every run of a model from each visible figure: one row per seed, a column per
+    figure and the joint distance.
+    """
+    trained: dict[str, Runs] = {}
+    rows: dict[int, dict[str, float]] = {}
+    for name in VISIBLE[model]:
+        (sweep,) = figures.sweeps(name, scale, {}, FIRST_SEED).values()
+        runs = trained.setdefault(sweep.name, train(sweep)) if sweep.name not in trained else trained[sweep.name]
+        published = published_curves.published(name)
+        for index, seed in enumerate(sweep.seeds):
+            rows.setdefault(seed, {})[name] = _distance(name, sweep, run_alone(runs, index), scale, published)
+    table = pd.DataFrame.from_dict(rows, orient="index")
+    return table.assign(joint=np.log1p(table).mean(axis=1)).rename_axis("seed")
+
+
+def _distance(name: str, sweep: Sweep, runs: Runs, scale: str, published: pd.DataFrame) -> float:
+    tested = replace(runs, sweep=replace(runs.sweep, test=sweep.test))
+    return distance.of_figure(figures.measure(name, {sweep.name: tested}, scale), published).whole
+
+
+def table(model: str, scale: str) -> str:
+    """The distances as text, nearest run first, and the seed that the model's figures draw."""
+    found = distances(model, scale).sort_values("joint")
+    drawn = discovery.system(model).Test().drawn_seed
+    return f"{found.to_string(float_format='{:.2f}'.format)}\n{model}: nearest {found.index[0]}, drawn {drawn}"
