@@ -110,21 +110,24 @@ def test_prefixes_in_one_pass_equal_one_pass_each() -> None:
         assert torch.allclose(together[:, :, k], alone, rtol=1e-10, atol=1e-12)
 
 
-def test_several_last_tokens_need_a_mask() -> None:
+def test_the_last_tokens_of_causal_attention_need_no_mask() -> None:
     params, tokens = weights(), prompts()
-    with pytest.raises(ValueError, match="read = 2"):
-        transformer.residual_stream(params, transformer.read_in(params, tokens), HEADS, 2)
+    embedded = transformer.read_in(params, tokens)
+    whole = transformer.residual_stream(params, embedded, HEADS, TOKENS)
+    assert torch.allclose(transformer.residual_stream(params, embedded, HEADS, 2), whole[:, :, -2:], rtol=1e-10)
 
 
 @pytest.mark.parametrize("read", [TOKENS, 4])
-def test_the_lean_layers_have_the_same_values_and_gradients(read: int) -> None:
-    """Explicit derivatives against automatic ones, with an unusual mask and several last tokens."""
+def test_explicit_derivatives_are_the_automatic_ones(read: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attention and GELU on a CPU against the library's, with an unusual mask and several last tokens."""
     place = torch.tensor([1, 3, 5, 7, 0, 2, 4, 6, 8])
     visible, outs, grads = place <= place[:, None], [], []
     x = torch.from_numpy(np.random.default_rng(2).normal(size=(RUNS, PROMPTS, TOKENS, 16)))
-    for stream in (transformer.residual_stream, transformer.lean_stream):
+    explicit = transformer._on_cpu()
+    for parts in (explicit, (transformer._fused_attention, transformer._fused_gelu)):
+        monkeypatch.setattr(transformer, "_on_cpu", lambda parts=parts: parts)
         leaves = {name: w.requires_grad_() for name, w in (weights() | {"x": x.clone()}).items()}
-        outs.append(stream(leaves, leaves["x"], HEADS, read, visible))
+        outs.append(transformer.residual_stream(leaves, leaves["x"], HEADS, read, visible))
         grads.append(
             dict(zip(leaves, torch.autograd.grad(outs[-1].pow(3).sum(), list(leaves.values()), allow_unused=True),
                      strict=True))
@@ -140,12 +143,12 @@ def test_the_lean_layers_have_the_same_values_and_gradients(read: int) -> None:
             assert name.endswith("keys.bias") or a.abs().max() > 0.1
 
 
-def test_the_lean_layers_work_in_half_precision() -> None:
+def test_layers_work_in_half_precision() -> None:
     params, x = weights(dtype=torch.float32, std=0.1), prompts(torch.float32)
     visible = torch.ones(TOKENS, TOKENS).tril().bool()
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        half = transformer.lean_stream(params, transformer.read_in(params, x), HEADS, TOKENS, visible)
-    whole = transformer.lean_stream(params, transformer.read_in(params, x), HEADS, TOKENS, visible)
+        half = transformer.residual_stream(params, transformer.read_in(params, x), HEADS, TOKENS, visible)
+    whole = transformer.residual_stream(params, transformer.read_in(params, x), HEADS, TOKENS, visible)
     error = (half - whole).abs().max() / whole.abs().max()
     assert 1e-5 < error < 0.02
 
@@ -165,29 +168,6 @@ def test_one_layer_ignores_the_order_of_contexts_and_two_do_not() -> None:
     one, two = weights(layers=1), weights(layers=2)
     assert torch.allclose(*(transformer.predict_last(one, t, HEADS) for t in (tokens, shuffled)), rtol=1e-10)
     assert not torch.allclose(*(transformer.predict_last(two, t, HEADS) for t in (tokens, shuffled)), rtol=1e-3)
-
-
-def test_attention_rows_sum_to_one_and_give_the_decoders_output() -> None:
-    params, tokens = weights(), prompts()
-    attention = transformer.attention_of_last(params, tokens, HEADS)
-    assert attention.shape == (RUNS, PROMPTS, 3, HEADS, TOKENS)
-    assert torch.allclose(attention.sum(-1), torch.ones(()).double())
-    # In a one-layer model the output can be recomputed from the attention weights.
-    one = weights(layers=1)
-    share = transformer.attention_of_last(one, tokens, HEADS)[:, :, 0]
-    x = transformer.read_in(one, tokens)
-    n = torch.nn.functional.layer_norm(x, x.shape[-1:], eps=1e-5)
-    n = n * one["layer1.attention_norm.gain"][:, None, None] + one["layer1.attention_norm.bias"][:, None, None]
-    value = torch.einsum("rptd,rde->rpte", n, one["layer1.values"]) + one["layer1.values.bias"][:, None, None]
-    mixed = torch.einsum("rpht,rpthe->rphe", share, value.unflatten(-1, (HEADS, -1))).flatten(2)
-    x = x[:, :, -1] + torch.einsum("rpd,rde->rpe", mixed, one["layer1.output"]) + one["layer1.output.bias"][:, None]
-    n = torch.nn.functional.layer_norm(x, x.shape[-1:], eps=1e-5)
-    n = n * one["layer1.mlp_norm.gain"][:, None] + one["layer1.mlp_norm.bias"][:, None]
-    up = torch.einsum("rpd,rde->rpe", n, one["layer1.up"]) + one["layer1.up.bias"][:, None]
-    hidden = torch.nn.functional.gelu(up, approximate="tanh")
-    x = x + torch.einsum("rpd,rde->rpe", hidden, one["layer1.down"]) + one["layer1.down.bias"][:, None]
-    rebuilt = transformer.read_out(one, x[:, :, None])[:, :, 0]
-    assert torch.allclose(rebuilt, transformer.predict_last(one, tokens, HEADS), rtol=1e-10, atol=1e-12)
 
 
 def test_runs_do_not_mix() -> None:

@@ -133,24 +133,6 @@ def predict_prefixes(
     return read_out(params, residual_stream(params, embedded, heads, number, visible))
 
 
-def attention_of_last(params: Params, tokens: "Tensor", heads: int) -> "Tensor":
-    """The attention weights of the last token, (runs, prompts, layers, heads, tokens); they sum to one over tokens."""
-    runs, prompts, count, _ = tokens.shape
-    x = read_in(params, tokens)
-    weights = []
-    for layer in range(1, layers(params) + 1):
-        name = f"layer{layer}"
-        n = _normalised(x.flatten(1, 2))
-        last = n.view(runs, prompts, count, -1)[:, :, -1]
-        query = _after_norm(params, f"{name}.attention_norm", f"{name}.queries", last)
-        key = _after_norm(params, f"{name}.attention_norm", f"{name}.keys", n)
-        query, key = query.view(runs, prompts, heads, 1, -1), key.view(runs, prompts, count, heads, -1).transpose(2, 3)
-        scores = (query @ key.mT)[:, :, :, 0] / query.shape[-1] ** 0.5
-        weights.append(torch.softmax(scores, dim=-1))
-        x = _layer(params, name, x, heads, count)
-    return torch.stack(weights, dim=2)
-
-
 def read_in(params: Params, tokens: "Tensor") -> "Tensor":
     """The tokens' embeddings: (runs, prompts, tokens, inputs) -> (runs, prompts, tokens, width)."""
     return _affine(params, "read_in", tokens.flatten(1, 2)).view(*tokens.shape[:3], -1)
@@ -167,27 +149,25 @@ def residual_stream(params: Params, x: "Tensor", heads: int, read: int, visible:
     Parameters
     ----------
     x : (runs, prompts, tokens, width)
-    visible : bool (tokens, tokens), which columns each row attends to; None for causal attention
+    visible : bool (tokens, tokens), which columns each row attends to, at least one; None for causal attention
 
     Returns
     -------
     (runs, prompts, read, width)
     """
     count, last = x.shape[2], layers(params)
-    if visible is None and 1 < read < count:
-        raise ValueError(f"read = {read}: without a mask it must be 1 or all {count} tokens")
-    mask = None
-    if visible is not None:
-        mask = torch.zeros_like(visible, dtype=x.dtype).masked_fill(~visible, -math.inf)
+    if visible is None:
+        visible = torch.ones(count, count, dtype=torch.bool, device=x.device).tril()
+    mask = torch.zeros_like(visible, dtype=x.dtype).masked_fill(~visible, -math.inf)
     for layer in range(1, last + 1):
         x = _layer(params, f"layer{layer}", x, heads, read if layer == last else count, mask)
     return x
 
 
-def _layer(params: Params, name: str, x: "Tensor", heads: int, read: int, mask: "Tensor | None" = None) -> "Tensor":
+def _layer(params: Params, name: str, x: "Tensor", heads: int, read: int, mask: "Tensor") -> "Tensor":
     """One layer at the last `read` tokens: (runs, prompts, tokens, width) -> (runs, prompts, read, width).
 
-    mask : added to the scores, (tokens, tokens) of 0 and -inf; None for causal
+    mask : added to the scores, (tokens, tokens) of 0 and -inf
     """
     runs, prompts, count, width = x.shape
     n = _normalised(x)
@@ -199,18 +179,12 @@ def _layer(params: Params, name: str, x: "Tensor", heads: int, read: int, mask: 
     query = _heads(_after_norm(params, norm, f"{name}.queries", asking), prompts, heads)
     key = _heads(_after_norm(params, norm, f"{name}.keys", n), prompts, heads)
     value = _heads(_after_norm(params, norm, f"{name}.values", n), prompts, heads)
-    attended = torch.nn.functional.scaled_dot_product_attention(
-        query,
-        key,
-        value,
-        attn_mask=None if mask is None else mask[-read:],
-        # The last token attends to all and needs no mask; torch would align a one-row causal mask with the first token.
-        is_causal=mask is None and read == count,
-    )
-    attended = attended.transpose(1, 2).reshape(runs, prompts * read, width)
+    # Under autocast, the products and the stream have different types.
+    attend, activate = _on_cpu() if x.is_cpu and query.dtype == x.dtype else (_fused_attention, _fused_gelu)
+    attended = attend(query, key, value, mask[-read:].to(query.dtype)).reshape(runs, prompts * read, width)
     x = x.reshape(runs, prompts * read, width) + _affine(params, f"{name}.output", attended)
     up = _after_norm(params, f"{name}.mlp_norm", f"{name}.up", _normalised(x))
-    x = x + _affine(params, f"{name}.down", torch.nn.functional.gelu(up, approximate="tanh"))
+    x = x + _affine(params, f"{name}.down", activate(up))
     return x.view(runs, prompts, read, width)
 
 
@@ -236,46 +210,7 @@ def _after_norm(params: Params, norm: str, name: str, n: "Tensor") -> "Tensor":
     return torch.baddbmm(bias, n, params[f"{norm}.gain"][..., None] * matrix)
 
 
-# The same layers for training on a CPU, where GELU and attention take a third of the time of the matrix products
-
-
-def lean_stream(params: Params, x: "Tensor", heads: int, read: int, visible: "Tensor") -> "Tensor":
-    """`residual_stream` with a mask, faster on a CPU; values and first derivatives are the same.
-
-    Parameters
-    ----------
-    x : (runs, prompts, tokens, width)
-    visible : bool (tokens, tokens), which columns each row attends to; every row needs one
-
-    Returns
-    -------
-    (runs, prompts, read, width)
-    """
-    count, last = x.shape[2], layers(params)
-    mask = torch.zeros_like(visible, dtype=x.dtype).masked_fill(~visible, -math.inf)
-    for layer in range(1, last + 1):
-        x = _lean_layer(params, f"layer{layer}", x, heads, read if layer == last else count, mask)
-    return x
-
-
-def _lean_layer(params: Params, name: str, x: "Tensor", heads: int, read: int, mask: "Tensor") -> "Tensor":
-    runs, prompts, count, width = x.shape
-    n = _normalised(x)
-    if read < count:
-        x, asking = x[:, :, -read:], n[:, :, -read:].flatten(1, 2)
-    else:
-        asking = n.flatten(1, 2)
-    norm, n = f"{name}.attention_norm", n.flatten(1, 2)
-    query = _heads(_after_norm(params, norm, f"{name}.queries", asking), prompts, heads)
-    key = _heads(_after_norm(params, norm, f"{name}.keys", n), prompts, heads)
-    value = _heads(_after_norm(params, norm, f"{name}.values", n), prompts, heads)
-    # Under autocast, the products and the stream have different types.
-    attend, activate = _lean_parts() if x.is_cpu and query.dtype == x.dtype else (_fused_attention, _fused_gelu)
-    attended = attend(query, key, value, mask[-read:].to(query.dtype)).reshape(runs, prompts * read, width)
-    x = x.reshape(runs, prompts * read, width) + _affine(params, f"{name}.output", attended)
-    up = _after_norm(params, f"{name}.mlp_norm", f"{name}.up", _normalised(x))
-    x = x + _affine(params, f"{name}.down", activate(up))
-    return x.view(runs, prompts, read, width)
+# Attention and GELU, which take a third of the time of the matrix products on a CPU in the library's form
 
 
 def _fused_attention(query: "Tensor", key: "Tensor", value: "Tensor", mask: "Tensor") -> "Tensor":
@@ -289,7 +224,7 @@ def _fused_gelu(x: "Tensor") -> "Tensor":
 
 
 @cache
-def _lean_parts() -> "tuple[Callable[..., Tensor], Callable[..., Tensor]]":
+def _on_cpu() -> "tuple[Callable[..., Tensor], Callable[..., Tensor]]":
     """`_fused_attention` and `_fused_gelu` with explicit derivatives."""
     linear = 2 * math.sqrt(2 / math.pi)
     cubic = 0.044715 * linear

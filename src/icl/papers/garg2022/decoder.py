@@ -30,7 +30,7 @@ CHUNK = 64
 
 def _layers(params: Params, x: "Tensor", heads: int, read: int, visible: "Tensor") -> "Tensor":
     """The predictions at the last `read` tokens from the embedded tokens x."""
-    return transformer.read_out(params, transformer.lean_stream(params, x, heads, read, visible))[..., 0]
+    return transformer.read_out(params, transformer.residual_stream(params, x, heads, read, visible))[..., 0]
 
 
 @cache
