@@ -130,6 +130,11 @@ class Test(PatternTest):
         "the largest possible value",
         letter="mu'_j", choices=tuple(COMBINATIONS),
     )  # fmt: skip
+    strength_ratio: float = constant(
+        1.0, "inferred",
+        "bound of kappa' on test inputs over that of kappa in training: equal ones give the norms at the start of "
+        "figure 8", letter="kappa'/kappa", at_least=0,
+    )  # fmt: skip
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
