@@ -9,7 +9,7 @@ from icl.papers.li2024.classical_figures import LENGTHS
 from icl.papers.li2024.one_layer import Config, Test
 
 RATIOS = (1.0, 2.0, 2.5, 3.0)
-LEVELS = (0.6, 0.7, 0.75, 0.8, 0.9)
+LEVELS = (0.6, 0.7, 0.75, 0.8, 0.85, 0.9)
 PROMPTS = 8000
 SEED = 100
 LEAST = 1 / (2 * PROMPTS)
