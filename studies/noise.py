@@ -1,4 +1,4 @@
-"""The noise on test inputs that the classical curves of figure 27 imply, without any model."""
+"""The law of the test inputs that the classical curves of figure 27 imply, without any model."""
 
 import numpy as np
 
@@ -8,21 +8,21 @@ from icl.papers.li2024 import one_layer_evaluation
 from icl.papers.li2024.classical_figures import LENGTHS
 from icl.papers.li2024.one_layer import Config, Test
 
-NORMS = (1.0, 2.0, 3.0)
-LEVELS = (0.5, 0.7, 0.9, 1.1)
-PROMPTS = 2000
+RATIOS = (1.0, 2.0, 2.5, 3.0)
+LEVELS = (0.6, 0.7, 0.75, 0.8, 0.85, 0.9)
+PROMPTS = 8000
 SEED = 100
 LEAST = 1 / (2 * PROMPTS)
 """Replaces an error rate of zero."""
 
 
-def distance(norm: float, noise: float) -> float:
+def distance(ratio: float, noise: float) -> float:
     """Mean |log10 ratio| of the five fits' errors to the published ones, over the context lengths of figure 27.
 
-    norm : beta; noise : expected norm of the noise over beta
+    ratio : kappa' of the test over kappa of the training; noise : expected norm of the noise over beta
     """
-    config = Config(seed=SEED, pattern_norm=norm)
-    prompts = one_layer_evaluation.in_domain([config], Test(prompts=PROMPTS, noise=noise))
+    config = Config(seed=SEED)
+    prompts = one_layer_evaluation.in_domain([config], Test(prompts=PROMPTS, strength_ratio=ratio, noise=noise))
     inputs, labels = prompts.tokens[0, ..., : config.feature_dimension].numpy(), prompts.labels[0].numpy()
     published = published_curves.published("figure27").set_index(["series", "x"])["y"]
     ratios = []
@@ -35,7 +35,7 @@ def distance(norm: float, noise: float) -> float:
 
 
 def table() -> str:
-    """The distances as a Markdown table with a row per beta and a column per noise."""
-    lines = [f"| beta | {' | '.join(f'{noise:g}' for noise in LEVELS)} |", "| --- " * (len(LEVELS) + 1) + "|"]
-    lines += [f"| {norm:g} | {' | '.join(f'{distance(norm, noise):.2f}' for noise in LEVELS)} |" for norm in NORMS]
+    """The distances as a Markdown table with a row per kappa' and a column per noise."""
+    lines = [f"| kappa'/kappa | {' | '.join(f'{noise:g}' for noise in LEVELS)} |", "| --- " * (len(LEVELS) + 1) + "|"]
+    lines += [f"| {r:g} | {' | '.join(f'{distance(r, noise):.2f}' for noise in LEVELS)} |" for r in RATIOS]
     return "\n".join(lines)

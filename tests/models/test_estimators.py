@@ -239,6 +239,21 @@ def test_classifiers_over_many_prompts_answer_as_scikit_learn_does(name: str, co
     assert np.mean(ours != literal) <= 1 / 120
 
 
+def test_the_logistic_fit_has_no_intercept() -> None:
+    """Against a general minimiser of 1/2 |w|^2 + sum log(1 + exp(-y w x)); the zero input is on the boundary."""
+    from scipy.optimize import minimize
+
+    rng = np.random.default_rng(5)
+    x, y, q = rng.standard_normal((9, 4)), np.where(np.arange(9) < 7, 1.0, -1.0), rng.standard_normal(4)
+
+    def objective(weights: np.ndarray) -> float:
+        return float(weights @ weights / 2 + np.logaddexp(0, -y * (x @ weights)).sum())
+
+    best = minimize(objective, np.zeros(4), tol=1e-12).x
+    np.testing.assert_allclose(estimators._logistic_decision(x[None], y[None], q[None]), best @ q, atol=1e-5)
+    assert estimators._logistic_decision(x[None], y[None], 0 * q[None]) == 0
+
+
 def test_the_batched_machine_finds_the_optimum_of_its_dual() -> None:
     """At the optimum, the decision function of free support vectors equals their label (Karush, Kuhn and Tucker)."""
     from sklearn.svm import SVC

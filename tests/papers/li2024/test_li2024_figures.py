@@ -1,8 +1,10 @@
 """Pruning in the figures of the one-layer model."""
 
+import dataclasses
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -10,7 +12,8 @@ from icl.core.config import grid
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import train
-from icl.papers.li2024 import one_layer
+from icl.drawing import plotting
+from icl.papers.li2024 import figure15, one_layer
 from icl.papers.li2024 import one_layer_evaluation as evaluation
 from icl.papers.li2024.pruning import random_masks, trained_pruning
 
@@ -57,3 +60,22 @@ def test_random_pruning_masks_are_nested_and_differ_between_runs_and_draws() -> 
         assert (fewer <= more).all()
     assert not np.array_equal(masks[1][0], masks[1][1])
     assert not np.array_equal(masks[1], random_masks([0, 1], 64, 6, draw=1))
+
+
+def test_the_drawn_curves_of_figure_15_start_together_and_the_table_keeps_its_values(together: Runs) -> None:
+    (sweep,) = figure15.sweeps("smoke")
+    # After 12 steps F is small, so only its sign can be right.
+    shared = dataclasses.replace(together.sweep, test=dataclasses.replace(sweep.test, answer_margin=0.0))
+    table = figure15.measure({sweep.name: dataclasses.replace(together, sweep=shared)}, "smoke")
+    before = table.copy()
+    axes = figure15.draw(table).axes[0]
+    pd.testing.assert_frame_equal(table, before)
+    drawn = {line.get_gid(): line.get_ydata() for line in axes.lines}
+    own = {
+        series: plotting.summary(table, "main", series, "classification error")["value"].to_numpy()
+        for series in figure15.FRACTIONS
+    }
+    assert len({values[0] for values in own.values()}) > 1
+    for series, values in own.items():
+        assert drawn[series][0] == own["alpha'=0.6"][0]
+        np.testing.assert_array_equal(drawn[series][1:], values[1:])

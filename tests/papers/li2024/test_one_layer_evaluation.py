@@ -5,9 +5,13 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from icl.core import discovery
 from icl.papers.li2024 import one_layer
 from icl.papers.li2024 import one_layer_evaluation as evaluation
+from icl.papers.li2024.one_layer_figures import NoisyTest
 from icl.papers.li2024.patterns import unit_pairs
 from icl.papers.li2024.training_tasks import TRAINING_TASKS
 from tests.oracles import li2024 as oracle
@@ -84,6 +88,27 @@ def test_out_of_domain_prompts_have_combined_patterns(total: float) -> None:
     np.testing.assert_allclose(
         direction[:, : config.feature_dimension] * config.pattern_norm, combined[:, -1], atol=1e-12
     )
+
+
+@given(st.floats(0.0, 4.0), st.sampled_from(["uniform", "two values", "constant"]), st.booleans())
+@settings(max_examples=15)
+def test_the_ratio_of_the_test_scales_the_irrelevant_patterns_alone(ratio: float, law: str, shifted: bool) -> None:
+    config = dataclasses.replace(CONFIGS[1], strength_law=law)
+    prompts = evaluation.out_of_domain if shifted else evaluation.in_domain
+    noise = 0.3 if ratio > 1 else 0.0
+    plain, scaled, none = (
+        prompts([config], one_layer.Test(prompts=4, noise=noise, strength_ratio=r)).tokens for r in (1.0, ratio, 0.0)
+    )
+    torch.testing.assert_close(scaled - none, ratio * (plain - none), rtol=1e-9, atol=1e-12)
+    relevant = config.relevant_patterns
+    torch.testing.assert_close(scaled[..., :relevant], plain[..., :relevant], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["figure14", "figure15", "figure27", "figure28"])
+def test_one_law_of_the_test_inputs_in_the_noisy_figures(name: str) -> None:
+    (sweep,) = discovery.figure(name).sweeps("smoke")
+    assert isinstance(sweep.test, NoisyTest)
+    assert (sweep.test.strength_ratio, sweep.test.noise) == (NoisyTest().strength_ratio, NoisyTest().noise)
 
 
 def test_curves_over_the_constants_of_the_test_are_paired() -> None:

@@ -134,6 +134,11 @@ class Test(PatternTest):
         1000, "inferred", "of the twenty seeds from 1000 on, the nearest to the published figures 8 to 11, 14 and 27 "
         "together: see python -m studies drawn", at_least=0,
     )  # fmt: skip
+    strength_ratio: float = constant(
+        1.0, "inferred",
+        "bound of kappa' on test inputs over that of kappa in training: equal ones give the norms at the start of "
+        "figure 8", letter="kappa'/kappa", at_least=0,
+    )  # fmt: skip
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:

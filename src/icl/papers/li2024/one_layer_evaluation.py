@@ -57,7 +57,7 @@ def _evaluation(configs: Sequence[Config], test: Test, domain_of: Callable[[Conf
 def _test_arrays(config: Config, test: Test, domain: Domain) -> tuple[np.ndarray, ...]:
     """Tokens, labels, patterns and the direction of the query's pattern of one run."""
     batch = sample_test_prompts(config, test, domain, config.irrelevant_strength * config.pattern_norm)
-    batch = dataclasses.replace(batch, strength=strength_by_law(config, batch.strength))
+    batch = dataclasses.replace(batch, strength=test.strength_ratio * strength_by_law(config, batch.strength))
     features, q = config.feature_dimension, config.label_direction
     direction = np.zeros((test.prompts, features + len(q)))
     units = domain.relevant / np.linalg.norm(domain.relevant, axis=-1, keepdims=True)
