@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from icl.drawing.plotting import defaults, unclipped_markers
+from icl.drawing.plotting import defaults
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,8 +70,7 @@ def _published_artist(axes: Axes, series: str, kind: str, rows: pd.DataFrame) ->
             style["marker"] = ours.get_paths()[0]
             axes.scatter(
                 rows["x"], rows["y"], s=style["markersize"] ** 2, marker=style["marker"], facecolors="w",
-                edgecolors=list(ours.to_rgba(rows["c"].to_numpy())), linewidths=style["markeredgewidth"], clip_on=False,
-                **place,
+                edgecolors=list(ours.to_rgba(rows["c"].to_numpy())), linewidths=style["markeredgewidth"], **place,
             )  # fmt: skip
             return style
         if kind == "line" and isinstance(ours, Line2D):
@@ -80,7 +79,5 @@ def _published_artist(axes: Axes, series: str, kind: str, rows: pd.DataFrame) ->
             style |= {"marker": CARETLEFT, "markersize": 6}
             axes.plot([axes.get_xlim()[1]] * len(rows), rows["y"], **style, **place, clip_on=False)
             return style
-    (line,) = axes.plot(rows["x"], rows["y"], **style, **place)
-    if kind == "line":
-        unclipped_markers(axes, line)
+    axes.plot(rows["x"], rows["y"], **style, **place)
     return style

@@ -152,10 +152,7 @@ def add_panel(figure: Figure, edges: tuple[float, float, float, float], panel: s
 
 
 def frame(axes: Axes, x: Axis, y: Axis, font: float, ticks: float | None = None) -> None:
-    """Set labels in ``font`` points, limits and ticks of both axes; ``ticks`` is the size of tick labels if different.
-
-    Markers of earlier artists are not clipped at the ends of the axes and are hidden outside them.
-    """
+    """Set labels in ``font`` points, limits and ticks of both axes; ``ticks`` is the size of tick labels if different."""
     for name, axis in (("x", x), ("y", y)):
         if axis.limits is not None and axis.widens:
             axis = axis._replace(limits=_widened(axis.limits, getattr(axes.dataLim, f"interval{name}")))
@@ -174,7 +171,6 @@ def frame(axes: Axes, x: Axis, y: Axis, font: float, ticks: float | None = None)
     axes.set_xlabel(x.label, fontsize=font)
     axes.set_ylabel(y.label, fontsize=font)
     axes.tick_params(labelsize=font if ticks is None else ticks)
-    _unclip(axes)
 
 
 MARGIN = 0.05
@@ -188,42 +184,6 @@ def _widened(limits: tuple[float, float], data: Sequence[float]) -> tuple[float,
         return limits
     margin = MARGIN * (max(high, limits[1]) - min(low, limits[0]))
     return (limits[0] if low >= limits[0] else low - margin, limits[1] if high <= limits[1] else high + margin)
-
-
-def _unclip(axes: Axes) -> None:
-    """Draw the markers of all curves unclipped where their points lie within the limits, and hide the others.
-
-    Curves are clipped at the frame but their markers are not, so markers become separate artists above their curves.
-    """
-    for points in axes.collections:
-        offsets = np.asarray(points.get_offsets())
-        if points.get_gid() is not None and _inside(axes, offsets).all():
-            points.set_clip_on(False)
-    for place, line in enumerate(list(axes.lines)):
-        if line.get_zorder() == 2:
-            line.set_zorder(2 + place * 1e-3)
-        if line.get_gid() is not None and line.get_marker() not in ("", " ", "None", None):
-            unclipped_markers(axes, line)
-
-
-def _inside(axes: Axes, points: np.ndarray) -> np.ndarray:
-    """Which points (n, 2) lie within the limits; points with a NaN do not."""
-    ends = np.sort([axes.get_xlim(), axes.get_ylim()], axis=1)
-    return np.asarray(((points >= ends[:, 0]) & (points <= ends[:, 1])).all(axis=-1))
-
-
-def unclipped_markers(axes: Axes, line: Line2D) -> None:
-    """Draw the markers of a curve as a separate artist: unclipped within the limits, none outside."""
-    points = np.column_stack([np.asarray(line.get_xdata(), dtype=float), np.asarray(line.get_ydata(), dtype=float)])
-    chosen = line.get_markevery()
-    shown = _inside(axes, points) & np.array([True] if chosen is None else chosen, dtype=bool)
-    line.set_markevery([False] * len(points))
-    look = {
-        name: getattr(line, f"get_{name}")()
-        for name in ("color", "marker", "markersize", "markerfacecolor", "markeredgecolor", "markeredgewidth")
-    }
-    axes.plot(*points[shown].T, linestyle="none", clip_on=False, scalex=False, scaley=False,
-              zorder=line.get_zorder() + 5e-4, **look)  # fmt: skip
 
 
 def summary(table: pd.DataFrame, panel: str, series: str, observable: str) -> pd.DataFrame:
