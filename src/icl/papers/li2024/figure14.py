@@ -117,9 +117,8 @@ def draw(table: pd.DataFrame) -> Figure:
     plotting.legend(axes, 18, "upper left", (0.046, 1.008), spacing=0.441)
     right = plotting.bars(axes, table, "right axis", "magnitude of neurons", "neuron magnitude")
     plotting.frame(right, x, Axis("Magnitude of neurons", (0, 0.8), (0, 0.4, 0.8)), font=22)
-    # Keeps the last label clear of the 0.0 of the right axis.
-    axes.tick_params(axis="x", labelsize=17, pad=9)
-    axes.xaxis.labelpad = -1
+    axes.tick_params(axis="x", labelsize=17.5)
+    axes.xaxis.labelpad = 3.5
     return figure
 
 
