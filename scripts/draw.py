@@ -1,6 +1,7 @@
 """Draw a figure's pictures from its table, and record the table and the pictures' digests.
 
-Pictures named *_overlay show the published curve over ours, those named *_runs all runs; a GIF is the animation.
+Pictures named *_overlay show the published curve over ours, those named *_runs all runs; a GIF is the animation. The
+note, with the scale and its reductions, is in the metadata of every file.
 """
 
 import argparse
@@ -26,20 +27,20 @@ hide_tracebacks()
 figure = importlib.import_module(args.module)
 name = args.module.rpartition(".")[2]
 measured, _ = table.read(args.table, name, args.scale, args.measured)
-drawn = plotting.mark(figure.draw(measured), args.note)
+drawn = figure.draw(measured)
 overlaid = [path for path in args.pictures if path.stem.endswith("_overlay")]
 with plotting.defaults():
     for path in args.pictures:
         if path.suffix == ".gif":
-            save_animation([plotting.mark(frame, args.note) for frame in figure.frames(measured)], path)
+            save_animation(figure.frames(measured), path, args.note)
         elif path.stem == f"{name}_runs":
-            save_picture(plotting.mark(figure.draw_runs(measured), args.note), path)
+            save_picture(figure.draw_runs(measured), path, args.note)
         elif path not in overlaid:
-            save_picture(drawn, path)
+            save_picture(drawn, path, args.note)
     for path in args.published:
         overlays.overlay(drawn, published_curves.read(path))
     for path in overlaid:
-        save_picture(drawn, path)
+        save_picture(drawn, path, args.note)
 record = {
     "figure": name,
     "folder": args.folder,

@@ -208,7 +208,7 @@ def figure9_made(figure9_results: Path, tmp_path_factory: pytest.TempPathFactory
     """A folder with all results of figure 9 at the smoke scale, and nothing else."""
     from icl.core import sealed, table
     from icl.core.files import file_digest, save_picture
-    from icl.drawing import overlays, plotting
+    from icl.drawing import overlays
     from icl.evidence import published_curves
     from icl.pipeline.plan import Plan
 
@@ -217,13 +217,13 @@ def figure9_made(figure9_results: Path, tmp_path_factory: pytest.TempPathFactory
     # The identity of a job is a hash over its script too.
     shutil.copytree(ROOT / "scripts", root / "scripts")
     measured, _ = table.read(root / plan.table_file("figure9"))
-    drawn = plotting.mark(discovery.figure("figure9").draw(measured), plan.note("figure9"))
+    drawn, note = discovery.figure("figure9").draw(measured), plan.note("figure9")
     plain, overlaid, every = plan.pictures("figure9")
     for name in (plain, plan.print_file("figure9")):
-        save_picture(drawn, root / name)
+        save_picture(drawn, root / name, note)
     overlays.overlay(drawn, published_curves.published("figure9"))
-    save_picture(drawn, root / overlaid)
-    save_picture(plotting.mark(discovery.figure("figure9").draw_runs(measured), plan.note("figure9")), root / every)
+    save_picture(drawn, root / overlaid, note)
+    save_picture(discovery.figure("figure9").draw_runs(measured), root / every, note)
     record = {
         "figure": "figure9",
         "folder": plan.folder,

@@ -35,7 +35,7 @@ def picture(path: Path) -> None:
 
     made = Figure(figsize=(2, 2))
     made.subplots().plot([0, 1])
-    save_picture(made, path)
+    save_picture(made, path, "")
 
 
 DATA = ("0of1.safetensors", "0of1.state.safetensors", "0of1.parquet", "figure0.parquet", "figure0.json")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -13,8 +14,10 @@ import pandas as pd
 import pytest
 from matplotlib.colors import same_color, to_hex
 from matplotlib.figure import Figure
+from PIL import Image
 
 from icl.core import discovery
+from icl.core.files import save_picture
 from icl.drawing import fonts, overlays, plotting
 from icl.evidence import published_curves
 
@@ -208,7 +211,7 @@ def test_no_global_setting_changes() -> None:
     published = published_curves.load("figure12")
     assert published is not None
     figure = module(12).draw(table(12))
-    plotting.mark(overlays.overlay(figure, published), "smoke scale")
+    overlays.overlay(figure, published)
     pixels(figure)
     assert dict(matplotlib.rcParams) == before
 
@@ -259,17 +262,16 @@ def test_overlay_refuses_a_panel_that_is_not_there() -> None:
         overlays.overlay(module(12).draw(table(12)), published.assign(panel="left axis"))
 
 
-@pytest.mark.parametrize("number", [8, 12, 13, 14, 26, 28])
-@pytest.mark.parametrize("note", ["smoke scale", "laptop scale: " + "3 seeds instead of 10, half of the steps; " * 4])
-def test_mark_covers_nothing(number: int, note: str) -> None:
-    figure = module(number).draw(table(number))
-    width, height = figure.get_size_inches() * 100
-    before = np.frombuffer(pixels(figure), np.uint8).reshape(round(height), round(width), 4)
-    plotting.mark(figure, note)
-    after = np.frombuffer(pixels(figure), np.uint8).reshape(before.shape)
-    written = (before != after).any(axis=2)
-    assert written.any() and not written[:, [0, -1]].any()
-    assert np.all(before[written] == 255)
+@pytest.mark.parametrize("number", [8, 14, 25])
+def test_the_note_is_in_the_file_and_not_in_the_picture(number: int, tmp_path: Path) -> None:
+    figure, note = module(number).draw(table(number)), "laptop scale, one of 20 seeds; reduced: 20 of 40 seeds, α' = 1"
+    for name, words in (("noted.png", note), ("plain.png", ""), ("noted.pdf", note)):
+        save_picture(figure, tmp_path / name, words)
+    with Image.open(tmp_path / "noted.png") as noted, Image.open(tmp_path / "plain.png") as plain:
+        assert noted.text["Description"] == note
+        assert noted.size == LOOK[number][0]
+        assert noted.tobytes() == plain.tobytes()
+    assert b"/Subject" in (tmp_path / "noted.pdf").read_bytes()
 
 
 # Errors of one run
@@ -330,15 +332,3 @@ def test_published_curves_have_our_colours_dashed_and_open(number: int) -> None:
         (line,) = [line for line in axes.lines if line.get_gid() == f"published {style.series}"]
         assert same_color(line.get_color(), style.colour)
         assert line.get_linestyle() == "--" and same_color(line.get_markerfacecolor(), "w")
-
-
-@pytest.mark.parametrize("number", [8, 26])
-def test_a_long_note_is_one_legible_line_of_its_first_phrases(number: int) -> None:
-    note = "laptop scale, 3 seeds; reduced: half of the steps, a third of the prompts; " * 4
-    (text,) = [
-        text for text in plotting.mark(module(number).draw(table(number)), note).texts if text.get_gid() == "mark"
-    ]
-    words = text.get_text()
-    assert float(text.get_fontsize()) >= 6 and "\n" not in words
-    assert words.endswith(" ...") and note.startswith(words.removesuffix(" ..."))
-    assert "laptop scale" in words

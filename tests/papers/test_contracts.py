@@ -28,7 +28,7 @@ from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import SUMMARY_SEED, validate
 from icl.core.training import train
-from icl.drawing import overlays, plotting
+from icl.drawing import overlays
 from icl.evidence import ledger, published_curves
 from icl.evidence.judging import INCONCLUSIVE
 from icl.evidence.ledger import Claim
@@ -262,7 +262,6 @@ def test_drawing_gives_a_labelled_figure(name: str) -> None:
         assert axes.get_ylabel()
     assert any(axes.get_legend() is not None for axes in panels)
     assert rendered(picture) == rendered(discovery.figure(name).draw(before))
-    assert len(rendered(plotting.mark(picture, figures.note(name, "smoke", {})))) > 1000
 
 
 @pytest.mark.parametrize("name", [name for name in FIGURES if figures.draws_one_run(name)])

@@ -195,7 +195,7 @@ def test_constants_that_pass_the_schema_are_planned_or_refused(one: tuple[str, d
     made = taken(lambda: figures.sweeps(name, scale, constants), ConstantError)
     if made is not None:
         answered(
-            lambda: figures.margin(made, figures.sweeps(name, "paper", constants), scale, constants), ConstantError
+            lambda: figures.note_of(made, figures.sweeps(name, "paper", constants), scale, constants), ConstantError
         )
         for sweep in made.values():
             canonical(sweep.shard(0, 1).compact())

@@ -59,7 +59,7 @@ def identities(made: Plan, name: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("constants", "due"),
     [
-        ({"li_icl": {"relevant_fraction": 0.6}}, {"train", "measure", "draw"}),  # the margin is drawn
+        ({"li_icl": {"relevant_fraction": 0.6}}, {"train", "measure", "draw"}),  # the note is in the pictures' files
         ({"li_icl": {"prompts": 9}}, {"measure", "draw"}),
         ({"li_icl_gpt2": {"relevant_fraction": 0.6}}, set()),
     ],

@@ -112,8 +112,11 @@ def write_json(path: Path, data: Any) -> None:
     write_text(path, json.dumps(data, indent=2, allow_nan=False) + "\n")
 
 
-def save_animation(frames: list[Any], path: Path, seconds: float = 0.25) -> None:
-    """Save matplotlib figures of equal size as an endless GIF at 100 dpi; the last frame stays longer."""
+def save_animation(frames: list[Any], path: Path, note: str, seconds: float = 0.25) -> None:
+    """Save matplotlib figures of equal size as an endless GIF at 100 dpi; the last frame stays longer.
+
+    note : the comment in the file
+    """
     import numpy as np
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image
@@ -126,11 +129,16 @@ def save_animation(frames: list[Any], path: Path, seconds: float = 0.25) -> None
         pictures.append(picture.quantize(256, dither=Image.Dither.NONE))
     times = [round(1000 * seconds)] * (len(pictures) - 1) + [2000]
     with write_aside(path) as aside:
-        pictures[0].save(aside, save_all=True, append_images=pictures[1:], duration=times, loop=0)
+        pictures[0].save(
+            aside, save_all=True, append_images=pictures[1:], duration=times, loop=0, comment=note.encode()
+        )
 
 
-def save_picture(figure: Any, path: Path) -> None:
-    """Save a matplotlib figure at 100 dpi without a date, so that equal figures give equal files."""
-    dated = {"CreationDate": None} if path.suffix == ".pdf" else {}
+def save_picture(figure: Any, path: Path, note: str) -> None:
+    """Save a matplotlib figure at 100 dpi without a date, so that equal figures give equal files.
+
+    note : the description of a PNG, or the subject of a PDF
+    """
+    about = {"CreationDate": None, "Subject": note} if path.suffix == ".pdf" else {"Description": note}
     with write_aside(path) as aside:
-        figure.savefig(aside, dpi=100, metadata=dated)
+        figure.savefig(aside, dpi=100, metadata=about)

@@ -10,7 +10,6 @@ Every artist of a series has the series' name as its group id, and every axes ha
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, wraps
@@ -34,7 +33,6 @@ LINE_WIDTH = 2.0
 MARKER_SIZE = 10.0
 POINT_AREA = 100.0
 BAR_FONT = 14.0
-NOTE_FONT = 6.0
 GUIDE: Mapping[str, Any] = {"color": "k", "linestyle": "--", "linewidth": 1.5}
 """A dashed black reference line."""
 
@@ -152,7 +150,7 @@ def add_panel(figure: Figure, edges: tuple[float, float, float, float], panel: s
 
 
 def frame(axes: Axes, x: Axis, y: Axis, font: float, ticks: float | None = None) -> None:
-    """Set labels in ``font`` points, limits and ticks of both axes; ``ticks`` is the size of tick labels if different."""
+    """Set labels in ``font`` points, limits and ticks of both axes; ``ticks`` is the size of tick labels, if other."""
     for name, axis in (("x", x), ("y", y)):
         if axis.limits is not None and axis.widens:
             axis = axis._replace(limits=_widened(axis.limits, getattr(axes.dataLim, f"interval{name}")))
@@ -306,21 +304,6 @@ def bars(axes: Axes, table: pd.DataFrame, panel: str, series: str, observable: s
     right.set_label(panel)
     right.bar(rows["x"], rows["value"], width=0.8, color="C0", alpha=0.2, gid=series)
     return right
-
-
-def mark(figure: Figure, note: str) -> Figure:
-    """Write ``note``, the scale and its reductions, in small grey letters along the lower margin.
-
-    The published layouts leave 12 to 15 pixels at every edge, which fits one line of some 80 letters. A longer note is
-    cut after its first phrases; the report has all of it.
-    """
-    phrases = re.split(r"(?<=[,;]) ", note)
-    with defaults():
-        text = figure.text(0.01, 0.0, note, fontsize=NOTE_FONT, color="0.4", va="bottom", gid="mark")
-        while len(phrases) > 1 and text.get_window_extent().width > 0.98 * figure.bbox.width:
-            phrases.pop()
-            text.set_text(" ".join(phrases).rstrip(",;") + " ...")
-    return figure
 
 
 def heatmap(axes: Axes, matrix: Any, title: str = "", font: float = 12, *, first: int = 1, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A figure's trainings, table, verdicts and margin note.
+"""A figure's trainings, table, verdicts and note.
 
 A figure is a module of a paper's folder with three pure functions,
 
@@ -84,15 +84,15 @@ def check(name: str, table: pd.DataFrame) -> list[judging.Verdict]:
 
 
 def note(name: str, scale: str, constants: Overrides) -> str:
-    """The line in the figure's margin: the scale and its reductions against the paper scale."""
+    """The scale and its reductions against the paper scale, for the caption and the metadata of the pictures."""
     made, papers = sweeps(name, scale, constants), sweeps(name, "paper", constants)
-    return margin(made, papers, scale, constants, draws_one_run(name))
+    return note_of(made, papers, scale, constants, draws_one_run(name))
 
 
-def margin(
+def note_of(
     ours: Mapping[str, Sweep], papers: Mapping[str, Sweep], scale: str, constants: Overrides, one: bool = False
 ) -> str:
-    """The same line from a figure's sweeps at this scale and at the paper's; one : a single run is drawn."""
+    """The same note from a figure's sweeps at this scale and at the paper's; one : a single run is drawn."""
     words: list[str] = []
     for key, sweep in ours.items():
         words += [word for word in reduction(sweep, papers[key]) if word not in words]

@@ -218,7 +218,7 @@ class Plan:
         )
 
     def drawing_identity(self, name: str) -> str:
-        """Hash of what the pictures depend on besides the table: code, margin, published data."""
+        """Hash of what the pictures depend on besides the table: code, note, published data."""
         published = [file_digest(Path(path)) for path in self.published_files(name)]
         return digest([identity.code("draw", self.module(name)), self.note(name), published])
 
@@ -256,7 +256,7 @@ class Plan:
         return {}
 
     def note(self, name: str) -> str:
-        """The line in the figure's margin."""
+        """The scale, its reductions and the changed constants, for the caption and the metadata of the pictures."""
         if name not in self._notes:
             seeds = f"; seeds from {self.first_seed} on" if self.first_seed != FIRST_SEED else ""
             self._notes[name] = figures.note(name, self.scale, self.changed) + seeds

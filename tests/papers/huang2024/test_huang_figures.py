@@ -24,10 +24,10 @@ def test_the_heatmap_has_an_animation(tmp_path: Path) -> None:
     assert len(pictures) >= 10
     assert len({tuple(picture.get_size_inches()) for picture in pictures}) == 1
     for name in ("a", "b"):
-        save_animation(pictures[:2] + pictures[-1:], tmp_path / f"{name}.gif")
+        save_animation(pictures[:2] + pictures[-1:], tmp_path / f"{name}.gif", "smoke scale")
     assert (tmp_path / "a.gif").read_bytes() == (tmp_path / "b.gif").read_bytes()
     with Image.open(tmp_path / "a.gif") as film:
-        assert (film.n_frames, film.info["loop"]) == (3, 0)
+        assert (film.n_frames, film.info["loop"], film.info["comment"]) == (3, 0, b"smoke scale")
 
 
 def test_other_figures_have_no_animation() -> None:
