@@ -40,7 +40,9 @@ def distances(model: str, scale: str) -> pd.DataFrame:
     rows: dict[int, dict[str, float]] = {}
     for name in VISIBLE[model]:
         (sweep,) = figures.sweeps(name, scale, {}, FIRST_SEED).values()
-        runs = trained.setdefault(sweep.name, train(sweep)) if sweep.name not in trained else trained[sweep.name]
+        if sweep.name not in trained:
+            trained[sweep.name] = train(sweep)
+        runs = trained[sweep.name]
         published = published_curves.published(name)
         for index, seed in enumerate(sweep.seeds):
             rows.setdefault(seed, {})[name] = _distance(name, sweep, run_alone(runs, index), scale, published)
