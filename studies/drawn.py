@@ -20,6 +20,7 @@ VISIBLE: Mapping[str, tuple[str, ...]] = {
     "li_icl": ("figure8", "figure9", "figure10", "figure11", "figure14", "figure27"),
     "li_icl_stack": ("figure21", "figure22", "figure24", "figure25"),
     "li_icl_gpt2": ("figure12",),
+    "li_cot": ("figure17", "figure19", "figure20"),
 }
 """Model -> its figures with published numbers."""
 

@@ -13,7 +13,6 @@ from icl.core.sweep import Sweep
 from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis
-from icl.evidence.errors import curve_rows
 from icl.papers.li2025 import decoding, error_curves, off_span, premises, trainings
 
 if TYPE_CHECKING:
@@ -44,10 +43,9 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     settings = [test.setting(), *(test.variation({name: value}).setting() for name, value in changes)]
     default, *others = decoding.cot_wrong(trained.last(), trained.sweep.configs, test, settings, at)
     curves = dict(zip(changes, others, strict=True))
-    parts = []
-    for series, value in PROBABILITIES.items():
-        curve = curves.get(("path_probability", value), default)
-        parts += curve_rows(seeds, at, curve, panel="main", series=series)
+    wrong = np.stack([curves.get(("path_probability", value), default) for value in PROBABILITIES.values()])
+    drawn = {series: test.variation({"path_probability": value}).setting() for series, value in PROBABILITIES.items()}
+    parts = [*error_curves.lines(trained, decoding.cot_wrong, drawn, wrong)]
     for name, values in VALUES.items():
         errors = np.stack([curves.get((name, value), default) for value in values])
         tau = error_curves.order_of_errors(values, errors)

@@ -14,7 +14,6 @@ from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence import intervals
-from icl.evidence.errors import curve_rows
 from icl.papers.li2025 import decoding, error_curves, one_layer, premises, trainings
 
 if TYPE_CHECKING:
@@ -41,13 +40,13 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     trained = single(runs)
     seeds, configs, test = trained.sweep.seeds, trained.sweep.configs, trained.sweep.test
     at, holds, fails = error_curves.plotted_lengths(test), test.end_setting(), test.misleading_setting()
-    (cot,) = decoding.cot_wrong(trained.last(), configs, test, [fails], at)
-    with_condition, without = decoding.icl_wrong(trained.last(), configs, test, [holds, fails], at)
-    curves = {COT: cot, WITH: with_condition, WITHOUT: without}
+    cot = decoding.cot_wrong(trained.last(), configs, test, [fails], at)
+    icl = decoding.icl_wrong(trained.last(), configs, test, [holds, fails], at)
     parts = [
-        part for series, wrong in curves.items() for part in curve_rows(seeds, at, wrong, panel="main", series=series)
+        *error_curves.lines(trained, decoding.cot_wrong, {COT: fails}, cot),
+        *error_curves.lines(trained, decoding.icl_wrong, {WITH: holds, WITHOUT: fails}, icl),
     ]
-    errors = [wrong[1:].mean(axis=-1) for wrong in curves.values()]  # from 10 examples on
+    errors = [wrong[1:].mean(axis=-1) for wrong in (*cot, *icl)]  # from 10 examples on
     parts += [rows(name, seeds, values) for name, values in outcomes(*errors).items()]
     for series, setting in ((WITH, holds), (WITHOUT, fails)):
         parts.append(premises.of_matrices(trained, setting.matrices, f", {series}"))

@@ -14,6 +14,7 @@ from icl.core.sweep import Sweep
 from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis
+from icl.evidence import one_run
 from icl.papers.li2025 import attention_groups, leading_pattern, premises, trainings
 
 if TYPE_CHECKING:
@@ -42,11 +43,15 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
             for step in steps
         ]
     )  # (snapshots, runs, 4)
+    iterations = [step * ITERATIONS / steps[-1] for step in steps]
     parts = [
-        rows("attention weight", seeds, now[:, g], panel="main", series=group, x=step * ITERATIONS / steps[-1])
-        for step, now in zip(steps, weights, strict=True)
+        part
         for g, group in enumerate(attention_groups.GROUPS)
-    ]
+        for part in one_run.lines(
+            seeds, trainings.drawn(trained), "attention weight", weights[..., g], panel="main", series=group,
+            x=iterations,
+        )
+    ]  # fmt: skip
     noisy = trained.sweep.test
     leads = leading_pattern.right_leads(
         trained.last(), configs, noisy, noisy.setting(), noisy.context_length_test, min(LEADING_QUERIES, noisy.queries)
