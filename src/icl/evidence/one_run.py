@@ -10,12 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from icl.core.table import GROUP, rows
+from icl.core.table import DRAWN, GROUP, RUNS, rows
 from icl.evidence.errors import GROUPS
 from icl.evidence.intervals import BAND, lone
-
-RUNS = "runs"
-"""The panel of a table that holds all runs."""
 
 
 def lines(seeds: Sequence[int], index: int, observable: str, values: Any, **labels: Any) -> Iterator[pd.DataFrame]:
@@ -47,6 +44,11 @@ def error_lines(
     errors, counts = wrong.mean(axis=-1), np.full(len(seeds), wrong.shape[-1])
     errors[:, index], counts[index] = value[:, 0], prompts
     yield _all_runs(name, seeds, errors, x, counts, labels)
+
+
+def drawn(seeds: Sequence[int], index: int) -> pd.DataFrame:
+    """The row with the seed of the drawn run."""
+    return rows(DRAWN, seeds[index], index, panel=DRAWN, statistic="point")
 
 
 def _all_runs(

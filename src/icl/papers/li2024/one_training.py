@@ -20,10 +20,11 @@ import pandas as pd
 from icl.core import discovery
 from icl.core.lazy import lazy
 from icl.core.runs import Runs
+from icl.core.table import DRAWN as DRAWN
+from icl.core.table import RUNS as RUNS
 from icl.core.table import join, rows
 from icl.evidence import one_run
 from icl.evidence.errors import GROUPS
-from icl.evidence.one_run import RUNS as RUNS
 
 if TYPE_CHECKING:
     import torch
@@ -38,9 +39,6 @@ HELD_OUT, BATCHES, BATCH = 2**40, 10, 200
 """Held-out prompts are the batches of the steps from HELD_OUT on, which no training reaches: 2,000 prompts per run."""
 
 HELD_OUT_LOSS = "held-out loss"
-
-DRAWN = "drawn run"
-"""The panel and the observable of the one row with the seed of the drawn run."""
 
 
 def held_out_loss(runs: Runs) -> np.ndarray:
@@ -126,5 +124,5 @@ def alone(runs: Runs, index: int, times: int = GROUPS) -> Runs:
 
 def table(pick: Choice, parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
     """A figure's rows with the held-out loss of every run, on which claims have a condition, and the drawn run."""
-    drawn = rows(DRAWN, pick.seeds[pick.index], pick.index, panel=DRAWN, statistic="point")
+    drawn = one_run.drawn(pick.seeds, pick.index)
     return join([*parts, rows(HELD_OUT_LOSS, pick.seeds, pick.losses), drawn])

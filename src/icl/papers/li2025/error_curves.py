@@ -10,7 +10,7 @@ import pandas as pd
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
-from icl.drawing import plotting
+from icl.drawing import plotting, runs_picture
 from icl.drawing.plotting import Axis, Style
 from icl.evidence import one_run
 from icl.evidence.errors import GROUPS
@@ -57,7 +57,8 @@ class ErrorCurves:
         at, settings = plotted_lengths(test), self.settings(test)
         decode = decoding.cot_wrong if self.answer == "CoT" else decoding.icl_wrong
         wrong = decode(trained.last(), configs, test, settings, at)
-        parts = lines(trained, decode, dict(zip(self.values, settings, strict=True)), wrong)
+        curves = lines(trained, decode, dict(zip(self.values, settings, strict=True)), wrong)
+        parts = [*curves, one_run.drawn(seeds, trainings.drawn(trained))]
         return join([*parts, rows(self.order, seeds, order_of_errors(list(self.values.values()), wrong))])
 
     def settings(self, test: trainings.Varied) -> list[Setting]:
@@ -72,6 +73,10 @@ class ErrorCurves:
         figure, axes = draw_errors(table, styles, Axis(f"{self.answer} error", (1e-3, 1), log=True), left=117.82)
         plotting.legend(axes, 12, "lower left", (-0.016, -0.022), spacing=self.spacing)
         return figure
+
+    def draw_runs(self, table: pd.DataFrame) -> "Figure":
+        """The figure for every run, side by side."""
+        return runs_picture.draw(table, self.draw, curve_styles(self.values))
 
 
 def named(letter: str, *values: float) -> dict[str, float]:

@@ -12,7 +12,7 @@ import pandas as pd
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
-from icl.drawing import plotting
+from icl.drawing import plotting, runs_picture
 from icl.drawing.plotting import Axis
 from icl.evidence import one_run
 from icl.papers.li2025 import attention_groups, leading_pattern, premises, trainings
@@ -43,12 +43,12 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
             for step in steps
         ]
     )  # (snapshots, runs, 4)
-    iterations = [step * ITERATIONS / steps[-1] for step in steps]
+    drawn, iterations = trainings.drawn(trained), [step * ITERATIONS / steps[-1] for step in steps]
     parts = [
         part
         for g, group in enumerate(attention_groups.GROUPS)
         for part in one_run.lines(
-            seeds, trainings.drawn(trained), "attention weight", weights[..., g], panel="main", series=group,
+            seeds, drawn, "attention weight", weights[..., g], panel="main", series=group,
             x=iterations,
         )
     ]  # fmt: skip
@@ -57,7 +57,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         trained.last(), configs, noisy, noisy.setting(), noisy.context_length_test, min(LEADING_QUERIES, noisy.queries)
     )
     parts.append(rows("least share of queries whose right pattern leads, over steps", seeds, leads.min(axis=1)))
-    parts += premises.of_training(trained)
+    parts += [one_run.drawn(seeds, drawn), *premises.of_training(trained)]
     return join([*parts, *(rows(name, seeds, values) for name, values in stages(weights, np.array(steps)).items())])
 
 
@@ -93,3 +93,8 @@ def draw(table: pd.DataFrame) -> Figure:
     plotting.frame(axes, x, Axis("Attention weight in average", (0, 1)), font=15.8)
     plotting.legend(axes, 12.6, "lower left", (0.146, 0.326), spacing=0.6)
     return figure
+
+
+def draw_runs(table: pd.DataFrame) -> Figure:
+    """The figure for every run, side by side."""
+    return runs_picture.draw(table, draw, attention_groups.STYLES)
