@@ -2,7 +2,7 @@
 
 search      runs trials for one model, saved in results/<scale>/studies/; an interrupted search continues
 sensitivity writes src/icl/evidence/sensitivity.json, the results that the package uses
-drawn       prints how far each run of a model of Li et al. 2024 is from the published figures; the nearest is drawn
+drawn       prints how far each run of a model of Li et al. is from the published figures; the nearest is drawn
 noise       prints the distance of figure 27's classical fits from the published ones, by kappa' and input noise
 """
 

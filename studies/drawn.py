@@ -1,11 +1,10 @@
-"""The seed of the published pictures of Li et al. 2024: of the runs of a model, the nearest to its visible figures.
+"""The seed of the published pictures of Li et al.: of the runs of a model, the nearest to its visible figures.
 
 A published picture shows one training. Its seed is an unpublished constant like the others, one per model, and applies
 to all figures of the model, also to those without published numbers.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,6 @@ import pandas as pd
 from icl.core import discovery
 from icl.core.config import FIRST_SEED
 from icl.core.runs import Runs
-from icl.core.sweep import Sweep
 from icl.core.training import train
 from icl.evidence import distance, published_curves
 from icl.pipeline import figures
@@ -22,14 +20,9 @@ VISIBLE: Mapping[str, tuple[str, ...]] = {
     "li_icl": ("figure8", "figure9", "figure10", "figure11", "figure14", "figure27"),
     "li_icl_stack": ("figure21", "figure22", "figure24", "figure25"),
     "li_icl_gpt2": ("figure12",),
+    "li_cot": ("figure17", "figure19", "figure20"),
 }
 """Model -> its figures with published numbers."""
-
-
-def run_alone(runs: Runs, index: int) -> Runs:
-    """One of several runs."""
-    one = replace(runs.sweep, configs=runs.sweep.configs[index : index + 1])
-    return Runs(one, {name: w[index : index + 1] for name, w in runs.weights.items()}, runs.losses[index : index + 1])
 
 
 def distances(model: str, scale: str) -> pd.DataFrame:
@@ -45,14 +38,13 @@ def distances(model: str, scale: str) -> pd.DataFrame:
         runs = trained[sweep.name]
         published = published_curves.published(name)
         for index, seed in enumerate(sweep.seeds):
-            rows.setdefault(seed, {})[name] = _distance(name, sweep, run_alone(runs, index), scale, published)
+            rows.setdefault(seed, {})[name] = _distance(name, runs.alone(index, sweep.test), scale, published)
     table = pd.DataFrame.from_dict(rows, orient="index")
     return table.assign(joint=np.log1p(table).mean(axis=1)).rename_axis("seed")
 
 
-def _distance(name: str, sweep: Sweep, runs: Runs, scale: str, published: pd.DataFrame) -> float:
-    tested = replace(runs, sweep=replace(runs.sweep, test=sweep.test))
-    return distance.of_figure(figures.measure(name, {sweep.name: tested}, scale), published).whole
+def _distance(name: str, run: Runs, scale: str, published: pd.DataFrame) -> float:
+    return distance.of_figure(figures.measure(name, {run.sweep.name: run}, scale), published).whole
 
 
 def table(model: str, scale: str) -> str:

@@ -55,6 +55,15 @@ class Runs:
         """The weights at the end of training."""
         return self.at(self.sweep.snapshots[-1])
 
+    def alone(self, index: int, test: Any = None) -> "Runs":
+        """One of the runs, with another test if one is given."""
+        config, tested = self.sweep.configs[index], self.sweep.test if test is None else test
+        return Runs(
+            dataclasses.replace(self.sweep, configs=(config,), test=tested),
+            {name: w[index : index + 1] for name, w in self.weights.items()},
+            self.losses[index : index + 1],
+        )
+
 
 def _seal(arrays: dict[str, np.ndarray], about: dict[str, Any]) -> str:
     """SHA-256 over the metadata and every tensor's name, type, shape and bytes: safetensors has no checksum."""

@@ -40,6 +40,9 @@ COLUMNS = {
 SUMMARY_SEED = -1
 # Rows over all runs and one group of the test prompts; their seed column holds the group's number.
 GROUP = "group"
+# The panel with all runs of a figure that draws one of them, and the panel and observable of the row with its seed.
+RUNS = "runs"
+DRAWN = "drawn run"
 
 
 class TableError(Problem, ValueError):

@@ -239,9 +239,9 @@ OPEN = {"x": "X", "+": "P"}
 
 
 def error_curve(axes: Axes, style: Style, x: Any, y: Any, least: np.ndarray, **look: Any) -> None:
-    """Draw one curve of errors; values below ``least`` are open markers at ``least``."""
+    """Draw one curve of errors; no error is an open marker at ``least``, if this is positive."""
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
-    none = y < least
+    none = (y == 0) & (least > 0)
     drawn = np.where(none, least, y)
     line = curve(axes, style, x, drawn, **look)
     if none.any() and style.marker:

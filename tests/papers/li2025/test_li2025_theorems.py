@@ -11,7 +11,7 @@ import pytest
 from icl.core.config import ConstantError, grid
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
-from icl.core.table import SUMMARY_SEED
+from icl.core.table import DRAWN, RUNS, SUMMARY_SEED
 from icl.core.training import train
 from icl.evidence.intervals import log_slope
 from icl.papers.li2025 import cot_rates, one_layer, theory, trainings
@@ -121,6 +121,26 @@ def test_the_curves_of_the_default_constants_are_equal() -> None:
         curves.append(curve[["x", "value", "band_low", "band_high"]].to_numpy())
     np.testing.assert_array_equal(curves[0], curves[1])
     np.testing.assert_array_equal(curves[0], curves[2])
+
+
+@pytest.mark.parametrize("name", ["figure17", "figure18", "figure19", "figure20"])
+def test_the_run_of_the_inferred_seed_is_drawn_and_decides_no_verdict(name: str) -> None:
+    (sweep,) = figures.sweeps(name, "smoke", {}).values()
+    tables = {}
+    for seed in (0, 1, 1015):
+        test = dataclasses.replace(sweep.test, drawn_seed=seed)
+        runs = dataclasses.replace(smoke(sweep.name), sweep=dataclasses.replace(sweep, test=test))
+        tables[seed] = figures.measure(name, {sweep.name: runs}, "smoke")
+    for seed, drawn in ((0, 0), (1, 1), (1015, 0)):  # the first run where the seed was not trained
+        table = tables[seed]
+        main = table[table["panel"] == "main"]
+        assert set(main.loc[main["statistic"] == "run", "seed"]) == {drawn}
+        assert list(table.loc[table["panel"] == DRAWN, "seed"]) == [drawn]
+        assert set(table.loc[table["panel"] == RUNS, "seed"]) == {0, 1}
+        claims = [tables[key][tables[key]["panel"] == ""].reset_index(drop=True) for key in (0, seed)]
+        pd.testing.assert_frame_equal(*claims, check_exact=True)
+    errors = main[(main["seed"] == SUMMARY_SEED) & (main["observable"] == "classification error")]
+    assert set(errors["count"]) <= {4 * sweep.test.queries}
 
 
 def test_attention_of_every_head_sums_to_one() -> None:

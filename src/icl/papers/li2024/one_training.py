@@ -7,9 +7,6 @@ numbers. Where this seed was not trained, we draw the run of least hinge loss on
 
 Verdicts count all runs. A run that has not learnt its training distribution cannot test what follows from learning it,
 so claims have a condition on the held-out loss.
-
-A table holds the drawn run in the panels of the published picture, where the summary of its error has the number of
-test prompts as ``count``, and all runs in the panel "runs", without a summary because runs jump at different times.
 """
 
 import dataclasses
@@ -23,9 +20,11 @@ import pandas as pd
 from icl.core import discovery
 from icl.core.lazy import lazy
 from icl.core.runs import Runs
-from icl.core.table import GROUP, join, rows
+from icl.core.table import DRAWN as DRAWN
+from icl.core.table import RUNS as RUNS
+from icl.core.table import join, rows
+from icl.evidence import one_run
 from icl.evidence.errors import GROUPS
-from icl.evidence.intervals import BAND, lone
 
 if TYPE_CHECKING:
     import torch
@@ -39,13 +38,7 @@ a run that is certain on nine tasks in ten and ignorant on the tenth costs 0.1."
 HELD_OUT, BATCHES, BATCH = 2**40, 10, 200
 """Held-out prompts are the batches of the steps from HELD_OUT on, which no training reaches: 2,000 prompts per run."""
 
-RUNS = "runs"
-"""The panel of a table that holds all runs."""
-
 HELD_OUT_LOSS = "held-out loss"
-
-DRAWN = "drawn run"
-"""The panel and the observable of the one row with the seed of the drawn run."""
 
 
 def held_out_loss(runs: Runs) -> np.ndarray:
@@ -101,10 +94,7 @@ class Choice:
 
     def lines(self, observable: str, values: Any, **labels: Any) -> Iterator[pd.DataFrame]:
         """Rows of a curve: the drawn run in its panel, and all runs; values : (xs, runs), x : (xs,)."""
-        values, x = np.asarray(values), np.asarray(labels.pop("x"))[:, None]
-        drawn = rows(observable, self.seeds[self.index], values[:, [self.index]], x=x, **labels)
-        yield lone(drawn)
-        yield self._all_runs(observable, values, x, 1, labels)
+        return one_run.lines(self.seeds, self.index, observable, values, **labels)
 
     def error_lines(self, wrong: np.ndarray, drawn: np.ndarray, **labels: Any) -> Iterator[pd.DataFrame]:
         """Rows of an error curve: the drawn run with its band over groups of test prompts, and all runs.
@@ -112,26 +102,7 @@ class Choice:
         wrong : whether an answer is wrong, (xs, runs, prompts); drawn : the same for the drawn run on more prompts,
         (xs, 1, prompts)
         """
-        name, x = "classification error", np.asarray(labels.pop("x"))[:, None]
-        prompts, seed = drawn.shape[-1], self.seeds[self.index]
-        value = drawn.mean(axis=-1)
-        groups = np.concatenate([part.mean(axis=-1) for part in np.array_split(drawn, GROUPS, axis=-1)], axis=-1)
-        band = BAND * groups.std(axis=-1, keepdims=True)
-        summary = lone(rows(name, seed, value, x=x, **labels))
-        last = summary["statistic"] == "single"
-        summary.loc[last, "count"] = prompts
-        summary.loc[last, "band_low"], summary.loc[last, "band_high"] = (value - band)[:, 0], (value + band)[:, 0]
-        yield rows(name, np.arange(GROUPS), groups, x=x, statistic=GROUP, **labels)
-        yield summary
-        errors, counts = wrong.mean(axis=-1), np.full(len(self.seeds), wrong.shape[-1])
-        errors[:, self.index], counts[self.index] = value[:, 0], prompts
-        yield self._all_runs(name, errors, x, counts, labels)
-
-    def _all_runs(
-        self, observable: str, values: np.ndarray, x: Any, count: Any, labels: dict[str, Any]
-    ) -> pd.DataFrame:
-        """Rows of all runs in the panel "runs"."""
-        return rows(observable, self.seeds, values, x=x, count=count, **{**labels, "panel": RUNS, "statistic": "point"})
+        return one_run.error_lines(self.seeds, self.index, wrong, drawn, **labels)
 
 
 def choice(runs: Runs) -> Choice:
@@ -147,16 +118,11 @@ def has_learnt(losses: np.ndarray) -> np.ndarray:
 
 def alone(runs: Runs, index: int, times: int = GROUPS) -> Runs:
     """One of several runs, with `times` as many test prompts; the first are those of all runs."""
-    sweep = runs.sweep
-    test = dataclasses.replace(sweep.test, prompts=times * sweep.test.prompts)
-    return Runs(
-        dataclasses.replace(sweep, configs=(sweep.configs[index],), test=test),
-        {name: w[index : index + 1] for name, w in runs.weights.items()},
-        runs.losses[index : index + 1],
-    )
+    test = dataclasses.replace(runs.sweep.test, prompts=times * runs.sweep.test.prompts)
+    return runs.alone(index, test)
 
 
 def table(pick: Choice, parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
     """A figure's rows with the held-out loss of every run, on which claims have a condition, and the drawn run."""
-    drawn = rows(DRAWN, pick.seeds[pick.index], pick.index, panel=DRAWN, statistic="point")
+    drawn = one_run.drawn(pick.seeds, pick.index)
     return join([*parts, rows(HELD_OUT_LOSS, pick.seeds, pick.losses), drawn])

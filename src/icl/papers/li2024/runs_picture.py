@@ -1,120 +1,31 @@
-"""All runs of a figure's training side by side, with the axes and colours of the figure."""
+"""All runs of a figure's training side by side, with their held-out losses."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import ceil
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
-from icl.drawing import plotting
+from icl.drawing import runs_picture
 from icl.drawing.plotting import Embedding, Style
-from icl.papers.li2024.one_training import DRAWN, HELD_OUT_LOSS, LEARNT, RUNS, has_learnt
+from icl.papers.li2024.one_training import HELD_OUT_LOSS, LEARNT, has_learnt
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLUMNS = 5
-# Sizes of a panel and of the margins, in pixels.
-WIDTH, HEIGHT, GAP = 160, 150, (24, 30)
-LEFT, RIGHT, TOP, BOTTOM = 78, 14, 66, 62
-FONT, MARKER, POINT = 9, 4.0, 16.0
-FAILED = "0.65"
 
-
-@plotting.published
 def draw(
     table: pd.DataFrame, draw_figure: Callable[[pd.DataFrame], Figure], styles: Sequence[Style] | Sequence[Embedding]
 ) -> Figure:
-    """One panel per run, titled with seed and held-out loss: the drawn run is framed, runs that have not learnt are
-    grey, and a line at the top counts them.
-
-    draw_figure, styles : of the figure; each panel gets the limits and ticks of its first axes
+    """The picture of `icl.drawing.runs_picture`; titles have the held-out loss, and a line at the top counts the runs
+    that have learnt.
     """
-    like = draw_figure(table).axes[0]
     facts = table[(table["observable"] == HELD_OUT_LOSS) & (table["statistic"] == "run")]
-    seeds, losses = list(facts["seed"]), facts["value"].to_numpy()
-    columns, lines = min(COLUMNS, len(seeds)), ceil(len(seeds) / COLUMNS)
-    width = LEFT + columns * (WIDTH + GAP[0]) + RIGHT
-    height = TOP + lines * (HEIGHT + GAP[1]) - GAP[1] + BOTTOM
-    figure, first = plotting.canvas((max(width, 2 * WIDTH + LEFT), height), _edges(0), panel=f"seed {seeds[0]}")
-    (chosen,) = table[table["observable"] == DRAWN]["seed"]
-    rows = table[table["panel"] == RUNS]
-    for place, (seed, loss) in enumerate(zip(seeds, losses, strict=True)):
-        axes = first if place == 0 else plotting.add_panel(figure, _edges(place), f"seed {seed}")
-        learnt = bool(has_learnt(loss))
-        _run(axes, rows[rows["seed"] == seed], styles, learnt)
-        _like(axes, like, left=place % COLUMNS == 0, below=place + COLUMNS >= len(seeds))
-        drawn = seed == chosen
-        title = f"seed {seed}, loss {loss:.2g}" + (", drawn" if drawn else "") + ("" if learnt else ", not learnt")
-        axes.set_title(title, fontsize=FONT, pad=4, color="k" if learnt else "0.45", weight="bold" if drawn else None)
-        for spine in axes.spines.values():
-            spine.set(linewidth=2.2 if drawn else 0.8, zorder=3)
-    _legend(figure, like)
-    middle = 1 - (TOP + (height - TOP - BOTTOM) / 2) / height
-    figure.text(14 / figure.bbox.width, middle, like.get_ylabel(), fontsize=FONT, rotation=90, ha="center", va="center")
-    figure.text(0.01, 1 - 6 / height, _count(seeds, losses), fontsize=FONT, va="top", gid="count")
-    return figure
-
-
-def _edges(place: int) -> tuple[float, float, float, float]:
-    """Left, right, top and bottom edges of a panel, in pixels."""
-    line, column = divmod(place, COLUMNS)
-    left, top = LEFT + column * (WIDTH + GAP[0]), TOP + line * (HEIGHT + GAP[1])
-    return left, left + WIDTH, top, top + HEIGHT
-
-
-def _count(seeds: Sequence[int], losses: np.ndarray) -> str:
-    """A line of text: how many runs have learnt, and which have not."""
-    failed = [str(seed) for seed, learnt in zip(seeds, has_learnt(losses), strict=True) if not learnt]
-    words = f"{len(seeds) - len(failed)} of {len(seeds)} runs learnt (held-out loss at most {LEARNT:g})"
-    return words + (f"; not seed{'s' * (len(failed) > 1)} {', '.join(failed)}" if failed else "")
-
-
-def _run(axes: Axes, rows: pd.DataFrame, styles: Sequence[Style] | Sequence[Embedding], learnt: bool) -> None:
-    """Draw the series of one run, in grey if it has not learnt."""
-    for style in styles:
-        points = rows[rows["series"] == style.series]
-        if isinstance(style, Embedding):
-            colours = {"c": points["colour"], "cmap": style.colours} if learnt else {"color": FAILED}
-            axes.scatter(points["x"], points["value"], marker=style.marker, s=POINT, gid=style.series, **colours)
-            continue
-        points = points.sort_values("x")
-        error = (points["observable"] == "classification error").all()
-        least = plotting.resolution(points) if error else np.zeros(len(points))
-        look = {"linewidth": 1.2, "markersize": MARKER} | ({} if learnt else {"color": FAILED})
-        plotting.error_curve(axes, style, points["x"], points["value"], least, **look)
-
-
-def _like(axes: Axes, like: Axes, *, left: bool, below: bool) -> None:
-    """Apply the scales, limits and ticks of the figure's axes; tick labels only on the outer sides."""
-    x, y = (
-        plotting.Axis(
-            axis.get_label_text() if shown and axis is like.xaxis else "",
-            (float(axis.get_view_interval()[0]), float(axis.get_view_interval()[1])),
-            list(axis.get_majorticklocs()),
-            [text.get_text() for text in axis.get_majorticklabels()] if shown else [],
-            log=axis.get_scale() == "log",
-        )
-        for axis, shown in ((like.xaxis, below), (like.yaxis, left))
-    )
-    plotting.frame(axes, x, y, FONT)
-    points = [line.get_xydata() for line in axes.lines if line.get_gid() is not None]
-    points += [np.asarray(part.get_offsets()) for part in axes.collections]
-    # Points below the axes need no note: the figure cuts them off too.
-    if np.mean(np.concatenate([np.asarray(part, dtype=float)[:, 1] for part in points]) > axes.get_ylim()[1]) > 0.5:
-        words = "most points lie\nabove the axes"
-        axes.text(0.5, 0.5, words, fontsize=FONT, color="0.45", ha="center", va="center", transform=axes.transAxes)
-
-
-def _legend(figure: Figure, like: Axes) -> None:
-    """One legend for all panels, below the count."""
-    handles, labels = like.get_legend_handles_labels()
-    height = figure.get_size_inches()[1] * plotting.DPI
-    figure.legend(
-        handles, labels, fontsize=FONT, ncols=len(labels), markerscale=0.5, handlelength=1.6, columnspacing=1.0,
-        loc="upper left", bbox_to_anchor=(0.0, 1 - 20 / height), borderpad=0.2, frameon=False,
-    )  # fmt: skip
+    losses = dict(zip(facts["seed"], facts["value"], strict=True))
+    failed = [seed for seed, loss in losses.items() if not has_learnt(loss)]
+    count = f"{len(losses) - len(failed)} of {len(losses)} runs learnt (held-out loss at most {LEARNT:g})"
+    if failed:
+        count += f"; not seed{'s' * (len(failed) > 1)} {', '.join(map(str, failed))}"
+    titles = {seed: f"seed {seed}, loss {loss:.2g}" for seed, loss in losses.items()}
+    return runs_picture.draw(table, draw_figure, styles, titles, failed, count)

@@ -13,7 +13,7 @@ CURVES = ErrorCurves(
     answer="ICL",
     order="Kendall's tau of ICL error and rho_o^f",
 )
-sweeps, draw = CURVES.sweeps, CURVES.draw
+sweeps, draw, draw_runs = CURVES.sweeps, CURVES.draw, CURVES.draw_runs
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:

@@ -13,7 +13,7 @@ CURVES = ErrorCurves(
     answer="CoT",
     order="Kendall's tau of CoT error and rho^f",
 )
-sweeps, draw = CURVES.sweeps, CURVES.draw
+sweeps, draw, draw_runs = CURVES.sweeps, CURVES.draw, CURVES.draw_runs
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:

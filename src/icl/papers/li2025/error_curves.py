@@ -1,7 +1,7 @@
 """Error against the number of examples, one curve per value of a constant of the test prompts."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -10,12 +10,14 @@ import pandas as pd
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
-from icl.drawing import plotting
+from icl.drawing import plotting, runs_picture
 from icl.drawing.plotting import Axis, Style
-from icl.evidence.errors import curve_rows
+from icl.evidence import one_run
+from icl.evidence.errors import GROUPS
 from icl.evidence.intervals import kendall
+from icl.models.optimisers import Params
 from icl.papers.li2025 import decoding, trainings
-from icl.papers.li2025.one_layer import Test
+from icl.papers.li2025.one_layer import Config, Test
 from icl.papers.li2025.prompts import Setting
 
 if TYPE_CHECKING:
@@ -55,11 +57,8 @@ class ErrorCurves:
         at, settings = plotted_lengths(test), self.settings(test)
         decode = decoding.cot_wrong if self.answer == "CoT" else decoding.icl_wrong
         wrong = decode(trained.last(), configs, test, settings, at)
-        parts = [
-            part
-            for series, curve in zip(self.values, wrong, strict=True)
-            for part in curve_rows(seeds, at, curve, panel="main", series=series)
-        ]
+        curves = lines(trained, decode, dict(zip(self.values, settings, strict=True)), wrong)
+        parts = [*curves, one_run.drawn(seeds, trainings.drawn(trained))]
         return join([*parts, rows(self.order, seeds, order_of_errors(list(self.values.values()), wrong))])
 
     def settings(self, test: trainings.Varied) -> list[Setting]:
@@ -75,6 +74,10 @@ class ErrorCurves:
         plotting.legend(axes, 12, "lower left", (-0.016, -0.022), spacing=self.spacing)
         return figure
 
+    def draw_runs(self, table: pd.DataFrame) -> "Figure":
+        """The figure for every run, side by side."""
+        return runs_picture.draw(table, self.draw, curve_styles(self.values))
+
 
 def named(letter: str, *values: float) -> dict[str, float]:
     """Names of the curves of a constant: "letter=value" -> value."""
@@ -84,6 +87,22 @@ def named(letter: str, *values: float) -> dict[str, float]:
 def plotted_lengths(test: Test) -> tuple[int, ...]:
     """The plotted numbers of examples, up to the test's context length."""
     return tuple(n for n in LENGTHS if n <= test.context_length_test)
+
+
+Decode = Callable[[Params, Sequence[Config], Test, Sequence[Setting], Sequence[int]], np.ndarray]
+
+
+def lines(trained: Runs, decode: Decode, settings: Mapping[str, Setting], wrong: np.ndarray) -> Iterator[pd.DataFrame]:
+    """Rows of error curves: the drawn run with a band over four groups of queries, each as many as a run has, and all
+    runs.
+
+    settings : name of each curve -> its setting; wrong : of all runs, (curves, lengths, runs, queries)
+    """
+    index, test = trainings.drawn(trained), trained.sweep.test
+    one, at = trained.alone(index, replace(test, queries=GROUPS * test.queries)), plotted_lengths(test)
+    drawn = decode(one.last(), one.sweep.configs, one.sweep.test, list(settings.values()), at)
+    for series, of_runs, of_drawn in zip(settings, wrong, drawn, strict=True):
+        yield from one_run.error_lines(trained.sweep.seeds, index, of_runs, of_drawn, panel="main", series=series, x=at)
 
 
 def order_of_errors(values: Sequence[float], wrong: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ CURVES = ErrorCurves(
     order="Kendall's tau of error and alpha'",
     spacing=0.58,
 )
-sweeps, draw = CURVES.sweeps, CURVES.draw
+sweeps, draw, draw_runs = CURVES.sweeps, CURVES.draw, CURVES.draw_runs
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:

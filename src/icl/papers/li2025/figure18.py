@@ -11,9 +11,9 @@ import pandas as pd
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
-from icl.drawing import plotting
+from icl.drawing import plotting, runs_picture
 from icl.drawing.plotting import Axis
-from icl.evidence.errors import curve_rows
+from icl.evidence import one_run
 from icl.papers.li2025 import decoding, error_curves, off_span, premises, trainings
 
 if TYPE_CHECKING:
@@ -44,10 +44,10 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     settings = [test.setting(), *(test.variation({name: value}).setting() for name, value in changes)]
     default, *others = decoding.cot_wrong(trained.last(), trained.sweep.configs, test, settings, at)
     curves = dict(zip(changes, others, strict=True))
-    parts = []
-    for series, value in PROBABILITIES.items():
-        curve = curves.get(("path_probability", value), default)
-        parts += curve_rows(seeds, at, curve, panel="main", series=series)
+    wrong = np.stack([curves.get(("path_probability", value), default) for value in PROBABILITIES.values()])
+    drawn = {series: test.variation({"path_probability": value}).setting() for series, value in PROBABILITIES.items()}
+    parts = [*error_curves.lines(trained, decoding.cot_wrong, drawn, wrong)]
+    parts.append(one_run.drawn(seeds, trainings.drawn(trained)))
     for name, values in VALUES.items():
         errors = np.stack([curves.get((name, value), default) for value in values])
         tau = error_curves.order_of_errors(values, errors)
@@ -63,3 +63,8 @@ def draw(table: pd.DataFrame) -> Figure:
     figure, axes = error_curves.draw_errors(table, styles, Axis("CoT error", (1e-3, 1), log=True), left=117.82)
     plotting.legend(axes, 12, "upper right", (1.015, 1.021), spacing=0.6)
     return figure
+
+
+def draw_runs(table: pd.DataFrame) -> Figure:
+    """The figure for every run, side by side."""
+    return runs_picture.draw(table, draw, error_curves.curve_styles(PROBABILITIES))

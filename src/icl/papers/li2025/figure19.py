@@ -11,10 +11,9 @@ import pandas as pd
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
-from icl.drawing import plotting
+from icl.drawing import plotting, runs_picture
 from icl.drawing.plotting import Axis, Style
-from icl.evidence import intervals
-from icl.evidence.errors import curve_rows
+from icl.evidence import intervals, one_run
 from icl.papers.li2025 import decoding, error_curves, one_layer, premises, trainings
 
 if TYPE_CHECKING:
@@ -41,13 +40,14 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     trained = single(runs)
     seeds, configs, test = trained.sweep.seeds, trained.sweep.configs, trained.sweep.test
     at, holds, fails = error_curves.plotted_lengths(test), test.end_setting(), test.misleading_setting()
-    (cot,) = decoding.cot_wrong(trained.last(), configs, test, [fails], at)
-    with_condition, without = decoding.icl_wrong(trained.last(), configs, test, [holds, fails], at)
-    curves = {COT: cot, WITH: with_condition, WITHOUT: without}
+    cot = decoding.cot_wrong(trained.last(), configs, test, [fails], at)
+    icl = decoding.icl_wrong(trained.last(), configs, test, [holds, fails], at)
     parts = [
-        part for series, wrong in curves.items() for part in curve_rows(seeds, at, wrong, panel="main", series=series)
+        *error_curves.lines(trained, decoding.cot_wrong, {COT: fails}, cot),
+        *error_curves.lines(trained, decoding.icl_wrong, {WITH: holds, WITHOUT: fails}, icl),
+        one_run.drawn(seeds, trainings.drawn(trained)),
     ]
-    errors = [wrong[1:].mean(axis=-1) for wrong in curves.values()]  # from 10 examples on
+    errors = [wrong[1:].mean(axis=-1) for wrong in (*cot, *icl)]  # from 10 examples on
     parts += [rows(name, seeds, values) for name, values in outcomes(*errors).items()]
     for series, setting in ((WITH, holds), (WITHOUT, fails)):
         parts.append(premises.of_matrices(trained, setting.matrices, f", {series}"))
@@ -86,3 +86,8 @@ def draw(table: pd.DataFrame) -> Figure:
     figure, axes = error_curves.draw_errors(table, STYLES, Axis("Testing error", (3e-3, 1), log=True), left=117.57)
     plotting.legend(axes, 12, "lower left", (-0.016, -0.022), spacing=0.62)
     return figure
+
+
+def draw_runs(table: pd.DataFrame) -> Figure:
+    """The figure for every run, side by side."""
+    return runs_picture.draw(table, draw, STYLES)

@@ -12,8 +12,9 @@ import pandas as pd
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
-from icl.drawing import plotting
+from icl.drawing import plotting, runs_picture
 from icl.drawing.plotting import Axis
+from icl.evidence import one_run
 from icl.papers.li2025 import attention_groups, leading_pattern, premises, trainings
 
 if TYPE_CHECKING:
@@ -42,17 +43,21 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
             for step in steps
         ]
     )  # (snapshots, runs, 4)
+    drawn, iterations = trainings.drawn(trained), [step * ITERATIONS / steps[-1] for step in steps]
     parts = [
-        rows("attention weight", seeds, now[:, g], panel="main", series=group, x=step * ITERATIONS / steps[-1])
-        for step, now in zip(steps, weights, strict=True)
+        part
         for g, group in enumerate(attention_groups.GROUPS)
-    ]
+        for part in one_run.lines(
+            seeds, drawn, "attention weight", weights[..., g], panel="main", series=group,
+            x=iterations,
+        )
+    ]  # fmt: skip
     noisy = trained.sweep.test
     leads = leading_pattern.right_leads(
         trained.last(), configs, noisy, noisy.setting(), noisy.context_length_test, min(LEADING_QUERIES, noisy.queries)
     )
     parts.append(rows("least share of queries whose right pattern leads, over steps", seeds, leads.min(axis=1)))
-    parts += premises.of_training(trained)
+    parts += [one_run.drawn(seeds, drawn), *premises.of_training(trained)]
     return join([*parts, *(rows(name, seeds, values) for name, values in stages(weights, np.array(steps)).items())])
 
 
@@ -88,3 +93,8 @@ def draw(table: pd.DataFrame) -> Figure:
     plotting.frame(axes, x, Axis("Attention weight in average", (0, 1)), font=15.8)
     plotting.legend(axes, 12.6, "lower left", (0.146, 0.326), spacing=0.6)
     return figure
+
+
+def draw_runs(table: pd.DataFrame) -> Figure:
+    """The figure for every run, side by side."""
+    return runs_picture.draw(table, draw, attention_groups.STYLES)

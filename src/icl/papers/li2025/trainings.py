@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any, ClassVar
 
 from icl.core.config import grid
+from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.papers.li2025.one_layer import SYSTEM, Config, Test
 
@@ -26,6 +27,14 @@ def shared_training(scale: str, test: type[Test] = Test, **constants: Any) -> Sw
         snapshots=tuple(range(0, steps + 1, steps // SNAPSHOTS)),
         test=test(**({"queries": QUERIES[scale]} | constants)),
     )
+
+
+def drawn(trained: Runs) -> int:
+    """Index of the run that a figure draws, as the published pictures show one: that of the inferred seed, or the first
+    run if this seed was not trained.
+    """
+    seeds, seed = trained.sweep.seeds, trained.sweep.test.drawn_seed
+    return seeds.index(seed) if seed in seeds else 0
 
 
 class Varied(Test):
