@@ -56,7 +56,7 @@ def main() -> None:
     searching.add_argument("--trials", type=int, default=0, help="0 for the model's own number")
     drawing = commands.add_parser("drawn")
     drawing.add_argument("model", choices=sorted(drawn.VISIBLE))
-    drawing.add_argument("--scale", choices=SCALES, default="paper")
+    drawing.add_argument("--scale", choices=SCALES, default="laptop")
     commands.add_parser("sensitivity")
     commands.add_parser("noise")
     args = parser.parse_args()

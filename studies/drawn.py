@@ -5,13 +5,15 @@ to all figures of the model, also to those without published numbers.
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from icl.core import discovery
 from icl.core.config import FIRST_SEED
-from icl.core.runs import Runs
+from icl.core.runs import Runs, load_all
+from icl.core.sweep import Sweep
 from icl.core.training import train
 from icl.evidence import distance, published_curves
 from icl.pipeline import figures
@@ -34,13 +36,19 @@ def distances(model: str, scale: str) -> pd.DataFrame:
     for name in VISIBLE[model]:
         (sweep,) = figures.sweeps(name, scale, {}, FIRST_SEED).values()
         if sweep.name not in trained:
-            trained[sweep.name] = train(sweep)
+            trained[sweep.name] = _trained(sweep, scale)
         runs = trained[sweep.name]
         published = published_curves.published(name)
         for index, seed in enumerate(sweep.seeds):
             rows.setdefault(seed, {})[name] = _distance(name, runs.alone(index, sweep.test), scale, published)
     table = pd.DataFrame.from_dict(rows, orient="index")
     return table.assign(joint=np.log1p(table).mean(axis=1)).rename_axis("seed")
+
+
+def _trained(sweep: Sweep, scale: str) -> Runs:
+    """The stored runs of a sweep, as `snakemake` trains them for its figures, or new ones."""
+    files = sorted((Path("results") / scale / "runs" / sweep.name).glob("*.safetensors"))
+    return load_all({sweep.name: sweep}, files)[sweep.name] if files else train(sweep)
 
 
 def _distance(name: str, run: Runs, scale: str, published: pd.DataFrame) -> float:
