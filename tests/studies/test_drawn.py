@@ -17,7 +17,7 @@ def test_the_distance_of_a_run_is_that_of_the_figure_measured_on_it_alone(monkey
     table = drawn.distances("li_icl", "smoke")
     (sweep,) = figures.sweeps("figure9", "smoke", {}, FIRST_SEED).values()
     assert list(table.index) == sweep.seeds
-    second = drawn.run_alone(train(sweep), 1)
+    second = train(sweep).alone(1)
     measured = figures.measure("figure9", {sweep.name: second}, "smoke")
     expected = distance.of_figure(measured, published_curves.published("figure9")).whole
     # A run alone and in a batch may differ in the last digits.
