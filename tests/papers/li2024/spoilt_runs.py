@@ -43,7 +43,7 @@ def smaller_gpt2(sweep: Sweep) -> Sweep:
     configs = grid(
         decoder.Config,
         irrelevant_patterns=[2], irrelevant_strength=[0.2], label_dimension=[2], width=[16], mlp_width=[32],
-        init_std=[0.1], task_shifts=[5], batch=[8], optimiser=["adam"], learning_rate=[5e-3], steps=[300],
+        init_std=[0.1], task_shifts=[5], batch=[8], learning_rate=[5e-3], steps=[300],
         pattern_law=["axes"], label_law=["axis"], pattern_norm=[1.0], training_noise=[0.0], seed=range(SEEDS),
     )  # fmt: skip
     plain = dataclasses.replace(sweep.test, noise=0.0)

@@ -31,8 +31,7 @@ def training_domain(config: PatternConfig) -> Domain:
 def shifted_domain(config: PatternConfig, combination: str, coefficient_sum: float) -> Domain:
     """All tasks over ODR patterns (IDR patterns combined with coefficient sum S_1) and rotated IDI patterns."""
     relevant, irrelevant = config.axis_patterns
-    rng = stream(config.system, config.seed, "combination")
-    combined = COMBINATIONS[combination](rng, relevant, coefficient_sum)
+    combined = COMBINATIONS[combination](relevant, coefficient_sum)
     rotated = rotated_patterns(stream(config.system, config.seed, "rotation"), irrelevant)
     return Domain("out of domain", all_tasks(len(combined)), combined, rotated)
 

@@ -46,11 +46,6 @@ def unit_triples(relevant: np.ndarray, total: float) -> np.ndarray:
     return (total - 2 * second) * relevant[0::2] + second * (relevant[1::2] + np.roll(relevant, -2, axis=0)[0::2])
 
 
-def scaled_singles(relevant: np.ndarray, total: float) -> np.ndarray:
-    """ODR patterns mu'_j = S_1 mu_{2j-1}, with a single coefficient: (M, d) -> (M / 2, d), of S_1 times mu's norm."""
-    return total * relevant[0::2]
-
-
 def pairs_apart(relevant: np.ndarray, total: float) -> np.ndarray:
     """ODR patterns with c1 + c2 = S_1 and c1 - c2 = 1 for all S_1: (M, d) -> (M / 2, d), orthogonal.
 
@@ -59,49 +54,13 @@ def pairs_apart(relevant: np.ndarray, total: float) -> np.ndarray:
     return (total + 1) / 2 * relevant[0::2] + (total - 1) / 2 * relevant[1::2]
 
 
-def spread_over_all(rng: np.random.Generator, relevant: np.ndarray, total: float) -> np.ndarray:
-    """Orthogonal ODR patterns of mu's norm over all M of the mu, each with coefficient sum S_1: (M, d) -> (M / 2, d).
-
-    Each row of coefficients is S_1 / M times ones, plus a random remainder of sum 0 that makes the rows orthonormal.
-    Raises ValueError if |S_1| > sqrt 2: M / 2 orthonormal rows have (M / 2) S_1^2 / M <= 1.
-    """
-    patterns = len(relevant)
-    count, share = patterns // 2, total**2 / patterns
-    if abs(total) > np.sqrt(2):
-        raise ValueError(f"coefficient sum {total}: at most sqrt(2) in absolute value for orthonormal patterns")
-    remainder = _rows_of_sum_zero(rng, count, patterns)
-    # The common part contributes `share` to each entry of the Gram matrix; the remainder must give the rest of 1.
-    size, axes = np.linalg.eigh(np.eye(count) - share)
-    root = (axes * np.sqrt(np.clip(size, 0, None))) @ axes.T
-    combined: np.ndarray = (total / patterns + root @ np.linalg.qr(remainder.T)[0].T) @ relevant
-    return combined
-
-
-def independent_combinations(rng: np.random.Generator, relevant: np.ndarray, total: float) -> np.ndarray:
-    """Independent random ODR patterns of mu's norm with coefficient sum S_1: (M, d) -> (M / 2, d), not orthogonal."""
-    patterns = len(relevant)
-    remainder = _rows_of_sum_zero(rng, patterns // 2, patterns)
-    remainder *= np.sqrt(1 - total**2 / patterns) / np.linalg.norm(remainder, axis=1, keepdims=True)
-    combined: np.ndarray = (total / patterns + remainder) @ relevant
-    return combined
-
-
-COMBINATIONS: Mapping[str, Callable[[np.random.Generator, np.ndarray, float], np.ndarray]] = {
-    "unit pairs": lambda rng, relevant, total: unit_pairs(relevant, total),
-    "equal pairs": lambda rng, relevant, total: equal_pairs(relevant, total),
-    "unit triples": lambda rng, relevant, total: unit_triples(relevant, total),
-    "one scaled": lambda rng, relevant, total: scaled_singles(relevant, total),
-    "pairs apart": lambda rng, relevant, total: pairs_apart(relevant, total),
-    "spread": spread_over_all,
-    "independent": independent_combinations,
+COMBINATIONS: Mapping[str, Callable[[np.ndarray, float], np.ndarray]] = {
+    "unit pairs": unit_pairs,
+    "equal pairs": equal_pairs,
+    "unit triples": unit_triples,
+    "pairs apart": pairs_apart,
 }
-"""Constructions of ODR patterns from the IDR patterns and the coefficient sum S_1; only the last two are random."""
-
-
-def _rows_of_sum_zero(rng: np.random.Generator, count: int, length: int) -> np.ndarray:
-    rows = rng.standard_normal((count, length))
-    centred: np.ndarray = rows - rows.mean(axis=1, keepdims=True)
-    return centred
+"""Constructions of ODR patterns from the IDR patterns and the coefficient sum S_1."""
 
 
 def rotated_patterns(rng: np.random.Generator, irrelevant: np.ndarray) -> np.ndarray:
