@@ -47,7 +47,9 @@ def distances(model: str, scale: str) -> pd.DataFrame:
 
 def _trained(sweep: Sweep, scale: str) -> Runs:
     """The stored runs of a sweep, as `snakemake` trains them for its figures, or new ones."""
-    files = sorted((Path("results") / scale / "runs" / sweep.name).glob("*.safetensors"))
+    folder = Path("results") / scale / "runs" / sweep.name
+    # Files with more dots in their names are unfinished.
+    files = sorted(path for path in folder.glob("*.safetensors") if path.name.count(".") == 1)
     return load_all({sweep.name: sweep}, files)[sweep.name] if files else train(sweep)
 
 

@@ -34,7 +34,7 @@ SPACE = Space(
              choices=("unit pairs", "equal pairs", "unit triples")),
         Axis("coefficient_sum", "S_1 of figures 8 to 11 and 14 is not stated; figure 12 spans 0.5 to 1.3",
              low=0.5, high=1.4),
-        Axis("noise", "the classical curves of figure 27 alone are nearest at 0.9 of 0.5, 0.7, 0.9 and 1.1; figure 14 "
+        Axis("noise", "the classical curves of figure 27 ask for 0.7 to 0.9, more where kappa' is smaller; figure 14 "
              "asks for some too", low=0.5, high=1.2, figures=("figure14", "figure15", "figure27", "figure28")),
     ),
     fitted=("figure8", "figure9", "figure10", "figure11", "figure14", "figure27"),

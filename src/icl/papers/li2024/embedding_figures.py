@@ -49,9 +49,7 @@ def point_rows(
 
 
 def measure_layer(runs: Mapping[str, Runs], layer: int) -> pd.DataFrame:
-    """Table of figures 24 to 26: the first neurons of each sign as points, the share of all that grow, and how far the
-    large ones turn in each layer.
-    """
+    """Table of figures 24 to 26: the first neurons of each sign as points, and the share of all that grow."""
     trained, pick = one_layer_figures.trained(runs), one_training.choice(single(runs))
     at = {epoch: stacked_figures.embeddings(trained, epoch, layer) for epoch in SCATTER_EPOCHS}
     # Only the last layer has a read-out; the published picture of layer 1 has both signs on both sides, so the sign
@@ -62,9 +60,15 @@ def measure_layer(runs: Mapping[str, Runs], layer: int) -> pd.DataFrame:
         parts += point_rows(pick, f"Lab. Emb. a_i{sign}0", of_sign, SCHEDULE.drawn_neurons, at, "label ")
     growth = at[SCATTER_EPOCHS[-1]]["label magnitude"] / at[SCATTER_EPOCHS[0]]["label magnitude"]
     parts.append(pick.claim("share of neurons that grow", (growth > 1).mean(axis=-1)))
-    turns = [_turn(stacked_figures.embeddings(trained, SCATTER_EPOCHS[-1], number)) for number in (1, 2, 3)]
-    parts.append(pick.claim("largest turn of a layer", np.max(turns, axis=0)))
     return one_training.table(pick, parts)
+
+
+def largest_turn(runs: Mapping[str, Runs]) -> pd.DataFrame:
+    """How far the large label rows of a layer turn from pi/2, for the layer where they turn most."""
+    trained = one_layer_figures.trained(runs)
+    layers = range(1, trained.sweep.configs[0].layers + 1)
+    turns = [_turn(stacked_figures.embeddings(trained, SCATTER_EPOCHS[-1], layer)) for layer in layers]
+    return rows("largest turn of a layer", trained.sweep.seeds, np.max(turns, axis=0))
 
 
 def _turn(rows: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from icl.core.runs import Runs
+from icl.core.table import join
 from icl.papers.li2024 import runs_picture
-from icl.papers.li2024.embedding_figures import STYLES, draw_labels, measure_layer
+from icl.papers.li2024.embedding_figures import STYLES, draw_labels, largest_turn, measure_layer
 from icl.papers.li2024.stacked_figures import sweeps
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ __all__ = ["STYLES", "draw", "draw_runs", "measure", "sweeps"]
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Label embeddings of layer 1 at the drawn epochs."""
-    return measure_layer(runs, layer=1)
+    """Label embeddings of layer 1 at the drawn epochs, and how far the rows of any layer turn."""
+    return join([measure_layer(runs, layer=1), largest_turn(runs)])
 
 
 def draw(table: pd.DataFrame) -> Figure:

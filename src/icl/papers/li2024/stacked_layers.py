@@ -94,7 +94,7 @@ class Test(one_layer.Test):
     )  # fmt: skip
     prompts: int = constant(200, "ours", "prompts per run for the average attention", at_least=1)
     drawn_seed: int = constant(
-        1000, "inferred", "of the twenty seeds from 1000 on, the nearest to the published figures 21, 22, 24 and 25 "
+        1013, "inferred", "of the twenty seeds from 1000 on, the nearest to the published figures 21, 22, 24 and 25 "
         "together: see python -m studies drawn", at_least=0,
     )  # fmt: skip
 
