@@ -11,6 +11,7 @@ import pandas as pd
 
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
+from icl.core.table import SUMMARY_SEED
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.li2024 import one_layer_figures, one_training, runs_picture
@@ -59,7 +60,7 @@ STYLES = (
 def _from_one_start(table: pd.DataFrame) -> pd.DataFrame:
     """The table with the unpruned error and band of alpha' = 0.6 in every curve of the main panel."""
     lines = table["series"].isin(FRACTIONS) & (table["observable"] == "classification error")
-    first = table[lines & (table["panel"] == "main") & (table["x"] == COUNTS[0]) & (table["statistic"] == "single")]
+    first = table[lines & (table["panel"] == "main") & (table["x"] == COUNTS[0]) & (table["seed"] == SUMMARY_SEED)]
     start = first[first["series"] == "alpha'=0.6"].iloc[0]
     moved = table.copy()
     for column in ("value", "band_low", "band_high"):
