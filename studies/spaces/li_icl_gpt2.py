@@ -1,4 +1,4 @@
-"""The three-layer model: the unpublished constants of figure 12.
+"""The GPT-2 style model: the unpublished constants of figure 12.
 
 Constants of the test come first, because their slices share one training.
 

@@ -24,7 +24,7 @@ LENGTHS = tuple(range(2, 21, 2))
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The shared training of the three-layer model, tested at alpha' = 1."""
+    """The shared training of the GPT-2 style model, tested at alpha' = 1."""
     return [decoder_figures.shared_training(scale, decoder_figures.PlainTest)]
 
 

@@ -23,7 +23,7 @@ FRACTIONS = {"alpha'=1.0": 1.0, "alpha'=0.9": 0.9, "alpha'=0.8": 0.8}
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The shared training of the three-layer model."""
+    """The shared training of the GPT-2 style model."""
     return [decoder_figures.shared_training(scale)]
 
 

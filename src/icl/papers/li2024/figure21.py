@@ -1,4 +1,4 @@
-"""Figure 21: three-layer model, attention of layer 1 on contexts with the query's ODR pattern, over training."""
+"""Figure 21: three stacked layers, attention of layer 1 on columns with the query's ODR pattern, over training."""
 
 from __future__ import annotations
 

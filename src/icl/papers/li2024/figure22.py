@@ -1,4 +1,4 @@
-"""Figure 22: three-layer model, attention of layer 2 on contexts with the query's ODR pattern, over training."""
+"""Figure 22: three stacked layers, attention of layer 2 on columns with the query's ODR pattern, over training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figure 23: three-layer model, attention of layer 3 on contexts with the query's ODR pattern, over training."""
+"""Figure 23: three stacked layers, attention of layer 3 on columns with the query's ODR pattern, over training."""
 
 from __future__ import annotations
 

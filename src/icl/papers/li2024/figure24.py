@@ -1,4 +1,4 @@
-"""Figure 24: three-layer model, label embedding of layer 1: magnitude against the angle to q, coloured by epoch."""
+"""Figure 24: three stacked layers, label rows of layer 1: magnitude against the angle to q, coloured by epoch."""
 
 from __future__ import annotations
 

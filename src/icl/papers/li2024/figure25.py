@@ -1,4 +1,4 @@
-"""Figure 25: three-layer model, label embedding of layer 2: magnitude against the angle to q, coloured by epoch."""
+"""Figure 25: three stacked layers, label rows of layer 2: magnitude against the angle to q, coloured by epoch."""
 
 from __future__ import annotations
 

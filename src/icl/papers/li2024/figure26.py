@@ -1,4 +1,4 @@
-"""Figure 26: three-layer model, label embedding of layer 3: magnitude against the angle to q, coloured by epoch."""
+"""Figure 26: three stacked layers, label rows of layer 3: magnitude against the angle to q, coloured by epoch."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ HELD_OUT_LOSS = "held-out loss"
 def held_out_loss(runs: Runs) -> np.ndarray:
     """Hinge loss of the trained weights on held-out training prompts: (runs,), NaN for a run that diverged.
 
-    Prompts have the training tasks and context length. The three-layer model may also be trained on shorter prompts,
+    Prompts have the training tasks and context length. The GPT-2 style model may also be trained on shorter prompts,
     but their labels cannot be inferred, so their loss does not show whether a run has learnt; only full prompts count.
 
     runs : as trained, not in the axes of the patterns
