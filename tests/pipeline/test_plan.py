@@ -150,6 +150,12 @@ def test_other_seeds_have_their_own_folders_and_commands() -> None:
     assert made.measurement_identity("figure9") != PLAN.measurement_identity("figure9")
 
 
+def test_the_note_says_why_a_run_is_drawn_where_its_seed_was_trained() -> None:
+    of_scale = {scale: plan(scale=scale).note("figure8") for scale in ("laptop", "smoke")}
+    nearest = {scale: "nearest to the published figures" in note for scale, note in of_scale.items()}
+    assert nearest == {"laptop": True, "smoke": False}
+
+
 def test_the_first_seed_of_the_config_is_that_of_the_plan() -> None:
     config = yaml.safe_load((ROOT / "workflow/config.yaml").read_text(encoding="utf-8"))
     assert config["first_seed"] == Plan("smoke").first_seed

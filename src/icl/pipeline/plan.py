@@ -259,7 +259,9 @@ class Plan:
         """The scale, its reductions and the changed constants, for the caption and the metadata of the pictures."""
         if name not in self._notes:
             seeds = f"; seeds from {self.first_seed} on" if self.first_seed != FIRST_SEED else ""
-            self._notes[name] = figures.note(name, self.scale, self.changed) + seeds
+            inferred = any(getattr(s.test, "drawn_seed", None) in s.seeds for s in self._sweeps[name].values())
+            drawn = "; drawn is the run nearest to the published figures" if inferred else ""
+            self._notes[name] = figures.note(name, self.scale, self.changed) + drawn + seeds
         return self._notes[name]
 
     def request(self, resource: str, attempt: int, sweep: str = "") -> int:
