@@ -65,11 +65,16 @@ class Bound:
 class Claim:
     """A statement of a paper and the bounds that test it, all of which must hold.
 
-    kind : `theorem`, `figure` (what a published picture shows) or `ours`
+    kind : `theorem` (a numbered statement as stated, under its premises), `remark` (another sentence of a source),
+        `figure` (what a published picture shows), `number` (agreement with published numbers within their reading
+        error) or `ours` (no source states it)
     source : theorem, proposition, equation, figure or page
+    statement : claims with the same one test the same statement of a source, which is counted once
     says : what the source says, with its conditions; tested : what is tested here; not_shown : what that leaves open
     formula : the statement as one formula in LaTeX, without dollar signs
     premise : conditions of the source, in words; conditions : those that are measured for each run
+    why : why the bounds are where they are; planted : the violations that the tests plant, each of which contradicts it
+    unit : what one run is, in the plural; fitted : constants chosen on published numbers that its test uses
     scales : the scales at which it is judged; empty for all
     amended : changes of the bounds after an outcome was known: date, previous bounds and reason
     """
@@ -84,6 +89,11 @@ class Claim:
     bounds: tuple[Bound, ...]
     formula: str = ""
     premise: str = ""
+    statement: str = ""
+    why: str = ""
+    planted: str = ""
+    unit: str = "trainings"
+    fitted: str = ""
     conditions: tuple[Bound, ...] = ()
     scales: tuple[str, ...] = ()
     amended: tuple[Mapping[str, str], ...] = ()
