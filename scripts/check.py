@@ -7,7 +7,7 @@ from pathlib import Path
 from icl.core import sealed, table
 from icl.core.files import file_digest
 from icl.core.problem import hide_tracebacks
-from icl.evidence import judging, power, published_curves
+from icl.evidence import judging, published_curves
 
 parser = argparse.ArgumentParser(description=__doc__)
 for name in ("figure", "scale", "folder", "questions", "identity", "measured"):
@@ -20,19 +20,13 @@ hide_tracebacks()
 
 measured, about = table.read(args.table, args.figure, args.scale, args.measured)
 curves = [published_curves.read(path) for path in args.published]
-questions = json.loads(args.questions)
-verdicts = [verdict.plain() for verdict in judging.verdicts(questions, measured)]
-if args.scale != "smoke":
-    # At the smoke scale every claim is inconclusive, so there is no power to compute.
-    for verdict, claim in zip(verdicts, questions, strict=True):
-        verdict["power"] = power.plain(power.of_claim(power.question(claim, measured)))
 result = {
     "figure": args.figure,
     "scale": args.scale,
     "folder": args.folder,
     "identity": args.identity,
     "table": file_digest(args.table),
-    "verdicts": verdicts,
+    "verdicts": [verdict.plain() for verdict in judging.verdicts(json.loads(args.questions), measured)],
     "fidelity": [row for curve in curves for row in published_curves.fidelity(measured, curve)],
     "diverged": about["diverged"],
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 from icl.core.files import write_text
 from icl.evidence import sensitivity
 from icl.pipeline.plan import Plan
-from icl.report import verdict_files
+from icl.report import counting, verdict_files
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--config", type=json.loads, required=True)
@@ -17,9 +17,9 @@ args = parser.parse_args()
 
 plan = Plan.of(args.config)
 disk = verdict_files.on_disk(plan, plan.figures)
-verdicts = verdict_files.together(disk.verdicts)
+verdicts = disk.verdicts
 print("\n" + "\n".join(verdict_files.lines(one) for one in verdicts))
-print(verdict_files.counts(verdicts))
+print(counting.counts(verdicts))
 if disk.missing:
     print(f"not made yet: {', '.join(disk.missing)}; `{plan.command('figures')}` makes all")
 write_text(args.table, verdict_files.with_identities(verdict_files.markdown(verdicts, sensitivity.fragile())))

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from icl.evidence import ledger
 from icl.evidence.sensitivity import Strip
 from studies.space import Axis, Space
 from studies.spaces import of, spaces
@@ -126,13 +127,13 @@ def sensitivity() -> dict[str, list[Strip]]:
 
 
 def changing() -> dict[str, list[dict[str, Any]]]:
-    """The content of src/icl/evidence/sensitivity.json: claim -> its strips with changing outcomes."""
-    plain = {
+    """The content of src/icl/evidence/sensitivity.json: claim of the ledger -> its strips with changing outcomes."""
+    return {
         claim: [
             strip._asdict() | {"outcomes": [list(pair) for pair in strip.outcomes], "ruled_out": list(strip.ruled_out)}
             for strip in of_claim
             if len({outcome for _, outcome in strip.outcomes}) > 1
         ]
         for claim, of_claim in sorted(sensitivity().items())
+        if claim in {claim.id for paper in ledger.papers() for claim in paper.claims}
     }
-    return {claim: of_claim for claim, of_claim in plain.items() if of_claim}

@@ -1,34 +1,55 @@
-"""A bound that changes after the freeze is marked as amended, with the previous bound."""
+"""A claim that changes after the freeze is marked as amended, with what was frozen."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from icl.core import discovery
 from icl.evidence import freeze, ledger
 from icl.evidence.ledger import Claim
 
+CODES = dict.fromkeys(discovery.figures(), "code")
+CHANGES: dict[str, Any] = {"kind": "remark", "tested": "Other words.", "premise": "Another premise."}
+
 
 @pytest.fixture
-def claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Claim:
+def claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Claim]:
     """A claim of a ledger that was just frozen."""
     monkeypatch.setattr(freeze, "FILE", tmp_path / "frozen.json")
-    freeze.write("2026-01-02")
+    freeze.frozen.cache_clear()
+    freeze.write(CODES, "2026-01-02")
     yield ledger.papers()[0].claims[0]
     freeze.frozen.cache_clear()
 
 
+def moved(claim: Claim) -> Claim:
+    first = claim.bounds[0]
+    return replace(claim, bounds=(replace(first, at_most=first.at_most + 1, at_least=-5.0), *claim.bounds[1:]))
+
+
 def test_nothing_changed_since_a_freeze_of_now(claim: Claim) -> None:
-    assert [one.id for paper in ledger.papers() for one in paper.claims if freeze.difference(one)] == []
+    assert [one.id for paper in ledger.papers() for one in paper.claims if freeze.changed(one)] == []
     assert list(freeze.unexplained()) == []
 
 
 def test_a_changed_bound_shows_the_frozen_one(claim: Claim) -> None:
-    first = claim.bounds[0]
-    moved = replace(claim, bounds=(replace(first, at_most=first.at_most + 1, at_least=-5.0), *claim.bounds[1:]))
-    (said,) = freeze.amendments(moved)
+    said = freeze.amendments(moved(claim))[-1]
     assert said.startswith("since the freeze of 2026-01-02: was ")
-    assert f"{first.observable} {first.words()}" in said
+    assert f"{claim.bounds[0].observable} {claim.bounds[0].words()}" in said
+
+
+@pytest.mark.parametrize("part", CHANGES)
+def test_whatever_decides_the_row_is_frozen(claim: Claim, part: str) -> None:
+    changed = replace(claim, **{part: CHANGES[part]})
+    assert freeze.changed(changed) == [part]
+    assert repr(freeze.content(claim)[part]) in freeze.amendments(changed)[-1]
+
+
+def test_rewording_the_source_is_not_an_amendment(claim: Claim) -> None:
+    assert freeze.amendments(replace(claim, says="Other words.")) == freeze.amendments(claim)
 
 
 def test_an_amendment_before_the_freeze_is_shown_too(claim: Claim) -> None:
@@ -36,12 +57,24 @@ def test_an_amendment_before_the_freeze_is_shown_too(claim: Claim) -> None:
     assert freeze.amendments(amended)[0] == "2025-12-01: was >= 3; a reason"
 
 
-def test_rewording_is_not_an_amendment(claim: Claim) -> None:
-    assert freeze.amendments(replace(claim, tested="Other words.")) == list(freeze.amendments(claim))
+def test_a_new_claim_is_marked_and_needs_no_entry(claim: Claim) -> None:
+    new = replace(claim, id="new")
+    assert freeze.is_new(new) and not freeze.changed(new)
+    assert freeze.amendments(new)[-1] == "new since the freeze of 2026-01-02"
 
 
-def test_a_new_claim_is_marked(claim: Claim) -> None:
-    assert "not in the ledger" in freeze.amendments(replace(claim, id="new"))[-1]
+def test_other_code_is_marked(claim: Claim) -> None:
+    assert freeze.code_changed(claim, "other") and not freeze.code_changed(claim, "code")
+
+
+def test_a_second_freeze_keeps_the_date_of_unchanged_bounds(claim: Claim, monkeypatch: pytest.MonkeyPatch) -> None:
+    papers = ledger.papers()
+    others = (replace(papers[0], claims=(moved(claim), *papers[0].claims[1:])), *papers[1:])
+    monkeypatch.setattr(ledger, "papers", lambda: others)
+    freeze.write(CODES, "2026-02-03")
+    dates = {name: one["date"] for name, one in freeze.frozen()["claims"].items()}
+    assert dates.pop(claim.id) == "2026-02-03"
+    assert set(dates.values()) == {"2026-01-02"}
 
 
 def test_every_change_since_the_freeze_has_its_reason() -> None:

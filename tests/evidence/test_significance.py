@@ -87,9 +87,3 @@ def test_a_p_is_below_a_level_at_most_that_often(statistic: str) -> None:
     for level in (0.025, 0.1):
         # Four binomial standard errors of 2,000 draws.
         assert (p <= level).mean() <= level + 4 * np.sqrt(level * (1 - level) / DRAWS)
-
-
-def test_q_is_the_corrected_p() -> None:
-    """Benjamini and Hochberg: q is p times the number of tests over its rank, never falling with p."""
-    assert significance.false_discovery([0.01, 0.02, 0.9]) == pytest.approx([0.03, 0.03, 0.9])
-    assert significance.false_discovery([]) == []

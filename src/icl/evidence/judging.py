@@ -24,6 +24,7 @@ EXACT = "exact"
 class Part:
     """The outcome for one bound over `runs` runs: the estimate and its 95 % interval.
 
+    values : of the single runs, with four digits
     p : p-value of the hypothesis that the bound does not hold, the larger one of its two ends
     p_against : p-value of the hypothesis that it holds, the smaller one times the number of ends
         Both are NaN for computed results.
@@ -39,6 +40,7 @@ class Part:
     outcome: str
     p: float = math.nan
     p_against: float = math.nan
+    values: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,7 @@ def _part(bound: Bound, table: pd.DataFrame) -> Part:
     if bound.statistic == EXACT:
         value = float(values[0]) if is_exact and len(values) else math.nan
         return Part(*head, value, value, value, len(values), _of_interval(bound, value, value))
+    shown = tuple(float(f"{value:.4g}") if math.isfinite(value) else None for value in values)
     if is_exact or not len(values):
         return Part(*head, math.nan, math.nan, math.nan, len(values), INCONCLUSIVE)
     estimate, low, high = _in_range(bound, significance.INTERVALS[bound.statistic](values))
@@ -144,7 +147,7 @@ def _part(bound: Bound, table: pd.DataFrame) -> Part:
         # The interval may exclude the named value although that is the nearest simple one: then nothing is decided.
         outcome = SUPPORTED if bound.equals is None or low <= bound.equals <= high else INCONCLUSIVE
     against = min(1.0, len(outside) * min(outside))
-    return Part(*head, estimate, low, high, len(values), outcome, max(inside), against)
+    return Part(*head, estimate, low, high, len(values), outcome, max(inside), against, shown)
 
 
 def _in_range(bound: Bound, interval: Interval) -> Interval:

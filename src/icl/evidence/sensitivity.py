@@ -1,7 +1,7 @@
 """The sensitivity of verdicts to single unpublished constants, as found by the searches in studies/.
 
-For each claim and each constant that changes its outcome, sensitivity.json holds the outcome at each value that was
-tried, the value in use, and the values that the published figures rule out.
+For each claim that was searched and each constant that changes its outcome, sensitivity.json holds the outcome at each
+value that was tried, the value in use, and the values that the published figures rule out.
 """
 
 import json
@@ -33,7 +33,7 @@ class Strip(NamedTuple):
 
 @cache
 def strips() -> dict[str, list[Strip]]:
-    """Claim -> its strips."""
+    """Claim that was searched -> its strips, none if no constant changes its outcome."""
     data = json.loads(FILE.read_text(encoding="utf-8")) if FILE.is_file() else {}
     return {
         claim: [

@@ -101,10 +101,3 @@ def _successes(values: np.ndarray) -> int:
     if not np.isin(values, (0, 1)).all():
         raise ValueError(f"a share over runs needs 0 or 1 from each, not {sorted(set(values.tolist()))}")
     return int(values.sum())
-
-
-def false_discovery(p_values: list[float]) -> list[float]:
-    """The q of each p (Benjamini and Hochberg 1995): of all calls with q <= 5 %, at most 5 % are false on average."""
-    from scipy import stats
-
-    return [float(q) for q in stats.false_discovery_control(p_values, method="bh")] if p_values else []

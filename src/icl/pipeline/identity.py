@@ -77,3 +77,22 @@ def _code(folder: Path, script: str, *modules: str) -> str:
         name = path.relative_to(PACKAGE.parent) if path.is_relative_to(PACKAGE) else path
         total.update(f"{name.as_posix()} {file_digest(path)}\n".encode())
     return total.hexdigest()
+
+
+def of_measuring(module: str) -> str:
+    """Digest of the code that measures a figure: the syntax without docstrings of its models, tasks and paper.
+
+    module : the figure's dotted name
+    """
+    total = hashlib.sha256()
+    for path in files("measure", module):
+        if path.is_relative_to(PACKAGE) and path.relative_to(PACKAGE).parts[0] in ("models", "papers", "tasks"):
+            total.update(ast.dump(_without_docstrings(ast.parse(path.read_bytes()))).encode())
+    return total.hexdigest()[:16]
+
+
+def _without_docstrings(tree: ast.Module) -> ast.Module:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:]
+    return tree

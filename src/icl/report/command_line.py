@@ -20,9 +20,9 @@ from icl.core.config import FIRST_SEED, SCALES, ConstantError
 from icl.core.sealed import SealedError
 from icl.evidence import freeze, ledger
 from icl.evidence.ledger import Claim, Ledger
-from icl.pipeline import figures
+from icl.pipeline import figures, identity
 from icl.pipeline.plan import Plan
-from icl.report import compare, completion, skeleton, verdict_files, whatif
+from icl.report import compare, completion, counting, skeleton, verdict_files, whatif
 from icl.report.page import constants
 
 MISSING, MISUSED = 1, 2
@@ -189,9 +189,8 @@ def _cite(args: argparse.Namespace) -> Answer:
 def _verdicts(args: argparse.Namespace) -> Answer:
     plan = planned(args)
     disk = verdict_files.on_disk(plan, [ledger.figure_name(word) for word in args.figures] or plan.figures)
-    verdicts = verdict_files.together(disk.verdicts)
-    lines = [f"{one['figure']}\n{verdict_files.lines(one)}" for one in verdicts]
-    lines.append(verdict_files.counts(verdicts))
+    lines = [f"{one['figure']}\n{verdict_files.lines(one)}" for one in disk.verdicts]
+    lines.append(counting.counts(disk.verdicts))
     if disk.missing:
         command = plan.command(" ".join(disk.missing) if args.figures else "figures")
         lines.append(f"not made yet: {', '.join(disk.missing)}; `{command}` makes them")
@@ -201,8 +200,8 @@ def _verdicts(args: argparse.Namespace) -> Answer:
 
 
 def _freeze(args: argparse.Namespace) -> Answer:
-    count = freeze.write()
-    return Answer({"claims": count, "date": freeze.frozen()["date"]}, f"froze the bounds of {count} claims")
+    count = freeze.write({name: identity.of_measuring(discovery.figure(name).__name__) for name in discovery.figures()})
+    return Answer({"claims": count, "date": freeze.frozen()["date"]}, f"froze {count} claims")
 
 
 def _progress(args: argparse.Namespace) -> Answer:
@@ -270,7 +269,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], Answer], dict[str, str 
     "list": (_list, {}, "list all papers and figures, one line each"),
     "figures": (_figures, {"paper": None}, "print the names of a paper's figures"),
     "show": (_show, {"name": None}, "show a figure with its claims and constants, a claim, or a paper"),
-    "freeze": (_freeze, {}, "freeze the bounds of all claims; later changes are marked as amended"),
+    "freeze": (_freeze, {}, "freeze all claims and the code that measures them; later changes are marked as amended"),
     "cite": (_cite, {"names": "+"}, "print the BibTeX entries for figures, claims or papers"),
     "verdicts": (_verdicts, {"figures": "*"}, "print the verdicts on disk and the figures without any"),
     "progress": (_progress, {}, "print the progress of unfinished trainings"),

@@ -5,9 +5,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from icl.core import discovery
-from icl.evidence import ledger, published_curves
+from icl.evidence import ledger, published_curves, sensitivity
 from icl.evidence.ledger import Claim, Ledger
-from icl.report import scales, tables, verdict_files
+from icl.report import cards, counting, scales, tables, verdict_files
 from icl.report.verdict_files import Verdicts
 
 THUMBNAILS = {"li2024": "figure9", "li2025": "figure20", "oswald2023": "oswald_gd_steps", "garg2022": "garg_linear"}
@@ -15,8 +15,12 @@ THUMBNAILS = {"li2024": "figure9", "li2025": "figure20", "oswald2023": "oswald_g
 COLUMNS = 4
 
 
-def readme(judged: Sequence[Verdicts]) -> str:
-    """The counts of verdicts, and one thumbnail per paper that links to its page."""
+def readme(judged: Sequence[Verdicts], others: Mapping[str, str]) -> str:
+    """The counts of statements, and one thumbnail per paper that links to its page.
+
+    others : claim -> its outcome with other seeds
+    """
+    reduced = [one["figure"] for one in judged if scales.of_figure(one["figure"], scales.largest(one["verdicts"]))]
     cells = []
     for paper, figures in _by_paper(judged):
         names = [one["figure"] for one in figures]
@@ -28,7 +32,7 @@ def readme(judged: Sequence[Verdicts]) -> str:
     rows = [cells[start : start + COLUMNS] for start in range(0, len(cells), COLUMNS)]
     return "\n".join(
         [
-            verdict_files.counts(judged),
+            counting.counts(judged, reduced, sensitivity.fragile(), others),
             "",
             *_unjudged(judged),
             *_development(judged),
@@ -37,13 +41,13 @@ def readme(judged: Sequence[Verdicts]) -> str:
     )
 
 
-def pages(judged: Sequence[Verdicts], pictures: Collection[str]) -> dict[str, str]:
+def pages(judged: Sequence[Verdicts], pictures: Collection[str], others: Mapping[str, str]) -> dict[str, str]:
     """Path below docs/ -> text of every generated page.
 
-    pictures : names of the files in gallery/
+    pictures : names of the files in gallery/; others : claim -> its outcome with other seeds
     """
     papers = _by_paper(judged)
-    texts = {f"gallery/{paper.paper}.md": _page(paper, figures, pictures) for paper, figures in papers}
+    texts = {f"gallery/{paper.paper}.md": _page(paper, figures, pictures, others) for paper, figures in papers}
     listed = [f"- [{paper.title}]({paper.paper}.md): {_figures(len(figures))}" for paper, figures in papers]
     texts["gallery/README.md"] = "\n".join(["# Gallery", "", "One page per paper.", "", *listed, ""])
     return texts | {"differences.md": differences()}
@@ -70,22 +74,23 @@ def meaning(claim: Claim, verdict: Mapping[str, Any]) -> str:
     )
     words = {
         "figure": "our trainings do not show this feature of the published picture; this says nothing about a theorem",
+        "number": "our numbers differ from the published ones by more than these were read off",
         "theorem": "our runs leave the bounds that we set for this statement at finite size; this refutes no proof",
+        "remark": "our runs leave the bounds that we set for this statement, which the source does not prove",
     }
     sentence = words.get(claim.kind, "the data do not show what we expected; no source states it in this form")
     return f"{sentence} ({measured})" if measured else sentence
 
 
-def _page(paper: Ledger, figures: Sequence[Verdicts], pictures: Collection[str]) -> str:
-    out = [f"# {paper.title}", "", "How to read a verdict: [method](../method.md). Bounds and intervals:"]
-    out += ["[all verdicts](../../gallery/verdicts.md)."]
+def _page(paper: Ledger, figures: Sequence[Verdicts], pictures: Collection[str], others: Mapping[str, str]) -> str:
+    out = [f"# {paper.title}", "", "How to read a verdict: [method](../method.md). Each line below a figure unfolds."]
     for one in figures:
-        out += ["", *_figure(one, pictures)]
+        out += ["", *_figure(one, pictures, others)]
     return "\n".join(out) + "\n"
 
 
-def _figure(one: Verdicts, pictures: Collection[str]) -> list[str]:
-    """Heading, pictures, caption, verdicts and differences of one figure."""
+def _figure(one: Verdicts, pictures: Collection[str], others: Mapping[str, str]) -> list[str]:
+    """Heading, pictures, caption, differences and the cards of the claims of one figure."""
     name, scale = one["figure"], scales.largest(one["verdicts"])
     target = ledger.target(name)
     labels = {".png": "regenerated", "_overlay.png": "with the published curve", "_runs.png": "every run",
@@ -98,15 +103,11 @@ def _figure(one: Verdicts, pictures: Collection[str]) -> list[str]:
     out += [f"- Command: `{scales.command(name, scale)}` ({scale} scale, {reduced})"]
     out += [f"- Published numbers: {published(name)}"]
     out += [f"- Known differences: {target.differences}"] if target.differences else []
-    rows = []
     for verdict in one["verdicts"]:
         claim = ledger.claim(verdict["claim"])
-        seeds = " (development seeds)" if verdict_files.on_development_seeds(verdict) else ""
-        cell = f"**{verdict['outcome']}**{seeds}"
-        if means := meaning(claim, verdict):
-            cell += f": {means}"
-        rows.append([claim.id, verdict_files.kind(claim), claim.source, claim.tested, cell])
-    return [*out, "", tables.markdown(["claim", "kind", "source", "what is tested", "verdict"], rows)]
+        searched = cards.searched(claim, sensitivity.strips(), sensitivity.fragile())
+        out += ["", cards.card(claim, verdict, meaning(claim, verdict), searched, others)]
+    return out
 
 
 def published(name: str) -> str:
@@ -116,7 +117,7 @@ def published(name: str) -> str:
         return f"drawn over ours; constants were fitted to them ({fitted})" if fitted else (
             "drawn over ours; no constant is listed as fitted to them"
         )  # fmt: skip
-    if any(claim.kind == "figure" for claim in ledger.claims(name)):
+    if any(claim.kind in ("figure", "number") for claim in ledger.claims(name)):
         return "the figure is published; its numbers are not part of this package and were not used for fitting"
     return "none are part of this package"
 

@@ -13,7 +13,7 @@ from icl.core.sweep import Sweep
 from icl.evidence import ledger
 from icl.pipeline import figures
 from icl.report import tables
-from icl.report.verdict_files import Verdicts, on_development_seeds, together
+from icl.report.verdict_files import Verdicts, on_development_seeds
 
 Kept = dict[str, list[dict[str, Any]]]
 """Figure -> its verdicts at all scales, each with its `scale`."""
@@ -162,10 +162,7 @@ def reduced(kept: Kept) -> str:
 
 
 def differing(kept: Kept) -> str:
-    """The verdicts that differ between the two largest scales of a figure, as a table under a line of counts.
-
-    At either scale, outcomes are corrected for the number of claims.
-    """
+    """The verdicts that differ between the two largest scales of a figure, as a table under a line of counts."""
     without = {name: [v for v in verdicts if v["scale"] != largest(verdicts)] for name, verdicts in kept.items()}
     smaller = _verdicts(kept | {name: verdicts for name, verdicts in without.items() if verdicts})
     larger = _verdicts(kept)
@@ -182,7 +179,7 @@ def differing(kept: Kept) -> str:
 
 def _verdicts(kept: Kept) -> dict[str, Mapping[str, Any]]:
     """Claim -> its verdict at the largest scale of its figure."""
-    return {verdict["claim"]: verdict for one in together(shown(kept)) for verdict in one["verdicts"]}
+    return {verdict["claim"]: verdict for one in shown(kept) for verdict in one["verdicts"]}
 
 
 def markdown(kept: Kept) -> str:

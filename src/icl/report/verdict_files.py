@@ -1,7 +1,6 @@
 """Verdicts as text, for the terminal and in Markdown."""
 
 import json
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -10,11 +9,11 @@ from typing import Any, NamedTuple
 from icl.core import sealed
 from icl.core.config import FIRST_SEED
 from icl.core.sealed import SealedError
-from icl.evidence import freeze, ledger, significance
+from icl.evidence import freeze, ledger
 from icl.evidence.ledger import Claim
 from icl.pipeline import verify
 from icl.pipeline.plan import Plan
-from icl.report import formulas, tables
+from icl.report import tables
 
 Verdicts = dict[str, Any]
 """The output of scripts/check.py for one figure: figure, scale, folder, verdicts, fidelity, diverged and digests."""
@@ -22,15 +21,11 @@ Verdicts = dict[str, Any]
 OUTCOMES = ("supported", "contradicted", "inconclusive", "not tested")
 KINDS = {
     "theorem": "theorems",
-    "fitted theorem": "theorems, on figures that constants were fitted to",
+    "remark": "remarks",
     "figure": "published figures",
-    "fitted": "published figures that constants were fitted to",
+    "number": "published numbers",
     "ours": "our own",
 }
-ON_FITTED = {"theorem": "fitted theorem", "figure": "fitted"}
-"""The kinds of claims on figures that constants were fitted to."""
-# The accepted share of false discoveries over all claims.
-FALSE_DISCOVERIES = 0.05
 
 
 class OnDisk(NamedTuple):
@@ -121,79 +116,44 @@ def fidelity(row: Mapping[str, Any]) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def together(figures: Iterable[Verdicts]) -> list[Verdicts]:
-    """The same verdicts with their q over all claims (Benjamini and Hochberg), for support and for contradiction.
-
-    A supported or contradicted claim with q > 5 % becomes inconclusive. Computed claims have no q.
-    """
-    corrected = [{**figure, "verdicts": [dict(verdict) for verdict in figure["verdicts"]]} for figure in figures]
-    verdicts = [verdict for figure in corrected for verdict in figure["verdicts"]]
-    for end, outcome in (("", "supported"), ("_against", "contradicted")):
-        random = [verdict for verdict in verdicts if verdict.get(f"p{end}") is not None]
-        q_values = significance.false_discovery([verdict[f"p{end}"] for verdict in random])
-        for verdict, q in zip(random, q_values, strict=True):
-            verdict[f"q{end}"] = q
-            if verdict["outcome"] == outcome and q > FALSE_DISCOVERIES:
-                verdict["outcome"] = "inconclusive"
-    return corrected
-
-
 def kind(claim: Claim) -> str:
-    """The kind under which a claim is counted: that of the ledger, or the one for figures with fitted constants.
+    """The kind of a claim, and whether its test uses constants that were chosen on published numbers.
 
     Raises UnknownName for a claim of a figure that does not exist.
     """
-    return ON_FITTED.get(claim.kind, claim.kind) if ledger.target(claim.figure).fitted else claim.kind
+    return claim.kind + (", fitted" if is_fitted(claim) else "")
 
 
-def counts(figures: Iterable[Verdicts]) -> str:
-    """The number of claims per kind and outcome, and of computed ones among them, as a Markdown table.
-
-    Raises UnknownName for a claim that is not in the ledger.
-    """
-    totals: Counter[tuple[str, str, bool]] = Counter()
-    for verdict in (verdict for figure in figures for verdict in figure["verdicts"]):
-        claim = ledger.claim(verdict["claim"])
-        totals[kind(claim), verdict["outcome"], claim.is_computed] += 1
-
-    def cell(name: str, outcome: str) -> str:
-        computed = totals[name, outcome, True]
-        return f"{totals[name, outcome, False] + computed}" + (f" ({computed} computed)" if computed else "")
-
-    rows = [[words, *(cell(name, outcome) for outcome in OUTCOMES)] for name, words in KINDS.items()]
-    return tables.markdown(["claims", *OUTCOMES], rows)
+def is_fitted(claim: Claim) -> bool:
+    """Whether its test uses constants that were chosen on published numbers."""
+    return bool(claim.fitted or ledger.target(claim.figure).fitted)
 
 
 def markdown(
     figures: Iterable[Verdicts], fragile: Collection[str] = (), others: Mapping[str, str] = MappingProxyType({})
 ) -> str:
-    """All verdicts as a Markdown table; claims in `fragile` are marked.
+    """All verdicts as one Markdown table a paper, the verdict first; claims in `fragile` are marked.
 
     others : claim -> its outcome with other seeds
 
     Raises UnknownName for a claim that is not in the ledger.
     """
-    rows = []
+    tables_of: dict[str, list[list[object]]] = {}
     for figure in figures:
         for verdict in figure["verdicts"]:
             claim = ledger.claim(verdict["claim"])
             marks = {"fragile": verdict["claim"] in fragile, "amended": bool(freeze.amendments(claim)),
                      "development seeds": on_development_seeds(verdict)}  # fmt: skip
             outcome = ", ".join([f"**{verdict['outcome']}**", *(mark for mark, is_so in marks.items() if is_so)])
-            head = [figure["figure"], verdict["claim"], kind(claim), outcome, q_shown(verdict),
-                    replicated(verdict, others), formulas.markdown(claim.formula), claim.tested]  # fmt: skip
-            for part in verdict["parts"]:
-                cells = f"{part['observable']} ({part['outcome']})", f"{part['statistic']} {interval(part)}"
-                least = number(caught(verdict, part["observable"]))
-                rows.append([*head, *cells, part["bound"], least, part["runs"], verdict["scale"]])
-                head = [""] * 8
-            if not verdict["parts"]:
-                rows.append([*head, *[""] * 4, 0, verdict["scale"]])
-    headers = (
-        "figure,claim,kind,verdict,q,replicates,the source says,what is tested,observable,estimate [95 % interval],"
-        "claimed,smallest violation caught,runs,scale"
-    ).split(",")
-    return tables.markdown(headers, rows) + "\n"
+            row = [outcome, claim.id, kind(claim), figure["figure"], verdict["scale"], replicated(verdict, others)]
+            tables_of.setdefault(ledger.of_figure(claim.figure).title, []).append([*row, claim.tested])
+    headers = ["verdict", "claim", "kind", "figure", "scale", "second sample", "what is tested"]
+    return "\n".join(f"## {title}\n\n{tables.markdown(headers, rows)}\n" for title, rows in tables_of.items())
+
+
+def over(claim: Claim, part: Mapping[str, Any]) -> str:
+    """What an estimate is over: "20 trainings", "computed" or "one run"."""
+    return "computed" if part["statistic"] == "exact" else f"{part['runs']} {claim.unit}"
 
 
 def identities() -> str:
@@ -224,35 +184,31 @@ def outcomes(figures: Iterable[Verdicts]) -> dict[str, str]:
 
 
 def with_p_values(figures: Iterable[Verdicts]) -> dict[str, dict[str, Any]]:
-    """Claim -> outcome and p-values, all that `on_other_seeds` needs of a verdict."""
-    kept = ("outcome", "p", "p_against")
+    """Claim -> outcome, p-values and scale: what the gallery keeps of a second sample."""
+    kept = ("outcome", "p", "p_against", "scale")
     verdicts = [verdict for figure in figures for verdict in figure["verdicts"]]
     return {verdict["claim"]: {name: verdict.get(name) for name in kept} for verdict in verdicts}
 
 
 def on_other_seeds(path: Path) -> dict[str, str]:
-    """Claim -> outcome on other seeds, from a file of `with_p_values`, corrected over all of them."""
-    kept = json.loads(path.read_text(encoding="utf-8"))
-    return outcomes(together([{"verdicts": [{"claim": name, **one} for name, one in kept.items()]}]))
+    """Claim -> outcome on other seeds, from a file of `with_p_values`."""
+    return {name: one["outcome"] for name, one in json.loads(path.read_text(encoding="utf-8")).items()}
 
 
-def q_shown(verdict: Mapping[str, Any]) -> str:
-    """The q of the outcome, as text."""
-    key = "q_against" if verdict["outcome"] == "contradicted" else "q"
-    return number(verdict.get(key))
+def multiplicity(figures: Iterable[Verdicts]) -> str:
+    """One line: the verdicts that a correction over all claims (Benjamini and Hochberg, 5 %) would change."""
+    from scipy import stats
+
+    verdicts, changed = [verdict for figure in figures for verdict in figure["verdicts"]], []
+    for p, outcome in (("p", "supported"), ("p_against", "contradicted")):
+        random = [verdict for verdict in verdicts if verdict.get(p) is not None]
+        q_values = stats.false_discovery_control([verdict[p] for verdict in random]) if random else []
+        changed += [v["claim"] for v, q in zip(random, q_values, strict=True) if v["outcome"] == outcome and q > 0.05]
+    named = f" ({', '.join(changed)})" if changed else ""
+    return f"A correction over all claims (Benjamini and Hochberg, 5 %) would change {len(changed)} verdicts{named}.\n"
 
 
 def on_development_seeds(verdict: Mapping[str, Any]) -> bool:
     """Whether a verdict of the gallery is from random runs with seeds below FIRST_SEED."""
     random = any(part["statistic"] != "exact" for part in verdict["parts"])
     return random and bool(verdict.get("first_seed", FIRST_SEED) < FIRST_SEED)
-
-
-def caught(verdict: Mapping[str, Any], observable: str) -> float | None:
-    """The smallest violation of a bound that would contradict the claim, whichever end it exceeds; None if none would,
-    if another bound contradicts it already, or if nothing is random.
-    """
-    if any(p["outcome"] == "contradicted" for p in verdict["parts"] if p["observable"] != observable):
-        return None
-    sizes = [one["contradicted"] for one in verdict.get("power", ()) if one["observable"] == observable]
-    return None if not sizes or None in sizes else float(max(sizes))

@@ -42,7 +42,8 @@ def claim(
     ]
     return {
         **asdict(stated), "conditions": [], **verdict, "parts": parts, "computed": stated.is_computed,
-        "counted": verdict_files.kind(stated), "q_shown": verdict_files.q_shown(verdict),
+        "counted": verdict_files.kind(stated), "searched": verdict["claim"] in sensitivity.strips(),
+        "dates": f"bounds {freeze.date_of_bounds(stated)}",
         "amended": freeze.amendments(stated), "changed": bool(news), "changes": news, "names": names(stated.source),
         "fragile": verdict["claim"] in sensitivity.fragile(), "strips": constants.strips(verdict, graded),
         "development": verdict_files.on_development_seeds(verdict),
@@ -112,7 +113,7 @@ def nearest(parts: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 def finds(stated: Claim, verdict: Verdict) -> str:
     """The verdict in one sentence."""
     runs = max(part["runs"] for part in verdict["parts"])
-    over = "computed, without random runs" if stated.is_computed else f"over {runs} runs"
+    over = "computed, without random runs" if stated.is_computed else f"over {runs} {stated.unit}"
     return f"{verdict['outcome'].capitalize()} ({over}): {documents.meaning(stated, verdict) or _reason(verdict)}."
 
 
@@ -125,9 +126,8 @@ def _reason(verdict: Verdict) -> str:
     if verdict["outcome"] == "inconclusive" and verdict["scale"] == "smoke":
         return "nothing is decided at the smoke scale"
     if verdict["outcome"] == "inconclusive" and "contradicted" in outcomes:
-        return "a bound fails on its own, but not after the correction for all bounds and claims"
+        return "a bound fails on its own, but not after the correction for all bounds"
     if hold < total:
         return "the bound is not decided" if total == 1 else f"{hold} of {total} bounds hold"
     holds = {1: "the bound holds", 2: "both bounds hold"}.get(total, f"all {total} bounds hold")
-    correction = ", but the claim does not pass the correction over all claims"
-    return holds + (correction if verdict["outcome"] == "inconclusive" else "")
+    return holds

@@ -1,7 +1,6 @@
 """The results on disk of each figure, complete or not, and the report's entries from them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +46,6 @@ def entries(plan: Plan, names: Sequence[str], root: Path = Path(), against: Path
     if against is not None:
         ours = {name: one.verdicts for name, one in files.items() if one.verdicts is not None}
         changes = list(compare.changes(ours, verdict_files.load_all(against, plan.folder)))
-    judged = verdict_files.together(one.verdicts for one in files.values() if one.verdicts is not None)
-    files |= {one["figure"]: replace(files[one["figure"]], verdicts=one) for one in judged}
     made, others = [], replicates(plan, root)
     for name, one in files.items():
         try:

@@ -10,8 +10,13 @@ from icl.evidence.ledger import Ledger
 
 # The worst first, since a reviewer looks for these.
 OUTCOMES = ("contradicted", "inconclusive", "not tested", "supported")
-COUNTED = {"theorem": "theorem claims", "figure": "claims on published figures"}
-"""The kinds of claims that are summed. Claims on figures that constants were fitted to are in the sum of their kind."""
+COUNTED = {
+    "theorem": "theorem claims",
+    "remark": "claims on remarks",
+    "figure": "claims on published figures",
+    "number": "claims on published numbers",
+}
+"""The kinds of claims that are summed."""
 REFERENCES = discovery.PACKAGE.parents[1] / "references.bib"
 
 
