@@ -1,10 +1,11 @@
 """The freeze of the ledger: every claim as it was before the seeds that judge it were measured.
 
-frozen.json holds, per claim, what decides its row: kind, what is tested, premise, bounds and conditions, and a digest
-of the code that measures it, with the date of its bounds. Every output marks a claim that differs as amended, with the
-frozen bounds and the date and reason from its `amended` entries in claims.yaml.
+frozen.json holds one line per claim: the date of its bounds, and digests of what decides its row: bounds and
+conditions; kind, what is tested and premise; the code that measures it. Every output marks a claim that differs as
+amended, with date, previous bounds and reason from its `amended` entries in claims.yaml.
 """
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from datetime import date
@@ -12,26 +13,31 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from icl.core.files import write_json
+from icl.core.config import canonical
+from icl.core.files import write_text
 from icl.evidence import ledger
-from icl.evidence.ledger import Claim, bound_of
+from icl.evidence.ledger import Bound, Claim
 
 FILE = Path(__file__).with_name("frozen.json")
-TEXTS = ("kind", "tested", "premise")
-BOUNDS = ("bounds", "conditions")
+PARTS = {"bounds": ("bounds", "conditions"), "texts": ("kind", "tested", "premise")}
 
 
-def content(claim: Claim) -> dict[str, Any]:
-    """The frozen part of a claim as plain data.
+def digests(claim: Claim) -> dict[str, str]:
+    """The digests of the parts of a claim that are frozen.
 
     Ranges are left out: they state which values an observable can have, and only clip its interval.
     """
-    texts = {name: " ".join(getattr(claim, name).split()) for name in TEXTS}
-    return texts | {name: [_without_range(bound.plain()) for bound in getattr(claim, name)] for name in BOUNDS}
+    return {part: _digest([_plain(getattr(claim, name)) for name in names]) for part, names in PARTS.items()}
 
 
-def _without_range(bound: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in bound.items() if name != "range"}
+def _plain(value: str | tuple[Bound, ...]) -> Any:
+    if isinstance(value, str):
+        return " ".join(value.split())
+    return [{name: number for name, number in bound.plain().items() if name != "range"} for bound in value]
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(canonical(value).encode()).hexdigest()[:16]
 
 
 def write(codes: Mapping[str, str], day: str = "") -> int:
@@ -41,17 +47,18 @@ def write(codes: Mapping[str, str], day: str = "") -> int:
     """
     day, before, claims = day or date.today().isoformat(), frozen().get("claims", {}), {}
     for claim in (claim for paper in ledger.papers() for claim in paper.claims):
-        now, was = content(claim), before.get(claim.id, {})
-        kept = was.get("date", day) if all(now[name] == was.get(name) for name in BOUNDS) else day
+        now, was = digests(claim), before.get(claim.id, {})
+        kept = was["date"] if was and now["bounds"] == was["bounds"] else day
         claims[claim.id] = {"date": kept, **now, "code": codes[claim.figure]}
-    write_json(FILE, {"date": day, "claims": claims})
+    lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(one)}" for name, one in claims.items())
+    write_text(FILE, f'{{"date": "{day}", "claims": {{\n{lines}\n}}}}\n')
     frozen.cache_clear()
     return len(claims)
 
 
 @cache
 def frozen() -> dict[str, Any]:
-    """The date of the last freeze and the claims, id -> content; empty before the first freeze."""
+    """The date of the last freeze and the claims, id -> date and digests; empty before the first freeze."""
     return dict(json.loads(FILE.read_text(encoding="utf-8"))) if FILE.is_file() else {}
 
 
@@ -60,9 +67,9 @@ def _was(claim: Claim) -> dict[str, Any] | None:
 
 
 def changed(claim: Claim) -> list[str]:
-    """The parts of a frozen claim that are different now: kind, tested, premise, bounds or conditions."""
-    was, now = _was(claim), content(claim)
-    return [name for name in (*TEXTS, *BOUNDS) if was and was[name] != now[name]]
+    """The parts of a frozen claim that are different now: bounds (with conditions), texts (kind, tested, premise)."""
+    was, now = _was(claim), digests(claim)
+    return [part for part in PARTS if was and was[part] != now[part]]
 
 
 def is_new(claim: Claim) -> bool:
@@ -88,13 +95,8 @@ def amendments(claim: Claim) -> list[str]:
     declared = [f"{one['date']}: was {one['was']}; {one['why']}" for one in claim.amended]
     if is_new(claim):
         return [*declared, f"new since the freeze of {frozen()['date']}"]
-    parts, was = changed(claim), _was(claim)
-    if not was or not parts:
-        return declared
-    bounds = [(part["observable"], bound_of(part).words()) for name in BOUNDS for part in was[name] if name in parts]
-    before = [f"{name} {was[name]!r}" for name in TEXTS if name in parts]
-    before += [f"{observable} {words}" for observable, words in bounds]
-    return [*declared, f"since the freeze of {frozen()['date']}: was {'; '.join(before)}"]
+    parts = " and ".join(", ".join(PARTS[part]) for part in changed(claim))
+    return [*declared, f"since the freeze of {frozen()['date']}: other {parts}"] if parts else declared
 
 
 def unexplained() -> Iterator[str]:
