@@ -1,16 +1,11 @@
 """Readers accept any input or refuse it with the project's own errors; the number of inputs is printed.
 
 Configs, sweeps, weights, tables, verdicts and command lines are random, or valid ones with a few changes.
-`make test-all` uses five times as many.
 """
 
 import dataclasses
 import json
-import os
-import re
 import struct
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
@@ -44,19 +39,13 @@ DEFAULT = {
     "first_seed": FIRST_SEED,
 }
 PLAN = Plan("smoke")
-# The factor on the number of examples; the slow test sets it.
-TIMES = "ICL_FUZZ_TIMES"
-# The minimal number of inputs in a default run over all tests below; conftest.py prints the actual number.
-LEAST = 900
-EXAMPLES: list[int] = []
 TRIED: Counter[str] = Counter()
 
 
 def fuzz(examples: int) -> Callable[[Any], Any]:
-    """Settings with `count` examples, which share a folder and overwrite its files."""
-    EXAMPLES.append(examples * int(os.environ.get(TIMES, "1")))
+    """Settings with so many examples, which share a folder and overwrite its files."""
     checks = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
-    return settings(max_examples=EXAMPLES[-1], suppress_health_check=checks)
+    return settings(max_examples=examples, suppress_health_check=checks)
 
 
 def answered(call: Callable[[], Any], *errors: type[Exception]) -> Any:
@@ -404,23 +393,3 @@ def test_any_arguments_are_answered_with_an_exit_code(arguments: list[str]) -> N
     TRIED["taken"] += code == 0
     assert code in (0, command_line.MISSING, command_line.MISUSED)
     assert "Traceback" not in err.getvalue()
-
-
-# -- how much ----------------------------------------------------------------------------------------------------------
-
-
-def test_enough_is_tried() -> None:
-    assert sum(EXAMPLES) >= LEAST
-
-
-@pytest.mark.slow
-def test_five_times_as_many() -> None:
-    """In a separate process, whose last line has the number of inputs."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", __file__]
-    done = subprocess.run(
-        command, env=os.environ | {TIMES: "5"}, cwd=ROOT, timeout=3000, capture_output=True, text=True, check=False
-    )
-    print(done.stdout)
-    assert done.returncode == 0, done.stdout
-    (tried,) = re.findall(r"(\d+) generated inputs", done.stdout)
-    assert int(tried) > 5 * LEAST
