@@ -104,9 +104,9 @@ def trained_from_the_start(runs: Runs) -> Runs:
     return at_snapshots(runs, 0, **{name: w[:, -1] for name, w in runs.weights.items()})
 
 
-def backwards(runs: Runs) -> Runs:
-    """The snapshots in reverse order."""
-    return dataclasses.replace(runs, weights={name: w.flip(1) for name, w in runs.weights.items()})
+def silent_at_the_start(runs: Runs) -> Runs:
+    """At epoch 0 no neuron is active: the rows of W_O are zero."""
+    return at_snapshots(runs, 0, W_O=torch.zeros_like(runs.weights["W_O"][:, 0]))
 
 
 def forgotten(runs: Runs) -> Runs:

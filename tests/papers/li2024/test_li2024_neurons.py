@@ -9,24 +9,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icl.core.config import grid
-from icl.papers.li2024 import icl_conditions, icl_large_neurons, icl_lucky_neurons, one_layer, one_layer_evaluation
+from icl.papers.li2024 import icl_conditions, icl_lucky_neurons, one_layer, one_layer_evaluation, pruning
 
 
 def test_large_rows_are_those_above_the_largest_ratio_of_norms() -> None:
     norms = np.array([[0.2, 1.0, 0.1, 1.2], [1.0, 1.1, 1.2, 5.0]])
     expected = [[False, True, False, True], [False, False, False, True]]
-    np.testing.assert_array_equal(icl_large_neurons.large_neurons(norms), expected)
+    np.testing.assert_array_equal(pruning.large_neurons(norms), expected)
 
 
 @given(seed=st.integers(0, 2**32 - 1), share=st.floats(0, 1), more=st.floats(0, 1))
 def test_removed_neurons_are_large_ones_and_stay_removed_at_larger_shares(seed: int, share: float, more: float) -> None:
     rng = np.random.default_rng(seed)
     norms, keys = rng.random((2, 3, 12))
-    large = icl_large_neurons.large_neurons(norms)
-    removed = icl_large_neurons.first_of(large, keys, share)
+    large = pruning.large_neurons(norms)
+    removed = pruning.first_of(large, keys, share)
     np.testing.assert_array_equal(removed.sum(axis=-1), np.round(share * large.sum(axis=-1)))
     assert not (removed & ~large).any()
-    further = icl_large_neurons.first_of(large, keys, max(share, more))
+    further = pruning.first_of(large, keys, max(share, more))
     assert not (removed & ~further).any()
 
 

@@ -28,7 +28,6 @@ from tests.papers.li2024.spoilt_runs import (
     harder_above_one,
     harder_answers,
     harder_below_one,
-    large_rows_without_effect,
     most_attentive_layer,
     negated_decoder_readout,
     one_giant_row,
@@ -76,8 +75,6 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "share of small neurons": Sabotage(one_giant_row),
         "norm of small neurons over initial norm": Sabotage(all_rows_grown),
     },
-    "A-T3b": {"rise of the hinge loss without small neurons": Sabotage(reversed_norms)},
-    "A-T3c": {"least rise of the hinge loss per share of large neurons": Sabotage(large_rows_without_effect)},
     "A-F14": {
         "share of draws, hinge loss": Sabotage(reversed_norms),
         "share of draws, classification error": Sabotage(reversed_norms, control=harder_answers),
@@ -89,7 +86,6 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     # unchanged, which is solved at every S_1.
     "A-F12": {
         "Kendall's tau of error and S_1": Sabotage(best_everywhere, harder_above_one, harder_below_one),
-        "least error over S_1 < 1": Sabotage(best_everywhere, control=harder_below_one),
     },
     "A-T2-GPT2": {
         "error at S_1=1.1": Sabotage(negated_decoder_readout),
@@ -99,6 +95,9 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         f"mean error at alpha' = {low} less that at {high}, {domain}": Sabotage(best_everywhere, test=GPT2_FALLING)
         for domain in ("id", "ood")
         for low, high in ((0.8, 0.9), (0.9, 1.0))
+    },
+    "A-F13-length": {
+        "fewer contexts at alpha' = 1 than at 0.8, ood": Sabotage(best_everywhere, test=GPT2_FALLING),
     },
     "A-F21": {"rise of attention": Sabotage(untrained, control=most_attentive_layer)},
     "A-F22": {"rise of attention": Sabotage(untrained, control=most_attentive_layer)},

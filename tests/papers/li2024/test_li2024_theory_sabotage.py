@@ -12,18 +12,18 @@ from tests import sabotaged
 from tests.papers.li2024.spoilt_runs import (
     FIGURES,
     LI_ICL_REVERSED,
-    NOTHING_LEARNT,
     WRONG_SIGN,
     Sabotage,
     as_fast_as_six_patterns,
     assert_decided,
-    backwards,
+    equal_rows,
     large_rows_without_effect,
     larger_shares,
     losses_of_other_alphas,
     one_giant_row,
     reversed_norms,
     reversed_norms_of_many_patterns,
+    silent_at_the_start,
     steps_by_theorem_1,
     trained_on_longer_prompts,
 )
@@ -33,35 +33,22 @@ pytestmark = pytest.mark.slow
 
 # claim -> observable of each bound -> the sabotage that breaks it
 SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
-    "A-T1": {
-        "error on unseen tasks": WRONG_SIGN,
-        "hinge loss on unseen tasks": WRONG_SIGN,
-    },
     "A-T3c-random": {
         "least rise of the hinge loss per share of large neurons, random": Sabotage(
             large_rows_without_effect, control=larger_shares
         )
     },
-    "A-lucky": {
-        "share of lucky neurons at the end": NOTHING_LEARNT,
-        "share of neurons that were lucky and are not at the end": Sabotage(backwards),
-    },
-    "A-lucky-large": {"share of large neurons that are lucky": WRONG_SIGN},
-    "A-T1-tasks": {"hinge loss on unseen tasks, 24 of 30 tasks": WRONG_SIGN},
+    "A-lucky": {"share of neurons that are lucky at the start": Sabotage(silent_at_the_start)},
+    "A-unlucky": {"final norm of unlucky neurons over lucky ones": Sabotage(equal_rows)},
     "A-T1-tasks-few": {f"hinge loss on unseen tasks, {n} of 30 tasks": WRONG_SIGN for n in (6, 12)},
     "A-T1-length": {f"hinge loss on unseen tasks, l_tr = {n}": WRONG_SIGN for n in (5, 10)},
     "A-T1-short": {"classification error on unseen tasks, l_tr = 1": Sabotage(trained_on_longer_prompts)},
-    "A-T1-batch": {"largest hinge loss times sqrt(B), B >= M_1": WRONG_SIGN},
+    "A-T1-batch": {"growth of the hinge loss times sqrt(B), B >= M_1": WRONG_SIGN},
     "A-T1b": {"slope of steps against alpha": Sabotage(losses_of_other_alphas)},
     "A-T1c": {
         "largest rise of l* with alpha'": Sabotage(test=LI_ICL_REVERSED),
         "largest over smallest l* alpha'": Sabotage(test=LI_ICL_REVERSED),
     },
-    "A-T2": {
-        "hinge loss at S_1=1.1": WRONG_SIGN,
-        "hinge loss at S_1=1.3": WRONG_SIGN,
-    },
-    "A-S1-below": {"hinge loss at S_1=0.5": WRONG_SIGN},
     "A-induction": {"share of answers that one layer's label gives": WRONG_SIGN},
     "A-T1-M1": {f"hinge loss on unseen tasks, M_1 = {m_1}": WRONG_SIGN for m_1 in (8, 12)},
     "A-T1-M1-steps": {
@@ -74,7 +61,7 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "slope of the share of large neurons against m": Sabotage(one_giant_row),
     },
     "A-T3c-m": {
-        f"least rise of the hinge loss per share of neurons, m = {m}": Sabotage(large_rows_without_effect)
+        f"least rise of the hinge loss per share of large neurons, m = {m}": Sabotage(large_rows_without_effect)
         for m in (32, 128)
     },
     "A-T3b-M2": {

@@ -13,12 +13,15 @@ from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
+from icl.evidence.intervals import least_length
 from icl.papers.li2024 import decoder_evaluation, decoder_figures, one_training, runs_picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LENGTHS = tuple(range(0, 21, 2))
+ENOUGH = 0.05
+"""The error that the required number of contexts brings."""
 FRACTIONS = {"alpha'=1.0": 1.0, "alpha'=0.9": 0.9, "alpha'=0.8": 0.8}
 
 
@@ -33,16 +36,25 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     drawn = one_training.alone(trained, pick.index)
     parts: list[pd.DataFrame] = []
     for domain in ("id", "ood"):
-        mean = {}
+        mean, needed = {}, {}
         for series, fraction in FRACTIONS.items():
             wrong, of_drawn = _wrong(trained, domain, fraction), _wrong(drawn, domain, fraction)
             parts += pick.error_lines(wrong, of_drawn, panel="main", series=f"{series}, {domain}", x=LENGTHS)
             mean[fraction] = wrong[1:].mean(axis=(0, -1))
+            needed[fraction] = least_length(wrong.mean(axis=-1), LENGTHS, ENOUGH)
+        if domain == "ood":
+            parts.append(pick.claim("fewer contexts at alpha' = 1 than at 0.8, ood", _falls(needed)))
         parts += [
             pick.claim(f"mean error at alpha' = {low} less that at {high}, {domain}", mean[low] - mean[high])
             for low, high in ((0.8, 0.9), (0.9, 1.0))
         ]
     return one_training.table(pick, parts)
+
+
+def _falls(needed: Mapping[float, np.ndarray]) -> np.ndarray:
+    """1 for runs that need fewer contexts at alpha' = 1 than at 0.8; a run that never gets there needs the most."""
+    most, least = (np.nan_to_num(needed[fraction], nan=LENGTHS[-1] + 1) for fraction in (0.8, 1.0))
+    return (least < most).astype(float)
 
 
 def _wrong(runs: Runs, domain: str, fraction: float) -> np.ndarray:

@@ -14,7 +14,7 @@ from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.li2024 import one_layer_figures, one_training, runs_picture
 from icl.papers.li2024.one_training import Choice
-from icl.papers.li2024.pruning import COUNTS, Pruning, random_masks, trained_pruning
+from icl.papers.li2024.pruning import COUNTS, Pruning, large_neurons, random_masks, trained_pruning
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,10 +26,10 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Errors under both orders of pruning, sorted row norms, and the observables of theorem 3."""
+    """Errors under both orders of pruning, sorted row norms, and their gap."""
     trained, pick = one_layer_figures.trained(runs), one_training.choice(single(runs))
     pruning = trained_pruning(trained, trained.sweep.test)
-    parts = [*_curves(trained, pruning, pick), *_bars(pruning, pick), *_theorem(trained, pruning, pick)]
+    parts = [*_curves(trained, pruning, pick), *_bars(pruning, pick), *_norms(trained, pruning, pick)]
     return one_training.table(pick, parts)
 
 
@@ -68,9 +68,15 @@ def _curves(trained: Runs, pruning: Pruning, pick: Choice) -> Iterator[pd.DataFr
         losses for count, losses in zip(COUNTS, pruned, strict=True) if count >= 0.2 * pruning.norms.shape[1]
     ]
     for name in ("classification error", "hinge loss"):
-        # A tie does not count as a win.
-        shares = [(losses.by_norm[name] < losses.at_random[name]).mean(axis=0) for losses in from_20_percent]
+        shares = [_wins(losses, name) for losses in from_20_percent]
         yield pick.claim(f"share of draws, {name}", np.mean(shares, axis=0))
+
+
+def _wins(losses: Pruned, name: str) -> np.ndarray:
+    """The share of random draws with a larger loss than without the smallest neurons; a tie is half a win: (runs,)."""
+    less, equal = losses.by_norm[name] < losses.at_random[name], losses.by_norm[name] == losses.at_random[name]
+    share: np.ndarray = (less + equal / 2).mean(axis=0)
+    return share
 
 
 def _bars(pruning: Pruning, pick: Choice) -> Iterator[pd.DataFrame]:
@@ -79,24 +85,15 @@ def _bars(pruning: Pruning, pick: Choice) -> Iterator[pd.DataFrame]:
     yield from pick.lines("neuron magnitude", ordered.T[list(indices)], x=indices, **labels)
 
 
-def _theorem(trained: Runs, pruning: Pruning, pick: Choice) -> Iterator[pd.DataFrame]:
-    neurons = pruning.norms.shape[1]
+def _norms(trained: Runs, pruning: Pruning, pick: Choice) -> Iterator[pd.DataFrame]:
+    """The gap between small and large row norms of W_O, and the growth of the small ones."""
     ordered = np.sort(pruning.norms, axis=-1)
-    ratios = ordered[:, 1:] / ordered[:, :-1]
-    small = np.argmax(ratios, axis=-1) + 1
-    mask = pruning.smallest(small)
+    small = ~large_neurons(pruning.norms)
     initial = trained.at(0)["W_O"].norm(dim=-1).numpy()
-    unpruned = pruning.without(pruning.smallest(0))["hinge loss"]
-    per_share = [
-        (pruning.without(pruning.largest(round(share * neurons)))["hinge loss"] - unpruned) / share
-        for share in (0.2, 0.4, 0.6)
-    ]
-    growth = np.average(pruning.norms, axis=-1, weights=mask) / np.average(initial, axis=-1, weights=mask)
-    yield pick.claim("largest ratio of neighbouring norms", ratios.max(axis=-1))
-    yield pick.claim("share of small neurons", small / neurons)
+    growth = np.average(pruning.norms, axis=-1, weights=small) / np.average(initial, axis=-1, weights=small)
+    yield pick.claim("largest ratio of neighbouring norms", (ordered[:, 1:] / ordered[:, :-1]).max(axis=-1))
+    yield pick.claim("share of small neurons", small.mean(axis=-1))
     yield pick.claim("norm of small neurons over initial norm", growth)
-    yield pick.claim("rise of the hinge loss without small neurons", pruning.without(mask)["hinge loss"] - unpruned)
-    yield pick.claim("least rise of the hinge loss per share of large neurons", np.min(per_share, axis=0))
 
 
 STYLES = (

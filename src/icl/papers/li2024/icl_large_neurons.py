@@ -16,13 +16,13 @@ from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.li2024 import one_layer, one_layer_figures
-from icl.papers.li2024.pruning import Pruning, trained_pruning
+from icl.papers.li2024.pruning import Pruning, first_of, large_neurons, trained_pruning
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHARES = tuple(share / 10 for share in range(10))
-JUDGED = (0.2, 0.4, 0.6, 0.8)
+JUDGED = SHARES[1:]
 SLOPE = 0.15
 """Our bound for Omega(R) in theorem 3: a rise of 0.15 R."""
 
@@ -30,21 +30,6 @@ SLOPE = 0.15
 def sweeps(scale: str) -> list[Sweep]:
     """The training of the theorems, with SGD."""
     return [one_layer_figures.theorem_training(scale)]
-
-
-def large_neurons(norms: np.ndarray) -> np.ndarray:
-    """The neurons above the largest ratio of neighbouring sorted row norms of W_O: (runs, m) -> bool (runs, m)."""
-    ordered = np.sort(norms, axis=-1)
-    last_small = np.argmax(ordered[:, 1:] / ordered[:, :-1], axis=-1)
-    large: np.ndarray = norms > np.take_along_axis(ordered, last_small[:, None], axis=-1)
-    return large
-
-
-def first_of(large: np.ndarray, keys: np.ndarray, share: float) -> np.ndarray:
-    """The given fraction of each run's large neurons, smallest keys first: bool (runs, m)."""
-    rank = np.argsort(np.argsort(np.where(large, keys, np.inf), axis=-1), axis=-1)
-    mask: np.ndarray = rank < np.round(share * large.sum(axis=-1, keepdims=True))
-    return mask
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ALWAYS = 0.99
-"""Fraction of the prompts of its label on which a lucky neuron must be active."""
+"""Fraction of the prompts of its label on which a lucky neuron must be active, as drawn."""
+MOSTLY = 0.5
+"""The same at the start of the training, where the talk defines luck."""
 METHODS = {"SGD": "li_icl_sgd", "Adam": "li_icl"}
 
 
@@ -30,14 +32,14 @@ def sweeps(scale: str) -> list[Sweep]:
     return [one_layer_figures.theorem_training(scale), one_layer_figures.shared_training(scale)]
 
 
-def lucky(params: Params, prompts: Evaluation) -> np.ndarray:
-    """Which neurons are lucky: w_i^T sum_j W_V p_j s_j > 0 on 99 % of the prompts with z = sign(a_i).
+def lucky(params: Params, prompts: Evaluation, share: float = ALWAYS) -> np.ndarray:
+    """Which neurons have w_i^T sum_j W_V p_j s_j > 0 on at least this share of the prompts with z = sign(a_i).
 
     Returns bool (runs, m); w_i is row i of W_O, s_j the attention on context j.
     """
     active = one_layer_evaluation.contributions(params, prompts, prompts.tokens.shape[2] - 1) != 0
     of_label = prompts.labels[:, :, -1:] == params["a"].sign()[:, None]
-    result: np.ndarray = ((active & of_label).sum(dim=1) >= ALWAYS * of_label.sum(dim=1)).numpy()
+    result: np.ndarray = ((active & of_label).sum(dim=1) >= share * of_label.sum(dim=1)).numpy()
     return result
 
 
@@ -59,14 +61,18 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         x = np.array(epochs)[:, None]
         parts.append(rows("share of neurons", seeds, is_lucky.mean(axis=-1), x=x, panel="main", series=method))
         if method == "SGD":
-            at_end, is_large = is_lucky[-1], large(trained.last())
-            lost = is_lucky.any(axis=0) & ~at_end
-            parts += [
-                rows("share of lucky neurons at the end", seeds, at_end.mean(axis=-1)),
-                rows("share of neurons that were lucky and are not at the end", seeds, lost.mean(axis=-1)),
-                rows("share of large neurons that are lucky", seeds, (at_end & is_large).sum(-1) / is_large.sum(-1)),
-            ]
+            parts += _by_activity_at_the_start(trained, prompts)
     return join(parts)
+
+
+def _by_activity_at_the_start(trained: Runs, prompts: Evaluation) -> Iterator[pd.DataFrame]:
+    """The neurons that are lucky at epoch 0, active on most prompts of their label, and the growth of the others."""
+    start, seeds = lucky(trained.at(0), prompts, MOSTLY), trained.sweep.seeds
+    norms = trained.last()["W_O"].norm(dim=-1).numpy()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        of_lucky, of_unlucky = ((norms * of).sum(axis=-1) / of.sum(axis=-1) for of in (start, ~start))
+    yield rows("share of neurons that are lucky at the start", seeds, start.mean(axis=-1))
+    yield rows("final norm of unlucky neurons over lucky ones", seeds, of_unlucky / of_lucky)
 
 
 STYLES = (Style("SGD", "SGD", "b", "x"), Style("Adam", "Adam", "r", "o"))

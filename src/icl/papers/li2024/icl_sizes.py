@@ -15,12 +15,11 @@ from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import first_step_below, log_slope
-from icl.papers.li2024 import one_layer, one_layer_figures, one_training
+from icl.papers.li2024 import one_layer, one_layer_figures, one_training, pruning
 from icl.papers.li2024.icl_conditions import pinned, unseen
-from icl.papers.li2024.icl_large_neurons import large_neurons
 from icl.papers.li2024.icl_lucky_neurons import large
 from icl.papers.li2024.icl_rates import TARGET, WINDOW
-from icl.papers.li2024.pruning import trained_pruning
+from icl.papers.li2024.pruning import Pruning
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,7 +31,6 @@ PATTERNS = {8: 3, 12: 4}
 """M_1 -> tasks over M_1, for the smallest even cover by a fraction (M_1 - 1)^(-1/2) of all tasks."""
 NEURONS = (32, 128)
 IRRELEVANT = (6, 60)
-REMOVED = (0.2, 0.4, 0.6)
 EPS = 128**-0.5
 """The eps that the training's batch size allows."""
 
@@ -101,26 +99,19 @@ def _neurons(by: Mapping[int, Runs]) -> Iterator[pd.DataFrame]:
     slopes = [log_slope(np.array(list(by)), of_run) for of_run in shares.T]
     yield rows("slope of the share of large neurons against m", seeds, slopes)
     for m in NEURONS:
-        pruning = trained_pruning(*_pruned(by[m]))
-        unpruned = pruning.without(pruning.smallest(0))["hinge loss"]
-        rises = [(pruning.without(pruning.largest(round(r * m)))["hinge loss"] - unpruned) / r for r in REMOVED]
-        yield rows(f"least rise of the hinge loss per share of neurons, m = {m}", seeds, np.min(rises, axis=0))
+        least = pruning.least_rise_per_share(_pruning(by[m]), pruning.SHARES)
+        yield rows(f"least rise of the hinge loss per share of large neurons, m = {m}", seeds, least)
 
 
-def _pruned(runs: Runs) -> tuple[Runs, one_layer_figures.PruningTest]:
-    """The runs in the axes of the patterns, and the test constants of figure 14."""
-    return (
-        one_layer_figures.trained({runs.sweep.name: runs}),
-        one_layer_figures.PruningTest(prompts=runs.sweep.test.prompts),
-    )
+def _pruning(runs: Runs) -> Pruning:
+    """Pruning of the trained models on prompts without noise, alpha' = 0.8."""
+    return pruning.trained_pruning(one_layer_figures.trained({runs.sweep.name: runs}), runs.sweep.test)
 
 
 def _irrelevant(by: Mapping[int, Runs]) -> Iterator[pd.DataFrame]:
     seeds, multiples = by[THEOREM_IRRELEVANT].sweep.seeds, []
     for m_2, of_size in by.items():
-        pruning = trained_pruning(*_pruned(of_size))
-        small = ~large_neurons(pruning.norms)
-        rise = pruning.without(small)["hinge loss"] - pruning.without(pruning.smallest(0))["hinge loss"]
+        rise = pruning.rise_without_small(_pruning(of_size))
         multiples.append(rise / (EPS + m_2**-0.5))
         yield rows("rise of the hinge loss", seeds, rise, panel="M_2", series="one-layer model", x=m_2)
         yield rows("rise of the hinge loss", seeds, (EPS + m_2**-0.5) / 10, panel="M_2", series="theorem 3", x=m_2)

@@ -12,7 +12,7 @@ import pandas as pd
 
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import join
+from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.papers.li2024 import (
     figure8,
@@ -21,8 +21,10 @@ from icl.papers.li2024 import (
     figure11,
     figure14,
     icl_generalisation,
+    one_layer_evaluation,
     one_layer_figures,
 )
+from icl.papers.li2024.pruning import SHARES, least_rise_per_share, rise_without_small, trained_pruning
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -86,8 +88,22 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
             claims = claims.assign(observable=names)
             claims = claims[claims["observable"].isin(COMPARED)]
             parts.append(claims.assign(observable=claims["observable"] + f", {method}"))
+        parts += _on_test_prompts(one_layer_figures.trained({sweep: runs[sweep]}), method)
     claimed = join(parts).drop_duplicates(["observable", "seed"], ignore_index=True)
     return join([claimed, *drawn(claimed)])
+
+
+def _on_test_prompts(trained: Runs, method: str) -> Iterator[pd.DataFrame]:
+    """Theorem 3 and the attended context on prompts without noise at alpha' = 0.8."""
+    seeds, test = trained.sweep.seeds, trained.sweep.test
+    pruning = trained_pruning(trained, test)
+    prompts = one_layer_evaluation.in_domain(trained.sweep.configs, test)
+    values = {
+        "rise of the hinge loss without small neurons": rise_without_small(pruning),
+        "least rise of the hinge loss per share of large neurons": least_rise_per_share(pruning, SHARES),
+        **one_layer_evaluation.attended_context(trained.last(), prompts, trained.sweep.configs[0]),
+    }
+    yield from (rows(f"{name}, {method}", seeds, of_runs) for name, of_runs in values.items())
 
 
 def drawn(claimed: pd.DataFrame) -> Iterator[pd.DataFrame]:

@@ -114,6 +114,22 @@ def attention_on_same(params: Params, prompts: Evaluation) -> np.ndarray:
     return result
 
 
+def attended_context(params: Params, prompts: Evaluation, config: Config) -> dict[str, np.ndarray]:
+    """How close sum_s p_s softmax_s is to (mu, z q), mu the query's pattern: the mean cosine of its feature part with
+    mu, and the mean of z times its label part in units of q, (runs,) each.
+    """
+    weights = attention(params, prompts, prompts.tokens.shape[2] - 1)
+    attended = torch.einsum("rpl,rpld->rpd", weights, prompts.tokens)
+    feature, label = attended[..., : config.feature_dimension], attended[..., config.feature_dimension :]
+    direction, q = prompts.query_direction[..., : config.feature_dimension], torch.from_numpy(config.label_direction)
+    cosine = (feature * direction).sum(dim=-1) / feature.norm(dim=-1)
+    labels = (label @ q) / (q @ q) * prompts.labels[..., -1]
+    return {
+        "cosine of the attended features with the pattern": cosine.mean(dim=-1).numpy(),
+        "attended label times z": labels.mean(dim=-1).numpy(),
+    }
+
+
 def projections(params: Params, prompts: Evaluation, feature_dimension: int) -> dict[str, np.ndarray]:
     """Mean magnitudes of figure 8, (runs,) each, within the feature block.
 
