@@ -60,6 +60,17 @@ def test_theorem_4_1(law: str) -> None:
         assert found == pytest.approx(theory.limit(own), rel=1e-11)
 
 
+@pytest.mark.parametrize(("scale", "length"), [(0.5, 4), (0.5, 100), (2.0, 30)])
+def test_example_4_1_is_recovered_exactly(scale: float, length: int) -> None:
+    """With one coordinate +-c and ab = 1 / c^2, (ab / (T - 2)) sum_i x_i x_i* x_{T-1} is x_{T-1}, so y = W x_{T-1}."""
+    of_law = Config(gradient_estimator="population_scalar", law="sparse", scale=scale, length=length)
+    w, u = system.drawn(of_law, "evaluate", 5)
+    x = w[:, None] ** np.arange(length - 1)[:, None] * u[:, None]  # x_1 ... x_{T-1}: (sequences, T - 1, d)
+    summed = np.einsum("nti,ntj,nj->ni", x[:, 1:], x[:, :-1].conj(), x[:, -1])
+    np.testing.assert_allclose(summed / (scale**2 * (length - 2)), w * x[:, -1], rtol=1e-10, atol=1e-12)
+    assert theory.limit(of_law) == pytest.approx(1 / scale**2)
+
+
 @pytest.mark.parametrize(
     ("law", "scale", "length", "expected"),
     [

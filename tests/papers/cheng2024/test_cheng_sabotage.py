@@ -113,24 +113,6 @@ def moved(by: float, **where: object) -> Sabotage:
     return Sabotage(change)
 
 
-def nothing_on_relu(loss: float, config: system.Config) -> float:
-    """Relu attention predicts 0 for relu labels."""
-    return 0.0 if config.labels == config.kernel == "relu" else loss
-
-
-def no_labels(patch: pytest.MonkeyPatch) -> None:
-    """Queries with relu labels have the label 0."""
-    errors = evaluation.errors
-
-    def without(weights: Params, config: system.Config, count: int, purpose: str = "evaluate") -> np.ndarray:
-        if config.labels != "relu":
-            return errors(weights, config, count, purpose)
-        prompts = system.prompts_of(config, purpose, 0, count)
-        return evaluation.answers(weights, config, prompts) ** 2
-
-    patch.setattr(evaluation, "errors", without)
-
-
 def better_wins(law: str, place: int) -> Sabotage:
     """Raise the loss of the kernel at this place of the order above that of the next."""
     order = cheng_kernels.ORDERS[law if law in cheng_kernels.ORDERS else "half_exp"]
@@ -191,7 +173,6 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     "C3-relu": {cheng_kernels.least_gap_name("relu"): better_wins("relu", 2)},
     "C3-linear": {cheng_kernels.least_gap_name("linear"): better_wins("linear", 0)},
     "C4": {"largest rise of the matched log loss with depth": moved(0.5, labels="relu", kernel="relu", layers=5)},
-    "C4-bayes": {"least matched log loss over Bayes": Sabotage(nothing_on_relu, no_labels)},
     "C5": {
         "fall of linear attention's log loss on half_exp labels": moved(
             0.2, labels="half_exp", kernel="linear", layers=1

@@ -13,7 +13,6 @@ from icl.drawing import plotting
 from icl.evidence import published_curves
 from icl.models import linear_attention_theory as theory
 from icl.papers.garg2022 import (
-    closed_forms,
     decoder,
     error_panels,
     errors,
@@ -51,28 +50,6 @@ def shifted_prompts(panel: str) -> shifts.Questions:
 @cache
 def table(name: str, prompts: int = 20) -> pd.DataFrame:
     return figures.measure(name, {"garg": runs(prompts)}, "laptop")
-
-
-# Closed forms
-
-
-@pytest.mark.parametrize("d", [5, 20])
-def test_the_closed_forms_match_the_curves_on_the_page(d: int) -> None:
-    assert [closed_forms.least_squares_error(d, k) for k in (0, d // 2, d, 2 * d)] == [1, 1 - (d // 2) / d, 0, 0]
-    assert closed_forms.noisy_least_squares_error(d, 0) == 1
-    assert all(np.isinf(closed_forms.noisy_least_squares_error(d, k)) for k in (d - 1, d, d + 1))
-    # Noise adds to averaging the error of one more dimension.
-    k = 3
-    extra = closed_forms.noisy_averaging_error(d, k) * (d + 1) - d * closed_forms.averaging_error(d, k)
-    assert extra == pytest.approx(d / k + 1)
-
-
-def test_the_published_values_at_twenty_dimensions() -> None:
-    """Values read off page 14 with an error of 0.01."""
-    assert closed_forms.noisy_least_squares_error(20, 10) == pytest.approx(0.576, abs=0.01)
-    assert closed_forms.noisy_least_squares_error(20, 40) == pytest.approx(0.097, abs=0.01)
-    assert closed_forms.noisy_averaging_error(20, 40) == pytest.approx(0.568, abs=0.01)
-    assert closed_forms.averaging_error(20, 40) == pytest.approx(0.511, abs=0.02)
 
 
 def test_the_layers_error_on_prompts_matches_its_closed_form() -> None:

@@ -104,15 +104,6 @@ class Sabotage:
 SILENT, OPPOSITE = Sabotage(zero), Sabotage(test=opposite_baselines)
 
 SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
-    "G1": {
-        "largest deviation of least squares from 1 - k/d, in standard errors": OPPOSITE,
-        "largest error of least squares with d examples or more": OPPOSITE,
-    },
-    "G2": {
-        "largest deviation of averaging from (d + 1)/k, in standard errors": OPPOSITE,
-        "largest deviation of averaging under noise, in standard errors": OPPOSITE,
-        "largest deviation of least squares under noise, in standard errors": OPPOSITE,
-    },
     "G3": {"largest excess of the transformer over least squares": SILENT},
     "G4": {"error of the transformer with 2d examples": SILENT},
     "G5": {"largest excess of the transformer over the better of both, k >= 2": SILENT},
@@ -151,7 +142,6 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "squared distance to the projected truth after d/2 examples": SILENT,
         "squared distance to the truth after 2d examples": SILENT,
     },
-    "G15": {f"slope over c^2, inputs scaled by {name}": Sabotage(control=layer) for name in ("1/3", "1/2", "2", "3")},
 }
 
 

@@ -17,7 +17,7 @@ import torch
 
 from icl.core.runs import Runs
 from icl.core.training import train
-from icl.papers.huang2024 import huang_four_phases, population_gradient, weight_forms
+from icl.papers.huang2024 import population_gradient, weight_forms
 from icl.papers.huang2024 import softmax_attention as system
 from icl.pipeline import figures
 from tests import sabotaged
@@ -116,19 +116,6 @@ def grown_before(runs: Runs) -> Runs:
     return changed(runs, change)
 
 
-def late_fall(runs: Runs) -> Runs:
-    """B_{k,1} falls four times as slowly, with the other weights unchanged."""
-
-    def change(w: torch.Tensor) -> torch.Tensor:
-        step = torch.arange(w.shape[1], dtype=torch.float64) / 4
-        before, beyond = step.floor().long(), step.ceil().long()
-        fall = w[..., 1, 1].clone()
-        w[..., 1, 1] = fall[:, before] + (step - before) * (fall[:, beyond] - fall[:, before])
-        return w
-
-    return changed(runs, change)
-
-
 def stopped(share: float) -> Callable[[Runs], Runs]:
     """Training stops after a fraction of its steps."""
 
@@ -170,11 +157,6 @@ def short_prompts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(system, "fresh_counts", shorter)
 
 
-def only_many_features(patch: pytest.MonkeyPatch) -> None:
-    """The phases are judged for K = 200 only."""
-    patch.setattr(huang_four_phases, "SETTINGS", {"large": huang_four_phases.SETTINGS["large"]})
-
-
 # Sabotages of the bounds
 
 
@@ -193,30 +175,16 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     "H1": {"T_k(0.05) / T_1(0.05)": SWAPPED},
     "H2": {"L_k / L_k(0) when L_1 = 0.02": SWAPPED},
     "H3": {"L_1 at eta t = 3000": UNTRAINED, "L_k at eta t = 3000": UNTRAINED},
-    "H4": {
-        "largest L_k(t_I) / L_k(0)": Sabotage(entry(1, lambda k: 0.1), only_many_features),
-        "largest fall of L_k in phase II": Sabotage(grown_before, only_many_features),
-        "largest L_k(t_III)": Sabotage(entry(1, lambda k: 0.1), only_many_features),
-    },
     "H5": {
         "smallest diagonal score, imbalanced": UNTRAINED,
         "largest other score, imbalanced": UNTRAINED,
         "smallest diagonal score, balanced": UNTRAINED,
         "largest other score, balanced": UNTRAINED,
     },
-    "H6": {
-        "score of v_1 for v_1, early": UNTRAINED,
-        "score of v_k for v_1, early": BACKWARDS,
-        "score of v_k for v_k, early": BACKWARDS,
-    },
     "H7": {
         "most changes of the leading influence": Sabotage(repeated),
         "least t_III / t_II": Sabotage(grown_before),
         "largest L_k(end) / L_k(t_III)": Sabotage(stopped(0.72)),
-    },
-    "H8": {
-        "least B_{k,1}(t_II) / B_{k,1}(L_k = 0.01)": Sabotage(late_fall),
-        "largest A_k(t_II) / A_k(L_k = 0.01)": Sabotage(grown_before),
     },
     "H9": {
         "slope of the time of B_{k,1} = -0.49 log K against K": Sabotage(entry(1, lambda k: 1.1)),
@@ -232,14 +200,6 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "slope of the largest T_k over its bound against 1/eps": SLOW_TAIL,
         "slope of the largest T_k over its bound against K": SLOWER_WITH_K,
     },
-    "H15": {
-        "slope of the escape time against K": SLOWER_WITH_K,
-        "slope of the switch against K": SLOWER_WITH_K,
-    },
-    "H16": {
-        "least slope of T_k in the tail": BENT_DOWN,
-        "largest slope of T_k in the tail": SLOW_TAIL,
-    },
     "H17": {
         "least 4 p_k eta t L_k": Sabotage(a_little_fast),
         "largest 4 p_k eta t L_k": Sabotage(slow),
@@ -247,10 +207,6 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "largest 4 p_1 eta t L_1": Sabotage(slow),
     },
     "H18": {"least share of prompts below 4 eps": SHORT, "least share of prompts below 10 eps": SHORT},
-    "H19": {
-        "largest |squared error / (2 eps) - 1|, Gaussian tasks": SHORT,
-        "largest squared error / (eps E w^2), shifted tasks": SHORT,
-    },
     "H20": {"slope of t(A_k = log K) over K^2 log K against K": SLOWER_WITH_K},
     "H21": {
         "least T_k(0.1) / T_1(0.02), population": REVERSED,
@@ -258,24 +214,10 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "least T_k(0.1) / T_1(0.02), training": REVERSED,
         "share of seeds with ratio 3, training": REVERSED,
     },
-    "H22": {
-        "largest L_k / P(c_k = 0) at the end": UNTRAINED,
-        "slope of log(1 / L_k) at the end against K": UNTRAINED,
-    },
     "H23": {
         "slope of the largest T_k over its bound against 1/eps": SLOW_TAIL,
         "slope of the largest T_k over its bound against K": SLOWER_WITH_K,
     },
-    "H24": {"slope of t(A_k = log K) against K": SLOWER_WITH_K, "slope of T_half against K": SLOWER_WITH_K},
-}
-
-
-# If the trainings themselves contradict a bound, its control is changed so that the bound holds: H4 has K = 200 only,
-# H15 a pace that falls as K^0.05, and H16 a pace that falls with time.
-CONTROLS: Mapping[str, Sabotage] = {
-    "H4": Sabotage(law=only_many_features),
-    "H15": Sabotage(warped(lambda time, k: time / k**0.05)),
-    "H16": Sabotage(warped(lambda time, k: time ** (1 / 1.05))),
 }
 
 
@@ -295,7 +237,7 @@ def part_of(claim: str, observable: str, sabotage: Sabotage) -> sabotaged.Outcom
 @pytest.mark.parametrize(("claim", "observable"), sabotaged.cases(SABOTAGES))
 def test_a_sabotage_is_contradicted_and_its_control_is_not(claim: str, observable: str) -> None:
     sabotage = part_of(claim, observable, SABOTAGES[claim][observable])
-    control = part_of(claim, observable, CONTROLS.get(claim, Sabotage()))
+    control = part_of(claim, observable, Sabotage())
     sabotaged.assert_only_the_spoilt_is_contradicted(sabotage, control)
 
 

@@ -90,10 +90,6 @@ def theorem_4(alpha: float, k: int, m: int) -> float:
     return float(np.dot(cot_rates.FACTORS, theory.chain_training_terms(alpha, k, m, cot_rates.TARGET)))
 
 
-def twice_theorem_4(alpha: float, k: int, m: int) -> float:
-    return 2 * theorem_4(alpha, k, m)
-
-
 def common_patterns(alpha: float, k: int, m: int) -> float:
     return 300 * alpha**0.5
 
@@ -104,31 +100,6 @@ def short_chains(alpha: float, k: int, m: int) -> float:
 
 def few_patterns(alpha: float, k: int, m: int) -> float:
     return 2000 / m
-
-
-def rare_patterns(alpha: float, k: int, m: int) -> float:
-    return 3 * alpha**-3.0
-
-
-def long_chains(alpha: float, k: int, m: int) -> float:
-    return 0.03 * k**3.8
-
-
-def many_patterns(alpha: float, k: int, m: int) -> float:
-    return 0.24 * m**2
-
-
-def slow_end() -> dict[str, Runs]:
-    """The loss falls as the inverse square root of the step: half the eps needs four times the steps."""
-    losses = 1.8 / np.sqrt(1 + np.arange(400))
-    spread = 1 + 0.01 * np.arange(SEEDS)
-    return {
-        name: dataclasses.replace(
-            runs,
-            losses=np.stack([losses * spread[c.seed] * c.pattern_norm**2 for c in runs.sweep.configs]),
-        )
-        for name, runs in by_law(theorem_4).items()
-    }
 
 
 def theorem_5(alpha: float, tau: float, rho: float) -> float:
@@ -228,13 +199,6 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
         "Kendall's tau of steps and alpha": OFTEN,
         "Kendall's tau of steps and K": CHAINS,
         "Kendall's tau of steps and M": PATTERNS,
-    },
-    "B-T4-bound": {
-        "growth of steps over theorem 4 in 1/alpha": laws(rare_patterns),
-        "growth of steps over theorem 4 in K": laws(long_chains),
-        "growth of steps over theorem 4 in M": laws(many_patterns),
-        "growth of steps over theorem 4 in 1/eps": Sabotage(slow_end, errors_by_law(theorem_5, theorem_6)),
-        "largest steps over theorem 4": laws(twice_theorem_4),
     },
     "B-T5b": {"growth of examples over theorem 5": laws(examples=steeper_5)},
     "B-T6-rate": {"growth of ICL examples over theorem 6": laws(of_ends=steeper_6)},

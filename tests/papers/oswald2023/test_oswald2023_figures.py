@@ -50,15 +50,6 @@ def test_errors_of_the_preconditioner() -> None:
     assert errors == pytest.approx((0.2, 0.1), abs=1e-12)
 
 
-@pytest.mark.parametrize("size", [10, 40])
-def test_the_sampled_loss_agrees_with_the_closed_form(size: int) -> None:
-    """Within 4 % on 5,000 tasks, which are processed in several parts at each size."""
-    config = Config(dimension=size, context_length=size)
-    gd = evaluation.construction(config, closed_forms.best_step_size(config))
-    loss = evaluation.sampled_loss(gd, config, system.Test(checked_tasks=5000))
-    assert loss == pytest.approx(closed_forms.best_loss(config), rel=0.04)
-
-
 @pytest.mark.parametrize("scale", ["paper", "laptop", "smoke"])
 @pytest.mark.parametrize("size", trainings.SIZES)
 def test_both_trainings_share_their_seeds(scale: str, size: int) -> None:

@@ -74,10 +74,6 @@ def never_learnt(point: int) -> float:
     return 0.0
 
 
-def known_from_the_start(point: int) -> float:
-    return 1.0
-
-
 def lost_when_read(point: int) -> float:
     return 0.0 if point == trainings.REV_ALG else learnt(point)
 
@@ -101,25 +97,13 @@ class Sabotage:
 UNTRAINED, LARGE_STEP = Sabotage(never_learnt), Sabotage(step_size=0.3)
 
 SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
-    "U1": {"loss of untrained linear-SA": Sabotage(known_from_the_start)},
-    "U2": {
-        "loss of linear-SA after 3400 steps": UNTRAINED,
-        "loss of the best GD step above linear-SA": UNTRAINED,
-    },
     "U3": {"loss of RevAlg-1 over linear-SA": Sabotage(lost_when_read)},
     "U4": {
-        "loss of Interpolation at the start": Sabotage(known_from_the_start),
         "largest |Interpolation - linear-SA| from step 1500": Sabotage(forgotten),
     },
-    "U5": {"final loss of Mesa": UNTRAINED, "final loss of Mesa over linear-SA": UNTRAINED},
+    "U5": {"final loss of Mesa over linear-SA": UNTRAINED},
     "U6": {
         "largest |linear-SA - GD|, t < 40": UNTRAINED,
-        "least MSE of linear-SA": UNTRAINED,
-        "t of the least MSE of linear-SA": UNTRAINED,
-        "MSE of linear-SA at t = 49": UNTRAINED,
-        "least MSE of GD_exact-1": LARGE_STEP,
-        "t of the least MSE of GD_exact-1": LARGE_STEP,
-        "MSE of GD_exact-1 at t = 49": LARGE_STEP,
     },
     "U7": {
         "largest |Mesa - least squares|, t <= 9": UNTRAINED,

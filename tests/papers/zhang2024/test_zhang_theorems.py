@@ -239,3 +239,18 @@ def test_a_training_step_equals_the_flow_over_its_interval() -> None:
     trained = train(Sweep("test", system.SYSTEM, (long,), (1,), system.Test()))
     u, c = layer.blocks(trained.last())
     assert distance(Blocks(u[0], c[0]), once) < 1e-14
+
+
+@pytest.mark.parametrize("factor", [1 / 3, 0.5, 2.0, 3.0])
+def test_scaled_inputs_multiply_the_prediction_by_c_cubed(factor: float) -> None:
+    """With c times all inputs labels grow by c and predictions by c^3; with c times the query alone, by c."""
+    source = np.random.default_rng(0)
+    layer = estimators.preconditioned_gradient_descent([np.diag([0.5, 1.0, 2.0])])
+    inputs, labels, _ = tasks.gaussian(source, (4,), 7, 3)
+    query = inputs[:, -1]
+
+    def predicted(c: float, of_query: float) -> np.ndarray:
+        return layer(c * inputs[:, :-1], c * labels[:, :-1], of_query * query)
+
+    np.testing.assert_allclose(predicted(factor, factor), factor**3 * predicted(1.0, 1.0), rtol=1e-12)
+    np.testing.assert_allclose(predicted(1.0, factor), factor * predicted(1.0, 1.0), rtol=1e-12)

@@ -211,7 +211,7 @@ OTHERS = {
     "relative error, T = 1000, gaussian": ONE_SIZE,
     "relative error, T = 1000, uniform": ONE_SIZE,
     "slope of the relative error against T, uniform": ONE_SIZE,
-    "largest of |a_1 + a_4|, |a_2| and |b_2|, at the end": STUCK,
+    "larger of |a_1 + a_4| and |b_2|, at the end": STUCK,
     "relative distance of a_3 b_1, at the end": STUCK,
 }
 SABOTAGES: dict[str, dict[str, Sabotage]] = {

@@ -50,7 +50,10 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         rows("failed", first.seeds[: len(failed)], failed, x=depth, panel="depth", series="relaxed")
         for depth, failed in _failures(curves).items()
     ]
-    parts += [rows(name, first.seeds[: len(values)], values) for name, values in _comparisons(curves).items()]
+    failures = _failures(curves)
+    any_failed = np.max(list(failures.values()), axis=0)
+    judged = _comparisons(curves) | {"failed, L = 3": failures[3], "failed, any L": any_failed}
+    parts += [rows(name, first.seeds[: len(values)], values) for name, values in judged.items()]
     return join(parts)
 
 

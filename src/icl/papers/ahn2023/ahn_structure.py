@@ -18,7 +18,6 @@ from icl.papers.ahn2023 import structured_stacks, trainings
 from icl.papers.ahn2023.drawing import curves_with_deviation, matrix_heatmap
 from icl.papers.ahn2023.evaluation import (
     distance_to_scalar,
-    final_losses,
     fresh_gram_matrices,
     losses_on,
     losses_over_training,
@@ -79,7 +78,6 @@ def _relaxed(runs: Runs) -> list[pd.DataFrame]:
         parts.append(rows(f"mean diagonal of {name} over the published", seeds, diagonals[name] / NOTEBOOK[name]))
     sizes = np.stack([diagonals[f"A{i}"] for i in range(3)])
     parts.append(rows("least step size over that of the layer before", seeds, (sizes[1:] / sizes[:-1]).min(axis=0)))
-    parts.append(rows("final test loss", seeds, final_losses(runs)))
     losses, steps = losses_over_training(runs, blocks), np.array(runs.sweep.snapshots)
     return [*parts, rows("loss", seeds[:, None], losses, x=steps, panel="loss", series="loss")]
 

@@ -45,11 +45,6 @@ def losses_on(blocks: Whitened, g: "Tensor", config: Config) -> np.ndarray:
     return np.array(losses).reshape(shape)
 
 
-def final_losses(runs: Runs) -> np.ndarray:
-    """Return the losses at the end of training on fresh prompts, (runs,)."""
-    return _losses_of_runs(runs, system.whitened(runs.last(), runs.sweep.configs), runs.sweep.test.prompts)
-
-
 def losses_over_training(runs: Runs, blocks: Whitened) -> np.ndarray:
     """Return the loss of every snapshot on the prompts of the curves, (runs, snapshots)."""
     return _losses_of_runs(runs, blocks, runs.sweep.test.curve_prompts)

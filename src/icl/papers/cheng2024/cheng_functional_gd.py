@@ -39,7 +39,7 @@ CONTEXTS, DEPTH = 100, 400
 
 def sweeps(scale: str) -> list[Sweep]:
     """Return trainings of full matrices by both optimisers, and of the best scalars."""
-    common = {"kernel": KERNELS, "labels": ["half_exp"], "layers": [1], "seed": range(SEEDS[scale])}
+    common = {"kernel": KERNELS, "labels": ["half_exp"], "layers": [1], "seed": SEEDS[scale]}
     test = system.Test(prompts_test=TESTED[scale])
     trained = []
     for optimiser, scales in TRAININGS.items():

@@ -68,12 +68,6 @@ def means(errors: np.ndarray) -> np.ndarray:
     return result
 
 
-def standard_errors(errors: np.ndarray) -> np.ndarray:
-    """Return the standard errors of `means`, (runs, n)."""
-    result: np.ndarray = errors.std(axis=1, ddof=1) / np.sqrt(errors.shape[1])
-    return result
-
-
 # Tables
 
 

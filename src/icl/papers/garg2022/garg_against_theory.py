@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LAYER = "one linear layer, theory"
-LAW = ("1/3", "1/2", "2", "3")
 
 
 def sweeps(scale: str) -> list[Sweep]:
@@ -40,23 +39,14 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     for panel, shift in SHIFTS.items():
         by_series = errors.squared_errors(trained, shifts.questions(trained, panel, shift), [LEAST_SQUARES])
         parts += errors.curves(trained, weights, panel, by_series)
-    scaled, slopes = {}, {}
+    scaled = {}
     for name, factor in SCALES.items():
         questions = shifts.questions(trained, "scaled", shifts.scaled_inputs(factor))
         answers = errors.transformer_answers(trained, questions)
         scaled[name] = errors.over_unit(answers, questions)
-        if name in LAW:
-            slopes[f"slope over c^2, inputs scaled by {name}"] = _slope(answers, questions.answers) / factor**2
     parts += errors.curves(trained, weights, "scaled", scaled)
     d = errors.dimension(trained)
-    return errors.table(trained, [exact(join(_theory(d))), *parts, *errors.facts(trained, slopes)])
-
-
-def _slope(answers: np.ndarray, truths: np.ndarray) -> np.ndarray:
-    """The regression slope of predictions on truths after all examples, (runs,)."""
-    answer, truth = answers[:, :, -1], truths[:, :, -1]
-    result: np.ndarray = np.sum(answer * truth, axis=1) / np.sum(truth**2, axis=1)
-    return result
+    return errors.table(trained, [exact(join(_theory(d))), *parts])
 
 
 # The layer in closed form: x' A (1/k) sum_i y_i x_i with A = Gamma^-1 for N = 2d standard normal examples

@@ -26,8 +26,6 @@ SETTINGS = {"small": (20, 2.0, 1600), "medium": (50, 4.0, 3200), "large": (200, 
 DRAWN = ("medium", "large")
 BOUNDARIES = ("t_I", "t_switch", "t_II", "t_III")
 LEAST_RATIO = 2.0
-# The error whose weights the weights at the end of phase II are compared with.
-DONE = 0.01
 # Snapshots between two drawn points.
 EVERY = 16
 
@@ -101,26 +99,16 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 def _facts(runs: Runs, q: np.ndarray, descent: np.ndarray, ends: dict[str, float]) -> dict[str, float]:
     """Values of one K for the claims, which judge the extreme over all K."""
-    law, done = runs.sweep.configs[0].prompt_law, trainings.first_snapshot(runs, 0, DONE)
-    a, b_1, _ = q[:, 1].T
+    law = runs.sweep.configs[0].prompt_law
 
     def error(step: float) -> float:
         return float(population_gradient.columns(q[int(step)], law)[1].error) if np.isfinite(step) else np.nan
-
-    def fraction_of(weight: np.ndarray) -> float:
-        both_reached = np.isfinite(ends["t_II"]) and np.isfinite(done)
-        return float(weight[int(ends["t_II"])] / weight[int(done)]) if both_reached else np.nan
 
     leads = abs(descent[:, 1]) > descent[:, 0]
     return {
         "most changes of the leading influence": float(np.count_nonzero(np.diff(leads))),
         "least t_III / t_II": ends["t_III"] / ends["t_II"],
         "largest L_k(end) / L_k(t_III)": error(len(q) - 1) / error(ends["t_III"]),
-        "largest L_k(t_I) / L_k(0)": error(ends["t_I"]) / error(0),
-        "largest fall of L_k in phase II": error(ends["t_I"]) - error(ends["t_II"]),
-        "largest L_k(t_III)": error(ends["t_III"]),
-        "least B_{k,1}(t_II) / B_{k,1}(L_k = 0.01)": fraction_of(b_1),
-        "largest A_k(t_II) / A_k(L_k = 0.01)": fraction_of(a),
     }
 
 

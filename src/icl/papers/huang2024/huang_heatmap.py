@@ -68,13 +68,6 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         diagonal = np.eye(len(last), dtype=bool)
         parts.append(rows(f"smallest diagonal score, {case}", seed, last[diagonal].min()))
         parts.append(rows(f"largest other score, {case}", seed, last[~diagonal].max()))
-        if case == "imbalanced":
-            early = scores(path, steps.index(shown[1]))
-            parts += [
-                rows("score of v_1 for v_1, early", seed, early[0, 0]),
-                rows("score of v_k for v_1, early", seed, early[1:, 0].min()),
-                rows("score of v_k for v_k, early", seed, early[diagonal][1:].max()),
-            ]
     return trainings.with_statistic(runs, parts)
 
 

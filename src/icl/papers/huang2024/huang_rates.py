@@ -16,8 +16,8 @@ from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import log_slope
-from icl.papers.huang2024 import prompts, theory, trainings, weight_forms
 from icl.papers.huang2024 import softmax_attention as system
+from icl.papers.huang2024 import theory, trainings, weight_forms
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,31 +26,20 @@ FEATURES = (10, 20, 40, 50, 60, 100, 200)
 TARGETS = (0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0002, 0.0001)
 FRESH_TARGETS = TARGETS[:6]
 DRAWN = 20
-# K of trainings with N = K^2; longer prompts have floors that take too long to reach.
-FLOOR_FEATURES = (6, 8, 10, 12, 14)
-# Final eta t: beyond T_k(1e-4) at K = 20, beyond T_k(0.002) at K = 20, and where L_k is within 1 % of its floor.
-HORIZON = {"exact": 3e5, "fresh": 7600.0, "floor": 3e6}
-# Step size over the time passed; larger steps leave the floor of the shortest prompts.
-FLOOR_GROWTH = 0.001
+# Final eta t: beyond T_k(1e-4) at K = 20, and beyond T_k(0.002) at K = 20.
+HORIZON = {"exact": 3e5, "fresh": 7600.0}
 SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
 # Tasks with non-zero mean: uniform on [-1, 2], with mean square 1.
 SHIFTED = (-1.0, 2.0)
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """Exact trainings over K; their limit of long prompts; one K with a seed per set of fresh prompts; N = K^2."""
+    """Exact trainings over K; their limit of long prompts; one K with a seed per set of fresh prompts."""
     test = system.Test(prompts_test=20000 if scale != "smoke" else 500)
-    # The larger steps of the smoke scale leave the floor.
-    horizon = HORIZON | ({"floor": 3000.0} if scale == "smoke" else {})
-    common, slower = trainings.growing_rate(scale), trainings.growing_rate(scale, FLOOR_GROWTH)
+    common = trainings.growing_rate(scale)
     configs = {
         "exact": grid(system.Config, features=FEATURES, target=[1e-4], **common),
         "fresh": grid(system.Config, features=[DRAWN], target=[1e-4], **common, seed=range(SEEDS[scale])),
-        "floor": tuple(
-            config
-            for k in FLOOR_FEATURES
-            for config in grid(system.Config, features=[k], contexts_per_feature=[k], target=[0.5], **slower)
-        ),
     }
     return [
         trainings.limit_over_k("huang_rates_limit", scale, 0.5),
@@ -59,7 +48,7 @@ def sweeps(scale: str) -> list[Sweep]:
                 name=f"huang_rates_{kind}",
                 system="huang_softmax",
                 configs=of_kind,
-                snapshots=trainings.all_steps(horizon[kind], scale, of_kind[0].growth),
+                snapshots=trainings.all_steps(HORIZON[kind], scale, of_kind[0].growth),
                 test=test,
             )
             for kind, of_kind in configs.items()
@@ -68,13 +57,10 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Times against K and eps, in the limit of long prompts and as drawn; the floor; errors on fresh prompts."""
+    """Times against K and eps, in the limit of long prompts and as drawn; errors on fresh prompts."""
     limit = runs["huang_rates_limit"]
     paths = [trainings.trajectory(limit, run, 4) for run in range(len(limit.sweep.configs))]
-    switches = [_switch(limit, run) for run in range(len(paths))]
-    facts = (
-        _against_bounds(paths) | _without_logarithm(paths, switches) | _tail(paths) | _floor(runs["huang_rates_floor"])
-    )
+    facts = _against_bounds(paths) | _tail(paths)
     exact_runs = {name: runs[name] for name in runs if name != "huang_rates_fresh"}
     without_sampling = [*_drawn(runs["huang_rates_exact"]), *(rows(name, 0, value) for name, value in facts.items())]
     fresh = runs["huang_rates_fresh"]
@@ -149,19 +135,6 @@ def _against_bounds(paths: list[trainings.Trajectory]) -> dict[str, float]:
     return facts
 
 
-def _without_logarithm(paths: list[trainings.Trajectory], switches: list[float]) -> dict[str, float]:
-    """Slopes of the times that the theorem bounds with a logarithm."""
-    k, eps = np.array([path.config.features for path in paths]), np.array(TARGETS)
-    escapes, tail = np.array([_escape(path) for path in paths]), eps <= 0.005
-    late = [log_slope(1 / eps[tail], (_reached(p)[1] - t)[tail]) for p, t in zip(paths, escapes, strict=True)]
-    return {
-        "slope of the escape time against K": log_slope(k, escapes),
-        "slope of the switch against K": log_slope(k, np.array(switches)),
-        "least slope of T_k in the tail": np.min(late),
-        "largest slope of T_k in the tail": np.max(late),
-    }
-
-
 def _tail(paths: list[trainings.Trajectory]) -> dict[str, float]:
     rare, dominant = [], []
     for path in paths:
@@ -175,19 +148,6 @@ def _tail(paths: list[trainings.Trajectory]) -> dict[str, float]:
         f"{word} {name}": extreme(values)
         for name, values in constants.items()
         for word, extreme in (("least", np.min), ("largest", np.max))
-    }
-
-
-def _floor(runs: Runs) -> dict[str, float]:
-    """Final L_k with N = K^2, relative to the fraction of prompts without v_k, and its growth with K."""
-    configs = runs.sweep.configs
-    k = np.array([config.features for config in configs])
-    missing = np.array([prompts.absent(config.p_k, config.context_length) for config in configs])
-    errors = np.array([trainings.last_error(runs, run) for run in range(len(configs))])
-    return {
-        "N over K^2, floor": min(config.context_length / config.features**2 for config in configs),
-        "largest L_k / P(c_k = 0) at the end": np.max(errors / missing),
-        "slope of log(1 / L_k) at the end against K": log_slope(k, -np.log(errors)),
     }
 
 
@@ -236,8 +196,6 @@ def _fresh(seeds: list[int], by_seed: list[dict[str, np.ndarray]]) -> list[pd.Da
     facts = {
         "least share of prompts below 4 eps": ratios["below 4 eps"].min(axis=1),
         "least share of prompts below 10 eps": ratios["below 10 eps"].min(axis=1),
-        "largest |squared error / (2 eps) - 1|, Gaussian tasks": abs(ratios["gaussian"] - 1).max(axis=1),
-        "largest squared error / (eps E w^2), shifted tasks": ratios["shifted"].max(axis=1),
     }
     return [*parts, *(rows(name, seeds, values) for name, values in facts.items())]
 

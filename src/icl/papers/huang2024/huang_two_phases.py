@@ -71,7 +71,6 @@ def _in_the_limit(runs: Runs) -> dict[str, float]:
     paths = [trainings.trajectory(runs, run, 4) for run in range(len(runs.sweep.configs))]
     k, eps = np.array([path.config.features for path in paths]), np.array(TARGETS)
     grown = np.array([trainings.crossing(path.time, -path.q[:, 1, 0], -np.log(path.config.features)) for path in paths])
-    halves = np.array([trainings.crossing(path.time, -path.other.attention[:, 0], -0.5) for path in paths])
     reached = np.array([[trainings.crossing(path.time, path.other.error, e) for e in eps] for path in paths])
     bounds = np.array([[theory.rare_time(int(features), e) for e in eps] for features in k])
     along, across = trainings.slopes_of_constant(k, eps, reached, bounds)
@@ -80,8 +79,6 @@ def _in_the_limit(runs: Runs) -> dict[str, float]:
         "slope of t(A_k = log K) over K^2 log K against K": log_slope(k, grown / (k**2 * np.log(k))),
         "slope of the largest T_k over its bound against 1/eps": along,
         "slope of the largest T_k over its bound against K": across,
-        "slope of t(A_k = log K) against K": log_slope(k, grown),
-        "slope of T_half against K": log_slope(k, halves),
     }
 
 

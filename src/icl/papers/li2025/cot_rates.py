@@ -111,9 +111,6 @@ def _training(runs: Mapping[str, Runs]) -> list[pd.DataFrame]:
         taus = [kendall(x, of_seed) if np.isfinite(of_seed).all() else np.nan for of_seed in y.T]
         tables.append(rows(f"Kendall's tau of steps and {letter}", seeds, taus))
         tables.append(rows(f"exponent of steps in {letter}", seeds, slopes(x, y)))
-        rising, grows = (1 / x, "1/alpha") if letter == "alpha" else (x, letter)
-        tables.append(rows(f"growth of steps over theorem 4 in {grows}", seeds, growth(rising, y, formula)))
-    tables += _over_targets(runs["li_cot_alpha"], seeds)
     tables += _factors(np.concatenate(list(terms.values())), np.concatenate(list(steps.values())), seeds)
     tables += _conditions(runs["li_cot_alpha"], seeds)
     long = np.array(CHAINS) >= LONG_CHAINS[0]
@@ -125,22 +122,9 @@ def _terms(config: one_layer.Config, target: float = TARGET) -> tuple[float, flo
     return theory.chain_training_terms(config.relevant_fraction, config.chain_length, config.relevant_patterns, target)
 
 
-def _over_targets(runs: Runs, seeds: np.ndarray) -> list[pd.DataFrame]:
-    """Growth of the ratio of steps to formula with 1/eps, at the largest alpha, where eps matters most."""
-    chosen = [run for run, config in enumerate(runs.sweep.configs) if config.relevant_fraction == FRACTIONS[-1]]
-    steps = np.stack([steps_to_target(runs, target)[chosen] for target in TARGETS])
-    formula = np.array([_terms(runs.sweep.configs[chosen[0]], target) for target in TARGETS]) @ FACTORS
-    rising = 1 / np.array(TARGETS)
-    return [rows("growth of steps over theorem 4 in 1/eps", seeds, growth(rising, steps, formula))]
-
-
 def _factors(terms: np.ndarray, steps: np.ndarray, seeds: np.ndarray) -> list[pd.DataFrame]:
-    """Largest ratio of each seed's steps, (n, seeds), to the prediction with FACTORS, and the factors fitted to each
-    seed.
-
-    terms : (n, 2)
-    """
-    parts = [rows("largest steps over theorem 4", seeds, (steps / (terms @ FACTORS)[:, None]).max(axis=0))]
+    """The factors of theorem 4's two terms that fit each seed's steps: terms (n, 2), steps (n, seeds)."""
+    parts = []
     fitted = [
         theory.fitted_factors(terms, of_seed) if np.isfinite(of_seed).all() else (np.nan, np.nan) for of_seed in steps.T
     ]

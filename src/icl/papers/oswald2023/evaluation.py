@@ -131,21 +131,6 @@ def layer_loss(layer: Layer, config: Config) -> float:
     return closed_forms.population_loss(layer.key_query[:-1], layer.value, config)[0]
 
 
-def sampled_loss(layer: Layer, config: Config, test: Test) -> float:
-    """Return the loss on `checked_tasks` fresh tasks with the expectation over the query, the mean of |w - w_hat|^2 s /
-    2.
-
-    The tasks are processed in parts that fit in the cache at any d.
-    """
-    generator, part = stream(SYSTEM, config.seed, "check"), max(1, 2**18 // (config.context_length * config.dimension))
-    total = 0.0
-    for start in range(0, test.checked_tasks, part):
-        shape = (min(part, test.checked_tasks - start),)
-        prompts = tasks.uniform(generator, shape, config.context_length, config.dimension, config.half_width)
-        total += float(np.sum((prompts.weights - sensitivity(layer, prompts)) ** 2))
-    return closed_forms.moments(config).variance * total / test.checked_tasks / 2
-
-
 def preconditioner_errors(layer: Layer, config: Config) -> tuple[float, float]:
     """Return the largest errors of B relative to its optimum -(s / (N q)) I, on and off the diagonal."""
     optimum = -closed_forms.best_step_size(config) / config.context_length

@@ -86,10 +86,6 @@ class Test(Constants):
     larger_tasks: int = constant(
         40000, "ours", "tasks on larger inputs; the published 1,000 give an error of 7 % at alpha = 2", at_least=1
     )
-    checked_tasks: int = constant(
-        40000, "ours", "tasks per seed for checking the closed form of gradient descent's loss, 400,000 for ten "
-        "seeds", at_least=1,
-    )  # fmt: skip
     shared_tasks: bool = constant(
         False, "ours", "each seed has its own tasks, so that intervals cover them; true: one set for all, as published"
     )

@@ -14,7 +14,7 @@ from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.oswald2023 import closed_forms, evaluation, oswald_larger_inputs, series_styles, trainings
-from icl.papers.oswald2023.linear_attention import Config, Test
+from icl.papers.oswald2023.linear_attention import Config
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -146,16 +146,11 @@ def _by_size(runs: Mapping[str, Runs]) -> Iterator[pd.DataFrame]:
         seeds, losses = _losses_by_series(trained, _shared(runs))
         for series, values in losses.items():
             yield rows(series_styles.FINAL_LOSS, seeds, values, x=size, panel="C", series=series)
-        for_check = zip(trained.sweep.configs[: len(seeds)], losses["GD"], strict=True)
-        sampled = [_sampled_gd_loss(config, trained.sweep.test) / exact for config, exact in for_check]
-        yield rows(f"sampled GD loss over closed form, N = d = {size}", seeds, sampled)
-        stacked = np.stack(list(losses.values()))
         excess = losses["Trained TF"] / losses["GD"] - 1
         yield rows("excess of the trained layer's loss, relative", seeds, excess, x=size)
         errors.append(
             {
                 "largest excess of the trained layer's loss, relative": excess,
-                "largest ratio of the three losses, minus 1": stacked.max(axis=0) / stacked.min(axis=0) - 1,
                 f"{trainings.FINAL_EXCESS}, over N = d": trainings.final_excess(trained)[: len(seeds)],
             }
         )
@@ -179,10 +174,6 @@ def _losses_by_series(trained: Runs, count: int) -> tuple[list[int], dict[str, n
         for series in layers[0]
     }
     return [config.seed for config in configs], losses
-
-
-def _sampled_gd_loss(config: Config, test: Test) -> float:
-    return evaluation.sampled_loss(evaluation.construction(config, closed_forms.best_step_size(config)), config, test)
 
 
 def _exact_by_size(runs: Mapping[str, Runs]) -> Iterator[pd.DataFrame]:

@@ -76,10 +76,6 @@ def _bounded(mse: dict[str, np.ndarray], least_squares: np.ndarray) -> dict[str,
         "MSE of Mesa at t = 10": _largest(mesa[10:11]),
         "largest MSE of Mesa, t >= 15": _largest(mesa[15:]),
     }
-    for name in ("linear-SA", "GD_exact-1"):
-        values[f"least MSE of {name}"] = float(mse[name].min())
-        values[f"t of the least MSE of {name}"] = float(mse[name].argmin())
-        values[f"MSE of {name} at t = 49"] = _largest(mse[name][49:50])
     return values
 
 

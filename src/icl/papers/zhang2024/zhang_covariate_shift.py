@@ -104,12 +104,6 @@ def _slopes(runs: Runs) -> list[pd.DataFrame]:
         slopes = {name: drawn.scaled(c).slope(matrix) for name, c in SCALES.items()}
         values = list(slopes.values())
         parts.append(rows("slope", config.seed, values, x=factors, panel="slope", series=f"{series}, prompts"))
-        if series == "infinite":
-            largest = max(abs(slopes[name] / SCALES[name] ** 2 - 1) for name in LAW)
-            parts.append(rows("largest |slope / c^2 - 1|", config.seed, largest))
-            for name in ("1/2", "2"):
-                error = drawn.scaled(SCALES[name]).relative_error(matrix)
-                parts.append(rows(f"relative error, covariates scaled by {name}", config.seed, error))
     return parts
 
 

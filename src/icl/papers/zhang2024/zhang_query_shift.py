@@ -13,7 +13,6 @@ from icl.core.sweep import Sweep
 from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
-from icl.evidence.intervals import log_slope
 from icl.models import estimators
 from icl.models import linear_attention_theory as theory
 from icl.papers.zhang2024 import evaluation, panels, trainings
@@ -61,8 +60,6 @@ def _panels(runs: Runs) -> list[pd.DataFrame]:
         for panel, (counts, prompts) in (panels_of | {"orthants": (COUNTS, orthants)}).items()
         for series, estimate in estimators.items()
     ]
-    last = [evaluation.squared_error(estimators["LSA, prompts"], prompts, COUNTS[-1]) for prompts in orthants]
-    parts.append(rows("error with examples from one orthant, M = 40", seeds, last))
     for k in FEW:
         cut = [_orthogonal_to(prompts, k) for prompts in plain]
         for series, estimate in estimators.items():
@@ -133,7 +130,6 @@ def shifted(drawn: Statistics, factor: float | None, source: np.random.Generator
 
 def _tolerance(runs: Runs) -> list[pd.DataFrame]:
     parts, x = [], np.array(TEST_LENGTHS)
-    late = x >= 100
     for run in trainings.runs_with(runs, eigenvalues=SKEWED):
         seed, errors = runs.sweep.configs[run].seed, _errors_over_query(runs, run)
         for name, values in errors.items():
@@ -142,8 +138,6 @@ def _tolerance(runs: Runs) -> list[pd.DataFrame]:
         others = {name: np.array(errors[name]) for name in SHIFTS if name != "same"}
         largest = np.sqrt(max(of_shift[-1] for of_shift in others.values()))
         parts.append(rows("largest error over the norm of a shifted query", seed, largest))
-        for name, of_shift in others.items():
-            parts.append(rows(f"slope of the error, query {name}", seed, log_slope(x[late], of_shift[late])))
     return parts
 
 
