@@ -73,8 +73,7 @@ class Test(Constants):
     """Constants of the evaluation on fresh sequences, the same at all checkpoints but different between runs."""
 
     sequences: int = constant(
-        7680, "ours", "30 batches of 256 instead of the code's 10, because an untrained loss has half of that error; the error of a mean "
-        "is 0.005",
+        7680, "ours", "30 batches of 256 instead of the code's 10; the error of a mean is 0.005",
         at_least=1, at_most=10000000,
     )  # fmt: skip
     gd_step_size: float = constant(
