@@ -26,6 +26,7 @@ from tests.papers.li2024.spoilt_runs import (
     silent_at_the_start,
     steps_by_theorem_1,
     trained_on_longer_prompts,
+    uniform_attention,
 )
 
 # Every claim is judged on trainings with and without its sabotage.
@@ -40,6 +41,17 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     },
     "A-lucky": {"share of neurons that are lucky at the start": Sabotage(silent_at_the_start)},
     "A-unlucky": {"final norm of unlucky neurons over lucky ones": Sabotage(equal_rows)},
+    "A-T1-SGD": {"error on unseen tasks, SGD": WRONG_SIGN, "hinge loss on unseen tasks, SGD": WRONG_SIGN},
+    "A-T2-SGD": {f"hinge loss at S_1={total}, SGD": WRONG_SIGN for total in (1.1, 1.3)},
+    "A-S1-below-SGD": {"hinge loss at S_1=0.5, SGD": WRONG_SIGN},
+    "A-T3b-SGD": {"rise of the hinge loss without small neurons, SGD": Sabotage(reversed_norms)},
+    "A-T3c-SGD": {
+        "least rise of the hinge loss per share of large neurons, SGD": Sabotage(large_rows_without_effect),
+    },
+    "A-context-SGD": {
+        "cosine of the attended features with the pattern, SGD": Sabotage(uniform_attention),
+        "attended label times z, SGD": Sabotage(uniform_attention),
+    },
     "A-T1-tasks-few": {f"hinge loss on unseen tasks, {n} of 30 tasks": WRONG_SIGN for n in (6, 12)},
     "A-T1-length": {f"hinge loss on unseen tasks, l_tr = {n}": WRONG_SIGN for n in (5, 10)},
     "A-T1-short": {"classification error on unseen tasks, l_tr = 1": Sabotage(trained_on_longer_prompts)},
@@ -72,9 +84,10 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
 
 
 def test_every_bound_of_every_claim_has_a_sabotage() -> None:
-    # icl_theorems uses the measurements of the other figures.
-    names = [name for name in FIGURES if name.startswith("icl_") and name != "icl_theorems"]
-    bounds = sabotaged.bounds_of_claims(names)
+    bounds = sabotaged.bounds_of_claims([name for name in FIGURES if name.startswith("icl_")])
+    # These use the measurements of figures 8 to 11 and 14, whose bounds have sabotages.
+    for claim in ("A-P1a-SGD", "A-P1b-SGD", "A-P2a-SGD", "A-P2b-SGD", "A-T3a-SGD"):
+        del bounds[claim]
     assert {claim: set(parts) for claim, parts in SABOTAGES.items()} == bounds
 
 
