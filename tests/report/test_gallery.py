@@ -19,10 +19,10 @@ DOCS = {path.relative_to(ROOT / "docs").as_posix(): path.read_text(encoding="utf
         for path in sorted((ROOT / "docs").rglob("*.md"))}  # fmt: skip
 TEXT = "\n".join([README, *DOCS.values()])
 KEPT = json.loads((ROOT / "gallery/verdicts.json").read_text(encoding="utf-8"))
-SHOWN = scales.shown(KEPT)
-"""Figures added since the last `make gallery` are not in it."""
 PICTURES = {path.name for path in (ROOT / "gallery").iterdir()}
-OTHERS = verdict_files.on_other_seeds(ROOT / "gallery/replicates.json")
+OTHERS = verdict_files.on_other_seeds(ROOT / "gallery/replicates.json", scales.shown(KEPT))
+SHOWN = verdict_files.decided(scales.shown(KEPT), OTHERS)
+"""Figures added since the last `make gallery` are not in it."""
 MEND = "run `snakemake gallery_text`; with results of a figure `snakemake gallery --config only=<figure>`"
 
 

@@ -262,7 +262,7 @@ def test_verdicts_are_on_the_page_in_words_and_formula(page: str, whole: dict[st
     claim = whole["claims"][0]
     assert all(claim[part].replace("'", "&#39;") in page for part in ("says", "tested", "not_shown", "kind", "source"))
     assert "<mn>0.38</mn><mo>,</mo><mn>0.46</mn>" in page
-    assert "<math><mo>≥</mo><mn>0.7</mn></math>" in page
+    assert "<math><mo>≥</mo><mn>0.94</mn></math>" in page
     assert "make figure9 SNAKEMAKE_ARGS=&#39;--config scale=smoke&#39;" in page
 
 

@@ -121,7 +121,8 @@ class Identity:
 class Target:
     """A figure's entry: its caption, known differences from the published one, and its observables.
 
-    fitted : the constants that were fitted to the published figure, in words; claims on it are counted separately
+    fitted : the constants that were fitted to the published figure, in words
+    doubled : its number of seeds was doubled after a verdict was known, so that a second sample decides
     aliases : other names of the target
     observables : observable -> statistic, besides those of the claims; medians : curves summarised by medians
     """
@@ -131,6 +132,7 @@ class Target:
     caption: str = ""
     differences: str = ""
     fitted: str = ""
+    doubled: bool = False
     aliases: tuple[str, ...] = ()
     observables: Mapping[str, str] | None = None
     medians: tuple[str, ...] = ()

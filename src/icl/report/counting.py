@@ -47,7 +47,7 @@ def qualities(
         "fitted": any(map(is_fitted, claims)),
         "reduced": any(claim.figure in reduced for claim in claims),
         "fragile": any(claim.id in fragile for claim in claims),
-        "repeated": again == {"yes"},
+        "repeated": bool(again) and again <= {"yes", "decides"},
     }
     return {name for name in QUALITIES if holds[name]}
 

@@ -175,6 +175,8 @@ def replicated(verdict: Mapping[str, Any], others: Mapping[str, str]) -> str:
     """Whether other seeds give the same outcome; a dash for computed claims and claims without another sample."""
     if verdict["claim"] not in others or ledger.claim(verdict["claim"]).is_computed:
         return "-"
+    if verdict.get("by_second_sample"):
+        return "decides"
     return "yes" if others[verdict["claim"]] == verdict["outcome"] else f"no: {others[verdict['claim']]}"
 
 
@@ -190,9 +192,25 @@ def with_p_values(figures: Iterable[Verdicts]) -> dict[str, dict[str, Any]]:
     return {verdict["claim"]: {name: verdict.get(name) for name in kept} for verdict in verdicts}
 
 
-def on_other_seeds(path: Path) -> dict[str, str]:
-    """Claim -> outcome on other seeds, from a file of `with_p_values`."""
-    return {name: one["outcome"] for name, one in json.loads(path.read_text(encoding="utf-8")).items()}
+def on_other_seeds(path: Path, figures: Iterable[Verdicts]) -> dict[str, str]:
+    """Claim -> outcome on other seeds at the scale of `figures`, from a file of `with_p_values`.
+
+    A second sample at another scale repeats nothing.
+    """
+    scale = {verdict["claim"]: verdict["scale"] for figure in figures for verdict in figure["verdicts"]}
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    return {name: one["outcome"] for name, one in kept.items() if one["scale"] == scale.get(name)}
+
+
+def decided(figures: Iterable[Verdicts], others: Mapping[str, str]) -> list[Verdicts]:
+    """The verdicts, with the outcome of the second sample where the number of seeds was doubled after a verdict."""
+
+    def of(verdict: Mapping[str, Any]) -> dict[str, Any]:
+        claim = ledger.claim(verdict["claim"])
+        is_second = ledger.target(claim.figure).doubled and claim.id in others and not claim.is_computed
+        return {**verdict, **({"outcome": others[claim.id], "by_second_sample": True} if is_second else {})}
+
+    return [{**figure, "verdicts": [of(verdict) for verdict in figure["verdicts"]]} for figure in figures]
 
 
 def multiplicity(figures: Iterable[Verdicts]) -> str:

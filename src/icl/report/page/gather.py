@@ -1,5 +1,6 @@
 """The results on disk of each figure, complete or not, and the report's entries from them."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from icl.core.config import ConstantError
 from icl.core.files import file_digest
 from icl.core.sealed import SealedError
 from icl.pipeline.plan import Plan
-from icl.report import compare, costs, verdict_files
+from icl.report import compare, costs, scales, verdict_files
 from icl.report.page.entries import Files, entry
 
 
@@ -60,4 +61,6 @@ def replicates(plan: Plan, root: Path = Path()) -> Mapping[str, str]:
     kept = root / "gallery" / "replicates.json"
     if not plan.is_default or plan.scale != "laptop" or not kept.is_file():
         return {}
-    return verdict_files.on_other_seeds(kept)
+    shown = json.loads((root / "gallery" / "verdicts.json").read_text(encoding="utf-8"))
+    laptop = [{"figure": name, "verdicts": scales.at(of_figure, "laptop")} for name, of_figure in shown.items()]
+    return verdict_files.on_other_seeds(kept, laptop)
