@@ -1,7 +1,8 @@
 # A fresh clone needs CPython 3.11 or later, make and pip; everything else is installed into .venv.
 #
 #   make figure12                                             any target of the workflow
-#   make figure12 SNAKEMAKE_ARGS='--config scale=smoke'       with more arguments for Snakemake
+#   make figure12 SCALE=smoke                                 at another scale
+#   make figure12 SNAKEMAKE_ARGS='--config variant=a'         with more arguments for Snakemake
 #   make test                                                 the tests, without the slow ones
 #   make help                                                 all commands
 #
@@ -16,6 +17,9 @@ PYTHON ?=
 TORCH ?=
 TORCH_INDEX ?=
 SNAKEMAKE_ARGS ?=
+# SCALE=smoke is short for SNAKEMAKE_ARGS='--config scale=smoke'.
+SCALE ?=
+CONFIG = $(strip $(SNAKEMAKE_ARGS) $(if $(SCALE),--config scale=$(SCALE)))
 # Tests of one file run in one process, which trains what they need once.
 PYTEST_ARGS ?= -n 2 --dist loadfile
 LOCK_ARGS ?=
@@ -45,7 +49,7 @@ first:
 
 help:
 	@echo 'make TARGET ...   make targets of the workflow: figure12, figures, verdicts, report, ...'
-	@echo '                  arguments for Snakemake: SNAKEMAKE_ARGS="--config scale=smoke"'
+	@echo '                  SCALE=smoke or paper for another scale, SNAKEMAKE_ARGS="..." for arguments of Snakemake'
 	@echo 'make env          set up .venv from the lock (the other commands do it too); PYTHON=python3.13'
 	@echo 'make paper PAPER=li2024   make all figures of one paper'
 	@echo 'make docs         build the documentation as a site in site/, with the report if there is one'
@@ -71,7 +75,7 @@ endif
 
 snakemake: env
 	@$(BIN)/python scripts/unlock.py
-	$(BIN)/snakemake $(foreach target,$(TARGETS),'$(target)') $(SNAKEMAKE_ARGS)
+	$(BIN)/snakemake $(foreach target,$(TARGETS),'$(target)') $(CONFIG)
 
 # Uses the first Python that runs and can make virtual environments; the lock has no wheels for 3.14 yet.
 env:
@@ -112,7 +116,7 @@ bench: env
 # All figures of one paper, in one call of Snakemake.
 paper: env
 	@$(BIN)/python scripts/unlock.py
-	names=$$($(BIN)/python -m icl figures '$(PAPER)') && $(BIN)/snakemake $$names $(SNAKEMAKE_ARGS)
+	names=$$($(BIN)/python -m icl figures '$(PAPER)') && $(BIN)/snakemake $$names $(CONFIG)
 
 # Neither building nor reading the site needs a network.
 docs: env
@@ -120,7 +124,9 @@ docs: env
 
 # A figure with default and changed constants, side by side.
 whatif: env
-	$(BIN)/python -m icl whatif $(FIGURE) --set '$(SET)'
+	@$(if $(and $(FIGURE),$(SET)),,echo "make whatif FIGURE=figure12 SET='li_icl_gpt2: {relevant_fraction: 0.6}'" >&2; exit 2)
+	@$(if $(SNAKEMAKE_ARGS),echo 'make whatif takes FIGURE, SET and SCALE, not SNAKEMAKE_ARGS' >&2; exit 2)
+	$(BIN)/python -m icl whatif $(FIGURE) --set '$(SET)' $(if $(SCALE),--scale $(SCALE))
 
 # One resolution for all Pythons from 3.11 on and all platforms (--universal), one version per package (fewest).
 # Locked versions stay if the ranges allow them.

@@ -8,6 +8,7 @@ from pathlib import Path
 from icl.pipeline import verify
 from icl.pipeline.plan import Plan
 from icl.report import verdict_files
+from icl.report.command_line import python
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--config", type=json.loads, required=True)
@@ -24,6 +25,6 @@ for name in args.figures:
         print(f"picture   {picture}")
     print(f"verdicts  {plan.verdict_file(name)}\n")
     print(verdict_files.lines(verdict_files.load(Path(plan.verdict_file(name)))))
-first = args.figures[0]
-print(f"next: python -m icl open {first}    open the picture")
-print(f"      python -m icl show {first}    its caption, known differences, claims and constants")
+first, options = args.figures[0], plan.options()
+print(f"next: {python()} -m icl open {first}{options}    open the picture")
+print(f"      {python()} -m icl show {first}{options}    its caption, known differences, claims and constants")

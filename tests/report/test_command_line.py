@@ -103,12 +103,15 @@ def test_a_picture_is_opened_and_its_path_printed(
 ) -> None:
     opened: list[str] = []
     monkeypatch.setattr(cli.webbrowser, "open", lambda address: bool(opened.append(address)) or True)
-    code, _, err = called(capsys, "open", "figure9")
+    code, _, err = called(capsys, "open", "figure10")
     assert (code, opened) == (cli.MISSING, [])
-    assert "`snakemake figure9` makes it" in err
-    code, out, _ = called(capsys, "open", "figure9", "--scale", "smoke")
+    assert "`snakemake figure10` makes it" in err
     picture = Path("figures/smoke/figure9.png")
-    assert (code, out.strip(), opened) == (0, str(picture), [picture.resolve().as_uri()])
+    # Without a scale, the newest picture of the figure.
+    for words in (["--scale", "smoke"], []):
+        opened.clear()
+        code, out, _ = called(capsys, "open", "figure9", *words)
+        assert (code, out.strip(), opened) == (0, str(picture), [picture.resolve().as_uri()])
 
 
 def test_progress_lists_saved_states(capsys: pytest.CaptureFixture[str], made: Path) -> None:

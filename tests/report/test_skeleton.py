@@ -53,7 +53,7 @@ def test_a_figure_touches_its_module_and_the_ledger_alone(tree: Tree) -> None:
     before = files(tree.folder)
     tree("icl", "new", "figure", "zhang2024", "zhang_loss")
     after = files(tree.folder)
-    changed = {path for path in after if before.get(path) != after[path]}
+    changed = {path for path in after if before.get(path) != after[path] and not path.startswith(".cache")}
     folder = "src/icl/papers/zhang2024"
     assert changed == {f"{folder}/zhang_loss.py", f"{folder}/claims.yaml"}
     lines = before[f"{folder}/claims.yaml"].decode().splitlines()
@@ -86,6 +86,33 @@ def test_invalid_names_are_refused(name: str) -> None:
         skeleton.figure("li2024", name)
 
 
+@pytest.mark.parametrize(
+    ("name", "owner"),
+    [
+        ("report", "Makefile or the workflow"), ("check", "Makefile or the workflow"),
+        ("verify", "Makefile or the workflow"), ("test", "Makefile or the workflow"),
+        ("li2024", "src/icl/papers/li2024"), ("figure9", r"src/icl/papers/li2024/figure9\.py"),
+        ("li_icl", r"icl\.papers\.li2024\.one_layer"), ("lambda", "a word of Python"),
+    ],
+)  # fmt: skip
+def test_a_taken_name_says_what_has_it(name: str, owner: str) -> None:
+    with pytest.raises(ConstantError, match=owner):
+        skeleton.figure("li2024", name)
+
+
+def test_undo_restores_every_file_unless_one_was_changed(tree: Tree) -> None:
+    before = files(tree.folder)
+    tree("icl", "new", "paper", "bai2024", "--no-training")
+    tree("icl", "new", "undo")
+    assert {path: text for path, text in files(tree.folder).items() if not path.startswith(".cache")} == before
+    tree("icl", "new", "figure", "li2024", "my_lucky", "--from", "icl_lucky_neurons")
+    path = tree.folder / "src/icl/papers/li2024/my_lucky.py"
+    assert "icl_lucky_neurons.sweeps(scale)" in path.read_text()
+    path.write_text(path.read_text() + "# changed\n")
+    with pytest.raises(AssertionError, match="changed since"):
+        tree("icl", "new", "undo")
+
+
 @pytest.mark.parametrize("key", ["li2024", "li_icl", "Li"])
 def test_invalid_papers_are_refused(key: str) -> None:
     with pytest.raises(ConstantError, match="paper"):
@@ -95,7 +122,12 @@ def test_invalid_papers_are_refused(key: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "name"),
-    [(["figure", "zhang2024", "zhang_loss"], "zhang_loss"), (["paper", "bai2024"], "bai2024_training")],
+    [
+        (["figure", "zhang2024", "zhang_loss"], "zhang_loss"),
+        (["figure", "li2024", "my_lucky", "--from", "icl_lucky_neurons"], "my_lucky"),
+        (["paper", "bai2024"], "bai2024_training"),
+        (["paper", "bai2024", "--no-training"], "bai2024_estimators"),
+    ],
 )
 def test_a_new_figure_passes_the_generic_tests_and_is_a_target(tree: Tree, command: list[str], name: str) -> None:
     tree("icl", "new", *command)

@@ -3,9 +3,10 @@
 Snakemake builds it whenever it parses the workflow, also in cluster jobs, so nothing here imports torch.
 """
 
+import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,8 @@ class Plan:
         constants = {s: {n: number(v) for n, v in part.items()} for s, part in config["constants"].items() if part}
         if config["variant"] and not constants:
             raise ConstantError(f"variant = {config['variant']!r}: names a set of constants, but none is given")
+        for system, values in constants.items():
+            _check_names(system, values)
         plan = cls(config["scale"], config["shards"], constants, config["variant"], config["first_seed"])
         plan.trainings  # noqa: B018 (builds every sweep, so that bad input is found here)
         return plan
@@ -91,6 +94,13 @@ class Plan:
         config += [f"variant={self.variant}"] if self.variant else []
         config += [f"constants='{canonical(self.changed)}'"] if self.changed else []
         return f"snakemake {target}" + (f" --config {' '.join(config)}" if config else "")
+
+    def options(self) -> str:
+        """The options of `python -m icl` that select this plan, with a space before each."""
+        scale = f" --scale {self.scale}" if self.scale != "laptop" else ""
+        seeds = f" --first-seed {self.first_seed}" if self.first_seed != FIRST_SEED else ""
+        changed = f" --set '{canonical(self.changed)}'" if self.changed else ""
+        return scale + seeds + changed + (f" --variant {self.variant}" if self.variant else "")
 
     @cached_property
     def figures(self) -> tuple[str, ...]:
@@ -268,6 +278,17 @@ class Plan:
         """The memory (mem_mb) or time (runtime, minutes) that a job requests; doubled at each further attempt."""
         of_model = getattr(discovery.system(self.sweep(sweep).system), "RESOURCES", {}) if sweep else {}
         return int((RESOURCES | of_model)[resource] * 2 ** (attempt - 1))
+
+
+def _check_names(system: str, values: Collection[str]) -> None:
+    """Raise ConstantError for a misspelt constant of a model, with similar names."""
+    if system in discovery.systems():
+        model = discovery.system(system)
+        known = [field.name for part in (model.Config, model.Test) for field in fields(part) if field.name != "seed"]
+        for name in values:
+            near = difflib.get_close_matches(name, known, cutoff=0.6)
+            if name not in known and near:
+                raise ConstantError(f"constant {system}.{name}: no such constant; did you mean {', '.join(near)}?")
 
 
 def number(value: Any) -> Any:

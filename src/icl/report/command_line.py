@@ -5,6 +5,7 @@ import inspect
 import json
 import os
 import re
+import subprocess
 import sys
 import textwrap
 import webbrowser
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from icl.core import discovery, state
+from icl.core import discovery, state, table
 from icl.core.config import FIRST_SEED, SCALES, ConstantError
 from icl.core.sealed import SealedError
 from icl.evidence import freeze, ledger
@@ -106,7 +107,7 @@ def of_figure(plan: Plan, name: str) -> dict[str, Any]:
     ]
     return {
         "figure": name, "paper": ledger.of_figure(name).title, "summary": target.summary, "caption": target.caption,
-        "differences": target.differences, "command": plan.command(name),
+        "differences": target.differences, "command": plan.command(name), "results": at_hand(name),
         "claims": [of_claim(claim) for claim in ledger.claims(name)], "trainings": trainings,
         "constants": constants.rows(
             list(sweeps.values()), *(figures.sweeps(name, scale, {}) for scale in (plan.scale, "paper"))
@@ -114,11 +115,23 @@ def of_figure(plan: Plan, name: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def at_hand(name: str) -> dict[str, str]:
+    """The seeds of a figure's results in this folder: folder of results -> its seeds, as text."""
+    found = {}
+    for path in sorted(Path("results").glob(f"*/tables/{name}.parquet")):
+        seeds = sorted({seed for seed in table.read(path)[0]["seed"].tolist() if seed != table.SUMMARY_SEED})
+        found[path.parent.parent.name] = (
+            f"{seeds[0]} to {seeds[-1]} ({len(seeds)})" if len(seeds) > 1 else str(seeds[0])
+        )
+    return found
+
+
 def figure_lines(one: Mapping[str, Any]) -> list[str]:
     """The lines of `of_figure` in the terminal."""
     out = [one["figure"], *paragraph("paper", one["paper"]), *paragraph("summary", one["summary"])]
     out += [*paragraph("caption", one["caption"]), *paragraph("differs", one["differences"])]
     out += paragraph("made by", one["command"])
+    out += [line for where, seeds in one["results"].items() for line in paragraph("results", f"{where}: seeds {seeds}")]
     for t in one["trainings"]:
         out += paragraph("trains", f"{t['sweep']}: {t['runs']} runs of {t['steps']} steps of {t['model']}")
     for claim in one["claims"]:
@@ -191,9 +204,10 @@ def _verdicts(args: argparse.Namespace) -> Answer:
     disk = verdict_files.on_disk(plan, [ledger.figure_name(word) for word in args.figures] or plan.figures)
     lines = [f"{one['figure']}\n{verdict_files.lines(one)}" for one in disk.verdicts]
     lines.append(counting.counts(disk.verdicts))
-    if disk.missing:
-        command = plan.command(" ".join(disk.missing) if args.figures else "figures")
-        lines.append(f"not made yet: {', '.join(disk.missing)}; `{command}` makes them")
+    if disk.missing and not args.figures:
+        lines.append(f"{len(disk.missing)} figures are not made yet; `{plan.command('figures')}` makes them")
+    elif disk.missing:
+        lines.append(f"not made yet: {', '.join(disk.missing)}; `{plan.command(' '.join(disk.missing))}` makes them")
     lines += [f"not printed, because it is out of date or damaged: {problem}" for problem in disk.problems]
     code = MISSING if disk.problems or (args.figures and disk.missing) else 0
     return Answer(disk._asdict(), "\n".join(lines), code)
@@ -214,9 +228,13 @@ def _progress(args: argparse.Namespace) -> Answer:
 def _open(args: argparse.Namespace) -> Answer:
     name, plan = ledger.figure_name(args.figure), planned(args)
     path = Path(plan.pictures(name)[0])
+    if plan == Plan(SCALES[1]) and not path.is_file():
+        # Without options, the newest picture at any scale.
+        made = sorted(Path("figures").glob(f"*/{name}.png"), key=lambda one: one.stat().st_mtime)
+        path = made[-1] if made else path
     if not path.is_file():
         raise Missing(f"{path}: not made yet; `{plan.command(name)}` makes it")
-    page = Path(plan.results, "report/report.html")
+    page = Path("results", path.parent.name, "report/report.html")
     paths = [path, *([page] if page.is_file() else [])]
     # The paths are printed too, because a machine may have no viewer.
     opened = [webbrowser.open(one.resolve().as_uri()) for one in paths]
@@ -229,29 +247,71 @@ def _completion(args: argparse.Namespace) -> Answer:
 
 
 def _new_figure(args: argparse.Namespace) -> Answer:
-    return _next_steps(skeleton.figure(args.paper, args.name), args.name)
+    return _next_steps(skeleton.figure(args.paper, args.name, args.reused), args.name)
 
 
 def _new_paper(args: argparse.Namespace) -> Answer:
-    return _next_steps(skeleton.paper(args.key), f"{args.key}_training")
+    name = f"{args.key}_{'estimators' if args.no_training else 'training'}"
+    return _next_steps(skeleton.paper(args.key, training=not args.no_training), name)
+
+
+def _new_undo(args: argparse.Namespace) -> Answer:
+    paths = [os.path.relpath(path) for path in skeleton.undo()]
+    return Answer({"files": paths}, "\n".join(f"restored {path}" for path in paths))
 
 
 def _next_steps(paths: list[Path], name: str) -> Answer:
     written = [os.path.relpath(path) for path in paths]
     lines = [f"wrote {path}" for path in written]
-    lines += ["", f"snakemake {name} --config scale=smoke      makes the figure, in seconds",
-              f"python -m pytest tests/papers -k {name}      runs the tests of every figure on it"]  # fmt: skip
+    lines += ["", f"make {name} SCALE=smoke      makes the figure, in seconds; smoke verdicts are always inconclusive",
+              f"{python()} -m icl check {name}      runs every test of a figure on it, and its lint",
+              f"{python()} -m icl new undo      removes it again"]  # fmt: skip
     return Answer({"figure": name, "files": written}, "\n".join(lines))
+
+
+def python() -> str:
+    """The running Python as a word of a command in the shell of this folder."""
+    return os.path.relpath(sys.executable) if Path(sys.executable).is_relative_to(Path.cwd()) else "python"
+
+
+def _check(args: argparse.Namespace) -> Answer:
+    name = ledger.figure_name(args.figure)
+    module = os.path.relpath(discovery.PAPERS / discovery.figures()[name] / f"{name}.py")
+    tests = ["tests/papers/test_contracts.py", "tests/evidence/test_freeze.py", "tests/report/test_gallery.py"]
+    chosen = f"{name} or citation or freeze or has_its_reason"
+    steps = {
+        "tests of every figure, freeze and bibliography": ["pytest", "-q", *tests, "-k", chosen],
+        "lint": ["ruff", "check", module],
+        "format": ["ruff", "format", "--check", module],
+    }
+    passed = {}
+    for words, command in steps.items():
+        print(f"-- {words}", file=sys.stderr, flush=True)
+        passed[words] = subprocess.run([sys.executable, "-m", *command], stdout=2, check=False).returncode == 0
+    lines = [f"{'passed' if good else 'FAILED':8}{words}" for words, good in passed.items()]
+    return Answer(passed, "\n".join(lines), 0 if all(passed.values()) else MISSING)
 
 
 def _whatif(args: argparse.Namespace) -> Answer:
     plan, name = planned(args), ledger.figure_name(args.figure)
     picture, changes = whatif.whatif(plan, name)
     differ = compare.changed_verdicts(changes)
-    data = {"picture": str(picture), "command": plan.command(name), "verdicts": differ}
+    numbers = [
+        {
+            "claim": one.claim,
+            "observable": one.observable,
+            "bound": one.bound,
+            "default": one.theirs,
+            "changed": one.ours,
+        }
+        for one in changes
+    ]
+    notes = whatif.notes(plan, name, changes)
+    data = {"picture": str(picture), "command": plan.command(name), "verdicts": differ, "numbers": numbers,
+            "notes": notes}  # fmt: skip
     lines = [f"{claim:10} {outcomes}" for claim, outcomes in differ.items()] or ["no verdict differs"]
-    table = compare.markdown(changes, ours=plan.folder, theirs=plan.scale)
-    return Answer(data, "\n".join([f"picture   {picture}", *lines, "", table.rstrip()]))
+    text = whatif.table(changes, ours=plan.folder, theirs=plan.scale)
+    return Answer(data, "\n".join([f"picture   {picture}", *lines, "", text.rstrip(), "", *notes]))
 
 
 def _constants(text: str) -> dict[str, dict[str, Any]]:
@@ -260,12 +320,18 @@ def _constants(text: str) -> dict[str, dict[str, Any]]:
         constants = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise argparse.ArgumentTypeError(f"{text!r} is not {{model: {{constant: value}}}}") from error
+    if isinstance(constants, dict):
+        words = [word for key, part in constants.items() for word in (key, *(part if isinstance(part, dict) else ()))]
+        if any(":" in str(word) for word in words):
+            raise argparse.ArgumentTypeError(f"{text!r}: YAML needs a space after each colon")
     if not isinstance(constants, dict) or not all(isinstance(part, dict) for part in constants.values()):
         raise argparse.ArgumentTypeError(f"{text!r} is not {{model: {{constant: value}}}}")
     return constants
 
 
-COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], Answer], dict[str, str | None], str]] = {
+FROM = {"dest": "reused", "metavar": "FIGURE", "default": "", "help": "measure the training of this figure"}
+UNTRAINED = {"action": "store_true", "help": "compare estimators on prompts, without a trained model"}
+COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], Answer], Mapping[str, Any], str]] = {
     "list": (_list, {}, "list all papers and figures, one line each"),
     "figures": (_figures, {"paper": None}, "print the names of a paper's figures"),
     "show": (_show, {"name": None}, "show a figure with its claims and constants, a claim, or a paper"),
@@ -276,8 +342,18 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], Answer], dict[str, str 
     "open": (_open, {"figure": None}, "open a figure's picture and the report, and print their paths"),
     "whatif": (_whatif, {"figure": None}, "make a figure with the default constants and those of --set, side by side"),
     "completion": (_completion, {}, "print shell code that completes make targets and names, for bash and zsh"),
-    "new figure": (_new_figure, {"paper": None, "name": None}, "add a working example figure to a paper"),
-    "new paper": (_new_paper, {"key": None}, "add a paper with a working example of model, figure and claim"),
+    "check": (_check, {"figure": None}, "run the tests of every figure on one, and its lint"),
+    "new figure": (
+        _new_figure,
+        {"paper": None, "name": None, "--from": FROM},
+        "add a working example figure to a paper",
+    ),
+    "new paper": (
+        _new_paper,
+        {"key": None, "--no-training": UNTRAINED},
+        "add a paper with a working example of model, figure and claim",
+    ),
+    "new undo": (_new_undo, {}, "remove what the last `new` wrote"),
 }
 
 
@@ -303,8 +379,8 @@ def parser() -> argparse.ArgumentParser:
             commands[group] = grouped.add_subparsers(dest="what", required=True, metavar="WHAT")
         one = commands[group].add_parser(last, parents=[shared], help=words, description=words)
         one.set_defaults(run=run)
-        for argument, count in arguments.items():
-            one.add_argument(argument, nargs=count)
+        for argument, how in arguments.items():
+            one.add_argument(argument, **(how if isinstance(how, dict) else {"nargs": how}))
     return top
 
 

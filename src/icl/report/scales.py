@@ -105,7 +105,7 @@ def from_development(kept: Kept) -> list[str]:
 
 def command(name: str, scale: str) -> str:
     """The command that makes a figure at a scale."""
-    return f"make {name}" + (f" SNAKEMAKE_ARGS='--config scale={scale}'" if scale != "laptop" else "")
+    return f"make {name}" + (f" SCALE={scale}" if scale != "laptop" else "")
 
 
 def reductions(ours: Sweep, papers: Sweep) -> Iterator[Reduction]:

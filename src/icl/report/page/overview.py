@@ -17,6 +17,8 @@ COUNTED = {
     "number": "claims on published numbers",
 }
 """The kinds of claims that are summed."""
+PARTS = 3
+"""Verdicts, table and picture of a figure."""
 REFERENCES = discovery.PACKAGE.parents[1] / "references.bib"
 
 
@@ -85,8 +87,12 @@ def links(paper: Ledger) -> dict[str, str]:
 def warnings(entries: Sequence[Mapping[str, Any]]) -> list[str]:
     """Warnings about the results as a whole: missing parts, mixed scales or revisions, uncommitted changes."""
     lines = []
+    absent = [one for one in entries if len(one["missing"]) == PARTS]
+    if absent:
+        names = ", ".join(one["name"] for one in absent)
+        lines.append(f"{len(absent)} of {len(entries)} figures are not made yet: {names}; `make figures` makes all")
     for one in entries:
-        if one["missing"]:
+        if one["missing"] and one not in absent:
             lines.append(f"{one['name']}: {', '.join(one['missing'])} not made yet; `{one['command']}` makes it")
     development = [one["name"] for one in entries if any(claim["development"] for claim in one["claims"])]
     if development:
