@@ -9,9 +9,10 @@ import torch
 from icl.core.config import grid
 from icl.core.runs import Runs
 from icl.core.table import join
-from icl.papers.oswald2023 import closed_forms, evaluation, oswald_one_step, oswald_weights, trainings
+from icl.papers.oswald2023 import closed_forms, evaluation, oswald_gd_steps, oswald_one_step, oswald_weights, trainings
 from icl.papers.oswald2023 import linear_attention as system
 from icl.papers.oswald2023.linear_attention import Config
+from icl.pipeline import figures
 
 SADDLE = closed_forms.saddle_loss(closed_forms.zero_loss(Config()), closed_forms.best_loss(Config()), 10)
 
@@ -48,6 +49,29 @@ def test_errors_of_the_preconditioner() -> None:
     spoilt[0, 0], spoilt[1, 2] = 1.2, -0.1
     errors = evaluation.preconditioner_errors(best._replace(key_query=spoilt), config)
     assert errors == pytest.approx((0.2, 0.1), abs=1e-12)
+
+
+def test_a_diverging_layer_leaves_the_median_at_every_mark() -> None:
+    few = system.Test(tasks=20)
+    sweep = dataclasses.replace(
+        trainings.on_fresh_prompts("smoke"), configs=grid(Config, seed=range(3)), snapshots=(50,), test=few
+    )
+    wanted = oswald_weights.constructed(Config())
+    one, value = torch.eye(11, dtype=torch.float64), torch.from_numpy(wanted["values"])
+    # The second layer's steps are so large that its losses overflow.
+    sizes = torch.tensor([1.0, 1e9, 1.0], dtype=torch.float64).reshape(3, 1, 1, 1)
+    layer = (torch.from_numpy(wanted["keys"]), one, value, one)
+    weights = {
+        name: sizes * w if name == "W_P" else w.expand(3, 1, 11, 11)
+        for name, w in zip(system.MATRICES, layer, strict=True)
+    }
+    runs = Runs(sweep, weights, np.zeros((3, 50)))
+    with np.errstate(all="ignore"):
+        table = figures.measure("oswald_gd_steps", {sweep.name: runs}, "smoke")
+    marks = table[(table["series"] == oswald_gd_steps.TRAINED) & (table["statistic"] == "median")]
+    assert len(marks) == 17 and np.isfinite(marks["value"]).all()
+    distances = table[(table["observable"] == "largest distance from GD, relative") & (table["statistic"] == "run")]
+    np.testing.assert_allclose(distances["value"], [0, oswald_gd_steps.FAR, 0], atol=1e-12)
 
 
 @pytest.mark.parametrize("scale", ["paper", "laptop", "smoke"])

@@ -8,7 +8,6 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -90,18 +89,15 @@ def half_the_step(point: int) -> float:
 @dataclass(frozen=True)
 class Sabotage:
     amount: Callable[[int], float] = learnt
-    step_size: float = 0.032
-    patch: Callable[[pytest.MonkeyPatch], Any] = lambda patch: None
 
 
-UNTRAINED, LARGE_STEP = Sabotage(never_learnt), Sabotage(step_size=0.3)
+UNTRAINED = Sabotage(never_learnt)
 
 SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     "U3": {"loss of RevAlg-1 over linear-SA": Sabotage(lost_when_read)},
     "U4": {
         "largest |Interpolation - linear-SA| from step 1500": Sabotage(forgotten),
     },
-    "U5": {"final loss of Mesa over linear-SA": UNTRAINED},
     "U6": {
         "largest |linear-SA - GD|, t < 40": UNTRAINED,
     },
@@ -119,16 +115,14 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
 def measured(name: str, sabotage: Sabotage) -> pd.DataFrame:
     runs = {}
     for key, sweep in figures.sweeps(name, "laptop", {}).items():
-        test = dataclasses.replace(sweep.test, sequences=SEQUENCES[name], gd_step_size=sabotage.step_size)
+        test = dataclasses.replace(sweep.test, sequences=SEQUENCES[name])
         # Mesa only at the start and at the end.
         snapshots = sweep.snapshots if key == "oswald_mesa_linear" else sweep.snapshots[:: len(sweep.snapshots) - 1]
         amount = sabotage.amount if len(snapshots) > 2 else lambda point: sabotage.amount(4 * point)
         # With equal runs the sign test decides, which needs six.
         configs = (*sweep.configs[:5], dataclasses.replace(sweep.configs[0], seed=5))
         runs[key] = made(dataclasses.replace(sweep, configs=configs, snapshots=snapshots, test=test), amount)
-    with pytest.MonkeyPatch.context() as patch:
-        sabotage.patch(patch)
-        return figures.measure(name, runs, "laptop")
+    return figures.measure(name, runs, "laptop")
 
 
 def part_of(claim: str, observable: str, sabotage: Sabotage) -> sabotaged.Outcome:

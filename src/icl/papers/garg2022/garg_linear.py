@@ -13,7 +13,7 @@ from icl.core.sweep import Sweep
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis
 from icl.papers.garg2022 import error_panels, errors, shifts, trainings
-from icl.papers.garg2022.errors import AVERAGING, LEAST_SQUARES, NEIGHBOURS, TRANSFORMER, means
+from icl.papers.garg2022.errors import LEAST_SQUARES, TRANSFORMER, means
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,17 +29,15 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     trained = runs["garg"]
     clean = errors.squared_errors(trained, shifts.questions(trained, "clean", shifts.clean))
     parts = [*errors.curves(trained, errors.resampling(trained), "main", clean)]
-    return errors.table(trained, [*parts, *errors.facts(trained, _against_baselines(clean, trained))])
+    return errors.table(trained, [*parts, *errors.facts(trained, _against_least_squares(clean, trained))])
 
 
-def _against_baselines(errors_of: Mapping[str, np.ndarray], runs: Runs) -> dict[str, np.ndarray]:
-    """Errors of the transformer and its excess over the baselines on the same prompts, (runs,) each."""
+def _against_least_squares(errors_of: Mapping[str, np.ndarray], runs: Runs) -> dict[str, np.ndarray]:
+    """The transformer's excess over least squares on the same prompts, and its last error, (runs,) each."""
     ours, exact = means(errors_of[TRANSFORMER]), means(errors_of[LEAST_SQUARES])
-    better = np.minimum(means(errors_of[NEIGHBOURS]), means(errors_of[AVERAGING]))
     return {
         "largest excess of the transformer over least squares": (ours - exact).max(axis=1),
         "error of the transformer with 2d examples": ours[:, 2 * errors.dimension(runs)],
-        "largest excess of the transformer over the better of both, k >= 2": (ours - better)[:, 2:].max(axis=1),
     }
 
 

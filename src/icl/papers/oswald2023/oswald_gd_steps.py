@@ -39,10 +39,12 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         losses = {}
         for series, name in ((GD, "GD"), (TRAINED, "Trained TF")):
             predicted = evaluation.repeated(layers[name], prompts, test.layers, test.damping)[::EVERY]
-            losses[series] = np.array([evaluation.task_loss(each, prompts) for each in predicted])
+            by_step = np.array([evaluation.task_loss(each, prompts) for each in predicted])
+            # A layer that diverges has an infinite loss, which a median over runs can pass over, unlike NaN.
+            losses[series] = np.where(np.isnan(by_step), np.inf, by_step)
             repetitions = EVERY * np.arange(len(predicted))
             parts.append(rows("loss", config.seed, losses[series], x=repetitions, panel="main", series=series))
-        # fmin, because the losses may overflow to infinity or NaN.
+        # fmin, because of infinity over infinity.
         distance = np.fmin(abs(losses[TRAINED] / losses[GD] - 1).max(), FAR)
         parts.append(rows("largest distance from GD, relative", config.seed, distance))
     return join([*parts, rows(trainings.FINAL_EXCESS, trained.sweep.seeds, trainings.final_excess(trained))])
