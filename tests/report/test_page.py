@@ -263,7 +263,7 @@ def test_verdicts_are_on_the_page_in_words_and_formula(page: str, whole: dict[st
     assert all(claim[part].replace("'", "&#39;") in page for part in ("says", "tested", "not_shown", "kind", "source"))
     assert "<mn>0.38</mn><mo>,</mo><mn>0.46</mn>" in page
     assert "<math><mo>≥</mo><mn>0.94</mn></math>" in page
-    assert "make figure9 SNAKEMAKE_ARGS=&#39;--config scale=smoke&#39;" in page
+    assert "make figure9 SCALE=smoke" in page
 
 
 def test_texts_are_escaped(whole: dict[str, Any]) -> None:
