@@ -46,12 +46,18 @@ def answer(python: str, code: str) -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
+def outside(python: str) -> str:
+    """The Python that a virtual environment was made from: an active .venv is removed before the new one is made."""
+    found = answer(shutil.which(python) or python, "import sys; print(sys._base_executable)")
+    if not found:
+        raise Failure(f"PYTHON={python} does not run")
+    return found
+
+
 def wanted(python: str, torch: str) -> dict[str, str]:
     """What .venv is made from; it is made again when one of these changes."""
     digest = hashlib.sha256(LOCK.read_bytes() + TORCH.read_bytes()).hexdigest()
     about = answer(python, "import sys; print(sys.base_prefix, '%d.%d' % sys.version_info[:2])")
-    if not about:
-        raise Failure(f"PYTHON={python} does not run")
     return {"folder": str(Path.cwd()), "python": about, "lock": digest, "torch": torch}
 
 
@@ -156,16 +162,16 @@ def main() -> None:
     with WAITING_LINE.open("w") as file:
         # Another set-up in this folder ends first.
         fcntl.flock(file, fcntl.LOCK_EX)
-        python = args.python or record().get("command", "") or sys.executable
         try:
-            now = wanted(shutil.which(python) or python, args.torch)
+            python = outside(args.python or record().get("command", "") or sys.executable)
+            now = wanted(python, args.torch)
             if is_current(now, bool(args.python)):
                 return
             say(f"setting up .venv for Python {now['python'].split()[-1]} (a minute or more; {LOG} has the details)")
             LOG.write_text("", encoding="utf-8")
             shutil.rmtree(VENV, ignore_errors=True)
             build(python, args.torch, args.torch_index)
-            RECORD.write_text(json.dumps(now | {"command": shutil.which(python) or python}), encoding="utf-8")
+            RECORD.write_text(json.dumps(now | {"command": python}), encoding="utf-8")
         except Failure as problem:
             sys.exit(f"make env: {problem}")
         except KeyboardInterrupt:

@@ -45,6 +45,12 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return now
 
 
+def test_an_active_venv_is_not_the_python_that_makes_the_new_one() -> None:
+    """The old .venv is removed first, with its Python."""
+    assert sys.prefix != sys.base_prefix, "the tests run in a virtual environment"
+    assert not Path(environment.outside(sys.executable)).is_relative_to(sys.prefix)
+
+
 def test_nothing_is_done_if_nothing_has_changed(made: dict[str, str]) -> None:
     assert environment.is_current(environment.wanted(sys.executable, ""), chosen=True)
 
