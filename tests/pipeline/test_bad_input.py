@@ -51,7 +51,7 @@ REFUSED += [
         ("batch", "999999999999999999999999", ["batch (B) = 999999999999999999999999", "below 2^53"]),
         ("pattern_norm", "fast", ["pattern_norm (beta) = 'fast'", "a number, above 0"]),
         ("pattern_norm", "nan", ["pattern_norm (beta) = nan", "finite, above 0"]),
-        ("pattern_nrom", "0.3", ["pattern_nrom = 0.3", "li_icl has no such constant; it has", "pattern_norm"]),
+        ("pattern_nrom", "0.3", ["li_icl.pattern_nrom", "no such constant; did you mean", "pattern_norm"]),
         ("seed", "3", ["seed = 3", "no such constant"]),
     )
 ]

@@ -33,7 +33,8 @@ def test_every_make_target_named_in_the_documentation_exists() -> None:
     known = {*own.group(1).split(), *discovery.figures()}
     known |= set(re.findall(r"^(?:use )?rule (?:\w+ as )?(\w+)\b", rules, re.MULTILINE))
     named = set(re.findall(r"`make (\w+)", TEXT)) | set(re.findall(r"^make (\w+)", TEXT, re.MULTILINE))
-    assert named <= known
+    # The documentation adds some figures as examples.
+    assert named <= known | set(re.findall(r"icl new figure \w+ (\w+)", TEXT))
 
 
 def test_readme_and_generated_pages_are_current() -> None:

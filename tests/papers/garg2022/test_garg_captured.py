@@ -210,7 +210,7 @@ def test_a_graph_gives_the_losses_of_the_plain_step(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize(
     ("name", "folder", "dimension", "runs"),
-    [("one_gpu", "paper@one_gpu", 20, 10), ("desktop", "laptop@desktop", 10, 10)],
+    [("one_gpu", "paper@one_gpu", 20, 10), ("desktop", "laptop@desktop", 10, 5)],
 )
 def test_the_config_files_plan_one_training_of_the_paper(name: str, folder: str, dimension: int, runs: int) -> None:
     files = [yaml.safe_load(Path(f"workflow/{file}.yaml").read_text()) for file in ("config", name)]
