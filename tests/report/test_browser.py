@@ -40,8 +40,9 @@ def variants(one: dict[str, Any]) -> list[dict[str, Any]]:
         ]  # fmt: skip
         out.append(copied)
     theorem = ledger.claim("Z-P4.1")
-    own = {**out[0]["claims"][0], "claim": "Z-P4.1", "counted": "ours", "source": theorem.source, "says": theorem.says}
-    out[1]["claims"].append(own)
+    says = "The trained layer has ab = 1/(5 sigma^2)."
+    own = {**out[0]["claims"][0], "claim": "Z-P4.1", "kind": "ours", "counted": "ours", "source": theorem.source}
+    out[1]["claims"].append({**own, "says": says})
     return out
 
 

@@ -24,6 +24,7 @@ from icl.core.training import train
 from icl.papers.li2024 import (
     decoder,
     decoder_evaluation,
+    icl_lucky_neurons,
     one_layer_evaluation,
     one_layer_figures,
     one_training,
@@ -181,10 +182,17 @@ def reversed_norms(runs: Runs) -> Runs:
 
 
 def large_rows_without_effect(runs: Runs) -> Runs:
-    """A fifth of the neurons get the largest rows, but a read-out of zero."""
+    """A fifth of the neurons get the largest rows, but a read-out of almost zero."""
     idle = torch.arange(norms(runs).shape[1]) < round(0.2 * norms(runs).shape[1])
     runs = rescaled_rows(runs, torch.where(idle, 100.0, 1.0)[:, None].double())
-    return at_snapshots(runs, -1, a=torch.where(idle, 0.0, runs.last()["a"]))
+    return at_snapshots(runs, -1, a=torch.where(idle, 1e-9, 1.0) * runs.last()["a"])
+
+
+def small_rows_of_the_unlucky(runs: Runs) -> Runs:
+    """The neurons that are not lucky at the start have hardly grown."""
+    prompts = one_layer_evaluation.in_domain(runs.sweep.configs, runs.sweep.test)
+    is_lucky = icl_lucky_neurons.lucky(runs.at(0), prompts, icl_lucky_neurons.MOSTLY)
+    return rescaled_rows(runs, torch.from_numpy(np.where(is_lucky, 1.0, 0.2))[..., None])
 
 
 def losses_of_other_alphas(runs: Runs) -> Runs:
@@ -284,11 +292,12 @@ harder_above_one = wrong_answers(lambda total: total / 3)
 
 @dataclass(frozen=True)
 class Sabotage:
-    """Changes of the runs and of the evaluation that break a bound, and the evaluation of the control."""
+    """Changes of the runs and of the evaluation that break a bound, and those of the control, which keep it."""
 
     runs: Callable[[Runs], Runs] = same
     test: Patch = untouched
     control: Patch = untouched
+    control_runs: Callable[[Runs], Runs] = same
 
 
 LI_ICL_REVERSED = fractions_mislabelled(one_layer_evaluation, {0.4: 1.0, 0.6: 0.8, 0.8: 0.6, 1.0: 0.4})
@@ -314,6 +323,6 @@ def judged(claim: str, observable: str, change: Callable[[Runs], Runs], apply: P
 def assert_decided(claim: str, observable: str, sabotage: Sabotage) -> None:
     """The sabotage contradicts the bound, and its control does not."""
     spoilt = judged(claim, observable, sabotage.runs, sabotage.test)
-    control = judged(claim, observable, same, sabotage.control)
+    control = judged(claim, observable, sabotage.control_runs, sabotage.control)
     sabotaged.assert_only_the_spoilt_is_contradicted(spoilt, control)
     assert spoilt[1].runs == control[1].runs == SEEDS
