@@ -14,18 +14,17 @@ from tests.papers.li2024.spoilt_runs import (
     LI_ICL_REVERSED,
     WRONG_SIGN,
     Sabotage,
-    as_fast_as_six_patterns,
     assert_decided,
     equal_rows,
+    fast_with_few_patterns,
+    fast_with_large_alpha,
     large_rows_without_effect,
     larger_shares,
-    losses_of_other_alphas,
     one_giant_row,
     reversed_norms,
     reversed_norms_of_many_patterns,
     silent_at_the_start,
     small_rows_of_the_unlucky,
-    steps_by_theorem_1,
     trained_on_longer_prompts,
     uniform_attention,
 )
@@ -59,18 +58,14 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     "A-T1-length": {f"hinge loss on unseen tasks, l_tr = {n}": WRONG_SIGN for n in (5, 10)},
     "A-T1-short": {"classification error on unseen tasks, l_tr = 1": Sabotage(trained_on_longer_prompts)},
     "A-T1-batch": {"growth of the hinge loss times sqrt(B), B >= M_1": WRONG_SIGN},
-    "A-T1b": {"slope of steps against alpha": Sabotage(losses_of_other_alphas)},
+    "A-T1b": {"slope of steps against alpha": Sabotage(fast_with_large_alpha)},
     "A-T1c": {
         "largest rise of l* with alpha'": Sabotage(test=LI_ICL_REVERSED),
         "largest over smallest l* alpha'": Sabotage(test=LI_ICL_REVERSED),
     },
     "A-induction": {"share of answers that one layer's label gives": WRONG_SIGN},
     "A-T1-M1": {f"hinge loss on unseen tasks, M_1 = {m_1}": WRONG_SIGN for m_1 in (8, 12)},
-    "A-T1-M1-steps": {
-        "slope of steps against M_1 sqrt(log M_1)": Sabotage(
-            as_fast_as_six_patterns, steps_by_theorem_1, steps_by_theorem_1
-        )
-    },
+    "A-T1-M1-steps": {"slope of steps against M_1 sqrt(log M_1)": Sabotage(fast_with_few_patterns)},
     "A-T3a-m": {
         "least share of large neurons over m": Sabotage(one_giant_row),
         "slope of the share of large neurons against m": Sabotage(one_giant_row),
