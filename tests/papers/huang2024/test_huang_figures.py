@@ -58,7 +58,6 @@ def test_closed_forms() -> None:
     assert theory.dominant_time(0.01) == pytest.approx(np.log(10) / 0.01)
     assert theory.rare_time(20, 0.01) == pytest.approx(400 * np.log(20) + 20 * np.log(200) / 0.01)
     assert theory.escape_time(20, 0.5) == 800 and theory.escape_time(20, 0.0) == 400
-    assert theory.tail_error(0.5, 1000.0) == 0.0005
 
 
 def test_descent_follows_from_the_change_of_the_weights() -> None:

@@ -95,8 +95,6 @@ def warped(earlier: Callable[[np.ndarray, float], np.ndarray]) -> Callable[[Runs
     return spoil
 
 
-slow = warped(lambda time, k: time / 3)
-a_little_fast = warped(lambda time, k: time / 0.88)
 slower_with_k = warped(lambda time, k: time / k**0.5)
 faster_with_k = warped(lambda time, k: time * k**0.05)
 bent_down = warped(lambda time, k: time**2)
@@ -199,12 +197,6 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     "H14": {
         "slope of the largest T_k over its bound against 1/eps": SLOW_TAIL,
         "slope of the largest T_k over its bound against K": SLOWER_WITH_K,
-    },
-    "H17": {
-        "least 4 p_k eta t L_k": Sabotage(a_little_fast),
-        "largest 4 p_k eta t L_k": Sabotage(slow),
-        "least 4 p_1 eta t L_1": Sabotage(a_little_fast),
-        "largest 4 p_1 eta t L_1": Sabotage(slow),
     },
     "H18": {"least share of prompts below 4 eps": SHORT, "least share of prompts below 10 eps": SHORT},
     "H20": {"slope of t(A_k = log K) over K^2 log K against K": SLOWER_WITH_K},

@@ -121,10 +121,6 @@ def two_directions(runs: Runs) -> Runs:
     return changed(runs, change, "W_Q")
 
 
-def stuck_on_the_population(runs: Runs) -> Runs:
-    return dataclasses.replace(runs, losses=np.full_like(runs.losses, 0.39))
-
-
 NEARER, FAR = times(0.8), times(1.2)
 
 SABOTAGES: Mapping[str, Mapping[str, Callable[[Runs], Runs]]] = {
@@ -150,7 +146,6 @@ SABOTAGES: Mapping[str, Mapping[str, Callable[[Runs], Runs]]] = {
         "distance of the keys at the end": turned(0.5),
         "distance of the values at the end": FAR,
     },
-    "O11": {"share of starts that pass on the population": stuck_on_the_population},
 }
 
 

@@ -89,11 +89,6 @@ def turned(runs: Runs) -> Runs:
     return changed(runs, U=change)
 
 
-def all_blocks_moved(runs: Runs) -> Runs:
-    """Every entry of both matrices is larger."""
-    return changed(runs, W_PV=lambda w: w + 0.2, W_KQ=lambda w: w + 0.2)
-
-
 def isotropic(runs: Runs) -> Runs:
     """U is a multiple of I, as after a training with Gamma = I."""
     return changed(runs, U=lambda w: torch.eye(w.shape[-1], dtype=w.dtype).expand_as(w).clone())
@@ -167,10 +162,6 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     "ZT12": {f"{what} from unstructured starts": TENTH for what in ("excess loss", "distance of c U")},
     "ZT13": {"distance to Theorem 4.5": TENTH},
     "ZT14": {"distance of c U to Theorem 4.5, on prompts": UNTRAINED},
-    "ZT2": {
-        "distance of c U, on prompts": UNTRAINED,
-        "norm of the blocks that should not move": Sabotage(all_blocks_moved),
-    },
     "ZF5": {f"prompts over theorem 4.2 - 1, M = {m}": TURNED for m in (10, 40, 200)},
     "ZT15": {f"prompts over theorem 4.2 - 1, max(<w, x>, 0), M = {m}": TURNED for m in (10, 40)},
     "ZT3": {"slope of the error against M": LONGER, "slope of the error against N, less the formula's": TENTH},

@@ -60,7 +60,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Times against K and eps, in the limit of long prompts and as drawn; errors on fresh prompts."""
     limit = runs["huang_rates_limit"]
     paths = [trainings.trajectory(limit, run, 4) for run in range(len(limit.sweep.configs))]
-    facts = _against_bounds(paths) | _tail(paths)
+    facts = _against_bounds(paths)
     exact_runs = {name: runs[name] for name in runs if name != "huang_rates_fresh"}
     without_sampling = [*_drawn(runs["huang_rates_exact"]), *(rows(name, 0, value) for name, value in facts.items())]
     fresh = runs["huang_rates_fresh"]
@@ -133,22 +133,6 @@ def _against_bounds(paths: list[trainings.Trajectory]) -> dict[str, float]:
     weights = np.array([abs(p.q[p.time <= t, 1, 2]).max(initial=0) for p, t in zip(paths, until, strict=True)])
     facts["slope of |B_{k,n}| K / log K against K"] = log_slope(k, weights * k / np.log(k))
     return facts
-
-
-def _tail(paths: list[trainings.Trajectory]) -> dict[str, float]:
-    rare, dominant = [], []
-    for path in paths:
-        k, p_1, p_k = path.config.features, path.config.p_1, path.config.p_k
-        late = 60 * k**2 * np.log(k)
-        rare.append(trainings.interpolated(late, path.time, path.other.error) / theory.tail_error(p_k, late))
-        reached = trainings.crossing(path.time, path.first.error, TARGETS[-1])
-        dominant.append(TARGETS[-1] / theory.tail_error(p_1, reached))
-    constants = {"4 p_k eta t L_k": rare, "4 p_1 eta t L_1": dominant}
-    return {
-        f"{word} {name}": extreme(values)
-        for name, values in constants.items()
-        for word, extreme in (("least", np.min), ("largest", np.max))
-    }
 
 
 def _on_fresh_prompts(runs: Runs, run: int) -> dict[str, np.ndarray]:

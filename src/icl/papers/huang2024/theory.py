@@ -28,8 +28,3 @@ def escape_time(features: int, dominant: float) -> float:
     |beta_{k,1}| = 2 alpha_k at 1/5, alpha_k at 1/3 and alpha_k / 2 at 1/2.
     """
     return features**2 / (1 - dominant)
-
-
-def tail_error(probability: float, time: float) -> float:
-    """L_k at late eta t: 1 / (4 p_k eta t), so that T_k has no logarithm in 1/eps (ours)."""
-    return 1 / (4 * probability * time)

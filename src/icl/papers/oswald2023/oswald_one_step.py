@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 # A plateau is this many consecutive snapshots, 300 steps, above PLATEAU_ABOVE with a range below FLAT.
 PLATEAU_LENGTH, PLATEAU_ABOVE, FLAT, OFF_LEVEL = 4, 0.3, 0.002, 0.004
-ESCAPED, ESCAPED_AT = 0.21, 600
 # Series of panel B -> panel of the table and observable.
 ALIGNMENT = {
     "Preds diff": ("B", "distance"),
@@ -48,7 +47,6 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         *_by_size(runs),
         *_exact_by_size(runs),
         *oswald_larger_inputs.losses_by_alpha(sampled, "D"),
-        *_starts_that_pass(exact),
     ]
     return join(parts)
 
@@ -202,13 +200,6 @@ def _exact_by_size(runs: Mapping[str, Runs]) -> Iterator[pd.DataFrame]:
 def _largest(seeds: list[int], errors: list[dict[str, np.ndarray]]) -> Iterator[pd.DataFrame]:
     for name in errors[0]:
         yield rows(name, seeds, np.max([each[name] for each in errors], axis=0))
-
-
-def _starts_that_pass(trained: Runs) -> Iterator[pd.DataFrame]:
-    """Whether each start has passed the plateau by step 600, or by the end at the smoke scale."""
-    step = min(ESCAPED_AT, trained.losses.shape[1] - 1)
-    passed = (trained.losses[:, step] < ESCAPED).astype(float)
-    yield rows("share of starts that pass on the population", trained.sweep.seeds, passed)
 
 
 @plotting.published

@@ -181,20 +181,10 @@ def _on_prompts(prompts: Runs) -> list[pd.DataFrame]:
         path, (value, key_query) = distances(prompts, run), matrices(prompts, run)
         parts += [
             *_curves("isotropic", "prompts", seed, times(prompts, run), path),
-            rows("distance of c U, on prompts", seed, path["c U"][-1]),
-            rows("norm of the blocks that should not move", seed, _share_of_the_rest(value[-1], key_query[-1])),
             _entries("W^PV, on prompts", seed, value[-1]),
             _entries("W^KQ, on prompts", seed, key_query[-1]),
         ]
     return parts
-
-
-def _share_of_the_rest(value: np.ndarray, key_query: np.ndarray) -> float:
-    """The norm of the blocks that should stay 0 over that of their matrix, for the matrix where it is larger."""
-    rest_value, rest_key_query = value.copy(), key_query.copy()
-    rest_value[-1, -1] = rest_key_query[:-1, :-1] = 0
-    pairs = ((rest_value, value), (rest_key_query, key_query))
-    return float(max(np.linalg.norm(rest) / np.linalg.norm(whole) for rest, whole in pairs))
 
 
 def _curves(case: str, kind: str, seed: int, times: np.ndarray, path: Mapping[str, np.ndarray]) -> list[pd.DataFrame]:

@@ -151,7 +151,6 @@ def _fresh(drawn: Runs) -> list[pd.DataFrame]:
         if config.length == 1000:
             parts += [
                 rows("mean of ratios on fresh sequences, T = 1000", config.seed, estimates["mean of ratios"]),
-                rows("least-squares ratio on fresh sequences, T = 1000", config.seed, estimates["least squares"]),
                 rows("off-diagonal over diagonal part, T = 1000", config.seed, share),
             ]
             weights = {"mean of ratios": np.ones(x.shape), "least squares": abs(x) ** 2}
