@@ -208,6 +208,7 @@ SABOTAGES: Mapping[str, Mapping[str, Sabotage]] = {
     "A19": {"least lead of the transformer over preconditioned GD, n >= 4": UNTRAINED},
     "A20": {"least gain of the transformer per two examples": UNTRAINED},
     "A22": {f"final log loss, {method}": UNTRAINED for method in METHODS},
+    "A22-small": {"final log loss, Adam": UNTRAINED},
     "A23": {f"final distance of {name}, Adam": UNTRAINED for name in BLOCKS},
     "A25": {f"final distance of {name}, L-BFGS": UNTRAINED for name in BLOCKS},
     "A26": {"share not below the least diagonal loss": Sabotage(law=no_steps("best_sparse"))},
