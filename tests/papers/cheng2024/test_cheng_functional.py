@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from icl.core.config import ConstantError, grid
 from icl.core.sweep import Sweep
 from icl.core.training import gradient, train
-from icl.models import attention, estimators
+from icl.models import attention, estimators, optimisers
 from icl.models.optimisers import Optimiser, halving
 from icl.papers.cheng2024 import cheng_functional_gd, evaluation, gauss_newton, stacks, transformers
 from icl.papers.cheng2024 import kernel_attention as system
@@ -263,7 +263,32 @@ def test_normalised_steps_ignore_the_gradients_size_and_are_slow_in_early_layers
     assert lengths[6] / lengths[0] == pytest.approx(9**2 / 3**2, rel=0.1)
 
 
-@pytest.mark.parametrize("optimiser", ["normalised", "adam"])
+def test_adam_on_directions_is_adam_with_longer_steps_of_the_rate() -> None:
+    """Adam on gradients of norm one per layer, in which r is measured in units of 3 n."""
+    config = Config(
+        kernel="softmax",
+        optimiser="directions",
+        parametrisation="matrices",
+        layers=3,
+        context_length=6,
+        learning_rate=0.1,
+    )
+    weights = system.init([config])
+    rule, adam = rule_of("directions", config), optimisers.adam([0.1], beta1=0.9, beta2=0.99)
+    scaled = weights | {"rate": weights["rate"] / 18}
+    moved, state, other = weights, rule.init(weights), adam.init(scaled)
+    for step in range(5):
+        rng = np.random.default_rng(step)
+        grads = {name: torch.from_numpy(rng.standard_normal(w.shape)) for name, w in weights.items()}
+        norms = torch.stack([torch.cat([g[0, layer].reshape(-1) for g in grads.values()]).norm() for layer in range(8)])
+        unit = {name: g / norms.reshape(1, 8, *[1] * (g.dim() - 2)) for name, g in grads.items()}
+        moved, state = rule.update(moved, grads, state, step)
+        scaled, other = adam.update(scaled, unit, other, step)
+    for name in weights:
+        torch.testing.assert_close(moved[name], scaled[name] * (18 if name == "rate" else 1))
+
+
+@pytest.mark.parametrize("optimiser", ["normalised", "directions", "adam"])
 def test_the_learning_rate_halves(optimiser: str) -> None:
     config = Config(optimiser=optimiser, parametrisation="matrices", layers=1)
     moves = []
@@ -286,11 +311,11 @@ def test_a_layer_without_a_gradient_does_not_move() -> None:
         assert torch.equal(moved[name], w)
 
 
-@pytest.mark.parametrize("optimiser", ["normalised", "adam"])
+@pytest.mark.parametrize("optimiser", ["normalised", "directions", "adam"])
 def test_training_learns(optimiser: str) -> None:
     config = Config(
         kernel="linear", labels="linear", layers=1, parametrisation="matrices", optimiser=optimiser, prompts=100,
-        learning_rate=0.05 if optimiser == "adam" else 2.0,
+        learning_rate=2.0 if optimiser == "normalised" else 0.05,
     )  # fmt: skip
     losses = train(sweep(config, steps=150)).losses[0]
     assert losses[-1] < 0.5 < 0.7 < losses[0]
@@ -379,7 +404,7 @@ REFUSED = {
     "shapes": ({"deviations": "1 1 1"}, "constant deviations .D. = '1 1 1': must be 5 numbers, one per .*, not 3"),
     "sign": ({"deviations": "1 1 0 1 1"}, "constant deviations .D. = '1 1 0 1 1': must be positive"),
     "words": ({"deviations": "one"}, "constant deviations .D. = 'one': must be numbers separated by blanks"),
-    "newton": ({"parametrisation": "matrices"}, "constant optimiser = 'gauss_newton': must be normalised or"),
+    "newton": ({"parametrisation": "matrices"}, "constant optimiser = 'gauss_newton': must be another one; "),
     "two heads": ({"kernel": "linear_exp"}, "constant kernel .h. = 'linear_exp': must be a kernel with one head"),
     "moving": ({"resample": 10}, "constant resample = 10: must be 0 with gauss_newton"),
 }

@@ -54,9 +54,7 @@ def unconverged_name(where: str) -> str:
 
 def sweeps(scale: str) -> list[Sweep]:
     """Return transformers and the scalar oracle: every nonlinearity on every label kernel over depth and length."""
-    trained = [
-        sweep for kernels in trainings.LEARNING_RATES for sweep in trainings.over_length_and_depth(kernels, scale)
-    ]
+    trained = [sweep for kernels in trainings.SHORT for sweep in trainings.over_length_and_depth(kernels, scale)]
     return [
         *trained,
         *scalar_oracle.sweeps("by_length", LAWS, (3,), LENGTHS[:-1], scale),

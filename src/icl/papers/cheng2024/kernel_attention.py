@@ -20,7 +20,7 @@ from icl.core.streams import stream
 from icl.models.optimisers import Optimiser, Params, adam, halving, sgd
 from icl.papers.cheng2024 import gauss_newton, stacks, transformers
 from icl.papers.cheng2024 import prompts as tasks
-from icl.papers.cheng2024.normalised_steps import normalised
+from icl.papers.cheng2024.normalised_steps import adam_on_directions, normalised
 from icl.tasks.linear_regression import rotation
 
 if TYPE_CHECKING:
@@ -62,8 +62,9 @@ class Config(RunConfig):
         "functional gradient step",
     )  # fmt: skip
     optimiser: str = constant(
-        "gauss_newton", "ours", "normalised: nearly equivalent to the published training (see normalised_steps)",
-        choices=("gauss_newton", "normalised", "adam"),
+        "gauss_newton", "ours", "normalised: nearly equivalent to the published training; directions: Adam on the same "
+        "normalised gradients, for softmax at reduced scale (see normalised_steps)",
+        choices=("gauss_newton", "normalised", "directions", "adam"),
     )  # fmt: skip
     learning_rate: float = constant(0.1, "published", "published code; gauss_newton has none", letter="eta", above=0)
     halving: int = constant(
@@ -91,7 +92,7 @@ class Config(RunConfig):
         if self.labels == "comb" and self.dimension < 4:
             raise self.error("dimension", "at least 4 for labels = comb")
         if self.optimiser == "gauss_newton" and (self.parametrisation != "scalars" or self.covariates):
-            raise self.error("optimiser", "normalised or adam; gauss_newton needs scalars without covariates")
+            raise self.error("optimiser", "another one; gauss_newton needs scalars without covariates")
         if self.kernel in transformers.TWO_HEADS and not (self.parametrisation == "matrices" and self.covariates):
             raise self.error("kernel", "a kernel with one head unless matrices and covariates are trained")
         if self.optimiser == "gauss_newton" and self.resample:
@@ -273,6 +274,9 @@ def optimiser(configs: Sequence[Config]) -> Optimiser:
     first, learning_rates = configs[0], [config.learning_rate for config in configs]
     if first.optimiser == "gauss_newton":
         return sgd(1.0)
+    pace = halving(first.halving)
     if first.optimiser == "adam":
-        return adam(learning_rates, halving(first.halving))
-    return normalised(learning_rates, halving(first.halving), first.momentum)
+        return adam(learning_rates, pace)
+    if first.optimiser == "directions":
+        return adam_on_directions(learning_rates, [3 * config.context_length for config in configs], pace)
+    return normalised(learning_rates, pace, first.momentum)

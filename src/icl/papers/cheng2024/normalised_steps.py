@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from icl.core.lazy import lazy
-from icl.models.optimisers import Optimiser, Params, Schedule
+from icl.models.optimisers import Optimiser, Params, Schedule, adam
 
 if TYPE_CHECKING:
     import torch
@@ -36,6 +36,28 @@ def slowness(layers: int) -> "Tensor":
     return (SLOWED_FROM - torch.arange(layers, dtype=torch.float64)) ** 2
 
 
+def directions(gradients: Params) -> Params:
+    """Return each layer's gradient divided by its norm; a layer without a gradient gets zero."""
+    norms = layer_norms(gradients)
+    inverse = torch.where(norms > 0, 1 / norms, 0.0)
+    return {name: g * per_layer(inverse, g) for name, g in gradients.items()}
+
+
+def adam_on_directions(learning_rates: Sequence[float], rate_paces: Sequence[float], schedule: Schedule) -> Optimiser:
+    """Return Adam (betas 0.9, 0.99) on each layer's normalised gradient; steps of the rate r are `rate_paces` longer.
+
+    Softmax attention averages over n examples, where the others add them, so that its r is of the order of n.
+    """
+    inner = adam(learning_rates, schedule, 0.9, 0.99)
+
+    def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
+        moved, state = inner.update(params, directions(gradients), state, step)
+        pace = torch.tensor(rate_paces, dtype=params["rate"].dtype).reshape(-1, *[1] * (params["rate"].dim() - 1))
+        return moved | {"rate": torch.lerp(params["rate"], moved["rate"], pace)}, state
+
+    return Optimiser(inner.init, update)
+
+
 def normalised(learning_rates: Sequence[float], schedule: Schedule, momentum: float) -> Optimiser:
     """Return steps of eta / (9 - i)^2 along each layer's running mean of normalised gradients, debiased as in Adam."""
 
@@ -43,14 +65,12 @@ def normalised(learning_rates: Sequence[float], schedule: Schedule, momentum: fl
         return {f"first/{name}": torch.zeros_like(w) for name, w in params.items()}
 
     def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
-        norms = layer_norms(gradients)
-        # A layer without a gradient does not move.
-        inverse = torch.where(norms > 0, 1 / norms, 0.0)
-        pace = torch.tensor(learning_rates, dtype=norms.dtype, device=norms.device)[:, None] / slowness(norms.shape[1])
+        like = gradients["rate"]
+        pace = torch.tensor(learning_rates, dtype=like.dtype, device=like.device)[:, None] / slowness(like.shape[1])
         pace = pace * schedule(step) / (1 - momentum ** (step + 1))
         state = {
-            f"first/{name}": torch.lerp(g * per_layer(inverse, g), state[f"first/{name}"], momentum)
-            for name, g in gradients.items()
+            f"first/{name}": torch.lerp(g, state[f"first/{name}"], momentum)
+            for name, g in directions(gradients).items()
         }
         return {name: w - per_layer(pace, w) * state[f"first/{name}"] for name, w in params.items()}, state
 
