@@ -16,7 +16,7 @@ from icl.drawing import plotting, quartiles
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.quartiles import with_quartiles
 from icl.papers.cheng2024 import scalar_oracle, trainings
-from icl.papers.cheng2024.scalar_oracle import Point, Starts
+from icl.papers.cheng2024.scalar_oracle import Point
 from icl.papers.cheng2024.trainings import DEPTHS, LAWS, LENGTHS
 
 if TYPE_CHECKING:
@@ -69,14 +69,14 @@ Cell = dict[str, float | str]
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Return log losses on fresh prompts of transformers, oracle and Bayes, and the values that the claims bound."""
     finished = trainings.losses({name: each for name, each in runs.items() if not name.startswith(ORACLE)})
-    oracle, starts = scalar_oracle.losses({name: each for name, each in runs.items() if name.startswith(ORACLE)}, scale)
+    oracle = scalar_oracle.losses({name: each for name, each in runs.items() if name.startswith(ORACLE)}, scale)
     (count,) = {each.sweep.test.prompts_test for each in runs.values()}
     trained = trainings.counted(finished, count)
     comparisons: list[Cell] = [
         {"observable": name, "seed": seed, "value": value}
         for seed in sorted({point.seed for point in trained})
         for name, value in {
-            **_comparisons(seed, trained, oracle, starts, count),
+            **_comparisons(seed, trained, oracle),
             **_unconverged(seed, finished, oracle),
         }.items()
     ]
@@ -119,9 +119,7 @@ def _bayes_lines(losses: Mapping[Point, float], count: int) -> Iterator[Cell]:
                     }  # fmt: skip
 
 
-def _comparisons(
-    seed: int, trained: Mapping[Point, float], oracle: Mapping[Point, float], starts: Starts, count: int
-) -> dict[str, float]:
+def _comparisons(seed: int, trained: Mapping[Point, float], oracle: Mapping[Point, float]) -> dict[str, float]:
     """The values that the claims bound, for one seed."""
 
     def loss(law: str, kernel: str, layers: int = 3, n: int = 14) -> float:
@@ -137,12 +135,10 @@ def _comparisons(
     }
     # Label kernel, context length and the losses over depth
     matched = [(law, n, [loss(law, MATCHED[law], depth, n) for depth in DEPTHS]) for law in MATCHED for n in (14, 6)]
-    relu = Point("linear", "relu", 3, 14, seed)
     return gaps | {
         "largest rise of the matched log loss with depth": np.max([np.diff(path).max() for _, _, path in matched]),
         "fall of linear attention's log loss on half_exp labels": loss("half_exp", "linear", 1)
         - loss("half_exp", "linear", 5),
-        "gain of relu attention on linear labels by a negative scale": starts[relu, False] - starts[relu, True],
     }
 
 

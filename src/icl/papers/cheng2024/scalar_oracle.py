@@ -42,10 +42,6 @@ def point_of(config: Config) -> Point:
     return Point(config.labels, config.kernel, config.layers, config.context_length, config.seed)
 
 
-# (setting, whether a scale starts negative) -> log loss
-Starts = dict[tuple[Point, bool], float]
-
-
 def sweeps(
     name: str, laws: tuple[str, ...], layers: tuple[int, ...], lengths: tuple[int, ...], scale: str
 ) -> list[Sweep]:
@@ -68,18 +64,16 @@ def log_loss(loss: float) -> float:
     return float(np.log(max(loss, FLOOR))) if np.isfinite(loss) else float("nan")
 
 
-def losses(runs: Mapping[str, Runs], scale: str) -> tuple[dict[Point, float], Starts]:
-    """Return log losses on fresh prompts of the start selected on separate prompts, and of every start."""
+def losses(runs: Mapping[str, Runs], scale: str) -> dict[Point, float]:
+    """Return log losses on fresh prompts of the start selected on separate prompts."""
     chosen: dict[Point, tuple[float, float]] = {}
-    starts: Starts = {}
     pairs = [(trained, run) for trained in runs.values() for run in range(len(trained.sweep.configs))]
     # Sorting lets runs with the same prompts reuse them.
     for trained, run in sorted(pairs, key=lambda pair: system.place(pair[0].sweep.configs[pair[1]])):
         config = trained.sweep.configs[run]
         loss, selecting = _tested(trained, run, SELECTING[scale])
-        starts[point_of(config), config.signed] = loss
         chosen[point_of(config)] = min(chosen.get(point_of(config), (np.inf, np.inf)), (selecting, loss))
-    return {point: loss for point, (_, loss) in chosen.items()}, starts
+    return {point: loss for point, (_, loss) in chosen.items()}
 
 
 def _tested(trained: Runs, run: int, selecting: int) -> tuple[float, float]:
