@@ -278,5 +278,5 @@ def optimiser(configs: Sequence[Config]) -> Optimiser:
     if first.optimiser == "adam":
         return adam(learning_rates, pace)
     if first.optimiser == "directions":
-        return adam_on_directions(learning_rates, [3 * config.context_length for config in configs], pace)
+        return adam_on_directions(learning_rates, [config.context_length for config in configs], pace)
     return normalised(learning_rates, pace, first.momentum)

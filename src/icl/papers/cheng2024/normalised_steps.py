@@ -43,16 +43,18 @@ def directions(gradients: Params) -> Params:
     return {name: g * per_layer(inverse, g) for name, g in gradients.items()}
 
 
-def adam_on_directions(learning_rates: Sequence[float], rate_paces: Sequence[float], schedule: Schedule) -> Optimiser:
-    """Return Adam (betas 0.9, 0.99) on each layer's normalised gradient; steps of the rate r are `rate_paces` longer.
+def adam_on_directions(learning_rates: Sequence[float], lengths: Sequence[int], schedule: Schedule) -> Optimiser:
+    """Return Adam (betas 0.9, 0.99) on each layer's normalised gradient, for softmax attention over n = `lengths`.
 
-    Softmax attention averages over n examples, where the others add them, so that its r is of the order of n.
+    Steps of the rate r are 3 n times as long: softmax averages over n examples, where the others add them, so that its
+    r is of the order of n. Below n = 6 all steps are shorter by n / 6; full ones diverge at n = 2.
     """
-    inner = adam(learning_rates, schedule, 0.9, 0.99)
+    inner = adam([rate * min(1.0, n / 6) for rate, n in zip(learning_rates, lengths, strict=True)], schedule, 0.9, 0.99)
 
     def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
         moved, state = inner.update(params, directions(gradients), state, step)
-        pace = torch.tensor(rate_paces, dtype=params["rate"].dtype).reshape(-1, *[1] * (params["rate"].dim() - 1))
+        pace = torch.tensor([3.0 * n for n in lengths], dtype=params["rate"].dtype)
+        pace = pace.reshape(-1, *[1] * (params["rate"].dim() - 1))
         return moved | {"rate": torch.lerp(params["rate"], moved["rate"], pace)}, state
 
     return Optimiser(inner.init, update)

@@ -1,7 +1,6 @@
 """Trainings of the published transformers, with full B, C and A in every layer and normalised steps."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -21,7 +20,7 @@ Method = tuple[str, float, int]
 PUBLISHED: Method = ("normalised", 0.1, 0)
 """Optimiser, learning rate and steps between its halvings; the published rate is constant."""
 # Short trainings were chosen on the seeds 100 to 102: at L = 3 and n = 14 softmax then ends at most 0.06 above the
-# scalar oracle on labels with an exp or relu kernel, 0.2 with normalised steps. At n = 2 it needs a smaller rate.
+# scalar oracle on labels with an exp or relu kernel, 0.2 with normalised steps.
 SHORT: Mapping[tuple[str, ...], Method] = {
     ("linear", "relu"): ("normalised", 6.0, 150),
     ("exp",): ("normalised", 6.0, 150),
@@ -44,8 +43,6 @@ def sweep(
         covariates=[True], optimiser=[optimiser], learning_rate=[rate], halving=[halving], prompts=[PROMPTS[scale]],
         resample=[RESAMPLE[scale]], seed=SEEDS[scale],
     )  # fmt: skip
-    if optimiser == "directions":
-        configs = tuple(replace(c, learning_rate=min(rate, c.context_length / 60)) for c in configs)
     test = system.Test(prompts_test=scalar_oracle.TESTED[scale])
     return Sweep(f"cheng_trained_{name}", system.SYSTEM, configs, (0, STEPS[scale]), test)
 
