@@ -2,6 +2,7 @@
 #
 #   make figure12                                             any target of the workflow
 #   make figure12 SCALE=smoke                                 at another scale
+#   make figure12 SET='li_icl_gpt2: {relevant_fraction: 0.6}' with changed constants
 #   make figure12 SNAKEMAKE_ARGS='--config variant=a'         with more arguments for Snakemake
 #   make test                                                 the tests, without the slow ones
 #   make help                                                 all commands
@@ -17,9 +18,15 @@ PYTHON ?=
 TORCH ?=
 TORCH_INDEX ?=
 SNAKEMAKE_ARGS ?=
-# SCALE=smoke is short for SNAKEMAKE_ARGS='--config scale=smoke'.
+# SCALE=smoke is short for SNAKEMAKE_ARGS='--config scale=smoke', SET='li_icl: {batch_size: 64}' for
+# SNAKEMAKE_ARGS='--config "constants={li_icl: {batch_size: 64}}"'. They join a --config that is already there, because
+# Snakemake reads only the last one.
 SCALE ?=
-CONFIG = $(strip $(SNAKEMAKE_ARGS) $(if $(SCALE),--config scale=$(SCALE)))
+SET ?=
+SETTINGS = $(strip $(if $(SCALE),scale=$(SCALE)) $(if $(SET),'constants=$(SET)'))
+GIVEN = $(patsubst -C,--config,$(SNAKEMAKE_ARGS))
+JOINED = $(if $(filter --config,$(GIVEN)),$(subst --config ,--config $(SETTINGS) ,$(GIVEN)),$(GIVEN) --config $(SETTINGS))
+CONFIG = $(strip $(if $(SETTINGS),$(JOINED),$(SNAKEMAKE_ARGS)))
 # Tests of one file run in one process, which trains what they need once.
 PYTEST_ARGS ?= -n 2 --dist loadfile
 LOCK_ARGS ?=
@@ -49,7 +56,8 @@ first:
 
 help:
 	@echo 'make TARGET ...   make targets of the workflow: figure12, figures, verdicts, report, ...'
-	@echo '                  SCALE=smoke or paper for another scale, SNAKEMAKE_ARGS="..." for arguments of Snakemake'
+	@echo '                  SCALE=smoke or paper for another scale, SET="li_icl: {batch_size: 64}" for other constants,'
+	@echo '                  SNAKEMAKE_ARGS="..." for more arguments of Snakemake'
 	@echo 'make env          set up .venv from the lock (the other commands do it too); PYTHON=python3.13'
 	@echo 'make paper PAPER=li2024   make all figures of one paper'
 	@echo 'make docs         build the documentation as a site in site/, with the report if there is one'
@@ -125,7 +133,7 @@ docs: env
 # A figure with default and changed constants, side by side.
 whatif: env
 	@$(if $(and $(FIGURE),$(SET)),,echo "make whatif FIGURE=figure12 SET='li_icl_gpt2: {relevant_fraction: 0.6}'" >&2; exit 2)
-	@$(if $(SNAKEMAKE_ARGS),echo 'make whatif takes FIGURE, SET and SCALE, not SNAKEMAKE_ARGS' >&2; exit 2)
+	@$(if $(SNAKEMAKE_ARGS),echo 'make whatif takes FIGURE and SET and SCALE but no SNAKEMAKE_ARGS' >&2; exit 2)
 	$(BIN)/python -m icl whatif $(FIGURE) --set '$(SET)' $(if $(SCALE),--scale $(SCALE))
 
 # One resolution for all Pythons from 3.11 on and all platforms (--universal), one version per package (fewest).

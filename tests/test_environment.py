@@ -219,6 +219,28 @@ def test_every_unknown_goal_goes_to_snakemake_in_one_call() -> None:
     assert calls == [".venv/bin/snakemake 'figures' 'results/a.txt' 'figure12' --config scale=smoke"]
 
 
+@pytest.mark.parametrize(
+    ("given", "passed"),
+    [
+        (["SCALE=smoke"], "--config scale=smoke"),
+        (["SET=li_icl: {batch_size: 64, delta: 0.1}"], "--config 'constants=li_icl: {batch_size: 64, delta: 0.1}'"),
+        (["SCALE=smoke", "SNAKEMAKE_ARGS=-n --config variant=a"], "-n --config scale=smoke variant=a"),
+        (["SCALE=smoke", "SNAKEMAKE_ARGS=-C variant=a"], "--config scale=smoke variant=a"),
+    ],
+)
+def test_scale_and_constants_join_the_users_own_config(given: list[str], passed: str) -> None:
+    # Of two --config Snakemake reads the last one only.
+    assert make("-n", "figure12", *given).stdout.splitlines()[-2] == f".venv/bin/snakemake 'figure12' {passed}"
+
+
+def test_whatif_takes_constants_and_refuses_what_it_would_ignore() -> None:
+    constants = "SET=li_icl: {batch_size: 64}"
+    planned = make("-n", "whatif", "FIGURE=figure9", constants, "SCALE=smoke").stdout.splitlines()
+    assert planned[-1] == ".venv/bin/python -m icl whatif figure9 --set 'li_icl: {batch_size: 64}' --scale smoke"
+    refused = make("--assume-old=env", "whatif", "FIGURE=figure9", constants, "SNAKEMAKE_ARGS=-n")
+    assert (refused.returncode, "no SNAKEMAKE_ARGS" in refused.stderr) == (2, True)
+
+
 def test_the_help_names_every_command() -> None:
     (own,) = re.findall(r"^OWN := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
     printed = make("help").stdout
