@@ -59,10 +59,10 @@ def test_an_amendment_before_the_freeze_is_shown_too(claim: Claim) -> None:
     assert freeze.amendments(amended)[0] == "2025-12-01: was >= 3; a reason"
 
 
-def test_a_new_claim_is_marked_and_needs_no_entry(claim: Claim) -> None:
-    new = replace(claim, id="new")
-    assert freeze.is_new(new) and not freeze.changed(new)
-    assert freeze.amendments(new)[-1] == "new since the freeze of 2026-01-02"
+def test_a_new_claim_is_new_and_not_amended(claim: Claim) -> None:
+    new = replace(claim, id="new", amended=())
+    assert freeze.new_since(new) == "since the freeze of 2026-01-02" and not freeze.new_since(claim)
+    assert freeze.changed(new) == freeze.amendments(new) == []
 
 
 def test_other_code_is_marked(claim: Claim) -> None:

@@ -35,6 +35,9 @@ REFUSED: list[tuple[dict[str, Any], list[str]]] = [
     ({"variant": "../x"}, ["config variant", "'../x'"]),
     ({"variant": "x\n"}, ["config variant"]),
     ({"variant": "fast"}, ["variant = 'fast'", "none is given"]),
+    ({"constants": "li_icl:{batch:3}"}, ["'li_icl:{batch:3}'", "a space after each colon"]),
+    ({"constants": {"li_icl": {"batch:3": ""}}}, ["'batch:3'", "a space after each colon"]),
+    ({"constants": {"li_icl": 3}}, ["{'li_icl': 3}", "{model: {constant: value}}"]),
     ({"constants": {"li_ilc": {"batch": "3"}}}, ["li_ilc", "no such model", "li_icl"]),
 ]
 # constant and value of li_icl as text, because Snakemake passes nested values as text

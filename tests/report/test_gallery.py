@@ -188,7 +188,7 @@ def test_verdict_lines_and_counts(figure9_results: Path) -> None:
 
 
 def test_the_constant_changed_in_the_readme_is_accepted_beside_all_figures() -> None:
-    system, name, value = re.search(r"constants=\{(\w+): \{(\w+): ([\d.]+)\}\}", TEXT).groups()  # type: ignore[union-attr]
+    system, name, value = re.search(r"SET='(\w+): \{(\w+): ([\d.]+)\}'", TEXT).groups()  # type: ignore[union-attr]
     plan = Plan.of(
         {"scale": "laptop", "shards": 2, "constants": {system: {name: value}}, "variant": "", "first_seed": FIRST_SEED}
     )

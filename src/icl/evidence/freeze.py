@@ -72,9 +72,9 @@ def changed(claim: Claim) -> list[str]:
     return [part for part in PARTS if was and was[part] != now[part]]
 
 
-def is_new(claim: Claim) -> bool:
-    """Whether the claim was added after the freeze."""
-    return bool(frozen()) and _was(claim) is None
+def new_since(claim: Claim) -> str:
+    """In words, the freeze after which the claim was added; empty for a frozen claim."""
+    return f"since the freeze of {frozen()['date']}" if frozen() and _was(claim) is None else ""
 
 
 def date_of_bounds(claim: Claim) -> str:
@@ -93,8 +93,6 @@ def code_changed(claim: Claim, digest: str) -> bool:
 def amendments(claim: Claim) -> list[str]:
     """The changes of the claim after an outcome was known: date, what was before and reason."""
     declared = [f"{one['date']}: was {one['was']}; {one['why']}" for one in claim.amended]
-    if is_new(claim):
-        return [*declared, f"new since the freeze of {frozen()['date']}"]
     parts = " and ".join(", ".join(PARTS[part]) for part in changed(claim))
     return [*declared, f"since the freeze of {frozen()['date']}: other {parts}"] if parts else declared
 

@@ -10,6 +10,17 @@ Overrides = Mapping[str, Mapping[str, Any]]
 """Name of a model -> constant -> value."""
 
 
+def checked(constants: object) -> Overrides:
+    """The constants as they are; raises ConstantError unless they have the form {model: {constant: value}}."""
+    models = constants if isinstance(constants, dict) else {constants: {}}
+    words = [word for key, part in models.items() for word in (key, *(part if isinstance(part, dict) else ()))]
+    if any(":" in str(word) for word in words):
+        raise ConstantError(f"constants {constants!r}: YAML needs a space after each colon")
+    if not isinstance(constants, dict) or not all(isinstance(part, dict) for part in constants.values()):
+        raise ConstantError(f"constants {constants!r}: not of the form {{model: {{constant: value}}}}")
+    return constants
+
+
 def applicable(sweep: Sweep, constants: Overrides) -> dict[str, Any]:
     """The user's constants for the sweep's model, without those that the sweep varies itself."""
     return {name: value for name, value in constants.get(sweep.system, {}).items() if not sweep.varied(name)}

@@ -19,7 +19,7 @@ from icl.core.config import FIRST_SEED, ConstantError, canonical, digest
 from icl.core.files import file_digest
 from icl.core.sweep import Sweep
 from icl.evidence import judging, ledger, published_curves
-from icl.pipeline import figures, identity
+from icl.pipeline import figures, identity, overrides
 
 RESOURCES = {"mem_mb": 2000, "runtime": 60}
 """What a job requests from a cluster, in MB and minutes, unless its model's module defines RESOURCES."""
@@ -307,6 +307,8 @@ def number(value: Any) -> Any:
 
 def check_config(config: Mapping[str, Any], schema: Path) -> None:
     """Raise ConstantError, which names the key, for a config that violates its schema."""
+    if isinstance(config, Mapping) and config.get("constants"):
+        overrides.checked(config["constants"])
     validator = jsonschema.Draft202012Validator(yaml.safe_load(schema.read_text(encoding="utf-8")))
     for error in validator.iter_errors(config):
         key = ".".join(map(str, error.absolute_path))

@@ -33,6 +33,7 @@ def card(claim: Claim, verdict: Mapping[str, Any], means: str, searched: str, ot
         "Fragile": searched,
         "Dates": f"bounds {freeze.date_of_bounds(claim)}, verdict {verdict.get('date', '')}",
         "Amended": " ".join(freeze.amendments(claim)),
+        "New": freeze.new_since(claim),
         "Not shown": claim.not_shown,
     }
     lines = [f"- **{name}**: {text}" for name, text in rows.items() if text]

@@ -21,7 +21,7 @@ from icl.core.config import FIRST_SEED, SCALES, ConstantError
 from icl.core.sealed import SealedError
 from icl.evidence import freeze, ledger
 from icl.evidence.ledger import Claim, Ledger
-from icl.pipeline import figures, identity
+from icl.pipeline import figures, identity, overrides
 from icl.pipeline.plan import Plan
 from icl.report import compare, completion, counting, skeleton, verdict_files, whatif
 from icl.report.page import constants
@@ -87,6 +87,7 @@ def claim_lines(claim: Mapping[str, Any]) -> list[str]:
     out += [line for label, text in parts.items() for line in paragraph(label, text)]
     out += [line for condition in claim["conditions"] for line in paragraph("condition", condition)]
     out += [line for change in claim["amended"] for line in paragraph("amended", change)]
+    out += paragraph("new", claim["new"])
     return out + [line for bound in claim["bounds"] for line in paragraph("bound", bound)]
 
 
@@ -94,7 +95,8 @@ def of_claim(claim: Claim) -> dict[str, Any]:
     """A claim as plain data, with its bounds in words."""
     bounds = [f"{bound.observable} ({bound.statistic}) {bound.words()}" for bound in claim.bounds]
     conditions = [f"{bound.observable} {bound.words()}" for bound in claim.conditions]
-    return {**asdict(claim), "bounds": bounds, "conditions": conditions, "amended": freeze.amendments(claim)}
+    later = {"amended": freeze.amendments(claim), "new": freeze.new_since(claim)}
+    return {**asdict(claim), "bounds": bounds, "conditions": conditions, **later}
 
 
 def of_figure(plan: Plan, name: str) -> dict[str, Any]:
@@ -256,8 +258,9 @@ def _new_paper(args: argparse.Namespace) -> Answer:
 
 
 def _new_undo(args: argparse.Namespace) -> Answer:
-    paths = [os.path.relpath(path) for path in skeleton.undo()]
-    return Answer({"files": paths}, "\n".join(f"restored {path}" for path in paths))
+    paths = [Path(os.path.relpath(path)) for path in skeleton.undo()]
+    lines = [f"{'restored' if path.exists() else 'removed'} {path}" for path in paths]
+    return Answer({"files": list(map(str, paths))}, "\n".join(lines))
 
 
 def _next_steps(paths: list[Path], name: str) -> Answer:
@@ -314,19 +317,14 @@ def _whatif(args: argparse.Namespace) -> Answer:
     return Answer(data, "\n".join([f"picture   {picture}", *lines, "", text.rstrip(), "", *notes]))
 
 
-def _constants(text: str) -> dict[str, dict[str, Any]]:
+def _constants(text: str) -> overrides.Overrides:
     """The value of --set: model -> constant -> value."""
     try:
-        constants = yaml.safe_load(text)
+        return overrides.checked(yaml.safe_load(text))
     except yaml.YAMLError as error:
         raise argparse.ArgumentTypeError(f"{text!r} is not {{model: {{constant: value}}}}") from error
-    if isinstance(constants, dict):
-        words = [word for key, part in constants.items() for word in (key, *(part if isinstance(part, dict) else ()))]
-        if any(":" in str(word) for word in words):
-            raise argparse.ArgumentTypeError(f"{text!r}: YAML needs a space after each colon")
-    if not isinstance(constants, dict) or not all(isinstance(part, dict) for part in constants.values()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not {{model: {{constant: value}}}}")
-    return constants
+    except ConstantError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 FROM = {"dest": "reused", "metavar": "FIGURE", "default": "", "help": "measure the training of this figure"}

@@ -91,7 +91,9 @@ def lines(figure: Verdicts) -> str:
         for one in verdict.get("conditions", ()):
             met = f"met by {one['met']} of {one['runs']} runs"
             out.append(f"{'':11}{'condition':14}{one['observable']} {one['bound']}: {met}")
-        out += [f"{'':11}{'amended':14}{change}" for change in freeze.amendments(ledger.claim(verdict["claim"]))]
+        claim = ledger.claim(verdict["claim"])
+        changes = [("amended", change) for change in freeze.amendments(claim)] + [("new", freeze.new_since(claim))]
+        out += [f"{'':11}{label:14}{text}" for label, text in changes if text]
         for part in verdict["parts"]:
             out.append(
                 f"{'':11}{part['outcome']:14}{part['observable']}: {part['statistic']} {interval(part)}, "
@@ -142,8 +144,8 @@ def markdown(
     for figure in figures:
         for verdict in figure["verdicts"]:
             claim = ledger.claim(verdict["claim"])
-            marks = {"fragile": verdict["claim"] in fragile, "amended": bool(freeze.amendments(claim)),
-                     "development seeds": on_development_seeds(verdict)}  # fmt: skip
+            marks = {"fragile": verdict["claim"] in fragile, "amended": freeze.amendments(claim),
+                     "new": freeze.new_since(claim), "development seeds": on_development_seeds(verdict)}  # fmt: skip
             outcome = ", ".join([f"**{verdict['outcome']}**", *(mark for mark, is_so in marks.items() if is_so)])
             row = [outcome, claim.id, kind(claim), figure["figure"], verdict["scale"], replicated(verdict, others)]
             tables_of.setdefault(ledger.of_figure(claim.figure).title, []).append([*row, claim.tested])
