@@ -1,6 +1,7 @@
 """Bad input stops before any job runs, with one line that names the key, the value or the file, and the remedy."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -74,6 +75,16 @@ def test_a_bad_config_is_refused_in_one_line(given: dict[str, Any], words: list[
 def test_text_and_numbers_mean_the_same(text: object, number: float) -> None:
     made = Plan.of(DEFAULT | {"constants": {"li_icl": {"relevant_fraction": text}}})
     assert made.sweep("li_icl").configs[0].relevant_fraction == number
+
+
+def test_dates_may_be_quoted_or_not(tmp_path: Path) -> None:
+    held = discovery.PAPERS / "li2024" / "claims.yaml"
+    (tmp_path / "li2024").mkdir()
+    text = held.read_text(encoding="utf-8")
+    bare = tmp_path / "li2024" / "claims.yaml"
+    bare.write_text(re.sub(r'(date: )"([-\d]+)"', r"\1\2", text), encoding="utf-8")
+    assert bare.read_text(encoding="utf-8") != text
+    assert ledger.read(bare) == ledger.read(held)
 
 
 def test_an_alias_of_another_figure_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,14 +154,20 @@ class Ledger:
     about: str = ""
 
 
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """The safe loader, which leaves dates as text, quoted or not."""
+
+
+_Loader.add_constructor("tag:yaml.org,2002:timestamp", _Loader.construct_yaml_str)
+
+
 def read(path: Path) -> Ledger:
     """The ledger in one file; its folder is the paper's key.
 
     Raises LedgerError if it is not valid.
     """
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        data = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)  # noqa: S506 (a safe loader, either way)
+        data = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 (a safe loader)
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise LedgerError(f"{path}: cannot be read ({in_one_line(error)})") from error
     errors = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8"))).iter_errors(data)
