@@ -244,6 +244,22 @@ def rendered(picture: Any) -> bytes:
     return out.getvalue()
 
 
+def cut_labels(picture: Any) -> list[str]:
+    """The axes, titles and texts that the edge of the picture cuts, by more than two pixels."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas = FigureCanvasAgg(picture)
+    canvas.draw()
+    renderer, width, height = canvas.get_renderer(), picture.bbox.width, picture.bbox.height
+    boxes = [(text.get_text(), text.get_window_extent(renderer)) for text in picture.texts]
+    for axes in picture.axes:
+        boxes.append((axes.get_title(), axes.title.get_window_extent(renderer)))
+        boxes.append((f"{axes.get_label()}: x", axes.xaxis.get_tightbbox(renderer)))
+        boxes.append((f"{axes.get_label()}: y", axes.yaxis.get_tightbbox(renderer)))
+    drawn = [(name, box) for name, box in boxes if box is not None and box.width > 0]
+    return [name for name, box in drawn if min(box.x0, box.y0, width - box.x1, height - box.y1) < -2]
+
+
 @every_figure
 @pytest.mark.usefixtures("same_global_style")
 def test_drawing_gives_a_labelled_figure(name: str) -> None:
@@ -261,6 +277,7 @@ def test_drawing_gives_a_labelled_figure(name: str) -> None:
         assert axes.get_xlabel()
         assert axes.get_ylabel()
     assert any(axes.get_legend() is not None for axes in panels)
+    assert cut_labels(picture) == []
     assert rendered(picture) == rendered(discovery.figure(name).draw(before))
 
 

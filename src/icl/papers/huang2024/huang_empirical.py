@@ -116,7 +116,7 @@ SPREAD = (0.05, 0.25, 0.75, 0.95)
 @plotting.published
 def draw(table: pd.DataFrame) -> Figure:
     """Population error with the spread over features and seeds, and training error, over logarithmic time."""
-    figure, left = plotting.canvas((760, 360), (75, 380, 20, 300), panel="population")
+    figure, left = plotting.canvas((768, 360), (75, 380, 20, 300), panel="population")
     right = plotting.add_panel(figure, (450, 750, 20, 300), "training")
     last = float(table["x"].max())
     chosen = table[(table["observable"] == "one feature") & (table["x"] > 0)]
