@@ -3,14 +3,12 @@
 import argparse
 import importlib
 import json
-import time
 from pathlib import Path
 
-from icl.core import runs, state, table
+from icl.core import runs, state, table, training
 from icl.core.files import link_or_copy
 from icl.core.problem import hide_tracebacks
 from icl.core.sweep import from_compact
-from icl.core.training import train
 from icl.pipeline import provenance
 
 parser = argparse.ArgumentParser(description=__doc__)
@@ -35,12 +33,12 @@ if runs.is_current(finished, args.identity):
     about["cpu_seconds"] = runs.metadata(finished)["cpu_seconds"]
     trained = runs.load(finished, sweep)
 else:
-    start = state.load_state(checkpoint, args.identity)
-    last = sweep.snapshots[-1]
-    print(f"{sweep.name}, shard {args.shard}: from step {start.step if start else 0} to {last}", flush=True)
+    device, last = args.device or provenance.device(), sweep.snapshots[-1]
+    start = state.load_state(checkpoint, args.identity) or training.start(sweep, device)
+    print(f"{sweep.name}, shard {args.shard}: from step {start.step} to {last}", flush=True)
     watch = state.watched(f"{sweep.name} {args.shard}", last, checkpoint, args.identity, args.keep_seconds)
-    trained = train(sweep, start, device=args.device or provenance.device(), keep=watch)
-    about["cpu_seconds"] = time.process_time()
+    trained = training.train(sweep, start, device=device, keep=watch)
+    about["cpu_seconds"] = start.cpu_seconds
     runs.save(finished, trained, about)
 link_or_copy(finished, args.weights)
 table.write_plain(args.trajectory, runs.trajectory(trained), about)

@@ -119,6 +119,16 @@ def test_a_run_that_diverged_at_its_last_step_is_named(small_sweep: Maker) -> No
 # -- through the script, killed ----------------------------------------------------------------------------------------
 
 
+def test_the_cpu_time_of_a_resumed_training_adds_up(small_sweep: Maker, tmp_path: Path) -> None:
+    path, spent = tmp_path / "0of1.state.safetensors", []
+    for step in (2, 4):
+        with pytest.raises(Stopped):
+            train(small_sweep(), load_state(path, "identity"), keep=stopped_after(step, path))
+        spent.append(runs.metadata(path)["cpu_seconds"])
+    # Both parts are of this process, so that the second contains the first once more.
+    assert spent[1] >= 2 * spent[0] > 0
+
+
 class Script:
     """scripts/train.py on one shard of the shared training at the smoke scale, long enough to receive a signal."""
 
@@ -190,6 +200,9 @@ def test_a_killed_training_resumes_from_its_last_state(tmp_path: Path) -> None:
     equal(*(runs.load(script.weights, script.sweep) for script in (broken, unbroken)))
     assert not broken.state.exists()
     assert not unbroken.state.exists()
+    # Three processes, of which each imports torch.
+    spent = [runs.metadata(script.weights)["cpu_seconds"] for script in (unbroken, broken)]
+    assert spent[1] > spent[0]
 
 
 @pytest.mark.slow

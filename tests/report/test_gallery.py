@@ -115,17 +115,20 @@ def test_bars_and_line_breaks_end_no_cell() -> None:
 
 
 def test_all_costs_together_count_a_shared_training_once(figure9_made: Path, tmp_path: Path) -> None:
-    """Two figures share a training: two shards of a minute, and two minutes of measuring each."""
+    """Two figures share a training: two shards of 2 s by their weights, and two minutes of measuring each.
+
+    The benchmarks of the shards are those of the last process of a resumed training.
+    """
     shutil.copytree(figure9_made, tmp_path, dirs_exist_ok=True)
     plan, benchmarks = Plan("smoke"), tmp_path / "results/smoke/benchmarks"
-    for name, seconds in (("train/li_icl.0of2", 60), ("train/li_icl.1of2", 60), ("measure/figure9", 120),
+    for name, seconds in (("train/li_icl.0of2", 1), ("train/li_icl.1of2", 1), ("measure/figure9", 120),
                           ("measure/figure10", 120)):  # fmt: skip
         (benchmarks / f"{name}.tsv").write_text(f"s\tcpu_time\tmax_rss\n1\t{seconds}\t400\n")
     found = costs.of_figure(plan, "figure9", tmp_path)
-    assert {job: cost.cpu for job, cost in found.items()} == {"training li_icl": 120.0, "measure": 120.0}
+    assert {job: cost.cpu for job, cost in found.items()} == {"training li_icl": 4.0, "measure": 120.0}
     assert found["training li_icl"].disk > 0
     listed = costs.markdown(costs.updated({}, plan, ["figure9", "figure10"], tmp_path), "smoke")
-    assert "6 CPU minutes, 2 of them for training." in listed
+    assert "4 CPU minutes, 0 of them for training." in listed
 
 
 def test_costs_stay_until_a_job_runs_again_and_unneeded_trainings_are_removed(tmp_path: Path) -> None:

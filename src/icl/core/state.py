@@ -24,13 +24,19 @@ else:
 
 @dataclass
 class State:
-    """Everything needed to continue a training with the same values."""
+    """Everything needed to continue a training with the same values, and the CPU seconds of the processes before."""
 
     step: int
     params: "dict[str, torch.Tensor]"
     optimiser: "dict[str, torch.Tensor]"
     snapshots: "dict[str, torch.Tensor]"
     losses: np.ndarray
+    cpu_before: float = 0.0
+
+    @property
+    def cpu_seconds(self) -> float:
+        """The CPU seconds of the training so far, over all its processes."""
+        return self.cpu_before + time.process_time()
 
 
 @dataclass
@@ -84,7 +90,8 @@ def save_state(path: Path, state: State, identity: str) -> None:
     groups = {"params": state.params, "optimiser": state.optimiser, "snapshots": state.snapshots}
     tensors = {f"{group}/{n}": t for group, part in groups.items() for n, t in part.items()}
     tensors["losses"] = torch.from_numpy(state.losses)
-    write_tensors(path, tensors, {"format": FORMAT, "step": state.step, "identity": identity})
+    about = {"format": FORMAT, "step": state.step, "identity": identity, "cpu_seconds": state.cpu_seconds}
+    write_tensors(path, tensors, about)
 
 
 def load_state(path: Path, identity: str) -> State | None:
@@ -103,7 +110,8 @@ def load_state(path: Path, identity: str) -> State | None:
             group, _, rest = name.partition("/")
             if rest:
                 parts[group][rest] = tensor
-        return State(about["step"], losses=tensors["losses"].numpy().copy(), **parts)
+        losses = tensors["losses"].numpy().copy()
+        return State(about["step"], losses=losses, cpu_before=about["cpu_seconds"], **parts)
     except KeyError:
         return None
 

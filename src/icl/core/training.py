@@ -1,6 +1,7 @@
 """The training loop of all models."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -57,7 +58,7 @@ def train(
     weights = {n: w.to(device) for n, w in state.params.items() if n not in module.FROZEN}
     moments = {n: w.to(device) for n, w in state.optimiser.items()}
     while True:
-        state = State(state.step, weights | frozen, moments, state.snapshots, state.losses)
+        state = replace(state, params=weights | frozen, optimiser=moments)
         if state.step in sweep.snapshots:
             index = sweep.snapshots.index(state.step)
             for name, w in state.params.items():

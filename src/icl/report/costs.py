@@ -1,11 +1,13 @@
-"""The costs of figures, from the workflow's benchmark files."""
+"""The costs of figures: CPU seconds of trainings from their weights, everything else from Snakemake's benchmarks."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
 
+from icl.core import runs
 from icl.core.config import SCALES
 from icl.core.sealed import SealedError
 from icl.pipeline.plan import Plan
@@ -38,7 +40,8 @@ def benchmark(path: Path) -> tuple[float, float]:
 def of_figure(plan: Plan, name: str, root: Path = Path()) -> dict[str, Cost]:
     """The cost of each job of a figure: ``training <sweep>`` for every training that it needs, and its other jobs.
 
-    Jobs without a benchmark are omitted. Raises SealedError if a benchmark is damaged.
+    A benchmark has only the last process of a training that was interrupted; its weights add up all of them. Jobs
+    without a benchmark are omitted. Raises SealedError if a benchmark is damaged.
     """
     results = root / plan.results
     jobs: dict[str, tuple[str, list[Path]]] = {
@@ -51,7 +54,9 @@ def of_figure(plan: Plan, name: str, root: Path = Path()) -> dict[str, Cost]:
     for job, (pattern, files) in jobs.items():
         if measured := [benchmark(path) for path in sorted((results / "benchmarks").glob(pattern))]:
             disk = sum(path.stat().st_size for path in files if path.is_file()) / 1e6
-            costs[job] = Cost(sum(cpu for cpu, _ in measured), max(memory for _, memory in measured), disk)
+            weights = [path for path in files if re.fullmatch(r"\d+of\d+\.safetensors", path.name)]
+            cpus = [runs.metadata(path)["cpu_seconds"] for path in weights] or [cpu for cpu, _ in measured]
+            costs[job] = Cost(sum(cpus), max(memory for _, memory in measured), disk)
     return costs
 
 
