@@ -23,6 +23,14 @@ Maker = Callable[..., Sweep]
 Trials = Callable[[int, str], None]
 
 
+@pytest.fixture(autouse=True)
+def cpu_time() -> Iterator[None]:
+    """The CPU time stands still, so that a state has the same bytes whenever it is written."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "process_time", lambda: 1.0)
+        yield
+
+
 class PowerCut(BaseException):
     """Ends all writing."""
 
