@@ -8,14 +8,14 @@ import argparse
 import importlib
 from pathlib import Path
 
-from icl.core import sealed, table
+from icl.core import discovery, sealed, table
 from icl.core.files import file_digest, save_animation, save_picture
 from icl.core.problem import hide_tracebacks
 from icl.drawing import overlays, plotting
 from icl.evidence import published_curves
 
 parser = argparse.ArgumentParser(description=__doc__)
-for name in ("module", "scale", "folder", "note", "identity", "measured"):
+for name in ("module", "figure", "scale", "folder", "note", "identity", "measured"):
     parser.add_argument(f"--{name}", required=True)
 parser.add_argument("--table", type=Path, required=True)
 parser.add_argument("--published", type=Path, nargs="*", default=[])
@@ -24,16 +24,16 @@ parser.add_argument("--record", type=Path, required=True)
 args = parser.parse_args()
 hide_tracebacks()
 
-figure = importlib.import_module(args.module)
-name = args.module.rpartition(".")[2]
+importlib.import_module(args.module)
+name, figure = args.figure, discovery.figure(args.figure)
 measured, _ = table.read(args.table, name, args.scale, args.measured)
 drawn = figure.draw(measured)
 overlaid = [path for path in args.pictures if path.stem.endswith("_overlay")]
 with plotting.defaults():
     for path in args.pictures:
-        if path.suffix == ".gif":
+        if path.suffix == ".gif" and figure.frames:
             save_animation(figure.frames(measured), path, args.note)
-        elif path.stem == f"{name}_runs":
+        elif path.stem == f"{name}_runs" and figure.draw_runs:
             save_picture(figure.draw_runs(measured), path, args.note)
         elif path not in overlaid:
             save_picture(drawn, path, args.note)

@@ -6,13 +6,13 @@ import json
 import time
 from pathlib import Path
 
-from icl.core import runs, table
+from icl.core import discovery, runs, table
 from icl.core.files import file_digest
 from icl.core.problem import hide_tracebacks
 from icl.pipeline import measuring, overrides, provenance
 
 parser = argparse.ArgumentParser(description=__doc__)
-for name in ("module", "scale", "constants", "observables", "identity"):
+for name in ("module", "figure", "scale", "constants", "observables", "identity"):
     parser.add_argument(f"--{name}", required=True)
 parser.add_argument("--first-seed", type=int, required=True)
 parser.add_argument("--table", type=Path, required=True)
@@ -20,8 +20,8 @@ parser.add_argument("--runs", type=Path, nargs="*", default=[])
 args = parser.parse_args()
 hide_tracebacks()
 
-figure = importlib.import_module(args.module)
-name = args.module.rpartition(".")[2]
+importlib.import_module(args.module)
+name, figure = args.figure, discovery.figure(args.figure)
 sweeps = overrides.applied(figure.sweeps(args.scale), json.loads(args.constants), args.first_seed)
 trained = runs.load_all(sweeps, args.runs)
 observables = json.loads(args.observables)

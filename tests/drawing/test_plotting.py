@@ -29,7 +29,11 @@ SCATTER = (10, 11, 24, 25, 26)
 
 
 def module(number: int) -> ModuleType:
-    return discovery.figure(f"figure{number}")
+    return discovery.module(f"figure{number}")
+
+
+def draw(number: int, table: pd.DataFrame) -> Figure:
+    return discovery.figure(f"figure{number}").draw(table)
 
 
 def table_of(published: pd.DataFrame, observable: str) -> pd.DataFrame:
@@ -80,7 +84,7 @@ def pixels(figure: Figure) -> bytes:
 
 @pytest.mark.parametrize("number", [*VISIBLE, *HIDDEN])
 def test_legend_repeats_labels_in_order(number: int) -> None:
-    figure = module(number).draw(table(number))
+    figure = draw(number, table(number))
     legend = figure.axes[0].get_legend()
     labels = [text.get_text() for text in legend.get_texts() if text.get_text() != "baseline"]
     assert labels == [style.label for style in module(number).STYLES]
@@ -89,7 +93,7 @@ def test_legend_repeats_labels_in_order(number: int) -> None:
 @pytest.mark.parametrize("number", [n for n in (*VISIBLE, *HIDDEN) if n not in SCATTER])
 def test_curves_carry_their_style_and_numbers(number: int) -> None:
     data = table(number)
-    axes = module(number).draw(data).axes[0]
+    axes = draw(number, data).axes[0]
     lines = {line.get_gid(): line for line in axes.lines if line.get_gid() not in (None, "baseline")}
     assert list(lines) == [style.series for style in module(number).STYLES]
     for style in module(number).STYLES:
@@ -102,7 +106,7 @@ def test_curves_carry_their_style_and_numbers(number: int) -> None:
 @pytest.mark.parametrize("number", [n for n in (*VISIBLE, *HIDDEN) if n in SCATTER])
 def test_scatters_show_every_point_and_start_their_legend_at_the_first_epoch(number: int) -> None:
     data = table(number)
-    figure = module(number).draw(data.sample(frac=1, random_state=0))
+    figure = draw(number, data.sample(frac=1, random_state=0))
     assert len(figure.axes) == 1 + len(module(number).STYLES)
     for style in module(number).STYLES:
         (points,) = [artist for artist in figure.axes[0].collections if artist.get_gid() == style.series]
@@ -139,7 +143,7 @@ LOOK = {
 @pytest.mark.parametrize("number", LOOK)
 def test_layout_is_the_published_one(number: int) -> None:
     size, *sides = LOOK[number]
-    figure = module(number).draw(table(number))
+    figure = draw(number, table(number))
     assert tuple(figure.get_size_inches() * 100) == pytest.approx(size)
     axes = figure.axes[0]
     for (label, limits, first, last), axis in zip(sides, (axes.xaxis, axes.yaxis), strict=True):
@@ -152,7 +156,7 @@ def test_layout_is_the_published_one(number: int) -> None:
 
 def test_bands_are_opaque_and_under_the_curves() -> None:
     data = table(12)
-    axes = module(12).draw(data).axes[0]
+    axes = draw(12, data).axes[0]
     assert [to_hex(band.get_facecolor()[0]) for band in axes.collections] == [plotting.BANDS[c] for c in "rbmcy"]
     assert {band.get_alpha() for band in axes.collections} == {None}
     assert max(band.get_zorder() for band in axes.collections) < min(line.get_zorder() for line in axes.lines)
@@ -162,7 +166,7 @@ def test_bands_are_opaque_and_under_the_curves() -> None:
 
 
 def test_figure_14_counts_neurons_below_and_names_rates() -> None:
-    left, right = module(14).draw(table(14)).axes
+    left, right = draw(14, table(14)).axes
     assert [label.get_text() for label in left.get_xticklabels()] == ["10%", "20%", "30%", "40%"]
     assert list(left.get_xticks()) == [6, 13, 19, 26]
     assert (left.get_label(), right.get_label()) == ("left axis", "right axis")
@@ -177,7 +181,7 @@ def test_a_curve_that_is_absent_or_ambiguous_is_an_error(change: str) -> None:
     chosen = data["series"] == "S_1=0.9"
     data = data[~chosen] if change == "drop" else pd.concat([data, data[chosen]])
     with pytest.raises(ValueError, match=r"S_1=0\.9"):
-        module(12).draw(data)
+        draw(12, data)
 
 
 def test_other_observables_and_single_runs_do_not_reach_the_curves() -> None:
@@ -185,12 +189,12 @@ def test_other_observables_and_single_runs_do_not_reach_the_curves() -> None:
     others = pd.concat(
         [data.assign(observable="hinge loss", value=0.05), data.assign(statistic="run", seed=3, value=0.06)]
     )
-    assert pixels(module(12).draw(pd.concat([others, data]))) == pixels(module(12).draw(data))
+    assert pixels(draw(12, pd.concat([others, data]))) == pixels(draw(12, data))
 
 
 @pytest.mark.parametrize("number", [10, 12, 14])
 def test_drawing_is_deterministic_and_ignores_user_settings(number: int) -> None:
-    plain = pixels(module(number).draw(table(number)))
+    plain = pixels(draw(number, table(number)))
     hostile: Any = {
         "font.size": 31.0,
         "font.sans-serif": ["DejaVu Serif"],
@@ -203,14 +207,14 @@ def test_drawing_is_deterministic_and_ignores_user_settings(number: int) -> None
         "image.cmap": "hot",
     }
     with matplotlib.rc_context(hostile):
-        assert pixels(module(number).draw(table(number))) == plain
+        assert pixels(draw(number, table(number))) == plain
 
 
 def test_no_global_setting_changes() -> None:
     before = dict(matplotlib.rcParams)
     published = published_curves.load("figure12")
     assert published is not None
-    figure = module(12).draw(table(12))
+    figure = draw(12, table(12))
     overlays.overlay(figure, published)
     pixels(figure)
     assert dict(matplotlib.rcParams) == before
@@ -220,7 +224,7 @@ def test_no_global_setting_changes() -> None:
 def test_overlay_draws_the_published_points_on_their_axes(number: int) -> None:
     published = published_curves.load(f"figure{number}")
     assert published is not None
-    figure = overlays.overlay(module(number).draw(table(number)), published)
+    figure = overlays.overlay(draw(number, table(number)), published)
     panels = {axes.get_label(): axes for axes in figure.axes}
     for (panel, series), rows in published.groupby(["panel", "series"]):
         drawn = [*panels[panel].lines, *panels[panel].collections]
@@ -235,7 +239,7 @@ def test_published_points_have_our_colours_and_markers(number: int) -> None:
     """They are open and have the colour of their epoch."""
     published = published_curves.load(f"figure{number}")
     assert published is not None
-    axes = overlays.overlay(module(number).draw(table(number)), published).axes[0]
+    axes = overlays.overlay(draw(number, table(number)), published).axes[0]
     by_name = {points.get_gid(): points for points in axes.collections}
     for style in module(number).STYLES:
         ours, theirs = by_name[style.series], by_name[f"published {style.series}"]
@@ -259,12 +263,12 @@ def test_overlay_refuses_a_panel_that_is_not_there() -> None:
     published = published_curves.load("figure12")
     assert published is not None
     with pytest.raises(KeyError, match="left axis"):
-        overlays.overlay(module(12).draw(table(12)), published.assign(panel="left axis"))
+        overlays.overlay(draw(12, table(12)), published.assign(panel="left axis"))
 
 
 @pytest.mark.parametrize("number", [8, 14, 25])
 def test_the_note_is_in_the_file_and_not_in_the_picture(number: int, tmp_path: Path) -> None:
-    figure, note = module(number).draw(table(number)), "laptop scale, one of 20 seeds; reduced: 20 of 40 seeds, α' = 1"
+    figure, note = draw(number, table(number)), "laptop scale, one of 20 seeds; reduced: 20 of 40 seeds, α' = 1"
     for name, words in (("noted.png", note), ("plain.png", ""), ("noted.pdf", note)):
         save_picture(figure, tmp_path / name, words)
     with Image.open(tmp_path / "noted.png") as noted, Image.open(tmp_path / "plain.png") as plain:
@@ -287,7 +291,7 @@ def errors(values: list[float], prompts: int, statistic: str = "single") -> pd.D
 
 
 def test_no_error_in_n_prompts_is_an_open_marker_at_one_in_n() -> None:
-    axes = module(12).draw(errors([0.05, 0.0, 0.004, 0.0], prompts=500)).axes[0]
+    axes = draw(12, errors([0.05, 0.0, 0.004, 0.0], prompts=500)).axes[0]
     lines = {line.get_gid(): line for line in axes.lines if line.get_gid()}
     for style in module(12).STYLES:
         np.testing.assert_allclose(lines[style.series].get_ydata(), [0.05, 1 / 500, 0.004, 1 / 500])
@@ -297,14 +301,14 @@ def test_no_error_in_n_prompts_is_an_open_marker_at_one_in_n() -> None:
 
 
 def test_a_mean_over_runs_of_unknown_prompts_has_no_least_error() -> None:
-    axes = module(12).draw(errors([0.05, 0.0], prompts=10, statistic="mean")).axes[0]
+    axes = draw(12, errors([0.05, 0.0], prompts=10, statistic="mean")).axes[0]
     assert not [line for line in axes.lines if "no error" in str(line.get_gid())]
     assert {float(line.get_ydata()[1]) for line in axes.lines if line.get_gid()} == {0.0}
 
 
 @pytest.mark.parametrize("number", [*VISIBLE, *HIDDEN])
 def test_curves_and_points_are_clipped_at_the_frame(number: int) -> None:
-    axes = module(number).draw(table(number)).axes[0]
+    axes = draw(number, table(number)).axes[0]
     drawn = [*axes.lines, *axes.collections, *axes.patches]
     assert drawn and all(artist.get_clip_on() and artist.get_clip_box() is not None for artist in drawn)
 
@@ -315,7 +319,7 @@ def test_axes_that_follow_the_published_data_widen_for_ours_only(number: int, fa
     data = table(number)
     published = LOOK[number][2][1]
     data["value"] *= factor
-    low, high = module(number).draw(data).axes[0].get_ylim()
+    low, high = draw(number, data).axes[0].get_ylim()
     assert low < data["value"].min() and data["value"].max() < high
     if published[0] <= data["value"].min():
         assert low == published[0]
@@ -327,7 +331,7 @@ def test_axes_that_follow_the_published_data_widen_for_ours_only(number: int, fa
 def test_published_curves_have_our_colours_dashed_and_open(number: int) -> None:
     published = published_curves.load(f"figure{number}")
     assert published is not None
-    axes = overlays.overlay(module(number).draw(table(number)), published).axes[0]
+    axes = overlays.overlay(draw(number, table(number)), published).axes[0]
     for style in module(number).STYLES:
         (line,) = [line for line in axes.lines if line.get_gid() == f"published {style.series}"]
         assert same_color(line.get_color(), style.colour)

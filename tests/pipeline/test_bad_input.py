@@ -225,13 +225,13 @@ def test_a_script_names_the_file_in_one_line_and_writes_nothing(
 ) -> None:
     shutil.copytree(figure9_results / "results", tmp_path / "results")
     spoil(tmp_path / spoilt)
-    module, folder = PLAN.module("figure9"), PLAN.folder
-    read = ["--scale", "smoke", "--folder", folder, "--identity", "abc", "--table", TABLE]
+    figure = ["--module", PLAN.module("figure9"), "--figure", "figure9"]
+    read = ["--scale", "smoke", "--folder", PLAN.folder, "--identity", "abc", "--table", TABLE]
     read += ["--measured", PLAN.measurement_identity("figure9")]
     arguments = {
-        "draw": ["--module", module, *read, "--note", "n", "--pictures", "made/a.png", "--record", "made/a.json"],
+        "draw": [*figure, *read, "--note", "n", "--pictures", "made/a.png", "--record", "made/a.json"],
         "check": ["--figure", "figure9", *read, "--questions", "[]", "--verdicts", "made/figure9.json"],
-        "measure": ["--module", module, "--scale", "smoke", "--first-seed", str(FIRST_SEED),
+        "measure": [*figure, "--scale", "smoke", "--first-seed", str(FIRST_SEED),
                     "--constants", "{}", "--identity", "abc", "--observables",
                     canonical(PLAN.observables("figure9")), "--table", "made/a.parquet", "--runs", FIRST, SECOND],
     }  # fmt: skip

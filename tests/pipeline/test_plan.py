@@ -79,13 +79,13 @@ def test_a_job_gets_the_constants_that_it_depends_on() -> None:
 
 def test_one_name_for_two_trainings_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise one figure would read weights of another figure's constants."""
-    module = discovery.figure("figure8")
-    original = module.sweeps
+    original, find = discovery.figure("figure8"), discovery.figure
 
     def other(scale: str) -> list[Sweep]:
-        return [dataclasses.replace(s, snapshots=(*s.snapshots, s.snapshots[-1] + 1)) for s in original(scale)]
+        return [dataclasses.replace(s, snapshots=(*s.snapshots, s.snapshots[-1] + 1)) for s in original.sweeps(scale)]
 
-    monkeypatch.setattr(module, "sweeps", other)
+    changed = dataclasses.replace(original, sweeps=other)
+    monkeypatch.setattr(discovery, "figure", lambda name: changed if name == "figure8" else find(name))
     with pytest.raises(ConstantError, match="sweep li_icl: figure8 and figure9 use this name for different trainings"):
         plan()
 

@@ -137,7 +137,7 @@ import os
 import subprocess
 import time
 
-name, table = value("--module")[0].rpartition(".")[2], Path(value("--table")[0])
+name, table = value("--figure")[0], Path(value("--table")[0])
 tries = Path(f"{name}.tries")
 tries.write_text((tries.read_text() if tries.exists() else "") + "x")
 if name == "figure8":

@@ -107,7 +107,7 @@ def test_undo_restores_every_file_unless_one_was_changed(tree: Tree) -> None:
     assert {path: text for path, text in files(tree.folder).items() if not path.startswith(".cache")} == before
     tree("icl", "new", "figure", "li2024", "my_lucky", "--from", "icl_lucky_neurons")
     path = tree.folder / "src/icl/papers/li2024/my_lucky.py"
-    assert "icl_lucky_neurons.sweeps(scale)" in path.read_text()
+    assert "in icl_lucky_neurons.FIGURES" in path.read_text()
     path.write_text(path.read_text() + "# changed\n")
     with pytest.raises(AssertionError, match="changed since"):
         tree("icl", "new", "undo")

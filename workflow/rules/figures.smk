@@ -32,6 +32,7 @@ for name in PLAN.figures:
             runtime=lambda w, attempt: PLAN.request("runtime", attempt),
         params:
             module=PLAN.module(name),
+            figure=name,
             scale=PLAN.scale,
             folder=PLAN.folder,
             # Functions, because Snakemake expands wildcards in a text.
@@ -39,7 +40,7 @@ for name in PLAN.figures:
             identity=lambda w, name=name: PLAN.drawing_identity(name),
             measured=lambda w, name=name: PLAN.measurement_identity(name),
         shell:
-            "python scripts/draw.py --module {params.module} --scale {params.scale} --folder {params.folder}"
+            "python scripts/draw.py --module {params.module} --figure {params.figure} --scale {params.scale} --folder {params.folder}"
             " --note {params.note:q} --identity {params.identity} --measured {params.measured} --table {input.table:q}"
             " --published {input.published:q} --pictures {output.pictures:q} {output.pdf:q}"
             " --record {output.record:q} > {log:q} 2>&1"

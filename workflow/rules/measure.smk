@@ -22,6 +22,6 @@ rule measure:
         observables=lambda w: canonical(PLAN.observables(w.figure)),
         identity=lambda w: PLAN.measurement_identity(w.figure),
     shell:
-        "python scripts/measure.py --module {params.module} --scale {params.scale} --first-seed {params.first_seed}"
+        "python scripts/measure.py --module {params.module} --figure {wildcards.figure} --scale {params.scale} --first-seed {params.first_seed}"
         " --constants {params.constants:q} --observables {params.observables:q} --identity {params.identity} --table {output.table:q}"
         " --runs {input.runs:q} > {log:q} 2>&1"

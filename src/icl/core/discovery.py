@@ -1,7 +1,7 @@
 """Discovery of papers, figures and models in the package's folders; there is no list to maintain.
 
-A paper is a folder of ``icl.papers``. A figure is a module of a paper's folder that defines ``measure``; its name is
-the target. A model that can be trained is a module that defines ``SYSTEM``, the name that sweeps and constants use.
+A paper is a folder of ``icl.papers``. Its figures are the values in ``FIGURES`` of the folder's modules. A model that
+can be trained is a module that defines ``SYSTEM``, the name that sweeps and constants use.
 """
 
 import difflib
@@ -14,12 +14,12 @@ from pathlib import Path
 from types import ModuleType
 
 from icl.core.config import ConstantError
+from icl.core.figure import Figure
 
 PACKAGE = Path(__file__).resolve().parents[1]
 PAPERS = PACKAGE / "papers"
 OURS = "ours"
 """The folder of figures that belong to none of the papers."""
-FIGURE_PARTS = frozenset({"sweeps", "measure", "draw"})
 SYSTEM_PARTS = frozenset({"SYSTEM", "FROZEN", "Config", "Test", "init", "sample", "loss", "optimiser"})
 
 
@@ -50,18 +50,37 @@ def _defining(pattern: str, folder: Path) -> dict[str, tuple[str, Path]]:
 
 
 @cache
+def _found() -> dict[str, tuple[Figure, ModuleType]]:
+    """Name -> the figure and its module, paper by paper, figures in natural order.
+
+    Raises ConstantError if two figures have the same name.
+    """
+    found: dict[str, tuple[Figure, ModuleType]] = {}
+    for key in papers():
+        of_paper: dict[str, tuple[Figure, ModuleType]] = {}
+        for path in sorted((PAPERS / key).glob("[!_]*.py")):
+            module = importlib.import_module(f"icl.papers.{key}.{path.stem}")
+            for one in getattr(module, "FIGURES", ()):
+                if other := (found | of_paper).get(one.name):
+                    raise ConstantError(
+                        f"figure {one.name}: is in {_path(other[1])} and in {_path(module)}; rename one"
+                    )
+                of_paper[one.name] = (one, module)
+        found |= {name: of_paper[name] for name in sorted(of_paper, key=_number)}
+    return found
+
+
+def _path(module: ModuleType) -> str:
+    return f"src/{module.__name__.replace('.', '/')}.py"
+
+
+@cache
 def figures() -> dict[str, str]:
     """Figure -> the key of its paper, paper by paper, figures in natural order.
 
-    Raises ConstantError if two papers have a figure of the same name.
+    Raises ConstantError if two figures have the same name.
     """
-    paper_of: dict[str, str] = {}
-    for key in papers():
-        for name in sorted(_defining(r"^def (measure)\(", PAPERS / key), key=_number):
-            if name in paper_of:
-                raise ConstantError(f"figure {name}: is in papers/{paper_of[name]} and in papers/{key}; rename one")
-            paper_of[name] = key
-    return paper_of
+    return {name: module.__name__.split(".")[2] for name, (_, module) in _found().items()}
 
 
 @cache
@@ -81,29 +100,43 @@ def near(word: str, names: Iterable[str]) -> str:
     return ", ".join(difflib.get_close_matches(word, known, n=3, cutoff=0.5) or known)
 
 
-def _loaded(parts: frozenset[str], name: str | None = None, system: str | None = None) -> ModuleType | None:
-    """A module of the package that is already imported, has all these parts and this name or model, or None.
+def _loaded() -> list[ModuleType]:
+    """The modules of the package that are already imported: jobs import theirs at the start and need no search."""
+    return [module for key, module in sys.modules.copy().items() if key.startswith("icl.")]
 
-    Jobs import their module at the start and so need no search.
+
+def _figure(name: str) -> tuple[Figure, ModuleType]:
+    for module in _loaded():
+        for one in vars(module).get("FIGURES", ()):
+            if one.name == name:
+                return one, module
+    if name not in _found():
+        raise UnknownName(f"figure {name!r}: no such figure; try {near(name, figures())}")
+    return _found()[name]
+
+
+def figure(name: str) -> Figure:
+    """The figure of this name.
+
+    Raises UnknownName if there is none.
     """
-    for key, module in sys.modules.copy().items():  # a copy, because other threads may import meanwhile
-        if key.startswith("icl.") and parts <= vars(module).keys() and name in (None, key.rpartition(".")[2]):
-            if system in (None, vars(module).get("SYSTEM")):
-                return module
-    return None
+    return _figure(name)[0]
 
 
-def figure(name: str) -> ModuleType:
+def module(name: str) -> ModuleType:
     """The module of a figure.
 
     Raises UnknownName if there is none.
     """
-    loaded = _loaded(FIGURE_PARTS, name=name)
-    if loaded is not None:
-        return loaded
-    if name not in figures():
-        raise UnknownName(f"figure {name!r}: no such figure; try {near(name, figures())}")
-    return importlib.import_module(f"icl.papers.{figures()[name]}.{name}")
+    return _figure(name)[1]
+
+
+def file(name: str) -> str:
+    """The file of a figure's module, from the root of the repository.
+
+    Raises UnknownName if there is none.
+    """
+    return _path(module(name))
 
 
 def system(name: str) -> ModuleType:
@@ -111,9 +144,9 @@ def system(name: str) -> ModuleType:
 
     Raises UnknownName if there is none.
     """
-    loaded = _loaded(SYSTEM_PARTS, system=name)
-    if loaded is not None:
-        return loaded
+    for module in _loaded():
+        if vars(module).get("SYSTEM") == name and vars(module).keys() >= SYSTEM_PARTS:
+            return module
     if name not in systems():
         raise UnknownName(f"model {name!r}: no such model; try {near(name, systems())}")
     return importlib.import_module(systems()[name])

@@ -252,9 +252,9 @@ def of_paper(key: str) -> Ledger:
     ledger = read(path)
     figures = {name for name, paper in discovery.figures().items() if paper == key}
     for name in sorted(figures - set(ledger.targets)):
-        raise LedgerError(f"{path}: figures: {name}.py is in the folder, but has no entry here")
+        raise LedgerError(f"{path}: figures: {name} is a figure of this folder, but has no entry here")
     for name in sorted(set(ledger.targets) - figures):
-        raise LedgerError(f"{path}: figures: {name} has an entry, but there is no {name}.py that defines measure")
+        raise LedgerError(f"{path}: figures: {name} has an entry, but FIGURES of no module in the folder has it")
     return ledger
 
 

@@ -1,12 +1,7 @@
 """A figure's trainings, table, verdicts and note.
 
-A figure is a module of a paper's folder with three pure functions,
-
-    sweeps(scale) -> list[Sweep]      measure(runs, scale) -> rows of single runs      draw(table) -> Figure
-
-where `runs` maps the names of its sweeps to Runs. Optional are ``frames(table) -> list[Figure]``, which makes an
-animation, and ``draw_runs(table) -> Figure``, which shows all runs of a figure that draws a single one. Caption,
-observables, claims and bounds are in the paper's claims.yaml.
+A figure is a value (see `icl.core.figure`) in ``FIGURES`` of a module in a paper's folder. Caption, observables, claims
+and bounds are in the paper's claims.yaml.
 """
 
 from collections.abc import Mapping
@@ -24,13 +19,13 @@ from icl.pipeline.overrides import Overrides, applicable, applied
 
 
 def is_animated(name: str) -> bool:
-    """Whether the figure module has `frames(table)`, the pictures of an animation."""
-    return hasattr(discovery.figure(name), "frames")
+    """Whether the figure has `frames(table)`, the pictures of an animation."""
+    return discovery.figure(name).frames is not None
 
 
 def draws_one_run(name: str) -> bool:
     """Whether the figure draws a single run, and all of them by `draw_runs(table)`."""
-    return hasattr(discovery.figure(name), "draw_runs")
+    return discovery.figure(name).draw_runs is not None
 
 
 def sweeps(name: str, scale: str, constants: Overrides, first_seed: int = 0) -> dict[str, Sweep]:

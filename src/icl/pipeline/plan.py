@@ -241,7 +241,7 @@ class Plan:
 
     def module(self, name: str) -> str:
         """The dotted name of a figure's module."""
-        return f"icl.papers.{discovery.figures()[name]}.{name}"
+        return discovery.module(name).__name__
 
     def system_module(self, sweep: str) -> str:
         """The dotted name of the module of a sweep's model."""

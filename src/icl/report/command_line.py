@@ -216,7 +216,7 @@ def _verdicts(args: argparse.Namespace) -> Answer:
 
 
 def _freeze(args: argparse.Namespace) -> Answer:
-    count = freeze.write({name: identity.of_measuring(discovery.figure(name).__name__) for name in discovery.figures()})
+    count = freeze.write({name: identity.of_measuring(discovery.module(name).__name__) for name in discovery.figures()})
     return Answer({"claims": count, "date": freeze.frozen()["date"]}, f"froze {count} claims")
 
 
@@ -279,7 +279,7 @@ def python() -> str:
 
 def _check(args: argparse.Namespace) -> Answer:
     name = ledger.figure_name(args.figure)
-    module = os.path.relpath(discovery.PAPERS / discovery.figures()[name] / f"{name}.py")
+    module = discovery.file(name)
     tests = ["tests/papers/test_contracts.py", "tests/evidence/test_freeze.py", "tests/report/test_gallery.py"]
     chosen = f"{name} or citation or freeze or has_its_reason"
     steps = {

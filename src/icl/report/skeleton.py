@@ -104,7 +104,7 @@ def _taken() -> dict[str, str]:
     targets = [*completion.targets(), *re.findall(r"^(?:use )?rule (?:\w+ as )?(\w+)\b", rules, re.MULTILINE)]
     names = {target: "a target of the Makefile or the workflow" for target in targets}
     names |= {alias: f"an alias of {name}" for alias, name in ledger.aliases().items()}
-    names |= {name: f"src/icl/papers/{key}/{name}.py" for name, key in discovery.figures().items()}
+    names |= {name: discovery.file(name) for name in discovery.figures()}
     names |= {key: f"the paper src/icl/papers/{key}" for key in discovery.papers()}
     return names | {name: f"the model {module}" for name, module in discovery.systems().items()}
 
@@ -134,6 +134,7 @@ def _figure_files(
         "summary": f"{name}: the training loss along the steps, mean over seeds and its band.",
         "claim": _claim_id(name),
         "reused": reused,
+        "reused_module": discovery.module(reused).__name__.rpartition(".")[2] if reused else "",
         "sweep": like.name if like is not None and reused else name,
         "training": training,
     }

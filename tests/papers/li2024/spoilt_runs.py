@@ -275,7 +275,7 @@ def most_attentive_layer(patch: pytest.MonkeyPatch) -> None:
 
 def larger_shares(patch: pytest.MonkeyPatch) -> None:
     """Skip R = 0.2, where margins above 1 keep the loss low."""
-    patch.setattr(discovery.figure("icl_large_neurons"), "JUDGED", (0.4, 0.6, 0.8))
+    patch.setattr(discovery.module("icl_large_neurons"), "JUDGED", (0.4, 0.6, 0.8))
 
 
 def harder_answers(patch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,7 @@ def few_examples() -> Iterator[None]:
     """Reduce the panels of the talk to the longest prompt, the only one in the claims."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ZHANG[1:]:
-            patch.setattr(discovery.figure(name), "COUNTS", (1, 40))
+            patch.setattr(discovery.module(name), "COUNTS", (1, 40))
         patch.setattr(zhang_query_shift, "FEW", (1,))
         yield
 

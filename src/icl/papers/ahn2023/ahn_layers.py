@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -22,7 +23,7 @@ from icl.papers.ahn2023 import gradient_descents, structured_stacks, trainings
 from icl.papers.ahn2023.evaluation import fresh_gram_matrices, losses_on, selected_losses, with_quartiles
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 DEPTHS = (1, 2, 3, 4)
 # Series -> depth -> log losses of the seeds.
@@ -147,7 +148,7 @@ ORACLES = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Draw one panel with the line widths of the authors' code."""
     figure, axes = plotting.canvas((700, 700), (110, 680, 20, 610), panel="depth")
     for place, style in enumerate((*STYLES, *AS_PUBLISHED)):
@@ -184,3 +185,6 @@ def failures(table: pd.DataFrame) -> str:
         runs = single["value"][single["x"] == depth]
         counts.append(f"{int(runs.sum())}/{len(runs)} ($L={depth}$)")
     return f"runs that end above $P=0$: {', '.join(counts)}"
+
+
+FIGURES = (Figure("ahn_layers", sweeps, measure, draw),)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -18,7 +19,7 @@ from icl.papers.ahn2023.evaluation import fresh_gram_matrices, losses_on, select
 from icl.papers.ahn2023.linear_attention import Config
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 STEPS = 3
 # Series -> number of examples -> losses of the seeds.
@@ -107,7 +108,7 @@ AS_PUBLISHED = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Draw one panel with a linear axis, as published."""
     figure, axes = plotting.canvas((700, 700), (100, 680, 20, 610), panel="length")
     quartiles.medians(axes, table, STYLES, "loss", linewidth=3)
@@ -119,3 +120,6 @@ def draw(table: pd.DataFrame) -> Figure:
     plotting.frame(axes, examples, Axis("Loss", (-0.1, 5.3)), font=20, ticks=16)
     plotting.legend(axes, 13, "upper right", (0.99, 0.99))
     return figure
+
+
+FIGURES = (Figure("ahn_length", sweeps, measure, draw),)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.lazy import lazy
 from icl.core.runs import Runs
 from icl.core.streams import stream
@@ -25,7 +26,7 @@ from icl.papers.ahn2023.linear_attention import SKEWED, Config
 
 if TYPE_CHECKING:
     import torch
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
     from torch import Tensor
 else:
     torch = lazy("torch")
@@ -148,7 +149,7 @@ TITLES = {"trained": r"$-v\,Q_{11}$, {case}", "equation 2": r"$\Gamma^{-1}$, {ca
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Draw two rows of heat maps with the distances beside them."""
     figure, first = plotting.canvas((1000, 480), (45, 205, 35, 195), panel="isotropic trained")
     for row, case in enumerate(CASES):
@@ -165,3 +166,6 @@ def draw(table: pd.DataFrame) -> Figure:
     plotting.frame(axes, Axis("Iteration", (0, last)), Axis(r"Distance to $\Gamma^{-1}$", log=True), font=14, ticks=11)
     plotting.legend(axes, 11, "upper right", (0.99, 0.99))
     return figure
+
+
+FIGURES = (Figure("ahn_minimiser", sweeps, measure, draw),)

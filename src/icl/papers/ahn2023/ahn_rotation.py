@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -19,7 +20,7 @@ from icl.papers.ahn2023.drawing import matrix_heatmap
 from icl.papers.ahn2023.evaluation import distance_to_scalar, losses_over_training, with_quartiles
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
     from torch import Tensor
 
 METHODS = {"ahn_rotation_adam": "Adam", "ahn_rotation_lbfgs": "L-BFGS"}
@@ -90,7 +91,7 @@ LABELS = {name: f"${name[0]}_{name[1]}$" for name in ("B0", "B1")} | {
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Draw five heat maps above two rows of curves, for Adam and L-BFGS."""
     figure, first = plotting.canvas((1060, 800), (60, 210, 40, 190), panel="B0 square")
     medians = table[table["statistic"] == "median"]
@@ -110,7 +111,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def panel(
-    figure: Figure, table: pd.DataFrame, edges: tuple[float, float, float, float], method: str, kind: str
+    figure: Picture, table: pd.DataFrame, edges: tuple[float, float, float, float], method: str, kind: str
 ) -> None:
     """Draw loss or distances over training; the axes of Adam and of L-BFGS are scaled as published."""
     name = f"{method} {kind}"
@@ -142,3 +143,6 @@ def failures(table: pd.DataFrame, method: str) -> str:
         (table["observable"] == "failed") & (table["panel"] == f"{method} loss") & (table["statistic"] == "run")
     ]
     return f"{int(runs['value'].sum())} of {len(runs)}"
+
+
+FIGURES = (Figure("ahn_rotation", sweeps, measure, draw),)

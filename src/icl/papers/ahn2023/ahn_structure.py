@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -25,7 +26,7 @@ from icl.papers.ahn2023.evaluation import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 # Mean diagonals that the published notebook prints for Sigma = I, and those for a skewed Sigma.
 NOTEBOOK = {"A0": -0.714, "A1": -2.652, "A2": -7.128, "B0": 0.342, "B1": 0.340}
@@ -119,7 +120,7 @@ SPARSE = {"S0": "green", "S1": "blue", "S2": "black"}
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Draw five heat maps above three columns of curves."""
     figure, first = plotting.canvas((1060, 1000), (60, 210, 40, 190), panel="B0 square")
     means = table[table["statistic"] == "mean"]
@@ -150,3 +151,6 @@ def _label(name: str) -> str:
     if name in SPARSE:
         return rf"$\Sigma^{{1/2}}A_{name[1]}\Sigma^{{1/2}}$, $P=0$"
     return "test loss" if name == "loss" else name
+
+
+FIGURES = (Figure("ahn_structure", sweeps, measure, draw),)

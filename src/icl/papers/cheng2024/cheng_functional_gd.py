@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import conform, join, rows
@@ -21,7 +22,7 @@ from icl.papers.cheng2024.kernel_attention import Config
 from icl.papers.cheng2024.scalar_oracle import SEEDS
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 KERNELS = ("linear", "relu", "exp", "softmax")
 # Steps, eta and the steps after which eta halves; the reduced scales were chosen on the seeds 100 and 101.
@@ -147,7 +148,7 @@ BOUNDS = tuple(Style(f"{style.series} bound", "", style.colour, line="--") for s
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Draw three panels over training and one over functional gradient steps."""
     figure, loss = plotting.canvas((900, 680), (75, 425, 25, 285), panel="loss")
     answers = plotting.add_panel(figure, (535, 885, 25, 285), "answers")
@@ -174,3 +175,6 @@ def draw(table: pd.DataFrame) -> Figure:
     plotting.legend(metric, 10, "upper right", (0.98, 0.97), spacing=0.25)
     plotting.legend(bayes, 10, "lower left", (0.02, 0.03), spacing=0.25)
     return figure
+
+
+FIGURES = (Figure("cheng_functional_gd", sweeps, measure, draw),)

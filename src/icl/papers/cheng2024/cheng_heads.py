@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import conform, join
@@ -17,7 +18,7 @@ from icl.papers.cheng2024 import scalar_oracle, trainings
 from icl.papers.cheng2024.scalar_oracle import Point
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 LAWS = ("linear", "half_exp", "comb")
 ONE_HEAD, TWO_HEADS = ("linear", "exp"), "linear_exp"
@@ -96,7 +97,7 @@ LIMITS = {"half_exp": (-2.3, 0.8)}
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Draw one panel for each kernel of the labels."""
     figure = None
     for column, law in enumerate(LAWS):
@@ -122,3 +123,6 @@ def draw(table: pd.DataFrame) -> Figure:
             plotting.legend(axes, 9, "lower left", (0.02, 0.03), spacing=0.2)
     assert figure is not None
     return figure
+
+
+FIGURES = (Figure("cheng_heads", sweeps, measure, draw),)

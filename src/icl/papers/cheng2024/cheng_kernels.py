@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import SUMMARY_SEED, conform, join
@@ -20,7 +21,7 @@ from icl.papers.cheng2024.scalar_oracle import Point
 from icl.papers.cheng2024.trainings import DEPTHS, LAWS, LENGTHS
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 MATCHED = {"linear": "linear", "relu": "relu", "half_exp": "exp"}
 # Context lengths of the Bayes line; they include those of the trainings and of the oracle.
@@ -195,7 +196,7 @@ LIMITS = {
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Draw nine panels: one column per label kernel, rows over context length and over depth."""
     figure = None
     for index, (panel, law, depth, length) in enumerate(panels()):
@@ -231,3 +232,6 @@ def _note(table: pd.DataFrame) -> str:
         f"{counts['diverged']:.0f} of {counts['all']:.0f} trainings diverged and count as untrained; "
         f"{counts['behind']:.0f} ended more than {BEHIND} above the scalar oracle in log loss"
     )
+
+
+FIGURES = (Figure("cheng_kernels", sweeps, measure, draw),)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -22,7 +23,7 @@ from icl.papers.garg2022.garg_shifts import SHIFTS
 from icl.tasks import linear_regression as tasks
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 LAYER = "one linear layer, theory"
 
@@ -98,7 +99,7 @@ THEORY = Style(LAYER, LAYER, "k", line="--")
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Draw six panels."""
     figure, panels = error_panels.six_panels(error_panels.dimension_in(table), TITLES, HIGH, named=tuple(TITLES))
     for name, axes in panels.items():
@@ -112,3 +113,6 @@ def draw(table: pd.DataFrame) -> Figure:
     error_panels.legend_box(panels["orthogonal"], 9, loc="lower right")
     error_panels.legend_box(panels["scaled"], 8, loc="lower left", title="scale", title_fontsize=8, labelspacing=0.2)
     return figure
+
+
+FIGURES = (Figure("garg_against_theory", sweeps, measure, draw),)

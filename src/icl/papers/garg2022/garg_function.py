@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.streams import stream
 from icl.core.sweep import Sweep
@@ -20,7 +21,7 @@ from icl.papers.garg2022 import decoder, error_panels, errors, gpt2, trainings
 from icl.tasks import linear_regression as tasks
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 TRUTH, PROJECTED = "ground truth", "ground truth projected"
 AFTER = {
@@ -134,7 +135,7 @@ STYLES = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Draw the published three panels under one legend."""
     d = error_panels.dimension_in(table)
     size = _shrunk(d)
@@ -152,3 +153,6 @@ def draw(table: pd.DataFrame) -> Figure:
     error_panels.legend_box(first, 11, ncols=3, borderaxespad=0, **places)
     error_panels.name_dimension(figure, d)
     return figure
+
+
+FIGURES = (Figure("garg_function", sweeps, measure, draw),)

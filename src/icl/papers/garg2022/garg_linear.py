@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.drawing import plotting
@@ -16,7 +17,7 @@ from icl.papers.garg2022 import error_panels, errors, shifts, trainings
 from icl.papers.garg2022.errors import LEAST_SQUARES, TRANSFORMER, means
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 
 def sweeps(scale: str) -> list[Sweep]:
@@ -42,7 +43,7 @@ def _against_least_squares(errors_of: Mapping[str, np.ndarray], runs: Runs) -> d
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Draw the published panel with its legend beside it."""
     figure, axes = plotting.canvas((655, 315), (62, 422, 16, 227))
     d = error_panels.dimension_in(table)
@@ -54,3 +55,6 @@ def draw(table: pd.DataFrame) -> Figure:
     error_panels.legend_box(axes, 11, loc="upper left", bbox_to_anchor=(1, 1))
     error_panels.name_dimension(figure, d)
     return figure
+
+
+FIGURES = (Figure("garg_linear", sweeps, measure, draw),)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.drawing import darkgrid, plotting
@@ -16,7 +17,7 @@ from icl.papers.garg2022 import error_panels, errors, shifts, trainings
 from icl.papers.garg2022.errors import LEAST_SQUARES, TRANSFORMER, means
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 SCALES: Mapping[str, float] = {"1/3": 1 / 3, "1/2": 0.5, "1": 1.0, "2": 2.0, "3": 3.0}
 PANELS: Mapping[str, Callable[[float], shifts.Shift]] = {
@@ -70,7 +71,7 @@ TITLES = {"x": "(a) scaled $x$, Transformer", "w": "(b) scaled $w$, Transfomer"}
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Draw the two published panels, with the legend in the right one."""
     d = error_panels.dimension_in(table)
     x = error_panels.count_axis(d, error_panels.HALVES, error_panels.END)
@@ -85,3 +86,6 @@ def draw(table: pd.DataFrame) -> Figure:
     error_panels.legend_box(right, 10, loc="upper right", title="scale", title_fontsize=11, labelspacing=0.4)
     error_panels.name_dimension(figure, d)
     return figure
+
+
+FIGURES = (Figure("garg_scaling", sweeps, measure, draw),)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.drawing import plotting
@@ -15,7 +16,7 @@ from icl.papers.garg2022 import error_panels, errors, shifts, trainings
 from icl.papers.garg2022.errors import LEAST_SQUARES, NEIGHBOURS, TRANSFORMER, means
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 SHIFTS: Mapping[str, shifts.Shift] = {
     "skewed": shifts.skewed,
@@ -96,7 +97,7 @@ TITLES = {
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Draw the six published panels, with labels and legend as on the page."""
     d = error_panels.dimension_in(table)
     figure, panels = error_panels.six_panels(d, TITLES, {}, named=("skewed", "orthogonal"))
@@ -104,3 +105,6 @@ def draw(table: pd.DataFrame) -> Figure:
         error_panels.draw_curves(axes, table, error_panels.FOUR)
     error_panels.legend_box(panels["orthants"], 9, loc="center right")
     return figure
+
+
+FIGURES = (Figure("garg_shifts", sweeps, measure, draw),)

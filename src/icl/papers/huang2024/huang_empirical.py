@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
+from icl.core.figure import Figure
 from icl.core.lazy import lazy
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
@@ -22,7 +23,7 @@ from icl.papers.huang2024 import softmax_attention as system
 
 if TYPE_CHECKING:
     import torch
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 else:
     torch = lazy("torch")
 
@@ -114,7 +115,7 @@ SPREAD = (0.05, 0.25, 0.75, 0.95)
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Population error with the spread over features and seeds, and training error, over logarithmic time."""
     figure, left = plotting.canvas((768, 360), (75, 380, 20, 300), panel="population")
     right = plotting.add_panel(figure, (450, 750, 20, 300), "training")
@@ -138,3 +139,6 @@ def draw(table: pd.DataFrame) -> Figure:
     plotting.legend(left, 9, "upper right", (0.99, 1.0), spacing=0.15)
     plotting.legend(right, 10, "upper right", (0.99, 0.985), spacing=0.25)
     return figure
+
+
+FIGURES = (Figure("huang_empirical", sweeps, measure, draw),)

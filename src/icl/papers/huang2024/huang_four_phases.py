@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import rows
@@ -19,7 +20,7 @@ from icl.papers.huang2024 import population_gradient, trainings, weight_forms
 from icl.papers.huang2024 import softmax_attention as system
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 # panel -> (K, eta, steps): the end of training is eta t = 3200, 12800 and 134400.
 SETTINGS = {"small": (20, 2.0, 1600), "medium": (50, 4.0, 3200), "large": (200, 84.0, 1600)}
@@ -155,7 +156,7 @@ ERRORS = (Style("L_k", r"$\mathcal{L}_k$", "C3"),)
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Weights, gradients and errors below each other, for two numbers of features."""
     figure, _ = plotting.canvas((870, 700), (75, 435, 40, 280), panel="weights medium")
     for column, size in enumerate(DRAWN):
@@ -163,7 +164,7 @@ def draw(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def _column(figure: Figure, table: pd.DataFrame, column: int, size: str) -> None:
+def _column(figure: Picture, table: pd.DataFrame, column: int, size: str) -> None:
     left, right = 75 + 412 * column, 435 + 412 * column
     weights = figure.axes[0] if column == 0 else plotting.add_panel(figure, (left, right, 40, 280), f"weights {size}")
     gradients = plotting.add_panel(figure, (left, right, 295, 470), f"gradients {size}")
@@ -201,3 +202,6 @@ def _column(figure: Figure, table: pd.DataFrame, column: int, size: str) -> None
     else:
         for axes in (weights, gradients, errors):
             axes.yaxis.label.set_visible(False)
+
+
+FIGURES = (Figure("huang_four_phases", sweeps, measure, draw),)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.lazy import lazy
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
@@ -19,7 +20,7 @@ from icl.papers.huang2024 import trainings, weight_forms
 if TYPE_CHECKING:
     import torch
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 else:
     torch = lazy("torch")
 
@@ -102,7 +103,7 @@ def square(axes: Axes, table: pd.DataFrame, title: str = "") -> Any:
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Two rows of heatmaps, with curves below."""
     places = [_edges(row, column) for row in range(2) for column in range(4)]
     figure, first = plotting.canvas((760, 640), places[0], panel="imbalanced 0")
@@ -135,14 +136,14 @@ def _edges(row: int, column: int) -> tuple[float, float, float, float]:
     return left, left + 134, top, top + 150
 
 
-def frames(table: pd.DataFrame) -> list[Figure]:
+def frames(table: pd.DataFrame) -> list[Picture]:
     """Frames of the animation, with both heatmaps side by side."""
     steps = sorted({int(panel.split()[-1]) for panel in table["panel"] if " frame " in panel})
     return [_frame(table[table["panel"].str.endswith(f" frame {step}")], step) for step in steps]
 
 
 @plotting.published
-def _frame(table: pd.DataFrame, step: int) -> Figure:
+def _frame(table: pd.DataFrame, step: int) -> Picture:
     figure, left = plotting.canvas((520, 270), (45, 235, 30, 220), panel=f"imbalanced frame {step}")
     right = plotting.add_panel(figure, (265, 455, 30, 220), f"balanced frame {step}")
     for axes, case in zip((left, right), CASES, strict=True):
@@ -150,3 +151,6 @@ def _frame(table: pd.DataFrame, step: int) -> Figure:
     right.yaxis.label.set_visible(False)
     figure.colorbar(image, cax=plotting.add_panel(figure, (470, 480, 30, 220), "<colorbar>"))
     return figure
+
+
+FIGURES = (Figure("huang_heatmap", sweeps, measure, draw, frames=frames),)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.streams import stream
 from icl.core.sweep import Sweep
@@ -20,7 +21,7 @@ from icl.papers.huang2024 import softmax_attention as system
 from icl.papers.huang2024 import theory, trainings, weight_forms
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 FEATURES = (10, 20, 40, 50, 60, 100, 200)
 TARGETS = (0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0002, 0.0001)
@@ -203,7 +204,7 @@ ON_FRESH = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Three panels side by side."""
     figure, features = plotting.canvas((1010, 370), (75, 315, 20, 310), panel="features")
     targets = plotting.add_panel(figure, (400, 670, 20, 310), "targets")
@@ -228,3 +229,6 @@ def draw(table: pd.DataFrame) -> Figure:
     plotting.legend(targets, 9, "upper left", (0.02, 0.985), spacing=0.2)
     plotting.legend(fresh, 10, "upper left", (0.03, 0.98), spacing=0.25)
     return figure
+
+
+FIGURES = (Figure("huang_rates", sweeps, measure, draw),)

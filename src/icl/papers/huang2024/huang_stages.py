@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import rows
@@ -15,7 +16,7 @@ from icl.drawing.plotting import Axis, Style
 from icl.papers.huang2024 import trainings
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 REACHED = 0.05
 DONE = 0.02
@@ -60,7 +61,7 @@ STYLES = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Both curves on linear and on logarithmic time; dots where an error reaches 0.05."""
     figure, left = plotting.canvas((760, 360), (75, 370, 20, 300), panel="linear")
     right = plotting.add_panel(figure, (450, 745, 20, 300), "log")
@@ -84,3 +85,6 @@ def draw(table: pd.DataFrame) -> Figure:
     left.plot([], [], "o", color="0.4", markersize=7, label=f"{REACHED} reached")
     plotting.legend(left, 11, "upper right", (0.98, 0.98))
     return figure
+
+
+FIGURES = (Figure("huang_stages", sweeps, measure, draw),)

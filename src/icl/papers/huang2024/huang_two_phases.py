@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import rows
@@ -19,7 +20,7 @@ from icl.papers.huang2024 import softmax_attention as system
 from icl.papers.huang2024 import theory, trainings
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 FEATURES = (10, 14, 20, 28, 40, 50, 60, 100, 200)
 TARGETS = (0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0002, 0.0001)
@@ -92,7 +93,7 @@ TIMES = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Three panels side by side."""
     figure, weights = plotting.canvas((980, 340), (70, 330, 20, 280), panel="weights")
     errors = plotting.add_panel(figure, (405, 630, 20, 280), "errors")
@@ -118,3 +119,6 @@ def draw(table: pd.DataFrame) -> Figure:
     plotting.legend(errors, 12, "upper right", (0.97, 0.9))
     plotting.legend(times, 11, "upper right", (0.98, 0.98), spacing=0.3)
     return figure
+
+
+FIGURES = (Figure("huang_two_phases", sweeps, measure, draw),)

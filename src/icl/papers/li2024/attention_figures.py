@@ -1,19 +1,21 @@
 """Attention on the query's pattern over training: the curves of figure 9 and, layer by layer, figures 21 to 23."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs, single
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
-from icl.papers.li2024 import one_layer_evaluation, one_training, stacked_figures
+from icl.papers.li2024 import one_layer_evaluation, one_training, runs_picture, stacked_figures
 from icl.papers.li2024.one_training import Choice
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 STYLES = (
     Style("The same ODR", "The same ODR", "C0"),
@@ -27,7 +29,7 @@ def curve_rows(pick: Choice, epochs: Sequence[float], same: np.ndarray) -> Itera
         yield from pick.lines("attention weight", values, panel="main", series=style.series, x=epochs)
 
 
-def measure_layer(runs: Mapping[str, Runs], layer: int) -> pd.DataFrame:
+def measure_layer(runs: Mapping[str, Runs], scale: str, layer: int) -> pd.DataFrame:
     """Table of figures 21 to 23: out-of-domain attention of one layer on the query's pattern, and its rise."""
     trained = single(runs)
     pick = one_training.choice(trained)
@@ -38,7 +40,7 @@ def measure_layer(runs: Mapping[str, Runs], layer: int) -> pd.DataFrame:
 
 
 @plotting.published
-def draw_layer(table: pd.DataFrame, weights: tuple[float, float]) -> "Figure":
+def draw_layer(table: pd.DataFrame, weights: tuple[float, float]) -> "Picture":
     """Figures 21 to 23 in the published style; `weights` are the limits of the y axis."""
     figure, axes = plotting.canvas((400, 400), (83.53, 359.40, 15.00, 329.72))
     plotting.curves(axes, table, STYLES, "attention weight")
@@ -47,3 +49,16 @@ def draw_layer(table: pd.DataFrame, weights: tuple[float, float]) -> "Figure":
     plotting.frame(axes, x, Axis("Attention weight in average", weights, widens=True), font=15)
     plotting.legend(axes, 15, "center right", (0.959, 0.5), spacing=0.418)
     return figure
+
+
+def _figure(name: str, layer: int, weights: tuple[float, float]) -> Figure:
+    draw = partial(draw_layer, weights=weights)
+    draw_runs = partial(runs_picture.draw, draw_figure=draw, styles=STYLES)
+    return Figure(name, stacked_figures.sweeps, partial(measure_layer, layer=layer), draw, draw_runs)
+
+
+FIGURES = (
+    _figure("figure21", 1, (0.1142, 0.8859)),
+    _figure("figure22", 2, (0.1789, 0.8212)),
+    _figure("figure23", 3, (0.0669, 0.9331)),
+)

@@ -1,20 +1,22 @@
-"""Shared by figures 27 and 28: the one-layer model against classical classifiers on the same contexts."""
+"""Figures 27 and 28: the one-layer model against classical classifiers on the same contexts, alpha' = 0.8 and 0.6."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.models import estimators
-from icl.papers.li2024 import one_layer_evaluation, one_layer_figures, one_training
+from icl.papers.li2024 import one_layer_evaluation, one_layer_figures, one_training, runs_picture
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 LENGTHS = tuple(range(6, 21, 2))
 PROMPTS = {"paper": 200, "laptop": 200, "smoke": 4}
@@ -32,7 +34,7 @@ def sweeps_at(scale: str, fraction: float) -> list[Sweep]:
     ]
 
 
-def measure_errors(runs: Mapping[str, Runs]) -> pd.DataFrame:
+def measure_errors(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Error of each method at each context length on unseen in-domain tasks, and the comparison at the last length."""
     trained, pick = one_layer_figures.trained(runs), one_training.choice(single(runs))
     wrong, of_drawn = _wrong(trained), _wrong(one_training.alone(trained, pick.index, TIMES))
@@ -69,7 +71,7 @@ STYLES = (
 
 @plotting.published
 def draw_errors(table: pd.DataFrame, *, highest: float, top: float, font: float, at: tuple[float, float],
-                spacing: float) -> "Figure":  # fmt: skip
+                spacing: float) -> "Picture":  # fmt: skip
     """Figures 27 and 28 in the published style; the dashed line marks an error of one per cent.
 
     highest : upper limit of the y axis; top : upper edge of the axes in pixels; font, at, spacing : of the legend
@@ -81,3 +83,15 @@ def draw_errors(table: pd.DataFrame, *, highest: float, top: float, font: float,
     plotting.frame(axes, x, Axis("Classification error", (1e-3, highest), log=True), font=22)
     plotting.legend(axes, font, "upper right", at, spacing)
     return figure
+
+
+def _figure(name: str, fraction: float, **look: Any) -> Figure:
+    draw = partial(draw_errors, **look)
+    draw_runs = partial(runs_picture.draw, draw_figure=draw, styles=STYLES)
+    return Figure(name, partial(sweeps_at, fraction=fraction), measure_errors, draw, draw_runs)
+
+
+FIGURES = (
+    _figure("figure27", 0.8, highest=1, top=28.25, font=18, at=(1.004, 1.009), spacing=0.45),
+    _figure("figure28", 0.6, highest=2, top=19.22, font=17, at=(1.006, 1.011), spacing=0.52),
+)

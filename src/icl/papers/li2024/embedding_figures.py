@@ -1,21 +1,23 @@
 """Neurons by angle and magnitude of their embedding: figures 10 and 11 and, layer by layer, figures 24 to 26."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs, single
-from icl.core.table import rows
+from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Embedding
-from icl.papers.li2024 import one_layer_figures, one_training, stacked_figures
+from icl.papers.li2024 import one_layer_figures, one_training, runs_picture, stacked_figures
 from icl.papers.li2024.one_layer_figures import SCHEDULE
 from icl.papers.li2024.one_training import Choice
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 SCATTER_EPOCHS = (0, 400, 800, 1200, 1600)
 STYLES = (
@@ -48,7 +50,7 @@ def point_rows(
                            statistic=statistic)  # fmt: skip
 
 
-def measure_layer(runs: Mapping[str, Runs], layer: int) -> pd.DataFrame:
+def measure_layer(runs: Mapping[str, Runs], scale: str, layer: int) -> pd.DataFrame:
     """Table of figures 24 to 26: the first neurons of each sign as points, and the share of all that grow."""
     trained, pick = one_layer_figures.trained(runs), one_training.choice(single(runs))
     at = {epoch: stacked_figures.embeddings(trained, epoch, layer) for epoch in SCATTER_EPOCHS}
@@ -61,6 +63,11 @@ def measure_layer(runs: Mapping[str, Runs], layer: int) -> pd.DataFrame:
     growth = at[SCATTER_EPOCHS[-1]]["label magnitude"] / at[SCATTER_EPOCHS[0]]["label magnitude"]
     parts.append(pick.claim("share of neurons that grow", (growth > 1).mean(axis=-1)))
     return one_training.table(pick, parts)
+
+
+def measure_first_layer(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+    """Table of figure 24: that of layer 1, and how far the rows of any layer turn."""
+    return join([measure_layer(runs, scale, layer=1), largest_turn(runs)])
 
 
 def largest_turn(runs: Mapping[str, Runs]) -> pd.DataFrame:
@@ -82,7 +89,7 @@ def _turn(rows: Mapping[str, np.ndarray]) -> np.ndarray:
 @plotting.published
 def draw_labels(
     table: pd.DataFrame, edges: tuple[float, float, float, float], legend: float, magnitudes: tuple[float, float]
-) -> "Figure":
+) -> "Picture":
     """Figures 11 and 24 to 26 in the published style: one point per neuron and epoch, by the sign of a_i.
 
     edges : of the axes, in pixels; legend : its left edge, as a fraction of the axes; magnitudes : limits of the y
@@ -93,3 +100,22 @@ def draw_labels(
     plotting.frame(axes, plotting.angle("Angle to $q$"), Axis("Magnitude", magnitudes, widens=True), font=15)
     plotting.legend(axes, 15, "center left", (legend, 0.548), spacing=0.781)
     return figure
+
+
+def _figure(
+    name: str,
+    measure: Callable[[Mapping[str, Runs], str], pd.DataFrame],
+    edges: tuple[float, float, float, float],
+    legend: float,
+    magnitudes: tuple[float, float],
+) -> Figure:
+    draw = partial(draw_labels, edges=edges, legend=legend, magnitudes=magnitudes)
+    draw_runs = partial(runs_picture.draw, draw_figure=draw, styles=STYLES)
+    return Figure(name, stacked_figures.sweeps, measure, draw, draw_runs)
+
+
+FIGURES = (
+    _figure("figure24", measure_first_layer, (96.65, 334.64, 15.00, 324.72), -0.043, (0.0071, 0.0549)),
+    _figure("figure25", partial(measure_layer, layer=2), (109.90, 339.41, 15.00, 324.72), -0.080, (0.0074, 0.0379)),
+    _figure("figure26", partial(measure_layer, layer=3), (123.15, 344.18, 15.00, 324.72), -0.125, (0.0105, 0.0263)),
+)

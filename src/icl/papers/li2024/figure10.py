@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.drawing import plotting
@@ -15,7 +17,7 @@ from icl.drawing.plotting import Axis, Embedding
 from icl.papers.li2024 import embedding_figures, one_layer_figures, one_training, runs_picture
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 
 def sweeps(scale: str) -> list[Sweep]:
@@ -43,7 +45,7 @@ STYLES = (Embedding("Feat. Emb.", "Feat. Emb.", "*", "cool_r"),)
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """The figure in the published style, from the drawn run: one star per neuron and epoch."""
     figure, axes = plotting.canvas((400, 400), (83.40, 312.28, 22.51, 324.49), bars=1)
     plotting.scatters(axes, table, STYLES, "magnitude")
@@ -54,6 +56,4 @@ def draw(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def draw_runs(table: pd.DataFrame) -> Figure:
-    """The figure for every run, side by side."""
-    return runs_picture.draw(table, draw, STYLES)
+FIGURES = (Figure("figure10", sweeps, measure, draw, partial(runs_picture.draw, draw_figure=draw, styles=STYLES)),)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.papers.li2024 import embedding_figures, one_layer_figures, one_training, runs_picture
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 
 def sweeps(scale: str) -> list[Sweep]:
@@ -41,11 +43,9 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 STYLES = embedding_figures.STYLES
 
 
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """The figure in the published style, from the drawn run: one point per neuron and epoch, by the sign of a_i."""
     return embedding_figures.draw_labels(table, (96.65, 342.72, 22.50, 324.72), -0.009, (-0.047, 1.391))
 
 
-def draw_runs(table: pd.DataFrame) -> Figure:
-    """The figure for every run, side by side."""
-    return runs_picture.draw(table, draw, STYLES)
+FIGURES = (Figure("figure11", sweeps, measure, draw, partial(runs_picture.draw, draw_figure=draw, styles=STYLES)),)

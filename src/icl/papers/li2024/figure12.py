@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.drawing import plotting
@@ -18,7 +20,7 @@ from icl.papers.li2024 import decoder_evaluation, decoder_figures, one_training,
 from icl.papers.li2024.error_curves import STYLES_OF_SUMS, SUMS
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 LENGTHS = tuple(range(2, 21, 2))
 
@@ -54,7 +56,7 @@ STYLES = STYLES_OF_SUMS
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """The figure in the published style, from the drawn run; the dashed line marks an error of one per cent."""
     figure, axes = plotting.canvas((400, 400), (117.82, 368.25, 26.25, 317.72))
     plotting.error_curves(axes, table, STYLES, band=True)
@@ -66,6 +68,4 @@ def draw(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def draw_runs(table: pd.DataFrame) -> Figure:
-    """The figure for every run, side by side."""
-    return runs_picture.draw(table, draw, STYLES)
+FIGURES = (Figure("figure12", sweeps, measure, draw, partial(runs_picture.draw, draw_figure=draw, styles=STYLES)),)

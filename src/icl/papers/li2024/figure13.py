@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.drawing import plotting
@@ -17,7 +19,7 @@ from icl.evidence.intervals import least_length
 from icl.papers.li2024 import decoder_evaluation, decoder_figures, one_training, runs_picture
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 LENGTHS = tuple(range(0, 21, 2))
 ENOUGH = 0.05
@@ -75,7 +77,7 @@ STYLES = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """The figure in the published style, from the drawn run: in-domain (id) means tasks unseen in training."""
     figure, axes = plotting.canvas((450, 450), (129.90, 415.62, 18.40, 361.72))
     plotting.error_curves(axes, table, STYLES, band=True)
@@ -86,6 +88,4 @@ def draw(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def draw_runs(table: pd.DataFrame) -> Figure:
-    """The figure for every run, side by side."""
-    return runs_picture.draw(table, draw, STYLES)
+FIGURES = (Figure("figure13", sweeps, measure, draw, partial(runs_picture.draw, draw_figure=draw, styles=STYLES)),)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.drawing import plotting
@@ -17,7 +19,7 @@ from icl.papers.li2024.one_training import Choice
 from icl.papers.li2024.pruning import COUNTS, Pruning, large_neurons, random_masks, trained_pruning
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 
 def sweeps(scale: str) -> list[Sweep]:
@@ -103,7 +105,7 @@ STYLES = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """The figure in the published style, from the drawn run; x counts pruned neurons, and the bars lie on top."""
     figure, axes = plotting.canvas((500, 500), (117.75, 392.22, 26.50, 416.72), panel="left axis")
     plotting.baseline(axes, table)
@@ -119,6 +121,12 @@ def draw(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def draw_runs(table: pd.DataFrame) -> Figure:
-    """The figure for every run, side by side."""
-    return runs_picture.draw(table, draw, (plotting.BASELINE, *STYLES))
+FIGURES = (
+    Figure(
+        "figure14",
+        sweeps,
+        measure,
+        draw,
+        partial(runs_picture.draw, draw_figure=draw, styles=(plotting.BASELINE, *STYLES)),
+    ),
+)

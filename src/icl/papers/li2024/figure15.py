@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.core.table import SUMMARY_SEED
@@ -18,7 +20,7 @@ from icl.papers.li2024 import one_layer_figures, one_training, runs_picture
 from icl.papers.li2024.pruning import COUNTS, trained_pruning
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 FRACTIONS = {"alpha'=0.6": 0.6, "alpha'=0.8": 0.8, "alpha'=1": 1.0}
 
@@ -69,7 +71,7 @@ def _from_one_start(table: pd.DataFrame) -> pd.DataFrame:
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """The figure in the published style, from the drawn run; x is the number of pruned neurons.
 
     All curves start at the unpruned error of alpha' = 0.6, as the published ones do. The table has that of each alpha'.
@@ -85,6 +87,12 @@ def draw(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def draw_runs(table: pd.DataFrame) -> Figure:
-    """The figure for every run, side by side."""
-    return runs_picture.draw(table, draw, (plotting.BASELINE, *STYLES))
+FIGURES = (
+    Figure(
+        "figure15",
+        sweeps,
+        measure,
+        draw,
+        partial(runs_picture.draw, draw_figure=draw, styles=(plotting.BASELINE, *STYLES)),
+    ),
+)

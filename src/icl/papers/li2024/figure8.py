@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.drawing import plotting
@@ -14,7 +16,7 @@ from icl.drawing.plotting import Axis, Style
 from icl.papers.li2024 import one_layer_evaluation, one_layer_figures, one_training, runs_picture
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 
 def sweeps(scale: str) -> list[Sweep]:
@@ -51,7 +53,7 @@ STYLES = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """The figure in the published style, from the drawn run; xdr is the IDR or ODR pattern of the query."""
     figure, axes = plotting.canvas((400, 400), (96.65, 365.90, 15.00, 329.72))
     plotting.curves(axes, table, STYLES, "magnitude")
@@ -61,6 +63,4 @@ def draw(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def draw_runs(table: pd.DataFrame) -> Figure:
-    """The figure for every run, side by side."""
-    return runs_picture.draw(table, draw, STYLES)
+FIGURES = (Figure("figure8", sweeps, measure, draw, partial(runs_picture.draw, draw_figure=draw, styles=STYLES)),)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.drawing import plotting
@@ -15,7 +17,7 @@ from icl.drawing.plotting import Axis
 from icl.papers.li2024 import attention_figures, one_layer_evaluation, one_layer_figures, one_training, runs_picture
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 
 def sweeps(scale: str) -> list[Sweep]:
@@ -45,7 +47,7 @@ STYLES = attention_figures.STYLES
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """The figure in the published style, from the drawn run."""
     figure, axes = plotting.canvas((400, 400), (83.53, 366.67, 23.00, 329.72))
     plotting.curves(axes, table, STYLES, "attention weight")
@@ -55,6 +57,4 @@ def draw(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def draw_runs(table: pd.DataFrame) -> Figure:
-    """The figure for every run, side by side."""
-    return runs_picture.draw(table, draw, STYLES)
+FIGURES = (Figure("figure9", sweeps, measure, draw, partial(runs_picture.draw, draw_figure=draw, styles=STYLES)),)

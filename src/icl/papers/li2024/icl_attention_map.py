@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.lazy import lazy
 from icl.core.runs import Runs, single
 from icl.core.table import rows
@@ -21,13 +22,11 @@ from icl.papers.li2024.stacked_figures import sweeps
 if TYPE_CHECKING:
     import torch
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
     from matplotlib.image import AxesImage
     from torch import Tensor
 else:
     torch = lazy("torch")
-
-__all__ = ["draw", "measure", "sweeps"]
 
 
 def label_of_layers(attention: list[Tensor], prompts: Evaluation) -> np.ndarray:
@@ -74,7 +73,7 @@ SIZE, GAP = 270, 62
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """One map per layer, from left to right; red dots mark other columns with the asking column's pattern."""
     names = sorted({panel for panel in table["panel"] if panel.startswith("layer")})
     width, height = 70 + len(names) * (SIZE + GAP) + 40, SIZE + 110
@@ -107,3 +106,6 @@ def _map(axes: Axes, table: pd.DataFrame) -> AxesImage:
         axes, Axis("attended column", ticks=ticks, names=names), Axis("asking column", ticks=ticks, names=names), 10, 6
     )
     return image
+
+
+FIGURES = (Figure("icl_attention_map", sweeps, measure, draw),)

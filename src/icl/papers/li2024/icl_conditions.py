@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -18,7 +19,7 @@ from icl.drawing.plotting import Axis, Style
 from icl.papers.li2024 import one_layer, one_layer_evaluation, one_layer_figures
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 PATTERNS, TASKS, FRACTION = 6, 30, 0.8
 # Panel -> the constant that it varies, and its values; SHARED, the training of icl_theorems, is a point of each panel.
@@ -126,7 +127,7 @@ LEGENDS: Mapping[str, tuple[plotting.Corner, tuple[float, float]]] = {
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """One panel per condition: means as lines, runs as dots, the theorem's conditions as thin lines."""
     figure, first = plotting.canvas((1140, 380), (85, 375, 20, 310), panel="tasks")
     panels = [first]
@@ -153,3 +154,6 @@ def draw(table: pd.DataFrame) -> Figure:
         axes.xaxis.minorticks_off()
         plotting.legend(axes, 10, *LEGENDS[name])
     return figure
+
+
+FIGURES = (Figure("icl_conditions", sweeps, measure, draw),)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -21,7 +22,7 @@ from icl.papers.li2024.error_curves import ENOUGH, STYLES_OF_SUMS, SUMS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 LENGTHS = tuple(range(2, 21))
 FRACTIONS = {"alpha'=0.4": 0.4, "alpha'=0.6": 0.6, "alpha'=0.8": 0.8, "alpha'=1.0": 1.0}
@@ -76,7 +77,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Two panels of error against context length."""
     figure, left = plotting.canvas((760, 400), (100, 365, 26.25, 317.72), panel="in domain")
     right = plotting.add_panel(figure, (470, 735, 26.25, 317.72), "out of domain")
@@ -107,3 +108,6 @@ def _curve(axes: Axes, table: pd.DataFrame, style: Style, marked: Sequence[int])
     at_zero = x[shown & zero]
     plotting.curve(axes, style, at_zero, np.full(len(at_zero), NO_ERROR), **empty, label=None,
                    gid=f"{style.series}, none")  # fmt: skip
+
+
+FIGURES = (Figure("icl_generalisation", sweeps, measure, draw),)

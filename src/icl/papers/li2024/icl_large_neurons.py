@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs, single
 from icl.core.streams import stream
 from icl.core.sweep import Sweep
@@ -19,7 +20,7 @@ from icl.papers.li2024 import one_layer, one_layer_figures
 from icl.papers.li2024.pruning import Pruning, first_of, large_neurons, trained_pruning
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 SHARES = tuple(share / 10 for share in range(10))
 JUDGED = SHARES[1:]
@@ -83,7 +84,7 @@ STYLES = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Hinge loss on the left, with our bound for theorem 3, and error on the right."""
     figure, left = plotting.canvas((800, 400), (85, 385, 20, 325), panel="hinge loss")
     right = plotting.add_panel(figure, (480, 780, 20, 325), "classification error")
@@ -96,3 +97,6 @@ def draw(table: pd.DataFrame) -> Figure:
         plotting.frame(axes, x, y, font=15, ticks=13)
         plotting.legend(axes, 12, "upper left", (0.02, 0.98))
     return figure
+
+
+FIGURES = (Figure("icl_large_neurons", sweeps, measure, draw),)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -18,7 +19,7 @@ from icl.papers.li2024 import one_layer_evaluation, one_layer_figures
 from icl.papers.li2024.one_layer_evaluation import Evaluation
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 ALWAYS = 0.99
 """Fraction of the prompts of its label on which a lucky neuron must be active, as drawn."""
@@ -79,7 +80,7 @@ STYLES = (Style("SGD", "SGD", "b", "x"), Style("Adam", "Adam", "r", "o"))
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Means over runs with their bands."""
     figure, axes = plotting.canvas((430, 400), (83.5, 410.0, 20.0, 329.7))
     plotting.curves(axes, table, STYLES, "share of neurons", band=True)
@@ -87,3 +88,6 @@ def draw(table: pd.DataFrame) -> Figure:
     plotting.frame(axes, x, Axis("Share of lucky neurons", (0, 1)), font=15)
     plotting.legend(axes, 14, "lower right", (0.98, 0.02))
     return figure
+
+
+FIGURES = (Figure("icl_lucky_neurons", sweeps, measure, draw),)

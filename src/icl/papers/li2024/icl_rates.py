@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -18,7 +19,7 @@ from icl.evidence.intervals import first_step_below, log_slope
 from icl.papers.li2024 import one_layer, one_layer_figures
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 FRACTIONS = (0.3, 0.4, 0.55, 0.75, 1.0)
 STEPS = {"paper": 600, "laptop": 600, "smoke": 40}
@@ -57,7 +58,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """One dot per seed, and a line with the theorem's exponent through their mean."""
     figure, axes = plotting.canvas((400, 400), (83.5, 380.0, 15.0, 329.7))
     line = plotting.summary(table, "main", "exponent -2/3", "steps")
@@ -72,3 +73,6 @@ def draw(table: pd.DataFrame) -> Figure:
     axes.minorticks_off()
     plotting.legend(axes, 12, "upper right", (0.98, 0.98))
     return figure
+
+
+FIGURES = (Figure("icl_rates", sweeps, measure, draw),)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -22,7 +23,7 @@ from icl.papers.li2024.icl_rates import TARGET, WINDOW
 from icl.papers.li2024.pruning import Pruning
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 STEPS = {"paper": 400, "laptop": 400, "smoke": 10}
 THEOREM_PATTERNS, THEOREM_NEURONS, THEOREM_IRRELEVANT = 6, 64, 24
@@ -147,7 +148,7 @@ LEGENDS: Mapping[str, tuple[plotting.Corner, tuple[float, float]]] = {
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """One panel per size: runs as dots, the theorem as a dashed line."""
     figure, first = plotting.canvas((1140, 380), (85, 355, 20, 310), panel="M_1")
     panels = [first]
@@ -166,3 +167,6 @@ def draw(table: pd.DataFrame) -> Figure:
         axes.minorticks_off()
         plotting.legend(axes, 11, *LEGENDS[name])
     return figure
+
+
+FIGURES = (Figure("icl_sizes", sweeps, measure, draw),)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -27,7 +28,7 @@ from icl.papers.li2024 import (
 from icl.papers.li2024.pruning import SHARES, least_rise_per_share, rise_without_small, trained_pruning
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 MEASUREMENTS = (figure8, figure9, figure10, figure11, figure14, icl_generalisation)
 METHODS = {"SGD": "li_icl_sgd", "Adam": "li_icl"}
@@ -78,13 +79,13 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     parts = []
     for method, sweep in METHODS.items():
         for module in MEASUREMENTS:
-            name = module.__name__.rpartition(".")[2]
-            (sweep_of_figure,) = module.sweeps(scale)
+            (figure,) = module.FIGURES
+            (sweep_of_figure,) = figure.sweeps(scale)
             trained = runs[sweep]
             tested = replace(trained, sweep=replace(trained.sweep, test=sweep_of_figure.test))
-            table = module.measure({sweep: tested}, scale)
+            table = figure.measure({sweep: tested}, scale)
             claims = table[(table["panel"] == "") & (table["statistic"] == "run")]
-            names = [RENAMED.get((name, observable), observable) for observable in claims["observable"]]
+            names = [RENAMED.get((figure.name, observable), observable) for observable in claims["observable"]]
             claims = claims.assign(observable=names)
             claims = claims[claims["observable"].isin(COMPARED)]
             parts.append(claims.assign(observable=claims["observable"] + f", {method}"))
@@ -116,7 +117,7 @@ def drawn(claimed: pd.DataFrame) -> Iterator[pd.DataFrame]:
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """One panel per quantity and one dot per run, SGD beside Adam."""
     figure, first = plotting.canvas((1000, 680), (70, 235, 30, 180), panel="0")
     for index, title in enumerate(DRAWN.values()):
@@ -136,3 +137,6 @@ def draw(table: pd.DataFrame) -> Figure:
         axes.ticklabel_format(axis="y", scilimits=(-2, 3))
     plotting.legend(first, 9, "center", (0.5, 0.5))
     return figure
+
+
+FIGURES = (Figure("icl_theorems", sweeps, measure, draw),)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import SUMMARY_SEED, join, rows
@@ -19,7 +20,7 @@ from icl.papers.li2025 import decoding, one_layer, premises, theory, trainings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 FRACTIONS = (0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
 CHAINS = (2, 3, 4, 6, 8, 12)
@@ -220,7 +221,7 @@ LEGENDS: tuple[tuple[plotting.Corner, tuple[float, float]], ...] = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Three panels of steps and one of examples, with their fits."""
     figure, first = plotting.canvas((760, 720), (85, 370, 15, 295), panel="alpha")
     axes = [first, *(plotting.add_panel(figure, edges, name) for name, edges in EDGES.items())]
@@ -259,3 +260,6 @@ def _lines(axes: Axes, table: pd.DataFrame, observable: str, label: str, exponen
     for series, look in (("fit", {"color": "C0", "linewidth": 1.5}), ("theorem", plotting.GUIDE)):
         line = plotting.summary(table, str(axes.get_label()), series, observable)
         axes.plot(line["x"], line["value"], **look, label=text if series == "fit" else theorem, gid=series)
+
+
+FIGURES = (Figure("cot_rates", sweeps, measure, draw),)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
+from icl.core.figure import Figure
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -18,7 +19,7 @@ from icl.papers.li2025 import one_layer, trainings
 from icl.papers.li2025.attention_groups import GROUPS, STYLES, attention
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 LAYERS, HEADS, LENGTH = 3, 2, 20
 SNAPSHOTS = (0, 50, 100, 150, 200, 300, 400, *range(600, 2001, 200))
@@ -77,7 +78,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """One panel per head in the style of figure 20, one column per layer."""
     figure, first = plotting.canvas((1010, 670), _edges(0, 0), panel=panel(0, 0))
     for layer in range(LAYERS):
@@ -96,3 +97,6 @@ def _edges(layer: int, head: int) -> tuple[int, int, int, int]:
     """Left, right, top and bottom edges of a head's panel in pixels: one column per layer, one row per head."""
     left, top = 70 + 330 * layer, 35 + 330 * head
     return left, left + 255, top, top + 235
+
+
+FIGURES = (Figure("cot_three_layer", sweeps, measure, draw),)

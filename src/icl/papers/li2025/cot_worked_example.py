@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -20,7 +21,7 @@ from icl.papers.li2025.transition_matrices import condition_1, product
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 STEPS = np.array([[[0.6, 0.4], [0.4, 0.6]], [[0.4, 0.6], [0.8, 0.2]]])
 """A_1 and A_2, as the talk states them (page 30)."""
@@ -84,7 +85,7 @@ TITLES = {"A_1": "$A_1$", "A_2": "$A_2$", "B": "$B = A_1A_2$"}
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """The three matrices with their entries, and the errors on the right."""
     figure, first = plotting.canvas((1120, 330), (50, 220, 50, 220), panel="A_1")
     panels = [first]
@@ -116,3 +117,6 @@ def _matrix(axes: Axes, table: pd.DataFrame) -> None:
             column + 1, row + 1, f"{value:.2f}", ha="center", va="center", fontsize=15, color=colour, weight=weight
         )
     plotting.frame(axes, Axis("to", ticks=(1, 2)), Axis("from", ticks=(1, 2)), 13, 12)
+
+
+FIGURES = (Figure("cot_worked_example", sweeps, measure, draw),)

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -22,7 +24,7 @@ from icl.papers.li2025.prompts import Setting
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 LENGTHS = tuple(range(0, 101, 10))
 LOOKS = (("r", "o"), ("b", "x"), ("m", "+"), ("c", "d"))
@@ -30,7 +32,7 @@ LOOKS = (("r", "o"), ("b", "x"), ("m", "+"), ("c", "d"))
 
 @dataclass(frozen=True)
 class ErrorCurves:
-    """An error figure: its varied constant, and the three functions of a figure's module.
+    """An error figure: its varied constant, and the functions of its Figure.
 
     constant : the field of Test that varies
     values : name of each curve in the table, a formula without its leading backslash -> value of the constant
@@ -50,7 +52,7 @@ class ErrorCurves:
         test = trainings.varied_test(**{self.constant: tuple(self.values.values())})
         return [trainings.shared_training(scale, test)]
 
-    def measure(self, runs: Mapping[str, Runs]) -> pd.DataFrame:
+    def measure(self, runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         """Error of the trained model for each value and number of examples, on the same draws, and Kendall's tau."""
         trained = single(runs)
         seeds, configs, test = trained.sweep.seeds, trained.sweep.configs, trained.sweep.test
@@ -67,16 +69,17 @@ class ErrorCurves:
         return [varied.setting() if self.answer == "CoT" else varied.end_setting() for varied in tests]
 
     @plotting.published
-    def draw(self, table: pd.DataFrame) -> "Figure":
+    def draw(self, table: pd.DataFrame) -> "Picture":
         """The figure in the style of figure 17, from the table's summaries."""
         styles = curve_styles(self.values)
         figure, axes = draw_errors(table, styles, Axis(f"{self.answer} error", (1e-3, 1), log=True), left=117.82)
         plotting.legend(axes, 12, "lower left", (-0.016, -0.022), spacing=self.spacing)
         return figure
 
-    def draw_runs(self, table: pd.DataFrame) -> "Figure":
-        """The figure for every run, side by side."""
-        return runs_picture.draw(table, self.draw, curve_styles(self.values))
+    def figure(self, name: str) -> Figure:
+        """The figure of this name."""
+        draw_runs = partial(runs_picture.draw, draw_figure=self.draw, styles=curve_styles(self.values))
+        return Figure(name, self.sweeps, self.measure, self.draw, draw_runs)
 
 
 def named(letter: str, *values: float) -> dict[str, float]:
@@ -119,7 +122,7 @@ def curve_styles(series: Sequence[str] | Mapping[str, float]) -> list[Style]:
     return [Style(name, rf"$\{name}$", *look) for name, look in zip(series, LOOKS, strict=True)]
 
 
-def draw_errors(table: pd.DataFrame, styles: Sequence[Style], y: Axis, left: float) -> "tuple[Figure, Axes]":
+def draw_errors(table: pd.DataFrame, styles: Sequence[Style], y: Axis, left: float) -> "tuple[Picture, Axes]":
     """Figures 17 to 19 in the published style, without legend; `left` is the left edge of the axes in pixels."""
     figure, axes = plotting.canvas((400, 400), (left, 359.88, 26.25, 317.72))
     plotting.curves(axes, table, styles, "classification error", band=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -17,7 +19,7 @@ from icl.evidence import one_run
 from icl.papers.li2025 import decoding, error_curves, off_span, premises, trainings
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 PROBABILITIES = error_curves.named("tau^f", 0.4, 0.5, 0.6, 0.7)
 # Only tau^f is drawn. One of the theorem's three factors varies; the others have their defaults.
@@ -57,7 +59,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """The figure in the published style as described, from the table's summaries."""
     styles = error_curves.curve_styles(PROBABILITIES)
     figure, axes = error_curves.draw_errors(table, styles, Axis("CoT error", (1e-3, 1), log=True), left=117.82)
@@ -65,6 +67,12 @@ def draw(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def draw_runs(table: pd.DataFrame) -> Figure:
-    """The figure for every run, side by side."""
-    return runs_picture.draw(table, draw, error_curves.curve_styles(PROBABILITIES))
+FIGURES = (
+    Figure(
+        "figure18",
+        sweeps,
+        measure,
+        draw,
+        partial(runs_picture.draw, draw_figure=draw, styles=error_curves.curve_styles(PROBABILITIES)),
+    ),
+)

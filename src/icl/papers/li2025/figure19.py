@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -17,7 +19,7 @@ from icl.evidence import intervals, one_run
 from icl.papers.li2025 import decoding, error_curves, one_layer, premises, trainings
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 COT, WITH, WITHOUT = "CoT", "ICL w. Condition 1", "ICL w.o. Condition 1"
 
@@ -81,13 +83,11 @@ STYLES = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """The figure in the published style, from the table's summaries."""
     figure, axes = error_curves.draw_errors(table, STYLES, Axis("Testing error", (3e-3, 1), log=True), left=117.57)
     plotting.legend(axes, 12, "lower left", (-0.016, -0.022), spacing=0.62)
     return figure
 
 
-def draw_runs(table: pd.DataFrame) -> Figure:
-    """The figure for every run, side by side."""
-    return runs_picture.draw(table, draw, STYLES)
+FIGURES = (Figure("figure19", sweeps, measure, draw, partial(runs_picture.draw, draw_figure=draw, styles=STYLES)),)

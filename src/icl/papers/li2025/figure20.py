@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -18,7 +20,7 @@ from icl.evidence import one_run
 from icl.papers.li2025 import attention_groups, leading_pattern, premises, trainings
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 ITERATIONS = 1000
 END_OF_STAGE = 83
@@ -81,7 +83,7 @@ def stages(weights: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """The figure in the published style, from the table's summaries.
 
     The published picture is an enlarged screenshot, so axes and letters are 5 % larger than in its siblings.
@@ -95,6 +97,8 @@ def draw(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def draw_runs(table: pd.DataFrame) -> Figure:
-    """The figure for every run, side by side."""
-    return runs_picture.draw(table, draw, attention_groups.STYLES)
+FIGURES = (
+    Figure(
+        "figure20", sweeps, measure, draw, partial(runs_picture.draw, draw_figure=draw, styles=attention_groups.STYLES)
+    ),
+)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -16,7 +17,7 @@ from icl.drawing.plotting import Axis, Style
 from icl.papers.oswald2023 import closed_forms, evaluation, series_styles, trainings
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 EVERY = 3
 # The distance of a layer that diverges on a task when it is repeated.
@@ -51,7 +52,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Draw the published picture: 4 x 2.5 inch, line and plus signs."""
     figure, axes = plotting.canvas((400, 250), (62, 386, 14, 196))
     plotting.curves(axes, table, [Style(GD, GD, series_styles.GREEN)], "loss")
@@ -64,3 +65,6 @@ def draw(table: pd.DataFrame) -> Figure:
     series_styles.open_box(axes)
     plotting.legend(axes, 12, "upper right", (0.985, 0.97))
     return figure
+
+
+FIGURES = (Figure("oswald_gd_steps", sweeps, measure, draw),)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -17,7 +18,7 @@ from icl.papers.oswald2023 import closed_forms, evaluation, series_styles, train
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 ALPHAS = np.linspace(0.5, 2, 11).round(2)
 
@@ -58,7 +59,7 @@ def losses_by_alpha(trained: Runs, panel: str) -> Iterator[pd.DataFrame]:
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Draw panel D by itself."""
     figure, axes = plotting.canvas((440, 330), (80, 425, 38, 262))
     draw_panel(axes, table, font=14, ticks=12)
@@ -76,3 +77,6 @@ def draw_panel(axes: Axes, table: pd.DataFrame, font: float, ticks: float) -> No
     x = Axis(r"$\alpha$ where $x \sim U(-\alpha/2, \alpha/2)$", (0.42, 2.08), (0.5, 1, 1.5, 2))
     plotting.frame(axes, x, Axis("Loss", (0.048, 8.5), (0.1, 1), log=True), font, ticks)
     axes.set_title("Test on larger inputs", fontsize=font)
+
+
+FIGURES = (Figure("oswald_larger_inputs", sweeps, measure, draw),)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -18,7 +19,7 @@ from icl.papers.oswald2023.linear_attention import Config
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 # A plateau is this many consecutive snapshots, 300 steps, above PLATEAU_ABOVE with a range below FLAT.
 PLATEAU_LENGTH, PLATEAU_ABOVE, FLAT, OFF_LEVEL = 4, 0.3, 0.002, 0.004
@@ -203,7 +204,7 @@ def _largest(seeds: list[int], errors: list[dict[str, np.ndarray]]) -> Iterator[
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Draw the page's four panels in a row."""
     figure, loss = plotting.canvas((1500, 310), (70, 316, 24, 246), panel="A")
     _draw_loss(loss, table)
@@ -269,3 +270,6 @@ def _draw_alignment(axes: Axes, table: pd.DataFrame) -> None:
         series_styles.open_box(each, right=True)
     plotting.legend(axes, 11, "upper left", (0.02, 0.97), spacing=0.3)
     plotting.legend(right, 11, "upper right", (0.98, 0.97), spacing=0.3)
+
+
+FIGURES = (Figure("oswald_one_step", sweeps, measure, draw),)

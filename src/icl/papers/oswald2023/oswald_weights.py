@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -20,7 +21,7 @@ from icl.papers.oswald2023.linear_attention import MATRICES, Config
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 PRODUCTS = {"keys": "$W_Q W_K^T$", "values": "$W_V W_P$"}
 
@@ -102,7 +103,7 @@ STYLES = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Draw constructed and trained products side by side on a common colour scale, and the distance over training."""
     figure, first = plotting.canvas((960, 540), EDGES["constructed keys"], panel="constructed keys")
     panels = [first, *(plotting.add_panel(figure, edges, name) for name, edges in list(EDGES.items())[1:])]
@@ -136,3 +137,6 @@ def _draw_distance(axes: Axes, table: pd.DataFrame) -> None:
     y = Axis("Largest difference from the construction", (1e-3, 1e2), log=True)
     plotting.frame(axes, Axis("Training steps", (0, 5000), range(0, 5001, 1000)), y, font=12, ticks=11)
     plotting.legend(axes, 12, "upper right", (0.98, 0.98))
+
+
+FIGURES = (Figure("oswald_weights", sweeps, measure, draw),)

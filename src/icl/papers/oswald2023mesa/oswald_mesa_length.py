@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.lazy import lazy
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
@@ -21,7 +22,7 @@ from icl.papers.oswald2023mesa.one_layer import Config, Test, evaluation_sequenc
 
 if TYPE_CHECKING:
     import torch
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 else:
     torch = lazy("torch")
 
@@ -103,7 +104,7 @@ STYLES = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Draw the published panel."""
     figure, axes = plotting.canvas((440, 420), (95, 425, 25, 340))
     trainings.bands(axes, table, STYLES, "MSE")
@@ -113,3 +114,6 @@ def draw(table: pd.DataFrame) -> Figure:
     plotting.frame(axes, x, Axis("MSE", (-0.09, 1.8), (0, 0.5, 1, 1.5)), font=16, ticks=18)
     trainings.legend_and_letter(axes, "C")
     return figure
+
+
+FIGURES = (Figure("oswald_mesa_length", sweeps, measure, draw),)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -18,7 +19,7 @@ from icl.papers.oswald2023mesa.layers import Linear, Maps
 from icl.papers.oswald2023mesa.one_layer import evaluation_sequences
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 # 30 batches: with 10, as in the paper's code, the untrained loss has an error of 0.01.
 SEQUENCES = 7680
@@ -84,7 +85,7 @@ STYLES = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Draw the published panel."""
     figure, axes = plotting.canvas((440, 420), (95, 425, 25, 340))
     trainings.bands(axes, table, STYLES, "loss")
@@ -93,3 +94,6 @@ def draw(table: pd.DataFrame) -> Figure:
     plotting.frame(axes, x, Axis("Test Loss", (-0.05, 1.6), (0, 0.5, 1, 1.5)), font=16, ticks=18)
     trainings.legend_and_letter(axes, "B")
     return figure
+
+
+FIGURES = (Figure("oswald_mesa_loss", sweeps, measure, draw),)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
+from icl.core.figure import Figure
 from icl.core.lazy import lazy
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
@@ -22,7 +23,7 @@ from icl.models import autoregressive_trainings as trainings
 
 if TYPE_CHECKING:
     import torch
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 else:
     torch = lazy("torch")
 
@@ -118,7 +119,7 @@ NOISE = Style("other blocks", "other blocks", "b", "o", line="")
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Curves, distances and noise, side by side."""
     figure, ab = plotting.canvas((1080, 370), (70, 385, 20, 305), panel="ab")
     distance = plotting.add_panel(figure, (480, 700, 20, 305), "distance")
@@ -150,3 +151,6 @@ def draw(table: pd.DataFrame) -> Figure:
     for axes in (ab, distance, noise):
         axes.legend(fontsize=10, loc="upper right" if axes is ab else "lower left")
     return figure
+
+
+FIGURES = (Figure("zheng_sampled", sweeps, measure, draw),)

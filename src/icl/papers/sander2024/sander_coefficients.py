@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -19,7 +20,7 @@ from icl.models import autoregressive as system
 from icl.models import autoregressive_readout as readout
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 LENGTHS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 DIMENSIONS = (5, 10)
@@ -99,7 +100,7 @@ ASYMPTOTE = Style("asymptote", r"$3/(2T_{\max})$", "k", line="--")
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Draw the steps on logarithmic axes, and their ratio to the asymptote."""
     figure, step = plotting.canvas((900, 380), (80, 430, 20, 315), panel="step")
     ratio = plotting.add_panel(figure, (530, 880, 20, 315), "ratio")
@@ -114,3 +115,6 @@ def draw(table: pd.DataFrame) -> Figure:
     plotting.legend(step, 10, "lower left", (0.03, 0.03))
     plotting.legend(ratio, 10, "lower right", (0.98, 0.03))
     return figure
+
+
+FIGURES = (Figure("sander_coefficients", sweeps, measure, draw),)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -20,7 +21,7 @@ from icl.papers.zhang2024.trainings import SEEDS, SKEWED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 SPECTRA = {"isotropic": "", "skewed": SKEWED}
 COMMON: Mapping[str, list[Any]] = {"context_length": [10], "initial_scale": [0.3]}
@@ -221,7 +222,7 @@ TITLES = {"isotropic": r"$\Lambda=I$", "skewed": r"$\Lambda=\mathrm{diag}(2,1,0.
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Draw distances above and losses below for two covariances, and the matrices at the right."""
     figure, first = plotting.canvas((1030, 560), (75, 335, 35, 275), panel="distance, isotropic")
     for index, case in enumerate(SPECTRA):
@@ -256,7 +257,7 @@ def _lines(axes: Axes, table: pd.DataFrame, lines: Any, points: Any, observable:
         line.set_markersize(4)
 
 
-def _matrix(figure: Figure, table: pd.DataFrame, index: int, name: str) -> None:
+def _matrix(figure: Picture, table: pd.DataFrame, index: int, name: str) -> None:
     """Draw a heat map of one matrix; the last one has the common colour bar."""
     import seaborn
 
@@ -277,3 +278,6 @@ def _matrix(figure: Figure, table: pd.DataFrame, index: int, name: str) -> None:
         spine.set_visible(True)
     if bar is not None:
         bar.spines["outline"].set_linewidth(0.8)
+
+
+FIGURES = (Figure("zhang_convergence", sweeps, measure, draw),)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.streams import stream
 from icl.core.sweep import Sweep
@@ -22,7 +23,7 @@ from icl.tasks import linear_regression as tasks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 COUNTS = (0, 1, 2, 5, 10, 15, 20, 25, 30, 35, 40)
 SCALES: Mapping[str, float] = {"1/3": 1 / 3, "1/2": 0.5, "1": 1.0, "2": 2.0, "3": 3.0}
@@ -211,7 +212,7 @@ SCALED_QUERY = Style("scaled query, prompts", r"query times 2, $N=\infty$", "k",
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Draw the talk's two panels and the factor c^2 above, lengths and random covariances below."""
     figure, skewed = plotting.canvas((1010, 620), (70, 320, 40, 255), panel="skewed")
     panels.dress(skewed, "page 27: skewed covariance", panels.EXAMPLES, panels.SQUARED_ERROR)
@@ -241,7 +242,7 @@ def draw(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def _draw_scaled(figure: Figure, table: pd.DataFrame) -> Axes:
+def _draw_scaled(figure: Picture, table: pd.DataFrame) -> Axes:
     errors = Axis("squared error$\\,/\\,c^2$", (-0.1, 1.1))
     axes = panels.panel(figure, (405, 655, 40, 255), "scaled", "page 27: scaled $x$", panels.EXAMPLES, errors)
     least = panels.LEAST_SQUARES._replace(colour=darkgrid.TAN, line="--")
@@ -252,3 +253,6 @@ def _draw_scaled(figure: Figure, table: pd.DataFrame) -> Axes:
     panels.unfold(axes, 1.1, 1e5, (0, 0.2, 0.4, 0.6, 0.8, 1.0))
     axes.legend(fontsize=7, ncols=3, loc="upper right", labelspacing=0.1, columnspacing=0.8)
     return axes
+
+
+FIGURES = (Figure("zhang_covariate_shift", sweeps, measure, draw),)

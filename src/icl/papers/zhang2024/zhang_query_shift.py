@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -21,7 +22,7 @@ from icl.papers.zhang2024.trainings import INFINITE, SKEWED, SPECTRUM
 from icl.tasks import linear_regression as tasks
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 COUNTS = (0, 1, 2, 3, 5, 8, 10, 12, 15, 18, 20, 22, 25, 30, 35, 40)
 FEW = (0, 1, 2, 3, 5, 8, 10, 12, 15, 17, 19)
@@ -191,7 +192,7 @@ TOLERANCE_POINTS = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Draw the talk's three panels above, orthogonal queries and the rates below."""
     figure, first = plotting.canvas((1010, 620), (60, 310, 30, 250), panel="orthogonal")
     for index, (name, title) in enumerate(TITLES.items()):
@@ -220,3 +221,6 @@ def draw(table: pd.DataFrame) -> Figure:
     panels.points(tolerance, table, TOLERANCE_POINTS, "error over |x_query|^2")
     plotting.legend(tolerance, 8, "lower left", (0.02, 0.02), spacing=0.2)
     return figure
+
+
+FIGURES = (Figure("zhang_query_shift", sweeps, measure, draw),)

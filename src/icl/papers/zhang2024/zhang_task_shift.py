@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -20,7 +21,7 @@ from icl.papers.zhang2024.trainings import DECK_DIMENSION, INFINITE, SKEWED, SPE
 from icl.tasks import linear_regression as tasks
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 COUNTS = (0, 1, 2, 3, 5, 8, 10, 12, 15, 17, 18, 19, 20, 21, 22, 23, 25, 27, 30, 35, 40)
 TEST_LENGTHS = (10, 30, 100, 300, 1000, 3000, 10000)
@@ -188,7 +189,7 @@ SERIES_OVER_M = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Draw the talk's panel and the two rates."""
     figure, noisy = plotting.canvas((1010, 330), (60, 310, 40, 275), panel="noisy")
     panels.dress(noisy, "page 25: noisy linear regression", panels.EXAMPLES, panels.SQUARED_ERROR)
@@ -207,3 +208,6 @@ def draw(table: pd.DataFrame) -> Figure:
     for axes in (noisy, over_m, over_n):
         plotting.legend(axes, 8, "lower left", (0.02, 0.02), spacing=0.2)
     return figure
+
+
+FIGURES = (Figure("zhang_task_shift", sweeps, measure, draw),)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -19,7 +20,7 @@ from icl.models import autoregressive_theory as theory
 from icl.models import autoregressive_trainings as trainings
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 LAWS = ("gaussian", "sparse")
 EPOCHS = trainings.EPOCHS
@@ -71,7 +72,7 @@ CAPTIONS = {
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Draw a panel per law: a solid and b dashed in the colour of their start, predicted limits dotted."""
     figure, first = plotting.canvas((925, 345), (75, 447, 15, 253), panel="gaussian")
     panels = (first, plotting.add_panel(figure, (535, 907, 15, 253), "sparse"))
@@ -95,3 +96,6 @@ def draw(table: pd.DataFrame) -> Figure:
     for axes in panels:
         zheng_look.serif(axes)
     return figure
+
+
+FIGURES = (Figure("zheng_a_and_b", sweeps, measure, draw),)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -21,7 +22,7 @@ from icl.models import autoregressive_trainings as trainings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 LAWS = ("gaussian", "sparse")
 EPOCHS = trainings.EPOCHS
@@ -133,7 +134,7 @@ PANELS = {
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Draw the four published panels, and below them two panels with the quantities that their labels suggest."""
     places = {panel: (75 + 460 * (i % 2), 447 + 460 * (i % 2), 15 + 335 * (i // 2), 253 + 335 * (i // 2))
               for i, panel in enumerate(PANELS)}  # fmt: skip
@@ -159,3 +160,6 @@ def _panel(axes: Axes, table: pd.DataFrame, panel: str) -> None:
     caption = f"({panel}) {layout.caption}"
     axes.text(0.5, -0.31, caption, fontsize=12, ha="center", transform=axes.transAxes, fontfamily=zheng_look.SERIF)
     zheng_look.serif(axes)
+
+
+FIGURES = (Figure("zheng_ab_dynamics", sweeps, measure, draw),)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -22,7 +23,7 @@ from icl.tasks import unitary_statistics as statistics
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 EPOCHS = trainings.EPOCHS
 MATRICES = ("W^KQ", "W^PV")
@@ -116,7 +117,7 @@ MASKED = Style("masked", r"$(0.1, 0.1)$, masked", "k", line="--")
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Draw two heat maps with a colour bar each, as published, and below them the entries and ab over training."""
     figure, key_query = plotting.canvas((1050, 690), (50, 434, 20, 319), panel="W^KQ")
     value = plotting.add_panel(figure, (563, 953, 94, 264), "W^PV")
@@ -160,3 +161,6 @@ def _square(axes: Axes, bar: Axes, table: pd.DataFrame, name: str) -> None:
     for shown in (axes, bar):
         shown.xaxis.label.set_visible(False)
         shown.yaxis.label.set_visible(False)
+
+
+FIGURES = (Figure("zheng_heatmap", sweeps, measure, draw),)

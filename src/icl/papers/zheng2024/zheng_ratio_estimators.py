@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
+from icl.core.figure import Figure
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -21,7 +22,7 @@ from icl.models import autoregressive_theory as theory
 from icl.models import autoregressive_trainings as trainings
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Picture
 
 LENGTHS = (20, 50, 100, 200, 500, 1000)
 LARGER = ("0.5 1.5", "2 2")
@@ -176,7 +177,7 @@ SHARES = (Style("mean of ratios", "of coordinates", "b"), Style("least squares",
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Figure:
+def draw(table: pd.DataFrame) -> Picture:
     """Draw both ratios over T, the distribution of ratios, and the error for four laws of the first token."""
     figure, ratio = plotting.canvas((1290, 390), (75, 480, 20, 325), panel="ratio")
     spread = plotting.add_panel(figure, (575, 885, 20, 325), "spread")
@@ -203,3 +204,6 @@ def draw(table: pd.DataFrame) -> Figure:
     plotting.legend(ratio, 10, "center right", (0.98, 0.5), spacing=0.2)
     plotting.legend(spread, 11, "lower right", (0.98, 0.03))
     return figure
+
+
+FIGURES = (Figure("zheng_ratio_estimators", sweeps, measure, draw),)

@@ -61,6 +61,7 @@ def entry(
     return {
         "name": name,
         "key": discovery.figures()[name],
+        "file": discovery.file(name),
         "paper": ledger.of_figure(name).title,
         "scale": plan.scale,
         "folder": plan.folder,
