@@ -1,12 +1,12 @@
-"""Modules that are loaded on first use.
+"""torch, imported on first use, and names of types for annotations alone.
 
 Importing torch takes more than a second, and every cluster job parses the workflow, and with it the sweeps of every
-figure, again. Modules on that path import torch lazily.
+figure, again. Modules on that path take torch from here, and the types of torch and matplotlib that they only annotate.
 """
 
 import importlib
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 
 class _Lazy(ModuleType):
@@ -18,9 +18,13 @@ class _Lazy(ModuleType):
         return value
 
 
-def lazy(name: str) -> ModuleType:
-    """A stand-in for the module `name`, which is imported when one of its attributes is first used.
+if TYPE_CHECKING:
+    import torch
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
+    from torch import Tensor
+else:
+    torch = _Lazy("torch")
+    Axes = Picture = Tensor = Any
 
-    The first use raises ModuleNotFoundError if no such module is installed.
-    """
-    return _Lazy(name)
+__all__ = ["Axes", "Picture", "Tensor", "torch"]

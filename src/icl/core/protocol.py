@@ -7,9 +7,10 @@ the same values alone and in a batch, and a diverging run changes no other.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from icl.core.lazy import Tensor
+
 if TYPE_CHECKING:
     import numpy as np
-    from torch import Tensor
 
 
 class System(Protocol):

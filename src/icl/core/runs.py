@@ -12,15 +12,12 @@ import numpy as np
 
 from icl.core.config import canonical, digest
 from icl.core.files import write_aside
-from icl.core.lazy import lazy
+from icl.core.lazy import torch
 from icl.core.problem import Problem, in_one_line
 from icl.core.sweep import Sweep
 
 if TYPE_CHECKING:
     import pandas as pd
-    import torch
-else:
-    torch = lazy("torch")
 
 FORMAT = "icl-runs"
 

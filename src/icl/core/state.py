@@ -8,18 +8,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from icl.core.files import WriteError
-from icl.core.lazy import lazy
+from icl.core.lazy import torch
 from icl.core.runs import FORMAT, RunsError, read_tensors, write_tensors
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = lazy("torch")
 
 
 @dataclass

@@ -2,21 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 
 from icl.core import discovery
-from icl.core.lazy import lazy
+from icl.core.lazy import torch
 from icl.core.protocol import System
 from icl.core.runs import Runs
 from icl.core.state import State
 from icl.core.sweep import Sweep
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = lazy("torch")
 
 
 def start(sweep: Sweep, device: str = "cpu") -> State:

@@ -7,10 +7,9 @@ needed at import; tests/drawing/test_darkgrid.py compares them with seaborn's pa
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from icl.core.lazy import Axes
 
 BLUE, ORANGE, GREEN, RED, PINK, TAN = "#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#ca9161"
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
+from icl.core.lazy import Axes, Picture
 from icl.drawing.plotting import defaults
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-
-def overlay(figure: Figure, reference: pd.DataFrame) -> Figure:
+def overlay(figure: Picture, reference: pd.DataFrame) -> Picture:
     """Draw the published numbers over our figure, with a legend: curves as dashed lines with open markers, scatters as
     open markers, bars as ticks, and lines on a colour bar as triangles.
 

@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
+from icl.core.lazy import Axes, Picture
 from icl.core.table import SUMMARY_SEED
 from icl.drawing import fonts
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from matplotlib.legend import Legend
     from matplotlib.lines import Line2D
 
@@ -103,11 +102,11 @@ def defaults() -> Iterator[None]:
         yield
 
 
-def published(draw: Callable[..., Figure]) -> Callable[..., Figure]:
+def published(draw: Callable[..., Picture]) -> Callable[..., Picture]:
     """Decorator that creates the artists of a figure under ``defaults``."""
 
     @wraps(draw)
-    def under_defaults(*args: Any, **kwargs: Any) -> Figure:
+    def under_defaults(*args: Any, **kwargs: Any) -> Picture:
         with defaults():
             return draw(*args, **kwargs)
 
@@ -115,7 +114,7 @@ def published(draw: Callable[..., Figure]) -> Callable[..., Figure]:
 
 
 @cache
-def _figure_class() -> type[Figure]:
+def _figure_class() -> type[Picture]:
     """A figure class that also renders under ``defaults``, because matplotlib reads many parameters only then."""
     from matplotlib.figure import Figure
 
@@ -129,7 +128,7 @@ def _figure_class() -> type[Figure]:
 
 def canvas(
     size: tuple[int, int], edges: tuple[float, float, float, float], *, panel: str = "main", bars: int = 0
-) -> tuple[Figure, Axes]:
+) -> tuple[Picture, Axes]:
     """A figure of ``size`` pixels and its axes, labelled ``panel``, with left, right, top and bottom edge in pixels.
 
     Each of ``bars`` colour bars will take a fifth of the width; the edges are those after they are drawn.
@@ -141,7 +140,7 @@ def canvas(
     return figure, figure.add_axes(box, label=panel)
 
 
-def add_panel(figure: Figure, edges: tuple[float, float, float, float], panel: str) -> Axes:
+def add_panel(figure: Picture, edges: tuple[float, float, float, float], panel: str) -> Axes:
     """Further axes on a canvas, labelled ``panel``, with left, right, top and bottom edge in pixels."""
     left, right, top, bottom = edges
     width, height = figure.get_size_inches() * DPI

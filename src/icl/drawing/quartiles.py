@@ -1,15 +1,13 @@
 """Medians over runs with bands from quartile to quartile, from the rows that `icl.evidence.quartiles` adds."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from icl.core.lazy import Axes
 from icl.drawing import plotting
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def edges(table: pd.DataFrame, panel: str, series: str, observable: str) -> tuple[np.ndarray, np.ndarray]:

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from math import ceil
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from icl.core.lazy import Axes, Picture
 from icl.core.table import DRAWN, RUNS
 from icl.drawing import plotting
 from icl.drawing.plotting import Embedding, Style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 COLUMNS = 5
 # Sizes of a panel and of the margins, in pixels.
@@ -29,12 +25,12 @@ FAILED = "0.65"
 @plotting.published
 def draw(
     table: pd.DataFrame,
-    draw_figure: Callable[[pd.DataFrame], Figure],
+    draw_figure: Callable[[pd.DataFrame], Picture],
     styles: Sequence[Style] | Sequence[Embedding],
     titles: Mapping[int, str] = MappingProxyType({}),
     failed: Collection[int] = (),
     count: str = "",
-) -> Figure:
+) -> Picture:
     """One panel per run: the drawn run is framed, and runs that have not learnt are grey.
 
     draw_figure, styles : of the figure; each panel gets the limits and ticks of its first axes
@@ -108,7 +104,7 @@ def _like(axes: Axes, like: Axes, *, left: bool, below: bool) -> None:
         axes.text(0.5, 0.5, words, fontsize=FONT, color="0.45", ha="center", va="center", transform=axes.transAxes)
 
 
-def _legend(figure: Figure, like: Axes) -> None:
+def _legend(figure: Picture, like: Axes) -> None:
     """One legend for all panels, below the count."""
     handles, labels = like.get_legend_handles_labels()
     height = figure.get_size_inches()[1] * plotting.DPI

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from icl.core.lazy import Axes
 from icl.drawing.plotting import Style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 SERIF = "STIXGeneral"
 """A typeface that comes with matplotlib and has the metrics of the published Times New Roman."""

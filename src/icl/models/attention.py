@@ -5,15 +5,8 @@ last layer is the prediction. Keys and values come from the examples only (mask 
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
-from icl.core.lazy import lazy
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
+from icl.core.lazy import Tensor, torch
 
 
 def linear_layer(tokens: "Tensor", value: "Tensor", key_query: "Tensor") -> "Tensor":

@@ -12,12 +12,11 @@ of m; the constant `gradient_estimator` chooses between them and selects the tra
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from icl.core.config import Constants, RunConfig, constant
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.core.streams import stream
 from icl.models import autoregressive_definition as definition
 from icl.models import autoregressive_gradients as gradients
@@ -25,12 +24,6 @@ from icl.models import autoregressive_prefix_sums as prefix_sums
 from icl.models.optimisers import Optimiser, Params, sgd
 from icl.tasks import linear_dynamics as tasks
 from icl.tasks import unitary_statistics as statistics
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 SYSTEM = "zheng_ar"
 FROZEN = ()

@@ -4,18 +4,11 @@ Zheng et al. 2024, section 3: y_t is the first block of W^PV E_t E_t* W^KQ e_t /
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.models.optimisers import Params
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 
 def loss_and_gradient(weights: Params, sequences: Sequence[np.ndarray]) -> "tuple[Tensor, Params]":

@@ -10,18 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.models import autoregressive_theory as theory
 from icl.models.optimisers import Params
 from icl.tasks.unitary_statistics import Statistics
 
 if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-
     from icl.models.autoregressive import Config
-else:
-    torch = lazy("torch")
 
 
 def of_blocks(weights: Params, seen: Sequence[Statistics], diagonal: bool = False) -> "tuple[Tensor, Params]":

@@ -5,18 +5,12 @@ It equals the gradient of `autoregressive_definition` without forming the matric
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.models.optimisers import Params
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 # The number of sequences per chunk; its prefix sums fit in the cache.
 CHUNK = 100

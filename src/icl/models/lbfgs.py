@@ -1,15 +1,9 @@
 """L-BFGS without a line search as a pair of pure functions over a leading run axis (see `icl.models.optimisers`)."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from icl.core.lazy import lazy
+from icl.core.lazy import torch
 from icl.models.optimisers import Optimiser, Params
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = lazy("torch")
 
 
 def lbfgs(learning_rates: Sequence[float], history: int) -> Optimiser:

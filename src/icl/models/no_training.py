@@ -5,18 +5,12 @@ have the snapshots (0,).
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.models.optimisers import Optimiser, Params, sgd
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 FROZEN = ()
 """Names of weights that are not trained."""

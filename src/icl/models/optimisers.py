@@ -6,14 +6,9 @@ learning rate.
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from icl.core.lazy import lazy
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = lazy("torch")
+from icl.core.lazy import torch
 
 Params = dict[str, "torch.Tensor"]
 Schedule = Callable[[int], float]

@@ -8,12 +8,12 @@ medians and quartiles over the runs and counts the runs that end above the run o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.figure import Figure
+from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -21,9 +21,6 @@ from icl.drawing import plotting, quartiles
 from icl.drawing.plotting import Axis, Style
 from icl.papers.ahn2023 import gradient_descents, structured_stacks, trainings
 from icl.papers.ahn2023.evaluation import fresh_gram_matrices, losses_on, selected_losses, with_quartiles
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 DEPTHS = (1, 2, 3, 4)
 # Series -> depth -> log losses of the seeds.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.figure import Figure
+from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -17,9 +17,6 @@ from icl.drawing.plotting import Axis, Style
 from icl.papers.ahn2023 import gradient_descents, trainings
 from icl.papers.ahn2023.evaluation import fresh_gram_matrices, losses_on, selected_losses, with_quartiles
 from icl.papers.ahn2023.linear_attention import Config
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 STEPS = 3
 # Series -> number of examples -> losses of the seeds.

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.figure import Figure
-from icl.core.lazy import lazy
+from icl.core.lazy import Picture, Tensor, torch
 from icl.core.runs import Runs
 from icl.core.streams import stream
 from icl.core.sweep import Sweep
@@ -23,13 +22,6 @@ from icl.papers.ahn2023 import linear_attention as system
 from icl.papers.ahn2023.drawing import curves_with_deviation, matrix_heatmap
 from icl.papers.ahn2023.evaluation import fresh_gram_matrices
 from icl.papers.ahn2023.linear_attention import SKEWED, Config
-
-if TYPE_CHECKING:
-    import torch
-    from matplotlib.figure import Figure as Picture
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 CASES = {"isotropic": "", "skewed": SKEWED}
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.figure import Figure
+from icl.core.lazy import Picture, Tensor
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -18,10 +18,6 @@ from icl.papers.ahn2023 import linear_attention as system
 from icl.papers.ahn2023 import structured_stacks, trainings
 from icl.papers.ahn2023.drawing import matrix_heatmap
 from icl.papers.ahn2023.evaluation import distance_to_scalar, losses_over_training, with_quartiles
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
-    from torch import Tensor
 
 METHODS = {"ahn_rotation_adam": "Adam", "ahn_rotation_lbfgs": "L-BFGS"}
 # Mean diagonals that the published notebook prints.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.figure import Figure
+from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -24,9 +24,6 @@ from icl.papers.ahn2023.evaluation import (
     losses_over_training,
     selected_losses,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 # Mean diagonals that the published notebook prints for Sigma = I, and those for a skewed Sigma.
 NOTEBOOK = {"A0": -0.714, "A1": -2.652, "A2": -7.128, "B0": 0.342, "B1": 0.340}

@@ -1,16 +1,13 @@
 """Heat maps and curves in the style of the authors' notebooks (Ahn et al. 2023)."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from icl.core.lazy import Axes
 from icl.drawing import plotting
 from icl.evidence.intervals import BAND
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def curves_with_deviation(

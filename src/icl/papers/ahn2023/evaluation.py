@@ -1,12 +1,12 @@
 """Losses of trained stacks on fresh prompts, and their distance from the predicted structure (Ahn et al. 2023)."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.core.runs import Runs
 from icl.core.streams import stream
 from icl.core.table import rows
@@ -15,12 +15,6 @@ from icl.papers.ahn2023 import gram_recursions
 from icl.papers.ahn2023 import linear_attention as system
 from icl.papers.ahn2023.gram_recursions import Whitened
 from icl.papers.ahn2023.linear_attention import Config
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 
 def fresh_gram_matrices(config: Config, count: int, purpose: str = "evaluate") -> "Tensor":

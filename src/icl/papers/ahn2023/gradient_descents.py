@@ -5,20 +5,14 @@ of linear attention with P = 0 they have A_l = -eta I and A_l = -eta Sigma^-1 in
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from icl.core.lazy import lazy
+from icl.core.lazy import torch
 from icl.papers.ahn2023 import linear_attention as system
 from icl.papers.ahn2023.evaluation import fresh_gram_matrices, losses_on
 from icl.papers.ahn2023.gram_recursions import Whitened
 from icl.papers.ahn2023.linear_attention import Config
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = lazy("torch")
 
 # The authors' coarse grids of step sizes, for the gradient summed (not averaged) over examples.
 GRID = (0.008, 0.01, 0.02, 0.04, 0.08, 0.16)

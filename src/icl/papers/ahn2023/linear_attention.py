@@ -9,24 +9,17 @@ matrices. Tests compare it with the literal attention (tests/oracles/ahn2023.py)
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from icl.core.config import Constants, RunConfig, constant
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.core.streams import stream
 from icl.models.lbfgs import lbfgs
 from icl.models.optimisers import Optimiser, Params, adam, halving, on_changed_gradients, packed
 from icl.papers.ahn2023 import gram_recursions, prompts
 from icl.papers.ahn2023.gram_recursions import Whitened
 from icl.tasks import linear_regression as tasks
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 SYSTEM = "ahn_linear"
 FROZEN = ()

@@ -6,15 +6,11 @@ output of a stack of linear layers; and the whitened Gram matrix of the inputs a
 In whitened coordinates x = R x' with the symmetric root R of Sigma, and the task is R w ~ N(0, T^2).
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from icl.core.lazy import Tensor
 from icl.models import attention
 from icl.tasks import linear_regression as tasks
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Arrays = dict[str, np.ndarray]
 

@@ -8,13 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from icl.core.lazy import lazy
+from icl.core.lazy import torch
 from icl.core.streams import stream
 from icl.papers.ahn2023 import linear_attention as system
 from icl.papers.ahn2023.gram_recursions import Whitened
 from icl.papers.ahn2023.linear_attention import Config
-
-torch = lazy("torch")
 
 
 class Structured(NamedTuple):

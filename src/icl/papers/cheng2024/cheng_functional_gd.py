@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
 from icl.core.figure import Figure
+from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import conform, join, rows
@@ -20,9 +20,6 @@ from icl.papers.cheng2024 import evaluation
 from icl.papers.cheng2024 import kernel_attention as system
 from icl.papers.cheng2024.kernel_attention import Config
 from icl.papers.cheng2024.scalar_oracle import SEEDS
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 KERNELS = ("linear", "relu", "exp", "softmax")
 # Steps, eta and the steps after which eta halves; the reduced scales were chosen on the seeds 100 and 101.

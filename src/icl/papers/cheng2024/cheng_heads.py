@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from icl.core.figure import Figure
+from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import conform, join
@@ -16,9 +16,6 @@ from icl.drawing.plotting import Axis, Style
 from icl.evidence.quartiles import with_quartiles
 from icl.papers.cheng2024 import scalar_oracle, trainings
 from icl.papers.cheng2024.scalar_oracle import Point
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 LAWS = ("linear", "half_exp", "comb")
 ONE_HEAD, TWO_HEADS = ("linear", "exp"), "linear_exp"

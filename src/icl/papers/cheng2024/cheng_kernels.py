@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.figure import Figure
+from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import SUMMARY_SEED, conform, join
@@ -19,9 +19,6 @@ from icl.evidence.quartiles import with_quartiles
 from icl.papers.cheng2024 import scalar_oracle, trainings
 from icl.papers.cheng2024.scalar_oracle import Point
 from icl.papers.cheng2024.trainings import DEPTHS, LAWS, LENGTHS
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 MATCHED = {"linear": "linear", "relu": "relu", "half_exp": "exp"}
 # Context lengths of the Bayes line; they include those of the trainings and of the oracle.

@@ -1,21 +1,14 @@
 """Errors of kernel attention on fresh prompts, the Bayes optimum, and a layer's distance from a gradient step."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from icl.core.lazy import lazy
+from icl.core.lazy import torch
 from icl.models import attention, estimators
 from icl.models.optimisers import Params
 from icl.papers.cheng2024 import kernel_attention as system
 from icl.papers.cheng2024 import prompts as tasks
 from icl.papers.cheng2024 import stacks
 from icl.papers.cheng2024.kernel_attention import Config
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = lazy("torch")
 
 
 def errors(weights: Params, config: Config, count: int, purpose: str = "evaluate") -> np.ndarray:

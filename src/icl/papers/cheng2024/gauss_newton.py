@@ -4,18 +4,10 @@ With two scalars per layer the loss is a nonlinear least-squares problem in 2 L 
 a gradient, because every prompt has its own residual.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.models import attention
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 # Relative damping, absolute damping in units of the loss, and the longest relative step; trial seeds converge.
 DAMPING, FLOOR, LONGEST = 1e-2, 1e-3, 0.5

@@ -10,24 +10,17 @@ corner r_l. `gauss_newton` computes the steps of the scalars.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from icl.core.config import Constants, RunConfig, constant
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.core.streams import stream
 from icl.models.optimisers import Optimiser, Params, adam, halving, sgd
 from icl.papers.cheng2024 import gauss_newton, stacks, transformers
 from icl.papers.cheng2024 import prompts as tasks
 from icl.papers.cheng2024.normalised_steps import adam_on_directions, normalised
 from icl.tasks.linear_regression import rotation
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 SYSTEM = "cheng_functional"
 FROZEN = ()

@@ -5,16 +5,9 @@ divides by nearly a constant, and only the direction of each layer's gradient re
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.models.optimisers import Optimiser, Params, Schedule, adam
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 # The published code divides the step of layer i = 0, 1, ... by the square of this number minus i.
 SLOWED_FROM = 9

@@ -12,18 +12,11 @@ B'C = s I, (L,); and covariate A, (L, d, d), or (L,) for a I, where it is traine
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.models import attention
 from icl.models.optimisers import Params
 from icl.papers.cheng2024 import transformers
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 
 def predictions(weights: Params, inputs: "Tensor", labels: "Tensor", kernel: str) -> "Tensor":

@@ -11,17 +11,10 @@ d), and rate r, (runs, L, H).
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.models import attention
 from icl.models.optimisers import Params
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 # Models with several heads; any other kernel is one head of that name.
 TWO_HEADS: Mapping[str, tuple[str, ...]] = {"linear_exp": ("linear", "exp")}

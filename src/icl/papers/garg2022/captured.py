@@ -13,19 +13,13 @@ updates the weights in place. On a CPU the same code runs without graphs. None o
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.core.streams import words
 from icl.models.optimisers import Optimiser, Params, Schedule
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 # SplitMix64 (Steele, Lea and Flood 2014): the increment of its state, and the shifts and factors of its output.
 GAMMA = 0x9E3779B97F4A7C15

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.figure import Figure
+from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -21,9 +21,6 @@ from icl.papers.garg2022.errors import ERROR, LEAST_SQUARES
 from icl.papers.garg2022.garg_scaling import SCALES, STYLES
 from icl.papers.garg2022.garg_shifts import SHIFTS
 from icl.tasks import linear_regression as tasks
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 LAYER = "one linear layer, theory"
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from icl.core.figure import Figure
+from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.streams import stream
 from icl.core.sweep import Sweep
@@ -19,9 +20,6 @@ from icl.evidence.intervals import exact
 from icl.models import estimators
 from icl.papers.garg2022 import decoder, error_panels, errors, gpt2, trainings
 from icl.tasks import linear_regression as tasks
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 TRUTH, PROJECTED = "ground truth", "ground truth projected"
 AFTER = {

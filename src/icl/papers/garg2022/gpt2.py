@@ -14,23 +14,16 @@ step and, on a CPU, changes no bit.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from icl.core.config import ConstantError, Constants, RunConfig, constant
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.core.streams import stream
 from icl.models import transformer
 from icl.models.optimisers import SCHEDULES, Optimiser, Params, adam, clipped_together, packed
 from icl.papers.garg2022 import captured, decoder
 from icl.tasks import linear_regression as tasks
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 SYSTEM = "garg_gpt2"
 FROZEN: tuple[str, ...] = ()

@@ -4,16 +4,8 @@ Attention depends on a prompt only through its counts c. With u_n = <w, v_n> the
 entry n of the gradient of column k of Q is the mean of (error) Attn_n (u_n - prediction) over prompts with query v_k.
 """
 
-from typing import TYPE_CHECKING
-
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.models.optimisers import Params
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 
 def loss_and_gradient(q: "Tensor", batch: Params) -> "tuple[Tensor, Tensor]":

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
 from icl.core.figure import Figure
-from icl.core.lazy import lazy
+from icl.core.lazy import Picture, torch
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -20,12 +19,6 @@ from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import exact
 from icl.papers.huang2024 import fixed_prompts, trainings, weight_forms
 from icl.papers.huang2024 import softmax_attention as system
-
-if TYPE_CHECKING:
-    import torch
-    from matplotlib.figure import Figure as Picture
-else:
-    torch = lazy("torch")
 
 SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
 STEPS = 2500

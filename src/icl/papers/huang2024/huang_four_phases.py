@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
 from icl.core.figure import Figure
+from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import rows
@@ -18,9 +18,6 @@ from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import log_slope
 from icl.papers.huang2024 import population_gradient, trainings, weight_forms
 from icl.papers.huang2024 import softmax_attention as system
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 # panel -> (K, eta, steps): the end of training is eta t = 3200, 12800 and 134400.
 SETTINGS = {"small": (20, 2.0, 1600), "medium": (50, 4.0, 3200), "large": (200, 84.0, 1600)}

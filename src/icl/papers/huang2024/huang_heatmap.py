@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from icl.core.figure import Figure
-from icl.core.lazy import lazy
+from icl.core.lazy import Axes, Picture, torch
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.huang2024 import trainings, weight_forms
-
-if TYPE_CHECKING:
-    import torch
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
-else:
-    torch = lazy("torch")
 
 CASES = ("imbalanced", "balanced")
 # Iterations of the heatmaps and of the frames of the animation, at the paper scale.

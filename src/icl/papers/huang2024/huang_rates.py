@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
 from icl.core.figure import Figure
+from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.streams import stream
 from icl.core.sweep import Sweep
@@ -19,9 +19,6 @@ from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import log_slope
 from icl.papers.huang2024 import softmax_attention as system
 from icl.papers.huang2024 import theory, trainings, weight_forms
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 FEATURES = (10, 20, 40, 50, 60, 100, 200)
 TARGETS = (0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0002, 0.0001)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from icl.core.figure import Figure
+from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.huang2024 import trainings
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 REACHED = 0.05
 DONE = 0.02

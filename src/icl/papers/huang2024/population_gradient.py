@@ -13,19 +13,13 @@ permutation and have three distinct entries: A_k, B_{k,1} and B_{k,n}. The means
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import permutations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.papers.huang2024 import count_laws
 from icl.papers.huang2024.count_laws import PromptLaw
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 
 class Column(NamedTuple):

@@ -10,22 +10,15 @@ population gradient (`population_gradient`), its limit for long prompts, or that
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from icl.core.config import Constants, RunConfig, constant
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.core.streams import stream
 from icl.models.optimisers import Optimiser, Params, gradient_flow
 from icl.papers.huang2024 import fixed_prompts, population_gradient, prompts
 from icl.papers.huang2024.count_laws import PromptLaw
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 SYSTEM = "huang_softmax"
 FROZEN = ()

@@ -5,15 +5,7 @@ columns for v_1 and for any other v_k have the distinct entries (A_1, 0, B_{1,n}
 3).
 """
 
-from typing import TYPE_CHECKING
-
-from icl.core.lazy import lazy
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
+from icl.core.lazy import Tensor, torch
 
 
 def full_matrix(q: "Tensor", features: int) -> "Tensor":

@@ -2,20 +2,17 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.figure import Figure
+from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.li2024 import one_layer_evaluation, one_training, runs_picture, stacked_figures
 from icl.papers.li2024.one_training import Choice
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 STYLES = (
     Style("The same ODR", "The same ODR", "C0"),

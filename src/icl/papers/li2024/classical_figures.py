@@ -2,21 +2,19 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from icl.core.figure import Figure
+from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.models import estimators
 from icl.papers.li2024 import one_layer_evaluation, one_layer_figures, one_training, runs_picture
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 LENGTHS = tuple(range(6, 21, 2))
 PROMPTS = {"paper": 200, "laptop": 200, "smoke": 4}

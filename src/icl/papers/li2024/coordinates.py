@@ -8,17 +8,10 @@ first label axis. A law returns the orthogonal matrix whose columns are these ax
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from icl.core.lazy import lazy
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
+from icl.core.lazy import Tensor, torch
 
 
 def haar(rng: np.random.Generator, size: int) -> np.ndarray:

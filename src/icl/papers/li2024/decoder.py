@@ -12,12 +12,12 @@ the products.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from icl.core.config import constant
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.core.streams import stream, words
 from icl.models import transformer
 from icl.models.optimisers import Optimiser, Params, adam
@@ -25,12 +25,6 @@ from icl.papers.li2024.coordinates import stacked
 from icl.papers.li2024.pattern_config import PatternConfig, PatternTest
 from icl.papers.li2024.patterns import COMBINATIONS
 from icl.papers.li2024.prompts import sample_prompts
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 SYSTEM = "li_icl_gpt2"
 FROZEN: tuple[str, ...] = ()

@@ -2,22 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.models import transformer
 from icl.models.optimisers import Params
 from icl.papers.li2024.decoder import Config, Test, without_idle_read_in
 from icl.papers.li2024.evaluation import Domain, noise, sample_test_prompts, shifted_domain, training_domain
 from icl.papers.li2024.prompts import prompt_tokens
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 # Prompts evaluated at a time: keeps the activations of ten runs below 200 MB.
 CHUNK = 200

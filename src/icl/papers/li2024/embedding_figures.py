@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.figure import Figure
+from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.table import join, rows
 from icl.drawing import plotting
@@ -15,9 +15,6 @@ from icl.drawing.plotting import Axis, Embedding
 from icl.papers.li2024 import one_layer_figures, one_training, runs_picture, stacked_figures
 from icl.papers.li2024.one_layer_figures import SCHEDULE
 from icl.papers.li2024.one_training import Choice
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 SCATTER_EPOCHS = (0, 400, 800, 1200, 1600)
 STYLES = (

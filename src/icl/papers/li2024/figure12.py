@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.figure import Figure
+from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.drawing import plotting
@@ -18,9 +18,6 @@ from icl.drawing.plotting import Axis
 from icl.evidence.intervals import kendall
 from icl.papers.li2024 import decoder_evaluation, decoder_figures, one_training, runs_picture
 from icl.papers.li2024.error_curves import STYLES_OF_SUMS, SUMS
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 LENGTHS = tuple(range(2, 21, 2))
 

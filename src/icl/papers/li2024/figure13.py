@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.figure import Figure
+from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import least_length
 from icl.papers.li2024 import decoder_evaluation, decoder_figures, one_training, runs_picture
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 LENGTHS = tuple(range(0, 21, 2))
 ENOUGH = 0.05

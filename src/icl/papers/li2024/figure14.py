@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from icl.core.figure import Figure
+from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.drawing import plotting
@@ -17,9 +18,6 @@ from icl.drawing.plotting import Axis, Style
 from icl.papers.li2024 import one_layer_figures, one_training, runs_picture
 from icl.papers.li2024.one_training import Choice
 from icl.papers.li2024.pruning import COUNTS, Pruning, large_neurons, random_masks, trained_pruning
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 
 def sweeps(scale: str) -> list[Sweep]:

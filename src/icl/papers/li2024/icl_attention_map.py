@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from icl.core.figure import Figure
-from icl.core.lazy import lazy
+from icl.core.lazy import Axes, Picture, Tensor, torch
 from icl.core.runs import Runs, single
 from icl.core.table import rows
 from icl.drawing import plotting
@@ -20,13 +20,7 @@ from icl.papers.li2024.one_layer_evaluation import Evaluation
 from icl.papers.li2024.stacked_figures import sweeps
 
 if TYPE_CHECKING:
-    import torch
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
     from matplotlib.image import AxesImage
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 
 def label_of_layers(attention: list[Tensor], prompts: Evaluation) -> np.ndarray:

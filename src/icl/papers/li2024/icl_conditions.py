@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
 from icl.core.figure import Figure
+from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.li2024 import one_layer, one_layer_evaluation, one_layer_figures
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 PATTERNS, TASKS, FRACTION = 6, 30, 0.8
 # Panel -> the constant that it varies, and its values; SHARED, the training of icl_theorems, is a point of each panel.

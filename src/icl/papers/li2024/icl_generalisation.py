@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.figure import Figure
+from icl.core.lazy import Axes, Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -19,10 +19,6 @@ from icl.evidence.errors import curve_rows
 from icl.evidence.intervals import least_length
 from icl.papers.li2024 import one_layer_evaluation, one_layer_figures
 from icl.papers.li2024.error_curves import ENOUGH, STYLES_OF_SUMS, SUMS
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
 
 LENGTHS = tuple(range(2, 21))
 FRACTIONS = {"alpha'=0.4": 0.4, "alpha'=0.6": 0.6, "alpha'=0.8": 0.8, "alpha'=1.0": 1.0}

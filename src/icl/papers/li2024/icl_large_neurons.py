@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.figure import Figure
+from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.streams import stream
 from icl.core.sweep import Sweep
@@ -18,9 +18,6 @@ from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.li2024 import one_layer, one_layer_figures
 from icl.papers.li2024.pruning import Pruning, first_of, large_neurons, trained_pruning
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 SHARES = tuple(share / 10 for share in range(10))
 JUDGED = SHARES[1:]

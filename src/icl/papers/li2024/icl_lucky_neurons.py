@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.figure import Figure
+from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -17,9 +17,6 @@ from icl.drawing.plotting import Axis, Style
 from icl.models.optimisers import Params
 from icl.papers.li2024 import one_layer_evaluation, one_layer_figures
 from icl.papers.li2024.one_layer_evaluation import Evaluation
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 ALWAYS = 0.99
 """Fraction of the prompts of its label on which a lucky neuron must be active, as drawn."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
 from icl.core.figure import Figure
+from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -17,9 +17,6 @@ from icl.drawing import plotting
 from icl.drawing.plotting import Axis
 from icl.evidence.intervals import first_step_below, log_slope
 from icl.papers.li2024 import one_layer, one_layer_figures
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 FRACTIONS = (0.3, 0.4, 0.55, 0.75, 1.0)
 STEPS = {"paper": 600, "laptop": 600, "smoke": 40}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
 from icl.core.figure import Figure
+from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -21,9 +21,6 @@ from icl.papers.li2024.icl_conditions import pinned, unseen
 from icl.papers.li2024.icl_lucky_neurons import large
 from icl.papers.li2024.icl_rates import TARGET, WINDOW
 from icl.papers.li2024.pruning import Pruning
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 STEPS = {"paper": 400, "laptop": 400, "smoke": 10}
 THEOREM_PATTERNS, THEOREM_NEURONS, THEOREM_IRRELEVANT = 6, 64, 24

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from icl.core.figure import Figure
+from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -26,9 +26,6 @@ from icl.papers.li2024 import (
     one_layer_figures,
 )
 from icl.papers.li2024.pruning import SHARES, least_rise_per_share, rise_without_small, trained_pruning
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 MEASUREMENTS = (figure8, figure9, figure10, figure11, figure14, icl_generalisation)
 METHODS = {"SGD": "li_icl_sgd", "Adam": "li_icl"}

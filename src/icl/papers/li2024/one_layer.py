@@ -11,24 +11,18 @@ e_{d_X}.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from icl.core.config import constant
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.core.streams import stream, words
 from icl.models.optimisers import Optimiser, Params, adam, sgd
 from icl.papers.li2024.coordinates import stacked
 from icl.papers.li2024.pattern_config import PatternConfig, PatternTest
 from icl.papers.li2024.patterns import COMBINATIONS
 from icl.papers.li2024.prompts import sample_prompts, words_per_prompt
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 SYSTEM = "li_icl"
 # The constant readout_rate sets whether a is trained.

@@ -3,21 +3,14 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.models.optimisers import Params
 from icl.papers.li2024.evaluation import Domain, noise, sample_test_prompts, shifted_domain, training_domain
 from icl.papers.li2024.one_layer import QUERY_TOO, Config, Test, strength_by_law
 from icl.papers.li2024.prompts import prompt_tokens
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 
 @dataclass(frozen=True)

@@ -2,20 +2,18 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from icl.core.config import Constants, constant, grid
+from icl.core.lazy import Tensor
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import rows
 from icl.papers.li2024 import one_layer, one_layer_evaluation, one_training
 from icl.papers.li2024.one_layer_evaluation import Evaluation
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 # Twenty seeds train in seconds, so the laptop scale equals the paper scale.
 SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}

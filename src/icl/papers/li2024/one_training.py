@@ -12,24 +12,19 @@ so claims have a condition on the held-out loss.
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from icl.core import discovery
-from icl.core.lazy import lazy
+from icl.core.lazy import torch
 from icl.core.runs import Runs
 from icl.core.table import DRAWN as DRAWN
 from icl.core.table import RUNS as RUNS
 from icl.core.table import join, rows
 from icl.evidence import one_run
 from icl.evidence.errors import GROUPS
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = lazy("torch")
 
 LEARNT = 0.1
 """Largest held-out hinge loss of a run that has learnt, also the target of icl_rates. Answers without knowledge cost 1;

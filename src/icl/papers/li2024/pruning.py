@@ -2,22 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.core.runs import Runs
 from icl.core.streams import stream
 from icl.papers.li2024 import one_layer_evaluation
 from icl.papers.li2024.one_layer import SYSTEM, Test
 from icl.papers.li2024.one_layer_evaluation import Evaluation
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 SHARES = (0.2, 0.4, 0.6)
 """Fractions R of the large neurons in the claims on theorem 3 that remove the largest first."""

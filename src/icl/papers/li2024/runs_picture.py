@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from icl.core.lazy import Picture
 from icl.drawing import runs_picture
 from icl.drawing.plotting import Embedding, Style
 from icl.papers.li2024.one_training import HELD_OUT_LOSS, LEARNT, has_learnt
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 def draw(
-    table: pd.DataFrame, draw_figure: Callable[[pd.DataFrame], Figure], styles: Sequence[Style] | Sequence[Embedding]
-) -> Figure:
+    table: pd.DataFrame, draw_figure: Callable[[pd.DataFrame], Picture], styles: Sequence[Style] | Sequence[Embedding]
+) -> Picture:
     """The picture of `icl.drawing.runs_picture`; titles have the held-out loss, and a line at the top counts the runs
     that have learnt.
     """

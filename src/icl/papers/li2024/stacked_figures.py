@@ -1,17 +1,13 @@
 """Shared by figures 21 to 26 and the attention map: the training of three stacked layers and its measurements."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from icl.core.config import grid
+from icl.core.lazy import Tensor
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.papers.li2024 import one_layer_evaluation, stacked_layers
 from icl.papers.li2024.one_layer_evaluation import Evaluation
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
 STEPS = {"paper": 1600, "laptop": 1600, "smoke": 20}

@@ -16,24 +16,18 @@ icl.papers.li2024.coordinates) a token has no coordinates after the first d_X + 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from icl.core.config import constant
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.core.streams import stream
 from icl.models.optimisers import Optimiser, Params
 from icl.papers.li2024 import one_layer
 from icl.papers.li2024.coordinates import stacked
 from icl.papers.li2024.one_layer import FITTED, QUERY_TOO
 from icl.papers.li2024.prompts import Prompts, prompt_tokens
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 SYSTEM = "li_icl_stack"
 FROZEN: tuple[str, ...] = ()

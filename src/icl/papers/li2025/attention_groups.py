@@ -2,23 +2,16 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.drawing.plotting import Style
 from icl.models.optimisers import Params
 from icl.papers.li2025 import prompts
 from icl.papers.li2025.columns import attend, columns
 from icl.papers.li2025.decoding import draw_test
 from icl.papers.li2025.one_layer import Config, Test
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 GROUPS = ("same TSR, same step", "same TSR, diff. step", "diff. TSR, same step", "diff. TSR, diff. step")
 STYLES = tuple(

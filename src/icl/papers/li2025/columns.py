@@ -4,19 +4,11 @@ A column has D coordinates: z_{k-1} in the first M, z_k in the next M and the po
 column is the query's, (v_{k-1}; 0) with the code of its step.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.models.optimisers import Params
 from icl.papers.li2025.constants import Config
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 
 def column_scale(config: Config) -> np.ndarray:

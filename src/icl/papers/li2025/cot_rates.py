@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
 from icl.core.figure import Figure
+from icl.core.lazy import Axes, Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import SUMMARY_SEED, join, rows
@@ -17,10 +18,6 @@ from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import first_step_below, kendall, least_length, log_slope
 from icl.papers.li2025 import decoding, one_layer, premises, theory, trainings
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
 
 FRACTIONS = (0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
 CHAINS = (2, 3, 4, 6, 8, 12)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
 from icl.core.figure import Figure
+from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -17,9 +17,6 @@ from icl.drawing import plotting
 from icl.drawing.plotting import Axis
 from icl.papers.li2025 import one_layer, trainings
 from icl.papers.li2025.attention_groups import GROUPS, STYLES, attention
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 LAYERS, HEADS, LENGTH = 3, 2, 20
 SNAPSHOTS = (0, 50, 100, 150, 200, 300, 400, *range(600, 2001, 200))

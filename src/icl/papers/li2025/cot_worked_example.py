@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.figure import Figure
+from icl.core.lazy import Axes, Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -18,10 +18,6 @@ from icl.evidence.intervals import exact
 from icl.papers.li2025 import decoding, premises, trainings
 from icl.papers.li2025.prompts import Setting
 from icl.papers.li2025.transition_matrices import condition_1, product
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
 
 STEPS = np.array([[[0.6, 0.4], [0.4, 0.6]], [[0.4, 0.6], [0.8, 0.2]]])
 """A_1 and A_2, as the talk states them (page 30)."""

@@ -5,23 +5,16 @@ minimises |F - beta mu'|^2 / 2. Queries, lengths and settings are decoded togeth
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.core.streams import stream
 from icl.models.optimisers import Params
 from icl.papers.li2025 import prompts
 from icl.papers.li2025.chains import permutations
 from icl.papers.li2025.columns import column_scale
 from icl.papers.li2025.one_layer import SYSTEM, Config, Test
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 CHUNK = 50
 """Queries decoded at a time, chosen to fit into the cache."""

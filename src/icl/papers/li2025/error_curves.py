@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from icl.core.figure import Figure
+from icl.core.lazy import Axes, Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -21,10 +22,6 @@ from icl.models.optimisers import Params
 from icl.papers.li2025 import decoding, trainings
 from icl.papers.li2025.one_layer import Config, Test
 from icl.papers.li2025.prompts import Setting
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
 
 LENGTHS = tuple(range(0, 101, 10))
 LOOKS = (("r", "o"), ("b", "x"), ("m", "+"), ("c", "d"))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.figure import Figure
+from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -17,9 +17,6 @@ from icl.drawing import plotting, runs_picture
 from icl.drawing.plotting import Axis
 from icl.evidence import one_run
 from icl.papers.li2025 import decoding, error_curves, off_span, premises, trainings
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 PROBABILITIES = error_curves.named("tau^f", 0.4, 0.5, 0.6, 0.7)
 # Only tau^f is drawn. One of the theorem's three factors varies; the others have their defaults.

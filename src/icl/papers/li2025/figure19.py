@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.figure import Figure
+from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -17,9 +17,6 @@ from icl.drawing import plotting, runs_picture
 from icl.drawing.plotting import Axis, Style
 from icl.evidence import intervals, one_run
 from icl.papers.li2025 import decoding, error_curves, one_layer, premises, trainings
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 COT, WITH, WITHOUT = "CoT", "ICL w. Condition 1", "ICL w.o. Condition 1"
 

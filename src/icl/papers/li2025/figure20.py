@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.figure import Figure
+from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -18,9 +18,6 @@ from icl.drawing import plotting, runs_picture
 from icl.drawing.plotting import Axis
 from icl.evidence import one_run
 from icl.papers.li2025 import attention_groups, leading_pattern, premises, trainings
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 ITERATIONS = 1000
 END_OF_STAGE = 83

@@ -1,21 +1,15 @@
 """Which TSR pattern leads at each step of a chain: the one whose columns the query attends to most (Li et al. 2025)."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from icl.core.lazy import lazy
+from icl.core.lazy import torch
 from icl.models.optimisers import Params
 from icl.papers.li2025 import prompts
 from icl.papers.li2025.columns import attend, columns
 from icl.papers.li2025.decoding import draw_test
 from icl.papers.li2025.one_layer import Config, Test
-
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = lazy("torch")
 
 
 def right_leads(

@@ -12,23 +12,16 @@ query's column, and F is the lower half of the query's column after the last lay
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.core.streams import stream, words
 from icl.models.optimisers import Optimiser, Params, sgd
 from icl.papers.li2025 import chains
 from icl.papers.li2025.columns import attend, column_scale, training_columns
 from icl.papers.li2025.constants import Config as Config
 from icl.papers.li2025.constants import Test as Test
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 SYSTEM = "li_cot"
 FROZEN = ()

@@ -11,21 +11,14 @@ The query depends only on A, the first d rows of W_Q W_K', and b, the last colum
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from icl.core.config import Constants, RunConfig, constant
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.core.streams import stream, words
 from icl.models.optimisers import Optimiser, Params, adam, clipped_together
 from icl.papers.oswald2023.gradient_estimators import ESTIMATORS
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 SYSTEM = "oswald_gd"
 FROZEN = ()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.figure import Figure
+from icl.core.lazy import Axes, Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -18,10 +18,6 @@ from icl.evidence.intervals import lone
 from icl.models.optimisers import Params
 from icl.papers.oswald2023 import closed_forms, evaluation, series_styles, trainings
 from icl.papers.oswald2023.linear_attention import MATRICES, Config
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
 
 PRODUCTS = {"keys": "$W_Q W_K^T$", "values": "$W_V W_P$"}
 

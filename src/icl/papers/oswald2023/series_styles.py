@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 
+from icl.core.lazy import Axes
 from icl.drawing import plotting
 from icl.drawing.plotting import Style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 # Matplotlib's Dark2, as published.
 GREEN, PURPLE, PINK = "#1b9e77", "#7570b3", "#e7298a"

@@ -14,15 +14,9 @@ So with A = L^-1 K, B = L^-1 V and C = A Q',
 """
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from icl.core.lazy import lazy
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
+from icl.core.lazy import Tensor, torch
 
 # Matrices up to this size are factored and inverted directly, with a library call for each matrix.
 BLOCK = 25

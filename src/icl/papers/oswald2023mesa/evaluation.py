@@ -1,18 +1,10 @@
 """Layers with which trained layers are compared, and errors by position."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.papers.oswald2023mesa.layers import Linear, Maps, Mesa, tokens
 from icl.papers.oswald2023mesa.one_layer import TOGETHER, Config
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 
 def gradient_descent(config: Config, step_size: float) -> Maps:

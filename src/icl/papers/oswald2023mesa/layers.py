@@ -9,17 +9,11 @@ and its derivatives have the same form: for the error e_t, dU_h = sum_t e_t (S_t
 dM_h = sum_t (S_t U_h' e_t) z_t'. As in the paper, the four factors are trained.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.models.optimisers import Params
 from icl.papers.oswald2023mesa import causal_attention
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 
 def tokens(x: "Tensor") -> "Tensor":

@@ -9,22 +9,15 @@ sum_s |x_s - W x_{s-1}|^2, and `mesa`, which solves that problem with a ridge.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from icl.core.config import Constants, RunConfig, constant
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.core.streams import stream
 from icl.models.optimisers import Optimiser, Params, adamw
 from icl.papers.oswald2023mesa.layers import LAYERS, tokens
 from icl.tasks import linear_dynamics as tasks
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 SYSTEM = "oswald_mesa"
 FROZEN = ()

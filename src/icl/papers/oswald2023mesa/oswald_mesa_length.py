@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.figure import Figure
-from icl.core.lazy import lazy
+from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import GROUP, join, rows
@@ -19,12 +18,6 @@ from icl.drawing.plotting import Axis, Style
 from icl.papers.oswald2023mesa import evaluation, trainings
 from icl.papers.oswald2023mesa.layers import Linear, Mesa
 from icl.papers.oswald2023mesa.one_layer import Config, Test, evaluation_sequences
-
-if TYPE_CHECKING:
-    import torch
-    from matplotlib.figure import Figure as Picture
-else:
-    torch = lazy("torch")
 
 # 100 batches: one batch of 256 sequences gives the error at the last position only to 0.1.
 SEQUENCES = 25600

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.figure import Figure
+from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -17,9 +17,6 @@ from icl.drawing.plotting import Axis, Style
 from icl.papers.oswald2023mesa import evaluation, trainings
 from icl.papers.oswald2023mesa.layers import Linear, Maps
 from icl.papers.oswald2023mesa.one_layer import evaluation_sequences
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 # 30 batches: with 10, as in the paper's code, the untrained loss has an error of 0.01.
 SEQUENCES = 7680

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from icl.core.config import grid
-from icl.core.lazy import lazy
+from icl.core.lazy import Axes, torch
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.drawing.plotting import Style, legend, summary
 from icl.papers.oswald2023mesa.layers import Maps, Mesa, products
 from icl.papers.oswald2023mesa.one_layer import SYSTEM, Config, Test
-
-if TYPE_CHECKING:
-    import torch
-    from matplotlib.axes import Axes
-else:
-    torch = lazy("torch")
 
 SEEDS = {"paper": 10, "laptop": 10, "smoke": 2}
 # The published curves have a point every 100 steps until 3400. At the smoke scale points are one step apart but drawn

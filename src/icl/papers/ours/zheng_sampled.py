@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
 from icl.core.figure import Figure
-from icl.core.lazy import lazy
+from icl.core.lazy import Picture, torch
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -20,12 +19,6 @@ from icl.evidence.intervals import exact, log_slope
 from icl.models import autoregressive as system
 from icl.models import autoregressive_readout as readout
 from icl.models import autoregressive_trainings as trainings
-
-if TYPE_CHECKING:
-    import torch
-    from matplotlib.figure import Figure as Picture
-else:
-    torch = lazy("torch")
 
 LAWS = ("gaussian", "sparse", "full-one")
 SEEDS = {"paper": 10, "laptop": 10, "smoke": 2}

@@ -5,20 +5,12 @@
 E, (d + 1, rho + 1), holds the examples (x_i, y_i) and, last, the query (x_query, 0); rho is the number of examples.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.models import attention
 from icl.models.optimisers import Params
 from icl.papers.zhang2024.population_flow import Blocks
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 
 def prediction(value: "Tensor", key_query: "Tensor", batch: Params) -> "Tensor":

@@ -9,23 +9,16 @@ move. There are two gradients: `population_flow` follows that of the expected lo
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from icl.core.config import Constants, RunConfig, constant
-from icl.core.lazy import lazy
+from icl.core.lazy import Tensor, torch
 from icl.core.streams import stream
 from icl.models.optimisers import Optimiser, Params, gradient_flow
 from icl.papers.zhang2024 import layer, population_flow
 from icl.papers.zhang2024.population_flow import Blocks
 from icl.tasks import linear_regression as tasks
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
-else:
-    torch = lazy("torch")
 
 SYSTEM = "zhang_lsa"
 FROZEN = ()

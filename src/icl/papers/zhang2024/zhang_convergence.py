@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
 from icl.core.figure import Figure
+from icl.core.lazy import Axes, Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -18,10 +19,6 @@ from icl.drawing.plotting import Axis, Style
 from icl.papers.zhang2024 import layer, linear_attention, population_flow, trainings
 from icl.papers.zhang2024.linear_attention import Config
 from icl.papers.zhang2024.trainings import SEEDS, SKEWED
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
 
 SPECTRA = {"isotropic": "", "skewed": SKEWED}
 COMMON: Mapping[str, list[Any]] = {"context_length": [10], "initial_scale": [0.3]}

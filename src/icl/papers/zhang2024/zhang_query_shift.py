@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.figure import Figure
+from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -20,9 +20,6 @@ from icl.papers.zhang2024 import evaluation, panels, trainings
 from icl.papers.zhang2024.evaluation import Statistics
 from icl.papers.zhang2024.trainings import INFINITE, SKEWED, SPECTRUM
 from icl.tasks import linear_regression as tasks
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 COUNTS = (0, 1, 2, 3, 5, 8, 10, 12, 15, 18, 20, 22, 25, 30, 35, 40)
 FEW = (0, 1, 2, 3, 5, 8, 10, 12, 15, 17, 19)

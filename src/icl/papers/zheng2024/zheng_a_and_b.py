@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.figure import Figure
+from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -18,9 +18,6 @@ from icl.evidence.intervals import exact
 from icl.models import autoregressive_readout as readout
 from icl.models import autoregressive_theory as theory
 from icl.models import autoregressive_trainings as trainings
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 LAWS = ("gaussian", "sparse")
 EPOCHS = trainings.EPOCHS

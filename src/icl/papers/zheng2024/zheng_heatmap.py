@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from icl.core.figure import Figure
+from icl.core.lazy import Axes, Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import join, rows
@@ -20,10 +20,6 @@ from icl.models import autoregressive_theory as theory
 from icl.models import autoregressive_trainings as trainings
 from icl.models.autoregressive import Config
 from icl.tasks import unitary_statistics as statistics
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
 
 EPOCHS = trainings.EPOCHS
 MATRICES = ("W^KQ", "W^PV")
