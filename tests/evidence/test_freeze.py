@@ -66,7 +66,8 @@ def test_a_new_claim_is_new_and_not_amended(claim: Claim) -> None:
 
 
 def test_other_code_is_marked(claim: Claim) -> None:
-    assert freeze.code_changed(claim, "other") and not freeze.code_changed(claim, "code")
+    assert freeze.code_since(claim, "other") == "other than at the freeze of 2026-01-02"
+    assert not freeze.code_since(claim, "code") and not freeze.code_since(replace(claim, id="new"), "other")
 
 
 def test_a_second_freeze_keeps_the_date_of_unchanged_bounds(claim: Claim, monkeypatch: pytest.MonkeyPatch) -> None:

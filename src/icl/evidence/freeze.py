@@ -84,10 +84,10 @@ def date_of_bounds(claim: Claim) -> str:
     return max([was["date"], *later]) if was else max(later, default="")
 
 
-def code_changed(claim: Claim, digest: str) -> bool:
-    """Whether other code measures a frozen claim now."""
+def code_since(claim: Claim, digest: str) -> str:
+    """In words, that other code than at the freeze measures a claim now, by its digest; empty if that is not so."""
     was = _was(claim)
-    return was is not None and was["code"] != digest
+    return f"other than at the freeze of {frozen()['date']}" if was and was["code"] != digest else ""
 
 
 def amendments(claim: Claim) -> list[str]:

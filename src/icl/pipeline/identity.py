@@ -87,8 +87,13 @@ def of_measuring(module: str) -> str:
     total = hashlib.sha256()
     for path in files("measure", module):
         if path.is_relative_to(PACKAGE) and path.relative_to(PACKAGE).parts[0] in ("models", "papers", "tasks"):
-            total.update(ast.dump(_without_docstrings(ast.parse(path.read_bytes()))).encode())
+            total.update(_syntax(file_digest(path), path))
     return total.hexdigest()[:16]
+
+
+@cache
+def _syntax(digest: str, path: Path) -> bytes:
+    return ast.dump(_without_docstrings(ast.parse(path.read_bytes()))).encode()
 
 
 def _without_docstrings(tree: ast.Module) -> ast.Module:

@@ -86,8 +86,8 @@ def claim_lines(claim: Mapping[str, Any]) -> list[str]:
     out = [f"{claim['id']} ({claim['kind']}; {claim['source']})"]
     out += [line for label, text in parts.items() for line in paragraph(label, text)]
     out += [line for condition in claim["conditions"] for line in paragraph("condition", condition)]
-    out += [line for change in claim["amended"] for line in paragraph("amended", change)]
-    out += paragraph("new", claim["new"])
+    since = [(label, text) for label, texts in claim["since_freeze"].items() for text in texts]
+    out += [line for label, text in since for line in paragraph(label, text)]
     return out + [line for bound in claim["bounds"] for line in paragraph("bound", bound)]
 
 
@@ -95,8 +95,12 @@ def of_claim(claim: Claim) -> dict[str, Any]:
     """A claim as plain data, with its bounds in words."""
     bounds = [f"{bound.observable} ({bound.statistic}) {bound.words()}" for bound in claim.bounds]
     conditions = [f"{bound.observable} {bound.words()}" for bound in claim.conditions]
-    later = {"amended": freeze.amendments(claim), "new": freeze.new_since(claim)}
-    return {**asdict(claim), "bounds": bounds, "conditions": conditions, **later}
+    return {
+        **asdict(claim),
+        "bounds": bounds,
+        "conditions": conditions,
+        "since_freeze": verdict_files.since_freeze(claim),
+    }
 
 
 def of_figure(plan: Plan, name: str) -> dict[str, Any]:

@@ -6,12 +6,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from icl.core import sealed
+from icl.core import discovery, sealed
 from icl.core.config import FIRST_SEED
 from icl.core.sealed import SealedError
 from icl.evidence import freeze, ledger
 from icl.evidence.ledger import Claim
-from icl.pipeline import verify
+from icl.pipeline import identity, verify
 from icl.pipeline.plan import Plan
 from icl.report import tables
 
@@ -92,8 +92,7 @@ def lines(figure: Verdicts) -> str:
             met = f"met by {one['met']} of {one['runs']} runs"
             out.append(f"{'':11}{'condition':14}{one['observable']} {one['bound']}: {met}")
         claim = ledger.claim(verdict["claim"])
-        changes = [("amended", change) for change in freeze.amendments(claim)] + [("new", freeze.new_since(claim))]
-        out += [f"{'':11}{label:14}{text}" for label, text in changes if text]
+        out += [f"{'':11}{label:14}{text}" for label, texts in since_freeze(claim).items() for text in texts]
         for part in verdict["parts"]:
             out.append(
                 f"{'':11}{part['outcome']:14}{part['observable']}: {part['statistic']} {interval(part)}, "
@@ -104,6 +103,13 @@ def lines(figure: Verdicts) -> str:
             out.append(f"{'':11}{'published':14}{fidelity(row)}")
     out += [f"{'':11}{'diverged':14}{line}" for line in figure["diverged"]]
     return "\n".join(out) + "\n"
+
+
+def since_freeze(claim: Claim) -> dict[str, list[str]]:
+    """What differs from the freeze: "amended", "new" or "code" -> what is to be said of it."""
+    code = freeze.code_since(claim, identity.of_measuring(discovery.module(claim.figure).__name__))
+    texts = {"amended": freeze.amendments(claim), "new": [freeze.new_since(claim)], "code": [code]}
+    return {label: found for label, of_label in texts.items() if (found := [text for text in of_label if text])}
 
 
 def fidelity(row: Mapping[str, Any]) -> str:
