@@ -361,4 +361,8 @@ def test_the_published_figure_can_be_overlaid(name: str) -> None:
     assert {f"published {series}" for series in published["series"]} <= drawn
     # Our curves must have the same names.
     assert set(published["series"]) <= drawn
+    panels = {axes.get_label(): axes for axes in picture.axes}
+    for (panel, series), rows in published[published["kind"].isin(("line", "point"))].groupby(["panel", "series"]):
+        (marks,) = [line for line in panels[panel].lines if line.get_gid() == f"published {series}"]
+        assert sorted(marks.get_xdata()) == sorted(rows["x"]) and sorted(marks.get_ydata()) == sorted(rows["y"])
     assert rendered(picture) != rendered(plain)

@@ -12,8 +12,8 @@ from icl.drawing.plotting import defaults
 
 
 def overlay(figure: Picture, reference: pd.DataFrame) -> Picture:
-    """Draw the published numbers over our figure, with a legend: curves as dashed lines with open markers, scatters as
-    open markers, bars as ticks, and lines on a colour bar as triangles.
+    """Draw the published numbers over our figure, with a legend: curves as dashed lines with open markers, single
+    readings of a curve and scatters as open markers, bars as ticks, and lines on a colour bar as triangles.
 
     reference : columns panel, series, x, y, c (epoch of a point) and kind, as from `icl.evidence.published_curves.load`
 
@@ -48,6 +48,7 @@ TITLED = 0.95
 """A text above this height of the figure is its title."""
 _OVERLAY: Mapping[str, Mapping[str, Any]] = {
     "line": {"linestyle": (0, (3, 1.5)), "linewidth": 1.5, "marker": "o", "markersize": 5.0, "markerfacecolor": "w"},
+    "point": {"linestyle": "none", "marker": "o", "markersize": 5.0, "markerfacecolor": "w"},
     "scatter": {"linestyle": "none", "marker": "o", "markersize": 7, "markerfacecolor": "w", "markeredgewidth": 1.2},
     "bar": {"linestyle": "none", "marker": "_", "markersize": 9},
 }
@@ -70,7 +71,7 @@ def _published_artist(axes: Axes, series: str, kind: str, rows: pd.DataFrame) ->
                 edgecolors=list(ours.to_rgba(rows["c"].to_numpy())), linewidths=style["markeredgewidth"], **place,
             )  # fmt: skip
             return style
-        if kind == "line" and isinstance(ours, Line2D):
+        if kind in ("line", "point") and isinstance(ours, Line2D):
             style["color"] = ours.get_color()
         if kind == "bar" and isinstance(ours, Line2D):
             style |= {"marker": CARETLEFT, "markersize": 6}

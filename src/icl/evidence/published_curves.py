@@ -70,9 +70,10 @@ def read(source: Path) -> pd.DataFrame:
 
     The file starts with a header line per panel, ``# main: {scale: log, reading_error: 0.0023, observable: error}``,
     followed by CSV. Columns: figure, panel, series, x, y, y_lo and y_hi (edges of the band), c (epoch of a scatter
-    point), kind (line, bar or scatter) and, from the header, scale (log, linear or scatter), reading (the reading
-    error) and observable (the one to compare; empty if our table holds only one per panel, series and x). In figure 14,
-    x is the number of pruned neurons of 64. Guide lines without data (dashed at 1 %, or drawn by hand) are omitted.
+    point), kind (line, point for single readings of a line, bar or scatter) and, from the header, scale (log, linear or
+    scatter), reading (the reading error) and observable (the one to compare; empty if our table holds only one per
+    panel, series and x). In figure 14, x is the number of pruned neurons of 64. Guide lines without data (dashed at
+    1 %, or drawn by hand) are omitted.
 
     Raises PublishedError for a file without such a header, or with panels that are not in it.
     """

@@ -122,7 +122,7 @@ PANELS = {
     "c": Panel("ab", "Dynamics of ab", HALVES, "$1/c^2=4.0$", "lower right",
                "Example 4.1 with $c=0.5$, dynamics of $ab$"),
     "d": Panel("loss", "MSE loss at $T_{te}$", range(0, 13, 2), "Theoretical MSE = 0", "upper right",
-               "Example 4.1, $c=0.5$; in truth half the sum over $t$"),
+               "Example 4.1, $c=0.5$; half the sum over all $t$"),
     "e": Panel("squared error", "Squared error at $T_{te}$", [0.05 * i for i in range(6)], "Theoretical MSE = 0",
                "upper right", r"What (d) names: $\mathrm{E}\,||\hat{y}_{T_{te}-1}-x_{T_{te}}||_2^2$"),
     "f": Panel("ratio", "Least-squares ratio at $T_{te}$", HALVES[:6], "Ratio = 0.6", "upper right",
