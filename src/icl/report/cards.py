@@ -8,7 +8,7 @@ from icl.evidence import freeze
 from icl.evidence.ledger import Claim
 from icl.report import formulas
 from icl.report.page.intervals import limits
-from icl.report.verdict_files import interval, kind, on_development_seeds, over, replicated, since_freeze
+from icl.report.verdict_files import interval, kind, on_development_seeds, over, replicated
 
 STRIP = 40
 """Characters of a row of runs."""
@@ -32,7 +32,8 @@ def card(claim: Claim, verdict: Mapping[str, Any], means: str, searched: str, ot
         "Second sample": replicated(verdict, others).replace("-", ""),
         "Fragile": searched,
         "Dates": f"bounds {freeze.date_of_bounds(claim)}, verdict {verdict.get('date', '')}",
-        **{label.capitalize(): " ".join(texts) for label, texts in since_freeze(claim).items()},
+        "Amended": " ".join(freeze.amendments(claim)),
+        "New": freeze.new_since(claim),
         "Not shown": claim.not_shown,
     }
     lines = [f"- **{name}**: {text}" for name, text in rows.items() if text]
