@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from math import ceil
 from types import MappingProxyType
 
@@ -20,6 +21,13 @@ WIDTH, HEIGHT, GAP = 160, 150, (24, 30)
 LEFT, RIGHT, TOP, BOTTOM = 78, 14, 66, 62
 FONT, MARKER, POINT = 9, 4.0, 16.0
 FAILED = "0.65"
+
+
+def of(
+    draw_figure: Callable[[pd.DataFrame], Picture], styles: Sequence[Style] | Sequence[Embedding]
+) -> Callable[[pd.DataFrame], Picture]:
+    """The function from a figure's table to the picture of all its runs, from its `draw` and its styles."""
+    return partial(draw, draw_figure=draw_figure, styles=styles)
 
 
 @plotting.published

@@ -50,8 +50,9 @@ def draw_layer(table: pd.DataFrame, weights: tuple[float, float]) -> "Picture":
 
 def _figure(name: str, layer: int, weights: tuple[float, float]) -> Figure:
     draw = partial(draw_layer, weights=weights)
-    draw_runs = partial(runs_picture.draw, draw_figure=draw, styles=STYLES)
-    return Figure(name, stacked_figures.sweeps, partial(measure_layer, layer=layer), draw, draw_runs)
+    return Figure(
+        name, stacked_figures.sweeps, partial(measure_layer, layer=layer), draw, runs_picture.of(draw, STYLES)
+    )
 
 
 FIGURES = (

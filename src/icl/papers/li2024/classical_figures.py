@@ -85,8 +85,7 @@ def draw_errors(table: pd.DataFrame, *, highest: float, top: float, font: float,
 
 def _figure(name: str, fraction: float, **look: Any) -> Figure:
     draw = partial(draw_errors, **look)
-    draw_runs = partial(runs_picture.draw, draw_figure=draw, styles=STYLES)
-    return Figure(name, partial(sweeps_at, fraction=fraction), measure_errors, draw, draw_runs)
+    return Figure(name, partial(sweeps_at, fraction=fraction), measure_errors, draw, runs_picture.of(draw, STYLES))
 
 
 FIGURES = (

@@ -107,8 +107,7 @@ def _figure(
     magnitudes: tuple[float, float],
 ) -> Figure:
     draw = partial(draw_labels, edges=edges, legend=legend, magnitudes=magnitudes)
-    draw_runs = partial(runs_picture.draw, draw_figure=draw, styles=STYLES)
-    return Figure(name, stacked_figures.sweeps, measure, draw, draw_runs)
+    return Figure(name, stacked_figures.sweeps, measure, draw, runs_picture.of(draw, STYLES))
 
 
 FIGURES = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -45,4 +44,4 @@ def draw(table: pd.DataFrame) -> Picture:
     return embedding_figures.draw_labels(table, (96.65, 342.72, 22.50, 324.72), -0.009, (-0.047, 1.391))
 
 
-FIGURES = (Figure("figure11", sweeps, measure, draw, partial(runs_picture.draw, draw_figure=draw, styles=STYLES)),)
+FIGURES = (Figure("figure11", sweeps, measure, draw, runs_picture.of(draw, STYLES)),)

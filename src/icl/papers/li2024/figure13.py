@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -85,4 +84,4 @@ def draw(table: pd.DataFrame) -> Picture:
     return figure
 
 
-FIGURES = (Figure("figure13", sweeps, measure, draw, partial(runs_picture.draw, draw_figure=draw, styles=STYLES)),)
+FIGURES = (Figure("figure13", sweeps, measure, draw, runs_picture.of(draw, STYLES)),)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -119,12 +118,4 @@ def draw(table: pd.DataFrame) -> Picture:
     return figure
 
 
-FIGURES = (
-    Figure(
-        "figure14",
-        sweeps,
-        measure,
-        draw,
-        partial(runs_picture.draw, draw_figure=draw, styles=(plotting.BASELINE, *STYLES)),
-    ),
-)
+FIGURES = (Figure("figure14", sweeps, measure, draw, runs_picture.of(draw, (plotting.BASELINE, *STYLES))),)

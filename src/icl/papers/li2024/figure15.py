@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -84,12 +83,4 @@ def draw(table: pd.DataFrame) -> Picture:
     return figure
 
 
-FIGURES = (
-    Figure(
-        "figure15",
-        sweeps,
-        measure,
-        draw,
-        partial(runs_picture.draw, draw_figure=draw, styles=(plotting.BASELINE, *STYLES)),
-    ),
-)
+FIGURES = (Figure("figure15", sweeps, measure, draw, runs_picture.of(draw, (plotting.BASELINE, *STYLES))),)

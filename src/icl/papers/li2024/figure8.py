@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
 import pandas as pd
 
@@ -60,4 +59,4 @@ def draw(table: pd.DataFrame) -> Picture:
     return figure
 
 
-FIGURES = (Figure("figure8", sweeps, measure, draw, partial(runs_picture.draw, draw_figure=draw, styles=STYLES)),)
+FIGURES = (Figure("figure8", sweeps, measure, draw, runs_picture.of(draw, STYLES)),)

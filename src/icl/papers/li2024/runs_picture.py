@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import pandas as pd
 
@@ -10,6 +11,13 @@ from icl.core.lazy import Picture
 from icl.drawing import runs_picture
 from icl.drawing.plotting import Embedding, Style
 from icl.papers.li2024.one_training import HELD_OUT_LOSS, LEARNT, has_learnt
+
+
+def of(
+    draw_figure: Callable[[pd.DataFrame], Picture], styles: Sequence[Style] | Sequence[Embedding]
+) -> Callable[[pd.DataFrame], Picture]:
+    """The function from a figure's table to the picture of all its runs, from its `draw` and its styles."""
+    return partial(draw, draw_figure=draw_figure, styles=styles)
 
 
 def draw(

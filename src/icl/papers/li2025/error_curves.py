@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -75,7 +74,7 @@ class ErrorCurves:
 
     def figure(self, name: str) -> Figure:
         """The figure of this name."""
-        draw_runs = partial(runs_picture.draw, draw_figure=self.draw, styles=curve_styles(self.values))
+        draw_runs = runs_picture.of(self.draw, curve_styles(self.values))
         return Figure(name, self.sweeps, self.measure, self.draw, draw_runs)
 
 

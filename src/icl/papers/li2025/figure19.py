@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -87,4 +86,4 @@ def draw(table: pd.DataFrame) -> Picture:
     return figure
 
 
-FIGURES = (Figure("figure19", sweeps, measure, draw, partial(runs_picture.draw, draw_figure=draw, styles=STYLES)),)
+FIGURES = (Figure("figure19", sweeps, measure, draw, runs_picture.of(draw, STYLES)),)
