@@ -39,7 +39,10 @@ for one in disk.verdicts:
     kept[one["figure"]] = scales.updated(kept.get(one["figure"], []), new)
 kept = scales.current({name: kept[name] for name in plan.figures if name in kept})
 for picture in (
-    Path(path) for name in names for path in plan.pictures(name) if scales.largest(kept[name]) == plan.scale
+    Path(path)
+    for name in names
+    for path in plan.pictures(name)
+    if name not in kept or scales.largest(kept[name]) == plan.scale  # a figure without claims has no verdicts
 ):
     shutil.copyfile(picture, target / picture.name)
 measured = json.loads((target / "costs.json").read_text(encoding="utf-8"))
