@@ -18,8 +18,8 @@ PYTHON ?=
 TORCH ?=
 TORCH_INDEX ?=
 SNAKEMAKE_ARGS ?=
-# SCALE=smoke is short for SNAKEMAKE_ARGS='--config scale=smoke', SET='li_icl: {batch_size: 64}' for
-# SNAKEMAKE_ARGS='--config "constants={li_icl: {batch_size: 64}}"'. They join a --config that is already there, because
+# SCALE=smoke is short for SNAKEMAKE_ARGS='--config scale=smoke', SET='li_icl: {batch: 64}' for
+# SNAKEMAKE_ARGS='--config "constants={li_icl: {batch: 64}}"'. They join a --config that is already there, because
 # Snakemake reads only the last one.
 SCALE ?=
 SET ?=
@@ -56,7 +56,7 @@ first:
 
 help:
 	@echo 'make TARGET ...   make targets of the workflow: figure12, figures, verdicts, report, ...'
-	@echo '                  SCALE=smoke or paper for another scale, SET="li_icl: {batch_size: 64}" for other constants,'
+	@echo '                  SCALE=smoke or paper for another scale, SET="li_icl: {batch: 64}" for other constants,'
 	@echo '                  SNAKEMAKE_ARGS="..." for more arguments of Snakemake'
 	@echo 'make env          set up .venv from the lock (the other commands do it too); PYTHON=python3.13'
 	@echo 'make paper PAPER=li2024   make all figures of one paper'

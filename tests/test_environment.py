@@ -223,7 +223,7 @@ def test_every_unknown_goal_goes_to_snakemake_in_one_call() -> None:
     ("given", "passed"),
     [
         (["SCALE=smoke"], "--config scale=smoke"),
-        (["SET=li_icl: {batch_size: 64, delta: 0.1}"], "--config 'constants=li_icl: {batch_size: 64, delta: 0.1}'"),
+        (["SET=li_icl: {batch: 64, delta: 0.1}"], "--config 'constants=li_icl: {batch: 64, delta: 0.1}'"),
         (["SCALE=smoke", "SNAKEMAKE_ARGS=-n --config variant=a"], "-n --config scale=smoke variant=a"),
         (["SCALE=smoke", "SNAKEMAKE_ARGS=-C variant=a"], "--config scale=smoke variant=a"),
     ],
@@ -234,9 +234,9 @@ def test_scale_and_constants_join_the_users_own_config(given: list[str], passed:
 
 
 def test_whatif_takes_constants_and_refuses_what_it_would_ignore() -> None:
-    constants = "SET=li_icl: {batch_size: 64}"
+    constants = "SET=li_icl: {batch: 64}"
     planned = make("-n", "whatif", "FIGURE=figure9", constants, "SCALE=smoke").stdout.splitlines()
-    assert planned[-1] == ".venv/bin/python -m icl whatif figure9 --set 'li_icl: {batch_size: 64}' --scale smoke"
+    assert planned[-1] == ".venv/bin/python -m icl whatif figure9 --set 'li_icl: {batch: 64}' --scale smoke"
     refused = make("--assume-old=env", "whatif", "FIGURE=figure9", constants, "SNAKEMAKE_ARGS=-n")
     assert (refused.returncode, "no SNAKEMAKE_ARGS" in refused.stderr) == (2, True)
 
