@@ -102,6 +102,7 @@ def near(word: str, names: Iterable[str]) -> str:
 
 def _loaded() -> list[ModuleType]:
     """The modules of the package that are already imported: jobs import theirs at the start and need no search."""
+    # A copy, because other threads may import meanwhile.
     return [module for key, module in sys.modules.copy().items() if key.startswith("icl.")]
 
 

@@ -93,6 +93,7 @@ def of_measuring(module: str) -> str:
 
 @cache
 def _syntax(digest: str, path: Path) -> bytes:
+    # The file's digest is part of the cache key.
     return ast.dump(_without_docstrings(ast.parse(path.read_bytes()))).encode()
 
 

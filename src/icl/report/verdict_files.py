@@ -106,7 +106,7 @@ def lines(figure: Verdicts) -> str:
 
 
 def since_freeze(claim: Claim) -> dict[str, list[str]]:
-    """What differs from the freeze: "amended", "new" or "code" -> what is to be said of it."""
+    """How a claim differs from the freeze, in words: "amended", "new" or "code" -> one text per difference."""
     code = freeze.code_since(claim, identity.of_measuring(discovery.module(claim.figure).__name__))
     texts = {"amended": freeze.amendments(claim), "new": [freeze.new_since(claim)], "code": [code]}
     return {label: found for label, of_label in texts.items() if (found := [text for text in of_label if text])}
