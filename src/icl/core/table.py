@@ -1,8 +1,17 @@
-"""The one table format between measuring, drawing and judging."""
+"""The two tables of a figure: the numbers of single runs, and the curves that summarise them.
+
+runs     one row per run, coordinate and observable. Rows without a panel are facts, one number per run, which claims
+         bound. A missing seed means that the number is computed, without randomness.
+curves   one row per coordinate and observable, with a band and a 95 % interval: what pictures draw
+
+A figure's measure returns `rows` of single runs; `icl.evidence.intervals.summarise` makes both tables from them. They
+are stored in one file.
+"""
 
 import hashlib
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +26,26 @@ FORMAT = "icl-table"
 # The format of a data frame without the column contract below.
 PLAIN = "icl-frame"
 
-# Column -> dtype. The statistic is "run" for one run, "group" for one group of test prompts over all runs, "point" for
-# points that are drawn and never summarised, and the statistic's name for a summary over runs, which carries the drawn
-# band and the 95 % interval.
-COLUMNS = {
-    "figure": "str",
-    "scale": "str",
+# Column -> dtype. The colour is the epoch of a point in a scatter. The count is the number of test prompts behind an
+# error rate, else 1.
+RUNS = {
     "panel": "str",
     "series": "str",
     "x": "float64",
     "observable": "str",
-    "seed": "int64",
     "colour": "float64",
+    "seed": "Int64",
+    "value": "float64",
+    "count": "int64",
+}
+# The statistic is mean or median over `count` runs; "exact" for computed values; or "single" for one drawn run, whose
+# count is the number of its test prompts.
+CURVES = {
+    "panel": "str",
+    "series": "str",
+    "x": "float64",
+    "observable": "str",
+    "seed": "Int64",
     "value": "float64",
     "statistic": "str",
     "count": "int64",
@@ -37,73 +54,130 @@ COLUMNS = {
     "low": "float64",
     "high": "float64",
 }
-SUMMARY_SEED = -1
-# Rows over all runs and one group of the test prompts; their seed column holds the group's number.
-GROUP = "group"
-# The panel with all runs of a figure that draws one of them, and the panel and observable of the row with its seed.
-RUNS = "runs"
+MEASURED = RUNS | CURVES
+EMPTY: dict[str, Any] = {"str": "", "int64": 1, "Int64": pd.NA, "float64": float("nan")}
+POINT, SINGLE = "point", "single"
+"""Statistics of measured rows: points that no curve summarises, and the finished curve of one run."""
+ERROR = "classification error"
+"""The observable of error rates."""
 DRAWN = "drawn run"
+"""The observable of the row with the seed of the run that a figure draws."""
 
 
 class TableError(Problem, ValueError):
     """A table is damaged, foreign or violates the column contract; the message names the file or the column."""
 
 
+@dataclass(frozen=True)
+class Table:
+    """The two tables of a figure at one scale."""
+
+    figure: str
+    scale: str
+    runs: pd.DataFrame
+    curves: pd.DataFrame
+
+    def curve(self, panel: str, series: str, observable: str) -> pd.DataFrame:
+        """One curve in order of x.
+
+        Raises ValueError if there is none, or several values at one x.
+        """
+        rows = _chosen(self.curves, panel, series, observable).sort_values("x")
+        if rows.empty or rows["x"].duplicated().any():
+            problem = "no curve" if rows.empty else "several values at one x"
+            raise ValueError(f"{problem} of {observable!r} for panel {panel!r}, series {series!r}")
+        return rows
+
+    def points(self, panel: str, series: str, observable: str) -> pd.DataFrame:
+        """The values of single runs behind a curve, or of a scatter."""
+        return _chosen(self.runs, panel, series, observable)
+
+    def matrix(self, panel: str, observable: str) -> np.ndarray:
+        """A matrix whose rows are the series of a panel, in their order, and whose columns are x."""
+        cells = self.curves[(self.curves["panel"] == panel) & (self.curves["observable"] == observable)]
+        matrix: np.ndarray = cells["value"].to_numpy().reshape(cells["series"].nunique(), -1)
+        return matrix
+
+    def fact(self, observable: str) -> dict[int | None, float]:
+        """The observable of every run that a claim can bound: seed -> value, under None if it is computed.
+
+        Raises ValueError if it has several values per run.
+        """
+        rows = self.runs[(self.runs["panel"] == "") & (self.runs["observable"] == observable)]
+        if rows["seed"].duplicated().any():
+            raise ValueError(f"observable {observable!r} has several values per run; a claim needs one")
+        seeds = [None if seed is pd.NA else int(seed) for seed in rows["seed"]]
+        return dict(zip(seeds, rows["value"].tolist(), strict=True))
+
+    @property
+    def drawn_seed(self) -> int | None:
+        """The seed of the run that the figure draws; None if it draws summaries over all runs."""
+        seeds = self.curves.loc[self.curves["observable"] == DRAWN, "seed"]
+        return int(seeds.iloc[0]) if len(seeds) else None
+
+
+def _chosen(frame: pd.DataFrame, panel: str, series: str, observable: str) -> pd.DataFrame:
+    return frame[(frame["panel"] == panel) & (frame["series"] == series) & (frame["observable"] == observable)]
+
+
 def rows(observable: str, seed: Any, value: Any, *, x: Any = float("nan"), **labels: Any) -> pd.DataFrame:
-    """Rows of one observable; arrays and scalars broadcast against each other.
+    """Measured rows of one observable; arrays and scalars broadcast against each other.
 
-    Keyword `labels`: panel, series, colour, statistic (default "run"). Other columns are empty.
+    seed : of the run; None for a computed value without randomness
+    labels : panel, series, colour, count; statistic "point" for rows that no curve summarises; or a finished curve
+        with its statistic, band_low, band_high, low and high
     """
-    cells = {"observable": observable, "seed": seed, "value": value, "x": x, **labels}
-    frame = pd.DataFrame({name: cell for name, cell in _broadcast(cells).items()})
-    return conform(frame)
-
-
-def _broadcast(cells: dict[str, Any]) -> dict[str, np.ndarray]:
+    cells = {"observable": observable, "seed": np.nan if seed is None else seed, "value": value, "x": x, **labels}
     arrays = np.broadcast_arrays(*[np.asarray(cell) for cell in cells.values()])
-    return {name: array.reshape(-1) for name, array in zip(cells, arrays, strict=True)}
+    return conform(pd.DataFrame({name: array.reshape(-1) for name, array in zip(cells, arrays, strict=True)}))
 
 
 def conform(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with all columns in order and of the right type; missing ones are empty."""
-    unknown = set(frame.columns) - set(COLUMNS)
+    """The measured rows with all columns in order and of the right type; missing ones are empty."""
+    unknown = set(frame.columns) - set(MEASURED)
     if unknown:
-        raise TableError(f"unknown columns {sorted(unknown)}: a table has {list(COLUMNS)}")
-    empty = {"str": "", "int64": 1, "float64": float("nan")}
-    full = {name: frame.get(name, empty[kind]) for name, kind in COLUMNS.items()}
-    out = pd.DataFrame(full, index=frame.index).astype(COLUMNS)
-    out.loc[out["statistic"] == "", "statistic"] = "run"
-    return out
+        raise TableError(f"unknown columns {sorted(unknown)}: measured rows have {list(MEASURED)}")
+    full = {name: frame[name].fillna(EMPTY[kind]) if name in frame and kind == "str" else frame.get(name, EMPTY[kind])
+            for name, kind in MEASURED.items()}  # fmt: skip
+    return pd.DataFrame(full, index=frame.index).astype(MEASURED)
 
 
 def join(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    """One table from several, in order."""
+    """Measured rows from several parts, in order."""
     return pd.concat(list(parts), ignore_index=True)
 
 
-def validate(table: pd.DataFrame, name: str) -> None:
-    """Raise TableError unless `table` meets the column contract; `name` is for the message."""
-    if list(table.columns) != list(COLUMNS):
-        raise TableError(f"{name}: columns are {list(table.columns)}, expected {list(COLUMNS)}")
-    wrong = {c: str(table[c].dtype) for c, kind in COLUMNS.items() if table[c].dtype != pd.Series(dtype=kind).dtype}
-    if wrong:
-        expected = {column: COLUMNS[column] for column in wrong}
-        raise TableError(f"{name}: columns have types {wrong}, expected {expected}")
-    if table.empty:
-        raise TableError(f"{name}: has no rows")
-    for column in ("figure", "scale", "observable", "statistic"):
-        if (table[column] == "").any() or table[column].isna().any():
-            raise TableError(f"{name}: column {column} has empty cells")
-    key = ["panel", "series", "x", "observable", "seed", "colour", "statistic"]
-    repeated = table[table["statistic"] != "point"].duplicated(key)
-    if repeated.any():
-        raise TableError(f"{name}: {int(repeated.sum())} rows repeat {key}")
+def exact(measured: pd.DataFrame) -> pd.DataFrame:
+    """The measured rows as computed values, without a seed."""
+    return measured.assign(seed=pd.array([pd.NA] * len(measured), dtype="Int64"))
 
 
-def write(path: Path, table: pd.DataFrame, about: dict[str, Any]) -> None:
+def validate(table: Table) -> None:
+    """Raise TableError unless `table` meets the column contract."""
+    for name, frame, columns in (("runs", table.runs, RUNS), ("curves", table.curves, CURVES)):
+        where = f"{table.figure}: table {name}"
+        types = {column: str(kind) for column, kind in frame.dtypes.items()}
+        if types != (expected := {column: str(pd.Series(dtype=kind).dtype) for column, kind in columns.items()}):
+            raise TableError(f"{where}: columns are {types}, expected {expected}")
+        for column in ({"observable", "statistic"} & set(columns)) if len(frame) else ():
+            if (frame[column] == "").any() or frame[column].isna().any():
+                raise TableError(f"{where}: column {column} has empty cells")
+    if table.runs.empty:
+        raise TableError(f"{table.figure}: table runs has no rows")
+    for frame, key in (
+        (table.runs[table.runs["panel"] == ""], ["observable", "seed"]),
+        (table.curves, ["panel", "series", "x", "observable"]),
+    ):
+        if repeated := int(frame.duplicated(key).sum()):
+            raise TableError(f"{table.figure}: {repeated} rows repeat {key}")
+
+
+def write(path: Path, table: Table, about: dict[str, Any]) -> None:
     """Validate a table and write it atomically as zstd parquet with `about` as metadata."""
-    validate(table, str(path))
-    write_plain(path, table, {**about, "format": FORMAT})
+    validate(table)
+    parts = {"runs": table.runs, "curves": table.curves}
+    whole = join(conform(frame).assign(table=name) for name, frame in parts.items())
+    write_plain(path, whole, {**about, "format": FORMAT, "figure": table.figure, "scale": table.scale})
 
 
 def _seal(frame: pd.DataFrame, about: dict[str, Any]) -> str:
@@ -130,7 +204,7 @@ def write_plain(path: Path, frame: pd.DataFrame, about: dict[str, Any]) -> None:
         pq.write_table(arrow, aside, compression="zstd")
 
 
-def read(path: Path, figure: str = "", scale: str = "", identity: str = "") -> tuple[pd.DataFrame, dict[str, Any]]:
+def read(path: Path, figure: str = "", scale: str = "", identity: str = "") -> tuple[Table, dict[str, Any]]:
     """The table and its metadata.
 
     Raises TableError if the file is damaged or foreign, violates the contract, or is not of the figure, scale and
@@ -139,14 +213,21 @@ def read(path: Path, figure: str = "", scale: str = "", identity: str = "") -> t
     frame, about = read_plain(path)
     if about.get("format") != FORMAT:
         raise _foreign(path)
-    validate(frame, str(path))
-    for column, wanted in (("figure", figure), ("scale", scale)):
-        held = set(frame[column])
-        if wanted and held != {wanted}:
-            raise TableError(f"{path}: holds {column} {', '.join(sorted(held))}, not {wanted}; delete it and run again")
+    for key, wanted in (("figure", figure), ("scale", scale)):
+        if wanted and about.get(key) != wanted:
+            raise TableError(f"{path}: holds {key} {about.get(key)}, not {wanted}; delete it and run again")
     if identity not in ("", about.get("identity")):
         raise TableError(f"{path}: was measured by other code or constants; delete it and run again")
-    return frame, about
+    try:
+        parts = [
+            frame.loc[frame["table"] == name, list(columns)].astype(columns).reset_index(drop=True)
+            for name, columns in (("runs", RUNS), ("curves", CURVES))
+        ]
+    except (LookupError, TypeError, ValueError) as error:
+        raise TableError(f"{path}: columns are {list(frame)}; delete it and run again") from error
+    table = Table(str(about["figure"]), str(about["scale"]), *parts)
+    validate(table)
+    return table, about
 
 
 def _foreign(path: Path) -> TableError:

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from icl.core.lazy import Axes, Picture
-from icl.core.table import SUMMARY_SEED
+from icl.core.table import ERROR, SINGLE, Table
 from icl.drawing import fonts
 
 if TYPE_CHECKING:
@@ -140,6 +140,27 @@ def canvas(
     return figure, figure.add_axes(box, label=panel)
 
 
+def panels(
+    size: tuple[int, int], edges: Mapping[str, tuple[float, float, float, float]]
+) -> tuple[Picture, dict[str, Axes]]:
+    """A figure of ``size`` pixels and its axes by panel: panel -> left, right, top and bottom edge in pixels."""
+    (name, first), *others = edges.items()
+    figure, axes = canvas(size, first, panel=name)
+    return figure, {name: axes} | {other: add_panel(figure, place, other) for other, place in others}
+
+
+def grid_edges(
+    names: Sequence[str], first: tuple[float, float, float, float], step: tuple[float, float], columns: int = 100
+) -> dict[str, tuple[float, float, float, float]]:
+    """Edges of panels of equal size, row by row: those of the ``first``, and the ``step`` to the right and down."""
+    left, right, top, bottom = first
+    places = {name: divmod(index, columns) for index, name in enumerate(names)}
+    return {
+        name: (left + column * step[0], right + column * step[0], top + row * step[1], bottom + row * step[1])
+        for name, (row, column) in places.items()
+    }
+
+
 def add_panel(figure: Picture, edges: tuple[float, float, float, float], panel: str) -> Axes:
     """Further axes on a canvas, labelled ``panel``, with left, right, top and bottom edge in pixels."""
     left, right, top, bottom = edges
@@ -183,30 +204,37 @@ def _widened(limits: tuple[float, float], data: Sequence[float]) -> tuple[float,
     return (limits[0] if low >= limits[0] else low - margin, limits[1] if high <= limits[1] else high + margin)
 
 
-def summary(table: pd.DataFrame, panel: str, series: str, observable: str) -> pd.DataFrame:
-    """The summary rows of one curve in order of x.
-
-    Raises ValueError if there are none, or several at one x.
+def curves(
+    axes: Axes, table: Table, styles: Sequence[Style], observable: str, *, band: bool = False, **look: Any
+) -> None:
+    """Draw one curve per style, in order, optionally with its opaque ``band``; the axes' label is the panel, ``look``
+    overrides the styles.
     """
-    rows = table[
-        (table["panel"] == panel)
-        & (table["series"] == series)
-        & (table["observable"] == observable)
-        & (table["seed"] == SUMMARY_SEED)
-    ].sort_values("x")
-    if rows.empty or rows["x"].duplicated().any():
-        problem = "no summary rows" if rows.empty else "several summary rows at one x"
-        raise ValueError(f"{problem} of {observable!r} for panel {panel!r}, series {series!r}")
-    return rows
-
-
-def curves(axes: Axes, table: pd.DataFrame, styles: Sequence[Style], observable: str, *, band: bool = False) -> None:
-    """Draw one curve per style, in order, optionally with its opaque ``band``; the axes' label is the panel."""
     for style in styles:
-        rows = summary(table, str(axes.get_label()), style.series, observable)
+        rows = table.curve(panel_of(axes), style.series, observable)
         if band:
             axes.fill_between(rows["x"], rows["band_low"], rows["band_high"], color=BANDS[style.colour], linewidth=0)
-        curve(axes, style, rows["x"], rows["value"])
+        curve(axes, style, rows["x"], rows["value"], **look)
+
+
+def medians(axes: Axes, table: Table, styles: Sequence[Style], observable: str, **look: Any) -> None:
+    """Draw curves as ``curves`` does, with transparent bands between the quartiles."""
+    for style in styles:
+        rows = table.curve(panel_of(axes), style.series, observable)
+        axes.fill_between(rows["x"], rows["band_low"], rows["band_high"], color=style.colour, alpha=0.2, linewidth=0)
+        curve(axes, style, rows["x"], rows["value"], **look)
+
+
+def dots(axes: Axes, table: Table, style: Style, observable: str, **look: Any) -> None:
+    """Draw every run as a dot, at the value of its coordinate."""
+    points = table.points(panel_of(axes), style.series, observable)
+    options = {"color": style.colour, "markersize": 5, "label": style.label, "gid": style.series}
+    axes.plot(points["x"], points["value"], style.marker or "o", **{"linestyle": "none", **options, **look})
+
+
+def panel_of(axes: Axes) -> str:
+    """The panel that axes show, which is their label."""
+    return str(axes.get_label())
 
 
 def curve(axes: Axes, style: Style, x: Any, y: Any, **look: Any) -> Line2D:
@@ -217,10 +245,10 @@ def curve(axes: Axes, style: Style, x: Any, y: Any, **look: Any) -> Line2D:
     return line
 
 
-def error_curves(axes: Axes, table: pd.DataFrame, styles: Sequence[Style], *, band: bool = False) -> None:
+def error_curves(axes: Axes, table: Table, styles: Sequence[Style], *, band: bool = False) -> None:
     """Draw curves of the share of wrong answers as ``curves`` does; no error in n prompts is an open marker at 1/n."""
     for style in styles:
-        rows = summary(table, str(axes.get_label()), style.series, "classification error")
+        rows = table.curve(panel_of(axes), style.series, ERROR)
         least = resolution(rows)
         if band:
             low, high = (np.maximum(rows[edge], least) for edge in ("band_low", "band_high"))
@@ -230,7 +258,8 @@ def error_curves(axes: Axes, table: pd.DataFrame, styles: Sequence[Style], *, ba
 
 def resolution(rows: pd.DataFrame) -> np.ndarray:
     """The smallest positive error, 1/n for n prompts; 0 for a mean over runs, whose rows do not hold n."""
-    return np.where(rows["statistic"].isin(["single", "point"]), 1 / rows["count"], 0.0)
+    of_one_run = rows["statistic"] == SINGLE if "statistic" in rows else True
+    return np.where(of_one_run & (rows["count"] > 1), 1 / rows["count"], 0.0)
 
 
 OPEN = {"x": "X", "+": "P"}
@@ -253,9 +282,9 @@ BASELINE = Style("baseline", "baseline", "k", line="--")
 """The error that others are compared with, in pictures of all runs."""
 
 
-def baseline(axes: Axes, table: pd.DataFrame) -> None:
+def baseline(axes: Axes, table: Table) -> None:
     """Draw the error of the series "baseline" as a dashed black line."""
-    rows = summary(table, str(axes.get_label()), "baseline", "classification error")
+    rows = table.curve(panel_of(axes), "baseline", ERROR)
     axes.plot(rows["x"], np.maximum(rows["value"], resolution(rows)), label="baseline", gid="baseline", **GUIDE)
 
 
@@ -268,19 +297,17 @@ def legend(axes: Axes, font: float, corner: Corner, at: tuple[float, float], spa
     return axes.legend(fontsize=font, loc=corner, bbox_to_anchor=at, borderaxespad=0, labelspacing=spacing)
 
 
-def scatters(axes: Axes, table: pd.DataFrame, styles: Sequence[Embedding], observable: str) -> None:
-    """Draw one point per run, neuron and epoch: x is the angle, the colour is the epoch.
+def scatters(axes: Axes, table: Table, styles: Sequence[Embedding], observable: str) -> None:
+    """Draw one point per neuron and epoch of the drawn run: x is the angle, the colour is the epoch.
 
     Points are drawn neuron by neuron through the epochs, as published; so the legend shows the colour of the first
     epoch. Every style has its own colour bar, the first outermost.
     """
-    chosen = table[
-        (table["panel"] == axes.get_label()) & (table["observable"] == observable) & (table["statistic"] == "run")
-    ]
     for style in styles:
-        rows = chosen[chosen["series"] == style.series]
+        rows = table.points(panel_of(axes), style.series, observable)
+        rows = rows[rows["seed"] == table.drawn_seed]
         if rows.empty:
-            raise ValueError(f"no runs of {observable!r} for panel {axes.get_label()!r}, series {style.series!r}")
+            raise ValueError(f"no points of {observable!r} for panel {panel_of(axes)!r}, series {style.series!r}")
         rows = rows.assign(neuron=rows.groupby("colour").cumcount()).sort_values(["neuron", "colour"])
         points = axes.scatter(
             rows["x"],
@@ -296,9 +323,9 @@ def scatters(axes: Axes, table: pd.DataFrame, styles: Sequence[Embedding], obser
         bar.ax.tick_params(labelsize=BAR_FONT)
 
 
-def bars(axes: Axes, table: pd.DataFrame, panel: str, series: str, observable: str) -> Axes:
+def bars(axes: Axes, table: Table, panel: str, series: str, observable: str) -> Axes:
     """Draw pale bars on a second y axis, labelled ``panel``, above everything in ``axes``."""
-    rows = summary(table, panel, series, observable)
+    rows = table.curve(panel, series, observable)
     right = axes.twinx()
     right.set_label(panel)
     right.bar(rows["x"], rows["value"], width=0.8, color="C0", alpha=0.2, gid=series)

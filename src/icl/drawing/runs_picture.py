@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from icl.core.lazy import Axes, Picture
-from icl.core.table import DRAWN, RUNS
+from icl.core.table import ERROR, Table
 from icl.drawing import plotting
 from icl.drawing.plotting import Embedding, Style
 
@@ -24,16 +24,16 @@ FAILED = "0.65"
 
 
 def of(
-    draw_figure: Callable[[pd.DataFrame], Picture], styles: Sequence[Style] | Sequence[Embedding]
-) -> Callable[[pd.DataFrame], Picture]:
+    draw_figure: Callable[[Table], Picture], styles: Sequence[Style] | Sequence[Embedding]
+) -> Callable[[Table], Picture]:
     """The function from a figure's table to the picture of all its runs, from its `draw` and its styles."""
     return partial(draw, draw_figure=draw_figure, styles=styles)
 
 
 @plotting.published
 def draw(
-    table: pd.DataFrame,
-    draw_figure: Callable[[pd.DataFrame], Picture],
+    table: Table,
+    draw_figure: Callable[[Table], Picture],
     styles: Sequence[Style] | Sequence[Embedding],
     titles: Mapping[int, str] = MappingProxyType({}),
     failed: Collection[int] = (),
@@ -45,19 +45,19 @@ def draw(
     titles : seed -> title of its panel, if not only the seed; failed : seeds of runs that have not learnt
     count : a line at the top
     """
-    rows = table[table["panel"] == RUNS]
+    names = [style.series for style in styles]
+    rows = table.runs[(table.runs["panel"] != "") & table.runs["series"].isin(names)]
     like, seeds = draw_figure(table).axes[0], list(rows["seed"].unique())
     columns, lines = min(COLUMNS, len(seeds)), ceil(len(seeds) / COLUMNS)
     width = LEFT + columns * (WIDTH + GAP[0]) + RIGHT
     height = TOP + lines * (HEIGHT + GAP[1]) - GAP[1] + BOTTOM
     figure, first = plotting.canvas((max(width, 2 * WIDTH + LEFT), height), _edges(0), panel=f"seed {seeds[0]}")
-    (chosen,) = table[table["observable"] == DRAWN]["seed"]
     for place, seed in enumerate(seeds):
         axes = first if place == 0 else plotting.add_panel(figure, _edges(place), f"seed {seed}")
         learnt = seed not in failed
         _run(axes, rows[rows["seed"] == seed], styles, learnt)
         _like(axes, like, left=place % COLUMNS == 0, below=place + COLUMNS >= len(seeds))
-        drawn = seed == chosen
+        drawn = seed == table.drawn_seed
         title = titles.get(seed, f"seed {seed}") + (", drawn" if drawn else "") + ("" if learnt else ", not learnt")
         axes.set_title(title, fontsize=FONT, pad=4, color="k" if learnt else "0.45", weight="bold" if drawn else None)
         for spine in axes.spines.values():
@@ -85,7 +85,7 @@ def _run(axes: Axes, rows: pd.DataFrame, styles: Sequence[Style] | Sequence[Embe
             axes.scatter(points["x"], points["value"], marker=style.marker, s=POINT, gid=style.series, **colours)
             continue
         points = points.sort_values("x")
-        error = (points["observable"] == "classification error").all()
+        error = (points["observable"] == ERROR).all()
         least = plotting.resolution(points) if error else np.zeros(len(points))
         look = {"linewidth": 1.2, "markersize": MARKER} | ({} if learnt else {"color": FAILED})
         plotting.error_curve(axes, style, points["x"], points["value"], least, **look)

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from icl.core.table import Table
 from icl.evidence import published_curves
 
 FAR = 1e4
@@ -42,7 +43,7 @@ class Distance(NamedTuple):
 NOWHERE = Distance(FAR, 0.0, 0.0)
 
 
-def of_figure(table: pd.DataFrame, published: pd.DataFrame, floor: float = published_curves.FLOOR) -> Distance:
+def of_figure(table: Table, published: pd.DataFrame, floor: float = published_curves.FLOOR) -> Distance:
     """The distance of a figure's table from its published numbers; NOWHERE if we lack a published value.
 
     floor : smaller error rates, ours and published ones, are raised to it

@@ -1,32 +1,70 @@
-"""Rows of error curves with the published bands: the mean over seeds, the band over groups of test prompts."""
+"""Rows of error curves with the published bands, which come from four groups of test prompts.
 
-from collections.abc import Sequence
+A curve is either the mean over runs, or one drawn run, as most published pictures show; all runs are in the table.
+"""
+
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from icl.core.table import GROUP, rows
+from icl.core.table import DRAWN, ERROR, SINGLE, rows
+from icl.evidence.intervals import BAND
+from icl.evidence.significance import mean_interval
 
-# The published bands come from four groups of test prompts (see icl.evidence.published_curves).
 GROUPS = 4
+"""The groups of test prompts of a published band (see icl.evidence.published_curves)."""
 
 
-def error_rows(seeds: list[int], wrong: np.ndarray, **labels: Any) -> pd.DataFrame:
-    """The classification error of every seed, and of four disjoint groups of test prompts over all seeds.
+def mean_curve(
+    observable: str, seeds: Sequence[int], values: np.ndarray, groups: np.ndarray, **labels: Any
+) -> Iterator[pd.DataFrame]:
+    """Rows of the runs, and their mean with a band of two standard deviations over groups of test prompts.
 
-    wrong : (runs, prompts), whether an answer is wrong (or how often, over random draws)
+    values : (xs, runs); groups : (xs, groups); x : (xs,)
     """
-    x = labels.pop("x", float("nan"))
-    (frame,) = curve_rows(seeds, [x], wrong[None], **labels)
-    return frame
+    x, values, groups = np.asarray(labels.pop("x")), np.asarray(values, dtype=float), np.asarray(groups, dtype=float)
+    yield rows(observable, seeds, values, x=x[:, None], **labels)
+    mean, low, high = np.array([mean_interval(of_x) for of_x in values]).T
+    band = BAND * groups.std(axis=-1)
+    yield rows(observable, None, mean, x=x, statistic="mean", count=len(seeds), low=low, high=high,
+               band_low=mean - band, band_high=mean + band, **labels)  # fmt: skip
 
 
-def curve_rows(seeds: list[int], xs: Sequence[int], wrong: np.ndarray, **labels: Any) -> list[pd.DataFrame]:
-    """The rows of `error_rows` for a curve, in order of x, from wrong answers (xs, runs, prompts)."""
+def mean_error(seeds: Sequence[int], wrong: np.ndarray, **labels: Any) -> Iterator[pd.DataFrame]:
+    """Rows of `mean_curve` from wrong answers, (xs, runs, prompts); groups of prompts are taken over all runs."""
     groups = [part.mean(axis=(-2, -1)) for part in np.array_split(wrong, GROUPS, axis=-1)]
-    # One table for all x, because making a table takes longer than computing a curve.
-    values = np.concatenate([wrong.mean(axis=-1), np.stack(groups, axis=-1)], axis=-1)
-    numbers = np.array([*seeds, *range(GROUPS)])
-    statistic = np.array(["run"] * len(seeds) + [GROUP] * GROUPS)
-    return [rows("classification error", numbers, values, x=np.array(xs)[:, None], statistic=statistic, **labels)]
+    return mean_curve(ERROR, seeds, wrong.mean(axis=-1), np.stack(groups, axis=-1), **labels)
+
+
+def drawn_curve(
+    seeds: Sequence[int], index: int, observable: str, values: Any, **labels: Any
+) -> Iterator[pd.DataFrame]:
+    """Rows of all runs, and of the run at `index` as the drawn curve; values : (xs, runs), x : (xs,)."""
+    values, x = np.asarray(values), np.asarray(labels.pop("x"))
+    yield rows(observable, seeds, values, x=x[:, None], **labels)
+    yield rows(observable, seeds[index], values[:, index], x=x, statistic=SINGLE, **labels)
+
+
+def drawn_error(
+    seeds: Sequence[int], index: int, wrong: np.ndarray, drawn: np.ndarray, **labels: Any
+) -> Iterator[pd.DataFrame]:
+    """Rows of all runs, and of the run at `index` with its band over groups of test prompts.
+
+    wrong : whether an answer is wrong, or how often, (xs, runs, prompts); drawn : the same for the drawn run on more
+    prompts, (xs, 1, prompts)
+    """
+    x, prompts, value = np.asarray(labels.pop("x")), drawn.shape[-1], drawn.mean(axis=-1)[:, 0]
+    errors, counts = wrong.mean(axis=-1), np.full(len(seeds), wrong.shape[-1])
+    errors[:, index], counts[index] = value, prompts
+    groups = np.concatenate([part.mean(axis=-1) for part in np.array_split(drawn, GROUPS, axis=-1)], axis=-1)
+    band = BAND * groups.std(axis=-1)
+    yield rows(ERROR, seeds, errors, x=x[:, None], count=counts, **labels)
+    yield rows(ERROR, seeds[index], value, x=x, statistic=SINGLE, count=prompts, band_low=value - band,
+               band_high=value + band, **labels)  # fmt: skip
+
+
+def drawn_run(seeds: Sequence[int], index: int) -> pd.DataFrame:
+    """The row with the seed of the drawn run."""
+    return rows(DRAWN, seeds[index], index, statistic=SINGLE)

@@ -1,67 +1,63 @@
-"""Intervals over seeds, computed once, in the table."""
+"""The curves of a table: summaries over the runs of a figure, with bands and intervals that are computed once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from icl.core.table import GROUP, SUMMARY_SEED, conform, join
+from icl.core.table import CURVES, POINT, RUNS, SINGLE, Table, TableError
 from icl.evidence.significance import INTERVALS
 
-# Drawn bands are mean +- 2 population standard deviations, the width of the published bands (inferred from the
-# digitised bands, whose squared widths are sums of four squares of the error's step).
 BAND = 2.0
+"""Half-width of the drawn bands in population standard deviations, that of the published bands (inferred from the
+digitised bands, whose squared widths are sums of four squares of the error's step)."""
+PLACE = ["panel", "series", "x", "observable"]
 
 
-# Replaces NaN in keys, because NaN is unequal to itself.
-_NOWHERE = -1e300
+def summarise(figure: str, scale: str, measured: pd.DataFrame, medians: Collection[str] = ()) -> Table:
+    """Both tables of a figure from its measured rows.
 
+    A curve has the mean over the runs at a coordinate, its 95 % interval and a band of two standard deviations; for
+    observables in `medians`, the median and a band between the quartiles. A NaN is never averaged away. Facts, points
+    of a scatter and coordinates with a finished curve are not summarised.
 
-def summarise(runs: pd.DataFrame, statistics: Mapping[str, str] | None = None) -> pd.DataFrame:
-    """The rows of single runs followed by one summary row per coordinate and observable.
-
-    The interval is over runs. The drawn band is over groups of test prompts if the table has such rows, else over runs.
-    A coordinate with only one run gets no summary, and one with a NaN gets NaN: missing values are never averaged away.
-
-    statistics : observable -> mean, median or share; the default is the mean
+    Raises TableError for two values of one run at one coordinate.
     """
-    key = ["figure", "scale", "panel", "series", "x", "observable", "colour"]
-    summaries = []
-    single = runs[runs["statistic"] == "run"]
-    grouped = {
-        labels: group["value"].to_numpy()
-        for labels, group in runs[runs["statistic"] == GROUP].fillna({"x": _NOWHERE, "colour": _NOWHERE}).groupby(key)
-    }
-    for labels, group in single[single.duplicated(key, keep=False)].groupby(key, dropna=False, sort=False):
-        values = group["value"].to_numpy()
-        named = dict(zip(key, labels, strict=True))
-        statistic = (statistics or {}).get(str(named["observable"]), "mean")
-        value, low, high = INTERVALS[statistic](values)
-        place = tuple(_NOWHERE if label != label else label for label in labels)
-        band = BAND * float(np.std(grouped.get(place, values)))
-        summaries.append(
-            named | {"seed": SUMMARY_SEED, "value": value, "statistic": statistic, "count": len(values),
-                     "band_low": value - band, "band_high": value + band, "low": low, "high": high}
-        )  # fmt: skip
-    return join([runs, conform(pd.DataFrame(summaries))] if summaries else [runs])
+    finished = ~measured["statistic"].isin(["", POINT])
+    runs = measured.loc[~finished, list(RUNS)].reset_index(drop=True)
+    parts = [measured.loc[finished, list(CURVES)]]
+    drawn = set(measured.loc[finished, PLACE].itertuples(index=False, name=None))
+    summarised = measured[(measured["statistic"] == "") & (measured["panel"] != "") & measured["colour"].isna()]
+    if repeated := int(summarised.duplicated([*PLACE, "seed"]).sum()):
+        raise TableError(f"{figure}: {repeated} rows repeat {[*PLACE, 'seed']}")
+    curves = [
+        dict(zip(PLACE, place, strict=True)) | _summary(group, str(place[3]) in medians)
+        for place, group in summarised.groupby(PLACE, sort=False, dropna=False)
+        if place not in drawn
+    ]
+    if curves:
+        parts.append(pd.DataFrame(curves).assign(seed=pd.NA)[list(CURVES)].astype(CURVES))
+    return Table(figure, scale, runs, pd.concat(parts, ignore_index=True))
 
 
-def exact(runs: pd.DataFrame) -> pd.DataFrame:
-    """The rows of runs without randomness, one per coordinate and observable, followed by their summaries with the
-    statistic "exact", whose intervals have zero width.
-    """
-    return _with_copies(runs, "exact", runs["value"])
-
-
-def lone(runs: pd.DataFrame) -> pd.DataFrame:
-    """The rows of single random runs, followed by summaries without an interval: they can be drawn but not judged."""
-    return _with_copies(runs, "single", float("nan"))
-
-
-def _with_copies(runs: pd.DataFrame, statistic: str, bound: Any) -> pd.DataFrame:
-    bounds = {name: bound for name in ("band_low", "band_high", "low", "high")}
-    return join([runs, runs.assign(seed=SUMMARY_SEED, statistic=statistic, count=1, **bounds)])
+def _summary(group: pd.DataFrame, median: bool) -> dict[str, Any]:
+    """The value of a curve at one coordinate with its statistic, count, band and interval."""
+    values, count = group["value"].to_numpy(), len(group)
+    if count == 1:
+        is_exact = bool(group["seed"].isna().all())
+        ends = dict.fromkeys(("band_low", "band_high", "low", "high"), values[0] if is_exact else np.nan)
+        statistic = "exact" if is_exact else SINGLE
+        return {"value": values[0], "statistic": statistic, "count": int(group["count"].iloc[0]), **ends}
+    statistic = "median" if median else "mean"
+    value, low, high = INTERVALS[statistic](values)
+    if median:
+        band_low, band_high = np.quantile(values, [0.25, 0.75])
+    else:
+        width = BAND * float(np.std(values))
+        band_low, band_high = value - width, value + width
+    return {"value": value, "statistic": statistic, "count": count, "band_low": band_low, "band_high": band_high,
+            "low": low, "high": high}  # fmt: skip
 
 
 def log_slope(x: np.ndarray, y: np.ndarray) -> float:

@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from icl.core.table import SUMMARY_SEED
+from icl.core.table import Table
 from icl.evidence import significance
 from icl.evidence.ledger import Bound, Claim, bound_of
 from icl.evidence.significance import SIGNIFICANT, Interval
@@ -78,7 +77,7 @@ class Verdict:
         return data
 
 
-def judge(claim: str, bounds: Sequence[Bound], table: pd.DataFrame, conditions: Sequence[Bound] = ()) -> Verdict:
+def judge(claim: str, bounds: Sequence[Bound], table: Table, conditions: Sequence[Bound] = ()) -> Verdict:
     """The verdict on a claim.
 
     Only runs that meet every condition test the claim; if none does, it is `not tested`. A part is supported if its
@@ -87,14 +86,13 @@ def judge(claim: str, bounds: Sequence[Bound], table: pd.DataFrame, conditions: 
     contradicted if a part is, after a Bonferroni correction for the number of parts. At the smoke scale every claim is
     inconclusive.
     """
-    scale = str(table["scale"].iloc[0])
-    rows, met = within(conditions, table)
-    parts = tuple(_part(bound, rows) for bound in bounds)
+    tested, met = within(conditions, table)
+    parts = tuple(_part(bound, tested) for bound in bounds)
     random = [part for part in parts if math.isfinite(part.p) and part.runs >= LEAST_SEEDS]
     p = max((part.p for part in random), default=math.nan)
     against = min((min(1.0, part.p_against * len(random)) for part in random), default=math.nan)
     outcomes = {part.outcome for part in parts}
-    if scale == "smoke":
+    if table.scale == "smoke":
         outcome = INCONCLUSIVE
     elif met and not met[-1].met:
         outcome = NOT_TESTED
@@ -102,36 +100,26 @@ def judge(claim: str, bounds: Sequence[Bound], table: pd.DataFrame, conditions: 
         outcome = CONTRADICTED
     else:
         outcome = SUPPORTED if outcomes == {SUPPORTED} else INCONCLUSIVE
-    return Verdict(claim, scale, outcome, parts, met, p, against)
+    return Verdict(claim, table.scale, outcome, parts, met, p, against)
 
 
-def within(conditions: Sequence[Bound], table: pd.DataFrame) -> tuple[pd.DataFrame, tuple[Condition, ...]]:
-    """The rows of the runs that meet all conditions, and how many meet each."""
+def within(conditions: Sequence[Bound], table: Table) -> tuple[Table, tuple[Condition, ...]]:
+    """The table of the runs that meet all conditions, and how many meet each."""
     met = []
     for condition in conditions:
-        values = single(condition.observable, table)
+        values = table.fact(condition.observable)
         seeds = {seed for seed, value in values.items() if condition.at_least <= value <= condition.at_most}
-        table = table[table["seed"].isin(seeds | {SUMMARY_SEED})]
+        kept = table.runs["seed"].isin(seeds - {None}) | table.runs["seed"].isna()
+        table = replace(table, runs=table.runs[kept])
         met.append(Condition(condition.observable, condition.words(), len(seeds), len(values)))
     return table, tuple(met)
 
 
-def single(observable: str, table: pd.DataFrame) -> dict[int, float]:
-    """The observable of every run: seed -> value.
-
-    Raises ValueError if it has several values per run.
-    """
-    rows = table[(table["observable"] == observable) & (table["statistic"] == "run")]
-    if rows["seed"].duplicated().any():
-        raise ValueError(f"observable {observable!r} has several values per run; a claim needs one")
-    return dict(zip(rows["seed"].tolist(), rows["value"].tolist(), strict=True))
-
-
-def _part(bound: Bound, table: pd.DataFrame) -> Part:
-    rows = table[table["observable"] == bound.observable]
-    values = np.array(list(single(bound.observable, table).values()))
+def _part(bound: Bound, table: Table) -> Part:
+    found = table.fact(bound.observable)
+    values = np.array(list(found.values()))
     head = bound.observable, bound.words(), bound.statistic
-    is_exact = EXACT in set(rows.loc[rows["seed"] == SUMMARY_SEED, "statistic"])
+    is_exact = None in found
     if bound.statistic == EXACT:
         value = float(values[0]) if is_exact and len(values) else math.nan
         return Part(*head, value, value, value, len(values), _of_interval(bound, value, value))
@@ -190,7 +178,7 @@ def questions(claims: Iterable[Claim], scale: str) -> list[dict[str, Any]]:
     ]
 
 
-def verdicts(posed: Iterable[Mapping[str, Any]], table: pd.DataFrame) -> list[Verdict]:
+def verdicts(posed: Iterable[Mapping[str, Any]], table: Table) -> list[Verdict]:
     """The verdicts on the claims that `questions` returns."""
     return [
         judge(one["claim"], [*map(bound_of, one["bounds"])], table, [*map(bound_of, one["conditions"])])

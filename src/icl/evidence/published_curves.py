@@ -25,7 +25,7 @@ import yaml
 
 from icl.core import discovery
 from icl.core.problem import Problem, in_one_line
-from icl.core.table import SUMMARY_SEED
+from icl.core.table import Table
 
 FLOOR = 2.5e-4
 """The smallest error rate on a logarithmic figure: one in 4,000 test prompts, the step of the published means.
@@ -120,7 +120,7 @@ def _quantity(rows: pd.DataFrame) -> Quantity:
     return Quantity(first["scale"], float(first["reading"]), first["observable"] or None)
 
 
-def fidelity(table: pd.DataFrame, reference: pd.DataFrame) -> list[dict[str, Any]]:
+def fidelity(table: Table, reference: pd.DataFrame) -> list[dict[str, Any]]:
     """The distance of ``table`` from the published numbers: one row per panel (series "all") and one per series.
 
     ``median`` and ``maximum`` are over the matched points: of |log10(ours / published)| on logarithmic panels, of the
@@ -135,11 +135,11 @@ def fidelity(table: pd.DataFrame, reference: pd.DataFrame) -> list[dict[str, Any
         quantity = _quantity(published)
         compare = _scatter_distances if quantity.scale == "scatter" else _curve_distances
         head = {"figure": figure, "panel": panel}
-        result += [head | row for row in compare(table[table["panel"] == panel], published, quantity)]
+        result += [head | row for row in compare(_panel(table, str(panel), quantity), published, quantity)]
     return result
 
 
-def matched(table: pd.DataFrame, reference: pd.DataFrame, floor: float = FLOOR) -> pd.DataFrame:
+def matched(table: Table, reference: pd.DataFrame, floor: float = FLOOR) -> pd.DataFrame:
     """Every published value beside ours: panel, series, x, ours, published and the panel's reading error.
 
     On logarithmic panels both are log10; our values are raised to ``FLOOR`` and both to ``floor``, the resolution of a
@@ -148,13 +148,14 @@ def matched(table: pd.DataFrame, reference: pd.DataFrame, floor: float = FLOOR) 
     """
     parts = []
     for panel, published in reference.groupby("panel", sort=False):
-        quantity, ours = _quantity(published), table[table["panel"] == panel]
+        quantity = _quantity(published)
+        ours = _panel(table, str(panel), quantity)
         if quantity.scale == "scatter":
             for unit, reading, pairs in _scatter_pairs(ours, published, quantity):
                 named = pairs.rename(columns={"epoch": "x"}).assign(panel=f"{panel}, {unit}", reading=reading)
                 parts.append(named[named["published"].notna()])
             continue
-        pairs = _pairs(ours[ours["seed"] == SUMMARY_SEED], published, quantity)
+        pairs = _pairs(ours, published, quantity)
         pairs = pairs[pairs["published"].notna()].assign(panel=panel, reading=quantity.reading)
         if quantity.scale == "log":
             pairs["ours"] = np.log10(pairs["ours"].clip(lower=max(floor, FLOOR)))
@@ -164,18 +165,26 @@ def matched(table: pd.DataFrame, reference: pd.DataFrame, floor: float = FLOOR) 
     return pd.concat(parts, ignore_index=True)[columns]
 
 
+def _panel(table: Table, panel: str, quantity: Quantity) -> pd.DataFrame:
+    """Our rows of a panel: its curves, or the points of a scatter (those of the drawn run, if one is drawn)."""
+    frame = table.runs if quantity.scale == "scatter" else table.curves
+    rows = frame[frame["panel"] == panel]
+    if quantity.scale == "scatter" and table.drawn_seed is not None:
+        rows = rows[rows["seed"] == table.drawn_seed]
+    return rows if quantity.observable is None else rows[rows["observable"] == quantity.observable]
+
+
 def _scatter_pairs(
     ours: pd.DataFrame, published: pd.DataFrame, quantity: Quantity
 ) -> Iterator[tuple[str, float, pd.DataFrame]]:
     """Angle and magnitude: the medians over neurons and runs, series by series and epoch by epoch."""
-    runs = ours[(ours["statistic"] == "run") & (ours["observable"] == quantity.observable)]
     for unit, reading, mine, theirs in (
         ("angle", ANGLE_READING, "x", "x"),
         ("magnitude", quantity.reading, "value", "y"),
     ):
         middle = pd.concat(
             {
-                "ours": runs.groupby(["series", "colour"])[mine].median(),
+                "ours": ours.groupby(["series", "colour"])[mine].median(),
                 "published": published.groupby(["series", "c"])[theirs].median(),
             },
             axis=1,
@@ -186,7 +195,7 @@ def _scatter_pairs(
 
 def _curve_distances(ours: pd.DataFrame, published: pd.DataFrame, quantity: Quantity) -> list[dict[str, Any]]:
     """The rows of ``fidelity`` for one panel of curves or bars."""
-    pairs = _pairs(ours[ours["seed"] == SUMMARY_SEED], published, quantity)
+    pairs = _pairs(ours, published, quantity)
     matched = pairs["ours"].notna() & pairs["published"].notna()
     if quantity.scale == "log":
         pairs["floored"] = matched & (pairs["ours"] < FLOOR)
@@ -215,8 +224,6 @@ def _scatter_distances(ours: pd.DataFrame, published: pd.DataFrame, quantity: Qu
 
 def _pairs(ours: pd.DataFrame, published: pd.DataFrame, quantity: Quantity) -> pd.DataFrame:
     """The published value and ours side by side per series and x; NaN where one side has none."""
-    if quantity.observable is not None:
-        ours = ours[ours["observable"] == quantity.observable]
     ours = ours[ours["series"].isin(published["series"]) & ours["value"].notna()]
     sides = []
     for side, column, rows in (("published", "y", published), ("ours", "value", ours)):

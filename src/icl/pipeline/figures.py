@@ -7,12 +7,11 @@ and bounds are in the paper's claims.yaml.
 from collections.abc import Mapping
 from typing import Any
 
-import pandas as pd
-
 from icl.core import discovery
 from icl.core.config import SCALES, ConstantError
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep, reduction
+from icl.core.table import Table
 from icl.evidence import judging, ledger
 from icl.pipeline import measuring
 from icl.pipeline.overrides import Overrides, applicable, applied
@@ -68,14 +67,14 @@ def _training(sweep: Sweep) -> tuple[Any, ...]:
     return sweep.name, sweep.system, sweep.configs, sweep.snapshots
 
 
-def measure(name: str, runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+def measure(name: str, runs: Mapping[str, Runs], scale: str) -> Table:
     """The figure's table as measured by the workflow: see `measuring.measure`."""
     return measuring.measure(name, runs, scale, ledger.declared(name), ledger.target(name).medians)
 
 
-def check(name: str, table: pd.DataFrame) -> list[judging.Verdict]:
+def check(name: str, table: Table) -> list[judging.Verdict]:
     """The verdicts on the figure's claims."""
-    return judging.verdicts(judging.questions(ledger.claims(name), str(table["scale"].iloc[0])), table)
+    return judging.verdicts(judging.questions(ledger.claims(name), table.scale), table)
 
 
 def note(name: str, scale: str, constants: Overrides) -> str:

@@ -2,56 +2,42 @@
 
 from collections.abc import Collection, Mapping
 
-import pandas as pd
-
 from icl.core import discovery
 from icl.core.runs import Runs
-from icl.core.table import SUMMARY_SEED, TableError, validate
+from icl.core.table import Table, TableError, validate
 from icl.evidence.intervals import summarise
-from icl.evidence.significance import INTERVALS
+from icl.evidence.judging import EXACT
 
 
 def measure(
-    name: str,
-    runs: Mapping[str, Runs],
-    scale: str,
-    declared: Mapping[str, str],
-    medians: Collection[str] = (),
-) -> pd.DataFrame:
+    name: str, runs: Mapping[str, Runs], scale: str, declared: Mapping[str, str], medians: Collection[str] = ()
+) -> Table:
     """The figure's table: the rows of single runs and their summaries over seeds.
 
     declared : the observables that the ledger declares, observable -> statistic
     medians : curves that are summarised by the median
 
-    Raises TableError if the declared and the measured observables or their statistics differ.
+    Raises TableError if the declared and the measured observables differ, or if one is computed and not the other.
     """
-    rows = discovery.figure(name).measure(runs, scale).assign(figure=name, scale=scale)
-    random = {observable: statistic for observable, statistic in declared.items() if statistic in INTERVALS}
-    table = summarise(rows, dict.fromkeys(medians, "median") | random)
-    validate(table, name)
-    check_declared(name, table, declared)
+    table = summarise(name, scale, discovery.figure(name).measure(runs, scale), medians)
+    validate(table)
+    check_declared(table, declared)
     return table
 
 
-def check_declared(name: str, table: pd.DataFrame, declared: Mapping[str, str]) -> None:
-    """Compare the observables outside of a table's panels with those that the ledger declares.
+def check_declared(table: Table, declared: Mapping[str, str]) -> None:
+    """Compare the facts of a table with those that the ledger declares.
 
-    Raises TableError for the first one that is missing on either side or has another statistic.
+    Raises TableError for the first one that is missing on either side, or computed on one side only.
     """
-    facts = table[table["panel"] == ""]
-    summaries = facts[facts["seed"] == SUMMARY_SEED]
-    filled = dict(zip(summaries["observable"], summaries["statistic"], strict=True))
-    for observable in facts["observable"].unique():
+    facts = table.runs[table.runs["panel"] == ""]
+    computed = facts.groupby("observable", sort=False)["seed"].agg(lambda seeds: bool(seeds.isna().all())).to_dict()
+    for observable in [*computed, *declared]:
+        name = f"{table.figure}: observable {observable!r}"
         if observable not in declared:
-            raise TableError(
-                f"{name}: observable {observable!r} is filled by measure, but claims.yaml does not declare it"
-            )
-    for observable, statistic in declared.items():
-        if observable not in set(facts["observable"]):
-            raise TableError(
-                f"{name}: observable {observable!r} is declared in claims.yaml, but measure does not fill it"
-            )
-        if filled.get(observable, statistic) != statistic:
-            raise TableError(
-                f"{name}: observable {observable!r} is declared as {statistic}, but summarised as {filled[observable]}"
-            )
+            raise TableError(f"{name} is filled by measure, but claims.yaml does not declare it")
+        if observable not in computed:
+            raise TableError(f"{name} is declared in claims.yaml, but measure does not fill it")
+        if computed[observable] != (declared[observable] == EXACT):
+            measured = "computed" if computed[observable] else "measured over runs"
+            raise TableError(f"{name} is declared as {declared[observable]}, but {measured}")

@@ -16,11 +16,11 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
-from icl.drawing import plotting, quartiles
+from icl.core.table import Table, join, rows
+from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.ahn2023 import gradient_descents, structured_stacks, trainings
-from icl.papers.ahn2023.evaluation import fresh_gram_matrices, losses_on, selected_losses, with_quartiles
+from icl.papers.ahn2023.evaluation import fresh_gram_matrices, losses_on, of_runs, selected_losses
 
 DEPTHS = (1, 2, 3, 4)
 # Series -> depth -> log losses of the seeds.
@@ -40,7 +40,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     first = runs["ahn_sparse_1"].sweep
     curves = _trained(runs) | _least(first) | _descents(first)
     parts = [
-        with_quartiles("log loss", first.seeds[: len(values)], values, x=depth, panel="depth", series=series)
+        of_runs("log loss", first.seeds[: len(values)], values, x=depth, panel="depth", series=series)
         for series, by_depth in curves.items()
         for depth, values in by_depth.items()
     ]
@@ -145,13 +145,13 @@ ORACLES = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Draw one panel with the line widths of the authors' code."""
     figure, axes = plotting.canvas((700, 700), (110, 680, 20, 610), panel="depth")
     for place, style in enumerate((*STYLES, *AS_PUBLISHED)):
-        curve = plotting.summary(table, "depth", style.series, "log loss")
-        low, high = quartiles.edges(table, "depth", style.series, "log loss")
-        bars = (curve["value"] - low, high - curve["value"]) if style in STYLES else None
+        curve = table.curve("depth", style.series, "log loss")
+        low, high = curve["value"] - curve["band_low"], curve["band_high"] - curve["value"]
+        bars = (low, high) if style in STYLES else None
         # The shift keeps the bars apart; at one layer all curves coincide.
         shift = 0.025 * (place - 1.5) if style in STYLES else 0.0
         axes.errorbar(
@@ -159,7 +159,7 @@ def draw(table: pd.DataFrame) -> Picture:
             linewidth=2 if bars is None else 3, capsize=3, label=style.label, gid=style.series,
         )  # fmt: skip
     for style in ORACLES:
-        curve = plotting.summary(table, "depth", style.series, "log loss")
+        curve = table.curve("depth", style.series, "log loss")
         axes.plot(
             curve["x"], curve["value"], color=style.colour, marker=style.marker, linestyle="none", markersize=10,
             markeredgewidth=2, label=style.label, gid=style.series,
@@ -174,12 +174,12 @@ def draw(table: pd.DataFrame) -> Picture:
     return figure
 
 
-def failures(table: pd.DataFrame) -> str:
+def failures(table: Table) -> str:
     """Say how many runs of the relaxed stacks ended above the run of the same seed with P = 0."""
-    single = table[(table["observable"] == "failed") & (table["statistic"] == "run")]
+    failed = table.points("depth", "relaxed", "failed")
     counts = []
     for depth in DEPTHS[1:]:
-        runs = single["value"][single["x"] == depth]
+        runs = failed["value"][failed["x"] == depth]
         counts.append(f"{int(runs.sum())}/{len(runs)} ($L={depth}$)")
     return f"runs that end above $P=0$: {', '.join(counts)}"
 

@@ -11,11 +11,11 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
-from icl.drawing import plotting, quartiles
+from icl.core.table import Table, join, rows
+from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.ahn2023 import gradient_descents, trainings
-from icl.papers.ahn2023.evaluation import fresh_gram_matrices, losses_on, selected_losses, with_quartiles
+from icl.papers.ahn2023.evaluation import fresh_gram_matrices, losses_on, of_runs, selected_losses
 from icl.papers.ahn2023.linear_attention import Config
 
 STEPS = 3
@@ -41,7 +41,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
                 curves.setdefault(series, {})[n] = values
     seeds = sorted({seed for trained in runs.values() for seed in trained.sweep.seeds})
     parts = [
-        with_quartiles("loss", seeds, np.stack(list(by_n.values()), axis=1), x=list(by_n), panel="length", series=name)
+        of_runs("loss", seeds, np.stack(list(by_n.values()), axis=1), x=list(by_n), panel="length", series=name)
         for name, by_n in curves.items()
     ]
     tested = sorted(curves["transformer"])
@@ -105,12 +105,12 @@ AS_PUBLISHED = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Draw one panel with a linear axis, as published."""
     figure, axes = plotting.canvas((700, 700), (100, 680, 20, 610), panel="length")
-    quartiles.medians(axes, table, STYLES, "loss", linewidth=3)
-    quartiles.medians(axes, table, AS_PUBLISHED, "loss", linewidth=2)
-    failed = table[(table["observable"] == "failed") & (table["statistic"] == "run")]["value"]
+    plotting.medians(axes, table, STYLES, "loss", linewidth=3)
+    plotting.medians(axes, table, AS_PUBLISHED, "loss", linewidth=2)
+    failed = table.points("length", "transformer", "failed")["value"]
     note = f"{int(failed.sum())} of {len(failed)} trainings end\nabove preconditioned GD"
     axes.text(0.98, 0.55, note, fontsize=12, color="red", horizontalalignment="right", transform=axes.transAxes)
     examples = Axis("Number of ICL Examples", (1, 21), range(2, 23, 4))

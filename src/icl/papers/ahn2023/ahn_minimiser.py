@@ -12,7 +12,7 @@ from icl.core.lazy import Picture, Tensor, torch
 from icl.core.runs import Runs
 from icl.core.streams import stream
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.models import linear_attention_theory as theory
@@ -141,7 +141,7 @@ TITLES = {"trained": r"$-v\,Q_{11}$, {case}", "equation 2": r"$\Gamma^{-1}$, {ca
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Draw two rows of heat maps with the distances beside them."""
     figure, first = plotting.canvas((1000, 480), (45, 205, 35, 195), panel="isotropic trained")
     for row, case in enumerate(CASES):
@@ -154,7 +154,7 @@ def draw(table: pd.DataFrame) -> Picture:
             bar.tick_params(labelsize=8)
     axes = plotting.add_panel(figure, (625, 980, 35, 420), "distance")
     curves_with_deviation(axes, table, STYLES, "distance", 2)
-    last = float(table["x"][table["panel"] == "distance"].max())
+    last = float(table.curves["x"][table.curves["panel"] == "distance"].max())
     plotting.frame(axes, Axis("Iteration", (0, last)), Axis(r"Distance to $\Gamma^{-1}$", log=True), font=14, ticks=11)
     plotting.legend(axes, 11, "upper right", (0.99, 0.99))
     return figure

@@ -11,13 +11,13 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture, Tensor
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
-from icl.drawing import plotting, quartiles
+from icl.core.table import Table, join, rows
+from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.ahn2023 import linear_attention as system
 from icl.papers.ahn2023 import structured_stacks, trainings
 from icl.papers.ahn2023.drawing import matrix_heatmap
-from icl.papers.ahn2023.evaluation import distance_to_scalar, losses_over_training, with_quartiles
+from icl.papers.ahn2023.evaluation import distance_to_scalar, losses_over_training, of_runs
 
 METHODS = {"ahn_rotation_adam": "Adam", "ahn_rotation_lbfgs": "L-BFGS"}
 # Mean diagonals that the published notebook prints.
@@ -40,15 +40,15 @@ def _of_method(runs: Runs, method: str) -> list[pd.DataFrame]:
     blocks = system.whitened(runs.weights, runs.sweep.configs)
     losses = losses_over_training(runs, blocks)
     parts = [
-        with_quartiles("loss", seeds, losses, x=iterations, panel=f"{method} loss", series="loss"),
-        with_quartiles("log loss", seeds, np.log(losses), x=iterations, panel=f"{method} loss", series="loss"),
+        of_runs("loss", seeds, losses, x=iterations, panel=f"{method} loss", series="loss"),
+        of_runs("log loss", seeds, np.log(losses), x=iterations, panel=f"{method} loss", series="loss"),
         rows(f"final log loss, {method}", seeds, np.log(losses[:, -1])),
         rows("failed", seeds, ~(losses[:, -1] < _least_without_p(runs)) * 1.0, panel=f"{method} loss", series="loss"),
     ]
     for name, over_training in matrices.items():
         distances, last = distance_to_scalar(over_training).numpy(), over_training[:, -1].numpy()
         panel = f"{method} {name[0]}"
-        parts.append(with_quartiles("distance", seeds, distances, x=iterations, panel=panel, series=name))
+        parts.append(of_runs("distance", seeds, distances, x=iterations, panel=panel, series=name))
         parts.append(rows(f"final distance of {name}, {method}", seeds, distances[:, -1]))
         if method == "Adam":
             diagonals = np.diagonal(last, axis1=1, axis2=2).mean(axis=1)
@@ -87,15 +87,14 @@ LABELS = {name: f"${name[0]}_{name[1]}$" for name in ("B0", "B1")} | {
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Draw five heat maps above two rows of curves, for Adam and L-BFGS."""
     figure, first = plotting.canvas((1060, 800), (60, 210, 40, 190), panel="B0 square")
-    medians = table[table["statistic"] == "median"]
     for place, name in enumerate(COLOURS):
         left = 60 + 200 * place
         axes = first if place == 0 else plotting.add_panel(figure, (left, left + 150, 40, 190), f"{name} square")
         bar = plotting.add_panel(figure, (left + 155, left + 162, 40, 190), "<colorbar>")
-        matrix_heatmap(axes, bar, medians, LABELS[name])
+        matrix_heatmap(axes, bar, table, LABELS[name])
         bar.tick_params(labelsize=7)
         axes.yaxis.label.set_visible(place == 0)
         axes.tick_params(labelleft=place == 0)
@@ -106,20 +105,18 @@ def draw(table: pd.DataFrame) -> Picture:
     return figure
 
 
-def panel(
-    figure: Picture, table: pd.DataFrame, edges: tuple[float, float, float, float], method: str, kind: str
-) -> None:
+def panel(figure: Picture, table: Table, edges: tuple[float, float, float, float], method: str, kind: str) -> None:
     """Draw loss or distances over training; the axes of Adam and of L-BFGS are scaled as published."""
     name = f"{method} {kind}"
-    axes, end = plotting.add_panel(figure, edges, name), float(table["x"][table["panel"] == name].max())
+    axes, end = plotting.add_panel(figure, edges, name), float(table.runs["x"][table.runs["panel"] == name].max())
     x, logarithmic = Axis("Iteration", (0, end), (0, end / 2, end)), method == "L-BFGS"
     if kind == "loss":
-        quartiles.medians(axes, table, (Style("loss", "test loss", "red"),), _loss(method), linewidth=3)
+        plotting.medians(axes, table, (Style("loss", "test loss", "red"),), _loss(method), linewidth=3)
         y = Axis("ICL Test Loss", (3e-4, 20), log=True) if logarithmic else Axis("log(ICL Test Loss)", (-8, 3))
         axes.set_title(f"{method}, runs that failed: {failures(table, method)}", fontsize=11)
     else:
         styles = [Style(series, LABELS[series], colour) for series, colour in COLOURS.items() if series[0] == kind]
-        quartiles.medians(axes, table, styles, "distance", linewidth=3)
+        plotting.medians(axes, table, styles, "distance", linewidth=3)
         y = Axis("Dist", (1e-2, 1.5), log=True) if logarithmic else Axis("Dist", (0, 1.05))
         axes.set_title(method, fontsize=11)
     plotting.frame(axes, x, y, font=13, ticks=11)
@@ -133,11 +130,9 @@ def _loss(method: str) -> str:
     return "loss" if method == "L-BFGS" else "log loss"
 
 
-def failures(table: pd.DataFrame, method: str) -> str:
+def failures(table: Table, method: str) -> str:
     """Say how many of the runs failed."""
-    runs = table[
-        (table["observable"] == "failed") & (table["panel"] == f"{method} loss") & (table["statistic"] == "run")
-    ]
+    runs = table.points(f"{method} loss", "loss", "failed")
     return f"{int(runs['value'].sum())} of {len(runs)}"
 
 

@@ -11,7 +11,7 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.ahn2023 import linear_attention as system
@@ -117,19 +117,18 @@ SPARSE = {"S0": "green", "S1": "blue", "S2": "black"}
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Draw five heat maps above three columns of curves."""
     figure, first = plotting.canvas((1060, 1000), (60, 210, 40, 190), panel="B0 square")
-    means = table[table["statistic"] == "mean"]
     for place, name in enumerate(COLOURS):
         left = 60 + 200 * place
         axes = first if place == 0 else plotting.add_panel(figure, (left, left + 150, 40, 190), f"{name} square")
         bar = plotting.add_panel(figure, (left + 155, left + 162, 40, 190), "<colorbar>")
-        matrix_heatmap(axes, bar, means, f"${name[0]}_{name[1]}$")
+        matrix_heatmap(axes, bar, table, f"${name[0]}_{name[1]}$")
         bar.tick_params(labelsize=7)
         axes.yaxis.label.set_visible(place == 0)
         axes.tick_params(labelleft=place == 0)
-    steps = {name: float(table["x"][table["panel"] == name].max()) for name in ("loss", "S0")}
+    steps = {name: float(table.runs["x"][table.runs["panel"] == name].max()) for name in ("loss", "S0")}
     for column, names in enumerate((("B0", "B1", "loss"), ("A0", "A1", "A2"), tuple(SPARSE))):
         for row, name in enumerate(names):
             left, top = 80 + 345 * column, 250 + 245 * row

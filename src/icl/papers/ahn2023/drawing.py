@@ -3,19 +3,19 @@
 from collections.abc import Sequence
 
 import numpy as np
-import pandas as pd
 
 from icl.core.lazy import Axes
+from icl.core.table import Table
 from icl.drawing import plotting
 from icl.evidence.intervals import BAND
 
 
 def curves_with_deviation(
-    axes: "Axes", table: pd.DataFrame, styles: Sequence[plotting.Style], observable: str, width: float
+    axes: "Axes", table: Table, styles: Sequence[plotting.Style], observable: str, width: float
 ) -> None:
     """Draw curves with bands of one standard deviation over runs; the label of the axes names the panel."""
     for style in styles:
-        rows = plotting.summary(table, str(axes.get_label()), style.series, observable)
+        rows = table.curve(plotting.panel_of(axes), style.series, observable)
         half = (rows["band_high"] - rows["value"]) / BAND
         # A logarithmic axis cannot show a band that reaches zero.
         low = (rows["value"] - half).clip(lower=rows["value"] / 20)
@@ -26,16 +26,15 @@ def curves_with_deviation(
         )  # fmt: skip
 
 
-def matrix_heatmap(axes: "Axes", bar: "Axes", table: pd.DataFrame, title: str) -> None:
+def matrix_heatmap(axes: "Axes", bar: "Axes", table: Table, title: str) -> None:
     """Draw a square matrix in grey, dark for large entries, with its entries in red and its colour bar in `bar`.
 
     The entries are the rows of the observable `entry` in the panel that the label of the axes names.
     """
     import seaborn
 
-    chosen = table[(table["panel"] == axes.get_label()) & (table["observable"] == "entry")]
-    size = int(chosen["x"].max()) + 1
-    matrix = chosen["value"].to_numpy()[: size * size].reshape(size, size)
+    matrix = table.matrix(plotting.panel_of(axes), "entry")
+    size = len(matrix)
     # Adding 0 turns a rounded -0 into 0.
     printed = np.round(matrix, 2) + 0.0
     seaborn.heatmap(

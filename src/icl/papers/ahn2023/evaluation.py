@@ -10,7 +10,6 @@ from icl.core.lazy import Tensor, torch
 from icl.core.runs import Runs
 from icl.core.streams import stream
 from icl.core.table import rows
-from icl.evidence import quartiles
 from icl.papers.ahn2023 import gram_recursions
 from icl.papers.ahn2023 import linear_attention as system
 from icl.papers.ahn2023.gram_recursions import Whitened
@@ -75,7 +74,6 @@ def distance_to_scalar(matrices: "Tensor") -> "Tensor":
     return torch.linalg.matrix_norm(rest) / torch.linalg.matrix_norm(matrices)
 
 
-def with_quartiles(observable: str, seeds: Sequence[int], values: np.ndarray, **labels: Any) -> pd.DataFrame:
-    """Return the rows of an observable, with values (runs, ...) over x of shape (...), and its quartiles over runs."""
-    of_runs = np.array(seeds).reshape(-1, *[1] * (values.ndim - 1))
-    return quartiles.with_quartiles(rows(observable, of_runs, values, **labels))
+def of_runs(observable: str, seeds: Sequence[int], values: np.ndarray, **labels: Any) -> pd.DataFrame:
+    """Return the rows of an observable, with values (runs, ...) over x of shape (...)."""
+    return rows(observable, np.array(seeds).reshape(-1, *[1] * (values.ndim - 1)), values, **labels)

@@ -12,10 +12,9 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import conform, join, rows
+from icl.core.table import Table, conform, exact, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
-from icl.evidence.intervals import exact
 from icl.papers.cheng2024 import evaluation
 from icl.papers.cheng2024 import kernel_attention as system
 from icl.papers.cheng2024.kernel_attention import Config
@@ -79,9 +78,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
             cells += _along_training(trained, run, config)
             if optimiser == "normalised":
                 cells += _at_end(cells[-3:], config, least[config.kernel, config.seed])
-    random = pd.DataFrame(cells)
-    random = conform(random.assign(panel=random["panel"].fillna(""), series=random["series"].fillna("")))
-    return join([random, exact(join(_convergence()))])
+    return join([conform(pd.DataFrame(cells)), exact(join(_convergence()))])
 
 
 def _log_loss(runs: Runs, run: int, config: Config) -> float:
@@ -145,7 +142,7 @@ BOUNDS = tuple(Style(f"{style.series} bound", "", style.colour, line="--") for s
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Draw three panels over training and one over functional gradient steps."""
     figure, loss = plotting.canvas((900, 680), (75, 425, 25, 285), panel="loss")
     answers = plotting.add_panel(figure, (535, 885, 25, 285), "answers")

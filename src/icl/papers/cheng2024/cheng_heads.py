@@ -10,10 +10,9 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import conform, join
-from icl.drawing import plotting, quartiles
+from icl.core.table import Table, conform
+from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
-from icl.evidence.quartiles import with_quartiles
 from icl.papers.cheng2024 import scalar_oracle, trainings
 from icl.papers.cheng2024.scalar_oracle import Point
 
@@ -44,8 +43,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         for point, loss in trainings.counted(trainings.losses(runs), count).items()
         if point.context_length == CONTEXT_LENGTH and point.labels in LAWS and point.kernel in (*ONE_HEAD, TWO_HEADS)
     }
-    curves, gains = (conform(pd.DataFrame(cells)) for cells in (_curves(losses, count), _gains(losses)))
-    return join([with_quartiles(curves), gains])
+    return conform(pd.DataFrame([*_curves(losses, count), *_gains(losses)]))
 
 
 def _curves(losses: Mapping[Point, float], count: int) -> Iterator[Cell]:
@@ -94,7 +92,7 @@ LIMITS = {"half_exp": (-2.3, 0.8)}
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Draw one panel for each kernel of the labels."""
     figure = None
     for column, law in enumerate(LAWS):
@@ -106,7 +104,7 @@ def draw(table: pd.DataFrame) -> Picture:
         # The other two Bayes lines are far below every curve.
         if law == "half_exp":
             plotting.curves(axes, table, BAYES, "log loss")
-        quartiles.medians(axes, table, STYLES, "log loss")
+        plotting.medians(axes, table, STYLES, "log loss")
         for line in axes.lines:
             # Where exp and the two heads coincide, the wider line of exp stays visible on both sides.
             is_exp = line.get_gid() == "exp"

@@ -12,10 +12,9 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import SUMMARY_SEED, conform, join
-from icl.drawing import plotting, quartiles
+from icl.core.table import Table, conform
+from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
-from icl.evidence.quartiles import with_quartiles
 from icl.papers.cheng2024 import scalar_oracle, trainings
 from icl.papers.cheng2024.scalar_oracle import Point
 from icl.papers.cheng2024.trainings import DEPTHS, LAWS, LENGTHS
@@ -79,9 +78,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         }.items()
     ]
     curves = [*_curves(trained, ""), *_curves(oracle, " oracle"), *_bayes_lines(trained, count)]
-    single = pd.DataFrame([*comparisons, *_counts(finished, oracle)])
-    single = single.assign(panel=single["panel"].fillna(""), series=single["series"].fillna(""))
-    return join([with_quartiles(conform(pd.DataFrame(curves))), conform(single)])
+    return conform(pd.DataFrame([*curves, *comparisons, *_counts(finished, oracle)]))
 
 
 def panels() -> Iterator[tuple[str, str, int | None, int | None]]:
@@ -193,7 +190,7 @@ LIMITS = {
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Draw nine panels: one column per label kernel, rows over context length and over depth."""
     figure = None
     for index, (panel, law, depth, length) in enumerate(panels()):
@@ -205,7 +202,7 @@ def draw(table: pd.DataFrame) -> Picture:
             axes = plotting.add_panel(figure, edges, panel)
         plotting.curves(axes, table, (*JITTERED, *BAYES) if law == "linear" else BAYES, "log loss")
         plotting.curves(axes, table, ORACLES, "log loss")
-        quartiles.medians(axes, table, STYLES, "log loss")
+        plotting.medians(axes, table, STYLES, "log loss")
         for line in axes.lines:
             line.set(markersize=5, linewidth=1 if line.get_linestyle() == "--" else 1.8)
         x = Axis("Context length", (1, 15), EVERY_LENGTH) if depth else Axis("Layer depth", (0.5, 5.5), range(1, 6))
@@ -221,9 +218,9 @@ def draw(table: pd.DataFrame) -> Picture:
     return figure
 
 
-def _note(table: pd.DataFrame) -> str:
+def _note(table: Table) -> str:
     """Say how many trainings of all seeds diverged or ended above the oracle."""
-    rows = table[(table["panel"] == "trainings") & (table["seed"] != SUMMARY_SEED)]
+    rows = table.runs[table.runs["panel"] == "trainings"]
     counts = rows.groupby("series")["value"].sum()
     return (
         f"{counts['diverged']:.0f} of {counts['all']:.0f} trainings diverged and count as untrained; "

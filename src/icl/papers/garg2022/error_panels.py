@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
-from icl.core.table import SUMMARY_SEED
+from icl.core.table import Table
 from icl.drawing import darkgrid, plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.garg2022.errors import (
@@ -33,10 +32,9 @@ FOUR = (
 )
 
 
-def dimension_in(table: pd.DataFrame) -> int:
+def dimension_in(table: Table) -> int:
     """Return d, read from its row."""
-    row = table[(table["observable"] == "dimension") & (table["seed"] == SUMMARY_SEED)]
-    return int(row["value"].item())
+    return int(table.fact("dimension")[None])
 
 
 def count_axis(d: int, marks: Sequence[float], end: float) -> Axis:
@@ -81,12 +79,12 @@ def dress(axes: Axes, x: Axis, y: Axis, font: float, ticks: float, named: bool =
     axes.yaxis.label.set_visible(named)
 
 
-def draw_curves(axes: Axes, table: pd.DataFrame, styles: Sequence[Style]) -> None:
+def draw_curves(axes: Axes, table: Table, styles: Sequence[Style]) -> None:
     """Draw curves with their bootstrap bands, pale and edged in white."""
     for style in styles:
         plotting.curves(axes, table, (style,), ERROR)
         axes.lines[-1].set(solid_capstyle="round", solid_joinstyle="round")
-        band = plotting.summary(table, str(axes.get_label()), style.series, BAND)
+        band = table.curve(plotting.panel_of(axes), style.series, BAND)
         axes.fill_between(
             band["x"], band["band_low"], band["band_high"], facecolor=style.colour, edgecolor="w", alpha=0.3
         )

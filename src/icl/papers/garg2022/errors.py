@@ -14,7 +14,7 @@ import pandas as pd
 
 from icl.core.runs import Runs
 from icl.core.streams import stream
-from icl.core.table import SUMMARY_SEED, join, rows
+from icl.core.table import join, rows
 from icl.evidence import intervals
 from icl.models import estimators
 from icl.papers.garg2022 import decoder, gpt2
@@ -89,7 +89,7 @@ def curves(runs: Runs, weights: np.ndarray, panel: str, errors: Mapping[str, np.
         yield rows(ERROR, seeds[:, None], means(values), **labels)
         low, high = intervals.percentiles(values, weights)
         yield rows(
-            BAND, SUMMARY_SEED, means(values).mean(axis=0), statistic="bootstrap", count=len(seeds),
+            BAND, None, means(values).mean(axis=0), statistic="bootstrap", count=len(seeds),
             band_low=low, band_high=high, **labels,
         )  # fmt: skip
 
@@ -113,4 +113,4 @@ def facts(runs: Runs, values: Mapping[str, Any]) -> list[pd.DataFrame]:
 
 def table(runs: Runs, parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Return all rows of a figure, with "dimension", which converts x to a number of examples."""
-    return join([intervals.exact(rows("dimension", 0, float(dimension(runs)))), *parts])
+    return join([rows("dimension", None, float(dimension(runs))), *parts])

@@ -11,10 +11,9 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, exact, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
-from icl.evidence.intervals import exact
 from icl.models import linear_attention_theory as theory
 from icl.papers.garg2022 import error_panels, errors, shifts, trainings
 from icl.papers.garg2022.errors import ERROR, LEAST_SQUARES
@@ -96,7 +95,7 @@ THEORY = Style(LAYER, LAYER, "k", line="--")
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Draw six panels."""
     figure, panels = error_panels.six_panels(error_panels.dimension_in(table), TITLES, HIGH, named=tuple(TITLES))
     for name, axes in panels.items():

@@ -13,10 +13,9 @@ from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.streams import stream
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, exact, join, rows
 from icl.drawing import darkgrid, plotting
 from icl.drawing.plotting import Axis, Style
-from icl.evidence.intervals import exact
 from icl.models import estimators
 from icl.papers.garg2022 import decoder, error_panels, errors, gpt2, trainings
 from icl.tasks import linear_regression as tasks
@@ -133,7 +132,7 @@ STYLES = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Draw the published three panels under one legend."""
     d = error_panels.dimension_in(table)
     size = _shrunk(d)

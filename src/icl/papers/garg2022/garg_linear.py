@@ -11,6 +11,7 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
+from icl.core.table import Table
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis
 from icl.papers.garg2022 import error_panels, errors, shifts, trainings
@@ -40,7 +41,7 @@ def _against_least_squares(errors_of: Mapping[str, np.ndarray], runs: Runs) -> d
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Draw the published panel with its legend beside it."""
     figure, axes = plotting.canvas((655, 315), (62, 422, 16, 227))
     d = error_panels.dimension_in(table)

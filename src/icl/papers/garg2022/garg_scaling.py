@@ -11,6 +11,7 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
+from icl.core.table import Table
 from icl.drawing import darkgrid, plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.garg2022 import error_panels, errors, shifts, trainings
@@ -68,7 +69,7 @@ TITLES = {"x": "(a) scaled $x$, Transformer", "w": "(b) scaled $w$, Transfomer"}
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Draw the two published panels, with the legend in the right one."""
     d = error_panels.dimension_in(table)
     x = error_panels.count_axis(d, error_panels.HALVES, error_panels.END)

@@ -11,6 +11,7 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
+from icl.core.table import Table
 from icl.drawing import plotting
 from icl.papers.garg2022 import error_panels, errors, shifts, trainings
 from icl.papers.garg2022.errors import LEAST_SQUARES, NEIGHBOURS, TRANSFORMER, means
@@ -94,7 +95,7 @@ TITLES = {
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Draw the six published panels, with labels and legend as on the page."""
     d = error_panels.dimension_in(table)
     figure, panels = error_panels.six_panels(d, TITLES, {}, named=("skewed", "orthogonal"))

@@ -13,10 +13,9 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture, torch
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import POINT, Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
-from icl.evidence.intervals import exact
 from icl.papers.huang2024 import fixed_prompts, trainings, weight_forms
 from icl.papers.huang2024 import softmax_attention as system
 
@@ -75,20 +74,16 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         ]
         if panel == "population":
             parts += [
-                rows("one feature", seed, of_seed[:, k], x=steps, panel=panel, series=f"v_{k + 1}", statistic="point")
+                rows("one feature", seed, of_seed[:, k], x=steps, panel=panel, series=f"v_{k + 1}", statistic=POINT)
                 for seed, of_seed in zip(seeds, by_feature, strict=True)
                 for k in range(1, of_seed.shape[1])
             ]
     exact_run = trainings.trajectory(runs["huang_empirical_limit"], 0)
-    limits = exact(
-        join(
-            rows(
-                "exact error", exact_run.config.seed, column.error, x=exact_run.steps, panel="population", series=series
-            )
-            for series, column in (("v_1", exact_run.first), ("v_k", exact_run.other))
-        )
-    )
-    return join([*parts, limits])
+    limits = [
+        rows("exact error", None, column.error, x=exact_run.steps, panel="population", series=series)
+        for series, column in (("v_1", exact_run.first), ("v_k", exact_run.other))
+    ]
+    return join([*parts, *limits])
 
 
 def _ratio(steps: np.ndarray, error: np.ndarray) -> float:
@@ -108,25 +103,24 @@ SPREAD = (0.05, 0.25, 0.75, 0.95)
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Population error with the spread over features and seeds, and training error, over logarithmic time."""
     figure, left = plotting.canvas((768, 360), (75, 380, 20, 300), panel="population")
     right = plotting.add_panel(figure, (450, 750, 20, 300), "training")
-    last = float(table["x"].max())
-    chosen = table[(table["observable"] == "one feature") & (table["x"] > 0)]
+    last = float(table.runs["x"].max())
+    chosen = table.runs[(table.runs["observable"] == "one feature") & (table.runs["x"] > 0)]
     spread = chosen.groupby("x")["value"].quantile(np.array(SPREAD)).unstack()
     for low, high, colour in zip(SPREAD[:2], SPREAD[:1:-1], ("0.88", "0.72"), strict=True):
         share = f"{100 * (high - low):.0f} % of features, all seeds"
         left.fill_between(spread.index, spread[low], spread[high], color=colour, linewidth=0, label=share)
+    started = replace(table, curves=table.curves[table.curves["x"] > 0])
     for axes in (left, right):
-        plotting.curves(
-            axes, table[(table["x"] > 0) | (table["x"].isna())], STYLES, "prediction error", band=axes is right
-        )
+        plotting.curves(axes, started, STYLES, "prediction error", band=axes is right)
         x = Axis("GD iteration", (max(1.0, last / 250), last), log=True)
         y = Axis("Population error" if axes is left else "Training error", (0, 0.9))
         plotting.frame(axes, x, y, font=13, ticks=12)
     for series, colour in (("v_1", "navy"), ("v_k", "darkred")):
-        line = plotting.summary(table, "population", series, "exact error")
+        line = table.curve("population", series, "exact error")
         left.plot(line["x"], line["value"], "--", color=colour, linewidth=1.3)
     left.plot([], [], "--", color="k", linewidth=1.3, label="exact gradient")
     plotting.legend(left, 9, "upper right", (0.99, 1.0), spacing=0.15)

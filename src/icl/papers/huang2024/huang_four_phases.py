@@ -12,7 +12,7 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import rows
+from icl.core.table import Table, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import log_slope
@@ -153,7 +153,7 @@ ERRORS = (Style("L_k", r"$\mathcal{L}_k$", "C3"),)
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Weights, gradients and errors below each other, for two numbers of features."""
     figure, _ = plotting.canvas((870, 700), (75, 435, 40, 280), panel="weights medium")
     for column, size in enumerate(DRAWN):
@@ -161,16 +161,14 @@ def draw(table: pd.DataFrame) -> Picture:
     return figure
 
 
-def _column(figure: Picture, table: pd.DataFrame, column: int, size: str) -> None:
+def _column(figure: Picture, table: Table, column: int, size: str) -> None:
     left, right = 75 + 412 * column, 435 + 412 * column
     weights = figure.axes[0] if column == 0 else plotting.add_panel(figure, (left, right, 40, 280), f"weights {size}")
     gradients = plotting.add_panel(figure, (left, right, 295, 470), f"gradients {size}")
     errors = plotting.add_panel(figure, (left, right, 485, 645), f"errors {size}")
-    about = table[(table["panel"] == f"weights {size}") & (table["statistic"] != "run")].set_index("observable")[
-        "value"
-    ]
-    features, last = float(about["features"]), float(table["x"][table["panel"] == f"weights {size}"].max())
-    ends = {n: plotting.summary(table, f"weights {size}", n, "boundary")["value"].iloc[0] for n in BOUNDARIES}
+    features, rate = (table.matrix(f"weights {size}", name).item() for name in ("features", "rate"))
+    last = float(table.curves["x"][table.curves["panel"] == f"weights {size}"].max())
+    ends = {n: table.curve(f"weights {size}", n, "boundary")["value"].iloc[0] for n in BOUNDARIES}
     edges = [0.0, ends["t_I"], ends["t_II"], ends["t_III"], last]
     for axes, styles, observable in (
         (weights, WEIGHTS, "weight"),
@@ -184,7 +182,7 @@ def _column(figure: Picture, table: pd.DataFrame, column: int, size: str) -> Non
         height = level * np.log(max(features, 3.0))
         weights.axhline(height, color="k", linestyle=":", linewidth=1)
         weights.text(0.99 * last, height, label, fontsize=10, ha="right", va="bottom")
-    weights.set_title(f"$K={features:.0f}$, $N={20 * features:.0f}$, $\\eta={about['rate']:g}$", fontsize=13)
+    weights.set_title(f"$K={features:.0f}$, $N={20 * features:.0f}$, $\\eta={rate:g}$", fontsize=13)
     x = Axis("GD iteration", (0, last))
     plotting.frame(weights, x, Axis("Attention weight", (-4.5, 9)), font=13, ticks=11)
     plotting.frame(gradients, x, Axis("Gradient", log=True), font=13, ticks=11)

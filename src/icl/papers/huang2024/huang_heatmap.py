@@ -12,7 +12,7 @@ from icl.core.figure import Figure
 from icl.core.lazy import Axes, Picture, torch
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import rows
+from icl.core.table import Table, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.huang2024 import trainings, weight_forms
@@ -80,15 +80,11 @@ STYLES = (
 )
 
 
-def square(axes: Axes, table: pd.DataFrame, title: str = "") -> Any:
+def square(axes: Axes, table: Table, title: str = "") -> Any:
     """Draw the heatmap of the panel that the axes are labelled with."""
     panel = str(axes.get_label())
-    drawn = table[(table["panel"] == panel) & (table["statistic"] != "run")]
-    score = drawn[drawn["observable"] == "attention score"]
-    size = int(score["x"].max())
-    # The table has the heatmap row by row.
-    matrix = score["value"].to_numpy().reshape(size, size)
-    step = drawn[drawn["observable"] == "iteration"]["value"].iloc[0]
+    matrix = table.matrix(panel, "attention score")
+    size, step = len(matrix), table.matrix(panel, "iteration").item()
     image = plotting.heatmap(axes, matrix, f"{title}$t={step:.0f}$", font=11, vmin=0, vmax=1, square=True)
     ticks = [1, *range(5, size + 1, 5)]
     plotting.frame(axes, Axis("Attended feature $n$", ticks=ticks), Axis("Query $k$", ticks=ticks), font=10, ticks=8)
@@ -96,7 +92,7 @@ def square(axes: Axes, table: pd.DataFrame, title: str = "") -> Any:
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Two rows of heatmaps, with curves below."""
     places = [_edges(row, column) for row in range(2) for column in range(4)]
     figure, first = plotting.canvas((760, 640), places[0], panel="imbalanced 0")
@@ -114,9 +110,9 @@ def draw(table: pd.DataFrame) -> Picture:
     curves = plotting.add_panel(figure, (65, 545, 440, 590), "curves")
     plotting.curves(curves, table, STYLES, "mean score")
     for style in STYLES:
-        marks = plotting.summary(table, "curves", style.series, "mark")
+        marks = table.curve("curves", style.series, "mark")
         curves.plot(marks["x"], marks["value"], "o", color=style.colour, markersize=5)
-    last = float(table["x"][table["panel"] == "curves"].max())
+    last = float(table.curves["x"][table.curves["panel"] == "curves"].max())
     x, y = Axis("GD iteration", (1, 1.1 * last), log=True), Axis("Attention score", (-0.03, 1.03))
     plotting.frame(curves, x, y, font=11, ticks=10)
     plotting.legend(curves, 10, "center left", (1.02, 0.5))
@@ -129,14 +125,14 @@ def _edges(row: int, column: int) -> tuple[float, float, float, float]:
     return left, left + 134, top, top + 150
 
 
-def frames(table: pd.DataFrame) -> list[Picture]:
+def frames(table: Table) -> list[Picture]:
     """Frames of the animation, with both heatmaps side by side."""
-    steps = sorted({int(panel.split()[-1]) for panel in table["panel"] if " frame " in panel})
-    return [_frame(table[table["panel"].str.endswith(f" frame {step}")], step) for step in steps]
+    steps = sorted({int(panel.split()[-1]) for panel in table.curves["panel"] if " frame " in panel})
+    return [_frame(table, step) for step in steps]
 
 
 @plotting.published
-def _frame(table: pd.DataFrame, step: int) -> Picture:
+def _frame(table: Table, step: int) -> Picture:
     figure, left = plotting.canvas((520, 270), (45, 235, 30, 220), panel=f"imbalanced frame {step}")
     right = plotting.add_panel(figure, (265, 455, 30, 220), f"balanced frame {step}")
     for axes, case in zip((left, right), CASES, strict=True):

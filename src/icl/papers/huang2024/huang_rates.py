@@ -13,7 +13,7 @@ from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.streams import stream
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import log_slope
@@ -201,7 +201,7 @@ ON_FRESH = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Three panels side by side."""
     figure, features = plotting.canvas((1010, 370), (75, 315, 20, 310), panel="features")
     targets = plotting.add_panel(figure, (400, 670, 20, 310), "targets")

@@ -10,7 +10,7 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import rows
+from icl.core.table import Table, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.huang2024 import trainings
@@ -58,7 +58,7 @@ STYLES = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Both curves on linear and on logarithmic time; dots where an error reaches 0.05."""
     figure, left = plotting.canvas((760, 360), (75, 370, 20, 300), panel="linear")
     right = plotting.add_panel(figure, (450, 745, 20, 300), "log")
@@ -67,9 +67,9 @@ def draw(table: pd.DataFrame) -> Picture:
         plotting.curves(axes, table, STYLES, "prediction error")
         last = 1.0
         for style in STYLES:
-            dot = plotting.summary(table, panel, style.series, "reached")
+            dot = table.curve(panel, style.series, "reached")
             axes.plot(dot["x"], dot["value"], "o", color=style.colour, markersize=7, gid=f"{style.series} reached")
-            last = max(last, float(plotting.summary(table, panel, style.series, "prediction error")["x"].max()))
+            last = max(last, float(table.curve(panel, style.series, "prediction error")["x"].max()))
         axes.axhline(REACHED, color="0.6", linestyle=":", linewidth=1)
         limits = (1, last) if panel == "log" else (-0.02 * last, last)
         plotting.frame(

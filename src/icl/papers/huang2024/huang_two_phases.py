@@ -12,7 +12,7 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import rows
+from icl.core.table import Table, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import log_slope
@@ -90,14 +90,14 @@ TIMES = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Three panels side by side."""
     figure, weights = plotting.canvas((980, 340), (70, 330, 20, 280), panel="weights")
     errors = plotting.add_panel(figure, (405, 630, 20, 280), "errors")
     times = plotting.add_panel(figure, (715, 965, 20, 280), "times")
-    end = plotting.summary(table, "weights", "t_I", "boundary")["value"].iloc[0]
-    features = float(plotting.summary(table, "weights", "", "features")["value"].iloc[0])
-    last = float(plotting.summary(table, "errors", "L_k", "prediction error")["x"].max())
+    end = table.curve("weights", "t_I", "boundary")["value"].iloc[0]
+    features = float(table.curve("weights", "", "features")["value"].iloc[0])
+    last = float(table.curve("errors", "L_k", "prediction error")["x"].max())
     x = Axis("GD iteration", (0, last))
     for axes, styles, observable in ((weights, WEIGHTS, "weight"), (errors, ERRORS, "prediction error")):
         plotting.curves(axes, table, styles, observable)

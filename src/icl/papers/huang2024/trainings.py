@@ -11,8 +11,8 @@ import pandas as pd
 from icl.core.config import grid
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import join
-from icl.evidence.intervals import exact, log_slope, lone
+from icl.core.table import exact, join
+from icl.evidence.intervals import log_slope
 from icl.papers.huang2024 import population_gradient, weight_forms
 from icl.papers.huang2024 import softmax_attention as system
 from icl.papers.huang2024.population_gradient import Column
@@ -158,4 +158,4 @@ def first_step(condition: np.ndarray) -> float:
 def with_statistic(runs: Mapping[str, Runs], parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """The table, marked as exact if no run samples prompts, and as single runs otherwise."""
     random = any(system.is_random(trained.sweep.configs) for trained in runs.values())
-    return (lone if random else exact)(join(parts))
+    return join(parts) if random else exact(join(parts))

@@ -9,6 +9,7 @@ import pandas as pd
 from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
+from icl.core.table import Table
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.li2024 import one_layer_evaluation, one_training, runs_picture, stacked_figures
@@ -37,7 +38,7 @@ def measure_layer(runs: Mapping[str, Runs], scale: str, layer: int) -> pd.DataFr
 
 
 @plotting.published
-def draw_layer(table: pd.DataFrame, weights: tuple[float, float]) -> "Picture":
+def draw_layer(table: Table, weights: tuple[float, float]) -> "Picture":
     """Figures 21 to 23 in the published style; `weights` are the limits of the y axis."""
     figure, axes = plotting.canvas((400, 400), (83.53, 359.40, 15.00, 329.72))
     plotting.curves(axes, table, STYLES, "attention weight")

@@ -11,6 +11,7 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
+from icl.core.table import Table
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.models import estimators
@@ -68,7 +69,7 @@ STYLES = (
 
 
 @plotting.published
-def draw_errors(table: pd.DataFrame, *, highest: float, top: float, font: float, at: tuple[float, float],
+def draw_errors(table: Table, *, highest: float, top: float, font: float, at: tuple[float, float],
                 spacing: float) -> "Picture":  # fmt: skip
     """Figures 27 and 28 in the published style; the dashed line marks an error of one per cent.
 

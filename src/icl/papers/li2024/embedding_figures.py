@@ -9,7 +9,7 @@ import pandas as pd
 from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
-from icl.core.table import join, rows
+from icl.core.table import Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Embedding
 from icl.papers.li2024 import one_layer_figures, one_training, runs_picture, stacked_figures
@@ -33,18 +33,13 @@ def point_rows(
 ) -> Iterator[pd.DataFrame]:
     """Points (angle, magnitude) over epochs of the first `count` neurons in the mask `among`, bool (runs, neurons).
 
-    The main panel gets those of the drawn run, the panel "runs" those of all runs.
-
     by_epoch : epoch -> ``{block}magnitude`` and ``{block}angle``, (runs, neurons) each
     """  # fmt: skip
-    panels = {one_training.RUNS: ("point", range(len(pick.seeds))), "main": ("run", [pick.index])}
-    for panel, (statistic, indices) in panels.items():
-        for run in indices:
-            neurons = np.flatnonzero(among[run])[:count]
-            for epoch, now in by_epoch.items():
-                magnitude, angle = now[f"{block}magnitude"][run, neurons], now[f"{block}angle"][run, neurons]
-                yield rows("magnitude", pick.seeds[run], magnitude, panel=panel, series=series, x=angle, colour=epoch,
-                           statistic=statistic)  # fmt: skip
+    for run, seed in enumerate(pick.seeds):
+        neurons = np.flatnonzero(among[run])[:count]
+        for epoch, now in by_epoch.items():
+            magnitude, angle = now[f"{block}magnitude"][run, neurons], now[f"{block}angle"][run, neurons]
+            yield rows("magnitude", seed, magnitude, panel="main", series=series, x=angle, colour=epoch)
 
 
 def measure_layer(runs: Mapping[str, Runs], scale: str, layer: int) -> pd.DataFrame:
@@ -85,7 +80,7 @@ def _turn(rows: Mapping[str, np.ndarray]) -> np.ndarray:
 
 @plotting.published
 def draw_labels(
-    table: pd.DataFrame, edges: tuple[float, float, float, float], legend: float, magnitudes: tuple[float, float]
+    table: Table, edges: tuple[float, float, float, float], legend: float, magnitudes: tuple[float, float]
 ) -> "Picture":
     """Figures 11 and 24 to 26 in the published style: one point per neuron and epoch, by the sign of a_i.
 

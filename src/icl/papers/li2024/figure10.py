@@ -11,6 +11,7 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
+from icl.core.table import Table
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Embedding
 from icl.papers.li2024 import embedding_figures, one_layer_figures, one_training, runs_picture
@@ -41,7 +42,7 @@ STYLES = (Embedding("Feat. Emb.", "Feat. Emb.", "*", "cool_r"),)
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """The figure in the published style, from the drawn run: one star per neuron and epoch."""
     figure, axes = plotting.canvas((400, 400), (83.40, 312.28, 22.51, 324.49), bars=1)
     plotting.scatters(axes, table, STYLES, "magnitude")

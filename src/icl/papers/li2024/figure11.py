@@ -11,6 +11,7 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
+from icl.core.table import Table
 from icl.papers.li2024 import embedding_figures, one_layer_figures, one_training, runs_picture
 
 
@@ -39,7 +40,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 STYLES = embedding_figures.STYLES
 
 
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """The figure in the published style, from the drawn run: one point per neuron and epoch, by the sign of a_i."""
     return embedding_figures.draw_labels(table, (96.65, 342.72, 22.50, 324.72), -0.009, (-0.047, 1.391))
 

@@ -12,6 +12,7 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
+from icl.core.table import Table
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis
 from icl.evidence.intervals import kendall
@@ -52,7 +53,7 @@ STYLES = STYLES_OF_SUMS
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """The figure in the published style, from the drawn run; the dashed line marks an error of one per cent."""
     figure, axes = plotting.canvas((400, 400), (117.82, 368.25, 26.25, 317.72))
     plotting.error_curves(axes, table, STYLES, band=True)

@@ -12,6 +12,7 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
+from icl.core.table import Table
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import least_length
@@ -73,7 +74,7 @@ STYLES = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """The figure in the published style, from the drawn run: in-domain (id) means tasks unseen in training."""
     figure, axes = plotting.canvas((450, 450), (129.90, 415.62, 18.40, 361.72))
     plotting.error_curves(axes, table, STYLES, band=True)

@@ -12,6 +12,7 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
+from icl.core.table import Table
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.li2024 import one_layer_figures, one_training, runs_picture
@@ -102,7 +103,7 @@ STYLES = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """The figure in the published style, from the drawn run; x counts pruned neurons, and the bars lie on top."""
     figure, axes = plotting.canvas((500, 500), (117.75, 392.22, 26.50, 416.72), panel="left axis")
     plotting.baseline(axes, table)

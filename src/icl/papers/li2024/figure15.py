@@ -12,7 +12,7 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
-from icl.core.table import SUMMARY_SEED
+from icl.core.table import Table
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.li2024 import one_layer_figures, one_training, runs_picture
@@ -55,19 +55,18 @@ STYLES = (
 )
 
 
-def _from_one_start(table: pd.DataFrame) -> pd.DataFrame:
+def _from_one_start(table: Table) -> Table:
     """The table with the unpruned error and band of alpha' = 0.6 in every curve of the main panel."""
-    lines = table["series"].isin(FRACTIONS) & (table["observable"] == "classification error")
-    first = table[lines & (table["panel"] == "main") & (table["x"] == COUNTS[0]) & (table["seed"] == SUMMARY_SEED)]
-    start = first[first["series"] == "alpha'=0.6"].iloc[0]
-    moved = table.copy()
+    curves = table.curves.copy()
+    first = curves["series"].isin(FRACTIONS) & (curves["x"] == COUNTS[0])
+    start = curves[first & (curves["series"] == "alpha'=0.6")].iloc[0]
     for column in ("value", "band_low", "band_high"):
-        moved.loc[first.index, column] = start[column]
-    return moved
+        curves.loc[first, column] = start[column]
+    return replace(table, curves=curves)
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """The figure in the published style, from the drawn run; x is the number of pruned neurons.
 
     All curves start at the unpruned error of alpha' = 0.6, as the published ones do. The table has that of each alpha'.

@@ -10,6 +10,7 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
+from icl.core.table import Table
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.li2024 import one_layer_evaluation, one_layer_figures, one_training, runs_picture
@@ -49,7 +50,7 @@ STYLES = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """The figure in the published style, from the drawn run; xdr is the IDR or ODR pattern of the query."""
     figure, axes = plotting.canvas((400, 400), (96.65, 365.90, 15.00, 329.72))
     plotting.curves(axes, table, STYLES, "magnitude")

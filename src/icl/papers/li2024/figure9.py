@@ -11,6 +11,7 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
+from icl.core.table import Table
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis
 from icl.papers.li2024 import attention_figures, one_layer_evaluation, one_layer_figures, one_training, runs_picture
@@ -43,7 +44,7 @@ STYLES = attention_figures.STYLES
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """The figure in the published style, from the drawn run."""
     figure, axes = plotting.canvas((400, 400), (83.53, 366.67, 23.00, 329.72))
     plotting.curves(axes, table, STYLES, "attention weight")

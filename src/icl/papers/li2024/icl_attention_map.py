@@ -11,10 +11,9 @@ import pandas as pd
 from icl.core.figure import Figure
 from icl.core.lazy import Axes, Picture, Tensor, torch
 from icl.core.runs import Runs, single
-from icl.core.table import rows
+from icl.core.table import Table, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis
-from icl.evidence.intervals import lone
 from icl.papers.li2024 import one_layer_evaluation, one_training, stacked_layers
 from icl.papers.li2024.one_layer_evaluation import Evaluation
 from icl.papers.li2024.stacked_figures import sweeps
@@ -47,13 +46,11 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     run, seed = pick.index, pick.seeds[pick.index]
     x = np.arange(1, tokens.shape[2] + 1)
     parts = [
-        lone(
-            rows("attention weight", seed, weights[run, 0].numpy(), x=x, panel=f"layer {number}", series=_rows(len(x)))
-        )
+        rows("attention weight", seed, weights[run, 0].numpy(), x=x, panel=f"layer {number}", series=_rows(len(x)))
         for number, weights in enumerate(attention, start=1)
     ]
     for name, values in (("pattern", prompts.patterns), ("label", prompts.labels)):
-        parts.append(lone(rows(name, seed, values[run, 0].numpy(), x=x, panel="prompt", series=name)))
+        parts.append(rows(name, seed, values[run, 0].numpy(), x=x, panel="prompt", series=name))
     agree = np.sign(label_of_layers(attention, prompts)) == np.sign(logits.numpy())
     parts.append(pick.claim("share of answers that one layer's label gives", agree.mean(axis=-1)))
     return one_training.table(pick, parts)
@@ -67,9 +64,9 @@ SIZE, GAP = 270, 62
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """One map per layer, from left to right; red dots mark other columns with the asking column's pattern."""
-    names = sorted({panel for panel in table["panel"] if panel.startswith("layer")})
+    names = sorted({panel for panel in table.curves["panel"] if panel.startswith("layer")})
     width, height = 70 + len(names) * (SIZE + GAP) + 40, SIZE + 110
     edges = [
         (70 + place * (SIZE + GAP), 70 + place * (SIZE + GAP) + SIZE, 30, 30 + SIZE) for place in range(len(names))
@@ -83,13 +80,9 @@ def draw(table: pd.DataFrame) -> Picture:
     return figure
 
 
-def _map(axes: Axes, table: pd.DataFrame) -> AxesImage:
-    prompt = table[(table["panel"] == "prompt") & (table["statistic"] == "single")].sort_values("x")
-    patterns, labels = (
-        prompt[prompt["observable"] == name]["value"].to_numpy().astype(int) for name in ("pattern", "label")
-    )
-    cells = table[(table["panel"] == axes.get_label()) & (table["statistic"] == "single")]
-    matrix = cells.pivot(index="series", columns="x", values="value").to_numpy()
+def _map(axes: Axes, table: Table) -> AxesImage:
+    patterns, labels = (table.matrix("prompt", name)[0].astype(int) for name in ("pattern", "label"))
+    matrix = table.matrix(plotting.panel_of(axes), "attention weight")
     image = plotting.heatmap(axes, matrix, str(axes.get_label()), 12, vmin=0, vmax=1)
     asking, attended = np.nonzero((patterns[:, None] == patterns) & ~np.eye(len(patterns), dtype=bool))
     axes.plot(attended + 1, asking + 1, ".", color="r", markersize=3, label="same pattern", gid="same pattern")

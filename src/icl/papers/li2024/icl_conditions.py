@@ -14,7 +14,7 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.li2024 import one_layer, one_layer_evaluation, one_layer_figures
@@ -125,7 +125,7 @@ LEGENDS: Mapping[str, tuple[plotting.Corner, tuple[float, float]]] = {
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """One panel per condition: means as lines, runs as dots, the theorem's conditions as thin lines."""
     figure, first = plotting.canvas((1140, 380), (85, 375, 20, 310), panel="tasks")
     panels = [first]
@@ -139,8 +139,7 @@ def draw(table: pd.DataFrame) -> Picture:
     for axes in panels:
         name = str(axes.get_label())
         for style in STYLES:
-            dots = table[(table["panel"] == name) & (table["series"] == style.series) & (table["statistic"] == "run")]
-            axes.plot(dots["x"], dots["value"], ".", color=style.colour, markersize=5, alpha=0.5)
+            plotting.dots(axes, table, style._replace(label="", marker="."), style.series, alpha=0.5)
             plotting.curves(axes, table, (style,), style.series)
             axes.lines[-1].set_markersize(7)
         for place, label, line in conditions[name]:

@@ -12,10 +12,10 @@ from icl.core.figure import Figure
 from icl.core.lazy import Axes, Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
-from icl.evidence.errors import curve_rows
+from icl.evidence.errors import mean_error
 from icl.evidence.intervals import least_length
 from icl.papers.li2024 import one_layer_evaluation, one_layer_figures
 from icl.papers.li2024.error_curves import ENOUGH, STYLES_OF_SUMS, SUMS
@@ -44,7 +44,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         wrong = one_layer_figures.wrong_curve(trained, prompts, LENGTHS)
         errors = wrong.mean(axis=-1)
         enough.append(least_length(errors, LENGTHS, ENOUGH))
-        parts += curve_rows(seeds, LENGTHS, wrong, panel="in domain", series=series)
+        parts += mean_error(seeds, wrong, x=LENGTHS, panel="in domain", series=series)
         if fraction == test.relevant_fraction_test:
             hinge = one_layer_evaluation.hinge(one_layer_figures.logits(trained, prompts, LENGTHS[-1]), prompts)
             parts += [
@@ -54,7 +54,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     for series, total in SUMS.items():
         prompts = one_layer_evaluation.out_of_domain(configs, replace(test, coefficient_sum=total))
         wrong = one_layer_figures.wrong_curve(trained, prompts, LENGTHS)
-        parts += curve_rows(seeds, LENGTHS, wrong, panel="out of domain", series=series)
+        parts += mean_error(seeds, wrong, x=LENGTHS, panel="out of domain", series=series)
         parts += [
             rows(f"error at {series}", seeds, wrong[-1].mean(axis=-1)),
             rows(
@@ -73,7 +73,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Two panels of error against context length."""
     figure, left = plotting.canvas((760, 400), (100, 365, 26.25, 317.72), panel="in domain")
     right = plotting.add_panel(figure, (470, 735, 26.25, 317.72), "out of domain")
@@ -92,9 +92,9 @@ NO_ERROR = 3e-5
 TICKS = ("none", *(f"$10^{{{power}}}$" for power in range(-4, 1)))
 
 
-def _curve(axes: Axes, table: pd.DataFrame, style: Style, marked: Sequence[int]) -> None:
+def _curve(axes: Axes, table: Table, style: Style, marked: Sequence[int]) -> None:
     """Draw one mean with its band; markers only at some lengths, since the curves of a panel nearly coincide."""
-    rows = plotting.summary(table, str(axes.get_label()), style.series, "classification error")
+    rows = table.curve(plotting.panel_of(axes), style.series, "classification error")
     low, high = (rows[edge].clip(lower=NO_ERROR) for edge in ("band_low", "band_high"))
     axes.fill_between(rows["x"], low, high, color=plotting.BANDS[style.colour], linewidth=0)
     x, y = rows["x"].to_numpy(), rows["value"].to_numpy()

@@ -13,7 +13,7 @@ from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.streams import stream
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.li2024 import one_layer, one_layer_figures
@@ -55,9 +55,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         if series == "largest first":
             base = losses[0]["hinge loss"].mean()
     line = [base + SLOPE * share for share in (0.0, 1.0)]
-    parts.append(
-        rows("hinge loss", seeds[0], line, x=[0.0, 1.0], panel="hinge loss", series="bound", statistic="point")
-    )
+    parts.append(rows("hinge loss", None, line, x=[0.0, 1.0], panel="hinge loss", series="bound"))
     return join([*parts, least, rows("share of large neurons", seeds, large.mean(axis=-1))])
 
 
@@ -81,7 +79,7 @@ STYLES = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Hinge loss on the left, with our bound for theorem 3, and error on the right."""
     figure, left = plotting.canvas((800, 400), (85, 385, 20, 325), panel="hinge loss")
     right = plotting.add_panel(figure, (480, 780, 20, 325), "classification error")
@@ -89,7 +87,7 @@ def draw(table: pd.DataFrame) -> Picture:
     for axes, y in ((left, Axis("Hinge loss", (0, 1))), (right, Axis("Classification error", (0, 0.5)))):
         plotting.curves(axes, table, STYLES, str(axes.get_label()), band=True)
         if axes is left:
-            line = table[(table["series"] == "bound") & (table["panel"] == "hinge loss")]
+            line = table.curve("hinge loss", "bound", "hinge loss")
             axes.plot(line["x"], line["value"], **plotting.GUIDE, label=f"unpruned $+\\ {SLOPE:g}\\,R$", gid="bound")
         plotting.frame(axes, x, y, font=15, ticks=13)
         plotting.legend(axes, 12, "upper left", (0.02, 0.98))

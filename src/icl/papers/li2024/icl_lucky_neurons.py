@@ -11,7 +11,7 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.models.optimisers import Params
@@ -77,7 +77,7 @@ STYLES = (Style("SGD", "SGD", "b", "x"), Style("Adam", "Adam", "r", "o"))
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Means over runs with their bands."""
     figure, axes = plotting.canvas((430, 400), (83.5, 410.0, 20.0, 329.7))
     plotting.curves(axes, table, STYLES, "share of neurons", band=True)

@@ -12,9 +12,9 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, join, rows
 from icl.drawing import plotting
-from icl.drawing.plotting import Axis
+from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import first_step_below, log_slope
 from icl.papers.li2024 import one_layer, one_layer_figures
 
@@ -55,13 +55,12 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """One dot per seed, and a line with the theorem's exponent through their mean."""
     figure, axes = plotting.canvas((400, 400), (83.5, 380.0, 15.0, 329.7))
-    line = plotting.summary(table, "main", "exponent -2/3", "steps")
+    line = table.curve("main", "exponent -2/3", "steps")
     axes.plot(line["x"], line["value"], **plotting.GUIDE, label=r"$\alpha^{-2/3}$")
-    chosen = (table["observable"] == "steps") & (table["series"] == "one-layer model") & (table["statistic"] == "run")
-    axes.plot(table[chosen]["x"], table[chosen]["value"], "o", color="C0", markersize=5, label="one seed")
+    plotting.dots(axes, table, Style("one-layer model", "one seed", "C0"), "steps")
     x = Axis(r"$\alpha$", (0.27, 1.1), FRACTIONS, [f"{f:g}" for f in FRACTIONS], log=True)
     y = Axis(
         f"Steps to hinge loss {TARGET}", (60, 300), (75, 100, 150, 200, 300), "75 100 150 200 300".split(), log=True

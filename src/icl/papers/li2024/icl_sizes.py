@@ -12,7 +12,7 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import first_step_below, log_slope
@@ -145,7 +145,7 @@ LEGENDS: Mapping[str, tuple[plotting.Corner, tuple[float, float]]] = {
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """One panel per size: runs as dots, the theorem as a dashed line."""
     figure, first = plotting.canvas((1140, 380), (85, 355, 20, 310), panel="M_1")
     panels = [first]
@@ -154,10 +154,7 @@ def draw(table: pd.DataFrame) -> Picture:
     for axes in panels:
         name = str(axes.get_label())
         observable, line = LINES[name]
-        chosen = (table["panel"] == name) & (table["series"] == "one-layer model") & (table["statistic"] == "run")
-        axes.plot(
-            table[chosen]["x"], table[chosen]["value"], "o", color="C0", markersize=5, label="one run", gid=observable
-        )
+        plotting.dots(axes, table, Style("one-layer model", "one run", "C0"), observable)
         if line:
             plotting.curves(axes, table, (line,), observable)
         plotting.frame(axes, *AXES[name], font=14, ticks=12)

@@ -13,7 +13,7 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, join, rows
 from icl.drawing import plotting
 from icl.papers.li2024 import (
     figure8,
@@ -81,7 +81,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
             trained = runs[sweep]
             tested = replace(trained, sweep=replace(trained.sweep, test=sweep_of_figure.test))
             table = figure.measure({sweep: tested}, scale)
-            claims = table[(table["panel"] == "") & (table["statistic"] == "run")]
+            claims = table[table["panel"] == ""]
             names = [RENAMED.get((figure.name, observable), observable) for observable in claims["observable"]]
             claims = claims.assign(observable=names)
             claims = claims[claims["observable"].isin(COMPARED)]
@@ -109,20 +109,20 @@ def drawn(claimed: pd.DataFrame) -> Iterator[pd.DataFrame]:
     for index, observable in enumerate(DRAWN):
         for method in METHODS:
             of_method = claimed[claimed["observable"] == f"{observable}, {method}"]
-            labels = {"observable": observable, "panel": str(index), "series": method, "statistic": "point"}
+            labels = {"observable": observable, "panel": str(index), "series": method}
             yield of_method.assign(**labels)
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """One panel per quantity and one dot per run, SGD beside Adam."""
     figure, first = plotting.canvas((1000, 680), (70, 235, 30, 180), panel="0")
-    for index, title in enumerate(DRAWN.values()):
+    for index, (observable, title) in enumerate(DRAWN.items()):
         row, column = divmod(index, 4)
         edges = (70 + 242 * column, 235 + 242 * column, 30 + 220 * row, 180 + 220 * row)
         axes = first if index == 0 else plotting.add_panel(figure, edges, str(index))
         for place, method in enumerate(METHODS):
-            values = table[(table["panel"] == str(index)) & (table["series"] == method)]["value"]
+            values = table.points(str(index), method, observable)["value"]
             spread = [place + 0.3 * (order / max(len(values) - 1, 1) - 0.5) for order in range(len(values))]
             axes.plot(spread, values, "o", color=f"C{place}", markersize=5, alpha=0.8, label=f"a run by {method}")
         statement, quantity = title.split(": ")

@@ -20,10 +20,8 @@ import pandas as pd
 from icl.core import discovery
 from icl.core.lazy import torch
 from icl.core.runs import Runs
-from icl.core.table import DRAWN as DRAWN
-from icl.core.table import RUNS as RUNS
 from icl.core.table import join, rows
-from icl.evidence import one_run
+from icl.evidence import errors
 from icl.evidence.errors import GROUPS
 
 LEARNT = 0.1
@@ -89,7 +87,7 @@ class Choice:
 
     def lines(self, observable: str, values: Any, **labels: Any) -> Iterator[pd.DataFrame]:
         """Rows of a curve: the drawn run in its panel, and all runs; values : (xs, runs), x : (xs,)."""
-        return one_run.lines(self.seeds, self.index, observable, values, **labels)
+        return errors.drawn_curve(self.seeds, self.index, observable, values, **labels)
 
     def error_lines(self, wrong: np.ndarray, drawn: np.ndarray, **labels: Any) -> Iterator[pd.DataFrame]:
         """Rows of an error curve: the drawn run with its band over groups of test prompts, and all runs.
@@ -97,7 +95,7 @@ class Choice:
         wrong : whether an answer is wrong, (xs, runs, prompts); drawn : the same for the drawn run on more prompts,
         (xs, 1, prompts)
         """
-        return one_run.error_lines(self.seeds, self.index, wrong, drawn, **labels)
+        return errors.drawn_error(self.seeds, self.index, wrong, drawn, **labels)
 
 
 def choice(runs: Runs) -> Choice:
@@ -119,5 +117,5 @@ def alone(runs: Runs, index: int, times: int = GROUPS) -> Runs:
 
 def table(pick: Choice, parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
     """A figure's rows with the held-out loss of every run, on which claims have a condition, and the drawn run."""
-    drawn = one_run.drawn(pick.seeds, pick.index)
+    drawn = errors.drawn_run(pick.seeds, pick.index)
     return join([*parts, rows(HELD_OUT_LOSS, pick.seeds, pick.losses), drawn])

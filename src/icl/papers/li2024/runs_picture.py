@@ -5,29 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-import pandas as pd
-
 from icl.core.lazy import Picture
+from icl.core.table import Table
 from icl.drawing import runs_picture
 from icl.drawing.plotting import Embedding, Style
 from icl.papers.li2024.one_training import HELD_OUT_LOSS, LEARNT, has_learnt
 
 
 def of(
-    draw_figure: Callable[[pd.DataFrame], Picture], styles: Sequence[Style] | Sequence[Embedding]
-) -> Callable[[pd.DataFrame], Picture]:
+    draw_figure: Callable[[Table], Picture], styles: Sequence[Style] | Sequence[Embedding]
+) -> Callable[[Table], Picture]:
     """The function from a figure's table to the picture of all its runs, from its `draw` and its styles."""
     return partial(draw, draw_figure=draw_figure, styles=styles)
 
 
 def draw(
-    table: pd.DataFrame, draw_figure: Callable[[pd.DataFrame], Picture], styles: Sequence[Style] | Sequence[Embedding]
+    table: Table, draw_figure: Callable[[Table], Picture], styles: Sequence[Style] | Sequence[Embedding]
 ) -> Picture:
     """The picture of `icl.drawing.runs_picture`; titles have the held-out loss, and a line at the top counts the runs
     that have learnt.
     """
-    facts = table[(table["observable"] == HELD_OUT_LOSS) & (table["statistic"] == "run")]
-    losses = dict(zip(facts["seed"], facts["value"], strict=True))
+    losses = table.fact(HELD_OUT_LOSS)
     failed = [seed for seed, loss in losses.items() if not has_learnt(loss)]
     count = f"{len(losses) - len(failed)} of {len(losses)} runs learnt (held-out loss at most {LEARNT:g})"
     if failed:

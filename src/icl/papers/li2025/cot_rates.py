@@ -13,10 +13,11 @@ from icl.core.figure import Figure
 from icl.core.lazy import Axes, Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import SUMMARY_SEED, join, rows
+from icl.core.table import Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import first_step_below, kendall, least_length, log_slope
+from icl.evidence.significance import mean_interval
 from icl.papers.li2025 import decoding, one_layer, premises, theory, trainings
 
 FRACTIONS = (0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
@@ -218,14 +219,13 @@ LEGENDS: tuple[tuple[plotting.Corner, tuple[float, float]], ...] = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Three panels of steps and one of examples, with their fits."""
     figure, first = plotting.canvas((760, 720), (85, 370, 15, 295), panel="alpha")
     axes = [first, *(plotting.add_panel(figure, edges, name) for name, edges in EDGES.items())]
     steps = _ticked(f"Steps to loss {TARGET:g}", (10, 20, 50, 100, 200, 400))
     for panel, (letter, values, sign) in zip(axes, PANELS, strict=False):
-        dots = table[(table["panel"] == letter) & (table["series"] == "steps") & (table["statistic"] == "run")]
-        panel.plot(dots["x"], dots["value"], "o", color="C0", markersize=5, label="one seed", gid="steps")
+        plotting.dots(panel, table, Style("steps", "one seed", "C0"), "steps")
         _lines(panel, table, "steps", f"${sign}^{{%s}}$", f"exponent of steps in {letter}", "theorem 4, fitted factors")
         limits, names = (values[0] / 1.15, values[-1] * 1.15), [f"{value:g}" for value in values]
         plotting.frame(panel, Axis(f"${sign}$", limits, values, names, log=True), steps, font=15, ticks=13)
@@ -249,13 +249,13 @@ HALF_SHOWN = 0.005
 """Smaller half-widths would be drawn as 0.00 and are left out."""
 
 
-def _lines(axes: Axes, table: pd.DataFrame, observable: str, label: str, exponent: str, theorem: str) -> None:
+def _lines(axes: Axes, table: Table, observable: str, label: str, exponent: str, theorem: str) -> None:
     """Draw the fit, labelled by its exponent and its interval if that is not too small, and the theorem's line."""
-    fitted = table[(table["observable"] == exponent) & (table["seed"] == SUMMARY_SEED)].iloc[0]
-    half = (fitted["high"] - fitted["low"]) / 2
-    text = label % (f"{fitted['value']:.2f}" + (f" \\pm {half:.2f}" if half >= HALF_SHOWN else ""))
+    fitted, low, high = mean_interval(np.array(list(table.fact(exponent).values())))
+    half = (high - low) / 2
+    text = label % (f"{fitted:.2f}" + (f" \\pm {half:.2f}" if half >= HALF_SHOWN else ""))
     for series, look in (("fit", {"color": "C0", "linewidth": 1.5}), ("theorem", plotting.GUIDE)):
-        line = plotting.summary(table, str(axes.get_label()), series, observable)
+        line = table.curve(plotting.panel_of(axes), series, observable)
         axes.plot(line["x"], line["value"], **look, label=text if series == "fit" else theorem, gid=series)
 
 

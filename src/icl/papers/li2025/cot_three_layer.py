@@ -12,7 +12,7 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis
 from icl.papers.li2025 import one_layer, trainings
@@ -75,7 +75,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """One panel per head in the style of figure 20, one column per layer."""
     figure, first = plotting.canvas((1010, 670), _edges(0, 0), panel=panel(0, 0))
     for layer in range(LAYERS):

@@ -11,10 +11,9 @@ from icl.core.figure import Figure
 from icl.core.lazy import Axes, Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, exact, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
-from icl.evidence.intervals import exact
 from icl.papers.li2025 import decoding, premises, trainings
 from icl.papers.li2025.prompts import Setting
 from icl.papers.li2025.transition_matrices import condition_1, product
@@ -81,7 +80,7 @@ TITLES = {"A_1": "$A_1$", "A_2": "$A_2$", "B": "$B = A_1A_2$"}
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """The three matrices with their entries, and the errors on the right."""
     figure, first = plotting.canvas((1120, 330), (50, 220, 50, 220), panel="A_1")
     panels = [first]
@@ -102,10 +101,9 @@ def draw(table: pd.DataFrame) -> Picture:
     return figure
 
 
-def _matrix(axes: Axes, table: pd.DataFrame) -> None:
+def _matrix(axes: Axes, table: Table) -> None:
     name = str(axes.get_label())
-    cells = table[(table["panel"] == name) & (table["statistic"] == "exact")]
-    matrix = cells.pivot(index="series", columns="x", values="value").to_numpy()
+    matrix = table.matrix(name, "probability")
     plotting.heatmap(axes, matrix, TITLES[name], 15, vmin=0, vmax=1)
     for (row, column), value in np.ndenumerate(matrix):
         colour, weight = "k" if value > 0.5 else "w", "bold" if value == matrix[row].max() else None

@@ -11,10 +11,10 @@ from icl.core.figure import Figure
 from icl.core.lazy import Axes, Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, join, rows
 from icl.drawing import plotting, runs_picture
 from icl.drawing.plotting import Axis, Style
-from icl.evidence import one_run
+from icl.evidence import errors
 from icl.evidence.errors import GROUPS
 from icl.evidence.intervals import kendall
 from icl.models.optimisers import Params
@@ -56,7 +56,7 @@ class ErrorCurves:
         decode = decoding.cot_wrong if self.answer == "CoT" else decoding.icl_wrong
         wrong = decode(trained.last(), configs, test, settings, at)
         curves = lines(trained, decode, dict(zip(self.values, settings, strict=True)), wrong)
-        parts = [*curves, one_run.drawn(seeds, trainings.drawn(trained))]
+        parts = [*curves, errors.drawn_run(seeds, trainings.drawn(trained))]
         return join([*parts, rows(self.order, seeds, order_of_errors(list(self.values.values()), wrong))])
 
     def settings(self, test: trainings.Varied) -> list[Setting]:
@@ -65,7 +65,7 @@ class ErrorCurves:
         return [varied.setting() if self.answer == "CoT" else varied.end_setting() for varied in tests]
 
     @plotting.published
-    def draw(self, table: pd.DataFrame) -> "Picture":
+    def draw(self, table: Table) -> "Picture":
         """The figure in the style of figure 17, from the table's summaries."""
         styles = curve_styles(self.values)
         figure, axes = draw_errors(table, styles, Axis(f"{self.answer} error", (1e-3, 1), log=True), left=117.82)
@@ -101,7 +101,7 @@ def lines(trained: Runs, decode: Decode, settings: Mapping[str, Setting], wrong:
     one, at = trained.alone(index, replace(test, queries=GROUPS * test.queries)), plotted_lengths(test)
     drawn = decode(one.last(), one.sweep.configs, one.sweep.test, list(settings.values()), at)
     for series, of_runs, of_drawn in zip(settings, wrong, drawn, strict=True):
-        yield from one_run.error_lines(trained.sweep.seeds, index, of_runs, of_drawn, panel="main", series=series, x=at)
+        yield from errors.drawn_error(trained.sweep.seeds, index, of_runs, of_drawn, panel="main", series=series, x=at)
 
 
 def order_of_errors(values: Sequence[float], wrong: np.ndarray) -> np.ndarray:
@@ -118,7 +118,7 @@ def curve_styles(series: Sequence[str] | Mapping[str, float]) -> list[Style]:
     return [Style(name, rf"$\{name}$", *look) for name, look in zip(series, LOOKS, strict=True)]
 
 
-def draw_errors(table: pd.DataFrame, styles: Sequence[Style], y: Axis, left: float) -> "tuple[Picture, Axes]":
+def draw_errors(table: Table, styles: Sequence[Style], y: Axis, left: float) -> "tuple[Picture, Axes]":
     """Figures 17 to 19 in the published style, without legend; `left` is the left edge of the axes in pixels."""
     figure, axes = plotting.canvas((400, 400), (left, 359.88, 26.25, 317.72))
     plotting.curves(axes, table, styles, "classification error", band=True)

@@ -11,10 +11,10 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, join, rows
 from icl.drawing import plotting, runs_picture
 from icl.drawing.plotting import Axis
-from icl.evidence import one_run
+from icl.evidence import errors
 from icl.papers.li2025 import decoding, error_curves, off_span, premises, trainings
 
 PROBABILITIES = error_curves.named("tau^f", 0.4, 0.5, 0.6, 0.7)
@@ -45,17 +45,17 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     wrong = np.stack([curves.get(("path_probability", value), default) for value in PROBABILITIES.values()])
     drawn = {series: test.variation({"path_probability": value}).setting() for series, value in PROBABILITIES.items()}
     parts = [*error_curves.lines(trained, decoding.cot_wrong, drawn, wrong)]
-    parts.append(one_run.drawn(seeds, trainings.drawn(trained)))
+    parts.append(errors.drawn_run(seeds, trainings.drawn(trained)))
     for name, values in VALUES.items():
-        errors = np.stack([curves.get((name, value), default) for value in values])
-        tau = error_curves.order_of_errors(values, errors)
+        wrong_of = np.stack([curves.get((name, value), default) for value in values])
+        tau = error_curves.order_of_errors(values, wrong_of)
         parts.append(rows(f"Kendall's tau of error and {LETTERS[name]}", seeds, tau))
     parts += [*off_span.errors(trained), *premises.of_training(trained)]
     return join([*parts, rows("error with 100 examples", seeds, default[-1].mean(axis=-1))])
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """The figure in the published style as described, from the table's summaries."""
     styles = error_curves.curve_styles(PROBABILITIES)
     figure, axes = error_curves.draw_errors(table, styles, Axis("CoT error", (1e-3, 1), log=True), left=117.82)

@@ -11,10 +11,10 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, join, rows
 from icl.drawing import plotting, runs_picture
 from icl.drawing.plotting import Axis, Style
-from icl.evidence import intervals, one_run
+from icl.evidence import errors, intervals
 from icl.papers.li2025 import decoding, error_curves, one_layer, premises, trainings
 
 COT, WITH, WITHOUT = "CoT", "ICL w. Condition 1", "ICL w.o. Condition 1"
@@ -43,10 +43,10 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     parts = [
         *error_curves.lines(trained, decoding.cot_wrong, {COT: fails}, cot),
         *error_curves.lines(trained, decoding.icl_wrong, {WITH: holds, WITHOUT: fails}, icl),
-        one_run.drawn(seeds, trainings.drawn(trained)),
+        errors.drawn_run(seeds, trainings.drawn(trained)),
     ]
-    errors = [wrong[1:].mean(axis=-1) for wrong in (*cot, *icl)]  # from 10 examples on
-    parts += [rows(name, seeds, values) for name, values in outcomes(*errors).items()]
+    rates = [wrong[1:].mean(axis=-1) for wrong in (*cot, *icl)]  # from 10 examples on
+    parts += [rows(name, seeds, values) for name, values in outcomes(*rates).items()]
     for series, setting in ((WITH, holds), (WITHOUT, fails)):
         parts.append(premises.of_matrices(trained, setting.matrices, f", {series}"))
     return join([*parts, *premises.of_training(trained)])
@@ -79,7 +79,7 @@ STYLES = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """The figure in the published style, from the table's summaries."""
     figure, axes = error_curves.draw_errors(table, STYLES, Axis("Testing error", (3e-3, 1), log=True), left=117.57)
     plotting.legend(axes, 12, "lower left", (-0.016, -0.022), spacing=0.62)

@@ -12,10 +12,10 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, join, rows
 from icl.drawing import plotting, runs_picture
 from icl.drawing.plotting import Axis
-from icl.evidence import one_run
+from icl.evidence import errors
 from icl.papers.li2025 import attention_groups, leading_pattern, premises, trainings
 
 ITERATIONS = 1000
@@ -45,7 +45,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     parts = [
         part
         for g, group in enumerate(attention_groups.GROUPS)
-        for part in one_run.lines(
+        for part in errors.drawn_curve(
             seeds, drawn, "attention weight", weights[..., g], panel="main", series=group,
             x=iterations,
         )
@@ -55,7 +55,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
         trained.last(), configs, noisy, noisy.setting(), noisy.context_length_test, min(LEADING_QUERIES, noisy.queries)
     )
     parts.append(rows("least share of queries whose right pattern leads, over steps", seeds, leads.min(axis=1)))
-    parts += [one_run.drawn(seeds, drawn), *premises.of_training(trained)]
+    parts += [errors.drawn_run(seeds, drawn), *premises.of_training(trained)]
     return join([*parts, *(rows(name, seeds, values) for name, values in stages(weights, np.array(steps)).items())])
 
 
@@ -79,7 +79,7 @@ def stages(weights: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """The figure in the published style, from the table's summaries.
 
     The published picture is an enlarged screenshot, so axes and letters are 5 % larger than in its siblings.

@@ -11,7 +11,7 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.oswald2023 import closed_forms, evaluation, series_styles, trainings
@@ -49,7 +49,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Draw the published picture: 4 x 2.5 inch, line and plus signs."""
     figure, axes = plotting.canvas((400, 250), (62, 386, 14, 196))
     plotting.curves(axes, table, [Style(GD, GD, series_styles.GREEN)], "loss")

@@ -11,7 +11,7 @@ from icl.core.figure import Figure
 from icl.core.lazy import Axes, Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.oswald2023 import closed_forms, evaluation, series_styles, trainings
@@ -55,7 +55,7 @@ def losses_by_alpha(trained: Runs, panel: str) -> Iterator[pd.DataFrame]:
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Draw panel D by itself."""
     figure, axes = plotting.canvas((440, 330), (80, 425, 38, 262))
     draw_panel(axes, table, font=14, ticks=12)
@@ -63,7 +63,7 @@ def draw(table: pd.DataFrame) -> Picture:
     return figure
 
 
-def draw_panel(axes: Axes, table: pd.DataFrame, font: float, ticks: float) -> None:
+def draw_panel(axes: Axes, table: Table, font: float, ticks: float) -> None:
     """Draw panel D of the talk's page 18, with the loss of gradient descent without clipping."""
     series_styles.draw_marks(axes, table)
     plotting.curves(axes, table, [Style("GD, no clip", "GD without clip", "0.35", line=":")], series_styles.FINAL_LOSS)

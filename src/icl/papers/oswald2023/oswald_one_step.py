@@ -12,7 +12,7 @@ from icl.core.figure import Figure
 from icl.core.lazy import Axes, Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.oswald2023 import closed_forms, evaluation, oswald_larger_inputs, series_styles, trainings
@@ -143,7 +143,7 @@ def _by_size(runs: Mapping[str, Runs]) -> Iterator[pd.DataFrame]:
         for series, values in losses.items():
             yield rows(series_styles.FINAL_LOSS, seeds, values, x=size, panel="C", series=series)
         excess = losses["Trained TF"] / losses["GD"] - 1
-        yield rows("excess of the trained layer's loss, relative", seeds, excess, x=size)
+        yield rows("excess over gradient descent", seeds, excess, x=size, panel="excess")
         errors.append(
             {
                 "largest excess of the trained layer's loss, relative": excess,
@@ -201,7 +201,7 @@ def _largest(seeds: list[int], errors: list[dict[str, np.ndarray]]) -> Iterator[
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Draw the page's four panels in a row."""
     figure, loss = plotting.canvas((1500, 310), (70, 316, 24, 246), panel="A")
     _draw_loss(loss, table)
@@ -217,10 +217,9 @@ def draw(table: pd.DataFrame) -> Picture:
     return figure
 
 
-def _draw_loss(axes: Axes, table: pd.DataFrame) -> None:
+def _draw_loss(axes: Axes, table: Table) -> None:
     for series, opacity, width in ((f"Trained TF{FURTHER}", 0.35, 1.0), ("Trained TF", 0.4, 1.5)):
-        single = table[(table["panel"] == "A") & (table["series"] == series) & (table["statistic"] == "run")]
-        for _, run in single.groupby("seed"):
+        for _, run in table.points("A", series, "loss").groupby("seed"):
             axes.plot(run["x"], run["value"], color=series_styles.PURPLE, alpha=opacity, linewidth=width)
     styles = (
         Style("GD", "GD", series_styles.GREEN),
@@ -237,7 +236,7 @@ def _draw_loss(axes: Axes, table: pd.DataFrame) -> None:
     plotting.legend(axes, 11, "upper right", (0.98, 0.94), spacing=0.3)
 
 
-def _draw_alignment(axes: Axes, table: pd.DataFrame) -> None:
+def _draw_alignment(axes: Axes, table: Table) -> None:
     right = axes.twinx()
     right.set_label("B cosine")
     colours = {
@@ -247,13 +246,13 @@ def _draw_alignment(axes: Axes, table: pd.DataFrame) -> None:
     }
     for series, (panel, observable) in ALIGNMENT.items():
         where, colour = right if panel == "B cosine" else axes, colours[series]
-        curve = plotting.summary(table, panel, series, observable)
+        curve = table.curve(panel, series, observable)
         # The table's band is two standard deviations, the published one is one.
         half = (curve["band_high"] - curve["value"]) / 2
         where.fill_between(curve["x"], curve["value"] - half, curve["value"] + half, color=colour, alpha=0.2, lw=0)
         plotting.curves(where, table, [Style(series, series, colour)], observable)
         where.lines[-1].set_linewidth(2.5)
-        exact = plotting.summary(table, panel, series + EXACT, observable)
+        exact = table.curve(panel, series + EXACT, observable)
         dashed = Style(series + EXACT, "_exact gradient", colour, line="--")
         plotting.curve(where, dashed, exact["x"], exact["value"], linewidth=1.1)
     # The left axes go on top, so that the right curves do not cross their legend.

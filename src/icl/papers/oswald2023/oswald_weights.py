@@ -11,10 +11,9 @@ from icl.core.figure import Figure
 from icl.core.lazy import Axes, Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
-from icl.evidence.intervals import lone
 from icl.models.optimisers import Params
 from icl.papers.oswald2023 import closed_forms, evaluation, series_styles, trainings
 from icl.papers.oswald2023.linear_attention import MATRICES, Config
@@ -67,7 +66,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     best = int(np.argmin(np.where(np.isfinite(losses), losses, np.inf)))
     shown = {"trained": products(trained.last(), best), "constructed": constructed(configs[best])}
     parts = [
-        lone(_matrix(f"{kind} {name}", matrix, configs[best].seed))
+        _matrix(f"{kind} {name}", matrix, configs[best].seed)
         for kind, matrices in shown.items()
         for name, matrix in matrices.items()
     ]
@@ -99,11 +98,11 @@ STYLES = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Draw constructed and trained products side by side on a common colour scale, and the distance over training."""
     figure, first = plotting.canvas((960, 540), EDGES["constructed keys"], panel="constructed keys")
     panels = [first, *(plotting.add_panel(figure, edges, name) for name, edges in list(EDGES.items())[1:])]
-    matrices = [_drawn(table, str(axes.get_label())) for axes in panels]
+    matrices = [table.matrix(plotting.panel_of(axes), "entry") for axes in panels]
     for axes, matrix, pair in zip(panels, matrices, (matrices[:2],) * 2 + (matrices[2:],) * 2, strict=True):
         kind, name = str(axes.get_label()).split()
         ends = {"vmin": min(one.min() for one in pair), "vmax": max(one.max() for one in pair)}
@@ -119,15 +118,9 @@ def draw(table: pd.DataFrame) -> Picture:
     return figure
 
 
-def _drawn(table: pd.DataFrame, panel: str) -> np.ndarray:
-    cells = table[(table["panel"] == panel) & (table["statistic"] == "single")]
-    return cells.pivot(index="series", columns="x", values="value").to_numpy()
-
-
-def _draw_distance(axes: Axes, table: pd.DataFrame) -> None:
+def _draw_distance(axes: Axes, table: Table) -> None:
     for style in STYLES:
-        runs = table[(table["panel"] == "distance") & (table["series"] == style.series) & (table["statistic"] == "run")]
-        for _, run in runs.groupby("seed"):
+        for _, run in table.points("distance", style.series, "distance").groupby("seed"):
             axes.plot(run["x"], run["value"], color=style.colour, alpha=0.25, linewidth=0.8)
     plotting.curves(axes, table, STYLES, "distance")
     y = Axis("Largest difference from the construction", (1e-3, 1e2), log=True)

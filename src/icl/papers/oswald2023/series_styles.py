@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pandas as pd
-
 from icl.core.lazy import Axes
+from icl.core.table import Table
 from icl.drawing import plotting
 from icl.drawing.plotting import Style
 
@@ -20,7 +19,7 @@ MARKS = (
 )
 
 
-def draw_marks(axes: Axes, table: pd.DataFrame) -> None:
+def draw_marks(axes: Axes, table: Table) -> None:
     """Draw the three series as published, as overlapping marks without lines, in axes without a full box."""
     plotting.curves(axes, table, MARKS, FINAL_LOSS)
     for style, line in zip(MARKS, axes.lines[-len(MARKS) :], strict=True):

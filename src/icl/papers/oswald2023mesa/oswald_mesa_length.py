@@ -12,9 +12,10 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import GROUP, join, rows
+from icl.core.table import Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
+from icl.evidence.errors import mean_curve
 from icl.papers.oswald2023mesa import evaluation, trainings
 from icl.papers.oswald2023mesa.layers import Linear, Mesa
 from icl.papers.oswald2023mesa.one_layer import Config, Test, evaluation_sequences
@@ -34,19 +35,20 @@ def sweeps(scale: str) -> list[Sweep]:
 
 def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     """Return errors by position at the end of training, by seed and batch, and the values that the claims bound."""
-    parts = []
+    parts, curves = [], dict[str, list[np.ndarray]]()
     for run, config in enumerate(runs["oswald_mesa_linear"].sweep.configs):
         test = runs["oswald_mesa_linear"].sweep.test
         errors = _errors_by_series(runs, run, config, test)
         for name, by_batch in errors.items():
-            t = np.arange(by_batch.shape[1])
-            parts.append(rows("MSE", config.seed, by_batch.mean(axis=0), x=t, panel="main", series=name))
-            for batch, of_batch in enumerate(by_batch[:BATCHES]):
-                group = run * BATCHES + batch
-                parts.append(rows("MSE", group, of_batch, x=t, panel="main", series=name, statistic=GROUP))
+            curves.setdefault(name, []).append(by_batch)
         means = {name: by_batch.mean(axis=0) for name, by_batch in errors.items()}
         bounded = _bounded(means, evaluation.least_squares_loss(config)) | _beyond(runs, run, config, test)
         parts += [rows(name, config.seed, value) for name, value in bounded.items()]
+    seeds = runs["oswald_mesa_linear"].sweep.seeds
+    for name, by_run in curves.items():
+        values = np.stack([by_batch.mean(axis=0) for by_batch in by_run], axis=-1)
+        groups = np.concatenate([by_batch[:BATCHES] for by_batch in by_run]).T
+        parts += mean_curve("MSE", seeds, values, groups, panel="main", series=name, x=np.arange(len(values)))
     return join(parts)
 
 
@@ -97,7 +99,7 @@ STYLES = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Draw the published panel."""
     figure, axes = plotting.canvas((440, 420), (95, 425, 25, 340))
     trainings.bands(axes, table, STYLES, "MSE")

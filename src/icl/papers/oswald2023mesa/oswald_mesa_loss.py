@@ -11,7 +11,7 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.oswald2023mesa import evaluation, trainings
@@ -82,7 +82,7 @@ STYLES = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Draw the published panel."""
     figure, axes = plotting.canvas((440, 420), (95, 425, 25, 340))
     trainings.bands(axes, table, STYLES, "loss")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pandas as pd
-
 from icl.core.config import grid
 from icl.core.lazy import Axes, torch
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.drawing.plotting import Style, legend, summary
+from icl.core.table import Table
+from icl.drawing.plotting import Style, legend, panel_of
 from icl.papers.oswald2023mesa.layers import Maps, Mesa, products
 from icl.papers.oswald2023mesa.one_layer import SYSTEM, Config, Test
 
@@ -53,10 +52,10 @@ def mesa_layer(runs: Runs, run: int, point: int) -> Mesa:
     return Mesa(_weights(runs, run, point))
 
 
-def bands(axes: Axes, table: pd.DataFrame, styles: Sequence[Style], observable: str) -> None:
+def bands(axes: Axes, table: Table, styles: Sequence[Style], observable: str) -> None:
     """Draw bands of one standard deviation around every curve, as published; the table's bands are two."""
     for style in styles:
-        rows = summary(table, str(axes.get_label()), style.series, observable)
+        rows = table.curve(panel_of(axes), style.series, observable)
         half = (rows["band_high"] - rows["band_low"]) / 4
         low, high = rows["value"] - half, rows["value"] + half
         axes.fill_between(rows["x"], low, high, color=style.colour, alpha=0.3, linewidth=0)

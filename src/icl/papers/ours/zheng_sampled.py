@@ -12,10 +12,10 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture, torch
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, exact, join, rows
 from icl.drawing import plotting, zheng_look
 from icl.drawing.plotting import Axis, Style
-from icl.evidence.intervals import exact, log_slope
+from icl.evidence.intervals import log_slope
 from icl.models import autoregressive as system
 from icl.models import autoregressive_readout as readout
 from icl.models import autoregressive_trainings as trainings
@@ -112,7 +112,7 @@ NOISE = Style("other blocks", "other blocks", "b", "o", line="")
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Curves, distances and noise, side by side."""
     figure, ab = plotting.canvas((1080, 370), (70, 385, 20, 305), panel="ab")
     distance = plotting.add_panel(figure, (480, 700, 20, 305), "distance")
@@ -121,15 +121,14 @@ def draw(table: pd.DataFrame) -> Picture:
     for line in ab.lines:
         line.set_linewidth(4)
     for style in SAMPLED:
-        exact = plotting.summary(table, "ab", style.series, "exact ab")
+        exact = table.curve("ab", style.series, "exact ab")
         ab.plot(exact["x"], exact["value"], **plotting.GUIDE, label="exact" if style is SAMPLED[-1] else None)
-    points = table[(table["observable"] == "distance") & (table["statistic"] == "run")]
     for shift, (law, (label, colour, marker)) in enumerate(MARKS.items()):
-        own = points[points["series"] == law]
+        own = table.points("distance", law, "distance")
         distance.plot(own["x"] + 0.2 * (shift - 1), own["value"], marker, color=colour, markersize=5, label=label,
                       markerfacecolor="none", gid=law)  # fmt: skip
     plotting.curves(noise, table, (NOISE,), "rms", band=True)
-    mean = plotting.summary(table, "noise", "other blocks", "rms")
+    mean = table.curve("noise", "other blocks", "rms")
     falling = mean["value"].iloc[0] * (mean["x"] / mean["x"].iloc[0]) ** -0.5
     noise.plot(mean["x"], falling, **plotting.GUIDE, label=r"$m^{-1/2}$")
     plotting.frame(ab, Axis("Epoch", (0, trainings.EPOCHS)), Axis("Dynamics of ab", (0, 4)), font=13, ticks=11)

@@ -13,10 +13,9 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, exact, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
-from icl.evidence.intervals import exact
 from icl.models import autoregressive as system
 from icl.models import autoregressive_readout as readout
 
@@ -98,7 +97,7 @@ ASYMPTOTE = Style("asymptote", r"$3/(2T_{\max})$", "k", line="--")
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Draw the steps on logarithmic axes, and their ratio to the asymptote."""
     figure, step = plotting.canvas((900, 380), (80, 430, 20, 315), panel="step")
     ratio = plotting.add_panel(figure, (530, 880, 20, 315), "ratio")

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
+from icl.core.table import Table
 from icl.drawing import darkgrid, plotting
 from icl.drawing.plotting import Axis, Style
 
@@ -60,10 +60,10 @@ def unfold(axes: Axes, linear: float, top: float, ticks: Sequence[float] = ()) -
               transform=axes.get_yaxis_transform())  # fmt: skip
 
 
-def points(axes: Axes, table: pd.DataFrame, styles: Sequence[Style], observable: str) -> None:
+def points(axes: Axes, table: Table, styles: Sequence[Style], observable: str) -> None:
     """Draw points with their 95 % intervals over seeds."""
     for style in styles:
-        rows = plotting.summary(table, str(axes.get_label()), style.series, observable)
+        rows = table.curve(plotting.panel_of(axes), style.series, observable)
         axes.vlines(rows["x"], rows["low"], rows["high"], color=style.colour, linewidth=1.5)
         axes.plot(
             rows["x"], rows["value"], color=style.colour, marker=style.marker, markersize=5, linestyle="none",
@@ -71,7 +71,7 @@ def points(axes: Axes, table: pd.DataFrame, styles: Sequence[Style], observable:
         )  # fmt: skip
 
 
-def talk_panel(axes: Axes, table: pd.DataFrame) -> None:
+def talk_panel(axes: Axes, table: Table) -> None:
     """Draw the lines of a panel of the talk, the trained layer on prompts, and the error of the prediction 0,
     dashed."""
     plotting.curves(axes, table, TALK, "squared error")
@@ -84,9 +84,7 @@ def zero_line(axes: Axes) -> None:
     axes.axhline(1.0, color="0.5", linestyle="--", linewidth=1.5)
 
 
-def theory_and_prompts(
-    axes: Axes, table: pd.DataFrame, series: Sequence[tuple[str, str, str]], observable: str
-) -> None:
+def theory_and_prompts(axes: Axes, table: Table, series: Sequence[tuple[str, str, str]], observable: str) -> None:
     """Draw the line "name, theory" and the points "name, prompts" for every (name, label, colour)."""
     for name, label, colour in series:
         plotting.curves(axes, table, (Style(f"{name}, theory", label, colour),), observable)

@@ -9,8 +9,7 @@ import pandas as pd
 from icl.core.config import grid
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
-from icl.evidence.intervals import exact, lone
+from icl.core.table import exact, join, rows
 from icl.models import linear_attention_theory as theory
 from icl.papers.zhang2024 import layer, linear_attention
 
@@ -82,4 +81,4 @@ def without_prompts(runs: Mapping[str, Runs], parts: Sequence[pd.DataFrame]) -> 
     """Return the table of values without test prompts: exact, or per run if a changed constant made training random."""
     configs = [config for trained in runs.values() for config in trained.sweep.configs]
     random = any(c.gradient_estimator == "prompt_batches" or c.start != "identity" for c in configs)
-    return (lone if random else exact)(join(parts))
+    return join(parts) if random else exact(join(parts))

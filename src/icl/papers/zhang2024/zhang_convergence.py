@@ -13,7 +13,7 @@ from icl.core.figure import Figure
 from icl.core.lazy import Axes, Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.papers.zhang2024 import layer, linear_attention, population_flow, trainings
@@ -219,7 +219,7 @@ TITLES = {"isotropic": r"$\Lambda=I$", "skewed": r"$\Lambda=\mathrm{diag}(2,1,0.
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Draw distances above and losses below for two covariances, and the matrices at the right."""
     figure, first = plotting.canvas((1030, 560), (75, 335, 35, 275), panel="distance, isotropic")
     for index, case in enumerate(SPECTRA):
@@ -229,7 +229,7 @@ def draw(table: pd.DataFrame) -> Picture:
         sampled = case == "isotropic"
         _lines(above, table, LINES, POINTS if sampled else (), "distance")
         _lines(below, table, LOSS, LOSS_POINTS if sampled else (), "excess loss")
-        last = table["x"][table["panel"] == above.get_label()].max()
+        last = table.curves["x"][table.curves["panel"] == above.get_label()].max()
         time = Axis("Time $t$", (0.01, last), log=True)
         plotting.frame(above, time, Axis("Distance to equation 4.1", (1e-10, 5), log=True), 12, ticks=10)
         plotting.frame(below, time, Axis(r"$L-\min L$", (1e-13, 10), log=True), 12, ticks=10)
@@ -247,22 +247,21 @@ def draw(table: pd.DataFrame) -> Picture:
     return figure
 
 
-def _lines(axes: Axes, table: pd.DataFrame, lines: Any, points: Any, observable: str) -> None:
+def _lines(axes: Axes, table: Table, lines: Any, points: Any, observable: str) -> None:
     plotting.curves(axes, table, points, observable, band=observable == "distance")
     plotting.curves(axes, table, lines, observable)
     for line in axes.lines:
         line.set_markersize(4)
 
 
-def _matrix(figure: Picture, table: pd.DataFrame, index: int, name: str) -> None:
+def _matrix(figure: Picture, table: Table, index: int, name: str) -> None:
     """Draw a heat map of one matrix; the last one has the common colour bar."""
     import seaborn
 
     row, column = divmod(index, 2)
     left, top = 690 + 145 * column, 55 + 240 * row
     axes = plotting.add_panel(figure, (left, left + 125, top, top + 125), name)
-    entries = table[(table["panel"] == name) & (table["statistic"] != "run")]
-    matrix = entries.pivot(index="series", columns="x", values="value")
+    matrix = table.matrix(name, "entry")
     bar = plotting.add_panel(figure, (972, 982, 55, 420), "<colorbar>") if index == len(SQUARES) - 1 else None
     seaborn.heatmap(matrix, vmin=-1.4, vmax=1.4, cmap="RdBu_r", square=True, ax=axes, cbar=bar is not None, cbar_ax=bar)
     axes.set_title(name.replace("W^PV", "$W^{PV}$").replace("W^KQ", "$W^{KQ}$"), fontsize=10)

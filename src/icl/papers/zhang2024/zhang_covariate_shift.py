@@ -12,7 +12,7 @@ from icl.core.lazy import Axes, Picture
 from icl.core.runs import Runs
 from icl.core.streams import stream
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, join, rows
 from icl.drawing import darkgrid, plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import log_slope
@@ -208,7 +208,7 @@ SCALED_QUERY = Style("scaled query, prompts", r"query times 2, $N=\infty$", "k",
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Draw the talk's two panels and the factor c^2 above, lengths and random covariances below."""
     figure, skewed = plotting.canvas((1010, 620), (70, 320, 40, 255), panel="skewed")
     panels.dress(skewed, "page 27: skewed covariance", panels.EXAMPLES, panels.SQUARED_ERROR)
@@ -238,7 +238,7 @@ def draw(table: pd.DataFrame) -> Picture:
     return figure
 
 
-def _draw_scaled(figure: Picture, table: pd.DataFrame) -> Axes:
+def _draw_scaled(figure: Picture, table: Table) -> Axes:
     errors = Axis("squared error$\\,/\\,c^2$", (-0.1, 1.1))
     axes = panels.panel(figure, (405, 655, 40, 255), "scaled", "page 27: scaled $x$", panels.EXAMPLES, errors)
     least = panels.LEAST_SQUARES._replace(colour=darkgrid.TAN, line="--")

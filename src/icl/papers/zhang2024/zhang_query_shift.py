@@ -11,7 +11,7 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.models import estimators
@@ -189,7 +189,7 @@ TOLERANCE_POINTS = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Draw the talk's three panels above, orthogonal queries and the rates below."""
     figure, first = plotting.canvas((1010, 620), (60, 310, 30, 250), panel="orthogonal")
     for index, (name, title) in enumerate(TITLES.items()):

@@ -11,7 +11,7 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import log_slope
@@ -186,7 +186,7 @@ SERIES_OVER_M = (
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Draw the talk's panel and the two rates."""
     figure, noisy = plotting.canvas((1010, 330), (60, 310, 40, 275), panel="noisy")
     panels.dress(noisy, "page 25: noisy linear regression", panels.EXAMPLES, panels.SQUARED_ERROR)

@@ -11,10 +11,9 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, exact, join, rows
 from icl.drawing import plotting, zheng_look
 from icl.drawing.plotting import Axis, Style
-from icl.evidence.intervals import exact
 from icl.models import autoregressive_readout as readout
 from icl.models import autoregressive_theory as theory
 from icl.models import autoregressive_trainings as trainings
@@ -69,7 +68,7 @@ CAPTIONS = {
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Draw a panel per law: a solid and b dashed in the colour of their start, predicted limits dotted."""
     figure, first = plotting.canvas((925, 345), (75, 447, 15, 253), panel="gaussian")
     panels = (first, plotting.add_panel(figure, (535, 907, 15, 253), "sparse"))

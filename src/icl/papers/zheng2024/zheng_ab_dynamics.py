@@ -12,10 +12,9 @@ from icl.core.figure import Figure
 from icl.core.lazy import Axes, Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, exact, join, rows
 from icl.drawing import plotting, zheng_look
 from icl.drawing.plotting import Axis, Style
-from icl.evidence.intervals import exact
 from icl.models import autoregressive as system
 from icl.models import autoregressive_readout as readout
 from icl.models import autoregressive_theory as theory
@@ -131,7 +130,7 @@ PANELS = {
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Draw the four published panels, and below them two panels with the quantities that their labels suggest."""
     places = {panel: (75 + 460 * (i % 2), 447 + 460 * (i % 2), 15 + 335 * (i // 2), 253 + 335 * (i // 2))
               for i, panel in enumerate(PANELS)}  # fmt: skip
@@ -142,12 +141,12 @@ def draw(table: pd.DataFrame) -> Picture:
     return figure
 
 
-def _panel(axes: Axes, table: pd.DataFrame, panel: str) -> None:
+def _panel(axes: Axes, table: Table, panel: str) -> None:
     layout = PANELS[panel]
     plotting.curves(axes, table, zheng_look.start_styles(trainings.STARTS), layout.observable)
     lines = [DRAWN._replace(label=layout.dashed)]
     if panel in "abf":
-        value = plotting.summary(table, panel, "at this T", "limit")["value"].iloc[0]
+        value = table.curve(panel, "at this T", "limit")["value"].iloc[0]
         lines.append(FINITE._replace(label=f"at $T=100$: {value:.3f}"))
     plotting.curves(axes, table, lines, "limit")
     for line in axes.lines:

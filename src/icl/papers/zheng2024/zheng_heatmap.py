@@ -11,10 +11,9 @@ from icl.core.figure import Figure
 from icl.core.lazy import Axes, Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, exact, join, rows
 from icl.drawing import plotting, zheng_look
 from icl.drawing.plotting import Axis, Style
-from icl.evidence.intervals import exact
 from icl.models import autoregressive_readout as readout
 from icl.models import autoregressive_theory as theory
 from icl.models import autoregressive_trainings as trainings
@@ -113,7 +112,7 @@ MASKED = Style("masked", r"$(0.1, 0.1)$, masked", "k", line="--")
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Draw two heat maps with a colour bar each, as published, and below them the entries and ab over training."""
     figure, key_query = plotting.canvas((1050, 690), (50, 434, 20, 319), panel="W^KQ")
     value = plotting.add_panel(figure, (563, 953, 94, 264), "W^PV")
@@ -136,13 +135,12 @@ def draw(table: pd.DataFrame) -> Picture:
     return figure
 
 
-def _square(axes: Axes, bar: Axes, table: pd.DataFrame, name: str) -> None:
+def _square(axes: Axes, bar: Axes, table: Table, name: str) -> None:
     """Draw one matrix on its own colour scale with the talk's ticks, and triangles at the ends of the scale."""
     from matplotlib.markers import CARETRIGHT
 
-    drawn = table[(table["panel"] == name) & (table["statistic"] != "run")]
-    size = int(drawn["x"].max()) + 1
-    matrix = drawn["value"].to_numpy().reshape(-1, size)
+    matrix = table.matrix(name, "entry")
+    size = matrix.shape[1]
     image = plotting.heatmap(axes, matrix, first=0)
     x, y = (Axis(label, ticks=range(0, end, step)) for label, end, step in (
         ("Column", size, 2), ("Row", len(matrix), 2 if len(matrix) == size else 1)))  # fmt: skip
@@ -152,7 +150,7 @@ def _square(axes: Axes, bar: Axes, table: pd.DataFrame, name: str) -> None:
     plotting.frame(bar, Axis("Colour"), Axis("Entry"), font=10, ticks=10)
     bar.tick_params(pad=9)
     for series in ("largest entry", "smallest entry"):
-        end = plotting.summary(table, f"scale of {name}", series, "entry")
+        end = table.curve(f"scale of {name}", series, "entry")
         bar.plot([0], end["value"], marker=CARETRIGHT, color="C3", markersize=6, clip_on=False, gid=series)
     for shown in (axes, bar):
         shown.xaxis.label.set_visible(False)

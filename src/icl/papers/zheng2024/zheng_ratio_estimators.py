@@ -13,10 +13,10 @@ from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import join, rows
+from icl.core.table import Table, exact, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
-from icl.evidence.intervals import exact, log_slope
+from icl.evidence.intervals import log_slope
 from icl.models import autoregressive as system
 from icl.models import autoregressive_readout as readout
 from icl.models import autoregressive_theory as theory
@@ -175,7 +175,7 @@ SHARES = (Style("mean of ratios", "of coordinates", "b"), Style("least squares",
 
 
 @plotting.published
-def draw(table: pd.DataFrame) -> Picture:
+def draw(table: Table) -> Picture:
     """Draw both ratios over T, the distribution of ratios, and the error for four laws of the first token."""
     figure, ratio = plotting.canvas((1290, 390), (75, 480, 20, 325), panel="ratio")
     spread = plotting.add_panel(figure, (575, 885, 20, 325), "spread")
@@ -183,7 +183,7 @@ def draw(table: pd.DataFrame) -> Picture:
     plotting.curves(ratio, table, MEASURED, "ratio", band=True)
     plotting.curves(ratio, table, LIMITS, "limit")
     for style in LIMITS:
-        dashed = plotting.summary(table, "ratio", style.series, "asymptote")
+        dashed = table.curve("ratio", style.series, "asymptote")
         ratio.plot(dashed["x"], dashed["value"], **plotting.GUIDE)
         spread.axvline(float(dashed["value"].iloc[0]), **plotting.GUIDE)
     for line in ratio.lines:
