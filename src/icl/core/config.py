@@ -18,7 +18,7 @@ FIRST_SEED = 1000
 GRADES = ("published", "inferred", "ours")
 LARGEST = 2**53
 """Integers must be smaller: from here on, floats no longer represent all of them."""
-KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", tuple: "a list of numbers"}
 
 
 class ConstantError(Problem, ValueError):
@@ -87,7 +87,11 @@ class Constants:
             about, value = field.metadata.get("constant"), getattr(self, field.name)
             if about is None:
                 continue
-            if isinstance(field.default, float) and type(value) is int and abs(value) < LARGEST:
+            if isinstance(field.default, tuple) and isinstance(value, list | tuple):
+                if not all(type(entry) in (int, float) and math.isfinite(entry) for entry in value):
+                    raise self.error(field.name, "a list of finite numbers")
+                object.__setattr__(self, field.name, tuple(map(float, value)))
+            elif isinstance(field.default, float) and type(value) is int and abs(value) < LARGEST:
                 object.__setattr__(self, field.name, float(value))
             elif type(value) is not type(field.default):
                 raise self.error(field.name, f"{KINDS[type(field.default)]}, {about.allowed()}")

@@ -12,15 +12,18 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from icl.core.config import ConstantError
-from icl.core.figure import Figure
+
+if TYPE_CHECKING:
+    from icl.figure import Figure
 
 PACKAGE = Path(__file__).resolve().parents[1]
 PAPERS = PACKAGE / "papers"
 OURS = "ours"
 """The folder of figures that belong to none of the papers."""
-SYSTEM_PARTS = frozenset({"SYSTEM", "FROZEN", "Config", "Test", "init", "sample", "loss", "optimiser"})
+SYSTEM_PARTS = frozenset({"SYSTEM", "FROZEN", "Config", "Test", "init", "sample", "optimiser"})
 
 
 class UnknownName(ConstantError):
@@ -50,7 +53,7 @@ def _defining(pattern: str, folder: Path) -> dict[str, tuple[str, Path]]:
 
 
 @cache
-def _found() -> dict[str, tuple[Figure, ModuleType]]:
+def _found() -> "dict[str, tuple[Figure, ModuleType]]":
     """Name -> the figure and its module, paper by paper, figures in natural order.
 
     Raises ConstantError if two figures have the same name.
@@ -106,7 +109,7 @@ def _loaded() -> list[ModuleType]:
     return [module for key, module in sys.modules.copy().items() if key.startswith("icl.")]
 
 
-def _figure(name: str) -> tuple[Figure, ModuleType]:
+def _figure(name: str) -> "tuple[Figure, ModuleType]":
     for module in _loaded():
         for one in vars(module).get("FIGURES", ()):
             if one.name == name:
@@ -116,7 +119,7 @@ def _figure(name: str) -> tuple[Figure, ModuleType]:
     return _found()[name]
 
 
-def figure(name: str) -> Figure:
+def figure(name: str) -> "Figure":
     """The figure of this name.
 
     Raises UnknownName if there is none.

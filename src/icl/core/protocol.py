@@ -21,6 +21,9 @@ class System(Protocol):
     Config : constants of the training (`icl.core.config.RunConfig` with more fields)
     Test : constants of the evaluation, which training does not depend on
 
+    A module defines `loss`, of which the loop differentiates the sum over runs, or `loss_and_gradient`, for a gradient
+    that is derived by hand.
+
     Optional: ``RESOURCES``, what a training job requests from a cluster, ``{"mem_mb": ..., "runtime": minutes}``, and
     ``is_random(configs) -> bool``, for a model whose runs may not depend on their seeds.
     """
@@ -40,6 +43,12 @@ class System(Protocol):
 
     def loss(self, params: "dict[str, Tensor]", batch: "dict[str, Tensor]", configs: Sequence[Any]) -> "Tensor":
         """The training loss of every run, (runs,)."""
+        ...
+
+    def loss_and_gradient(
+        self, params: "dict[str, Tensor]", batch: "dict[str, Tensor]", configs: Sequence[Any]
+    ) -> "tuple[Tensor, dict[str, Tensor]]":
+        """The training loss of every run, (runs,), and its gradient in every trained weight."""
         ...
 
     def optimiser(self, configs: Sequence[Any]) -> Any:

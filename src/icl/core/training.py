@@ -36,8 +36,7 @@ def train(
 ) -> Runs:
     """Train all runs of a sweep as one tensor program.
 
-    The loop differentiates the sum of the losses. No operation mixes runs, so each run follows the gradient of its own
-    loss (see `icl.core.protocol.System`).
+    No operation mixes runs, so each run follows the gradient of its own loss (see `icl.core.protocol.System`).
 
     Parameters
     ----------
@@ -63,21 +62,23 @@ def train(
         if state.step == sweep.snapshots[-1]:
             return Runs(sweep, state.snapshots, state.losses)
         batch = {n: torch.from_numpy(a).to(device) for n, a in module.sample(sweep.configs, state.step).items()}
-        losses, gradients = gradient(module, sweep, weights, frozen, batch)
-        state.losses[:, state.step] = losses.detach().cpu().numpy()
+        losses, gradients = loss_and_gradient(module, sweep, weights, frozen, batch)
+        state.losses[:, state.step] = losses.cpu().numpy()
         weights, moments = optimiser.update(weights, gradients, moments, state.step)
         state.step += 1
 
 
-def gradient(
+def loss_and_gradient(
     module: System,
     sweep: Sweep,
     weights: "dict[str, torch.Tensor]",
     frozen: "dict[str, torch.Tensor]",
     batch: "dict[str, torch.Tensor]",
 ) -> "tuple[torch.Tensor, dict[str, torch.Tensor]]":
-    """The loss of every run, (runs,), and its gradient with respect to the run's own weights."""
+    """The loss of every run, (runs,), and its gradient with respect to the run's own trained weights."""
+    if hasattr(module, "loss_and_gradient"):
+        return module.loss_and_gradient(weights | frozen, batch, sweep.configs)
     leaves = {n: w.detach().requires_grad_() for n, w in weights.items()}
     losses = module.loss(leaves | frozen, batch, sweep.configs)
-    grads = torch.autograd.grad(losses.sum(), list(leaves.values()))
-    return losses, dict(zip(leaves, grads, strict=True))
+    gradients = torch.autograd.grad(losses.sum(), list(leaves.values()))
+    return losses.detach(), dict(zip(leaves, gradients, strict=True))

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
+from icl.figure import Figure
 from icl.papers.ahn2023 import gradient_descents, structured_stacks, trainings
 from icl.papers.ahn2023.evaluation import fresh_gram_matrices, losses_on, of_runs, selected_losses
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from icl.core.figure import Figure
 from icl.core.lazy import Picture, Tensor, torch
 from icl.core.runs import Runs
 from icl.core.streams import stream
@@ -15,6 +14,7 @@ from icl.core.sweep import Sweep
 from icl.core.table import Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
+from icl.figure import Figure
 from icl.models import linear_attention_theory as theory
 from icl.models.optimisers import Params
 from icl.papers.ahn2023 import gram_recursions, trainings

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 
 import pandas as pd
 
-from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import Table, conform
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
+from icl.figure import Figure
 from icl.papers.cheng2024 import scalar_oracle, trainings
 from icl.papers.cheng2024.scalar_oracle import Point
 

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.streams import stream
@@ -16,6 +15,7 @@ from icl.core.sweep import Sweep
 from icl.core.table import Table, exact, join, rows
 from icl.drawing import darkgrid, plotting
 from icl.drawing.plotting import Axis, Style
+from icl.figure import Figure
 from icl.models import estimators
 from icl.papers.garg2022 import decoder, error_panels, errors, gpt2, trainings
 from icl.tasks import linear_regression as tasks

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pandas as pd
 
-from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import Table
 from icl.drawing import darkgrid, plotting
 from icl.drawing.plotting import Axis, Style
+from icl.figure import Figure
 from icl.papers.garg2022 import error_panels, errors, shifts, trainings
 from icl.papers.garg2022.errors import LEAST_SQUARES, TRANSFORMER, means
 

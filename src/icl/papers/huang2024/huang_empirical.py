@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
-from icl.core.figure import Figure
 from icl.core.lazy import Picture, torch
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import POINT, Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
+from icl.figure import Figure
 from icl.papers.huang2024 import fixed_prompts, trainings, weight_forms
 from icl.papers.huang2024 import softmax_attention as system
 

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
-from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
@@ -16,6 +15,7 @@ from icl.core.table import Table, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import log_slope
+from icl.figure import Figure
 from icl.papers.huang2024 import population_gradient, trainings, weight_forms
 from icl.papers.huang2024 import softmax_attention as system
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from icl.core.figure import Figure
 from icl.core.lazy import Axes, Picture, torch
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import Table, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
+from icl.figure import Figure
 from icl.papers.huang2024 import trainings, weight_forms
 
 CASES = ("imbalanced", "balanced")

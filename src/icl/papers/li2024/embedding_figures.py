@@ -6,12 +6,12 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.table import Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Embedding
+from icl.figure import Figure
 from icl.papers.li2024 import one_layer_figures, one_training, runs_picture, stacked_figures
 from icl.papers.li2024.one_layer_figures import SCHEDULE
 from icl.papers.li2024.one_training import Choice

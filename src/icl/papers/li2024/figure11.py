@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.core.table import Table
+from icl.figure import Figure
 from icl.papers.li2024 import embedding_figures, one_layer_figures, one_training, runs_picture
 
 

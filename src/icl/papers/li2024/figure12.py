@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
@@ -16,6 +15,7 @@ from icl.core.table import Table
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis
 from icl.evidence.intervals import kendall
+from icl.figure import Figure
 from icl.papers.li2024 import decoder_evaluation, decoder_figures, one_training, runs_picture
 from icl.papers.li2024.error_curves import STYLES_OF_SUMS, SUMS
 

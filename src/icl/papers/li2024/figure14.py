@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.core.table import Table
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
+from icl.figure import Figure
 from icl.papers.li2024 import one_layer_figures, one_training, runs_picture
 from icl.papers.li2024.one_training import Choice
 from icl.papers.li2024.pruning import COUNTS, Pruning, large_neurons, random_masks, trained_pruning

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.core.table import Table
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
+from icl.figure import Figure
 from icl.papers.li2024 import one_layer_evaluation, one_layer_figures, one_training, runs_picture
 
 

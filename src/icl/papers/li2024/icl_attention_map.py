@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from icl.core.figure import Figure
 from icl.core.lazy import Axes, Picture, Tensor, torch
 from icl.core.runs import Runs, single
 from icl.core.table import Table, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis
+from icl.figure import Figure
 from icl.papers.li2024 import one_layer_evaluation, one_training, stacked_layers
 from icl.papers.li2024.one_layer_evaluation import Evaluation
 from icl.papers.li2024.stacked_figures import sweeps

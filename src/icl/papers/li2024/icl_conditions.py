@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
-from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
+from icl.figure import Figure
 from icl.papers.li2024 import one_layer, one_layer_evaluation, one_layer_figures
 
 PATTERNS, TASKS, FRACTION = 6, 30, 0.8

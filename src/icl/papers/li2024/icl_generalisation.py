@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from icl.core.figure import Figure
 from icl.core.lazy import Axes, Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
@@ -17,6 +16,7 @@ from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.errors import mean_error
 from icl.evidence.intervals import least_length
+from icl.figure import Figure
 from icl.papers.li2024 import one_layer_evaluation, one_layer_figures
 from icl.papers.li2024.error_curves import ENOUGH, STYLES_OF_SUMS, SUMS
 

@@ -8,7 +8,6 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.streams import stream
@@ -16,6 +15,7 @@ from icl.core.sweep import Sweep
 from icl.core.table import Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
+from icl.figure import Figure
 from icl.papers.li2024 import one_layer, one_layer_figures
 from icl.papers.li2024.pruning import Pruning, first_of, large_neurons, trained_pruning
 

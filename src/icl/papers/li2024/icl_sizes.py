@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
-from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
@@ -16,6 +15,7 @@ from icl.core.table import Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import first_step_below, log_slope
+from icl.figure import Figure
 from icl.papers.li2024 import one_layer, one_layer_figures, one_training, pruning
 from icl.papers.li2024.icl_conditions import pinned, unseen
 from icl.papers.li2024.icl_lucky_neurons import large

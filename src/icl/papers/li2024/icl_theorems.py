@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pandas as pd
 
-from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import Table, join, rows
 from icl.drawing import plotting
+from icl.figure import Figure
 from icl.papers.li2024 import (
     figure8,
     figure9,

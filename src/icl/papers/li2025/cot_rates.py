@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
-from icl.core.figure import Figure
 from icl.core.lazy import Axes, Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
@@ -18,6 +17,7 @@ from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import first_step_below, kendall, least_length, log_slope
 from icl.evidence.significance import mean_interval
+from icl.figure import Figure
 from icl.papers.li2025 import decoding, one_layer, premises, theory, trainings
 
 FRACTIONS = (0.2, 0.3, 0.4, 0.6, 0.8, 1.0)

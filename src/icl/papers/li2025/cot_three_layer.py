@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
-from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.core.table import Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis
+from icl.figure import Figure
 from icl.papers.li2025 import one_layer, trainings
 from icl.papers.li2025.attention_groups import GROUPS, STYLES, attention
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from icl.core.figure import Figure
 from icl.core.lazy import Axes, Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
 from icl.core.table import Table, exact, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
+from icl.figure import Figure
 from icl.papers.li2025 import decoding, premises, trainings
 from icl.papers.li2025.prompts import Setting
 from icl.papers.li2025.transition_matrices import condition_1, product

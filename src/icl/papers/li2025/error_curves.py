@@ -7,7 +7,6 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from icl.core.figure import Figure
 from icl.core.lazy import Axes, Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
@@ -17,6 +16,7 @@ from icl.drawing.plotting import Axis, Style
 from icl.evidence import errors
 from icl.evidence.errors import GROUPS
 from icl.evidence.intervals import kendall
+from icl.figure import Figure
 from icl.models.optimisers import Params
 from icl.papers.li2025 import decoding, trainings
 from icl.papers.li2025.one_layer import Config, Test

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
@@ -15,6 +14,7 @@ from icl.core.table import Table, join, rows
 from icl.drawing import plotting, runs_picture
 from icl.drawing.plotting import Axis
 from icl.evidence import errors
+from icl.figure import Figure
 from icl.papers.li2025 import decoding, error_curves, off_span, premises, trainings
 
 PROBABILITIES = error_curves.named("tau^f", 0.4, 0.5, 0.6, 0.7)

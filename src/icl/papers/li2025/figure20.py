@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs, single
 from icl.core.sweep import Sweep
@@ -16,6 +15,7 @@ from icl.core.table import Table, join, rows
 from icl.drawing import plotting, runs_picture
 from icl.drawing.plotting import Axis
 from icl.evidence import errors
+from icl.figure import Figure
 from icl.papers.li2025 import attention_groups, leading_pattern, premises, trainings
 
 ITERATIONS = 1000

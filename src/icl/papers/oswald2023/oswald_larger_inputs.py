@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pandas as pd
 
-from icl.core.figure import Figure
 from icl.core.lazy import Axes, Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
+from icl.figure import Figure
 from icl.papers.oswald2023 import closed_forms, evaluation, series_styles, trainings
 
 ALPHAS = np.linspace(0.5, 2, 11).round(2)

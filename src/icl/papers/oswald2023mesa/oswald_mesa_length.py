@@ -8,7 +8,6 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from icl.core.figure import Figure
 from icl.core.lazy import Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
@@ -16,6 +15,7 @@ from icl.core.table import Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.errors import mean_curve
+from icl.figure import Figure
 from icl.papers.oswald2023mesa import evaluation, trainings
 from icl.papers.oswald2023mesa.layers import Linear, Mesa
 from icl.papers.oswald2023mesa.one_layer import Config, Test, evaluation_sequences

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
-from icl.core.figure import Figure
 from icl.core.lazy import Picture, torch
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
@@ -16,6 +15,7 @@ from icl.core.table import Table, exact, join, rows
 from icl.drawing import plotting, zheng_look
 from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import log_slope
+from icl.figure import Figure
 from icl.models import autoregressive as system
 from icl.models import autoregressive_readout as readout
 from icl.models import autoregressive_trainings as trainings

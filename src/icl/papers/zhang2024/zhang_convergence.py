@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 
 from icl.core.config import grid
-from icl.core.figure import Figure
 from icl.core.lazy import Axes, Picture
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import Table, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
+from icl.figure import Figure
 from icl.papers.zhang2024 import layer, linear_attention, population_flow, trainings
 from icl.papers.zhang2024.linear_attention import Config
 from icl.papers.zhang2024.trainings import SEEDS, SKEWED
