@@ -12,13 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from hypothesis import settings
 
 from icl.core import discovery
 from icl.core.config import grid
 from icl.core.sweep import Sweep
+from icl.core.table import Table
 
 ROOT = Path(__file__).resolve().parents[1]
 FUZZED: Counter[str] = Counter()
@@ -110,13 +110,15 @@ def small_sweep() -> Callable[..., Sweep]:
 
 
 @pytest.fixture
-def small_table() -> pd.DataFrame:
+def small_table() -> Table:
     """A valid table of six rows and their summary."""
     from icl.core import table
     from icl.evidence.intervals import summarise
 
-    made = table.join([table.rows("error", [0, 1, 2], [0.1, 0.2, 0.3 + n], series="ours", x=n) for n in (2, 4)])
-    return summarise(made.assign(figure="figure0", scale="laptop"))
+    made = table.join(
+        [table.rows("error", [0, 1, 2], [0.1, 0.2, 0.3 + n], panel="main", series="ours", x=n) for n in (2, 4)]
+    )
+    return summarise("figure0", "laptop", made)
 
 
 class Workflow:

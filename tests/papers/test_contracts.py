@@ -26,7 +26,7 @@ from icl.core import discovery
 from icl.core.config import SCALES, digest
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import SUMMARY_SEED, validate
+from icl.core.table import Table, validate
 from icl.core.training import train
 from icl.drawing import overlays
 from icl.evidence import ledger, published_curves
@@ -59,8 +59,8 @@ def runs_of(name: str) -> dict[str, Runs]:
 
 
 @cache
-def measured(name: str) -> pd.DataFrame:
-    """The figure's table at the smoke scale; tests that may change it use a copy."""
+def measured(name: str) -> Table:
+    """The figure's table at the smoke scale."""
     return figures.measure(name, runs_of(name), "smoke")
 
 
@@ -152,58 +152,48 @@ def test_the_note_says_whether_something_was_reduced(name: str, scale: str) -> N
 @every_figure
 def test_measuring_gives_a_valid_table(name: str) -> None:
     table = measured(name)
-    validate(table, name)
-    assert (table["figure"] == name).all()
-    assert (table["scale"] == "smoke").all()
-    single = table[table["statistic"] == "run"]
+    validate(table)
+    assert (table.figure, table.scale) == (name, "smoke")
     planned = {seed for sweep in discovery.figure(name).sweeps("smoke") for seed in sweep.seeds}
-    assert set(single["seed"]) <= planned
-    assert (single["count"] == 1).all()
-    assert single[["band_low", "band_high", "low", "high"]].isna().all(axis=None)
-    summaries = table[table["seed"] == SUMMARY_SEED]
-    assert (summaries["count"][~summaries["statistic"].isin(["exact", "single"])] > 1).all()
-    known = summaries.dropna(subset=["value", "low", "high"])
-    assert (known["low"] <= known["value"]).all()
-    assert (known["value"] <= known["high"]).all()
+    assert set(table.runs["seed"].dropna()) | set(table.curves["seed"].dropna()) <= planned
+    known = table.curves.dropna(subset=["value", "low", "high"])
+    assert (known["low"] <= known["value"]).all() and (known["value"] <= known["high"]).all()
 
 
 @every_figure
 def test_measuring_twice_gives_identical_tables_and_does_not_change_the_weights(name: str) -> None:
-    first = measured(name)
     before = {(key, n): w.clone() for key, runs in runs_of(name).items() for n, w in runs.weights.items()}
-    again = figures.measure(name, runs_of(name), "smoke")
-    pd.testing.assert_frame_equal(again, first, check_exact=True)
+    assert_same(figures.measure(name, runs_of(name), "smoke"), measured(name))
     for (key, n), w in before.items():
         np.testing.assert_array_equal(trained(key).weights[n].numpy(), w.numpy())
 
 
+def assert_same(one: Table, other: Table) -> None:
+    pd.testing.assert_frame_equal(one.runs, other.runs, check_exact=True)
+    pd.testing.assert_frame_equal(one.curves, other.curves, check_exact=True)
+
+
+def copied(table: Table) -> Table:
+    return dataclasses.replace(table, runs=table.runs.copy(), curves=table.curves.copy())
+
+
 @every_figure
-def test_every_bound_has_a_summary_row(name: str) -> None:
-    table = measured(name)
+def test_every_bound_has_one_value_per_run(name: str) -> None:
     for claim in claims(name):
-        for bound in claim.bounds:
-            rows = table[table["observable"] == bound.observable]
-            summaries = rows[rows["seed"] == SUMMARY_SEED]
-            assert len(summaries) == 1, bound.observable
-            (summary,) = summaries.to_dict("records")
-            assert summary["statistic"] == bound.statistic
-            runs = rows[rows["statistic"] == "run"]
-            assert summary["count"] == len(runs) == runs["seed"].nunique()
-            # The summary is NaN only if a run is.
-            assert math.isnan(summary["value"]) == runs["value"].isna().any()
+        for bound in (*claim.bounds, *claim.conditions):
+            values = measured(name).fact(bound.observable)
+            assert (set(values) == {None}) == (bound.statistic == "exact"), bound.observable
 
 
 @every_figure
 def test_smoke_verdicts_are_inconclusive(name: str) -> None:
-    table = measured(name)
-    before = table.copy()
-    verdicts = figures.check(name, table)
+    before = copied(measured(name))
+    verdicts = figures.check(name, measured(name))
     assert [verdict.claim for verdict in verdicts] == [claim.id for claim in claims(name)]
-    assert {verdict.outcome for verdict in verdicts} <= {INCONCLUSIVE}
-    for verdict in verdicts:
-        assert verdict.scale == "smoke"
-        assert len(verdict.parts) == len(next(c for c in claims(name) if c.id == verdict.claim).bounds)
-    pd.testing.assert_frame_equal(table, before, check_exact=True)
+    for verdict, claim in zip(verdicts, claims(name), strict=True):
+        assert (verdict.scale, verdict.outcome) == ("smoke", INCONCLUSIVE)
+        assert len(verdict.parts) == len(claim.bounds)
+    assert_same(measured(name), before)
 
 
 THEOREMS = [claim for paper in ledger.papers() for claim in paper.claims if claim.kind == "theorem"]
@@ -265,11 +255,10 @@ def cut_labels(picture: Any) -> list[str]:
 def test_drawing_gives_a_labelled_figure(name: str) -> None:
     from matplotlib.figure import Figure
 
-    table = measured(name)
-    before = table.copy()
-    picture = discovery.figure(name).draw(table)
+    before = copied(measured(name))
+    picture = discovery.figure(name).draw(measured(name))
     assert isinstance(picture, Figure)
-    pd.testing.assert_frame_equal(table, before, check_exact=True)
+    assert_same(measured(name), before)
     panels = [axes for axes in picture.axes if axes.get_label() != "<colorbar>"]
     assert panels
     assert len({axes.get_label() for axes in panels}) == len(panels)
@@ -285,13 +274,9 @@ def test_drawing_gives_a_labelled_figure(name: str) -> None:
 @pytest.mark.usefixtures("same_global_style")
 def test_all_runs_are_drawn_for_figures_that_show_one_run(name: str) -> None:
     """There is one panel per run, with the limits and scale of the figure's axes."""
-    table = measured(name)
-    before = table.copy()
-    picture, main = discovery.figure(name).draw_runs(table), discovery.figure(name).draw(table).axes[0]
-    pd.testing.assert_frame_equal(table, before, check_exact=True)
-    rows = table[table["panel"] == "runs"]
+    picture = discovery.figure(name).draw_runs(measured(name))
+    main = discovery.figure(name).draw(measured(name)).axes[0]
     seeds = sorted({seed for sweep in discovery.figure(name).sweeps("smoke") for seed in sweep.seeds})
-    assert sorted(rows["seed"].unique()) == seeds
     assert [axes.get_label() for axes in picture.axes] == [f"seed {seed}" for seed in seeds]
     for axes in picture.axes:
         assert axes.get_title().startswith(str(axes.get_label()))
@@ -306,10 +291,10 @@ def test_the_picture_depends_on_the_table(name: str) -> None:
     """Moving all values to another height of their axes changes the picture."""
     draw, pictures = discovery.figure(name).draw, []
     for part in (0.3, 0.6):
-        table = measured(name).copy()
+        table = copied(measured(name))
         for axes in draw(measured(name)).axes:
-            columns = ["value", "band_low", "band_high"]
-            table.loc[table["panel"] == axes.get_label(), columns] = value_at(axes, part)
+            for frame, columns in ((table.runs, ["value"]), (table.curves, ["value", "band_low", "band_high"])):
+                frame.loc[frame["panel"] == axes.get_label(), columns] = value_at(axes, part)
         pictures.append(rendered(draw(table)))
     assert pictures[0] != pictures[1]
 
@@ -329,13 +314,11 @@ def test_every_published_point_is_measured(name: str) -> None:
     assert published is not None
     for panel, rows in published.groupby("panel"):
         observable = rows["observable"].iloc[0]
-        ours = table[(table["panel"] == panel) & ((table["observable"] == observable) | (observable == ""))]
-        curves = ours[ours["seed"] == SUMMARY_SEED]
         for (series, kind), points in rows.groupby(["series", "kind"]):
-            if kind == "scatter":
-                measured_x, wanted = ours[ours["series"] == series]["colour"], points["c"]
-            else:
-                measured_x, wanted = curves[curves["series"] == series]["x"], points["x"]
+            frame = table.runs if kind == "scatter" else table.curves
+            ours = frame[(frame["panel"] == panel) & (frame["series"] == series)]
+            ours = ours[(ours["observable"] == observable) | (observable == "")]
+            measured_x, wanted = (ours["colour"], points["c"]) if kind == "scatter" else (ours["x"], points["x"])
             tolerance = published_curves.X_TOLERANCE
             missing = [x for x in wanted if not np.isclose(measured_x, x, rtol=0, atol=tolerance).any()]
             assert not missing, (panel, series, missing)

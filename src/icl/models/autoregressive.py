@@ -155,16 +155,7 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     return {}
 
 
-def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
-    """L of every run, with the estimated gradient as its derivative: (runs,)."""
-    losses, slopes = loss_and_gradient({name: w.detach() for name, w in params.items()}, configs)
-    # The added term is zero, and its derivative is the gradient.
-    for name, w in params.items():
-        losses = losses + ((w - w.detach()) * slopes[name]).reshape(len(w), -1).sum(dim=1)
-    return losses
-
-
-def loss_and_gradient(weights: Params, configs: Sequence[Config]) -> "tuple[Tensor, Params]":
+def loss_and_gradient(weights: Params, batch: Params, configs: Sequence[Config]) -> "tuple[Tensor, Params]":
     """L of every run and its gradient by the estimator of the configs: (runs,) and the shapes of `init`."""
     estimator = configs[0].gradient_estimator
     if estimator == "population_scalar":
