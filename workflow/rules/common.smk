@@ -1,4 +1,5 @@
 # The plan from config and targets, checked before any job runs; an error is one line.
+import fcntl
 import os
 import shlex
 import sys
@@ -11,7 +12,6 @@ try:
     from icl.core.discovery import near
     from icl.core.files import reset_future_times
     from icl.evidence import ledger
-    from icl.pipeline import lock
     from icl.pipeline.plan import Plan, requested_figures, check_config, check_reach
 except ModuleNotFoundError as error:
     sys.exit(
@@ -26,19 +26,23 @@ if set("{}") & set(os.getcwd()):
 try:
     check_config(config, Path(workflow.basedir) / "workflow/config.schema.yaml")
     PLAN = Plan.of(config)
+    PLAN.trainings
     check_reach(PLAN, requested_figures(sys.argv[1:]))
+    ONLY = [ledger.figure_name(word) for word in config["only"].split()] or PLAN.figures
 except ConstantError as error:
     sys.exit(str(error))
 
 # Captions for Snakemake's own report; as parameters of the rules, an edited caption would draw its figure again.
 config["captions"] = {name: ledger.target(name).caption for name in PLAN.figures}
 RESULTS, PICTURES = PLAN.results, PLAN.pictures_folder
+EVERYTHING = [path for name in PLAN.figures for path in PLAN.chain(name)]
 
-# Jobs use this Python even if its virtual environment is not activated. They write to logs; descriptor 9 is the
-# terminal, for progress bars.
+# Jobs use this Python even if its virtual environment is not activated, and this config. They write to logs;
+# descriptor 9 is the terminal, for progress bars.
+CONFIG = shlex.quote(canonical(PLAN.plain())).replace("{", "{{").replace("}", "}}")
 shell.prefix(
     f"set -euo pipefail; export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; "
-    "exec 9>&2; export ICL_PROGRESS=9; "
+    f"exec 9>&2; export ICL_PROGRESS=9; config={CONFIG}; "
 )
 
 
@@ -74,13 +78,6 @@ def other_folder(wildcards):
     )
 
 
-def given_folder(wildcards):
-    """The results folder in the config key `against`; exits without it."""
-    return config["against"] or sys.exit(
-        "compare: name the other results by --config against=<results folder>"
-    )
-
-
 wildcard_constraints:
     sweep="|".join(PLAN.trainings),
     shard=r"\d+of\d+",
@@ -93,12 +90,10 @@ onstart:
         if not os.access(existing, os.W_OK):
             sys.exit(f"folder {existing}: cannot be written")
     reset_future_times(Path(RESULTS))
-    lock.record()
-
-
-onsuccess:
-    lock.forget()
-
-
-onerror:
-    lock.forget()
+    # One Snakemake at a time in a folder. The system releases this lock when the process ends, even if it is killed;
+    # Snakemake's own lock would remain.
+    config["lock"] = open(".snakemake/icl.lock", "w")
+    try:
+        fcntl.flock(config["lock"], fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        sys.exit("another Snakemake runs in this folder; wait until it ends")

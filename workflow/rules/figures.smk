@@ -1,5 +1,5 @@
 # Targets of single figures: `figure12`, with the published curve (`figure12_overlay`), with all runs
-# (`figure12_runs`), and aliases.
+# (`figure12_runs`), and aliases; and of papers: `li2024`.
 # Each figure has its own drawing rule, because figures have different sets of pictures.
 for name in PLAN.figures:
 
@@ -7,8 +7,8 @@ for name in PLAN.figures:
         name:
             f"draw_{name}"
         input:
-            table=PLAN.table_file(name),
-            published=PLAN.published_files(name),
+            PLAN.table_file(name),
+            PLAN.published_files(name),
         output:
             pictures=[
                 report(
@@ -19,7 +19,6 @@ for name in PLAN.figures:
                 )
                 for picture in PLAN.pictures(name)
             ],
-            pdf=PLAN.print_file(name),
             record=PLAN.record_file(name),
         log:
             f"{RESULTS}/logs/draw/{name}.log",
@@ -31,19 +30,12 @@ for name in PLAN.figures:
             mem_mb=lambda w, attempt: PLAN.request("mem_mb", attempt),
             runtime=lambda w, attempt: PLAN.request("runtime", attempt),
         params:
-            module=PLAN.module(name),
             figure=name,
-            scale=PLAN.scale,
-            folder=PLAN.folder,
             # Functions, because Snakemake expands wildcards in a text.
-            note=lambda w, name=name: PLAN.note(name),
             identity=lambda w, name=name: PLAN.drawing_identity(name),
             measured=lambda w, name=name: PLAN.measurement_identity(name),
         shell:
-            "python scripts/draw.py --module {params.module} --figure {params.figure} --scale {params.scale} --folder {params.folder}"
-            " --note {params.note:q} --identity {params.identity} --measured {params.measured} --table {input.table:q}"
-            " --published {input.published:q} --pictures {output.pictures:q} {output.pdf:q}"
-            " --record {output.record:q} > {log:q} 2>&1"
+            "python -m icl job --config \"$config\" draw {params.figure} > {log:q} 2>&1"
 
     for target in PLAN.targets(name):
 
@@ -58,13 +50,31 @@ for name in PLAN.figures:
             conda:
                 "../../environment.yml"
             params:
-                config=lambda w: canonical(PLAN.plain()),
                 figure=name,
             shell:
-                "python scripts/show.py --config {params.config:q} --figures {params.figure} 2> >(tee {log:q} >&2)"
+                "python -m icl verdicts --config \"$config\" {params.figure} 2> >(tee {log:q} >&2)"
 
         workflow.get_rule(target).docstring = (
             ledger.target(name).summary
             if target == name
             else f"Another name for {name}."
         )
+
+for paper in ledger.papers():
+
+    rule:
+        name:
+            free_name(paper.paper)
+        input:
+            [path for name in paper.figures for path in PLAN.chain(name)],
+        log:
+            f"{RESULTS}/logs/show/{paper.paper}.log",
+        localrule: True
+        conda:
+            "../../environment.yml"
+        params:
+            figures=sorted(paper.figures, key=PLAN.figures.index),
+        shell:
+            "python -m icl verdicts --config \"$config\" {params.figures} 2> >(tee {log:q} >&2)"
+
+    workflow.get_rule(paper.paper).docstring = f"All figures of {paper.title}."

@@ -1,28 +1,13 @@
 # Targets over all figures. Those that print run on every request.
-from icl.core.sealed import SealedError
-from icl.report import verdict_files
-
-if config["against"]:
-    try:
-        verdict_files.load_all(Path(config["against"]), PLAN.folder)
-    except SealedError as error:
-        sys.exit(f"against = {error}")
-try:
-    ONLY = [ledger.figure_name(word) for word in config["only"].split()] or PLAN.figures
-except ConstantError as error:
-    sys.exit(f"only = {config['only']!r}: {error}")
-
-
 localrules:
     figures,
     verdicts,
     compare,
     verify,
+    report,
+    report_now,
     gallery,
     gallery_text,
-
-
-EVERYTHING = [path for name in PLAN.figures for path in PLAN.chain(name)]
 
 
 rule figures:
@@ -34,10 +19,8 @@ rule figures:
         f"{RESULTS}/logs/figures.log",
     conda:
         "../../environment.yml"
-    params:
-        config=lambda w: canonical(PLAN.plain()),
     shell:
-        "python scripts/verify.py --config {params.config:q} --all 2> >(tee {log:q} >&2)"
+        "python -m icl verify --config \"$config\" --all 2> >(tee {log:q} >&2)"
 
 
 rule verdicts:
@@ -46,11 +29,8 @@ rule verdicts:
         f"{RESULTS}/logs/verdicts.log",
     conda:
         "../../environment.yml"
-    params:
-        config=lambda w: canonical(PLAN.plain()),
-        table=f"{RESULTS}/verdicts.md",
     shell:
-        "python scripts/verdicts.py --config {params.config:q} --table {params.table:q} 2> >(tee {log:q} >&2)"
+        "python -m icl verdicts --config \"$config\" 2> >(tee {log:q} >&2)"
 
 
 rule compare:
@@ -62,12 +42,9 @@ rule compare:
     conda:
         "../../environment.yml"
     params:
-        config=lambda w: canonical(PLAN.plain()),
-        against=given_folder,
-        table=f"{RESULTS}/compare.md",
+        against=lambda w: config["against"],
     shell:
-        "python scripts/compare.py --config {params.config:q} --against={params.against:q}"
-        " --table {params.table:q} 2> >(tee {log:q} >&2)"
+        "python -m icl compare --config \"$config\" {params.against:q} 2> >(tee {log:q} >&2)"
 
 
 rule verify:
@@ -76,14 +53,39 @@ rule verify:
         f"{RESULTS}/logs/verify.log",
     conda:
         "../../environment.yml"
-    params:
-        config=lambda w: canonical(PLAN.plain()),
     shell:
-        "python scripts/verify.py --config {params.config:q} 2> >(tee {log:q} >&2)"
+        "python -m icl verify --config \"$config\" 2> >(tee {log:q} >&2)"
+
+
+rule report:
+    """Make all figures and the report on them: results/<scale>/report.html."""
+    input:
+        EVERYTHING,
+    log:
+        f"{RESULTS}/logs/report.log",
+    conda:
+        "../../environment.yml"
+    params:
+        # A function, because Snakemake expands wildcards in a text.
+        against=lambda w: config["against"],
+    shell:
+        "python -m icl report --config \"$config\" --against={params.against:q} 2> >(tee {log:q} >&2)"
+
+
+use rule report as report_now with:
+    input:
+        [],
+    log:
+        f"{RESULTS}/logs/report_now.log",
+
+
+workflow.get_rule("report_now").docstring = (
+    "Write the report from the results on disk; missing figures are listed."
+)
 
 
 rule gallery:
-    """Update gallery/, docs/ and the README; --config only='figure12 figure9' for some figures."""
+    """Update gallery/ and the README; --config only='figure12 figure9' for some figures."""
     input:
         [path for name in ONLY for path in PLAN.chain(name)],
     log:
@@ -91,10 +93,9 @@ rule gallery:
     conda:
         "../../environment.yml"
     params:
-        config=lambda w: canonical(PLAN.plain()),
         figures=ONLY,
     shell:
-        "python scripts/gallery.py --config {params.config:q} --figures {params.figures} 2> >(tee {log:q} >&2)"
+        "python -m icl gallery --config \"$config\" {params.figures} 2> >(tee {log:q} >&2)"
 
 
 use rule gallery as gallery_text with:
@@ -103,12 +104,11 @@ use rule gallery as gallery_text with:
     log:
         f"{RESULTS}/logs/gallery_text.log",
     params:
-        config=lambda w: canonical(PLAN.plain()),
         figures=[],
 
 
 workflow.get_rule("gallery_text").docstring = (
-    "Rewrite the texts of gallery/, docs/ and the README; needs no results."
+    "Rewrite the texts of gallery/ and the README; needs no results."
 )
 
 

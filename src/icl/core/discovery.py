@@ -1,14 +1,13 @@
 """Discovery of papers, figures and models in the package's folders; there is no list to maintain.
 
 A paper is a folder of ``icl.papers``. Its figures are the values in ``FIGURES`` of the folder's modules. A model that
-can be trained is a module that defines ``SYSTEM``, the name that sweeps and constants use.
+can be trained is a module there or in ``icl.models`` with the parts of `icl.core.protocol.System`.
 """
 
 import difflib
 import importlib
 import re
-import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -42,17 +41,6 @@ def papers() -> tuple[str, ...]:
 
 
 @cache
-def _defining(pattern: str, folder: Path) -> dict[str, tuple[str, Path]]:
-    """Module name -> (the match of the pattern's group, file), for the modules of one folder that match."""
-    modules = {}
-    for path in folder.glob("*.py"):
-        match = re.search(pattern, path.read_text(encoding="utf-8"), re.MULTILINE)
-        if match:
-            modules[path.stem] = (match[1], path)
-    return modules
-
-
-@cache
 def _found() -> "dict[str, tuple[Figure, ModuleType]]":
     """Name -> the figure and its module, paper by paper, figures in natural order.
 
@@ -61,8 +49,8 @@ def _found() -> "dict[str, tuple[Figure, ModuleType]]":
     found: dict[str, tuple[Figure, ModuleType]] = {}
     for key in papers():
         of_paper: dict[str, tuple[Figure, ModuleType]] = {}
-        for path in sorted((PAPERS / key).glob("[!_]*.py")):
-            module = importlib.import_module(f"icl.papers.{key}.{path.stem}")
+        for name in _names(PAPERS / key):
+            module = importlib.import_module(f"icl.papers.{key}.{name}")
             for one in getattr(module, "FIGURES", ()):
                 if other := (found | of_paper).get(one.name):
                     raise ConstantError(
@@ -89,12 +77,24 @@ def figures() -> dict[str, str]:
 @cache
 def systems() -> dict[str, str]:
     """Name of a model -> its module."""
-    folders = [(f"icl.papers.{key}", PAPERS / key) for key in papers()] + [("icl.models", PACKAGE / "models")]
-    return {
-        name: f"{package}.{stem}"
-        for package, folder in folders
-        for stem, (name, _) in sorted(_defining(r'^SYSTEM = "(\w+)"', folder).items())
-    }
+    modules = (importlib.import_module(f"{package}.{name}") for package, at in _packages() for name in _names(at))
+    return {module.SYSTEM: module.__name__ for module in modules if _is_system(module)}
+
+
+def _is_system(module: ModuleType) -> bool:
+    return vars(module).keys() >= SYSTEM_PARTS
+
+
+def _packages() -> list[tuple[str, Path]]:
+    """The packages with figures or models, and their folders."""
+    return [*((f"icl.papers.{key}", PAPERS / key) for key in papers()), ("icl.models", PACKAGE / "models")]
+
+
+def _names(folder: Path) -> list[str]:
+    """The modules and packages of a folder."""
+    return sorted(
+        path.stem for path in folder.glob("[!_]*") if path.suffix == ".py" or (path / "__init__.py").is_file()
+    )
 
 
 def near(word: str, names: Iterable[str]) -> str:
@@ -103,15 +103,19 @@ def near(word: str, names: Iterable[str]) -> str:
     return ", ".join(difflib.get_close_matches(word, known, n=3, cutoff=0.5) or known)
 
 
-def _loaded() -> list[ModuleType]:
-    """The modules of the package that are already imported: jobs import theirs at the start and need no search."""
-    # A copy, because other threads may import meanwhile.
-    return [module for key, module in sys.modules.copy().items() if key.startswith("icl.")]
+def _mentioning(text: str) -> Iterator[ModuleType]:
+    """The modules whose source has this text: a job needs few of them, and importing all takes long."""
+    for package, folder in _packages():
+        for name in _names(folder):
+            path = folder / name / "__init__.py" if (folder / name).is_dir() else folder / f"{name}.py"
+            if text in path.read_text(encoding="utf-8"):
+                yield importlib.import_module(f"{package}.{name}")
 
 
+@cache
 def _figure(name: str) -> "tuple[Figure, ModuleType]":
-    for module in _loaded():
-        for one in vars(module).get("FIGURES", ()):
+    for module in _mentioning(f'"{name}"'):
+        for one in getattr(module, "FIGURES", ()):
             if one.name == name:
                 return one, module
     if name not in _found():
@@ -135,6 +139,14 @@ def module(name: str) -> ModuleType:
     return _figure(name)[1]
 
 
+def paper_of(name: str) -> str:
+    """The key of a figure's paper.
+
+    Raises UnknownName if there is no such figure.
+    """
+    return module(name).__name__.split(".")[2]
+
+
 def file(name: str) -> str:
     """The file of a figure's module, from the root of the repository.
 
@@ -143,13 +155,14 @@ def file(name: str) -> str:
     return _path(module(name))
 
 
+@cache
 def system(name: str) -> ModuleType:
     """The module of a model.
 
     Raises UnknownName if there is none.
     """
-    for module in _loaded():
-        if vars(module).get("SYSTEM") == name and vars(module).keys() >= SYSTEM_PARTS:
+    for module in _mentioning(f'SYSTEM = "{name}"'):
+        if _is_system(module) and module.SYSTEM == name:
             return module
     if name not in systems():
         raise UnknownName(f"model {name!r}: no such model; try {near(name, systems())}")

@@ -110,35 +110,3 @@ def write_text(path: Path, text: str) -> None:
 def write_json(path: Path, data: Any) -> None:
     """Write indented JSON atomically. Raises ValueError for a NaN or an infinity."""
     write_text(path, json.dumps(data, indent=2, allow_nan=False) + "\n")
-
-
-def save_animation(frames: list[Any], path: Path, note: str, seconds: float = 0.25) -> None:
-    """Save matplotlib figures of equal size as an endless GIF at 100 dpi; the last frame stays longer.
-
-    note : the comment in the file
-    """
-    import numpy as np
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from PIL import Image
-
-    pictures = []
-    for frame in frames:
-        canvas: Any = FigureCanvasAgg(frame)
-        canvas.draw()
-        picture = Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy())
-        pictures.append(picture.quantize(256, dither=Image.Dither.NONE))
-    times = [round(1000 * seconds)] * (len(pictures) - 1) + [2000]
-    with write_aside(path) as aside:
-        pictures[0].save(
-            aside, save_all=True, append_images=pictures[1:], duration=times, loop=0, comment=note.encode()
-        )
-
-
-def save_picture(figure: Any, path: Path, note: str) -> None:
-    """Save a matplotlib figure at 100 dpi without a date, so that equal figures give equal files.
-
-    note : the description of a PNG, or the subject of a PDF
-    """
-    about = {"CreationDate": None, "Subject": note} if path.suffix == ".pdf" else {"Description": note}
-    with write_aside(path) as aside:
-        figure.savefig(aside, dpi=100, metadata=about)

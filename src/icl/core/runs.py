@@ -6,18 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from icl.core.config import canonical, digest
+from icl.core.config import canonical
 from icl.core.files import write_aside
 from icl.core.lazy import torch
 from icl.core.problem import Problem, in_one_line
 from icl.core.sweep import Sweep
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FORMAT = "icl-runs"
 
@@ -169,7 +166,7 @@ def merge(sweep: Sweep, shards: Sequence[Runs]) -> Runs:
     if not shards:
         raise RunsError(f"runs of {sweep.name}: no weights file was given")
     for index, part in enumerate(shards):
-        if digest(part.sweep.training()) != digest(sweep.shard(index, count).training()):
+        if part.sweep.trained() != sweep.shard(index, count).trained():
             raise RunsError(f"runs of {sweep.name}, shard {index} of {count}: trained with other constants; run again")
     order = np.argsort(np.concatenate([np.arange(len(sweep.configs))[i::count] for i in range(count)]))
     weights = {n: torch.cat([p.weights[n] for p in shards])[torch.from_numpy(order)] for n in shards[0].weights}
@@ -215,18 +212,3 @@ def single(runs: Mapping[str, Runs]) -> Runs:
     if len(runs) != 1:
         raise ValueError(f"runs of {', '.join(runs)}: a figure with a single sweep was expected")
     return next(iter(runs.values()))
-
-
-def trajectory(runs: Runs) -> "pd.DataFrame":
-    """Training losses as a tidy table: seed, run, step, loss."""
-    import pandas as pd
-
-    count, steps = runs.losses.shape
-    return pd.DataFrame(
-        {
-            "seed": np.repeat(runs.sweep.seeds, steps),
-            "run": np.repeat(np.arange(count), steps),
-            "step": np.tile(np.arange(steps), count),
-            "loss": runs.losses.reshape(-1),
-        }
-    )

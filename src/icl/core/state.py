@@ -1,12 +1,11 @@
 """Checkpoints of unfinished trainings, from which they continue with the same values."""
 
-import json
 import os
 import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,52 +31,6 @@ class State:
     def cpu_seconds(self) -> float:
         """The CPU seconds of the training so far, over all its processes."""
         return self.cpu_before + time.process_time()
-
-
-@dataclass
-class Keeper:
-    """Saves the state of a training every `seconds` seconds; `train` calls it after every step."""
-
-    path: Path
-    identity: str
-    seconds: float
-    last: float = field(default_factory=time.monotonic)
-
-    def __call__(self, state: State) -> None:
-        """Save the state if the time has passed."""
-        if time.monotonic() - self.last >= self.seconds:
-            # Training goes on with a full disk: there may be room again when the weights are written.
-            with suppress(WriteError):
-                save_state(self.path, state, self.identity)
-            self.last = time.monotonic()
-
-
-@dataclass
-class Stopper:
-    """Saves the state and ends the training after a signal; `train` calls it after every step."""
-
-    path: Path
-    identity: str
-    number: int = 0
-
-    def listen(self) -> None:
-        """From now on, note SIGTERM (a cluster's time limit, a killed job) and SIGINT (Ctrl-C) instead of ending."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            # A shell's background job ignores SIGINT, and must continue to.
-            if signal.getsignal(number) != signal.SIG_IGN:
-                signal.signal(number, self._note)
-
-    def _note(self, number: int, frame: Any) -> None:
-        self.number = number
-        # A second signal ends the process at once.
-        signal.signal(number, signal.SIG_DFL)
-
-    def __call__(self, state: State) -> None:
-        """After a signal, save the state and raise SystemExit with the shell's status for that signal."""
-        if self.number:
-            save_state(self.path, state, self.identity)
-            print(f"{signal.Signals(self.number).name} at step {state.step}: the state is kept", flush=True)
-            raise SystemExit(128 + self.number)
 
 
 def save_state(path: Path, state: State, identity: str) -> None:
@@ -111,26 +64,6 @@ def load_state(path: Path, identity: str) -> State | None:
         return None
 
 
-def kept_step(path: Path) -> tuple[int, int]:
-    """The step of a saved state and the last step of its training, without reading the weights.
-
-    Raises RunsError if the file is damaged.
-    """
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="np") as file:
-            return int(json.loads(file.metadata()["icl"])["step"]), int(file.get_slice("losses").get_shape()[1])
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
-        raise RunsError(f"{path}: cannot be read as the state of a training ({error})") from error
-
-
-def forget_state(path: Path) -> None:
-    """Remove the saved state of a complete training."""
-    if path.exists():
-        os.remove(path)
-
-
 PROGRESS = "ICL_PROGRESS"
 """The environment variable with the number of a file descriptor where a job may show its progress."""
 
@@ -150,29 +83,36 @@ def progress(name: str, steps: int) -> Callable[[State], None]:
     return show
 
 
-def watched(name: str, steps: int, kept: Path, identity: str, seconds: float) -> Callable[[State], None]:
-    """A callback for `train` that saves states, shows progress and ends the training after a signal.
+def watched(name: str, steps: int, path: Path, identity: str, seconds: float) -> Callable[[State], None]:
+    """A callback for `train` that shows progress, saves the state every `seconds` seconds, and ends the training after
+    SIGTERM (a cluster's time limit, a killed job) or SIGINT (Ctrl-C).
 
-    From now on SIGTERM and SIGINT wait for the end of a step.
+    From now on these signals wait for the end of a step; a second one ends the process at once. After a signal the
+    state is saved, and SystemExit raised with the shell's status for it.
     """
-    stopper = Stopper(kept, identity)
-    stopper.listen()
-    parts = Keeper(kept, identity, seconds), progress(name, steps), stopper
+    received: list[int] = []
+    show, last = progress(name, steps), time.monotonic()
 
-    def call(state: State) -> None:
-        for part in parts:
-            part(state)
+    def note(number: int, frame: Any) -> None:
+        received.append(number)
+        signal.signal(number, signal.SIG_DFL)
 
-    return call
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # A shell's background job ignores SIGINT, and must continue to.
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, note)
 
+    def after_step(state: State) -> None:
+        nonlocal last
+        show(state)
+        if time.monotonic() - last >= seconds:
+            # Training goes on with a full disk: there may be room again when the weights are written.
+            with suppress(WriteError):
+                save_state(path, state, identity)
+            last = time.monotonic()
+        if received:
+            save_state(path, state, identity)
+            print(f"{signal.Signals(received[0]).name} at step {state.step}: the state is saved", flush=True)
+            raise SystemExit(128 + received[0])
 
-def unfinished(folder: Path) -> list[dict[str, Any]]:
-    """The unfinished trainings with a saved state below results/<folder>: sweep, shard, step, steps."""
-    trainings = []
-    for path in sorted(folder.glob("runs/*/[!.]*.state.safetensors")):
-        # A damaged state belongs to a training that has ended since, or will start again.
-        with suppress(RunsError):
-            step, steps = kept_step(path)
-            shard = path.name.split(".")[0]
-            trainings.append({"sweep": path.parent.name, "shard": shard, "step": step, "steps": steps})
-    return trainings
+    return after_step

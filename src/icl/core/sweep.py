@@ -1,7 +1,7 @@
 """A sweep: a named, ordered set of configurations that train as one tensor program."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,14 +50,9 @@ class Sweep:
         configs = tuple(dataclasses.replace(config, seed=first + config.seed) for config in self.configs)
         return dataclasses.replace(self, configs=configs)
 
-    def training(self) -> dict[str, Any]:
-        """What the trained weights depend on, as plain data."""
-        return {
-            "name": self.name,
-            "system": self.system,
-            "snapshots": list(self.snapshots),
-            "configs": [dataclasses.asdict(config) for config in self.configs],
-        }
+    def trained(self) -> tuple[Any, ...]:
+        """What the trained weights depend on."""
+        return self.name, self.system, self.configs, self.snapshots
 
     def compact(self) -> dict[str, Any]:
         """What the trained weights depend on, with shared constants written once; see `from_compact`."""
@@ -74,7 +69,7 @@ class Sweep:
 
     def plain(self) -> dict[str, Any]:
         """The sweep and its test as plain data."""
-        return {**self.training(), "test": dataclasses.asdict(self.test)}
+        return {**self.compact(), "test": dataclasses.asdict(self.test)}
 
     def shard(self, index: int, count: int) -> "Sweep":
         """Every `count`-th run from `index` on, under the same name."""
@@ -139,36 +134,53 @@ def from_compact(data: Mapping[str, Any]) -> Sweep:
     return Sweep(data["name"], data["system"], configs, tuple(data["snapshots"]), module.Test())
 
 
-def sweep_from_plain(data: Any) -> Sweep:
-    """The inverse of Sweep.plain(), for untrusted data.
+def reductions(ours: Sweep, papers: Sweep) -> list[tuple[str, str, str]]:
+    """What differs between the trainings and tests of a sweep at two scales: name, value here, value in the paper."""
+    rows: list[tuple[str, Sequence[Any], Sequence[Any]]] = [
+        ("seeds", [len(set(ours.seeds))], [len(set(papers.seeds))]),
+        ("steps", [ours.snapshots[-1]], [papers.snapshots[-1]]),
+    ]
+    for end, mine, theirs in (("", ours.configs, papers.configs), (" of the test", (ours.test,), (papers.test,))):
+        for name in [field.name for field in dataclasses.fields(mine[0]) if field.name not in ("seed", "steps")]:
+            here, there = (list(dict.fromkeys(getattr(part, name) for part in parts)) for parts in (mine, theirs))
+            rows.append((f"{name.replace('_', ' ')}{end}", here, there))
+    return [(name, _text(here), _text(there)) for name, here, there in rows if here != there]
 
-    Raises ConstantError for unknown names, values out of range and wrong types.
+
+def _text(values: Iterable[Any]) -> str:
+    return ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
+
+
+Overrides = Mapping[str, Mapping[str, Any]]
+"""The user's constants in place of the defaults: name of a model -> constant -> value."""
+
+
+def checked(constants: object) -> Overrides:
+    """The constants as they are; raises ConstantError unless they have the form {model: {constant: value}}."""
+    models = constants if isinstance(constants, dict) else {constants: {}}
+    words = [word for key, part in models.items() for word in (key, *(part if isinstance(part, dict) else ()))]
+    if any(":" in str(word) for word in words):
+        raise ConstantError(f"constants {constants!r}: YAML needs a space after each colon")
+    if not isinstance(constants, dict) or not all(isinstance(part, dict) for part in constants.values()):
+        raise ConstantError(f"constants {constants!r}: not of the form {{model: {{constant: value}}}}")
+    return constants
+
+
+def applicable(sweep: Sweep, constants: Overrides) -> dict[str, Any]:
+    """The user's constants for the sweep's model, without those that the sweep varies itself."""
+    return {name: value for name, value in constants.get(sweep.system, {}).items() if not sweep.varied(name)}
+
+
+def applied(sweeps: Iterable[Sweep], constants: Overrides, first_seed: int = 0) -> dict[str, Sweep]:
+    """The sweeps by name, with the user's constants and seeds starting at `first_seed`.
+
+    A constant that a sweep varies itself does not change.
+
+    Raises ConstantError for an unknown constant or a value out of range.
     """
+    pairs = [(sweep, applicable(sweep, constants)) for sweep in (one.from_seed(first_seed) for one in sweeps)]
     try:
-        name, snapshots = data["name"], data["snapshots"]
-        if not (isinstance(name, str) and isinstance(data["system"], str) and data["system"].isidentifier()):
-            raise ConstantError("a sweep's name and its system must be words")
-        module = discovery.system(data["system"])
-        configs = tuple(module.Config(**config) for config in data["configs"])
-        if any(type(number) is not int for number in (*snapshots, *(config.seed for config in configs))):
-            raise ConstantError("snapshots and seeds must be whole numbers")
-        return Sweep(name, data["system"], configs, tuple(snapshots), module.Test(**data["test"]))
-    except ConstantError:
-        raise
-    except (ArithmeticError, AttributeError, ImportError, LookupError, OSError, TypeError, ValueError) as error:
-        raise ConstantError(f"no sweep of this version: {error!r}") from error
-
-
-def reduction(ours: Sweep, papers: Sweep) -> list[str]:
-    """The reductions of `ours` against `papers`, in words; empty when they are equal."""
-    words = []
-    if len(set(ours.seeds)) != len(set(papers.seeds)):
-        words.append(f"{len(set(ours.seeds))} of {len(set(papers.seeds))} seeds")
-    if ours.snapshots[-1] != papers.snapshots[-1]:
-        words.append(f"{ours.snapshots[-1]} of {papers.snapshots[-1]} steps")
-    for mine, theirs in ((ours.configs[0], papers.configs[0]), (ours.test, papers.test)):
-        for field in dataclasses.fields(mine):
-            a, b = getattr(mine, field.name), getattr(theirs, field.name)
-            if field.name != "seed" and a != b:
-                words.append(f"{field.name.replace('_', ' ')} {a} of {b}")
-    return words
+        # Building the configs again is the slowest part, and most calls change no constants.
+        return {sweep.name: sweep.override(values) if values else sweep for sweep, values in pairs}
+    except ArithmeticError as error:
+        raise ConstantError(f"constants {dict(constants)}: too large or too small to compute with ({error})") from error

@@ -32,7 +32,7 @@ def train(
     state: State | None = None,
     *,
     device: str = "cpu",
-    keep: Callable[[State], None] = lambda state: None,
+    after_step: Callable[[State], None] = lambda state: None,
 ) -> Runs:
     """Train all runs of a sweep as one tensor program.
 
@@ -43,7 +43,7 @@ def train(
     sweep : what to train
     state : the state to continue from (see `start`); the result equals that of an uninterrupted training
     device : torch device
-    keep : called after every step with the state, which it may save
+    after_step : called after every step with the state, which it may save
     """
     module = cast(System, discovery.system(sweep.system))
     state = state or start(sweep, device)
@@ -58,7 +58,7 @@ def train(
             for name, w in state.params.items():
                 state.snapshots[name][:, index] = w
         if state.step > 0:
-            keep(state)
+            after_step(state)
         if state.step == sweep.snapshots[-1]:
             return Runs(sweep, state.snapshots, state.losses)
         batch = {n: torch.from_numpy(a).to(device) for n, a in module.sample(sweep.configs, state.step).items()}

@@ -48,10 +48,11 @@ def of_figure(table: Table, published: pd.DataFrame, floor: float = published_cu
 
     floor : smaller error rates, ours and published ones, are raised to it
     """
-    pairs = published_curves.matched(table, published, floor)
+    pairs = published_curves.pairs(table, published, floor)
+    pairs = pairs[pairs["published"].notna()]
     if not np.isfinite(pairs["ours"]).all():
         return NOWHERE
-    parts = [_panel(group) for _, group in pairs.groupby("panel", sort=False)]
+    parts = [_panel(group) for _, group in pairs.groupby(["panel", "unit"], sort=False)]
     return Distance(*np.mean(parts, axis=0).tolist())
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from icl.core.config import canonical
 from icl.core.files import write_text
 from icl.evidence import ledger
-from icl.evidence.ledger import Bound, Claim
+from icl.evidence.ledger import Claim
 
 FILE = Path(__file__).with_name("frozen.json")
 PARTS = {"bounds": ("bounds", "conditions"), "texts": ("kind", "tested", "premise")}
@@ -27,13 +27,9 @@ def digests(claim: Claim) -> dict[str, str]:
 
     Ranges are left out: they state which values an observable can have, and only clip its interval.
     """
-    return {part: _digest([_plain(getattr(claim, name)) for name in names]) for part, names in PARTS.items()}
-
-
-def _plain(value: str | tuple[Bound, ...]) -> Any:
-    if isinstance(value, str):
-        return " ".join(value.split())
-    return [{name: number for name, number in bound.plain().items() if name != "range"} for bound in value]
+    bounds = [[bound.plain() | {"range": None} for bound in part] for part in (claim.bounds, claim.conditions)]
+    texts = [" ".join(text.split()) for text in (claim.kind, claim.tested, claim.premise)]
+    return {"bounds": _digest(bounds), "texts": _digest(texts)}
 
 
 def _digest(value: Any) -> str:
@@ -45,60 +41,60 @@ def write(codes: Mapping[str, str], day: str = "") -> int:
 
     codes : figure -> digest of the code that measures it
     """
-    day, before, claims = day or date.today().isoformat(), frozen().get("claims", {}), {}
-    for claim in (claim for paper in ledger.papers() for claim in paper.claims):
-        now, was = digests(claim), before.get(claim.id, {})
+    day, claims = day or date.today().isoformat(), {}
+    for claim in ledger.all_claims().values():
+        now, was = digests(claim), frozen().get(claim.id)
         kept = was["date"] if was and now["bounds"] == was["bounds"] else day
         claims[claim.id] = {"date": kept, **now, "code": codes[claim.figure]}
     lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(one)}" for name, one in claims.items())
     write_text(FILE, f'{{"date": "{day}", "claims": {{\n{lines}\n}}}}\n')
-    frozen.cache_clear()
+    _stored.cache_clear()
     return len(claims)
 
 
 @cache
-def frozen() -> dict[str, Any]:
-    """The date of the last freeze and the claims, id -> date and digests; empty before the first freeze."""
+def _stored() -> dict[str, Any]:
     return dict(json.loads(FILE.read_text(encoding="utf-8"))) if FILE.is_file() else {}
 
 
-def _was(claim: Claim) -> dict[str, Any] | None:
-    return frozen().get("claims", {}).get(claim.id) if frozen() else None
+def day() -> str:
+    """The date of the last freeze; empty before the first."""
+    return str(_stored().get("date", ""))
+
+
+def frozen() -> dict[str, dict[str, str]]:
+    """Claim -> date of its bounds, and digests."""
+    return dict(_stored().get("claims", {}))
 
 
 def changed(claim: Claim) -> list[str]:
     """The parts of a frozen claim that are different now: bounds (with conditions), texts (kind, tested, premise)."""
-    was, now = _was(claim), digests(claim)
+    was, now = frozen().get(claim.id), digests(claim)
     return [part for part in PARTS if was and was[part] != now[part]]
-
-
-def new_since(claim: Claim) -> str:
-    """In words, the freeze after which the claim was added; empty for a frozen claim."""
-    return f"since the freeze of {frozen()['date']}" if frozen() and _was(claim) is None else ""
 
 
 def date_of_bounds(claim: Claim) -> str:
     """The date of the claim's bounds; empty for a claim added after the freeze."""
-    was = _was(claim)
-    later = [str(one["date"]) for one in claim.amended]
-    return max([was["date"], *later]) if was else max(later, default="")
+    was = frozen().get(claim.id)
+    return max([one.date for one in claim.amended] + ([was["date"]] if was else []), default="")
 
 
-def code_since(claim: Claim, digest: str) -> str:
-    """In words, that other code than at the freeze measures a claim now, by its digest; empty if that is not so."""
-    was = _was(claim)
-    return f"other than at the freeze of {frozen()['date']}" if was and was["code"] != digest else ""
+def differences(claim: Claim, code: str = "") -> dict[str, list[str]]:
+    """How a claim differs from the freeze, in words: "amended", "new" or "code" -> one text per difference.
 
-
-def amendments(claim: Claim) -> list[str]:
-    """The changes of the claim after an outcome was known: date, what was before and reason."""
-    declared = [f"{one['date']}: was {one['was']}; {one['why']}" for one in claim.amended]
-    parts = " and ".join(", ".join(PARTS[part]) for part in changed(claim))
-    return [*declared, f"since the freeze of {frozen()['date']}: other {parts}"] if parts else declared
+    code : the digest of the code that measures it now
+    """
+    was = frozen().get(claim.id)
+    amended = [f"{one.date}: was {one.was}; {one.why}" for one in claim.amended]
+    if parts := changed(claim):
+        amended.append(f"since the freeze of {day()}: other {' and '.join(', '.join(PARTS[part]) for part in parts)}")
+    new = [f"since the freeze of {day()}"] if day() and was is None else []
+    other = [f"other than at the freeze of {day()}"] if code and was and was["code"] != code else []
+    return {name: texts for name, texts in (("amended", amended), ("new", new), ("code", other)) if texts}
 
 
 def unexplained() -> Iterator[str]:
     """The frozen claims that changed without a later `amended` entry."""
-    for claim in (claim for paper in ledger.papers() for claim in paper.claims):
-        if changed(claim) and not any(one["date"] >= frozen()["date"] for one in claim.amended):
+    for claim in ledger.all_claims().values():
+        if changed(claim) and not any(one.date >= day() for one in claim.amended):
             yield claim.id

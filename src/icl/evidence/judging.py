@@ -1,22 +1,21 @@
 """Verdicts: a claim's bounds and conditions against the single runs in the table."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from icl.core.table import Table
 from icl.evidence import significance
-from icl.evidence.ledger import Bound, Claim, bound_of
-from icl.evidence.significance import SIGNIFICANT, Interval
+from icl.evidence.ledger import Bound, Claim
+from icl.evidence.significance import EXACT, SIGNIFICANT, Interval
 
 SUPPORTED, CONTRADICTED, INCONCLUSIVE, NOT_TESTED = "supported", "contradicted", "inconclusive", "not tested"
-# With fewer random runs a claim is inconclusive.
+OUTCOMES = (SUPPORTED, CONTRADICTED, INCONCLUSIVE, NOT_TESTED)
 LEAST_SEEDS = 5
-# The statistic of results without randomness, for which one run suffices.
-EXACT = "exact"
+"""With fewer random runs a claim is inconclusive."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +28,7 @@ class Part:
         Both are NaN for computed results.
     """
 
-    observable: str
-    bound: str
-    statistic: str
+    bound: Bound
     estimate: float
     low: float
     high: float
@@ -41,13 +38,25 @@ class Part:
     p_against: float = math.nan
     values: tuple[float | None, ...] = ()
 
+    @property
+    def observable(self) -> str:
+        """The observable that is bounded."""
+        return self.bound.observable
+
+    def plain(self) -> dict[str, Any]:
+        """The part as plain data, with the ends of its bound; what is not finite becomes None."""
+        ends = {name: getattr(self.bound, name) for name in ("at_least", "at_most", "equals")}
+        numbers = {name: getattr(self, name) for name in ("estimate", "low", "high", "p", "p_against")}
+        finite = {name: x if x is not None and math.isfinite(x) else None for name, x in (ends | numbers).items()}
+        return {"observable": self.observable, "statistic": self.bound.statistic, **finite,
+                "runs": self.runs, "outcome": self.outcome, "values": list(self.values)}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition of the source on a run, and how many runs meet it and all previous conditions."""
+    """A condition of the source on a run, and how many of the runs meet it and all previous conditions."""
 
-    observable: str
-    bound: str
+    bound: Bound
     met: int
     runs: int
 
@@ -56,7 +65,8 @@ class Condition:
 class Verdict:
     """The outcome for a claim.
 
-    p : the largest p of its parts; p_against : the smallest, times their number (Bonferroni)
+    p : the largest p of its parts; p_against : the smallest, times their number (Bonferroni over the claim's bounds,
+        the one correction for several tests)
     """
 
     claim: str
@@ -69,12 +79,24 @@ class Verdict:
 
     def plain(self) -> dict[str, Any]:
         """The verdict as plain data; a missing number becomes None."""
-        data = asdict(self)
-        for part in (data, *data["parts"]):
-            for name in ("estimate", "low", "high", "p", "p_against"):
-                if name in part and not math.isfinite(part[name]):
-                    part[name] = None
-        return data
+        numbers = {name: x if math.isfinite(x) else None for name, x in (("p", self.p), ("p_against", self.p_against))}
+        conditions = [
+            {"observable": one.bound.observable, "at_least": _finite(one.bound.at_least),
+             "at_most": _finite(one.bound.at_most), "equals": None, "met": one.met, "runs": one.runs}
+            for one in self.conditions
+        ]  # fmt: skip
+        parts = [part.plain() for part in self.parts]
+        return {"claim": self.claim, "scale": self.scale, "outcome": self.outcome, "parts": parts,
+                "conditions": conditions, **numbers}  # fmt: skip
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def verdicts(claims: Iterable[Claim], table: Table) -> list[Verdict]:
+    """The verdicts on a figure's claims."""
+    return [judge(claim.id, claim.bounds, table, claim.conditions) for claim in claims]
 
 
 def judge(claim: str, bounds: Sequence[Bound], table: Table, conditions: Sequence[Bound] = ()) -> Verdict:
@@ -91,15 +113,15 @@ def judge(claim: str, bounds: Sequence[Bound], table: Table, conditions: Sequenc
     random = [part for part in parts if math.isfinite(part.p) and part.runs >= LEAST_SEEDS]
     p = max((part.p for part in random), default=math.nan)
     against = min((min(1.0, part.p_against * len(random)) for part in random), default=math.nan)
-    outcomes = {part.outcome for part in parts}
+    fails = any(part.outcome == CONTRADICTED for part in parts if part.bound.statistic == EXACT)
     if table.scale == "smoke":
         outcome = INCONCLUSIVE
     elif met and not met[-1].met:
         outcome = NOT_TESTED
-    elif against <= SIGNIFICANT or any(part.outcome == CONTRADICTED for part in parts if part.statistic == EXACT):
+    elif against <= SIGNIFICANT or fails:
         outcome = CONTRADICTED
     else:
-        outcome = SUPPORTED if outcomes == {SUPPORTED} else INCONCLUSIVE
+        outcome = SUPPORTED if all(part.outcome == SUPPORTED for part in parts) else INCONCLUSIVE
     return Verdict(claim, table.scale, outcome, parts, met, p, against)
 
 
@@ -111,76 +133,48 @@ def within(conditions: Sequence[Bound], table: Table) -> tuple[Table, tuple[Cond
         seeds = {seed for seed, value in values.items() if condition.at_least <= value <= condition.at_most}
         kept = table.runs["seed"].isin(seeds - {None}) | table.runs["seed"].isna()
         table = replace(table, runs=table.runs[kept])
-        met.append(Condition(condition.observable, condition.words(), len(seeds), len(values)))
+        met.append(Condition(condition, len(seeds), len(values)))
     return table, tuple(met)
 
 
 def _part(bound: Bound, table: Table) -> Part:
     found = table.fact(bound.observable)
-    values = np.array(list(found.values()))
-    head = bound.observable, bound.words(), bound.statistic
-    is_exact = None in found
+    values, is_exact = np.array(list(found.values())), None in found
     if bound.statistic == EXACT:
-        value = float(values[0]) if is_exact and len(values) else math.nan
-        return Part(*head, value, value, value, len(values), _of_interval(bound, value, value))
-    shown = tuple(float(f"{value:.4g}") if math.isfinite(value) else None for value in values)
+        value = float(values[0]) if is_exact else math.nan
+        inside = bound.at_least <= value <= bound.at_most
+        outcome = SUPPORTED if inside else INCONCLUSIVE if math.isnan(value) else CONTRADICTED
+        return Part(bound, value, value, value, len(values), outcome)
     if is_exact or not len(values):
-        return Part(*head, math.nan, math.nan, math.nan, len(values), INCONCLUSIVE)
+        return Part(bound, math.nan, math.nan, math.nan, len(values), INCONCLUSIVE)
     estimate, low, high = _in_range(bound, significance.INTERVALS[bound.statistic](values))
-    inside, outside = _p_values(bound, values)
+    inside_p, outside_p = _p_values(bound, values)
     outcome = INCONCLUSIVE
-    if len(values) >= LEAST_SEEDS and min(outside) <= SIGNIFICANT:
+    if len(values) >= LEAST_SEEDS and min(outside_p) <= SIGNIFICANT:
         outcome = CONTRADICTED
-    elif len(values) >= LEAST_SEEDS and max(inside) <= SIGNIFICANT:
+    elif len(values) >= LEAST_SEEDS and max(inside_p) <= SIGNIFICANT:
         # The interval may exclude the named value although that is the nearest simple one: then nothing is decided.
         outcome = SUPPORTED if bound.equals is None or low <= bound.equals <= high else INCONCLUSIVE
-    against = min(1.0, len(outside) * min(outside))
-    return Part(*head, estimate, low, high, len(values), outcome, max(inside), against, shown)
+    against = min(1.0, len(outside_p) * min(outside_p))
+    shown = tuple(float(f"{value:.4g}") if math.isfinite(value) else None for value in values)
+    return Part(bound, estimate, low, high, len(values), outcome, max(inside_p), against, shown)
 
 
 def _in_range(bound: Bound, interval: Interval) -> Interval:
-    """The interval, clipped to the range of the observable."""
+    """The interval, clipped to the values that the observable can have."""
     estimate, low, high = interval
-    return estimate, max(low, bound.range[0]), min(high, bound.range[1])
-
-
-def _of_interval(bound: Bound, low: float, high: float) -> str:
-    if low >= bound.at_least and high <= bound.at_most:
-        return SUPPORTED
-    return CONTRADICTED if high < bound.at_least or low > bound.at_most else INCONCLUSIVE
-
-
-Test = Callable[[np.ndarray, float, str], float]
+    least, most = bound.range
+    return (
+        estimate,
+        low if least is None or math.isnan(low) else max(low, least),
+        high if most is None or math.isnan(high) else min(high, most),
+    )
 
 
 def _p_values(bound: Bound, values: np.ndarray) -> tuple[list[float], list[float]]:
     """Per end of the bound, the p-values of the hypotheses that the statistic lies outside it, and inside it."""
-    ends: list[tuple[float, Test, Test]] = [
-        (bound.at_least, significance.p_at_least, significance.p_below),
-        (bound.at_most, significance.p_at_most, significance.p_above),
-    ]
-    finite = [end for end in ends if math.isfinite(end[0])]
-    inside = [holds(values, end, bound.statistic) for end, holds, _ in finite]
-    outside = [fails(values, end, bound.statistic) for end, _, fails in finite]
+    sides = ((bound.at_least, np.greater_equal, np.less), (bound.at_most, np.less_equal, np.greater))
+    finite = [(end, *side) for end, *side in sides if math.isfinite(end)]
+    inside = [significance.p_value(values, bound.statistic, holds, end) for end, holds, _ in finite]
+    outside = [significance.p_value(values, bound.statistic, fails, end) for end, _, fails in finite]
     return inside, outside
-
-
-def questions(claims: Iterable[Claim], scale: str) -> list[dict[str, Any]]:
-    """The input of judging as plain data: ids, bounds and conditions of the claims that are judged at a scale."""
-    return [
-        {
-            "claim": claim.id,
-            "bounds": [bound.plain() for bound in claim.bounds],
-            "conditions": [bound.plain() for bound in claim.conditions],
-        }
-        for claim in claims
-        if not claim.scales or scale in claim.scales
-    ]
-
-
-def verdicts(posed: Iterable[Mapping[str, Any]], table: Table) -> list[Verdict]:
-    """The verdicts on the claims that `questions` returns."""
-    return [
-        judge(one["claim"], [*map(bound_of, one["bounds"])], table, [*map(bound_of, one["conditions"])])
-        for one in posed
-    ]

@@ -13,11 +13,8 @@ figures 17 and 27) are extrapolated and accurate to 2-4 %; points under a legend
 The distance to the published numbers decides no claim.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,22 +29,9 @@ FLOOR = 2.5e-4
 
 Our smaller values, including zeros, are raised to it, and their number is reported.
 """
-
 X_TOLERANCE = 1e-6
-
 ANGLE_READING = 0.006
 """Reading error of the angles in the scatter figures, in radians."""
-
-
-class Quantity(NamedTuple):
-    """A panel's scale (log, linear or scatter), its reading error and the observable drawn in it.
-
-    Without an observable, the table must hold only one per panel, series and x.
-    """
-
-    scale: str
-    reading: float
-    observable: str | None = None
 
 
 class PublishedError(Problem, ValueError):
@@ -59,9 +43,7 @@ def path(figure: str) -> Path | None:
 
     Raises UnknownName if there is no such figure.
     """
-    if figure not in discovery.figures():
-        discovery.figure(figure)
-    file = discovery.PAPERS / discovery.figures()[figure] / "published" / f"{figure}.csv"
+    file = discovery.PAPERS / discovery.paper_of(figure) / "published" / f"{figure}.csv"
     return file if file.is_file() else None
 
 
@@ -103,160 +85,102 @@ def load(figure: str) -> pd.DataFrame | None:
     return None if source is None else read(source)
 
 
-def published(figure: str) -> pd.DataFrame:
-    """The published numbers of ``figure``.
+def pairs(table: Table, reference: pd.DataFrame, floor: float = FLOOR) -> pd.DataFrame:
+    """Published values beside ours, NaN where one side has none.
 
-    Raises PublishedError if it has none.
-    """
-    rows = load(figure)
-    if rows is None:
-        raise PublishedError(f"{figure}: has no published numbers")
-    return rows
+    Columns: panel, unit (log10 ratio, absolute difference, angle or magnitude), series, x, ours, published, reading
+    (the panel's reading error), raw (ours before it was raised) and floored. On logarithmic panels both sides are
+    log10; ours is raised to FLOOR, and both to a larger `floor`, the resolution of a small number of test prompts. A
+    scatter has two units, the median angle and magnitude over the neurons of an epoch.
 
-
-def _quantity(rows: pd.DataFrame) -> Quantity:
-    """The quantity of one panel."""
-    first = rows.iloc[0]
-    return Quantity(first["scale"], float(first["reading"]), first["observable"] or None)
-
-
-def fidelity(table: Table, reference: pd.DataFrame) -> list[dict[str, Any]]:
-    """The distance of ``table`` from the published numbers: one row per panel (series "all") and one per series.
-
-    ``median`` and ``maximum`` are over the matched points: of |log10(ours / published)| on logarithmic panels, of the
-    absolute difference on linear ones, and of the absolute difference between the median angles (or magnitudes) of one
-    epoch on scatters. ``matched`` counts the points, ``missing`` published points that we lack, ``extra`` our points
-    that were not published, and ``floored`` our values below ``FLOOR``. ``rank`` is Kendall's tau between the orders of
-    the series, averaged over x. Distances without a matched point are None.
-    """
-    figure = str(reference["figure"].iloc[0])
-    result = []
-    for panel, published in reference.groupby("panel", sort=False):
-        quantity = _quantity(published)
-        compare = _scatter_distances if quantity.scale == "scatter" else _curve_distances
-        head = {"figure": figure, "panel": panel}
-        result += [head | row for row in compare(_panel(table, str(panel), quantity), published, quantity)]
-    return result
-
-
-def matched(table: Table, reference: pd.DataFrame, floor: float = FLOOR) -> pd.DataFrame:
-    """Every published value beside ours: panel, series, x, ours, published and the panel's reading error.
-
-    On logarithmic panels both are log10; our values are raised to ``FLOOR`` and both to ``floor``, the resolution of a
-    small number of test prompts. A scatter becomes two panels, the median angle and the median magnitude against the
-    epoch. Ours is NaN where the table lacks the value.
+    Raises ValueError if the table has several values for one series and x.
     """
     parts = []
     for panel, published in reference.groupby("panel", sort=False):
-        quantity = _quantity(published)
-        ours = _panel(table, str(panel), quantity)
-        if quantity.scale == "scatter":
-            for unit, reading, pairs in _scatter_pairs(ours, published, quantity):
-                named = pairs.rename(columns={"epoch": "x"}).assign(panel=f"{panel}, {unit}", reading=reading)
-                parts.append(named[named["published"].notna()])
-            continue
-        pairs = _pairs(ours, published, quantity)
-        pairs = pairs[pairs["published"].notna()].assign(panel=panel, reading=quantity.reading)
-        if quantity.scale == "log":
-            pairs["ours"] = np.log10(pairs["ours"].clip(lower=max(floor, FLOOR)))
-            pairs["published"] = np.log10(pairs["published"].clip(lower=floor if floor > FLOOR else None))
-        parts.append(pairs.assign(x=pairs["key"] * X_TOLERANCE))
-    columns = ["panel", "series", "x", "ours", "published", "reading"]
-    return pd.concat(parts, ignore_index=True)[columns]
+        about = published.iloc[0]
+        is_scatter, is_log = about["scale"] == "scatter", about["scale"] == "log"
+        ours = _panel(table, str(panel), about["observable"], is_scatter)
+        if is_scatter:
+            units = (("angle", "x", "x", ANGLE_READING), ("magnitude", "value", "y", about["reading"]))
+            sides = {
+                unit: (
+                    ours.groupby(["series", "colour"])[mine].median(),
+                    published.groupby(["series", "c"])[theirs].median(),
+                )
+                for unit, mine, theirs, _ in units
+            }
+            readings = {unit: reading for unit, _, _, reading in units}
+        else:
+            unit = "log10 ratio" if is_log else "absolute difference"
+            sides, readings = {unit: (_by_x(ours, "value"), _by_x(published, "y"))}, {unit: about["reading"]}
+        for unit, (mine, theirs) in sides.items():
+            both = pd.concat(
+                {"ours": mine.rename_axis(["series", "x"]), "published": theirs.rename_axis(["series", "x"])}, axis=1
+            )
+            both = both[both.index.get_level_values("series").isin(published["series"])].reset_index()
+            both = both.assign(panel=panel, unit=unit, reading=float(readings[unit]), raw=both["ours"], floored=False)
+            if is_log:
+                both["floored"] = (both["ours"] < FLOOR) & both["published"].notna()
+                both["ours"] = np.log10(both["ours"].clip(lower=max(floor, FLOOR)))
+                both["published"] = np.log10(both["published"].clip(lower=floor if floor > FLOOR else None))
+            parts.append(both)
+    return pd.concat(parts, ignore_index=True)
 
 
-def _panel(table: Table, panel: str, quantity: Quantity) -> pd.DataFrame:
+def _panel(table: Table, panel: str, observable: str, is_scatter: bool) -> pd.DataFrame:
     """Our rows of a panel: its curves, or the points of a scatter (those of the drawn run, if one is drawn)."""
-    frame = table.runs if quantity.scale == "scatter" else table.curves
-    rows = frame[frame["panel"] == panel]
-    if quantity.scale == "scatter" and table.drawn_seed is not None:
+    frame = table.runs if is_scatter else table.curves
+    rows = frame[(frame["panel"] == panel) & frame["value"].notna()]
+    if is_scatter and table.drawn_seed is not None:
         rows = rows[rows["seed"] == table.drawn_seed]
-    return rows if quantity.observable is None else rows[rows["observable"] == quantity.observable]
+    return rows[rows["observable"] == observable] if observable else rows
 
 
-def _scatter_pairs(
-    ours: pd.DataFrame, published: pd.DataFrame, quantity: Quantity
-) -> Iterator[tuple[str, float, pd.DataFrame]]:
-    """Angle and magnitude: the medians over neurons and runs, series by series and epoch by epoch."""
-    for unit, reading, mine, theirs in (
-        ("angle", ANGLE_READING, "x", "x"),
-        ("magnitude", quantity.reading, "value", "y"),
-    ):
-        middle = pd.concat(
+def _by_x(rows: pd.DataFrame, column: str) -> "pd.Series[float]":
+    """The values by series and x, which is rounded to X_TOLERANCE."""
+    keyed = rows.assign(x=(rows["x"] / X_TOLERANCE).round() * X_TOLERANCE)
+    if keyed.duplicated(["series", "x"]).any():
+        raise ValueError("several values for one series and x; does the table hold two observables there?")
+    return keyed.set_index(["series", "x"])[column].astype(float)
+
+
+def distances(table: Table, reference: pd.DataFrame) -> list[dict[str, Any]]:
+    """The distance of a table from the published numbers, one row per panel and unit.
+
+    ``median`` and ``maximum`` are of |ours - published| in the unit (see `pairs`), None without a matched point;
+    ``matched`` counts the points, ``missing`` published points that we lack, ``extra`` our points that were not
+    published, and ``floored`` our values below FLOOR. ``rank`` is Kendall's tau between the orders of the series,
+    averaged over x.
+    """
+    found = []
+    for (panel, unit), group in pairs(table, reference).groupby(["panel", "unit"], sort=False):
+        gaps = (group["ours"] - group["published"]).abs().dropna()
+        found.append(
             {
-                "ours": ours.groupby(["series", "colour"])[mine].median(),
-                "published": published.groupby(["series", "c"])[theirs].median(),
-            },
-            axis=1,
+                "panel": panel,
+                "unit": unit,
+                "reading": float(group["reading"].iloc[0]),
+                "median": float(gaps.median()) if len(gaps) else None,
+                "maximum": float(gaps.max()) if len(gaps) else None,
+                "matched": len(gaps),
+                "missing": int(group["ours"].isna().sum()),
+                "extra": int(group["published"].isna().sum()),
+                "floored": int(group["floored"].sum()),
+                "rank": None
+                if unit in ("angle", "magnitude")
+                else _rank_agreement(group.dropna(subset=["ours", "published"])),
+            }
         )
-        middle = middle.rename_axis(["series", "epoch"]).reset_index()
-        yield unit, reading, middle[middle["series"].isin(published["series"])]
+    return found
 
 
-def _curve_distances(ours: pd.DataFrame, published: pd.DataFrame, quantity: Quantity) -> list[dict[str, Any]]:
-    """The rows of ``fidelity`` for one panel of curves or bars."""
-    pairs = _pairs(ours, published, quantity)
-    matched = pairs["ours"].notna() & pairs["published"].notna()
-    if quantity.scale == "log":
-        pairs["floored"] = matched & (pairs["ours"] < FLOOR)
-        floored = pairs["ours"].where(~pairs["floored"], FLOOR)
-        pairs["distance"] = (np.log10(floored.where(matched)) - np.log10(pairs["published"])).abs()
-    else:
-        pairs["floored"] = False
-        pairs["distance"] = (pairs["ours"] - pairs["published"]).abs()
-    unit = "log10 ratio" if quantity.scale == "log" else "absolute difference"
-    groups = [("all", pairs), *pairs.groupby("series", sort=False)]
-    rows = [_row(str(series), unit, quantity.reading, group) for series, group in groups]
-    rows[0]["rank"] = _rank_agreement(pairs[matched])
-    return rows
-
-
-def _scatter_distances(ours: pd.DataFrame, published: pd.DataFrame, quantity: Quantity) -> list[dict[str, Any]]:
-    """The rows of ``fidelity`` for one scatter: the medians over neurons and runs, epoch by epoch."""
-    rows = []
-    for unit, reading, middle in _scatter_pairs(ours, published, quantity):
-        middle = middle.assign(floored=False, distance=(middle["ours"] - middle["published"]).abs())
-        rows.append(_row("all", unit, reading, middle))
-        for (series, epoch), group in middle.groupby(["series", "epoch"]):
-            rows.append(_row(str(series), unit, reading, group) | {"epoch": epoch})
-    return rows
-
-
-def _pairs(ours: pd.DataFrame, published: pd.DataFrame, quantity: Quantity) -> pd.DataFrame:
-    """The published value and ours side by side per series and x; NaN where one side has none."""
-    ours = ours[ours["series"].isin(published["series"]) & ours["value"].notna()]
-    sides = []
-    for side, column, rows in (("published", "y", published), ("ours", "value", ours)):
-        keyed = rows.assign(key=(rows["x"] / X_TOLERANCE).round())
-        if keyed.duplicated(["series", "key"]).any():
-            raise ValueError(f"several {side} values for one series and x; does the table hold two observables there?")
-        sides.append(keyed.set_index(["series", "key"])[column].astype(float).rename(side))
-    return pd.concat(sides, axis=1).reset_index()
-
-
-def _row(series: str, unit: str, reading: float, pairs: pd.DataFrame) -> dict[str, Any]:
-    """One row of ``fidelity``."""
-    distances = pairs["distance"].dropna()
-    return {
-        "series": series,
-        "epoch": None,
-        "distance": unit,
-        "reading_error": reading,
-        "median": float(distances.median()) if len(distances) else None,
-        "maximum": float(distances.max()) if len(distances) else None,
-        "matched": len(distances),
-        "missing": int(pairs["ours"].isna().sum()),
-        "extra": int(pairs["published"].isna().sum()),
-        "floored": int(pairs["floored"].sum()),
-        "rank": None,
-    }
-
-
-def _rank_agreement(pairs: pd.DataFrame) -> float | None:
+def _rank_agreement(group: pd.DataFrame) -> float | None:
     """Kendall's tau-b between our order of the series and the published one, averaged over x; None without any."""
-    agreements = []
-    for _, group in pairs.groupby("key"):
-        a, b = (np.sign(np.subtract.outer(v, v)) for v in (group["ours"].to_numpy(), group["published"].to_numpy()))
-        if a.any() and b.any():
-            agreements.append((a * b).sum() / np.sqrt((a**2).sum() * (b**2).sum()))
-    return float(np.mean(agreements)) if agreements else None
+    from scipy.stats import kendalltau
+
+    taus = [
+        kendalltau(of_x["raw"], of_x["published"]).statistic
+        for _, of_x in group.groupby("x")
+        if of_x["raw"].nunique() > 1 and of_x["published"].nunique() > 1
+    ]
+    return float(np.mean(taus)) if taus else None

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 FILE = Path(__file__).with_name("sensitivity.json")
 
 
-class Strip(NamedTuple):
+class Search(NamedTuple):
     """The outcomes of a claim as one constant moves through its range while the others keep their values in use.
 
     outcomes : (value, outcome) in order; chosen : the value in use; ruled_out : values far from the published figures
@@ -20,32 +20,26 @@ class Strip(NamedTuple):
 
     system: str
     constant: str
-    outcomes: tuple[tuple[Any, str], ...]
+    outcomes: list[tuple[Any, str]]
     chosen: Any
-    ruled_out: tuple[Any, ...] = ()
+    ruled_out: list[Any]
 
     @property
-    def flips(self) -> bool:
+    def is_decisive(self) -> bool:
         """Whether the claim is supported at one plausible value and contradicted at another."""
         plausible = {outcome for value, outcome in self.outcomes if value not in self.ruled_out}
         return {"supported", "contradicted"} <= plausible
 
 
 @cache
-def strips() -> dict[str, list[Strip]]:
-    """Claim that was searched -> its strips, none if no constant changes its outcome."""
+def searches() -> dict[str, list[Search]]:
+    """Claim that was searched -> a search for each constant that changes its outcome."""
     data = json.loads(FILE.read_text(encoding="utf-8")) if FILE.is_file() else {}
-    return {
-        claim: [
-            Strip(one["system"], one["constant"], tuple((value, outcome) for value, outcome in one["outcomes"]),
-                  one["chosen"], tuple(one["ruled_out"]))
-            for one in rows
-        ]
-        for claim, rows in data.items()
-    }  # fmt: skip
+    return {claim: [Search(**one) for one in found] for claim, found in data.items()}
 
 
-@cache
-def fragile() -> frozenset[str]:
-    """The claims that a single constant within its plausible range turns from supported to contradicted."""
-    return frozenset(claim for claim, of_claim in strips().items() if any(strip.flips for strip in of_claim))
+def is_fragile(claim: str) -> str:
+    """Whether one constant within its plausible range turns support into contradiction: yes, no or not searched."""
+    if claim not in searches():
+        return "not searched"
+    return "yes" if any(search.is_decisive for search in searches()[claim]) else "no"

@@ -16,6 +16,9 @@ LEVEL = 0.95
 # The one-sided level: half of the error of a 95 % interval.
 SIGNIFICANT = (1 - LEVEL) / 2
 
+EXACT = "exact"
+"""The statistic of results without randomness, for which one run suffices."""
+
 Interval = tuple[float, float, float]
 
 
@@ -62,27 +65,11 @@ def share_interval(values: np.ndarray) -> Interval:
 INTERVALS = {"mean": mean_interval, "median": median_interval, "share": share_interval}
 
 
-def p_at_least(values: np.ndarray, threshold: float, statistic: str) -> float:
-    """The p-value of the hypothesis that the statistic of (runs,) values is below `threshold`."""
-    return _p(values, threshold, statistic, np.greater_equal)
+def p_value(values: np.ndarray, statistic: str, side: np.ufunc, threshold: float) -> float:
+    """The p-value of the hypothesis that the statistic of (runs,) values is not on this side of the threshold.
 
-
-def p_at_most(values: np.ndarray, threshold: float, statistic: str) -> float:
-    """The p-value of the hypothesis that the statistic is above `threshold`."""
-    return _p(values, threshold, statistic, np.less_equal)
-
-
-def p_above(values: np.ndarray, threshold: float, statistic: str) -> float:
-    """The p-value of the hypothesis that the statistic is at most `threshold`."""
-    return _p(values, threshold, statistic, np.greater)
-
-
-def p_below(values: np.ndarray, threshold: float, statistic: str) -> float:
-    """The p-value of the hypothesis that the statistic is at least `threshold`."""
-    return _p(values, threshold, statistic, np.less)
-
-
-def _p(values: np.ndarray, threshold: float, statistic: str, side: np.ufunc) -> float:
+    side : np.greater_equal (at least), np.greater, np.less_equal (at most) or np.less
+    """
     from scipy import stats
 
     n = len(values)

@@ -1,13 +1,12 @@
-"""The identity of a job: a hash over every file that it imports and all its inputs.
+"""The identity of a job's code: a hash over the meaning of every module that it imports.
 
-Snakemake runs a job again when its parameters change. The identity is one of them, so a changed byte in any module that
-a job imports makes its results due again, and a change elsewhere does not. The import graph of the package (grimp)
-lists these modules, starting from the job's script and the modules that it loads by name.
+Snakemake runs a job again when its parameters change, and the identity is one of them. It covers the syntax of the
+modules without comments, docstrings and the annotations of functions, so that rewording reruns nothing. The import
+graph of the package (grimp) lists the modules, starting from the job's own and the model's or figure's.
 """
 
 import ast
 import hashlib
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -16,7 +15,35 @@ import grimp
 from icl.core.discovery import PACKAGE
 from icl.core.files import file_digest
 
-SCRIPTS = Path("scripts")
+
+def code(job: str, *modules: str) -> str:
+    """SHA-256 over the meaning of all modules that a job imports.
+
+    job : train, measure, draw or check; modules : dotted names of what it loads by name
+
+    Raises KeyError for a module that is not in the package.
+    """
+    return _digest(files(f"icl.jobs.{job}", *modules))
+
+
+def of_measuring(module: str) -> str:
+    """Digest of the code that measures a figure: its models, tasks and paper; `module` is the figure's dotted name."""
+    parts = ("models", "papers", "tasks")
+    return _digest(tuple(path for path in files(module) if path.relative_to(PACKAGE).parts[0] in parts))[:16]
+
+
+@cache
+def files(*modules: str) -> tuple[Path, ...]:
+    """The files of these modules and of all modules of the package that they import."""
+    graph = _graph()
+    if missing := set(modules) - graph.modules:
+        raise KeyError(f"no module {', '.join(sorted(missing))}")
+    start, reached = set(modules), set[str]()
+    while new := start - reached:
+        reached |= new.union(*(graph.find_upstream_modules(module) for module in new))
+        # To import a module is to execute the packages above it.
+        start = {name.rsplit(".", level)[0] for name in reached for level in range(1, name.count(".") + 1)}
+    return tuple(sorted(map(_file, reached)))
 
 
 @cache
@@ -25,80 +52,32 @@ def _graph() -> grimp.ImportGraph:
     return grimp.build_graph("icl", cache_dir=None, exclude_type_checking_imports=True)
 
 
-def _imported(script: Path) -> Iterable[str]:
-    """The modules of the package that a script imports."""
-    for node in ast.walk(ast.parse(script.read_bytes())):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "icl":
-            for alias in node.names:
-                inner = f"{node.module}.{alias.name}"
-                yield inner if inner in _graph().modules else node.module
-
-
 def _file(module: str) -> Path:
     path = PACKAGE.joinpath(*module.split(".")[1:])
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
-def files(script: str, *modules: str) -> tuple[Path, ...]:
-    """Every file of this package that a job imports: its script, the modules loaded by name, and all their imports.
-
-    script : name of the file in scripts/ without its ending; modules : dotted names
-
-    Raises KeyError for a module that is not in the package.
-    """
-    return _files(Path.cwd(), script, *modules)
-
-
-@cache
-def _files(folder: Path, script: str, *modules: str) -> tuple[Path, ...]:
-    path = SCRIPTS / f"{script}.py"
-    start = {*modules, *_imported(path)}
-    missing = start - _graph().modules
-    if missing:
-        raise KeyError(f"no module {', '.join(sorted(missing))}")
-    reached: set[str] = set()
-    while new := start - reached:
-        reached |= new.union(*(_graph().find_upstream_modules(module) for module in new))
-        # To import a module is to execute the packages above it.
-        start = {name.rsplit(".", level)[0] for name in reached for level in range(1, name.count(".") + 1)}
-    return (path, *sorted(map(_file, reached)))
-
-
-def code(script: str, *modules: str) -> str:
-    """SHA-256 over the names and bytes of `files`."""
-    return _code(Path.cwd(), script, *modules)
-
-
-@cache
-def _code(folder: Path, script: str, *modules: str) -> str:
-    # The folder is part of the cache key, because another checkout has other scripts.
+def _digest(paths: tuple[Path, ...]) -> str:
     total = hashlib.sha256()
-    for path in files(script, *modules):
-        name = path.relative_to(PACKAGE.parent) if path.is_relative_to(PACKAGE) else path
-        total.update(f"{name.as_posix()} {file_digest(path)}\n".encode())
+    for path in paths:
+        total.update(f"{path.relative_to(PACKAGE).as_posix()} {_meaning(path, file_digest(path))}\n".encode())
     return total.hexdigest()
 
 
-def of_measuring(module: str) -> str:
-    """Digest of the code that measures a figure: the syntax without docstrings of its models, tasks and paper.
-
-    module : the figure's dotted name
-    """
-    total = hashlib.sha256()
-    for path in files("measure", module):
-        if path.is_relative_to(PACKAGE) and path.relative_to(PACKAGE).parts[0] in ("models", "papers", "tasks"):
-            total.update(_syntax(file_digest(path), path))
-    return total.hexdigest()[:16]
-
-
 @cache
-def _syntax(digest: str, path: Path) -> bytes:
+def _meaning(path: Path, digest: str) -> str:
     # The file's digest is part of the cache key.
-    return ast.dump(_without_docstrings(ast.parse(path.read_bytes()))).encode()
+    return meaning(path.read_bytes())
 
 
-def _without_docstrings(tree: ast.Module) -> ast.Module:
+def meaning(source: bytes) -> str:
+    """SHA-256 of a module's syntax without comments, docstrings and the annotations of functions."""
+    tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
-            node.body = node.body[1:]
-    return tree
+            node.body = node.body[1:] or [ast.Pass()]
+        if isinstance(node, ast.FunctionDef):
+            node.returns = None
+        if isinstance(node, ast.arg):
+            node.annotation = None
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()

@@ -10,7 +10,6 @@ from pathlib import Path
 from icl.core import runs, sealed, table
 from icl.core.files import file_digest
 from icl.core.problem import Problem
-from icl.core.sweep import from_compact
 from icl.pipeline.plan import Plan
 
 AGAIN = "delete it and run again"
@@ -19,24 +18,14 @@ AGAIN = "delete it and run again"
 def figures(plan: Plan, names: Iterable[str]) -> Iterator[str]:
     """One line per broken link in the chains of these figures: the file, what is wrong with it and what to do."""
     names = list(names)
-    for sweep, shard in dict.fromkeys(pair for name in names for pair in plan.shards_of(name)):
-        yield from _with_problems(_weights(plan, sweep, shard))
-    for name in names:
-        for part in (_table, _verdicts, _pictures):
-            yield from _with_problems(part(plan, name))
-
-
-def figure(plan: Plan, name: str) -> Iterator[str]:
-    """The same for one figure."""
-    return figures(plan, [name])
-
-
-def _with_problems(lines: Iterator[str]) -> Iterator[str]:
-    """The lines, and the message of a Problem that ends them."""
-    try:
-        yield from lines
-    except Problem as problem:
-        yield str(problem)
+    trainings = dict.fromkeys(pair for name in names for pair in plan.shards_of(name))
+    parts = [_weights(plan, *pair) for pair in trainings]
+    parts += [part(plan, name) for name in names for part in (_table, _verdicts, _pictures)]
+    for lines in parts:
+        try:
+            yield from lines
+        except Problem as problem:
+            yield str(problem)
 
 
 def _need(*paths: str) -> None:
@@ -46,22 +35,16 @@ def _need(*paths: str) -> None:
 
 
 def _weights(plan: Plan, sweep: str, shard: str) -> Iterator[str]:
-    path = Path(plan.weights_file(sweep, shard))
-    beside = path.with_suffix(".parquet")
-    _need(str(path), str(beside))
-    arrays, about = runs.read_arrays(path)
-    if about.get("identity") != plan.training_identity(sweep, shard):
+    path = plan.weights_file(sweep, shard)
+    _need(path)
+    if runs.read_arrays(Path(path))[1].get("identity") != plan.training_identity(plan.shard(sweep, shard)):
         yield f"{path}: was trained by other code or constants; {AGAIN}"
-        return
-    trained = runs.Runs(from_compact(about["sweep"]), {}, arrays["losses"])
-    if not table.read_plain(beside)[0].equals(runs.trajectory(trained)):
-        yield f"{beside}: holds other losses than the weights beside it; {AGAIN}"
 
 
 def _table(plan: Plan, name: str) -> Iterator[str]:
-    path = Path(plan.table_file(name))
-    _need(str(path))
-    _, about = table.read(path, name, plan.scale, plan.measurement_identity(name))
+    path = plan.table_file(name)
+    _need(path)
+    _, about = table.read(Path(path), name, plan.scale, plan.measurement_identity(name))
     for file, digest in about.get("inputs", {}).items():
         if not Path(file).is_file() or file_digest(Path(file)) != digest:
             yield f"{path}: was measured from another version of {file}; {AGAIN}"
@@ -70,28 +53,26 @@ def _table(plan: Plan, name: str) -> Iterator[str]:
 
 
 def _verdicts(plan: Plan, name: str) -> Iterator[str]:
-    path = Path(plan.verdict_file(name))
-    _need(str(path))
-    record = sealed.read(path, "verdicts")
-    yield from _made_from_table(plan, name, path, record, plan.judging_identity(name), "judged")
+    path = plan.verdict_file(name)
+    _need(path)
+    yield from _made_from_table(plan, name, path, sealed.read(Path(path), "verdicts"), plan.judging_identity(name))
 
 
 def _pictures(plan: Plan, name: str) -> Iterator[str]:
-    path, drawn = Path(plan.record_file(name)), [*plan.pictures(name), plan.print_file(name)]
-    _need(str(path), *drawn)
-    record = sealed.read(path, "drawing")
-    yield from _made_from_table(plan, name, path, record, plan.drawing_identity(name), "drawn")
-    for picture in drawn:
+    path, pictures = plan.record_file(name), plan.pictures(name)
+    _need(path, *pictures)
+    record = sealed.read(Path(path), "drawing")
+    yield from _made_from_table(plan, name, path, record, plan.drawing_identity(name))
+    for picture in pictures:
         if record.get("pictures", {}).get(picture) != file_digest(Path(picture)):
             yield f"{picture}: differs from what was drawn; {AGAIN}"
 
 
-def _made_from_table(
-    plan: Plan, name: str, path: Path, record: dict[str, object], identity: str, made: str
-) -> Iterator[str]:
+def _made_from_table(plan: Plan, name: str, path: str, record: dict[str, object], identity: str) -> Iterator[str]:
+    source = Path(plan.table_file(name))
     if (record.get("figure"), record.get("folder")) != (name, plan.folder):
         yield f"{path}: is of {record.get('figure')}, {record.get('folder')}, not of {name}, {plan.folder}; {AGAIN}"
     elif record.get("identity") != identity:
-        yield f"{path}: was {made} by other code, bounds or published data; {AGAIN}"
-    elif Path(plan.table_file(name)).is_file() and record.get("table") != file_digest(Path(plan.table_file(name))):
-        yield f"{path}: was {made} from another table; {AGAIN}"
+        yield f"{path}: was made by other code, bounds or published data; {AGAIN}"
+    elif source.is_file() and record.get("table") != file_digest(source):
+        yield f"{path}: was made from another table; {AGAIN}"

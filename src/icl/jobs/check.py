@@ -1,0 +1,39 @@
+"""Judge a figure's claims, and measure its distance from the published numbers."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from icl.core import sealed, table
+from icl.core.files import file_digest
+from icl.evidence import judging, published_curves
+from icl.evidence.ledger import Claim
+
+
+def check(
+    figure: str,
+    scale: str,
+    folder: str,
+    claims: Iterable[Claim],
+    source: Path,
+    measured: str,
+    published: Path | None,
+    output: Path,
+    identity: str,
+) -> None:
+    """Write the verdicts on a figure's table.
+
+    folder : of the results, as in results/<folder>; source : the table; measured : identity of its measurement
+    """
+    made, about = table.read(source, figure, scale, measured)
+    record = {
+        "figure": figure,
+        "scale": scale,
+        "folder": folder,
+        "identity": identity,
+        "table": file_digest(source),
+        "verdicts": [verdict.plain() for verdict in judging.verdicts(claims, made)],
+        "distances": published_curves.distances(made, published_curves.read(published)) if published else [],
+        "diverged": about["diverged"],
+        "about": {name: about[name] for name in ("revision", "clean", "versions", "python", "cpu_seconds")},
+    }
+    sealed.write(output, "verdicts", record)

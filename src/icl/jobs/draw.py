@@ -1,0 +1,49 @@
+"""Draw a figure's pictures."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from icl.core import discovery, sealed, table
+from icl.core.files import file_digest
+from icl.drawing import overlays
+from icl.drawing.saving import save_animation, save_picture
+from icl.evidence import published_curves
+
+
+def draw(
+    figure: str,
+    scale: str,
+    folder: str,
+    source: Path,
+    measured: str,
+    published: Path | None,
+    pictures: Sequence[Path],
+    note: str,
+    output: Path,
+    identity: str,
+) -> None:
+    """Write the pictures of a figure's table, each of a kind that its name ends with, and a record of them.
+
+    pictures : <figure>.png and .pdf, <figure>_overlay.png, <figure>_runs.png, <figure>.gif, as far as the figure has
+    them; note : scale and changed constants, for the metadata; measured : identity of the table's measurement
+    """
+    made, _ = table.read(source, figure, scale, measured)
+    one = discovery.figure(figure)
+    for path in pictures:
+        if path.suffix == ".gif" and one.frames:
+            save_animation(one.frames(made), path, note)
+        elif path.stem == f"{figure}_runs" and one.draw_runs:
+            save_picture(one.draw_runs(made), path, note)
+        else:
+            drawn = one.draw(made)
+            if path.stem == f"{figure}_overlay" and published:
+                overlays.overlay(drawn, published_curves.read(published))
+            save_picture(drawn, path, note)
+    record = {
+        "figure": figure,
+        "folder": folder,
+        "identity": identity,
+        "table": file_digest(source),
+        "pictures": {path.as_posix(): file_digest(path) for path in pictures},
+    }
+    sealed.write(output, "drawing", record)

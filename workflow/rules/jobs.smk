@@ -1,0 +1,66 @@
+# The jobs behind the figures: train, measure and check; figures.smk has those that draw. Each calls a function of
+# icl.jobs with the plan of this config.
+rule train:
+    """Train one shard of a sweep (needs a file name: results/<scale>/runs/<sweep>/<shard>.safetensors)."""
+    output:
+        f"{RESULTS}/runs/{{sweep}}/{{shard}}.safetensors",
+    log:
+        f"{RESULTS}/logs/train/{{sweep}}.{{shard}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/train/{{sweep}}.{{shard}}.tsv"
+    conda:
+        "../../environment.yml"
+    resources:
+        mem_mb=lambda w, attempt: PLAN.request("mem_mb", attempt, w.sweep),
+        runtime=lambda w, attempt: PLAN.request("runtime", attempt, w.sweep),
+    params:
+        figure=lambda w: PLAN.trainings[w.sweep][0],
+        identity=lambda w: PLAN.training_identity(PLAN.shard(w.sweep, w.shard)),
+    # Without the two thresholds, glibc returns the memory of every step's activations to the kernel.
+    shell:
+        "MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_MMAP_THRESHOLD_=4000000000"
+        " python -m icl job --config \"$config\" train {params.figure}/{wildcards.sweep}/{wildcards.shard} > {log:q} 2>&1"
+
+
+rule measure:
+    """Turn the runs of a figure into its table."""
+    input:
+        lambda w: PLAN.run_files(w.figure),
+    output:
+        f"{RESULTS}/tables/{{figure}}.parquet",
+    log:
+        f"{RESULTS}/logs/measure/{{figure}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/measure/{{figure}}.tsv"
+    conda:
+        "../../environment.yml"
+    resources:
+        mem_mb=lambda w, attempt: PLAN.request("mem_mb", attempt),
+        runtime=lambda w, attempt: PLAN.request("runtime", attempt),
+    params:
+        identity=lambda w: PLAN.measurement_identity(w.figure),
+    shell:
+        "python -m icl job --config \"$config\" measure {wildcards.figure} > {log:q} 2>&1"
+
+
+rule check:
+    """Judge a figure's claims, and measure its distance from the published curve."""
+    input:
+        f"{RESULTS}/tables/{{figure}}.parquet",
+        lambda w: PLAN.published_files(w.figure),
+    output:
+        f"{RESULTS}/verdicts/{{figure}}.json",
+    log:
+        f"{RESULTS}/logs/check/{{figure}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/check/{{figure}}.tsv"
+    conda:
+        "../../environment.yml"
+    resources:
+        mem_mb=lambda w, attempt: PLAN.request("mem_mb", attempt),
+        runtime=lambda w, attempt: PLAN.request("runtime", attempt),
+    params:
+        identity=lambda w: PLAN.judging_identity(w.figure),
+        measured=lambda w: PLAN.measurement_identity(w.figure),
+    shell:
+        "python -m icl job --config \"$config\" check {wildcards.figure} > {log:q} 2>&1"
