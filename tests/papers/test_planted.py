@@ -29,7 +29,7 @@ def test_the_pages_show_the_violations() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("key", "claim", "observable"), planted.cases())
+@pytest.mark.parametrize(("key", "claim", "observable"), list(planted.cases()))
 def test_a_violation_is_contradicted_and_its_control_is_not(key: str, claim: str, observable: str) -> None:
     violation = planted.tables()[key].PLANTED[claim][observable]
     outcome, part = planted.judged(key, claim, observable, violation)
