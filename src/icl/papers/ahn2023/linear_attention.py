@@ -15,10 +15,10 @@ import numpy as np
 from icl.core.config import Constants, RunConfig, constant
 from icl.core.lazy import Tensor, torch
 from icl.core.streams import stream
-from icl.models.lbfgs import lbfgs
-from icl.models.optimisers import Optimiser, Params, adam, halving, on_changed_gradients, packed
+from icl.models.optimisers import Optimiser, Params, adam, halving, on_changed_gradients
 from icl.papers.ahn2023 import gram_recursions, prompts
 from icl.papers.ahn2023.gram_recursions import Whitened
+from icl.papers.ahn2023.lbfgs import lbfgs
 from icl.tasks import linear_regression as tasks
 
 SYSTEM = "ahn_linear"
@@ -224,7 +224,7 @@ def optimiser(configs: Sequence[Config]) -> Optimiser:
     """Return L-BFGS, or Adam with a learning rate that halves; a positive `clip` bounds the gradient of each matrix."""
     first, rates = configs[0], [c.learning_rate for c in configs]
     if first.method == "lbfgs":
-        return packed(lbfgs(rates, first.history))
+        return lbfgs(rates, first.history)
     inner = adam(rates, halving(first.halving), first.beta1, first.beta2)
     return clipped(inner, first.clip) if first.clip else inner
 
