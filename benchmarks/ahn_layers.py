@@ -20,7 +20,7 @@ from benchmarks.timing import Row, least
 from icl.core import discovery
 from icl.core.streams import stream
 from icl.core.sweep import Sweep
-from icl.core.training import gradient
+from icl.core.training import loss_and_gradient
 from icl.papers.ahn2023 import linear_attention as system
 from icl.papers.ahn2023.linear_attention import AVERAGED, SAMPLED, SKEWED, Config
 from tests.oracles import ahn2023 as oracle
@@ -69,7 +69,7 @@ def package_training(config: Config) -> Callable[[], None]:
         nonlocal params, state
         number = next(step)
         batch = {name: torch.from_numpy(a) for name, a in system.sample([config], number).items()}
-        _, slopes = gradient(discovery.system(system.SYSTEM), sweep, params, {}, batch)
+        _, slopes = loss_and_gradient(discovery.system(system.SYSTEM), sweep, params, {}, batch)
         params, state = optimiser.update(params, slopes, state, number)
 
     return run

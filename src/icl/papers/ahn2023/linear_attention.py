@@ -1,9 +1,12 @@
 """Deep linear attention learns preconditioned gradient descent (Ahn, Cheng, Daneshmand and Sra, NeurIPS 2023).
 
-    Z <- Z + (1/n) V Z M Z' Q Z,   M = diag(I_n, 0),   prediction: minus the query's label slot after the last layer
+    Z <- Z + (1/n) V Z M Z' Q Z,   M = diag(I_n, 0),   prediction: minus the query's label entry after the last layer
 
-(equation 3, with the 1/n of the published code). Training never forms Z: `gram_recursions` computes the loss from Gram
-matrices. Tests compare it with the literal attention (tests/oracles/ahn2023.py).
+(equation 3, with the 1/n of the published code) on prompts y_i = <w, x_i> with x_i ~ N(0, Sigma).
+
+Training never forms Z: `gram_losses` computes the loss from Gram matrices, and tests compare it with the literal
+attention (tests/oracles/ahn2023.py). In whitened coordinates x = R x' with the symmetric root R of Sigma, and the task
+is R w ~ N(0, T^2).
 """
 
 from collections.abc import Sequence
@@ -16,18 +19,20 @@ from icl.core.config import Constants, RunConfig, constant
 from icl.core.lazy import Tensor, torch
 from icl.core.streams import stream
 from icl.models.optimisers import Optimiser, Params, adam, halving, on_changed_gradients
-from icl.papers.ahn2023 import gram_recursions, prompts
-from icl.papers.ahn2023.gram_recursions import Whitened
+from icl.papers.ahn2023 import gram_losses
+from icl.papers.ahn2023.gram_losses import Whitened
 from icl.papers.ahn2023.lbfgs import lbfgs
 from icl.tasks import linear_regression as tasks
+
+Arrays = dict[str, np.ndarray]
 
 SYSTEM = "ahn_linear"
 FROZEN = ()
 CODE = "the authors' published code"
-# Eigenvalues of the covariance in the authors' experiments: D^2 for D = diag(1, 1, 1/2, 1/4, 1).
-SKEWED = "1 1 0.25 0.0625 1"
-# How a gradient is estimated.
+SKEWED = (1.0, 1.0, 0.25, 0.0625, 1.0)
+"""Eigenvalues of the covariance in the authors' experiments: D^2 for D = diag(1, 1, 1/2, 1/4, 1)."""
 AVERAGED, SAMPLED = "task_and_query_averaged", "sampled_prompts"
+"""How a gradient is estimated."""
 
 
 @dataclass(frozen=True)
@@ -35,31 +40,23 @@ class Config(RunConfig):
     """Constants of a training."""
 
     gradient_estimator: str = constant(
-        AVERAGED, "ours", "the loss in a step: on sampled prompts, as in the paper, or its expectation over task "
-        "and query for sampled examples", choices=(AVERAGED, SAMPLED),
-    )  # fmt: skip
+        AVERAGED, "ours", "a step's loss: averaged over task and query, or as published", choices=(AVERAGED, SAMPLED)
+    )
     parametrisation: str = constant(
-        "relaxed", "published", "section 3: full V and Q; sparse: P = 0; relaxed: P free, both with a corner of 1",
-        choices=("full", "sparse", "relaxed"),
-    )  # fmt: skip
+        "relaxed", "published", "section 3: all of V and Q, P = 0, or P free", choices=("full", "sparse", "relaxed")
+    )
     layers: int = constant(3, "published", CODE, letter="L", at_least=1, at_most=16)
     dimension: int = constant(5, "published", CODE, letter="d", at_least=1, at_most=64)
     context_length: int = constant(20, "published", CODE, letter="n", at_least=1, at_most=100000)
-    spectrum: str = constant("", "published", f"{CODE}: empty for Sigma = I, else {SKEWED}", letter="D^2")
+    spectrum: tuple[float, ...] = constant((), "published", f"{CODE}: none for Sigma = I, else {SKEWED}", letter="D^2")
     task_covariance: str = constant(
-        "inverse", "published", "w ~ N(0, Sigma^-1) in all runs with several layers; w ~ N(0, I) in theorem 1",
-        choices=("identity", "inverse"),
-    )  # fmt: skip
+        "inverse", "published", "w ~ N(0, Sigma^-1); in theorem 1 w ~ N(0, I)", choices=("identity", "inverse")
+    )
     prompts: int = constant(
-        400, "ours", "Gram matrices per step; 400 have about the gradient noise of 4000 sampled prompts",
-        at_least=1, at_most=1000000,
-    )  # fmt: skip
-    resample: int = constant(
-        1, "published", f"{CODE}: steps between fresh prompts, 1 or 100; 0: one fixed set", at_least=0
+        400, "ours", "Gram matrices per step; 400 have about the noise of 4000 prompts", at_least=1, at_most=1000000
     )
-    method: str = constant(
-        "adam", "published", f"{CODE}: Adam, or L-BFGS with a fixed step size", choices=("adam", "lbfgs")
-    )
+    resample: int = constant(1, "published", f"{CODE}: steps between fresh prompts; 0: one fixed set", at_least=0)
+    method: str = constant("adam", "published", f"{CODE}: Adam, or L-BFGS", choices=("adam", "lbfgs"))
     history: int = constant(600, "published", f"{CODE}: update pairs that L-BFGS stores", at_least=1, at_most=10000)
     learning_rate: float = constant(1e-3, "published", CODE, letter="lr", above=0)
     halving: int = constant(0, "published", f"{CODE}: steps until the learning rate halves; 0: constant", at_least=0)
@@ -70,22 +67,14 @@ class Config(RunConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        d = self.dimension
-        try:
-            values = [float(word) for word in self.spectrum.split()]
-        except ValueError:
-            raise self.error("spectrum", f"{d} numbers separated by blanks, or empty for the identity") from None
-        if values and len(values) != d:
-            raise self.error("spectrum", f"{d} eigenvalues because dimension = {d}; it has {len(values)}")
-        if not all(0 < value < np.inf for value in values):
+        d, count = self.dimension, len(self.spectrum)
+        if count not in (0, d):
+            raise self.error("spectrum", f"{d} eigenvalues because dimension = {d}; it has {count}")
+        if not all(value > 0 for value in self.spectrum):
             raise self.error("spectrum", "of positive eigenvalues, or the covariance is not positive definite")
         if self.gradient_estimator == AVERAGED and self.parametrisation == "full" and self.layers > 1:
             allowed = f"{SAMPLED} for full matrices in several layers, which mix labels with inputs"
             raise self.error("gradient_estimator", allowed)
-
-    def eigenvalues(self) -> np.ndarray:
-        """Return the eigenvalues of Sigma, (d,)."""
-        return np.array([float(word) for word in self.spectrum.split()] or [1.0] * self.dimension)
 
 
 @dataclass(frozen=True)
@@ -95,133 +84,131 @@ class Test(Constants):
     prompts: int = constant(20000, "ours", "Gram matrices per seed for a final loss", at_least=1)
     curve_prompts: int = constant(4000, "published", f"{CODE}: the test set of the curves over training", at_least=1)
     spectra: int = constant(20000, "ours", "sampled spectra of G on which the oracle is minimised", at_least=1)
-    directions: int = constant(
-        100, "ours", "random directions in which the loss around its minimum is tested", at_least=1
-    )
+    directions: int = constant(100, "ours", "random directions to test the loss around its minimum", at_least=1)
 
 
 @lru_cache(maxsize=256)
 def covariance_root(config: Config) -> np.ndarray:
-    """Return the symmetric root of Sigma = U D^2 U' with a random rotation U per seed, (d, d)."""
+    """The symmetric root of Sigma = U D^2 U' with a random rotation U per seed, (d, d)."""
     rotation = tasks.rotation(stream(SYSTEM, config.seed, "rotation"), config.dimension)
-    return tasks.root((rotation * config.eigenvalues()) @ rotation.T)
+    return tasks.root((rotation * np.array(config.spectrum or 1.0)) @ rotation.T)
 
 
 def covariance(config: Config) -> np.ndarray:
-    """Return Sigma, (d, d)."""
-    root = covariance_root(config)
-    return root @ root
+    """Sigma, (d, d)."""
+    return covariance_root(config) @ covariance_root(config)
 
 
-@lru_cache(maxsize=256)
 def whitened_task_root(config: Config) -> np.ndarray:
-    """Return the root of the covariance of Sigma^(1/2) w: I for w ~ N(0, Sigma^-1), Sigma^(1/2) for w ~ N(0, I)."""
+    """The root T of the covariance of Sigma^(1/2) w, (d, d): I for w ~ N(0, Sigma^-1), Sigma^(1/2) for w ~ N(0, I)."""
     return covariance_root(config) if config.task_covariance == "identity" else np.eye(config.dimension)
+
+
+def _stacked(arrays: Sequence[np.ndarray], like: "Tensor") -> "Tensor":
+    """One array per run as a tensor on the device of `like`."""
+    return torch.from_numpy(np.stack(arrays)).to(like.device)
 
 
 # Weights
 
 
-def trained_entries(config: Config) -> dict[str, np.ndarray]:
-    """Return which entries of V and Q are trained, (d + 1, d + 1) each."""
-    d = config.dimension
-    block = np.zeros((d + 1, d + 1), dtype=bool)
-    block[:d, :d] = True
+def trained_entries(config: Config) -> Arrays:
+    """Which entries of V and Q are trained, (d + 1, d + 1) each."""
+    block = np.pad(np.ones((config.dimension, config.dimension), dtype=bool), (0, 1))
     if config.parametrisation == "full":
         return {"V": np.ones_like(block), "Q": np.ones_like(block)}
     return {"V": block if config.parametrisation == "relaxed" else np.zeros_like(block), "Q": block}
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
-    """Return the initial V and Q of every layer, (runs, L, d + 1, d + 1) each.
+    """The initial V and Q of every layer, (runs, L, d + 1, d + 1) each.
 
     Trained entries are N(0, init_std^2), all others 0 except V's corner, which is 1.
     """
-    weights: dict[str, list[np.ndarray]] = {"V": [], "Q": []}
-    for config in configs:
-        size, trained = config.dimension + 1, trained_entries(config)
-        for name, starts in weights.items():
-            drawn = stream(SYSTEM, config.seed, f"init {name}").standard_normal((config.layers, size, size))
-            start = np.where(trained[name], config.init_std * drawn, 0.0)
-            if name == "V" and config.parametrisation != "full":
-                start[:, -1, -1] = 1.0
-            starts.append(start)
-    return {name: torch.from_numpy(np.stack(starts)).to(device) for name, starts in weights.items()}
 
+    def start(config: Config, name: str) -> np.ndarray:
+        trained = trained_entries(config)[name]
+        normal = stream(SYSTEM, config.seed, f"init {name}").standard_normal((config.layers, *trained.shape))
+        weights = np.where(trained, config.init_std * normal, 0.0)
+        if name == "V" and config.parametrisation != "full":
+            weights[:, -1, -1] = 1.0
+        return weights
 
-def without_fixed_gradients(params: Params, configs: Sequence[Config]) -> Params:
-    """Return the weights with the entries that are not trained detached, so that they have no gradient."""
-    constants = _constants_of_runs(tuple(configs))
-    masks = {name: torch.from_numpy(constants[name]).to(w.device) for name, w in params.items()}
-    return {name: torch.where(masks[name][:, None], w, w.detach()) for name, w in params.items()}
-
-
-@lru_cache(maxsize=8)
-def _constants_of_runs(configs: tuple[Config, ...]) -> dict[str, np.ndarray]:
-    """Matrices that stay fixed during training, stacked over runs."""
-    masks = [trained_entries(config) for config in configs]
-    return {
-        "root": np.stack([covariance_root(config) for config in configs]),
-        "task": np.stack([whitened_task_root(config) for config in configs]),
-        **{name: np.stack([mask[name] for mask in masks]) for name in ("V", "Q")},
-    }
+    return {name: torch.from_numpy(np.stack([start(c, name) for c in configs])).to(device) for name in ("V", "Q")}
 
 
 def whitened(params: Params, configs: Sequence[Config]) -> Whitened:
-    """Return Sigma^(-1/2) P Sigma^(1/2) and Sigma^(1/2) A Sigma^(1/2) for V and Q, (runs, ..., L, d + 1, d + 1)."""
-    between = [1] * (params["Q"].dim() - 3)
-    root = torch.from_numpy(_constants_of_runs(tuple(configs))["root"]).to(params["Q"].device)
-    root = root.reshape(len(configs), *between, *root.shape[1:])
+    """Sigma^(-1/2) P Sigma^(1/2) and Sigma^(1/2) A Sigma^(1/2) for V and Q, (runs, ..., L, d + 1, d + 1)."""
     p, a = params["V"][..., :-1, :-1], params["Q"][..., :-1, :-1]
+    root = _stacked([covariance_root(config) for config in configs], a)
+    root = root.reshape(len(configs), *[1] * (a.dim() - 3), *root.shape[1:])
     return Whitened(torch.linalg.solve(root, p @ root), root @ a @ root)
 
 
 # Training
 
 
-def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
-    """Return the prompts of a step in the form that the gradient estimator needs."""
+def sample(configs: Sequence[Config], step: int) -> Arrays:
+    """The prompts of a step in the form that the gradient estimator needs."""
     interval = configs[0].resample
     return _batch(tuple(configs), step // interval if interval else 0)
 
 
 @lru_cache(maxsize=1)
-def _batch(configs: tuple[Config, ...], index: int) -> dict[str, np.ndarray]:
+def _batch(configs: tuple[Config, ...], index: int) -> Arrays:
     drawn = [draw(c, stream(SYSTEM, c.seed, "train", index), c.prompts) for c in configs]
     return {name: np.stack([arrays[name] for arrays in drawn]) for name in drawn[0]}
 
 
-def draw(config: Config, generator: np.random.Generator, count: int) -> dict[str, np.ndarray]:
-    """Return prompts of one run, on the last axis, in the form that its gradient estimator needs."""
-    if config.gradient_estimator == AVERAGED:
-        return draw_whitened(config, generator, count)
-    root = covariance_root(config)
-    return prompts.gram_and_query(generator, count, config.context_length, root, whitened_task_root(config))
+def draw(config: Config, generator: np.random.Generator, count: int) -> Arrays:
+    """Prompts of one run, on the last axis: `draw_whitened`, or `draw_gram_and_query` for sampled prompts."""
+    return (draw_gram_and_query if config.gradient_estimator == SAMPLED else draw_whitened)(config, generator, count)
 
 
-def draw_whitened(config: Config, generator: np.random.Generator, count: int) -> dict[str, np.ndarray]:
-    """Return whitened Gram matrices of one run, (d, d, count)."""
-    return prompts.whitened_gram(generator, count, config.context_length, config.dimension)
+def draw_whitened(config: Config, generator: np.random.Generator, count: int) -> Arrays:
+    """gram : G = (1/n) X'X of whitened inputs X, (n, d), of every prompt, (d, d, count)."""
+    g = tasks.wishart(generator, (count,), config.context_length, config.dimension) / config.context_length
+    return {"gram": np.ascontiguousarray(np.moveaxis(g, 0, -1))}
+
+
+def draw_gram_and_query(config: Config, generator: np.random.Generator, count: int) -> Arrays:
+    """The statistics of prompts that determine the output of linear layers, sampled without the tokens z_i.
+
+    gram : (1/n) sum_i z_i z_i', (d + 1, d + 1, count); query : the query's column, (d + 1, 1, count); target : the
+    query's true label, (count,)
+    """
+    d, n, root = config.dimension, config.context_length, covariance_root(config)
+    g = root @ tasks.wishart(generator, (count,), n, d) @ root / n
+    w = generator.standard_normal((count, d)) @ np.linalg.solve(root, whitened_task_root(config))
+    x = generator.standard_normal((count, d)) @ root
+    gw = np.einsum("mde,me->md", g, w)
+    full = np.empty((d + 1, d + 1, count))
+    full[:d, :d], full[:d, d], full[d, :d] = np.moveaxis(g, 0, -1), gw.T, gw.T
+    full[d, d] = np.sum(w * gw, axis=-1)
+    query = np.concatenate([x.T, np.zeros((1, count))])
+    return {"gram": full, "query": query[:, None], "target": np.sum(w * x, axis=-1)}
 
 
 def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
-    """Return the mean squared error of every run, by the first config's gradient estimator, (runs,)."""
-    params = without_fixed_gradients(params, configs)
-    if configs[0].gradient_estimator == SAMPLED:
-        return gram_recursions.sampled_loss(params, batch)
-    g, constants = batch["gram"], _constants_of_runs(tuple(configs))
-    task_root = torch.from_numpy(constants["task"]).to(g.device)
-    if configs[0].parametrisation == "full":
-        root = torch.from_numpy(constants["root"]).to(g.device)
-        return gram_recursions.averaged_loss_of_one_layer(params, g, root, task_root)
-    sparse = configs[0].parametrisation == "sparse"
-    value = gram_recursions.averaged_loss(whitened(params, configs), g, task_root, p_is_zero=sparse)
+    """The mean squared error of every run, by the first config's gradient estimator, (runs,)."""
+    g, first = batch["gram"], configs[0]
+    if first.gradient_estimator == SAMPLED:
+        trained = {n: _stacked([trained_entries(c)[n] for c in configs], g)[:, None] for n in params}
+        # Detached entries have no gradient.
+        params = {n: torch.where(trained[n], w, w.detach()) for n, w in params.items()}
+        return gram_losses.sampled_loss(params, batch)
+    task_root = _stacked([whitened_task_root(config) for config in configs], g)
+    if first.parametrisation == "full":
+        root = _stacked([covariance_root(config) for config in configs], g)
+        return gram_losses.averaged_loss_of_one_layer(params, g, root, task_root)
+    p_is_zero = first.parametrisation == "sparse"
+    value = gram_losses.averaged_loss(whitened(params, configs), g, task_root, p_is_zero=p_is_zero)
     # The added zero gives V a gradient of zero where the loss does not depend on it.
     return value + (0 * params["V"]).sum(dim=(1, 2, 3))
 
 
 def optimiser(configs: Sequence[Config]) -> Optimiser:
-    """Return L-BFGS, or Adam with a learning rate that halves; a positive `clip` bounds the gradient of each matrix."""
+    """L-BFGS, or Adam with a learning rate that halves; a positive `clip` bounds the gradient of each matrix."""
     first, rates = configs[0], [c.learning_rate for c in configs]
     if first.method == "lbfgs":
         return lbfgs(rates, first.history)
@@ -230,7 +217,7 @@ def optimiser(configs: Sequence[Config]) -> Optimiser:
 
 
 def clipped(inner: Optimiser, largest: float) -> Optimiser:
-    """Return `inner` with the gradient of every matrix (the last two axes) clipped to the Frobenius norm `largest`."""
+    """`inner` with the gradient of every matrix (the last two axes) clipped to the Frobenius norm `largest`."""
 
     def cut(gradients: Params) -> Params:
         norms = {name: torch.linalg.matrix_norm(g, keepdim=True) for name, g in gradients.items()}

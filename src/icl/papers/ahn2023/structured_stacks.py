@@ -11,7 +11,7 @@ import numpy as np
 from icl.core.lazy import torch
 from icl.core.streams import stream
 from icl.papers.ahn2023 import linear_attention as system
-from icl.papers.ahn2023.gram_recursions import Whitened
+from icl.papers.ahn2023.gram_losses import Whitened
 from icl.papers.ahn2023.linear_attention import Config
 
 
@@ -22,20 +22,19 @@ class Structured(NamedTuple):
     b: np.ndarray
 
     def blocks(self, dimension: int) -> Whitened:
-        """Return the stack as weights, (L, d, d) each."""
+        """The stack as weights, (L, d, d) each."""
         eye, b = np.eye(dimension), np.append(self.b, 0.0)
         return Whitened(*(torch.from_numpy(scalars[:, None, None] * eye) for scalars in (b, self.a)))
 
 
 def spectra(config: Config, count: int) -> np.ndarray:
-    """Return eigenvalues of whitened Gram matrices, (count, d)."""
+    """Eigenvalues of whitened Gram matrices, (count, d)."""
     g = system.draw_whitened(config, stream(system.SYSTEM, config.seed, "oracle"), count)["gram"]
-    values: np.ndarray = np.linalg.eigvalsh(np.moveaxis(g, -1, 0))
-    return values
+    return np.linalg.eigvalsh(np.moveaxis(g, -1, 0))
 
 
 def structured_loss(stack: Structured, g: np.ndarray) -> tuple[float, Structured]:
-    """Return E sum u^2 over eigenvalues g of the Gram matrix, and its derivatives.
+    """E sum u^2 over eigenvalues g of the Gram matrix, and its derivatives.
 
     In the eigenbasis of G everything is diagonal: u <- u (1 + a g s^2), s <- s (1 + a b g s^2), from u = s = 1.
     """
@@ -56,8 +55,8 @@ def structured_loss(stack: Structured, g: np.ndarray) -> tuple[float, Structured
     return float((u * u).sum() / len(g)), Structured(da, db[:-1])
 
 
-def oracle(start: Structured, g: np.ndarray, *, moves: bool = True) -> Structured:
-    """Return the structured stack of least loss over the spectra g, by L-BFGS on the log loss from `start`.
+def least_from(start: Structured, g: np.ndarray, *, moves: bool = True) -> Structured:
+    """The structured stack of least loss over the spectra g, by L-BFGS on the log loss from `start`.
 
     Without `moves` b stays 0.
     """
@@ -70,31 +69,32 @@ def oracle(start: Structured, g: np.ndarray, *, moves: bool = True) -> Structure
 
     def objective(x: np.ndarray) -> tuple[float, np.ndarray]:
         value, slope = structured_loss(unpacked(x), g)
-        return np.log(value), np.concatenate(slope if moves else slope[:1]) / value
+        return np.log(value), np.concatenate(slope)[: len(x)] / value
 
     packed = np.concatenate(start if moves else start[:1])
     return unpacked(minimize(objective, packed, jac=True, method="L-BFGS-B", options={"maxiter": 500}).x)
 
 
+def _stack(*scalars: float) -> Structured:
+    depth = (len(scalars) + 1) // 2
+    return Structured(np.array(scalars[:depth]), np.array(scalars[depth:]))
+
+
 # Starts of the search: the scalars of the authors' heat maps for three layers, and extrapolations of them.
 STARTS = {
-    2: (Structured(np.array([-0.5, -3.4]), np.array([0.86])),),
-    3: (Structured(np.array([-0.38, -2.40, -9.56]), np.array([0.904, 0.566])),),
-    4: (
-        Structured(np.array([-0.38, -2.40, -9.56, -1.0]), np.array([0.904, 0.566, 0.1])),
-        Structured(np.array([-0.6, -1.25, -2.5, -5.4]), np.array([0.31, 0.39, 0.44])),
-    ),
+    2: (_stack(-0.5, -3.4, 0.86),),
+    3: (_stack(-0.38, -2.40, -9.56, 0.904, 0.566),),
+    4: (_stack(-0.38, -2.40, -9.56, -1.0, 0.904, 0.566, 0.1), _stack(-0.6, -1.25, -2.5, -5.4, 0.31, 0.39, 0.44)),
 }
 
 
 def best_sparse(layers: int, g: np.ndarray) -> Structured:
-    """Return the stack of least loss with P = 0."""
-    return oracle(Structured(-np.geomspace(0.5, 1.5, layers), np.zeros(layers - 1)), g, moves=False)
+    """The stack of least loss with P = 0."""
+    return least_from(Structured(-np.geomspace(0.5, 1.5, layers), np.zeros(layers - 1)), g, moves=False)
 
 
 def best_relaxed(layers: int, g: np.ndarray) -> Structured:
-    """Return the stack of least loss with P, the best one over the starts of the search."""
+    """The stack of least loss with P, the best one over the starts of the search."""
     if layers == 1:
         return best_sparse(1, g)
-    stacks = [oracle(start, g) for start in STARTS[layers]]
-    return min(stacks, key=lambda stack: structured_loss(stack, g)[0])
+    return min((least_from(start, g) for start in STARTS[layers]), key=lambda stack: structured_loss(stack, g)[0])

@@ -30,11 +30,10 @@ class Whitened(NamedTuple):
 
 def _product(x: "Tensor", y: "Tensor") -> "Tensor":
     """X Y of small matrices with the prompts on the last axis; for 5 x 5, four times as fast as a batched product."""
-    out: Tensor = _product_class().apply(x, y)
-    return out
+    return _differentiable_product()(x, y)
 
 
-def _raw_product(x: "Tensor", y: "Tensor") -> "Tensor":
+def _plain_product(x: "Tensor", y: "Tensor") -> "Tensor":
     out = x[:, :, 0, None] * y[:, None, 0]
     for k in range(1, x.shape[2]):
         out.addcmul_(x[:, :, k, None], y[:, None, k])
@@ -42,21 +41,21 @@ def _raw_product(x: "Tensor", y: "Tensor") -> "Tensor":
 
 
 @cache
-def _product_class() -> Any:
-    """The product with both derivatives computed as products; differentiating it term by term takes twice as long."""
+def _differentiable_product() -> Any:
+    """The product whose derivatives are products too: term by term, training takes about twice as long."""
 
     class Product(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: "Tensor", y: "Tensor") -> "Tensor":
             ctx.save_for_backward(x, y)
-            return _raw_product(x, y)
+            return _plain_product(x, y)
 
         @staticmethod
         def backward(ctx: Any, slope: "Tensor") -> "tuple[Tensor, Tensor]":
             x, y = ctx.saved_tensors
-            return _raw_product(slope, y.transpose(1, 2)), _raw_product(x.transpose(1, 2), slope)
+            return _plain_product(slope, y.transpose(1, 2)), _plain_product(x.transpose(1, 2), slope)
 
-    return Product
+    return Product.apply
 
 
 def _left(matrix: "Tensor", x: "Tensor") -> "Tensor":
@@ -69,14 +68,11 @@ def _right(x: "Tensor", matrix: "Tensor") -> "Tensor":
     return matrix.mT[:, None] @ x
 
 
-# Sampled tasks and queries
-
-
 def sampled_loss(params: Params, batch: Params) -> "Tensor":
-    """Return the mean squared error on prompts given by Gram matrix, query and target, (runs,).
+    """The mean squared error on prompts given by Gram matrix, query and target, (runs,).
 
     A layer multiplies every column by T = I + V G Q, so G becomes T G T' (icl.models.attention.linear_gram_layer). The
-    batch comes from `prompts.gram_and_query`.
+    batch comes from `linear_attention.draw_gram_and_query`.
     """
     g, query, last = batch["gram"], batch["query"], params["Q"].shape[1] - 1
     for layer in range(last):
@@ -87,35 +83,28 @@ def sampled_loss(params: Params, batch: Params) -> "Tensor":
     return (query[:, -1, 0] + read[:, 0, 0] + batch["target"]).square().mean(dim=-1)
 
 
-# Task and query averaged out
-
-
 def averaged_loss(blocks: Whitened, g: "Tensor", task_root: "Tensor", *, p_is_zero: bool) -> "Tensor":
-    """Return the expected loss over task and query given whitened Gram matrices: the mean of |T U|_F^2, (runs,).
+    """The expected loss over task and query given whitened Gram matrices: the mean of |T U|_F^2, (runs,).
 
-    g : (runs, d, d, prompts); task_root : T, the symmetric root of the whitened task's covariance, (runs, d, d)
+    g : (runs, d, d, prompts); task_root : T, the symmetric root of the whitened task's covariance, (runs, d, d);
+    p_is_zero : whether all P are 0, so that S stays I
     """
-    u = error_map(blocks, g, p_is_zero=p_is_zero)
+    eye = torch.eye(g.shape[1], dtype=g.dtype, device=g.device)[..., None]
+    # The first layer, with S = U = I
+    s, h = eye, _right(g, blocks.a[:, 0])
+    u = eye + h
+    for p, a in zip(blocks.p[:, :-1].unbind(1), blocks.a[:, 1:].unbind(1), strict=True):
+        if p_is_zero:
+            h = _right(g, a)
+        else:
+            s = s + _left(p, h if s is eye else _product(s, h))
+            h = _product(g, _product(s.transpose(1, 2), _left(a, s)))
+        u = u + _product(u, h)
     return _left(task_root, u).square().sum(dim=(1, 2)).mean(dim=-1)
 
 
-def error_map(blocks: Whitened, g: "Tensor", *, p_is_zero: bool) -> "Tensor":
-    """Return U after the last layer, (runs, d, d, prompts), for G of the same shape; with P = 0 S stays I."""
-    eye = torch.eye(g.shape[1], dtype=g.dtype, device=g.device)[..., None]
-    # The first layer, with S = U = I
-    h = _right(g, blocks.a[:, 0])
-    u, s = eye + h, None if p_is_zero else eye + _left(blocks.p[:, 0], h)
-    for layer in range(1, blocks.a.shape[1]):
-        a = blocks.a[:, layer]
-        h = _right(g, a) if s is None else _product(g, _product(s.transpose(1, 2), _left(a, s)))
-        u = u + _product(u, h)
-        if s is not None:
-            s = s + _left(blocks.p[:, layer], _product(s, h))
-    return u
-
-
 def averaged_loss_of_one_layer(params: Params, g: "Tensor", root: "Tensor", task_root: "Tensor") -> "Tensor":
-    """Return the averaged loss of one layer with full V and Q, which mix labels with inputs, (runs,).
+    """The averaged loss of one layer with full V and Q, which mix labels with inputs, (runs,).
 
     With (b, c) the last row of V, and Q = ((A, .), (q', .)), the error is
 

@@ -1,0 +1,213 @@
+"""Test losses of linear attention against gradient descent and least squares, over layers and over examples.
+
+The error of a stack with P is a polynomial in the Gram matrix, of degree 40 for L = 4. One prompt in about ten
+thousand, with a largest eigenvalue near 4, can therefore outweigh all others in the mean of a run. The figures show
+medians and quartiles over the runs and count the runs that end above their baseline.
+
+The baselines are gradient descents on R(w) = (1/2n) sum_i (<w, x_i> - y_i)^2: `GD` steps by -eta grad R(w), `PGD` by
+-eta Sigma^-1 grad R(w).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from icl.figure import Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, join, plotting, rows, torch
+from icl.papers.ahn2023 import linear_attention as system
+from icl.papers.ahn2023 import structured_stacks, trainings
+from icl.papers.ahn2023.evaluation import fresh_gram_matrices, fresh_losses, losses_on, of_runs, selected_losses
+from icl.papers.ahn2023.gram_losses import Whitened
+from icl.papers.ahn2023.linear_attention import Config, Test
+
+DEPTHS = (1, 2, 3, 4)
+GRID = (0.008, 0.01, 0.02, 0.04, 0.08, 0.16)
+GRIDS = {"GD": GRID, "PGD": (0.001, 0.002, 0.004, *GRID)}
+"""The authors' coarse grids of step sizes, for the gradient summed (not averaged) over examples."""
+STEPS_BY_LENGTH = 3
+
+Losses = dict[str, np.ndarray]
+"""Series -> losses of the runs."""
+
+
+# Baselines
+
+
+def steps(kind: str, step_size: float, depth: int, config: Config) -> Whitened:
+    """`depth` equal steps as whitened weights with P = 0: A = -eta Sigma for `GD`, -eta I for `PGD`."""
+    matrix = np.eye(config.dimension) if kind == "PGD" else system.covariance(config)
+    a = torch.from_numpy(np.repeat(-step_size * matrix[None], depth, axis=0))
+    return Whitened(torch.zeros_like(a), a)
+
+
+def step_size(kind: str, depth: int, config: Config, count: int, *, on_grid: bool) -> float:
+    """The step size of least loss on separate prompts, by a bounded search or on the authors' grid."""
+    from scipy.optimize import minimize_scalar
+
+    g = fresh_gram_matrices(config, count, "choose")
+
+    def loss(size: float) -> float:
+        return float(losses_on(steps(kind, size, depth, config), g, config))
+
+    if on_grid:
+        return min((size * config.context_length for size in GRIDS[kind]), key=loss)
+    return minimize_scalar(loss, bounds=(0.01, 2.0), method="bounded", options={"xatol": 1e-3}).x
+
+
+def as_published(configs: Sequence[Config]) -> list[Config]:
+    """The published baselines see one example fewer than the transformer."""
+    return [replace(config, context_length=config.context_length - 1) for config in configs]
+
+
+def descents(depth: int, configs: Sequence[Config], test: Test) -> Losses:
+    """Losses of both descents, and as published (`official`), with one step size for all steps and seeds."""
+    losses = {}
+    for suffix, seen in (("", configs), (" official", as_published(configs))):
+        for kind in GRIDS:
+            size = step_size(kind, depth, seen[0], test.curve_prompts, on_grid=suffix != "")
+            losses[kind + suffix] = fresh_losses((steps(kind, size, depth, c) for c in seen), seen, test.prompts)
+    return losses
+
+
+def least_squares_loss(config: Config, count: int) -> float:
+    """E |(I - G^+ G) w|^2, the loss of the minimum-norm solution in whitened coordinates with w ~ N(0, I)."""
+    g = fresh_gram_matrices(config, count)[0].permute(2, 0, 1).numpy()
+    seen = np.linalg.pinv(g, rcond=1e-10, hermitian=True) @ g
+    return float(np.square(np.eye(config.dimension) - seen).sum(axis=(1, 2)).mean())
+
+
+# Over the number of layers
+
+
+def measure_layers(runs: Trained, scale: str) -> Rows:
+    """Log losses on the same fresh prompts per seed, and the differences that the claims bound."""
+    first = runs["ahn_sparse_1"].sweep
+    trained = {name: selected_losses(of_sweep) for name, of_sweep in runs.items()}
+    by_depth = [descents(depth, first.configs, first.test) | least_losses(depth, first) for depth in DEPTHS]
+    for depth, losses in zip(DEPTHS, by_depth, strict=True):
+        losses["sparse"] = trained[f"ahn_sparse_{depth}"]
+        losses["relaxed"] = trained[f"ahn_free_{depth}"] if depth > 1 else losses["sparse"]
+    # Series -> (depths, runs)
+    log = {series: np.log([losses[series] for losses in by_depth]) for series in by_depth[0]}
+    sparse, relaxed, pgd = log["sparse"], log["relaxed"], log["PGD"]
+    failed = ~(relaxed < sparse)[1:] * 1.0
+    facts = {
+        "least lead of the transformer over preconditioned GD": (pgd - sparse)[1:].min(axis=0),
+        "least lead of preconditioned GD over GD": (log["GD"] - pgd)[1:].min(axis=0),
+        "|transformer - preconditioned GD|, L = 1": abs(sparse - pgd)[0],
+        "failed, L = 3": failed[1],
+        "failed, any L": failed.max(axis=0),
+    }
+    facts |= {f"|log loss - oracle|, L = {depth}": abs(sparse - log["oracle sparse"])[depth - 1] for depth in (1, 2, 3)}
+    facts |= {f"log loss, relaxed less sparse, L = {depth}": (relaxed - sparse)[depth - 1] for depth in (2, 3)}
+    for series in ("sparse", "relaxed"):
+        facts[f"least gain per layer, {series}"] = (log[series][:-1] - log[series][1:]).min(axis=0)
+    curves = [of_runs("log loss", first.seeds, v.T, x=DEPTHS, panel="depth", series=s) for s, v in log.items()]
+    counted = of_runs("failed", first.seeds, failed.T, x=DEPTHS[1:], panel="depth", series="relaxed")
+    return join([*curves, counted, *(rows(name, first.seeds, values) for name, values in facts.items())])
+
+
+def least_losses(depth: int, sweep: Sweep) -> Losses:
+    """The losses of the best structured stacks, which are fitted to spectra of the first seed."""
+    spectra = structured_stacks.spectra(sweep.configs[0], sweep.test.spectra)
+    best = {"sparse": structured_stacks.best_sparse, "relaxed": structured_stacks.best_relaxed}
+    stacks = {kind: search(depth, spectra).blocks(sweep.configs[0].dimension) for kind, search in best.items()}
+    count = len(sweep.configs)
+    return {f"oracle {k}": fresh_losses([s] * count, sweep.configs, sweep.test.prompts) for k, s in stacks.items()}
+
+
+@plotting.published
+def draw_layers(table: Table) -> Picture:
+    """One panel with the line widths of the authors' code."""
+    figure, axes = plotting.canvas((700, 700), (110, 680, 20, 610), panel="depth")
+    styles = (
+        Style("GD", "Gradient Descent", "b"),
+        Style("PGD", "Preconditioned GD", "g"),
+        Style("sparse", "Linear Transformer, $P=0$", "r"),
+        Style("relaxed", "Linear Transformer", "darkred"),
+        Style("GD official", "GD, 19 examples, coarse grid", "b", line=":"),
+        Style("PGD official", "PGD, 19 examples, coarse grid", "g", line=":"),
+    )
+    for place, (series, label, colour, _, line) in enumerate(styles):
+        curve = table.curve("depth", series, "log loss")
+        x, y, bars, width = curve["x"], curve["value"], None, 2
+        if line == "-":
+            # The shift keeps the bars apart; at one layer all curves coincide.
+            x, bars, width = x + 0.025 * (place - 1.5), (y - curve["band_low"], curve["band_high"] - y), 3
+        axes.errorbar(x, y, bars, color=colour, linestyle=line, linewidth=width, capsize=3, label=label, gid=series)
+    oracles = (
+        Style("oracle sparse", "least loss, $P=0$", "r", "x", ""),
+        Style("oracle relaxed", "least loss", "darkred", "x", ""),
+    )
+    plotting.curves(axes, table, oracles, "log loss", markeredgewidth=2)
+    points = table.points("depth", "relaxed", "failed")
+    failed = {depth: points["value"][points["x"] == depth] for depth in DEPTHS[1:]}
+    counts = [f"{int(runs.sum())}/{len(runs)} ($L={depth}$)" for depth, runs in failed.items()]
+    note = f"runs that end above $P=0$: {', '.join(counts)}"
+    axes.text(0.03, 0.96, note, fontsize=12, va="top", color="darkred", transform=axes.transAxes)
+    axes.text(0.03, 0.03, r"Least squares: $-\infty$", fontsize=14, color="purple", transform=axes.transAxes)
+    depth, height = Axis("Number of Layers/Steps", (0.9, 4.1), DEPTHS), Axis("log(Loss)", (-14.5, 2.5))
+    plotting.frame(axes, depth, height, font=20, ticks=16)
+    plotting.legend(axes, 11, "lower left", (0.02, 0.08))
+    return figure
+
+
+# Over the number of examples
+
+
+def measure_length(runs: Trained, scale: str) -> Rows:
+    """Losses on the same fresh prompts per seed and number of examples, and the values that the claims bound."""
+    by_length: dict[int, Losses] = {}
+    for trained in runs.values():
+        selected, test = selected_losses(trained), trained.sweep.test
+        lengths = np.array([config.context_length for config in trained.sweep.configs])
+        for n in np.unique(lengths).tolist():
+            configs = [config for config in trained.sweep.configs if config.context_length == n]
+            losses = descents(STEPS_BY_LENGTH, configs, test)
+            for series, seen in (("OLS", configs), ("OLS official", as_published(configs))):
+                losses[series] = np.array([least_squares_loss(config, test.prompts) for config in seen])
+            by_length[n] = losses | {"transformer": selected[lengths == n]}
+    seeds, n = sorted({config.seed for config in configs}), np.array(list(by_length))
+    # Series -> (lengths, runs)
+    losses = {series: np.array([of_n[series] for of_n in by_length.values()]) for series in by_length[n[0]]}
+    transformer, descent = np.log(losses["transformer"]), np.log(losses["PGD"])
+    failed = ~(losses["transformer"] < losses["PGD"]) * 1.0
+    facts = {
+        "failed at any n": failed.max(axis=0),
+        "least lead of the transformer over preconditioned GD, n >= 4": (descent - transformer)[n >= 4].min(axis=0),
+        "least gain of the transformer per two examples": (transformer[:-1] - transformer[1:]).min(axis=0),
+    }
+    curves = [of_runs("loss", seeds, v.T, x=n, panel="length", series=s) for s, v in losses.items()]
+    counted = of_runs("failed", seeds, failed.T, x=n, panel="length", series="transformer")
+    return join([*curves, counted, *(rows(name, seeds, values) for name, values in facts.items())])
+
+
+@plotting.published
+def draw_length(table: Table) -> Picture:
+    """One panel with a linear axis, as published."""
+    figure, axes = plotting.canvas((700, 700), (100, 680, 20, 610), panel="length")
+    styles = (
+        Style("GD", "3-Step GD", "blue"),
+        Style("PGD", "3-Step Preconditioned GD", "green"),
+        Style("transformer", "3-Layer Linear Transformer", "red"),
+        Style("OLS", "OLS", "purple"),
+    )
+    plotting.medians(axes, table, styles, "loss", linewidth=3)
+    for style in styles:
+        if style.series != "transformer":
+            dotted = Style(f"{style.series} official", f"{style.series}, $n-1$ examples", style.colour, line=":")
+            plotting.medians(axes, table, (dotted,), "loss", linewidth=2)
+    failed = table.points("length", "transformer", "failed")["value"]
+    note = f"{int(failed.sum())} of {len(failed)} trainings end\nabove preconditioned GD"
+    axes.text(0.98, 0.55, note, fontsize=12, color="red", ha="right", transform=axes.transAxes)
+    examples = Axis("Number of ICL Examples", (1, 21), range(2, 23, 4))
+    plotting.frame(axes, examples, Axis("Loss", (-0.1, 5.3)), font=20, ticks=16)
+    plotting.legend(axes, 13, "upper right", (0.99, 0.99))
+    return figure
+
+
+SPARSE, RELAXED = [f"ahn_sparse_{depth}" for depth in DEPTHS], [f"ahn_free_{depth}" for depth in DEPTHS[1:]]
+FIGURES = (
+    Figure("ahn_layers", trainings.sweeps(*SPARSE, *RELAXED), measure_layers, draw_layers),
+    Figure("ahn_length", trainings.sweeps("ahn_length_short", "ahn_length_long"), measure_length, draw_length),
+)
