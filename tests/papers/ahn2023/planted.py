@@ -1,0 +1,120 @@
+"""Violations of Ahn et al.'s claims; the sound runs have weights of least loss, with some noise."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.evidence import ledger
+from icl.models.linear_attention_theory import preconditioner
+from icl.papers.ahn2023 import ahn_minimiser, loss_figures, weight_figures
+from icl.papers.ahn2023 import linear_attention as system
+from icl.papers.ahn2023 import structured_stacks as stacks
+from icl.pipeline import figures
+from tests.planted import UNTRAINED, Patch, Planted, each, with_weights
+
+SEEDS = 6
+
+
+@cache
+def sound(figure: str) -> Mapping[str, Runs]:
+    """Runs with two snapshots: untrained weights, and weights of least loss."""
+    return {name: constructed(sweep) for name, sweep in figures.sweeps(figure, "laptop", {}).items()}
+
+
+def constructed(sweep: Sweep) -> Runs:
+    configs = tuple(config for config in sweep.configs if config.seed in sorted(set(sweep.seeds))[:SEEDS])
+    weights = {name: torch.stack([w, torch.zeros_like(w)], dim=1) for name, w in system.init(configs).items()}
+    for run, config in enumerate(configs):
+        (p, a), d = blocks(config), config.dimension
+        noise = 1e-4 * np.random.default_rng(run).standard_normal(a.shape)
+        weights["V"][run, 1, :, d, d] = 1
+        weights["V"][run, 1, :, :d, :d] = torch.from_numpy(p)
+        weights["Q"][run, 1, :, :d, :d] = torch.from_numpy(a * (1 + noise))
+    test = system.Test(prompts=1000, curve_prompts=500, spectra=2000, directions=100)
+    sweep = dataclasses.replace(sweep, configs=configs, snapshots=(0, 1), test=test)
+    return Runs(sweep, weights, np.zeros((len(configs), 1)))
+
+
+def blocks(config: system.Config) -> tuple[np.ndarray, np.ndarray]:
+    """P and A of every layer, (L, d, d)."""
+    sigma, eye = system.covariance(config), np.eye(config.dimension)
+    if config.parametrisation == "full":
+        return 0 * eye[None], -preconditioner(sigma, config.context_length)[None]
+    best = stack(config.parametrisation, config.layers, config.context_length)
+    return np.append(best.b, 0.0)[:, None, None] * eye, best.a[:, None, None] * np.linalg.inv(sigma)
+
+
+@cache
+def stack(kind: str, layers: int, context_length: int) -> stacks.Structured:
+    search = stacks.best_sparse if kind == "sparse" else stacks.best_relaxed
+    return search(layers, stacks.spectra(system.Config(context_length=context_length), 4000))
+
+
+def within(user: Any, module: str, **functions: Callable[..., Any]) -> tuple[Patch, ...]:
+    """Gives `user` a copy of a module with other functions; the sound runs are constructed with the module itself."""
+    return ((user, module, lambda original: SimpleNamespace(**vars(original) | functions)),)
+
+
+def five_times(covariance: np.ndarray, context_length: int) -> np.ndarray:
+    # So far from the least loss that some of a hundred random directions lead towards it.
+    return 5.0 * preconditioner(covariance, context_length)
+
+
+def no_steps(layers: int, g: np.ndarray) -> stacks.Structured:
+    return stacks.Structured(np.zeros(layers), np.zeros(layers - 1))
+
+
+def too_large(start: stacks.Structured, g: np.ndarray) -> stacks.Structured:
+    return stacks.Structured(*(1.1 * scalars for scalars in stacks.least_from(start, g)))
+
+
+def exchanged(steps: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda kind, *args: steps({"GD": "PGD", "PGD": "GD"}[kind], *args)
+
+
+def reversed_layers(runs: Runs) -> Runs:
+    return with_weights(runs, **{name: w.flip(2) for name, w in runs.weights.items()})
+
+
+def inputs_in_labels(runs: Runs) -> Runs:
+    value = runs.weights["V"].clone()
+    value[..., -1, :-1] = 0.5
+    return with_weights(runs, V=value)
+
+
+LARGE_STEP = within(ahn_minimiser, "theory", preconditioner=five_times)
+NO_STEPS = within(weight_figures, "structured_stacks", best_sparse=no_steps)
+OTHER_SCALARS = within(weight_figures, "structured_stacks", least_from=too_large)
+# By the first words of the observable; untrained weights contradict all other bounds.
+OTHERS = {
+    "lowest loss around": Planted("five times the step of equation 2", patches=LARGE_STEP),
+    "trained loss over": Planted("five times the step of equation 2", patches=LARGE_STEP),
+    "rest of V over its corner": Planted("the rest of V's last row is half its corner", each(inputs_in_labels)),
+    "least lead of preconditioned GD": Planted("exchanged descents", patches=((loss_figures, "steps", exchanged),)),
+    "least step size over": Planted("the layers in reverse order", each(reversed_layers)),
+    "a_": Planted("the scalars of least loss are a tenth larger", patches=OTHER_SCALARS),
+    "b_": Planted("the scalars of least loss are a tenth larger", patches=OTHER_SCALARS),
+    "share not below": Planted("the least loss is that of no steps", patches=NO_STEPS),
+}
+
+
+def violation(observable: str) -> Planted:
+    return next((planted for words, planted in OTHERS.items() if observable.startswith(words)), UNTRAINED)
+
+
+PLANTED: Mapping[str, Mapping[str, Planted]] = {
+    claim.id: {bound.observable: violation(bound.observable) for bound in claim.bounds}
+    for claim in ledger.of_paper("ahn2023").claims
+}
+UNTRAINED_HOLD = {
+    "A2": "no weights, trained or not, have a lower loss than equation 2",
+    "A18": "no trained weights enter",
+    "A26": "untrained layers have a larger loss, as the theorem says of all weights",
+}
