@@ -9,7 +9,7 @@ attention (tests/oracles/ahn2023.py). In whitened coordinates x = R x' with the 
 is R w ~ N(0, T^2).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -104,9 +104,9 @@ def whitened_task_root(config: Config) -> np.ndarray:
     return covariance_root(config) if config.task_covariance == "identity" else np.eye(config.dimension)
 
 
-def _stacked(arrays: Sequence[np.ndarray], like: "Tensor") -> "Tensor":
-    """One array per run as a tensor on the device of `like`."""
-    return torch.from_numpy(np.stack(arrays)).to(like.device)
+def _of_runs(matrix: Callable[[Config], np.ndarray], configs: Sequence[Config], like: "Tensor") -> "Tensor":
+    """A matrix of every run as a tensor on the device of `like`."""
+    return torch.from_numpy(np.stack([matrix(config) for config in configs])).to(like.device)
 
 
 # Weights
@@ -125,22 +125,20 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
 
     Trained entries are N(0, init_std^2), all others 0 except V's corner, which is 1.
     """
-
-    def start(config: Config, name: str) -> np.ndarray:
-        trained = trained_entries(config)[name]
-        normal = stream(SYSTEM, config.seed, f"init {name}").standard_normal((config.layers, *trained.shape))
-        weights = np.where(trained, config.init_std * normal, 0.0)
-        if name == "V" and config.parametrisation != "full":
-            weights[:, -1, -1] = 1.0
-        return weights
-
-    return {name: torch.from_numpy(np.stack([start(c, name) for c in configs])).to(device) for name in ("V", "Q")}
+    weights = {}
+    for name, trained in trained_entries(configs[0]).items():
+        shape = (configs[0].layers, *trained.shape)
+        normal = [c.init_std * stream(SYSTEM, c.seed, f"init {name}").standard_normal(shape) for c in configs]
+        weights[name] = torch.from_numpy(np.where(trained, np.stack(normal), 0.0)).to(device)
+    if configs[0].parametrisation != "full":
+        weights["V"][..., -1, -1] = 1.0
+    return weights
 
 
 def whitened(params: Params, configs: Sequence[Config]) -> Whitened:
     """Sigma^(-1/2) P Sigma^(1/2) and Sigma^(1/2) A Sigma^(1/2) for V and Q, (runs, ..., L, d + 1, d + 1)."""
     p, a = params["V"][..., :-1, :-1], params["Q"][..., :-1, :-1]
-    root = _stacked([covariance_root(config) for config in configs], a)
+    root = _of_runs(covariance_root, configs, a)
     root = root.reshape(len(configs), *[1] * (a.dim() - 3), *root.shape[1:])
     return Whitened(torch.linalg.solve(root, p @ root), root @ a @ root)
 
@@ -162,7 +160,8 @@ def _batch(configs: tuple[Config, ...], index: int) -> Arrays:
 
 def draw(config: Config, generator: np.random.Generator, count: int) -> Arrays:
     """Prompts of one run, on the last axis: `draw_whitened`, or `draw_gram_and_query` for sampled prompts."""
-    return (draw_gram_and_query if config.gradient_estimator == SAMPLED else draw_whitened)(config, generator, count)
+    form = draw_gram_and_query if config.gradient_estimator == SAMPLED else draw_whitened
+    return form(config, generator, count)
 
 
 def draw_whitened(config: Config, generator: np.random.Generator, count: int) -> Arrays:
@@ -193,13 +192,13 @@ def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
     """The mean squared error of every run, by the first config's gradient estimator, (runs,)."""
     g, first = batch["gram"], configs[0]
     if first.gradient_estimator == SAMPLED:
-        trained = {n: _stacked([trained_entries(c)[n] for c in configs], g)[:, None] for n in params}
+        trained = {name: torch.from_numpy(entries).to(g.device) for name, entries in trained_entries(first).items()}
         # Detached entries have no gradient.
-        params = {n: torch.where(trained[n], w, w.detach()) for n, w in params.items()}
+        params = {name: torch.where(trained[name], w, w.detach()) for name, w in params.items()}
         return gram_losses.sampled_loss(params, batch)
-    task_root = _stacked([whitened_task_root(config) for config in configs], g)
+    task_root = _of_runs(whitened_task_root, configs, g)
     if first.parametrisation == "full":
-        root = _stacked([covariance_root(config) for config in configs], g)
+        root = _of_runs(covariance_root, configs, g)
         return gram_losses.averaged_loss_of_one_layer(params, g, root, task_root)
     p_is_zero = first.parametrisation == "sparse"
     value = gram_losses.averaged_loss(whitened(params, configs), g, task_root, p_is_zero=p_is_zero)
