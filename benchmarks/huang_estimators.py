@@ -42,9 +42,13 @@ def count_sides(features: int, per_feature: int) -> tuple[Side, Side]:
     """One gradient by counts, fresh and fixed."""
     p, length = prompts.imbalanced(features, 0.5), per_feature * features
     rng, q = np.random.default_rng(0), torch.zeros(features, features, dtype=torch.float64)
-    given = torch.from_numpy(prompts.counts(rng, p, length, PROMPTS))
+
+    def fresh() -> torch.Tensor:
+        return torch.from_numpy(rng.multinomial(length, p, size=PROMPTS).astype(float))
+
+    given = fresh()
     return (
-        lambda: oracle.count_loss_and_gradient(q, torch.from_numpy(prompts.counts(rng, p, length, PROMPTS)), p),
+        lambda: oracle.count_loss_and_gradient(q, fresh(), p),
         lambda: oracle.count_loss_and_gradient(q, given, p),
     )
 

@@ -1,13 +1,17 @@
-"""Prompts for in-context linear regression over finitely many features (Huang, Cheng and Liang 2024).
+"""Prompts for in-context linear regression over finitely many features, and the errors on them (Huang et al. 2024).
 
 Every token is one of K orthonormal features, x = v_n with probability p_n, with the label y = <w, x>. A prompt has N
-such pairs and a query, which is also one of the features. The output of a softmax layer depends on the tokens only
-through the counts c_n of the features.
+such pairs and a query, which is also one of the features. Attention depends on the tokens only through the counts c_n
+of the features: with u_n = <w, v_n> the prediction is sum_n Attn_n u_n. The paper's empirical objective is the loss on
+M fixed prompts, each with its own query and task.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+
+from icl.core.lazy import Tensor, torch
+from icl.models.optimisers import Params
 
 
 def imbalanced(features: int, dominant: float) -> np.ndarray:
@@ -15,13 +19,7 @@ def imbalanced(features: int, dominant: float) -> np.ndarray:
     return np.concatenate([[dominant], np.full(features - 1, (1 - dominant) / (features - 1))])
 
 
-def absent(p: float, context_length: int) -> float:
-    """P(c_k = 0) = (1 - p_k)^N, the fraction of prompts without a feature."""
-    return float((1 - p) ** context_length)
-
-
-@dataclass(frozen=True)
-class Prompts:
+class Prompts(NamedTuple):
     """A batch of M prompts.
 
     features : int64 (M, N), feature index of each token; query : int64 (M,); task : w in the basis of the v, (M, K)
@@ -42,10 +40,33 @@ def prompts(rng: np.random.Generator, p: np.ndarray, context_length: int, count:
 
 def counts_of(features: np.ndarray, number: int) -> np.ndarray:
     """Counts c_n of `number` features in each prompt: (M, N) -> float64 (M, K)."""
-    rows = np.arange(len(features))[:, None] * number
-    return np.bincount((features + rows).reshape(-1), minlength=len(features) * number).reshape(-1, number) * 1.0
+    return np.array([np.bincount(row, minlength=number) for row in features], dtype=float)
 
 
-def counts(rng: np.random.Generator, p: np.ndarray, context_length: int, number: int) -> np.ndarray:
-    """Counts of `number` new prompts, without forming tokens: float64 (number, K)."""
-    return rng.multinomial(context_length, p, size=number).astype(np.float64)
+def errors(q: "Tensor", batch: Params) -> "Tensor":
+    """Prediction minus <w, x_query> of every prompt for Q (runs, K, K): (runs, M).
+
+    batch : `counts` (runs, M, K), `query` (runs, M), `task` (runs, M, K) in the basis of the features
+    """
+    query, task = batch["query"][..., None], batch["task"]
+    scores = q.mT.gather(1, query.expand(-1, -1, q.shape[-1]))  # column k_m of Q, (runs, M, K)
+    weights = batch["counts"] * (scores - scores.detach().amax(dim=-1, keepdim=True)).exp()
+    attention = weights / weights.sum(dim=-1, keepdim=True)
+    return (attention * task).sum(dim=-1) - task.gather(-1, query)[..., 0]
+
+
+def errors_by_query(q: "Tensor", batch: Params) -> "Tensor":
+    """Mean of half the squared error over the prompts of each query, NaN for features that are no query: (runs, K)."""
+    is_query = torch.nn.functional.one_hot(batch["query"], q.shape[-1]).to(q.dtype)
+    return (errors(q, batch).square()[:, None] @ is_query)[:, 0] / 2 / is_query.sum(dim=1)
+
+
+def population_errors(q: "Tensor", counts: "Tensor") -> "Tensor":
+    """L_k of every query, the mean over prompts with the given counts and over tasks w with E w w' = I.
+
+    q : (..., K, K); counts : (M, K). Returns (..., K).
+    """
+    weights = (q - q.amax(dim=-2, keepdim=True)).exp()
+    z = (counts @ weights).reciprocal()
+    own = counts * torch.diagonal(weights, dim1=-2, dim2=-1)[..., None, :] * z
+    return ((counts.square() @ weights.square()) * z.square() + 1 - 2 * own).mean(dim=-2) / 2

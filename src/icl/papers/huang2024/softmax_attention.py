@@ -4,7 +4,7 @@
 
 A_k = v_k' Q v_k is the weight of a query on its own feature, and B_{k,n} = v_n' Q v_k on another. The gradient is the
 population gradient (`population_gradient`), its limit for long prompts, or that of the paper's 300 fixed prompts
-(`fixed_prompts`).
+(`prompts`).
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from icl.core.config import Constants, RunConfig, constant
 from icl.core.lazy import Tensor, torch
 from icl.core.streams import stream
 from icl.models.optimisers import Optimiser, Params, gradient_flow
-from icl.papers.huang2024 import fixed_prompts, population_gradient, prompts
+from icl.papers.huang2024 import population_gradient, prompts
 from icl.papers.huang2024.count_laws import PromptLaw
 
 SYSTEM = "huang_softmax"
@@ -75,8 +75,8 @@ class Config(RunConfig):
             raise self.error("dominant_probability", "below 1, or the other features never occur")
         if self.features > LARGEST_SAMPLED and self.gradient_estimator != "infinite_context":
             raise self.error("features", f"at most {LARGEST_SAMPLED}, or gradient_estimator infinite_context")
-        rarest = min(self.p_1, self.p_k)
-        missing = prompts.absent(rarest, self.context_length)
+        rarest = min(self.p_1, self.prompt_law.rare)
+        missing = (1 - rarest) ** self.context_length
         if self.gradient_estimator != "infinite_context" and missing / 2 >= self.target:
             least = -np.log(2 * self.target) / -np.log1p(-rarest) / self.features
             raise self.error(
@@ -102,11 +102,6 @@ class Config(RunConfig):
     def p_1(self) -> float:
         """The probability of v_1; 1/K if no feature is dominant."""
         return self.dominant_probability or 1 / self.features
-
-    @property
-    def p_k(self) -> float:
-        """The probability of each other feature."""
-        return (1 - self.p_1) / (self.features - 1)
 
     def probabilities(self) -> np.ndarray:
         """p, (K,)."""
@@ -136,13 +131,9 @@ class Test(Constants):
 
 
 def initial_ratio(features: int, dominant: float) -> float:
-    """r_0 = |beta_{k,1}| / alpha_k at Q = 0 for N -> infinity (ours):
-
-    p_1 (p_1 + p_k - S_0) / (p_k (1 + S_0 - 2 p_k)) with S_0 = p_1^2 + (1 - p_1)^2 / (K - 1).
-    """
-    p_1, p_k = dominant, (1 - dominant) / (features - 1)
-    s_0 = p_1**2 + (1 - p_1) ** 2 / (features - 1)
-    return p_1 * (p_1 + p_k - s_0) / (p_k * (1 + s_0 - 2 * p_k))
+    """r_0 = |beta_{k,1}| / alpha_k at Q = 0 for N -> infinity."""
+    _, rare = population_gradient.columns(np.zeros((2, 3)), PromptLaw(features, dominant, None))
+    return float(-rare.descent[1] / rare.descent[0])
 
 
 def is_random(configs: Sequence[Config]) -> bool:
@@ -155,8 +146,8 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
     """Q = 0, float64.
 
     Population gradients keep Q symmetric under permutations of the rare features, so only its distinct entries are
-    trained, (runs, 2, 3) (see `weight_forms`). With fixed prompts Q is trained in the basis of the features, (runs, K,
-    K); gradients vanish outside their span.
+    trained, (runs, 2, 3) (see `population_gradient`). With fixed prompts Q is trained in the basis of the features,
+    (runs, K, K); gradients vanish outside their span.
     """
     k = configs[0].features
     shape = (k, k) if configs[0].gradient_estimator == "fixed_prompts" else (2, 3)
@@ -165,37 +156,36 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
 
 def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     """The same M prompts at every step, or nothing for population gradients."""
-    return _bank(tuple(configs)) if configs[0].gradient_estimator == "fixed_prompts" else {}
+    return _fixed_prompts(tuple(configs)) if configs[0].gradient_estimator == "fixed_prompts" else {}
 
 
 @lru_cache(maxsize=4)
-def _bank(configs: tuple[Config, ...]) -> dict[str, np.ndarray]:
+def _fixed_prompts(configs: tuple[Config, ...]) -> dict[str, np.ndarray]:
     drawn = [
         prompts.prompts(stream(SYSTEM, c.seed, "train", 0), c.probabilities(), c.context_length, c.prompts)
         for c in configs
     ]
-    return {
-        "counts": np.stack([prompts.counts_of(batch.features, configs[0].features) for batch in drawn]),
-        "query": np.stack([batch.query for batch in drawn]),
-        "task": np.stack([batch.task for batch in drawn]),
-    }
+    counts = [prompts.counts_of(batch.features, configs[0].features) for batch in drawn]
+    query, task = ([getattr(batch, name) for batch in drawn] for name in ("query", "task"))
+    return {"counts": np.stack(counts), "query": np.stack(query), "task": np.stack(task)}
 
 
 def fresh_counts(config: Config, purpose: str, step: int, number: int) -> np.ndarray:
-    """Counts of `number` new prompts of one run, (number, K)."""
+    """Counts of `number` new prompts of one run, float64 (number, K); tokens are not formed."""
     rng = stream(SYSTEM, config.seed, purpose, step)
-    return prompts.counts(rng, config.probabilities(), config.context_length, number)
+    return rng.multinomial(config.context_length, config.probabilities(), size=number).astype(float)
 
 
-def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
-    """L of every run, (runs,), with the chosen gradient as its derivative."""
-    q = params["Q"]
-    if configs[0].gradient_estimator == "fixed_prompts":
-        losses, gradient = fixed_prompts.loss_and_gradient(q.detach(), batch)
-    else:
-        losses, gradient = population_gradient.loss_and_gradient(q.detach(), [c.prompt_law for c in configs])
-    # The added term is zero, and its derivative is the gradient.
-    return losses + ((q - q.detach()) * gradient).flatten(1).sum(dim=1)
+def loss_and_gradient(params: Params, batch: Params, configs: Sequence[Config]) -> "tuple[Tensor, Params]":
+    """L of every run, (runs,), and the chosen gradient in Q."""
+    q = params["Q"].detach()
+    if configs[0].gradient_estimator != "fixed_prompts":
+        losses, gradient = population_gradient.loss_and_gradient(q, [c.prompt_law for c in configs])
+        return losses, {"Q": gradient}
+    q.requires_grad_()
+    with torch.enable_grad():
+        losses = prompts.errors(q, batch).square().mean(dim=1) / 2
+    return losses.detach(), {"Q": torch.autograd.grad(losses.sum(), q)[0]}
 
 
 def schedule(growth: float, step: int) -> float:

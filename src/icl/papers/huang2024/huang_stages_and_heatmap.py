@@ -1,0 +1,212 @@
+"""Stages of convergence and attention between the features, along one training (Huang et al.)."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from icl.figure import (
+    Axes,
+    Axis,
+    Figure,
+    Picture,
+    Rows,
+    Style,
+    Sweep,
+    Table,
+    Trained,
+    grid,
+    join,
+    plotting,
+    rows,
+    single,
+)
+from icl.papers.huang2024 import softmax_attention as system
+from icl.papers.huang2024.evaluation import FASTER, Trajectory, crossing, facts, regime, trajectory
+from icl.papers.huang2024.population_gradient import full_matrix
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """The training of both figures: K = 20, eta = 1, with a dominant feature (run 0) and without (run 1)."""
+    steps = (*range(100), *range(100, 5001, 20))
+    configs = grid(system.Config, dominant_probability=(0.5, 0.0), learning_rate=[1.0 * FASTER[scale]])
+    snapshots = tuple(sorted({step // FASTER[scale] for step in steps}))
+    return [Sweep("huang_shared", "huang_softmax", configs, snapshots, system.Test())]
+
+
+# Stages
+
+REACHED = 0.05
+DONE = 0.02
+HORIZON = 3000.0
+# The smaller of the levels that the errors reach at the horizon.
+LAST = 0.001
+
+
+def measure_stages(runs: Trained, scale: str) -> Rows:
+    """Both errors at snapshots, the times at which they reach 0.05, and the claims' observables."""
+    path = trajectory(single(runs), 0)
+    errors = {"v_1": path.first.error, "v_k": path.other.error}
+    reached = {series: crossing(path.time, error, REACHED) for series, error in errors.items()}
+    parts = []
+    for series, error in errors.items():
+        at = reached[series] / path.config.learning_rate
+        for panel, first in (("linear", 0), ("log", 1)):
+            x, labels = path.steps[first:], {"panel": panel, "series": series}
+            parts.append(rows("prediction error", None, error[first:], x=x, **labels))
+            parts.append(rows("reached", None, REACHED, x=at, **labels))
+    later = partial(np.interp, xp=path.time, left=np.nan, right=np.nan)
+    done = crossing(path.time, errors["v_1"], DONE)
+    observables = {
+        **{f"L{series[1:]} at eta t = {HORIZON:g}": later(HORIZON, fp=error) for series, error in errors.items()},
+        **regime(path.config, LAST),
+        f"T_k({REACHED:g}) / T_1({REACHED:g})": reached["v_k"] / reached["v_1"],
+        f"L_k / L_k(0) when L_1 = {DONE:g}": later(done, fp=errors["v_k"]) / errors["v_k"][0],
+    }
+    return join([*parts, facts(observables)])
+
+
+ERRORS = (
+    Style("v_1", r"dominant feature, $\mathcal{L}_1$", "C0"),
+    Style("v_k", r"under-represented, $\mathcal{L}_k$", "C3"),
+)
+
+
+@plotting.published
+def draw_stages(table: Table) -> Picture:
+    """Both curves on linear and on logarithmic time; dots where an error reaches 0.05."""
+    figure, panels = plotting.panels((760, 360), {"linear": (75, 370, 20, 300), "log": (450, 745, 20, 300)})
+    y = Axis("Prediction error", (0, 0.65), [tenth / 10 for tenth in range(7)])
+    for panel, axes in panels.items():
+        plotting.curves(axes, table, ERRORS, "prediction error")
+        for style in ERRORS:
+            dot = table.curve(panel, style.series, "reached")
+            axes.plot(dot["x"], dot["value"], "o", color=style.colour, markersize=7, gid=f"{style.series} reached")
+        axes.axhline(REACHED, color="0.6", linestyle=":", linewidth=1)
+        last = max(1.0, float(table.curve(panel, "v_k", "prediction error")["x"].max()))
+        limits = (1, last) if panel == "log" else (-0.02 * last, last)
+        plotting.frame(axes, Axis("GD iteration", limits, log=panel == "log"), y, font=13, ticks=12)
+    panels["linear"].plot([], [], "o", color="0.4", markersize=7, label=f"{REACHED} reached")
+    plotting.legend(panels["linear"], 11, "upper right", (0.98, 0.98))
+    return figure
+
+
+# Heatmap
+
+CASES = ("imbalanced", "balanced")
+# Iterations of the heatmaps and of the frames of the animation, at the paper scale.
+SHOWN = {"imbalanced": (0, 100, 1200, 5000), "balanced": (0, 300, 600, 2500)}
+FRAMES = (0, 2, 5, 10, 20, 40, 70, *range(100, 2000, 100), 2000, 2300, 2600, 3000, 3500, 4000, 4500, 5000)
+
+
+def scores(path: Trajectory) -> np.ndarray:
+    """E Attn_n for the queries v_k: (snapshots, K, K), a row per query."""
+    k = path.config.features
+    entries = np.stack([path.first.attention, path.other.attention], axis=1) / [[1, 1, k - 1], [1, 1, k - 2]]
+    return full_matrix(entries, k).swapaxes(-1, -2)
+
+
+def nearest_snapshots(iterations: tuple[int, ...], path: Trajectory) -> list[int]:
+    """Indices of the snapshots closest to some iterations, which are scaled to the length of the training."""
+    scaled = np.array(iterations) * path.steps[-1] / 5000
+    return sorted({int(abs(path.steps - step).argmin()) for step in scaled})
+
+
+def measure_heatmap(runs: Trained, scale: str) -> Rows:
+    """Heatmaps of the picture and of the animation, mean scores along training, and the claims' observables."""
+    parts, observables = [], {}
+    for run, case in enumerate(CASES):
+        path = trajectory(single(runs), run)
+        squares, steps, numbers = scores(path), path.steps, np.arange(1, path.config.features + 1)
+        shown, frames = nearest_snapshots(SHOWN[case], path), nearest_snapshots(FRAMES, path)
+        queries = np.array([f"v_{number}" for number in numbers])[:, None]
+        for place, index in enumerate(shown):
+            panel = f"{case} {place}"
+            parts.append(rows("attention score", None, squares[index], x=numbers, panel=panel, series=queries))
+            parts.append(rows("iteration", None, steps[index], panel=panel))
+        # One heatmap per frame, whose step is the colour.
+        labels = {"panel": case, "series": queries, "colour": steps[frames, None, None]}
+        parts.append(rows("attention score", None, squares[frames], x=numbers, **labels))
+        curves = {"v_k to v_k": path.other.attention[:, 0], "v_k to v_1": path.other.attention[:, 1]}
+        if case == "imbalanced":
+            curves["v_1 to v_1"] = path.first.attention[:, 0]
+        for name, values in curves.items():
+            series, marks = f"{case} {name}", shown[1:]
+            parts.append(rows("mean score", None, values[1:], x=steps[1:], panel="curves", series=series))
+            parts.append(rows("mark", None, values[marks], x=steps[marks], panel="curves", series=series))
+        last, diagonal = squares[shown[-1]], np.eye(len(numbers), dtype=bool)
+        observables[f"smallest diagonal score, {case}"] = last[diagonal].min()
+        observables[f"largest other score, {case}"] = last[~diagonal].max()
+    return join([*parts, facts(observables)])
+
+
+SCORES = (
+    Style("imbalanced v_1 to v_1", r"$v_1$ to $v_1$, imbalanced", "C0"),
+    Style("imbalanced v_k to v_1", r"$v_k$ to $v_1$, imbalanced", "C1"),
+    Style("imbalanced v_k to v_k", r"$v_k$ to $v_k$, imbalanced", "C3"),
+    Style("balanced v_k to v_k", r"$v_k$ to $v_k$, balanced", "0.35", line="--"),
+)
+
+
+def heatmap(axes: Axes, matrix: np.ndarray, title: str) -> Any:
+    """Draw attention scores, (K, K); returns the mesh for a colour bar."""
+    ticks = [1, *range(5, len(matrix) + 1, 5)]
+    mesh = plotting.heatmap(axes, matrix, title, font=11, vmin=0, vmax=1, square=True)
+    plotting.frame(axes, Axis("Attended feature $n$", ticks=ticks), Axis("Query $k$", ticks=ticks), font=10, ticks=8)
+    return mesh
+
+
+@plotting.published
+def draw_heatmap(table: Table) -> Picture:
+    """Two rows of heatmaps, with curves below."""
+    names = [f"{case} {place}" for case in CASES for place in range(4)]
+    edges = plotting.grid_edges(names, (65, 199, 30, 180), (152, 190), columns=4)
+    figure, panels = plotting.panels((760, 640), {**edges, "curves": (65, 545, 440, 590)})
+    curves = panels.pop("curves")
+    for index, (panel, axes) in enumerate(panels.items()):
+        row, column = divmod(index, 4)
+        step = table.matrix(panel, "iteration").item()
+        mesh = heatmap(axes, table.matrix(panel, "attention score"), f"$t={step:.0f}$")
+        axes.xaxis.label.set_visible(row == 1)
+        axes.yaxis.label.set_visible(column == 0)
+        axes.tick_params(labelleft=column == 0, labelbottom=row == 1)
+        if column == 0:
+            axes.set_ylabel(f"{CASES[row]}\nQuery $k$", fontsize=10)
+    bar = figure.colorbar(mesh, cax=plotting.add_panel(figure, (690, 702, 30, 370), "<colorbar>"))
+    bar.set_label("Attention score", fontsize=11)
+    plotting.curves(curves, table, SCORES, "mean score")
+    for style in SCORES:
+        marks = table.curve("curves", style.series, "mark")
+        curves.plot(marks["x"], marks["value"], "o", color=style.colour, markersize=5)
+    last = float(table.curve("curves", SCORES[-1].series, "mean score")["x"].max())
+    x, y = Axis("GD iteration", (1, 1.1 * last), log=True), Axis("Attention score", (-0.03, 1.03))
+    plotting.frame(curves, x, y, font=11, ticks=10)
+    plotting.legend(curves, 10, "center left", (1.02, 0.5))
+    return figure
+
+
+def frames(table: Table) -> list[Picture]:
+    """Frames of the animation, with both heatmaps side by side."""
+    frame_points = table.runs[table.runs["colour"].notna()]
+    return [frame(points, step) for step, points in frame_points.groupby("colour")]
+
+
+@plotting.published
+def frame(points: Rows, step: float) -> Picture:
+    """One frame from the scores at its step."""
+    figure, panels = plotting.panels(
+        (520, 270), dict(zip(CASES, ((45, 235, 30, 220), (265, 455, 30, 220)), strict=True))
+    )
+    for case, axes in panels.items():
+        values = points.loc[points["panel"] == case, "value"].to_numpy()
+        size = round(len(values) ** 0.5)
+        mesh = heatmap(axes, values.reshape(size, size), f"{case}, $t={step:.0f}$")
+    axes.yaxis.label.set_visible(False)
+    figure.colorbar(mesh, cax=plotting.add_panel(figure, (470, 480, 30, 220), "<colorbar>"))
+    return figure
+
+
+FIGURES = (
+    Figure("huang_stages", sweeps, measure_stages, draw_stages),
+    Figure("huang_heatmap", sweeps, measure_heatmap, draw_heatmap, frames=frames),
+)
