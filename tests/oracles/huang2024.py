@@ -1,32 +1,28 @@
 """Oracles for Huang et al. 2024: the softmax layer in its literal form, and its gradient from counts.
 
 `token_loss_and_gradient` forms all prompts E and uses autograd. `count_loss_and_gradient` needs only the counts of the
-prompts, averages over queries and tasks, and works for any probabilities p.
+prompts, averages over queries and tasks, and works for any probabilities p. `enumerated` sums over all prompts.
 """
 
 import itertools
 import math
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from icl.core.streams import stream
 from icl.papers.huang2024.prompts import Prompts
-from icl.papers.huang2024.softmax_attention import SYSTEM
 
 
-def basis(features: int, dimension: int, seed: int = 0) -> np.ndarray:
+def basis(features: int, dimension: int) -> np.ndarray:
     """The features: K random orthonormal rows, (K, d)."""
-    return np.linalg.qr(stream(SYSTEM, seed, "features").standard_normal((dimension, features)))[0].T
+    return np.linalg.qr(np.random.default_rng(0).standard_normal((dimension, features)))[0].T
 
 
 def tokens(batch: Prompts, v: np.ndarray) -> np.ndarray:
     """Literal prompts E with columns (x_i; y_i) and (x_query; 0): (M, d + 1, N + 1) for a basis v (K, d)."""
-    index = np.concatenate([batch.features, batch.query[:, None]], axis=1)
-    x = v[index]
-    y = np.take_along_axis(batch.task, index, axis=1)
+    x = v[np.concatenate([batch.features, batch.query[:, None]], axis=1)]
+    y = np.einsum("mnd,md->mn", x, batch.task @ v)
     y[:, -1] = 0
     return np.concatenate([x, y[..., None]], axis=-1).swapaxes(1, 2)
 
@@ -41,28 +37,20 @@ def prediction(q: Tensor, prompt: Tensor) -> Tensor:
 def token_loss_and_gradient(q: Tensor, batch: Prompts, v: np.ndarray) -> tuple[Tensor, Tensor]:
     """Half the mean squared error over the prompts, and its gradient in Q (d, d), in the basis of the tokens."""
     leaf, prompt = q.detach().requires_grad_(), torch.from_numpy(tokens(batch, v))
-    with torch.enable_grad():
-        target = torch.from_numpy(np.take_along_axis(batch.task, batch.query[:, None], axis=1)[:, 0])
-        value = (prediction(leaf, prompt) - target).square().mean() / 2
+    target = torch.from_numpy(np.take_along_axis(batch.task, batch.query[:, None], axis=1)[:, 0])
+    value = (prediction(leaf, prompt) - target).square().mean() / 2
     return value.detach(), torch.autograd.grad(value, leaf)[0]
 
 
-def feature_loss_and_gradient(q: Tensor, batch: Prompts, extra_dimensions: int = 4) -> tuple[Tensor, Tensor]:
-    """The same for Q (K, K) in the basis of the features, using tokens with K + `extra_dimensions` coordinates."""
-    v = torch.from_numpy(basis(len(q), len(q) + extra_dimensions))
+def feature_loss_and_gradient(q: Tensor, batch: Prompts) -> tuple[Tensor, Tensor]:
+    """The same for Q (K, K) in the basis of the features, using tokens with K + 4 coordinates."""
+    v = torch.from_numpy(basis(len(q), len(q) + 4))
     value, gradient = token_loss_and_gradient(v.mT @ q @ v, batch, v.numpy())
     return value, v @ gradient @ v.mT
 
 
-class CountGradient(NamedTuple):
-    """L () and its gradient (K, K)."""
-
-    loss: Tensor
-    gradient: Tensor
-
-
-def count_loss_and_gradient(q: Tensor, counts: Tensor, p: np.ndarray) -> CountGradient:
-    """L and its gradient in Q (K, K) over M prompts with the given counts (M, K), with queries weighted by p_k.
+def count_loss_and_gradient(q: Tensor, counts: Tensor, p: np.ndarray) -> tuple[Tensor, Tensor]:
+    """L, (), and its gradient in Q (K, K) over M prompts with the given counts (M, K), with queries weighted by p_k.
 
     The mean over tasks w with E w w' = I is exact.
     """
@@ -75,26 +63,16 @@ def count_loss_and_gradient(q: Tensor, counts: Tensor, p: np.ndarray) -> CountGr
     descent = weights * (counts.mT @ ((s - attended) * z)) - weights.square() * (counts.square().mT @ z.square())
     descent = (descent + torch.diag(attended.sum(dim=0))) * probability / mean
     errors = (s + 1 - 2 * attended).mean(dim=0) / 2
-    return CountGradient((probability * errors).sum(), -descent)
-
-
-def compositions(context_length: int, features: int) -> np.ndarray:
-    """All possible count vectors of a prompt: (prompts, K)."""
-    free = itertools.product(range(context_length + 1), repeat=features - 1)
-    return np.array([[*c, context_length - sum(c)] for c in free if sum(c) <= context_length])
-
-
-def multinomial(counts: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """The probability of each count vector: (prompts, K) -> (prompts,)."""
-    n = int(counts[0].sum())
-    ways = [math.factorial(n) // math.prod(math.factorial(c) for c in row) for row in counts.tolist()]
-    return np.array(ways) * np.prod(p**counts, axis=1)
+    return (probability * errors).sum(), -descent
 
 
 def enumerated(q: np.ndarray, p: np.ndarray, context_length: int) -> tuple[np.ndarray, np.ndarray]:
     """L_k for all k and the descent direction by definition, prompt by prompt: (K,) and (K, K)."""
-    counts = compositions(context_length, len(p))
-    chance, number = multinomial(counts, p), len(p)
+    number = len(p)
+    free = itertools.product(range(context_length + 1), repeat=number - 1)
+    counts = np.array([[*c, context_length - sum(c)] for c in free if sum(c) <= context_length])
+    ways = [math.factorial(context_length) // math.prod(map(math.factorial, row)) for row in counts.tolist()]
+    chance = np.array(ways) * np.prod(p**counts, axis=1)
     errors, descent = np.zeros(number), np.zeros((number, number))
     for k in range(number):
         unnormalised = counts * np.exp(q[:, k])

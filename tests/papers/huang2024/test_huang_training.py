@@ -1,0 +1,149 @@
+"""Training of the softmax layer: invariants, closed-form times, learning rates, phases and invalid constants."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from icl.core import discovery
+from icl.core.config import ConstantError
+from icl.core.files import save_animation
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.training import train
+from icl.papers.huang2024 import evaluation, huang_four_phases
+from icl.papers.huang2024 import softmax_attention as system
+from icl.papers.huang2024.population_gradient import Column, full_matrix
+from icl.papers.huang2024.softmax_attention import Config
+from icl.pipeline import figures
+
+
+def trained(config: Config, steps: int, every: int = 1) -> Runs:
+    return train(Sweep("test", "huang_softmax", (config,), tuple(range(0, steps + 1, every)), system.Test()))
+
+
+# Invariants and times
+
+
+@pytest.mark.parametrize("estimator", ["population", "infinite_context", "fixed_prompts"])
+@pytest.mark.parametrize("dominant", [0.5, 0.0])
+def test_column_sums_are_conserved(estimator: str, dominant: float) -> None:
+    """H11: for any prompts; with balanced features and population gradients also |B_{k,n}| (K - 1) = A_k."""
+    config = Config(gradient_estimator=estimator, features=5, dominant_probability=dominant, learning_rate=4.0)
+    q = trained(config, 40).weights["Q"][0, -1].numpy()
+    matrix = q if estimator == "fixed_prompts" else full_matrix(q, 5)
+    assert abs(matrix).max() > 0.1
+    assert abs(matrix.sum(axis=0)).max() < 1e-10
+    if dominant == 0 and estimator != "fixed_prompts":
+        np.testing.assert_allclose(matrix, q[1, 0] * (5 * np.eye(5) - 1) / 4, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("dominant", "fractions"), [(0.5, (0.4, 2 / 3, 1, 2)), (0.3, (0.2857, 0.476, 0.714, 1.43))])
+def test_the_limit_of_many_features_and_long_prompts_has_closed_form_times(
+    dominant: float, fractions: tuple[float, ...]
+) -> None:
+    """|beta_{k,1}| / alpha_k = 2, 1, 1/2 and the escape are at eta t (1 - p_1) / K^2 = 1/5, 1/3, 1/2, 1 for large K."""
+    limit = Config(gradient_estimator="infinite_context", features=10000, dominant_probability=dominant)
+    path = evaluation.trajectory(trained(replace(limit, learning_rate=0.5, growth=1 / 150), 2400))
+    times = [*(evaluation.crossing(path.time, path.influence, level) for level in (2, 1, 0.5)), path.escape]
+    np.testing.assert_allclose(np.array(times) / 10000**2, fractions, rtol=0.07)
+    assert path.escape == pytest.approx(evaluation.escape_time(10000, dominant), rel=0.07)
+
+
+def test_a_growing_learning_rate_follows_the_same_flow() -> None:
+    """Times at which an error is reached differ by less than one per cent from those at a constant rate."""
+    steady, growing = Config(features=8), Config(features=8, learning_rate=0.5, growth=1 / 150)
+    paths = [evaluation.trajectory(trained(config, steps)) for config, steps in ((steady, 2000), (growing, 800))]
+    assert all(path.time[-1] > 1000 and (np.diff(path.other.error) < 0).all() for path in paths)
+    times = [path.reached(path.other.error)[:2] for path in paths]
+    np.testing.assert_allclose(times[1], times[0], rtol=0.01)
+    assert system.schedule(0.0, 10**6) == 1 and system.schedule(0.01, 101) == pytest.approx(1.01)
+
+
+def test_fixed_prompts_depend_on_the_seed_alone() -> None:
+    first = Config(gradient_estimator="fixed_prompts", features=5, prompts=20)
+    before = system.sample((first,), 0)
+    system._fixed_prompts.cache_clear()
+    np.random.seed(1)  # noqa: NPY002
+    torch.manual_seed(1)
+    after, other = system.sample((first,), 7), system.sample((replace(first, seed=1),), 0)
+    for name, array in before.items():
+        np.testing.assert_array_equal(after[name], array)
+        assert (other[name] != array).any()
+    exact = Config(features=5)
+    assert system.is_random((first,)) and system.is_random((exact, replace(exact, seed=1)))
+    assert system.sample((exact,), 0) == {} and not system.is_random((exact,))
+
+
+# Evaluation
+
+
+def test_crossings_are_interpolated_linearly() -> None:
+    time, falling = np.array([0.0, 1.0, 3.0]), np.array([4.0, 2.0, 1.0])
+    crossings = [evaluation.crossing(time, falling, level) for level in (3.0, 1.5, 5.0, 0.5)]
+    np.testing.assert_array_equal(crossings, [0.5, 2.0, 0.0, np.nan])
+
+
+def test_the_boundaries_of_the_phases() -> None:
+    """For an artificial training with known boundaries."""
+    ratio, steps = np.array([4, 3, 2, 1.5, 1, 0.8, 0.5, 0.3, 0.2]), np.arange(9)
+    column = Column(steps, np.stack([np.ones(9), -ratio, 0 * ratio], axis=1), steps)
+    weights = np.stack([np.linspace(0, 3.6, 9)] * 3, axis=1)
+    path = evaluation.Trajectory(Config(), steps, steps, weights, column, column)
+    usual = huang_four_phases.boundaries(path, system.Test())
+    assert usual == {"t_I": 2.0, "t_switch": 4.0, "t_II": 6.0, "t_III": 7.0}
+    other = huang_four_phases.boundaries(path, system.Test(phase_ratio=4.0, phase_weight=0.5))
+    assert other == {"t_I": 0.0, "t_switch": 4.0, "t_II": 8.0, "t_III": 4.0}
+
+
+@pytest.mark.slow
+def test_the_heatmap_has_an_animation(tmp_path: Path) -> None:
+    """Frames have equal sizes, and the file is reproducible."""
+    runs = {name: train(sweep) for name, sweep in figures.sweeps("huang_heatmap", "smoke", {}).items()}
+    pictures = discovery.figure("huang_heatmap").frames(figures.measure("huang_heatmap", runs, "smoke"))
+    assert len(pictures) >= 10
+    assert len({tuple(picture.get_size_inches()) for picture in pictures}) == 1
+    for name in ("a", "b"):
+        save_animation(pictures[:2] + pictures[-1:], tmp_path / f"{name}.gif", "smoke scale")
+    assert (tmp_path / "a.gif").read_bytes() == (tmp_path / "b.gif").read_bytes()
+    with Image.open(tmp_path / "a.gif") as film:
+        assert (film.n_frames, film.info["loop"], film.info["comment"]) == (3, 0, b"smoke scale")
+
+
+# Invalid constants
+
+
+@pytest.mark.parametrize(
+    ("constants", "words"),
+    [
+        ({"features": 2}, "features (K) = 2: must be at least 3"),
+        ({"gradient_estimator": "magic"}, "must be one of population"),
+        ({"dominant_probability": 1.0}, "must be below 1"),
+        ({"contexts_per_feature": 3}, "at least 8 to reach the error 0.01: with N = 60, 0.2 of the prompts lack"),
+        ({"features": 20, "dominant_probability": 0.3, "least_ratio": 2.0}, "starts at 1.73"),
+        ({"features": 10**6}, "at most 100000, or gradient_estimator infinite_context"),
+    ],
+)
+def test_invalid_constants_are_named(constants: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConstantError) as caught:
+        Config(**constants)
+    assert words in str(caught.value)
+
+
+def test_the_constants_named_in_errors_have_valid_values() -> None:
+    Config(contexts_per_feature=8)
+    Config(features=30, dominant_probability=0.3, least_ratio=2.0)
+
+
+@pytest.mark.parametrize(
+    ("figure", "estimator"), [("huang_stages", "fixed_prompts"), ("huang_empirical", "population")]
+)
+def test_figures_refuse_another_gradient(figure: str, estimator: str) -> None:
+    sweeps = figures.sweeps(figure, "smoke", {"huang_softmax": {"gradient_estimator": estimator}})
+    runs = {name: train(replace(sweep, snapshots=(0, 1))) for name, sweep in sweeps.items()}
+    with pytest.raises(ConstantError, match="gradient_estimator"):
+        discovery.figure(figure).measure(runs, "smoke")
