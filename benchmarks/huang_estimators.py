@@ -22,7 +22,7 @@ from icl.papers.huang2024 import population_gradient, prompts
 from icl.papers.huang2024.count_laws import PromptLaw
 from tests.oracles import huang2024 as oracle
 
-SIZES = ((20, 20, 30.0, 300.0), (50, 20, 100.0, 2000.0))  # K, N/K and the two target ratios
+SIZES = ((20, 20, 30.0, 200.0), (50, 20, 100.0, 1000.0))  # K, N/K and the two target ratios
 PROMPTS = 300
 Side = Callable[[], object]
 

@@ -38,10 +38,12 @@ def on_fixed_prompts(q: torch.Tensor, batch: dict[str, torch.Tensor]) -> tuple[t
 @given(st.integers(0, 1000))
 def test_the_slope_of_other_weights_vanishes_at_the_switch(seed: int) -> None:
     """H12: beta_{k,n} = -(alpha_k + beta_{k,1}) / (K - 2), negative where alpha_k exceeds |beta_{k,1}|."""
-    law = PromptLaw(6, 0.5, 60)
-    alpha, beta_1, beta = columns(weights_of(seed, (2, 3), 2.0).numpy(), law)[1].descent
-    assert beta == pytest.approx(-(alpha + beta_1) / (law.features - 2), abs=1e-14)
+    law, q = PromptLaw(5, 0.5, 6), weights_of(seed, (2, 3), 2.0).numpy()
+    _, descent = oracle.enumerated(full_matrix(q, 5), prompts.imbalanced(5, 0.5), 6)
+    beta_1, alpha, beta, *_ = descent[:, 1]
+    assert beta == pytest.approx(-(alpha + beta_1) / 3, abs=1e-14)
     assert alpha > 0 and (abs(beta) < 1e-14 or (beta < 0) == (alpha > -beta_1))
+    np.testing.assert_allclose(columns(q, law)[1].descent, [alpha, beta_1, beta], rtol=0, atol=1e-12)
 
 
 @given(st.integers(0, 1000))

@@ -41,13 +41,14 @@ def column(q: np.ndarray, cells: Cells, probability: float) -> Column:
     attention /= total
     own, dominant, rest = attention
     squares = cells.squares * (e[2] / total) ** 2  # E sum of Attn_n^2 over the others
-    # The formulas above, without differences of nearly equal numbers: the Attn_n sum to one.
+    # As the Attn_n sum to one, the formulas need no differences of nearly equal numbers.
     elsewhere = dominant + rest
     distance = elsewhere**2 + dominant**2 + squares
-    alpha = own * distance
-    beta_1 = dominant * (squares - own * elsewhere - dominant * (own + rest))
-    beta = (rest * (dominant**2 - own * elsewhere) - squares * (own + dominant)) / cells.others
-    descent = probability * (np.stack([alpha, beta_1, beta]) @ cells.weight)
+    alpha = own * distance @ cells.weight
+    beta_1 = dominant * (squares - own * elsewhere - dominant * (own + rest)) @ cells.weight
+    # A constant added to q changes nothing, so the derivatives sum to zero.
+    beta = -(alpha + beta_1) / cells.others
+    descent = probability * np.array([alpha, beta_1, beta])
     return Column(distance @ cells.weight / 2, descent, attention @ cells.weight)
 
 
