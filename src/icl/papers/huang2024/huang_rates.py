@@ -2,23 +2,9 @@
 
 import numpy as np
 
+from icl.core.streams import stream
 from icl.evidence.intervals import log_slope
-from icl.figure import (
-    Axis,
-    Figure,
-    Picture,
-    Rows,
-    Runs,
-    Style,
-    Sweep,
-    Table,
-    Trained,
-    grid,
-    join,
-    plotting,
-    rows,
-    stream,
-)
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, grid, join, plotting, rows
 from icl.papers.huang2024 import evaluation
 from icl.papers.huang2024 import softmax_attention as system
 from icl.papers.huang2024.evaluation import TARGETS, crossing, trajectories
@@ -142,28 +128,24 @@ ON_FRESH = (
     Style("gaussian", r"error$/2\epsilon$, Gaussian tasks", "b"),
 )
 
-
-INVERSE, TIME = r"$1/\epsilon$", r"Time $\eta t$"
-# Panel -> left and right edge, observable, styles, axes, and font, place and spacing of the legend.
+INVERSE = r"$1/\epsilon$"
+TIME, LONG_TIME = Axis(r"Time $\eta t$", log=True), Axis(r"Time $\eta t$", (1, 1e8), log=True)
+RELATIVE = Axis(r"Relative to $\epsilon$", (0.8, 2.4))
+# Panel -> observable, styles, axes, and font, place and spacing of the legend.
 PANELS = {
-    "features": ((75, 315), "time", OVER_K, evaluation.K_AXIS, Axis(TIME, log=True), (11, (0.03, 0.98), 0.25)),
-    "targets": (
-        (400, 670), "time", OVER_EPS, Axis(INVERSE, (7, 1.4e4), log=True), Axis(TIME, (1, 1e8), log=True),
-        (9, (0.02, 0.985), 0.2),
-    ),
-    "fresh": (
-        (745, 995), "error over eps", ON_FRESH, Axis(INVERSE, (8, 630), log=True),
-        Axis(r"Relative to $\epsilon$", (0.8, 2.4)), (10, (0.03, 0.98), 0.25),
-    ),
-}  # fmt: skip
+    "features": ("time", OVER_K, evaluation.K_AXIS, TIME, (11, (0.03, 0.98), 0.25)),
+    "targets": ("time", OVER_EPS, Axis(INVERSE, (7, 1.4e4), log=True), LONG_TIME, (9, (0.02, 0.985), 0.2)),
+    "fresh": ("error over eps", ON_FRESH, Axis(INVERSE, (8, 630), log=True), RELATIVE, (10, (0.03, 0.98), 0.25)),
+}
 
 
 @plotting.published
 def draw(table: Table) -> Picture:
     """Three panels side by side."""
-    figure, panels = plotting.panels((1010, 370), {name: (*edges, 20, 310) for name, (edges, *_) in PANELS.items()})
+    edges = {"features": (75, 315, 20, 310), "targets": (400, 670, 20, 310), "fresh": (745, 995, 20, 310)}
+    figure, panels = plotting.panels((1010, 370), edges)
     for name, axes in panels.items():
-        _, observable, styles, x, y, (font, place, spacing) = PANELS[name]
+        observable, styles, x, y, (font, place, spacing) = PANELS[name]
         plotting.curves(axes, table, styles, observable, band=name == "fresh", markersize=6)
         plotting.frame(axes, x, y, font=13, ticks=11)
         plotting.legend(axes, font, "upper left", place, spacing)

@@ -5,63 +5,45 @@ from typing import Any
 
 import numpy as np
 
-from icl.figure import (
-    Axes,
-    Axis,
-    Figure,
-    Picture,
-    Rows,
-    Style,
-    Sweep,
-    Table,
-    Trained,
-    grid,
-    join,
-    plotting,
-    rows,
-    single,
-)
-from icl.papers.huang2024 import softmax_attention as system
+from icl.figure import Axes, Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, join, plotting, rows
 from icl.papers.huang2024.evaluation import FASTER, Trajectory, crossing, facts, regime, trajectory
 from icl.papers.huang2024.population_gradient import full_matrix
+from icl.papers.huang2024.softmax_attention import Config, Test
 
 
 def sweeps(scale: str) -> list[Sweep]:
     """The training of both figures: K = 20, eta = 1, with a dominant feature (run 0) and without (run 1)."""
     steps = (*range(100), *range(100, 5001, 20))
-    configs = grid(system.Config, dominant_probability=(0.5, 0.0), learning_rate=[1.0 * FASTER[scale]])
+    configs = tuple(Config(dominant_probability=p_1, learning_rate=1.0 * FASTER[scale]) for p_1 in (0.5, 0.0))
     snapshots = tuple(sorted({step // FASTER[scale] for step in steps}))
-    return [Sweep("huang_shared", "huang_softmax", configs, snapshots, system.Test())]
+    return [Sweep("huang_shared", "huang_softmax", configs, snapshots, Test())]
 
 
 # Stages
 
 REACHED = 0.05
-DONE = 0.02
-HORIZON = 3000.0
-# The smaller of the levels that the errors reach at the horizon.
-LAST = 0.001
 
 
 def measure_stages(runs: Trained, scale: str) -> Rows:
     """Both errors at snapshots, the times at which they reach 0.05, and the claims' observables."""
-    path = trajectory(single(runs), 0)
-    errors = {"v_1": path.first.error, "v_k": path.other.error}
-    reached = {series: crossing(path.time, error, REACHED) for series, error in errors.items()}
-    parts = []
-    for series, error in errors.items():
-        at = reached[series] / path.config.learning_rate
-        for panel, first in (("linear", 0), ("log", 1)):
-            x, labels = path.steps[first:], {"panel": panel, "series": series}
-            parts.append(rows("prediction error", None, error[first:], x=x, **labels))
+    path = trajectory(runs["huang_shared"])
+    first, other = path.first.error, path.other.error
+    parts, times = [], []
+    for series, error in (("v_1", first), ("v_k", other)):
+        times.append(crossing(path.time, error, REACHED))
+        at = times[-1] / path.config.learning_rate
+        for panel, start in (("linear", 0), ("log", 1)):
+            x, labels = path.steps[start:], {"panel": panel, "series": series}
+            parts.append(rows("prediction error", None, error[start:], x=x, **labels))
             parts.append(rows("reached", None, REACHED, x=at, **labels))
-    later = partial(np.interp, xp=path.time, left=np.nan, right=np.nan)
-    done = crossing(path.time, errors["v_1"], DONE)
+    value_at = partial(np.interp, xp=path.time, left=np.nan, right=np.nan)
     observables = {
-        **{f"L{series[1:]} at eta t = {HORIZON:g}": later(HORIZON, fp=error) for series, error in errors.items()},
-        **regime(path.config, LAST),
-        f"T_k({REACHED:g}) / T_1({REACHED:g})": reached["v_k"] / reached["v_1"],
-        f"L_k / L_k(0) when L_1 = {DONE:g}": later(done, fp=errors["v_k"]) / errors["v_k"][0],
+        "T_k(0.05) / T_1(0.05)": times[1] / times[0],
+        "L_k / L_k(0) when L_1 = 0.02": value_at(crossing(path.time, first, 0.02), fp=other) / other[0],
+        "L_1 at eta t = 3000": value_at(3000, fp=first),
+        "L_k at eta t = 3000": value_at(3000, fp=other),
+        # 0.001 is the smaller of the levels that the errors reach by then.
+        **regime(path.config, 0.001),
     }
     return join([*parts, facts(observables)])
 
@@ -116,7 +98,7 @@ def measure_heatmap(runs: Trained, scale: str) -> Rows:
     """Heatmaps of the picture and of the animation, mean scores along training, and the claims' observables."""
     parts, observables = [], {}
     for run, case in enumerate(CASES):
-        path = trajectory(single(runs), run)
+        path = trajectory(runs["huang_shared"], run)
         squares, steps, numbers = scores(path), path.steps, np.arange(1, path.config.features + 1)
         shown, frames = nearest_snapshots(SHOWN[case], path), nearest_snapshots(FRAMES, path)
         queries = np.array([f"v_{number}" for number in numbers])[:, None]
@@ -194,9 +176,8 @@ def frames(table: Table) -> list[Picture]:
 @plotting.published
 def frame(points: Rows, step: float) -> Picture:
     """One frame from the scores at its step."""
-    figure, panels = plotting.panels(
-        (520, 270), dict(zip(CASES, ((45, 235, 30, 220), (265, 455, 30, 220)), strict=True))
-    )
+    edges = {"imbalanced": (45, 235, 30, 220), "balanced": (265, 455, 30, 220)}
+    figure, panels = plotting.panels((520, 270), edges)
     for case, axes in panels.items():
         values = points.loc[points["panel"] == case, "value"].to_numpy()
         size = round(len(values) ** 0.5)

@@ -60,26 +60,28 @@ TIMES = (
     Style("A_k = log K", r"$A_k=\log K$", "C3", marker="o"),
     Style("limit", r"$K\to\infty$", "k", line="--"),
 )
-TIME = r"Time $\eta t\,/\,K^2$"
-# Panel -> left and right edge, observable, styles, y axis, and font, corner, place and spacing of the legend.
+# Panel -> observable, styles, y axis, and font, corner, place and spacing of the legend.
 PANELS: dict[str, Any] = {
-    "weights": ((70, 330), "weight", WEIGHTS, Axis("Attention weight"), (12, "center left", (0.03, 0.42), 0.5)),
-    "errors": (
-        (405, 630), "prediction error", ERRORS, Axis("Prediction error", (0, 0.55)),
-        (12, "upper right", (0.97, 0.9), 0.5),
+    "weights": ("weight", WEIGHTS, Axis("Attention weight"), (12, "center left", (0.03, 0.42), 0.5)),
+    "errors": ("prediction error", ERRORS, Axis("Prediction error", (0, 0.55)), (12, "upper right", (0.97, 0.9), 0.5)),
+    "times": (
+        "time over K^2",
+        TIMES,
+        Axis(r"Time $\eta t\,/\,K^2$", (0.8, 2.0)),
+        (11, "upper right", (0.98, 0.98), 0.3),
     ),
-    "times": ((715, 965), "time over K^2", TIMES, Axis(TIME, (0.8, 2.0)), (11, "upper right", (0.98, 0.98), 0.3)),
-}  # fmt: skip
+}
 
 
 @plotting.published
 def draw(table: Table) -> Picture:
     """Three panels side by side."""
-    figure, panels = plotting.panels((980, 340), {name: (*edges, 20, 280) for name, (edges, *_) in PANELS.items()})
+    edges = {"weights": (70, 330, 20, 280), "errors": (405, 630, 20, 280), "times": (715, 965, 20, 280)}
+    figure, panels = plotting.panels((980, 340), edges)
     features, end = (table.matrix("weights", name).item() for name in ("features", "boundary"))
     last = float(table.curve("errors", "L_k", "prediction error")["x"].max())
     for name, axes in panels.items():
-        _, observable, styles, y, legend = PANELS[name]
+        observable, styles, y, legend = PANELS[name]
         plotting.curves(axes, table, styles, observable)
         if name != "times":
             plotting.shade(axes, [0.0, end, last], ("I", "II"), font=12)
