@@ -25,23 +25,16 @@ def drawn(features: int, length: int, number: int, seed: int = 0) -> tuple[promp
     return batch, {name: torch.from_numpy(array)[None] for name, array in parts.items()}
 
 
-def on_fixed_prompts(q: torch.Tensor, batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Loss and gradient of one run with Q (K, K)."""
-    config = Config(gradient_estimator="fixed_prompts", features=len(q))
-    losses, gradients = system.loss_and_gradient({"Q": q[None]}, batch, (config,))
-    return losses[0], gradients["Q"][0]
-
-
 # Population gradient
 
 
 @given(st.integers(0, 1000))
 def test_the_slope_of_other_weights_vanishes_at_the_switch(seed: int) -> None:
     """H12: beta_{k,n} = -(alpha_k + beta_{k,1}) / (K - 2), negative where alpha_k exceeds |beta_{k,1}|."""
-    law, q = PromptLaw(5, 0.5, 6), weights_of(seed, (2, 3), 2.0).numpy()
-    _, descent = oracle.enumerated(full_matrix(q, 5), prompts.imbalanced(5, 0.5), 6)
+    law, q = PromptLaw(4, 0.5, 5), weights_of(seed, (2, 3), 2.0).numpy()
+    _, descent = oracle.enumerated(full_matrix(q, 4), prompts.imbalanced(4, 0.5), 5)
     beta_1, alpha, beta, *_ = descent[:, 1]
-    assert beta == pytest.approx(-(alpha + beta_1) / 3, abs=1e-14)
+    assert beta == pytest.approx(-(alpha + beta_1) / 2, abs=1e-14)
     assert alpha > 0 and (abs(beta) < 1e-14 or (beta < 0) == (alpha > -beta_1))
     np.testing.assert_allclose(columns(q, law)[1].descent, [alpha, beta_1, beta], rtol=0, atol=1e-12)
 
@@ -76,15 +69,15 @@ def test_the_population_gradient_is_the_sum_over_all_prompts(features: int, leng
 def test_few_nodes_give_the_sums_over_all_cells(law: PromptLaw, monkeypatch: pytest.MonkeyPatch) -> None:
     few = count_laws.cells_of.__wrapped__(law)
     monkeypatch.setattr(count_laws, "NODES", law.context_length + 1)
-    for pair in zip(few, count_laws.cells_of.__wrapped__(law), strict=True):
-        assert pair[0].weight.size < pair[1].weight.size / 5
-        assert abs(1 - pair[0].weight.sum()) < 1e-10
+    monkeypatch.setattr(count_laws, "RAREST", 1e-30)
+    for cells, every in zip(few, count_laws.cells_of.__wrapped__(law), strict=True):
+        assert cells.weight.size < every.weight.size / 5
+        assert abs(1 - cells.weight.sum()) < 1e-11
         # From the start of training to long after the last phase.
         for q in ([0, 0, 0], [2, -1, 0], [6, -3, 0], [9, -6, 0], [3, 3, 0], [-3, 3, 0], [0, 8, 0]):
-            for one, other in zip(
-                *(population_gradient.column(np.array(q), cells, 0.1) for cells in pair), strict=True
-            ):
-                np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+            one, other = (population_gradient.column(np.array(q), each, 0.1) for each in (cells, every))
+            for part, expected in zip(one, other, strict=True):
+                np.testing.assert_allclose(part, expected, rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.parametrize("dominant", [0.3, 0.5, 0.7])
@@ -122,8 +115,10 @@ def test_fixed_prompts_give_the_gradient_of_the_tokens(seed: int) -> None:
     literal, batch = drawn(8, 64, 40, seed)
     q = weights_of(seed, (8, 8))
     expected = oracle.feature_loss_and_gradient(q, literal)
-    for one, other in zip(expected, on_fixed_prompts(q, batch), strict=True):
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-10)
+    config = Config(gradient_estimator="fixed_prompts", features=8)
+    losses, gradients = system.loss_and_gradient({"Q": q[None]}, batch, (config,))
+    np.testing.assert_allclose(losses[0], expected[0], rtol=0, atol=1e-10)
+    np.testing.assert_allclose(gradients["Q"][0], expected[1], rtol=0, atol=1e-10)
     by_query = prompts.errors_by_query(q[None], batch)
     frequency = torch.bincount(batch["query"][0], minlength=8).double() / 40
     assert (by_query[0].nan_to_num() @ frequency).item() == pytest.approx(expected[0].item(), abs=1e-12)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Cells of smaller probability are left out; in total they have less than 1e-10.
+# Cells of smaller probability are left out; in total they have less than 1e-11.
 RAREST = 1e-14
 # Nodes of a Gauss rule; 8 are enough for an agreement of 1e-12.
 NODES = 10
