@@ -30,13 +30,7 @@ NORM_EPSILON = 1e-5
 
 
 def init(
-    rngs: Sequence[np.random.Generator],
-    inputs: int,
-    outputs: int,
-    width: int,
-    hidden: int,
-    layers: int,
-    std: float = 0.02,
+    rngs: Sequence[np.random.Generator], inputs: int, outputs: int, width: int, hidden: int, layers: int, std: float
 ) -> Params:
     """GPT-2's initialisation, float32: matrices N(0, std^2), biases 0, gains 1.
 
@@ -48,12 +42,12 @@ def init(
     inputs, outputs : width of a token and of a prediction
     width : of the residual stream; hidden : of the MLP
     """
+    into_stream = std / np.sqrt(2 * layers)
+    # In this order, which is that of the draws.
     matrices = {"read_in": (inputs, width, std), "read_out": (width, outputs, std)}
     norms = ["final_norm"]
-    into_stream = std / np.sqrt(2 * layers)
     for n in range(1, layers + 1):
-        for name in ("queries", "keys", "values"):
-            matrices[f"layer{n}.{name}"] = (width, width, std)
+        matrices |= {f"layer{n}.{name}": (width, width, std) for name in ("queries", "keys", "values")}
         matrices[f"layer{n}.output"] = (width, width, into_stream)
         matrices[f"layer{n}.up"] = (width, hidden, std)
         matrices[f"layer{n}.down"] = (hidden, width, into_stream)
@@ -68,43 +62,11 @@ def init(
     return params
 
 
-def layers(params: Params) -> int:
-    """The number of layers."""
-    return sum(name.endswith(".queries") for name in params)
-
-
-def predict_all(params: Params, tokens: "Tensor", heads: int) -> "Tensor":
-    """The prediction at every token, each from the tokens up to it.
-
-    Parameters
-    ----------
-    tokens : (runs, prompts, tokens, inputs)
-    heads : divides the width
-
-    Returns
-    -------
-    (runs, prompts, tokens, outputs)
-    """
-    count = tokens.shape[2]
-    return read_out(params, residual_stream(params, read_in(params, tokens), heads, count))
-
-
-def predict_last(params: Params, tokens: "Tensor", heads: int) -> "Tensor":
-    """The prediction at the last token: (runs, prompts, tokens, inputs) -> (runs, prompts, outputs).
-
-    Equal to the last one of `predict_all`. The last layer computes keys and values of all tokens, and everything else
-    only for the last token.
-    """
-    return read_out(params, residual_stream(params, read_in(params, tokens), heads, 1))[:, :, 0]
-
-
-def predict_prefixes(
-    params: Params, contexts: "Tensor", queries: "Tensor", lengths: Sequence[int], heads: int
-) -> "Tensor":
+def predict_prefixes(params: Params, contexts: Tensor, queries: Tensor, lengths: Sequence[int], heads: int) -> Tensor:
     """The prediction for query k after the first lengths[k] contexts, for all k in one pass.
 
-    Contexts do not attend to queries and queries to no other query, so this equals one `predict_last` per length, but
-    computes the contexts once.
+    Contexts do not attend to queries and queries to no other query, so this equals one pass per length, but computes
+    the contexts once.
 
     Parameters
     ----------
@@ -127,50 +89,48 @@ def predict_prefixes(
     return read_out(params, residual_stream(params, embedded, heads, number, visible))
 
 
-def read_in(params: Params, tokens: "Tensor") -> "Tensor":
+def read_in(params: Params, tokens: Tensor) -> Tensor:
     """The tokens' embeddings: (runs, prompts, tokens, inputs) -> (runs, prompts, tokens, width)."""
     return _affine(params, "read_in", tokens.flatten(1, 2)).view(*tokens.shape[:3], -1)
 
 
-def read_out(params: Params, x: "Tensor") -> "Tensor":
+def read_out(params: Params, x: Tensor) -> Tensor:
     """Final LayerNorm and read-out: (runs, prompts, tokens, width) -> (runs, prompts, tokens, outputs)."""
     return _after_norm(params, "final_norm", "read_out", _normalised(x.flatten(1, 2))).view(*x.shape[:3], -1)
 
 
-def residual_stream(params: Params, x: "Tensor", heads: int, read: int, visible: "Tensor | None" = None) -> "Tensor":
+def residual_stream(params: Params, x: Tensor, heads: int, read: int, visible: Tensor) -> Tensor:
     """The residual stream after all layers, before the final LayerNorm, at the last `read` tokens.
 
     Parameters
     ----------
     x : (runs, prompts, tokens, width)
-    visible : bool (tokens, tokens), which columns each row attends to, at least one; None for causal attention
+    visible : bool (tokens, tokens), which columns each row attends to, at least one
 
     Returns
     -------
     (runs, prompts, read, width)
     """
-    count, last = x.shape[2], layers(params)
-    if visible is None:
-        visible = torch.ones(count, count, dtype=torch.bool, device=x.device).tril()
+    count, last = x.shape[2], sum(name.endswith(".queries") for name in params)
     mask = torch.zeros_like(visible, dtype=x.dtype).masked_fill(~visible, -math.inf)
     for layer in range(1, last + 1):
         x = _layer(params, f"layer{layer}", x, heads, read if layer == last else count, mask)
     return x
 
 
-def _layer(params: Params, name: str, x: "Tensor", heads: int, read: int, mask: "Tensor") -> "Tensor":
+def _layer(params: Params, name: str, x: Tensor, heads: int, read: int, mask: Tensor) -> Tensor:
     """One layer at the last `read` tokens: (runs, prompts, tokens, width) -> (runs, prompts, read, width).
 
     mask : added to the scores, (tokens, tokens) of 0 and -inf
     """
     runs, prompts, count, width = x.shape
-    n = _normalised(x)
+    norm, n = f"{name}.attention_norm", _normalised(x)
+    asking = n
     if read < count:
-        x, asking = x[:, :, -read:], n[:, :, -read:].flatten(1, 2)
-    else:
-        asking = n.flatten(1, 2)
-    norm, n = f"{name}.attention_norm", n.flatten(1, 2)
-    query = _heads(_after_norm(params, norm, f"{name}.queries", asking), prompts, heads)
+        # The other tokens only have keys and values.
+        x, asking = x[:, :, -read:], n[:, :, -read:]
+    query = _heads(_after_norm(params, norm, f"{name}.queries", asking.flatten(1, 2)), prompts, heads)
+    n = n.flatten(1, 2)
     key = _heads(_after_norm(params, norm, f"{name}.keys", n), prompts, heads)
     value = _heads(_after_norm(params, norm, f"{name}.values", n), prompts, heads)
     # Under autocast, the products and the stream have different types.
@@ -182,22 +142,22 @@ def _layer(params: Params, name: str, x: "Tensor", heads: int, read: int, mask: 
     return x.view(runs, prompts, read, width)
 
 
-def _heads(x: "Tensor", prompts: int, heads: int) -> "Tensor":
+def _heads(x: Tensor, prompts: int, heads: int) -> Tensor:
     """(runs, prompts * tokens, width) -> (runs * prompts, heads, tokens, width / heads), without a copy."""
     return x.view(x.shape[0] * prompts, -1, heads, x.shape[-1] // heads).transpose(1, 2)
 
 
-def _normalised(x: "Tensor") -> "Tensor":
+def _normalised(x: Tensor) -> Tensor:
     """LayerNorm without gain and bias: (x - mean) / sqrt(variance + 1e-5) over the last axis."""
     return torch.nn.functional.layer_norm(x, x.shape[-1:], eps=NORM_EPSILON)
 
 
-def _affine(params: Params, name: str, x: "Tensor") -> "Tensor":
+def _affine(params: Params, name: str, x: Tensor) -> Tensor:
     """x W + b: (runs, n, in) -> (runs, n, out)."""
     return torch.baddbmm(params[f"{name}.bias"][:, None], x, params[name])
 
 
-def _after_norm(params: Params, norm: str, name: str, n: "Tensor") -> "Tensor":
+def _after_norm(params: Params, norm: str, name: str, n: Tensor) -> Tensor:
     """(g * n + b) W + c = n (diag(g) W) + (b W + c): (runs, n, in) -> (runs, n, out)."""
     matrix = params[name]
     bias = torch.baddbmm(params[f"{name}.bias"][:, None], params[f"{norm}.bias"][:, None], matrix)
@@ -207,18 +167,18 @@ def _after_norm(params: Params, norm: str, name: str, n: "Tensor") -> "Tensor":
 # Attention and GELU, which take a third of the time of the matrix products on a CPU in the library's form
 
 
-def _fused_attention(query: "Tensor", key: "Tensor", value: "Tensor", mask: "Tensor") -> "Tensor":
+def _fused_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
     """(groups, heads, tokens, size) each -> (groups, read, heads, size)."""
     attended = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
     return attended.transpose(1, 2)
 
 
-def _fused_gelu(x: "Tensor") -> "Tensor":
+def _fused_gelu(x: Tensor) -> Tensor:
     return torch.nn.functional.gelu(x, approximate="tanh")
 
 
 @cache
-def _on_cpu() -> "tuple[Callable[..., Tensor], Callable[..., Tensor]]":
+def _on_cpu() -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
     """`_fused_attention` and `_fused_gelu` with explicit derivatives."""
     linear = 2 * math.sqrt(2 / math.pi)
     cubic = 0.044715 * linear
@@ -227,7 +187,7 @@ def _on_cpu() -> "tuple[Callable[..., Tensor], Callable[..., Tensor]]":
         """softmax(Q K^T / sqrt(size) + mask) V by plain matrix products."""
 
         @staticmethod
-        def forward(ctx: Any, query: "Tensor", key: "Tensor", value: "Tensor", mask: "Tensor") -> "Tensor":
+        def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
             q, k, v = (part.flatten(0, 1) for part in (query, key, value))
             shares = torch.baddbmm(mask, q, k.mT, alpha=q.shape[-1] ** -0.5).softmax(dim=-1)
             out = shares @ v
@@ -236,7 +196,7 @@ def _on_cpu() -> "tuple[Callable[..., Tensor], Callable[..., Tensor]]":
             return out.view(query.shape).transpose(1, 2).contiguous()
 
         @staticmethod
-        def backward(ctx: Any, *gradients: "Tensor") -> "tuple[Tensor | None, ...]":
+        def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
             q, k, v, shares, out = ctx.saved_tensors
             g = gradients[0].transpose(1, 2).flatten(0, 1)
             scores = torch.baddbmm((g * out).sum(dim=-1, keepdim=True), g, v.mT, beta=-1)
@@ -248,14 +208,14 @@ def _on_cpu() -> "tuple[Callable[..., Tensor], Callable[..., Tensor]]":
         """x s with s = 1 / (1 + exp(-(linear x + cubic x^3))): GELU in its tanh form without the slow tanh."""
 
         @staticmethod
-        def forward(ctx: Any, x: "Tensor") -> "Tensor":
+        def forward(ctx: Any, x: Tensor) -> Tensor:
             s = torch.addcmul(x.new_tensor(linear), x, x, value=cubic).mul_(x).sigmoid_()
             y = x * s
             ctx.save_for_backward(x, s, y)
             return y
 
         @staticmethod
-        def backward(ctx: Any, *gradients: "Tensor") -> "Tensor":
+        def backward(ctx: Any, *gradients: Tensor) -> Tensor:
             # y' = s + x s (1 - s) (linear + 3 cubic x^2) = s (1 + (x - y) (linear + 3 cubic x^2))
             x, s, y = ctx.saved_tensors
             slope = torch.addcmul(x.new_tensor(linear), x, x, value=3 * cubic)
