@@ -12,7 +12,8 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.timing import Row, least
-from icl.models import estimators
+from icl.papers.garg2022 import baselines
+from icl.papers.garg2022.baselines import PrefixEstimator
 
 DIMENSION, POINTS = 20, 41
 PROMPTS, LOOPED = 640, 4
@@ -41,10 +42,10 @@ def mean(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> float:
     return float(query @ (labels @ inputs) / len(labels))
 
 
-BASELINES: dict[str, tuple[estimators.PrefixEstimator, Solve, float | None]] = {
-    "least squares": (estimators.least_squares_prefixes, lstsq, LEAST_RATIO),
-    "3 nearest neighbours": (estimators.neighbours_prefixes(3), neighbours, LEAST_RATIO),
-    "averaging": (estimators.averaging_prefixes, mean, None),
+BASELINES: dict[str, tuple[PrefixEstimator, Solve, float | None]] = {
+    "least squares": (baselines.least_squares, lstsq, LEAST_RATIO),
+    "3 nearest neighbours": (baselines.nearest_neighbours(3), neighbours, LEAST_RATIO),
+    "averaging": (baselines.averaging, mean, None),
 }
 
 
@@ -61,7 +62,7 @@ def main() -> list[Row]:
                 for k in range(1, POINTS):
                     solve(x[:k], y[:k], x[k])
 
-        def batched(at_once: estimators.PrefixEstimator = at_once) -> None:
+        def batched(at_once: PrefixEstimator = at_once) -> None:
             at_once(inputs, labels, inputs)
 
         seconds = least({"ours": (batched, 1), "theirs": (loop, 1)}, REPEATS)

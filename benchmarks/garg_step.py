@@ -19,9 +19,9 @@ import torch
 from benchmarks.timing import Row
 from icl.core import discovery
 from icl.core.sweep import Sweep
-from icl.core.training import gradient
+from icl.core.training import loss_and_gradient
 from icl.models.optimisers import Params
-from icl.papers.garg2022 import captured, trainings
+from icl.papers.garg2022 import captured, evaluation
 from icl.papers.garg2022 import gpt2 as system
 
 TURNS = 15
@@ -55,7 +55,7 @@ def step(sweep: Sweep, device: str = "cpu") -> Callable[[], object]:
 
     def whole() -> None:
         batch: Params = {n: torch.from_numpy(a).to(device) for n, a in system.sample(sweep.configs, 0).items()}
-        _, gradients = gradient(discovery.system(system.SYSTEM), sweep, params, {}, batch)
+        _, gradients = loss_and_gradient(discovery.system(system.SYSTEM), sweep, params, {}, batch)
         optimiser.update(params, gradients, state, 0)
 
     return whole
@@ -89,7 +89,7 @@ def theirs(config: system.Config) -> Callable[[], object]:
 
 def on_gpu() -> str:
     """Steps per second at the paper scale with workflow/one_gpu.yaml, and their share of the GPU's peak."""
-    sweep = trainings.sweep("paper")
+    sweep = evaluation.sweeps("paper")[0]
     configs = tuple(replace(c, precision="bfloat16", execution="graph") for c in sweep.configs[:1])
     whole = step(replace(sweep, configs=configs), "cuda")
     seconds = []
@@ -99,18 +99,18 @@ def on_gpu() -> str:
         whole()
         torch.cuda.synchronize()
         seconds.append(time.perf_counter() - start)
-    meter = captured.Meter(captured.operations(system.products(configs[0], 1)), torch.cuda.get_device_name())
+    meter = captured.Meter(captured.operations(configs[0]), torch.cuda.get_device_name())
     return meter.line(1 / float(np.median(seconds[2:])))
 
 
 def main() -> list[Row]:
     """Rows (name, value, target); values should not exceed their targets unless the name says at least."""
-    sweep = trainings.sweep("laptop")
+    sweep = evaluation.sweeps("laptop")[0]
     sweep = replace(sweep, configs=sweep.configs[:1])
     ours, floor, other, sampling = medians(
         [
             step(sweep),
-            products(system.products(sweep.configs[0], 1)),
+            products(list(captured.products(sweep.configs[0], 1))),
             theirs(sweep.configs[0]),
             lambda: system.sample(sweep.configs, 0),
         ]

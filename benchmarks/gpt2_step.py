@@ -14,7 +14,7 @@ from benchmarks.timing import Row, least
 from icl.core import discovery
 from icl.core.config import grid
 from icl.core.sweep import Sweep
-from icl.core.training import gradient
+from icl.core.training import loss_and_gradient
 from icl.models.optimisers import Params
 from icl.papers.li2024 import decoder as system
 
@@ -62,7 +62,7 @@ def time_of_step(sweep: Sweep) -> tuple[float, float]:
 
     def whole() -> None:
         batch: Params = {n: torch.from_numpy(a) for n, a in system.sample(sweep.configs, 0).items()}
-        _, gradients = gradient(system, sweep, params, {}, batch)
+        _, gradients = loss_and_gradient(system, sweep, params, {}, batch)
         optimiser.update(params, gradients, state, 0)
 
     return best(whole), best(lambda: system.sample(sweep.configs, 0))

@@ -11,21 +11,20 @@ updates the weights in place. On a CPU the same code runs without graphs. None o
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from icl.core.lazy import Tensor, torch
-from icl.core.streams import words
-from icl.models.optimisers import Optimiser, Params, Schedule
+from icl.models.optimisers import Optimiser, Params, Schedule, adam_state
 
 # SplitMix64 (Steele, Lea and Flood 2014): the increment of its state, and the shifts and factors of its output.
-GAMMA = 0x9E3779B97F4A7C15
-MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
-LAST_SHIFT = 31
-
+GAMMA, *FACTORS = (
+    np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 1], np.uint64).view(np.int64).tolist()
+)
+SHIFTS = (30, 27, 31)
 # Peak FLOP/s of dense bfloat16 matrix products, from the manufacturers' data sheets.
 PEAKS = {"A100": 312e12, "H100": 989e12, "H200": 989e12}
 Shape = tuple[int, int, int, int]
@@ -34,21 +33,21 @@ Shape = tuple[int, int, int, int]
 # Batches
 
 
-def addresses(system: str, seeds: Sequence[int], step: int) -> np.ndarray:
-    """Return the keys of batch `step`, one random integer per run, int64 (runs,)."""
-    return words(system, seeds, "device", step, (1,))[:, 0].view(np.int64)
+def random_words(keys: Tensor, count: int) -> Tensor:
+    """The first outputs of SplitMix64 from the states `keys`: int64 (runs,) -> (runs, count)."""
+    z = keys[:, None] + torch.arange(1, count + 1, device=keys.device) * GAMMA
+    for shift, factor in zip(SHIFTS, FACTORS, strict=True):
+        z = (z ^ _shifted(z, shift)) * factor
+    return z
 
 
-def random_words(keys: "Tensor", count: int) -> "Tensor":
-    """Return the first outputs of SplitMix64 from the states `keys`: int64 (runs,) -> (runs, count)."""
-    z = keys[:, None] + torch.arange(1, count + 1, device=keys.device) * _signed(GAMMA)
-    for shift, factor in MIX:
-        z = (z ^ _shifted(z, shift)) * _signed(factor)
-    return z ^ _shifted(z, LAST_SHIFT)
+def _shifted(z: Tensor, bits: int) -> Tensor:
+    """Logical right shift; torch shifts an int64 arithmetically."""
+    return (z >> bits) & (2 ** (64 - bits) - 1)
 
 
-def normal(keys: "Tensor", count: int) -> "Tensor":
-    """Return standard normal numbers as a function of keys: int64 (runs,) -> float32 (runs, count).
+def normal(keys: Tensor, count: int) -> Tensor:
+    """Standard normal numbers as a function of keys: int64 (runs,) -> float32 (runs, count).
 
     The two halves of every word give two numbers (Box and Muller 1958). All devices give the same numbers up to the
     rounding of log, sqrt, cos and sin.
@@ -60,18 +59,8 @@ def normal(keys: "Tensor", count: int) -> "Tensor":
     return torch.cat([radius * angle.cos(), radius * angle.sin()], dim=1)[:, :count]
 
 
-def _signed(number: int) -> int:
-    """The int64 with the same bits."""
-    return number - 2**64 if number >= 2**63 else number
-
-
-def _shifted(z: "Tensor", bits: int) -> "Tensor":
-    """Logical right shift; torch shifts an int64 arithmetically."""
-    return (z >> bits) & (2 ** (64 - bits) - 1)
-
-
-def prompts(keys: "Tensor", kept: "Tensor", batch: int, points: int) -> "tuple[Tensor, Tensor]":
-    """Return inputs x, (runs, B, n, d), and labels <w, x>, (runs, B, n), with x, w ~ N(0, I).
+def prompts(keys: Tensor, kept: Tensor, batch: int, points: int) -> tuple[Tensor, Tensor]:
+    """Inputs x, (runs, B, n, d), and labels <w, x>, (runs, B, n), with x, w ~ N(0, I).
 
     Inputs are 0 in the coordinates where `kept`, (runs, d), is 0.
     """
@@ -85,69 +74,61 @@ def prompts(keys: "Tensor", kept: "Tensor", batch: int, points: int) -> "tuple[T
 # Steps
 
 
-def captured(function: "Callable[..., Tensor]") -> "Callable[..., Tensor]":
-    """Return `function` of tensors as a pair of CUDA graphs, captured at the first call; on a CPU, `function` itself.
+def captured(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """`function` of tensors as a pair of CUDA graphs, captured at the first call; on a CPU, `function` itself.
 
     Later calls must have the shapes of the first; tensors at the same address are not copied.
     """
     graphs: list[Any] = []
 
-    def call(*tensors: "Tensor") -> "Tensor":
+    def call(*tensors: Tensor) -> Tensor:
         if not tensors[0].is_cuda:
             return function(*tensors)
         if not graphs:
             graphs.append(torch.cuda.make_graphed_callables(function, tensors))
-        losses: Tensor = graphs[0](*tensors)
-        return losses
+        return graphs[0](*tensors)
 
     return call
 
 
-def fused_adam(learning_rate: float, schedule: Schedule, beta1: float = 0.9, beta2: float = 0.999) -> Optimiser:
-    """Return `icl.models.optimisers.adam` with one learning rate, computed in place by torch's fused kernel."""
-
-    def init(params: Params) -> Params:
-        zeros = {f"first/{name}": torch.zeros_like(w) for name, w in params.items()}
-        return zeros | {f"second/{name}": torch.zeros_like(w) for name, w in params.items()}
+def fused_adam(learning_rate: float, schedule: Schedule) -> Optimiser:
+    """`icl.models.optimisers.adam` with one learning rate, computed in place by torch's fused kernel."""
 
     def update(params: Params, gradients: Params, state: Params, step: int) -> tuple[Params, Params]:
         names = list(params)
         count = torch.full((), step + 1.0, device=params[names[0]].device)
+        first, second = ([state[f"{moment}/{n}"] for n in names] for moment in ("first", "second"))
         torch._fused_adam_(
-            [params[n] for n in names], [gradients[n] for n in names], [state[f"first/{n}"] for n in names],
-            [state[f"second/{n}"] for n in names], [], [count] * len(names), lr=learning_rate * schedule(step),
-            beta1=beta1, beta2=beta2, weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False,
+            [params[n] for n in names], [gradients[n] for n in names], first, second, [], [count] * len(names),
+            lr=learning_rate * schedule(step), beta1=0.9, beta2=0.999, weight_decay=0.0, eps=1e-8, amsgrad=False,
+            maximize=False,
         )  # fmt: skip
         return params, state
 
-    return Optimiser(init, update)
+    return Optimiser(adam_state, update)
 
 
 # Speed
 
 
-def products(
-    runs: int, batch: int, points: int, dimension: int, width: int, layers: int, heads: int
-) -> Iterator[Shape]:
-    """Yield shapes (count, n, k, m) of the matrix products (n, k) (k, m) in the decoder's forward pass."""
-    count, size, pairs = 2 * points - 1, width // heads, runs * batch * heads
-    yield runs, batch * count, dimension, width
-    for layer in range(1, layers + 1):
+def products(config: Any, runs: int) -> Iterator[Shape]:
+    """Shapes (count, n, k, m) of the matrix products (n, k) (k, m) in the decoder's forward pass at full length."""
+    points, width, size = config.points, config.width, config.width // config.heads
+    count, pairs = 2 * points - 1, runs * config.batch * config.heads
+    yield runs, config.batch * count, config.dimension, width
+    for layer in range(1, config.layers + 1):
         # In the last layer only the inputs have queries; all tokens have keys and values.
-        queries = points if layer == layers else count
-        rows = batch * queries
-        yield from 2 * [(runs, batch * count, width, width)] + 2 * [(runs, rows, width, width)]
+        queries = points if layer == config.layers else count
+        rows = config.batch * queries
+        yield from 2 * [(runs, config.batch * count, width, width)] + 2 * [(runs, rows, width, width)]
         yield from ((pairs, queries, size, count), (pairs, queries, count, size))
         yield from ((runs, rows, width, 4 * width), (runs, rows, 4 * width, width))
-    yield runs, batch * points, width, 1
+    yield runs, config.batch * points, width, 1
 
 
-def operations(shapes: Sequence[Shape]) -> int:
-    """Return the floating point operations of the products and both their gradients.
-
-    The input of the first product is data and has no gradient.
-    """
-    forward = [2 * count * n * k * m for count, n, k, m in shapes]
+def operations(config: Any, runs: int = 1) -> int:
+    """The floating point operations of the products and both their gradients; the first input, data, has none."""
+    forward = [2 * count * n * k * m for count, n, k, m in products(config, runs)]
     return 3 * sum(forward) - forward[0]
 
 
@@ -170,8 +151,7 @@ class Meter:
             self.since, self.steps = time.monotonic(), 0
 
     def line(self, rate: float) -> str:
-        """Return the line to print for `rate` steps per second."""
-        peak = next((peak for name, peak in PEAKS.items() if name in self.device), None)
-        done = rate * self.operations
+        """The line to print for `rate` steps per second."""
+        done, peak = rate * self.operations, next((peak for name, peak in PEAKS.items() if name in self.device), None)
         share = f", {done / peak:.1%} of the peak" if peak else ""
         return f"{self.device}: {rate:.1f} steps/s, {done / 1e12:.3g} TFLOP/s{share}"

@@ -8,7 +8,7 @@ follows these positions. Predictions are needed only at inputs, so the last laye
 never seen and has no token.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 
 import numpy as np
@@ -19,133 +19,99 @@ from icl.models.optimisers import Params
 
 # Number of prompts per evaluation batch.
 CHUNK = 64
+Layers = Callable[..., Tensor]
 
 
-def _layers(params: Params, x: "Tensor", heads: int, read: int, visible: "Tensor") -> "Tensor":
+def all_layers(params: Params, x: Tensor, heads: int, read: int, visible: Tensor) -> Tensor:
     """The predictions at the last `read` tokens from the embedded tokens x."""
     return transformer.read_out(params, transformer.residual_stream(params, x, heads, read, visible))[..., 0]
 
 
 @cache
-def _compiled() -> Callable[..., "Tensor"]:
+def fastest_layers() -> Layers:
+    """`all_layers`, compiled on a GPU."""
     # The list of positions is not an argument, since each of its lengths would be compiled separately.
-    compiled: Callable[..., Tensor] = torch.compile(_layers)
-    return compiled
+    return torch.compile(all_layers) if torch.cuda.is_available() else all_layers
 
 
-def _fastest() -> Callable[..., "Tensor"]:
-    return _compiled() if torch.cuda.is_available() else _layers
-
-
-# Execution -> how the layers run in training.
-LAYERS: Mapping[str, Callable[[], Callable[..., "Tensor"]]] = {
-    "eager": lambda: _layers, "compiled": _compiled, "graph": _fastest
-}  # fmt: skip
-
-
-def predictions(
-    params: Params, inputs: "Tensor", labels: "Tensor", heads: int, layers: Callable[..., "Tensor"] = _layers
-) -> "Tensor":
-    """Return the prediction of every label from the tokens before it, (runs, prompts, points)."""
+def predictions(params: Params, inputs: Tensor, labels: Tensor, heads: int, layers: Layers = all_layers) -> Tensor:
+    """The prediction of every label from the tokens before it, (runs, prompts, points)."""
     count = inputs.shape[2]
-    tokens = torch.cat([_label_tokens(labels[:, :, :-1], inputs.shape[3]), inputs], dim=2)
-    positions = [*range(1, 2 * count - 1, 2), *range(0, 2 * count - 1, 2)]
-    return _read(params, tokens, positions, heads, count, layers)
+    return _read(params, inputs, labels[:, :, :-1], range(0, 2 * count, 2), heads, count, layers=layers)
 
 
-def _query_predictions(params: Params, inputs: "Tensor", labels: "Tensor", queries: "Tensor", heads: int) -> "Tensor":
+def _query_predictions(params: Params, inputs: Tensor, labels: Tensor, queries: Tensor, heads: int) -> Tensor:
     """The prediction for every query after the same examples, (runs, prompts, queries)."""
     count, read = inputs.shape[2], queries.shape[2]
-    tokens = torch.cat([_label_tokens(labels, inputs.shape[3]), inputs, queries], dim=2)
-    positions = [*range(1, 2 * count, 2), *range(0, 2 * count, 2), *([2 * count] * read)]
-    return _read(params, tokens, positions, heads, read)
+    positions = [*range(0, 2 * count, 2), *([2 * count] * read)]
+    return _read(params, torch.cat([inputs, queries], dim=2), labels, positions, heads, read, hidden=read)
 
 
-def _label_tokens(labels: "Tensor", dimension: int) -> "Tensor":
-    """(y, 0 ... 0): (..., n) -> (..., n, d)."""
-    return torch.nn.functional.pad(labels[..., None], (0, dimension - 1))
+def _prefix_predictions(params: Params, inputs: Tensor, labels: Tensor, queries: Tensor, heads: int) -> Tensor:
+    """Predictions for queries in the positions of the next examples, (runs, prompts, points)."""
+    count = queries.shape[2]
+    positions = [*range(0, 2 * count - 2, 2), *range(0, 2 * count, 2)]
+    tokens = torch.cat([inputs[:, :, :-1], queries], dim=2)
+    return _read(params, tokens, labels[:, :, :-1], positions, heads, count, hidden=count)
 
 
 def _read(
-    params: Params,
-    tokens: "Tensor",
-    positions: Sequence[int],
-    heads: int,
-    read: int,
-    layers: Callable[..., "Tensor"] = _layers,
-) -> "Tensor":
-    """Predictions at the last `read` tokens; each token sees itself and those at earlier positions."""
-    if max(positions) >= params["positions"].shape[1]:
-        raise ValueError(
-            f"a prompt reaches position {max(positions)}; the model has learned {params['positions'].shape[1]}"
-        )
-    place, visible = _placed(tuple(positions), tokens.device)
+    params: Params, inputs: Tensor, labels: Tensor, positions: Sequence[int], heads: int, read: int,
+    hidden: int = 0, layers: Layers = all_layers,
+) -> Tensor:  # fmt: skip
+    """Predictions at the last `read` of some inputs with their positions in the prompt.
+
+    Each token sees itself and those at earlier positions except the last `hidden`.
+    """
+    places, learned = (*range(1, 2 * labels.shape[2], 2), *positions), params["positions"].shape[1]
+    if max(places) >= learned:
+        raise ValueError(f"a prompt reaches position {max(places)}; the model has learned {learned}")
+    tokens = torch.cat([torch.nn.functional.pad(labels[..., None], (0, inputs.shape[3] - 1)), inputs], dim=2)
+    place, visible = _placed(places, hidden, tokens.device)
     x = transformer.read_in(params, tokens) + params["positions"].index_select(1, place)[:, None]
     return layers(params, x, heads, read, visible)
 
 
 @lru_cache(maxsize=64)
-def _placed(positions: tuple[int, ...], device: "torch.device") -> "tuple[Tensor, Tensor]":
+def _placed(positions: tuple[int, ...], hidden: int, device: "torch.device") -> tuple[Tensor, Tensor]:
     """The tokens' positions and the mask, cached because a CUDA graph cannot copy them from the host."""
-    place = torch.tensor(positions, device=device)
-    return place, (place < place[:, None]) | torch.eye(len(positions), dtype=torch.bool, device=device)
+    place, count = torch.tensor(positions, device=device), len(positions)
+    shown = torch.arange(count, device=device) < count - hidden
+    return place, ((place < place[:, None]) & shown) | torch.eye(count, dtype=torch.bool, device=device)
 
 
 # Evaluation. Inputs and queries are (runs or 1, prompts, points, d), labels (runs or 1, prompts, points); with 1 all
-# runs see the same prompts. Predictions are float64 (runs, prompts, points).
+# runs see the same prompts. Predictions are float64 (runs, prompts, points). All raise ValueError for more examples
+# than the model has learned positions for.
 
 
 def predict(weights: Params, inputs: np.ndarray, labels: np.ndarray, heads: int) -> np.ndarray:
-    """Return predictions at every position k from the examples 0 ... k - 1 and input k; the last label is not used.
-
-    Raises ValueError for more points than the model has learned positions for.
-    """
+    """Predictions at every position k from the examples 0 ... k - 1 and input k; the last label is not used."""
     return _in_chunks(predictions, weights, (inputs, labels), heads)
 
 
 def predict_queries(
     weights: Params, inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray, heads: int
 ) -> np.ndarray:
-    """Return predictions for queries, each on its own after the same examples.
-
-    The examples, of which there may be none, are computed once. Raises ValueError for more examples than the model has
-    learned positions for.
-    """
+    """Predictions for queries, each on its own after the same examples, of which there may be none."""
     return _in_chunks(_query_predictions, weights, (inputs, labels, queries), heads)
 
 
 def predict_prefixes(
     weights: Params, inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray, heads: int
 ) -> np.ndarray:
-    """Return predictions for query k after the examples 0 ... k - 1, for all k in one pass; the last example is unused.
+    """Predictions for query k after the examples 0 ... k - 1, for all k in one pass; the last example is unused.
 
     Up to rounding this equals one `predict_queries` per k, and `predict` if the queries are the inputs.
     """
     return _in_chunks(_prefix_predictions, weights, (inputs, labels, queries), heads)
 
 
-def _prefix_predictions(params: Params, inputs: "Tensor", labels: "Tensor", queries: "Tensor", heads: int) -> "Tensor":
-    """Predictions for queries in the position of the next example; each sees the examples before it, none sees it."""
-    count, d = queries.shape[2], queries.shape[3]
-    tokens = torch.cat([_label_tokens(labels[:, :, :-1], d), inputs[:, :, :-1], queries], dim=2)
-    shown = [*range(1, 2 * count - 2, 2), *range(0, 2 * count - 2, 2)]
-    place = torch.tensor([*shown, *range(0, 2 * count, 2)], device=tokens.device)
-    example = torch.arange(len(place), device=tokens.device) < len(shown)
-    visible = ((place < place[:, None]) & example) | torch.eye(len(place), dtype=torch.bool, device=tokens.device)
-    x = transformer.read_in(params, tokens) + params["positions"][:, None, place]
-    return transformer.read_out(params, transformer.residual_stream(params, x, heads, count, visible))[..., 0]
-
-
 def _in_chunks(
-    function: Callable[..., "Tensor"], weights: Params, arrays: Sequence[np.ndarray], heads: int
+    function: Callable[..., Tensor], weights: Params, arrays: Sequence[np.ndarray], heads: int
 ) -> np.ndarray:
     like = weights["read_in"]
     tensors = [torch.from_numpy(np.ascontiguousarray(a)).to(like) for a in arrays]
-    tensors = [a.expand(like.shape[0], *a.shape[1:]) for a in tensors]
+    chunks = zip(*(torch.split(a.expand(len(like), *a.shape[1:]), CHUNK, dim=1) for a in tensors), strict=True)
     with torch.no_grad():
-        parts = [
-            function(weights, *part, heads)
-            for part in zip(*(torch.split(a, CHUNK, dim=1) for a in tensors), strict=True)
-        ]
-    result: np.ndarray = torch.cat(parts, dim=1).double().cpu().numpy()
-    return result
+        return torch.cat([function(weights, *chunk, heads) for chunk in chunks], dim=1).double().cpu().numpy()

@@ -11,6 +11,7 @@ training and when the job is told to stop, and the next job resumes from it. A c
 step and, on a CPU, changes no bit.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -19,9 +20,9 @@ import numpy as np
 
 from icl.core.config import ConstantError, Constants, RunConfig, constant
 from icl.core.lazy import Tensor, torch
-from icl.core.streams import stream
+from icl.core.streams import stream, words
 from icl.models import transformer
-from icl.models.optimisers import SCHEDULES, Optimiser, Params, adam, clipped_together, packed
+from icl.models.optimisers import Optimiser, Params, Schedule, adam, clipped_together, packed
 from icl.papers.garg2022 import captured, decoder
 from icl.tasks import linear_regression as tasks
 
@@ -30,38 +31,31 @@ FROZEN: tuple[str, ...] = ()
 
 # Standard deviation of GPT-2's initial weights and positions.
 GPT2_STD = 0.02
+CODE = "configuration of the published code"
 
 
 @dataclass(frozen=True)
 class Config(RunConfig):
     """Constants of a training."""
 
-    dimension: int = constant(
-        20, "published", "configuration of the published code", letter="d", at_least=1, at_most=1000
-    )
-    points: int = constant(
-        41, "published", "configuration of the published code: 2 d examples and a query", letter="n", at_least=1,
-        at_most=1000,
-    )  # fmt: skip
-    layers: int = constant(12, "published", "configuration of the published code", at_least=1, at_most=100)
-    heads: int = constant(8, "published", "configuration of the published code", at_least=1, at_most=100)
-    width: int = constant(
-        256, "published", "configuration of the published code; the MLP is four times as wide", at_least=1
-    )
+    dimension: int = constant(20, "published", CODE, letter="d", at_least=1, at_most=1000)
+    points: int = constant(41, "published", f"{CODE}: 2 d examples and a query", letter="n", at_least=1, at_most=1000)
+    layers: int = constant(12, "published", CODE, at_least=1, at_most=100)
+    heads: int = constant(8, "published", CODE, at_least=1, at_most=100)
+    width: int = constant(256, "published", f"{CODE}; the MLP is four times as wide", at_least=1)
     start: str = constant(
         "gpt2", "inferred", "initial weights of the layers. gpt2: the default of the library behind the published "
         "code, N(0, 0.02^2), and 0.02 / sqrt(2 layers) for maps into the residual stream. linear: that of "
         "torch.nn.Linear, uniform within +-1 / sqrt(inputs). Laptop: linear; at width 64 gpt2 stays at the loss of "
         "the zero prediction for at least 800 steps (trial seed 100)", choices=("gpt2", "linear"),
     )  # fmt: skip
-    batch: int = constant(64, "published", "configuration of the published code", letter="B", at_least=1)
+    batch: int = constant(64, "published", CODE, letter="B", at_least=1)
     learning_rate: float = constant(
-        1e-4, "published", "Adam, configuration of the published code. Laptop: 3e-3, which the smaller model tolerates",
-        letter="eta", above=0,
-    )  # fmt: skip
+        1e-4, "published", f"Adam, {CODE}. Laptop: 3e-3, which the smaller model tolerates", letter="eta", above=0
+    )
     schedule: str = constant(
         "constant", "published", "constant in the published code; laptop: half a cosine to 0 at `steps`",
-        choices=tuple(SCHEDULES),
+        choices=("constant", "cosine"),
     )  # fmt: skip
     warm_up: int = constant(
         0, "published", "steps over which the learning rate rises linearly; none in the published code", at_least=0
@@ -70,28 +64,21 @@ class Config(RunConfig):
         0.0, "published", "bound on the norm of a run's gradient; 0: none, as in the published code", at_least=0
     )
     first_dimension: int = constant(
-        5,
-        "published",
-        "where the curriculum over the dimension starts, configuration of the published code",
-        at_least=1,
+        5, "published", f"where the curriculum over the dimension starts, {CODE}", at_least=1
     )
-    first_points: int = constant(
-        11, "published", "start of the curriculum over the length, configuration of the published code", at_least=1
-    )
+    first_points: int = constant(11, "published", f"start of the curriculum over the length, {CODE}", at_least=1)
     every: int = constant(
-        2000, "published", "steps after which the prompts grow by one dimension and two points, configuration of the "
-        "published code", at_least=1,
-    )  # fmt: skip
+        2000, "published", f"steps after which the prompts grow by one dimension and two points, {CODE}", at_least=1
+    )
     precision: str = constant(
         "float32", "published", "default of the published code; bfloat16: for matrix products in the layers, on a GPU",
         choices=("float32", "bfloat16"),
     )  # fmt: skip
     execution: str = constant(
-        "eager", "published", "as in the published code; compiled: the layers by torch.compile, for long trainings; "
-        "graph: the whole step as CUDA graphs, with different batches, drawn on the device",
-        choices=tuple(decoder.LAYERS),
+        "eager", "published", "as in the published code; graph: the whole step as CUDA graphs of layers compiled by "
+        "torch.compile, with different batches, drawn on the device", choices=("eager", "graph"),
     )  # fmt: skip
-    steps: int = constant(500_000, "published", "configuration of the published code (500,001)", letter="T", at_least=1)
+    steps: int = constant(500_000, "published", f"{CODE} (500,001)", letter="T", at_least=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -110,18 +97,14 @@ class Test(Constants):
     prompts: int = constant(1280, "published", "evaluation of the published code: 20 batches of 64", at_least=2)
 
 
-def dimensions(step: int, config: Config) -> int:
-    """Return the number of nonzero coordinates of an input at a step of the training."""
-    return min(config.first_dimension + step // config.every, config.dimension)
-
-
-def points(step: int, config: Config) -> int:
-    """Return the number of inputs of a prompt at a step of the training."""
-    return min(config.first_points + 2 * (step // config.every), config.points)
+def curriculum(step: int, config: Config) -> tuple[int, int]:
+    """The number of nonzero coordinates of an input and of inputs in a prompt at a step of the training."""
+    grown = step // config.every
+    return min(config.first_dimension + grown, config.dimension), min(config.first_points + 2 * grown, config.points)
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
-    """Return the initial weights, float32: those of icl.models.transformer, and `positions` (runs, 2 n - 1, width).
+    """The initial weights, float32: those of icl.models.transformer, and `positions` (runs, 2 n - 1, width).
 
     In the published code the maps in and out of GPT-2 are torch.nn.Linear, whose weights and biases start uniform
     within +-1 / sqrt(inputs); with the start `linear` all other maps do too. Positions start as N(0, 0.02^2).
@@ -132,120 +115,103 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
     if any(replace(config, seed=first.seed, learning_rate=first.learning_rate) != first for config in configs):
         raise ConstantError(f"{SYSTEM}: runs that train together may differ in seed and learning rate only")
     rngs = [stream(SYSTEM, config.seed, "init") for config in configs]
-    params = transformer.init(
-        rngs,
-        inputs=first.dimension,
-        outputs=1,
-        width=first.width,
-        hidden=4 * first.width,
-        layers=first.layers,
-        std=GPT2_STD,
-    )
+    params = transformer.init(rngs, first.dimension, 1, first.width, 4 * first.width, first.layers, GPT2_STD)
     shape = (2 * first.points - 1, first.width)
     params["positions"] = _stacked([GPT2_STD * rng.standard_normal(shape) for rng in rngs])
-    for name in LINEAR_MAPS[first.start](params):
+    # Maps have a matrix and a bias, unlike the gain of a LayerNorm.
+    maps = [n for n in params if f"{n}.bias" in params] if first.start == "linear" else ["read_in", "read_out"]
+    for name in maps:
         bound = params[name].shape[1] ** -0.5
         for part in (name, f"{name}.bias"):
             params[part] = _stacked([rng.uniform(-bound, bound, params[part].shape[1:]) for rng in rngs])
     return {name: w.to(device) for name, w in params.items()}
 
 
-def outer_maps(params: Params) -> list[str]:
-    """Return the names of the maps in and out of the decoder."""
-    return ["read_in", "read_out"]
-
-
-def all_maps(params: Params) -> list[str]:
-    """Return the names of all affine maps; they have a bias, unlike the gain of a LayerNorm."""
-    return [name for name in params if f"{name}.bias" in params]
-
-
-# Start -> the maps that are initialised like torch.nn.Linear.
-LINEAR_MAPS = {"gpt2": outer_maps, "linear": all_maps}
-
-
-def _stacked(draws: Sequence[np.ndarray]) -> "Tensor":
+def _stacked(draws: Sequence[np.ndarray]) -> Tensor:
     return torch.from_numpy(np.stack(draws).astype(np.float32))
 
 
 def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
-    """Return batch `step` of every run: inputs (runs, B, points, d) and labels (runs, B, points), float32.
+    """Batch `step` of every run: inputs (runs, B, points, d) and labels (runs, B, points), float32.
 
     With the execution `graph` the device draws them from `keys` (runs,), `kept` (runs, d) and `shares` (runs, n), which
     are returned instead.
     """
     first = configs[0]
-    length, kept = points(step, first), dimensions(step, first)
+    kept, points = curriculum(step, first)
     if first.execution == "graph":
-        ones = np.ones((len(configs), 1), np.float32)
+        ones, seeds = np.ones((len(configs), 1), np.float32), [config.seed for config in configs]
         return {
-            "keys": captured.addresses(SYSTEM, [config.seed for config in configs], step),
+            "keys": words(SYSTEM, seeds, "device", step, (1,))[:, 0].view(np.int64),
             "kept": ones * (np.arange(first.dimension) < kept),
-            "shares": ones * (np.arange(first.points) < length) / np.float32(length),
+            "shares": ones * (np.arange(first.points) < points) / np.float32(points),
         }
     drawn = []
     for config in configs:
-        prompts = tasks.gaussian(
-            stream(SYSTEM, config.seed, "train", step), (first.batch,), length - 1, first.dimension
-        )
+        source = stream(SYSTEM, config.seed, "train", step)
+        prompts = tasks.gaussian(source, (first.batch,), points - 1, first.dimension)
         if kept < first.dimension:
             prompts.inputs[..., kept:] = 0
             prompts = tasks.labelled(prompts.inputs, prompts.weights)
         drawn.append(prompts)
-    return {
-        "inputs": np.stack([prompts.inputs for prompts in drawn]).astype(np.float32),
-        "labels": np.stack([prompts.labels for prompts in drawn]).astype(np.float32),
-    }
+    return {name: np.stack([getattr(p, name) for p in drawn]).astype(np.float32) for name in ("inputs", "labels")}
 
 
-def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
-    """Return the mean squared error of every run over prompts and positions, (runs,)."""
+def loss(params: Params, batch: Params, configs: Sequence[Config]) -> Tensor:
+    """The mean squared error of every run over prompts and positions, (runs,)."""
     first = configs[0]
     if first.execution != "graph":
         return squared_errors(params, batch["inputs"], batch["labels"], first).mean(dim=(1, 2))
-    call, meter = _repeated(first, tuple(params), batch["keys"].device)
-    losses = call(batch["keys"], batch["kept"], batch["shares"], *params.values())
+    captured_loss, meter = _captured_loss(first, tuple(params), batch["keys"].device)
+    losses = captured_loss(batch["keys"], batch["kept"], batch["shares"], *params.values())
     meter()
     return losses
 
 
-def squared_errors(params: Params, inputs: "Tensor", labels: "Tensor", config: Config) -> "Tensor":
-    """Return the squared error of every prediction, (runs, prompts, points)."""
+def squared_errors(params: Params, inputs: Tensor, labels: Tensor, config: Config) -> Tensor:
+    """The squared error of every prediction, (runs, prompts, points)."""
+    layers = decoder.fastest_layers() if config.execution == "graph" else decoder.all_layers
     half = config.precision == "bfloat16"
     # The cache would keep casts of old weights from one replay of a graph to the next.
     with torch.autocast(labels.device.type, dtype=torch.bfloat16, enabled=half, cache_enabled=False):
-        layers = decoder.LAYERS[config.execution]()
         predictions = decoder.predictions(params, inputs, labels, config.heads, layers)
     return (predictions.to(labels.dtype) - labels).square()
 
 
 @cache
-def _repeated(
+def _captured_loss(
     config: Config, names: Sequence[str], device: "torch.device"
-) -> "tuple[Callable[..., Tensor], captured.Meter]":
+) -> tuple[Callable[..., Tensor], captured.Meter]:
     """The loss as a function of `keys`, `kept`, `shares` and weights, captured on a device, and its meter."""
 
-    def losses(keys: "Tensor", kept: "Tensor", shares: "Tensor", *weights: "Tensor") -> "Tensor":
+    def losses(keys: Tensor, kept: Tensor, shares: Tensor, *weights: Tensor) -> Tensor:
         inputs, labels = captured.prompts(keys, kept, config.batch, config.points)
         params = dict(zip(names, weights, strict=True))
         return (squared_errors(params, inputs, labels, config).mean(dim=1) * shares).sum(dim=1)
 
     named = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-    return captured.captured(losses), captured.Meter(captured.operations(list(products(config, 1))), named)
+    return captured.captured(losses), captured.Meter(captured.operations(config), named)
 
 
-def products(config: Config, runs: int) -> list[captured.Shape]:
-    """Return the matrix products of a forward pass at full length (see `captured.products`)."""
-    c = config
-    return [*captured.products(runs, c.batch, c.points, c.dimension, c.width, c.layers, c.heads)]
+def schedule(config: Config) -> Schedule:
+    """The factor of the learning rate: a linear warm-up, then constant, or half a cosine to 0 at the last step."""
+
+    def factor(step: int) -> float:
+        rise = min((step + 1) / max(config.warm_up, 1), 1.0)
+        if config.schedule == "constant":
+            return rise
+        passed = min(max(step - config.warm_up, 0) / max(config.steps - config.warm_up, 1), 1.0)
+        return rise * (1 + math.cos(math.pi * passed)) / 2
+
+    return factor
 
 
 def optimiser(configs: Sequence[Config]) -> Optimiser:
-    """Return Adam with the scheduled learning rate; a positive `clip_norm` clips the gradient of every run."""
+    """Adam with the scheduled learning rate; a positive `clip_norm` clips the gradient of every run."""
     first, rates = configs[0], [config.learning_rate for config in configs]
-    schedule, graph = SCHEDULES[first.schedule](first.warm_up, first.steps), first.execution == "graph"
+    graph, factor = first.execution == "graph", schedule(first)
     if graph and len(set(rates)) > 1:
-        raise first.error("execution", "eager or compiled for runs with different learning rates")
-    inner = captured.fused_adam(rates[0], schedule) if graph else adam(rates, schedule)
+        raise first.error("execution", "eager for runs with different learning rates")
+    inner = captured.fused_adam(rates[0], factor) if graph else adam(rates, factor)
     clipped = clipped_together(inner, first.clip_norm) if first.clip_norm else inner
     return clipped if graph else packed(clipped)

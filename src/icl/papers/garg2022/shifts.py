@@ -1,8 +1,6 @@
 """Prompts of Garg et al. 2022 under distribution shifts, with a query after every prefix."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -37,27 +35,27 @@ class Questions(NamedTuple):
 Shift = Callable[[Prompts, np.random.Generator], Questions]
 
 
-def next_example(prompts: Prompts, unit: float | None = None) -> Questions:
-    """Return questions in which each query is the next example."""
-    inputs, labels = prompts.inputs, prompts.labels
-    return Questions(inputs, labels, inputs, labels, inputs.shape[-1] if unit is None else unit)
-
-
 def clean(prompts: Prompts, source: np.random.Generator) -> Questions:
     """Prompts as in training."""
-    return next_example(prompts)
+    return _next_example(prompts)
+
+
+def _next_example(prompts: Prompts, scale: float = 1.0) -> Questions:
+    """Each query is the next example; scale : of inputs or tasks."""
+    inputs, labels, _ = prompts
+    return Questions(inputs, labels, inputs, labels, scale**2 * inputs.shape[-1])
 
 
 def skewed(prompts: Prompts, source: np.random.Generator) -> Questions:
     """Covariance with eigenvalues as 1/i^2 in one random basis."""
     turn = tasks.rotation(source, prompts.inputs.shape[-1])
-    return next_example(tasks.with_covariance(prompts, tasks.skewed_root(turn)))
+    return _next_example(tasks.with_covariance(prompts, tasks.skewed_root(turn)))
 
 
 def subspace(prompts: Prompts, source: np.random.Generator) -> Questions:
     """All inputs in one random subspace of d // 2 dimensions."""
     d = prompts.inputs.shape[-1]
-    return next_example(tasks.in_subspace(prompts, tasks.rotation(source, d)[:, : d // 2]))
+    return _next_example(tasks.in_subspace(prompts, tasks.rotation(source, d)[:, : d // 2]))
 
 
 def noisy(prompts: Prompts, source: np.random.Generator) -> Questions:
@@ -68,27 +66,26 @@ def noisy(prompts: Prompts, source: np.random.Generator) -> Questions:
     d = prompts.inputs.shape[-1]
     labels = tasks.noisy(prompts, source, 1.0).labels
     labels[..., -1] += source.standard_normal(labels.shape[:-1])
-    return next_example(prompts._replace(labels=np.sqrt(d / (d + 1)) * labels))
+    return _next_example(prompts._replace(labels=np.sqrt(d / (d + 1)) * labels))
 
 
 def orthogonal(prompts: Prompts, source: np.random.Generator) -> Questions:
     """Queries orthogonal to the examples, for fewer examples than dimensions."""
     d = prompts.inputs.shape[-1]
-    queries, answers = prompts.inputs[:, :d].copy(), prompts.labels[:, :d].copy()
+    inputs, labels = prompts.inputs[:, :d], prompts.labels[:, :d]
+    queries, answers = inputs.copy(), labels.copy()
     for k in range(1, d):
-        cut = Prompts(prompts.inputs[:, : k + 1], prompts.labels[:, : k + 1], prompts.weights)
-        turned = tasks.orthogonal_query(cut)
+        turned = tasks.orthogonal_query(Prompts(inputs[:, : k + 1], labels[:, : k + 1], prompts.weights))
         queries[:, k], answers[:, k] = turned.inputs[:, -1], turned.labels[:, -1]
-    return Questions(prompts.inputs[:, :d], prompts.labels[:, :d], queries, answers, d)
+    return Questions(inputs, labels, queries, answers, d)
 
 
 def match(prompts: Prompts, source: np.random.Generator) -> Questions:
     """Query k repeats a random one of its k examples; the first query has no examples."""
-    count = prompts.labels.shape[-1]
-    index = (source.random(prompts.labels.shape) * np.arange(count)).astype(int)
-    queries = np.take_along_axis(prompts.inputs, index[..., None], axis=1)
-    answers = np.take_along_axis(prompts.labels, index, axis=1)
-    return Questions(prompts.inputs, prompts.labels, queries, answers, prompts.inputs.shape[-1])
+    inputs, labels, _ = prompts
+    index = (source.random(labels.shape) * np.arange(labels.shape[-1])).astype(int)
+    queries, answers = np.take_along_axis(inputs, index[..., None], axis=1), np.take_along_axis(labels, index, axis=1)
+    return Questions(inputs, labels, queries, answers, inputs.shape[-1])
 
 
 def orthants(prompts: Prompts, source: np.random.Generator) -> Questions:
@@ -96,32 +93,33 @@ def orthants(prompts: Prompts, source: np.random.Generator) -> Questions:
     signs = np.sign(source.standard_normal(prompts.weights.shape))
     queries = source.standard_normal(prompts.inputs.shape)
     inside, free = tasks.in_orthants(prompts, signs), tasks.labelled(queries, prompts.weights)
-    return Questions(inside.inputs, inside.labels, free.inputs, free.labels, prompts.inputs.shape[-1])
+    return Questions(inside.inputs, inside.labels, free.inputs, free.labels, queries.shape[-1])
 
 
 def scaled_inputs(factor: float) -> Shift:
     """Inputs x -> factor x, with errors over factor^2."""
-    return lambda prompts, source: next_example(
-        tasks.scaled_inputs(prompts, factor), factor**2 * prompts.inputs.shape[-1]
-    )
+    return lambda prompts, source: _next_example(tasks.scaled_inputs(prompts, factor), factor)
 
 
 def scaled_weights(factor: float) -> Shift:
     """Tasks w -> factor w, with errors over factor^2."""
-    return lambda prompts, source: next_example(
-        tasks.scaled_weights(prompts, factor), factor**2 * prompts.inputs.shape[-1]
-    )
+    return lambda prompts, source: _next_example(tasks.scaled_weights(prompts, factor), factor)
+
+
+SHIFTS: Mapping[str, Shift] = {
+    "skewed": skewed, "subspace": subspace, "noisy": noisy, "orthogonal": orthogonal, "match": match,
+    "orthants": orthants,
+}  # fmt: skip
 
 
 def questions(runs: Runs, name: str, shift: Shift) -> Questions:
-    """Return the shifted prompts of every run, (runs, prompts, n, ...); shifts start from the same prompts per seed."""
+    """The shifted prompts of every run, (runs, prompts, n, ...); shifts start from the same prompts per seed."""
     parts = []
     for config in runs.sweep.configs:
         source = stream(gpt2.SYSTEM, config.seed, "evaluate")
         plain = tasks.gaussian(source, (runs.sweep.test.prompts,), config.points - 1, config.dimension)
         parts.append(shift(plain, stream(gpt2.SYSTEM, config.seed, f"evaluate {name}")))
-    inputs, labels = np.stack([part.inputs for part in parts]), np.stack([part.labels for part in parts])
+    inputs, labels, queries, answers = (np.stack(of_runs) for of_runs in zip(*(p[:4] for p in parts), strict=True))
     if parts[0].is_plain:
-        return Questions(inputs, labels, inputs, labels, parts[0].unit)
-    queries, answers = np.stack([part.queries for part in parts]), np.stack([part.answers for part in parts])
+        queries, answers = inputs, labels
     return Questions(inputs, labels, queries, answers, parts[0].unit)
