@@ -46,7 +46,7 @@ def test_predictions_equal_those_of_the_published_model(dtype: torch.dtype, tole
     with torch.no_grad():
         stream = model(inputs_embeds=tokens @ ends["read_in"][0] + ends["read_in.bias"][0]).last_hidden_state
         expected = (stream @ ends["read_out"][0] + ends["read_out.bias"][0])[:, ::2, 0].double().numpy()
-    ours = decoder.predict(params, inputs, labels, HEADS)[0]
+    ours = decoder.predict(params, inputs, labels, heads=HEADS)[0]
     np.testing.assert_allclose(ours, expected, rtol=0, atol=tolerance * abs(expected).max())
 
 
@@ -54,7 +54,7 @@ def test_predictions_equal_one_prompt_per_prefix() -> None:
     """The literal form has the tokens in order, the usual causal mask, and one forward pass per position."""
     params, (inputs, labels) = weights(), prompts()
     tokens = alternating(inputs, labels).expand(2, -1, -1, -1)
-    together = decoder.predict(params, inputs, labels, HEADS)
+    together = decoder.predict(params, inputs, labels, heads=HEADS)
     for k in range(7):
         prefix = tokens[:, :, : 2 * k + 1]
         x = transformer.read_in(params, prefix) + params["positions"][:, None, : 2 * k + 1]
@@ -67,40 +67,40 @@ def test_predictions_equal_one_prompt_per_prefix() -> None:
 def test_a_prediction_sees_all_earlier_numbers_and_no_others(seed: int, k: int) -> None:
     """Later examples and its own label leave the prediction at input k the same bit for bit."""
     inputs, labels = prompts()
-    rng, before = np.random.default_rng(seed), decoder.predict(weights(), inputs, labels, HEADS)
+    rng, before = np.random.default_rng(seed), decoder.predict(weights(), inputs, labels, heads=HEADS)
     later, earlier = (inputs.copy(), labels.copy()), (inputs.copy(), labels.copy())
     later[0][:, :, k + 1 :] = 100 * rng.standard_normal(inputs[:, :, k + 1 :].shape)
     later[1][:, :, k:] = 100 * rng.standard_normal(labels[:, :, k:].shape)
-    assert np.array_equal(decoder.predict(weights(), *later, HEADS)[:, :, : k + 1], before[:, :, : k + 1])
+    assert np.array_equal(decoder.predict(weights(), *later, heads=HEADS)[:, :, : k + 1], before[:, :, : k + 1])
     earlier[0][:, :, rng.integers(k + 1), rng.integers(4)] += 0.1
-    assert (decoder.predict(weights(), *earlier, HEADS)[:, :, k] != before[:, :, k]).all()
+    assert (decoder.predict(weights(), *earlier, heads=HEADS)[:, :, k] != before[:, :, k]).all()
     if k:
         inside = labels.copy()
         inside[:, :, rng.integers(k)] += 0.1
-        assert (decoder.predict(weights(), inputs, inside, HEADS)[:, :, k] != before[:, :, k]).all()
+        assert (decoder.predict(weights(), inputs, inside, heads=HEADS)[:, :, k] != before[:, :, k]).all()
 
 
 def test_each_query_is_predicted_as_the_next_input() -> None:
     params, (inputs, labels), (queries, _) = weights(), prompts(), prompts(2)
-    prefixes = decoder.predict_prefixes(params, inputs, labels, queries, HEADS)
+    prefixes = decoder.predict_prefixes(params, inputs, labels, queries, heads=HEADS)
     for k in range(7):
-        together = decoder.predict_queries(params, inputs[:, :, :k], labels[:, :, :k], queries, HEADS)
+        together = decoder.predict_queries(params, inputs[:, :, :k], labels[:, :, :k], queries, heads=HEADS)
         np.testing.assert_allclose(prefixes[:, :, k], together[:, :, k], rtol=1e-9, atol=1e-11)
         for q in range(7):
             longer = np.concatenate([inputs[:, :, :k], queries[:, :, q : q + 1]], axis=2)
-            expected = decoder.predict(params, longer, labels[:, :, : k + 1], HEADS)[:, :, k]
+            expected = decoder.predict(params, longer, labels[:, :, : k + 1], heads=HEADS)[:, :, k]
             np.testing.assert_allclose(together[:, :, q], expected, rtol=1e-9, atol=1e-11)
 
 
 def test_neither_chunks_nor_prompts_of_other_runs_change_predictions(monkeypatch: pytest.MonkeyPatch) -> None:
     params, first, second = weights(), prompts(1), prompts(2)
     stacked = [np.concatenate(pair) for pair in zip(first, second, strict=True)]
-    separate = decoder.predict(params, *stacked, HEADS)
+    separate = decoder.predict(params, *stacked, heads=HEADS)
     monkeypatch.setattr(decoder, "CHUNK", 2)
     for run, shared in enumerate((first, second)):
-        np.testing.assert_allclose(separate[run], decoder.predict(params, *shared, HEADS)[run], rtol=1e-12)
+        np.testing.assert_allclose(separate[run], decoder.predict(params, *shared, heads=HEADS)[run], rtol=1e-12)
 
 
 def test_more_points_than_learned_positions_are_refused() -> None:
     with pytest.raises(ValueError, match="position 14; the model has learned 13"):
-        decoder.predict(weights(), *prompts(points=8), HEADS)
+        decoder.predict(weights(), *prompts(points=8), heads=HEADS)

@@ -41,7 +41,7 @@ def loss_and_gradients(params: Params, batch: Params, trained: Sweep) -> Params:
 def test_loss_is_the_mean_squared_error_of_every_prediction() -> None:
     configs = sweep().configs
     batch, params = system.sample(configs, 50), system.init(configs)
-    predictions = decoder.predict(params, batch["inputs"], batch["labels"], 2)
+    predictions = decoder.predict(params, batch["inputs"], batch["labels"], heads=2)
     losses = system.loss(params, tensors(batch), configs)
     np.testing.assert_allclose(losses, ((predictions - batch["labels"]) ** 2).mean(axis=(1, 2)), rtol=1e-5)
 

@@ -80,38 +80,30 @@ def _placed(positions: tuple[int, ...], hidden: int, device: "torch.device") -> 
     return place, ((place < place[:, None]) & shown) | torch.eye(count, dtype=torch.bool, device=device)
 
 
-# Evaluation. Inputs and queries are (runs or 1, prompts, points, d), labels (runs or 1, prompts, points); with 1 all
-# runs see the same prompts. Predictions are float64 (runs, prompts, points). All raise ValueError for more examples
-# than the model has learned positions for.
+def _on_arrays(function: Callable[..., Tensor]) -> Callable[..., np.ndarray]:
+    """A function of tensors (above) as one of numpy arrays for evaluation, by chunks of prompts.
 
-
-def predict(weights: Params, inputs: np.ndarray, labels: np.ndarray, heads: int) -> np.ndarray:
-    """Predictions at every position k from the examples 0 ... k - 1 and input k; the last label is not used."""
-    return _in_chunks(predictions, weights, (inputs, labels), heads)
-
-
-def predict_queries(
-    weights: Params, inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray, heads: int
-) -> np.ndarray:
-    """Predictions for queries, each on its own after the same examples, of which there may be none."""
-    return _in_chunks(_query_predictions, weights, (inputs, labels, queries), heads)
-
-
-def predict_prefixes(
-    weights: Params, inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray, heads: int
-) -> np.ndarray:
-    """Predictions for query k after the examples 0 ... k - 1, for all k in one pass; the last example is unused.
-
-    Up to rounding this equals one `predict_queries` per k, and `predict` if the queries are the inputs.
+    Inputs and queries are (runs or 1, prompts, points, d), labels (runs or 1, prompts, points); with 1 all runs see the
+    same prompts. Predictions are float64 (runs, prompts, points). Raises ValueError for more examples than the model
+    has learned positions for.
     """
-    return _in_chunks(_prefix_predictions, weights, (inputs, labels, queries), heads)
+
+    def evaluated(weights: Params, *arrays: np.ndarray, heads: int) -> np.ndarray:
+        like = weights["read_in"]
+        tensors = [torch.from_numpy(np.ascontiguousarray(a)).to(like) for a in arrays]
+        chunks = zip(*(torch.split(a.expand(len(like), *a.shape[1:]), CHUNK, dim=1) for a in tensors), strict=True)
+        with torch.no_grad():
+            return torch.cat([function(weights, *chunk, heads) for chunk in chunks], dim=1).double().cpu().numpy()
+
+    return evaluated
 
 
-def _in_chunks(
-    function: Callable[..., Tensor], weights: Params, arrays: Sequence[np.ndarray], heads: int
-) -> np.ndarray:
-    like = weights["read_in"]
-    tensors = [torch.from_numpy(np.ascontiguousarray(a)).to(like) for a in arrays]
-    chunks = zip(*(torch.split(a.expand(len(like), *a.shape[1:]), CHUNK, dim=1) for a in tensors), strict=True)
-    with torch.no_grad():
-        return torch.cat([function(weights, *chunk, heads) for chunk in chunks], dim=1).double().cpu().numpy()
+predict = _on_arrays(predictions)
+"""(weights, inputs, labels) -> predictions at every position k from the examples 0 ... k - 1 and input k."""
+predict_queries = _on_arrays(_query_predictions)
+"""(weights, inputs, labels, queries) -> predictions for queries, each on its own after the same examples, or none."""
+predict_prefixes = _on_arrays(_prefix_predictions)
+"""(weights, inputs, labels, queries) -> predictions for query k after the examples 0 ... k - 1, for all k in one pass.
+
+Up to rounding this equals one `predict_queries` per k, and `predict` if the queries are the inputs.
+"""

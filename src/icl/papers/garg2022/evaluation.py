@@ -66,11 +66,11 @@ def squared_errors(
 def _transformer(runs: Runs, questions: Questions) -> np.ndarray:
     weights, heads, (inputs, labels, queries, *_) = runs.last(), runs.sweep.configs[0].heads, questions
     if questions.is_plain:
-        return decoder.predict(weights, inputs, labels, heads)
-    return decoder.predict_prefixes(weights, inputs, labels, queries, heads)
+        return decoder.predict(weights, inputs, labels, heads=heads)
+    return decoder.predict_prefixes(weights, inputs, labels, queries, heads=heads)
 
 
-def table(
+def error_table(
     runs: Runs,
     panels: Mapping[str, Mapping[str, np.ndarray]],
     facts: Mapping[str, np.ndarray],
@@ -85,15 +85,13 @@ def table(
     """
     seeds, d = np.array(runs.sweep.seeds), dimension(runs)
     parts = [rows("dimension", None, float(d)), *(rows(name, seeds, value) for name, value in facts.items()), *others]
-    if panels:
-        source = stream(gpt2.SYSTEM, 0, "bootstrap")
-        weights = intervals.bootstrap_weights(source, len(seeds), runs.sweep.test.prompts)
-    for panel, series, errors in ((p, s, e) for p, of_panel in panels.items() for s, e in of_panel.items()):
-        means, labels = errors.mean(axis=1), {"panel": panel, "series": series, "x": np.arange(errors.shape[-1]) / d}
-        low, high = intervals.percentiles(errors, weights)
-        parts += [
-            rows(ERROR, seeds[:, None], means, **labels),
-            rows(BAND, None, means.mean(axis=0), statistic="bootstrap", count=len(seeds), band_low=low,
-                 band_high=high, **labels),
-        ]  # fmt: skip
+    source = stream(gpt2.SYSTEM, 0, "bootstrap")
+    weights = intervals.bootstrap_weights(source, len(seeds), runs.sweep.test.prompts)
+    for panel, of_panel in panels.items():
+        for series, errors in of_panel.items():
+            labels: dict[str, Any] = {"panel": panel, "series": series, "x": np.arange(errors.shape[-1]) / d}
+            means, (low, high) = errors.mean(axis=1), intervals.percentiles(errors, weights)
+            parts.append(rows(ERROR, seeds[:, None], means, **labels))
+            labels |= {"statistic": "bootstrap", "count": len(seeds), "band_low": low, "band_high": high}
+            parts.append(rows(BAND, None, means.mean(axis=0), **labels))
     return join(parts)

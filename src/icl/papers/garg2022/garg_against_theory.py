@@ -8,7 +8,7 @@ from icl.figure import Axis, Figure, Picture, Rows, Style, Table, Trained, plott
 from icl.models import linear_attention_theory as theory
 from icl.papers.garg2022 import shifts
 from icl.papers.garg2022.baselines import LEAST_SQUARES
-from icl.papers.garg2022.evaluation import ERROR, TRANSFORMER, dimension, squared_errors, sweeps, table
+from icl.papers.garg2022.evaluation import ERROR, TRANSFORMER, dimension, error_table, squared_errors, sweeps
 from icl.papers.garg2022.garg_errors import SCALE_STYLES, SCALES, scaled_errors
 from icl.papers.garg2022.panels import ALL, draw_curves, legend_box, six_panels
 from icl.tasks import linear_regression as tasks
@@ -24,7 +24,7 @@ def measure(runs: Trained, scale: str) -> Rows:
         for panel, shift in shifts.SHIFTS.items()
     }
     errors["scaled"] = scaled_errors(trained, shifts.scaled_inputs)
-    return table(trained, errors, {}, layer_errors(dimension(trained)))
+    return error_table(trained, errors, {}, layer_errors(dimension(trained)))
 
 
 def layer_errors(d: int) -> list[Rows]:

@@ -13,7 +13,7 @@ from icl.drawing import darkgrid
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, plotting
 from icl.papers.garg2022 import shifts
 from icl.papers.garg2022.baselines import LEAST_SQUARES, NEIGHBOURS
-from icl.papers.garg2022.evaluation import TRANSFORMER, dimension, squared_errors, sweeps, table
+from icl.papers.garg2022.evaluation import TRANSFORMER, dimension, error_table, squared_errors, sweeps
 from icl.papers.garg2022.panels import ALL, captions, draw_curves, legend_box, panels, six_panels
 
 
@@ -26,7 +26,7 @@ def measure_linear(runs: Trained, scale: str) -> Rows:
         "largest excess of the transformer over least squares": (ours - exact).max(axis=1),
         "error of the transformer with 2d examples": ours[:, 2 * dimension(trained)],
     }
-    return table(trained, {"main": errors}, facts)
+    return error_table(trained, {"main": errors}, facts)
 
 
 @plotting.published
@@ -71,7 +71,7 @@ def measure_shifts(runs: Trained, scale: str) -> Rows:
         "error under noise with d examples less that with d + 2": noisy[:, d] - noisy[:, d + 2],
         "error under noise with 2d examples less that of least squares": over_exact["noisy"][:, 2 * d],
     }
-    return table(trained, errors, facts)
+    return error_table(trained, errors, facts)
 
 
 @plotting.published
@@ -110,15 +110,15 @@ def measure_scaling(runs: Trained, scale: str) -> Rows:
     exact = squared_errors(trained, shifts.questions(trained, "clean", shifts.clean), [LEAST_SQUARES])
     errors = {panel: exact | scaled_errors(trained, scaled) for panel, scaled in SCALED.items()}
     x, w = ({name: errors[panel][name].mean(axis=1)[:, 2 * dimension(trained)] for name in SCALES} for panel in "xw")
+    others = np.max([x[name] for name in SCALES if name != "3"], axis=0)
     facts = {
-        "error at scale 3 of x less the largest of the others": x["3"]
-        - np.max([x[n] for n in SCALES if n != "3"], axis=0),
+        "error at scale 3 of x less the largest of the others": x["3"] - others,
         "error at scale 3 of x over that at 1": x["3"] / x["1"],
         "error at scale 2 of x less that at 1": x["2"] - x["1"],
         "error at scale 1/3 of x less that at 1": x["1/3"] - x["1"],
         "error at scale 3 of x less that of w": x["3"] - w["3"],
     }
-    return table(trained, errors, facts)
+    return error_table(trained, errors, facts)
 
 
 @plotting.published

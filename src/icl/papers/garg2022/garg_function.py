@@ -47,9 +47,8 @@ def measure(runs: Trained, scale: str) -> Rows:
     def learned(after: str, chosen: np.ndarray | slice, distances: np.ndarray) -> np.ndarray:
         """Predictions along the lines of the chosen prompts, (runs, chosen, distances)."""
         queries, k = directions[chosen, None] * distances[:, None], int(AFTER[after] * d)
-        return decoder.predict_queries(
-            trained.last(), inputs[None, chosen, :k], labels[None, chosen, :k], queries[None], heads
-        )
+        examples = inputs[None, chosen, :k], labels[None, chosen, :k]
+        return decoder.predict_queries(trained.last(), *examples, queries[None], heads=heads)
 
     parts, x = [rows("dimension", None, float(d))], np.linspace(-REACH, REACH, POINTS) * _shrunk(d)
     for panel, prompt in zip(SLOPES, nearest, strict=True):

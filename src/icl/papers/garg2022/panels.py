@@ -99,8 +99,8 @@ def name_dimension(figure: Picture, d: int) -> None:
 
 def draw_curves(axes: Axes, table: Table, styles: Sequence[Style]) -> None:
     """Draw curves with their bootstrap bands, pale and edged in white."""
+    plotting.curves(axes, table, styles, ERROR, solid_capstyle="round", solid_joinstyle="round")
     for style in styles:
-        plotting.curves(axes, table, (style,), ERROR, solid_capstyle="round", solid_joinstyle="round")
         band = table.curve(plotting.panel_of(axes), style.series, BAND)
         axes.fill_between(
             band["x"], band["band_low"], band["band_high"], facecolor=style.colour, edgecolor="w", alpha=0.3
