@@ -1,28 +1,20 @@
 """A trained layer of kernel attention against one functional gradient step, and many steps against Bayes."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
+from collections.abc import Iterator
 
 import numpy as np
-import pandas as pd
 
-from icl.core.config import grid
-from icl.core.lazy import Picture
-from icl.core.runs import Runs
-from icl.core.sweep import Sweep
-from icl.core.table import Table, conform, exact, join, rows
-from icl.drawing import plotting
-from icl.drawing.plotting import Axis, Style
-from icl.figure import Figure
-from icl.papers.cheng2024 import evaluation
+from icl.core.lazy import torch
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, grid, join, plotting, rows
+from icl.models.optimisers import Params
 from icl.papers.cheng2024 import kernel_attention as system
+from icl.papers.cheng2024 import prompts as tasks
+from icl.papers.cheng2024 import trainings
 from icl.papers.cheng2024.kernel_attention import Config
-from icl.papers.cheng2024.scalar_oracle import SEEDS
+from icl.papers.cheng2024.trainings import KERNELS, SEEDS
 
-KERNELS = ("linear", "relu", "exp", "softmax")
 # Steps, eta and the steps after which eta halves; the reduced scales were chosen on the seeds 100 and 101.
-TRAININGS: Mapping[str, Mapping[str, tuple[int, float, int]]] = {
+TRAININGS = {
     "normalised": {"paper": (40000, 0.1, 0), "laptop": (650, 16.0, 90), "smoke": (10, 16.0, 0)},
     "adam": {"paper": (40000, 0.01, 5000), "laptop": (450, 0.15, 60), "smoke": (10, 0.15, 0)},
 }
@@ -35,98 +27,111 @@ CONTEXTS, DEPTH = 100, 400
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """Return trainings of full matrices by both optimisers, and of the best scalars."""
+    """Trainings of full matrices by both optimisers, and of the best scalars."""
     common = {"kernel": KERNELS, "labels": ["half_exp"], "layers": [1], "seed": SEEDS[scale]}
-    test = system.Test(prompts_test=TESTED[scale])
-    trained = []
+    trained, test = [], system.Test(TESTED[scale])
     for optimiser, scales in TRAININGS.items():
-        steps, learning_rate, halving = scales[scale]
+        steps, rate, halving = scales[scale]
         configs = grid(
-            Config, optimiser=[optimiser], parametrisation=["matrices"], prompts=[PROMPTS[scale]], resample=[10],
-            learning_rate=[learning_rate], halving=[halving], **common,
+            Config, **common, parametrisation=["matrices"], prompts=[PROMPTS[scale]], resample=[10],
+            optimiser=[optimiser], learning_rate=[rate], halving=[halving],
         )  # fmt: skip
         snapshots = tuple(sorted({steps * k // DRAWN for k in range(DRAWN + 1)}))
-        trained.append(Sweep(f"cheng_trained_{optimiser}", "cheng_functional", configs, snapshots, test))
-    configs = grid(Config, prompts=[{"paper": 30000, "laptop": 2000, "smoke": 20}[scale]], **common)
-    return [*trained, Sweep("cheng_best_step", "cheng_functional", configs, (0, 20), test)]
+        trained.append(Sweep(f"cheng_trained_{optimiser}", system.SYSTEM, configs, snapshots, test))
+    best = grid(Config, prompts=[{"paper": 30000, "laptop": 2000, "smoke": 20}[scale]], **common)
+    return [*trained, Sweep("cheng_best_step", system.SYSTEM, best, (0, 20), test)]
 
 
-Cell = dict[str, float | str]
+# Table
+
+# Panel -> what it shows over training.
+SHOWN = {"loss": "log loss", "answers": "relative difference", "metric": "anisotropy"}
 
 
-def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Return the comparison of the layer with its nearest step over training, and the two exact parts."""
-    best = runs["cheng_best_step"]
-    least = {
-        (config.kernel, config.seed): _log_loss(best, run, config) for run, config in enumerate(best.sweep.configs)
-    }
-    cells: list[Cell] = [
-        {
-            "panel": "loss",
-            "series": f"{kernel} best step",
-            "seed": seed,
-            "x": x,
-            "observable": "log loss",
-            "value": loss,
-        }
-        for (kernel, seed), loss in least.items()
-        for x in (0.0, 1.0)
-    ]
+def measure(runs: Trained, scale: str) -> Rows:
+    """The comparison of the layer with its nearest step over training, the best step, and the steps towards Bayes."""
+    seeds, _ = trainings.tests_of(runs)
+    best, parts = trainings.losses({"best": runs["cheng_best_step"]}), list(towards_bayes())
     for optimiser in TRAININGS:
         trained = runs[f"cheng_trained_{optimiser}"]
-        for run, config in enumerate(trained.sweep.configs):
-            cells += _along_training(trained, run, config)
+        x = np.array(trained.sweep.snapshots)[:, None] / trained.sweep.snapshots[-1]
+        for setting, values in trainings.by_setting({optimiser: trained}, over_training).items():
+            series = f"{setting.kernel} {optimiser}"
+            for (panel, observable), of_seeds in zip(SHOWN.items(), values.T, strict=True):
+                parts.append(rows(observable, seeds, of_seeds, x=x, panel=panel, series=series))
             if optimiser == "normalised":
-                cells += _at_end(cells[-3:], config, least[config.kernel, config.seed])
-    return join([conform(pd.DataFrame(cells)), exact(join(_convergence()))])
+                loss, difference, _ = values[:, -1].T
+                parts.append(rows(f"difference from a functional step, {setting.kernel}", seeds, difference))
+                parts.append(rows(f"log loss over the best step's, {setting.kernel}", seeds, loss - best[setting]))
+    for setting, least in best.items():
+        series = f"{setting.kernel} best step"
+        parts.append(rows("log loss", seeds, least, x=[[0], [1]], panel="loss", series=series))
+    return join(parts)
 
 
-def _log_loss(runs: Runs, run: int, config: Config) -> float:
-    weights = system.weights_of(runs.last(), run, config)
-    return float(np.log(evaluation.errors(weights, config, runs.sweep.test.prompts_test).mean()))
+def over_training(single: Runs) -> list[tuple[float, float, float]]:
+    """The quantities of `SHOWN` of one run at every snapshot."""
+    config = single.sweep.configs[0]
+    prompts = system.prompts_of(config, "evaluate", 0, single.sweep.test.prompts_test)
+    quantities = []
+    for step in single.sweep.snapshots:
+        weights = system.matrices_of(single.at(step), config)
+        answers = system.predictions(weights, config, prompts)
+        near = system.predictions(nearest_step(weights, config), config, prompts)
+        loss = np.log(np.mean((answers - prompts.labels[:, -1]) ** 2))
+        difference = np.mean((answers - near) ** 2) / np.mean(near**2)
+        quantities.append((float(loss), float(difference), anisotropy(metric(weights, config))))
+    return quantities
 
 
-def _at_end(last: list[Cell], config: Config, least: float) -> list[Cell]:
-    """The values that the claims bound, from the last snapshot."""
-    loss, difference, _ = (float(cell["value"]) for cell in last)
-    values = {"difference from a functional step": difference, "log loss over the best step's": loss - least}
-    return [
-        {"observable": f"{name}, {config.kernel}", "seed": config.seed, "value": value}
-        for name, value in values.items()
-    ]
+def metric(weights: Params, config: Config) -> np.ndarray:
+    """(U D)' B' C (U D) of the only layer, in the coordinates of xi, (d, d)."""
+    product = weights["key"][0, 0].mT @ weights["query"][0, 0]
+    return config.transformation().T @ product.numpy() @ config.transformation()
 
 
-def _along_training(trained: Runs, run: int, config: Config) -> list[Cell]:
-    """Three quantities of one run at every snapshot; x is the fraction of the training."""
-    cells: list[Cell] = []
-    prompts = system.prompts_of(config, "evaluate", 0, trained.sweep.test.prompts_test)
-    for step in trained.sweep.snapshots:
-        weights = system.weights_of(trained.at(step), run, config)
-        layer = evaluation.answers(weights, config, prompts)
-        near = evaluation.answers(evaluation.nearest_scalars(weights, config), config, prompts)
-        numbers = {
-            "loss": ("log loss", np.log(np.mean((layer - prompts.labels[:, -1]) ** 2))),
-            "answers": ("relative difference", np.mean((layer - near) ** 2) / np.mean(near**2)),
-            "metric": ("anisotropy", evaluation.anisotropy(evaluation.metrics(weights, config))[0]),
-        }
-        place: Cell = {"series": f"{config.kernel} {config.optimiser}", "seed": config.seed}
-        place["x"] = step / trained.sweep.snapshots[-1]
-        cells += [place | {"panel": p, "observable": name, "value": float(v)} for p, (name, v) in numbers.items()]
-    return cells
+def anisotropy(matrix: np.ndarray) -> float:
+    """|M - (tr M / d) I| / |M| in the Frobenius norm."""
+    multiple = np.trace(matrix) / len(matrix) * np.eye(len(matrix))
+    return float(np.linalg.norm(matrix - multiple) / np.linalg.norm(matrix))
 
 
-def _convergence() -> list[pd.DataFrame]:
-    """Distances of functional gradient descent from f* = k' K^-1 y in the kernel's norm, |f_L - f*|^2 = u' K^-1 u."""
-    parts = []
+def nearest_step(weights: Params, config: Config) -> Params:
+    """The functional gradient step nearest to a layer: B'C = s I with s = tr(B'C) / d, and the same r."""
+    identity = torch.eye(config.dimension, dtype=torch.float64)[None, None]
+    scale = float(np.trace(metric(weights, config))) / config.dimension
+    return weights | {"key": scale * identity, "query": identity}
+
+
+def towards_bayes() -> Iterator[Rows]:
+    """Distances of functional gradient descent from f* = k' K^-1 y, relative to the first, and their bound."""
+    shown = np.unique(np.geomspace(1, DEPTH, 25).astype(int))
     for law, n in CONVERGING.items():
-        errors, ratios = evaluation.descent_errors(Config(labels=law, context_length=n), CONTEXTS, DEPTH)
-        relative = errors / errors[0]
+        errors, ratios = descent_errors(Config(labels=law, context_length=n))
         bound = ratios ** np.arange(DEPTH + 1)[:, None]
-        shown = np.unique(np.geomspace(1, DEPTH, 25).astype(int))
-        for series, values in ((law, relative), (f"{law} bound", bound)):
-            parts.append(rows("relative error", 0, values.mean(axis=1)[shown], x=shown, panel="bayes", series=series))
-    return parts
+        for series, values in ((law, errors / errors[0]), (f"{law} bound", bound)):
+            yield rows("relative error", None, values.mean(axis=1)[shown], x=shown, panel="bayes", series=series)
 
+
+def descent_errors(config: Config) -> tuple[np.ndarray, np.ndarray]:
+    """The distances of functional gradient descent from f* = k' K^-1 y and the bound on their ratios.
+
+    Descent uses the kernel of the labels and r = n / (2 lambda_max). Distances are |f_L - f*| = (u' K^-1 u)^(1/2) in
+    the kernel's function space, with u = y - f_L(x), for L = 0 ... DEPTH: (DEPTH + 1, contexts). The bound on the ratio
+    of successive ones is 1 - r lambda_min / n: (contexts,).
+    """
+    prompts = system.prompts_of(config, "convergence", 0, CONTEXTS)
+    inputs, residuals = prompts.inputs[:, :-1], prompts.labels[:, :-1]
+    matrix = tasks.KERNELS[config.labels](inputs, inputs)
+    values, vectors = np.linalg.eigh(matrix)
+    share, distances = 1 / (2 * values[:, -1]), []  # r / n
+    for _ in range(DEPTH + 1):
+        distances.append(np.sqrt(np.sum(np.einsum("cij,ci->cj", vectors, residuals) ** 2 / values, axis=-1)))
+        residuals = residuals - share[:, None] * np.einsum("cij,cj->ci", matrix, residuals)
+    return np.array(distances), 1 - share * values[:, 0]
+
+
+# Picture
 
 COLOURS = {"linear": "g", "relu": "b", "exp": "r", "softmax": "tab:orange"}
 SOLID = tuple(Style(f"{kernel} normalised", kernel, colour) for kernel, colour in COLOURS.items())
@@ -139,36 +144,38 @@ LAWS = (
     Style("comb", "mixed, $n=6$", "tab:brown"),
 )
 BOUNDS = tuple(Style(f"{style.series} bound", "", style.colour, line="--") for style in LAWS)
+TRAINING, STEPS = Axis("Share of the training", (0, 1)), Axis("Functional gradient steps $L$", (1, DEPTH), log=True)
+AXES = {
+    "loss": (TRAINING, Axis("log(Loss)")),
+    "answers": (TRAINING, Axis("Relative difference", (1e-4, 1e3), log=True)),
+    "metric": (TRAINING, Axis(r"$\|B^\top C-cI\|/\|B^\top C\|$", (0, 1.02))),
+    "bayes": (STEPS, Axis("Relative distance to Bayes", (1e-3, 1.5), log=True)),
+}
 
 
 @plotting.published
 def draw(table: Table) -> Picture:
     """Draw three panels over training and one over functional gradient steps."""
-    figure, loss = plotting.canvas((900, 680), (75, 425, 25, 285), panel="loss")
-    answers = plotting.add_panel(figure, (535, 885, 25, 285), "answers")
-    metric = plotting.add_panel(figure, (75, 425, 355, 615), "metric")
-    bayes = plotting.add_panel(figure, (535, 885, 355, 615), "bayes")
-    for axes, observable in ((loss, "log loss"), (answers, "relative difference"), (metric, "anisotropy")):
-        plotting.curves(axes, table, SOLID, observable, band=axes is not answers)
-        plotting.curves(axes, table, DOTTED, observable)
+    edges = plotting.grid_edges(list(AXES), (75, 425, 25, 285), (460, 330), columns=2)
+    picture, axes_of = plotting.panels((900, 680), edges)
+    loss, bayes = axes_of["loss"], axes_of["bayes"]
+    for panel, observable in SHOWN.items():
+        plotting.curves(axes_of[panel], table, SOLID, observable, band=panel != "answers")
+        plotting.curves(axes_of[panel], table, DOTTED, observable)
     plotting.curves(loss, table, DASHED, "log loss")
     plotting.curves(bayes, table, (*LAWS, *BOUNDS), "relative error")
-    training = Axis("Share of the training", (0, 1))
+    for panel, axes in axes_of.items():
+        plotting.frame(axes, *AXES[panel], font=13, ticks=11)
+    # The colours are explained in the panel below.
     for line in loss.lines:
         line.set_label("")
-    plotting.frame(loss, training, Axis("log(Loss)"), font=13, ticks=11)
-    plotting.frame(answers, training, Axis("Relative difference", (1e-4, 1e3), log=True), 13, ticks=11)
-    plotting.frame(metric, training, Axis(r"$\|B^\top C-cI\|/\|B^\top C\|$", (0, 1.02)), font=13, ticks=11)
-    depth = Axis("Functional gradient steps $L$", (1, DEPTH), log=True)
-    plotting.frame(bayes, depth, Axis("Relative distance to Bayes", (1e-3, 1.5), log=True), font=13, ticks=11)
-    for axes, names in ((loss, (("-", "normalised steps"), (":", "Adam"), ("--", "best step of two scalars"))),
-                        (bayes, (("--", "bound"),))):  # fmt: skip
-        for dashes, name in names:
-            axes.plot([], [], color="0.3", linestyle=dashes, label=name)
+    for dashes, name in {"-": "normalised steps", ":": "Adam", "--": "best step of two scalars"}.items():
+        loss.plot([], [], color="0.3", linestyle=dashes, label=name)
+    bayes.plot([], [], color="0.3", linestyle="--", label="bound")
     plotting.legend(loss, 9, "upper right", (0.98, 0.97), spacing=0.2)
-    plotting.legend(metric, 10, "upper right", (0.98, 0.97), spacing=0.25)
+    plotting.legend(axes_of["metric"], 10, "upper right", (0.98, 0.97), spacing=0.25)
     plotting.legend(bayes, 10, "lower left", (0.02, 0.03), spacing=0.25)
-    return figure
+    return picture
 
 
 FIGURES = (Figure("cheng_functional_gd", sweeps, measure, draw),)

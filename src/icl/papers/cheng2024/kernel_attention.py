@@ -2,14 +2,14 @@
 
     Z <- Z + (1/n) V Z M h(B X, C X),   V = blockdiag(A, -r),   loss E (y_hat - y_query)^2
 
-`stacks` has the layers on tokens and in a reduced form for A = 0, `transformers` those with full matrices and A for
-many runs at once. Weights are trained as full matrices, or as two scalars per layer (`scalars`): B'C = s_l I and the
-corner r_l. `gauss_newton` computes the steps of the scalars.
+Weights are trained as full matrices, with or without A (`transformers`), or as two scalars per layer, B'C = s_l I and
+the corner r_l, with A = 0 (`gauss_newton`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from icl.core.config import Constants, RunConfig, constant
 from icl.core.lazy import Tensor, torch
 from icl.core.streams import stream
 from icl.models.optimisers import Optimiser, Params, adam, halving, sgd
-from icl.papers.cheng2024 import gauss_newton, stacks, transformers
+from icl.papers.cheng2024 import gauss_newton, transformers
 from icl.papers.cheng2024 import prompts as tasks
 from icl.papers.cheng2024.normalised_steps import adam_on_directions, normalised
 from icl.tasks.linear_regression import rotation
@@ -39,11 +39,9 @@ class Config(RunConfig):
     )  # fmt: skip
     labels: str = constant(
         "half_exp", "published", "the kernel of the labels: the published code has exp(<u, v>/2), a summary of the "
-        "paper exp <u, v>", letter="K", choices=tasks.LAWS,
+        "paper exp <u, v>", letter="K", choices=tuple(tasks.KERNELS),
     )  # fmt: skip
-    layers: int = constant(
-        3, "published", "paper, figures over n (secondary source)", letter="L", at_least=1, at_most=8
-    )
+    layers: int = constant(3, "published", "figures over n (second-hand)", letter="L", at_least=1, at_most=DEEPEST)
     dimension: int = constant(5, "published", "published code", letter="d", at_least=1, at_most=1000)
     context_length: int = constant(14, "published", "published code", letter="n", at_least=1, at_most=1000)
     parametrisation: str = constant(
@@ -51,13 +49,13 @@ class Config(RunConfig):
         choices=("scalars", "matrices"),
     )  # fmt: skip
     covariates: bool = constant(
-        False, "ours", "whether V's upper block A (a multiple of I with `scalars`) is trained; with A = 0 a layer is a "
-        "functional gradient step",
+        False, "ours", "whether V's upper block A is trained, with matrices; with A = 0 a layer is a functional "
+        "gradient step",
     )  # fmt: skip
     optimiser: str = constant(
-        "gauss_newton", "ours", "normalised: nearly equivalent to the published training; directions: Adam on the same "
-        "normalised gradients, for softmax at reduced scale (see normalised_steps)",
-        choices=("gauss_newton", "normalised", "directions", "adam"),
+        "gauss_newton", "ours", "gauss_newton: for scalars only; normalised: nearly equivalent to the published "
+        "training; directions: Adam on the same normalised gradients, for softmax at reduced scale (see "
+        "normalised_steps)", choices=("gauss_newton", "normalised", "directions", "adam"),
     )  # fmt: skip
     learning_rate: float = constant(0.1, "published", "published code; gauss_newton has none", letter="eta", above=0)
     halving: int = constant(
@@ -71,44 +69,33 @@ class Config(RunConfig):
     signed: bool = constant(
         False, "ours", "whether `scalars` starts with s_1, r_1 < 0: relu and exp find odd functions only from there",
     )  # fmt: skip
-    deviations: str = constant(
-        "", "inferred", "diagonal of D in x = U D xi, separated by blanks; empty: x = xi, as in the committed run. A "
-        "comment in the code and the paper's appendix disagree on another choice", letter="D",
+    deviations: tuple[float, ...] = constant(
+        (), "inferred", "diagonal of D in x = U D xi; empty: x = xi, as in the committed run. A comment in the code "
+        "and the paper's appendix disagree on another choice", letter="D",
     )  # fmt: skip
     prompts: int = constant(30000, "published", "published code", letter="B", at_least=1, at_most=1000000)
-    resample: int = constant(
-        0, "ours", "steps on the same prompts (10 in the published code); 0: one fixed set", at_least=0
-    )
+    resample: int = constant(0, "ours", "steps on the same prompts (published code: 10); 0: one fixed set", at_least=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.labels == "comb" and self.dimension < 4:
             raise self.error("dimension", "at least 4 for labels = comb")
-        if self.optimiser == "gauss_newton" and (self.parametrisation != "scalars" or self.covariates):
-            raise self.error("optimiser", "another one; gauss_newton needs scalars without covariates")
-        if self.kernel in transformers.TWO_HEADS and not (self.parametrisation == "matrices" and self.covariates):
-            raise self.error("kernel", "a kernel with one head unless matrices and covariates are trained")
+        if (self.optimiser == "gauss_newton") != (self.parametrisation == "scalars"):
+            raise self.error("optimiser", "gauss_newton for scalars and another one for matrices")
+        if self.covariates and self.parametrisation == "scalars":
+            raise self.error("covariates", "false for scalars")
+        if self.kernel in transformers.TWO_HEADS and not self.covariates:
+            raise self.error("kernel", "a kernel with one head unless covariates are trained")
         if self.optimiser == "gauss_newton" and self.resample:
             raise self.error("resample", "0 with gauss_newton, whose steps are too long for changing prompts")
-        if self.deviations:
-            self._check_deviations()
-
-    def _check_deviations(self) -> None:
-        try:
-            values = [float(word) for word in self.deviations.split()]
-        except ValueError:
-            raise self.error("deviations", "numbers separated by blanks") from None
-        if len(values) != self.dimension:
-            raise self.error("deviations", f"{self.dimension} numbers, one per dimension, not {len(values)}")
-        if not all(0 < value < np.inf for value in values):
-            raise self.error("deviations", "positive and finite, or x does not determine xi")
+        if self.deviations and (len(self.deviations) != self.dimension or min(self.deviations) <= 0):
+            raise self.error("deviations", f"{self.dimension} positive numbers, one per dimension")
 
     def transformation(self) -> np.ndarray:
-        """Return U D, (d, d), with a rotation U per run, or I without D."""
+        """U D, (d, d), with a rotation U per run, or I without D."""
         if not self.deviations:
             return np.eye(self.dimension)
-        deviations = np.array([float(word) for word in self.deviations.split()])
-        return rotation(stream(SYSTEM, self.seed, "rotation"), self.dimension) * deviations
+        return rotation(stream(SYSTEM, self.seed, "rotation"), self.dimension) * np.array(self.deviations)
 
 
 @dataclass(frozen=True)
@@ -122,44 +109,45 @@ class Test(Constants):
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
-    """Return the initial weights, float64, padded to 8 layers after the run axis.
+    """The initial weights, float64, padded to 8 layers after the run axis.
 
-    scalars: scale s and rate r, (runs, 8), and covariate a, initially 0, where covariates are trained.
-    matrices: key B and query C, (runs, 8, d, d), rate r, (runs, 8), and covariate A, (runs, 8, d, d), all with standard
-    deviation init_std; two heads add an axis after the layers.
+    scalars: scale s and rate r, (runs, 8).
+    matrices: key B and query C, (runs, 8, d, d), rate r, (runs, 8), and, if it is trained, covariate A, (runs, 8, d,
+    d), all with standard deviation init_std; two heads add an axis after the layers.
     """
-    starts = [_scalars(config) if config.parametrisation == "scalars" else _matrices(config) for config in configs]
-    names = [name for name in starts[0] if name != "covariate" or configs[0].covariates]
-    return {name: torch.from_numpy(np.stack([_padded(start[name]) for start in starts])).to(device) for name in names}
+    starts = [_start(config) for config in configs]
+    return {name: torch.from_numpy(np.stack([start[name] for start in starts])).to(device) for name in starts[0]}
 
 
-def _padded(layers: np.ndarray) -> np.ndarray:
-    return np.concatenate([layers, np.zeros((DEEPEST - len(layers), *layers.shape[1:]))])
+def _start(config: Config) -> dict[str, np.ndarray]:
+    layers, d = config.layers, config.dimension
+    if config.parametrisation == "scalars":
+        scales, rates = gauss_newton.start(config.kernel, layers, config.context_length, signed=config.signed)
+        weights = {"scale": scales, "rate": rates}
+    else:
+        rng, heads = stream(SYSTEM, config.seed, "init"), transformers.TWO_HEADS.get(config.kernel)
+        rate = (layers, len(heads)) if heads else (layers,)
+        shapes = {"key": (*rate, d, d), "query": (*rate, d, d), "rate": rate}
+        shapes |= {"covariate": (*rate, d, d)} if config.covariates else {}
+        weights = {name: config.init_std * rng.standard_normal(shape) for name, shape in shapes.items()}
+    return {name: np.concatenate([w, np.zeros((DEEPEST - layers, *w.shape[1:]))]) for name, w in weights.items()}
 
 
-def weights_of(params: Params, run: int, config: Config) -> Params:
-    """Return one run's weights without the padding, layers first."""
-    return {name: w[run, : config.layers] for name, w in params.items()}
+def matrices_of(params: Params, config: Config) -> Params:
+    """The matrices of runs with this config, without the padding; scalars are B = s I and C = I."""
+    weights = {name: w[:, : config.layers] for name, w in params.items()}
+    if "scale" in weights:
+        identity = torch.eye(config.dimension, dtype=torch.float64)
+        key = weights["scale"][..., None, None] * identity
+        return {"key": key, "query": identity.expand_as(key), "rate": weights["rate"]}
+    return weights
 
 
-def _scalars(config: Config) -> dict[str, np.ndarray]:
-    scales, rates = gauss_newton.start(config.kernel, config.layers, config.context_length, signed=config.signed)
-    return {"scale": scales, "rate": rates, "covariate": np.zeros(config.layers)}
-
-
-def _matrices(config: Config) -> dict[str, np.ndarray]:
-    layers, d, rng = config.layers, config.dimension, stream(SYSTEM, config.seed, "init")
-    two = (len(transformers.heads(config.kernel)),) if config.kernel in transformers.TWO_HEADS else ()
-    square = (layers, *two, d, d)
-    shapes = {"key": square, "query": square, "rate": square[:-2], "covariate": square}
-    return {name: config.init_std * rng.standard_normal(shape) for name, shape in shapes.items()}
-
-
-# Training
+# Prompts
 
 
 def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
-    """Return the prompts of a step, inputs and labels, by their `place`; runs may share them.
+    """The inputs and labels of a step, of every `place` among the configs; runs may share them.
 
     Transformers get float32, whose rounding does not matter for normalised steps.
     """
@@ -167,109 +155,86 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     return _sample(tuple(configs), step // resample if resample else 0)
 
 
-def place(config: Config) -> str:
-    """Return the key of a run's prompts: label kernel, length, dimension, D and seed."""
-    return f"{config.labels}/{config.context_length}/{config.dimension}/{config.deviations}/{config.seed}"
-
-
 @lru_cache(maxsize=2)
 def _sample(configs: tuple[Config, ...], index: int) -> dict[str, np.ndarray]:
-    batch: dict[str, np.ndarray] = {}
-    for config in configs:
-        if f"labels/{place(config)}" not in batch:
-            drawn, kind = prompts_of(config, "train", index, config.prompts), _precision(config)
-            batch[f"inputs/{place(config)}"] = inputs_seen(config, drawn).astype(kind, copy=False)
-            batch[f"labels/{place(config)}"] = drawn.labels.astype(kind, copy=False)
+    batch = {}
+    for config in {place(config): config for config in configs}.values():
+        drawn, kind = prompts_of(config, "train", index, config.prompts), "f4" if config.covariates else "f8"
+        batch[f"inputs/{place(config)}"] = drawn.inputs.astype(kind, copy=False)
+        batch[f"labels/{place(config)}"] = drawn.labels.astype(kind, copy=False)
     return batch
 
 
-def _precision(config: Config) -> type[np.floating]:
-    return np.float32 if config.parametrisation == "matrices" and config.covariates else np.float64
+def place(config: Config) -> tuple[Any, ...]:
+    """What a run's prompts depend on: label kernel, length, dimension, D and seed."""
+    return config.labels, config.context_length, config.dimension, config.deviations, config.seed
 
 
 def prompts_of(config: Config, purpose: str, index: int, count: int) -> tasks.Prompts:
-    """Return prompts for the run's seed and label kernel."""
-    return _prompts(config.seed, purpose, index, count, config.labels, config.context_length, config.dimension)
+    """Prompts for the run's seed and label kernel, with the inputs x = U D xi that a model sees."""
+    drawn = _drawn(place(config), purpose, index, count)
+    return drawn._replace(inputs=drawn.inputs @ config.transformation().T) if config.deviations else drawn
 
 
 @lru_cache(maxsize=32)
-def _prompts(
-    seed: int, purpose: str, index: int, count: int, law: str, context_length: int, dimension: int
-) -> tasks.Prompts:
-    return tasks.draw(stream(SYSTEM, seed, purpose, index), law, (count,), context_length, dimension)
+def _drawn(place: tuple[Any, ...], purpose: str, index: int, count: int) -> tasks.Prompts:
+    law, length, dimension, _, seed = place
+    return tasks.draw(stream(SYSTEM, seed, purpose, index), law, count, length, dimension)
 
 
-def inputs_seen(config: Config, prompts: tasks.Prompts) -> np.ndarray:
-    """Return the inputs x = U D xi, (prompts, n + 1, d)."""
-    return prompts.inputs @ config.transformation().T if config.deviations else prompts.inputs
+def predictions(weights: Params, config: Config, prompts: tasks.Prompts) -> np.ndarray:
+    """The predictions of a single run, with weights (1, L, ...), (prompts,)."""
+    inputs, labels = torch.from_numpy(prompts.inputs)[None], torch.from_numpy(prompts.labels)[None]
+    return transformers.predictions(weights, inputs, labels, config.kernel)[0].numpy()
 
 
-def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
-    """Return the mean squared error of every run on its prompts, (runs,)."""
-    if configs[0].optimiser == "gauss_newton":
-        return _loss_with_newton_steps(params, batch, configs)
-    if configs[0].parametrisation == "matrices" and configs[0].covariates:
-        return _losses_of_transformers(params, batch, configs)
-    runs = {name: w.unbind() for name, w in params.items()}
-    losses = []
-    for run, (config, inputs, labels) in enumerate(_batches_of_runs(batch, configs)):
-        weights = {name: each[run][: config.layers] for name, each in runs.items()}
-        answers = stacks.predictions(weights, inputs, labels, config.kernel)
-        losses.append(torch.mean((answers - labels[:, -1]) ** 2))
-    return torch.stack(losses)
+# Training
 
 
-def _losses_of_transformers(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
+def loss_and_gradient(params: Params, batch: Params, configs: Sequence[Config]) -> tuple["Tensor", Params]:
+    """The mean squared error of every run, (runs,), and its gradient, or for scalars the steps of `gauss_newton`."""
+    if configs[0].parametrisation == "scalars":
+        return _losses_and_steps(params, batch, configs)
+    leaves = {name: w.detach().requires_grad_() for name, w in params.items()}
+    losses = _losses(leaves, batch, configs)
+    # The last layer does not use its A, which then has no gradient.
+    gradients = torch.autograd.grad(losses.sum(), list(leaves.values()), materialize_grads=True)
+    return losses.detach(), dict(zip(leaves, gradients, strict=True))
+
+
+def _losses(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
     """The losses of all runs, computed together for runs of one shape, in the precision of the batch."""
-    order: list[int] = []
-    losses: list[Tensor] = []
-    for (kernel, layers, _, _), runs in _shapes(tuple(configs)).items():
+    by_shape: dict[tuple[str, int, int], list[int]] = {}
+    for run, config in enumerate(configs):
+        by_shape.setdefault((config.kernel, config.layers, config.context_length), []).append(run)
+    losses = []
+    for (kernel, layers, _), runs in by_shape.items():
         inputs, labels = (
             torch.stack([batch[f"{name}/{place(configs[run])}"] for run in runs]) for name in ("inputs", "labels")
         )
         weights = {name: w[runs, :layers].to(labels.dtype) for name, w in params.items()}
-        # The last layer does not use its A; adding zero gives A a gradient even for L = 1.
-        zero = 0 * weights["covariate"].flatten(1).sum(dim=1)
-        losses.append(transformers.losses(weights, inputs, labels, kernel) + zero)
-        order += runs
-    return torch.cat(losses)[np.argsort(order)]
+        losses.append(transformers.losses(weights, inputs, labels, kernel))
+    return torch.cat(losses)[np.argsort(np.concatenate(list(by_shape.values())))]
 
 
-@lru_cache(maxsize=8)
-def _shapes(configs: tuple[Config, ...]) -> dict[tuple[str, int, int, int], list[int]]:
-    """The runs of each kernel, L, n and number of prompts."""
-    by_shape: dict[tuple[str, int, int, int], list[int]] = {}
+def _losses_and_steps(params: Params, batch: Params, configs: Sequence[Config]) -> tuple["Tensor", Params]:
+    scalars = torch.stack([params["scale"], params["rate"]], dim=1)
+    losses, steps = torch.zeros_like(scalars[:, 0, 0]), torch.zeros_like(scalars)
     for run, config in enumerate(configs):
-        by_shape.setdefault((config.kernel, config.layers, config.context_length, config.prompts), []).append(run)
-    return by_shape
-
-
-def _batches_of_runs(batch: Params, configs: Sequence[Config]) -> "Iterator[tuple[Config, Tensor, Tensor]]":
-    """Every run's config, inputs and labels."""
-    for config in configs:
-        yield config, batch[f"inputs/{place(config)}"], batch[f"labels/{place(config)}"]
-
-
-def _loss_with_newton_steps(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
-    """The losses, with the Gauss-Newton steps as their gradient."""
-    weights = torch.stack([params["scale"], params["rate"]], dim=1)
-    losses, steps = [], torch.zeros_like(weights)
-    for run, (config, inputs, labels) in enumerate(_batches_of_runs(batch, configs)):
-        scales, rates = weights[run, :, : config.layers].detach()
-        value, steps[run, :, : config.layers] = gauss_newton.step(scales, rates, inputs, labels, config.kernel)
-        losses.append(value)
-    # The added term is zero, and its derivative is the step.
-    return torch.stack(losses) + ((weights - weights.detach()) * steps.detach()).flatten(1).sum(dim=1)
+        inputs, labels = (batch[f"{name}/{place(config)}"] for name in ("inputs", "labels"))
+        of_run = scalars[run, :, : config.layers]
+        losses[run], steps[run, :, : config.layers] = gauss_newton.step(of_run, inputs, labels, config.kernel)
+    return losses, {"scale": steps[:, 0], "rate": steps[:, 1]}
 
 
 def optimiser(configs: Sequence[Config]) -> Optimiser:
-    """Return the first config's optimiser; gauss_newton subtracts the gradient of `loss`, which is its step."""
+    """The first config's optimiser; for scalars it subtracts the steps of `gauss_newton` as they are."""
     first, learning_rates = configs[0], [config.learning_rate for config in configs]
+    schedule = halving(first.halving)
     if first.optimiser == "gauss_newton":
         return sgd(1.0)
-    pace = halving(first.halving)
     if first.optimiser == "adam":
-        return adam(learning_rates, pace)
+        return adam(learning_rates, schedule)
     if first.optimiser == "directions":
-        return adam_on_directions(learning_rates, [config.context_length for config in configs], pace)
-    return normalised(learning_rates, pace, first.momentum)
+        return adam_on_directions(learning_rates, [config.context_length for config in configs], schedule)
+    return normalised(learning_rates, schedule, first.momentum)

@@ -1,79 +1,157 @@
-"""Trainings of the published transformers, with full B, C and A in every layer and normalised steps."""
+"""The trainings of the published transformers and of the scalar oracle, and their losses on fresh prompts.
 
-from collections.abc import Mapping
+The transformers have full B, C and A in every layer. The scalar oracle has the best two scalars per layer, B'C = s_l I
+and the corner r_l, with A = 0.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from icl.core.config import grid
-from icl.core.runs import Runs
-from icl.core.sweep import Sweep
-from icl.papers.cheng2024 import evaluation, scalar_oracle
+from icl.figure import Runs, Sweep, Trained, grid
 from icl.papers.cheng2024 import kernel_attention as system
-from icl.papers.cheng2024.kernel_attention import Config
-from icl.papers.cheng2024.scalar_oracle import SEEDS, Point, log_loss, point_of
+from icl.papers.cheng2024 import prompts as tasks
+from icl.papers.cheng2024.kernel_attention import Config, Test
 
-PROMPTS = {"paper": 30000, "laptop": 256, "smoke": 4}
-STEPS = {"paper": 40000, "laptop": 600, "smoke": 2}
-RESAMPLE = {"paper": 10, "laptop": 2, "smoke": 2}
-"""Steps on the same prompts."""
-Method = tuple[str, float, int]
-PUBLISHED: Method = ("normalised", 0.1, 0)
-"""Optimiser, learning rate and steps between its halvings; the published rate is constant."""
+KERNELS = ("linear", "relu", "exp", "softmax")
+LAWS = ("linear", "relu", "half_exp")
+DEPTHS, LENGTHS = (1, 3, 5), (2, 6, 10, 14)
+# At the laptop scale the first ten seeds were known when the number of seeds was doubled; the others judge.
+SEEDS = {"paper": range(20), "laptop": range(10, 20), "smoke": range(2)}
+TESTED = {"paper": 30000, "laptop": 1000, "smoke": 20}
+
+# Prompts, steps, and steps on the same prompts.
+TRANSFORMERS = {"paper": (30000, 40000, 10), "laptop": (256, 600, 2), "smoke": (4, 2, 2)}
+# Optimiser, learning rate and steps between its halvings; the published rate is constant.
+PUBLISHED = ("normalised", 0.1, 0)
 # Short trainings were chosen on the seeds 100 to 102: at L = 3 and n = 14 softmax then ends at most 0.06 above the
 # scalar oracle on labels with an exp or relu kernel, 0.2 with normalised steps.
-SHORT: Mapping[tuple[str, ...], Method] = {
+SHORT = {
     ("linear", "relu"): ("normalised", 6.0, 150),
     ("exp",): ("normalised", 6.0, 150),
     ("softmax",): ("directions", 0.1, 100),
 }
-SHORT_OF_HEADS: Method = ("normalised", 12.0, 150)
-"""For the models with a linear and an exp head, and for single heads on mixed labels."""
-LAWS = ("linear", "relu", "half_exp")
-DEPTHS, LENGTHS = (1, 3, 5), (2, 6, 10, 14)
+# For the models with a linear and an exp head, and for single heads on mixed labels.
+SHORT_OF_HEADS = ("normalised", 12.0, 150)
+
+# Prompts and steps of the oracle. Two nonlinearities have two starts, of which separate prompts select one.
+SCALARS = {"paper": (4000, 60), "laptop": (500, 25), "smoke": (8, 2)}
+SIGNED = ("relu", "exp")
+SELECTING = {"paper": 10000, "laptop": 500, "smoke": 10}
+
+# Losses of noise-free problems below this are rounding.
+FLOOR = 1e-12
+# The published code's jitters in the data and in the predictor put a floor under its Bayes line.
+JITTERS = (1e-8, 1e-4)
 
 
-def sweep(
-    name: str, kernels: tuple[str, ...], laws: tuple[str, ...], layers: tuple[int, ...], lengths: tuple[int, ...],
-    scale: str,
-) -> Sweep:  # fmt: skip
-    """Return the training of transformers with these nonlinearities on labels with these kernels."""
-    optimiser, rate, halving = PUBLISHED if scale == "paper" else SHORT.get(kernels, SHORT_OF_HEADS)
+def transformers(name: str, scale: str, **axes: Sequence[Any]) -> Sweep:
+    """Transformers with every combination of the constants in `axes`."""
+    optimiser, rate, halving = PUBLISHED if scale == "paper" else SHORT.get(tuple(axes["kernel"]), SHORT_OF_HEADS)
+    prompts, steps, resample = TRANSFORMERS[scale]
     configs = grid(
-        Config, kernel=kernels, labels=laws, layers=layers, context_length=lengths, parametrisation=["matrices"],
-        covariates=[True], optimiser=[optimiser], learning_rate=[rate], halving=[halving], prompts=[PROMPTS[scale]],
-        resample=[RESAMPLE[scale]], seed=SEEDS[scale],
+        Config, **axes, parametrisation=["matrices"], covariates=[True], optimiser=[optimiser], learning_rate=[rate],
+        halving=[halving], prompts=[prompts], resample=[resample], seed=SEEDS[scale],
     )  # fmt: skip
-    test = system.Test(prompts_test=scalar_oracle.TESTED[scale])
-    return Sweep(f"cheng_trained_{name}", system.SYSTEM, configs, (0, STEPS[scale]), test)
+    return Sweep(f"cheng_trained_{name}", system.SYSTEM, configs, (0, steps), Test(TESTED[scale]))
 
 
-def over_length_and_depth(kernels: tuple[str, ...], scale: str) -> list[Sweep]:
-    """Return the trainings of three layers over n, and of the other depths at n = 6 and 14."""
-    others = tuple(depth for depth in DEPTHS if depth != 3)
+def over_length_and_depth(kernels: Sequence[str], scale: str) -> list[Sweep]:
+    """Transformers of three layers over n, and of the other depths at n = 6 and 14."""
+    common = {"kernel": kernels, "labels": LAWS}
     return [
-        sweep(f"by_length_{kernels[0]}", kernels, LAWS, (3,), LENGTHS, scale),
-        sweep(f"by_depth_{kernels[0]}", kernels, LAWS, others, (6, 14), scale),
+        transformers(f"by_length_{kernels[0]}", scale, **common, layers=(3,), context_length=LENGTHS),
+        transformers(f"by_depth_{kernels[0]}", scale, **common, layers=(1, 5), context_length=(6, 14)),
     ]
 
 
-def losses(runs: Mapping[str, Runs]) -> dict[Point, float]:
-    """Return log losses of the trained transformers on fresh prompts; NaN where a training has diverged."""
-    pairs = [(trained, run) for trained in runs.values() for run in range(len(trained.sweep.configs))]
-    ordered = sorted(pairs, key=lambda pair: system.place(pair[0].sweep.configs[pair[1]]))
-    return {point_of(trained.sweep.configs[run]): _tested(trained, run) for trained, run in ordered}
+def oracles(name: str, scale: str, **axes: Sequence[Any]) -> Iterator[Sweep]:
+    """The oracle of every nonlinearity with the constants in `axes`; relu and exp also start from a negative scale."""
+    prompts, steps = SCALARS[scale]
+    for start, kernels in (("positive", KERNELS), ("signed", SIGNED)):
+        configs = grid(Config, kernel=kernels, **axes, signed=[start == "signed"], prompts=[prompts], seed=SEEDS[scale])
+        every_step = tuple(range(steps + 1))
+        yield Sweep(f"cheng_oracle_{name}_{start}", system.SYSTEM, configs, every_step, Test(TESTED[scale]))
 
 
-def counted(losses: Mapping[Point, float], count: int) -> dict[Point, float]:
-    """Return the log losses with diverged trainings counted as untrained, with the loss of the prediction 0."""
-    return {
-        point: scalar_oracle.untrained(point.labels, point.context_length, point.seed, count)
-        if np.isnan(loss)
-        else loss
-        for point, loss in losses.items()
-    }
+class Setting(NamedTuple):
+    """What a loss depends on beside the seed: the kernel of the labels, the nonlinearity, L and n."""
+
+    labels: str
+    kernel: str
+    layers: int
+    context_length: int
 
 
-def _tested(trained: Runs, run: int) -> float:
-    config = trained.sweep.configs[run]
-    weights = system.weights_of(trained.last(), run, config)
-    return log_loss(evaluation.errors(weights, config, trained.sweep.test.prompts_test).mean())
+Losses = dict[Setting, np.ndarray]
+"""The log losses of every setting in order of the seeds, (seeds,)."""
+
+
+def tests_of(runs: Trained) -> tuple[list[int], int]:
+    """The seeds in increasing order and the number of test prompts."""
+    (count,) = {each.sweep.test.prompts_test for each in runs.values()}
+    return sorted({seed for each in runs.values() for seed in each.sweep.seeds}), count
+
+
+def by_setting(runs: Trained, measured: Callable[[Runs], Any]) -> Losses:
+    """What `measured` returns for every single run, in order of the seeds: setting -> (runs, ...)."""
+    singles = [each.alone(run) for each in runs.values() for run in range(len(each.sweep.configs))]
+    found: dict[Setting, list[Any]] = {}
+    # In this order runs with the same prompts reuse them.
+    for single in sorted(singles, key=lambda single: system.place(single.sweep.configs[0])):
+        config = single.sweep.configs[0]
+        setting = Setting(config.labels, config.kernel, config.layers, config.context_length)
+        found.setdefault(setting, []).append(measured(single))
+    return {setting: np.array(values) for setting, values in found.items()}
+
+
+def log_loss(errors: np.ndarray) -> float:
+    """The logarithm of the mean of squared errors, at least that of the floor; NaN where a training has failed."""
+    loss = errors.mean()
+    return float(np.log(max(loss, FLOOR))) if np.isfinite(loss) else float("nan")
+
+
+def tested(single: Runs, step: int, count: int = 0, purpose: str = "evaluate") -> float:
+    """The log loss of a single run after `step` steps, on `count` fresh prompts or those of its test."""
+    config = single.sweep.configs[0]
+    prompts = system.prompts_of(config, purpose, 0, count or single.sweep.test.prompts_test)
+    answers = system.predictions(system.matrices_of(single.at(step), config), config, prompts)
+    return log_loss((answers - prompts.labels[:, -1]) ** 2)
+
+
+def losses(runs: Trained) -> Losses:
+    """The log losses of trained transformers; NaN where a training has diverged."""
+    return by_setting(runs, lambda single: tested(single, single.sweep.snapshots[-1]))
+
+
+def oracle_losses(runs: Trained, scale: str) -> Losses:
+    """The log losses of the oracle's best iterates, from the start that separate prompts select."""
+
+    def of_start(single: Runs) -> tuple[float, float]:
+        best, kernel = int(np.argmin(single.losses[0])), single.sweep.configs[0].kernel
+        selecting = tested(single, best, SELECTING[scale], "select") if kernel in SIGNED else 0.0
+        return selecting, tested(single, best)
+
+    losses, seeds = by_setting(runs, of_start), len(tests_of(runs)[0])
+    starts = {setting: of_runs.reshape(seeds, -1, 2).tolist() for setting, of_runs in losses.items()}
+    return {setting: np.array([min(of_seed)[1] for of_seed in of_seeds]) for setting, of_seeds in starts.items()}
+
+
+def counted(losses: Losses, seeds: list[int], count: int) -> Losses:
+    """The log losses with diverged trainings counted as untrained, with the loss of the prediction 0."""
+    losses = {setting: of_seeds.copy() for setting, of_seeds in losses.items()}
+    for (labels, _, _, n), of_seeds in losses.items():
+        for index in np.flatnonzero(np.isnan(of_seeds)):
+            of_seeds[index] = log_loss(_tests(labels, n, seeds[index], count).labels[:, -1] ** 2)
+    return losses
+
+
+def bayes(labels: str, n: int, seed: int, count: int) -> tuple[float, float]:
+    """The expected log losses of Bayes on the test prompts, without and with the published code's jitters."""
+    covariance = _tests(labels, n, seed, count).covariance
+    return log_loss(tasks.bayes_error(covariance)), log_loss(tasks.jittered_error(covariance, *JITTERS))
+
+
+def _tests(labels: str, n: int, seed: int, count: int) -> tasks.Prompts:
+    return system.prompts_of(Config(labels=labels, context_length=n, seed=seed), "evaluate", 0, count)

@@ -1,4 +1,4 @@
-"""The transformers of Cheng, Chen and Sra 2024 with all matrices, computed on residuals for many runs at once.
+"""The transformers of Cheng, Chen and Sra 2024, computed on residuals for many runs at once.
 
     Z <- Z + (1/n) sum_h V_h Z M h(B_h X, C_h X),   V_h = blockdiag(A_h, -r_h)
 
@@ -6,51 +6,46 @@ Labels and inputs are kept separately: residuals u_i = y_i - f(x_i) of the examp
 inputs x, which the blocks A change from layer to layer. Keys come from the examples only, and B'C is computed once per
 layer. In the last layer, whose output inputs are not needed, only the query attends to the examples.
 
-Weights have the runs first, then layers and heads: key B and query C, (runs, L, H, d, d), covariate A, (runs, L, H, d,
-d), and rate r, (runs, L, H).
-"""
+For A = 0 the inputs never change, and L layers with one head are exactly L steps of functional gradient descent,
+f <- f + (r_l/n) sum_i (y_i - f(x_i)) k_l(x_i, .) with k_l(u, v) = h(B_l u, C_l v).
 
-from collections.abc import Mapping
+Weights have the runs first, then layers and heads: key B, query C and covariate A, (runs, L, H, d, d), and rate r,
+(runs, L, H). Models with one head may lack the axis of heads, and models with A = 0 the covariate.
+"""
 
 from icl.core.lazy import Tensor, torch
 from icl.models import attention
 from icl.models.optimisers import Params
 
-# Models with several heads; any other kernel is one head of that name.
-TWO_HEADS: Mapping[str, tuple[str, ...]] = {"linear_exp": ("linear", "exp")}
+TWO_HEADS = {"linear_exp": ("linear", "exp")}
+"""The nonlinearities of models with several heads; any other kernel is one head of that name."""
 
 
-def heads(kernel: str) -> tuple[str, ...]:
-    """Return the nonlinearity of every head."""
-    return TWO_HEADS.get(kernel, (kernel,))
-
-
-def with_heads(weights: Params) -> Params:
-    """Return the weights with an axis for heads, which models with one head, (runs, L, ...), lack."""
-    if weights["rate"].dim() == 3:
-        return weights
-    return {name: w[:, :, None] for name, w in weights.items()}
+def complete(weights: Params) -> Params:
+    """The weights with A, which is 0 if it is missing, and with an axis for heads."""
+    weights = {"covariate": torch.zeros_like(weights["key"])} | weights
+    return weights if weights["rate"].dim() == 3 else {name: w[:, :, None] for name, w in weights.items()}
 
 
 def predictions(weights: Params, inputs: "Tensor", labels: "Tensor", kernel: str) -> "Tensor":
-    """Return the predictions of runs of one shape on their prompts, (runs, prompts).
+    """The predictions of runs of one shape on their prompts, (runs, prompts).
 
     inputs : (runs, prompts, n + 1, d); labels : (runs, prompts, n + 1), with the query's unused label last
     """
-    weights, d = with_heads(weights), inputs.shape[-1]
+    weights, d, heads = complete(weights), inputs.shape[-1], TWO_HEADS.get(kernel, (kernel,))
     x, residuals, answer = inputs, labels[..., :-1], torch.zeros_like(labels[..., -1])
     layers = weights["rate"].shape[1]
     for layer in range(layers - 1):
-        moves = [_move(_of(weights, layer, h), x, residuals, name) for h, name in enumerate(heads(kernel))]
+        moves = [_move(_head(weights, layer, h), x, residuals, name) for h, name in enumerate(heads)]
         move = torch.stack(moves).sum(dim=0) if len(moves) > 1 else moves[0]
         x, residuals, answer = x + move[..., :d], residuals - move[..., :-1, d], answer + move[..., -1, d]
-    for h, name in enumerate(heads(kernel)):
-        answer = answer + _last(_of(weights, layers - 1, h), x, residuals, name)
+    for h, name in enumerate(heads):
+        answer = answer + _last(_head(weights, layers - 1, h), x, residuals, name)
     return answer
 
 
-def _of(weights: Params, layer: int, head: int) -> Params:
-    """A head's weights, (runs, ...), and its metric B'C as `metric`."""
+def _head(weights: Params, layer: int, head: int) -> Params:
+    """A head's weights, (runs, ...), and its metric B'C."""
     of_head = {name: w[:, layer, head] for name, w in weights.items()}
     return of_head | {"metric": of_head["key"].mT @ of_head["query"]}
 
@@ -72,9 +67,8 @@ def _move(weights: Params, x: "Tensor", residuals: "Tensor", kernel: str) -> "Te
     values = [examples @ weights["covariate"][:, None].mT, weights["rate"][:, None, None, None] * residuals[..., None]]
     if kernel == "softmax":
         values.append(torch.ones_like(values[1]))
-    sums = torch.bmm(scores, torch.cat(values, dim=-1).reshape(runs * prompts, n, -1)).reshape(
-        runs, prompts, columns, -1
-    )
+    sums = torch.bmm(scores, torch.cat(values, dim=-1).reshape(runs * prompts, n, -1))
+    sums = sums.reshape(runs, prompts, columns, -1)
     return (sums[..., : d + 1] / sums[..., d + 1 :] if kernel == "softmax" else sums) / n
 
 
@@ -89,5 +83,5 @@ def _last(weights: Params, x: "Tensor", residuals: "Tensor", kernel: str) -> "Te
 
 
 def losses(weights: Params, inputs: "Tensor", labels: "Tensor", kernel: str) -> "Tensor":
-    """Return the mean squared error of every run on its prompts, (runs,)."""
+    """The mean squared error of every run on its prompts, (runs,)."""
     return ((predictions(weights, inputs, labels, kernel) - labels[..., -1]) ** 2).mean(dim=1)

@@ -1,0 +1,226 @@
+"""Losses of trained transformers against context length and depth, for each kernel of the labels.
+
+cheng_kernels : one nonlinearity in every model, beside the scalar oracle
+cheng_heads : a linear head and an exp head in one model, against either alone
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from icl.figure import Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, join, plotting, rows
+from icl.papers.cheng2024 import trainings
+from icl.papers.cheng2024.trainings import DEPTHS, KERNELS, LAWS, LENGTHS, Losses, Setting
+
+# A training that ends further above the oracle than this in log loss counts as not converged.
+BEHIND = 0.05
+# The orders that we expect at L = 3, n = 14, best first; no published order is known.
+ORDERS = {
+    "half_exp": ("softmax", "exp", "relu", "linear"),
+    "relu": ("relu", "softmax", "exp", "linear"),
+    "linear": ("linear", "softmax", "exp", "relu"),
+}
+MATCHED = {"linear": "linear", "relu": "relu", "half_exp": "exp"}
+# Observable -> labels and single heads with which two heads are compared at L = 3, n = 14.
+GAINS = {
+    "least log loss of one head over two, mixed labels": (("comb", "linear"), ("comb", "exp")),
+    "least log loss of the other head over two": (("linear", "exp"), ("half_exp", "linear")),
+}
+
+EVERY_LENGTH = (2, 4, 6, 8, 10, 12, 14)
+"""The context lengths of the Bayes line, which include all others."""
+Panels = Mapping[str, tuple[str, Sequence[int], Sequence[int]]]
+"""Panel -> the kernel of the labels, the depths and the context lengths, of which one is x and the other is fixed."""
+OVER_LENGTH: Panels = {f"{law}, L = 3": (law, (3,), EVERY_LENGTH) for law in LAWS}
+OVER_DEPTH: Panels = {f"{law}, n = {n}": (law, DEPTHS, (n,)) for n in (14, 6) for law in LAWS}
+OF_KERNELS: Panels = {**OVER_LENGTH, **OVER_DEPTH}
+OF_HEADS: Panels = {law: (law, DEPTHS, (14,)) for law in ("linear", "half_exp", "comb")}
+
+
+def sweeps_of_kernels(scale: str) -> list[Sweep]:
+    """Transformers and the scalar oracle: every nonlinearity on every label kernel over depth and length."""
+    trained = [sweep for kernels in trainings.SHORT for sweep in trainings.over_length_and_depth(kernels, scale)]
+    return [
+        *trained,
+        *trainings.oracles("by_length", scale, labels=LAWS, layers=(3,), context_length=LENGTHS[:-1]),
+        *trainings.oracles("by_depth_at_14", scale, labels=(*LAWS, "exp"), layers=DEPTHS, context_length=(14,)),
+        *trainings.oracles("by_depth_at_6", scale, labels=LAWS, layers=(1, 5), context_length=(6,)),
+    ]
+
+
+def sweeps_of_heads(scale: str) -> list[Sweep]:
+    """Transformers with one head, shared with cheng_kernels except on mixed labels, and with two heads."""
+    sizes = {"layers": DEPTHS, "context_length": (14,)}
+    return [
+        *trainings.over_length_and_depth(("linear", "relu"), scale),
+        *trainings.over_length_and_depth(("exp",), scale),
+        trainings.transformers("one_head", scale, kernel=("linear", "exp"), labels=("comb",), **sizes),
+        trainings.transformers("two_heads", scale, kernel=("linear_exp",), labels=tuple(OF_HEADS), **sizes),
+    ]
+
+
+# Tables
+
+
+def measure_kernels(runs: Trained, scale: str) -> Rows:
+    """Log losses of transformers, oracle and Bayes, the values that the claims bound, and counts of trainings."""
+    seeds, count = trainings.tests_of(runs)
+    finished = trainings.losses({name: each for name, each in runs.items() if "oracle" not in name})
+    oracle = trainings.oracle_losses({name: each for name, each in runs.items() if "oracle" in name}, scale)
+    trained = trainings.counted(finished, seeds, count)
+    parts = [
+        *curves(trained, OF_KERNELS, KERNELS, seeds),
+        *curves(oracle, OF_KERNELS, KERNELS, seeds, " oracle"),
+        *bayes_curves(OF_KERNELS, seeds, count),
+        *(rows(name, seeds, values) for name, values in bounded(trained, finished, oracle).items()),
+    ]
+    behind = np.sum([loss > oracle[setting] + BEHIND for setting, loss in finished.items()], axis=0)
+    diverged = np.isnan(list(finished.values())).sum(axis=0)
+    for name, number in {"all": len(finished), "diverged": diverged, "behind": behind}.items():
+        parts.append(rows("trainings", seeds, number, panel="trainings", series=name))
+    return join(parts)
+
+
+def measure_heads(runs: Trained, scale: str) -> Rows:
+    """Log losses over depth, Bayes, and the gain of two heads over one."""
+    seeds, count = trainings.tests_of(runs)
+    losses = trainings.counted(trainings.losses(runs), seeds, count)
+    parts = [*curves(losses, OF_HEADS, ("linear", "exp", "linear_exp"), seeds), *bayes_curves(OF_HEADS, seeds, count)]
+    for name, pairs in GAINS.items():
+        gains = [losses[Setting(law, one, 3, 14)] - losses[Setting(law, "linear_exp", 3, 14)] for law, one in pairs]
+        parts.append(rows(name, seeds, np.min(gains, axis=0)))
+    return join(parts)
+
+
+def curves(losses: Losses, panels: Panels, kernels: Sequence[str], seeds: list[int], kind: str = "") -> Iterator[Rows]:
+    """Log losses of each kernel wherever it was trained; the series are "<kernel><kind>"."""
+    for panel, (law, depths, lengths) in panels.items():
+        for kernel in kernels:
+            settings = [s for depth in depths for n in lengths if (s := Setting(law, kernel, depth, n)) in losses]
+            x = [[s.context_length if len(lengths) > 1 else s.layers] for s in settings]
+            yield rows("log loss", seeds, [losses[s] for s in settings], x=x, panel=panel, series=kernel + kind)
+
+
+def bayes_curves(panels: Panels, seeds: list[int], count: int) -> Iterator[Rows]:
+    """The log losses of Bayes, without and with the published code's jitters."""
+    for panel, (law, depths, lengths) in panels.items():
+        losses = np.array([[trainings.bayes(law, n, seed, count) for seed in seeds] for n in lengths])
+        x = np.array(lengths if len(lengths) > 1 else depths)[:, None]
+        for index, series in enumerate(("bayes", "jittered bayes")):
+            yield rows("log loss", seeds, losses[..., index], x=x, panel=panel, series=series)
+
+
+def bounded(trained: Losses, finished: Losses, oracle: Losses) -> dict[str, np.ndarray]:
+    """The values that the claims and their conditions bound, (seeds,) each.
+
+    trained, finished : losses of transformers, with diverged trainings as untrained and as NaN
+    """
+    ordered = {law: [Setting(law, kernel, 3, 14) for kernel in order] for law, order in ORDERS.items()}
+    matched = [[Setting(law, h, depth, n) for depth in DEPTHS] for law, h in MATCHED.items() for n in (14, 6)]
+    shallow, deep = (Setting("half_exp", "linear", depth, 14) for depth in (1, 5))
+    rises = np.diff([[trained[setting] for setting in path] for path in matched], axis=1)
+    values = {
+        "largest rise of the matched log loss with depth": rises.max(axis=(0, 1)),
+        "fall of linear attention's log loss on half_exp labels": trained[shallow] - trained[deep],
+    }
+    for law, settings in ordered.items():
+        gaps = np.diff([trained[setting] for setting in settings], axis=0)
+        values[f"least gap of the order, {law} labels"] = gaps.min(axis=0)
+    gaps = np.diff([oracle[setting._replace(labels="exp")] for setting in ordered["half_exp"]], axis=0)
+    for (better, worse), gap in zip(pairwise(ORDERS["half_exp"]), gaps, strict=True):
+        values[f"log loss of {worse} over {better}, exp labels"] = gap
+    conditions = {f"order on {law} labels": settings for law, settings in ordered.items()}
+    conditions |= {"matched nonlinearity": [setting for path in matched for setting in path]}
+    conditions |= {"linear attention on half_exp labels": [shallow, deep]}
+    for what, settings in conditions.items():
+        unmet = [~(finished[setting] <= oracle[setting] + BEHIND) for setting in settings]
+        values[f"trainings not converged, {what}"] = np.sum(unmet, axis=0)
+    return values
+
+
+# Pictures
+
+STYLES = (
+    Style("linear", "linear", "g", "x"),
+    Style("relu", "relu", "b", "o"),
+    Style("exp", "exp", "r", "s"),
+    Style("softmax", "softmax", "tab:orange", "d"),
+)
+ORACLES = tuple(Style(f"{style.series} oracle", "", style.colour, line="--") for style in STYLES)
+BAYES, JITTERED = Style("bayes", "Bayes", "k"), Style("jittered bayes", "floor of the code's jitter", "0.45", line=":")
+# Colours and markers of the plot that is stored with the published code.
+STYLES_OF_HEADS = (
+    Style("linear", "linear", "g", "x"),
+    Style("exp", "exp", "tab:orange", "s"),
+    Style("linear_exp", "2-head (linear+exp)", "b", "o"),
+)
+TITLES = {
+    "linear": r"$\langle u,v\rangle$",
+    "relu": r"$\max(0,\langle u,v\rangle)$",
+    "half_exp": r"$e^{\langle u,v\rangle/2}$",
+    "comb": r"$e^{\langle u_{12},v_{12}\rangle/2}+\langle u_{34},v_{34}\rangle$",
+}
+# From n = d on linear labels are known exactly, and the axis ends above that floor. On exponential labels some
+# trainings of linear attention have losses of several hundred.
+LIMITS = dict.fromkeys(("half_exp", "half_exp, L = 3", "half_exp, n = 14"), (-2.3, 0.8)) | {
+    "half_exp, n = 6": (-1.3, 0.8),
+    "linear, L = 3": (-8.5, 0.6),
+    "linear, n = 14": (-13, 0.6),
+    "linear, n = 6": (-9.5, 0.6),
+}
+LENGTH, DEPTH = Axis("Context length", (1, 15), EVERY_LENGTH), Axis("Layer depth", (0.5, 5.5), range(1, 6))
+
+
+@plotting.published
+def draw_kernels(table: Table) -> Picture:
+    """Draw nine panels: one column per label kernel, rows over context length and over depth."""
+    edges = plotting.grid_edges(list(OF_KERNELS), (80, 355, 32, 234), (345, 276), columns=3)
+    picture, axes_of = plotting.panels((1070, 905), edges)
+    look: dict[str, Any] = {"markersize": 5, "linewidth": 1.8}
+    for panel, axes in axes_of.items():
+        law, fixed = panel.split(", ")
+        plotting.curves(axes, table, (JITTERED, BAYES) if law == "linear" else (BAYES,), "log loss", **look)
+        plotting.curves(axes, table, ORACLES, "log loss", linewidth=1)
+        plotting.medians(axes, table, STYLES, "log loss", **look)
+        x = LENGTH if panel in OVER_LENGTH else DEPTH
+        plotting.frame(axes, x, Axis("log(Loss)", LIMITS.get(panel)), font=11, ticks=9)
+        axes.set_title(f"labels {TITLES[law]}, ${fixed.replace(' ', '')}$", fontsize=10)
+    first, middle = axes_of["linear, n = 6"], axes_of["relu, n = 6"]
+    first.plot([], [], "--", color="0.3", linewidth=1, label="scalar oracle")
+    entries = first.get_legend_handles_labels()
+    # The legend of all curves is below the panels.
+    middle.legend(*entries, fontsize=9, ncols=7, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.19))
+    numbers = table.runs[table.runs["panel"] == "trainings"].groupby("series")["value"].sum()
+    note = (
+        f"{numbers['diverged']:.0f} of {numbers['all']:.0f} trainings diverged and count as untrained; "
+        f"{numbers['behind']:.0f} ended more than {BEHIND} above the scalar oracle in log loss"
+    )
+    picture.text(0.5, 0.025, note, ha="center", fontsize=9)
+    return picture
+
+
+@plotting.published
+def draw_heads(table: Table) -> Picture:
+    """Draw one panel for each kernel of the labels."""
+    edges = plotting.grid_edges(list(OF_HEADS), (75, 365, 35, 300), (355, 0))
+    picture, axes_of = plotting.panels((1100, 365), edges)
+    # The other two Bayes lines are far below every curve.
+    plotting.curves(axes_of["half_exp"], table, [BAYES._replace(line="--")], "log loss")
+    for law, axes in axes_of.items():
+        for style in STYLES_OF_HEADS:
+            # Where exp and the two heads coincide, the wider line of exp stays visible on both sides.
+            size, width = (11, 4.5) if style.series == "exp" else (6, 2)
+            plotting.medians(axes, table, (style,), "log loss", markersize=size, linewidth=width)
+        plotting.frame(axes, DEPTH, Axis("log(Loss)", LIMITS.get(law)), font=11, ticks=9)
+        axes.set_title(f"labels {TITLES[law]}, $n=14$", fontsize=10)
+    axes_of["linear"].plot([], [], "k--", label="Bayes (middle panel)")
+    plotting.legend(axes_of["linear"], 9, "lower left", (0.02, 0.03), spacing=0.2)
+    return picture
+
+
+FIGURES = (
+    Figure("cheng_kernels", sweeps_of_kernels, measure_kernels, draw_kernels),
+    Figure("cheng_heads", sweeps_of_heads, measure_heads, draw_heads),
+)
