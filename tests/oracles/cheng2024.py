@@ -6,25 +6,25 @@ import torch
 from torch import Tensor
 
 from icl.models.optimisers import Optimiser, Params, Schedule, adam, on_changed_gradients
-from icl.papers.cheng2024.normalised_steps import layer_norms, per_layer, slowness
-
-# The gradient of layer i is clipped at this number, Adam's epsilon, divided by (9 - i)^2.
-CLIP = 1e-8
 
 
 def clipped(learning_rates: Sequence[float], schedule: Schedule, momentum: float) -> Optimiser:
-    """Return Adam on gradients clipped per layer at 1e-8 / (9 - i)^2."""
+    """Adam on gradients clipped per layer at 1e-8, which is Adam's epsilon, divided by (9 - i)^2."""
 
-    def short(gradients: Params) -> Params:
-        norms = layer_norms(gradients)
-        factor = (CLIP / slowness(norms.shape[1]) / norms).clamp(max=1)
-        return {name: g * per_layer(factor, g) for name, g in gradients.items()}
+    def shortened(gradients: Params) -> Params:
+        short, runs = {name: g.clone() for name, g in gradients.items()}, len(learning_rates)
+        for layer in range(gradients["rate"].shape[1]):
+            norm = torch.cat([g[:, layer].reshape(runs, -1) for g in gradients.values()], dim=1).norm(dim=1)
+            factor = (1e-8 / (9 - layer) ** 2 / norm).clamp(max=1)
+            for g in short.values():
+                g[:, layer] *= factor.reshape(-1, *[1] * (g.dim() - 2))
+        return short
 
-    return on_changed_gradients(adam(learning_rates, schedule, momentum, momentum), short)
+    return on_changed_gradients(adam(learning_rates, schedule, momentum, momentum), shortened)
 
 
 def published_transformer(weights: Params, inputs: Tensor, labels: Tensor, kernel: str) -> Tensor:
-    """Return one run's predictions, computed as the paper defines the model, (prompts,).
+    """One run's predictions, computed as the paper defines the model, (prompts,).
 
     It updates all tokens Z, (prompts, d + 1, n + 1), layer by layer and head by head. V, B and C have d + 1 rows and
     are 0 outside the trained blocks; in the (n + 1) x (n + 1) attention the query is not a key.
