@@ -268,11 +268,10 @@ def test_adam_on_directions_is_adam_with_longer_steps_of_the_rate() -> None:
 def test_rates_halve_and_layers_without_a_gradient_stay(optimiser: str) -> None:
     config = Config(layers=1, parametrisation="matrices", optimiser=optimiser)
     weights, changes = system.init([config]), []
+    gradients = {name: torch.ones_like(w) for name, w in weights.items()}
     for interval in (0, 3):
         rule = system.optimiser([dataclasses.replace(config, halving=interval)])
-        gradients, state = {name: torch.ones_like(w) for name, w in weights.items()}, rule.init(weights)
-        for step in range(7):
-            after, state = rule.update(weights, gradients, state, step)
+        after, _ = rule.update(weights, gradients, rule.init(weights), 6)
         changes.append((after["key"] - weights["key"])[0, 0])
     torch.testing.assert_close(changes[1], changes[0] / 4)
     still, _ = rule.update(weights, {n: torch.zeros_like(w) for n, w in weights.items()}, rule.init(weights), 0)
@@ -291,8 +290,9 @@ def test_prompts_are_those_of_the_seed_and_resampled_every_second_step() -> None
 def test_a_diverged_training_has_the_loss_of_the_prediction_0() -> None:
     runs = trained(Config(kernel="exp", labels="relu", context_length=6, seed=1, prompts=10))
     zero = dataclasses.replace(runs, weights=runs.weights | {"rate": 0 * runs.weights["rate"]})
-    (losses,) = trainings.counted({Setting("relu", "exp", 3, 6): np.array([-1.0, np.nan])}, [0, 1], 50).values()
-    assert losses.tolist() == [-1.0, pytest.approx(trainings.tested(zero, 3, 50))]
+    losses = {Setting("relu", "exp", 3, 6): np.array([-1.0, np.nan])}
+    (counted,) = trainings.diverged_as_untrained(losses, [0, 1], 50).values()
+    assert counted.tolist() == [-1.0, pytest.approx(trainings.fresh_loss(zero, 3, 50))]
 
 
 @pytest.mark.parametrize(

@@ -50,8 +50,8 @@ SHOWN = {"loss": "log loss", "answers": "relative difference", "metric": "anisot
 
 def measure(runs: Trained, scale: str) -> Rows:
     """The comparison of the layer with its nearest step over training, the best step, and the steps towards Bayes."""
-    seeds, _ = trainings.tests_of(runs)
-    best, parts = trainings.losses({"best": runs["cheng_best_step"]}), list(towards_bayes())
+    seeds, _ = trainings.seeds_and_prompts(runs)
+    best, parts = trainings.final_losses({"best": runs["cheng_best_step"]}), list(towards_bayes())
     for optimiser in TRAININGS:
         trained = runs[f"cheng_trained_{optimiser}"]
         x = np.array(trained.sweep.snapshots)[:, None] / trained.sweep.snapshots[-1]

@@ -66,10 +66,10 @@ def sweeps_of_heads(scale: str) -> list[Sweep]:
 
 def measure_kernels(runs: Trained, scale: str) -> Rows:
     """Log losses of transformers, oracle and Bayes, the values that the claims bound, and counts of trainings."""
-    seeds, count = trainings.tests_of(runs)
-    finished = trainings.losses({name: each for name, each in runs.items() if "oracle" not in name})
+    seeds, count = trainings.seeds_and_prompts(runs)
+    finished = trainings.final_losses({name: each for name, each in runs.items() if "oracle" not in name})
     oracle = trainings.oracle_losses({name: each for name, each in runs.items() if "oracle" in name}, scale)
-    trained = trainings.counted(finished, seeds, count)
+    trained = trainings.diverged_as_untrained(finished, seeds, count)
     parts = [
         *curves(trained, OF_KERNELS, KERNELS, seeds),
         *curves(oracle, OF_KERNELS, KERNELS, seeds, " oracle"),
@@ -85,8 +85,8 @@ def measure_kernels(runs: Trained, scale: str) -> Rows:
 
 def measure_heads(runs: Trained, scale: str) -> Rows:
     """Log losses over depth, Bayes, and the gain of two heads over one."""
-    seeds, count = trainings.tests_of(runs)
-    losses = trainings.counted(trainings.losses(runs), seeds, count)
+    seeds, count = trainings.seeds_and_prompts(runs)
+    losses = trainings.diverged_as_untrained(trainings.final_losses(runs), seeds, count)
     parts = [*curves(losses, OF_HEADS, ("linear", "exp", "linear_exp"), seeds), *bayes_curves(OF_HEADS, seeds, count)]
     for name, pairs in GAINS.items():
         gains = [losses[Setting(law, one, 3, 14)] - losses[Setting(law, "linear_exp", 3, 14)] for law, one in pairs]

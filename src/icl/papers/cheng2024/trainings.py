@@ -88,7 +88,7 @@ Losses = dict[Setting, np.ndarray]
 """The log losses of every setting in order of the seeds, (seeds,)."""
 
 
-def tests_of(runs: Trained) -> tuple[list[int], int]:
+def seeds_and_prompts(runs: Trained) -> tuple[list[int], int]:
     """The seeds in increasing order and the number of test prompts."""
     (count,) = {each.sweep.test.prompts_test for each in runs.values()}
     return sorted({seed for each in runs.values() for seed in each.sweep.seeds}), count
@@ -112,7 +112,7 @@ def log_loss(errors: np.ndarray) -> float:
     return float(np.log(max(loss, FLOOR))) if np.isfinite(loss) else float("nan")
 
 
-def tested(single: Runs, step: int, count: int = 0, purpose: str = "evaluate") -> float:
+def fresh_loss(single: Runs, step: int, count: int = 0, purpose: str = "evaluate") -> float:
     """The log loss of a single run after `step` steps, on `count` fresh prompts or those of its test."""
     config = single.sweep.configs[0]
     prompts = system.prompts_of(config, purpose, 0, count or single.sweep.test.prompts_test)
@@ -120,9 +120,9 @@ def tested(single: Runs, step: int, count: int = 0, purpose: str = "evaluate") -
     return log_loss((answers - prompts.labels[:, -1]) ** 2)
 
 
-def losses(runs: Trained) -> Losses:
+def final_losses(runs: Trained) -> Losses:
     """The log losses of trained transformers; NaN where a training has diverged."""
-    return by_setting(runs, lambda single: tested(single, single.sweep.snapshots[-1]))
+    return by_setting(runs, lambda single: fresh_loss(single, single.sweep.snapshots[-1]))
 
 
 def oracle_losses(runs: Trained, scale: str) -> Losses:
@@ -130,28 +130,28 @@ def oracle_losses(runs: Trained, scale: str) -> Losses:
 
     def of_start(single: Runs) -> tuple[float, float]:
         best, kernel = int(np.argmin(single.losses[0])), single.sweep.configs[0].kernel
-        selecting = tested(single, best, SELECTING[scale], "select") if kernel in SIGNED else 0.0
-        return selecting, tested(single, best)
+        selecting = fresh_loss(single, best, SELECTING[scale], "select") if kernel in SIGNED else 0.0
+        return selecting, fresh_loss(single, best)
 
-    losses, seeds = by_setting(runs, of_start), len(tests_of(runs)[0])
+    losses, seeds = by_setting(runs, of_start), len(seeds_and_prompts(runs)[0])
     starts = {setting: of_runs.reshape(seeds, -1, 2).tolist() for setting, of_runs in losses.items()}
     return {setting: np.array([min(of_seed)[1] for of_seed in of_seeds]) for setting, of_seeds in starts.items()}
 
 
-def counted(losses: Losses, seeds: list[int], count: int) -> Losses:
+def diverged_as_untrained(losses: Losses, seeds: list[int], count: int) -> Losses:
     """The log losses with diverged trainings counted as untrained, with the loss of the prediction 0."""
     losses = {setting: of_seeds.copy() for setting, of_seeds in losses.items()}
     for (labels, _, _, n), of_seeds in losses.items():
         for index in np.flatnonzero(np.isnan(of_seeds)):
-            of_seeds[index] = log_loss(_tests(labels, n, seeds[index], count).labels[:, -1] ** 2)
+            of_seeds[index] = log_loss(_test_prompts(labels, n, seeds[index], count).labels[:, -1] ** 2)
     return losses
 
 
 def bayes(labels: str, n: int, seed: int, count: int) -> tuple[float, float]:
     """The expected log losses of Bayes on the test prompts, without and with the published code's jitters."""
-    covariance = _tests(labels, n, seed, count).covariance
+    covariance = _test_prompts(labels, n, seed, count).covariance
     return log_loss(tasks.bayes_error(covariance)), log_loss(tasks.jittered_error(covariance, *JITTERS))
 
 
-def _tests(labels: str, n: int, seed: int, count: int) -> tasks.Prompts:
+def _test_prompts(labels: str, n: int, seed: int, count: int) -> tasks.Prompts:
     return system.prompts_of(Config(labels=labels, context_length=n, seed=seed), "evaluate", 0, count)
