@@ -48,10 +48,7 @@ class Config(RunConfig):
         "scalars", "ours", "scalars: B'C = s I, the structure of the theorems; matrices: full B and C, as published",
         choices=("scalars", "matrices"),
     )  # fmt: skip
-    covariates: bool = constant(
-        False, "ours", "whether V's upper block A is trained, with matrices; with A = 0 a layer is a functional "
-        "gradient step",
-    )  # fmt: skip
+    covariates: bool = constant(False, "ours", "also train V's block A of matrices; A = 0: functional gradient steps")
     optimiser: str = constant(
         "gauss_newton", "ours", "gauss_newton: for scalars only; normalised: nearly equivalent to the published "
         "training; directions: Adam on the same normalised gradients, for softmax at reduced scale (see "
@@ -62,13 +59,9 @@ class Config(RunConfig):
         0, "published", "steps between halvings of the learning rate; 0: none, since the published schedule is dead "
         "code", letter="T_half", at_least=0,
     )  # fmt: skip
-    momentum: float = constant(
-        0.9, "published", "published code, both betas", letter="beta", at_least=0, at_most=0.9999
-    )
+    momentum: float = constant(0.9, "published", "code, both betas", letter="beta", at_least=0, at_most=0.9999)
     init_std: float = constant(0.1, "published", "published code, for every matrix and corner", letter="sigma", above=0)
-    signed: bool = constant(
-        False, "ours", "whether `scalars` starts with s_1, r_1 < 0: relu and exp find odd functions only from there",
-    )  # fmt: skip
+    signed: bool = constant(False, "ours", "start with s_1, r_1 < 0, from where alone relu and exp find odd functions")
     deviations: tuple[float, ...] = constant(
         (), "inferred", "diagonal of D in x = U D xi; empty: x = xi, as in the committed run. A comment in the code "
         "and the paper's appendix disagree on another choice", letter="D",
