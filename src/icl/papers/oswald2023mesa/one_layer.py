@@ -21,10 +21,15 @@ from icl.tasks import linear_dynamics as tasks
 
 SYSTEM = "oswald_mesa"
 FROZEN = ()
-# Number of sequences per batched product, so that their T x T matrices stay in the cache.
+# Number of sequences that are processed together, so that their T x T matrices stay in the cache.
 TOGETHER = 32
 
 CODE = "the paper's code, which is that of version 2; version 1, whose figure is shown, does not say"
+RATE = (
+    "of 1, 1.2, 1.4 and 2e-4 the nearest to the published curve on trial seeds 100 and 101; for Mesa 2e-3, of 0.4, 1 "
+    "and 2e-3 on seed 100. The code of version 2 has 2e-4 and 4e-4 and other curves"
+)
+BATCHES = "30 batches of 256 instead of the code's 10; the error of a mean is 0.005"
 
 
 @dataclass(frozen=True)
@@ -44,11 +49,7 @@ class Config(RunConfig):
     init_std: float = constant(0.0002, "inferred", CODE, above=0)
     scale_of_inverse_ridge: float = constant(1.0, "inferred", CODE, letter="lambda", above=0)
     output_clip: float = constant(4.0, "inferred", CODE + "; also used for Mesa, where it has no effect", above=0)
-    learning_rate: float = constant(
-        1.2e-4, "inferred", "of 1, 1.2, 1.4 and 2e-4 the nearest to the published curve on trial seeds 100 and 101; "
-        "for Mesa 2e-3, of 0.4, 1 and 2e-3 on seed 100. The code of version 2 has 2e-4 and 4e-4 and other curves",
-        letter="eta", above=0,
-    )  # fmt: skip
+    learning_rate: float = constant(1.2e-4, "inferred", RATE, letter="eta", above=0)
     decay: float = constant(0.05, "inferred", CODE + "; 0.1 for Mesa", at_least=0)
     gradient_clip: float = constant(1.0, "inferred", CODE, above=0)
     batch: int = constant(256, "inferred", CODE, at_least=1, at_most=1000000)
@@ -56,26 +57,22 @@ class Config(RunConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.key_size < self.dimension:
-            raise self.error(
-                "key_size", f"at least dimension = {self.dimension}, because the construction has the keys x_{{s-1}}",
-            )  # fmt: skip
+            reason = "because the construction has the keys x_{s-1}"
+            raise self.error("key_size", f"at least dimension = {self.dimension}, {reason}")
 
 
 @dataclass(frozen=True)
 class Test(Constants):
     """Constants of the evaluation on fresh sequences, the same at all checkpoints but different between runs."""
 
-    sequences: int = constant(
-        7680, "ours", "30 batches of 256 instead of the code's 10; the error of a mean is 0.005",
-        at_least=1, at_most=10000000,
-    )  # fmt: skip
+    sequences: int = constant(7680, "ours", BATCHES, at_least=1, at_most=10000000)
     gd_step_size: float = constant(
         0.032, "inferred", "the step size of GD-1 in the paper's code; 0.0322 is best", letter="eta", above=0
     )
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
-    """Return normal W_K, W_Q, W_V (runs, H, key size, 2 d) and P (runs, H, d, key size), and lambda (runs, H) for Mesa.
+    """Normal W_K, W_Q, W_V (runs, H, key size, 2 d) and P (runs, H, d, key size), and lambda (runs, H) for Mesa.
 
     The paper's tokens (0, x_t, x_t, x_{t-1}) are twice as wide. Their first half is masked and the output's other
     entries are not used, so the weights omitted here would only decay.
@@ -83,13 +80,11 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
     c = configs[0]
     square = (c.heads, c.key_size, 2 * c.dimension)
     shapes = {"key": square, "query": square, "value": square, "output": (c.heads, c.dimension, c.key_size)}
-    sources = [stream(SYSTEM, config.seed, "init") for config in configs]
-    params = {
-        name: torch.from_numpy(
-            np.stack([config.init_std * s.standard_normal(shape) for config, s in zip(configs, sources, strict=True)])
-        ).to(device, torch.float32)
-        for name, shape in shapes.items()
-    }
+    sources = [(config.init_std, stream(SYSTEM, config.seed, "init")) for config in configs]
+    params = {}
+    for name, shape in shapes.items():
+        drawn = np.stack([std * source.standard_normal(shape) for std, source in sources])
+        params[name] = torch.from_numpy(drawn).to(device, torch.float32)
     if c.layer == "mesa":
         start = torch.tensor([config.scale_of_inverse_ridge for config in configs], device=device)
         params["inverse ridge"] = start[:, None].repeat(1, c.heads)
@@ -97,51 +92,36 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
 
 
 def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
-    """Return fresh sequences x_0 ... x_T of every run, (runs, batch, T + 1, d)."""
+    """Fresh sequences x_0 ... x_T of every run, (runs, batch, T + 1, d)."""
     return {"x": np.stack([_sequences(config, config.batch, "train", step) for config in configs])}
 
 
-def evaluation_sequences(config: Config, test: Test) -> "Tensor":
-    """Return the test sequences of a run, (sequences, T + 1, d)."""
+def evaluation_sequences(config: Config, test: Test) -> Tensor:
+    """The test sequences of a run, (sequences, T + 1, d)."""
     return torch.from_numpy(_sequences(config, test.sequences, "evaluate", 0))
 
 
 def _sequences(config: Config, count: int, purpose: str, step: int) -> np.ndarray:
-    rng = stream(SYSTEM, config.seed, purpose, step)
-    x = tasks.noisy_sequences(rng, count, config.dimension, config.length + 1, config.noise)
+    generator = stream(SYSTEM, config.seed, purpose, step)
+    x = tasks.noisy_sequences(generator, count, config.dimension, config.length + 1, config.noise)
     return np.ascontiguousarray(x, dtype=np.float32)
 
 
 def optimiser(configs: Sequence[Config]) -> Optimiser:
-    """Return AdamW at a constant learning rate, with gradients clipped entry by entry."""
+    """AdamW at a constant learning rate, with gradients clipped entry by entry."""
     return adamw([c.learning_rate for c in configs], configs[0].decay, configs[0].gradient_clip)
 
 
-def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
-    """Return the loss of every run, (runs,), with `gradient` as its derivative."""
-    detached = {name: w.detach() for name, w in params.items()}
-    by_run = [
-        gradient({name: w[run] for name, w in detached.items()}, batch["x"][run], config)
-        for run, config in enumerate(configs)
-    ]
-    losses = torch.stack([value for value, _ in by_run])
-    for name, w in params.items():
-        gradients = torch.stack([of_run[name] for _, of_run in by_run])
-        # The added term is zero, and its derivative is the gradient.
-        losses = losses + ((w - detached[name]) * gradients).flatten(1).sum(dim=1)
-    return losses
-
-
-def gradient(weights: Params, x: "Tensor", config: Config) -> "tuple[Tensor, Params]":
-    """Return the loss of one run on sequences x, (n, T + 1, d), and its derivatives by the formulas of `layers`."""
-    count, positions = x.shape[0], x.shape[1] - 1
-    layer = LAYERS[config.layer](weights)
-    total = x.new_zeros(())
-    for part in torch.split(x, TOGETHER):
-        z = tokens(part)
-        y = layer.forward(z)
-        error = y.clamp(-config.output_clip, config.output_clip) - part[:, 1:]
-        total = total + error.square().sum()
-        layer.reverse(error * (y.abs() <= config.output_clip))
-    scale = 1 / (count * positions)
-    return total * scale / 2, {name: g * scale for name, g in layer.gradients().items()}
+def loss_and_gradient(params: Params, batch: Params, configs: Sequence[Config]) -> tuple[Tensor, Params]:
+    """The loss of every run, (runs,), and its gradient, both summed over parts of the batch."""
+    losses, gradient = torch.zeros_like(batch["x"][:, 0, 0, 0]), {n: torch.zeros_like(w) for n, w in params.items()}
+    for run, config in enumerate(configs):
+        weights = {name: w[run].detach().requires_grad_() for name, w in params.items()}
+        for part in torch.split(batch["x"][run], TOGETHER):
+            y = LAYERS[config.layer](weights)(tokens(part))
+            error = y.clamp(-config.output_clip, config.output_clip) - part[:, 1:]
+            loss = error.square().sum() / (2 * config.batch * config.length)
+            losses[run] += loss.detach()
+            for name, g in zip(weights, torch.autograd.grad(loss, list(weights.values())), strict=True):
+                gradient[name][run] += g
+    return losses, gradient

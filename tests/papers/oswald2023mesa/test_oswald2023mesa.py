@@ -1,0 +1,249 @@
+"""The mesa layer, gradient descent and least squares on linear dynamics, and the gradient of the training."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from icl.core.config import ConstantError, grid
+from icl.core.sweep import Sweep
+from icl.core.training import start, train
+from icl.models import optimisers
+from icl.papers.oswald2023mesa import evaluation
+from icl.papers.oswald2023mesa import one_layer as system
+from icl.papers.oswald2023mesa.layers import (
+    LAYERS,
+    Layer,
+    Maps,
+    inverse_factor,
+    linear,
+    linear_layer,
+    mesa,
+    mesa_layer,
+    products,
+    tokens,
+)
+from icl.papers.oswald2023mesa.one_layer import Config, evaluation_sequences
+from icl.tasks.linear_regression import rotation
+from tests.oracles import oswald2023mesa as oracle
+
+F64 = torch.float64
+SMALL: dict[str, Any] = {"dimension": 3, "length": 8, "key_size": 4, "batch": 5, "init_std": 0.3}
+SEEDS = st.integers(0, 2**20)
+
+each_layer = pytest.mark.parametrize("layer", ["linear", "mesa"])
+
+
+def drawn(*leading: int, positions: int = 30, keys: int = 5, values: int = 3) -> list[torch.Tensor]:
+    """Random keys, queries, values and ridges."""
+    rng = torch.Generator().manual_seed(0)
+    arrays = [torch.randn(*leading, positions, size, generator=rng, dtype=F64) for size in (keys, keys, values)]
+    return [*arrays, 0.1 + torch.rand(leading, generator=rng, dtype=F64)]
+
+
+def small(layer: str = "linear", **constants: Any) -> Config:
+    return Config(**{**SMALL, "layer": layer, **constants})
+
+
+def weights_of(config: Config) -> dict[str, torch.Tensor]:
+    return {name: w[0].double() for name, w in system.init([config]).items()}
+
+
+def sequences_of(config: Config) -> torch.Tensor:
+    return torch.from_numpy(system.sample([config], 0)["x"])[0].double()
+
+
+def gradient_descent(config: Config, step_size: float) -> Layer:
+    return linear_layer(Maps(*(m.double() for m in evaluation.gradient_descent(config, step_size))))
+
+
+# The mesa layer
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.01, 30.0])
+def test_one_cholesky_factor_gives_every_ridge_regression(scale: float) -> None:
+    """U8, for a ridge that is comparable, dominates, or is negligible."""
+    k, q, v, r = drawn(2, 3, positions=50, keys=20, values=10)
+    for literal in (oracle.ridge_regressions, oracle.mesa_by_position):
+        torch.testing.assert_close(mesa(scale * k, q, v, r), literal(scale * k, q, v, r), rtol=1e-9, atol=1e-9)
+
+
+def test_a_large_ridge_gives_linear_attention_over_the_ridge() -> None:
+    """r o -> sum_s v_s (k_s . q_t), one step of gradient descent, with a remainder of order 1/r."""
+    k, q, v, r = drawn(2)
+    large = 1e7 * torch.ones_like(r)
+    torch.testing.assert_close(1e7 * mesa(k, q, v, large), linear(k, q, v), rtol=1e-4, atol=1e-3)
+
+
+@given(seed=SEEDS, scale=st.floats(0.2, 5))
+def test_scaling_keys_queries_and_ridge_together_changes_nothing(seed: int, scale: float) -> None:
+    """c W_K and c W_Q with the ridge c^2 r give the same predictions."""
+    config = small("mesa", seed=seed)
+    weights, z = weights_of(config), tokens(sequences_of(config))
+    factors = {"key": scale, "query": scale, "inverse ridge": scale**-2}
+    scaled = {name: factors.get(name, 1.0) * w for name, w in weights.items()}
+    torch.testing.assert_close(mesa_layer(scaled)(z), mesa_layer(weights)(z), rtol=1e-9, atol=1e-12)
+
+
+def test_least_squares_is_exact_on_the_span_of_the_states_seen() -> None:
+    """The error (5/3)(1 - t/10) of a mesa layer with keys x_{s-1}, values x_s, queries x_t and a tiny ridge."""
+    config = Config(layer="mesa", heads=1, key_size=10, noise=0.0, seed=100)
+    unit, zero = torch.eye(10, dtype=F64)[None], torch.zeros(1, 10, 10, dtype=F64)
+    now, last = torch.cat([unit, zero], dim=-1), torch.cat([zero, unit], dim=-1)
+    weights = {"key": last, "query": now, "value": now, "output": unit, "inverse ridge": torch.full((1,), 1e7)}
+    x = evaluation_sequences(config, system.Test(sequences=4000)).double()
+    errors = evaluation.errors(mesa_layer(weights), x, config).mean(dim=0).numpy()
+    expected = evaluation.least_squares_loss(config)
+    assert expected[:12].tolist() == pytest.approx([*(5 / 3 * (1 - t / 10) for t in range(10)), 0, 0])
+    # At most four standard errors of sampling for t < 10; later only the ridge contributes, 1e-7.
+    np.testing.assert_allclose(errors[:10], expected[:10], atol=4 * 0.47 / 4000**0.5)
+    assert errors[12:].max() < 1e-3
+
+
+@pytest.mark.parametrize("size", [1, 25, 26, 53])
+def test_the_inverse_factor_by_halves_equals_that_of_torch(size: int) -> None:
+    k = drawn(3, positions=size)[0]
+    gram = k @ k.mT + torch.eye(size, dtype=F64)
+    # Rounding: entries are at most 1, the condition number is below 1e3.
+    torch.testing.assert_close(inverse_factor(gram), torch.linalg.cholesky(gram).inverse(), rtol=0, atol=1e-12)
+
+
+def test_a_matrix_that_is_not_positive_definite_gives_nan_only_in_its_own_output() -> None:
+    k, q, v, r = drawn(3)
+    alone = mesa(k[:1], q[:1], v[:1], r[:1])
+    r[1], k[2, 4] = -100.0, float("inf")
+    k.requires_grad_()
+    o = mesa(k, q, v, r)
+    torch.testing.assert_close(o[:1], alone)
+    assert o[1].isnan().any() and o[2].isnan().any()
+    assert torch.autograd.grad(o.sum(), k)[0][0].isfinite().all()
+
+
+# Gradient descent
+
+
+@settings(max_examples=20)
+@given(seed=SEEDS, step_size=st.floats(-1, 1, width=32))
+def test_one_head_is_one_step_of_gradient_descent(seed: int, step_size: float) -> None:
+    config = small(length=5, batch=3, seed=seed)
+    x = sequences_of(config)
+    y = gradient_descent(config, step_size)(tokens(x))
+    w = torch.zeros(len(x), 3, 3, dtype=F64, requires_grad=True)
+    for t in range(config.length):
+        fit = sum((x[:, s] - (w @ x[:, s - 1, :, None])[..., 0]).square().sum() / 2 for s in range(1, t + 1))
+        step = -step_size * torch.autograd.grad(fit, w)[0] if t else torch.zeros_like(w)
+        torch.testing.assert_close(y[:, t], (step @ x[:, t, :, None])[..., 0], rtol=0, atol=1e-12)
+
+
+@given(seed=SEEDS)
+def test_rotated_states_give_rotated_predictions_of_gradient_descent(seed: int) -> None:
+    config = small(seed=seed)
+    x, turn = sequences_of(config), torch.from_numpy(rotation(np.random.default_rng(seed), config.dimension))
+    layer = gradient_descent(config, 0.1)
+    torch.testing.assert_close(layer(tokens(x @ turn.T)), layer(tokens(x)) @ turn.T, rtol=0, atol=1e-12)
+
+
+def test_the_best_step_and_the_prediction_zero() -> None:
+    """The best step is 0.0322 with the loss 0.9024; the error of 0 is 10/6 plus sigma^2 d t / 2 from the noise."""
+    config = Config(seed=100)
+    x = evaluation_sequences(config, system.Test(sequences=20000))
+    # Predictions are linear in the step size and losses quadratic.
+    zero, one, two = (
+        evaluation.errors(linear_layer(evaluation.gradient_descent(config, step)), x, config).mean(dim=0).double()
+        for step in (0.0, 0.01, 0.02)
+    )
+    curvature, slope = float((two - 2 * one + zero).mean()), float((4 * one - 3 * zero - two).mean()) / 2
+    assert -0.01 * slope / curvature == pytest.approx(0.0322, abs=0.001)
+    # |x|^2 / 2 has the standard deviation 0.47 over sequences: four standard errors.
+    error = 4 * 0.47 / 20000**0.5
+    assert float(zero.mean()) - slope**2 / (2 * curvature) == pytest.approx(0.9024, abs=error)
+    np.testing.assert_allclose(zero, 10 / 6 + 1e-4 * 10 * np.arange(1, 51) / 2, atol=error)
+
+
+def test_rev_alg_is_an_orthogonal_projection_that_keeps_gradient_descent() -> None:
+    """It has 12 numbers; the residual is orthogonal to it, and projecting twice changes nothing."""
+    construction, maps = evaluation.gradient_descent(Config(), 0.032), products(weights_of(Config(init_std=0.3)))
+    projected = evaluation.rev_alg(maps)
+    assert [torch.unique(m[m != 0]).numel() for m in projected] == [8, 4]
+    for before, after, again in zip(maps, projected, evaluation.rev_alg(projected), strict=True):
+        torch.testing.assert_close(after, again)
+        assert abs(((before - after) * after).sum()) < 1e-12 * before.square().sum()
+    for ours, theirs in zip(evaluation.rev_alg(construction), construction, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+# Training
+
+
+@each_layer
+def test_outputs_losses_and_gradients_are_those_of_the_literal_layer(layer: str) -> None:
+    """The clip acts on some predictions, and the sequences are processed in several parts."""
+    config = small(layer, heads=3, batch=70, output_clip=0.1)
+    weights, x = weights_of(config), sequences_of(config)
+    leaves = {name: w.clone().requires_grad_() for name, w in weights.items()}
+    y = oracle.outputs(leaves, x)
+    torch.testing.assert_close(LAYERS[layer](weights)(tokens(x)), y.detach(), rtol=0, atol=1e-12)
+    assert 0.05 < (y.abs() > 0.1).double().mean() < 0.95
+    expected = (y.clamp(-0.1, 0.1) - x[:, 1:]).square().sum(-1).mean() / 2
+    params = {name: w[None] for name, w in weights.items()}
+    losses, gradient = system.loss_and_gradient(params, {"x": x[None]}, [config])
+    torch.testing.assert_close(losses[0], expected.detach())
+    for name, g in zip(leaves, torch.autograd.grad(expected, list(leaves.values())), strict=True):
+        torch.testing.assert_close(gradient[name][0], g, rtol=1e-9, atol=1e-12)
+
+
+@each_layer
+def test_the_future_never_changes_the_past(layer: str) -> None:
+    x, outputs = sequences_of(small(layer)), LAYERS[layer](weights_of(small(layer)))
+    changed = torch.cat([x[:, :5], -2 * x[:, 5:]], dim=1)
+    before, after = outputs(tokens(x)), outputs(tokens(changed))
+    # Not bit for bit: matrix products may sum in another order.
+    torch.testing.assert_close(before[:, :5], after[:, :5], rtol=0, atol=1e-12)
+    assert (before[:, 5:] - after[:, 5:]).abs().max() > 1e-3
+
+
+@each_layer
+def test_a_diverging_neighbour_changes_nothing(layer: str) -> None:
+    configs = grid(Config, **{name: [value] for name, value in SMALL.items()}, layer=[layer], seed=[3, 7])
+    sweep = Sweep("t", system.SYSTEM, configs, (0, 3), system.Test())
+    broken = start(sweep)
+    broken.params["key"][0] = float("inf")
+    assert torch.equal(train(sweep, broken).last()["query"][1], train(sweep).last()["query"][1])
+
+
+def test_the_linear_layer_learns_at_least_gradient_descent() -> None:
+    """In two dimensions a layer that also uses the present state is better than the best single step, 0.29."""
+    config = Config(dimension=2, length=10, key_size=2, batch=64, learning_rate=3e-3, init_std=0.05, seed=100)
+    trained = train(Sweep("t", system.SYSTEM, (config,), (0, 600), system.Test()))
+    x = evaluation_sequences(config, system.Test(sequences=3000))
+    layer = LAYERS["linear"]({name: w[0] for name, w in trained.last().items()})
+    steps = (linear_layer(evaluation.gradient_descent(config, step)) for step in np.linspace(0, 1, 101))
+    best = min(evaluation.mean_loss(step, x, config) for step in steps)
+    assert evaluation.mean_loss(layer, x, config) < best + 0.01
+
+
+def test_sequences_differ_between_seeds_steps_and_test() -> None:
+    config, other = small(seed=1), small(seed=2)
+    same = system.sample([config], 0)["x"][0]
+    assert np.array_equal(same, system.sample([config], 0)["x"][0])
+    test = evaluation_sequences(config, system.Test(sequences=config.batch)).numpy()
+    for different in (system.sample([other], 0)["x"][0], system.sample([config], 1)["x"][0], test):
+        assert not np.array_equal(same, different)
+
+
+def test_gradients_are_clipped_entry_by_entry_and_weights_decay() -> None:
+    """The first step of Adam has the size of the run's learning rate for any gradient; decay is added to it."""
+    method = optimisers.adamw([0.1, 0.2], 0.5, 1.0)
+    w, g = {"w": torch.tensor([[2.0], [2.0]])}, {"w": torch.tensor([[3.0], [-1e6]])}
+    new, state = method.update(w, g, method.init(w), 0)
+    # Adam's epsilon of 1e-8 against gradients of 1.
+    torch.testing.assert_close(new["w"], torch.tensor([[2 - 0.1 - 0.1], [2 + 0.2 - 0.2]]), atol=1e-6, rtol=0)
+    torch.testing.assert_close(state["first/w"], torch.tensor([[0.1], [-0.1]]))
+
+
+def test_keys_must_hold_a_state() -> None:
+    with pytest.raises(ConstantError, match="key_size = 9: must be at least dimension = 10"):
+        Config(key_size=9)
