@@ -28,9 +28,6 @@ def tokens(x: Tensor) -> Tensor:
     return torch.cat([now, torch.nn.functional.pad(now[:, :-1], (0, 0, 1, 0))], dim=-1)
 
 
-# Attention
-
-
 def linear(keys: Tensor, queries: Tensor, values: Tensor) -> Tensor:
     """o_t = sum_{s <= t} v_s (k_s . q_t): (..., T, k), (..., T, k) and (..., T, m) -> (..., T, m)."""
     return (queries @ keys.mT).tril() @ values
@@ -75,9 +72,6 @@ def inverse_factor(gram: Tensor) -> Tensor:
     second = inverse_factor(gram[..., half:, half:] - below @ below.mT)
     zero = torch.zeros_like(gram[..., :half, half:])
     return torch.cat([torch.cat([first, zero], -1), torch.cat([-(second @ below) @ first, second], -1)], -2)
-
-
-# Layers
 
 
 class Maps(NamedTuple):

@@ -3,16 +3,18 @@
 Both figures compare linear attention and the mesa layer, from the same trainings, with gradient descent or RevAlg-1.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
+from icl.core.lazy import Tensor, torch
 from icl.evidence.errors import mean_curve
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, grid, join, plotting, rows
-from icl.papers.oswald2023mesa import evaluation
-from icl.papers.oswald2023mesa.layers import Layer, Maps, linear_layer, mesa_layer, products
-from icl.papers.oswald2023mesa.one_layer import SYSTEM, Config, Test, evaluation_sequences
+from icl.models.optimisers import Params
+from icl.papers.oswald2023mesa.layers import Layer, Maps, linear_layer, mesa_layer, products, tokens
+from icl.papers.oswald2023mesa.one_layer import SYSTEM, TOGETHER, Config, Test, evaluation_sequences
 
 SEEDS = {"paper": 10, "laptop": 10, "smoke": 2}
 BATCH = {"paper": 256, "laptop": 256, "smoke": 4}
@@ -44,14 +46,53 @@ def sweeps(scale: str, sequences: int) -> list[Sweep]:
     return [Sweep(f"oswald_mesa_{layer}", SYSTEM, own, snapshots, test) for layer, own in configs.items()]
 
 
-def maps_at(linear: Runs, run: int, point: int) -> Maps:
-    """The products of one trained linear layer at a snapshot."""
-    return products({name: w[run, point] for name, w in linear.weights.items()})
+def weights_at(runs: Runs, run: int, point: int) -> Params:
+    """The weights of one run at a snapshot."""
+    return {name: w[run, point] for name, w in runs.weights.items()}
 
 
-def mesa_at(mesa: Runs, run: int, point: int) -> Layer:
-    """One trained mesa layer at a snapshot."""
-    return mesa_layer({name: w[run, point] for name, w in mesa.weights.items()})
+# Layers and errors
+
+
+def gradient_descent(config: Config, step_size: float) -> Maps:
+    """One step of gradient descent from W = 0, y_t = step_size sum_{s <= t} x_s (x_{s-1} . x_t), as one linear head."""
+    d = config.dimension
+    maps = Maps(torch.zeros(1, 2 * d, 2 * d), torch.zeros(1, d, 2 * d))
+    maps.key_query[0, d:, :d] = torch.eye(d)
+    maps.value[0, :, :d] = step_size * torch.eye(d)
+    return maps
+
+
+def rev_alg(maps: Maps) -> Maps:
+    """RevAlg-1: every d x d block of the maps is replaced by its mean diagonal, 12 numbers for two heads."""
+    d, unit = maps.value.shape[-2], torch.eye(maps.value.shape[-2], dtype=maps.value.dtype)
+    blocks = (matrix.reshape(len(matrix), -1, d, matrix.shape[-1] // d, d) for matrix in maps)
+    return Maps(*(torch.kron(each.diagonal(dim1=2, dim2=4).mean(dim=-1), unit[None]) for each in blocks))
+
+
+def interpolated(one: Maps, other: Maps) -> Maps:
+    """The mean of two layers, map by map."""
+    return Maps(*((a + b) / 2 for a, b in zip(one, other, strict=True)))
+
+
+def position_errors(layer: Layer, x: Tensor, config: Config) -> Tensor:
+    """1/2 |x_{t+1} - y_t|^2 by position, averaged over batches of the size in training, (batches, T)."""
+    means = []
+    for batch in torch.split(x, config.batch):
+        y = torch.cat([layer(tokens(part)) for part in torch.split(batch, TOGETHER)])
+        error = y.clamp(-config.output_clip, config.output_clip) - batch[:, 1:]
+        means.append(error.square().sum(dim=-1).mean(dim=0) / 2)
+    return torch.stack(means)
+
+
+def least_squares_loss(config: Config) -> np.ndarray:
+    """d/6 (1 - t/d) for t < d and then 0, the loss of least squares after t noiseless pairs, (T,).
+
+    Least squares is exact on the span of the t states seen. The direction of the next state is random, so the fraction
+    1 - t/d of its mean square lies outside; E |x|^2 / 2 = d/6 for x ~ U(-1, 1)^d.
+    """
+    seen = np.arange(config.length)
+    return config.dimension / 6 * np.maximum(1 - seen / config.dimension, 0)
 
 
 # The loss over training
@@ -64,8 +105,9 @@ def measure_loss(runs: Trained, scale: str) -> Rows:
     for run, config in enumerate(linear.sweep.configs):
         losses = linear_losses(linear, run)
         x = evaluation_sequences(config, mesa.sweep.test)[:MESA_SEQUENCES]
-        layers = [mesa_at(mesa, run, point) for point in range(len(mesa.sweep.snapshots))]
-        losses["Mesa"] = np.array([evaluation.mean_loss(layer, x, mesa.sweep.configs[run]) for layer in layers])
+        layers = [mesa_layer(weights_at(mesa, run, point)) for point in range(len(mesa.sweep.snapshots))]
+        means = [position_errors(layer, x, mesa.sweep.configs[run]).mean() for layer in layers]
+        losses["Mesa"] = np.array(means, dtype=float)
         for name, values in losses.items():
             steps = APART * np.arange(len(values))
             parts.append(rows("loss", config.seed, values, x=steps, panel="main", series=name))
@@ -82,13 +124,13 @@ def linear_losses(linear: Runs, run: int) -> dict[str, np.ndarray]:
     x = evaluation_sequences(config, linear.sweep.test)
 
     def loss(maps: Maps) -> float:
-        return evaluation.mean_loss(linear_layer(maps), x, config)
+        return float(position_errors(linear_layer(maps), x, config).mean())
 
-    trained = [maps_at(linear, run, point) for point in range(points)]
-    rev_alg = evaluation.rev_alg(trained[REV_ALG])
+    trained = [products(weights_at(linear, run, point)) for point in range(points)]
+    few = rev_alg(trained[REV_ALG])
     return {
-        "RevAlg-1": np.full(points, loss(rev_alg)),
-        "Interpolation": np.array([loss(evaluation.interpolated(each, rev_alg)) for each in trained]),
+        "RevAlg-1": np.full(points, loss(few)),
+        "Interpolation": np.array([loss(interpolated(each, few)) for each in trained]),
         "linear-SA": np.array([loss(each) for each in trained]),
     }
 
@@ -97,53 +139,44 @@ def linear_losses(linear: Runs, run: int) -> dict[str, np.ndarray]:
 
 
 def measure_length(runs: Trained, scale: str) -> Rows:
-    """Errors by position at the end of training, by seed and batch, and the values that the claims bound."""
-    linear = runs["oswald_mesa_linear"].sweep
-    parts = []
-    errors = [errors_by_series(runs, run, config, linear.test) for run, config in enumerate(linear.configs)]
-    for run, (config, by_series) in enumerate(zip(linear.configs, errors, strict=True)):
-        means = {name: by_batch.mean(axis=0) for name, by_batch in by_series.items()}
-        bounded = bounded_errors(means, config) | errors_beyond(runs, run, config, linear.test)
-        parts += [rows(name, config.seed, value) for name, value in bounded.items()]
-    for name in errors[0]:
-        values = np.stack([by_series[name].mean(axis=0) for by_series in errors], axis=-1)
-        groups = np.concatenate([by_series[name][:BAND_BATCHES] for by_series in errors]).T
-        parts += mean_curve("MSE", linear.seeds, values, groups, panel="main", series=name, x=np.arange(len(values)))
+    """Errors by position at the end of training, and the values that the claims bound."""
+    sweep = runs["oswald_mesa_linear"].sweep
+    longer = [replace(config, length=2 * config.length) for config in sweep.configs]
+    fewer = replace(sweep.test, sequences=min(sweep.test.sequences, LONGER_SEQUENCES))
+    errors = errors_by_series(runs, sweep.configs, sweep.test)
+    mse, beyond = (
+        {name: of_runs.mean(axis=1) for name, of_runs in each.items()}
+        for each in (errors, errors_by_series(runs, longer, fewer))
+    )
+    mesa, config = mse["Mesa"], sweep.configs[0]
+    bounded = {
+        "largest |linear-SA - GD|, t < 40": abs(mse["linear-SA"] - mse["GD_exact-1"])[:, :40],
+        "largest |Mesa - least squares|, t <= 9": abs(mesa - least_squares_loss(config))[:, :10],
+        "MSE of Mesa at t = 10": mesa[:, 10:11],
+        "largest MSE of Mesa, t >= 15": mesa[:, 15:],
+        "largest MSE of Mesa beyond the training length": beyond["Mesa"][:, config.length :],
+        "MSE of linear-SA at twice the training length": beyond["linear-SA"][:, -1:],
+    }
+    # A length may be too short for some positions.
+    parts = [rows(name, sweep.seeds, e.max(axis=1) if e.size else np.nan) for name, e in bounded.items()]
+    for name, of_runs in errors.items():
+        groups = of_runs[:, :BAND_BATCHES].reshape(-1, config.length).T
+        x = np.arange(config.length)
+        parts += mean_curve("MSE", sweep.seeds, mse[name].T, groups, panel="main", series=name, x=x)
     return join(parts)
 
 
-def errors_by_series(runs: Trained, run: int, config: Config, test: Test) -> dict[str, np.ndarray]:
-    """Errors of every series on the same sequences of the length T in `config`, (batches, T)."""
-    x = evaluation_sequences(config, test)
-    layers = {
-        "GD_exact-1": linear_layer(evaluation.gradient_descent(config, test.gd_step_size)),
-        "Mesa": mesa_at(runs["oswald_mesa_mesa"], run, -1),
-        "linear-SA": linear_layer(maps_at(runs["oswald_mesa_linear"], run, -1)),
-    }
-    return {name: evaluation.errors(layer, x, config).numpy() for name, layer in layers.items()}
-
-
-def bounded_errors(mse: dict[str, np.ndarray], config: Config) -> dict[str, float]:
-    """Largest errors at certain positions; NaN if the length is too short for them."""
-    mesa = mse["Mesa"]
-    values = {
-        "largest |linear-SA - GD|, t < 40": abs(mse["linear-SA"] - mse["GD_exact-1"])[:40],
-        "largest |Mesa - least squares|, t <= 9": abs(mesa - evaluation.least_squares_loss(config))[:10],
-        "MSE of Mesa at t = 10": mesa[10:11],
-        "largest MSE of Mesa, t >= 15": mesa[15:],
-    }
-    return {name: float(each.max()) if len(each) else float("nan") for name, each in values.items()}
-
-
-def errors_beyond(runs: Trained, run: int, config: Config, test: Test) -> dict[str, float]:
-    """Errors at positions beyond the training length, on sequences of twice that length."""
-    longer = replace(config, length=2 * config.length)
-    fewer = replace(test, sequences=min(test.sequences, LONGER_SEQUENCES))
-    mse = {name: e.mean(axis=0)[config.length :] for name, e in errors_by_series(runs, run, longer, fewer).items()}
-    return {
-        "largest MSE of Mesa beyond the training length": float(mse["Mesa"].max()),
-        "MSE of linear-SA at twice the training length": float(mse["linear-SA"][-1]),
-    }
+def errors_by_series(runs: Trained, configs: Sequence[Config], test: Test) -> dict[str, np.ndarray]:
+    """Errors of every series on the same sequences of the length T in `configs`, (runs, batches, T)."""
+    errors: dict[str, list[np.ndarray]] = {"GD_exact-1": [], "Mesa": [], "linear-SA": []}
+    for run, config in enumerate(configs):
+        x = evaluation_sequences(config, test)
+        mesa, linear = (weights_at(runs[f"oswald_mesa_{layer}"], run, -1) for layer in ("mesa", "linear"))
+        gd = gradient_descent(config, test.gd_step_size)
+        layers = (linear_layer(gd), mesa_layer(mesa), linear_layer(products(linear)))
+        for of_series, layer in zip(errors.values(), layers, strict=True):
+            of_series.append(position_errors(layer, x, config).numpy())
+    return {name: np.stack(of_series) for name, of_series in errors.items()}
 
 
 # Drawing
