@@ -1,0 +1,220 @@
+"""A layer trained as published at N = d = 10: repeated, on larger inputs, and its weights (von Oswald et al. 2023).
+
+Talk pages 16, right panel, 18, panel D, and 17.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from icl.figure import Axes, Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, join, plotting, rows, single
+from icl.papers.oswald2023 import closed_forms, evaluation
+from icl.papers.oswald2023.evaluation import FINAL_EXCESS, final_excess
+from icl.papers.oswald2023.linear_attention import MATRICES, Config
+from icl.papers.oswald2023.trainings import published
+
+# Matplotlib's Dark2, as published.
+GREEN, PURPLE, PINK = "#1b9e77", "#7570b3", "#e7298a"
+
+# The repeated layer
+
+EVERY = 3
+# The distance of a layer that diverges on a task when it is repeated.
+FAR = 100.0
+GD, TRAINED = "Gradient descent", "Trained Transformer"
+
+
+def measure_steps(runs: Trained, scale: str) -> Rows:
+    """Losses of the repeated layer and of gradient descent at every third repetition, and their distance."""
+    trained = single(runs)
+    test, parts = trained.sweep.test, [rows(FINAL_EXCESS, trained.sweep.seeds, final_excess(trained))]
+    for run, config in enumerate(trained.sweep.configs):
+        prompts = evaluation.evaluation_prompts(config, test)
+        layers, losses = evaluation.layers_by_series(trained, run), {}
+        for series, name in ((GD, "GD"), (TRAINED, "Trained TF")):
+            predicted = evaluation.repeated(layers[name], prompts, test.layers, test.damping)[::EVERY]
+            by_step = [evaluation.task_loss(each, prompts) for each in predicted]
+            # A layer that diverges has an infinite loss, which a median over runs can pass over, unlike NaN.
+            losses[series] = np.nan_to_num(by_step, nan=np.inf, posinf=np.inf)
+            x = EVERY * np.arange(len(by_step))
+            parts.append(rows("loss", config.seed, losses[series], x=x, panel="main", series=series))
+        # fmin, because of infinity over infinity.
+        distance = np.fmin(abs(losses[TRAINED] / losses[GD] - 1).max(), FAR)
+        parts.append(rows("largest distance from GD, relative", config.seed, distance))
+    return join(parts)
+
+
+@plotting.published
+def draw_steps(table: Table) -> Picture:
+    """Draw the published picture: 4 x 2.5 inch, line and plus signs."""
+    figure, axes = plotting.canvas((400, 250), (62, 386, 14, 196))
+    plotting.curves(axes, table, [Style(GD, GD, GREEN)], "loss", linewidth=3)
+    plotting.curves(axes, table, [Style(TRAINED, TRAINED, PURPLE, "+", "none")], "loss", markeredgewidth=2.5)
+    x = Axis("GD Steps / Transformer Layers", (-2.4, 50.4), (0, 20, 40))
+    plotting.frame(axes, x, Axis("Loss", (0, 0.27), (0, 0.1, 0.2)), font=14, ticks=12)
+    axes.spines[["top", "right"]].set_visible(False)
+    plotting.legend(axes, 12, "upper right", (0.985, 0.97))
+    return figure
+
+
+# Larger inputs
+
+ALPHAS = np.linspace(0.5, 2, 11).round(2)
+# The observable of the marks, summarised by the median: single seeds are still on the plateau at the end.
+FINAL_LOSS = "loss after training"
+MARKS: dict[Style, dict[str, Any]] = {
+    Style("GD", "GD", GREEN, "v", "none"): {"markersize": 10, "markeredgewidth": 0, "zorder": 2},
+    Style("Interpolated", "Interpolated", PINK, "o", "none"): {"markersize": 4.5, "markeredgewidth": 0, "zorder": 2.2},
+    Style("Trained TF", "Trained TF", PURPLE, "+", "none"): {"markersize": 11, "markeredgewidth": 2.2, "zorder": 2.1},
+}
+
+
+def measure_larger_inputs(runs: Trained, scale: str) -> Rows:
+    """Losses over alpha, and the largest ratio of those of the three layers."""
+    trained = single(runs)
+    losses = losses_by_alpha(trained, "main")
+    clipped = losses[losses["series"].isin([style.series for style in MARKS])].groupby(["seed", "x"])["value"]
+    excess = (clipped.max() / clipped.min() - 1).groupby("seed").max()
+    return join(
+        [
+            losses,
+            rows("largest ratio of the three losses, minus 1", excess.index, excess),
+            rows(FINAL_EXCESS, trained.sweep.seeds, final_excess(trained)),
+        ]
+    )
+
+
+def losses_by_alpha(trained: Runs, panel: str) -> Rows:
+    """Losses of all three layers on inputs multiplied by alpha, with and without clipped outputs."""
+    test, parts = trained.sweep.test, []
+    for run, config in enumerate(trained.sweep.configs):
+        prompts = evaluation.evaluation_prompts(config, test, to_enlarge=True)
+        for series, layer in evaluation.layers_by_series(trained, run).items():
+            predicted = evaluation.predictions(evaluation.sensitivity(layer, prompts), prompts)
+            for kind, clip in (("", test.clip), (", no clip", np.inf)):
+                losses = [evaluation.task_loss(predicted, prompts, alpha, clip) for alpha in ALPHAS]
+                parts.append(rows(FINAL_LOSS, config.seed, losses, x=ALPHAS, panel=panel, series=series + kind))
+    return join(parts)
+
+
+@plotting.published
+def draw_larger_inputs(table: Table) -> Picture:
+    """Draw panel D by itself."""
+    figure, axes = plotting.canvas((440, 330), (80, 425, 38, 262))
+    draw_panel_d(axes, table, font=14, ticks=12)
+    plotting.legend(axes, 11, "upper left", (0.02, 0.99), spacing=0.3)
+    return figure
+
+
+def draw_panel_d(axes: Axes, table: Table, font: float, ticks: float) -> None:
+    """Draw panel D of the talk's page 18, with the loss of gradient descent without clipping."""
+    draw_marks(axes, table)
+    no_clip = Style("GD, no clip", "GD without clip", "0.35", line=":")
+    plotting.curves(axes, table, [no_clip], FINAL_LOSS, linewidth=1.5, zorder=1.9)
+    axes.axvline(1, color="0.6", linestyle="--", linewidth=0.8)
+    # The published label says U(-alpha, alpha), but the published code samples half as wide.
+    x = Axis(r"$\alpha$ where $x \sim U(-\alpha/2, \alpha/2)$", (0.42, 2.08), (0.5, 1, 1.5, 2))
+    plotting.frame(axes, x, Axis("Loss", (0.048, 8.5), (0.1, 1), log=True), font, ticks)
+    axes.set_title("Test on larger inputs", fontsize=font)
+
+
+def draw_marks(axes: Axes, table: Table) -> None:
+    """Draw the three layers as published, as overlapping marks without lines, in axes without a full box."""
+    for style, look in MARKS.items():
+        plotting.curves(axes, table, [style], FINAL_LOSS, **look)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+# Weights
+
+PRODUCTS = {"keys": "$W_Q W_K^T$", "values": "$W_V W_P$"}
+# The entries that affect predictions: the query has no label, and only the last entry of its output is used.
+USED = {"keys": np.s_[:-1, :], "values": np.s_[:, -1]}
+
+
+def trained_products(trained: Runs, run: int, point: int = -1) -> dict[str, np.ndarray]:
+    """W_Q W_K' and W_V W_P of one run, (D, D) each, with the free scale between them moved to the values.
+
+    W_Q W_K' is divided by the mean diagonal of its x block and W_V W_P multiplied by it, as in the published code.
+    """
+    q, k, v, p = (trained.weights[name][run, point].double().numpy() for name in MATRICES)
+    keys = q @ k.T
+    scale = np.diag(keys)[:-1].mean()
+    return {"keys": keys / scale, "values": v @ p * scale}
+
+
+def constructed_products(config: Config) -> dict[str, np.ndarray]:
+    """The same products for the construction with the best step of gradient descent (Proposition 1)."""
+    keys, value = evaluation.construction(config, closed_forms.best_step_size(config))
+    return {"keys": keys, "values": np.pad(value[:, None], ((0, 0), (config.dimension, 0)))}
+
+
+def measure_weights(runs: Trained, scale: str) -> Rows:
+    """Both products of the run of least loss and of the construction, and every run's distance over training.
+
+    It is the largest difference of an entry that affects predictions, over the construction's largest entry.
+    """
+    trained = single(runs)
+    configs, steps = trained.sweep.configs, trained.sweep.snapshots
+    losses = [evaluation.layer_loss(evaluation.trained_layer(trained, run), c) for run, c in enumerate(configs)]
+    best = int(np.argmin(np.nan_to_num(losses, nan=np.inf)))
+    constructed = constructed_products(configs[0])
+    shown = {"trained": trained_products(trained, best), "constructed": constructed}
+    entries, parts = np.arange(configs[0].dimension + 1), []
+    series = np.array([f"row {row:02d}" for row in entries])[:, None]
+    for kind, matrices in shown.items():
+        for name, matrix in matrices.items():
+            panel = f"{kind} {name}"
+            parts.append(rows("entry", configs[best].seed, matrix, x=entries, panel=panel, series=series))
+    for run, config in enumerate(configs):
+        courses = [trained_products(trained, run, point) for point in range(len(steps))]
+        for name, wanted in constructed.items():
+            along = [abs(of[name] - wanted)[USED[name]].max() / abs(wanted).max() for of in courses]
+            parts.append(rows("distance", config.seed, along, x=steps, panel="distance", series=name))
+            parts.append(rows(f"distance of the {name} at the end", config.seed, along[-1]))
+    return join(parts)
+
+
+EDGES = {
+    "constructed keys": (55, 235, 40, 220),
+    "trained keys": (285, 465, 40, 220),
+    "constructed values": (55, 235, 300, 480),
+    "trained values": (285, 465, 300, 480),
+    "distance": (620, 935, 40, 480),
+}
+DISTANCES = (
+    Style("keys", PRODUCTS["keys"] + ", rows of $x$", PURPLE),
+    Style("values", PRODUCTS["values"] + ", last column", GREEN, line="--"),
+)
+
+
+@plotting.published
+def draw_weights(table: Table) -> Picture:
+    """Draw constructed and trained products side by side on a common colour scale, and the distance over training."""
+    figure, panels = plotting.panels((960, 540), EDGES)
+    for name, label in PRODUCTS.items():
+        pair = {kind: table.matrix(f"{kind} {name}", "entry") for kind in ("constructed", "trained")}
+        ends = {"vmin": min(m.min() for m in pair.values()), "vmax": max(m.max() for m in pair.values())}
+        for kind, matrix in pair.items():
+            axes, ticks = panels[f"{kind} {name}"], range(1, len(matrix) + 1, 2)
+            image = plotting.heatmap(axes, matrix, f"{label}, {kind}", 12, first=1, **ends)
+            plotting.frame(axes, Axis("Column", ticks=ticks), Axis("Row", ticks=ticks), font=10, ticks=9)
+        bar = plotting.add_panel(figure, (475, 488, *EDGES[f"trained {name}"][2:]), "<colorbar>")
+        figure.colorbar(image, cax=bar)
+        bar.tick_params(labelsize=9)
+    axes = panels["distance"]
+    for style in DISTANCES:
+        for _, run in table.points("distance", style.series, "distance").groupby("seed"):
+            axes.plot(run["x"], run["value"], color=style.colour, alpha=0.25, linewidth=0.8)
+    plotting.curves(axes, table, DISTANCES, "distance")
+    y = Axis("Largest difference from the construction", (1e-3, 1e2), log=True)
+    plotting.frame(axes, Axis("Training steps", (0, 5000), range(0, 5001, 1000)), y, font=12, ticks=11)
+    plotting.legend(axes, 12, "upper right", (0.98, 0.98))
+    return figure
+
+
+FIGURES = (
+    Figure("oswald_gd_steps", published, measure_steps, draw_steps),
+    Figure("oswald_larger_inputs", published, measure_larger_inputs, draw_larger_inputs),
+    Figure("oswald_weights", published, measure_weights, draw_weights),
+)
