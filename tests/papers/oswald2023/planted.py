@@ -1,0 +1,114 @@
+"""Planted violations of von Oswald et al.'s claims, in constructed weights that imitate a training.
+
+Two of six seeds have a plateau at the saddle before they learn the best step of gradient descent.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.papers.oswald2023 import closed_forms
+from icl.papers.oswald2023.linear_attention import MATRICES, Config
+from icl.pipeline import figures
+from tests.planted import Planted, Trained, each, with_weights
+
+SEEDS = 6
+# The training of panels A and B, with enough snapshots for a plateau; at other sizes only the final weights matter.
+SAMPLED, SNAPSHOTS = "oswald_sampled_10", tuple(range(0, 5001, 500))
+# Seeds with a plateau at the saddle, and the snapshots at which a plateau starts and ends.
+WAITING, WAIT = (1, 4), (2, 9)
+
+
+def sound(figure: str) -> dict[str, Runs]:
+    return {name: made(figure, sweep) for name, sweep in figures.sweeps(figure, "laptop", {}).items()}
+
+
+def made(figure: str, sweep: Sweep) -> Runs:
+    # The larger inputs of panel D are judged in another figure.
+    larger = 10 if figure == "oswald_one_step" else 15000
+    test = replace(sweep.test, tasks=1000, larger_tasks=larger, shared_tasks=True)
+    snapshots = SNAPSHOTS if sweep.name == SAMPLED else sweep.snapshots
+    sweep = replace(sweep, configs=sweep.configs[:SEEDS], test=test, snapshots=snapshots)
+    weights = torch.from_numpy(np.stack([course(sweep, config) for config in sweep.configs]))
+    losses = np.zeros((SEEDS, snapshots[-1]))
+    return Runs(sweep, {name: weights[:, :, index].clone() for index, name in enumerate(MATRICES)}, losses)
+
+
+def course(sweep: Sweep, config: Config) -> np.ndarray:
+    """The weights of one run, (snapshots, 4, D, D), small at first; some seeds wait with one direction learnt."""
+    generator, d = np.random.default_rng(config.seed), config.dimension
+    direction = generator.standard_normal(d)
+    learnt = np.stack([np.eye(d)] * len(sweep.snapshots))
+    learnt[0] *= 0.01
+    if sweep.name == SAMPLED:
+        learnt[1 : WAIT[0]] *= 0.1
+        if config.seed in WAITING:
+            learnt[slice(*WAIT)] = np.outer(direction, direction) / (direction @ direction)
+    # Only a layer trained on the population equals the construction.
+    error = 5e-3 if config.gradient_estimator == "fresh_prompts" else 1e-6
+    weights = np.zeros((len(learnt), 4, d + 1, d + 1))
+    weights[:, 0, :-1, :-1] = learnt + error * generator.standard_normal(learnt.shape)
+    weights[:, 1] = np.eye(d + 1)
+    root = (closed_forms.best_step_size(config) / config.context_length) ** 0.5
+    weights[:, 2, -1, -1], weights[:, 3, -1, -1] = -root, root
+    return weights
+
+
+def times(factor: float) -> Callable[[Trained], Trained]:
+    """The step size times a factor."""
+    return each(lambda runs: with_weights(runs, W_P=factor * runs.weights["W_P"]))
+
+
+def turned(angle: float) -> Callable[[Trained], Trained]:
+    """Rotate two coordinates slightly, which hardly changes the diagonal of B."""
+
+    def change(runs: Runs) -> Runs:
+        w = runs.weights["W_Q"].clone()
+        w[..., 0, 1] += angle
+        w[..., 1, 0] -= angle
+        return with_weights(runs, W_Q=w)
+
+    return each(change)
+
+
+def half_learnt(runs: Trained) -> Trained:
+    """All seeds on fresh prompts have a plateau where half of the directions are learnt."""
+    sampled = runs[SAMPLED]
+    w = sampled.weights["W_Q"].clone()
+    w[:, slice(*WAIT)] = torch.diag((torch.arange(w.shape[-1]) < w.shape[-1] // 2).to(w))
+    return {**runs, SAMPLED: with_weights(sampled, W_Q=w)}
+
+
+LARGER = Planted("steps 1.2 times as large", times(1.2))
+SLIGHTLY_LARGER = Planted("steps 1.01 times as large", times(1.01))
+TURNED = Planted("the layer rotates two coordinates", turned(0.5))
+
+PLANTED = {
+    "O2": {"largest excess of the trained layer's loss, relative": LARGER},
+    "O2-exact": {
+        "largest excess of the population's loss, relative": SLIGHTLY_LARGER,
+        "largest error of B on the diagonal, relative": SLIGHTLY_LARGER,
+        "largest error of B off the diagonal, relative": Planted("the layer rotates two coordinates", turned(0.01)),
+    },
+    "O3": {
+        "final loss against GD, relative": LARGER,
+        "share of seeds that end within 0.5 % of GD": LARGER,
+    },
+    "O4": {
+        "share of seeds with a plateau elsewhere": Planted("half of the directions are learnt on plateaus", half_learnt)
+    },
+    "O5": {
+        "final cosine": TURNED,
+        "final difference of the derivatives": LARGER,
+        "final difference of the predictions": LARGER,
+    },
+    "O6": {"largest distance from GD, relative": Planted("steps 0.8 times as large", times(0.8))},
+    "O8": {"largest ratio of the three losses, minus 1": LARGER},
+    "O-weights": {"distance of the keys at the end": TURNED, "distance of the values at the end": LARGER},
+}
+
+UNTRAINED_HOLD: dict[str, str] = {}
