@@ -24,19 +24,19 @@ from tests.oracles import oswald2023mesa as oracle
 BATCH, HEADS, POSITIONS, KEYS, VALUES = 256, 4, 50, 20, 10
 REPEATS = 4
 # The number of sequences per chunk, on either side; more would not fit in the cache.
-TOGETHER = 32
+PART_SIZE = 32
 
 
 def differentiated(layer: Callable[..., Tensor], inputs: list[Tensor], weight: Tensor) -> None:
     """Automatic differentiation through a layer."""
-    for *part, of_part in zip(*(x.split(TOGETHER) for x in inputs), weight.split(TOGETHER), strict=True):
+    for *part, of_part in zip(*(x.split(PART_SIZE) for x in inputs), weight.split(PART_SIZE), strict=True):
         leaves = [x.detach().requires_grad_() for x in part]
         torch.autograd.grad((layer(*leaves) * of_part).sum(), leaves)
 
 
 def literal_gradient(weights: dict[str, Tensor], x: Tensor) -> None:
     """The loss of linear attention from literal tokens and its derivatives by automatic differentiation."""
-    for part in x.split(TOGETHER):
+    for part in x.split(PART_SIZE):
         leaves = {name: w.detach().requires_grad_() for name, w in weights.items()}
         loss = (oracle.outputs(leaves, part).clamp(-4, 4) - part[:, 1:]).square().sum() / 2
         torch.autograd.grad(loss, list(leaves.values()))

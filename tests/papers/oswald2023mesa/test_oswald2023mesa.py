@@ -8,9 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icl.core.config import ConstantError, grid
-from icl.core.sweep import Sweep
-from icl.core.training import start, train
+from icl.core.config import ConstantError
 from icl.models import optimisers
 from icl.papers.oswald2023mesa import layers, oswald_mesa
 from icl.papers.oswald2023mesa import one_layer as system
@@ -20,7 +18,6 @@ from tests.oracles import oswald2023mesa as oracle
 
 F64 = torch.float64
 SMALL: dict[str, Any] = {"dimension": 3, "length": 8, "key_size": 4, "batch": 5, "init_std": 0.3}
-SEEDS = st.integers(0, 2**20)
 
 each_layer = pytest.mark.parametrize("layer", ["linear", "mesa"])
 
@@ -54,7 +51,7 @@ def gradient_descent(config: Config, step_size: float) -> layers.Layer:
 @pytest.mark.parametrize("scale", [1.0, 0.01, 30.0])
 def test_one_cholesky_factor_gives_every_ridge_regression(scale: float) -> None:
     """U8, for a ridge that is comparable, dominates, or is negligible."""
-    k, q, v, r = drawn(2, 3, positions=50, keys=20, values=10)
+    k, q, v, r = drawn(2, 3, positions=53, keys=20, values=10)
     for literal in (oracle.ridge_regressions, oracle.mesa_by_position):
         torch.testing.assert_close(mesa(scale * k, q, v, r), literal(scale * k, q, v, r), rtol=1e-9, atol=1e-9)
 
@@ -64,16 +61,6 @@ def test_a_large_ridge_gives_linear_attention_over_the_ridge() -> None:
     k, q, v, r = drawn(2)
     large = 1e7 * torch.ones_like(r)
     torch.testing.assert_close(1e7 * mesa(k, q, v, large), layers.linear(k, q, v), rtol=1e-4, atol=1e-3)
-
-
-@given(seed=SEEDS, scale=st.floats(0.2, 5))
-def test_scaling_keys_queries_and_ridge_together_changes_nothing(seed: int, scale: float) -> None:
-    """c W_K and c W_Q with the ridge c^2 r give the same predictions."""
-    config = small("mesa", seed=seed)
-    weights, z = weights_of(config), tokens(sequences_of(config))
-    factors = {"key": scale, "query": scale, "inverse ridge": scale**-2}
-    scaled = {name: factors.get(name, 1.0) * w for name, w in weights.items()}
-    torch.testing.assert_close(mesa_layer(scaled)(z), mesa_layer(weights)(z), rtol=1e-9, atol=1e-12)
 
 
 def test_least_squares_is_exact_on_the_span_of_the_states_seen() -> None:
@@ -91,14 +78,6 @@ def test_least_squares_is_exact_on_the_span_of_the_states_seen() -> None:
     assert errors[12:].max() < 1e-3
 
 
-@pytest.mark.parametrize("size", [1, 25, 26, 53])
-def test_the_inverse_factor_by_halves_equals_that_of_torch(size: int) -> None:
-    k = drawn(3, positions=size)[0]
-    gram = k @ k.mT + torch.eye(size, dtype=F64)
-    # Rounding: entries are at most 1, the condition number is below 1e3.
-    torch.testing.assert_close(layers.inverse_factor(gram), torch.linalg.cholesky(gram).inverse(), rtol=0, atol=1e-12)
-
-
 def test_a_matrix_that_is_not_positive_definite_gives_nan_only_in_its_own_output() -> None:
     k, q, v, r = drawn(3)
     alone = mesa(k[:1], q[:1], v[:1], r[:1])
@@ -114,7 +93,7 @@ def test_a_matrix_that_is_not_positive_definite_gives_nan_only_in_its_own_output
 
 
 @settings(max_examples=20)
-@given(seed=SEEDS, step_size=st.floats(-1, 1, width=32))
+@given(seed=st.integers(0, 2**20), step_size=st.floats(-1, 1, width=32))
 def test_one_head_is_one_step_of_gradient_descent(seed: int, step_size: float) -> None:
     config = small(length=5, batch=3, seed=seed)
     x = sequences_of(config)
@@ -130,18 +109,11 @@ def test_the_best_step_and_the_prediction_zero() -> None:
     """The best step is 0.0322 with the loss 0.9024; the error of 0 is 10/6 plus sigma^2 d t / 2 from the noise."""
     config = Config(seed=100)
     x = evaluation_sequences(config, system.Test(sequences=20000))
-    # Predictions are linear in the step size and losses quadratic.
-    zero, one, two = (
-        oswald_mesa.position_errors(linear_layer(oswald_mesa.gradient_descent(config, step)), x, config)
-        .mean(dim=0)
-        .double()
-        for step in (0.0, 0.01, 0.02)
-    )
-    curvature, slope = float((two - 2 * one + zero).mean()), float((4 * one - 3 * zero - two).mean()) / 2
-    assert -0.01 * slope / curvature == pytest.approx(0.0322, abs=0.001)
+    steps = [linear_layer(oswald_mesa.gradient_descent(config, step)) for step in (0.0, 0.03, 0.0322, 0.034)]
+    zero, low, best, high = (oswald_mesa.position_errors(step, x, config).mean(dim=0) for step in steps)
     # |x|^2 / 2 has the standard deviation 0.47 over sequences: four standard errors.
     error = 4 * 0.47 / 20000**0.5
-    assert float(zero.mean()) - slope**2 / (2 * curvature) == pytest.approx(0.9024, abs=error)
+    assert low.mean() > best.mean() < high.mean() and float(best.mean()) == pytest.approx(0.9024, abs=error)
     np.testing.assert_allclose(zero, 10 / 6 + 1e-4 * 10 * np.arange(1, 51) / 2, atol=error)
 
 
@@ -188,15 +160,6 @@ def test_the_future_never_changes_the_past(layer: str) -> None:
     # Not bit for bit: matrix products may sum in another order.
     torch.testing.assert_close(before[:, :5], after[:, :5], rtol=0, atol=1e-12)
     assert (before[:, 5:] - after[:, 5:]).abs().max() > 1e-3
-
-
-@each_layer
-def test_a_diverging_neighbour_changes_nothing(layer: str) -> None:
-    configs = grid(Config, **{name: [value] for name, value in SMALL.items()}, layer=[layer], seed=[3, 7])
-    sweep = Sweep("t", system.SYSTEM, configs, (0, 3), system.Test())
-    broken = start(sweep)
-    broken.params["key"][0] = float("inf")
-    assert torch.equal(train(sweep, broken).last()["query"][1], train(sweep).last()["query"][1])
 
 
 def test_gradients_are_clipped_entry_by_entry() -> None:

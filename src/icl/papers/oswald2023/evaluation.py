@@ -65,9 +65,6 @@ def evaluation_prompts(config: Config, test: Test, to_enlarge: bool = False) -> 
     return tasks.uniform(generator, (count,), config.context_length, config.dimension, config.half_width)
 
 
-# Predictions
-
-
 def sensitivity(layer: Layer, prompts: Prompts) -> np.ndarray:
     """The derivative of y_hat in x_q, -A G b, which is also the layer's implicit weight vector, (tasks, d)."""
     x, y = prompts.inputs[:, :-1], prompts.labels[:, :-1]
@@ -104,9 +101,6 @@ def repeated(layer: Layer, prompts: Prompts, layers: int, damping: float) -> np.
     return np.stack(predicted)
 
 
-# Losses and errors
-
-
 def task_loss(predicted: np.ndarray, prompts: Prompts, scale: float = 1.0, clip: float = np.inf) -> float:
     """Half the mean squared error on the query, with all inputs multiplied by `scale` and outputs clipped at +-clip.
 
@@ -120,17 +114,19 @@ def layer_loss(layer: Layer, config: Config) -> float:
     return float(closed_forms.population_loss(layer.key_query[:-1], layer.value, config))
 
 
+def final_losses(trained: Runs) -> np.ndarray:
+    """The losses over all tasks at the end of training, (runs,)."""
+    configs = enumerate(trained.sweep.configs)
+    return np.array([layer_loss(trained_layer(trained, run), config) for run, config in configs])
+
+
 FINAL_EXCESS = "final loss from gradient descent (0) to the plateau (1)"
-"""The observable of `final_excess`."""
 
 
 def final_excess(trained: Runs) -> np.ndarray:
     """The loss over all tasks at the end, from the best step of gradient descent (0) to the plateau (1), (runs,)."""
-    excess = []
-    for run, config in enumerate(trained.sweep.configs):
-        best, saddle = closed_forms.best_loss(config), closed_forms.saddle_loss(config)
-        excess.append((layer_loss(trained_layer(trained, run), config) - best) / (saddle - best))
-    return np.array(excess)
+    best, saddle = (loss(trained.sweep.configs[0]) for loss in (closed_forms.best_loss, closed_forms.saddle_loss))
+    return (final_losses(trained) - best) / (saddle - best)
 
 
 def preconditioner_errors(layer: Layer, config: Config) -> tuple[float, float]:

@@ -85,7 +85,7 @@ def along_training(trained: Runs) -> Iterator[Rows]:
     yield rows("loss", further, losses[PUBLISHED_SEEDS:], x=steps, panel="A", series=f"Trained TF{FURTHER}")
     final = {name: values[:, -1] for name, values in numbers.items()}
     excess = abs(final["loss"] / final["GD"] - 1)
-    plateaus = [plateau_errors(*pair) for pair in zip(losses, configs, strict=True)]
+    plateaus = [plateau_errors(of_run, configs[0]) for of_run in losses]
     on_plateau = np.array([len(errors) > 0 for errors in plateaus])
     elsewhere = np.array([float(np.any(errors > OFF_LEVEL)) for errors in plateaus])
     facts = {
@@ -120,22 +120,20 @@ def by_size(runs: Trained) -> Iterator[Rows]:
     errors: dict[str, list[np.ndarray]] = {}
     for size in trainings.SIZES:
         sampled, population = (runs[f"oswald_{kind}_{size}"] for kind in ("sampled", "population"))
-        seeds, losses = sampled.sweep.seeds[:count], final_losses(sampled, count)
+        seeds, losses = sampled.sweep.seeds[:count], losses_by_series(sampled, count)
         for series, values in losses.items():
             yield rows(FINAL_LOSS, seeds, values, x=size, panel="C", series=series)
-        excess = losses["Trained TF"] / losses["GD"] - 1
+        gd = losses["GD"]
+        excess = losses["Trained TF"] / gd - 1
         yield rows("excess over gradient descent", seeds, excess, x=size, panel="excess")
-        on_population = final_losses(population, count)
-        off_b = [
-            evaluation.preconditioner_errors(evaluation.trained_layer(population, run), population.sweep.configs[run])
-            for run in range(count)
-        ]
+        layers = [evaluation.trained_layer(population, run) for run in range(count)]
+        off_b = np.array([evaluation.preconditioner_errors(layer, population.sweep.configs[0]) for layer in layers])
         of_size = {
             "largest excess of the trained layer's loss, relative": excess,
             f"{FINAL_EXCESS}, over N = d": final_excess(sampled)[:count],
-            "largest excess of the population's loss, relative": on_population["Trained TF"] / on_population["GD"] - 1,
-            "largest error of B on the diagonal, relative": np.array(off_b)[:, 0],
-            "largest error of B off the diagonal, relative": np.array(off_b)[:, 1],
+            "largest excess of the population's loss, relative": evaluation.final_losses(population)[:count] / gd - 1,
+            "largest error of B on the diagonal, relative": off_b[:, 0],
+            "largest error of B off the diagonal, relative": off_b[:, 1],
         }
         for name, values in of_size.items():
             errors.setdefault(name, []).append(values)
@@ -143,14 +141,10 @@ def by_size(runs: Trained) -> Iterator[Rows]:
         yield rows(name, seeds, np.max(over_sizes, axis=0))
 
 
-def final_losses(trained: Runs, count: int) -> dict[str, np.ndarray]:
+def losses_by_series(trained: Runs, count: int) -> dict[str, np.ndarray]:
     """The losses over all tasks of the layers of the first `count` runs, by series."""
-    configs = trained.sweep.configs[:count]
-    layers = [evaluation.layers_by_series(trained, run) for run in range(count)]
-    return {
-        series: np.array([evaluation.layer_loss(each[series], c) for each, c in zip(layers, configs, strict=True)])
-        for series in layers[0]
-    }
+    layers, config = [evaluation.layers_by_series(trained, run) for run in range(count)], trained.sweep.configs[0]
+    return {name: np.array([evaluation.layer_loss(each[name], config) for each in layers]) for name in layers[0]}
 
 
 # Drawing

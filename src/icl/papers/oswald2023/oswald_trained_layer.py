@@ -156,8 +156,7 @@ def measure_weights(runs: Trained, scale: str) -> Rows:
     """
     trained = single(runs)
     configs, steps = trained.sweep.configs, trained.sweep.snapshots
-    losses = [evaluation.layer_loss(evaluation.trained_layer(trained, run), c) for run, c in enumerate(configs)]
-    best = int(np.argmin(np.nan_to_num(losses, nan=np.inf)))
+    best = int(np.argmin(np.nan_to_num(evaluation.final_losses(trained), nan=np.inf)))
     constructed = constructed_products(configs[0])
     shown = {"trained": trained_products(trained, best), "constructed": constructed}
     entries, parts = np.arange(configs[0].dimension + 1), []

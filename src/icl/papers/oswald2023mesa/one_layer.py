@@ -21,8 +21,8 @@ from icl.tasks import linear_dynamics as tasks
 
 SYSTEM = "oswald_mesa"
 FROZEN = ()
-# Number of sequences that are processed together, so that their T x T matrices stay in the cache.
-TOGETHER = 32
+# Sequences are processed in parts of this size, so that their T x T matrices stay in the cache.
+PART_SIZE = 32
 
 CODE = "the paper's code, which is that of version 2; version 1, whose figure is shown, does not say"
 RATE = (
@@ -117,7 +117,7 @@ def loss_and_gradient(params: Params, batch: Params, configs: Sequence[Config]) 
     losses, gradient = torch.zeros_like(batch["x"][:, 0, 0, 0]), {n: torch.zeros_like(w) for n, w in params.items()}
     for run, config in enumerate(configs):
         weights = {name: w[run].detach().requires_grad_() for name, w in params.items()}
-        for part in torch.split(batch["x"][run], TOGETHER):
+        for part in torch.split(batch["x"][run], PART_SIZE):
             y = LAYERS[config.layer](weights)(tokens(part))
             error = y.clamp(-config.output_clip, config.output_clip) - part[:, 1:]
             loss = error.square().sum() / (2 * config.batch * config.length)

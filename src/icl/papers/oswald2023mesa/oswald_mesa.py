@@ -14,7 +14,7 @@ from icl.evidence.errors import mean_curve
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, grid, join, plotting, rows
 from icl.models.optimisers import Params
 from icl.papers.oswald2023mesa.layers import Layer, Maps, linear_layer, mesa_layer, products, tokens
-from icl.papers.oswald2023mesa.one_layer import SYSTEM, TOGETHER, Config, Test, evaluation_sequences
+from icl.papers.oswald2023mesa.one_layer import PART_SIZE, SYSTEM, Config, Test, evaluation_sequences
 
 SEEDS = {"paper": 10, "laptop": 10, "smoke": 2}
 BATCH = {"paper": 256, "laptop": 256, "smoke": 4}
@@ -51,9 +51,6 @@ def weights_at(runs: Runs, run: int, point: int) -> Params:
     return {name: w[run, point] for name, w in runs.weights.items()}
 
 
-# Layers and errors
-
-
 def gradient_descent(config: Config, step_size: float) -> Maps:
     """One step of gradient descent from W = 0, y_t = step_size sum_{s <= t} x_s (x_{s-1} . x_t), as one linear head."""
     d = config.dimension
@@ -79,7 +76,7 @@ def position_errors(layer: Layer, x: Tensor, config: Config) -> Tensor:
     """1/2 |x_{t+1} - y_t|^2 by position, averaged over batches of the size in training, (batches, T)."""
     means = []
     for batch in torch.split(x, config.batch):
-        y = torch.cat([layer(tokens(part)) for part in torch.split(batch, TOGETHER)])
+        y = torch.cat([layer(tokens(part)) for part in torch.split(batch, PART_SIZE)])
         error = y.clamp(-config.output_clip, config.output_clip) - batch[:, 1:]
         means.append(error.square().sum(dim=-1).mean(dim=0) / 2)
     return torch.stack(means)
