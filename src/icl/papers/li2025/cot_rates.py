@@ -1,36 +1,157 @@
-"""Chain of thought: training steps against alpha, K and M (theorem 4) and examples needed per prompt (theorem 5)."""
+"""Chain of thought: training steps against alpha, K and M (theorem 4), and examples per prompt (theorems 5 and 6).
 
-from __future__ import annotations
+The theorems' Theta(.) and Omega(.) have constants of one here, if none are fitted (Li et al. 2025, arXiv 2410.02167).
+"""
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
-from icl.core.config import grid
-from icl.core.lazy import Axes, Picture
-from icl.core.runs import Runs
-from icl.core.sweep import Sweep
-from icl.core.table import Table, join, rows
-from icl.drawing import plotting
-from icl.drawing.plotting import Axis, Style
 from icl.evidence.intervals import first_step_below, kendall, least_length, log_slope
 from icl.evidence.significance import mean_interval
-from icl.figure import Figure
-from icl.papers.li2025 import decoding, one_layer, premises, theory, trainings
+from icl.figure import Axes, Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, grid, join, plotting, rows
+from icl.papers.li2025 import one_layer, trainings
+from icl.papers.li2025.decoding import chain_of_thought, single_answer, wrong_answers
+from icl.papers.li2025.transition_matrices import condition_1
 
-FRACTIONS = (0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
-CHAINS = (2, 3, 4, 6, 8, 12)
-LONG_CHAINS = CHAINS[3:]
-PATTERNS = (10, 15, 20, 30, 40)
+
+def training_terms(alpha: float, k: int, m: int, eps: float) -> tuple[float, float]:
+    """Theorem 4: the terms alpha^-2 K^3 and M K (1/alpha + 1/eps) of the number T of SGD iterations to a loss eps."""
+    return alpha**-2 * k**3, m * k * (1 / alpha + 1 / eps)
+
+
+def chain_examples(alpha: float, tau: float, rho: float) -> float:
+    """Theorem 5: l_ts = Omega((alpha' tau^f rho^f)^-2) examples are sufficient for correct chains of thought."""
+    return (alpha * tau * rho) ** -2
+
+
+def end_examples(alpha: float, tau: float) -> float:
+    """Theorem 6: l_ts = Omega((alpha' tau_o^f)^-2) examples are sufficient for a right answer under Condition 1."""
+    return (alpha * tau) ** -2
+
+
+def fitted_factors(terms: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Least-squares fit in log T of the factors c >= 0 of T = c_1 term_1 + c_2 term_2: (n, 2) and (n,) -> (2,).
+
+    NaN if a time is not finite.
+    """
+    from scipy.optimize import least_squares
+
+    if not np.isfinite(times).all():
+        return np.full(2, np.nan)
+    # Start from half of the factor with which each term alone fits on average.
+    start = np.log(np.exp(np.mean(np.log(times)[:, None] - np.log(terms), axis=0)) / 2)
+    return np.exp(least_squares(lambda log: np.log(terms @ np.exp(log)) - np.log(times), start).x)
+
+
+def slopes(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Log-log slope for each seed: (n,) and (n, seeds) -> (seeds,)."""
+    return np.array([log_slope(x, of_seed) for of_seed in y.T])
+
+
+def power_law(x: np.ndarray, y: np.ndarray, at: np.ndarray, slope: float | None = None) -> np.ndarray:
+    """Least-squares power law for each seed, with a given slope if any: (n,), (n, seeds) and (m,) -> (m, seeds)."""
+    exponent = slopes(x, y) if slope is None else slope
+    return np.exp(np.log(y).mean(axis=0) + exponent * (np.log(at)[:, None] - np.log(x).mean()))
+
+
+# Training steps
+
+
+class Panel(NamedTuple):
+    """Steps against one constant: its letter in the table, its name, its values, and its symbol."""
+
+    letter: str
+    constant: str
+    values: tuple[float, ...]
+    symbol: str
+
+    @property
+    def sweeps(self) -> list[str]:
+        """Names: a single sweep over alpha, one for each K and M, which set tensor shapes."""
+        return ["li_cot_alpha"] if self.letter == "alpha" else [f"li_cot_{self.letter.lower()}{v}" for v in self.values]
+
+
+PANELS = (
+    Panel("alpha", "relevant_fraction", (0.2, 0.3, 0.4, 0.6, 0.8, 1.0), r"\alpha"),
+    Panel("K", "chain_length", (2, 3, 4, 6, 8, 12), "K"),
+    Panel("M", "relevant_patterns", (10, 15, 20, 30, 40), "M"),
+)
 LENGTH = 20  # a whole number of relevant examples for every alpha
 STEPS = {"paper": 400, "laptop": 400, "smoke": 20}
 WINDOW = 10
 TARGET = 0.1  # a batch of 120 prompts is more than eps^-2
-TARGETS = (0.4, 0.3, 0.2, 0.15, 0.1)
 FACTORS = (0.0222, 0.0863)
 """Factors of theorem 4's two terms: means over seeds 0 to 9, fitted by `snakemake cot_rates --config first_seed=0`."""
+
+
+def sweeps(scale: str) -> list[Sweep]:
+    """Sweeps over alpha, K and M, and the shared training for the errors."""
+    alpha, *shapes = PANELS
+    fixed = {"context_length": [LENGTH], "seed": range(trainings.SEEDS[scale])}
+    configs = {alpha.sweeps[0]: grid(one_layer.Config, relevant_fraction=alpha.values, **fixed)}
+    for panel in shapes:
+        for name, value in zip(panel.sweeps, panel.values, strict=True):
+            configs[name] = grid(trainings.pinned(**{panel.constant: value}), **fixed)
+    training = [Sweep(n, one_layer.SYSTEM, c, (STEPS[scale],), one_layer.Test()) for n, c in configs.items()]
+    test = trainings.varied_test(**dict([*VARIED.values(), *VARIED_ENDS.values()]))
+    size = {"context_length_test": LENGTHS[-1], "queries": QUERIES[scale]}
+    return [*training, *trainings.shared_training(scale, test, **size)]
+
+
+def measure(runs: Trained, scale: str) -> Rows:
+    """Steps per constant and seed, examples per setting and seed, and their fits."""
+    shared = runs["li_cot"]
+    steps, of_training = training(runs)
+    needed, of_examples = examples(shared)
+    facts = of_training | of_examples | facts_of_ends(shared) | trainings.conditions(shared)
+    return join([*steps, *needed, trainings.facts(shared.sweep.seeds, facts)])
+
+
+def steps_to_target(runs: Runs) -> np.ndarray:
+    """First step at which the mean loss of the last WINDOW batches is below TARGET, NaN if there is none: (runs,).
+
+    The loss is that of patterns of norm one, |F - z|^2 / 2 over beta^2.
+    """
+    losses = runs.losses / np.array([[config.pattern_norm**2] for config in runs.sweep.configs])
+    return first_step_below(losses, TARGET, WINDOW)
+
+
+def terms_of(configs: Sequence[one_layer.Config]) -> np.ndarray:
+    """The two terms of theorem 4 at the target loss: (n, 2)."""
+    return np.array([training_terms(c.relevant_fraction, c.chain_length, c.relevant_patterns, TARGET) for c in configs])
+
+
+def training(runs: Trained) -> tuple[list[Rows], dict[str, Any]]:
+    """Steps against each constant with fits, their order and exponents, and the conditions of theorem 4."""
+    first, seeds = runs["li_cot_alpha"].sweep, runs["li_cot"].sweep.seeds
+    configs, steps = [], []
+    parts: list[Rows] = []
+    facts: dict[str, Any] = {}
+    for panel in PANELS:
+        trained, x = [runs[name] for name in panel.sweeps], np.array(panel.values, dtype=float)
+        y = np.concatenate([steps_to_target(part) for part in trained]).reshape(-1, len(seeds))
+        points = [config for part in trained for config in part.sweep.configs[:: len(seeds)]]
+        for series, curve in {"steps": y, "fit": power_law(x, y, x)}.items():
+            parts.append(rows("steps", seeds, curve, x=x[:, None], panel=panel.letter, series=series))
+        parts.append(rows("steps", None, terms_of(points) @ FACTORS, x=x, panel=panel.letter, series="theorem"))
+        facts[f"Kendall's tau of steps and {panel.letter}"] = [kendall(x, of_seed) for of_seed in y.T]
+        facts[f"exponent of steps in {panel.letter}"] = slopes(x, y)
+        if panel.letter == "K":
+            facts["exponent of steps in K from 6 on"] = slopes(x[x >= 6], y[x >= 6])
+        configs += points
+        steps += [*y]
+    factors = np.array([fitted_factors(terms_of(configs), of_seed) for of_seed in np.array(steps).T])
+    return parts, facts | {
+        "fitted factor of alpha^-2 K^3": factors[:, 0],
+        "fitted factor of M K (1/alpha + 1/eps)": factors[:, 1],
+        "batch times eps^2": first.configs[0].batch * TARGET**2,
+        "least training examples times alpha": min(c.context_length * c.relevant_fraction for c in first.configs),
+    }
+
+
+# Examples per prompt
 
 ENOUGH = 0.05
 # The published error under Condition 1 is below 0.15 with 35 examples; LENGTHS[-1] is more than four times as many.
@@ -46,198 +167,78 @@ VARIED = {
 VARIED_ENDS = {"alpha'": VARIED["alpha'"], "tau_o^f": ("end_probability", (0.4, 0.5, 0.6, 0.7))}
 
 
-def sweeps(scale: str) -> list[Sweep]:
-    """A sweep over alpha, one per K and one per M, which set tensor shapes, and the shared training for the errors."""
-    seeds, length = range(trainings.SEEDS[scale]), [LENGTH]
-    configs = {"li_cot_alpha": grid(one_layer.Config, context_length=length, relevant_fraction=FRACTIONS, seed=seeds)}
-    for letter, name, values in (("k", "chain_length", CHAINS), ("m", "relevant_patterns", PATTERNS)):
-        for value in values:
-            kind = trainings.pinned(**{name: value})
-            configs[f"li_cot_{letter}{value}"] = grid(kind, context_length=length, seed=seeds)
-    steps, test = (STEPS[scale],), trainings.varied_test(**dict([*VARIED.values(), *VARIED_ENDS.values()]))
-    training = [Sweep(name, one_layer.SYSTEM, kinds, steps, one_layer.Test()) for name, kinds in configs.items()]
-    return [*training, trainings.shared_training(scale, test, context_length_test=LENGTHS[-1], queries=QUERIES[scale])]
-
-
-class Panel(NamedTuple):
-    """Steps against one constant: its letter in the table, its values, and its symbol."""
-
-    letter: str
-    values: tuple[float, ...]
-    sign: str
-
-
-PANELS = (Panel("alpha", FRACTIONS, r"\alpha"), Panel("K", CHAINS, "K"), Panel("M", PATTERNS, "M"))
-
-
-def steps_to_target(runs: Runs, target: float = TARGET) -> np.ndarray:
-    """First step at which the mean loss of the last WINDOW batches is below `target`, NaN if there is none: (runs,).
-
-    The loss is that of patterns of norm one, |F - z|^2 / 2 over beta^2.
-    """
-    losses = runs.losses / np.array([[config.pattern_norm**2] for config in runs.sweep.configs])
-    return first_step_below(losses, target, WINDOW)
-
-
-def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Steps per constant and seed, examples per setting and seed, and their fits."""
-    shared = runs["li_cot"]
-    return join([*_training(runs), *_examples(shared), *_examples_of_ends(shared), *premises.of_training(shared)])
-
-
-def _training(runs: Mapping[str, Runs]) -> list[pd.DataFrame]:
-    varied = {
-        "alpha": [runs["li_cot_alpha"]],
-        "K": [runs[f"li_cot_k{value}"] for value in CHAINS],
-        "M": [runs[f"li_cot_m{value}"] for value in PATTERNS],
-    }
-    seeds = np.array(sorted(set(runs["li_cot_alpha"].sweep.seeds)))
-    steps = {
-        letter: np.concatenate([steps_to_target(part) for part in parts]).reshape(-1, len(seeds))
-        for letter, parts in varied.items()
-    }
-    terms = {
-        letter: np.array([_terms(c) for part in parts for c in part.sweep.configs[:: len(seeds)]])
-        for letter, parts in varied.items()
-    }
-    tables = []
-    for letter, values, _ in PANELS:
-        x, y = np.array(values, dtype=float), steps[letter]
-        formula = terms[letter] @ FACTORS
-        curves = {"steps": y, "fit": power_law(x, y, x), "theorem": np.repeat(formula[:, None], len(seeds), axis=1)}
-        for series, curve in curves.items():
-            tables.append(rows("steps", seeds, curve, x=x[:, None], panel=letter, series=series))
-        taus = [kendall(x, of_seed) if np.isfinite(of_seed).all() else np.nan for of_seed in y.T]
-        tables.append(rows(f"Kendall's tau of steps and {letter}", seeds, taus))
-        tables.append(rows(f"exponent of steps in {letter}", seeds, slopes(x, y)))
-    tables += _factors(np.concatenate(list(terms.values())), np.concatenate(list(steps.values())), seeds)
-    tables += _conditions(runs["li_cot_alpha"], seeds)
-    long = np.array(CHAINS) >= LONG_CHAINS[0]
-    tables.append(rows("exponent of steps in K from 6 on", seeds, slopes(np.array(LONG_CHAINS), steps["K"][long])))
-    return tables
-
-
-def _terms(config: one_layer.Config, target: float = TARGET) -> tuple[float, float]:
-    return theory.chain_training_terms(config.relevant_fraction, config.chain_length, config.relevant_patterns, target)
-
-
-def _factors(terms: np.ndarray, steps: np.ndarray, seeds: np.ndarray) -> list[pd.DataFrame]:
-    """The factors of theorem 4's two terms that fit each seed's steps: terms (n, 2), steps (n, seeds)."""
-    parts = []
-    fitted = [
-        theory.fitted_factors(terms, of_seed) if np.isfinite(of_seed).all() else (np.nan, np.nan) for of_seed in steps.T
-    ]
-    for term, factors in zip(("alpha^-2 K^3", "M K (1/alpha + 1/eps)"), np.array(fitted).T, strict=True):
-        parts.append(rows(f"fitted factor of {term}", seeds, factors))
-    return parts
-
-
-def _conditions(runs: Runs, seeds: np.ndarray) -> list[pd.DataFrame]:
-    """Conditions of theorem 4 on the trainings: eps^-2 prompts per batch, and 1/alpha examples per prompt."""
-    first = runs.sweep.configs[0]
-    examples = min(config.context_length * config.relevant_fraction for config in runs.sweep.configs)
-    return [
-        rows("batch times eps^2", seeds, first.batch * TARGET**2),
-        rows("least training examples times alpha", seeds, examples),
-    ]
-
-
-def growth(x: np.ndarray, y: np.ndarray, formula: np.ndarray) -> np.ndarray:
-    """Log-log slope in x of the ratio of y to the formula: (n,), (n, seeds) and (n,) -> (seeds,). For an upper bound of
-    this order the slope is at most 0.
-    """
-    return slopes(x, y / formula[:, None])
-
-
-def _examples(runs: Runs) -> list[pd.DataFrame]:
-    test, seeds = runs.sweep.test, np.array(runs.sweep.seeds)
-    points = [(letter, test.variation({name: value})) for letter, (name, values) in VARIED.items() for value in values]
-    settings = [point.setting() for _, point in points]
-    errors = decoding.cot_wrong(runs.last(), runs.sweep.configs, test, settings, LENGTHS).mean(axis=-1)
-    least = np.stack([least_length(curve, LENGTHS, ENOUGH) for curve in errors])
-    formula = np.array(
-        [theory.chain_examples(p.relevant_fraction_test, p.path_probability, p.primacy) for _, p in points]
-    )
+def examples(runs: Runs) -> tuple[list[Rows], dict[str, np.ndarray]]:
+    """The least number of examples for correct chains of thought as each factor of theorem 5 varies, and its fits."""
+    test, seeds = runs.sweep.test, runs.sweep.seeds
+    tests = {letter: [test.variation(**{name: v}) for v in values] for letter, (name, values) in VARIED.items()}
     # The point with the default values is in every series, but counts once.
-    once = np.sort(np.unique([repr(point) for _, point in points], return_index=True)[1])
-    x, y = formula[once], least[once]
+    points = list(dict.fromkeys(point for of_letter in tests.values() for point in of_letter))
+    errors = wrong_answers(chain_of_thought, runs, [point.setting() for point in points], LENGTHS).mean(axis=-1)
+    y = np.stack([least_length(curve, LENGTHS, ENOUGH) for curve in errors])
+    x = np.array([chain_examples(p.relevant_fraction_test, p.path_probability, p.primacy) for p in points])
+    facts = growth(x, y, "examples over theorem 5", "examples in alpha' tau^f rho^f")
     ends = np.array([x.min(), x.max()])
     lines = {"fit": power_law(x, y, ends), "theorem": power_law(x, y, ends, slope=1.0)}
-    tables = [
-        rows("examples", seeds, line, x=ends[:, None], panel="examples", series=series)
-        for series, line in lines.items()
-    ]
-    for (letter, _), value, needed in zip(points, formula, least, strict=True):
-        tables.append(rows("examples", seeds, needed, x=value, panel="examples", series=letter))
-    for letter, (_, values) in VARIED.items():
-        needed = least[[name == letter for name, _ in points]]
-        tables.append(rows(f"exponent of examples in {letter}", seeds, slopes(np.array(values), needed)))
-    tables.append(rows("growth of examples over theorem 5", seeds, growth(x, y, x)))
-    return [*tables, rows("exponent of examples in alpha' tau^f rho^f", seeds, slopes(x**-0.5, y))]
+    parts = [rows("examples", seeds, line, x=ends[:, None], panel="examples", series=n) for n, line in lines.items()]
+    for letter, of_letter in tests.items():
+        place = [points.index(point) for point in of_letter]
+        parts.append(rows("examples", seeds, y[place], x=x[place, None], panel="examples", series=letter))
+        facts[f"exponent of examples in {letter}"] = slopes(np.array(VARIED[letter][1]), y[place])
+    return parts, facts
 
 
-def _examples_of_ends(runs: Runs) -> list[pd.DataFrame]:
-    """Growth of the least number of examples for a single answer, relative to theorem 6, as alpha' and tau_o^f vary."""
-    test, seeds = runs.sweep.test, np.array(runs.sweep.seeds)
-    points = {repr(p): p for name, values in VARIED_ENDS.values() for p in (test.variation({name: v}) for v in values)}
-    settings = [point.end_setting() for point in points.values()]
-    errors = decoding.icl_wrong(runs.last(), runs.sweep.configs, test, settings, LENGTHS).mean(axis=-1)
-    least = np.stack([least_length(curve, LENGTHS, ENOUGH_ENDS) for curve in errors])
-    formula = np.array([theory.end_examples(p.relevant_fraction_test, p.end_probability) for p in points.values()])
-    shares = [premises.share_of_starts(setting.matrices) for setting in settings]
-    return [
-        rows("growth of ICL examples over theorem 6", seeds, growth(formula, least, formula)),
-        rows("exponent of ICL examples in alpha' tau_o^f", seeds, slopes(formula**-0.5, least)),
-        rows("least share of starts that meet Condition 1", seeds, min(shares)),
-    ]
+def facts_of_ends(runs: Runs) -> dict[str, Any]:
+    """How the least number of examples for a single answer grows as the factors of theorem 6 vary, and Condition 1."""
+    varied = [{name: value} for name, values in VARIED_ENDS.values() for value in values]
+    points = list(dict.fromkeys(runs.sweep.test.variation(**change) for change in varied))
+    settings = [point.end_setting() for point in points]
+    errors = wrong_answers(single_answer, runs, settings, LENGTHS).mean(axis=-1)
+    y = np.stack([least_length(curve, LENGTHS, ENOUGH_ENDS) for curve in errors])
+    x = np.array([end_examples(point.relevant_fraction_test, point.end_probability) for point in points])
+    share = min(condition_1(setting.matrices).mean() for setting in settings)
+    facts = growth(x, y, "ICL examples over theorem 6", "ICL examples in alpha' tau_o^f")
+    return facts | {"least share of starts that meet Condition 1": share}
 
 
-def slopes(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Log-log slope for each seed: (n,) and (n, seeds) -> (seeds,)."""
-    return np.array([log_slope(x, of_seed) for of_seed in y.T])
+def growth(x: np.ndarray, y: np.ndarray, over: str, exponent: str) -> dict[str, np.ndarray]:
+    """Log-log slope of the needed examples y over the theorem's x, which is at most 0 for an upper bound of this order,
+    and the exponent in its factors: x = factors^-2.
+    """
+    return {f"growth of {over}": slopes(x, y / x[:, None]), f"exponent of {exponent}": slopes(x**-0.5, y)}
 
 
-def power_law(x: np.ndarray, y: np.ndarray, at: np.ndarray, slope: float | None = None) -> np.ndarray:
-    """Least-squares power law for each seed, with a given slope if any: (n,), (n, seeds) and (m,) -> (m, seeds)."""
-    exponent = slopes(x, y) if slope is None else slope
-    line: np.ndarray = np.exp(np.log(y).mean(axis=0) + exponent * (np.log(at)[:, None] - np.log(x).mean()))
-    return line
+# Picture
 
-
-EXAMPLES = (
-    Style("alpha'", r"$\alpha'$ varies", "r", "o", " "),
-    Style("tau^f", r"$\tau^f$ varies", "b", "x", " "),
-    Style("rho^f", r"$\rho^f$ varies", "m", "+", " "),
-)
-EDGES = {"K": (460, 745, 15, 295), "M": (85, 370, 375, 655), "examples": (460, 745, 375, 655)}
-LEGENDS: tuple[tuple[plotting.Corner, tuple[float, float]], ...] = (
-    ("upper right", (0.98, 0.98)),
-    ("lower right", (0.98, 0.02)),
-    ("upper left", (0.02, 0.98)),
-    ("lower right", (0.98, 0.02)),
-)
+LOOKS = zip(VARIED, "rbm", "ox+", strict=True)
+EXAMPLES = [Style(name, rf"$\{name}$ varies", colour, marker, " ") for name, colour, marker in LOOKS]
+EDGES = plotting.grid_edges(["alpha", "K", "M", "examples"], (85, 370, 15, 295), (375, 360), columns=2)
+HALF_SHOWN = 0.005
+"""Smaller half-widths would be drawn as 0.00 and are left out."""
 
 
 @plotting.published
 def draw(table: Table) -> Picture:
     """Three panels of steps and one of examples, with their fits."""
-    figure, first = plotting.canvas((760, 720), (85, 370, 15, 295), panel="alpha")
-    axes = [first, *(plotting.add_panel(figure, edges, name) for name, edges in EDGES.items())]
+    figure, axes = plotting.panels((760, 720), EDGES)
     steps = _ticked(f"Steps to loss {TARGET:g}", (10, 20, 50, 100, 200, 400))
-    for panel, (letter, values, sign) in zip(axes, PANELS, strict=False):
-        plotting.dots(panel, table, Style("steps", "one seed", "C0"), "steps")
-        _lines(panel, table, "steps", f"${sign}^{{%s}}$", f"exponent of steps in {letter}", "theorem 4, fitted factors")
-        limits, names = (values[0] / 1.15, values[-1] * 1.15), [f"{value:g}" for value in values]
-        plotting.frame(panel, Axis(f"${sign}$", limits, values, names, log=True), steps, font=15, ticks=13)
-    plotting.curves(axes[-1], table, EXAMPLES, "examples")
+    for letter, _, values, symbol in PANELS:
+        plotting.dots(axes[letter], table, Style("steps", "one seed", "C0"), "steps")
+        _lines(axes[letter], table, "steps", symbol, f"exponent of steps in {letter}", "theorem 4, fitted factors")
+        limits, ticks = (values[0] / 1.15, values[-1] * 1.15), [f"{value:g}" for value in values]
+        x = Axis(f"${symbol}$", limits, values, ticks, log=True)
+        plotting.frame(axes[letter], x, steps, font=15, ticks=13)
+    plotting.curves(axes["examples"], table, EXAMPLES, "examples")
     needed, exponent = r"(\alpha'\tau^f\rho^f)", "exponent of examples in alpha' tau^f rho^f"
-    _lines(axes[-1], table, "examples", f"${needed}^{{%s}}$", exponent, f"${needed}^{{-2}}$, theorem 5")
-    x = Axis(f"${needed}^{{-2}}$", (4, 60), (5, 10, 20, 50), "5 10 20 50".split(), log=True)
+    _lines(axes["examples"], table, "examples", needed, exponent, f"${needed}^{{-2}}$, theorem 5")
+    x = Axis(f"${needed}^{{-2}}$", (4, 60), (5, 10, 20, 50), ("5", "10", "20", "50"), log=True)
     y = _ticked(f"Examples to error {ENOUGH:g}", (2, 5, 10, 20, 50, 100, 200))
-    plotting.frame(axes[-1], x, y, font=15, ticks=13)
-    for panel, (corner, at) in zip(axes, LEGENDS, strict=True):
+    plotting.frame(axes["examples"], x, y, font=15, ticks=13)
+    plotting.legend(axes["alpha"], 11, "upper right", (0.98, 0.98), spacing=0.3)
+    plotting.legend(axes["K"], 11, "lower right", (0.98, 0.02), spacing=0.3)
+    plotting.legend(axes["M"], 11, "upper left", (0.02, 0.98), spacing=0.3)
+    plotting.legend(axes["examples"], 11, "lower right", (0.98, 0.02), spacing=0.3)
+    for panel in axes.values():
         panel.minorticks_off()
-        plotting.legend(panel, 11, corner, at, spacing=0.3)
     return figure
 
 
@@ -245,18 +246,16 @@ def _ticked(label: str, ticks: tuple[int, ...]) -> Axis:
     return Axis(label, (ticks[0] / 1.25, ticks[-1] * 1.25), ticks, [str(tick) for tick in ticks], log=True)
 
 
-HALF_SHOWN = 0.005
-"""Smaller half-widths would be drawn as 0.00 and are left out."""
-
-
-def _lines(axes: Axes, table: Table, observable: str, label: str, exponent: str, theorem: str) -> None:
+def _lines(axes: Axes, table: Table, observable: str, symbol: str, exponent: str, theorem: str) -> None:
     """Draw the fit, labelled by its exponent and its interval if that is not too small, and the theorem's line."""
     fitted, low, high = mean_interval(np.array(list(table.fact(exponent).values())))
-    half = (high - low) / 2
-    text = label % (f"{fitted:.2f}" + (f" \\pm {half:.2f}" if half >= HALF_SHOWN else ""))
-    for series, look in (("fit", {"color": "C0", "linewidth": 1.5}), ("theorem", plotting.GUIDE)):
+    half = f" \\pm {(high - low) / 2:.2f}" if (high - low) / 2 >= HALF_SHOWN else ""
+    for series, label, look in (
+        ("fit", f"${symbol}^{{{fitted:.2f}{half}}}$", {"color": "C0", "linewidth": 1.5}),
+        ("theorem", theorem, plotting.GUIDE),
+    ):
         line = table.curve(plotting.panel_of(axes), series, observable)
-        axes.plot(line["x"], line["value"], **look, label=text if series == "fit" else theorem, gid=series)
+        axes.plot(line["x"], line["value"], **look, label=label, gid=series)
 
 
 FIGURES = (Figure("cot_rates", sweeps, measure, draw),)

@@ -9,12 +9,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from icl.core.lazy import Tensor, torch
+from icl.core.runs import Runs
 from icl.core.streams import stream
 from icl.models.optimisers import Params
 from icl.papers.li2025 import prompts
-from icl.papers.li2025.chains import permutations
-from icl.papers.li2025.columns import column_scale
-from icl.papers.li2025.one_layer import SYSTEM, Config, Test
+from icl.papers.li2025.one_layer import SYSTEM, Config, Test, column_scale
 
 CHUNK = 50
 """Queries decoded at a time, chosen to fit into the cache."""
@@ -35,72 +34,33 @@ def draw_test(config: Config, test: Test, queries: int | None = None) -> prompts
     noise = prompts.bounded_noise(rng, (n, length * (k + 1) + 1, m), test.noise)
     patterns = prompts.PATTERNS[test.pattern_law](rng, specific, m)
     uniform, start = rng.random((n, length, k + 1)), rng.integers(specific, size=n)
-    names = permutations(rng.integers(2**64, size=(n, k + 1, specific), dtype=np.uint64))
+    names = prompts.permutations(rng.integers(2**64, size=(n, k + 1, specific), dtype=np.uint64))
     # Drawn last, so that all other draws are the same for all laws.
     noise *= prompts.noise_sizes(test.noise_law, rng, noise.shape[:2], m)[..., None]
     contexts = noise[:, 1:].reshape(n, length, k + 1, m)
     return prompts.Draw(patterns, contexts, noise[:, 0] * np.float32(test.query_noise), uniform, start, names)
 
 
-def cot_wrong(
-    params: Params, configs: Sequence[Config], test: Test, settings: Sequence[prompts.Setting], lengths: Sequence[int]
-) -> np.ndarray:
-    """Fraction of the K steps that greedy chain of thought gets wrong, mean_k 1[v_k != z_k]: (settings, lengths, runs,
-    queries).
-
-    The query of step k is the answer of step k - 1, and its answer is the TSR pattern closest to F; the column of step
-    k is then appended to the prompt. All lengths are prefixes of one context, so its columns are evaluated once.
-    """
-    return _decoded(_cot, params, configs, test, settings, lengths)
-
-
-def icl_wrong(
-    params: Params, configs: Sequence[Config], test: Test, settings: Sequence[prompts.Setting], lengths: Sequence[int]
-) -> np.ndarray:
-    """Whether the single answer to prompts with columns (z_0; z_K) differs from f(z_query), as 0 or 1: (settings,
-    lengths, runs, queries). All columns have the code of the first step.
-    """
-    return _decoded(_icl, params, configs, test, settings, lengths)
-
-
-def _decoded(answer: "Answer", params: Params, configs: Sequence[Config], test: Test,
-             settings: Sequence[prompts.Setting], lengths: Sequence[int]) -> np.ndarray:  # fmt: skip
-    if configs[0].layers != 1 or configs[0].heads != 1:
-        raise ValueError("decoding needs one layer with one head: layers and heads must both be 1")
-    if max(lengths) > test.context_length_test or min(lengths) < 0:
-        raise ValueError(f"lengths {list(lengths)}: must lie between 0 and l_ts = {test.context_length_test}")
-    out = np.empty((len(settings), len(lengths), len(configs), test.queries))
-    for run, config in enumerate(configs):
-        drawn = draw_test(config, test)
-        layer = _TrainedLayer(params, run, config, drawn.patterns)
-        for begin in range(0, test.queries, CHUNK):
-            which = slice(begin, begin + CHUNK)
-            for index, setting in enumerate(settings):
-                out[index, :, run, which] = answer(layer, prompts.assemble(drawn, setting, which), lengths)
-    return out
-
-
-class _TrainedLayer:
+class TrainedLayer:
     """The trained layer acting on columns: scores for a query, and read-outs of each column for each TSR pattern."""
 
     def __init__(self, params: Params, run: int, config: Config, patterns: np.ndarray) -> None:
-        sizes = torch.from_numpy(column_scale(config))
-        w_q, w_k, w_v = (params[name][run, 0, 0] * sizes for name in ("W_Q", "W_K", "W_V"))
+        w_q, w_k, w_v = (params[name][run, 0, 0] * column_scale([config]) for name in ("W_Q", "W_K", "W_V"))
         self.m, self.k = config.relevant_patterns, config.chain_length
         self.product = w_q.mT @ w_k
         self.patterns = torch.from_numpy(patterns).to(w_v.dtype)
         self.readout = self.patterns @ w_v  # (M', D)
 
-    def pulls(self, query: "Tensor", step: int) -> "Tensor":
+    def pulls(self, query: Tensor, step: int) -> Tensor:
         """u = W_K^T W_Q p_query, whose products with the columns are their scores: (..., M) -> (..., D)."""
         return query @ self.product[: self.m] + self.product[2 * self.m + step]
 
-    def readouts(self, x: "Tensor", y: "Tensor", step: "Tensor | int") -> "Tensor":
+    def readouts(self, x: Tensor, y: Tensor, step: int) -> Tensor:
         """mu'_j^T W_V p of columns (x; y) at a step, for all j: (..., M) -> (..., M')."""
         m = self.m
         return x @ self.readout[:, :m].mT + y @ self.readout[:, m : 2 * m].mT + self.readout.T[2 * m + step]
 
-    def read(self, vectors: "Tensor") -> "tuple[Tensor, Tensor]":
+    def read(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """All vectors of a context in one row, and the read-outs of its columns: (queries, l_ts, columns + 1, M) ->
         (queries, l_ts (columns + 1), M) and (queries, l_ts, columns, M').
         """
@@ -111,7 +71,7 @@ class _TrainedLayer:
         codes = self.readout.T[2 * m : 2 * m + vectors.shape[2] - 1]
         return flat, of_vectors[:, :, :-1, :specific] + of_vectors[:, :, 1:, specific:] + codes
 
-    def sums(self, u: "Tensor", flat: "Tensor", readouts: "Tensor", lengths: Sequence[int]) -> "tuple[Tensor, Tensor]":
+    def sums(self, u: Tensor, flat: Tensor, readouts: Tensor, lengths: Sequence[int]) -> tuple[Tensor, Tensor]:
         """sum_i e^(score_i - top) readout_i over the first n examples for all lengths n, (pairs, lengths, M'), and top.
 
         u : (pairs, D); flat and readouts : from `read`, for the query of each pair
@@ -128,10 +88,12 @@ class _TrainedLayer:
         return before[:, list(lengths)], top
 
 
-Answer = Callable[[_TrainedLayer, prompts.Prompts, Sequence[int]], np.ndarray]
+def chain_of_thought(layer: TrainedLayer, shown: prompts.Prompts, lengths: Sequence[int]) -> np.ndarray:
+    """Fraction of the K steps that greedy chain of thought gets wrong, mean_k 1[v_k != z_k]: (lengths, queries).
 
-
-def _cot(layer: _TrainedLayer, shown: prompts.Prompts, lengths: Sequence[int]) -> np.ndarray:
+    The query of step k is the answer of step k - 1, and its answer is the TSR pattern closest to F; the column of step
+    k is then appended to the prompt.
+    """
     vectors, query = torch.from_numpy(shown.vectors), torch.from_numpy(shown.query)
     queries, specific = len(query), len(layer.patterns)
     flat, readouts = layer.read(vectors)
@@ -156,13 +118,41 @@ def _cot(layer: _TrainedLayer, shown: prompts.Prompts, lengths: Sequence[int]) -
         wrong += answer != torch.from_numpy(shown.right[:, step + 1])
         answered.append((current, layer.patterns[answer]))
         current, codes = answered[-1][1], torch.arange(queries) * specific + answer
-    share: np.ndarray = (wrong / layer.k).numpy()
-    return share
+    return (wrong / layer.k).numpy()
 
 
-def _icl(layer: _TrainedLayer, shown: prompts.Prompts, lengths: Sequence[int]) -> np.ndarray:
+def single_answer(layer: TrainedLayer, shown: prompts.Prompts, lengths: Sequence[int]) -> np.ndarray:
+    """Whether the single answer to prompts with columns (z_0; z_K), which all have the code of the first step, differs
+    from f(z_query), as 0 or 1: (lengths, queries).
+    """
     u = layer.pulls(torch.from_numpy(shown.query), 0)
     totals, _ = layer.sums(u, *layer.read(torch.from_numpy(shown.vectors[:, :, [0, -1]])), lengths)
-    answer = totals.argmax(dim=-1).mT
-    wrong: np.ndarray = (answer != torch.from_numpy(shown.right[:, -1])).double().numpy()
-    return wrong
+    return (totals.argmax(dim=-1).mT != torch.from_numpy(shown.right[:, -1])).double().numpy()
+
+
+Answer = Callable[[TrainedLayer, prompts.Prompts, Sequence[int]], np.ndarray]
+
+
+def wrong_answers(
+    answer: Answer, trained: Runs, settings: Sequence[prompts.Setting], lengths: Sequence[int]
+) -> np.ndarray:
+    """How wrong `chain_of_thought` or `single_answer` is at the end of training, from 0 to 1: (settings, lengths, runs,
+    queries).
+
+    All lengths are prefixes of one context, so its columns are evaluated once.
+    Raises ValueError for several layers or heads, and for lengths beyond l_ts.
+    """
+    params, configs, test = trained.last(), trained.sweep.configs, trained.sweep.test
+    if configs[0].layers != 1 or configs[0].heads != 1:
+        raise ValueError("decoding needs one layer with one head: layers and heads must both be 1")
+    if max(lengths) > test.context_length_test:
+        raise ValueError(f"lengths {list(lengths)}: must be at most l_ts = {test.context_length_test}")
+    out = np.empty((len(settings), len(lengths), len(configs), test.queries))
+    for run, config in enumerate(configs):
+        drawn = draw_test(config, test)
+        layer = TrainedLayer(params, run, config, drawn.patterns)
+        for begin in range(0, test.queries, CHUNK):
+            which = slice(begin, begin + CHUNK)
+            for index, setting in enumerate(settings):
+                out[index, :, run, which] = answer(layer, prompts.assemble(drawn, setting, which), lengths)
+    return out

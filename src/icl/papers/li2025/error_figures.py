@@ -1,26 +1,235 @@
-"""Figure 17 and the other error figures: one curve per value of a constant of the prompts, over the number of examples.
+"""Figures 17 to 19 and their kin: error of the trained layer against the number of examples (Li et al. 2025).
 
-For chain of thought figure 17 varies alpha', the fraction of relevant examples, and ``cot_primacy`` rho^f, the lead of
-right steps (theorem 5). The others are for answers without steps (theorem 6) and vary alpha', rho_o^f, the lead of the
-right end, and tau_o^f, its probability.
+figure17 : chain of thought, by alpha', the fraction of relevant examples (theorem 5)
+figure18 : chain of thought, by tau^f, the probability of right chains; verdicts also vary alpha', rho^f and the span
+cot_primacy : chain of thought, by rho^f, the lead of right steps
+cot_icl_... : a single answer, by alpha', by rho_o^f, the lead of the right end, or by tau_o^f, its probability
+figure19 : both answers, with and without Condition 1 (theorem 6)
 """
 
-from icl.papers.li2025.error_curves import ErrorCurves, named
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
-# The published legend of figure 17 lacks the prime in three entries.
-PUBLISHED = {"alpha'=0.4": 0.4, "alpha=0.6": 0.6, "alpha=0.8": 0.8, "alpha=1.0": 1.0}
-LEADS = (0.5, 0.6, 0.7, 0.8)
+import numpy as np
+
+from icl.drawing import runs_picture
+from icl.evidence import errors
+from icl.evidence.intervals import kendall
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, join, plotting, single
+from icl.papers.li2025 import one_layer, trainings
+from icl.papers.li2025.decoding import Answer, chain_of_thought, single_answer, wrong_answers
+from icl.papers.li2025.prompts import Setting
+from icl.papers.li2025.transition_matrices import condition_1
+
+LENGTHS = range(0, 101, 10)
+LOOKS = (("r", "o"), ("b", "x"), ("m", "+"), ("c", "d"))
+LEGEND = {"corner": "lower left", "at": (-0.016, -0.022)}
 TAU = "Kendall's tau of"
 
+
+def plotted_lengths(test: one_layer.Test) -> list[int]:
+    """The plotted numbers of examples, up to the test's context length."""
+    return [n for n in LENGTHS if n <= test.context_length_test]
+
+
+def curves(answer: Answer, trained: Runs, settings: Mapping[str, Setting]) -> tuple[Rows, np.ndarray]:
+    """Rows of error curves, and the errors of all runs, (curves, lengths, runs, queries).
+
+    The drawn run has a band over four groups of queries, each as many as a run has.
+    settings : of the prompts, by the name of the curve
+    """
+    index, test, shown = trainings.drawn(trained), trained.sweep.test, list(settings.values())
+    one, at = trained.alone(index, replace(test, queries=errors.GROUPS * test.queries)), plotted_lengths(test)
+    wrong, drawn = wrong_answers(answer, trained, shown, at), wrong_answers(answer, one, shown, at)
+    parts = (
+        errors.drawn_error(trained.sweep.seeds, index, of_runs, of_drawn, panel="main", series=name, x=at)
+        for name, of_runs, of_drawn in zip(settings, wrong, drawn, strict=True)
+    )
+    return join(row for part in parts for row in part), wrong
+
+
+def order_of_errors(values: Sequence[float], wrong: np.ndarray) -> np.ndarray:
+    """Kendall's tau between a constant and the error, averaged over all numbers of examples above 0: (runs,).
+
+    values : (settings,); wrong : (settings, lengths, runs, queries), of which the first length is 0
+    """
+    return np.array([kendall(np.array(values), of_run) for of_run in wrong[:, 1:].mean(axis=(1, 3)).T])
+
+
+@plotting.published
+def draw(table: Table, styles: Sequence[Style], y: Axis, legend: Mapping[str, Any], left: float = 117.82) -> Picture:
+    """Error curves in the published style; `left` is the left edge of the axes in pixels."""
+    figure, axes = plotting.canvas((400, 400), (left, 359.88, 26.25, 317.72))
+    plotting.curves(axes, table, styles, "classification error", band=True)
+    plotting.frame(axes, Axis("# of context examples", (0, 100), range(0, 101, 20)), y, font=19)
+    plotting.legend(axes, 12, **legend)
+    return figure
+
+
+def pictures(labels: Mapping[str, str], **look: Any) -> tuple[Callable[[Table], Picture], Callable[[Table], Picture]]:
+    """The functions that draw one run and all runs: name of each curve -> its label."""
+    styles = [Style(name, label, *of_curve) for (name, label), of_curve in zip(labels.items(), LOOKS, strict=False)]
+    picture = partial(draw, styles=styles, **look)
+    return picture, runs_picture.of(picture, styles)
+
+
+# Curves by one constant
+
+
+@dataclass(frozen=True)
+class Varied:
+    """The constant of the test prompts that a figure varies.
+
+    constant : the field of Test
+    values : name of each curve in the table, a formula without its leading backslash -> value of the constant
+    answer : "CoT", greedy chain of thought, or "ICL", a single answer to prompts that show only both ends
+    order : observable of Kendall's tau between the constant and the error
+    facts : further observables of the runs
+    others : constants that `facts` varies, and their values
+    """
+
+    constant: str
+    values: Mapping[str, float]
+    answer: str
+    order: str
+    facts: Callable[[Runs], dict[str, Any]] = lambda trained: {}
+    others: tuple[tuple[str, tuple[float, ...]], ...] = ()
+
+    def sweeps(self, scale: str) -> list[Sweep]:
+        """The shared training; raises ConstantError unless prompts exist for all values."""
+        values = {self.constant: tuple(self.values.values()), **dict(self.others)}
+        return trainings.shared_training(scale, trainings.varied_test(**values))
+
+    def settings(self, test: one_layer.Test) -> dict[str, Setting]:
+        """The setting of each curve's prompts."""
+        tests = {name: test.variation(**{self.constant: value}) for name, value in self.values.items()}
+        return {name: t.setting() if self.answer == "CoT" else t.end_setting() for name, t in tests.items()}
+
+    def measure(self, runs: Trained, scale: str) -> Rows:
+        """Error of the trained model for each value and number of examples, on the same draws, and Kendall's tau."""
+        trained, answer = single(runs), chain_of_thought if self.answer == "CoT" else single_answer
+        shown, wrong = curves(answer, trained, self.settings(trained.sweep.test))
+        facts = {self.order: order_of_errors(list(self.values.values()), wrong)} | self.facts(trained)
+        return join([shown, trainings.drawn_run(trained), trainings.facts(trained.sweep.seeds, facts)])
+
+    def figure(self, name: str, spacing: float = 0.3, **legend: Any) -> Figure:
+        """The figure of this name, and how its legend differs from the others'."""
+        y, labels = Axis(f"{self.answer} error", (1e-3, 1), log=True), {name: rf"$\{name}$" for name in self.values}
+        drawn = pictures(labels, y=y, legend=LEGEND | {"spacing": spacing, **legend})
+        return Figure(name, self.sweeps, self.measure, *drawn)
+
+
+def named(letter: str, values: Sequence[float]) -> dict[str, float]:
+    """Names of the curves of a constant: "letter=value" -> value."""
+    return {f"{letter}={value:.1f}": value for value in values}
+
+
+FRACTION, FRACTIONS = "relevant_fraction_test", (0.4, 0.6, 0.8, 1.0)
+TAUS, LEADS = (0.4, 0.5, 0.6, 0.7), (0.5, 0.6, 0.7, 0.8)
+# The published legend of figure 17 lacks the prime in three entries.
+PUBLISHED = {"alpha'=0.4": 0.4, "alpha=0.6": 0.6, "alpha=0.8": 0.8, "alpha=1.0": 1.0}
+
+# Figure 18: theorem 5, one of its three factors at a time
+
+OTHER_FACTORS = {"alpha'": (FRACTION, FRACTIONS), "rho^f": ("primacy", (0.2, 0.4, 0.6, 0.8))}
+RARE = 0.1
+"""alpha', below 1/M': most examples then have another start than the query, and a majority vote over all is wrong."""
+
+
+def facts_of_theorem_5(trained: Runs) -> dict[str, Any]:
+    """The order of the errors by the other two factors, the error of the defaults, and the theorem's conditions."""
+    test = trained.sweep.test
+    changes = [{}, *({name: value} for name, values in OTHER_FACTORS.values() for value in values)]
+    tests = [test.variation(**change) for change in changes]
+    distinct = list(dict.fromkeys(tests))
+    wrong = wrong_answers(chain_of_thought, trained, [one.setting() for one in distinct], plotted_lengths(test))
+    default, *others = wrong[[distinct.index(one) for one in tests]]
+    orders = {
+        f"{TAU} error and {letter}": order_of_errors(values, np.array(wrong))
+        for (letter, (_, values)), wrong in zip(OTHER_FACTORS.items(), (others[:4], others[4:]), strict=True)
+    }
+    error = {"error with 100 examples": default[-1].mean(axis=-1)}
+    return orders | error | errors_by_span(trained) | trainings.conditions(trained)
+
+
+def errors_by_span(trained: Runs) -> dict[str, np.ndarray]:
+    """CoT errors in and off the span, on the same prompts with few relevant examples and no noise or errors."""
+    exact = trained.sweep.test.variation(noise=0.0, relevant_fraction_test=RARE, path_probability=1.0, primacy=1.0)
+    clean = replace(trained, sweep=replace(trained.sweep, test=exact))
+    shown = [exact.setting()], [exact.context_length_test]
+    return {
+        f"error {where} the span, alpha' = {RARE:g}": wrong_answers(chain_of_thought, runs, *shown)[0, 0].mean(axis=-1)
+        for where, runs in (("in", clean), ("off", off_span(clean)))
+    }
+
+
+def off_span(runs: Runs) -> Runs:
+    """The weights that act on M patterns orthogonal to all TRR patterns, which theorem 5 leaves open.
+
+    Training moves no weight along such directions: there W_Q and W_K stay delta I, and W_V copies. So the layer acts on
+    these patterns with its initial weights, and with the trained weights of the positional codes.
+    """
+    configs = runs.sweep.configs
+    codes = slice(2 * configs[0].relevant_patterns, None)
+    weights = {name: w[:, None].expand_as(runs.weights[name]).clone() for name, w in one_layer.init(configs).items()}
+    for name in ("W_Q", "W_K"):
+        weights[name][..., codes, codes] = runs.weights[name][..., codes, codes]
+    return replace(runs, weights=weights)
+
+
+# Figure 19: Condition 1
+
+COT, WITH, WITHOUT = "CoT", "ICL w. Condition 1", "ICL w.o. Condition 1"
+
+
+class MisleadingTest(one_layer.Test):
+    """Test constants for which matrices that violate Condition 1 exist; others raise ConstantError."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.misleading_setting()
+
+
+def measure_condition(runs: Trained, scale: str) -> Rows:
+    """The three errors for each number of examples, and the claims' observables from 10 examples on."""
+    trained = single(runs)
+    holds, fails = trained.sweep.test.end_setting(), trained.sweep.test.misleading_setting()
+    cot_curve, cot = curves(chain_of_thought, trained, {COT: fails})
+    icl_curves, icl = curves(single_answer, trained, {WITH: holds, WITHOUT: fails})
+    (cot,), (right, misled) = (wrong[:, 1:].mean(axis=-1) for wrong in (cot, icl))
+    falls, examples = np.maximum.accumulate(misled, axis=0) - misled, np.arange(len(right))
+    facts = {
+        "least ICL error without Condition 1": misled.min(axis=0),
+        "largest fall of ICL error without Condition 1": falls.max(axis=0),
+        "ICL error with Condition 1 and 100 examples": right[-1],
+        f"{TAU} ICL error with Condition 1 and examples": [kendall(examples, run) for run in right.T],
+        "CoT error over ICL error without Condition 1": cot[-1] / np.where(misled[-1] > 0, misled[-1], np.nan),
+        f"share of starts that meet Condition 1, {WITH}": condition_1(holds.matrices).mean(),
+        f"share of starts that meet Condition 1, {WITHOUT}": condition_1(fails.matrices).mean(),
+    } | trainings.conditions(trained)
+    return join([cot_curve, icl_curves, trainings.drawn_run(trained), trainings.facts(trained.sweep.seeds, facts)])
+
+
 CURVES = {
-    "figure17": ErrorCurves("relevant_fraction_test", PUBLISHED, "CoT", f"{TAU} error and alpha'", spacing=0.58),
-    "cot_primacy": ErrorCurves("primacy", named("rho^f", *LEADS), "CoT", f"{TAU} CoT error and rho^f"),
-    "cot_icl_alpha": ErrorCurves(
-        "relevant_fraction_test", named("alpha'", 0.4, 0.6, 0.8, 1.0), "ICL", f"{TAU} ICL error and alpha'"
-    ),
-    "cot_icl_primacy": ErrorCurves("end_primacy", named("rho_o^f", *LEADS), "ICL", f"{TAU} ICL error and rho_o^f"),
-    "cot_icl_tau": ErrorCurves(
-        "end_probability", named("tau_o^f", 0.4, 0.5, 0.6, 0.7), "ICL", f"{TAU} ICL error and tau_o^f"
-    ),
+    "cot_primacy": Varied("primacy", named("rho^f", LEADS), "CoT", f"{TAU} CoT error and rho^f"),
+    "cot_icl_alpha": Varied(FRACTION, named("alpha'", FRACTIONS), "ICL", f"{TAU} ICL error and alpha'"),
+    "cot_icl_primacy": Varied("end_primacy", named("rho_o^f", LEADS), "ICL", f"{TAU} ICL error and rho_o^f"),
+    "cot_icl_tau": Varied("end_probability", named("tau_o^f", TAUS), "ICL", f"{TAU} ICL error and tau_o^f"),
 }
-FIGURES = tuple(curves.figure(name) for name, curves in CURVES.items())
+FIGURE17 = Varied(FRACTION, PUBLISHED, "CoT", f"{TAU} error and alpha'")
+OTHERS = tuple(OTHER_FACTORS.values())
+FIGURE18 = Varied("path_probability", named("tau^f", TAUS), "CoT", f"{TAU} error and tau^f", facts_of_theorem_5, OTHERS)
+FIGURE19 = pictures(
+    {name: name for name in (COT, WITH, WITHOUT)},
+    y=Axis("Testing error", (3e-3, 1), log=True),
+    legend=LEGEND | {"spacing": 0.62},
+    left=117.57,
+)
+FIGURES = (
+    FIGURE17.figure("figure17", spacing=0.58),
+    FIGURE18.figure("figure18", spacing=0.6, corner="upper right", at=(1.015, 1.021)),
+    Figure("figure19", partial(trainings.shared_training, test=MisleadingTest), measure_condition, *FIGURE19),
+    *(curves.figure(name) for name, curves in CURVES.items()),
+)

@@ -1,13 +1,11 @@
-"""Sweeps of the chain-of-thought figures: the shared training, and constants that a figure varies or fixes."""
+"""What the chain-of-thought figures share: the training, constants that a figure varies or fixes, and conditions."""
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any
 
-from icl.core.config import grid
-from icl.core.runs import Runs
-from icl.core.sweep import Sweep
+from icl.evidence import errors
+from icl.figure import Rows, Runs, Sweep, grid, join, rows
 from icl.papers.li2025.one_layer import SYSTEM, Config, Test
 
 # Twenty seeds train in seconds, so the laptop scale equals the paper scale.
@@ -15,18 +13,15 @@ SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
 STEPS = {"paper": 1000, "laptop": 1000, "smoke": 40}
 QUERIES = {"paper": 1000, "laptop": 1000, "smoke": 16}
 SNAPSHOTS = 20
+LAST_STEPS = 50
+"""The final loss is a mean over this many steps."""
 
 
-def shared_training(scale: str, test: type[Test] = Test, **constants: Any) -> Sweep:
+def shared_training(scale: str, test: type[Test] = Test, **constants: Any) -> list[Sweep]:
     """The training shared by figures 17 to 20, with the test constants of a figure."""
-    steps = STEPS[scale]
-    return Sweep(
-        name="li_cot",
-        system=SYSTEM,
-        configs=grid(Config, seed=range(SEEDS[scale])),
-        snapshots=tuple(range(0, steps + 1, steps // SNAPSHOTS)),
-        test=test(**({"queries": QUERIES[scale]} | constants)),
-    )
+    configs, steps = grid(Config, seed=range(SEEDS[scale])), STEPS[scale]
+    snapshots = tuple(range(0, steps + 1, steps // SNAPSHOTS))
+    return [Sweep("li_cot", SYSTEM, configs, snapshots, test(**({"queries": QUERIES[scale]} | constants)))]
 
 
 def drawn(trained: Runs) -> int:
@@ -37,35 +32,26 @@ def drawn(trained: Runs) -> int:
     return seeds.index(seed) if seed in seeds else 0
 
 
-class Varied(Test):
-    """Test constants that raise ConstantError unless prompts exist for all their variations.
+def drawn_run(trained: Runs) -> Rows:
+    """The row with the seed of the run that a figure draws."""
+    return errors.drawn_run(trained.sweep.seeds, drawn(trained))
+
+
+@cache
+def varied_test(**constants: tuple[float, ...]) -> type[Test]:
+    """A Test that raises ConstantError unless prompts exist for all these values, varied one constant at a time.
 
     So a figure that varies the distribution of its prompts rejects impossible constants before training.
     """
 
-    VARIATIONS: ClassVar[tuple[Mapping[str, float], ...]] = ()
+    class Varied(Test):
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            for name, values in constants.items():
+                for value in values:
+                    self.variation(**{name: value})
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for change in self.VARIATIONS:
-            self.variation(change)
-
-    def variation(self, change: Mapping[str, float]) -> Test:
-        """These constants with some values changed.
-
-        Raises ConstantError for invalid values.
-        """
-        return Test(**(asdict(self) | dict(change)))
-
-
-@cache
-def varied_test(**constants: tuple[float, ...]) -> type[Varied]:
-    """A Test that raises ConstantError unless prompts exist for all these values, varied one constant at a time."""
-
-    class EveryValue(Varied):
-        VARIATIONS = tuple({name: value} for name, values in constants.items() for value in values)
-
-    return EveryValue
+    return Varied
 
 
 @cache
@@ -83,3 +69,15 @@ def pinned(**values: float) -> type[Config]:
             super().__post_init__()
 
     return Pinned
+
+
+def conditions(trained: Runs) -> dict[str, Any]:
+    """Conditions of theorem 4 on the training: l_tr alpha of order one or more, and the mean loss of the last steps."""
+    examples = [config.context_length * config.relevant_fraction for config in trained.sweep.configs]
+    loss = trained.losses[:, -LAST_STEPS:].mean(axis=1)
+    return {"training examples times alpha": examples, "training loss at the end": loss}
+
+
+def facts(seeds: Sequence[int], values: Mapping[str, Any]) -> Rows:
+    """Rows of facts: observable -> its value for every run."""
+    return join(rows(name, seeds, of_runs) for name, of_runs in values.items())
