@@ -1,4 +1,7 @@
-"""Literal forms of the chain-of-thought model, as in the paper, one query or prompt at a time."""
+"""Literal forms of the chain-of-thought model, as in the paper, one query or prompt at a time.
+
+params : of one run, with run axis; context : vectors of the examples, (l, K + 1, M); patterns : the output set (M', M)
+"""
 
 from collections.abc import Sequence
 
@@ -6,85 +9,72 @@ import numpy as np
 import torch
 
 from icl.models.optimisers import Params
-from icl.papers.li2025.columns import attend, column_scale, columns
-from icl.papers.li2025.one_layer import Config
+from icl.papers.li2025.one_layer import Config, attend, column_scale, columns
+from icl.papers.li2025.transition_matrices import best_chains
+
+
+def layer(
+    params: Params, config: Config, context: torch.Tensor, chain: torch.Tensor, step: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """F (M,) and the attention of the query's column, (layers, heads, columns).
+
+    The query is vector `step` of its chain (K + 1, M), of which the prompt has the steps before.
+    """
+    rows = torch.cat([context, chain[None]])[None, None]
+    prompt = columns(rows, chain[None, None, step], torch.tensor([step]), [config])
+    shown = prompt[:, :, [*range(len(context) * config.chain_length + step), -1]]
+    output, maps = attend(params, shown, config)
+    return output[0, 0], maps[0, 0]
 
 
 def loss(params: Params, batch: Params, run: int, configs: Sequence[Config]) -> torch.Tensor:
     """The training loss of one run with all examples written out: mean over prompts of |F - z_k|^2 / 2."""
-    config = configs[run]
-    weights, pattern = (
-        {n: w[[run]] for n, w in params.items()},
-        torch.eye(config.relevant_patterns, dtype=torch.float64),
-    )
-    losses = []
+    config, losses = configs[run], []
+    pattern = torch.eye(config.relevant_patterns, dtype=torch.float64)
     for b, states in enumerate(batch["states"][run]):
         step, shared = b % config.chain_length, int(batch["shared"][run])
         examples = torch.cat([states[:1]] * shared + [states[1 : 1 + config.context_length - shared]])
         assert len(examples) == config.context_length
-        query, query_step = pattern[states[0, step]], torch.tensor(step)
-        prompt = _with_own_steps(pattern[examples], pattern[states[0]], query, query_step, config)
-        output, _ = attend(weights, prompt[None, None], config)
-        losses.append((output[0, 0] - config.pattern_norm * pattern[states[0, step + 1]]).square().sum() / 2)
+        one = {name: w[[run]] for name, w in params.items()}
+        output, _ = layer(one, config, pattern[examples], pattern[states[0]], step)
+        losses.append((output - config.pattern_norm * pattern[states[0, step + 1]]).square().sum() / 2)
     return torch.stack(losses).mean()
 
 
 def greedy_chain(
     params: Params, config: Config, patterns: np.ndarray, context: np.ndarray, query: np.ndarray
-) -> list[int]:
-    """Greedy chain of thought for one query, with a new prompt for every step.
-
-    params : of one run, with run axis; patterns : the output set (M', M); context : (l, K + 1, M); query : (M,)
-    Returns the pattern index of each of the K answers: argmin_j |F - beta mu'_j|^2 / 2.
-    """
-    outputs, shown = torch.from_numpy(patterns), torch.from_numpy(context)
-    chain, answers = [torch.from_numpy(query)], []
+) -> np.ndarray:
+    """The K answers argmin_j |F - beta mu'_j|^2 / 2 of greedy chain of thought, with a new prompt each: (K,)."""
+    chain, answers = torch.from_numpy(query).expand(config.chain_length + 1, -1).clone(), []
     for step in range(config.chain_length):
-        filled = torch.stack(chain + [chain[-1]] * (config.chain_length + 1 - len(chain)))
-        prompt = _with_own_steps(shown, filled, chain[-1], torch.tensor(step), config)
-        output, _ = attend(params, prompt[None, None], config)
-        answers.append(_nearest(output[0, 0], outputs, config))
-        chain.append(outputs[answers[-1]])
-    return answers
+        output, _ = layer(params, config, torch.from_numpy(context), chain, step)
+        answers.append(nearest(output, patterns, config))
+        chain[step + 1] = torch.from_numpy(patterns[answers[-1]])
+    return np.array(answers)
 
 
-def single_answer(params: Params, config: Config, patterns: np.ndarray, context: np.ndarray, query: np.ndarray) -> int:
-    """Pattern index of the single answer to a prompt of columns (z_0; z_K), all with the code of step 1.
-
-    params : of one run, with run axis; patterns : the output set (M', M); context : (l, 2, M); query : (M,)
-    """
-    m, length = config.relevant_patterns, len(context)
-    code = torch.eye(config.dimension - 2 * m, dtype=torch.float64)[0]
-    pairs = torch.cat([torch.from_numpy(context).flatten(1), code.expand(length, -1)], dim=-1)
-    last = torch.cat([torch.from_numpy(query), torch.zeros(m, dtype=torch.float64), code])
-    prompt = torch.cat([pairs, last[None]]) * torch.from_numpy(column_scale(config))
-    output, _ = attend(params, prompt[None, None], config)
-    return _nearest(output[0, 0], torch.from_numpy(patterns), config)
+def single_answer(
+    params: Params, config: Config, patterns: np.ndarray, context: np.ndarray, query: np.ndarray
+) -> np.ndarray:
+    """The single answer to a prompt of columns (z_0; z_K), all with the code of step 1: (1,)."""
+    code = np.eye(config.dimension - 2 * config.relevant_patterns)[0]
+    shown = [np.concatenate([row[0], row[-1], code]) for row in context]
+    prompt = np.stack([*shown, np.concatenate([query, np.zeros_like(query), code])])
+    output, _ = attend(params, torch.from_numpy(prompt)[None, None] * column_scale([config]), config)
+    return np.array([nearest(output[0, 0], patterns, config)])
 
 
-def leading_pattern(
-    params: Params, config: Config, context: np.ndarray, chain: np.ndarray, states: np.ndarray, step: int
-) -> int:
-    """The TSR pattern whose columns get the most attention at a step, after the chain's steps before it.
-
-    params : of one run, with its axis; context : (l, K + 1, M), chain : (K + 1, M)
-    states : (l + 1, K + 1), the patterns of the context and of the chain
-    """
-    shown, own = torch.from_numpy(context), torch.from_numpy(chain)
-    prompt = _with_own_steps(shown, own, own[step], torch.tensor(step), config)
-    attention = attend(params, prompt[None, None], config)[1][0, 0, 0, 0]
-    answers = states[:, 1:].flatten()[: len(attention)]
-    return int(np.bincount(answers, attention.numpy()).argmax())
+def nearest(output: torch.Tensor, patterns: np.ndarray, config: Config) -> int:
+    return int((config.pattern_norm * torch.from_numpy(patterns) - output).square().sum(dim=-1).argmin())
 
 
-def _with_own_steps(
-    context: torch.Tensor, chain: torch.Tensor, query: torch.Tensor, query_step: torch.Tensor, config: Config
-) -> torch.Tensor:
-    """Columns of the context, of the query's own chain before its step, and of the query."""
-    full = columns(context, query, query_step, config)
-    earlier = columns(chain[None], query, query_step, config)[: int(query_step)]
-    return torch.cat([full[:-1], earlier, full[-1:]])
+def path_probability(matrices: np.ndarray) -> float:
+    """tau^f, the least probability of a right chain: min_i prod_k A_k(f_{k-1} ... f_1(i), f_k ... f_1(i))."""
+    chains = best_chains(matrices)
+    return float(np.prod([a[chains[:, k], chains[:, k + 1]] for k, a in enumerate(matrices)], axis=0).min())
 
 
-def _nearest(output: torch.Tensor, patterns: torch.Tensor, config: Config) -> int:
-    return int((config.pattern_norm * patterns - output).square().sum(dim=-1).argmin())
+def primacy(matrices: np.ndarray) -> float:
+    """rho^f, the lead of the likeliest outcome: min over steps and rows of (first - second) / first."""
+    ordered = np.sort(matrices, axis=-1)
+    return float((1 - ordered[..., -2] / ordered[..., -1]).min())

@@ -1,0 +1,130 @@
+"""Rates and fits of the theorems, the curves and the drawn run, and constants that are refused before training."""
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from icl.core.config import ConstantError, grid
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.table import Table
+from icl.core.training import train
+from icl.papers.li2025 import cot_rates, one_layer
+from icl.papers.li2025.transition_matrices import product
+from icl.pipeline import figures
+
+
+@cache
+def trained() -> Runs:
+    return train(figures.sweeps("figure17", "smoke", {})["li_cot"])
+
+
+def measured(name: str, **test: Any) -> Table:
+    (sweep,) = figures.sweeps(name, "smoke", {one_layer.SYSTEM: test}).values()
+    return figures.measure(name, {sweep.name: replace(trained(), sweep=sweep)}, "smoke")
+
+
+# The theorems
+
+
+def test_rates_by_hand() -> None:
+    """alpha = 1/2, K = 3, M = 20, eps = 1/20: 4 * 27 + 60 * (2 + 20)."""
+    assert cot_rates.training_terms(0.5, 3, 20, 0.05) == (4 * 27, 60 * (2 + 20))
+    assert cot_rates.chain_examples(0.8, 0.5, 0.5) == pytest.approx(25.0, rel=1e-12)
+    assert cot_rates.end_examples(0.8, 0.5) == pytest.approx(6.25, rel=1e-12)
+
+
+def test_the_fit_recovers_the_factors_of_its_times() -> None:
+    terms = np.array([cot_rates.training_terms(a, k, 20, 0.1) for a in (0.2, 0.5, 1.0) for k in (2, 4, 8)])
+    np.testing.assert_allclose(cot_rates.fitted_factors(terms, terms @ [0.03, 0.2]), [0.03, 0.2], rtol=1e-6)
+    assert np.isnan(cot_rates.fitted_factors(terms, np.full(len(terms), np.nan))).all()
+
+
+@given(st.floats(-3, 3), st.floats(0.1, 50))
+def test_a_power_law_is_fitted_exactly_and_one_of_given_exponent_in_the_mean(slope: float, factor: float) -> None:
+    x, at = np.array([1.0, 2.0, 5.0]), np.array([0.5, 10.0])
+    y = factor * x[:, None] ** slope
+    np.testing.assert_allclose(cot_rates.slopes(x, y), slope, atol=1e-12)
+    np.testing.assert_allclose(cot_rates.power_law(x, y, at), factor * at[:, None] ** slope, rtol=1e-10)
+    line = cot_rates.power_law(x, y, x, slope=2.0)
+    np.testing.assert_allclose(line / line[0], x[:, None] ** 2)
+    assert np.log(line).mean() == pytest.approx(np.log(y).mean())
+
+
+def test_the_target_loss_is_relative_to_the_squared_norm_of_the_patterns() -> None:
+    configs = grid(one_layer.Config, pattern_norm=[1.0, 2.0], seed=[0])
+    runs = Runs(Sweep("some", one_layer.SYSTEM, configs, (20,), one_layer.Test()), {}, np.full((2, 20), 0.15))
+    np.testing.assert_array_equal(cot_rates.steps_to_target(runs), [np.nan, cot_rates.WINDOW])
+
+
+# The curves
+
+
+def test_the_curves_of_the_default_constants_are_equal() -> None:
+    """As on the authors' later slides, the three ICL figures agree at alpha' = 0.8, tau_o = 0.5 and rho_o = 0.6."""
+    series = {"cot_icl_alpha": "alpha'=0.8", "cot_icl_tau": "tau_o^f=0.5", "cot_icl_primacy": "rho_o^f=0.6"}
+    first, *others = (measured(name).curve("main", curve, "classification error") for name, curve in series.items())
+    assert len(first) == 11
+    for other in others:
+        np.testing.assert_array_equal(other[["x", "value", "band_low"]], first[["x", "value", "band_low"]])
+
+
+@pytest.mark.parametrize("name", ["figure17", "figure18", "figure19", "figure20"])
+def test_the_run_of_the_inferred_seed_is_drawn_and_decides_no_verdict(name: str) -> None:
+    tables = {seed: measured(name, drawn_seed=seed) for seed in (0, 1, 1015)}
+    facts = tables[0].runs[tables[0].runs["panel"] == ""]
+    for seed, drawn in ((0, 0), (1, 1), (1015, 0)):  # the first run where the seed was not trained
+        curves = tables[seed].curves.query("panel == 'main'")
+        assert tables[seed].drawn_seed == drawn and set(curves["seed"]) == {drawn}
+        pd.testing.assert_frame_equal(tables[seed].runs[tables[seed].runs["panel"] == ""], facts, check_exact=True)
+    errors = curves[curves["observable"] == "classification error"]
+    assert set(errors["count"]) <= {4 * trained().sweep.test.queries}
+
+
+# Constants
+
+
+def test_noisy_steps_have_the_configured_positions() -> None:
+    given = one_layer.Test(misled_starts=2, misled_steps=2, specific_patterns=5, primacy=0.6)
+    for step in (1, 2, 3):
+        test = replace(given, noisy_step=step)
+        settings = test.end_setting(), test.misleading_setting()
+        exact = [[bool((matrix == np.eye(5)).all()) for matrix in setting.matrices] for setting in settings]
+        assert exact == [[k != step for k in (1, 2, 3)], [k % 3 == (step + 2) % 3 for k in (1, 2, 3)]]
+        np.testing.assert_allclose(product(test.setting().matrices), product(given.setting().matrices))
+
+
+@pytest.mark.parametrize(
+    ("name", "constants", "message"),
+    [
+        ("figure17", {"context_length_test": 2}, "relevant_fraction_test"),
+        ("figure17", {"path_probability": 0.95}, r"path_probability \(tau\^f\) = 0.95: .* must lie in"),
+        ("figure17", {"relevant_fraction": 0.01}, r"relevant_fraction \(alpha\) = 0.01: must be at least 1 / l_tr"),
+        ("figure18", {"primacy": 0.2}, "path_probability"),
+        ("figure19", {"specific_patterns": 5}, "misled_starts"),
+        ("figure19", {"misled_path": 0.05}, "misled_starts = 6: must be such that Condition 1 fails"),
+        ("figure19", {"misled_law": "detour", "misled_second": 0.95}, "such that Condition 1 fails"),
+        ("cot_icl_tau", {"end_primacy": 0.3}, "end_probability"),
+        ("cot_icl_primacy", {"end_probability": 0.7}, r"end_probability \(tau_o\^f\) = 0.7: .*rho = "),
+        ("cot_rates", {"path_probability": 0.9}, "path_probability"),
+    ],
+)
+def test_invalid_constants_are_refused_before_training(name: str, constants: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConstantError, match=message):
+        figures.sweeps(name, "laptop", {one_layer.SYSTEM: constants})
+
+
+def test_users_do_not_change_a_pinned_constant() -> None:
+    """The user's value applies only to the sweeps that do not vary the constant."""
+    sweeps = figures.sweeps("cot_rates", "smoke", {one_layer.SYSTEM: {"chain_length": 4, "relevant_patterns": 25}})
+    for panel in cot_rates.PANELS[1:]:
+        values = [getattr(sweeps[name].configs[0], panel.constant) for name in panel.sweeps]
+        assert values == list(panel.values)
+    assert sweeps["li_cot_k2"].configs[0].relevant_patterns == 25
+    assert sweeps["li_cot_m10"].configs[0].chain_length == sweeps["li_cot_alpha"].configs[0].chain_length == 4
