@@ -270,7 +270,7 @@ def test_drawing_gives_a_labelled_figure(name: str) -> None:
     assert rendered(picture) == rendered(discovery.figure(name).draw(before))
 
 
-@pytest.mark.parametrize("name", [name for name in FIGURES if figures.draws_one_run(name)])
+@pytest.mark.parametrize("name", [name for name in FIGURES if discovery.figure(name).draw_runs])
 @pytest.mark.usefixtures("same_global_style")
 def test_all_runs_are_drawn_for_figures_that_show_one_run(name: str) -> None:
     """There is one panel per run, with the limits and scale of the figure's axes."""
@@ -328,9 +328,9 @@ def test_every_published_point_is_measured(name: str) -> None:
 def test_every_published_panel_has_a_distance(name: str) -> None:
     published = published_curves.load(name)
     assert published is not None
-    rows = published_curves.fidelity(measured(name), published)
-    assert {row["panel"] for row in rows if row["series"] == "all"} == set(published["panel"])
-    assert all(row["matched"] > 0 for row in rows if row["series"] == "all")
+    rows = published_curves.distances(measured(name), published)
+    assert {row["panel"] for row in rows} == set(published["panel"])
+    assert all(row["matched"] > 0 for row in rows)
 
 
 @every_published_figure

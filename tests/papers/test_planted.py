@@ -36,7 +36,7 @@ def test_a_violation_is_contradicted_and_its_control_is_not(key: str, claim: str
     _, control = planted.judged(key, claim, observable, violation.control or planted.SOUND)
     assert outcome != SUPPORTED and part.outcome == CONTRADICTED, part
     assert control.outcome != CONTRADICTED, control
-    assert part.runs == control.runs and (part.statistic == "exact" or part.runs >= 5)
+    assert part.runs == control.runs and (part.bound.statistic == "exact" or part.runs >= 5)
 
 
 @pytest.mark.slow
