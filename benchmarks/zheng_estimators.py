@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable
 
 from benchmarks.timing import Row, least
-from icl.models import autoregressive as system
-from icl.models.autoregressive import Config
+from icl.models.autoregressive import gradients
+from icl.models.autoregressive import model as system
+from icl.models.autoregressive.config import Config
 
 SAMPLES = 1000
 STEPS = 200 * 3
@@ -26,14 +27,14 @@ def step(estimator: str) -> Callable[[], object]:
     """One gradient at the initial weights, on sequences drawn beforehand."""
     config = Config(gradient_estimator=estimator, samples=SAMPLES)
     weights = system.init([config])
-    system.loss_and_gradient(weights, [config])
-    return lambda: system.loss_and_gradient(weights, [config])
+    system.loss_and_gradient(weights, {}, [config])
+    return lambda: system.loss_and_gradient(weights, {}, [config])
 
 
 def statistics() -> float:
     """CPU seconds of the statistics that `sample_blocks` computes once."""
     start = time.process_time()
-    system.sequence_statistics.__wrapped__(Config(gradient_estimator="sample_blocks", samples=SAMPLES))
+    gradients.sampled.__wrapped__(Config(gradient_estimator="sample_blocks", samples=SAMPLES))
     return time.process_time() - start
 
 

@@ -10,44 +10,24 @@ from math import prod
 
 import numpy as np
 
-# The laws of the first token, u = x_1.
-
-Start = Callable[[np.random.Generator, int, int, float], np.ndarray]
+Generator = np.random.Generator
 
 
-def gaussian_start(rng: np.random.Generator, count: int, dimension: int, scale: float) -> np.ndarray:
-    """u ~ N(0, scale^2 I), real: (count, d)."""
-    return scale * rng.standard_normal((count, dimension))
+def _sparse(rng: Generator, shape: tuple[int, int]) -> np.ndarray:
+    place, sign = rng.integers(shape[1], size=shape[0]), 1 - 2 * rng.integers(2, size=shape[0])
+    return sign[:, None] * (np.arange(shape[1]) == place[:, None])
 
 
-def sparse_start(rng: np.random.Generator, count: int, dimension: int, scale: float) -> np.ndarray:
-    """One random coordinate is +scale or -scale, the others are zero (Zheng et al., Example 4.1): (count, d)."""
-    place, sign = rng.integers(dimension, size=count), 1 - 2 * rng.integers(2, size=count)
-    return scale * sign[:, None] * (np.arange(dimension) == place[:, None])
-
-
-def full_one_start(rng: np.random.Generator, count: int, dimension: int, scale: float) -> np.ndarray:
-    """u = scale * (1, ..., 1), without randomness: (count, d)."""
-    return np.full((count, dimension), scale)
-
-
-def sign_start(rng: np.random.Generator, count: int, dimension: int, scale: float) -> np.ndarray:
-    """Every coordinate is +scale or -scale, independently: (count, d)."""
-    return scale * (1.0 - 2 * rng.integers(2, size=(count, dimension)))
-
-
-def uniform_start(rng: np.random.Generator, count: int, dimension: int, scale: float) -> np.ndarray:
-    """Independent coordinates, uniform on [-scale, scale]: (count, d)."""
-    return rng.uniform(-scale, scale, (count, dimension))
-
-
-STARTS: dict[str, Start] = {
-    "gaussian": gaussian_start,
-    "sparse": sparse_start,
-    "full-one": full_one_start,
-    "signs": sign_start,
-    "uniform": uniform_start,
+STARTS: dict[str, Callable[[Generator, tuple[int, int]], np.ndarray]] = {
+    "gaussian": lambda rng, shape: rng.standard_normal(shape),
+    "sparse": _sparse,
+    "full-one": lambda rng, shape: np.ones(shape),
+    "signs": lambda rng, shape: 1.0 - 2 * rng.integers(2, size=shape),
+    "uniform": lambda rng, shape: rng.uniform(-1, 1, shape),
 }
+"""Laws of the first token u = x_1 at scale one, (count, d): independent and Gaussian; one random coordinate +-1, the
+others zero (Zheng et al., Example 4.1); all ones; independent signs; independent and uniform on [-1, 1].
+"""
 
 
 def moment(law: str, powers: Sequence[int], dimension: int, scale: float) -> float:
@@ -60,27 +40,18 @@ def moment(law: str, powers: Sequence[int], dimension: int, scale: float) -> flo
     size = scale ** sum(powers)
     if law == "full-one" or not powers:
         return size
-    if any(power % 2 for power in powers):
+    if any(power % 2 for power in powers) or (law == "sparse" and len(powers) > 1):
         return 0.0
-    if law == "sparse":
-        return size / dimension if len(powers) == 1 else 0.0
-    if law == "signs":
-        return size
+    if law == "gaussian":
+        return size * prod(odd for power in powers for odd in range(1, power, 2))
     if law == "uniform":
         return size / prod(power + 1 for power in powers)
-    return size * prod(odd for power in powers for odd in range(1, power, 2))
+    return size / dimension if law == "sparse" else size
 
 
-def phases(rng: np.random.Generator, count: int, dimension: int) -> np.ndarray:
-    """The phases theta of W = diag(e^{i theta}), independent and uniform on [0, 2 pi): (count, d)."""
-    return 2 * np.pi * rng.random((count, dimension))
-
-
-def check_unitary(w: np.ndarray) -> None:
-    """Raise ValueError unless every |w_j| is one, to 1e-6."""
-    worst = float(abs(abs(w) - 1).max(initial=0))
-    if not worst <= 1e-6:
-        raise ValueError(f"W must be unitary: an eigenvalue has modulus off from 1 by {worst:.3g}")
+def eigenvalues(rng: Generator, count: int, dimension: int) -> np.ndarray:
+    """e^{i theta} of unitary W = diag(e^{i theta}), theta independent and uniform on [0, 2 pi): complex (count, d)."""
+    return np.exp(1j * (2 * np.pi * rng.random((count, dimension))))
 
 
 def sequences(w: np.ndarray, start: np.ndarray, length: int) -> np.ndarray:
@@ -88,16 +59,15 @@ def sequences(w: np.ndarray, start: np.ndarray, length: int) -> np.ndarray:
 
     w : eigenvalues of W, (count, d); start : u, (count, d)
 
-    Raises ValueError if W is not unitary.
+    Raises ValueError unless every |w_j| is one, to 1e-6.
     """
-    check_unitary(w)
-    return np.asarray(np.exp(1j * np.angle(w)[:, None] * np.arange(length)[:, None]) * start[:, None])
+    worst = float(abs(abs(w) - 1).max(initial=0))
+    if not worst <= 1e-6:
+        raise ValueError(f"W must be unitary: an eigenvalue has modulus off from 1 by {worst:.3g}")
+    return np.exp(1j * np.angle(w)[:, None] * np.arange(length)[:, None]) * start[:, None]
 
 
-# Orthogonal W with noise.
-
-
-def haar_orthogonal(rng: np.random.Generator, count: int, dimension: int) -> np.ndarray:
+def haar_orthogonal(rng: Generator, count: int, dimension: int) -> np.ndarray:
     """Orthogonal matrices from the Haar measure: (count, d, d).
 
     The factor Q of a Gaussian matrix is Haar-distributed only if R has a positive diagonal, which makes the
@@ -107,9 +77,7 @@ def haar_orthogonal(rng: np.random.Generator, count: int, dimension: int) -> np.
     return q * np.sign(np.diagonal(r, axis1=-2, axis2=-1))[:, None]
 
 
-def noisy_sequences(
-    rng: np.random.Generator, count: int, dimension: int, length: int, noise: float = 0.01
-) -> np.ndarray:
+def noisy_sequences(rng: Generator, count: int, dimension: int, length: int, noise: float = 0.01) -> np.ndarray:
     """x_1 ~ U(-1, 1)^d and x_{t+1} = W x_t + noise * N(0, I) with a Haar-orthogonal W per sequence: (count, T, d)."""
     w = haar_orthogonal(rng, count, dimension)
     x = np.empty((length, count, dimension))

@@ -26,8 +26,6 @@ _FEATURE = ((1, 0, 0, 0), (-1, 0, 0, 1), (0, 0, 1, 0))
 _CONJUGATE = ((0, -1, 0, 0), (0, 1, 0, -1), (0, 0, -1, 0))
 _TARGET = ((0, 0, -1, -1),)
 
-Exponents = tuple[tuple[int, int, int, int], ...]
-
 
 @dataclass(frozen=True)
 class Statistics:
@@ -60,7 +58,9 @@ def population(law: str, dimension: int, scale: float, length: int) -> Statistic
     return Statistics(target, gram, (length - 2) * d * moment(law, [2], d, scale))
 
 
-def _tensor(factors: Exponents, sums: int, law: str, dimension: int, scale: float, length: int) -> np.ndarray:
+def _tensor(
+    factors: tuple[tuple[int, ...], ...], sums: int, law: str, dimension: int, scale: float, length: int
+) -> np.ndarray:
     """The mean of a product of factors, summed over n, for all coordinates of the factors: (d^factors,)."""
     number = len(factors)
     places = np.indices((dimension,) * number).reshape(number, -1).T

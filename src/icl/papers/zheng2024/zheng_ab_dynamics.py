@@ -1,161 +1,157 @@
-"""Dynamics of ab, ratio and error along training, Gaussian first token and Example 4.1 (Zheng et al., talk page 42)."""
-
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+"""Training along pages 42 and 38 of the talk (Zheng et al.): ab, ratio and error, and how ab is split into a and b."""
 
 import numpy as np
-import pandas as pd
 
-from icl.core.lazy import Axes, Picture
-from icl.core.runs import Runs
-from icl.core.sweep import Sweep
-from icl.core.table import Table, exact, join, rows
-from icl.drawing import plotting, zheng_look
-from icl.drawing.plotting import Axis, Style
-from icl.figure import Figure
-from icl.models import autoregressive as system
-from icl.models import autoregressive_readout as readout
-from icl.models import autoregressive_theory as theory
-from icl.models import autoregressive_trainings as trainings
+from icl.figure import Axes, Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, join, plotting, rows
+from icl.models.autoregressive import talk, theory
+from icl.models.autoregressive.config import Config
+from icl.tasks.unitary_statistics import population
 
 LAWS = ("gaussian", "sparse")
-EPOCHS = trainings.EPOCHS
+EPOCHS = talk.EPOCHS
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """Return trainings of full blocks from three starts under both laws."""
-    return [trainings.sweep(law, scale) for law in LAWS]
+    """Trainings of full blocks from three starts under both laws."""
+    return [talk.from_every_start(law, talk.CONVERGED[scale]) for law in LAWS]
 
 
-def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Return the curves of the panels, the limits, and the values that the claims bound."""
-    parts = []
-    for law in LAWS:
-        trained = runs[trainings.sweep_name(law)]
-        for run in range(len(trainings.STARTS)):
-            parts += _curves(trained, run)
-        parts += _limits(trained.sweep.configs[0])
-    return exact(join([*parts, *_bounded(**{law: runs[trainings.sweep_name(law)] for law in LAWS})]))
+def last_error(a: np.ndarray, b: np.ndarray, config: Config) -> float:
+    """E |y_{T-1} - x_T|^2 for blocks A and B: twice the contribution of the last position to the loss."""
+    full, shorter = (population(config.law, config.dimension, config.scale, config.length - i) for i in (0, 1))
+    return 2 * (full.loss(a, b)[0] - shorter.loss(a, b)[0])
 
 
-def _curves(trained: Runs, run: int) -> list[pd.DataFrame]:
-    config = trained.sweep.configs[run]
-    epochs, ab = np.arange(EPOCHS), readout.products_along(trained, run)
-    power, fourth = config.moment(2), config.moment(4)
-    later = ab[1 : EPOCHS + 1]
-    label = {"series": config.start, "x": epochs}
-    if config.law == "gaussian":
-        return [
-            rows("ab", 0, ab[:EPOCHS], panel="a", **label),
-            # E y_j / x_j = ab E u_j^2 and E <y, x> / E |x|^2 = ab E u_j^4 / E u_j^2, at every position
-            rows("ratio", 0, later * power, panel="b", **label),
-            rows("ratio", 0, later * fourth / power, panel="f", **label),
-        ]
-    errors = [readout.last_error(*readout.blocks_at(trained, run, epoch), config) for epoch in range(1, EPOCHS + 1)]
-    return [
-        rows("ab", 0, later, panel="c", **label),
-        rows("loss", 0, trained.losses[run, 1 : EPOCHS + 1], panel="d", **label),
-        rows("squared error", 0, errors, panel="e", **label),
+def measure(runs: Trained, scale: str) -> Rows:
+    """The curves of the panels, the limits, and the values that the claims bound."""
+    gaussian, sparse = (runs[f"zheng_{law}"] for law in LAWS)
+    gaussian_config, sparse_config = gaussian.sweep.configs[0], sparse.sweep.configs[0]
+    ab, other = talk.products(gaussian), talk.products(sparse)
+    power, fourth, later = gaussian_config.moment(2), gaussian_config.moment(4), slice(1, EPOCHS + 1)
+    every = [zip(*talk.blocks(sparse, run), strict=True) for run in range(len(other))]
+    errors = np.array([[last_error(a, b, sparse_config) for a, b in pairs] for pairs in every])
+    curves = [
+        ("a", "ab", ab[:, :EPOCHS]),
+        # E y_j / x_j = ab E u_j^2 and E <y, x> / E |x|^2 = ab E u_j^4 / E u_j^2, at every position
+        ("b", "ratio", ab[:, later] * power),
+        ("f", "ratio", ab[:, later] * fourth / power),
+        ("c", "ab", other[:, later]),
+        ("d", "loss", sparse.losses[:, later]),
+        ("e", "squared error", errors[:, later]),
     ]
-
-
-def _limits(config: system.Config) -> list[pd.DataFrame]:
-    """The lines as drawn in the talk (T -> infinity) and for this T."""
-    limit, ends = theory.limit(config), {"x": [0, EPOCHS - 1]}
-    if config.law == "sparse":
-        lines = [("c", "as drawn", 1 / config.scale**2), ("d", "as drawn", 0.0), ("e", "as drawn", 0.0)]
-    else:
-        drawn, power = 1 / (5 * config.scale**2), config.scale**2
-        lines = [
-            (panel, series, value * factor)
-            for panel, factor in (("a", 1.0), ("b", power), ("f", 3 * power))
-            for series, value in (("as drawn", drawn), ("at this T", limit))
-        ]
-    return [rows("limit", 0, [value] * 2, panel=panel, series=series, **ends) for panel, series, value in lines]
-
-
-def _bounded(gaussian: Runs, sparse: Runs) -> list[pd.DataFrame]:
-    """The values that the claims bound: final distances from the limit, and the curves at epoch 200."""
-    ends, at_epoch = [], {}
-    for law, trained in (("gaussian", gaussian), ("sparse", sparse)):
-        for run, config in enumerate(trained.sweep.configs):
-            ab = readout.products_along(trained, run)
-            ends.append(abs(ab[-1] / theory.limit(config) - 1))
-            at_epoch[law, config.start] = ab[EPOCHS]
-    drawn = 1 / (5 * gaussian.sweep.configs[0].scale ** 2)
-    small, *larger = (at_epoch["gaussian", start] for start in trainings.STARTS)
-    values = {
-        "largest relative distance of ab from its limit": max(ends),
+    # As drawn in the talk, for T to infinity, and for this T.
+    drawn, limit = 1 / (5 * power), theory.limit(gaussian_config)
+    limits = [("c", "as drawn", 1 / sparse_config.scale**2), ("d", "as drawn", 0.0), ("e", "as drawn", 0.0)]
+    for panel, factor in (("a", 1.0), ("b", power), ("f", 3 * power)):
+        limits += [(panel, "as drawn", drawn * factor), (panel, "at this T", limit * factor)]
+    small, *larger = ab[:, EPOCHS]
+    ends = np.concatenate([ab[:, -1] / limit, other[:, -1] / theory.limit(sparse_config)])
+    facts = {
+        "largest relative distance of ab from its limit": abs(ends - 1).max(),
         "least ab over the drawn line, larger starts, gaussian": min(larger) / drawn,
         "largest ab over the drawn line, larger starts, gaussian": max(larger) / drawn,
         "ab from 0.1 0.1 over the least other one, gaussian": small / min(larger),
-        "least ab at epoch 200, sparse": min(at_epoch["sparse", start] for start in trainings.STARTS),
+        "least ab at epoch 200, sparse": other[:, EPOCHS].min(),
         "largest loss drawn at epoch 200, sparse": sparse.losses[:, EPOCHS].max(),
     }
-    return [rows(name, 0, value) for name, value in values.items()]
+    names, epochs = np.array(list(talk.STARTS))[:, None], np.arange(EPOCHS)
+    parts = [rows(of, None, values, x=epochs, panel=panel, series=names) for panel, of, values in curves]
+    parts += [rows("limit", None, end, x=[0, EPOCHS - 1], panel=panel, series=name) for panel, name, end in limits]
+    return join([*parts, *(rows(fact, None, value) for fact, value in facts.items())])
 
 
-DRAWN = Style("as drawn", "", "C3", line="--")
-FINITE = Style("at this T", "", "k", line=":")
+def split(product: float, difference: float) -> tuple[float, float]:
+    """The a, b > 0 with ab = product and a^2 - b^2 = difference."""
+    root = np.hypot(difference, 2 * product)
+    return float(np.sqrt((root + difference) / 2)), float(np.sqrt((root - difference) / 2))
 
 
-class Panel(NamedTuple):
-    """One panel: observable, y label and ticks, label of the dashed line, corner of the legend, and caption."""
+def measure_split(runs: Trained, scale: str) -> Rows:
+    """a and b at every epoch, their limits predicted by the start, and the drift of a^2 - b^2."""
+    parts, drifts, distances, epochs = [], [], [], np.arange(EPOCHS + 1)
+    for law in LAWS:
+        trained = runs[f"zheng_{law}"]
+        for run, (name, (a_0, b_0)) in enumerate(talk.STARTS.items()):
+            a, b = (np.diagonal(block, axis1=1, axis2=2).mean(axis=1) for block in talk.blocks(trained, run))
+            # Relative to a_0^2 + b_0^2, because a_0^2 - b_0^2 is 0 for two of the starts.
+            drifts.append(np.abs(a**2 - b**2 - (a_0**2 - b_0**2)).max() / (a_0**2 + b_0**2))
+            ends = split(theory.limit(trained.sweep.configs[run]), a_0**2 - b_0**2)
+            for letter, course, end in zip("ab", (a, b), ends, strict=True):
+                series = f"{letter}, {name}"
+                distances.append(abs(course[-1] / end - 1))
+                parts.append(rows("weight", None, course[epochs], x=epochs, panel=law, series=series))
+                parts.append(rows("weight", None, end, x=[0, EPOCHS], panel=law, series=f"end of {series}"))
+    parts.append(rows("largest drift of a^2 - b^2 over a_0^2 + b_0^2", None, max(drifts)))
+    parts.append(rows("largest relative distance of a and b from their predicted ends", None, max(distances)))
+    return join(parts)
 
-    observable: str
-    label: str
-    ticks: Sequence[float]
-    dashed: str
-    corner: plotting.Corner
-    caption: str
 
-
-HALVES = [0.5 * i for i in range(9)]
+# Panel -> observable, y label, step and number of its ticks, label of the dashed line, caption
 PANELS = {
-    "a": Panel("ab", "Dynamics of ab", HALVES, r"$1/5\sigma^2=0.8$", "upper right",
-               r"Gaussian with $\sigma=0.5$, dynamics of $ab$"),
-    "b": Panel("ratio", "Ratio of pred/true at $T_{te}$", [0, 0.2, 0.4, 0.6, 0.8], "Ratio = 0.2", "upper right",
-               r"Gaussian with $\sigma=0.5$, ratio of $\hat{y}_{T_{te}-1}/x_{T_{te}}$"),
-    "c": Panel("ab", "Dynamics of ab", HALVES, "$1/c^2=4.0$", "lower right",
-               "Example 4.1 with $c=0.5$, dynamics of $ab$"),
-    "d": Panel("loss", "MSE loss at $T_{te}$", range(0, 13, 2), "Theoretical MSE = 0", "upper right",
-               "Example 4.1, $c=0.5$; half the sum over all $t$"),
-    "e": Panel("squared error", "Squared error at $T_{te}$", [0.05 * i for i in range(6)], "Theoretical MSE = 0",
-               "upper right", r"What (d) names: $\mathrm{E}\,||\hat{y}_{T_{te}-1}-x_{T_{te}}||_2^2$"),
-    "f": Panel("ratio", "Least-squares ratio at $T_{te}$", HALVES[:6], "Ratio = 0.6", "upper right",
-               r"Twin of (b): $\mathrm{E}\langle\hat{y},x\rangle/\mathrm{E}|x|^2$ of the same predictions"),
+    "a": ("ab", "Dynamics of ab", (0.5, 9), r"$1/5\sigma^2=0.8$", r"Gaussian with $\sigma=0.5$, dynamics of $ab$"),
+    "b": ("ratio", "Ratio of pred/true at $T_{te}$", (0.2, 5), "Ratio = 0.2",
+          r"Gaussian with $\sigma=0.5$, ratio of $\hat{y}_{T_{te}-1}/x_{T_{te}}$"),
+    "c": ("ab", "Dynamics of ab", (0.5, 9), "$1/c^2=4.0$", "Example 4.1 with $c=0.5$, dynamics of $ab$"),
+    "d": ("loss", "MSE loss at $T_{te}$", (2, 7), "Theoretical MSE = 0",
+          "Example 4.1, $c=0.5$; half the sum over all $t$"),
+    "e": ("squared error", "Squared error at $T_{te}$", (0.05, 6), "Theoretical MSE = 0",
+          r"What (d) names: $\mathrm{E}\,||\hat{y}_{T_{te}-1}-x_{T_{te}}||_2^2$"),
+    "f": ("ratio", "Least-squares ratio at $T_{te}$", (0.5, 6), "Ratio = 0.6",
+          r"Twin of (b): $\mathrm{E}\langle\hat{y},x\rangle/\mathrm{E}|x|^2$ of the same predictions"),
 }  # fmt: skip
 
 
 @plotting.published
 def draw(table: Table) -> Picture:
     """Draw the four published panels, and below them two panels with the quantities that their labels suggest."""
-    places = {panel: (75 + 460 * (i % 2), 447 + 460 * (i % 2), 15 + 335 * (i // 2), 253 + 335 * (i // 2))
-              for i, panel in enumerate(PANELS)}  # fmt: skip
-    figure, first = plotting.canvas((925, 1010), places["a"], panel="a")
-    for panel in PANELS:
-        axes = first if panel == "a" else plotting.add_panel(figure, places[panel], panel)
-        _panel(axes, table, panel)
+    edges = plotting.grid_edges(list(PANELS), (75, 447, 15, 253), (460, 335), columns=2)
+    figure, panels = plotting.panels((925, 1010), edges)
+    for name, axes in panels.items():
+        observable, label, (step, count), dashed, caption = PANELS[name]
+        plotting.curves(axes, table, talk.styles(), observable, linewidth=1.4)
+        lines = [Style("as drawn", dashed, "C3", line="--")]
+        if name in "abf":
+            value = table.curve(name, "at this T", "limit")["value"].iloc[0]
+            lines.append(Style("at this T", f"at $T=100$: {value:.3f}", "k", line=":"))
+        plotting.curves(axes, table, lines, "limit", linewidth=1.4)
+        axes.legend(fontsize=10, loc="lower right" if name == "c" else "upper right")
+        finish(axes, Axis(label, ticks=[step * i for i in range(count)]), f"({name}) {caption}")
     return figure
 
 
-def _panel(axes: Axes, table: Table, panel: str) -> None:
-    layout = PANELS[panel]
-    plotting.curves(axes, table, zheng_look.start_styles(trainings.STARTS), layout.observable)
-    lines = [DRAWN._replace(label=layout.dashed)]
-    if panel in "abf":
-        value = table.curve(panel, "at this T", "limit")["value"].iloc[0]
-        lines.append(FINITE._replace(label=f"at $T=100$: {value:.3f}"))
-    plotting.curves(axes, table, lines, "limit")
-    for line in axes.lines:
-        line.set_linewidth(1.4)
-    plotting.frame(axes, Axis("Epoch", (-10, 210), range(0, 201, 25)), Axis(layout.label, ticks=layout.ticks), 15, 12.5)
-    axes.legend(fontsize=10, loc=layout.corner)
-    caption = f"({panel}) {layout.caption}"
-    axes.text(0.5, -0.31, caption, fontsize=12, ha="center", transform=axes.transAxes, fontfamily=zheng_look.SERIF)
-    zheng_look.serif(axes)
+def finish(axes: Axes, y: Axis, caption: str) -> None:
+    """Draw the axis of epochs and the caption, in the talk's typeface; formulas keep matplotlib's own, as published."""
+    plotting.frame(axes, Axis("Epoch", (-10, 210), range(0, 201, 25)), y, 15, 12.5)
+    below = axes.text(0.5, -0.31, caption, fontsize=12, ha="center", transform=axes.transAxes)
+    axes.tick_params(labelfontfamily=talk.SERIF)
+    legend = axes.get_legend()
+    for text in (below, axes.xaxis.label, axes.yaxis.label, *(legend.get_texts() if legend else ())):
+        text.set_fontfamily(talk.SERIF)
 
 
-FIGURES = (Figure("zheng_ab_dynamics", sweeps, measure, draw),)
+@plotting.published
+def draw_split(table: Table) -> Picture:
+    """Draw a panel per law: a solid and b dashed in the colour of their start, predicted limits dotted."""
+    edges = plotting.grid_edges(LAWS, (75, 447, 15, 253), (460, 0))
+    figure, panels = plotting.panels((925, 345), edges)
+    for axes in panels.values():
+        for name, label, colour, *_ in talk.styles():
+            ends = [Style(f"end of {letter}, {name}", "", colour, line=":") for letter in "ab"]
+            courses = [Style(f"a, {name}", label, colour), Style(f"b, {name}", "", colour, line="--")]
+            plotting.curves(axes, table, ends, "weight", linewidth=1.0)
+            plotting.curves(axes, table, courses, "weight", linewidth=1.6)
+        for label, line in (("$a$", "-"), ("$b$", "--"), ("predicted end", ":")):
+            axes.plot([], [], color="0.4", linestyle=line, linewidth=1.4, label=label)
+    panels["sparse"].legend(fontsize=10, loc="lower right").set_gid("starts")
+    for law, top, ticks, caption in (
+        ("gaussian", 2.1, 5, r"(a) Gaussian with $\sigma=0.5$"),
+        ("sparse", 2.6, 6, "(b) Example 4.1 with $c=0.5$"),
+    ):
+        finish(panels[law], Axis("$a$ and $b$", (0, top), [0.5 * i for i in range(ticks)]), caption)
+    return figure
+
+
+FIGURES = (
+    Figure("zheng_ab_dynamics", sweeps, measure, draw),
+    Figure("zheng_a_and_b", sweeps, measure_split, draw_split),
+)
