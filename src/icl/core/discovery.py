@@ -87,7 +87,9 @@ def _is_system(module: ModuleType) -> bool:
 
 def _packages() -> list[tuple[str, Path]]:
     """The packages with figures or models, and their folders."""
-    return [*((f"icl.papers.{key}", PAPERS / key) for key in papers()), ("icl.models", PACKAGE / "models")]
+    folders = [PAPERS / key for key in papers()]
+    folders += sorted(path.parent for path in (PACKAGE / "models").rglob("__init__.py"))
+    return [(".".join(("icl", *folder.relative_to(PACKAGE).parts)), folder) for folder in folders]
 
 
 def _names(folder: Path) -> list[str]:

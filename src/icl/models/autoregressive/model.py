@@ -8,9 +8,12 @@ import numpy as np
 from icl.core.lazy import Tensor, torch
 from icl.core.streams import stream
 from icl.models.autoregressive import definition, gradients, prefix_sums
-from icl.models.autoregressive.config import NAME, Config
+from icl.models.autoregressive.config import NAME, Config, Test
 from icl.models.optimisers import Optimiser, Params, sgd
 
+__all__ = ["FROZEN", "SYSTEM", "Config", "Test", "init", "is_random", "loss_and_gradient", "optimiser", "sample"]
+
+SYSTEM = "zheng_ar"
 FROZEN = ()
 
 
