@@ -1,5 +1,8 @@
 """Closed forms of a linear layer's error agree with each other and with simulations."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -7,59 +10,46 @@ from icl.models import estimators
 from icl.models import linear_attention_theory as theory
 from icl.tasks import linear_regression as tasks
 
+ONE, SIGNS = np.eye(3), np.array([1.0, -1.0, 1.0])
+ROOT = tasks.skewed_root(tasks.rotation(np.random.default_rng(3), 3))
+SKEWED = ROOT @ ROOT.T
+STEP = theory.preconditioner(np.diag([1.0, 2.0, 0.5]), 9)
+NONE = {"step": STEP, "second": ONE, "fourth": theory.gaussian_fourth(ONE, ONE), "query": ONE, "task": ONE}
+ORTHANT = dict(zip(("second", "fourth"), theory.orthant_moments(SIGNS), strict=True))
+OTHER = {"second": SKEWED, "fourth": theory.gaussian_fourth(SKEWED, ONE), "query": SKEWED}
+# Name -> a shift of standard normal prompts, and the error after M = 7 examples.
+SHIFTS: dict[str, tuple[Callable[..., tasks.Prompts], float]] = {
+    "none": (lambda p, rng: p, theory.gaussian_error(STEP, ONE, 7)),
+    "noise": (lambda p, rng: tasks.noisy(p, rng, 0.7), theory.gaussian_error(STEP, ONE, 7, 0.49)),
+    "covariance": (lambda p, rng: tasks.with_covariance(p, ROOT), theory.one_step_error(**NONE | OTHER, test_length=7)),
+    "orthant": (lambda p, rng: tasks.in_orthants(p, SIGNS), theory.one_step_error(**NONE | ORTHANT, test_length=7)),
+    "match": (lambda p, rng: tasks.matching_query(p), theory.matching_error(0.6, 3, 7)),
+}
+
+
+@pytest.mark.parametrize("name", SHIFTS)
+def test_closed_forms_agree_with_simulation(name: str) -> None:
+    """Within 4.5 standard errors of 60 000 prompts."""
+    shift, wanted = SHIFTS[name]
+    rng = np.random.default_rng(0)
+    drawn = shift(tasks.gaussian(rng, (60_000,), 7, 3), rng)
+    predict = estimators.preconditioned_gradient_descent([0.6 * ONE if name == "match" else STEP])
+    square = (predict(drawn.inputs[:, :-1], drawn.labels[:, :-1], drawn.inputs[:, -1]) - drawn.labels[:, -1]) ** 2
+    assert abs(square.mean() - wanted) < 4.5 * square.std() / np.sqrt(len(square))
+
 
 def test_theorem_4_2_is_the_general_error() -> None:
     covariance, w = np.diag([2.0, 1.0, 0.5, 0.25, 0.1]), np.random.default_rng(1).standard_normal(5)
-    task = np.outer(w, w)
+    task, lengths = np.outer(w, w), (1, 10, 1000)
     step, fourth = theory.preconditioner(covariance, 10), theory.gaussian_fourth(covariance, task)
-    for m in (1, 10, 1000):
-        wanted = theory.lsa_test_error(covariance, w, 10, m)
-        assert theory.one_step_error(step, covariance, fourth, covariance, task, m) == pytest.approx(wanted, rel=1e-12)
+    wanted = [theory.lsa_test_error(covariance, w, 10, m) for m in lengths]
+    found = theory.one_step_error(step, covariance, fourth, covariance, task, lengths)
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
 
 
-def simulated(step: np.ndarray, drawn: tasks.Prompts) -> tuple[float, float]:
-    """Mean squared error of the one-step estimator on noise-free query labels, and its standard error."""
-    estimate = estimators.preconditioned_gradient_descent([step])
-    answer = estimate(drawn.inputs[:, :-1], drawn.labels[:, :-1], drawn.inputs[:, -1])
-    square = (answer - drawn.labels[:, -1]) ** 2
-    return float(square.mean()), float(square.std() / np.sqrt(len(square)))
-
-
-SHIFTS = ("none", "noise", "query", "covariance", "orthant", "match")
-
-
-@pytest.mark.parametrize("shift", SHIFTS)
-def test_closed_forms_agree_with_simulation(shift: str) -> None:
-    """Within 4.5 standard errors of 60 000 prompts, at d = 3 and M = 7."""
-    d, m, rng = 3, 7, np.random.default_rng(SHIFTS.index(shift))
-    one, step = np.eye(d), theory.preconditioner(np.diag([1.0, 2.0, 0.5]), 9)
-    own = tasks.gaussian(rng, (60_000,), m, d)
-    wanted = dict(step=step, second=one, fourth=theory.gaussian_fourth(one, one), query=one, task=one, test_length=m)
-    if shift == "noise":
-        own, wanted = tasks.noisy(own, rng, 0.7), wanted | {"noise": 0.49}
-    if shift == "query":
-        own, wanted = tasks.scaled_query(own, 3.0), wanted | {"query": 9 * one}
-    if shift == "covariance":
-        root = tasks.skewed_root(tasks.rotation(rng, d))
-        own, s = tasks.with_covariance(own, root), root @ root.T
-        wanted |= {"second": s, "query": s, "fourth": theory.gaussian_fourth(s, one)}
-    if shift == "orthant":
-        signs = np.array([1.0, -1.0, 1.0])
-        own = tasks.in_orthants(own, signs)
-        wanted |= dict(zip(("second", "fourth"), theory.orthant_moments(signs), strict=True))
-    if shift == "match":
-        mean, error = simulated(0.6 * one, tasks.matching_query(own))
-        assert abs(mean - theory.matching_error(0.6, d, m)) < 4.5 * error
-        return
-    mean, error = simulated(step, own)
-    assert abs(mean - theory.one_step_error(**wanted)) < 4.5 * error  # type: ignore[arg-type]
-
-
-def test_the_gaussian_error_is_the_general_one() -> None:
-    covariance, query, one = np.diag([2.0, 0.5]), np.diag([3.0, 1.0]), np.eye(2)
-    fourth = theory.gaussian_fourth(covariance, one)
-    for asked in (None, query):
-        general = theory.one_step_error(
-            0.7 * one, covariance, fourth, covariance if asked is None else asked, one, 4, 0.3
-        )
-        assert theory.gaussian_error(0.7 * one, covariance, 4, 0.3, asked) == general
+@pytest.mark.parametrize("query", [None, np.diag([3.0, 1.0])])
+def test_the_gaussian_error_is_the_general_one(query: Any) -> None:
+    covariance, step, one = np.diag([2.0, 0.5]), 0.7 * np.eye(2), np.eye(2)
+    fourth, asked = theory.gaussian_fourth(covariance, one), covariance if query is None else query
+    general = theory.one_step_error(step, covariance, fourth, asked, one, 4, 0.3)
+    assert theory.gaussian_error(step, covariance, 4, 0.3, query) == general

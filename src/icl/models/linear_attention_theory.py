@@ -26,13 +26,6 @@ def preconditioner(covariance: np.ndarray, context_length: int) -> np.ndarray:
 # Zhang et al. 2024: the layer predicts x_query' A (1/M) sum_i y_i x_i, with A = Gamma^-1 in the limit
 
 
-def lsa_limit(covariance: np.ndarray, context_length: int) -> tuple[np.ndarray, np.ndarray]:
-    """U and c of equation 4.1, (..., d, d) and (...): tr(Gamma^-2)^(-1/4) Gamma^-1 and tr(Gamma^-2)^(1/4)."""
-    inverse = preconditioner(covariance, context_length)
-    size = np.sum(inverse**2, axis=(-2, -1)) ** 0.25
-    return inverse / size[..., None, None], size
-
-
 def lsa_test_error(covariance: np.ndarray, weights: np.ndarray, context_length: int, test_length: int) -> float:
     """E (y_hat - <w, x_query>)^2 of the limit on prompts of M examples (Zhang et al. 2024, theorem 4.2, y = <w, x>):
 
@@ -69,9 +62,9 @@ def one_step_error(
     fourth: np.ndarray,
     query: np.ndarray,
     task: np.ndarray,
-    test_length: int,
+    test_length: Any,
     noise: float = 0.0,
-) -> float:
+) -> Any:
     """E (x_query' A (1/M) sum_i y_i x_i - <w, x_query>)^2 for y_i = <w, x_i> + noise and any test distribution (ours):
 
     tr(Q T) - 2 tr(Q A S T) + tr(A' Q A (F/M + (1 - 1/M) S T S + noise S/M)).
@@ -79,17 +72,17 @@ def one_step_error(
     Query, task and examples are independent.
 
     step : A, (d, d); second : S = E x x'; fourth : F = E x x' T x x'; query : Q = E x_query x_query'
-    task : T = E w w'; test_length : M; noise : its variance
+    task : T = E w w'; test_length : M, a number or (...), which is the shape of the result; noise : its variance
     """
-    m = test_length
+    m = np.asarray(test_length)[..., None, None]
     within = fourth / m + (1 - 1 / m) * second @ task @ second + noise * second / m
-    return float(np.trace(query @ task) - 2 * np.trace(query @ step @ second @ task)
-                 + np.trace(step.T @ query @ step @ within))  # fmt: skip
+    bias = np.trace(query @ task) - 2 * np.trace(query @ step @ second @ task)
+    return bias + _trace(step.T @ query @ step @ within)
 
 
 def gaussian_error(
-    step: np.ndarray, covariance: np.ndarray, test_length: int, noise: float = 0.0, query: np.ndarray | None = None
-) -> float:
+    step: np.ndarray, covariance: np.ndarray, test_length: Any, noise: float = 0.0, query: np.ndarray | None = None
+) -> Any:
     """`one_step_error` for x ~ N(0, S) and w ~ N(0, I); query : Q, by default S."""
     identity = np.eye(len(covariance))
     query, fourth = covariance if query is None else query, gaussian_fourth(covariance, identity)
@@ -110,7 +103,7 @@ def orthant_moments(signs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return second, (len(signs) + 2) * second
 
 
-def matching_error(step: float, dimension: int, test_length: int) -> float:
+def matching_error(step: float, dimension: int, test_length: Any) -> Any:
     """E (y_hat - <w, x_query>)^2 for A = a I, x and w ~ N(0, I), if the query is the first example (ours).
 
     With the Wishart matrix W of the other M - 1 examples, y_hat - <w, x> = <w, (a/M)(|x|^2 x + W x) - x>, and
@@ -136,8 +129,7 @@ def one_step_loss(matrix: np.ndarray, covariance: np.ndarray, task_covariance: n
 def best_step(covariance: np.ndarray, task_covariance: np.ndarray, context_length: int) -> np.ndarray:
     """The A that minimises `one_step_loss`, Sigma^-1 (Sigma W Sigma) E[G W G]^-1: Gamma^-1 for W = I (ours)."""
     spread, moment = _moments(covariance, task_covariance, context_length)
-    matrix: np.ndarray = np.linalg.inv(covariance) @ spread @ np.linalg.inv(moment)
-    return matrix
+    return np.linalg.inv(covariance) @ spread @ np.linalg.inv(moment)
 
 
 def _moments(covariance: np.ndarray, task: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -49,28 +49,13 @@ def root(covariance: np.ndarray) -> np.ndarray:
 
     Raises ValueError unless it is symmetric and positive definite; the message names its smallest eigenvalue.
     """
-    symmetric_root, _ = _roots(covariance)
-    return symmetric_root
-
-
-def inverse_root(covariance: np.ndarray) -> np.ndarray:
-    """The inverse of `root`; raises the same errors."""
-    _, inverse = _roots(covariance)
-    return inverse
-
-
-def _roots(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     transposed = np.swapaxes(covariance, -1, -2)
     if covariance.shape != transposed.shape or not np.allclose(covariance, transposed, rtol=1e-10, atol=0):
         raise ValueError("the covariance must be symmetric")
     values, vectors = np.linalg.eigh(covariance)
     if not values.min() > 0:
         raise ValueError(f"the covariance must be positive definite; its smallest eigenvalue is {values.min():.3g}")
-
-    def power(exponent: float) -> np.ndarray:
-        return (vectors * values[..., None, :] ** exponent) @ np.swapaxes(vectors, -1, -2)
-
-    return power(0.5), power(-0.5)
+    return (vectors * values[..., None, :] ** 0.5) @ np.swapaxes(vectors, -1, -2)
 
 
 def rotation(generator: np.random.Generator, dimension: int) -> np.ndarray:
@@ -111,14 +96,9 @@ def scaled_weights(prompts: Prompts, factor: float) -> Prompts:
 # Shifts of the query
 
 
-def scaled_query(prompts: Prompts, factor: float) -> Prompts:
-    """x_query -> factor * x_query."""
-    return _with_query(prompts, factor * prompts.inputs[..., -1, :])
-
-
-def matching_query(prompts: Prompts, index: int = 0) -> Prompts:
-    """The query repeats the example `index`."""
-    return _with_query(prompts, prompts.inputs[..., index, :])
+def matching_query(prompts: Prompts) -> Prompts:
+    """The query repeats the first example."""
+    return _with_query(prompts, prompts.inputs[..., 0, :])
 
 
 def orthogonal_query(prompts: Prompts) -> Prompts:
@@ -135,11 +115,8 @@ def orthogonal_query(prompts: Prompts) -> Prompts:
     # Projecting twice removes the rounding error of the first projection.
     for _ in range(2):
         outside = outside - _apply(basis, np.einsum("...dn,...d->...n", basis, outside))
-    return _with_query(prompts, outside * (_norm(query) / _norm(outside)))
-
-
-def _norm(vectors: np.ndarray) -> np.ndarray:
-    return np.linalg.norm(vectors, axis=-1, keepdims=True)
+    length, of_outside = (np.linalg.norm(vectors, axis=-1, keepdims=True) for vectors in (query, outside))
+    return _with_query(prompts, outside * (length / of_outside))
 
 
 def _with_query(prompts: Prompts, query: np.ndarray) -> Prompts:
