@@ -17,7 +17,7 @@ import torch
 from benchmarks.timing import Row, exponent, least
 from icl.core import discovery
 from icl.core.sweep import Sweep
-from icl.core.training import gradient
+from icl.core.training import loss_and_gradient
 from icl.papers.zhang2024 import linear_attention as system
 from icl.papers.zhang2024 import population_flow
 from icl.papers.zhang2024.linear_attention import Config
@@ -30,7 +30,7 @@ TARGET = 30.0
 
 def population(config: Config) -> Callable[[], object]:
     """One gradient at the initial weights, from moments that a training computes once."""
-    law, u = population_flow.moments(config), config.initial_scale * system.theta(config)
+    law, u = config.law(), config.initial_scale * system.theta(config)
     here = Blocks(u, np.array(config.initial_scale))
     return lambda: population_flow.velocity(here, law)
 
@@ -44,7 +44,7 @@ def literal(config: Config, fresh: bool) -> Callable[[], object]:
     def run() -> object:
         arrays = system.sample([config], 0) if fresh else drawn
         batch = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        return gradient(discovery.system(system.SYSTEM), sweep, weights, {}, batch)
+        return loss_and_gradient(discovery.system(system.SYSTEM), sweep, weights, {}, batch)
 
     return run
 

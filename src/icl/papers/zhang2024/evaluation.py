@@ -1,65 +1,84 @@
-"""Test prompts for a trained layer: literal ones, and long ones given by the statistics that enter a prediction."""
+"""The layers that the figures of shifts train, and their errors on prompts of any length."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
+from numpy.random import Generator
 
-from icl.core.runs import Runs
-from icl.core.streams import stream
-from icl.core.table import rows
-from icl.models import estimators
-from icl.models.estimators import Estimator
-from icl.papers.zhang2024 import linear_attention, trainings
-from icl.tasks import linear_regression as tasks
-from icl.tasks.linear_regression import Prompts
+from icl.evidence.intervals import log_slope
+from icl.figure import Rows, Runs, Sweep, Trained, grid, join, rows, stream
+from icl.models import linear_attention_theory as theory
+from icl.papers.zhang2024.linear_attention import SYSTEM, Config, Test, blocks, is_random
+from icl.tasks.linear_regression import wishart
 
-
-def generator(config: linear_attention.Config, purpose: str, point: int = 0) -> np.random.Generator:
-    """Return the generator of the evaluation, which does not depend on the constants of the training."""
-    return stream(linear_attention.SYSTEM, config.seed, f"evaluate {purpose}", point)
-
-
-# Literal prompts of the size in the talk
-
-
-def deck_prompts(runs: Runs, run: int, purpose: str) -> tuple[Prompts, np.random.Generator]:
-    """Return standard normal prompts of one seed, and the generator for further draws."""
-    config, count = runs.sweep.configs[run], runs.sweep.test.prompts_test
-    source = generator(config, purpose)
-    return tasks.gaussian(source, (count,), trainings.DECK_LENGTH, config.dimension), source
+SPECTRUM = (2.0, 1.0, 0.5, 0.25, 0.1)
+"""Eigenvalues with a condition number of 20; the slowest direction has converged at t = 1e4 (distances below 1e-8)."""
+INFINITE = 10**9
+"""So large that Gamma equals the covariance, and averages over examples their means, to one part in 1e9."""
+SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
+TEST_LENGTHS = (10, 30, 100, 300, 1000, 3000, 10000)
+TALK_LENGTH = 40
+"""The longest prompt in the talk's panels."""
+DECK: Mapping[str, Any] = {"dimension": [20], "context_length": [TALK_LENGTH]}
+"""Constants of the layer for the talk's panels, trained with the covariance I in their dimension."""
+LONG: Mapping[str, Any] = {"eigenvalues": [(), SPECTRUM], "context_length": [INFINITE]}
+"""Constants of layers trained on infinitely long prompts."""
 
 
-def deck_estimators(runs: Runs) -> dict[str, Estimator]:
-    """Return the trained layer, a step of preconditioned gradient descent, and Garg et al.'s baselines, by series."""
-    return {
-        "LSA, prompts": estimators.preconditioned_gradient_descent([trainings.predictor(runs, 0)]),
-        "Least Squares": estimators.least_squares,
-        "3-Nearest Neighbors": estimators.nearest_neighbours(3),
-        "Averaging": estimators.averaging,
-    }
+def flows(**axes: Mapping[str, Any]) -> Callable[[str], list[Sweep]]:
+    """A figure's sweeps zhang_<name>: flows to t = 16384 in 8 intervals from one start; seeds set the test prompts."""
+
+    def sweeps(scale: str) -> list[Sweep]:
+        test = Test(prompts_test=8, prompts_theorem=100) if scale == "smoke" else Test()
+        common: dict[str, Any] = {"learning_rate": [1.0], "growth": [3.0], "seed": range(SEEDS[scale])}
+        grids = {name: grid(Config, **constants, **common) for name, constants in axes.items()}
+        return [Sweep(f"zhang_{name}", SYSTEM, configs, (8,), test) for name, configs in grids.items()]
+
+    return sweeps
 
 
-def squared_error(estimate: Estimator, prompts: Prompts, count: int) -> float:
-    """Return the mean squared error after `count` examples over the dimension; without examples that of the prediction
-    0.
+Layer = tuple[Config, np.ndarray]
+"""A trained layer: y_hat = x_query' A (1/M) sum_i y_i x_i with the matrix A = c U', (d, d)."""
+
+
+def layers(runs: Runs, **constants: Any) -> list[Layer]:
+    """The trained layers with these constants, in order."""
+    trained = zip(runs.sweep.configs, *blocks(runs.last()), strict=True)
+    return [
+        (config, c * u.T)
+        for config, u, c in trained
+        if all(getattr(config, name) == value for name, value in constants.items())
+    ]
+
+
+def distances_from_limit(runs: Trained) -> Rows:
+    """For each seed the largest relative Frobenius distance of a layer's A from Gamma^-1 of equation 4.1.
+
+    Trainings on random covariances, which have another limit, are left out.
     """
-    inputs, labels, query = prompts.inputs[..., :count, :], prompts.labels[..., :count], prompts.inputs[..., -1, :]
-    answer = estimate(inputs, labels, query) if count else 0.0
-    return float(np.mean((answer - prompts.labels[..., -1]) ** 2)) / prompts.inputs.shape[-1]
+    largest: dict[int, float] = {}
+    for config, a in (layer for trained in runs.values() for layer in layers(trained, covariance="fixed")):
+        limit = theory.preconditioner(np.diag(config.spectrum()), config.context_length)
+        distance = float(np.linalg.norm(a - limit) / np.linalg.norm(limit))
+        largest[config.seed] = max(distance, largest.get(config.seed, 0.0))
+    return rows("largest distance of a layer from equation 4.1", list(largest), list(largest.values()))
 
 
-def error_rows(
-    estimate: Estimator, prompts: Sequence[Prompts], seeds: Sequence[int], counts: Sequence[int], **labels: Any
-) -> pd.DataFrame:
-    """Return the rows "squared error" of one estimator over the number of examples; `prompts` has those of every
-    seed."""
-    values = [[squared_error(estimate, drawn, k) for k in counts] for drawn in prompts]
-    return rows("squared error", np.array(seeds)[:, None], values, x=counts, **labels)
+def series_rows(observable: str, panel: str, seeds: Any, x: Any, values: Mapping[str, Any]) -> list[Rows]:
+    """Rows of a panel from the values of its series."""
+    return [rows(observable, seeds, of, x=x, panel=panel, series=series) for series, of in values.items()]
 
 
-# Prompts of any length, given by their statistics: d (d + 1) / 2 draws instead of M d
+def of_first_run(runs: Runs, parts: Sequence[Rows]) -> Rows:
+    """Rows that follow from the first run's weights: computed ones, unless a changed constant made training random."""
+    first, table = runs.sweep.configs[0], join(parts)
+    return table.assign(seed=first.seed) if is_random([first]) else table
+
+
+def generator(config: Config, purpose: str, point: int = 0) -> Generator:
+    """The generator of the evaluation, which does not depend on the constants of the training."""
+    return stream(SYSTEM, config.seed, f"evaluate {purpose}", point)
 
 
 class Statistics(NamedTuple):
@@ -70,49 +89,37 @@ class Statistics(NamedTuple):
     query: np.ndarray
 
     def prediction(self, matrix: np.ndarray) -> np.ndarray:
-        """Return x_query' A moment, (prompts,)."""
-        predicted: np.ndarray = np.sum((self.query @ matrix) * self.moment, axis=-1)
-        return predicted
+        """x_query' A moment, (prompts,)."""
+        return np.sum((self.query @ matrix) * self.moment, axis=-1)
 
     @property
     def truth(self) -> np.ndarray:
-        """Return <w, x_query>, (prompts,)."""
-        product: np.ndarray = np.sum(self.query * self.weights, axis=-1)
-        return product
+        """<w, x_query>, (prompts,)."""
+        return np.sum(self.query * self.weights, axis=-1)
 
-    def error(self, matrix: np.ndarray) -> np.ndarray:
-        """Return x_query' A moment - <w, x_query>, (prompts,)."""
-        return self.prediction(matrix) - self.truth
-
-    def relative_error(self, matrix: np.ndarray) -> float:
-        """Return the mean squared error over the mean square of the truth."""
-        return float(np.mean(self.error(matrix) ** 2) / np.mean(self.truth**2))
+    def error(self, matrix: np.ndarray) -> float:
+        """The mean square of x_query' A moment - <w, x_query>."""
+        return float(np.mean((self.prediction(matrix) - self.truth) ** 2))
 
     def slope(self, matrix: np.ndarray) -> float:
-        """Return the slope of the regression of predictions on truths through the origin."""
+        """The slope of the regression of predictions on truths through the origin."""
         return float(np.sum(self.prediction(matrix) * self.truth) / np.sum(self.truth**2))
 
     def scaled(self, factor: float) -> "Statistics":
-        """Return the prompts with all covariates, including the query, multiplied by a factor."""
+        """The prompts with all covariates, including the query, multiplied by a factor."""
         return self._replace(query=factor * self.query, moment=factor**2 * self.moment)
 
 
 def statistics(
-    source: np.random.Generator,
-    count: int,
-    covariance: np.ndarray,
-    length: int,
-    noise: float = 0.0,
-    task: np.ndarray | None = None,
+    source: Generator, count: int, length: int, spectrum: Any, noise: float = 0.0, task: Any = None
 ) -> Statistics:
-    """Return `count` prompts of M >= d examples with a diagonal covariance, (d,) or (count, d), and noisy labels.
+    """`count` prompts of M >= d examples with a diagonal covariance, (d,) or (count, d), from d (d + 1) / 2 draws each.
 
-    `noise` is the variance of the noise. Each prompt has its own task w ~ N(0, I) unless `task` is set for all.
-
+    `noise` is the variance of the noise of the labels. Each prompt has its own task w ~ N(0, I) unless `task` is given.
     Given the inputs, (1/M) sum_i noise_i x_i is Gaussian with covariance (noise/M) (1/M) sum_i x_i x_i'.
     """
-    d, root = np.shape(covariance)[-1], np.sqrt(covariance)
-    gram = tasks.wishart(source, (count,), length, d) / length * root[..., :, None] * root[..., None, :]
+    d, root = np.shape(spectrum)[-1], np.sqrt(spectrum)
+    gram = wishart(source, (count,), length, d) / length * root[..., :, None] * root[..., None, :]
     weights, query, spare = source.standard_normal((3, count, d))
     if task is not None:
         weights = np.broadcast_to(task, weights.shape)
@@ -122,8 +129,27 @@ def statistics(
     return Statistics(moment, weights, query * root)
 
 
-def statistics_of_run(runs: Runs, run: int, purpose: str, length: int, noise: float = 0.0) -> Statistics:
-    """Return prompts of one length with the covariance of the training, the same for all runs of a seed."""
-    config = runs.sweep.configs[run]
-    source = generator(config, purpose, length)
-    return statistics(source, 8 * runs.sweep.test.prompts_test, config.spectrum(), length, noise)
+Measure = Callable[[Statistics, np.ndarray, Generator], Any]
+"""Prompts, A and the generator for further draws -> a number or several."""
+
+
+def over_lengths(
+    runs: Runs, chosen: Sequence[Layer], lengths: Sequence[int], measure: Measure, purpose: str = "lengths", **law: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """The seeds of layers, (layers, 1), and a measure of each at every test length, (layers, lengths, ...).
+
+    Runs of a seed share their prompts. `law` has their spectrum, by default that of the training, and their noise.
+    """
+
+    def at(config: Config, matrix: np.ndarray, m: int) -> Any:
+        source, count = generator(config, purpose, m), 8 * runs.sweep.test.prompts_test
+        return measure(statistics(source, count, m, **{"spectrum": config.spectrum(), **law}), matrix, source)
+
+    values = np.array([[at(config, matrix, m) for m in lengths] for config, matrix in chosen])
+    return np.array([[config.seed] for config, _ in chosen]), values
+
+
+def slopes(lengths: Sequence[int], errors: np.ndarray, least: int) -> np.ndarray:
+    """Slopes of log errors, (layers, lengths), against the log of all lengths from `least` on, (layers, 1)."""
+    x = np.array(lengths)
+    return np.array([[log_slope(x[x >= least], values[x >= least])] for values in errors])

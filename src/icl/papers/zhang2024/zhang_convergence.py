@@ -1,219 +1,145 @@
 """Convergence of W^PV and W^KQ of one linear self-attention layer to equation 4.1 of Zhang et al. (talk page 23)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from icl.core.config import grid
-from icl.core.lazy import Axes, Picture
-from icl.core.runs import Runs
-from icl.core.sweep import Sweep
-from icl.core.table import Table, join, rows
-from icl.drawing import plotting
-from icl.drawing.plotting import Axis, Style
-from icl.figure import Figure
-from icl.papers.zhang2024 import layer, linear_attention, population_flow, trainings
-from icl.papers.zhang2024.linear_attention import Config
-from icl.papers.zhang2024.trainings import SEEDS, SKEWED
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, grid, join, plotting, rows
+from icl.papers.zhang2024 import linear_attention as system
+from icl.papers.zhang2024 import population_flow
+from icl.papers.zhang2024.evaluation import SEEDS, SPECTRUM, of_first_run, series_rows
+from icl.papers.zhang2024.linear_attention import PROMPTS, Config, Test
+from icl.papers.zhang2024.population_flow import Blocks
 
-SPECTRA = {"isotropic": "", "skewed": SKEWED}
-COMMON: Mapping[str, list[Any]] = {"context_length": [10], "initial_scale": [0.3]}
-# Random covariances have heavier tails: with 0.02 the noise of the gradient keeps c U far from its limit.
-SLOWER: dict[str, Any] = {"learning_rate": [0.005]}
-# Times at which the flow is judged; the observables have them rounded up.
-SETTLED = {"isotropic": 18.7, "skewed": 576.0}
+# Eigenvalues, and the time at which the flow is judged; the observables have it rounded up.
+CASES = {"isotropic": ((), 18.7), "skewed": (SPECTRUM, 576.0)}
 # sigma from random starts; the limit of Theorem 4.1 is 0.588 for the skewed covariance.
-SCALES = {
-    "": 0.3,
-    ", sigma near its limit": 0.58,
-    ", sigma twice its limit": 1.18,
-    ", sigma five times its limit": 2.94,
-}
+SIGMAS = {"": 0.3, "near": 0.58, "twice": 1.18, "five times": 2.94}
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """Return flows in logarithmic time for two covariances and from random starts, and trainings on literal prompts."""
+    """Flows in logarithmic time for two covariances and from random starts, and trainings on literal prompts."""
     steps, last, growth = {"paper": (140, 500, 0.1), "laptop": (140, 500, 0.1), "smoke": (34, 20, 0.5)}[scale]
-    log_time: dict[str, list[Any]] = {"learning_rate": [0.01], "growth": [growth], **COMMON}
-    seeds: dict[str, Any] = {"start": ["gaussian"], "seed": range(SEEDS[scale])}
-    batches: dict[str, Any] = {
-        "gradient_estimator": ["prompt_batches"], "learning_rate": [0.02], "prompts": [256], **COMMON, **seeds,
-    }  # fmt: skip
     often = sorted({0, *np.unique(np.geomspace(1, last, 25).round().astype(int)).tolist()})
-    flow, prompts = tuple(range(steps + 1)), tuple(often)
-    random = {"covariance": ["exponential"]}
-    starts = {"eigenvalues": [SKEWED], "context_length": [10], "initial_scale": list(SCALES.values())}
-    return [
-        _sweep("zhang_flow", flow, grid(Config, **log_time, eigenvalues=list(SPECTRA.values()))),
-        _late("zhang_starts", **starts, **seeds),
-        _late("zhang_unstructured", eigenvalues=[SKEWED], **COMMON, **(seeds | {"start": ["unstructured"]})),
-        _late("zhang_random_starts", **random, **COMMON, **seeds),
-        _sweep("zhang_prompts", prompts, grid(Config, **batches)),
-        _sweep("zhang_random_prompts", (0, last), grid(Config, **(batches | dict(SLOWER)), **random)),
-    ]
-
-
-def _late(name: str, **axes: Any) -> Sweep:
-    """The flow to t = 2048 in 7 intervals."""
-    return _sweep(name, (7,), grid(Config, learning_rate=[0.5], growth=[3.0], **axes))
-
-
-def _sweep(name: str, snapshots: tuple[int, ...], configs: tuple[Config, ...]) -> Sweep:
-    return Sweep(name, "zhang_lsa", configs, snapshots, linear_attention.Test())
-
-
-def _relative(trained: np.ndarray, limit: np.ndarray) -> np.ndarray:
-    """Frobenius distances over the norm of the limit, (snapshots, a, b) -> (snapshots,)."""
-    distances: np.ndarray = np.linalg.norm(trained - limit, axis=(-2, -1)) / np.linalg.norm(limit)
-    return distances
-
-
-def distances(runs: Runs, run: int) -> dict[str, np.ndarray]:
-    """Return the distances of both matrices and of c U to equation 4.1, and the excess loss, at every snapshot."""
-    config, (u, c) = runs.sweep.configs[run], layer.blocks(runs.weights)
-    limit, (value, key_query) = population_flow.limit(config), matrices(runs, run)
-    limit_value, limit_key_query = (w.numpy() for w in layer.matrices(limit))
-    trained = population_flow.Blocks(u[run], c[run])
-    least = population_flow.population_loss(limit, config)
-    return {
-        "W^KQ": _relative(key_query, limit_key_query),
-        "W^PV": _relative(value, limit_value),
-        "c U": _relative(trained.c[:, None, None] * trained.u, limit.c * limit.u),
-        "excess loss": population_flow.population_loss(trained, config) - least,
+    common: dict[str, Any] = {"context_length": [10], "initial_scale": [0.3]}
+    spectra = [eigenvalues for eigenvalues, _ in CASES.values()]
+    log_time = {**common, "learning_rate": [0.01], "growth": [growth], "eigenvalues": spectra}
+    starts = {**common, "start": ["gaussian"], "seed": range(SEEDS[scale])}
+    # To t = 2048 in 7 intervals.
+    late = {**starts, "learning_rate": [0.5], "growth": [3.0]}
+    skewed, random = {"eigenvalues": [SPECTRUM]}, {"covariance": ["exponential"]}
+    on_prompts = {**starts, "gradient_estimator": [PROMPTS], "prompts": [256], "learning_rate": [0.02]}
+    trainings: dict[str, tuple[Any, dict[str, Any]]] = {
+        "zhang_flow": (range(steps + 1), log_time),
+        "zhang_starts": ([7], late | skewed | {"initial_scale": SIGMAS.values()}),
+        "zhang_unstructured": ([7], late | skewed | {"start": ["unstructured"]}),
+        "zhang_random_starts": ([7], late | random),
+        "zhang_prompts": (often, on_prompts),
+        # Random covariances have heavier tails: with 0.02 the noise of the gradient keeps c U far from its limit.
+        "zhang_random_prompts": ([0, last], on_prompts | random | {"learning_rate": [0.005]}),
     }
-
-
-def matrices(runs: Runs, run: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return W^PV and W^KQ at every snapshot, (snapshots, d + 1, d + 1) each."""
-    if "U" not in runs.weights:
-        return runs.weights["W_PV"][run].numpy(), runs.weights["W_KQ"][run].numpy()
-    u, c = layer.blocks(runs.weights)
-    value, key_query = layer.matrices(population_flow.Blocks(u[run], c[run]))
-    return value.numpy(), key_query.numpy()
-
-
-def times(runs: Runs, run: int) -> np.ndarray:
-    """Return t at the snapshots."""
-    at_steps = linear_attention.times(runs.sweep.configs[run], runs.sweep.snapshots[-1])
-    return at_steps[list(runs.sweep.snapshots)]
-
-
-def at(time: float, times: np.ndarray, path: Mapping[str, np.ndarray]) -> float:
-    """Return the larger distance of both matrices at the last snapshot before a time; NaN if training ended far from
-    it.
-    """
-    if times[-1] < 0.9 * time:
-        return float("nan")
-    index = int(np.flatnonzero(times <= time)[-1])
-    return float(max(path["W^KQ"][index], path["W^PV"][index]))
-
-
-def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Return distances to equation 4.1 and excess losses over time, and the final matrices."""
-    flow = runs["zhang_flow"]
-    exact = trainings.without_prompts({"zhang_flow": flow}, _flow(flow))
-    return join([exact, *_random_starts(runs), *_on_prompts(runs["zhang_prompts"]), *_random_covariance(runs)])
-
-
-def _flow(runs: Runs) -> list[pd.DataFrame]:
-    parts = []
-    for run, case in enumerate(SPECTRA):
-        path, t = distances(runs, run), times(runs, run)
-        parts += _curves(case, "flow", 0, t, path)
-        parts.append(rows(f"distance at t = {SETTLED[case]:g}, {case}", 0, at(SETTLED[case], t, path)))
-        within = linear_attention.scale_over_limit(runs.sweep.configs[run])
-        parts.append(rows(f"sigma^2 over its limit, {case}", 0, within))
-    limit = layer.matrices(population_flow.limit(runs.sweep.configs[0]))
-    for name, matrix in zip(("W^PV", "W^KQ"), limit, strict=True):
-        parts.append(_entries(f"{name}, equation 4.1", 0, matrix.numpy()))
-    return parts
-
-
-def _random_starts(runs: Mapping[str, Runs]) -> list[pd.DataFrame]:
-    """Distances at t = 2048 from starts of Assumption 3.3 with several sigma, and from other starts."""
-    parts, starts, other = [], runs["zhang_starts"], runs["zhang_unstructured"]
-    for name, sigma in SCALES.items():
-        for run in trainings.runs_with(starts, initial_scale=sigma):
-            config = starts.sweep.configs[run]
-            parts += [
-                rows(f"distance from random starts{name}", config.seed, _last(starts, run, "W^KQ", "W^PV")),
-                rows(f"sigma^2 over its limit{name}", config.seed, linear_attention.scale_over_limit(config)),
-            ]
-    for run, seed in enumerate(other.sweep.seeds):
-        parts += [
-            rows("distance of c U from unstructured starts", seed, _last(other, run, "c U")),
-            rows("excess loss from unstructured starts", seed, _last(other, run, "excess loss")),
-        ]
-    return parts
-
-
-def _random_covariance(runs: Mapping[str, Runs]) -> list[pd.DataFrame]:
-    """Distances of training under random covariances from Theorem 4.5, for the flow and on prompts."""
-    flow, prompts = runs["zhang_random_starts"], runs["zhang_random_prompts"]
-    parts = []
-    for run, config in enumerate(flow.sweep.configs):
-        distance, within = _last(flow, run, "W^KQ", "W^PV"), linear_attention.scale_over_limit(config)
-        parts += [
-            rows("distance to Theorem 4.5", config.seed, distance),
-            rows("sigma^2 over its limit, random covariance", config.seed, within),
-        ]
-    return parts + [
-        rows("distance of c U to Theorem 4.5, on prompts", seed, _last(prompts, run, "c U"))
-        for run, seed in enumerate(prompts.sweep.seeds)
+    return [
+        Sweep(name, system.SYSTEM, grid(Config, **axes), tuple(snapshots), Test())
+        for name, (snapshots, axes) in trainings.items()
     ]
 
 
-def _last(runs: Runs, run: int, *names: str) -> float:
-    """The largest of these distances at the end of training."""
-    path = distances(runs, run)
-    return float(max(path[name][-1] for name in names))
+def matrices(runs: Runs) -> dict[str, np.ndarray]:
+    """W^PV and W^KQ at every snapshot, (runs, snapshots, d + 1, d + 1) each."""
+    if "U" in runs.weights:
+        return system.matrices(system.blocks(runs.weights))
+    return {name: runs.weights[name].numpy() for name in ("W_PV", "W_KQ")}
 
 
-def _on_prompts(prompts: Runs) -> list[pd.DataFrame]:
-    parts = []
-    for run, seed in enumerate(prompts.sweep.seeds):
-        path, (value, key_query) = distances(prompts, run), matrices(prompts, run)
+def relative(trained: np.ndarray, limit: np.ndarray) -> np.ndarray:
+    """Frobenius distances over the norm of the limit, (snapshots, a, b) -> (snapshots,)."""
+    return np.linalg.norm(trained - limit, axis=(-2, -1)) / np.linalg.norm(limit)
+
+
+def distances(runs: Runs) -> dict[str, np.ndarray]:
+    """Relative distances of both matrices and of c U to equation 4.1, and the excess loss, (runs, snapshots) each."""
+    found, trained, (u, c) = [], matrices(runs), system.blocks(runs.weights)
+    for run, config in enumerate(runs.sweep.configs):
+        law = config.law()
+        limit = population_flow.limit(law)
+        ends, least = system.matrices(limit), population_flow.population_loss(limit, law)
+        excess = population_flow.population_loss(Blocks(u[run], c[run]), law) - least
+        product = relative(c[run, :, None, None] * u[run], limit.c * limit.u)
+        key_query, value = (relative(trained[name][run], ends[name]) for name in ("W_KQ", "W_PV"))
+        found.append({"W^KQ": key_query, "W^PV": value, "c U": product, "excess loss": excess})
+    return {name: np.stack([path[name] for path in found]) for name in found[0]}
+
+
+def measure(runs: Trained, scale: str) -> Rows:
+    """Distances to equation 4.1 and excess losses over time, and the final matrices."""
+    flow, prompts = runs["zhang_flow"], runs["zhang_prompts"]
+    seeds, last = np.array(prompts.sweep.seeds), {name: w[:, -1] for name, w in matrices(prompts).items()}
+    over_time = curves("isotropic", "prompts", seeds[:, None], prompts, distances(prompts))
+    final = entries("on prompts", seeds[:, None, None], last)
+    return join([of_first_run(flow, of_flow(flow)), *over_time, *final, *ends(runs)])
+
+
+def of_flow(runs: Runs) -> list[Rows]:
+    parts, path, t = [], distances(runs), system.times(runs.sweep.configs[0], runs.sweep.snapshots)
+    for run, (case, (_, time)) in enumerate(CASES.items()):
+        larger = np.maximum(path["W^KQ"], path["W^PV"])[run]
+        # At the last snapshot before the time, unless training ended far from it.
+        settled = larger[np.flatnonzero(t <= time)[-1]] if t[-1] >= 0.9 * time else np.nan
         parts += [
-            *_curves("isotropic", "prompts", seed, times(prompts, run), path),
-            _entries("W^PV, on prompts", seed, value[-1]),
-            _entries("W^KQ, on prompts", seed, key_query[-1]),
+            *curves(case, "flow", None, runs, {name: values[run] for name, values in path.items()}),
+            rows(f"distance at t = {time:g}, {case}", None, settled),
+            rows(f"sigma^2 over its limit, {case}", None, system.scale_over_limit(runs.sweep.configs[run])),
         ]
-    return parts
+    limit = system.matrices(population_flow.limit(runs.sweep.configs[0].law()))
+    return [*parts, *entries("equation 4.1", None, limit)]
 
 
-def _curves(case: str, kind: str, seed: int, times: np.ndarray, path: Mapping[str, np.ndarray]) -> list[pd.DataFrame]:
-    later = times > 0
+def ends(runs: Trained) -> list[Rows]:
+    """Distances at the end: from starts of Assumption 3.3 with several sigma, from others, for random covariances."""
+    names = ("starts", "unstructured", "random_starts", "random_prompts")
+    last = [{name: of[:, -1] for name, of in distances(runs[f"zhang_{sweep}"]).items()} for sweep in names]
+    starts, unstructured, random, on_prompts = last
+    configs, random_configs = (runs[f"zhang_{name}"].sweep.configs for name in ("starts", "random_starts"))
+    facts = {
+        "distance of c U from unstructured starts": unstructured["c U"],
+        "excess loss from unstructured starts": unstructured["excess loss"],
+        "distance to Theorem 4.5": np.maximum(random["W^KQ"], random["W^PV"]),
+        "sigma^2 over its limit, random covariance": [system.scale_over_limit(config) for config in random_configs],
+        "distance of c U to Theorem 4.5, on prompts": on_prompts["c U"],
+    }
+    larger, within = np.maximum(starts["W^KQ"], starts["W^PV"]), np.array([system.scale_over_limit(c) for c in configs])
+    for words, sigma in SIGMAS.items():
+        end = f", sigma {words} its limit" if words else ""
+        chosen = [config.initial_scale == sigma for config in configs]
+        facts |= {f"distance from random starts{end}": larger[chosen], f"sigma^2 over its limit{end}": within[chosen]}
+    seeds = [config.seed for config in random_configs]
+    return [rows(name, seeds, values) for name, values in facts.items()]
+
+
+def curves(case: str, kind: str, seeds: Any, runs: Runs, path: Mapping[str, np.ndarray]) -> list[Rows]:
+    """Rows of distances and losses after the start, ([runs,] snapshots) each."""
+    x = system.times(runs.sweep.configs[0], runs.sweep.snapshots)[1:]
+    later = {f"{name}, {kind}": values[..., 1:] for name, values in path.items()}
+    excess = {f"excess loss, {kind}": later.pop(f"excess loss, {kind}")}
+    distances = series_rows("distance", f"distance, {case}", seeds, x, later)
+    return [*distances, *series_rows("excess loss", f"loss, {case}", seeds, x, excess)]
+
+
+def entries(kind: str, seeds: Any, found: Mapping[str, np.ndarray]) -> list[Rows]:
+    """Rows of the entries of both matrices, ([runs,] d + 1, d + 1) each."""
+    numbers = np.arange(1, 1 + found["W_PV"].shape[-1])
+    names = np.array([f"row {number}" for number in numbers])[:, None]
     return [
-        rows(
-            "excess loss" if name == "excess loss" else "distance", seed, values[later], x=times[later],
-            panel=f"{'loss' if name == 'excess loss' else 'distance'}, {case}", series=f"{name}, {kind}",
-        )
-        for name, values in path.items()
-    ]  # fmt: skip
+        rows("entry", seeds, matrix, x=numbers, panel=f"{name.replace('_', '^')}, {kind}", series=names)
+        for name, matrix in found.items()
+    ]
 
 
-def _entries(panel: str, seed: int, matrix: np.ndarray) -> pd.DataFrame:
-    row, column = np.indices(matrix.shape)
-    names = np.array([f"row {i + 1}" for i in range(len(matrix))])
-    return rows("entry", seed, matrix, x=column + 1, panel=panel, series=names[row])
-
-
-LINES = (
-    Style("W^KQ, flow", r"$W^{KQ}$", "b"),
-    Style("W^PV, flow", r"$W^{PV}$", "r"),
-    Style("c U, flow", r"$c\,U$", "g", line="--"),
-)
-POINTS = (
-    Style("W^KQ, prompts", r"$W^{KQ}$, prompts", "b", "x", ""),
-    Style("W^PV, prompts", r"$W^{PV}$, prompts", "r", "o", ""),
-    Style("c U, prompts", r"$c\,U$, prompts", "g", "d", ""),
-)
-LOSS = (Style("excess loss, flow", "flow", "k"),)
-LOSS_POINTS = (Style("excess loss, prompts", "prompts", "m", "o", ""),)
+LOOKS = (("W^KQ", r"$W^{KQ}$", "b", "x", "-"), ("W^PV", r"$W^{PV}$", "r", "o", "-"), ("c U", r"$c\,U$", "g", "d", "--"))
+LINES = [Style(f"{name}, flow", label, colour, line=line) for name, label, colour, _, line in LOOKS]
+POINTS = [Style(f"{name}, prompts", f"{label}, prompts", colour, mark, "") for name, label, colour, mark, _ in LOOKS]
+LOSS, LOSS_POINTS = Style("excess loss, flow", "flow", "k"), Style("excess loss, prompts", "prompts", "m", "o", "")
 SQUARES = ("W^PV, on prompts", "W^PV, equation 4.1", "W^KQ, on prompts", "W^KQ, equation 4.1")
 TITLES = {"isotropic": r"$\Lambda=I$", "skewed": r"$\Lambda=\mathrm{diag}(2,1,0.5,0.25,0.1)$"}
 
@@ -221,59 +147,43 @@ TITLES = {"isotropic": r"$\Lambda=I$", "skewed": r"$\Lambda=\mathrm{diag}(2,1,0.
 @plotting.published
 def draw(table: Table) -> Picture:
     """Draw distances above and losses below for two covariances, and the matrices at the right."""
-    figure, first = plotting.canvas((1030, 560), (75, 335, 35, 275), panel="distance, isotropic")
-    for index, case in enumerate(SPECTRA):
-        left, right = 75 + 300 * index, 335 + 300 * index
-        above = first if index == 0 else plotting.add_panel(figure, (left, right, 35, 275), f"distance, {case}")
-        below = plotting.add_panel(figure, (left, right, 305, 500), f"loss, {case}")
-        sampled = case == "isotropic"
-        _lines(above, table, LINES, POINTS if sampled else (), "distance")
-        _lines(below, table, LOSS, LOSS_POINTS if sampled else (), "excess loss")
-        last = table.curves["x"][table.curves["panel"] == above.get_label()].max()
-        time = Axis("Time $t$", (0.01, last), log=True)
+    edges = {
+        **plotting.grid_edges([f"distance, {case}" for case in CASES], (75, 335, 35, 275), (300, 0)),
+        **plotting.grid_edges([f"loss, {case}" for case in CASES], (75, 335, 305, 500), (300, 0)),
+        **plotting.grid_edges(SQUARES, (690, 815, 55, 180), (145, 240), 2),
+        "<colorbar>": (972, 982, 55, 420),
+    }
+    figure, found = plotting.panels((1030, 560), edges)
+    for case, title in TITLES.items():
+        above, below, sampled = found[f"distance, {case}"], found[f"loss, {case}"], case == "isotropic"
+        if sampled:
+            plotting.curves(above, table, POINTS, "distance", band=True, markersize=4)
+            plotting.curves(below, table, [LOSS_POINTS], "excess loss", markersize=4)
+        plotting.curves(above, table, LINES, "distance")
+        plotting.curves(below, table, [LOSS], "excess loss")
+        end = table.curve(f"loss, {case}", LOSS.series, "excess loss")["x"].max()
+        time = Axis("Time $t$", (0.01, end), log=True)
         plotting.frame(above, time, Axis("Distance to equation 4.1", (1e-10, 5), log=True), 12, ticks=10)
         plotting.frame(below, time, Axis(r"$L-\min L$", (1e-13, 10), log=True), 12, ticks=10)
-        above.set_title(TITLES[case], fontsize=12)
+        above.set_title(title, fontsize=12)
         above.xaxis.label.set_visible(False)
         above.tick_params(labelbottom=False)
         for axes in (above, below):
-            axes.yaxis.label.set_visible(index == 0)
-            axes.tick_params(labelleft=index == 0)
-        if sampled:
-            plotting.legend(above, 9, "lower right", (0.98, 0.02), spacing=0.2)
-            plotting.legend(below, 9, "lower right", (0.98, 0.02), spacing=0.2)
-    for index, name in enumerate(SQUARES):
-        _matrix(figure, table, index, name)
+            axes.yaxis.label.set_visible(sampled)
+            axes.tick_params(labelleft=sampled)
+            if sampled:
+                plotting.legend(axes, 9, "lower right", (0.98, 0.02), spacing=0.2)
+    for name in SQUARES:
+        axes, matrix = found[name], table.matrix(name, "entry")
+        mesh = axes.pcolormesh(matrix, vmin=-1.4, vmax=1.4, cmap="RdBu_r")
+        axes.set_aspect("equal")
+        axes.invert_yaxis()
+        axes.set_title(name.replace("W^PV", "$W^{PV}$").replace("W^KQ", "$W^{KQ}$"), fontsize=10)
+        cells = {"ticks": (np.arange(len(matrix)) + 0.5).tolist(), "names": [str(1 + i) for i in range(len(matrix))]}
+        plotting.frame(axes, Axis("column", **cells), Axis("row", **cells), 9, 8)
+        axes.yaxis.label.set_visible(name.endswith("on prompts"))
+    figure.colorbar(mesh, cax=found["<colorbar>"])
     return figure
-
-
-def _lines(axes: Axes, table: Table, lines: Any, points: Any, observable: str) -> None:
-    plotting.curves(axes, table, points, observable, band=observable == "distance")
-    plotting.curves(axes, table, lines, observable)
-    for line in axes.lines:
-        line.set_markersize(4)
-
-
-def _matrix(figure: Picture, table: Table, index: int, name: str) -> None:
-    """Draw a heat map of one matrix; the last one has the common colour bar."""
-    import seaborn
-
-    row, column = divmod(index, 2)
-    left, top = 690 + 145 * column, 55 + 240 * row
-    axes = plotting.add_panel(figure, (left, left + 125, top, top + 125), name)
-    matrix = table.matrix(name, "entry")
-    bar = plotting.add_panel(figure, (972, 982, 55, 420), "<colorbar>") if index == len(SQUARES) - 1 else None
-    seaborn.heatmap(matrix, vmin=-1.4, vmax=1.4, cmap="RdBu_r", square=True, ax=axes, cbar=bar is not None, cbar_ax=bar)
-    axes.set_title(name.replace("W^PV", "$W^{PV}$").replace("W^KQ", "$W^{KQ}$"), fontsize=10)
-    numbers = [str(number + 1) for number in range(len(matrix))]
-    middles = [number + 0.5 for number in range(len(matrix))]
-    plotting.frame(axes, Axis("column", ticks=middles, names=numbers), Axis("row", ticks=middles, names=numbers), 9, 8)
-    axes.tick_params(rotation=0)
-    axes.yaxis.label.set_visible(column == 0)
-    for spine in axes.spines.values():
-        spine.set_visible(True)
-    if bar is not None:
-        bar.spines["outline"].set_linewidth(0.8)
 
 
 FIGURES = (Figure("zhang_convergence", sweeps, measure, draw),)

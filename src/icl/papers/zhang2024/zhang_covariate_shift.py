@@ -1,254 +1,182 @@
 """The limit of one linear self-attention layer under covariate shifts (talk page 27)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from icl.core.lazy import Axes, Picture
-from icl.core.runs import Runs
-from icl.core.streams import stream
-from icl.core.sweep import Sweep
-from icl.core.table import Table, join, rows
-from icl.drawing import darkgrid, plotting
-from icl.drawing.plotting import Axis, Style
-from icl.evidence.intervals import log_slope
-from icl.figure import Figure
+from icl.drawing import darkgrid
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, join, plotting, rows, stream
 from icl.models import linear_attention_theory as theory
-from icl.papers.zhang2024 import evaluation, linear_attention, panels, trainings
-from icl.papers.zhang2024.trainings import DECK_DIMENSION, INFINITE, SKEWED, SPECTRUM
+from icl.papers.zhang2024 import evaluation, talk_panels
+from icl.papers.zhang2024.evaluation import INFINITE, SPECTRUM, TEST_LENGTHS, layers, over_lengths, series_rows
+from icl.papers.zhang2024.linear_attention import SYSTEM
+from icl.papers.zhang2024.talk_panels import EXAMPLES, SQUARED_ERROR, TEST_LENGTH, TRAINING_LENGTH, Panel, talk_errors
 from icl.tasks import linear_regression as tasks
 
 COUNTS = (0, 1, 2, 5, 10, 15, 20, 25, 30, 35, 40)
 SCALES: Mapping[str, float] = {"1/3": 1 / 3, "1/2": 0.5, "1": 1.0, "2": 2.0, "3": 3.0}
-LAW = ("1/3", "1/2", "2", "3")
-LONG = 20000
-TEST_LENGTHS = (10, 30, 100, 300, 1000, 3000, 10000)
-LENGTHS = (10, 20, 100, INFINITE)
+# The test length of slopes.
+VERY_LONG = 20000
+# Training length -> series.
+LENGTHS = {10: "N = 10", 20: "N = 20", 100: "N = 100", INFINITE: "N = infinity"}
 SLOPES = {20: "finite", INFINITE: "infinite"}
-RANDOM = (10, 30, 100, 300, 1000, INFINITE)
+RELATIVE, RATIO = "relative error", "prediction over truth"
 
 
-def sweeps(scale: str) -> list[Sweep]:
-    """Return layers of the talk's size, for several training lengths, for the covariance I, and for random
-    covariances."""
+def measure(runs: Trained, scale: str) -> Rows:
+    """Errors, slopes and means on prompts and in closed form."""
+    lengths, long, random = runs["zhang_covariates"], runs["zhang_infinite"], runs["zhang_random"]
+    parts = [*talk(runs["zhang_deck"]), *factors(lengths), *over_test_length(lengths), *other_covariance(long)]
+    return join([*parts, *random_covariances(random), evaluation.distances_from_limit(runs)])
+
+
+def talk(runs: Runs) -> list[Rows]:
+    """The talk's panels: inputs of Garg et al.'s skewed covariance, and inputs scaled by c with errors over c^2."""
+    plain, matrix = talk_panels.talk_prompts(runs, "covariates"), layers(runs)[0][1]
+    d, counts = len(matrix), np.arange(1, evaluation.TALK_LENGTH + 1)
+    # The same for all seeds as in Garg et al.; errors do not depend on rotations.
+    root = tasks.skewed_root(tasks.rotation(stream(SYSTEM, 0, "evaluate rotation"), d))
+    skewed = talk_errors(runs, tasks.with_covariance(plain, root), COUNTS)
+    exact = {"LSA, theory": np.append(1.0, theory.gaussian_error(matrix, root @ root.T, counts) / d)}
+    by_scale = {name: talk_errors(runs, tasks.scaled_inputs(plain, c), COUNTS) for name, c in SCALES.items()}
+    scaled = {f"{name}, prompts": by_scale[name]["LSA, prompts"] / c**2 for name, c in SCALES.items()}
+    scaled["Least Squares"] = by_scale["1"]["Least Squares"]
+    exact_scaled = {
+        f"{name}, theory": np.append(1.0, theory.gaussian_error(matrix, c**2 * np.eye(d), counts) / d / c**2)
+        for name, c in SCALES.items()
+    }
     return [
-        trainings.deck(scale),
-        trainings.infinite(scale),
-        trainings.limits("covariates", scale, eigenvalues=[SKEWED], context_length=LENGTHS),
-        trainings.limits("random", scale, covariance=["exponential"], context_length=RANDOM),
+        *talk_panels.talk_rows(runs, "skewed", COUNTS, skewed, exact),
+        *talk_panels.talk_rows(runs, "scaled", COUNTS, scaled, exact_scaled),
     ]
 
 
-def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
-    """Return errors, slopes and means on prompts and in closed form."""
-    deck, lengths, random = runs["zhang_deck"], runs["zhang_covariates"], runs["zhang_random"]
-    closed_forms = [*_panel_theory(trainings.predictor(deck, 0)), *_length_theory(), *_random_theory()]
-    other = _other_covariance(runs["zhang_infinite"])
-    measured = [*_panels(deck), *_slopes(lengths), *_lengths(lengths), *other, *_random(random)]
-    return join([trainings.without_prompts(runs, closed_forms), *measured, trainings.distances_from_limit(runs)])
-
-
-# The talk's panels
-
-
-def skewed_root() -> np.ndarray:
-    """Return a root of the skewed covariance, the same for all seeds as in Garg et al.; errors do not depend on
-    rotations.
-    """
-    source = stream(linear_attention.SYSTEM, 0, "evaluate rotation")
-    return tasks.skewed_root(tasks.rotation(source, DECK_DIMENSION))
-
-
-def _panels(runs: Runs) -> list[pd.DataFrame]:
-    seeds, estimators = runs.sweep.seeds, evaluation.deck_estimators(runs)
-    plain = [evaluation.deck_prompts(runs, run, "covariates")[0] for run in range(len(seeds))]
-    skewed, parts = [tasks.with_covariance(prompts, skewed_root()) for prompts in plain], []
-    for series, estimate in estimators.items():
-        parts.append(evaluation.error_rows(estimate, skewed, seeds, COUNTS, panel="skewed", series=series))
-    for name, c in SCALES.items():
-        prompts, labels = [tasks.scaled_inputs(drawn, c) for drawn in plain], {"series": f"{name}, prompts"}
-        errors = evaluation.error_rows(estimators["LSA, prompts"], prompts, seeds, COUNTS, panel="scaled", **labels)
-        parts.append(errors.assign(value=errors["value"] / c**2))
-    least = "Least Squares"
-    return [*parts, evaluation.error_rows(estimators[least], plain, seeds, COUNTS, panel="scaled", series=least)]
-
-
-def _panel_theory(matrix: np.ndarray) -> list[pd.DataFrame]:
-    d, counts, root = len(matrix), np.arange(1, trainings.DECK_LENGTH + 1), skewed_root()
-    laws = {"LSA": (root @ root.T, 1.0)} | {name: (c**2 * np.eye(d), c) for name, c in SCALES.items()}
-    parts = []
-    for name, (covariance, c) in laws.items():
-        values = [theory.gaussian_error(matrix, covariance, int(k)) / d / c**2 for k in counts]
-        panel = "skewed" if name == "LSA" else "scaled"
-        parts.append(rows("squared error", 0, [1.0, *values], x=[0, *counts], panel=panel, series=f"{name}, theory"))
+def factors(runs: Runs) -> list[Rows]:
+    """Slopes of predictions on truths over the factor c of inputs, on prompts and in closed form."""
+    parts, x, covariance = [], np.geomspace(0.3, 3.3, 30), np.diag(SPECTRUM)
+    for n, name in SLOPES.items():
+        # E prediction * truth / E truth^2 over w ~ N(0, I) and x_query ~ N(0, Lambda)
+        share = np.trace(covariance @ theory.preconditioner(covariance, n) @ covariance) / np.sum(SPECTRUM)
+        parts += series_rows("slope", "slope", None, x, {f"{name}, theory": x**2 * share})
+        for config, matrix in layers(runs, context_length=n):
+            source, count = evaluation.generator(config, "slope"), 8 * runs.sweep.test.prompts_test
+            drawn = evaluation.statistics(source, count, VERY_LONG, config.spectrum())
+            values = [drawn.scaled(c).slope(matrix) for c in SCALES.values()]
+            parts += series_rows("slope", "slope", config.seed, [*SCALES.values()], {f"{name}, prompts": values})
     return parts
 
 
-# The factor c^2
+def relative(drawn: evaluation.Statistics, matrix: np.ndarray, source: Any = None) -> float:
+    """The mean squared error over the mean square of the truth."""
+    return float(drawn.error(matrix) / np.mean(drawn.truth**2))
 
 
-def _slopes(runs: Runs) -> list[pd.DataFrame]:
-    parts, factors = [], np.array(list(SCALES.values()))
-    for run, config in enumerate(runs.sweep.configs):
-        series = SLOPES.get(config.context_length)
-        if series is None:
-            continue
-        matrix, source = trainings.predictor(runs, run), evaluation.generator(config, "slope")
-        drawn = evaluation.statistics(source, 8 * runs.sweep.test.prompts_test, config.spectrum(), LONG)
-        slopes = {name: drawn.scaled(c).slope(matrix) for name, c in SCALES.items()}
-        values = list(slopes.values())
-        parts.append(rows("slope", config.seed, values, x=factors, panel="slope", series=f"{series}, prompts"))
-    return parts
+def over_shifts(drawn: evaluation.Statistics, matrix: np.ndarray, source: Any) -> list[float]:
+    """Relative errors as in training, for doubled inputs and for doubled queries."""
+    return [relative(part, matrix) for part in (drawn, drawn.scaled(2), drawn._replace(query=2 * drawn.query))]
 
 
-def _length_theory() -> list[pd.DataFrame]:
-    covariance, factors, parts = np.diag(SPECTRUM), np.geomspace(0.3, 3.3, 30), []
-    x = np.geomspace(10, 10000, 40).round()
-    for n in LENGTHS:
-        matrix = theory.preconditioner(covariance, n)
-        for c in (1.0, 2.0) if n == INFINITE else (1.0,):
-            scaled = c**2 * covariance
-            values = [theory.gaussian_error(matrix, scaled, int(m)) / np.trace(scaled) for m in x]
-            parts.append(rows("relative error", 0, values, x=x, panel="lengths", series=f"{_name(n, c)}, theory"))
-        if n == INFINITE:
-            step = theory.preconditioner(np.eye(len(SPECTRUM)), n)
-            values = [theory.gaussian_error(step, covariance, int(m)) / np.sum(SPECTRUM) for m in x]
-            parts.append(rows("relative error", 0, values, x=x, panel="lengths", series="other covariance, theory"))
-        if n in SLOPES:
-            # E prediction * truth / E truth^2 over w ~ N(0, I) and x_query ~ N(0, Lambda)
-            share, series = np.trace(covariance @ matrix @ covariance) / np.sum(SPECTRUM), f"{SLOPES[n]}, theory"
-            parts.append(rows("slope", 0, factors**2 * share, x=factors, panel="slope", series=series))
-    return parts
+def over_test_length(runs: Runs) -> list[Rows]:
+    """Relative errors over M for every training length and, for the longest, under shifts."""
+    parts, covariance, x = [], np.diag(SPECTRUM), np.geomspace(10, 10000, 40).round()
+    infinite, isotropic = (theory.preconditioner(s, INFINITE) for s in (covariance, np.eye(len(SPECTRUM))))
+    # The matrix A, and the covariance of the prompts.
+    laws = {"scaled covariates": (infinite, 4 * covariance), "other covariance": (isotropic, covariance)}
+    for n, name in LENGTHS.items():
+        laws[name] = theory.preconditioner(covariance, n), covariance
+        seeds, errors = over_lengths(runs, layers(runs, context_length=n), TEST_LENGTHS, over_shifts)
+        names = (name, "scaled covariates", "scaled query")[: 3 if n == INFINITE else 1]
+        curves = {f"{name}, prompts": errors[..., index] for index, name in enumerate(names)}
+        parts += series_rows(RELATIVE, "lengths", seeds, TEST_LENGTHS, curves)
+    exact = {f"{name}, theory": theory.gaussian_error(a, s, x) / np.trace(s) for name, (a, s) in laws.items()}
+    return [*parts, *series_rows(RELATIVE, "lengths", None, x, exact)]
 
 
-def _name(length: int, factor: float) -> str:
-    if factor != 1.0:
-        return "scaled covariates"
-    return "N = infinity" if length == INFINITE else f"N = {length}"
+def other_covariance(runs: Runs) -> list[Rows]:
+    """Relative errors of the layer trained with the covariance I on prompts with the skewed one, and their slope."""
+    isotropic, law = layers(runs, eigenvalues=()), {"spectrum": SPECTRUM}
+    seeds, errors = over_lengths(runs, isotropic, TEST_LENGTHS, relative, "other covariance", **law)
+    slopes = evaluation.slopes(TEST_LENGTHS, errors, 300)
+    return [
+        *series_rows(RELATIVE, "lengths", seeds, TEST_LENGTHS, {"other covariance, prompts": errors}),
+        rows("relative error at M = 1e4, other covariance", seeds, errors[:, -1:]),
+        rows("slope of the error against M, other covariance", seeds, slopes),
+    ]
 
 
-# Errors over the length of prompts under several shifts
-
-
-def _lengths(runs: Runs) -> list[pd.DataFrame]:
-    parts = []
-    for run, config in enumerate(runs.sweep.configs):
-        matrix, errors = trainings.predictor(runs, run), []
-        for m in TEST_LENGTHS:
-            drawn = evaluation.statistics_of_run(runs, run, "lengths", m)
-            query_scaled = drawn._replace(query=2 * drawn.query)
-            errors.append([prompts.relative_error(matrix) for prompts in (drawn, drawn.scaled(2), query_scaled)])
-        names = [_name(config.context_length, 1.0)]
-        if config.context_length == INFINITE:
-            names += ["scaled covariates", "scaled query"]
-        for name, values in zip(names, np.array(errors).T, strict=False):
-            labels = {"panel": "lengths", "series": f"{name}, prompts"}
-            parts.append(rows("relative error", config.seed, values, x=TEST_LENGTHS, **labels))
-    return parts
-
-
-def _other_covariance(runs: Runs) -> list[pd.DataFrame]:
-    """Errors over M of the layer trained with the covariance I on prompts with the skewed one, and their slope."""
-    parts, x = [], np.array(TEST_LENGTHS)
-    for run in trainings.runs_with(runs, eigenvalues=""):
-        seed, matrix, errors = runs.sweep.configs[run].seed, trainings.predictor(runs, run), []
-        for m in TEST_LENGTHS:
-            source = evaluation.generator(runs.sweep.configs[run], "other covariance", m)
-            drawn = evaluation.statistics(source, 8 * runs.sweep.test.prompts_test, np.array(SPECTRUM), m)
-            errors.append(drawn.relative_error(matrix))
-        labels = {"panel": "lengths", "series": "other covariance, prompts"}
-        late = x >= 300
-        parts += [
-            rows("relative error", seed, errors, x=x, **labels),
-            rows("relative error at M = 1e4, other covariance", seed, errors[-1]),
-            rows("slope of the error against M, other covariance", seed, log_slope(x[late], np.array(errors)[late])),
-        ]
-    return parts
-
-
-# Random covariances
-
-
-def _random(runs: Runs) -> list[pd.DataFrame]:
-    parts, count = [], runs.sweep.test.prompts_theorem
-    for run, config in enumerate(runs.sweep.configs):
-        d, n, source = config.dimension, config.context_length, evaluation.generator(config, "random")
-        drawn = evaluation.statistics(source, count, source.standard_exponential((count, d)), LONG)
+def random_covariances(runs: Runs) -> list[Rows]:
+    """Mean predictions over the truth of layers trained on random covariances, on prompts and in closed form."""
+    x, count = np.geomspace(10, 10000, 30), runs.sweep.test.prompts_theorem
+    # E[lambda^2] / E[gamma lambda^2] for d = 5 exponential eigenvalues of mean 1 (Theorem 4.5)
+    parts = series_rows(RATIO, "random", None, x, {"LSA, theory": 2 / (6 + (10 + 2 * 5) / x)})
+    for config, matrix in layers(runs):
+        n, source, shape = config.context_length, evaluation.generator(config, "random"), (count, config.dimension)
+        drawn = evaluation.statistics(source, count, VERY_LONG, source.standard_exponential(shape))
         # The mean is over the covariance, of which the query is independent.
-        free = drawn._replace(query=source.standard_normal((count, d)))
-        ratio = free.slope(trainings.predictor(runs, run))
+        ratio = drawn._replace(query=source.standard_normal(shape)).slope(matrix)
+        # Infinity is drawn at the end of the axis.
+        parts += series_rows(RATIO, "random", config.seed, min(n, 10000), {"LSA, prompts": ratio})
         if n == INFINITE:
             parts.append(rows("mean prediction over truth, random covariances", config.seed, ratio))
-        x = min(float(n), 1e4)  # infinity is drawn at the end of the axis
-        parts.append(rows("prediction over truth", config.seed, ratio, x=x, panel="random", series="LSA, prompts"))
     return parts
-
-
-def _random_theory() -> list[pd.DataFrame]:
-    x = np.geomspace(10, 10000, 30)
-    # E[lambda^2] / E[gamma lambda^2] for d = 5 exponential eigenvalues of mean 1 (Theorem 4.5)
-    values = 2 / (6 + (10 + 2 * 5) / x)
-    return [rows("prediction over truth", 0, values, x=x, panel="random", series="LSA, theory")]
 
 
 COLOURS = dict(zip(SCALES, (darkgrid.BLUE, darkgrid.ORANGE, darkgrid.GREEN, darkgrid.RED, darkgrid.PINK), strict=True))
-SLOPE_LINES = (("infinite", r"$N=\infty$: $c^2$", "C0"), ("finite", "$N=20$", "C2"))
-OVER_M = (
-    ("scaled covariates", r"covariates times 2, $N=\infty$", "C3"),
-    ("other covariance", r"trained on $\Lambda=I$, $N=\infty$", "C6"),
-    ("N = 10", "$N=10$", "C1"),
-    ("N = 20", "$N=20$", "C2"),
-    ("N = 100", "$N=100$", "C4"),
-    ("N = infinity", r"$N=\infty$", "C0"),
-)
+SLOPE_SERIES = {"infinite": (r"$N=\infty$: $c^2$", "C0"), "finite": ("$N=20$", "C2")}
+SERIES = {
+    "scaled covariates": (r"covariates times 2, $N=\infty$", "C3"),
+    "other covariance": (r"trained on $\Lambda=I$, $N=\infty$", "C6"),
+    "N = 10": ("$N=10$", "C1"),
+    "N = 20": ("$N=20$", "C2"),
+    "N = 100": ("$N=100$", "C4"),
+    "N = infinity": (r"$N=\infty$", "C0"),
+}
 SCALED_QUERY = Style("scaled query, prompts", r"query times 2, $N=\infty$", "k", "x")
+SCALED = Axis("squared error$\\,/\\,c^2$", (-0.1, 1.1), (0, 0.2, 0.4, 0.6, 0.8, 1.0))
+FACTOR = Axis("scale $c$", (0.28, 3.6), list(SCALES.values()), list(SCALES), log=True)
+SLOPE, ERRORS = Axis("slope", (0.05, 15), log=True), Axis(RELATIVE, (1e-5, 50), log=True)
+PREDICTION = Axis("mean prediction / truth", (0.2, 0.4))
+PANELS: dict[str, Panel] = {
+    "skewed": ((70, 320, 40, 255), "page 27: skewed covariance", EXAMPLES, SQUARED_ERROR),
+    "scaled": ((405, 655, 40, 255), "page 27: scaled $x$", EXAMPLES, SCALED),
+    "slope": ((740, 985, 40, 255), "ours: prediction on truth", FACTOR, SLOPE),
+    "lengths": ((70, 560, 330, 560), "ours: prompt length", TEST_LENGTH, ERRORS),
+    "random": ((650, 985, 330, 560), "ours: random covariances", TRAINING_LENGTH, PREDICTION),
+}
 
 
 @plotting.published
 def draw(table: Table) -> Picture:
     """Draw the talk's two panels and the factor c^2 above, lengths and random covariances below."""
-    figure, skewed = plotting.canvas((1010, 620), (70, 320, 40, 255), panel="skewed")
-    panels.dress(skewed, "page 27: skewed covariance", panels.EXAMPLES, panels.SQUARED_ERROR)
-    panels.talk_panel(skewed, table)
-    panels.unfold(skewed, 1.5, 3e4)
-    skewed.legend(fontsize=7, ncols=2, loc="upper right", labelspacing=0.1, columnspacing=0.8)
-    _draw_scaled(figure, table)
-    scales = Axis("scale $c$", (0.28, 3.6), list(SCALES.values()), list(SCALES), log=True)
-    slope_axis = Axis("slope", (0.05, 15), log=True)
-    slope = panels.panel(figure, (740, 985, 40, 255), "slope", "ours: prediction on truth", scales, slope_axis)
+    figure, (skewed, scaled, slope, lengths, random) = talk_panels.draw_panels((1010, 620), PANELS)
+    talk_panels.talk_panel(skewed, table)
+    least = Style("Least Squares", "Least Squares", darkgrid.TAN, line="--")
+    lines = [Style(f"{name}, theory", name, colour) for name, colour in COLOURS.items()]
+    points = [Style(f"{name}, prompts", "", colour, "o") for name, colour in COLOURS.items()]
+    plotting.curves(scaled, table, [*lines, least], talk_panels.ERROR)
+    talk_panels.points(scaled, table, points, talk_panels.ERROR)
+    scaled.axhline(1.0, **talk_panels.ZERO_LINE)
+    for axes, linear, top, columns in ((skewed, 1.5, 3e4, 2), (scaled, 1.1, 1e5, 3)):
+        talk_panels.unfold(axes, linear, top)
+        axes.legend(fontsize=7, ncols=columns, loc="upper right", labelspacing=0.1, columnspacing=0.8)
     slope.minorticks_off()
-    panels.theory_and_prompts(slope, table, SLOPE_LINES, "slope")
+    talk_panels.theory_and_prompts(slope, table, SLOPE_SERIES, "slope")
     plotting.legend(slope, 9, "upper left", (0.02, 0.98), spacing=0.2)
-    errors = Axis("relative error", (1e-5, 50), log=True)
-    over_m = panels.panel(figure, (70, 560, 330, 560), "lengths", "ours: prompt length", panels.TEST_LENGTH, errors)
-    panels.theory_and_prompts(over_m, table, OVER_M, "relative error")
-    panels.points(over_m, table, (SCALED_QUERY,), "relative error")
-    plotting.legend(over_m, 8, "lower left", (0.02, 0.02), spacing=0.2)
-    ratios = Axis("mean prediction / truth", (0.2, 0.4))
-    random = panels.panel(
-        figure, (650, 985, 330, 560), "random", "ours: random covariances", panels.TRAINING_LENGTH, ratios
-    )
-    plotting.curves(random, table, (panels.LIMIT,), "prediction over truth")
-    panels.points(random, table, (panels.MEASURED,), "prediction over truth")
+    talk_panels.theory_and_prompts(lengths, table, SERIES, RELATIVE)
+    talk_panels.points(lengths, table, [SCALED_QUERY], RELATIVE)
+    plotting.legend(lengths, 8, "lower left", (0.02, 0.02), spacing=0.2)
+    plotting.curves(random, table, [talk_panels.LAYER], RATIO)
+    talk_panels.points(random, table, [talk_panels.LAYER_POINTS], RATIO)
     random.axhline(1 / 3, color="k", linestyle=":", linewidth=1.5)
     plotting.legend(random, 9, "lower right", (0.98, 0.02), spacing=0.2)
     return figure
 
 
-def _draw_scaled(figure: Picture, table: Table) -> Axes:
-    errors = Axis("squared error$\\,/\\,c^2$", (-0.1, 1.1))
-    axes = panels.panel(figure, (405, 655, 40, 255), "scaled", "page 27: scaled $x$", panels.EXAMPLES, errors)
-    least = panels.LEAST_SQUARES._replace(colour=darkgrid.TAN, line="--")
-    lines = [Style(f"{name}, theory", name, COLOURS[name]) for name in SCALES]
-    plotting.curves(axes, table, (*lines, least), "squared error")
-    panels.points(axes, table, [Style(f"{n}, prompts", "", COLOURS[n], "o") for n in SCALES], "squared error")
-    panels.zero_line(axes)
-    panels.unfold(axes, 1.1, 1e5, (0, 0.2, 0.4, 0.6, 0.8, 1.0))
-    axes.legend(fontsize=7, ncols=3, loc="upper right", labelspacing=0.1, columnspacing=0.8)
-    return axes
-
-
-FIGURES = (Figure("zhang_covariate_shift", sweeps, measure, draw),)
+LAYERS = {
+    "deck": evaluation.DECK,
+    "infinite": evaluation.LONG,
+    "covariates": {"eigenvalues": [SPECTRUM], "context_length": LENGTHS},
+    "random": {"covariance": ["exponential"], "context_length": (10, 30, 100, 300, 1000, INFINITE)},
+}
+FIGURES = (Figure("zhang_covariate_shift", evaluation.flows(**LAYERS), measure, draw),)

@@ -1,0 +1,114 @@
+"""The talk's panels of Garg et al.'s tests (pages 25-27), with a linear layer for GPT-2, and the look of all panels."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from icl.drawing import darkgrid
+from icl.figure import Axes, Axis, Picture, Rows, Runs, Style, Table, plotting
+from icl.models import estimators
+from icl.papers.zhang2024.evaluation import TALK_LENGTH, generator, layers, of_first_run, series_rows
+from icl.tasks import linear_regression as tasks
+from icl.tasks.linear_regression import Prompts
+
+ERROR = "squared error"
+"""The observable of these panels, over the dimension."""
+LEAST_SQUARES, NEIGHBOURS, AVERAGING = "Least Squares", "3-Nearest Neighbors", "Averaging"
+ON_PROMPTS, THEORY = "LSA, prompts", "LSA, theory"
+Shift = Callable[[Prompts, np.random.Generator], Prompts]
+
+
+def talk_prompts(runs: Runs, purpose: str, shift: Shift = lambda prompts, source: prompts) -> Prompts:
+    """Standard normal prompts of every run, with leading axes (runs, prompts), changed by a random shift."""
+    drawn = []
+    for config in runs.sweep.configs:
+        source = generator(config, purpose)
+        prompts = tasks.gaussian(source, (runs.sweep.test.prompts_test,), TALK_LENGTH, config.dimension)
+        drawn.append(shift(prompts, source))
+    return Prompts(*(np.stack(part) for part in zip(*drawn, strict=True)))
+
+
+def talk_errors(runs: Runs, prompts: Prompts, counts: Sequence[int]) -> dict[str, np.ndarray]:
+    """Mean squared errors over d of the first layer and Garg et al.'s baselines: series -> (runs, counts).
+
+    Without examples all predict 0.
+    """
+    predictors = {
+        ON_PROMPTS: estimators.preconditioned_gradient_descent([layers(runs)[0][1]]),
+        LEAST_SQUARES: estimators.least_squares,
+        NEIGHBOURS: estimators.nearest_neighbours(3),
+        AVERAGING: estimators.averaging,
+    }
+    x, y, query, truth = prompts.inputs, prompts.labels, prompts.inputs[..., -1, :], prompts.labels[..., -1]
+    answers = {
+        name: [predict(x[..., :k, :], y[..., :k], query) if k else 0 * truth for k in counts]
+        for name, predict in predictors.items()
+    }
+    return {name: np.mean((np.stack(of) - truth) ** 2, axis=-1).T / x.shape[-1] for name, of in answers.items()}
+
+
+def talk_rows(
+    runs: Runs, panel: str, counts: Sequence[int], measured: Mapping[str, np.ndarray], theory: Mapping[str, Any]
+) -> list[Rows]:
+    """Rows of a panel: errors on prompts, (runs, counts), and closed forms at counts[0], counts[0] + 1, ..."""
+    seeds, x = np.array(runs.sweep.seeds)[:, None], counts[0] + np.arange(len(next(iter(theory.values()))))
+    computed = series_rows(ERROR, panel, None, x, theory)
+    return [*series_rows(ERROR, panel, seeds, counts, measured), of_first_run(runs, computed)]
+
+
+LAYER, LAYER_POINTS = Style(THEORY, THEORY, darkgrid.BLUE), Style(ON_PROMPTS, ON_PROMPTS, darkgrid.BLUE, "o")
+COLOURS = {LEAST_SQUARES: darkgrid.ORANGE, NEIGHBOURS: darkgrid.GREEN, AVERAGING: darkgrid.RED}
+ZERO_LINE: Mapping[str, Any] = {"color": "0.5", "linestyle": "--", "linewidth": 1.5}
+"""The look of the error of the prediction 0."""
+EXAMPLES = Axis("in-context examples", (-1, 40.1), range(0, 41, 10))
+SQUARED_ERROR = Axis("squared error", (-0.1, 1.5), np.arange(0, 1.51, 0.25).tolist())
+TEST_LENGTH = Axis("Test length $M$", (8, 12500), log=True)
+TRAINING_LENGTH = Axis("Training length $N$", (8, 12500), log=True)
+
+Panel = tuple[tuple[float, float, float, float], str, Axis, Axis]
+"""A panel's edges in pixels (left, right, top, bottom), its title and its axes."""
+
+
+def draw_panels(size: tuple[int, int], panels: Mapping[str, Panel]) -> tuple[Picture, list[Axes]]:
+    """A figure and the axes of its panels, in seaborn's dark grid with labels and titles."""
+    figure, found = plotting.panels(size, {name: edges for name, (edges, *_) in panels.items()})
+    for name, (_, title, x, y) in panels.items():
+        darkgrid.grid_look(found[name])
+        plotting.frame(found[name], x, y, font=10, ticks=9)
+        found[name].set_title(title, fontsize=10)
+    return figure, list(found.values())
+
+
+def talk_panel(axes: Axes, table: Table) -> None:
+    """Draw baselines, the closed form, the trained layer on prompts, and the error of the prediction 0, dashed."""
+    plotting.curves(axes, table, [*(Style(name, name, colour) for name, colour in COLOURS.items()), LAYER], ERROR)
+    points(axes, table, [LAYER_POINTS], ERROR)
+    axes.axhline(1.0, **ZERO_LINE)
+
+
+def points(axes: Axes, table: Table, styles: Sequence[Style], observable: str) -> None:
+    """Draw points with their 95 % intervals over seeds."""
+    for style in styles:
+        rows = table.curve(plotting.panel_of(axes), style.series, observable)
+        axes.vlines(rows["x"], rows["low"], rows["high"], color=style.colour, linewidth=1.5)
+        plotting.curve(axes, style, rows["x"], rows["value"], linestyle="none", markersize=5)
+
+
+def theory_and_prompts(axes: Axes, table: Table, series: Mapping[str, tuple[str, str]], observable: str) -> None:
+    """Draw the line "name, theory" and the points "name, prompts" for every series: name -> label, colour."""
+    for name, (label, colour) in series.items():
+        plotting.curves(axes, table, [Style(f"{name}, theory", label, colour)], observable)
+        points(axes, table, [Style(f"{name}, prompts", "", colour, "o")], observable)
+
+
+def unfold(axes: Axes, linear: float, top: float) -> None:
+    """Make the y axis linear with its ticks up to `linear`, as published, and logarithmic above up to `top`."""
+    places = [*axes.get_yticks(), *(10.0**power for power in range(1, 6) if 10.0**power <= top)]
+    axes.set_yscale("symlog", linthresh=linear, linscale=2.5)
+    axes.set_yticks(places, [f"{place:g}" for place in places])
+    axes.minorticks_off()
+    axes.set_ylim(-0.1, top)
+    axes.axhline(linear, color="0.35", linewidth=0.8, zorder=1)
+    look: dict[str, Any] = {"fontsize": 7, "color": "0.35", "ha": "right", "va": "bottom"}
+    axes.text(0.99, linear, "log above", transform=axes.get_yaxis_transform(), **look)
