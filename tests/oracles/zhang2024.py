@@ -4,11 +4,11 @@ import numpy as np
 
 
 def tokens(inputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return E, (d + 1, rho + 1), from inputs (rho + 1, d) and labels (rho + 1,); the query's label slot is 0."""
+    """E, (d + 1, rho + 1), from inputs (rho + 1, d) and labels (rho + 1,); the query's label slot is 0."""
     return np.concatenate([inputs.T, [[*labels[:-1], 0.0]]])
 
 
 def output(value: np.ndarray, key_query: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """Return f = E + W^PV E (E' W^KQ E) / rho, (d + 1, rho + 1); attention includes the query."""
+    """f = E + W^PV E (E' W^KQ E) / rho, (d + 1, rho + 1); attention includes the query."""
     e, rho = tokens, tokens.shape[-1] - 1
     return e + value @ e @ (e.T @ key_query @ e) / rho

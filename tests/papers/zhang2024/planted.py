@@ -1,0 +1,60 @@
+"""Violations of Zhang et al.'s claims; the sound runs are the trainings of the laptop scale with eight seeds."""
+
+import dataclasses
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import torch
+
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.training import train
+from icl.evidence import ledger
+from icl.pipeline import figures
+from icl.tasks.linear_regression import rotation
+from tests.planted import UNTRAINED, Planted, Trained, each, with_weights
+
+
+def sound(figure: str) -> Trained:
+    """The figure's trainings from their start, with fewer prompts for Theorem 4.2 and a shorter one on prompts."""
+    return {name: trained(sweep) for name, sweep in figures.sweeps(figure, "laptop", {}).items()}
+
+
+@cache
+def trained(sweep: Sweep) -> Runs:
+    configs = tuple(config for config in sweep.configs if config.seed < 8)
+    test = dataclasses.replace(sweep.test, prompts_theorem=2000)
+    steps = {0} | {step for step in sweep.snapshots if step <= 150 or sweep.name != "zhang_prompts"}
+    return train(dataclasses.replace(sweep, configs=configs, test=test, snapshots=tuple(sorted(steps))))
+
+
+def with_u(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Trained], Trained]:
+    """Another U of every flow."""
+    return each(lambda runs: with_weights(runs, U=change(runs.weights["U"])) if "U" in runs.weights else runs)
+
+
+def exchanged(runs: Trained) -> Trained:
+    """The layers of the first and of the second covariance change places."""
+    long = runs["zhang_infinite"]
+    weights = {name: w.roll(len(w) // 2, 0) for name, w in long.weights.items()}
+    return dict(runs) | {"zhang_infinite": with_weights(long, **weights)}
+
+
+LARGER = Planted("U is three times too large", with_u(lambda u: 3 * u))
+TURN = torch.from_numpy(rotation(np.random.default_rng(0), 5))
+TURNED = Planted("U is turned", with_u(lambda u: u @ TURN if u.shape[-1] == 5 else u))
+EXCHANGED = Planted("the layer is trained with the covariance of the test", exchanged)
+OTHERS = {
+    "prediction for an orthogonal query over the truth, isotropic": TURNED,
+    # Contradicted as trained; an untrained U is a multiple of I, for which the statement holds.
+    "prediction for an orthogonal query over the truth, skewed": dataclasses.replace(TURNED, control=UNTRAINED),
+    "slope of the error against M, other covariance": EXCHANGED,
+    "relative error at M = 1e4, other covariance": EXCHANGED,
+    "distance of c U to Theorem 4.5, on prompts": UNTRAINED,
+}
+PLANTED = {
+    claim.id: {bound.observable: OTHERS.get(bound.observable, LARGER) for bound in claim.bounds}
+    for claim in ledger.of_paper("zhang2024").claims
+}
+UNTRAINED_HOLD = {"ZT6": "untrained layers are multiples of I, for which the statement holds"}

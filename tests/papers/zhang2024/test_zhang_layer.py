@@ -1,0 +1,264 @@
+"""One linear self-attention layer: the theorems of Zhang et al., and the layer on prompts against its literal form."""
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.integrate import solve_ivp
+from scipy.optimize import approx_fprime
+
+from icl.core.config import ConstantError
+from icl.core.runs import Runs
+from icl.core.streams import stream
+from icl.core.sweep import Sweep
+from icl.core.training import train
+from icl.models import estimators
+from icl.models import linear_attention_theory as theory
+from icl.papers.zhang2024 import linear_attention as system
+from icl.papers.zhang2024.evaluation import SPECTRUM, statistics
+from icl.papers.zhang2024.linear_attention import PROMPTS, Config
+from icl.papers.zhang2024.population_flow import Blocks, flow, limit, moments, population_loss, velocity
+from icl.papers.zhang2024.zhang_task_shift import rectified_moments
+from icl.tasks import linear_regression as tasks
+from tests.oracles import zhang2024 as oracle
+
+SKEWED = Config(eigenvalues=SPECTRUM, context_length=10, initial_scale=0.3)
+RANDOM = Config(eigenvalues=(1.0, 2.0), dimension=2, context_length=3, covariance="exponential")
+CASES = [Config(), SKEWED, replace(SKEWED, start="gaussian", seed=3), RANDOM]
+every_case = pytest.mark.parametrize("config", CASES)
+
+
+@cache
+def flowed(config: Config) -> Runs:
+    """A training in logarithmic time."""
+    slow = replace(config, learning_rate=0.01, growth=0.15)
+    return train(Sweep("test", system.SYSTEM, (slow,), tuple(range(101)), system.Test()))
+
+
+def distance(trained: Blocks, wanted: Blocks) -> float:
+    return float(max(np.linalg.norm(a - b) / np.linalg.norm(b) for a, b in zip(trained, wanted, strict=True)))
+
+
+def unpacked(numbers: np.ndarray, d: int) -> Blocks:
+    return Blocks(numbers[:-1].reshape(d, d), numbers[-1])
+
+
+@every_case
+def test_the_flow_reaches_equation_4_1(config: Config) -> None:
+    end = Blocks(*(part[0] for part in system.blocks(flowed(config).last())))
+    assert distance(end, limit(config.law())) < 1e-8
+    assert np.diff(flowed(config).losses[0]).max() < 1e-12
+
+
+@every_case
+def test_the_flow_conserves_c_squared_minus_the_norm_of_u_squared(config: Config) -> None:
+    u, c = system.blocks(flowed(config).weights)
+    assert abs(c**2 - np.sum(u**2, axis=(-2, -1))).max() < 1e-7
+
+
+@given(
+    st.lists(st.floats(0.05, 4.0), min_size=1, max_size=4), st.integers(1, 1000), st.booleans(), st.integers(0, 2**32)
+)
+def test_no_weights_have_a_lower_loss_than_equation_4_1(
+    spectrum: list[float], length: int, exponential: bool, seed: int
+) -> None:
+    """For any covariance and length; there the velocity is 0, and rescaling one block against the other is free."""
+    law, rng = moments(np.array(spectrum), length, exponential), np.random.default_rng(seed)
+    end, other = limit(law), Blocks(rng.standard_normal((len(spectrum), len(spectrum))), rng.standard_normal())
+    least = population_loss(end, law)
+    assert population_loss(other, law) >= least * (1 - 1e-12)
+    assert population_loss(Blocks(3 * end.u, end.c / 3), law) == pytest.approx(least, rel=1e-9)
+    assert max(abs(part).max() for part in velocity(end, law)) < 1e-9 * law.trace**2
+
+
+def test_the_limits_are_those_of_the_theorems() -> None:
+    """c U = Gamma^-1 and c^4 = tr(Gamma^-2); with exponential eigenvalues of mean 1, c U = 2 / (6 + (10 + 2 d) / N)."""
+    end, wanted = limit(SKEWED.law()), theory.preconditioner(np.diag(SKEWED.spectrum()), 10)
+    np.testing.assert_allclose(end.c * end.u, wanted, rtol=1e-13)
+    assert end.c**4 == pytest.approx(np.trace(wanted @ wanted), rel=1e-13)
+    for n in (5, 20, 10**9):
+        end = limit(moments(np.ones(5), n, exponential=True))
+        np.testing.assert_allclose(end.c * end.u, np.eye(5) * 2 / (6 + 20 / n), rtol=1e-12)
+
+
+def test_sigma_at_its_limit() -> None:
+    """It is that of theorem 4.1; with random covariances the loss is then that of zero weights."""
+    gamma = theory.gamma(np.diag(SKEWED.spectrum()), 10)
+    wanted = 0.3**2 * np.linalg.norm(gamma, 2) * np.sqrt(5) / 2
+    assert system.scale_over_limit(SKEWED) == pytest.approx(wanted, rel=1e-14)
+    for config in (RANDOM, replace(RANDOM, start="gaussian")):
+        scale = config.initial_scale / np.sqrt(system.scale_over_limit(config))
+        at = Blocks(scale * system.theta(config), np.array(scale))
+        assert population_loss(at, config.law()) == pytest.approx(config.spectrum().sum() / 2, rel=1e-12)
+
+
+def test_the_moments_are_averages_over_covariances() -> None:
+    """M = Gamma Lambda 11' Lambda for a fixed covariance; its mean over 400 000 random ones within 4.5 errors."""
+    values = RANDOM.spectrum() * stream("test", 0, "moments").standard_exponential((400_000, 2))
+    gamma = (1 + 1 / 3) * values + values.sum(axis=1, keepdims=True) / 3
+    products, law = (gamma * values)[:, :, None] * values[:, None, :], RANDOM.law()
+    for drawn, wanted in ((products, law.quadratic), (values**2, np.diagonal(law.linear))):
+        error = drawn.std(axis=0) / np.sqrt(len(drawn))
+        assert (abs(drawn.mean(axis=0) - wanted) < 4.5 * error).all()
+    fixed = moments(values[0], 3, exponential=False)
+    np.testing.assert_allclose(fixed.quadratic, products[0], rtol=1e-14)
+    np.testing.assert_allclose(fixed.linear, np.diag(values[0] ** 2), rtol=1e-14)
+
+
+@every_case
+def test_the_velocity_is_minus_the_derivative_of_the_loss(config: Config) -> None:
+    d, law = config.dimension, config.law()
+    at = np.random.default_rng(0).standard_normal(d * d + 1)
+    slope = approx_fprime(at, lambda numbers: population_loss(unpacked(numbers, d), law))
+    moved = velocity(unpacked(at, d), law)
+    np.testing.assert_allclose(np.append(*moved), -slope, atol=1e-5)
+
+
+def test_a_training_step_is_the_flow_over_its_interval() -> None:
+    """As another integrator finds it, for several runs, two of which are equal."""
+    configs = tuple(
+        replace(config, dimension=5, initial_scale=0.4, learning_rate=2.0, seed=seed)
+        for seed, config in enumerate((SKEWED, CASES[2], SKEWED, CASES[0]))
+    )
+    trained = train(Sweep("test", system.SYSTEM, configs, (1,), system.Test()))
+    for config, u, c in zip(configs, *system.blocks(trained.last()), strict=True):
+        law, start = config.law(), Blocks(0.4 * system.theta(config), np.array(0.4))
+
+        def slope(_: float, state: np.ndarray, law=law) -> np.ndarray:
+            return np.append(*velocity(unpacked(state, 5), law))
+
+        solution = solve_ivp(slope, (0, 2.0), np.append(*start), "DOP853", rtol=1e-12, atol=1e-14)
+        assert distance(Blocks(u, c), unpacked(solution.y[:, -1], 5)) < 1e-8
+        assert distance(Blocks(u, c), flow(start, law, 2.0)) < 1e-14
+
+
+def test_theorem_4_2_is_of_order_1_over_m_and_1_over_n_squared() -> None:
+    """M or N^2 times the error is constant to 2 % over two decades if the other length is infinite."""
+    covariance, task, decades = np.diag(SKEWED.spectrum()), np.ones(5), (10**4, 10**5, 10**6)
+    for values in (
+        [m * theory.lsa_test_error(covariance, task, 10**15, m) for m in decades],
+        [n**2 * theory.lsa_test_error(covariance, task, n, 10**30) for n in decades],
+    ):
+        assert 0 < min(values) and max(values) / min(values) - 1 < 0.02
+
+
+def test_the_least_loss_is_half_the_error_of_theorem_4_2() -> None:
+    """At M = N, averaged over w ~ N(0, I)."""
+    law, covariance = SKEWED.law(), np.diag(SKEWED.spectrum())
+    error = sum(theory.lsa_test_error(covariance, axis, 10, 10) for axis in np.eye(5))
+    assert population_loss(limit(law), law) == pytest.approx(error / 2, rel=1e-12)
+
+
+def test_moments_of_rectified_labels() -> None:
+    """Within five standard errors of 200 000 draws."""
+    covariance, task = np.diag([2.0, 0.5, 1.0]), np.array([1.0, -0.5, 0.3])
+    x = np.sqrt(np.diagonal(covariance)) * np.random.default_rng(0).standard_normal((200_000, 3))
+    y = np.maximum(x @ task, 0)
+    drawn = (y**2, y[:, None] * x, y[:, None, None] ** 2 * x[:, :, None] * x[:, None])
+    for values, wanted in zip(drawn, rectified_moments(covariance, task), strict=True):
+        assert (abs(values.mean(axis=0) - wanted) < 5 * values.std(axis=0) / np.sqrt(len(x))).all()
+
+
+def test_an_orthogonal_query_is_answered_by_zero_if_gamma_is_a_multiple_of_the_identity() -> None:
+    for config, is_zero in ((CASES[0], True), (SKEWED, False)):
+        end = limit(config.law())
+        predict = estimators.preconditioned_gradient_descent([end.c * end.u])
+        for count in range(1, 5):
+            drawn = tasks.gaussian(np.random.default_rng(count), (50,), count, 5)
+            turned = tasks.orthogonal_query(tasks.labelled(np.sqrt(config.spectrum()) * drawn.inputs, drawn.weights))
+            answer = predict(turned.inputs[:, :-1], turned.labels[:, :-1], turned.inputs[:, -1])
+            assert (abs(answer).max() < 1e-12) == is_zero
+
+
+@given(st.floats(0.1, 10))
+def test_scaled_inputs_multiply_the_prediction_by_c_cubed(factor: float) -> None:
+    """With c times all inputs labels grow by c and predictions by c^3; with c times the query alone, by c."""
+    predict = estimators.preconditioned_gradient_descent([np.diag([0.5, 1.0, 2.0])])
+    inputs, labels, _ = tasks.gaussian(np.random.default_rng(0), (4,), 7, 3)
+
+    def predicted(c: float, of_query: float) -> np.ndarray:
+        return predict(c * inputs[:, :-1], c * labels[:, :-1], of_query * inputs[:, -1])
+
+    np.testing.assert_allclose(predicted(factor, factor), factor**3 * predicted(1.0, 1.0), rtol=1e-12)
+    np.testing.assert_allclose(predicted(1.0, factor), factor * predicted(1.0, 1.0), rtol=1e-12)
+
+
+# The layer on prompts
+
+
+def predictions(weights: dict[str, np.ndarray], drawn: tasks.Prompts) -> np.ndarray:
+    """The layer's predictions on prompts of one run."""
+    value, key_query = (torch.from_numpy(weights[name])[None] for name in ("W_PV", "W_KQ"))
+    batch = {name: torch.from_numpy(getattr(drawn, name))[None] for name in ("inputs", "labels")}
+    return system.prediction(value, key_query, batch)[0].numpy()
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 8), st.integers(1, 4))
+def test_the_prediction_is_the_last_entry_of_the_literal_layer(seed: int, length: int, dimension: int) -> None:
+    """The query's label is not used; its slot is 0."""
+    rng = np.random.default_rng(seed)
+    value, key_query = rng.standard_normal((2, dimension + 1, dimension + 1))
+    drawn = tasks.gaussian(rng, (3,), length, dimension)
+    wanted = [oracle.output(value, key_query, oracle.tokens(x, y))[-1, -1] for x, y, _ in zip(*drawn, strict=True)]
+    np.testing.assert_allclose(predictions({"W_PV": value, "W_KQ": key_query}, drawn), wanted, rtol=1e-9, atol=1e-9)
+
+
+def test_the_limit_predicts_by_one_step_of_preconditioned_gradient_descent() -> None:
+    drawn = tasks.gaussian(np.random.default_rng(5), (7,), 30, 5)
+    step = estimators.preconditioned_gradient_descent([theory.preconditioner(np.diag(SKEWED.spectrum()), 10)])
+    wanted = step(drawn.inputs[:, :-1], drawn.labels[:, :-1], drawn.inputs[:, -1])
+    np.testing.assert_allclose(predictions(system.matrices(limit(SKEWED.law())), drawn), wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize("config", [SKEWED, RANDOM])
+@pytest.mark.parametrize("at", ["start", "anywhere"])
+def test_the_mean_gradient_on_prompts_is_that_of_the_population(config: Config, at: str) -> None:
+    """Within 4.5 standard errors over 200 batches U and c move as in the flow, and all other entries do not move."""
+    config = replace(config, gradient_estimator=PROMPTS, prompts=200, context_length=6)
+    here = Blocks(config.initial_scale * system.theta(config), np.array(config.initial_scale))
+    if at == "anywhere":
+        here = Blocks(0.5 * np.random.default_rng(0).standard_normal(here.u.shape), np.array(0.7))
+    configs = [replace(config, seed=seed) for seed in range(200)]
+    weights = {name: torch.from_numpy(w).expand(200, -1, -1) for name, w in system.matrices(here).items()}
+    batch = {name: torch.from_numpy(array) for name, array in system.sample(configs, 0).items()}
+    losses, gradients = system.loss_and_gradient(weights, batch, configs)
+    moved = velocity(here, config.law())
+    wanted = system.matrices(Blocks(-moved.u, -moved.c)) | {"loss": population_loss(here, config.law())}
+    for name, drawn in (gradients | {"loss": losses}).items():
+        # Both are exactly 0 where the prediction does not depend on an entry.
+        error = drawn.std(dim=0) / 200**0.5
+        assert ((drawn.mean(dim=0) - torch.as_tensor(wanted[name])).abs() <= 4.5 * error).all(), name
+
+
+def test_intervals_may_grow() -> None:
+    np.testing.assert_allclose(system.times(Config(learning_rate=0.5, growth=0.1), range(4)), [0, 0.5, 0.55, 0.605])
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.49])
+def test_prompts_given_by_gram_matrices_have_the_same_errors(noise: float) -> None:
+    """Errors on sampled statistics agree with the closed form within 4.5 standard errors of 60 groups of prompts."""
+    spectrum, rng = np.array([1.0, 2.0, 0.5]), np.random.default_rng(0)
+    step = theory.preconditioner(np.diag(spectrum), 9)
+    errors = [statistics(rng, 1000, 7, spectrum, noise).error(step) for _ in range(60)]
+    wanted = theory.gaussian_error(step, np.diag(spectrum), 7, noise)
+    assert abs(np.mean(errors) - wanted) < 4.5 * np.std(errors) / np.sqrt(60)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"eigenvalues": (1, 1, 1, 1, 0)}, "eigenvalues .Lambda. = .*: must be above 0: .* positive definite"),
+        ({"eigenvalues": (1, 1, 1, 1, -2)}, "positive definite"),
+        ({"eigenvalues": (1, 1, np.nan, 1, 1)}, "finite"),
+        ({"eigenvalues": (1, 1)}, "5 numbers, one per dimension, or none"),
+        ({"gradient_estimator": PROMPTS, "growth": 0.1}, "growth = 0.1: must be 0 for the gradient estimator"),
+    ],
+)
+def test_bad_constants_are_refused_before_training(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConstantError, match=message):
+        Config(**values)
