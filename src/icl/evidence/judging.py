@@ -1,7 +1,7 @@
 """Verdicts: a claim's bounds and conditions against the single runs in the table."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,6 +51,12 @@ class Part:
         return {"observable": self.observable, "statistic": self.bound.statistic, **finite,
                 "runs": self.runs, "outcome": self.outcome, "values": list(self.values)}  # fmt: skip
 
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> "Part":
+        """The part from its plain data, which have no range of the bound."""
+        numbers = {name: _number(data[name], math.nan) for name in ("estimate", "low", "high", "p", "p_against")}
+        return cls(_bound(data), runs=data["runs"], outcome=data["outcome"], values=tuple(data["values"]), **numbers)
+
 
 @dataclass(frozen=True)
 class Condition:
@@ -89,9 +95,28 @@ class Verdict:
         return {"claim": self.claim, "scale": self.scale, "outcome": self.outcome, "parts": parts,
                 "conditions": conditions, **numbers}  # fmt: skip
 
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> "Verdict":
+        """The verdict from its plain data."""
+        met = tuple(Condition(_bound(one), one["met"], one["runs"]) for one in data["conditions"])
+        p_values = (_number(data[name], math.nan) for name in ("p", "p_against"))
+        parts = tuple(map(Part.read, data["parts"]))
+        return cls(data["claim"], data["scale"], data["outcome"], parts, met, *p_values)
+
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
+
+
+def _number(value: float | None, missing: float) -> float:
+    return missing if value is None else value
+
+
+def _bound(data: Mapping[str, Any]) -> Bound:
+    """The bound in the plain data of a part or a condition."""
+    statistic, equals = data.get("statistic", "mean"), data["equals"]
+    least, most = _number(data["at_least"], -math.inf), _number(data["at_most"], math.inf)
+    return Bound(observable=data["observable"], at_least=least, at_most=most, statistic=statistic, equals=equals)
 
 
 def verdicts(claims: Iterable[Claim], table: Table) -> list[Verdict]:
