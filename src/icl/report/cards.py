@@ -1,84 +1,103 @@
-"""The card of a claim on the gallery's pages: what a reader needs to check a verdict, folded under its outcome."""
+"""A claim with its verdict: what every page says about it, and counts of the statements that claims test."""
 
-import math
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from icl.evidence import freeze
+from icl.evidence import ledger, sensitivity
+from icl.evidence.judging import CONTRADICTED, INCONCLUSIVE, NOT_TESTED, OUTCOMES, SUPPORTED, Part, Verdict
 from icl.evidence.ledger import Claim
-from icl.report import formulas
-from icl.report.page.intervals import limits
-from icl.report.verdict_files import interval, kind, on_development_seeds, over, replicated
+from icl.evidence.significance import EXACT
+from icl.report.compare import Change
+from icl.report.wording import rendered
 
-STRIP = 40
-"""Characters of a row of runs."""
+WORST_FIRST = (CONTRADICTED, INCONCLUSIVE, NOT_TESTED, SUPPORTED)
+QUALITIES = ("computed", "one training", "fitted", "reduced", "fragile", "repeated")
 
 
-def card(claim: Claim, verdict: Mapping[str, Any], means: str, searched: str, others: Mapping[str, str]) -> str:
-    """The card as Markdown: outcome and what is tested, and folded below it source, numbers, bound and dates.
+@dataclass(frozen=True)
+class Card:
+    """A claim with its verdict.
 
-    means : what the outcome means, if not obvious; searched : whether moving a constant changes the outcome
-    others : claim -> its outcome with other seeds
+    second : its outcome on a second sample of seeds at the same scale; empty if there is none
+    date : of the verdict; changes : of its bounds against other results
     """
-    seeds = " (development seeds)" if on_development_seeds(verdict) else ""
-    summary = f"<b>{verdict['outcome']}</b>{seeds} · {claim.id} ({kind(claim)}): {_html(claim.tested)}"
-    formula = f" {formulas.markdown(claim.formula)}" if claim.formula else ""
-    rows = {
-        "What it is" if claim.kind == "ours" else "The source says": f"{claim.says}{formula} ({claim.source})",
-        "Premise": claim.premise,
-        "Outcome": means,
-        "Why this bound": claim.why,
-        "Planted violations": claim.planted,
-        "Second sample": replicated(verdict, others).replace("-", ""),
-        "Fragile": searched,
-        "Dates": f"bounds {freeze.date_of_bounds(claim)}, verdict {verdict.get('date', '')}",
-        "Amended": " ".join(freeze.amendments(claim)),
-        "New": freeze.new_since(claim),
-        "Not shown": claim.not_shown,
-    }
-    lines = [f"- **{name}**: {text}" for name, text in rows.items() if text]
-    met = [f"{one['observable']} {one['bound']}: met by {one['met']} of {one['runs']}"
-           for one in verdict.get("conditions", ())]  # fmt: skip
-    lines += [f"- **Condition on each run**: {text}" for text in met]
-    measured = [line for part in verdict["parts"] for line in numbers(claim, part)]
-    block = ["```", *measured, "```", ""] if measured else []
-    return "\n".join([f"<details><summary>{summary}</summary>", "", *block, *lines, "", "</details>"])
+
+    claim: Claim
+    verdict: Verdict
+    second: str = ""
+    date: str = ""
+    changes: Sequence[Change] = ()
+
+    @property
+    def outcome(self) -> str:
+        """The outcome; the second sample's, if the number of seeds was doubled after a verdict was known."""
+        return self.second if self.repeats == "decides" else self.verdict.outcome
+
+    @property
+    def repeats(self) -> str:
+        """Whether the second sample has the same outcome: yes, no, decides, or a dash if there is none."""
+        if not self.second:
+            return "–"
+        if ledger.target(self.claim.figure).doubled:
+            return "decides"
+        return "yes" if self.second == self.verdict.outcome else f"no: {self.second}"
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether its test uses constants that were chosen on published numbers."""
+        return bool(self.claim.fitted or ledger.target(self.claim.figure).fitted)
+
+    @property
+    def news(self) -> list[Change]:
+        """The changes that deserve attention."""
+        return [change for change in self.changes if change.is_news]
+
+    @property
+    def decisive(self) -> Part | None:
+        """The bound that decides: the first one with the worst outcome."""
+        return min(self.verdict.parts, key=lambda part: WORST_FIRST.index(part.outcome), default=None)
+
+    def over(self, part: Part) -> str:
+        """The runs behind an estimate: "20 trainings" or "computed"."""
+        return "computed" if part.bound.statistic == EXACT else f"{part.runs} {self.claim.unit}"
 
 
-def numbers(claim: Claim, part: Mapping[str, Any]) -> list[str]:
-    """One bound: its estimate, unit and bound in a line, and the runs in another."""
-    first = f"{part['observable']}: {part['statistic']} {interval(part)}, bound {part['bound']}, {over(claim, part)}"
-    return [first, *runs(part)]
+def of_record(record: Mapping[str, Any]) -> list[Card]:
+    """The verdicts in a figure's verdict file."""
+    return [Card(ledger.claim(one.claim), one) for one in map(Verdict.read, record["verdicts"])]
 
 
-def runs(part: Mapping[str, Any]) -> list[str]:
-    """The runs of a bound as a row of dots between their ends, with its ends as bars; none without single runs.
+def qualities(cards: Sequence[Card], reduced: Collection[str]) -> list[str]:
+    """What limits the evidence on a statement, of QUALITIES, and whether a second sample repeats its random claims.
 
-    A digit is the number of runs in one place (a plus for more than nine).
+    reduced : the figures that were not run at the paper's size
     """
-    values = [value for value in part.get("values", ()) if value is not None]
-    if len(values) < 2:
-        return []
-    ends = [end for end in limits(part["bound"]) if math.isfinite(end)]
-    low, high = min(values + ends), max(values + ends)
-    if high <= low:
-        return []
-    place = [round((value - low) / (high - low) * (STRIP - 1)) for value in values]
-    bars = {round((end - low) / (high - low) * (STRIP - 1)) for end in ends}
-    cells = "".join(_cell(place.count(at), at in bars) for at in range(STRIP))
-    return [f"    {low:.3g} {cells} {high:.3g}"]
+    again = {card.repeats for card in cards} - {"–"}
+    holds = (
+        all(card.claim.is_computed for card in cards),
+        any(card.claim.unit.endswith("of one training") for card in cards),
+        any(card.is_fitted for card in cards),
+        any(card.claim.figure in reduced for card in cards),
+        any(sensitivity.is_fragile(card.claim.id) == "yes" for card in cards),
+        bool(again) and again <= {"yes", "decides"},
+    )
+    return [name for name, is_so in zip(QUALITIES, holds, strict=True) if is_so]
 
 
-def _cell(count: int, is_end: bool) -> str:
-    if not count:
-        return "|" if is_end else " "
-    return "." if count == 1 else str(count) if count < 10 else "+"
+def counts(cards: Sequence[Card], reduced: Collection[str] = ()) -> str:
+    """The number of statements per kind and outcome, and the qualities of the supported ones, in Markdown.
 
-
-def _html(text: str) -> str:
-    return text.replace("<", "&lt;").replace(">", "&gt;")
-
-
-def searched(claim: Claim, moved: Collection[str], fragile: Collection[str]) -> str:
-    """Whether a single constant turns the claim: "yes", "no" or "not searched"."""
-    return "yes" if claim.id in fragile else "no" if claim.id in moved else "not searched"
+    A statement has the worst outcome of the claims that test it.
+    """
+    totals: Counter[tuple[str, str]] = Counter()
+    found: dict[tuple[str, str], list[Card]] = {}
+    for card in cards:
+        found.setdefault((card.claim.kind, card.claim.statement or card.claim.id), []).append(card)
+    for (kind, _), tests in found.items():
+        outcome = min((card.outcome for card in tests), key=WORST_FIRST.index)
+        limits = qualities(tests, reduced) if outcome == SUPPORTED else []
+        totals.update((kind, name) for name in (outcome, *limits))
+    about = {"totals": totals, "outcomes": OUTCOMES, "qualities": QUALITIES}
+    return rendered("counts.md.j2", claims=len(cards), statements=len(found), **about)

@@ -1,23 +1,196 @@
-"""`python -m icl`: shows papers, figures, claims and verdicts, adds new ones, and runs the jobs of the workflow."""
+"""Shows papers, figures, claims and verdicts, and adds new ones.
+
+Exit codes: 0 done, 1 a result is missing or damaged, 2 no such name.
+"""
 
 import json
+import os
+import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import yaml
 
-from icl.core.problem import Problem
+from icl.core import discovery
+from icl.core.config import FIRST_SEED, ConstantError
+from icl.core.files import write_text
+from icl.core.problem import Problem, in_one_line
+from icl.core.sweep import checked
+from icl.evidence import ledger
 from icl.pipeline import run, verify
-from icl.pipeline.plan import Plan
+from icl.pipeline.plan import Plan, check_reach
 
-app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+FAILED, MISUSED = 1, 2
+app = typer.Typer(
+    help=__doc__, no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
+)
+new = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(new, name="new", help="Add a figure or a paper.")
+
+AsJson = Annotated[bool, typer.Option("--json", help="machine-readable output")]
+Scale = Annotated[str, typer.Option(help="paper, laptop or smoke")]
+Set = Annotated[str, typer.Option("--set", help="other constants: '{model: {constant: value}}'")]
+Variant = Annotated[str, typer.Option(help="the name of the folder for --set")]
+FirstSeed = Annotated[int, typer.Option(help="the first seed of every training")]
 Config = Annotated[Any, typer.Option(parser=json.loads, help="the config of the workflow, as JSON")]
+Named = Annotated[list[str] | None, typer.Argument(metavar="FIGURE ...", show_default=False)]
+
+
+def planned(scale: str, constants: str, variant: str = "", first_seed: int = FIRST_SEED, names: Any = ()) -> Plan:
+    """The plan that the options describe, for the figures of these names."""
+    try:
+        values = checked(yaml.safe_load(constants) or {})
+    except yaml.YAMLError as error:
+        raise ConstantError(f"--set {constants!r}: is no YAML ({in_one_line(error)})") from error
+    config = {"scale": scale, "shards": Plan.shards, "variant": variant, "first_seed": first_seed}
+    plan = Plan.of(config | {"constants": values})
+    if plan.changed:
+        assert plan.trainings
+        check_reach(plan, names)
+    return plan
+
+
+def answer(data: Any, text: str, as_json: bool, code: int = 0) -> None:
+    """Print data or text, and exit with this code."""
+    print(json.dumps(data, indent=2) if as_json else text.strip("\n"), flush=True)
+    raise typer.Exit(code)
+
+
+@app.command("list")
+def list_everything(as_json: AsJson = False) -> None:
+    """List all papers and figures, one line each."""
+    from icl.report.wording import rendered
+
+    figures = discovery.figures().items()
+    rows = [{"figure": name, "paper": key, "summary": ledger.target(name).summary} for name, key in figures]
+    answer(rows, rendered("list.txt.j2", rows=rows), as_json)
+
+
+@app.command()
+def show(name: str, scale: Scale = "laptop", constants: Set = "", as_json: AsJson = False) -> None:
+    """Show a figure with its claims and constants, a claim, or a paper."""
+    from icl.report import shown, wording
+
+    figure = ledger.aliases().get(name, name)
+    plan = planned(scale, constants, names=[figure] if figure in discovery.figures() else [])
+    data = shown.named(plan, name)
+    answer(data, wording.rendered("shown.txt.j2", one=data), as_json)
+
+
+@app.command()
+def verdicts(
+    figures: Named = None, scale: Scale = "laptop", constants: Set = "", variant: Variant = "",
+    first_seed: FirstSeed = FIRST_SEED, config: Config = None, as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Verify the results on disk; print pictures and verdicts, and the commands that make what is missing."""
+    from icl.report import cards, results, wording
+
+    names = [ledger.figure_name(word) for word in figures or ()]
+    plan = Plan.of(config) if config else planned(scale, constants, variant, first_seed, names)
+    found = results.on_disk(plan, names or plan.figures)
+    judged = {name: cards.of_record(record) for name, record in found.records.items()}
+    text = wording.rendered(
+        "verdicts.txt.j2", plan=plan, judged=judged, names=names, found=found,
+        counts=cards.counts([card for of_figure in judged.values() for card in of_figure]),
+    )  # fmt: skip
+    data = {"verdicts": list(found.records.values()), "missing": found.missing, "problems": found.problems}
+    answer(data, text, as_json, FAILED if found.problems or (names and found.missing) else 0)
+
+
+@app.command()
+def whatif(
+    figure: str, constants: Set = "", scale: Scale = "laptop", variant: Variant = "", as_json: AsJson = False
+) -> None:
+    """Make a figure with the default constants and those of --set, and print every number and what differs."""
+    from icl.report import compare
+    from icl.report.whatif import compared, notes
+
+    name = ledger.figure_name(figure)
+    plan = planned(scale, constants, variant, names=[name])
+    picture, changes = compared(plan, name)
+    differ, said = compare.changed_verdicts(changes), notes(plan, name, changes)
+    numbers = [
+        {"claim": one.claim, "default": one.theirs and one.theirs.plain(), "changed": one.ours and one.ours.plain()}
+        for one in changes
+    ]
+    lines = [f"{claim:10} {outcomes}" for claim, outcomes in differ.items()] or ["no verdict differs"]
+    lines = [f"picture   {picture}", *lines, "", compare.markdown(changes, plan.folder, plan.scale), *said]
+    data = {"picture": str(picture), "command": plan.command(name), "verdicts": differ, "numbers": numbers}
+    answer(data | {"notes": said}, "\n".join(lines), as_json)
+
+
+@new.command("figure")
+def new_figure(
+    paper: str,
+    name: str,
+    reused: Annotated[str, typer.Option("--from", help="measure the first training of this figure")] = "",
+) -> None:
+    """Add a working example of a figure to a paper."""
+    from icl.report import skeleton
+
+    _written(skeleton.figure(paper, name, reused), name)
+
+
+@new.command("paper")
+def new_paper(
+    key: str, no_training: Annotated[bool, typer.Option("--no-training", help="compare estimators on prompts")] = False
+) -> None:
+    """Add a paper with a working example of a model, a figure and a claim."""
+    from icl.report import skeleton
+
+    _written(skeleton.paper(key, training=not no_training), f"{key}_{'estimators' if no_training else 'training'}")
+
+
+@new.command()
+def undo() -> None:
+    """Remove what the last `new` wrote."""
+    from icl.report import skeleton
+
+    print(
+        "\n".join(f"{'restored' if path.exists() else 'removed'} {os.path.relpath(path)}" for path in skeleton.undo())
+    )
+
+
+def _written(paths: list[Path], name: str) -> None:
+    from icl.report.wording import rendered
+
+    print(rendered("new.txt.j2", paths=map(os.path.relpath, paths), name=name).rstrip())
+
+
+@app.command()
+def check(figure: str) -> None:
+    """Run the tests of every figure and of the freeze on one, its lint, and look for its planted violations."""
+    name = ledger.figure_name(figure)
+    module, tests = discovery.file(name), ["tests/papers/test_contracts.py", "tests/evidence/test_freeze.py"]
+    pytest = ["pytest", "-q", *tests, "-k", f"{name} or freeze"]
+    steps = [pytest, ["ruff", "check", module], ["ruff", "format", "--check", module]]
+    passed = {
+        " ".join(step): not subprocess.run([sys.executable, "-m", *step], check=False).returncode for step in steps
+    }
+    violations = Path("tests/papers", discovery.paper_of(name), "planted.py")
+    text = violations.read_text(encoding="utf-8") if violations.is_file() else ""
+    lacking = [claim.id for claim in ledger.claims(name) if f'"{claim.id}"' not in text]
+    passed[f"{violations}: a violation for every claim" + "".join(f"; none for {one}" for one in lacking)] = not lacking
+    print("\n".join(f"{'passed' if good else 'FAILED':8}{step}" for step, good in passed.items()))
+    raise typer.Exit(0 if all(passed.values()) else FAILED)
+
+
+@app.command()
+def freeze() -> None:
+    """Freeze all claims and the code that measures them; later changes are marked as amended."""
+    from icl.evidence import freeze as ledger_freeze
+    from icl.pipeline import identity
+
+    codes = {name: identity.of_measuring(discovery.module(name).__name__) for name in discovery.figures()}
+    print(f"froze {ledger_freeze.write(codes)} claims")
 
 
 @app.command(hidden=True)
 def job(kind: str, name: str, config: Config) -> None:
-    """Run a job of the workflow: train SWEEP/SHARD, measure, check or draw FIGURE."""
+    """Run a job of the workflow: train FIGURE/SWEEP/SHARD, measure, check or draw FIGURE."""
     run.run(Plan.of(config), kind, name)
 
 
@@ -31,9 +204,56 @@ def verify_results(config: Config, everything: Annotated[bool, typer.Option("--a
     raise typer.Exit(bool(problems))
 
 
+def _verified(plan: Plan, names: Iterable[str], complete: bool = True) -> Any:
+    """The results of these figures; exits if one is damaged, or if one is missing and all must be there."""
+    from icl.report import results
+
+    found = results.on_disk(plan, names)
+    missing = [f"{plan.verdict_file(name)}: is missing; run again" for name in found.missing if complete]
+    if problems := [*found.problems, *missing]:
+        raise Problem("\n".join(problems))
+    return found
+
+
+@app.command(hidden=True)
+def compare(against: Path, config: Config) -> None:
+    """Print the changes against another results folder."""
+    from icl.report import compare, results
+
+    plan = Plan.of(config)
+    ours = _verified(plan, plan.figures).records
+    print(compare.summary(compare.changes(ours, results.of_folder(against, plan.folder))))
+
+
+@app.command(hidden=True)
+def report(config: Config, against: str = "") -> None:
+    """Write the report from the results on disk, with the changes against another results folder if one is named."""
+    from icl.report import compare, entries, page, results
+
+    plan = Plan.of(config)
+    found, path = _verified(plan, plan.figures, complete=False), Path(plan.results, "report.html")
+    changes = compare.changes(found.records, results.of_folder(Path(against), plan.folder)) if against else ()
+    made = entries.from_disk(plan, found.records, changes)
+    write_text(path, page.html(made, "../../", plan.folder, found.missing, against))
+    print(f"report    {path}: {len(made)} of {len(plan.figures)} figures")
+
+
+@app.command(hidden=True)
+def gallery(config: Config, figures: Named = None) -> None:
+    """Update these figures in the gallery, and its pages."""
+    from icl.report import gallery, page
+
+    plan = Plan.of(config)
+    if plan.changed:
+        raise ConstantError("gallery: shows the default constants; leave constants out of --config")
+    gallery.update(plan, _verified(plan, figures or ()).records)
+    print("\n".join(f"wrote {path}" for path in page.write_gallery()))
+
+
 def main() -> None:
-    """Run one command; a Problem ends it with one line instead of a traceback."""
+    """Run one command; a Problem ends it with its message instead of a traceback."""
     try:
-        app()
+        app(prog_name="python -m icl")
     except Problem as problem:
-        sys.exit(str(problem))
+        print(problem, file=sys.stderr)
+        sys.exit(MISUSED if isinstance(problem, ConstantError) else FAILED)

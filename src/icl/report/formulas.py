@@ -1,4 +1,4 @@
-"""The formula of a claim, LaTeX without dollar signs, as Markdown and as MathML."""
+"""The formula of a claim, LaTeX without dollar signs, as MathML, which browsers show without a library."""
 
 import re
 from xml.etree import ElementTree
@@ -10,14 +10,8 @@ class FormulaError(ConstantError):
     """A formula that is not valid LaTeX, or has a command without a MathML equivalent; the message names it."""
 
 
-def markdown(latex: str) -> str:
-    """The formula between dollar signs, with bars as commands, because a bar ends a table cell; empty for none."""
-    barred = latex.replace(r"\|", r"\Vert ").replace("|", r"\vert ")
-    return f"${barred}$" if latex else ""
-
-
 def mathml(latex: str) -> str:
-    """The formula as MathML, which browsers show without a library.
+    """The formula as MathML.
 
     Raises FormulaError for unmatched braces, an unknown command, or a dollar sign.
     """

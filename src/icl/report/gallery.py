@@ -1,60 +1,96 @@
-"""The table of constants, and replaceable sections of a text."""
+"""The gallery's files: verdicts.jsonl, one line per verdict, and figures.jsonl, one line per figure and scale.
 
-import importlib
-import re
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import fields
+A figure is shown at the largest scale at which it was run. A verdict whose first seed is not the default one belongs to
+a second sample.
+"""
+
+import json
+import shutil
+from collections.abc import Iterable, Mapping
+from datetime import date
+from pathlib import Path
 from typing import Any
 
-from icl.core import discovery
-from icl.core.config import Constants
-from icl.pipeline import figures
-from icl.report import tables
+from icl.core.config import FIRST_SEED, SCALES
+from icl.core.files import write_text
+from icl.evidence import ledger
+from icl.evidence.judging import Verdict
+from icl.evidence.ledger import Bound
+from icl.pipeline.plan import Plan
+from icl.report import costs
+from icl.report.results import Record
+
+FOLDER = Path("gallery")
+VERDICTS, FIGURES = FOLDER / "verdicts.jsonl", FOLDER / "figures.jsonl"
+Second = Mapping[tuple[str, str], str]
+"""(claim, scale) -> its outcome on other seeds."""
 
 
-def with_section(text: str, name: str, body: str) -> str:
-    """`text` with the part between the comments `<name>:begin` and `<name>:end` replaced.
+def read(path: Path) -> list[dict[str, Any]]:
+    """The lines of one of the two files; none if it is missing."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
 
-    Raises ValueError if the comments are missing.
+
+def write(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
+    """Write one of the two files, in the order of figures, scales, seeds and claims; unknown figures are left out."""
+    figures, claims = list(Plan(SCALES[0]).figures), list(ledger.all_claims())
+
+    def place(line: Mapping[str, Any]) -> tuple[int, ...]:
+        claim = claims.index(line["claim"]) if "claim" in line else 0
+        return figures.index(line["figure"]), SCALES.index(line["scale"]), line.get("first_seed", 0), claim
+
+    kept = sorted((line for line in lines if line["figure"] in figures), key=place)
+    write_text(path, "".join(f"{json.dumps(line, ensure_ascii=False, allow_nan=False)}\n" for line in kept))
+
+
+def is_current(line: Mapping[str, Any]) -> bool:
+    """Whether a verdict is on the bounds and conditions that the ledger has; second samples may hold outcomes alone."""
+    claim, verdict = ledger.all_claims().get(line["claim"]), Verdict.read(line)
+    if claim is None or not verdict.parts:
+        return claim is not None and line["first_seed"] != FIRST_SEED
+
+    def stored(bounds: Iterable[Bound], **same: Any) -> list[Bound]:
+        return [bound.model_copy(update={"range": (None, None), **same}) for bound in bounds]
+
+    judged = [part.bound for part in verdict.parts], [one.bound for one in verdict.conditions]
+    return judged == (stored(claim.bounds), stored(claim.conditions, statistic="mean"))
+
+
+def second_samples() -> Second:
+    """The outcomes of claims with random runs on other seeds; other scales repeat nothing."""
+    random = {claim.id for claim in ledger.all_claims().values() if not claim.is_computed}
+    lines = [line for line in read(VERDICTS) if line["first_seed"] != FIRST_SEED and line["claim"] in random]
+    return {(line["claim"], line["scale"]): line["outcome"] for line in lines}
+
+
+def shown_scale(lines: Iterable[Mapping[str, Any]]) -> str:
+    """The largest scale among a figure's verdicts, or among its other lines if it has no claim."""
+    lines = list(lines)
+    judged = [line for line in lines if line.get("first_seed") == FIRST_SEED] or lines
+    return min((line["scale"] for line in judged), key=SCALES.index)
+
+
+def update(plan: Plan, records: Mapping[str, Record]) -> None:
+    """Put these figures' verdicts, costs, distances and pictures into the gallery.
+
+    Only the default first seed changes more than verdicts, and pictures only at a figure's largest scale.
     """
-    pattern = re.compile(rf"(<!-- {name}:begin[^>]*-->\n).*?(<!-- {name}:end -->)", re.DOTALL)
-    if not pattern.search(text):
-        raise ValueError(f"the text has no section {name}")
-    return pattern.sub(lambda match: f"{match.group(1)}\n{body.strip()}\n\n{match.group(2)}", text)
-
-
-def constants(parts: Mapping[str, Iterable[Constants]]) -> str:
-    """Every constant with its value, grade and source; `parts` maps a heading to constants."""
-    rows = []
-    for heading, instances in parts.items():
-        for row in (row for instance in instances for row in instance.graded()):
-            value = f"{row['value']:.4g}" if isinstance(row["value"], float) else row["value"]
-            rows.append([heading, f"`{row['name']}`", row["letter"], value, row["grade"], row["source"]])
-    return tables.markdown(["of", "constant", "letter", "default", "grade", "source"], rows) + "\n"
-
-
-def all_constants(names: Iterable[str]) -> dict[str, list[Constants]]:
-    """The constants of all models that these figures train, and the SCHEDULE constants of their papers.
-
-    Raises UnknownName for a figure that does not exist.
-    """
-    by_model: dict[str, list[Constants]] = {}
-    papers = set()
-    for name in names:
-        for sweep in figures.sweeps(name, "laptop", {}).values():
-            if sweep.system not in by_model:
-                model = discovery.system(sweep.system)
-                by_model[sweep.system] = [model.Config(), model.Test()]
-        papers.add(discovery.figures()[name])
-    return by_model | schedules(papers)
-
-
-def schedules(papers: Collection[str]) -> dict[str, list[Constants]]:
-    """The SCHEDULE constants in modules of these papers: paper/module -> constants."""
-    by_module: dict[str, list[Constants]] = {}
-    for path in sorted(path for key in papers for path in (discovery.PAPERS / key).glob("*.py")):
-        if re.search(r"^SCHEDULE\b", path.read_text(encoding="utf-8"), re.MULTILINE):
-            schedule: Any = importlib.import_module(f"icl.papers.{path.parent.name}.{path.stem}").SCHEDULE
-            if isinstance(schedule, Constants) and fields(schedule):
-                by_module[f"{path.parent.name}/{path.stem}"] = [schedule]
-    return by_module
+    replaced = [(name, plan.scale, plan.first_seed) for name in records]
+    verdicts = [line for line in read(VERDICTS) if is_current(line)]
+    verdicts = [line for line in verdicts if (line["figure"], line["scale"], line["first_seed"]) not in replaced]
+    for name, record in records.items():
+        about = {"figure": name, "first_seed": plan.first_seed, "date": date.today().isoformat()}
+        verdicts += [about | verdict for verdict in record["verdicts"]]
+    write(VERDICTS, verdicts)
+    if plan.first_seed != FIRST_SEED:
+        return
+    kept = {(line["figure"], line["scale"]): line for line in read(FIGURES)}
+    for name, record in records.items():
+        measured = costs.of_figure(plan, name) or kept.get((name, plan.scale), {}).get("costs", {})
+        of_record = {key: record[key] for key in ("distances", "diverged", "about")}
+        kept[name, plan.scale] = {"figure": name, "scale": plan.scale, "costs": measured, **of_record}
+    write(FIGURES, kept.values())
+    for name in records:
+        if shown_scale(line for line in (*verdicts, *kept.values()) if line["figure"] == name) == plan.scale:
+            for picture in map(Path, plan.pictures(name)):
+                shutil.copyfile(picture, FOLDER / picture.name)

@@ -1,0 +1,60 @@
+"""The constants behind a figure, and how a claim depends on those that its paper leaves open."""
+
+from typing import Any
+
+from icl.core.config import SCALES
+from icl.core.sweep import Sweep
+from icl.evidence import sensitivity
+from icl.evidence.sensitivity import Search
+from icl.pipeline import figures
+from icl.pipeline.plan import Plan
+
+
+def rows(plan: Plan, name: str) -> list[dict[str, Any]]:
+    """The constants of a figure's trainings and tests: name, letter, grade, source, system, and values.
+
+    values : value -> the trainings that use it; all values that a sweep varies are one. A constant is graded as changed
+        if the user has set it, and as reduced if its value differs from that at the paper scale.
+    """
+    default, paper = (figures.sweeps(name, scale, {}, plan.first_seed) for scale in (plan.scale, SCALES[0]))
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for sweep in plan.sweeps(name).values():
+        for row in (*sweep.configs[0].graded(), *sweep.test.graded()):
+            constant = row["name"]
+            known = found.setdefault((sweep.system, constant), {**row, "system": sweep.system, "values": {}})
+            text = ", ".join(map(shown, sweep.varied(constant))) or shown(row["value"])
+            known["values"].setdefault(text, []).append(sweep.name)
+            for grade, other in (("reduced", paper[sweep.name]), ("changed", default[sweep.name])):
+                if values(sweep, constant) != values(other, constant):
+                    known["grade"] = grade
+    return list(found.values())
+
+
+def values(sweep: Sweep, constant: str) -> set[Any]:
+    """The values of a constant in a sweep's runs and its test."""
+    return {getattr(part, constant) for part in (*sweep.configs, sweep.test) if hasattr(part, constant)}
+
+
+def shown(value: Any) -> str:
+    """A constant's value as text, floats to four digits."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def in_use(plan: Plan, figure: str, search: Search) -> set[Any]:
+    """The values that a figure's trainings and tests have for the constant of a search."""
+    sweeps = [sweep for sweep in plan.sweeps(figure).values() if sweep.system == search.system]
+    return set().union(*(values(sweep, search.constant) for sweep in sweeps)) or {search.chosen}
+
+
+def decisive_change(claim: str) -> tuple[Search, Any, str] | None:
+    """A constant, a value that changes the outcome, and the outcome there; None if no search found one.
+
+    First choice is a constant that turns support into contradiction, then a value that the figures do not rule out.
+    """
+    changes = [
+        (search, value, outcome)
+        for search in sensitivity.searches().get(claim, [])
+        for value, outcome in search.outcomes
+        if outcome != dict(search.outcomes)[search.chosen]
+    ]
+    return min(changes, key=lambda one: (not one[0].is_decisive, one[1] in one[0].ruled_out), default=None)

@@ -1,0 +1,51 @@
+"""The places of an interval, its bound and the single runs in a drawing, which the template makes."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from icl.evidence.judging import Part
+
+WIDTH, EDGE = 300, 10
+DECADES = 100.0
+"""From this ratio of the largest to the smallest value on, a positive axis is logarithmic."""
+
+
+class Drawing(NamedTuple):
+    """The map from values to pixels from the left, and what it shows.
+
+    inside : left and right end of the range inside the bound; ends : finite ends with the side of their labels
+    runs : values of single runs
+    """
+
+    place: Callable[[float], float]
+    is_logarithmic: bool
+    inside: tuple[float, float]
+    ends: list[tuple[float, str]]
+    runs: list[float]
+
+
+def drawing(part: Part) -> Drawing | None:
+    """The drawing of a part; None without an estimate."""
+    if not math.isfinite(part.estimate):
+        return None
+    least, most, runs = part.bound.at_least, part.bound.at_most, [value for value in part.values if value is not None]
+    ends = [end for end in (least, most) if math.isfinite(end)]
+    others = [part.low, part.high, part.estimate if part.bound.equals is None else part.bound.equals]
+    place, is_logarithmic = axis([part.estimate, *runs, *ends, *(value for value in others if math.isfinite(value))])
+    left = EDGE / 2 if math.isinf(least) else place(least)
+    right = WIDTH - EDGE / 2 if math.isinf(most) else place(most)
+    sides = ["start" if place(end) < 30 else "end" if place(end) > WIDTH - 30 else "middle" for end in ends]
+    if len(ends) == 2 and right - left < 60:
+        sides = ["end", "start"]
+    return Drawing(place, is_logarithmic, (left, max(right, left + 1)), list(zip(ends, sides, strict=True)), runs)
+
+
+def axis(values: Sequence[float]) -> tuple[Callable[[float], float], bool]:
+    """The map from a value to pixels from the left, for an axis with all values; whether the axis is logarithmic."""
+    logarithmic = min(values) > 0 and max(values) >= DECADES * min(values)
+    scaled: Callable[[float], float] = math.log10 if logarithmic else float
+    low, high = scaled(min(values)), scaled(max(values))
+    room = (high - low) * 0.08 or abs(high) * 0.1 or 1.0
+    low, high = low - room, high + room
+    return (lambda value: EDGE + (scaled(value) - low) / (high - low) * (WIDTH - 2 * EDGE)), logarithmic

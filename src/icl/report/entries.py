@@ -1,0 +1,109 @@
+"""The figures of the report with their results, from a plan's results on disk or from the gallery's files."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from icl.core.config import FIRST_SEED, SCALES
+from icl.evidence import ledger
+from icl.evidence.judging import NOT_TESTED, Verdict
+from icl.pipeline.plan import Plan
+from icl.report import costs, gallery
+from icl.report.cards import Card
+from icl.report.compare import Change
+from icl.report.results import Record
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A figure with its results at one scale.
+
+    pictures : ending of the file's name, such as "_overlay" -> the file
+    costs, distances, diverged, about : see `icl.report.costs.of_figure` and `icl.jobs.check`; table : its SHA-256
+    """
+
+    name: str
+    plan: Plan
+    cards: Sequence[Card]
+    pictures: Mapping[str, Path]
+    costs: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    distances: Sequence[Mapping[str, Any]] = ()
+    diverged: Sequence[str] = ()
+    about: Mapping[str, Any] = field(default_factory=dict)
+    table: str = ""
+
+    @property
+    def is_reduced(self) -> bool:
+        """Whether it was not run at the paper's size."""
+        return "; reduced: " in self.plan.note(self.name)
+
+    @property
+    def command(self) -> str:
+        """The command that makes it."""
+        made = f"make {self.name}" + (f" SCALE={self.plan.scale}" if self.plan.scale != "laptop" else "")
+        return made if self.plan.folder == self.plan.scale else self.plan.command(self.name)
+
+    @property
+    def agreement(self) -> str:
+        """The median distances from the published numbers, from the nearest to the farthest panel.
+
+        A factor on logarithmic panels, a difference on linear ones; empty without any.
+        """
+        parts = []
+        for kind, unit in (("factor", "log10 ratio"), ("difference", "absolute difference")):
+            medians = [row["median"] for row in self.distances if row["unit"] == unit and row["median"] is not None]
+            texts = [f"{10**end if kind == 'factor' else end:.2g}" for end in sorted(medians)]
+            parts += [f"{kind} {' to '.join(dict.fromkeys((texts[0], texts[-1])))}"] if texts else []
+        return ", ".join(parts)
+
+
+def _cards(
+    plan: Plan, name: str, verdicts: Iterable[Mapping[str, Any]], second: gallery.Second, changes: Iterable[Change] = ()
+) -> list[Card]:
+    """A card per claim with a verdict, or that is not tested because it is judged at the paper scale only.
+
+    verdicts : as plain data, with their date if it is known
+    """
+    judged, made = {line["claim"]: (Verdict.read(line), line.get("date", "")) for line in verdicts}, []
+    for claim in ledger.claims(name):
+        if claim.id in judged or ("paper" in claim.scales and plan.scale not in claim.scales):
+            verdict, day = judged.get(claim.id, (Verdict(claim.id, plan.scale, NOT_TESTED, ()), ""))
+            of_claim = [change for change in changes if change.claim == claim.id]
+            made.append(Card(claim, verdict, second.get((claim.id, plan.scale), ""), day, of_claim))
+    return made
+
+
+def _pictures(plan: Plan, name: str, folder: Path) -> dict[str, Path]:
+    names = [Path(path).name for path in plan.pictures(name) if path.endswith((".png", ".gif"))]
+    return {re.sub(rf"^{name}|\.png$", "", one): folder / one for one in names if (folder / one).is_file()}
+
+
+def from_disk(plan: Plan, records: Mapping[str, Record], changes: Iterable[Change] = ()) -> list[Entry]:
+    """The entries of verified results, with the changes of their claims against other results."""
+    made, changes, second = [], list(changes), gallery.second_samples() if plan.folder == plan.scale else {}
+    for name, record in records.items():
+        cards = _cards(plan, name, record["verdicts"], second, changes)
+        pictures = _pictures(plan, name, Path(plan.pictures_folder))
+        others = {key: record[key] for key in ("distances", "diverged", "about", "table")}
+        made.append(Entry(name, plan, cards, pictures, costs.of_figure(plan, name), **others))
+    return made
+
+
+def from_gallery() -> list[Entry]:
+    """The entries of all figures in the gallery, each at the scale that it shows."""
+    lines = [line for line in gallery.read(gallery.VERDICTS) if line["first_seed"] == FIRST_SEED]
+    lines += gallery.read(gallery.FIGURES)
+    plans, second, made = {scale: Plan(scale) for scale in SCALES}, gallery.second_samples(), []
+    for name in plans[SCALES[0]].figures:
+        of_name = [line for line in lines if line["figure"] == name]
+        if of_name:
+            plan = plans[gallery.shown_scale(of_name)]
+            shown = [line for line in of_name if line["scale"] == plan.scale]
+            verdicts = [line for line in shown if "claim" in line and gallery.is_current(line)]
+            cards = _cards(plan, name, verdicts, second)
+            known = next((line for line in shown if "claim" not in line), {})
+            others = {key: known[key] for key in ("costs", "distances", "diverged", "about") if key in known}
+            made.append(Entry(name, plan, cards, _pictures(plan, name, gallery.FOLDER), **others))
+    return made

@@ -1,0 +1,114 @@
+"""The pages made from entries: the report in one HTML file, the gallery for GitHub, and the section of README.md."""
+
+import base64
+import io
+import re
+from collections.abc import Iterable, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from icl.core import discovery
+from icl.core.files import write_text
+from icl.evidence import ledger
+from icl.evidence.ledger import Ledger
+from icl.report import constants, costs, formulas
+from icl.report.cards import WORST_FIRST, Card, counts
+from icl.report.drawing import drawing
+from icl.report.entries import Entry, from_gallery
+from icl.report.gallery import FOLDER
+from icl.report.wording import rendered
+
+REFERENCES = discovery.PACKAGE.parents[1] / "references.bib"
+README = Path("README.md")
+SECTION = re.compile(r"(<!-- gallery:begin[^>]*-->\n).*?(<!-- gallery:end -->)", re.DOTALL)
+
+
+class Section(NamedTuple):
+    """A paper and its figures in the report."""
+
+    paper: Ledger
+    entries: list[Entry]
+
+    def of_kind(self, kind: str) -> list[tuple[Entry, Card]]:
+        """The figures and claims of one kind."""
+        return [(entry, card) for entry in self.entries for card in entry.cards if card.claim.kind == kind]
+
+    @property
+    def links(self) -> dict[str, str]:
+        """arXiv number -> address, of the references of the paper."""
+        text = REFERENCES.read_text(encoding="utf-8") if REFERENCES.is_file() else ""
+        found = dict(re.findall(r"^@\w+\{(\w+),.*?^\s*eprint\s*=\s*\{([^}]*)\}", text, re.MULTILINE | re.DOTALL))
+        return {found[key]: f"https://arxiv.org/abs/{found[key]}" for key in self.paper.cite if key in found}
+
+
+def sections(entries: Iterable[Entry]) -> list[Section]:
+    """The papers of these figures, in their order."""
+    entries = list(entries)
+    made = [Section(paper, [one for one in entries if one.name in paper.figures]) for paper in ledger.papers()]
+    return [section for section in made if section.entries]
+
+
+def html(entries: Sequence[Entry], root: str, folder: str = "", missing: Sequence[str] = (), against: str = "") -> str:
+    """The report as one HTML file that loads no other; equal entries give equal bytes.
+
+    root : the way from the page to the root of the repository; folder : of the results, empty for the gallery
+    missing : figures that are not made; against : the name of other results that it is compared with, if any
+    """
+    style, script = (Markup((files("icl.report") / "templates" / f"report.{end}").read_text()) for end in ("css", "js"))
+    return rendered(
+        "report.html.j2", papers=sections(entries), entries=entries, missing=missing, root=root, folder=folder,
+        against=against, outcomes=WORST_FIRST, drawing=drawing, theorems=theorems, brief=brief,
+        picture=compact, formula=lambda latex: Markup(formulas.mathml(latex)), constants=constants,
+        style=style, script=script,
+    )  # fmt: skip
+
+
+def write_gallery() -> list[Path]:
+    """Write the pages of the gallery from its files, and the section of README.md; returns their paths."""
+    entries = from_gallery()
+    made = texts(entries) | {FOLDER / "report.html": html(entries, root="../")}
+    for path, text in made.items():
+        write_text(path, text)
+    return list(made)
+
+
+def texts(entries: Sequence[Entry]) -> dict[Path, str]:
+    """README.md, with its section between two comments replaced, and the gallery for GitHub."""
+    cards = [card for entry in entries for card in entry.cards]
+    unjudged = ledger.all_claims().keys() - {card.claim.id for card in cards}
+    counted = counts(cards, [entry.name for entry in entries if entry.is_reduced])
+    papers, readme = sections(entries), README.read_text(encoding="utf-8")
+    body = rendered("readme.md.j2", papers=papers, counts=counted, unjudged=sorted(unjudged))
+    cpu, training = costs.total(entry.costs for entry in entries)
+    listed = rendered("gallery.md.j2", papers=papers, cpu=cpu, training=training)
+    return {README: SECTION.sub(lambda match: match[1] + body + match[2], readme), FOLDER / "README.md": listed}
+
+
+def theorems(source: str) -> str:
+    """The theorems that a source lists, one by one for the search: "theorems 1 and 2" gives "theorem 1, theorem 2"."""
+    lists = re.findall(r"(theorem|proposition|figure|page)s ((?:[\d.]+, )*[\d.]+) and ([\d.]+)", source, re.IGNORECASE)
+    return ", ".join(f"{kind} {one}" for kind, first, last in lists for one in (*first.split(", "), last))
+
+
+def brief(says: str) -> str:
+    """The statement of a source without the opening words on how it is known; the card has those in full."""
+    known = r"Known [^:.]*[:.] (?=\S)|The paper's text could not be consulted[^.]*\. (?:(?:Known|Recalled)[^:.]*: )?"
+    rest = re.sub(rf"^(?:{known})", "", says)
+    return rest[:1].upper() + rest[1:]
+
+
+def compact(path: Path) -> tuple[str, int, int]:
+    """A small copy of a PNG, with 64 colours of which one is white, in lossless WebP: address, width and height."""
+    from PIL import Image
+
+    few = Image.open(path).convert("RGB").quantize(64, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    numbers = few.getpalette() or []
+    palette = [numbers[start : start + 3] for start in range(0, len(numbers), 3)]
+    palette[max(range(len(palette)), key=lambda index: sum(palette[index]))] = [255, 255, 255]
+    few.putpalette([number for colour in palette for number in colour])
+    out = io.BytesIO()
+    few.convert("RGB").save(out, "WEBP", lossless=True, quality=80, method=4)
+    return f"data:image/webp;base64,{base64.b64encode(out.getvalue()).decode()}", few.width, few.height

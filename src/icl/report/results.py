@@ -1,0 +1,45 @@
+"""The results of a plan on disk."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from icl.core import sealed
+from icl.core.sealed import SealedError
+from icl.pipeline import verify
+from icl.pipeline.plan import Plan
+
+Record = Mapping[str, Any]
+"""The verdict file of a figure, as `icl.jobs.check` writes it."""
+
+
+class Found(NamedTuple):
+    """Figure -> its verdict file, if everything it depends on is verified; figures not made; problems of others."""
+
+    records: dict[str, Record]
+    missing: list[str]
+    problems: list[str]
+
+
+def on_disk(plan: Plan, names: Iterable[str]) -> Found:
+    """The results of these figures."""
+    found = Found({}, [], [])
+    for name in names:
+        if not all(Path(path).is_file() for path in plan.own_files(name)):
+            found.missing.append(name)
+        elif problems := list(verify.figures(plan, [name])):
+            found.problems.extend(problem for problem in problems if problem not in found.problems)
+        else:
+            found.records[name] = sealed.read(Path(plan.verdict_file(name)), "verdicts")
+    return found
+
+
+def of_folder(folder: Path, name: str) -> dict[str, Record]:
+    """Figure -> verdict file, from folder/<name> of a results folder, or from a results folder of one scale or variant.
+
+    Raises SealedError if there are none, or one of them is damaged.
+    """
+    for verdicts in (folder / name / "verdicts", folder / "verdicts"):
+        if paths := sorted(verdicts.glob("*.json")):
+            return {path.stem: sealed.read(path, "verdicts") for path in paths}
+    raise SealedError(f"{folder}: holds no verdicts of {name}; name a results folder, or its folder of one scale")

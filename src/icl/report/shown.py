@@ -1,0 +1,64 @@
+"""Papers, figures and claims as plain data, for `python -m icl list` and `show`."""
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+from icl.core import discovery
+from icl.evidence import ledger
+from icl.evidence.ledger import Claim
+from icl.pipeline.plan import Plan
+from icl.report import constants, wording
+
+
+def named(plan: Plan, word: str) -> dict[str, Any]:
+    """The claim, paper or figure of this name, or the figure with this alias.
+
+    Raises UnknownName if there is none.
+    """
+    if word in ledger.all_claims():
+        return claim(ledger.claim(word))
+    if word in discovery.papers():
+        return paper(word)
+    known = [*discovery.figures(), *ledger.aliases(), *discovery.papers(), *ledger.all_claims()]
+    if word not in known:
+        near = discovery.near(word, known)
+        advice = f"try {near}" if near.count(",") < 3 else "`python -m icl list` prints all names"
+        raise discovery.UnknownName(f"{word!r}: no figure, paper or claim has this name; {advice}")
+    return figure(plan, ledger.figure_name(word))
+
+
+def claim(one: Claim) -> dict[str, Any]:
+    """A claim with its bounds, and how it differs from the freeze."""
+    bounds, conditions = (
+        [{**bound.plain(), "words": f"{bound.observable} ({bound.statistic}) {bound.words()}"} for bound in part]
+        for part in (one.bounds, one.conditions)
+    )
+    paper, since = ledger.of_figure(one.figure).title, wording.since_freeze(one)
+    return one.model_dump() | {"bounds": bounds, "conditions": conditions, "paper": paper, "since_freeze": since}
+
+
+def figure(plan: Plan, name: str) -> dict[str, Any]:
+    """A figure with its caption, claims, trainings, and constants with their grades."""
+    target = ledger.target(name)
+    trainings = [
+        {"sweep": sweep.name, "model": sweep.system, "runs": len(sweep.configs), "steps": sweep.snapshots[-1]}
+        for sweep in plan.sweeps(name).values()
+    ]
+    return {
+        "figure": name, "paper": ledger.of_figure(name).title, "summary": target.summary, "caption": target.caption,
+        "differences": target.differences, "command": plan.command(name),
+        "results": [path.parts[1] for path in sorted(Path("results").glob(f"*/verdicts/{name}.json"))],
+        "claims": [claim(one) for one in ledger.claims(name)], "trainings": trainings,
+        "constants": constants.rows(plan, name),
+    }  # fmt: skip
+
+
+def paper(key: str) -> dict[str, Any]:
+    """A paper with its figures and claims."""
+    one = ledger.of_paper(key)
+    names = [name for name, of_paper in discovery.figures().items() if of_paper == key]
+    return {
+        "paper": key, "title": one.title, "about": inspect.getdoc(discovery.paper(key)) or "", "cite": one.cite,
+        "figures": {name: one.figures[name].summary for name in names}, "claims": [claim(each) for each in one.claims],
+    }  # fmt: skip

@@ -1,0 +1,78 @@
+"""Numbers, intervals and distances as text, Markdown tables, and the templates of all output."""
+
+import json
+import math
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import jinja2
+
+from icl.core import discovery
+from icl.evidence import freeze, ledger, sensitivity
+from icl.evidence.judging import Part
+from icl.evidence.ledger import Claim
+from icl.pipeline import identity
+
+TEMPLATES = jinja2.PackageLoader("icl.report")
+
+
+def number(value: float | None) -> str:
+    """A number with four significant digits; a dash for a missing one."""
+    return "-" if value is None or math.isnan(value) else f"{value:.4g}"
+
+
+def interval(part: Part) -> str:
+    """An estimate and its 95 % interval; equal values and computed numbers have none."""
+    if part.low == part.high:
+        return number(part.estimate) + (" in all runs" if part.bound.statistic == "mean" else "")
+    return f"{number(part.estimate)} [{number(part.low)}, {number(part.high)}]"
+
+
+def distance(row: Mapping[str, Any]) -> str:
+    """The distance of a panel from the published numbers (see `icl.evidence.published_curves.distances`)."""
+    parts = [
+        f"{row['panel']}: {row['unit']} median {number(row['median'])}, maximum {number(row['maximum'])}",
+        f"{row['matched']} points",
+        f"rank agreement {number(row['rank'])}" if row["rank"] is not None else "",
+        f"{row['missing']} without ours" if row["missing"] else "",
+        f"{row['floored']} below the floor" if row["floored"] else "",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def paragraph(text: str, label: str) -> str:
+    """A labelled text in lines that fit a terminal."""
+    return textwrap.fill(text, 100, initial_indent=f"  {label:11}", subsequent_indent=" " * 13)
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A Markdown table; bars and line breaks in its cells are escaped."""
+    cells = [[str(cell).replace("|", "\\|").replace("\n", " ") for cell in row] for row in (headers, *rows)]
+    first, *others = [f"| {' | '.join(row)} |" for row in cells]
+    return "\n".join([first, "|" + "---|" * len(headers), *others])
+
+
+@cache
+def planted() -> Mapping[str, Mapping[str, str]]:
+    """Claim -> observable -> the violation that a test plants, in words; `python -m tests.planted` writes the file."""
+    file = discovery.PACKAGE / "evidence" / "planted.json"
+    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+
+
+def since_freeze(claim: Claim) -> dict[str, list[str]]:
+    """How a claim and the code that measures it differ from the freeze: amended, new or code -> texts."""
+    return freeze.differences(claim, identity.of_measuring(discovery.module(claim.figure).__name__))
+
+
+def rendered(template: str, **values: Any) -> str:
+    """A template with these values; in HTML, texts are escaped."""
+    environment = jinja2.Environment(
+        loader=TEMPLATES, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        keep_trailing_newline=True, autoescape=lambda name: name is not None and ".html" in name,
+    )  # fmt: skip
+    environment.filters |= {"number": number, "interval": interval, "distance": distance, "paragraph": paragraph}
+    environment.globals |= {"discovery": discovery, "ledger": ledger, "freeze": freeze, "sensitivity": sensitivity,
+                            "planted": planted, "since_freeze": since_freeze}  # fmt: skip
+    return environment.get_template(template).render(values)
