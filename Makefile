@@ -30,6 +30,7 @@ CONFIG = $(strip $(if $(SETTINGS),$(JOINED),$(SNAKEMAKE_ARGS)))
 # Tests of one file run in one process, which trains what they need once.
 PYTEST_ARGS ?= -n 2 --dist loadfile
 LOCK_ARGS ?=
+SITE ?= site
 
 unexport PYTHONPATH PYTHONHOME
 export PYTHONNOUSERSITE := 1
@@ -60,7 +61,7 @@ help:
 	@echo '                  SNAKEMAKE_ARGS="..." for more arguments of Snakemake'
 	@echo 'make env          set up .venv from the lock (the other commands do it too); PYTHON=python3.13'
 	@echo 'make paper PAPER=li2024   make all figures of one paper'
-	@echo 'make docs         build the documentation as a site in site/, with the report if there is one'
+	@echo 'make docs         build the documentation as a site in site/, with the report of the gallery'
 	@echo "make whatif FIGURE=figure12 SET='li_icl_gpt2: {relevant_fraction: 0.6}'"
 	@echo '                  make a figure with default and changed constants, and print the verdicts that differ'
 	@echo 'make test         run the tests without the slow ones; PYTEST_ARGS="-n 2 --dist loadfile" by default'
@@ -82,7 +83,6 @@ $(TARGETS): snakemake
 endif
 
 snakemake: env
-	@$(BIN)/python scripts/unlock.py
 	$(BIN)/snakemake $(foreach target,$(TARGETS),'$(target)') $(CONFIG)
 
 # Uses the first Python that runs and can make virtual environments; the lock has no wheels for 3.14 yet.
@@ -121,14 +121,18 @@ lint: env
 bench: env
 	MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_MMAP_THRESHOLD_=4000000000 $(BIN)/python -m benchmarks
 
-# All figures of one paper, in one call of Snakemake.
+# All figures of one paper, which is a target of the workflow.
 paper: env
-	@$(BIN)/python scripts/unlock.py
-	names=$$($(BIN)/python -m icl figures '$(PAPER)') && $(BIN)/snakemake $$names $(CONFIG)
+	@$(if $(PAPER),,echo 'make paper PAPER=li2024' >&2; exit 2)
+	$(BIN)/snakemake '$(PAPER)' $(CONFIG)
 
-# Neither building nor reading the site needs a network.
+# The pages and what they link to, at their paths in the repository. Building and reading the site need no network.
 docs: env
-	$(BIN)/python scripts/site.py
+	rm -rf .cache/site
+	mkdir -p .cache/site
+	tar -cf - --exclude=__pycache__ README.md CITATION.cff references.bib docs gallery profiles/README.md src/icl/papers \
+	  | tar -xf - -C .cache/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir '$(abspath $(SITE))'
 
 # A figure with default and changed constants, side by side.
 whatif: env

@@ -10,6 +10,17 @@ localrules:
     gallery_text,
 
 
+# Results to compare with are read before anything runs.
+if config["against"]:
+    from icl.core.problem import Problem
+    from icl.report import results
+
+    try:
+        results.of_folder(Path(config["against"]), PLAN.folder)
+    except Problem as problem:
+        sys.exit(f"against = {problem}")
+
+
 rule figures:
     """Draw every figure, judge every claim, and verify the results."""
     default_target: True
@@ -108,7 +119,7 @@ use rule gallery as gallery_text with:
 
 
 workflow.get_rule("gallery_text").docstring = (
-    "Rewrite the texts of gallery/ and the README; needs no results."
+    "Rewrite the pages of gallery/ and the README; needs no results."
 )
 
 
