@@ -1,5 +1,6 @@
 """Shared fixtures: sweeps that train in milliseconds, and copies of the workflow to run in."""
 
+import contextlib
 import os
 import random
 import shutil
@@ -15,7 +16,6 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from icl.core import discovery
 from icl.core.config import grid
 from icl.core.sweep import Sweep
 from icl.core.table import Table
@@ -164,80 +164,42 @@ def shared_workflow(tmp_path_factory: pytest.TempPathFactory) -> Workflow:
 
 @pytest.fixture(scope="session")
 def figure9_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with results/smoke of figure 9 as written by the scripts. Copy it before changing it."""
-    from icl.core import runs, sealed, table
-    from icl.core.files import file_digest
-    from icl.core.training import train
-    from icl.evidence import published_curves
-    from icl.pipeline import figures, provenance
+    """A folder with weights, table and verdicts of figure 9 at the smoke scale. Copy it before changing it."""
     from icl.pipeline.plan import Plan
+    from icl.pipeline.run import run
 
-    root, plan, parts = tmp_path_factory.mktemp("figure9"), Plan("smoke"), []
-    sweep, files = plan.sweep("li_icl"), plan.run_files("figure9")
-    for name, shard in zip(files, plan.shard_names("li_icl"), strict=True):
-        parts.append(train(sweep.shard(*map(int, shard.split("of")))))
-        about = provenance.about(identity=plan.training_identity("li_icl", shard), cpu_seconds=2.0)
-        runs.save(root / name, parts[-1], about)
-        table.write_plain((root / name).with_suffix(".parquet"), runs.trajectory(parts[-1]), about)
-    about = provenance.about(
-        identity=plan.measurement_identity("figure9"),
-        cpu_seconds=3.0,
-        inputs={name: file_digest(root / name) for name in files},
-        sweeps=[sweep.plain()],
-        diverged=[],
-    )
-    measured, path = (
-        figures.measure("figure9", {"li_icl": runs.merge(sweep, parts)}, "smoke"),
-        plan.table_file("figure9"),
-    )
-    table.write(root / path, measured, about)
-    judged = {
-        "figure": "figure9",
-        "scale": "smoke",
-        "folder": plan.folder,
-        "identity": plan.judging_identity("figure9"),
-        "table": file_digest(root / path),
-        "verdicts": [verdict.plain() for verdict in figures.check("figure9", measured)],
-        "fidelity": published_curves.fidelity(measured, published_curves.published("figure9")),
-        "diverged": [],
-    }
-    sealed.write(root / plan.verdict_file("figure9"), "verdicts", judged)
-    return root
+    folder, plan = tmp_path_factory.mktemp("figure9"), Plan("smoke")
+    with contextlib.chdir(folder):
+        for sweep, shard in plan.shards_of("figure9"):
+            run(plan, "train", f"figure9/{sweep}/{shard}")
+        for kind in ("measure", "check"):
+            run(plan, kind, "figure9")
+    return folder
 
 
 @pytest.fixture(scope="session")
 def figure9_made(figure9_results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with all results of figure 9 at the smoke scale, and nothing else."""
-    from icl.core import sealed, table
-    from icl.core.files import file_digest, save_picture
-    from icl.drawing import overlays
-    from icl.evidence import published_curves
     from icl.pipeline.plan import Plan
+    from icl.pipeline.run import run
 
-    root, plan = tmp_path_factory.mktemp("made"), Plan("smoke")
-    shutil.copytree(figure9_results, root, dirs_exist_ok=True)
-    # The identity of a job is a hash over its script too.
-    shutil.copytree(ROOT / "scripts", root / "scripts")
-    measured, _ = table.read(root / plan.table_file("figure9"))
-    drawn, note = discovery.figure("figure9").draw(measured), plan.note("figure9")
-    plain, overlaid, every = plan.pictures("figure9")
-    for name in (plain, plan.print_file("figure9")):
-        save_picture(drawn, root / name, note)
-    overlays.overlay(drawn, published_curves.published("figure9"))
-    save_picture(drawn, root / overlaid, note)
-    save_picture(discovery.figure("figure9").draw_runs(measured), root / every, note)
-    record = {
-        "figure": "figure9",
-        "folder": plan.folder,
-        "identity": plan.drawing_identity("figure9"),
-        "table": file_digest(root / plan.table_file("figure9")),
-        "pictures": {
-            name: file_digest(root / name) for name in (*plan.pictures("figure9"), plan.print_file("figure9"))
-        },
-    }
-    sealed.write(root / plan.record_file("figure9"), "drawing", record)
+    folder, plan = tmp_path_factory.mktemp("made"), Plan("smoke")
+    shutil.copytree(figure9_results, folder, dirs_exist_ok=True)
+    with contextlib.chdir(folder):
+        run(plan, "draw", "figure9")
     for name, seconds in (("train/li_icl.0of2", 1.5), ("train/li_icl.1of2", 2.5), ("measure/figure9", 3.0)):
-        path = root / f"{plan.results}/benchmarks/{name}.tsv"
+        path = folder / f"{plan.results}/benchmarks/{name}.tsv"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"s\tcpu_time\tmax_rss\n1\t{seconds}\t400\n")
-    return root
+    return folder
+
+
+@pytest.fixture
+def figure9_found(figure9_made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What is found of figures 9 and 12 at the smoke scale in the working folder, which has figure 9 alone."""
+    from icl.pipeline.plan import Plan
+    from icl.report import results
+
+    shutil.copytree(figure9_made, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return results.on_disk(Plan("smoke"), ["figure9", "figure12"])

@@ -1,186 +1,154 @@
-"""`python -m icl`: its output for people and for programs, and its errors."""
+"""`python -m icl`: its answers for people and programs, its exit codes, and its start."""
 
 import json
-import os
-import shutil
+import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from icl.core import discovery
+from icl.core.config import canonical
 from icl.evidence import ledger
 from icl.pipeline.plan import Plan
-from icl.report import command_line as cli
-from icl.report import verdict_files, whatif
+from icl.report import command_line, results
 
-
-def called(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = cli.main(arguments)
-    out, err = capsys.readouterr()
-    return code, out, err
+FAILED, MISUSED = command_line.FAILED, command_line.MISUSED
+PLAN = Plan("smoke")
+SMOKE = ("--config", canonical(PLAN.plain()))
+CHANGE = "{li_icl: {relevant_fraction: 0.6}}"
+Called = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def made(figure9_made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with figure 9 at the smoke scale and the scripts of its identities, as the working folder."""
-    shutil.copytree(figure9_made, tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def icl(capsys: pytest.CaptureFixture[str]) -> Called:
+    """Call the command line: exit code, stdout and stderr."""
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as stop:
+            command_line.main(arguments)
+        return (int(stop.value.code or 0), *capsys.readouterr())
+
+    return call
 
 
-def test_every_figure_is_listed_with_its_paper(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = called(capsys, "list", "--json")
-    rows = json.loads(out)
-    assert code == 0
-    assert {row["figure"]: row["paper"] for row in rows} == discovery.figures()
-    text = called(capsys, "list")[1]
+def test_papers_figures_and_claims_are_listed_and_shown(icl: Called) -> None:
+    code, out, _ = icl("list", "--json")
+    assert (code, {row["figure"]: row["paper"] for row in json.loads(out)}) == (0, discovery.figures())
+    text = icl("list")[1]
     assert all(name in text for name in (*discovery.figures(), *discovery.papers()))
-
-
-def test_a_figure_is_shown_with_claims_and_graded_constants(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = called(capsys, "show", "figure12", "--json")
-    one = json.loads(out)
-    assert code == 0
+    one = json.loads(icl("show", "figure12", "--json")[1])
     assert [claim["id"] for claim in one["claims"]] == [claim.id for claim in ledger.claims("figure12")]
     assert {row["grade"] for row in one["constants"]} <= {"published", "inferred", "ours"}
-    text = called(capsys, "show", "figure12")[1]
-    assert all(row["name"] in text for row in one["constants"])
-    assert Plan("laptop").command("figure12") in text
-
-
-def test_a_theorem_is_shown_with_its_formula(capsys: pytest.CaptureFixture[str]) -> None:
-    assert ledger.claim("S4").formula in called(capsys, "show", "S4")[1]
-    assert json.loads(called(capsys, "show", "S4", "--json")[1])["formula"] == ledger.claim("S4").formula
-
-
-def test_changed_constants_are_graded_and_in_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    change = "{li_icl: {relevant_fraction: 0.6}}"
-    one = json.loads(called(capsys, "show", "figure9", "--set", change, "--variant", "fewer", "--json")[1])
+    text = icl("show", "figure12")[1]
+    assert all(row["name"] in text for row in one["constants"]) and Plan("laptop").command("figure12") in text
+    formula = ledger.claim("S4").formula
+    assert (
+        json.loads(icl("show", "S4", "--json")[1])["formula"] == formula and formula.split()[0] in icl("show", "S4")[1]
+    )
+    one = json.loads(icl("show", "figure9", "--set", CHANGE, "--json")[1])
     assert [row["name"] for row in one["constants"] if row["grade"] == "changed"] == ["relevant_fraction"]
-    assert one["command"] == Plan("laptop", 2, {"li_icl": {"relevant_fraction": 0.6}}, "fewer").command("figure9")
 
 
 @pytest.mark.parametrize("word", [*discovery.papers(), *ledger.aliases(), "A-P1b"])
-def test_papers_claims_and_aliases_can_be_shown(capsys: pytest.CaptureFixture[str], word: str) -> None:
-    code, out, _ = called(capsys, "show", word)
-    assert code == 0
-    assert out
+def test_every_name_can_be_shown(icl: Called, word: str) -> None:
+    for more in ((), ("--json",)):
+        code, out, err = icl("show", word, *more)
+        assert (code, err) == (0, "") and out
 
 
-def test_verdicts_are_those_on_disk_and_what_is_missing_is_listed(
-    capsys: pytest.CaptureFixture[str], made: Path
-) -> None:
-    code, out, _ = called(capsys, "verdicts", "--scale", "smoke", "--json")
+def test_verdicts_are_those_on_disk_with_commands_for_the_rest(icl: Called, figure9_found: results.Found) -> None:
+    code, out, _ = icl("verdicts", "--scale", "smoke", "--json")
     said = json.loads(out)
-    assert code == 0
-    assert said["verdicts"] == [verdict_files.load(made / "results/smoke/verdicts/figure9.json")]
+    assert (code, said["verdicts"], said["problems"]) == (0, [figure9_found.records["figure9"]], [])
     assert set(said["missing"]) == set(discovery.figures()) - {"figure9"}
-    assert "A-P1b      INCONCLUSIVE" in called(capsys, "verdicts", "figure9", "--scale", "smoke")[1]
-    code, out, _ = called(capsys, "verdicts", "figure9", "figure12", "--scale", "smoke")
-    assert code == cli.MISSING
-    assert "A-P1b" in out and "`snakemake figure12 --config scale=smoke`" in out
+    code, out, _ = icl("verdicts", *SMOKE, "figure9")
+    for words in ("picture   figures/smoke/figure9_runs.png", "A-P1b      INCONCLUSIVE", "condition     held-out loss",
+                  "claimed in [0.38, 0.46], 2 trainings", "published     main: absolute difference"):  # fmt: skip
+        assert words in out and code == 0
+    code, out, _ = icl("verdicts", "figure9", "figure12", "--scale", "smoke")
+    assert code == FAILED and "A-P1b" in out and "`snakemake figure12 --config scale=smoke`" in out
+    assert "1 claims test these 1 statements" in icl("verdicts", "--scale", "smoke")[1]
+    assert icl("verdicts", "figure9", "--scale", "smoke", "--first-seed", "5")[0] == FAILED
 
 
-def test_outdated_verdicts_are_not_printed(capsys: pytest.CaptureFixture[str], made: Path) -> None:
-    (made / "results/smoke/tables/figure9.parquet").write_bytes(b"")
-    code, out, _ = called(capsys, "verdicts", "figure9", "--scale", "smoke")
-    assert code == cli.MISSING
-    assert "INCONCLUSIVE" not in out and "figure9.parquet" in out
+def test_the_commands_of_the_workflow(icl: Called, figure9_found: results.Found) -> None:
+    assert (
+        icl("verify", *SMOKE)[:2] == (0, "1 figures checked, 0 problems\n")
+        and icl("verify", *SMOKE, "--all")[0] == FAILED
+    )
+    report, readme = Path("results/smoke/report.html"), Path("README.md")
+    readme.write_text("a\n<!-- gallery:begin (x) -->\nold\n<!-- gallery:end -->\nb\n")
+    code, out, _ = icl("report", *SMOKE)
+    assert (code, out) == (0, f"report    {report}: 1 of {len(discovery.figures())} figures\n")
+    first = report.read_bytes()
+    assert icl("report", *SMOKE, "--against=results")[0] == 0 and report.read_bytes() != first
+    assert icl("report", *SMOKE, "--against=nowhere")[0] == FAILED
+    assert icl("gallery", *SMOKE, "figure9")[0] == 0
+    files = {"verdicts.jsonl", "figures.jsonl", "README.md", "report.html", "figure9.png"}
+    assert files <= {path.name for path in Path("gallery").iterdir()}
+    assert re.fullmatch(
+        r"a\n<!--[^o]*-->\n(?!old).*figure9\.png.*-->\nb\n", readme.read_text(encoding="utf-8"), re.DOTALL
+    )
+    assert icl("gallery", "--config", canonical(Plan("smoke", constants=yaml.safe_load(CHANGE)).plain()))[0] == MISUSED
+    Path(PLAN.table_file("figure9")).write_bytes(b"")
+    for command in (["report"], ["gallery", "figure9"], ["compare", "results"], ["verify"], ["verdicts", "figure9"]):
+        code, out, err = icl(*command, *SMOKE)
+        assert code == FAILED and "figure9.parquet" in out + err and "INCONCLUSIVE" not in out, command
 
 
-def test_every_paper_with_a_citation_can_be_cited_and_comes_once(capsys: pytest.CaptureFixture[str]) -> None:
-    papers = [paper for paper in ledger.papers() if paper.cite]
-    code, out, _ = called(capsys, "cite", *(paper.paper for paper in papers), "figure9", "A-P1b")
-    assert code == 0
-    found = [line.split("{")[1].rstrip(",") for line in out.splitlines() if line.startswith("@")]
-    assert found == list(dict.fromkeys(key for paper in papers for key in paper.cite))
+@pytest.mark.parametrize(("words", "near"), [
+    ("show figure99", "figure9"), ("show A-P1bb", "A-P1b"), ("verdicts figre9", "figure9"), ("check figre9", "figure9"),
+    ("verdicts --scale huge", "laptop"), ("verdicts --variant a", "variant"), ("whatif figre9 --set {}", "figure9"),
+    ("whatif figure9", "--set"), ("whatif figure9 --set 0.6", "model"), ("show figure9 --set {a", "--set"),
+    ("whatif figure9 --set '{li_icl_gpt2: {relevant_fraction: 0.6}}'", "changes nothing in figure9"),
+    ("show figure9 --set '{li_ic: {relevant_fraction: 0.6}}'", "li_icl"), ("new figure li2042 a", "li2024"),
+])  # fmt: skip
+def test_a_wrong_name_is_answered_in_one_line(icl: Called, words: str, near: str) -> None:
+    code, out, err = icl(*shlex.split(words))
+    assert (code, out) == (MISUSED, "") and near in err and err.count("\n") == 1
 
 
-def test_a_picture_is_opened_and_its_path_printed(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, made: Path
-) -> None:
-    opened: list[str] = []
-    monkeypatch.setattr(cli.webbrowser, "open", lambda address: bool(opened.append(address)) or True)
-    code, _, err = called(capsys, "open", "figure10")
-    assert (code, opened) == (cli.MISSING, [])
-    assert "`snakemake figure10` makes it" in err
-    picture = Path("figures/smoke/figure9.png")
-    # Without a scale, the newest picture of the figure.
-    for words in (["--scale", "smoke"], []):
-        opened.clear()
-        code, out, _ = called(capsys, "open", "figure9", *words)
-        assert (code, out.strip(), opened) == (0, str(picture), [picture.resolve().as_uri()])
+@pytest.mark.parametrize("arguments", [["plot"], ["new", "plot"], ["verdicts", "--sclae", "smoke"], ["show"]])
+def test_the_parser_refuses(icl: Called, arguments: list[str]) -> None:
+    code, _, err = icl(*arguments)
+    assert code == MISUSED and "Usage: python -m icl" in err
 
 
-def test_progress_lists_saved_states(capsys: pytest.CaptureFixture[str], made: Path) -> None:
-    code, out, _ = called(capsys, "progress", "--scale", "smoke")
-    assert code == 0
-    assert "results/smoke has no unfinished training" in out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "near"),
-    [
-        (["show", "figure99"], "figure9"),
-        (["show", "A-P1bb"], "A-P1b"),
-        (["cite", "li2042"], "li2024"),
-        (["verdicts", "figre9"], "figure9"),
-        (["open", "figre9"], "figure9"),
-        (["whatif", "figre9", "--set", "{li_icl: {relevant_fraction: 0.6}}"], "figure9"),
-        (["new", "figure", "li2042", "new_figure"], "li2024"),
-        (["show", "figure9", "--set", "{li_ic: {relevant_fraction: 0.6}}"], "li_icl"),
-    ],
-)
-def test_misspelt_names_are_answered_with_similar_ones(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], near: str
-) -> None:
-    code, out, err = called(capsys, *arguments)
-    assert (code, out) == (cli.MISUSED, "")
-    assert near in err and err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    "arguments", [["plot"], [], ["new"], ["verdicts", "--scale", "huge"], ["whatif", "figure9", "--set", "0.6"]]
-)
-def test_the_parser_refuses(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        cli.main(arguments)
-    assert stop.value.code == cli.MISUSED
-    assert "usage: python -m icl" in capsys.readouterr().err
-
-
-def test_a_reader_may_close_the_pipe_early() -> None:
-    command = f"{sys.executable} -m icl show huang_rates | head -1"
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "huang_rates\n", "")
-
-
-def test_pictures_stand_side_by_side(tmp_path: Path) -> None:
-    from PIL import Image
-
-    for name, size, colour in (("left", (30, 20), "red"), ("right", (10, 40), "blue")):
-        Image.new("RGB", size, colour).save(tmp_path / f"{name}.png")
-    whatif.side_by_side([tmp_path / "left.png", tmp_path / "right.png"], tmp_path / "both.png")
-    both = Image.open(tmp_path / "both.png")
-    assert both.size == (40, 40)
-    assert [both.getpixel(place) for place in ((5, 5), (35, 35), (5, 35))] == [(255, 0, 0), (0, 0, 255), (255,) * 3]
-
-
-def test_a_whatif_without_a_change_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = called(capsys, "whatif", "figure9")
-    assert code == cli.MISUSED
-    assert "--set" in err
+def test_a_job_imports_only_what_it_needs() -> None:
+    """Jobs start often; a reader may also close the pipe early."""
+    program = "import sys, icl.report.command_line; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"torch", "scipy", "matplotlib", "snakemake", "jinja2", "rich", "PIL"} & set(loaded)
+    piped = f"{sys.executable} -m icl show huang_rates | head -1"
+    done = subprocess.run(["bash", "-c", piped], capture_output=True, text=True, check=True, timeout=120)
+    assert (done.stdout, done.stderr) == ("huang_rates\n", "")
 
 
 @pytest.mark.slow
-def test_a_whatif_makes_both_and_prints_the_differences(workflow: "object", monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(workflow.folder)  # type: ignore[attr-defined]
+def test_a_whatif_makes_both_and_prints_the_differences(workflow: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(workflow.folder)
     command = [sys.executable, "-m", "icl", "whatif", "figure9", "--scale", "smoke", "--json"]
-    command += ["--set", "{li_icl: {relevant_fraction: 0.6}}", "--variant", "fewer"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=os.environ, check=True)
+    done = subprocess.run(
+        [*command, "--set", CHANGE, "--variant", "fewer"], capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
-    assert said["verdicts"] == {}
-    assert Path(said["picture"]) == Path("figures/smoke@fewer/figure9_whatif.png")
-    assert Path(said["picture"]).is_file()
+    assert said["verdicts"] == {} and said["notes"] and len(said["numbers"]) == len(ledger.claim("A-P1b").bounds)
+    widths = [
+        _width(path) for path in (said["picture"], *(f"figures/{one}/figure9.png" for one in ("smoke", "smoke@fewer")))
+    ]
+    assert said["picture"] == "figures/smoke@fewer/figure9_whatif.png" and widths[0] == sum(widths[1:])
+    other = workflow("compare", "--config", "scale=smoke", "against=nowhere")
+    assert other.returncode != 0 and "against = nowhere: holds no verdicts of smoke" in other.stdout
+
+
+def _width(path: str) -> int:
+    from PIL import Image
+
+    return Image.open(path).width

@@ -31,7 +31,7 @@ rule figures:
     conda:
         "../../environment.yml"
     shell:
-        "python -m icl verify --config \"$config\" --all 2> >(tee {log:q} >&2)"
+        'python -m icl verify --config "$config" --all 2> >(tee {log:q} >&2)'
 
 
 rule verdicts:
@@ -41,7 +41,7 @@ rule verdicts:
     conda:
         "../../environment.yml"
     shell:
-        "python -m icl verdicts --config \"$config\" 2> >(tee {log:q} >&2)"
+        'python -m icl verdicts --config "$config" 2> >(tee {log:q} >&2)'
 
 
 rule compare:
@@ -55,7 +55,7 @@ rule compare:
     params:
         against=lambda w: config["against"],
     shell:
-        "python -m icl compare --config \"$config\" {params.against:q} 2> >(tee {log:q} >&2)"
+        'python -m icl compare --config "$config" {params.against:q} 2> >(tee {log:q} >&2)'
 
 
 rule verify:
@@ -65,7 +65,7 @@ rule verify:
     conda:
         "../../environment.yml"
     shell:
-        "python -m icl verify --config \"$config\" 2> >(tee {log:q} >&2)"
+        'python -m icl verify --config "$config" 2> >(tee {log:q} >&2)'
 
 
 rule report:
@@ -80,7 +80,7 @@ rule report:
         # A function, because Snakemake expands wildcards in a text.
         against=lambda w: config["against"],
     shell:
-        "python -m icl report --config \"$config\" --against={params.against:q} 2> >(tee {log:q} >&2)"
+        'python -m icl report --config "$config" --against={params.against:q} 2> >(tee {log:q} >&2)'
 
 
 use rule report as report_now with:
@@ -106,7 +106,7 @@ rule gallery:
     params:
         figures=ONLY,
     shell:
-        "python -m icl gallery --config \"$config\" {params.figures} 2> >(tee {log:q} >&2)"
+        'python -m icl gallery --config "$config" {params.figures} 2> >(tee {log:q} >&2)'
 
 
 use rule gallery as gallery_text with:

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -162,18 +162,23 @@ def _written(paths: list[Path], name: str) -> None:
 
 @app.command()
 def check(figure: str) -> None:
-    """Run the tests of every figure and of the freeze on one, its lint, and look for its planted violations."""
+    """Run the tests of every figure on one, its lint, and look for violations and reasons that its claims need."""
+    from icl.evidence import freeze
+
     name = ledger.figure_name(figure)
-    module, tests = discovery.file(name), ["tests/papers/test_contracts.py", "tests/evidence/test_freeze.py"]
-    pytest = ["pytest", "-q", *tests, "-k", f"{name} or freeze"]
+    module, claims = discovery.file(name), [claim.id for claim in ledger.claims(name)]
+    pytest = ["pytest", "-q", "tests/papers/test_contracts.py", "-k", name]
     steps = [pytest, ["ruff", "check", module], ["ruff", "format", "--check", module]]
     passed = {
         " ".join(step): not subprocess.run([sys.executable, "-m", *step], check=False).returncode for step in steps
     }
     violations = Path("tests/papers", discovery.paper_of(name), "planted.py")
     text = violations.read_text(encoding="utf-8") if violations.is_file() else ""
-    lacking = [claim.id for claim in ledger.claims(name) if f'"{claim.id}"' not in text]
-    passed[f"{violations}: a violation for every claim" + "".join(f"; none for {one}" for one in lacking)] = not lacking
+    for what, lacking in (
+        (f"a violation in {violations}", [claim for claim in claims if f'"{claim}"' not in text]),
+        ("a reason for a change since the freeze", [claim for claim in freeze.unexplained() if claim in claims]),
+    ):
+        passed["; ".join([f"every claim has {what}", *(f"{claim} has none" for claim in lacking)])] = not lacking
     print("\n".join(f"{'passed' if good else 'FAILED':8}{step}" for step, good in passed.items()))
     raise typer.Exit(0 if all(passed.values()) else FAILED)
 
@@ -250,10 +255,10 @@ def gallery(config: Config, figures: Named = None) -> None:
     print("\n".join(f"wrote {path}" for path in page.write_gallery()))
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command; a Problem ends it with its message instead of a traceback."""
     try:
-        app(prog_name="python -m icl")
+        app(arguments, prog_name="python -m icl")
     except Problem as problem:
         print(problem, file=sys.stderr)
         sys.exit(MISUSED if isinstance(problem, ConstantError) else FAILED)
