@@ -195,7 +195,7 @@ def figure9_made(figure9_results: Path, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture
-def figure9_found(figure9_made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def figure9(figure9_made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """What is found of figures 9 and 12 at the smoke scale in the working folder, which has figure 9 alone."""
     from icl.pipeline.plan import Plan
     from icl.report import results

@@ -38,34 +38,27 @@ def icl(capsys: pytest.CaptureFixture[str]) -> Called:
 
 
 def test_papers_figures_and_claims_are_listed_and_shown(icl: Called) -> None:
-    code, out, _ = icl("list", "--json")
-    assert (code, {row["figure"]: row["paper"] for row in json.loads(out)}) == (0, discovery.figures())
-    text = icl("list")[1]
-    assert all(name in text for name in (*discovery.figures(), *discovery.papers()))
+    assert {row["figure"]: row["paper"] for row in json.loads(icl("list", "--json")[1])} == discovery.figures()
+    assert all(name in icl("list")[1] for name in ("figure12", "li2024"))
     one = json.loads(icl("show", "figure12", "--json")[1])
     assert [claim["id"] for claim in one["claims"]] == [claim.id for claim in ledger.claims("figure12")]
     assert {row["grade"] for row in one["constants"]} <= {"published", "inferred", "ours"}
     text = icl("show", "figure12")[1]
     assert all(row["name"] in text for row in one["constants"]) and Plan("laptop").command("figure12") in text
-    formula = ledger.claim("S4").formula
-    assert (
-        json.loads(icl("show", "S4", "--json")[1])["formula"] == formula and formula.split()[0] in icl("show", "S4")[1]
-    )
+    assert json.loads(icl("show", "S4", "--json")[1])["formula"] == ledger.claim("S4").formula
     one = json.loads(icl("show", "figure9", "--set", CHANGE, "--json")[1])
     assert [row["name"] for row in one["constants"] if row["grade"] == "changed"] == ["relevant_fraction"]
 
 
 @pytest.mark.parametrize("word", [*discovery.papers(), *ledger.aliases(), "A-P1b"])
 def test_every_name_can_be_shown(icl: Called, word: str) -> None:
-    for more in ((), ("--json",)):
-        code, out, err = icl("show", word, *more)
-        assert (code, err) == (0, "") and out
+    assert icl("show", word)[0] == 0 and icl("show", word, "--json")[0] == 0
 
 
-def test_verdicts_are_those_on_disk_with_commands_for_the_rest(icl: Called, figure9_found: results.Found) -> None:
+def test_verdicts_are_those_on_disk_with_commands_for_the_rest(icl: Called, figure9: results.Found) -> None:
     code, out, _ = icl("verdicts", "--scale", "smoke", "--json")
     said = json.loads(out)
-    assert (code, said["verdicts"], said["problems"]) == (0, [figure9_found.records["figure9"]], [])
+    assert (code, said["verdicts"], said["problems"]) == (0, [figure9.records["figure9"]], [])
     assert set(said["missing"]) == set(discovery.figures()) - {"figure9"}
     code, out, _ = icl("verdicts", *SMOKE, "figure9")
     for words in ("picture   figures/smoke/figure9_runs.png", "A-P1b      INCONCLUSIVE", "condition     held-out loss",
@@ -77,7 +70,7 @@ def test_verdicts_are_those_on_disk_with_commands_for_the_rest(icl: Called, figu
     assert icl("verdicts", "figure9", "--scale", "smoke", "--first-seed", "5")[0] == FAILED
 
 
-def test_the_commands_of_the_workflow(icl: Called, figure9_found: results.Found) -> None:
+def test_the_commands_of_the_workflow(icl: Called, figure9: results.Found) -> None:
     assert (
         icl("verify", *SMOKE)[:2] == (0, "1 figures checked, 0 problems\n")
         and icl("verify", *SMOKE, "--all")[0] == FAILED
@@ -112,12 +105,7 @@ def test_the_commands_of_the_workflow(icl: Called, figure9_found: results.Found)
 def test_a_wrong_name_is_answered_in_one_line(icl: Called, words: str, near: str) -> None:
     code, out, err = icl(*shlex.split(words))
     assert (code, out) == (MISUSED, "") and near in err and err.count("\n") == 1
-
-
-@pytest.mark.parametrize("arguments", [["plot"], ["new", "plot"], ["verdicts", "--sclae", "smoke"], ["show"]])
-def test_the_parser_refuses(icl: Called, arguments: list[str]) -> None:
-    code, _, err = icl(*arguments)
-    assert code == MISUSED and "Usage: python -m icl" in err
+    assert icl("plot")[0] == icl("verdicts", "--sclae", "smoke")[0] == MISUSED
 
 
 def test_a_job_imports_only_what_it_needs() -> None:

@@ -29,9 +29,8 @@ def test_every_verdict_is_stored_once_and_on_the_bounds_of_the_ledger() -> None:
         assert not gallery.is_current(line | change), change
 
 
-def test_an_update_replaces_its_scale_and_seeds_and_the_largest_scale_is_shown(
-    records: dict[str, results.Record],
-) -> None:
+def test_an_update_replaces_its_scale_and_seeds_and_the_largest_scale_is_shown(figure9: results.Found) -> None:
+    records = figure9.records
     kept = [line for line in LINES if line["figure"] in ("figure9", "figure10")]
     gallery.write(gallery.VERDICTS, kept)
     gallery.update(Plan("smoke", first_seed=7), records)
@@ -63,7 +62,7 @@ def test_an_update_replaces_its_scale_and_seeds_and_the_largest_scale_is_shown(
     ("G4", "laptop", "inconclusive", "inconclusive", "decides"),  # its number of seeds was doubled
     ("S2", "laptop", "contradicted", "supported", "–"),  # computed
 ])  # fmt: skip
-@pytest.mark.usefixtures("figure9_found")
+@pytest.mark.usefixtures("figure9")
 def test_a_second_sample_repeats_or_decides(claim: str, scale: str, second: str, outcome: str, repeats: str) -> None:
     (first,) = [line for line in LINES if line["claim"] == claim and line["parts"]]
     other = {"first_seed": 2000, "scale": scale, "outcome": second, "parts": [], "conditions": []}

@@ -36,6 +36,8 @@ Set = Annotated[str, typer.Option("--set", help="other constants: '{model: {cons
 Variant = Annotated[str, typer.Option(help="the name of the folder for --set")]
 FirstSeed = Annotated[int, typer.Option(help="the first seed of every training")]
 Config = Annotated[Any, typer.Option(parser=json.loads, help="the config of the workflow, as JSON")]
+From = Annotated[str, typer.Option("--from", help="measure the first training of this figure")]
+NoTraining = Annotated[bool, typer.Option("--no-training", help="compare estimators on prompts")]
 Named = Annotated[list[str] | None, typer.Argument(metavar="FIGURE ...", show_default=False)]
 
 
@@ -76,8 +78,7 @@ def show(name: str, scale: Scale = "laptop", constants: Set = "", as_json: AsJso
 
     figure = ledger.aliases().get(name, name)
     plan = planned(scale, constants, names=[figure] if figure in discovery.figures() else [])
-    data = shown.named(plan, name)
-    answer(data, wording.rendered("shown.txt.j2", one=data), as_json)
+    answer(data := shown.named(plan, name), wording.rendered("shown.txt.j2", one=data), as_json)
 
 
 @app.command()
@@ -123,11 +124,7 @@ def whatif(
 
 
 @new.command("figure")
-def new_figure(
-    paper: str,
-    name: str,
-    reused: Annotated[str, typer.Option("--from", help="measure the first training of this figure")] = "",
-) -> None:
+def new_figure(paper: str, name: str, reused: From = "") -> None:
     """Add a working example of a figure to a paper."""
     from icl.report import skeleton
 
@@ -135,9 +132,7 @@ def new_figure(
 
 
 @new.command("paper")
-def new_paper(
-    key: str, no_training: Annotated[bool, typer.Option("--no-training", help="compare estimators on prompts")] = False
-) -> None:
+def new_paper(key: str, no_training: NoTraining = False) -> None:
     """Add a paper with a working example of a model, a figure and a claim."""
     from icl.report import skeleton
 

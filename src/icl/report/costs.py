@@ -1,6 +1,5 @@
 """The costs of figures: CPU seconds of trainings from their weights, everything else from Snakemake's benchmarks."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -34,14 +33,15 @@ def of_figure(plan: Plan, name: str) -> Costs:
     A benchmark has only the last process of a training that was interrupted; its weights add up all of them. Jobs
     without a benchmark are omitted.
     """
-    jobs = {f"{TRAINING}{sweep}": (f"train/{sweep}.*.tsv", list(Path(plan.results, "runs", sweep).glob("[0-9]*of*")))
-            for sweep in plan.sweeps(name)}  # fmt: skip
-    outputs = {"measure": [plan.table_file(name)], "draw": plan.pictures(name), "check": [plan.verdict_file(name)]}
-    jobs |= {job: (f"{job}/{name}.tsv", [*map(Path, files)]) for job, files in outputs.items()}
+    folder = Path(plan.results)
+    jobs = {f"{TRAINING}{sweep}": [*folder.glob(f"runs/{sweep}/*of*[0-9].safetensors")] for sweep in plan.sweeps(name)}
+    jobs |= {"measure": [Path(plan.table_file(name))], "draw": [Path(path) for path in plan.pictures(name)],
+             "check": [Path(plan.verdict_file(name))]}  # fmt: skip
     found: Costs = {}
-    for job, (pattern, files) in jobs.items():
-        if measured := [benchmark(path) for path in sorted(Path(plan.results, "benchmarks").glob(pattern))]:
-            weights = [path for path in files if re.fullmatch(r"\d+of\d+\.safetensors", path.name)]
+    for job, files in jobs.items():
+        pattern = f"train/{job.removeprefix(TRAINING)}.*.tsv" if job.startswith(TRAINING) else f"{job}/{name}.tsv"
+        if measured := [benchmark(path) for path in sorted(folder.glob(f"benchmarks/{pattern}"))]:
+            weights = [path for path in files if path.suffix == ".safetensors"]
             cpu = [runs.read_arrays(path)[1]["cpu_seconds"] for path in weights] or [cpu for cpu, _ in measured]
             disk = sum(path.stat().st_size for path in files if path.is_file()) / 1e6
             found[job] = [round(number, 2) for number in (sum(cpu), max(memory for _, memory in measured), disk)]

@@ -7,8 +7,6 @@ from typing import NamedTuple
 from icl.evidence.judging import Part
 
 WIDTH, EDGE = 300, 10
-DECADES = 100.0
-"""From this ratio of the largest to the smallest value on, a positive axis is logarithmic."""
 
 
 class Drawing(NamedTuple):
@@ -42,8 +40,11 @@ def drawing(part: Part) -> Drawing | None:
 
 
 def axis(values: Sequence[float]) -> tuple[Callable[[float], float], bool]:
-    """The map from a value to pixels from the left, for an axis with all values; whether the axis is logarithmic."""
-    logarithmic = min(values) > 0 and max(values) >= DECADES * min(values)
+    """The map from values to pixels from the left, for an axis with all of these; whether the axis is logarithmic.
+
+    It is if the values are positive and span a factor of 100.
+    """
+    logarithmic = min(values) > 0 and max(values) >= 100 * min(values)
     scaled: Callable[[float], float] = math.log10 if logarithmic else float
     low, high = scaled(min(values)), scaled(max(values))
     room = (high - low) * 0.08 or abs(high) * 0.1 or 1.0

@@ -3,7 +3,7 @@
 import base64
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
@@ -44,9 +44,8 @@ class Section(NamedTuple):
         return {found[key]: f"https://arxiv.org/abs/{found[key]}" for key in self.paper.cite if key in found}
 
 
-def sections(entries: Iterable[Entry]) -> list[Section]:
+def sections(entries: Sequence[Entry]) -> list[Section]:
     """The papers of these figures, in their order."""
-    entries = list(entries)
     made = [Section(paper, [one for one in entries if one.name in paper.figures]) for paper in ledger.papers()]
     return [section for section in made if section.entries]
 

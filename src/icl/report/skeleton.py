@@ -15,8 +15,7 @@ from icl.evidence import ledger
 from icl.pipeline import figures
 from icl.report.wording import rendered
 
-STEPS = 20
-"""Steps at the smoke scale, unless the model's smoke training has fewer."""
+STEPS = 20  # at the smoke scale, unless the model's smoke training has fewer
 LAST = Path(".cache/new.json")
 """What the last `new` wrote: file -> its text before (null for a new file) and after."""
 EMPTY = "title: '{0}: an example, to be replaced by the short title of the paper'\ncite: []\n\nfigures:\n\nclaims: []\n"

@@ -15,8 +15,6 @@ from icl.evidence.judging import Part
 from icl.evidence.ledger import Claim
 from icl.pipeline import identity
 
-TEMPLATES = jinja2.PackageLoader("icl.report")
-
 
 def number(value: float | None) -> str:
     """A number with four significant digits; a dash for a missing one."""
@@ -69,8 +67,8 @@ def since_freeze(claim: Claim) -> dict[str, list[str]]:
 def rendered(template: str, **values: Any) -> str:
     """A template with these values; in HTML, texts are escaped."""
     environment = jinja2.Environment(
-        loader=TEMPLATES, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-        keep_trailing_newline=True, autoescape=lambda name: name is not None and ".html" in name,
+        loader=jinja2.PackageLoader("icl.report"), undefined=jinja2.StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, keep_trailing_newline=True, autoescape=lambda name: name is not None and ".html" in name,
     )  # fmt: skip
     environment.filters |= {"number": number, "interval": interval, "distance": distance, "paragraph": paragraph}
     environment.globals |= {"discovery": discovery, "ledger": ledger, "freeze": freeze, "sensitivity": sensitivity,
