@@ -139,4 +139,5 @@ def test_a_whatif_makes_both_and_prints_the_differences(workflow: Any, monkeypat
 def _width(path: str) -> int:
     from PIL import Image
 
-    return Image.open(path).width
+    with Image.open(path) as picture:
+        return picture.width
