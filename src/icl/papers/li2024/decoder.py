@@ -1,13 +1,12 @@
-"""Three-layer GPT-2 style model for pattern classification (Li et al., ICML 2024, figures 12 and 13).
+"""The decoder: a GPT-2 style model of three layers for pattern classification (Li et al., ICML 2024, figures 12, 13).
 
 The prompts are those of the one-layer model (`icl.papers.li2024.prompts`): columns (x_i; y_i) and (x_query; 0), with
 Gaussian noise on the inputs. The decoder (`icl.models.transformer`) is trained with Adam on the hinge loss of its logit
 F at the query.
 
-Adam depends on the coordinates of the patterns and q (see icl.papers.li2024.coordinates). F is computed in the pattern
-axes: IDR pattern j is beta e_j, IDI pattern k is e_{M_1 + k} and q is e_{d_X}. The label axes beyond q are zero in
-every token, so a token is stored as its first d_X + 1 coordinates and the other rows of the read-in map are left out of
-the products.
+Adam depends on the coordinates of the patterns and q. F is computed in the pattern axes: IDR pattern j is beta e_j, IDI
+pattern k is e_{M_1 + k} and q is e_{d_X} (see icl.papers.li2024.patterns). The label axes beyond q are zero in every
+token, so a token is stored as its first d_X + 1 coordinates, and the other rows of the read-in map are left out.
 """
 
 from collections.abc import Sequence
@@ -21,9 +20,7 @@ from icl.core.lazy import Tensor, torch
 from icl.core.streams import stream, words
 from icl.models import transformer
 from icl.models.optimisers import Optimiser, Params, adam
-from icl.papers.li2024.coordinates import stacked
-from icl.papers.li2024.pattern_config import PatternConfig, PatternTest
-from icl.papers.li2024.patterns import COMBINATIONS
+from icl.papers.li2024.patterns import COMBINATIONS, PatternConfig, PatternTest, axes_of
 from icl.papers.li2024.prompts import sample_prompts
 
 SYSTEM = "li_icl_gpt2"
@@ -46,28 +43,25 @@ class Config(PatternConfig):
         0.02, "inferred", "GPT-2: N(0, 0.02^2), residual projections divided by sqrt(2 layers)", above=0
     )
     least_contexts: int = constant(
-        20, "inferred",
-        "least number of contexts before a training query; l_tr: queries at full length only. The error "
-        "of figure 12 at two contexts is that of a model never trained on so few", letter="l_min", at_least=0,
+        20, "inferred", "least number of contexts before a training query; l_tr: queries at full length only. The "
+        "error of figure 12 at two contexts is that of a model never trained on so few", letter="l_min", at_least=0,
     )  # fmt: skip
     batch: int = constant(32, "ours", "not stated; our choice", letter="B", at_least=1)
     task_shifts: int = constant(
-        4, "inferred",
-        "tasks (i, i + s mod M_1), s <= 4, 24 of the 30: with 18 cyclic tasks most pairs of patterns occur "
-        "in one order only, so the patterns determine the label without the contexts; with all 30 no task is left "
-        "for figure 13",
-        letter="tasks / M_1", at_least=1,
+        4, "inferred", "tasks (i, i + s mod M_1), s <= 4, 24 of the 30: with 18 cyclic tasks most pairs of patterns "
+        "occur in one order only, so the patterns determine the label without the contexts; with all 30 no task is "
+        "left for figure 13", letter="tasks / M_1", at_least=1,
     )  # fmt: skip
     pattern_norm: float = constant(
         3.0, "ours", "not stated; that of the one-layer model, inferred from figures 8 to 11", letter="beta", above=0
     )
     training_noise: float = constant(
-        1.1, "inferred", "expected norm of Gaussian noise on every training input, over beta; near that of the "
-        "tests; chosen among 1, 1.1 and 1.2 by figure 12", letter="training noise / beta", at_least=0,
+        1.1, "inferred", "expected norm of Gaussian noise on every training input, over beta; near that of the tests; "
+        "chosen among 1, 1.1 and 1.2 by figure 12", letter="training noise / beta", at_least=0,
     )  # fmt: skip
     learning_rate: float = constant(
-        2e-4, "inferred", "of Adam; at 3e-4 the runs differ more in figure 12, at 1e-3 some do not learn",
-        letter="eta", above=0,
+        2e-4, "inferred", "of Adam; at 3e-4 the runs differ more in figure 12, at 1e-3 some do not learn", letter="eta",
+        above=0,
     )  # fmt: skip
     steps: int = constant(
         400, "inferred", "after longer training figure 12 depends less on S_1 than the published one", letter="T",
@@ -81,6 +75,11 @@ class Config(PatternConfig):
         if self.width % self.heads:
             raise self.error("heads", f"a divisor of width = {self.width}")
 
+    @property
+    def label_direction(self) -> np.ndarray:
+        """q in the label coordinates of a token, of which the first is stored: (1,)."""
+        return np.ones(1)
+
 
 @dataclass(frozen=True)
 class Test(PatternTest):
@@ -92,8 +91,8 @@ class Test(PatternTest):
     )  # fmt: skip
     combination: str = constant(
         "pairs apart", "inferred", "pairs with c_1 - c_2 = 1, so that S_1 = 1 is a training pattern: the error then "
-        "falls with S_1 as in figure 12. With pairs of unit norm it falls in some runs only",
-        letter="mu'_j", choices=tuple(COMBINATIONS),
+        "falls with S_1 as in figure 12. With pairs of unit norm it falls in some runs only", letter="mu'_j",
+        choices=tuple(COMBINATIONS),
     )  # fmt: skip
     noise: float = constant(1.2, "inferred", "the level of the errors in figure 12", letter="noise / beta", at_least=0)
     context_length_test: int = constant(20, "published", "the axis of figures 12 and 13", letter="l_ts", at_least=1)
@@ -125,48 +124,36 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     A prompt has l = l_tr contexts and then queries of the same task: one for each number k of contexts from l_min to l.
     """
     first, l_tr = configs[0], configs[0].context_length
-    blocks = words(SYSTEM, [c.seed for c in configs], "train",
-                   first.batch_index(step), (first.batch, 2 * l_tr + 2))  # fmt: skip
+    index = first.batch_index(step)
+    blocks = words(SYSTEM, [c.seed for c in configs], "train", index, (first.batch, 2 * l_tr + 2))
     contexts, queries, task = np.split(blocks, [l_tr + 1, 2 * l_tr + 1], axis=-1)
     fraction = np.array([c.relevant_fraction for c in configs], dtype=np.float32)[:, None, None]
-    strength = np.array([c.irrelevant_strength * c.pattern_norm for c in configs])[:, None, None]
+    strength = np.array([c.largest_strength for c in configs])[:, None, None]
     sets = np.stack([c.train_tasks for c in configs])[:, None]
     patterns = first.relevant_patterns, first.irrelevant_patterns
     # Both parts share the task's word and so the task; the last column of each part is a query.
     start = sample_prompts(np.concatenate([contexts, task], axis=-1), sets, *patterns, fraction, strength)
-    alone = np.stack(np.broadcast_arrays(queries, task), axis=-1)
-    more = sample_prompts(alone, sets[:, None], *patterns, fraction[..., None], strength[..., None])
-    joined = {
-        name: np.concatenate([getattr(start, name), getattr(more, name)[..., 0]], axis=-1)
-        for name in ("pattern", "irrelevant", "strength", "label")
-    }
+    single = np.stack(np.broadcast_arrays(queries, task), axis=-1)
+    more = sample_prompts(single, sets[:, None], *patterns, fraction[..., None], strength[..., None])
+    joined = {name: np.concatenate([part, getattr(more, name)[..., 0]], axis=-1) for name, part in vars(start).items()}
     joined["irrelevant"] += first.relevant_patterns
-    joined["noise"] = _noise(configs, step, joined["label"].shape[1:])
-    if first.least_contexts:
-        # All queries are drawn first, so that the prompts of a seed do not depend on l_min.
-        used = np.r_[:l_tr, l_tr + first.least_contexts : 2 * l_tr + 1]
-        joined = {name: np.ascontiguousarray(a[:, :, used]) for name, a in joined.items()}
+    shape = (*joined["label"].shape[1:], first.feature_dimension)
+    drawn = [stream(SYSTEM, c.seed, "train, noise", index).standard_normal(shape, np.float32) for c in configs]
+    scale = np.array([c.training_noise * c.pattern_norm for c in configs]) / np.sqrt(first.feature_dimension)
+    joined["noise"] = scale[:, None, None, None] * np.stack(drawn)
+    # All queries are drawn first, so that the prompts of a seed do not depend on l_min.
+    used = np.r_[:l_tr, l_tr + first.least_contexts : 2 * l_tr + 1]
+    joined = {name: np.ascontiguousarray(a[:, :, used]) for name, a in joined.items()}
     return {name: a.astype(np.float32) if a.dtype.kind == "f" else a for name, a in joined.items()}
 
 
-def _noise(configs: Sequence[Config], step: int, shape: tuple[int, ...]) -> np.ndarray:
-    """Input noise of a batch, of expected norm training_noise * beta: (runs, B, columns, d_X)."""
-    first = configs[0]
-    shape = (*shape, first.feature_dimension)
-    scale = np.array([c.training_noise * c.pattern_norm for c in configs]) / np.sqrt(first.feature_dimension)
-    index = first.batch_index(step)
-    drawn = [stream(SYSTEM, c.seed, "train, noise", index).standard_normal(shape, np.float32) for c in configs]
-    return scale[:, None, None, None] * np.stack(drawn)
-
-
-def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
+def loss(params: Params, batch: Params, configs: Sequence[Config]) -> Tensor:
     """Hinge loss max(0, 1 - z F) of every run, mean over prompts and context lengths l_min ... l_tr: (runs,).
 
     One random length per batch would have the same mean. But batches of short prompts, whose labels cannot be inferred,
-    then disturb the training, and the model generalises to unseen tasks far less reliably.
+    then disturb the training, and the decoder generalises to unseen tasks far less reliably.
     """
     first, label = configs[0], batch["label"]
-    params = in_axes(params, configs)
     l_tr = first.context_length
     norms = label.new_tensor([c.pattern_norm for c in configs])[:, None, None, None]
     tokens = label.new_zeros(*label.shape, first.feature_dimension + 1)
@@ -176,20 +163,14 @@ def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
     tokens[:, :, :l_tr, -1] = label[:, :, :l_tr]
     contexts, queries = tokens[:, :, :l_tr], tokens[:, :, l_tr:]
     lengths = range(first.least_contexts, l_tr + 1)
-    used = without_idle_read_in(params, tokens)
-    logits = transformer.predict_prefixes(used, contexts, queries, lengths, first.heads)
+    logits = transformer.predict_prefixes(in_axes(params, configs), contexts, queries, lengths, first.heads)
     return torch.relu(1 - label[:, :, l_tr:] * logits[..., 0]).mean(dim=(-1, -2))
 
 
 def in_axes(params: Params, configs: Sequence[Config]) -> Params:
-    """The weights with the read-in map in the axes of the patterns and of q: a change of coordinates."""
-    axes = stacked([c.axes for c in configs], params["read_in"])
-    return {**params, "read_in": axes.mT @ params["read_in"]}
-
-
-def without_idle_read_in(params: Params, tokens: "Tensor") -> Params:
-    """The weights with only the read-in rows of the tokens' coordinates."""
-    return {**params, "read_in": params["read_in"][:, : tokens.shape[-1]]}
+    """The weights with the read-in map in the axes of the patterns and of q, only its rows of a token's coordinates."""
+    turned = axes_of(configs, params["read_in"]).mT @ params["read_in"]
+    return {**params, "read_in": turned[..., : configs[0].feature_dimension + 1, :]}
 
 
 def optimiser(configs: Sequence[Config]) -> Optimiser:

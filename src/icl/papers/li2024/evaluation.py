@@ -1,54 +1,118 @@
-"""Test prompts in and out of domain (Li et al. 2024), for both models of the paper."""
+"""Test prompts of Li et al. 2024 in and out of domain, and the answers of the one-layer model to them."""
 
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from icl.core.lazy import Tensor, torch
 from icl.core.streams import stream, words
-from icl.papers.li2024.pattern_config import PatternConfig, PatternTest
-from icl.papers.li2024.patterns import COMBINATIONS, rotated_patterns
-from icl.papers.li2024.prompts import Prompts, sample_prompts, words_per_prompt
-from icl.papers.li2024.training_tasks import all_tasks, unseen_tasks
+from icl.core.sweep import Sweep
+from icl.models.optimisers import Params
+from icl.papers.li2024.one_layer import QUERY_TOO
+from icl.papers.li2024.patterns import COMBINATIONS, PatternConfig, haar
+from icl.papers.li2024.prompts import all_tasks, prompt_tokens, sample_prompts, unseen_tasks
 
 
-class Domain(NamedTuple):
-    """Tasks and patterns of the test prompts.
+@dataclass(frozen=True)
+class Evaluation:
+    """Test prompts of all runs, in the axes of the patterns.
 
-    purpose : name of the random stream; tasks : (tasks, 2); relevant : (M, d_X); irrelevant : (M_2, d_X)
+    tokens : (runs, prompts, l + 1, d_X + label coordinates); labels, patterns : (runs, prompts, l + 1)
+    query_direction : unit vector of the query's IDR or ODR pattern, (runs, prompts, d_X)
     """
 
-    purpose: str
-    tasks: np.ndarray
-    relevant: np.ndarray
-    irrelevant: np.ndarray
+    configs: Sequence[Any]
+    test: Any
+    tokens: Tensor
+    labels: Tensor
+    patterns: Tensor
+    query_direction: Tensor
+
+    @property
+    def answer(self) -> Tensor:
+        """The label z of the query, (runs, prompts)."""
+        return self.labels[..., -1]
 
 
-def training_domain(config: PatternConfig) -> Domain:
-    """Unseen tasks over the IDR and IDI patterns."""
-    return Domain("in domain", unseen_tasks(config.relevant_patterns, config.train_tasks), *config.axis_patterns)
+def in_domain(sweep: Sweep, **tested: Any) -> Evaluation:
+    """Prompts of unseen tasks over the IDR and IDI patterns; tested : other constants of the sweep's test."""
+
+    def domain(config: PatternConfig, test: Any) -> tuple[np.ndarray, ...]:
+        return unseen_tasks(config.relevant_patterns, config.train_tasks), *config.axis_patterns
+
+    return _evaluation(sweep.configs, replace(sweep.test, **tested), "in domain", domain)
 
 
-def shifted_domain(config: PatternConfig, combination: str, coefficient_sum: float) -> Domain:
-    """All tasks over ODR patterns (IDR patterns combined with coefficient sum S_1) and rotated IDI patterns."""
-    relevant, irrelevant = config.axis_patterns
-    combined = COMBINATIONS[combination](relevant, coefficient_sum)
-    rotated = rotated_patterns(stream(config.system, config.seed, "rotation"), irrelevant)
-    return Domain("out of domain", all_tasks(len(combined)), combined, rotated)
+def out_of_domain(sweep: Sweep, **tested: Any) -> Evaluation:
+    """Prompts of all tasks over ODR patterns, IDR patterns combined with coefficient sum S_1, and rotated IDI ones."""
+
+    def domain(config: PatternConfig, test: Any) -> tuple[np.ndarray, ...]:
+        relevant, irrelevant = config.axis_patterns
+        combined = COMBINATIONS[test.combination](relevant, test.coefficient_sum)
+        rotation = haar(stream(config.system, config.seed, "rotation"), len(irrelevant))
+        return all_tasks(len(combined)), combined, rotation @ irrelevant
+
+    return _evaluation(sweep.configs, replace(sweep.test, **tested), "out of domain", domain)
 
 
-def sample_test_prompts(config: PatternConfig, test: PatternTest, domain: Domain, strength: float) -> Prompts:
-    """The test prompts of one run, (prompts, l + 1); `strength` bounds |kappa|."""
-    # The stream does not depend on alpha' or S_1, so curves over them are paired.
-    shape = (test.prompts, words_per_prompt(test.context_length_test))
-    block = words(config.system, [config.seed], domain.purpose, 0, shape)[0]
-    numbers = len(domain.relevant), len(domain.irrelevant)
-    return sample_prompts(block, domain.tasks, *numbers, test.relevant_fraction_test, strength)
+def _evaluation(
+    configs: Sequence[Any], test: Any, purpose: str, domain: Callable[[Any, Any], tuple[np.ndarray, ...]]
+) -> Evaluation:
+    """domain : a run's config, test -> tasks (tasks, 2), relevant and irrelevant patterns (M, d_X)."""
+    parts = []
+    for config in configs:
+        tasks, relevant, irrelevant = domain(config, test)
+        # The stream does not depend on alpha' or S_1, so curves over them are paired.
+        block = words(config.system, [config.seed], purpose, 0, (test.prompts, test.context_length_test + 2))[0]
+        fraction, bound = test.relevant_fraction_test, config.largest_strength
+        batch = sample_prompts(block, tasks, len(relevant), len(irrelevant), fraction, bound)
+        batch = replace(batch, strength=test.strength(config, batch.strength))
+        tokens = prompt_tokens(batch, relevant, irrelevant, config.label_direction)
+        if test.noise:
+            features = tokens[..., : config.feature_dimension]
+            scale = test.noise * config.pattern_norm / np.sqrt(config.feature_dimension)
+            features += scale * stream(config.system, config.seed, f"{purpose}, noise").standard_normal(features.shape)
+        units = relevant / np.linalg.norm(relevant, axis=-1, keepdims=True)
+        parts.append((tokens, batch.label, batch.pattern, units[batch.pattern[:, -1]]))
+    return Evaluation(configs, test, *(torch.from_numpy(np.stack(part)) for part in zip(*parts, strict=True)))
 
 
-def noise(config: PatternConfig, test: PatternTest, domain: Domain, shape: tuple[int, ...]) -> np.ndarray:
-    """Gaussian noise on test inputs, (..., d_X), of expected norm test.noise * beta; its law is rotation-invariant."""
-    scale = test.noise * config.pattern_norm / np.sqrt(shape[-1])
-    if scale == 0:
-        return np.zeros(shape)
-    rng = stream(config.system, config.seed, f"{domain.purpose}, noise")
-    return scale * rng.standard_normal(shape)
+def wrong(logits: Tensor, prompts: Evaluation) -> np.ndarray:
+    """Whether z F is NaN or at most the answer margin, for F (..., runs, prompts): bool (..., runs, prompts)."""
+    return ~(logits * prompts.answer > prompts.test.answer_margin).numpy()
+
+
+def hinge(logits: Tensor, prompts: Evaluation) -> np.ndarray:
+    """Mean hinge loss max(0, 1 - z F): (runs,)."""
+    return torch.relu(1 - logits * prompts.answer).mean(dim=-1).numpy()
+
+
+def attention(params: Params, prompts: Evaluation, context_length: int) -> Tensor:
+    """Attention of the one-layer model's query on the first `context_length` contexts, and on the query itself if it is
+    attended to; 0 elsewhere: (runs, prompts, l + 1).
+
+    params : of the one-layer model in the axes of the patterns
+    """
+    queries = torch.einsum("rpd,red->rpe", prompts.tokens[:, :, -1], params["W_Q"])
+    pulled = torch.einsum("rpe,red->rpd", queries, params["W_K"])
+    scores = torch.einsum("rpld,rpd->rpl", prompts.tokens, pulled)
+    masked = torch.arange(scores.shape[-1]) >= context_length
+    masked[-1] = prompts.configs[0].attended != QUERY_TOO
+    return torch.softmax(scores.masked_fill(masked, -torch.inf), dim=-1)
+
+
+def contributions(params: Params, prompts: Evaluation, context_length: int) -> Tensor:
+    """a_i ReLU(w_i^T sum_j W_V p_j s_j) of every neuron i from the first `context_length` contexts: (runs, prompts, m).
+
+    Their sum over neurons is the logit F; leaving neurons out of the sum prunes them.
+    """
+    context = torch.einsum("rpl,rpld->rpd", attention(params, prompts, context_length), prompts.tokens)
+    rows = torch.bmm(params["W_O"], params["W_V"])
+    return params["a"][:, None] * torch.relu(torch.bmm(context, rows.mT))
+
+
+def logits(params: Params, prompts: Evaluation, lengths: Sequence[int]) -> Tensor:
+    """F of the one-layer model from the first l contexts, for each l in `lengths`: (lengths, runs, prompts)."""
+    return torch.stack([contributions(params, prompts, length).sum(dim=-1) for length in lengths])

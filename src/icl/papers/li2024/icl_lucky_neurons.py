@@ -1,22 +1,13 @@
 """Fraction of lucky neurons over training: active whenever the label has the sign of a_i (talk page 50)."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
-import pandas as pd
 
-from icl.core.lazy import Picture
-from icl.core.runs import Runs
-from icl.core.sweep import Sweep
-from icl.core.table import Table, join, rows
-from icl.drawing import plotting
-from icl.drawing.plotting import Axis, Style
-from icl.figure import Figure
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, join, plotting, rows
 from icl.models.optimisers import Params
-from icl.papers.li2024 import one_layer_evaluation, one_layer_figures
-from icl.papers.li2024.one_layer_evaluation import Evaluation
+from icl.papers.li2024 import evaluation, trainings
+from icl.papers.li2024.evaluation import Evaluation
 
 ALWAYS = 0.99
 """Fraction of the prompts of its label on which a lucky neuron must be active, as drawn."""
@@ -27,34 +18,31 @@ METHODS = {"SGD": "li_icl_sgd", "Adam": "li_icl"}
 
 def sweeps(scale: str) -> list[Sweep]:
     """The training of the theorems, and the training behind the figures."""
-    return [one_layer_figures.theorem_training(scale), one_layer_figures.shared_training(scale)]
+    return trainings.theorem_training(scale) + trainings.one_layer_training(scale)
 
 
 def lucky(params: Params, prompts: Evaluation, share: float = ALWAYS) -> np.ndarray:
-    """Which neurons have w_i^T sum_j W_V p_j s_j > 0 on at least this share of the prompts with z = sign(a_i).
-
-    Returns bool (runs, m); w_i is row i of W_O, s_j the attention on context j.
+    """Which neurons have w_i^T sum_j W_V p_j s_j > 0 on at least this share of the prompts with z = sign(a_i): bool
+    (runs, m); w_i is row i of W_O, s_j the attention on context j.
     """
-    active = one_layer_evaluation.contributions(params, prompts, prompts.tokens.shape[2] - 1) != 0
+    active = evaluation.contributions(params, prompts, prompts.tokens.shape[2] - 1) != 0
     of_label = prompts.labels[:, :, -1:] == params["a"].sign()[:, None]
-    result: np.ndarray = ((active & of_label).sum(dim=1) >= share * of_label.sum(dim=1)).numpy()
-    return result
+    return ((active & of_label).sum(dim=1) >= share * of_label.sum(dim=1)).numpy()
 
 
 def large(params: Params) -> np.ndarray:
     """Which rows of W_O have more than half the largest norm: bool (runs, m)."""
     norms = params["W_O"].norm(dim=-1)
-    result: np.ndarray = (norms > norms.amax(dim=-1, keepdim=True) / 2).numpy()
-    return result
+    return (norms > norms.amax(dim=-1, keepdim=True) / 2).numpy()
 
 
-def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
+def measure(runs: Trained, scale: str) -> Rows:
     """Fractions of lucky neurons at every epoch, on unseen tasks; the claims' observables under SGD."""
     parts = []
     for method, name in METHODS.items():
-        trained = one_layer_figures.trained({name: runs[name]})
+        trained = trainings.in_axes(runs[name])
         seeds, epochs = trained.sweep.seeds, trained.sweep.snapshots
-        prompts = one_layer_evaluation.in_domain(trained.sweep.configs, trained.sweep.test)
+        prompts = evaluation.in_domain(trained.sweep)
         is_lucky = np.stack([lucky(trained.at(epoch), prompts) for epoch in epochs])
         x = np.array(epochs)[:, None]
         parts.append(rows("share of neurons", seeds, is_lucky.mean(axis=-1), x=x, panel="main", series=method))
@@ -63,7 +51,7 @@ def measure(runs: Mapping[str, Runs], scale: str) -> pd.DataFrame:
     return join(parts)
 
 
-def _by_activity_at_the_start(trained: Runs, prompts: Evaluation) -> Iterator[pd.DataFrame]:
+def _by_activity_at_the_start(trained: Runs, prompts: Evaluation) -> Iterator[Rows]:
     """The neurons that are lucky at epoch 0, active on most prompts of their label, and the growth of the others."""
     start, seeds = lucky(trained.at(0), prompts, MOSTLY), trained.sweep.seeds
     norms = trained.last()["W_O"].norm(dim=-1).numpy()

@@ -1,13 +1,58 @@
-"""Prompts for binary classification of discriminative patterns (Li et al. 2024), for both models of the paper.
+"""Tasks and prompts for binary classification of discriminative patterns (Li et al. 2024), for all models of the paper.
 
 A token's input is x = mu_j + kappa nu_k: an in-domain-relevant (IDR) pattern mu_j decides the label, an irrelevant
-(IDI) pattern nu_k does not. A task is a pair (a, b): label +1 on mu_a, -1 on mu_b, a fair coin elsewhere.
+(IDI) pattern nu_k does not. A task is a pair (a, b) of two of the M patterns: label +1 on mu_a, -1 on mu_b, a fair coin
+elsewhere. Theorem 1 requires training tasks that cover the patterns evenly. All choices here do: each pattern has label
++1 as often as -1, and no task occurs twice.
 """
 
+import itertools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
+
+
+def cyclic_shifts(patterns: int, shifts: int = 1) -> np.ndarray:
+    """The tasks (i, i + s mod M) for s = 1 ... shifts: int64 (patterns * shifts, 2)."""
+    first = np.tile(np.arange(patterns), shifts)
+    return np.stack([first, (first + np.repeat(np.arange(1, shifts + 1), patterns)) % patterns], axis=1)
+
+
+def random_even_cover(rng: np.random.Generator, patterns: int, shifts: int = 1) -> np.ndarray:
+    """Random tasks in which each pattern has label +1 and -1 `shifts` times each: int64 (patterns * shifts, 2).
+
+    The tasks follow no cycle. The unused pairs form a regular bipartite graph, so a perfect matching always remains.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    free, drawn = ~np.eye(patterns, dtype=bool), []
+    for _ in range(shifts):
+        # A used pair costs more than any perfect matching of free pairs.
+        pairs = linear_sum_assignment(np.where(free, rng.random(free.shape), patterns))
+        free[pairs] = False
+        drawn.append(np.stack(pairs, axis=1))
+    return np.concatenate(drawn)
+
+
+TRAINING_TASKS: Mapping[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
+    "cyclic shifts": lambda rng, patterns, shifts: cyclic_shifts(patterns, shifts),
+    "random even cover": random_even_cover,
+}
+"""Choices of the training tasks, given the numbers of patterns and of tasks per pattern and label: the same for all
+seeds, or random for each."""
+
+
+def all_tasks(patterns: int) -> np.ndarray:
+    """All M (M - 1) ordered pairs: int64 (M (M - 1), 2)."""
+    return np.array(list(itertools.permutations(range(patterns), 2)))
+
+
+def unseen_tasks(patterns: int, seen: np.ndarray) -> np.ndarray:
+    """The ordered pairs that are not in `seen`, or all pairs if none is left."""
+    known = set(map(tuple, seen.tolist()))
+    left = [task for task in itertools.permutations(range(patterns), 2) if task not in known]
+    return np.array(left) if left else all_tasks(patterns)
 
 
 @dataclass(frozen=True)
@@ -25,13 +70,14 @@ class Prompts:
     label: np.ndarray
 
 
-def words_per_prompt(context_length: int) -> int:
-    """Number of random 64-bit words per prompt: one per token, including the query, and one for the task."""
-    return context_length + 2
-
-
-def sample_prompts(words: np.ndarray, tasks: np.ndarray, patterns: int, irrelevant: int, fraction: np.ndarray | float,
-                   strength: np.ndarray | float) -> Prompts:  # fmt: skip
+def sample_prompts(
+    words: np.ndarray,
+    tasks: np.ndarray,
+    patterns: int,
+    irrelevant: int,
+    fraction: np.ndarray | float,
+    strength: np.ndarray | float,
+) -> Prompts:
     """Prompts from random words, vectorised.
 
     Each context token carries mu_a or mu_b with probability alpha/2 each and every other pattern with
@@ -40,7 +86,7 @@ def sample_prompts(words: np.ndarray, tasks: np.ndarray, patterns: int, irreleva
 
     Parameters
     ----------
-    words : uint64 (..., words_per_prompt(context_length))
+    words : uint64 (..., context + 2), one per token, the query too, and one for the task
     tasks : (..., tasks, 2), leading axes broadcast against (...); each prompt picks one uniformly
     patterns, irrelevant : the numbers of mu and of nu
     fraction : alpha in (0, 1], broadcast against (..., 1)
@@ -69,7 +115,7 @@ def sample_prompts(words: np.ndarray, tasks: np.ndarray, patterns: int, irreleva
 def _patterns_and_labels(
     bits: np.ndarray, tasks: np.ndarray, patterns: int, fraction: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Pattern and label of every column from the upper 24 bits of its word; the last column's bits choose the task."""
+    """Pattern and label of every column from the upper 24 bits of its word; the last word chooses the task."""
     sets, count = tasks.shape[:-2], tasks.shape[-2]
     task = (bits[..., -1] * np.uint64(count) >> np.uint64(24)).view(np.int64)
     # The task sets are stacked in `order`.
@@ -86,16 +132,14 @@ def _patterns_and_labels(
     narrow += u >= fraction / 2
     narrow[..., -2] = u[..., -2] >= 0.5
     label = (1 - 2 * (narrow & 1)).astype(np.float64)
-    order = _cells(tuple(tasks.reshape(-1).tolist()), patterns)
+    order = _cells(tasks.reshape(-1, 2), patterns)
     code = narrow.astype(np.int64)
     code += task[..., None] * order.shape[1]
     return order.reshape(-1).take(code), label
 
 
-@lru_cache
-def _cells(flat_tasks: tuple[int, ...], patterns: int) -> np.ndarray:
+def _cells(tasks: np.ndarray, patterns: int) -> np.ndarray:
     """The patterns of every task (a, b) in the order of the cells: a, b, then each other pattern twice."""
-    tasks = np.reshape(flat_tasks, (-1, 2))
     indices = np.tile(np.arange(patterns), (len(tasks), 1))
     rest = indices[(indices != tasks[:, :1]) & (indices != tasks[:, 1:])].reshape(len(tasks), patterns - 2)
     return np.hstack([tasks, rest.repeat(2, axis=1)])

@@ -1,33 +1,43 @@
-"""Pruning of the one-layer model by removing rows of W_O (figures 14 and 15 and theorem 3 of Li et al. 2024)."""
+"""Figures 14 and 15 of Li et al. 2024, and icl_large_neurons: pruning the one-layer model by removing rows of W_O.
+
+Figure 14: error under random and magnitude-based pruning, with the magnitudes of the neurons as bars. Figure 15: error
+under magnitude-based pruning, by fraction alpha' of relevant contexts. icl_large_neurons: loss and error against the
+fraction of the large neurons that is removed (theorem 3; talk page 22).
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from icl.core.lazy import Tensor, torch
-from icl.core.runs import Runs
 from icl.core.streams import stream
-from icl.papers.li2024 import one_layer_evaluation
-from icl.papers.li2024.one_layer import SYSTEM, Test
-from icl.papers.li2024.one_layer_evaluation import Evaluation
+from icl.core.table import ERROR
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, join, plotting, rows, single, torch
+from icl.papers.li2024 import evaluation, trainings
+from icl.papers.li2024.evaluation import Evaluation
+from icl.papers.li2024.one_layer import SYSTEM
+from icl.papers.li2024.record import Look, Record, all_runs, draw, error_axis, measure_errors
+from icl.papers.li2024.trainings import SCHEDULE
 
-SHARES = (0.2, 0.4, 0.6)
-"""Fractions R of the large neurons in the claims on theorem 3 that remove the largest first."""
 COUNTS = (0, 3, 6, 10, 13, 16, 19, 22, 26)
 """Numbers of pruned neurons at rates 0, 5, ..., 40 %, as on the published axis."""
+SHARES = (0.2, 0.4, 0.6)
+"""Fractions R of the large neurons in the claims on theorem 3 that remove the largest first."""
+HINGE = "hinge loss"
 
 
 @dataclass(frozen=True)
 class Pruning:
-    """The trained model as a sum over its neurons, any of which can be removed.
+    """The trained one-layer model as a sum over its neurons, any of which can be removed.
 
     norms : row norms of W_O, (runs, m); parts : contribution of each neuron to F, (runs, prompts, m)
     """
 
     prompts: Evaluation
     norms: np.ndarray
-    parts: "Tensor"
+    parts: Any
 
     def without(self, removed: np.ndarray) -> dict[str, np.ndarray]:
         """Losses without the neurons in the mask `removed`, bool (runs, m).
@@ -35,66 +45,246 @@ class Pruning:
         ``classification error`` and ``hinge loss``, (runs,) each, and ``wrong``, bool (runs, prompts).
         """
         logits = (self.parts * torch.from_numpy(~removed)[:, None]).sum(dim=-1)
-        wrong = one_layer_evaluation.wrong(logits, self.prompts)
-        return {
-            "wrong": wrong,
-            "classification error": wrong.mean(axis=-1),
-            "hinge loss": one_layer_evaluation.hinge(logits, self.prompts),
-        }
+        wrong = evaluation.wrong(logits, self.prompts)
+        return {"wrong": wrong, ERROR: wrong.mean(axis=-1), HINGE: evaluation.hinge(logits, self.prompts)}
 
-    def smallest(self, count: int | np.ndarray) -> np.ndarray:
-        """Mask of the `count` neurons (one number, or one per run) of smallest norm."""
-        rank = np.argsort(np.argsort(self.norms, axis=-1), axis=-1)
-        mask: np.ndarray = rank < np.reshape(count, (-1, 1))
-        return mask
+    def smallest(self, count: int) -> np.ndarray:
+        """Mask of the `count` neurons of smallest norm."""
+        return np.argsort(np.argsort(self.norms, axis=-1), axis=-1) < count
 
-    def largest(self, count: int) -> np.ndarray:
-        """Mask of the `count` neurons of largest norm."""
-        return ~self.smallest(self.norms.shape[1] - count)
+    @property
+    def large(self) -> np.ndarray:
+        """The neurons above the largest ratio of neighbouring sorted row norms: bool (runs, m)."""
+        return large_neurons(self.norms)
+
+    def rise(self, removed: np.ndarray) -> np.ndarray:
+        """The rise of the hinge loss without the neurons in the mask `removed`: (runs,)."""
+        return self.without(removed)[HINGE] - self.without(np.zeros_like(removed))[HINGE]
 
 
-def trained_pruning(runs: Runs, test: Test) -> Pruning:
-    """Pruning of the trained model on out-of-domain prompts at full context length."""
-    prompts = one_layer_evaluation.out_of_domain(runs.sweep.configs, test)
-    weights = runs.last()
-    parts = one_layer_evaluation.contributions(weights, prompts, test.context_length_test)
+def pruning(runs: Runs, **tested: Any) -> Pruning:
+    """Pruning of the trained one-layer model on out-of-domain prompts at full context length.
+
+    runs : in the axes of the patterns; tested : other constants of their test
+    """
+    weights, prompts = runs.last(), evaluation.out_of_domain(runs.sweep, **tested)
+    parts = evaluation.contributions(weights, prompts, prompts.test.context_length_test)
     return Pruning(prompts, weights["W_O"].norm(dim=-1).numpy(), parts)
 
 
 def large_neurons(norms: np.ndarray) -> np.ndarray:
-    """The neurons above the largest ratio of neighbouring sorted row norms of W_O: (runs, m) -> bool (runs, m)."""
+    """The neurons above the largest ratio of neighbouring sorted norms: (runs, m) -> bool (runs, m)."""
     ordered = np.sort(norms, axis=-1)
     last_small = np.argmax(ordered[:, 1:] / ordered[:, :-1], axis=-1)
-    large: np.ndarray = norms > np.take_along_axis(ordered, last_small[:, None], axis=-1)
-    return large
+    return norms > np.take_along_axis(ordered, last_small[:, None], axis=-1)
 
 
 def first_of(large: np.ndarray, keys: np.ndarray, share: float) -> np.ndarray:
     """The given fraction of each run's large neurons, smallest keys first: bool (runs, m)."""
     rank = np.argsort(np.argsort(np.where(large, keys, np.inf), axis=-1), axis=-1)
-    mask: np.ndarray = rank < np.round(share * large.sum(axis=-1, keepdims=True))
-    return mask
+    return rank < np.round(share * large.sum(axis=-1, keepdims=True))
 
 
-def rise_without_small(pruning: Pruning) -> np.ndarray:
+def rise_without_small(pruned: Pruning) -> np.ndarray:
     """The rise of the hinge loss without the small neurons (theorem 3): (runs,)."""
-    large = large_neurons(pruning.norms)
-    rise: np.ndarray = pruning.without(~large)["hinge loss"] - pruning.without(np.zeros_like(large))["hinge loss"]
-    return rise
+    return pruned.rise(~pruned.large)
 
 
-def least_rise_per_share(pruning: Pruning, shares: Sequence[float]) -> np.ndarray:
-    """The least over `shares` R of the rise of the hinge loss without a fraction R of the large neurons, largest first,
+def least_rise_per_share(pruned: Pruning) -> np.ndarray:
+    """The least over SHARES R of the rise of the hinge loss without a fraction R of the large neurons, largest first,
     over R (theorem 3): (runs,).
     """
-    large = large_neurons(pruning.norms)
-    unpruned = pruning.without(np.zeros_like(large))["hinge loss"]
-    pruned = [pruning.without(first_of(large, -pruning.norms, share))["hinge loss"] for share in shares]
-    least: np.ndarray = np.min([(loss - unpruned) / share for loss, share in zip(pruned, shares, strict=True)], axis=0)
-    return least
+    return np.min([pruned.rise(first_of(pruned.large, -pruned.norms, share)) / share for share in SHARES], axis=0)
 
 
-def random_masks(seeds: Sequence[int], neurons: int, count: int, draw: int) -> np.ndarray:
-    """`count` random neurons per run, bool (runs, m); masks of one draw are nested in `count`."""
-    ranks = [stream(SYSTEM, seed, "pruning", draw).permutation(neurons) for seed in seeds]
-    return np.stack(ranks) < count
+def random_ranks(seeds: Sequence[int], neurons: int, draw: int) -> np.ndarray:
+    """The place of each neuron in a random order per run, (runs, m)."""
+    return np.stack([stream(SYSTEM, seed, "pruning", draw).permutation(neurons) for seed in seeds])
+
+
+def losses_without(whole: Pruning, masks: Sequence[Sequence[np.ndarray]]) -> dict[str, np.ndarray]:
+    """The losses (see Pruning.without) for each row and column of masks: name -> (rows, columns, ...)."""
+    losses = [[whole.without(mask) for mask in row] for row in masks]
+    return {name: np.array([[of_mask[name] for of_mask in row] for row in losses]) for name in losses[0][0]}
+
+
+# Figure 14
+
+
+def measure_orders(runs: Trained, scale: str) -> Rows:
+    """Errors under both orders of pruning, sorted row norms, and their gap."""
+    record = Record(single(runs))
+    by_norm, at_random = _pruned(record.runs)
+    record.error_curves(_wrong(by_norm, at_random), _wrong(*_pruned(record.drawn_run())), COUNTS, "left axis")
+    whole = pruning(record.runs)
+    from_20_percent = np.array(COUNTS) >= 0.2 * whole.norms.shape[1]
+    for name in (ERROR, HINGE):
+        # A tie is half a win.
+        wins = (by_norm[name] < at_random[name]) + (by_norm[name] == at_random[name]) / 2
+        record.fact(f"share of draws, {name}", wins.mean(axis=1)[from_20_percent].mean(axis=0))
+    ordered, places = np.sort(whole.norms, axis=-1), np.arange(COUNTS[-1] + 1)
+    labels = {"panel": "right axis", "series": "magnitude of neurons", "x": places}
+    record.curve("neuron magnitude", ordered.T[places], **labels)
+    small, initial = ~whole.large, record.runs.at(0)["W_O"].norm(dim=-1).numpy()
+    growth = np.average(whole.norms, axis=-1, weights=small) / np.average(initial, axis=-1, weights=small)
+    record.fact("largest ratio of neighbouring norms", (ordered[:, 1:] / ordered[:, :-1]).max(axis=-1))
+    record.fact("share of small neurons", small.mean(axis=-1))
+    record.fact("norm of small neurons over initial norm", growth)
+    return record.rows()
+
+
+def _pruned(runs: Runs) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Losses without COUNTS of the smallest neurons, (counts, 1, ...), and of random ones, (counts, draws, ...)."""
+    whole = pruning(runs)
+    orders = [random_ranks(runs.sweep.seeds, whole.norms.shape[1], draw) for draw in range(SCHEDULE.random_prunings)]
+    return (
+        losses_without(whole, [[whole.smallest(count)] for count in COUNTS]),
+        losses_without(whole, [[ranks < count for ranks in orders] for count in COUNTS]),
+    )
+
+
+def _wrong(by_norm: dict[str, np.ndarray], at_random: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """How often each answer is wrong, series -> (counts, runs, prompts); the baseline is unpruned."""
+    smallest = by_norm["wrong"][:, 0]
+    return {"Mag.-based": smallest, "Random": at_random["wrong"].mean(axis=1), "baseline": smallest[[0, 0]]}
+
+
+ORDERS = (Style("Random", "Random", "b", "x"), Style("Mag.-based", "Mag.-based", "r", "o"))
+
+
+RATES = Axis("Pruning rate", (0, 26), (6, 13, 19, 26))
+FIGURE14 = Look(
+    500,
+    (117.75, 392.22, 26.50, 416.72),
+    RATES._replace(names=("10%", "20%", "30%", "40%")),
+    error_axis(1e-3, 0.2),
+    22,
+    (18, "upper left", (0.046, 1.008), 0.441),
+)
+
+
+@plotting.published
+def draw_orders(table: Table) -> Picture:
+    """Figure 14 in the published style, from the drawn run; x counts pruned neurons, and the bars lie on top."""
+    picture = draw(table, ERROR, ORDERS, FIGURE14, band=True, baseline=True, panel="left axis")
+    left = picture.axes[0]
+    right = plotting.bars(left, table, "right axis", "magnitude of neurons", "neuron magnitude")
+    plotting.frame(right, FIGURE14.x, Axis("Magnitude of neurons", (0, 0.8), (0, 0.4, 0.8)), font=22)
+    left.tick_params(labelsize=18)
+    left.tick_params(axis="x", labelsize=17.5)
+    left.xaxis.labelpad = 3.5
+    return picture
+
+
+# Figure 15
+
+FRACTIONS = {"alpha'=0.6": 0.6, "alpha'=0.8": 0.8, "alpha'=1": 1.0}
+
+
+def _by_fraction(runs: Runs) -> dict[str, np.ndarray]:
+    """Whether each answer is wrong, series -> bool (counts, runs, prompts); the baseline is alpha' = 0.6, unpruned."""
+    wrong = {}
+    for series, fraction in FRACTIONS.items():
+        whole = pruning(runs, relevant_fraction_test=fraction)
+        wrong[series] = np.stack([whole.without(whole.smallest(count))["wrong"] for count in COUNTS])
+    return wrong | {"baseline": wrong["alpha'=0.6"][[0, 0]]}
+
+
+def _in_order(wrong: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The share of pruning rates at which the error does not increase with alpha'."""
+    errors = np.stack([wrong[series].mean(axis=-1) for series in FRACTIONS])
+    return {"share of rates in order": np.all(np.diff(errors, axis=0) <= 0, axis=0).mean(axis=0)}
+
+
+FRACTION_STYLES = (
+    Style("alpha'=0.6", r"$\alpha'=0.6$", "r", "o"),
+    Style("alpha'=0.8", r"$\alpha'=0.8$", "b", "x"),
+    Style("alpha'=1", r"$\alpha'=1$", "g", "+"),
+)
+
+
+FIGURE15 = Look(
+    450,
+    (130.18, 410.81, 16.35, 361.72),
+    RATES._replace(names=("0.1", "0.2", "0.3", "0.4")),
+    error_axis(1e-3, 0.2),
+    22,
+    (18, "upper left", (0.045, 1.003), 0.364),
+)
+
+
+def draw_fractions(table: Table) -> Picture:
+    """Figure 15 in the published style, from the drawn run; x is the number of pruned neurons.
+
+    All curves start at the unpruned error of alpha' = 0.6, as the published ones do. The table has that of each alpha'.
+    """
+    curves = table.curves.copy()
+    first = curves["series"].isin(FRACTIONS) & (curves["x"] == COUNTS[0])
+    columns = ["value", "band_low", "band_high"]
+    curves.loc[first, columns] = curves.loc[first & (curves["series"] == "alpha'=0.6"), columns].to_numpy()
+    return draw(replace(table, curves=curves), ERROR, FRACTION_STYLES, FIGURE15, band=True, baseline=True)
+
+
+# icl_large_neurons
+
+REMOVED = tuple(share / 10 for share in range(10))
+SLOPE = 0.15
+"""Our bound for Omega(R) in theorem 3: a rise of 0.15 R."""
+
+
+def measure_large(runs: Trained, scale: str) -> Rows:
+    """Out-of-domain hinge loss and error without a fraction of the large neurons, removed in three orders."""
+    trained = trainings.in_axes(single(runs))
+    seeds, whole = trained.sweep.seeds, pruning(trained)
+    draws = range(SCHEDULE.random_prunings)
+    orders = {
+        "largest first": [-whole.norms],
+        "at random": [random_ranks(seeds, whole.norms.shape[1], draw) for draw in draws],
+        "smallest first": [whole.norms],
+    }
+    parts, hinge, x = [rows("share of large neurons", seeds, whole.large.mean(axis=-1))], {}, np.array(REMOVED)[:, None]
+    for series, keys in orders.items():
+        masks = [[first_of(whole.large, order, share) for order in keys] for share in REMOVED]
+        losses = {name: of_draws.mean(axis=1) for name, of_draws in losses_without(whole, masks).items()}
+        parts += [rows(name, seeds, losses[name], x=x, panel=name, series=series) for name in (HINGE, ERROR)]
+        hinge[series] = losses[HINGE]
+    least = np.min((hinge["at random"][1:] - hinge["at random"][0]) / x[1:], axis=0)
+    parts.append(rows("least rise of the hinge loss per share of large neurons, random", seeds, least))
+    bound = hinge["largest first"][0].mean() + SLOPE * np.array([0.0, 1.0])
+    return join([*parts, rows(HINGE, None, bound, x=[0.0, 1.0], panel=HINGE, series="bound")])
+
+
+REMOVAL_ORDERS = (
+    Style("largest first", "largest first", "r", "o"),
+    Style("at random", "at random", "b", "x"),
+    Style("smallest first", "smallest first", "m", "+"),
+)
+
+
+@plotting.published
+def draw_large(table: Table) -> Picture:
+    """Hinge loss on the left, with our bound for theorem 3, and error on the right."""
+    edges = plotting.grid_edges((HINGE, ERROR), (85, 385, 20, 325), (395, 0))
+    figure, panels = plotting.panels((800, 400), edges)
+    for name, axes in panels.items():
+        plotting.curves(axes, table, REMOVAL_ORDERS, name, band=True)
+        if name == HINGE:
+            line = table.curve(HINGE, "bound", HINGE)
+            axes.plot(line["x"], line["value"], **plotting.GUIDE, label=f"unpruned $+\\ {SLOPE:g}\\,R$", gid="bound")
+        y = Axis(name.capitalize(), (0, 1 if name == HINGE else 0.5))
+        plotting.frame(axes, Axis("Removed share $R$", (0, 0.9), (0, 0.2, 0.4, 0.6, 0.8)), y, font=15, ticks=13)
+        plotting.legend(axes, 12, "upper left", (0.02, 0.98))
+    return figure
+
+
+def _figure(name: str, measure: Any, draw: Any, styles: tuple[Style, ...]) -> Figure:
+    training = partial(trainings.one_layer_training, test=trainings.PruningTest)
+    return Figure(name, training, measure, draw, all_runs(draw, (plotting.BASELINE, *styles)))
+
+
+_measure_fractions = partial(measure_errors, wrong_of=_by_fraction, facts=_in_order, x=COUNTS)
+FIGURES = (
+    _figure("figure14", measure_orders, draw_orders, ORDERS),
+    _figure("figure15", _measure_fractions, draw_fractions, FRACTION_STYLES),
+    Figure("icl_large_neurons", trainings.theorem_training, measure_large, draw_large),
+)

@@ -1,16 +1,16 @@
-"""Several layers of eq. 7 on top of each other (Li et al., ICML 2024, figures 21 to 26).
+"""The stack: several layers of eq. 7 on top of each other (Li et al., ICML 2024, figures 21 to 26).
 
     h_j <- W_2 ReLU(W_O sum_i W_V h_i softmax_i((W_K h_i)^T W_Q h_j))        for every column j, starting at h_j = p_j
     F(P) = a^T ReLU(W_O sum_i W_V h_i softmax_i((W_K h_i)^T W_Q h_query))    in the last layer
 
-is trained on the hinge loss, without residual path and without normalisation. One layer is the model of
-`icl.papers.li2024.one_layer`, which has its own reduced form for the query alone. The paper does not describe its
-three-layer model; stacked layers are inferred from figures 21 and 22: before it learns, the published second layer
-attends uniformly, so it sees nearly nothing.
+is trained on the hinge loss, without residual path and without normalisation. With one layer it is the one-layer model
+(icl.papers.li2024.one_layer), which has its own reduced form for the query alone. The paper does not describe its
+three-layer model; the stack is inferred from figures 21 and 22: before it learns, the published second layer attends
+uniformly, so it sees nearly nothing.
 
 F is computed exactly, but from products of weights: W_2 is never applied to a column, since the next layer needs only
 (W_2^T W_K^T W_Q W_2) and (W_O W_V W_2), and the last layer is computed at the query alone. In the pattern axes (see
-icl.papers.li2024.coordinates) a token has no coordinates after the first d_X + 1.
+icl.papers.li2024.patterns) a token has no coordinates after the first d_X + 1.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,10 +23,10 @@ import numpy as np
 from icl.core.config import constant
 from icl.core.lazy import Tensor, torch
 from icl.core.streams import stream
-from icl.models.optimisers import Optimiser, Params
+from icl.models.optimisers import Params
 from icl.papers.li2024 import one_layer
-from icl.papers.li2024.coordinates import stacked
 from icl.papers.li2024.one_layer import FITTED, QUERY_TOO
+from icl.papers.li2024.patterns import axes_of
 from icl.papers.li2024.prompts import Prompts, prompt_tokens
 
 SYSTEM = "li_icl_stack"
@@ -41,10 +41,8 @@ class Config(one_layer.Config):
 
     layers: int = constant(3, "published", "the talk, captions of figures 21 to 26", letter="L", at_least=2, at_most=20)
     attended: str = constant(
-        QUERY_TOO, "inferred",
-        "before it learns, layer 2 of figure 22 attends to the query's pattern with (0.8 / 2 * 20 + 1) / 21 = 0.4286, "
-        "uniform attention that counts the query's own column",
-        choices=("contexts", QUERY_TOO),
+        QUERY_TOO, "inferred", "before it learns, layer 2 of figure 22 attends to the query's pattern with (0.8 / 2 * "
+        "20 + 1) / 21 = 0.4286, uniform attention that counts the query's own column", choices=("contexts", QUERY_TOO),
     )  # fmt: skip
     attention_start: float = constant(
         0.2, "inferred", "figure 21 starts at log odds of 0.39 against uniform attention, so delta beta = 0.6",
@@ -52,21 +50,18 @@ class Config(one_layer.Config):
     )  # fmt: skip
     output_std: float = constant(
         0.0115, "inferred", "figures 24 and 25 start at delta_V std sqrt(30) = 0.0126", letter="std W_O", above=0
-    )  # fmt: skip
+    )
     second_std: float = constant(
-        3.6, "inferred",
-        "of 1 to 8, where figures 21, 22, 24 and 25 fit best together; below 1 the deeper layers turn away from the "
-        f"pattern; {FITTED}", letter="std W_2", above=0,
+        3.6, "inferred", "of 1 to 8, where figures 21, 22, 24 and 25 fit best together; below 1 the deeper layers turn "
+        f"away from the pattern; {FITTED}", letter="std W_2", above=0,
     )  # fmt: skip
     readout: float = constant(
-        6.0, "inferred",
-        f"of 0.3 to 20: the larger, the less label rows grow; above 9 the second layer often learns nothing; {FITTED}",
-        letter="|a_i|", above=0,
+        6.0, "inferred", "of 0.3 to 20: the larger, the less label rows grow; above 9 the second layer often learns "
+        f"nothing; {FITTED}", letter="|a_i|", above=0,
     )  # fmt: skip
     batch: int = constant(
-        64, "inferred",
-        "of 8 to 256: with small batches the attention of layer 1 stays longer and jumps later, with large ones it "
-        f"rises from the first step; {FITTED}", letter="B", at_least=1,
+        64, "inferred", "of 8 to 256: with small batches the attention of layer 1 stays longer and jumps later, with "
+        f"large ones it rises from the first step; {FITTED}", letter="B", at_least=1,
     )  # fmt: skip
     task_shifts: int = constant(5, "inferred", f"all 30 tasks; {FITTED}", letter="tasks / M_1", at_least=1)
     learning_rate: float = constant(
@@ -79,8 +74,8 @@ class Test(one_layer.Test):
     """Constants of the evaluation."""
 
     relevant_fraction_test: float = constant(
-        0.8, "inferred", "uniform attention of layer 2 before it learns, see attended",
-        letter="alpha'", above=0, at_most=1,
+        0.8, "inferred", "uniform attention of layer 2 before it learns, see attended", letter="alpha'", above=0,
+        at_most=1,
     )  # fmt: skip
     noise: float = constant(
         1.0, "inferred", "layer 1 starts 0.0975 above layer 2 in figures 21 and 22; noise of 0.7, 0.85, 1 and 1.2 "
@@ -97,20 +92,21 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
     """Initial weights, float64: W_Q, W_K (runs, layers, d, d) = delta I, W_V = delta_V I, Gaussian W_O (runs, layers,
     m, d) and W_2 (runs, layers - 1, d, m), and the read-out a (runs, m): half +|a|, half -|a|, in random order.
     """
-    first = configs[0]
+    first, parts = configs[0], []
     layers, m, d = first.layers, first.neurons, first.feature_dimension + first.label_dimension
     identity = np.broadcast_to(np.eye(d), (layers, d, d))
-    parts = []
     for config in configs:
         rng = stream(SYSTEM, config.seed, "init")
-        parts.append({
-            "W_Q": config.attention_start * identity,
-            "W_K": config.attention_start * identity,
-            "W_V": config.value_start * identity,
-            "W_O": config.output_std * rng.standard_normal((layers, m, d)),
-            "W_2": config.second_std * rng.standard_normal((layers - 1, d, m)),
-            "a": config.readout * rng.permutation(np.repeat([1.0, -1.0], m // 2)),
-        })  # fmt: skip
+        parts.append(
+            {
+                "W_Q": config.attention_start * identity,
+                "W_K": config.attention_start * identity,
+                "W_V": config.value_start * identity,
+                "W_O": config.output_std * rng.standard_normal((layers, m, d)),
+                "W_2": config.second_std * rng.standard_normal((layers - 1, d, m)),
+                "a": config.readout * rng.permutation(np.repeat([1.0, -1.0], m // 2)),
+            }
+        )
     return {name: torch.from_numpy(np.stack([part[name] for part in parts])).to(device) for name in parts[0]}
 
 
@@ -118,8 +114,8 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     """Batch `step` of every run in the pattern axes: tokens (runs, B, l + 1, d_X + 1) and query labels (runs, B)."""
     factors = one_layer.sample(configs, step)
     prompts = [Prompts(**{name: part[run] for name, part in factors.items()}) for run in range(len(configs))]
-    columns = np.stack([tokens(config, batch) for config, batch in zip(configs, prompts, strict=True)])
-    return {"tokens": columns, "label": factors["label"][..., -1].copy()}
+    columns = [tokens(config, of_run) for config, of_run in zip(configs, prompts, strict=True)]
+    return {"tokens": np.stack(columns), "label": factors["label"][..., -1].copy()}
 
 
 def tokens(config: one_layer.Config, prompts: Prompts) -> np.ndarray:
@@ -127,15 +123,15 @@ def tokens(config: one_layer.Config, prompts: Prompts) -> np.ndarray:
     return prompt_tokens(prompts, *config.axis_patterns, np.ones(1))
 
 
-def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
+def loss(params: Params, batch: Params, configs: Sequence[Config]) -> Tensor:
     """Hinge loss mean max(0, 1 - z F) of every run: (runs,)."""
     margins = batch["label"] * forward(params, batch["tokens"], configs)[0]
     return torch.relu(1 - margins).mean(dim=-1)
 
 
 def forward(
-    params: Params, tokens: "Tensor", configs: Sequence[one_layer.Config], *, last_layer_whole: bool = False
-) -> "tuple[Tensor, list[Tensor]]":
+    params: Params, tokens: Tensor, configs: Sequence[one_layer.Config], *, last_layer_whole: bool = False
+) -> tuple[Tensor, list[Tensor]]:
     """F (runs, prompts), and the attention of every asking column in each layer, (runs, prompts, asking, columns).
 
     All columns ask, but in the last layer only the query, unless `last_layer_whole`.
@@ -143,20 +139,19 @@ def forward(
     params : as trained; tokens : in the axes of the patterns, (runs, prompts, columns, d_X + 1)
     """
     states, attentions = tokens, []
-    layers, columns = params["W_V"].shape[1], tokens.shape[2]
+    columns, used, layers = *tokens.shape[2:], params["W_V"].shape[1]
     attended = columns if configs[0].attended == QUERY_TOO else columns - 1
     # What maps the states of a layer to its inputs h: the axes in use as columns, and then W_2.
-    inputs = stacked([c.axes[:, : tokens.shape[-1]] for c in configs], params["a"][..., None])
-    for index in range(layers):
-        now = layer(params, index + 1)
+    inputs = axes_of(configs, params["a"][..., None])[..., :used]
+    for number in range(1, layers + 1):
+        now = layer(params, number)
         scores, rows = (now["W_Q"] @ inputs).mT @ (now["W_K"] @ inputs), now["W_O"] @ (now["W_V"] @ inputs)
-        asking = columns if last_layer_whole or index < layers - 1 else 1
+        asking = columns if last_layer_whole or number < layers else 1
         states, attention = _attend()(states, scores, rows, asking, attended)
         attentions.append(attention)
-        if index < layers - 1:
-            inputs = params["W_2"][:, index]
-    # No matrix product: with one column its summation order differs between one run and several.
-    return (states[:, :, -1] * one_layer.readout(params, configs)[:, None]).sum(dim=-1), attentions
+        if number < layers:
+            inputs = params["W_2"][:, number - 1]
+    return one_layer.read_out(states[:, :, -1], params, configs), attentions
 
 
 @cache
@@ -205,10 +200,8 @@ def _attend() -> "Callable[..., tuple[Tensor, Tensor]]":
 
 
 def layer(params: Params, number: int) -> Params:
-    """The weights of layer `number`, counted from 1, as those of one layer: name -> (runs, ...)."""
+    """The weights of layer `number`, counted from 1, as those of the one-layer model: name -> (runs, ...)."""
     return {name: params[name][:, number - 1] for name in ("W_Q", "W_K", "W_V", "W_O")}
 
 
-def optimiser(configs: Sequence[Config]) -> Optimiser:
-    """The configured optimiser, with each run's learning rate."""
-    return one_layer.optimiser(configs)
+in_axes, optimiser = one_layer.in_axes, one_layer.optimiser

@@ -1,0 +1,252 @@
+"""Figures 12, 13, 27 and 28 of Li et al. 2024, and icl_generalisation: error against context length.
+
+Figure 12: the decoder out of domain, by coefficient sum S_1. Figure 13: the decoder in and out of domain, by fraction
+alpha' of relevant contexts. Figures 27 and 28: the one-layer model against classical classifiers on the same contexts.
+icl_generalisation: the one-layer model on unseen tasks and out-of-domain patterns (theorems 1 and 2).
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from icl.core.table import ERROR
+from icl.evidence.errors import mean_error
+from icl.evidence.intervals import kendall, least_length
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, join, plotting, rows, single, torch
+from icl.models import estimators, transformer
+from icl.papers.li2024 import evaluation, trainings
+from icl.papers.li2024.evaluation import Evaluation
+from icl.papers.li2024.record import Look, error_axis, figure, held_out_loss, measure_errors
+
+ENOUGH = 0.05
+"""The error below which a context length counts as sufficient (figure 13, theorem 1)."""
+LOOKS = (("r", "o"), ("b", "x"), ("m", "+"), ("c", "d"), ("y", "<"), ("g", "s"))
+"""Colour and marker of the curves of a published picture, in order."""
+SUMS = {f"S_1={total}": total for total in (1.3, 1.1, 0.9, 0.7, 0.5)}
+SUM_STYLES = tuple(Style(name, f"${name}$", *look) for name, look in zip(SUMS, LOOKS, strict=False))
+CONTEXTS = Axis("Context length", (0, 20), range(0, 21, 4))
+
+
+# Figures 12 and 13
+
+CHUNK = 200
+"""Prompts evaluated at a time: keeps the activations of ten runs below 200 MB."""
+SUM_LENGTHS, FRACTION_LENGTHS = tuple(range(2, 21, 2)), tuple(range(0, 21, 2))
+DECODER_FRACTIONS = (1.0, 0.9, 0.8)
+
+
+def _decoder_wrong(runs: Runs, prompts: Evaluation, lengths: Sequence[int]) -> np.ndarray:
+    """Whether the decoder is wrong on each prompt after l contexts, for each length l: bool (lengths, runs, prompts).
+
+    All lengths use the same prompts, so curves over the context length are paired.
+    """
+    params, heads = runs.last(), runs.sweep.configs[0].heads
+    with torch.no_grad():
+        logits = [
+            transformer.predict_prefixes(params, part[:, :, :-1], part[:, :, -1], lengths, heads)[..., 0]
+            for part in torch.split(prompts.tokens.float(), CHUNK, dim=1)
+        ]
+    return evaluation.wrong(torch.cat(logits, dim=1).double().movedim(-1, 0), prompts)
+
+
+def _by_sum(runs: Runs) -> dict[str, np.ndarray]:
+    wrong = {}
+    for series, total in SUMS.items():
+        prompts = evaluation.out_of_domain(runs.sweep, coefficient_sum=total)
+        wrong[series] = _decoder_wrong(runs, prompts, SUM_LENGTHS)
+    return wrong
+
+
+def _order_of_sums(wrong: dict[str, np.ndarray]) -> dict[str, Any]:
+    """The error for each S_1 at the last context length, and the order of these errors."""
+    last = {series: answers[-1].mean(axis=-1) for series, answers in wrong.items()}
+    totals = np.array(list(SUMS.values()))
+    taus = [kendall(totals, of_run) for of_run in np.stack(list(last.values())).T]
+    return {f"error at {series}": errors for series, errors in last.items()} | {"Kendall's tau of error and S_1": taus}
+
+
+def _by_fraction(runs: Runs) -> dict[str, np.ndarray]:
+    wrong = {}
+    for domain, prompts_of in (("id", evaluation.in_domain), ("ood", evaluation.out_of_domain)):
+        for fraction in DECODER_FRACTIONS:
+            prompts = prompts_of(runs.sweep, relevant_fraction_test=fraction)
+            wrong[f"alpha'={fraction}, {domain}"] = _decoder_wrong(runs, prompts, FRACTION_LENGTHS)
+    return wrong
+
+
+def _fall_with_fraction(wrong: dict[str, np.ndarray]) -> dict[str, Any]:
+    """The fall of the mean error with alpha', and whether alpha' = 1 needs fewer contexts than 0.8."""
+    mean = {series: answers[1:].mean(axis=(0, -1)) for series, answers in wrong.items()}
+    falls = {
+        f"mean error at alpha' = {low} less that at {high}, {domain}": (
+            mean[f"alpha'={low}, {domain}"] - mean[f"alpha'={high}, {domain}"]
+        )
+        for domain in ("id", "ood")
+        for low, high in ((0.8, 0.9), (0.9, 1.0))
+    }
+    # A run that never gets there needs more than all lengths.
+    most, fewest = (
+        np.nan_to_num(least_length(wrong[series].mean(axis=-1), FRACTION_LENGTHS, ENOUGH), nan=FRACTION_LENGTHS[-1] + 1)
+        for series in ("alpha'=0.8, ood", "alpha'=1.0, ood")
+    )
+    return falls | {"fewer contexts at alpha' = 1 than at 0.8, ood": (fewest < most).astype(float)}
+
+
+FRACTION_STYLES = tuple(
+    Style(f"alpha'={fraction}, {domain}", rf"$\alpha'={fraction}$, {domain}", *look)
+    for (domain, fraction), look in zip(product(("id", "ood"), DECODER_FRACTIONS), LOOKS, strict=True)
+)
+
+
+# Figures 27 and 28
+
+CLASSICAL_LENGTHS = tuple(range(6, 21, 2))
+CLASSICAL_PROMPTS = {"paper": 200, "laptop": 200, "smoke": 4}
+TIMES = 50
+"""The drawn run has 10,000 prompts. The published levels are multiples of 1 / 2,000; as many here would double the
+sampling error of the comparison."""
+
+
+def _by_method(runs: Runs) -> dict[str, np.ndarray]:
+    """Whether each method is wrong on each run's prompts: series -> bool (lengths, runs, prompts)."""
+    prompts = evaluation.in_domain(runs.sweep)
+    wrong = {"ICL": evaluation.wrong(evaluation.logits(runs.last(), prompts, CLASSICAL_LENGTHS), prompts)}
+    inputs = prompts.tokens[..., : runs.sweep.configs[0].feature_dimension].flatten(0, 1).numpy()
+    labels = prompts.labels.flatten(0, 1).numpy()
+    for name, classify in estimators.batched_classifiers().items():
+        answers = [classify(inputs[:, :n], labels[:, :n], inputs[:, -1]) for n in CLASSICAL_LENGTHS]
+        wrong[name] = (np.stack(answers) != labels[:, -1]).reshape(wrong["ICL"].shape)
+    return wrong
+
+
+def _against_best(wrong: dict[str, np.ndarray]) -> dict[str, Any]:
+    """The error of the one-layer model less that of the best classical method, at the last length."""
+    last = {series: answers[-1].mean(axis=-1) for series, answers in wrong.items()}
+    best = min((errors for name, errors in last.items() if name != "ICL"), key=np.mean)
+    return {"ICL error less the best classical error": last["ICL"] - best}
+
+
+METHODS = tuple(
+    Style(name, name, *look)
+    for name, look in zip(("ICL", "Logistic", "SVM Gau.", "SVM Lin.", "1-NN", "3-NN"), LOOKS, strict=True)
+)
+
+
+# icl_generalisation
+
+LENGTHS = tuple(range(2, 21))
+FRACTIONS = {f"alpha'={fraction}": fraction for fraction in (0.4, 0.6, 0.8, 1.0)}
+
+
+def measure_generalisation(runs: Trained, scale: str) -> Rows:
+    """Errors of the one-layer model in and out of domain, and the least sufficient context length."""
+    trained = trainings.in_axes(single(runs))
+    seeds, parts, lengths = trained.sweep.seeds, [], []
+    for series, fraction in FRACTIONS.items():
+        prompts = evaluation.in_domain(trained.sweep, relevant_fraction_test=fraction)
+        wrong, hinge = _wrong_and_hinge(trained, prompts)
+        parts += mean_error(seeds, wrong, x=LENGTHS, panel="in domain", series=series)
+        lengths.append(least_length(wrong.mean(axis=-1), LENGTHS, ENOUGH))
+        if fraction == trained.sweep.test.relevant_fraction_test:
+            parts.append(rows("error on unseen tasks", seeds, wrong[-1].mean(axis=-1)))
+            parts.append(rows("hinge loss on unseen tasks", seeds, hinge))
+    for series, total in SUMS.items():
+        prompts = evaluation.out_of_domain(trained.sweep, coefficient_sum=total)
+        wrong, hinge = _wrong_and_hinge(trained, prompts)
+        parts += mean_error(seeds, wrong, x=LENGTHS, panel="out of domain", series=series)
+        parts.append(rows(f"error at {series}", seeds, wrong[-1].mean(axis=-1)))
+        parts.append(rows(f"hinge loss at {series}", seeds, hinge))
+    products = np.stack(lengths) * np.array(list(FRACTIONS.values()))[:, None]
+    parts.append(rows("largest rise of l* with alpha'", seeds, np.diff(lengths, axis=0).max(axis=0)))
+    parts.append(rows("largest over smallest l* alpha'", seeds, products.max(axis=0) / products.min(axis=0)))
+    of_theorem = [trainings.conditions(config) for config in trained.sweep.configs]
+    parts += [rows(name, seeds, [of_run[name] for of_run in of_theorem]) for name in of_theorem[0]]
+    return join([*parts, rows("held-out loss", seeds, held_out_loss(single(runs)))])
+
+
+def _wrong_and_hinge(runs: Runs, prompts: Evaluation) -> tuple[np.ndarray, np.ndarray]:
+    """Whether each answer is wrong, (lengths, runs, prompts), and the hinge loss at the last length, (runs,)."""
+    logits = evaluation.logits(runs.last(), prompts, LENGTHS)
+    return evaluation.wrong(logits, prompts), evaluation.hinge(logits[-1], prompts)
+
+
+IN_DOMAIN = tuple(
+    Style(name, rf"$\alpha'={value}$", *look) for (name, value), look in zip(FRACTIONS.items(), LOOKS, strict=False)
+)
+NO_ERROR = 3e-5
+"""Height at which a mean of zero errors is drawn, as an open marker."""
+TICKS = ("none", *(f"$10^{{{power}}}$" for power in range(-4, 1)))
+
+
+@plotting.published
+def draw_generalisation(table: Table) -> Picture:
+    """Two panels of error against context length."""
+    edges = plotting.grid_edges(("in domain", "out of domain"), (100, 365, 26.25, 317.72), (370, 0))
+    picture, panels = plotting.panels((760, 400), edges)
+    x = Axis("Context length", (0, 20.4), range(0, 21, 4))
+    y = Axis("Classification error", (NO_ERROR / 1.3, 1), [NO_ERROR, 1e-4, 1e-3, 1e-2, 0.1, 1], TICKS, log=True)
+    for (panel, axes), styles in zip(panels.items(), (IN_DOMAIN, SUM_STYLES), strict=True):
+        for place, style in enumerate(styles):
+            points = table.curve(panel, style.series, ERROR)
+            low, high, height = (points[edge].clip(lower=NO_ERROR) for edge in ("band_low", "band_high", "value"))
+            axes.fill_between(points["x"], low, high, color=plotting.BANDS[style.colour], linewidth=0)
+            # Markers only at some lengths, since the curves of a panel nearly coincide.
+            shown, zero = np.arange(len(points)) % len(styles) == place, points["value"].to_numpy() == 0
+            plotting.curve(axes, style, points["x"], height, markevery=list(shown & ~zero))
+            empty = {
+                "marker": plotting.OPEN.get(style.marker, style.marker),
+                "markerfacecolor": "w",
+                "linestyle": "none",
+            }
+            none, gid = points[shown & zero], f"{style.series}, none"
+            plotting.curve(axes, style, none["x"], height[shown & zero], **empty, label=None, gid=gid)
+        plotting.frame(axes, x, y, font=15)
+        plotting.legend(axes, 11, "lower left", (0.02, 0.13), spacing=0.25)
+    return picture
+
+
+def _classical(
+    name: str, fraction: float, top: float, highest: float, font: float, at: tuple[float, float], spacing: float
+) -> Figure:
+    training = partial(
+        trainings.one_layer_training,
+        test=trainings.NoisyTest,
+        prompts=CLASSICAL_PROMPTS,
+        relevant_fraction_test=fraction,
+    )
+    measure = partial(measure_errors, wrong_of=_by_method, facts=_against_best, x=CLASSICAL_LENGTHS, times=TIMES)
+    x = Axis("# of contexts or samples", (6, 20), range(8, 21, 4))
+    edges, legend = (130.18, 485.63, top, 431.72), (font, "upper right", at, spacing)
+    look = Look(520, edges, x, error_axis(1e-3, highest), 22, legend)
+    return figure(name, training, measure, ERROR, METHODS, look, guide=True)
+
+
+FIGURE12 = Look(
+    400,
+    (117.82, 368.25, 26.25, 317.72),
+    CONTEXTS,
+    error_axis(1e-3, 1e-1),
+    19,
+    (12, "lower left", (-0.017, -0.022), 0.728),
+)
+FIGURE13 = Look(
+    450,
+    (129.90, 415.62, 18.40, 361.72),
+    CONTEXTS,
+    error_axis(6e-3, 4),
+    22,
+    (15, "upper right", (1.003, 1.009), 0.616),
+)
+_plain_training = partial(trainings.decoder_training, test=trainings.PlainTest)
+_measure_sums = partial(measure_errors, wrong_of=_by_sum, facts=_order_of_sums, x=SUM_LENGTHS)
+_measure_fractions = partial(measure_errors, wrong_of=_by_fraction, facts=_fall_with_fraction, x=FRACTION_LENGTHS)
+FIGURES = (
+    figure("figure12", _plain_training, _measure_sums, ERROR, SUM_STYLES, FIGURE12, band=True, guide=True),
+    figure("figure13", trainings.decoder_training, _measure_fractions, ERROR, FRACTION_STYLES, FIGURE13, band=True),
+    _classical("figure27", 0.8, 28.25, 1, 18, (1.004, 1.009), 0.45),
+    _classical("figure28", 0.6, 19.22, 2, 17, (1.006, 1.011), 0.52),
+    Figure("icl_generalisation", trainings.one_layer_training, measure_generalisation, draw_generalisation),
+)

@@ -1,0 +1,181 @@
+"""Figures 10, 11 and 24 to 26 of Li et al. 2024: rows of W_O W_V, magnitude against angle, coloured by epoch.
+
+Figure 10: feature block of the one-layer model, angle to the mean IDR pattern; figure 11: its label block, angle to q;
+figures 24 to 26: label block of each layer of the stack.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import numpy as np
+
+from icl.drawing.plotting import Embedding
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Table, Trained, plotting, rows, single, torch
+from icl.models.optimisers import Params
+from icl.papers.li2024 import one_layer, stack, trainings
+from icl.papers.li2024.record import Record, all_runs
+from icl.papers.li2024.trainings import SCHEDULE
+
+EPOCHS, STACK_EPOCHS = (0, 100, 200, 300, 400), (0, 400, 800, 1200, 1600)
+Embeddings = Mapping[int, Mapping[str, np.ndarray]]
+"""Epoch -> norms and angles of the rows, as `embeddings` returns them."""
+
+
+def embeddings(params: Params, config: one_layer.Config) -> dict[str, np.ndarray]:
+    """Blocks of the rows of W_O W_V, (runs, m) each: norm of the feature block and its angle (radians) to mu-bar, the
+    mean IDR pattern; norm of the label block and its angle to q.
+
+    params : of one layer in the axes of the patterns
+    """
+    blocks = np.split(torch.bmm(params["W_O"], params["W_V"]).numpy(), [config.feature_dimension], axis=-1)
+    found = {}
+    for name, block, direction in zip(
+        ("feature", "label"), blocks, (config.axis_patterns[0].mean(axis=0), config.label_direction), strict=True
+    ):
+        found[f"{name} magnitude"] = norm = np.linalg.norm(block, axis=-1)
+        cosine = block @ direction / (norm * np.linalg.norm(direction))
+        found[f"{name} angle"] = np.arccos(np.clip(cosine, -1, 1))
+    return found
+
+
+def measure_features(runs: Trained, scale: str) -> Rows:
+    """Feature block of the one-layer model: the first neurons as points, the mean angle of the large rows as facts."""
+    record = Record(single(runs))
+    at = _one_layer(record.runs)
+    first, last = at[EPOCHS[0]], at[EPOCHS[-1]]
+    _add_points(record, "Feat. Emb.", np.ones_like(last["feature magnitude"], dtype=bool), at, "feature")
+    large = _large(last["feature magnitude"])
+    record.fact("angle at the start", np.average(first["feature angle"], axis=-1, weights=large))
+    record.fact("angle at the end", np.average(last["feature angle"], axis=-1, weights=large))
+    return record.rows()
+
+
+def measure_labels(runs: Trained, scale: str) -> Rows:
+    """Label block of the one-layer model: the first neurons of each sign as points, the angle of the large rows."""
+    record = Record(single(runs))
+    at = _one_layer(record.runs)
+    last = at[EPOCHS[-1]]
+    for sign, of_sign in _add_points_by_sign(record, at).items():
+        large = of_sign & _large(last["label magnitude"])
+        record.fact(f"angle at the end, a_i {sign} 0", np.average(last["label angle"], axis=-1, weights=large))
+    return record.rows()
+
+
+def measure_layer(runs: Trained, scale: str, layer: int) -> Rows:
+    """Label block of one layer of the stack: the first neurons of each sign as points, and the share of all that grow.
+
+    With layer 1 also how far the large label rows of a layer turn from pi/2, for the layer where they turn most.
+    """
+    record = Record(single(runs))
+    at = {epoch: _layer_embeddings(record.runs, epoch, layer) for epoch in STACK_EPOCHS}
+    # Only the last layer has a read-out; the published picture of layer 1 has both signs on both sides, so the sign
+    # there is that of the neuron with the same index.
+    _add_points_by_sign(record, at)
+    growth = at[STACK_EPOCHS[-1]]["label magnitude"] / at[STACK_EPOCHS[0]]["label magnitude"]
+    record.fact("share of neurons that grow", (growth > 1).mean(axis=-1))
+    if layer == 1:
+        layers = range(1, record.runs.sweep.configs[0].layers + 1)
+        turns = [_turn(_layer_embeddings(record.runs, STACK_EPOCHS[-1], number)) for number in layers]
+        record.fact("largest turn of a layer", np.max(turns, axis=0))
+    return record.rows()
+
+
+def _one_layer(runs: Runs) -> Embeddings:
+    return {epoch: embeddings(runs.at(epoch), runs.sweep.configs[0]) for epoch in EPOCHS}
+
+
+def _layer_embeddings(runs: Runs, epoch: int, layer: int) -> dict[str, np.ndarray]:
+    """The embeddings of one layer; the smoke scale has fewer steps than epochs."""
+    step = epoch * runs.sweep.snapshots[-1] // STACK_EPOCHS[-1]
+    return embeddings(stack.layer(runs.at(step), layer), runs.sweep.configs[0])
+
+
+def _large(magnitudes: np.ndarray) -> np.ndarray:
+    """The rows of more than half the largest magnitude: bool (runs, m)."""
+    return magnitudes > magnitudes.max(axis=-1, keepdims=True) / 2
+
+
+def _turn(embedded: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Mean distance from pi/2 of the angle between q and the label rows of at least half the largest magnitude."""
+    magnitude = embedded["label magnitude"]
+    large = magnitude >= magnitude.max(axis=-1, keepdims=True) / 2
+    return np.average(np.abs(embedded["label angle"] - np.pi / 2), axis=-1, weights=large)
+
+
+def _add_points_by_sign(record: Record, at: Embeddings) -> dict[str, np.ndarray]:
+    """Add label rows as points by the sign of a_i; returns the neurons of each sign, bool (runs, m)."""
+    positive = record.runs.last()["a"].numpy() > 0
+    signs = {">": positive, "<": ~positive}
+    for sign, of_sign in signs.items():
+        _add_points(record, f"Lab. Emb. a_i{sign}0", of_sign, at, "label")
+    return signs
+
+
+def _add_points(record: Record, series: str, among: np.ndarray, at: Embeddings, block: str) -> None:
+    """Add points (angle, magnitude) over epochs of the first neurons in the mask `among`, bool (runs, m)."""
+    for run, seed in enumerate(record.seeds):
+        neurons = np.flatnonzero(among[run])[: SCHEDULE.drawn_neurons]
+        for epoch, now in at.items():
+            angle, magnitude = now[f"{block} angle"][run, neurons], now[f"{block} magnitude"][run, neurons]
+            record.parts.append(rows("magnitude", seed, magnitude, panel="main", series=series, x=angle, colour=epoch))
+
+
+FEATURES = (Embedding("Feat. Emb.", "Feat. Emb.", "*", "cool_r"),)
+LABELS = (
+    Embedding("Lab. Emb. a_i>0", "Lab. Emb. $a_i>0$", "o", "winter_r"),
+    Embedding("Lab. Emb. a_i<0", "Lab. Emb. $a_i<0$", "P", "copper_r"),
+)
+
+
+@plotting.published
+def draw_features(table: Table) -> Picture:
+    """Figure 10 in the published style, from the drawn run: one star per neuron and epoch."""
+    figure, axes = plotting.canvas((400, 400), (83.40, 312.28, 22.51, 324.49), bars=1)
+    plotting.scatters(axes, table, FEATURES, "magnitude")
+    y = Axis("Magnitude", (-0.0014, 0.4843), widens=True)
+    plotting.frame(axes, plotting.angle(r"Angle to $\bar{\mu}$"), y, font=15)
+    plotting.legend(axes, 15, "center", (0.551, 0.4985))
+    return figure
+
+
+@plotting.published
+def draw_labels(
+    table: Table, edges: tuple[float, float, float, float], legend: float, limits: tuple[float, float]
+) -> Picture:
+    """Figures 11 and 24 to 26 in the published style: one point per neuron and epoch, by the sign of a_i.
+
+    edges : of the axes, in pixels; legend : its left edge, as a fraction of the axes; limits : of the y axis. Edges and
+    legend differ between the figures because of their tick labels.
+    """
+    figure, axes = plotting.canvas((500, 400), edges, bars=2)
+    plotting.scatters(axes, table, LABELS, "magnitude")
+    plotting.frame(axes, plotting.angle("Angle to $q$"), Axis("Magnitude", limits, widens=True), font=15)
+    plotting.legend(axes, 15, "center left", (legend, 0.548), spacing=0.781)
+    return figure
+
+
+def _labels(
+    name: str,
+    measure: Callable[[Trained, str], Rows],
+    edges: tuple[float, float, float, float],
+    legend: float,
+    limits: tuple[float, float],
+) -> Figure:
+    sweeps = trainings.one_layer_training if name == "figure11" else trainings.stack_training
+    draw = partial(draw_labels, edges=edges, legend=legend, limits=limits)
+    return Figure(name, sweeps, measure, draw, all_runs(draw, LABELS))
+
+
+def _layer(layer: int) -> Callable[[Trained, str], Rows]:
+    return partial(measure_layer, layer=layer)
+
+
+FIGURES = (
+    Figure(
+        "figure10", trainings.one_layer_training, measure_features, draw_features, all_runs(draw_features, FEATURES)
+    ),
+    _labels("figure11", measure_labels, (96.65, 342.72, 22.50, 324.72), -0.009, (-0.047, 1.391)),
+    _labels("figure24", _layer(1), (96.65, 334.64, 15.00, 324.72), -0.043, (0.0071, 0.0549)),
+    _labels("figure25", _layer(2), (109.90, 339.41, 15.00, 324.72), -0.080, (0.0074, 0.0379)),
+    _labels("figure26", _layer(3), (123.15, 344.18, 15.00, 324.72), -0.125, (0.0105, 0.0263)),
+)

@@ -1,0 +1,216 @@
+"""The rows and pictures of figures that draw one training of many.
+
+The published pictures show a single training of one seed, which is not stated. We infer it like other unpublished
+constants: of the twenty trainings of a model we draw the one that lies nearest to the published curves of all visible
+figures of this model together (``python -m studies drawn``), in all its figures, also in those without published
+numbers. Where this seed was not trained, we draw the run of least hinge loss on held-out prompts.
+
+Verdicts count all runs. A run that has not learnt its training distribution cannot test what follows from learning it,
+so claims have a condition on the held-out loss.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from icl.core import discovery
+from icl.core.table import ERROR
+from icl.drawing import runs_picture
+from icl.drawing.plotting import Embedding
+from icl.evidence import errors
+from icl.figure import (
+    Axis,
+    Figure,
+    Picture,
+    Rows,
+    Runs,
+    Style,
+    Sweep,
+    Table,
+    Trained,
+    join,
+    plotting,
+    rows,
+    single,
+    torch,
+)
+from icl.papers.li2024.trainings import in_axes
+
+LEARNT = 0.1
+"""Largest held-out hinge loss of a run that has learnt, also the target of icl_rates. Answers without knowledge cost 1;
+a run that is certain on nine tasks in ten and ignorant on the tenth costs 0.1."""
+HELD_OUT, BATCHES, BATCH = 2**40, 10, 200
+"""Held-out prompts are the batches of the steps from HELD_OUT on, which no training reaches: 2,000 prompts per run."""
+HELD_OUT_LOSS = "held-out loss"
+
+
+def held_out_loss(runs: Runs) -> np.ndarray:
+    """Hinge loss of the trained weights on held-out training prompts: (runs,), NaN for a run that diverged.
+
+    Prompts have the training tasks and context length. The decoder may also be trained on shorter prompts, but their
+    labels cannot be inferred, so their loss does not show whether a run has learnt; only full prompts count.
+
+    runs : as trained, not in the axes of the patterns
+    """
+    model, configs = discovery.system(runs.sweep.system), []
+    for config in runs.sweep.configs:
+        longest = {"least_contexts": config.context_length} if hasattr(config, "least_contexts") else {}
+        configs.append(replace(config, batch=BATCH, training_prompts=0, **longest))
+    with torch.no_grad():
+        losses = [
+            model.loss(runs.last(), {n: torch.from_numpy(a) for n, a in model.sample(configs, step).items()}, configs)
+            for step in range(HELD_OUT, HELD_OUT + BATCHES)
+        ]
+    return torch.stack(losses).double().mean(dim=0).numpy()
+
+
+def least(losses: np.ndarray, seeds: Sequence[int]) -> int:
+    """Index of the least finite loss; ties go to the smallest seed."""
+    return int(np.lexsort((seeds, np.where(np.isfinite(losses), losses, np.inf)))[0])
+
+
+class Record:
+    """Collects the rows of a figure that draws one run: facts and curves of all runs, with the held-out losses.
+
+    runs : as trained; the attribute is in the axes of the patterns
+    """
+
+    def __init__(self, runs: Runs) -> None:
+        self.runs, self.seeds, self.losses = in_axes(runs), runs.sweep.seeds, held_out_loss(runs)
+        seed = runs.sweep.test.drawn_seed
+        self.drawn = self.seeds.index(seed) if seed in self.seeds else least(self.losses, self.seeds)
+        self.parts = [rows(HELD_OUT_LOSS, self.seeds, self.losses), errors.drawn_run(self.seeds, self.drawn)]
+
+    def drawn_run(self, times: int = errors.GROUPS) -> Runs:
+        """The drawn run with `times` as many test prompts; the first are those of all runs."""
+        test = self.runs.sweep.test
+        return self.runs.alone(self.drawn, replace(test, prompts=times * test.prompts))
+
+    def fact(self, observable: str, values: Any) -> None:
+        """Add what a claim bounds; values : (runs,)."""
+        self.parts.append(rows(observable, self.seeds, values))
+
+    def curve(self, observable: str, values: Any, **labels: Any) -> None:
+        """Add a curve, the drawn run, and all runs; values : (xs, runs), x : (xs,)."""
+        self.parts += errors.drawn_curve(self.seeds, self.drawn, observable, values, **labels)
+
+    def error_curves(
+        self, wrong: Mapping[str, np.ndarray], drawn: Mapping[str, np.ndarray], x: Sequence[int], panel: str = "main"
+    ) -> None:
+        """Add error curves: the drawn run with its band over groups of test prompts, and all runs.
+
+        wrong : series -> whether an answer is wrong, or how often, (xs, runs, prompts); a series of two points lies at
+            the ends of x
+        drawn : the same for the drawn run on more prompts, (xs, 1, prompts)
+        """
+        for series, answers in wrong.items():
+            places = x if len(answers) == len(x) else (x[0], x[-1])
+            labels = {"panel": panel, "series": series, "x": places}
+            self.parts += errors.drawn_error(self.seeds, self.drawn, answers, drawn[series], **labels)
+
+    def rows(self) -> Rows:
+        """All rows."""
+        return join(self.parts)
+
+
+def measure_errors(
+    runs: Trained,
+    scale: str,
+    *,
+    wrong_of: Callable[[Runs], dict[str, np.ndarray]],
+    facts: Callable[[dict[str, np.ndarray]], Mapping[str, Any]],
+    x: Sequence[int],
+    times: int = errors.GROUPS,
+) -> Rows:
+    """Error curves of a figure with a single training, and what its claims bound.
+
+    wrong_of : runs in the axes of the patterns -> the answers of `Record.error_curves`; facts : these -> observables
+    """
+    record = Record(single(runs))
+    wrong = wrong_of(record.runs)
+    record.error_curves(wrong, wrong_of(record.drawn_run(times)), x)
+    for observable, values in facts(wrong).items():
+        record.fact(observable, values)
+    return record.rows()
+
+
+class Look(NamedTuple):
+    """A published picture with curves: size of the square and edges of its axes in pixels, font of the axes' labels,
+    and font, corner, place and spacing of the legend.
+    """
+
+    size: int
+    edges: tuple[float, float, float, float]
+    x: Axis
+    y: Axis
+    font: float
+    legend: tuple[float, plotting.Corner, tuple[float, float], float]
+
+
+@plotting.published
+def draw(
+    table: Table,
+    observable: str,
+    styles: Sequence[Style],
+    look: Look,
+    band: bool = False,
+    guide: bool = False,
+    baseline: bool = False,
+    panel: str = "main",
+) -> Picture:
+    """The curves of the drawn run in the published style.
+
+    band : of errors; guide : a dashed line at an error of one per cent; baseline : one for the series "baseline"
+    """
+    figure, axes = plotting.canvas((look.size, look.size), look.edges, panel=panel)
+    if guide:
+        axes.axhline(1e-2, **plotting.GUIDE)
+    if baseline:
+        plotting.baseline(axes, table)
+    if observable == ERROR:
+        plotting.error_curves(axes, table, styles, band=band)
+    else:
+        plotting.curves(axes, table, styles, observable)
+    plotting.frame(axes, look.x, look.y, look.font)
+    plotting.legend(axes, *look.legend)
+    return figure
+
+
+def error_axis(low: float, high: float) -> Axis:
+    """The logarithmic axis of an error."""
+    return Axis("Classification error", (low, high), log=True)
+
+
+def figure(
+    name: str,
+    training: Callable[[str], list[Sweep]],
+    measure: Callable[[Trained, str], Rows],
+    observable: str,
+    styles: Sequence[Style],
+    look: Look,
+    **options: bool,
+) -> Figure:
+    """A figure of curves of one drawn run, and its picture of all runs; options : of `draw`."""
+    drawn = partial(draw, observable=observable, styles=styles, look=look, **options)
+    return Figure(name, training, measure, drawn, all_runs(drawn, styles))
+
+
+def all_runs(
+    draw: Callable[[Table], Picture], styles: Sequence[Style] | Sequence[Embedding]
+) -> Callable[[Table], Picture]:
+    """The function from a figure's table to the picture of all its runs, from its `draw` and its styles."""
+    return partial(_draw_all_runs, draw=draw, styles=styles)
+
+
+def _draw_all_runs(table: Table, draw: Callable[[Table], Picture], styles: Any) -> Picture:
+    """Titles have the held-out loss, and a line at the top counts the runs that have learnt."""
+    losses = table.fact(HELD_OUT_LOSS)
+    failed = [seed for seed, loss in losses.items() if not loss <= LEARNT]
+    count = f"{len(losses) - len(failed)} of {len(losses)} runs learnt (held-out loss at most {LEARNT:g})"
+    if failed:
+        count += f"; not seed{'s' * (len(failed) > 1)} {', '.join(map(str, failed))}"
+    titles = {seed: f"seed {seed}, loss {loss:.2g}" for seed, loss in losses.items()}
+    return runs_picture.draw(table, draw, styles, titles, failed, count)

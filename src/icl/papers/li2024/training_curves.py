@@ -1,0 +1,142 @@
+"""Figures 8, 9 and 21 to 23 of Li et al. 2024: magnitudes and attention over training.
+
+Figure 8: magnitude of W_Q p_query, W_K p_i and of their projections on the query's pattern. Figure 9: attention of the
+one-layer model on the contexts with the query's ODR pattern and on the others; figures 21 to 23: the same for each
+layer of the stack.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from icl.figure import Axis, Figure, Rows, Style, Tensor, Trained, single, torch
+from icl.models.optimisers import Params
+from icl.papers.li2024 import evaluation, stack, trainings
+from icl.papers.li2024.evaluation import Evaluation
+from icl.papers.li2024.record import Look, Record, figure
+
+ATTENTION_EPOCHS = tuple(range(0, 201, 20))
+"""The epochs of figure 9."""
+
+
+def measure_magnitudes(runs: Trained, scale: str) -> Rows:
+    """Magnitudes on out-of-domain prompts at every drawn epoch, and the claims' ratios at the end."""
+    record, epochs = Record(single(runs)), trainings.EPOCHS
+    prompts = evaluation.out_of_domain(record.runs.sweep)
+    drawn = [magnitudes(record.runs.at(epoch), prompts) for epoch in epochs]
+    for series in drawn[0]:
+        record.curve("magnitude", [now[series] for now in drawn], panel="main", series=series, x=epochs)
+    start, end = drawn[0], drawn[-1]
+    along_start, along_end = (now["xdr W_Q p_query"] + now["xdr W_K p_i"] for now in (start, end))
+    record.fact("share along the pattern", along_end / (end["W_Q p_query"] + end["W_K p_i"]))
+    record.fact("growth along the pattern", along_end / along_start)
+    return record.rows()
+
+
+def magnitudes(params: Params, prompts: Evaluation) -> dict[str, np.ndarray]:
+    """Mean magnitudes of figure 8 within the feature block, (runs,) each.
+
+    ``W_Q p_query`` and ``W_K p_i`` (over contexts with the query's pattern) are norms, ``xdr W_Q p_query`` and
+    ``xdr W_K p_i`` the sizes of their components along the query's IDR or ODR pattern.
+    """
+    direction, size = prompts.query_direction, prompts.query_direction.shape[-1]
+    same = (prompts.patterns[..., :-1] == prompts.patterns[..., -1:]).double()
+    query = torch.einsum("rpd,red->rpe", prompts.tokens[:, :, -1], params["W_Q"])[..., :size]
+    keys = torch.einsum("rpld,red->rple", prompts.tokens[:, :, :-1], params["W_K"])[..., :size]
+
+    def over_same(values: Tensor) -> np.ndarray:
+        return ((values * same).sum(dim=(1, 2)) / same.sum(dim=(1, 2))).numpy()
+
+    return {
+        "W_Q p_query": query.norm(dim=-1).mean(dim=-1).numpy(),
+        "W_K p_i": over_same(keys.norm(dim=-1)),
+        "xdr W_Q p_query": (query * direction).sum(dim=-1).abs().mean(dim=-1).numpy(),
+        "xdr W_K p_i": over_same(torch.einsum("rple,rpe->rpl", keys, direction).abs()),
+    }
+
+
+def measure_attention(runs: Trained, scale: str) -> Rows:
+    """Out-of-domain attention of the query on contexts with its own pattern and on the others."""
+    record = Record(single(runs))
+    prompts = evaluation.out_of_domain(record.runs.sweep)
+    same = np.stack([attention_on_same(record.runs.at(epoch), prompts) for epoch in ATTENTION_EPOCHS])
+    _add_curves(record, ATTENTION_EPOCHS, same)
+    record.fact("attention at the start", same[0])
+    record.fact("attention at the end", same[-1])
+    record.fact("largest fall of attention", np.max(np.maximum.accumulate(same, axis=0) - same, axis=0))
+    return record.rows()
+
+
+def attention_on_same(params: Params, prompts: Evaluation) -> np.ndarray:
+    """Attention of the one-layer model summed over the columns with the query's pattern, mean over prompts: (runs,)."""
+    return _on_same(evaluation.attention(params, prompts, prompts.tokens.shape[2] - 1), prompts)
+
+
+def _on_same(attention: Tensor, prompts: Evaluation) -> np.ndarray:
+    same = prompts.patterns == prompts.patterns[..., -1:]
+    return (attention * same).sum(dim=-1).mean(dim=-1).numpy()
+
+
+def measure_layer(runs: Trained, scale: str, layer: int) -> Rows:
+    """Out-of-domain attention of one layer of the stack on the columns with the query's pattern, and its rise."""
+    trained = single(runs)
+    record, configs = Record(trained), trained.sweep.configs
+    prompts = evaluation.out_of_domain(trained.sweep)
+    tokens = prompts.tokens[..., : configs[0].feature_dimension + 1]
+    same = []
+    for step in trained.sweep.snapshots:
+        attention = stack.forward(trained.at(step), tokens, configs)[1][layer - 1]
+        same.append(_on_same(attention[:, :, -1], prompts))
+    _add_curves(record, trainings.STACK_EPOCHS, np.stack(same))
+    record.fact("rise of attention", same[-1] - same[0])
+    return record.rows()
+
+
+def _add_curves(record: Record, epochs: Sequence[int], same: np.ndarray) -> None:
+    """Add the attention on the query's pattern, (epochs, runs), and the rest, which is on others."""
+    for style, values in zip(ATTENTION, (same, 1 - same), strict=True):
+        record.curve("attention weight", values, panel="main", series=style.series, x=epochs)
+
+
+MAGNITUDES = (
+    Style("W_Q p_query", "$W_Qp_{query}$", "C0", "d"),
+    Style("W_K p_i", "$W_Kp_i$", "C1", "o"),
+    Style("xdr W_Q p_query", "$xdrW_Qp_{query}$", "C2", "<"),
+    Style("xdr W_K p_i", "$xdrW_Kp_i$", "C3", "x"),
+)
+ATTENTION = (Style("The same ODR", "The same ODR", "C0"), Style("Other", "Other", "C1"))
+
+
+def _layer(name: str, layer: int, limits: tuple[float, float]) -> Figure:
+    # With this end the ticks of figures 21 and 22 lie on their published pixels: the last before the right spine.
+    x = Axis("Epoches", (0, 1605.4), range(0, 1601, 320))
+    y = Axis("Attention weight in average", limits, widens=True)
+    look = Look(400, (83.53, 359.40, 15.00, 329.72), x, y, 15, (15, "center right", (0.959, 0.5), 0.418))
+    measure = partial(measure_layer, layer=layer)
+    return figure(name, trainings.stack_training, measure, "attention weight", ATTENTION, look)
+
+
+FIGURE8 = Look(
+    400,
+    (96.65, 365.90, 15.00, 329.72),
+    Axis("Epoches", (0, 401), range(0, 401, 80)),
+    Axis("Magnitude", (0.3285, 1.8305), widens=True),
+    15,
+    (15, "lower left", (0.258, 0.013), 0.717),
+)
+FIGURE9 = Look(
+    400,
+    (83.53, 366.67, 23.00, 329.72),
+    Axis("Epoches", (0, 201), range(0, 201, 40)),
+    Axis("Attention weight summation", (0, 1)),
+    15,
+    (15, "center right", (0.963, 0.5), 0.424),
+)
+FIGURES = (
+    figure("figure8", trainings.one_layer_training, measure_magnitudes, "magnitude", MAGNITUDES, FIGURE8),
+    figure("figure9", trainings.one_layer_training, measure_attention, "attention weight", ATTENTION, FIGURE9),
+    _layer("figure21", 1, (0.1142, 0.8859)),
+    _layer("figure22", 2, (0.1789, 0.8212)),
+    _layer("figure23", 3, (0.0669, 0.9331)),
+)
