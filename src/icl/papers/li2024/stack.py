@@ -13,10 +13,9 @@ F is computed exactly, but from products of weights: W_2 is never applied to a c
 icl.papers.li2024.patterns) a token has no coordinates after the first d_X + 1.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -139,7 +138,7 @@ def forward(
     params : as trained; tokens : in the axes of the patterns, (runs, prompts, columns, d_X + 1)
     """
     states, attentions = tokens, []
-    columns, used, layers = *tokens.shape[2:], params["W_V"].shape[1]
+    (runs, prompts, columns, used), layers = tokens.shape, params["W_V"].shape[1]
     attended = columns if configs[0].attended == QUERY_TOO else columns - 1
     # What maps the states of a layer to its inputs h: the axes in use as columns, and then W_2.
     inputs = axes_of(configs, params["a"][..., None])[..., :used]
@@ -147,56 +146,15 @@ def forward(
         now = layer(params, number)
         scores, rows = (now["W_Q"] @ inputs).mT @ (now["W_K"] @ inputs), now["W_O"] @ (now["W_V"] @ inputs)
         asking = columns if last_layer_whole or number < layers else 1
-        states, attention = _attend()(states, scores, rows, asking, attended)
-        attentions.append(attention)
+        keys, asked = states[:, :, :attended].flatten(0, 1), states[:, :, -asking:].flatten(1, 2)
+        queries = torch.bmm(asked, scores).view(runs * prompts, asking, -1)
+        attention = torch.softmax(torch.bmm(queries, keys.mT), dim=-1)
+        mixed = torch.bmm(attention, keys).view(runs, prompts * asking, -1)
+        states = torch.relu(torch.bmm(mixed, rows.mT)).view(runs, prompts, asking, -1)
+        attentions.append(attention.view(runs, prompts, asking, attended))
         if number < layers:
             inputs = params["W_2"][:, number - 1]
     return one_layer.read_out(states[:, :, -1], params, configs), attentions
-
-
-@cache
-def _attend() -> "Callable[..., tuple[Tensor, Tensor]]":
-    """ReLU(R sum_i z_i softmax_i(z_j^T S z_i)) for the last columns j, with explicit derivatives, and the softmax.
-
-    Arguments: states z (runs, prompts, columns, k), S (runs, k, k), R (runs, m, k), the number of columns j that ask,
-    and the number of columns i that they attend to, counted from the first. Automatic derivatives take a tenth more
-    time, for sums and copies of the states' gradient.
-    """
-
-    class Attend(torch.autograd.Function):
-        @staticmethod
-        def forward(
-            ctx: Any, states: "Tensor", scores: "Tensor", rows: "Tensor", asking: int, attended: int
-        ) -> "tuple[Tensor, Tensor]":
-            runs, prompts, _, size = states.shape
-            keys = states[:, :, :attended].flatten(0, 1)
-            asked = states[:, :, -asking:].reshape(runs, -1, size)
-            mapped = torch.bmm(asked, scores).view(runs * prompts, asking, size)
-            shares = torch.softmax(torch.bmm(mapped, keys.mT), dim=-1)
-            mixed = torch.bmm(shares, keys).view(runs, -1, size)
-            out = torch.bmm(mixed, rows.mT).relu_()
-            ctx.save_for_backward(keys, asked, mapped, shares, mixed, out, scores, rows)
-            ctx.shape = states.shape
-            shares = shares.view(runs, prompts, asking, attended)
-            ctx.mark_non_differentiable(shares)
-            return out.view(runs, prompts, asking, -1), shares
-
-        @staticmethod
-        def backward(ctx: Any, *gradients: "Tensor") -> "tuple[Tensor | None, ...]":
-            keys, asked, mapped, shares, mixed, out, scores, rows = ctx.saved_tensors
-            inner = torch.ops.aten.threshold_backward(gradients[0].reshape(out.shape), out, 0)
-            d_mixed = torch.bmm(inner, rows).view(mapped.shape)
-            d_scores = torch._softmax_backward_data(torch.bmm(d_mixed, keys.mT), shares, -1, shares.dtype)
-            d_mapped = torch.bmm(d_scores, keys).view(asked.shape)
-            d_states = None
-            if ctx.needs_input_grad[0]:
-                runs, prompts, columns, size = ctx.shape
-                d_keys = torch.bmm(shares.mT, d_mixed).baddbmm_(d_scores.mT, mapped).view(runs, prompts, -1, size)
-                d_states = torch.nn.functional.pad(d_keys, (0, 0, 0, columns - d_keys.shape[2]))
-                d_states[:, :, -shares.shape[1] :] += torch.bmm(d_mapped, scores.mT).view(runs, prompts, -1, size)
-            return d_states, torch.bmm(asked.mT, d_mapped), torch.bmm(inner.mT, mixed), None, None
-
-    return Attend.apply
 
 
 def layer(params: Params, number: int) -> Params:
