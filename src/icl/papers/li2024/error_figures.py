@@ -144,7 +144,8 @@ FRACTIONS = {f"alpha'={fraction}": fraction for fraction in (0.4, 0.6, 0.8, 1.0)
 def measure_generalisation(runs: Trained, scale: str) -> Rows:
     """Errors of the one-layer model in and out of domain, and the least sufficient context length."""
     trained = trainings.in_axes(single(runs))
-    seeds, parts, lengths = trained.sweep.seeds, [], []
+    seeds, lengths = trained.sweep.seeds, []
+    parts: list[Rows] = []
     for series, fraction in FRACTIONS.items():
         prompts = evaluation.in_domain(trained.sweep, relevant_fraction_test=fraction)
         wrong, hinge = _wrong_and_hinge(trained, prompts)
@@ -208,20 +209,17 @@ def draw_generalisation(table: Table) -> Picture:
     return picture
 
 
-def _classical(
-    name: str, fraction: float, top: float, highest: float, font: float, at: tuple[float, float], spacing: float
-) -> Figure:
-    training = partial(
-        trainings.one_layer_training,
-        test=trainings.NoisyTest,
-        prompts=CLASSICAL_PROMPTS,
-        relevant_fraction_test=fraction,
-    )
+def _classical(name: str, fraction: float, top: float, highest: float, legend: tuple[Any, ...]) -> Figure:
+    tested: dict[str, Any] = {
+        "test": trainings.NoisyTest,
+        "prompts": CLASSICAL_PROMPTS,
+        "relevant_fraction_test": fraction,
+    }
     measure = partial(measure_errors, wrong_of=_by_method, facts=_against_best, x=CLASSICAL_LENGTHS, times=TIMES)
     x = Axis("# of contexts or samples", (6, 20), range(8, 21, 4))
-    edges, legend = (130.18, 485.63, top, 431.72), (font, "upper right", at, spacing)
-    look = Look(520, edges, x, error_axis(1e-3, highest), 22, legend)
-    return figure(name, training, measure, ERROR, METHODS, look, guide=True)
+    edges, y = (130.18, 485.63, top, 431.72), error_axis(1e-3, highest)
+    look = Look(520, edges, x, y, 22, legend, band=False, guide=True)
+    return figure(name, partial(trainings.one_layer_training, **tested), measure, ERROR, METHODS, look)
 
 
 FIGURE12 = Look(
@@ -231,6 +229,7 @@ FIGURE12 = Look(
     error_axis(1e-3, 1e-1),
     19,
     (12, "lower left", (-0.017, -0.022), 0.728),
+    guide=True,
 )
 FIGURE13 = Look(
     450,
@@ -244,9 +243,9 @@ _plain_training = partial(trainings.decoder_training, test=trainings.PlainTest)
 _measure_sums = partial(measure_errors, wrong_of=_by_sum, facts=_order_of_sums, x=SUM_LENGTHS)
 _measure_fractions = partial(measure_errors, wrong_of=_by_fraction, facts=_fall_with_fraction, x=FRACTION_LENGTHS)
 FIGURES = (
-    figure("figure12", _plain_training, _measure_sums, ERROR, SUM_STYLES, FIGURE12, band=True, guide=True),
-    figure("figure13", trainings.decoder_training, _measure_fractions, ERROR, FRACTION_STYLES, FIGURE13, band=True),
-    _classical("figure27", 0.8, 28.25, 1, 18, (1.004, 1.009), 0.45),
-    _classical("figure28", 0.6, 19.22, 2, 17, (1.006, 1.011), 0.52),
+    figure("figure12", _plain_training, _measure_sums, ERROR, SUM_STYLES, FIGURE12),
+    figure("figure13", trainings.decoder_training, _measure_fractions, ERROR, FRACTION_STYLES, FIGURE13),
+    _classical("figure27", 0.8, 28.25, 1, (18, "upper right", (1.004, 1.009), 0.45)),
+    _classical("figure28", 0.6, 19.22, 2, (17, "upper right", (1.006, 1.011), 0.52)),
     Figure("icl_generalisation", trainings.one_layer_training, measure_generalisation, draw_generalisation),
 )

@@ -1,5 +1,7 @@
 """Attention map of one prompt in each of three layers: do columns attend to their own pattern (talk page 34)?"""
 
+from typing import Any
+
 import numpy as np
 
 from icl.figure import Axes, Axis, Figure, Picture, Rows, Table, Tensor, Trained, plotting, rows, single, torch
@@ -56,7 +58,7 @@ def draw(table: Table) -> Picture:
     return figure
 
 
-def _map(axes: Axes, table: Table) -> object:
+def _map(axes: Axes, table: Table) -> Any:
     patterns, labels = (table.matrix("prompt", name)[0].astype(int) for name in ("pattern", "label"))
     panel = plotting.panel_of(axes)
     image = plotting.heatmap(axes, table.matrix(panel, "attention weight"), panel, 12, vmin=0, vmax=1)

@@ -4,7 +4,7 @@ Figure 10: feature block of the one-layer model, angle to the mean IDR pattern; 
 figures 24 to 26: label block of each layer of the stack.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
@@ -13,7 +13,7 @@ from icl.drawing.plotting import Embedding
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Table, Trained, plotting, rows, single, torch
 from icl.models.optimisers import Params
 from icl.papers.li2024 import one_layer, stack, trainings
-from icl.papers.li2024.record import Record, all_runs
+from icl.papers.li2024.record import Edges, Record, all_runs
 from icl.papers.li2024.trainings import SCHEDULE
 
 EPOCHS, STACK_EPOCHS = (0, 100, 200, 300, 400), (0, 400, 800, 1200, 1600)
@@ -139,9 +139,7 @@ def draw_features(table: Table) -> Picture:
 
 
 @plotting.published
-def draw_labels(
-    table: Table, edges: tuple[float, float, float, float], legend: float, limits: tuple[float, float]
-) -> Picture:
+def draw_labels(table: Table, edges: Edges, legend: float, limits: tuple[float, float]) -> Picture:
     """Figures 11 and 24 to 26 in the published style: one point per neuron and epoch, by the sign of a_i.
 
     edges : of the axes, in pixels; legend : its left edge, as a fraction of the axes; limits : of the y axis. Edges and
@@ -154,28 +152,19 @@ def draw_labels(
     return figure
 
 
-def _labels(
-    name: str,
-    measure: Callable[[Trained, str], Rows],
-    edges: tuple[float, float, float, float],
-    legend: float,
-    limits: tuple[float, float],
-) -> Figure:
-    sweeps = trainings.one_layer_training if name == "figure11" else trainings.stack_training
+def _labels(name: str, layer: int | None, edges: Edges, legend: float, limits: tuple[float, float]) -> Figure:
+    """A figure of label rows, of one layer of the stack or of the one-layer model."""
     draw = partial(draw_labels, edges=edges, legend=legend, limits=limits)
-    return Figure(name, sweeps, measure, draw, all_runs(draw, LABELS))
+    measure = partial(measure_layer, layer=layer) if layer else measure_labels
+    training = trainings.stack_training if layer else trainings.one_layer_training
+    return Figure(name, training, measure, draw, all_runs(draw, LABELS))
 
 
-def _layer(layer: int) -> Callable[[Trained, str], Rows]:
-    return partial(measure_layer, layer=layer)
-
-
+_all_features = all_runs(draw_features, FEATURES)
 FIGURES = (
-    Figure(
-        "figure10", trainings.one_layer_training, measure_features, draw_features, all_runs(draw_features, FEATURES)
-    ),
-    _labels("figure11", measure_labels, (96.65, 342.72, 22.50, 324.72), -0.009, (-0.047, 1.391)),
-    _labels("figure24", _layer(1), (96.65, 334.64, 15.00, 324.72), -0.043, (0.0071, 0.0549)),
-    _labels("figure25", _layer(2), (109.90, 339.41, 15.00, 324.72), -0.080, (0.0074, 0.0379)),
-    _labels("figure26", _layer(3), (123.15, 344.18, 15.00, 324.72), -0.125, (0.0105, 0.0263)),
+    Figure("figure10", trainings.one_layer_training, measure_features, draw_features, _all_features),
+    _labels("figure11", None, (96.65, 342.72, 22.50, 324.72), -0.009, (-0.047, 1.391)),
+    _labels("figure24", 1, (96.65, 334.64, 15.00, 324.72), -0.043, (0.0071, 0.0549)),
+    _labels("figure25", 2, (109.90, 339.41, 15.00, 324.72), -0.080, (0.0074, 0.0379)),
+    _labels("figure26", 3, (123.15, 344.18, 15.00, 324.72), -0.125, (0.0105, 0.0263)),
 )

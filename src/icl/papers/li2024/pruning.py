@@ -160,13 +160,14 @@ FIGURE14 = Look(
     error_axis(1e-3, 0.2),
     22,
     (18, "upper left", (0.046, 1.008), 0.441),
+    baseline=True,
 )
 
 
 @plotting.published
 def draw_orders(table: Table) -> Picture:
     """Figure 14 in the published style, from the drawn run; x counts pruned neurons, and the bars lie on top."""
-    picture = draw(table, ERROR, ORDERS, FIGURE14, band=True, baseline=True, panel="left axis")
+    picture = draw(table, ERROR, ORDERS, FIGURE14, panel="left axis")
     left = picture.axes[0]
     right = plotting.bars(left, table, "right axis", "magnitude of neurons", "neuron magnitude")
     plotting.frame(right, FIGURE14.x, Axis("Magnitude of neurons", (0, 0.8), (0, 0.4, 0.8)), font=22)
@@ -210,6 +211,7 @@ FIGURE15 = Look(
     error_axis(1e-3, 0.2),
     22,
     (18, "upper left", (0.045, 1.003), 0.364),
+    baseline=True,
 )
 
 
@@ -222,7 +224,7 @@ def draw_fractions(table: Table) -> Picture:
     first = curves["series"].isin(FRACTIONS) & (curves["x"] == COUNTS[0])
     columns = ["value", "band_low", "band_high"]
     curves.loc[first, columns] = curves.loc[first & (curves["series"] == "alpha'=0.6"), columns].to_numpy()
-    return draw(replace(table, curves=curves), ERROR, FRACTION_STYLES, FIGURE15, band=True, baseline=True)
+    return draw(replace(table, curves=curves), ERROR, FRACTION_STYLES, FIGURE15)
 
 
 # icl_large_neurons

@@ -19,8 +19,8 @@ import numpy as np
 from icl.core import discovery
 from icl.core.table import ERROR
 from icl.drawing import runs_picture
-from icl.drawing.plotting import Embedding
 from icl.evidence import errors
+from icl.evidence.errors import GROUPS
 from icl.figure import (
     Axis,
     Figure,
@@ -28,7 +28,6 @@ from icl.figure import (
     Rows,
     Runs,
     Style,
-    Sweep,
     Table,
     Trained,
     join,
@@ -45,6 +44,8 @@ a run that is certain on nine tasks in ten and ignorant on the tenth costs 0.1."
 HELD_OUT, BATCHES, BATCH = 2**40, 10, 200
 """Held-out prompts are the batches of the steps from HELD_OUT on, which no training reaches: 2,000 prompts per run."""
 HELD_OUT_LOSS = "held-out loss"
+Edges = tuple[float, float, float, float]
+"""Left, right, top and bottom edge, in pixels."""
 
 
 def held_out_loss(runs: Runs) -> np.ndarray:
@@ -69,7 +70,7 @@ def held_out_loss(runs: Runs) -> np.ndarray:
 
 def least(losses: np.ndarray, seeds: Sequence[int]) -> int:
     """Index of the least finite loss; ties go to the smallest seed."""
-    return int(np.lexsort((seeds, np.where(np.isfinite(losses), losses, np.inf)))[0])
+    return int(np.lexsort((np.asarray(seeds), np.where(np.isfinite(losses), losses, np.inf)))[0])
 
 
 class Record:
@@ -84,7 +85,7 @@ class Record:
         self.drawn = self.seeds.index(seed) if seed in self.seeds else least(self.losses, self.seeds)
         self.parts = [rows(HELD_OUT_LOSS, self.seeds, self.losses), errors.drawn_run(self.seeds, self.drawn)]
 
-    def drawn_run(self, times: int = errors.GROUPS) -> Runs:
+    def drawn_run(self, times: int = GROUPS) -> Runs:
         """The drawn run with `times` as many test prompts; the first are those of all runs."""
         test = self.runs.sweep.test
         return self.runs.alone(self.drawn, replace(test, prompts=times * test.prompts))
@@ -116,15 +117,7 @@ class Record:
         return join(self.parts)
 
 
-def measure_errors(
-    runs: Trained,
-    scale: str,
-    *,
-    wrong_of: Callable[[Runs], dict[str, np.ndarray]],
-    facts: Callable[[dict[str, np.ndarray]], Mapping[str, Any]],
-    x: Sequence[int],
-    times: int = errors.GROUPS,
-) -> Rows:
+def measure_errors(runs: Trained, scale: str, wrong_of: Any, facts: Any, x: Sequence[int], times: int = GROUPS) -> Rows:
     """Error curves of a figure with a single training, and what its claims bound.
 
     wrong_of : runs in the axes of the patterns -> the answers of `Record.error_curves`; facts : these -> observables
@@ -138,45 +131,38 @@ def measure_errors(
 
 
 class Look(NamedTuple):
-    """A published picture with curves: size of the square and edges of its axes in pixels, font of the axes' labels,
-    and font, corner, place and spacing of the legend.
+    """A published picture with curves.
+
+    size : of the square, and edges : of its axes, in pixels; font : of the axes' labels; legend : font, corner, place
+    and spacing; band : of errors; guide : a dashed line at an error of one per cent; baseline : one for this series
     """
 
     size: int
-    edges: tuple[float, float, float, float]
+    edges: Edges
     x: Axis
     y: Axis
     font: float
     legend: tuple[float, plotting.Corner, tuple[float, float], float]
+    band: bool = True
+    guide: bool = False
+    baseline: bool = False
 
 
 @plotting.published
-def draw(
-    table: Table,
-    observable: str,
-    styles: Sequence[Style],
-    look: Look,
-    band: bool = False,
-    guide: bool = False,
-    baseline: bool = False,
-    panel: str = "main",
-) -> Picture:
-    """The curves of the drawn run in the published style.
-
-    band : of errors; guide : a dashed line at an error of one per cent; baseline : one for the series "baseline"
-    """
-    figure, axes = plotting.canvas((look.size, look.size), look.edges, panel=panel)
-    if guide:
+def draw(table: Table, observable: str, styles: Sequence[Style], look: Look, panel: str = "main") -> Picture:
+    """The curves of the drawn run in the published style."""
+    picture, axes = plotting.canvas((look.size, look.size), look.edges, panel=panel)
+    if look.guide:
         axes.axhline(1e-2, **plotting.GUIDE)
-    if baseline:
+    if look.baseline:
         plotting.baseline(axes, table)
     if observable == ERROR:
-        plotting.error_curves(axes, table, styles, band=band)
+        plotting.error_curves(axes, table, styles, band=look.band)
     else:
         plotting.curves(axes, table, styles, observable)
     plotting.frame(axes, look.x, look.y, look.font)
     plotting.legend(axes, *look.legend)
-    return figure
+    return picture
 
 
 def error_axis(low: float, high: float) -> Axis:
@@ -184,28 +170,18 @@ def error_axis(low: float, high: float) -> Axis:
     return Axis("Classification error", (low, high), log=True)
 
 
-def figure(
-    name: str,
-    training: Callable[[str], list[Sweep]],
-    measure: Callable[[Trained, str], Rows],
-    observable: str,
-    styles: Sequence[Style],
-    look: Look,
-    **options: bool,
-) -> Figure:
-    """A figure of curves of one drawn run, and its picture of all runs; options : of `draw`."""
-    drawn = partial(draw, observable=observable, styles=styles, look=look, **options)
+def figure(name: str, training: Any, measure: Any, observable: str, styles: Sequence[Style], look: Look) -> Figure:
+    """A figure of curves of one drawn run."""
+    drawn = partial(draw, observable=observable, styles=styles, look=look)
     return Figure(name, training, measure, drawn, all_runs(drawn, styles))
 
 
-def all_runs(
-    draw: Callable[[Table], Picture], styles: Sequence[Style] | Sequence[Embedding]
-) -> Callable[[Table], Picture]:
+def all_runs(draw: Callable[[Table], Picture], styles: Sequence[Any]) -> Callable[[Table], Picture]:
     """The function from a figure's table to the picture of all its runs, from its `draw` and its styles."""
     return partial(_draw_all_runs, draw=draw, styles=styles)
 
 
-def _draw_all_runs(table: Table, draw: Callable[[Table], Picture], styles: Any) -> Picture:
+def _draw_all_runs(table: Table, draw: Callable[[Table], Picture], styles: Sequence[Any]) -> Picture:
     """Titles have the held-out loss, and a line at the top counts the runs that have learnt."""
     losses = table.fact(HELD_OUT_LOSS)
     failed = [seed for seed, loss in losses.items() if not loss <= LEARNT]

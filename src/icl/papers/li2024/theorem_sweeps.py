@@ -203,7 +203,8 @@ def draw_conditions(table: Table) -> Picture:
 
 def measure_sizes(runs: Trained, scale: str) -> Rows:
     """Steps and errors against M_1, large neurons against m, and the cost of pruning small ones against M_2."""
-    seeds, parts = runs[SHARED].sweep.seeds, []
+    seeds = runs[SHARED].sweep.seeds
+    parts: list[Rows] = []
     for name, measured in (("M_1", _patterns), ("m", _neurons), ("M_2", _irrelevant)):
         along = {value: runs[SIZES[name].sweep(value)] for value in SIZES[name].values}
         parts += measured(along, seeds)
