@@ -17,7 +17,7 @@ from benchmarks.timing import Row
 from icl.core import discovery
 from icl.core.config import grid
 from icl.core.sweep import Sweep
-from icl.core.training import gradient
+from icl.core.training import loss_and_gradient
 from icl.models.optimisers import Params
 from icl.papers.li2024 import one_layer as system
 from tests.oracles import li2024 as oracle
@@ -33,7 +33,7 @@ def our_step(sweep: Sweep, params: Params, step: int) -> tuple[Params, float, fl
     frozen = {name: w for name, w in params.items() if name in system.FROZEN}
     weights = {name: w for name, w in params.items() if name not in system.FROZEN}
     batch = {name: torch.from_numpy(a) for name, a in arrays.items()}
-    _, gradients = gradient(discovery.system(system.SYSTEM), sweep, weights, frozen, batch)
+    _, gradients = loss_and_gradient(discovery.system(system.SYSTEM), sweep, weights, frozen, batch)
     weights, _ = system.optimiser(sweep.configs).update(weights, gradients, {}, step)
     return weights | frozen, time.perf_counter() - start, sampled - start
 

@@ -1,6 +1,6 @@
-"""A training step of three stacked layers against its own matrix products, and against the literal model.
+"""A training step of the stack against its own matrix products, and against the literal model.
 
-The products are those of the reduced form (icl.papers.li2024.stacked_layers), in double precision and timed alone, a
+The products are those of the reduced form (icl.papers.li2024.stack), in double precision and timed alone, a
 lower bound for a step. The literal model applies every weight to every column and differentiates automatically, seed by
 seed. CPU time of one thread, the minimum of several repeats.
 
@@ -15,7 +15,7 @@ from benchmarks.timing import Row
 from icl.core.config import grid
 from icl.core.sweep import Sweep
 from icl.papers.li2024 import one_layer
-from icl.papers.li2024 import stacked_layers as system
+from icl.papers.li2024 import stack as system
 from tests.oracles import li2024 as oracle
 
 RUNS = 5
