@@ -38,7 +38,7 @@ def literal_step(config: system.Config) -> None:
     """The loss of one run and its gradient, column by column."""
     params = {name: w[0].requires_grad_() for name, w in system.init([config]).items()}
     factors = {name: np.asarray(part[0]) for name, part in one_layer.sample([config], 0).items()}
-    logits = oracle.stacked_logit(params, oracle.one_layer_prompts(config, factors))
+    logits = oracle.stack_logit(params, oracle.one_layer_prompts(config, factors))
     loss = torch.relu(1 - torch.from_numpy(factors["label"][:, -1]) * logits).mean()
     torch.autograd.grad(loss, [params[name] for name in ("W_Q", "W_K", "W_V", "W_O", "W_2")])
 

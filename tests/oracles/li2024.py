@@ -29,13 +29,9 @@ def one_layer_logit(params: Mapping[str, Tensor], prompt: Tensor, attended: str 
     attended : sum over the contexts only, or over all columns
     """
     context, query = prompt if attended == QUERY_TOO else prompt[:, :-1], prompt[:, -1]
-    keys, queries, values = (
-        context @ params["W_K"].mT,
-        query @ params["W_Q"].mT,
-        context @ params["W_V"].mT,
-    )
-    attention = torch.softmax(torch.einsum("bld,bd->bl", keys, queries), dim=-1)
-    hidden = torch.relu(torch.einsum("bl,bld->bd", attention, values) @ params["W_O"].mT)
+    scores = torch.einsum("bld,bd->bl", context @ params["W_K"].mT, query @ params["W_Q"].mT)
+    mixed = torch.einsum("bl,bld->bd", torch.softmax(scores, dim=-1), context @ params["W_V"].mT)
+    hidden = torch.relu(mixed @ params["W_O"].mT)
     return hidden @ params["a"]
 
 
@@ -51,30 +47,6 @@ def one_layer_gradients(params: Mapping[str, Tensor], prompt: Tensor, label: Ten
     return loss.item(), dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
 
 
-def one_layer_step(
-    params: Mapping[str, np.ndarray], prompts: np.ndarray, labels: np.ndarray, learning_rate: float
-) -> dict[str, np.ndarray]:
-    """Weights after one SGD step on eq. 7 with the hinge loss, from gradients derived by hand, prompt by prompt."""
-    w = params
-    grads = {name: np.zeros_like(w[name]) for name in ("W_Q", "W_K", "W_V", "W_O")}
-    for prompt, z in zip(prompts, labels, strict=True):
-        p, query = prompt[:-1], prompt[-1]
-        key, projected, value = p @ w["W_K"].T, w["W_Q"] @ query, p @ w["W_V"].T
-        s = np.exp(key @ projected)
-        s /= s.sum()
-        hidden = w["W_O"] @ (s @ value)
-        if z * w["a"] @ np.maximum(hidden, 0) >= 1:
-            continue
-        outer = -z / len(prompts) * w["a"] * (hidden > 0)  # dL / d hidden
-        inner = w["W_O"].T @ outer  # dL / d (sum_i s_i W_V p_i)
-        score = s * (value @ inner - s @ value @ inner)  # dL / d score_i
-        grads["W_O"] += np.outer(outer, s @ value)
-        grads["W_V"] += np.outer(inner, s @ p)
-        grads["W_K"] += np.outer(projected, score @ p)
-        grads["W_Q"] += np.outer(score @ key, query)
-    return {name: w[name] - learning_rate * gradient for name, gradient in grads.items()}
-
-
 def asymmetric_weights(configs: Sequence[one_layer.Config]) -> dict[str, Tensor]:
     """Weights of the one-layer model without symmetries, large enough that every part matters."""
     params, rng = one_layer.init(configs), np.random.default_rng(5)
@@ -87,8 +59,8 @@ def weights_of(params: Mapping[str, Tensor], run: int) -> dict[str, Tensor]:
     return {name: w[run] for name, w in params.items()}
 
 
-def stacked_logit(params: Mapping[str, Tensor], prompt: Tensor, attended: str = QUERY_TOO) -> Tensor:
-    """F of stacked layers, column by column, for one run: params without run axis, prompt (B, l + 1, d) -> F (B,).
+def stack_logit(params: Mapping[str, Tensor], prompt: Tensor, attended: str = QUERY_TOO) -> Tensor:
+    """F of the stack, column by column, for one run: params without run axis, prompt (B, l + 1, d) -> F (B,).
 
     Every layer but the last replaces the inputs h_j of all columns j by W_2 ReLU(W_O sum_i W_V h_i softmax_i(...)).
     """

@@ -1,198 +1,195 @@
-"""The distribution of sampled prompts, and the tokens made from them."""
+"""Tasks, prompts, tokens and patterns of Li et al. 2024: their laws, and what a prompt depends on."""
 
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Callable
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from icl.core.streams import words
-from icl.papers.li2024 import training_tasks
-from icl.papers.li2024.prompts import Prompts, prompt_tokens, sample_prompts, words_per_prompt
+from icl.core.streams import stream, words
+from icl.papers.li2024 import decoder, one_layer, prompts
+from icl.papers.li2024.patterns import COMBINATIONS, LABEL_LAWS, PATTERN_LAWS, haar, unit_pairs
+from icl.papers.li2024.prompts import TRAINING_TASKS, Prompts, all_tasks, prompt_tokens, sample_prompts
 
-PROMPTS, CONTEXTS, PATTERNS, IRRELEVANT, STRENGTH = 6000, 20, 6, 24, 0.7
-STANDARD_ERRORS = 5.0
-
-
-def orthogonal(seed: int, count: int, dimension: int, norm: float = 1.0) -> np.ndarray:
-    """`count` random orthogonal rows of equal norm."""
-    q, _ = np.linalg.qr(np.random.default_rng(seed).normal(size=(dimension, count)))
-    return norm * q.T
+PATTERNS, IRRELEVANT, CONTEXTS, STRENGTH = 6, 24, 20, 0.7
+ROOT_TWO = float(np.sqrt(2))
 
 
-def random_words(seed: int = 0, prompts: int = PROMPTS, contexts: int = CONTEXTS) -> np.ndarray:
-    return words("test", [seed], "train", 0, (prompts, words_per_prompt(contexts)))[0]
-
-
-def sampled(alpha: float, task: tuple[int, int] | None = None, patterns: int = PATTERNS) -> Prompts:
-    """Prompts of one task, or of all tasks."""
-    task_set = training_tasks.all_tasks(patterns) if task is None else np.array([task])
-    return sample_prompts(random_words(), task_set, patterns, IRRELEVANT, alpha, STRENGTH)
+def sampled(alpha: float, tasks: np.ndarray, count: int = 6000, patterns: int = PATTERNS) -> Prompts:
+    drawn = words("test", [0], "train", 0, (count, CONTEXTS + 2))[0]
+    return sample_prompts(drawn, tasks, patterns, IRRELEVANT, alpha, STRENGTH)
 
 
 def assert_frequency(hits: np.ndarray, expected: float) -> None:
     """The frequency of True among independent `hits` is `expected` within five standard errors."""
-    error = np.sqrt(expected * (1 - expected) / hits.size)
-    assert abs(hits.mean() - expected) <= STANDARD_ERRORS * error, (hits.mean(), expected, error)
+    error = np.sqrt(expected * (1 - expected) / max(hits.size, 1))
+    assert hits.size == 0 or abs(hits.mean() - expected) <= 5 * error, (hits.mean(), expected, error)
 
 
-def answers(batch: Prompts, task: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Mask of the columns whose label the task determines, and these labels."""
-    a, b = task
-    return (batch.pattern == a) | (batch.pattern == b), np.where(batch.pattern == a, 1.0, -1.0)
+# Tasks
 
 
-# The distribution of prompts
+@pytest.mark.parametrize("choice", TRAINING_TASKS)
+@given(patterns=st.sampled_from(range(4, 13, 2)), seed=st.integers(0, 2**32), data=st.data())
+def test_every_pattern_has_each_label_equally_often_and_no_task_occurs_twice(
+    choice: str, patterns: int, seed: int, data: st.DataObject
+) -> None:
+    shifts = data.draw(st.integers(1, patterns - 1))
+    chosen = TRAINING_TASKS[choice](np.random.default_rng(seed), patterns, shifts)
+    assert len({tuple(task) for task in chosen.tolist()}) == len(chosen) == patterns * shifts
+    assert (chosen[:, 0] != chosen[:, 1]).all()
+    for side in (0, 1):
+        assert np.bincount(chosen[:, side], minlength=patterns).tolist() == [shifts] * patterns
+
+
+@pytest.mark.parametrize("shifts", [1, 2])
+def test_random_covers_take_every_task_equally_often(shifts: int) -> None:
+    rng = np.random.default_rng(0)
+    drawn = np.stack([prompts.random_even_cover(rng, PATTERNS, shifts) for _ in range(1000)])
+    for a, b in all_tasks(PATTERNS):
+        assert_frequency((drawn == (a, b)).all(axis=-1).any(axis=-1), shifts / (PATTERNS - 1))
+
+
+@given(shifts=st.integers(1, PATTERNS - 1))
+def test_unseen_tasks_are_all_others_or_all_if_none_is_left(shifts: int) -> None:
+    seen = prompts.cyclic_shifts(PATTERNS, shifts)
+    known, unseen, pairs = ({tuple(task) for task in part.tolist()}
+                            for part in (seen, prompts.unseen_tasks(PATTERNS, seen), all_tasks(PATTERNS)))  # fmt: skip
+    assert unseen == (pairs - known or pairs) and len(pairs) == PATTERNS * (PATTERNS - 1)
+
+
+# Prompts
 
 
 @pytest.mark.parametrize("alpha", [1e-3, 0.3, 0.8, 1.0])
-def test_context_patterns_have_the_stated_frequencies(alpha: float) -> None:
+def test_prompts_have_the_stated_distribution(alpha: float) -> None:
     a, b = 4, 1
-    context = sampled(alpha, (a, b)).pattern[:, :-1]
-    expected: Mapping[int, float] = {a: alpha / 2, b: alpha / 2}
+    batch = sampled(alpha, np.array([(a, b)]))
+    context, query, label = batch.pattern[:, :-1], batch.pattern[:, -1], batch.label
     for pattern in range(PATTERNS):
-        assert_frequency(context == pattern, expected.get(pattern, (1 - alpha) / (PATTERNS - 2)))
-
-
-@pytest.mark.parametrize("alpha", [0.3, 0.8])
-def test_patterns_of_two_contexts_are_independent(alpha: float) -> None:
-    context = sampled(alpha, (4, 1)).pattern[:, :-1]
-    assert_frequency((context[:, 0::2] == 4) & (context[:, 1::2] == 4), (alpha / 2) ** 2)
-
-
-@pytest.mark.parametrize("alpha", [1e-3, 0.3, 0.8])
-def test_other_patterns_have_labels_from_a_fair_coin(alpha: float) -> None:
-    task = (0, 5)
-    batch = sampled(alpha, task)
-    decided, _ = answers(batch, task)
-    for pattern in (1, 2, 3, 4):
-        assert_frequency(batch.label[batch.pattern == pattern] > 0, 0.5)
-    assert_frequency(batch.label[~decided] > 0, 0.5)
-
-
-@pytest.mark.parametrize("alpha", [1e-3, 0.3, 0.8, 1.0])
-def test_labels_of_relevant_patterns_follow_the_task(alpha: float) -> None:
-    for task in training_tasks.all_tasks(3).tolist():
-        batch = sampled(alpha, tuple(task), patterns=3)
-        decided, answer = answers(batch, tuple(task))
-        assert (batch.label[decided] == answer[decided]).all()
-        assert set(np.unique(batch.label)) == {-1.0, 1.0}
-
-
-@pytest.mark.parametrize("alpha", [1e-3, 0.8, 1.0])
-def test_the_query_has_either_relevant_pattern_with_equal_probability(alpha: float) -> None:
-    a, b = task = (2, 3)
-    batch = sampled(alpha, task)
-    assert set(np.unique(batch.pattern[:, -1])) == {a, b}
-    assert_frequency(batch.pattern[:, -1] == a, 0.5)
-
-
-def test_with_alpha_one_every_context_is_relevant() -> None:
-    batch = sampled(1.0, (2, 3))
-    assert set(np.unique(batch.pattern)) == {2, 3}
-
-
-def test_two_patterns_need_alpha_one() -> None:
-    # With two patterns there is no other pattern for an irrelevant context.
-    batch = sampled(1.0, (0, 1), patterns=2)
-    assert set(np.unique(batch.pattern)) == {0, 1}
-    with pytest.raises(ValueError, match=r"patterns = 2.*alpha"):
-        sampled(0.8, (0, 1), patterns=2)
+        assert_frequency(context == pattern, alpha / 2 if pattern in (a, b) else (1 - alpha) / (PATTERNS - 2))
+        if pattern not in (a, b):
+            assert_frequency(label[batch.pattern == pattern] > 0, 0.5)
+    assert_frequency((context[:, 0::2] == a) & (context[:, 1::2] == a), (alpha / 2) ** 2)
+    assert (label[batch.pattern == a] == 1).all() and (label[batch.pattern == b] == -1).all()
+    assert set(query) == {a, b}
+    assert_frequency(query == a, 0.5)
+    kappa = batch.strength
+    assert np.abs(kappa).max() <= STRENGTH
+    for low in (-1, -0.5, 0, 0.5):
+        assert_frequency((kappa > low * STRENGTH) & (kappa < (low + 0.5) * STRENGTH), 0.25)
+    for k in range(IRRELEVANT):
+        assert_frequency(batch.irrelevant == k, 1 / IRRELEVANT)
+    assert_frequency(batch.irrelevant[batch.pattern == a] < IRRELEVANT // 2, 0.5)
+    assert_frequency(kappa[batch.irrelevant < IRRELEVANT // 2] > 0, 0.5)
 
 
 def test_every_task_is_drawn_equally_often() -> None:
-    task_set = training_tasks.cyclic_shifts(PATTERNS)
-    batch = sample_prompts(random_words(), task_set, PATTERNS, IRRELEVANT, 1.0, 0.0)
-    for a, b in task_set.tolist():
+    tasks = prompts.cyclic_shifts(PATTERNS)
+    batch = sampled(1.0, tasks)
+    for a, b in tasks:
         # With alpha = 1 a prompt determines its task.
         labelled = (batch.label == np.where(batch.pattern == a, 1, -1)).all(axis=1)
-        assert_frequency(np.isin(batch.pattern, (a, b)).all(axis=1) & labelled, 1 / len(task_set))
+        assert_frequency(np.isin(batch.pattern, (a, b)).all(axis=1) & labelled, 1 / len(tasks))
 
 
-def test_runs_with_different_task_sets_equal_each_run_alone() -> None:
-    rng = np.random.default_rng(0)
-    sets = np.stack([training_tasks.random_even_cover(rng, PATTERNS, 2) for _ in range(3)])
-    blocks = words("test", [0, 1, 2], "train", 0, (50, words_per_prompt(CONTEXTS)))
-    together = sample_prompts(blocks, sets[:, None], PATTERNS, IRRELEVANT, 0.8, STRENGTH)
-    for run, (block, tasks) in enumerate(zip(blocks, sets, strict=True)):
-        alone = sample_prompts(block, tasks, PATTERNS, IRRELEVANT, 0.8, STRENGTH)
-        for field in fields(Prompts):
-            np.testing.assert_array_equal(getattr(together, field.name)[run], getattr(alone, field.name))
+def test_two_patterns_need_alpha_one() -> None:
+    task = np.array([(0, 1)])
+    assert set(np.unique(sampled(1.0, task, patterns=2).pattern)) == {0, 1}
+    with pytest.raises(ValueError, match=r"patterns = 2.*alpha"):
+        sampled(0.8, task, patterns=2)
 
 
-def test_kappa_is_uniform_and_signed() -> None:
-    kappa = sampled(0.8).strength
-    assert np.abs(kappa).max() <= STRENGTH
-    for low, high in ((-1, -0.5), (-0.5, 0), (0, 0.5), (0.5, 1)):
-        assert_frequency((kappa > low * STRENGTH) & (kappa < high * STRENGTH), 0.25)
-    error = STRENGTH / np.sqrt(3 * kappa.size)
-    assert abs(kappa.mean()) < STANDARD_ERRORS * error
-
-
-def test_kappa_may_differ_between_runs_and_prompts() -> None:
+def test_prompts_of_a_run_depend_on_its_own_words_tasks_and_strength_only() -> None:
+    rng, drawn = np.random.default_rng(0), words("test", range(3), "train", 0, (50, CONTEXTS + 2))
+    before, tasks = drawn.copy(), np.stack([prompts.random_even_cover(rng, PATTERNS, 2) for _ in range(3)])
     strength = np.array([0.1, 0.2, 0.4])[:, None, None]
-    blocks = words("test", [0, 1, 2], "train", 0, (50, words_per_prompt(CONTEXTS)))
-    batch = sample_prompts(blocks, training_tasks.all_tasks(PATTERNS), PATTERNS, IRRELEVANT, 0.8, strength)
-    largest = np.abs(batch.strength).max(axis=(1, 2))
-    assert ((largest <= strength[:, 0, 0]) & (largest > 0.98 * strength[:, 0, 0])).all()
+    together = sample_prompts(drawn, tasks[:, None], PATTERNS, IRRELEVANT, 0.8, strength)
+    np.testing.assert_array_equal(drawn, before)
+    for run in range(3):
+        part = sample_prompts(drawn[run, 7:9], tasks[run], PATTERNS, IRRELEVANT, 0.8, strength[run])
+        for field in fields(Prompts):
+            np.testing.assert_array_equal(getattr(together, field.name)[run, 7:9], getattr(part, field.name))
 
 
-def test_irrelevant_patterns_are_uniform_and_independent_of_the_rest() -> None:
-    batch = sampled(0.8, (4, 1))
-    for k in range(IRRELEVANT):
-        assert_frequency(batch.irrelevant == k, 1 / IRRELEVANT)
-    assert_frequency(batch.irrelevant[batch.pattern == 4] < IRRELEVANT // 2, 0.5)
-    assert_frequency(batch.strength[batch.irrelevant < IRRELEVANT // 2] > 0, 0.5)
-    assert_frequency(batch.strength[batch.pattern == 4] > 0, 0.5)
-
-
-# From words to prompts
-
-
-def test_prompts_are_a_pure_function_of_the_words() -> None:
-    block = random_words(prompts=40)
-    before = block.copy()
-    batches = [sample_prompts(block, training_tasks.all_tasks(6), 6, 24, 0.8, 0.5) for _ in range(2)]
-    for field in fields(Prompts):
-        first, second = (getattr(batch, field.name) for batch in batches)
-        np.testing.assert_array_equal(first, second)
-        assert first.shape == (40, CONTEXTS + 1)
-    np.testing.assert_array_equal(block, before)
-
-
-def test_a_prompt_depends_on_its_own_words_only() -> None:
-    block = random_words(prompts=40)
-    whole = sample_prompts(block, training_tasks.all_tasks(6), 6, 24, 0.8, 0.5)
-    part = sample_prompts(block[7:9], training_tasks.all_tasks(6), 6, 24, 0.8, 0.5)
-    for field in fields(Prompts):
-        np.testing.assert_array_equal(getattr(whole, field.name)[7:9], getattr(part, field.name))
-
-
-def test_prompts_differ_between_seeds() -> None:
-    first, second = (sample_prompts(random_words(s, 40), training_tasks.all_tasks(6), 6, 24, 0.8, 0.5) for s in (0, 1))
-    for field in fields(Prompts):
-        assert (getattr(first, field.name) != getattr(second, field.name)).mean() > 0.3
-
-
-# Tokens
-
-
-def test_tokens_are_the_columns_of_equation_6() -> None:
-    mu, nu, q = orthogonal(0, PATTERNS, 30, 2.0), orthogonal(1, IRRELEVANT, 30), orthogonal(2, 1, 8)[0]
-    batch = sample_prompts(random_words(prompts=30), training_tasks.all_tasks(6), PATTERNS, IRRELEVANT, 0.8, 0.5)
+def test_tokens_are_the_columns_of_equation_6_and_hide_the_answer() -> None:
+    rng = np.random.default_rng(0)
+    mu, nu, q = 2 * haar(rng, 30)[:PATTERNS], haar(rng, 30)[:IRRELEVANT], haar(rng, 8)[0]
+    batch = sampled(0.8, all_tasks(PATTERNS), count=30)
     tokens = prompt_tokens(batch, mu, nu, q)
-    assert tokens.shape == (30, CONTEXTS + 1, 38)
     for prompt, i in ((0, 0), (3, 7), (29, CONTEXTS - 1), (5, CONTEXTS)):
         x = mu[batch.pattern[prompt, i]] + batch.strength[prompt, i] * nu[batch.irrelevant[prompt, i]]
         y = 0 * q if i == CONTEXTS else batch.label[prompt, i] * q
         np.testing.assert_allclose(tokens[prompt, i], np.concatenate([x, y]), atol=1e-15)
+    flipped = replace(batch, label=batch.label * np.where(np.arange(CONTEXTS + 1) == CONTEXTS, -1, 1))
+    np.testing.assert_array_equal(tokens, prompt_tokens(flipped, mu, nu, q))
 
 
-def test_the_tokens_do_not_contain_the_answer() -> None:
-    mu, nu, q = orthogonal(0, PATTERNS, 30, 2.0), orthogonal(1, IRRELEVANT, 30), orthogonal(2, 1, 8)[0]
-    batch = sample_prompts(random_words(prompts=30), training_tasks.all_tasks(6), PATTERNS, IRRELEVANT, 0.8, 0.5)
-    label = batch.label.copy()
-    label[:, -1] *= -1
-    flipped = Prompts(batch.pattern, batch.irrelevant, batch.strength, label)
-    np.testing.assert_array_equal(prompt_tokens(batch, mu, nu, q), prompt_tokens(flipped, mu, nu, q))
-    np.testing.assert_array_equal(prompt_tokens(batch, mu, nu, q)[:, -1, 30:], 0)
+# Patterns
+
+
+@given(seed=st.integers(0, 1000), law=st.sampled_from(sorted(PATTERN_LAWS)), label=st.sampled_from(sorted(LABEL_LAWS)))
+def test_axes_are_orthogonal_and_do_not_mix_features_and_labels(seed: int, law: str, label: str) -> None:
+    config = one_layer.Config(seed=seed, pattern_law=law, label_law=label)
+    axes, d_x = config.axes, config.feature_dimension
+    np.testing.assert_allclose(axes.T @ axes, np.eye(len(axes)), atol=1e-12)
+    assert not axes[:d_x, d_x:].any() and not axes[d_x:, :d_x].any()
+    q = LABEL_LAWS[label](stream(config.system, seed, "q"), config.label_dimension)
+    np.testing.assert_allclose(axes[d_x:, d_x], q / np.linalg.norm(q), atol=1e-12)
+
+
+def test_q_with_uniform_entries_is_at_pi_over_6_from_its_signs() -> None:
+    """E|u| / sqrt(E u^2) = cos(pi / 6) for an entry u: the angle at which figure 11 ends under Adam."""
+    q = LABEL_LAWS["uniform entries"](np.random.default_rng(0), 200_000)
+    cosine = np.abs(q).sum() / np.linalg.norm(q) / np.sqrt(q.size)
+    # Standard deviations below 1 give the mean of the entries a standard error below 0.0023.
+    assert abs(cosine - np.cos(np.pi / 6)) < 5 * 0.0023
+
+
+@pytest.mark.parametrize(
+    ("combination", "norm"),
+    [("unit pairs", lambda total: 1.0), ("pairs apart", lambda total: np.sqrt((total**2 + 1) / 2))],
+)
+@given(total=st.floats(-ROOT_TWO, ROOT_TWO))
+def test_combinations_are_orthogonal_and_have_the_right_sum_and_norm(
+    combination: str, norm: Callable[[float], float], total: float
+) -> None:
+    coefficients = COMBINATIONS[combination](np.eye(PATTERNS), total)
+    np.testing.assert_allclose(coefficients.sum(axis=1), total, atol=1e-7)
+    np.testing.assert_allclose(coefficients @ coefficients.T, norm(total) ** 2 * np.eye(PATTERNS // 2), atol=1e-7)
+    mu = 2 * haar(np.random.default_rng(4), 30)[:PATTERNS]
+    np.testing.assert_allclose(COMBINATIONS[combination](mu, total), coefficients @ mu, atol=1e-7)
+    np.testing.assert_allclose(COMBINATIONS[combination](np.eye(6), 1.0), np.eye(6)[::2], atol=1e-15)
+
+
+def test_rotations_are_orthogonal_and_have_no_preferred_direction() -> None:
+    # Without the sign correction the diagonal of the QR factor would have a non-zero mean.
+    rng, count = np.random.default_rng(3), 4000
+    rotations = np.stack([haar(rng, 3) for _ in range(count)])
+    np.testing.assert_allclose(rotations @ rotations.mT, np.broadcast_to(np.eye(3), rotations.shape), atol=1e-12)
+    # Each entry has mean 0 and variance 1/3.
+    assert np.abs(rotations.mean(axis=0)).max() < 5 * np.sqrt(1 / 3 / count)
+
+
+@pytest.mark.parametrize("total", [1.4143, -1.4143, 1e9])
+def test_no_pair_of_unit_norm_has_a_sum_beyond_root_two(total: float) -> None:
+    with pytest.raises(ValueError, match=r"coefficient sum .*sqrt\(2\)"):
+        unit_pairs(np.eye(6), total)
+    with pytest.raises(ValueError, match=r"coefficient_sum \(S_1\)"):
+        one_layer.Test(coefficient_sum=total)
+
+
+@pytest.mark.parametrize(
+    ("config", "values", "message"),
+    [
+        (one_layer.Config, {"task_shifts": 6}, "task_shifts.*below relevant_patterns"),
+        (one_layer.Config, {"batch": 32, "training_prompts": 16}, "training_prompts.*at least batch"),
+        (decoder.Config, {"heads": 3}, "heads.*a divisor of width"),
+        (decoder.Config, {"least_contexts": 21}, "least_contexts.*at most context_length"),
+    ],
+)
+def test_constants_that_contradict_each_other_are_refused(config: type, values: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        config(**values)

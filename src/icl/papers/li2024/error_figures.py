@@ -38,7 +38,7 @@ SUM_LENGTHS, FRACTION_LENGTHS = tuple(range(2, 21, 2)), tuple(range(0, 21, 2))
 DECODER_FRACTIONS = (1.0, 0.9, 0.8)
 
 
-def _decoder_wrong(runs: Runs, prompts: Evaluation, lengths: Sequence[int]) -> np.ndarray:
+def decoder_wrong(runs: Runs, prompts: Evaluation, lengths: Sequence[int]) -> np.ndarray:
     """Whether the decoder is wrong on each prompt after l contexts, for each length l: bool (lengths, runs, prompts).
 
     All lengths use the same prompts, so curves over the context length are paired.
@@ -56,7 +56,7 @@ def _by_sum(runs: Runs) -> dict[str, np.ndarray]:
     wrong = {}
     for series, total in SUMS.items():
         prompts = evaluation.out_of_domain(runs.sweep, coefficient_sum=total)
-        wrong[series] = _decoder_wrong(runs, prompts, SUM_LENGTHS)
+        wrong[series] = decoder_wrong(runs, prompts, SUM_LENGTHS)
     return wrong
 
 
@@ -73,7 +73,7 @@ def _by_fraction(runs: Runs) -> dict[str, np.ndarray]:
     for domain, prompts_of in (("id", evaluation.in_domain), ("ood", evaluation.out_of_domain)):
         for fraction in DECODER_FRACTIONS:
             prompts = prompts_of(runs.sweep, relevant_fraction_test=fraction)
-            wrong[f"alpha'={fraction}, {domain}"] = _decoder_wrong(runs, prompts, FRACTION_LENGTHS)
+            wrong[f"alpha'={fraction}, {domain}"] = decoder_wrong(runs, prompts, FRACTION_LENGTHS)
     return wrong
 
 
@@ -222,23 +222,9 @@ def _classical(name: str, fraction: float, top: float, highest: float, legend: t
     return figure(name, partial(trainings.one_layer_training, **tested), measure, ERROR, METHODS, look)
 
 
-FIGURE12 = Look(
-    400,
-    (117.82, 368.25, 26.25, 317.72),
-    CONTEXTS,
-    error_axis(1e-3, 1e-1),
-    19,
-    (12, "lower left", (-0.017, -0.022), 0.728),
-    guide=True,
-)
-FIGURE13 = Look(
-    450,
-    (129.90, 415.62, 18.40, 361.72),
-    CONTEXTS,
-    error_axis(6e-3, 4),
-    22,
-    (15, "upper right", (1.003, 1.009), 0.616),
-)
+LEGEND12, LEGEND13 = (12, "lower left", (-0.017, -0.022), 0.728), (15, "upper right", (1.003, 1.009), 0.616)
+FIGURE12 = Look(400, (117.82, 368.25, 26.25, 317.72), CONTEXTS, error_axis(1e-3, 1e-1), 19, LEGEND12, guide=True)
+FIGURE13 = Look(450, (129.90, 415.62, 18.40, 361.72), CONTEXTS, error_axis(6e-3, 4), 22, LEGEND13)
 _plain_training = partial(trainings.decoder_training, test=trainings.PlainTest)
 _measure_sums = partial(measure_errors, wrong_of=_by_sum, facts=_order_of_sums, x=SUM_LENGTHS)
 _measure_fractions = partial(measure_errors, wrong_of=_by_fraction, facts=_fall_with_fraction, x=FRACTION_LENGTHS)

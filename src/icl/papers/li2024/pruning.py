@@ -152,16 +152,9 @@ def _wrong(by_norm: dict[str, np.ndarray], at_random: dict[str, np.ndarray]) -> 
 ORDERS = (Style("Random", "Random", "b", "x"), Style("Mag.-based", "Mag.-based", "r", "o"))
 
 
-RATES = Axis("Pruning rate", (0, 26), (6, 13, 19, 26))
-FIGURE14 = Look(
-    500,
-    (117.75, 392.22, 26.50, 416.72),
-    RATES._replace(names=("10%", "20%", "30%", "40%")),
-    error_axis(1e-3, 0.2),
-    22,
-    (18, "upper left", (0.046, 1.008), 0.441),
-    baseline=True,
-)
+RATES, ERRORS = Axis("Pruning rate", (0, 26), (6, 13, 19, 26), ("10%", "20%", "30%", "40%")), error_axis(1e-3, 0.2)
+LEGEND14, LEGEND15 = (18, "upper left", (0.046, 1.008), 0.441), (18, "upper left", (0.045, 1.003), 0.364)
+FIGURE14 = Look(500, (117.75, 392.22, 26.50, 416.72), RATES, ERRORS, 22, LEGEND14, baseline=True)
 
 
 @plotting.published
@@ -204,15 +197,8 @@ FRACTION_STYLES = (
 )
 
 
-FIGURE15 = Look(
-    450,
-    (130.18, 410.81, 16.35, 361.72),
-    RATES._replace(names=("0.1", "0.2", "0.3", "0.4")),
-    error_axis(1e-3, 0.2),
-    22,
-    (18, "upper left", (0.045, 1.003), 0.364),
-    baseline=True,
-)
+SHARES_OF_ROWS = RATES._replace(names=("0.1", "0.2", "0.3", "0.4"))
+FIGURE15 = Look(450, (130.18, 410.81, 16.35, 361.72), SHARES_OF_ROWS, ERRORS, 22, LEGEND15, baseline=True)
 
 
 def draw_fractions(table: Table) -> Picture:

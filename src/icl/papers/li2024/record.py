@@ -142,7 +142,7 @@ class Look(NamedTuple):
     x: Axis
     y: Axis
     font: float
-    legend: tuple[float, plotting.Corner, tuple[float, float], float]
+    legend: tuple[float, Any, tuple[float, float], float]
     band: bool = True
     guide: bool = False
     baseline: bool = False

@@ -8,29 +8,15 @@ number of training steps against the fraction alpha of relevant contexts (theore
 import math
 from collections.abc import Iterator, Mapping
 from functools import cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from icl.core.config import grid
+from icl.core.runs import single
 from icl.core.table import ERROR
 from icl.evidence.intervals import first_step_below, log_slope
-from icl.figure import (
-    Axes,
-    Axis,
-    Figure,
-    Picture,
-    Rows,
-    Runs,
-    Style,
-    Sweep,
-    Table,
-    Trained,
-    grid,
-    join,
-    plotting,
-    rows,
-    single,
-)
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, join, plotting, rows
 from icl.papers.li2024 import evaluation, one_layer, trainings
 from icl.papers.li2024.icl_lucky_neurons import large
 from icl.papers.li2024.pruning import HINGE, least_rise_per_share, pruning, rise_without_small
@@ -67,7 +53,7 @@ class Panel(NamedTuple):
         default = getattr(one_layer.Config, self.constant)
         return SHARED if value == default else f"{SHARED}_{self.constant.removesuffix('_patterns')}_{value}"
 
-    def frame(self, axes: Axes, x: Axis | None, font: float) -> None:
+    def frame(self, axes: Any, x: Axis | None, font: float) -> None:
         """Set axes and legend; x is logarithmic with ticks at the values if none is given."""
         plotting.frame(axes, x or _log(self.label, self.limits, self.values), self.y, font=14, ticks=12)
         axes.xaxis.minorticks_off()

@@ -1,0 +1,288 @@
+"""Planted violations of the claims on Li et al. 2024.
+
+Sound runs are trainings with six seeds: of the one-layer model and the decoder as in the figures, of the stack at twice
+the learning rate for 600 steps, with seeds in which every layer finds the query's pattern.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.training import train
+from icl.papers.li2024 import evaluation, icl_lucky_neurons, training_curves
+from icl.pipeline import figures
+from tests.planted import UNTRAINED, Planted, Trained, each, same, with_weights
+
+SEEDS = {"li_icl_stack": (1000, 1001, 1002, 1005, 1008, 1013)}
+PROMPTS = {"figure27": 10, "figure28": 10}
+Change = Callable[[Runs], Runs]
+
+
+def sound(figure: str) -> Trained:
+    """The figure's runs at the laptop scale, with fewer seeds and prompts."""
+    runs = {}
+    for name, sweep in figures.sweeps(figure, "laptop", {}).items():
+        trained = _trained(replace(_fewer(sweep), test=type(sweep.test)()))
+        test = replace(sweep.test, prompts=PROMPTS.get(figure, 200))
+        runs[name] = replace(trained, sweep=replace(trained.sweep, test=test))
+    return CONSTRUCTED.get(figure, same)(runs)
+
+
+def _fewer(sweep: Sweep) -> Sweep:
+    """The sweep with six seeds and a snapshot of the start."""
+    if sweep.name == "li_icl_stack":
+        rate, snapshots = 2 * sweep.configs[0].learning_rate, tuple(600 * s // 1600 for s in sweep.snapshots)
+        configs = tuple(replace(sweep.configs[0], seed=seed, learning_rate=rate) for seed in SEEDS[sweep.name])
+        return replace(sweep, configs=configs, snapshots=snapshots)
+    configs = tuple(config for config in sweep.configs if config.seed < 6)
+    return replace(sweep, configs=configs, snapshots=tuple(sorted({0, *sweep.snapshots})))
+
+
+@cache
+def _trained(sweep: Sweep) -> Runs:
+    return train(sweep)
+
+
+# Changes of runs
+
+
+def at(runs: Runs, snapshot: int, **weights: torch.Tensor) -> Runs:
+    """The runs with other weights, (runs, ...), at one snapshot."""
+    new = {name: runs.weights[name].clone() for name in weights}
+    for name, w in weights.items():
+        new[name][:, snapshot] = w
+    return with_weights(runs, **new)
+
+
+def rescaled(runs: Runs, scale: torch.Tensor) -> Runs:
+    """The final rows of W_O times `scale` > 0, (runs, m), and a divided by it: the same function with other norms."""
+    last = runs.last()
+    return at(runs, -1, W_O=last["W_O"] * scale[..., None], a=last["a"] / scale)
+
+
+def rescaled_by(scale_of: Callable[[torch.Tensor], torch.Tensor]) -> Change:
+    """The same with a scale that depends on the norms of the rows, (runs, m)."""
+    return lambda runs: rescaled(runs, scale_of(runs.last()["W_O"].norm(dim=-1)))
+
+
+def giant_rows(runs: Runs) -> Runs:
+    """The largest row of each sign of a_i is a hundred times as large."""
+    norms, positive = runs.last()["W_O"].norm(dim=-1), runs.last()["a"] > 0
+    largest = [norms * sign == (norms * sign).amax(dim=1, keepdim=True) for sign in (positive, ~positive)]
+    return rescaled(runs, 1 + 99.0 * (largest[0] | largest[1]))
+
+
+def large_rows_without_effect(runs: Runs) -> Runs:
+    """A fifth of the neurons have the largest rows and a read-out of almost zero."""
+    a = runs.last()["a"]
+    idle = torch.arange(a.shape[1]).expand_as(a) < round(0.2 * a.shape[1])
+    runs = rescaled(runs, 1 + 99.0 * idle)
+    return at(runs, -1, a=torch.where(idle, 1e-9, 1.0) * runs.last()["a"])
+
+
+def off_the_pattern(runs: Runs) -> Runs:
+    """The outputs of W_Q and W_K are in random order at the end."""
+    order = torch.from_numpy(np.random.default_rng(0).permutation(runs.weights["W_Q"].shape[-1]))
+    return at(runs, -1, **{name: runs.last()[name][:, order] for name in ("W_Q", "W_K")})
+
+
+def random_values(runs: Runs) -> Runs:
+    """W_V is Gaussian at the end, with its standard deviation."""
+    last = runs.last()["W_V"]
+    return at(runs, -1, W_V=torch.from_numpy(np.random.default_rng(0).standard_normal(last.shape)) * last.std())
+
+
+def negated(runs: Runs) -> Runs:
+    """The read-out has the opposite sign, at every snapshot."""
+    names = [name for name in runs.weights if name == "a" or name.startswith("read_out")]
+    return with_weights(runs, **{name: -runs.weights[name] for name in names})
+
+
+def forgotten(runs: Runs) -> Runs:
+    """The last epoch of figure 9 has the initial weights."""
+    index = runs.sweep.snapshots.index(training_curves.ATTENTION_EPOCHS[-1])
+    return at(runs, index, **{name: w[:, 0] for name, w in runs.weights.items()})
+
+
+def faster(factor_of: Callable[[Any], int]) -> Change:
+    """The losses of trainings that are faster by a factor, given the config of each."""
+
+    def change(runs: Runs) -> Runs:
+        factors, steps = [[factor_of(config)] for config in runs.sweep.configs], runs.losses.shape[1]
+        places = np.minimum(np.array(factors) * np.arange(steps), steps - 1)
+        return replace(runs, losses=np.take_along_axis(runs.losses, places, axis=1))
+
+    return change
+
+
+# Sound runs whose weights are constructed
+
+
+def smaller_readout(runs: Runs) -> Runs:
+    """The read-out is two thirds as large, so that margins do not hide what pruning costs."""
+    return with_weights(runs, a=runs.weights["a"] / 1.5)
+
+
+def small_unlucky_rows(runs: Runs) -> Runs:
+    """The neurons that are not lucky at the start have small rows at the end."""
+    is_lucky = icl_lucky_neurons.lucky(runs.at(0), evaluation.in_domain(runs.sweep), icl_lucky_neurons.MOSTLY)
+    return rescaled(runs, torch.from_numpy(np.where(is_lucky, 1.0, 0.2)))
+
+
+CONSTRUCTED: dict[str, Callable[[Trained], Trained]] = {
+    "figure14": each(smaller_readout),
+    "icl_large_neurons": each(smaller_readout),
+    "icl_lucky_neurons": each(small_unlucky_rows),
+}
+
+
+# Violations
+
+STARTS_TRAINED = Planted("the initial weights are the trained ones", each(lambda runs: at(runs, 0, **runs.last())))
+UNIFORM = Planted(
+    "attention is uniform", each(lambda runs: with_weights(runs, W_K=torch.zeros_like(runs.weights["W_K"])))
+)
+FORGOTTEN = Planted("the last epoch has the initial weights", each(forgotten))
+OFF_PATTERN = Planted("W_Q and W_K of the same norm map off the pattern", each(off_the_pattern))
+RANDOM_VALUES = Planted("W_V is random", each(random_values))
+NEGATED = Planted("every answer has the opposite sign", each(negated))
+EQUAL_ROWS = Planted("all rows of W_O have equal norms", each(rescaled_by(lambda norms: 1 / norms)))
+GIANT_ROWS = Planted("two rows of W_O are a hundred times as large", each(giant_rows))
+GROWN_ROWS = Planted("all rows of W_O have grown threefold", each(rescaled_by(lambda norms: 3 + 0 * norms)))
+REVERSED = rescaled_by(lambda norms: norms**-2)
+REVERSED_ROWS = Planted("the row norms of W_O are in reverse order", each(REVERSED))
+IDLE_ROWS = Planted("the largest rows of W_O have no effect", each(large_rows_without_effect))
+SILENT_START = Planted(
+    "no neuron is active at the start", each(lambda runs: at(runs, 0, W_O=torch.zeros_like(runs.at(0)["W_O"])))
+)
+
+
+def tested_at(what: str, constant: str, instead: Callable[[float], float]) -> Planted:
+    """Test prompts with another value of a constant than stated."""
+
+    def replacement(original: Any) -> Any:
+        def prompts(sweep: Sweep, **tested: Any) -> Any:
+            stated = tested.get(constant, getattr(sweep.test, constant))
+            return original(sweep, **tested | {constant: instead(stated)})
+
+        return prompts
+
+    return Planted(what, patches=tuple((evaluation, name, replacement) for name in ("in_domain", "out_of_domain")))
+
+
+def fractions_reversed(instead: Callable[[float], float]) -> Planted:
+    return tested_at("a larger alpha' is tested as a smaller one", "relevant_fraction_test", instead)
+
+
+SUMS_REVERSED = tested_at("S_1 is tested in the opposite order", "coefficient_sum", lambda total: 1.8 - total)
+DECODER_FRACTIONS = fractions_reversed(lambda fraction: 1.8 - fraction)
+FRACTIONS = fractions_reversed(lambda fraction: 1.4 - fraction)
+# At a wider range, since pruning at equal steps hardly changes the order.
+PRUNING_FRACTIONS = fractions_reversed(lambda fraction: min(2.05 - 1.75 * fraction, 1.0))
+
+# Claims on the training of the figures, with the same bounds on the training with SGD.
+ON_BOTH_TRAININGS: dict[str, dict[str, Planted]] = {
+    "A-P1a": {"share along the pattern": OFF_PATTERN, "growth along the pattern": UNTRAINED},
+    "A-P1b": {
+        "attention at the start": STARTS_TRAINED,
+        "attention at the end": UNIFORM,
+        "largest fall of attention": FORGOTTEN,
+    },
+    "A-P2b": {"angle at the end, a_i > 0": NEGATED, "angle at the end, a_i < 0": NEGATED},
+    "A-T3a": {
+        "largest ratio of neighbouring norms": EQUAL_ROWS,
+        "share of small neurons": GIANT_ROWS,
+        "norm of small neurons over initial norm": GROWN_ROWS,
+    },
+}
+PLANTED: dict[str, dict[str, Planted]] = {
+    **ON_BOTH_TRAININGS,
+    **{
+        f"{claim}-SGD": {f"{observable}, SGD": planted for observable, planted in parts.items()}
+        for claim, parts in ON_BOTH_TRAININGS.items()
+    },
+    "A-P2a": {"angle at the start": STARTS_TRAINED, "angle at the end": RANDOM_VALUES},
+    "A-F14": {f"share of draws, {loss}": REVERSED_ROWS for loss in ("hinge loss", "classification error")},
+    "A-F15": {"share of rates in order": PRUNING_FRACTIONS},
+    "A-F27": {"ICL error less the best classical error": NEGATED},
+    "A-F28": {"ICL error less the best classical error": NEGATED},
+    "A-F12": {"Kendall's tau of error and S_1": SUMS_REVERSED},
+    "A-T2-GPT2": {f"error at S_1={total}": NEGATED for total in (1.1, 1.3)},
+    "A-F13": {
+        f"mean error at alpha' = {low} less that at {high}, {domain}": DECODER_FRACTIONS
+        for domain in ("id", "ood")
+        for low, high in ((0.8, 0.9), (0.9, 1.0))
+    },
+    "A-F13-length": {"fewer contexts at alpha' = 1 than at 0.8, ood": DECODER_FRACTIONS},
+    **{f"A-F{number}": {"rise of attention": UNTRAINED} for number in (21, 22, 23)},
+    **{f"A-F{number}": {"share of neurons that grow": UNTRAINED} for number in (24, 25, 26)},
+    "A-3L-angle": {"largest turn of a layer": UNTRAINED},
+    "A-induction": {"share of answers that one layer's label gives": NEGATED},
+    "A-T1c": {f"largest {what} alpha'": FRACTIONS for what in ("rise of l* with", "over smallest l*")},
+    "A-T1b": {
+        "slope of steps against alpha": Planted(
+            "trainings with large alpha are faster",
+            each(faster(lambda config: 3 if config.relevant_fraction > 0.6 else 1)),
+        )
+    },
+    "A-P2a-SGD": {
+        "angle of the feature rows at the start, SGD": STARTS_TRAINED,
+        "angle of the feature rows at the end, SGD": RANDOM_VALUES,
+    },
+    "A-T1-SGD": {f"{loss} on unseen tasks, SGD": NEGATED for loss in ("error", "hinge loss")},
+    "A-T2-SGD": {f"hinge loss at S_1={total}, SGD": NEGATED for total in (1.1, 1.3)},
+    "A-S1-below-SGD": {"hinge loss at S_1=0.5, SGD": NEGATED},
+    "A-T3b-SGD": {"rise of the hinge loss without small neurons, SGD": REVERSED_ROWS},
+    "A-T3c-SGD": {"least rise of the hinge loss per share of large neurons, SGD": IDLE_ROWS},
+    "A-context-SGD": {
+        "cosine of the attended features with the pattern, SGD": UNIFORM,
+        "attended label times z, SGD": UNIFORM,
+    },
+    "A-T3c-random": {"least rise of the hinge loss per share of large neurons, random": IDLE_ROWS},
+    "A-T1-tasks-few": {f"hinge loss on unseen tasks, {tasks} of 30 tasks": NEGATED for tasks in (6, 12)},
+    "A-T1-length": {f"hinge loss on unseen tasks, l_tr = {length}": NEGATED for length in (5, 10)},
+    "A-T1-short": {
+        "classification error on unseen tasks, l_tr = 1": Planted(
+            "the weights are those trained on twenty contexts",
+            lambda runs: {name: at(of_sweep, -1, **runs["li_icl_sgd"].last()) for name, of_sweep in runs.items()},
+        )
+    },
+    "A-T1-batch": {"growth of the hinge loss times sqrt(B), B >= M_1": NEGATED},
+    "A-T1-M1": {f"hinge loss on unseen tasks, M_1 = {m_1}": NEGATED for m_1 in (8, 12)},
+    "A-T1-M1-steps": {
+        "slope of steps against M_1 sqrt(log M_1)": Planted(
+            "trainings with few patterns are faster",
+            each(faster(lambda config: {6: 4, 8: 2, 12: 1}[config.relevant_patterns])),
+        )
+    },
+    "A-T3a-m": {
+        "least share of large neurons over m": GIANT_ROWS,
+        "slope of the share of large neurons against m": GIANT_ROWS,
+    },
+    "A-T3c-m": {f"least rise of the hinge loss per share of large neurons, m = {m}": IDLE_ROWS for m in (32, 128)},
+    "A-T3b-M2": {
+        "largest rise over eps + M_2^(-1/2)": REVERSED_ROWS,
+        "growth of the rise over eps + M_2^(-1/2)": Planted(
+            "the row norms of W_O are in reverse order at M_2 = 60 only",
+            each(lambda runs: REVERSED(runs) if runs.sweep.name.endswith("irrelevant_60") else runs),
+        ),
+    },
+    "A-lucky": {"share of neurons that are lucky at the start": SILENT_START},
+    "A-unlucky": {"final norm of unlucky neurons over lucky ones": EQUAL_ROWS},
+}
+UNTRAINED_HOLD = {
+    "A-F15": "every answer is wrong at every alpha' and rate, so no error increases",
+    "A-T1b": "steps are counted in the losses, not in the weights",
+    "A-T1-M1-steps": "steps are counted in the losses, not in the weights",
+    "A-T1-short": "it says that a training fails",
+    "A-T3a-m": "rows of similar norms all have more than half the largest",
+    "A-T3b-SGD": "it bounds a cost from above, and removing neurons without effect costs nothing",
+    "A-T3b-M2": "it bounds a cost from above, and removing neurons without effect costs nothing",
+    "A-lucky": "it is about the start of the training",
+}

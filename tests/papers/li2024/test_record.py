@@ -1,0 +1,116 @@
+"""One training is drawn, that of the inferred seed, and claims ignore runs that have not learnt."""
+
+import math
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from icl.core import discovery
+from icl.core.config import grid
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.core.table import Table
+from icl.core.training import train
+from icl.evidence import ledger
+from icl.papers.li2024 import decoder, one_layer, record, stack
+from icl.papers.li2024.record import held_out_loss, least
+from icl.pipeline import figures
+
+LOSSES = hnp.arrays(
+    np.float64, st.integers(1, 12), elements=st.sampled_from([0.0, 1e-6, 0.05, 0.1, 0.3, math.inf, math.nan])
+)
+
+
+@cache
+def _trained() -> Runs:
+    return train(Sweep("li_icl", one_layer.SYSTEM, grid(one_layer.Config, seed=range(4)), (*range(0, 401, 20),), None))
+
+
+def trained(name: str, **tested: Any) -> Runs:
+    """Four runs of the one-layer training, all of which learn, with the test constants of a figure."""
+    (sweep,) = discovery.figure(name).sweeps("smoke")
+    return replace(_trained(), sweep=replace(_trained().sweep, test=replace(sweep.test, **tested)))
+
+
+def measured(name: str, runs: Runs) -> Table:
+    return figures.measure(name, {runs.sweep.name: runs}, "smoke")
+
+
+def with_broken_run(runs: Runs, run: int) -> Runs:
+    """The runs, with the read-out of one negated."""
+    a = runs.weights["a"].clone()
+    a[run] *= -1
+    return replace(runs, weights=runs.weights | {"a": a})
+
+
+@given(LOSSES, st.data())
+def test_the_run_of_least_finite_loss_is_chosen_whatever_the_order(losses: np.ndarray, data: st.DataObject) -> None:
+    seeds = list(range(len(losses)))
+    chosen = least(losses, seeds)
+    if np.isfinite(losses).any():
+        assert losses[chosen] == np.min(losses[np.isfinite(losses)])
+    order = data.draw(st.permutations(seeds))
+    assert order[least(losses[order], order)] == chosen
+
+
+def test_the_condition_of_the_claims_is_that_a_run_has_learnt() -> None:
+    conditions = [bound for claim in ledger.of_paper("li2024").claims for bound in claim.conditions]
+    of_loss = {bound.at_most for bound in conditions if bound.observable.startswith(record.HELD_OUT_LOSS)}
+    assert of_loss == {record.LEARNT}
+
+
+@pytest.mark.parametrize("model", [one_layer, stack, decoder])
+def test_the_held_out_loss_of_a_run_does_not_depend_on_the_others(model: Any) -> None:
+    """The loss of a run that diverged is NaN."""
+    runs = train(Sweep("test", model.SYSTEM, grid(model.Config, seed=range(3)), (0, 2), model.Test()))
+    runs = replace(runs, weights={n: torch.cat([w[:1], w[1:2] * math.nan, w[2:]]) for n, w in runs.weights.items()})
+    losses = held_out_loss(runs)
+    assert ((losses > 0.3) & (losses < 2)).tolist() == [True, False, True] and math.isnan(losses[1])
+    np.testing.assert_allclose(held_out_loss(runs.alone(2)), losses[2:], rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["figure8", "figure9", "figure10", "figure11", "figure14", "figure15", "figure27"])
+def test_a_run_that_has_not_learnt_tests_no_claim(name: str) -> None:
+    """With run 2 broken, the claims are judged on the other three; run 2 is still counted and shown."""
+    table = measured(name, with_broken_run(trained(name), 2))
+    for verdict in figures.check(name, table):
+        (condition,) = verdict.conditions
+        assert (condition.met, condition.runs) == (3, 4)
+        assert {part.runs for part in verdict.parts} == {3}
+    assert set(table.runs.loc[table.runs["panel"] != "", "seed"]) == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("name", ["figure8", "figure10", "figure14", "figure27"])
+@pytest.mark.parametrize("seed", [2, None])
+def test_the_run_of_the_inferred_seed_is_drawn_or_else_that_of_least_held_out_loss(name: str, seed: int | None) -> None:
+    table = measured(name, trained(name, drawn_seed=99 if seed is None else seed))
+    losses = table.fact(record.HELD_OUT_LOSS)
+    seed = min(losses, key=losses.__getitem__) if seed is None else seed
+    assert table.drawn_seed == seed
+    curves = table.curves[table.curves["panel"] != ""]
+    assert set(curves["seed"]) <= {seed}
+    for row in curves.itertuples():
+        points = table.points(row.panel, row.series, row.observable)
+        (value,) = points.loc[(points["seed"] == seed) & (points["x"] == row.x), "value"]
+        assert row.value == value
+
+
+def test_runs_that_have_not_learnt_are_grey_and_named_in_the_picture_of_all_runs() -> None:
+    from matplotlib.colors import same_color
+
+    table = measured("figure9", with_broken_run(trained("figure9"), 1))
+    picture = discovery.figure("figure9").draw_runs(table)
+    (count,) = [text.get_text() for text in picture.texts if text.get_gid() == "count"]
+    assert count.startswith("3 of 4 runs learnt") and count.endswith("seed 1")
+    for axes, seed in zip(picture.axes, range(4), strict=True):
+        assert ("not learnt" in axes.get_title()) == (seed == 1)
+        assert ("drawn" in axes.get_title()) == (seed == table.drawn_seed)
+        (colour,) = [line.get_color() for line in axes.lines if line.get_gid() == "The same ODR"]
+        assert same_color(colour, "C0") == (seed != 1)

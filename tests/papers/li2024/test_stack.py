@@ -1,0 +1,91 @@
+"""The stack: its reduced form against the literal one, with a single layer, and its attention."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from icl.core.sweep import Sweep
+from icl.core.training import loss_and_gradient, train
+from icl.models.optimisers import Params
+from icl.papers.li2024 import one_layer, stack
+from icl.papers.li2024.prompts import Prompts
+from tests.oracles import li2024 as oracle
+
+SMALL: dict[str, Any] = {
+    "irrelevant_patterns": 5, "label_dimension": 4, "neurons": 12, "batch": 7, "context_length": 6
+}  # fmt: skip
+CONFIGS = tuple(stack.Config(seed=seed, pattern_norm=norm, **SMALL) for seed, norm in enumerate((1.0, 1.3, 2.0)))
+TRAINED = ("W_Q", "W_K", "W_V", "W_O", "W_2")
+
+
+def weights(configs: Sequence[stack.Config]) -> Params:
+    """Weights without symmetries, large enough that every part matters."""
+    rng, start = np.random.default_rng(3), stack.init(configs)
+    sizes = {"W_Q": 0.3, "W_K": 0.3, "W_V": 0.3, "W_O": 0.5, "W_2": 0.0, "a": 0.1}
+    moved = {n: w + sizes[n] * torch.from_numpy(rng.standard_normal(w.shape)) for n, w in start.items()}
+    return moved | {"W_2": 0.3 * start["W_2"]}
+
+
+def batch_of(configs: Sequence[stack.Config]) -> Params:
+    return {n: torch.from_numpy(a) for n, a in stack.sample(configs, 2).items()}
+
+
+def literal_loss(params: Params, batch: Params, configs: Sequence[stack.Config], run: int) -> torch.Tensor:
+    """The loss of one run of the literal model on dense tokens in the trained coordinates."""
+    factors = {name: a[run] for name, a in one_layer.sample(configs, 2).items()}
+    prompts = oracle.one_layer_prompts(configs[run], factors)
+    logits = oracle.stack_logit(oracle.weights_of(params, run), prompts, configs[run].attended)
+    return torch.relu(1 - batch["label"][run] * logits).mean()
+
+
+@pytest.mark.parametrize("attended", ["contexts", one_layer.QUERY_TOO])
+def test_the_loss_and_its_gradients_are_those_of_the_literal_stack(attended: str) -> None:
+    configs = tuple(replace(config, attended=attended) for config in CONFIGS)
+    params, batch = weights(configs), batch_of(configs)
+    plan = Sweep("test", stack.SYSTEM, configs, (1,), stack.Test())
+    losses, ours = loss_and_gradient(stack, plan, {n: params[n] for n in TRAINED}, {"a": params["a"]}, batch)
+    assert len({round(value, 3) for value in losses.tolist()}) == len(configs)
+    for run in range(len(configs)):
+        leaves = {n: params[n].detach().clone().requires_grad_() for n in TRAINED}
+        loss = literal_loss({**params, **leaves}, batch, configs, run)
+        assert losses[run].item() == pytest.approx(loss.item(), rel=1e-11)
+        for name, theirs in zip(TRAINED, torch.autograd.grad(loss, list(leaves.values())), strict=True):
+            assert theirs[run].abs().max() > 1e-6, name
+            # Large scores cancel in the softmax's derivative, which amplifies rounding.
+            torch.testing.assert_close(ours[name][run], theirs[run], rtol=0, atol=1e-7 * float(theirs[run].abs().max()))
+
+
+@pytest.mark.parametrize("attended", ["contexts", one_layer.QUERY_TOO])
+def test_a_stack_of_one_layer_is_the_one_layer_model(attended: str) -> None:
+    plain = [one_layer.Config(seed=seed, attended=attended, **SMALL) for seed in range(3)]
+    params, factors = oracle.asymmetric_weights(plain), one_layer.sample(plain, 1)
+    expected = one_layer.logits(params, {n: torch.from_numpy(a) for n, a in factors.items()}, plain)
+    of_stack = {n: w[:, None] if n != "a" else w for n, w in params.items()}
+    of_stack["W_2"] = torch.zeros(len(plain), 0, params["W_V"].shape[-1], params["a"].shape[-1], dtype=torch.float64)
+    prompts = [Prompts(**{n: a[run] for n, a in factors.items()}) for run in range(len(plain))]
+    tokens = np.stack([stack.tokens(config, of_run) for config, of_run in zip(plain, prompts, strict=True)])
+    ours, attention = stack.forward(of_stack, torch.from_numpy(tokens), plain)
+    torch.testing.assert_close(ours, expected, rtol=1e-10, atol=1e-12)
+    assert len(attention) == 1
+
+
+def test_the_attention_of_all_columns_ends_with_that_of_the_query() -> None:
+    params, tokens = weights(CONFIGS), batch_of(CONFIGS)["tokens"]
+    logits, asked = stack.forward(params, tokens, CONFIGS)
+    again, whole = stack.forward(params, tokens, CONFIGS, last_layer_whole=True)
+    columns = tokens.shape[2]
+    assert [a.shape[2:] for a in asked] == [(columns, columns), (columns, columns), (1, columns)]
+    torch.testing.assert_close(logits, again, rtol=1e-12, atol=1e-14)
+    for few, every in zip(asked, whole, strict=True):
+        assert every.shape[2:] == (columns, columns)
+        torch.testing.assert_close(few[:, :, -1], every[:, :, -1], rtol=1e-12, atol=1e-14)
+        torch.testing.assert_close(every.sum(dim=-1), torch.ones_like(every[..., 0]))
+
+
+def test_training_moves_every_weight_but_the_read_out() -> None:
+    trained = train(Sweep("test", stack.SYSTEM, CONFIGS, (0, 2), stack.Test()))
+    assert [name for name, w in trained.weights.items() if torch.equal(w[:, 0], w[:, 1])] == ["a"]
