@@ -84,6 +84,7 @@ def test_the_ratio_of_the_test_scales_the_irrelevant_patterns_alone(
     plain, scaled, none = (
         prompts_of(sweep(CONFIGS[run], prompts=4, noise=noise), strength_ratio=r).tokens for r in (1.0, ratio, 0.0)
     )
+    assert (plain - none).abs().max() > 0.1
     torch.testing.assert_close(scaled - none, ratio * (plain - none), rtol=1e-9, atol=1e-12)
     torch.testing.assert_close(scaled[..., :6], plain[..., :6], rtol=1e-9, atol=1e-12)
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from scipy.linalg import block_diag
 
+from icl.core import discovery
 from icl.core.config import grid
 from icl.core.sweep import Sweep
 from icl.core.training import loss_and_gradient, train
@@ -129,6 +130,23 @@ def test_the_initial_weights_are_those_of_the_paper() -> None:
     # Each neuron is positive with probability 1/2, independently over seeds.
     signs = params["a"][:100].sign().mean(dim=0)
     assert signs.abs().max() < 5 / np.sqrt(100) and len(signs.unique()) > 5
+
+
+@pytest.mark.parametrize("figure", ["icl_conditions", "icl_sizes"])
+def test_trainings_of_the_theorems_differ_in_one_constant_and_what_follows_from_it(figure: str) -> None:
+    """|a_i| = 1 / (4 sqrt(m)), the least even cover by a fraction (M_1 - 1)^(-1/2), and T as theorem 1 says."""
+    first, *others = discovery.figure(figure).sweeps("paper")
+    for sweep in others:
+        config, base = sweep.configs[0], first.configs[0]
+        changed = {name for name in vars(base) if vars(base)[name] != vars(config)[name]}
+        m_1 = config.relevant_patterns
+        if "task_shifts" not in changed or m_1 != 6:
+            assert (config.task_shifts - 1) ** 2 < m_1 - 1 <= config.task_shifts**2
+        assert 4 * config.readout * config.neurons**0.5 == pytest.approx(1)
+        steps = first.snapshots[-1] * m_1 / 6 * (np.log(m_1) / np.log(6)) ** 0.5
+        assert abs(sweep.snapshots[-1] - steps) <= 0.5
+        (constant,) = changed - ({"readout"} if m_1 == 6 else {"task_shifts"})
+        assert sweep.name == f"li_icl_sgd_{constant.removesuffix('_patterns')}_{getattr(config, constant)}"
 
 
 def test_constant_strength_is_the_bound() -> None:

@@ -19,7 +19,8 @@ from icl.core.sweep import Sweep
 from icl.core.table import Table
 from icl.core.training import train
 from icl.evidence import ledger
-from icl.papers.li2024 import decoder, one_layer, record, stack
+from icl.evidence.errors import GROUPS
+from icl.papers.li2024 import decoder, evaluation, one_layer, record, stack
 from icl.papers.li2024.record import held_out_loss, least
 from icl.pipeline import figures
 
@@ -44,9 +45,9 @@ def measured(name: str, runs: Runs) -> Table:
 
 
 def with_broken_run(runs: Runs, run: int) -> Runs:
-    """The runs, with the read-out of one negated."""
+    """The runs, with the read-out of one nearly zero, so that its loss is 1."""
     a = runs.weights["a"].clone()
-    a[run] *= -1
+    a[run] *= 1e-3
     return replace(runs, weights=runs.weights | {"a": a})
 
 
@@ -64,6 +65,11 @@ def test_the_condition_of_the_claims_is_that_a_run_has_learnt() -> None:
     conditions = [bound for claim in ledger.of_paper("li2024").claims for bound in claim.conditions]
     of_loss = {bound.at_most for bound in conditions if bound.observable.startswith(record.HELD_OUT_LOSS)}
     assert of_loss == {record.LEARNT}
+
+
+def test_held_out_prompts_are_never_trained_on() -> None:
+    names = [name for name, key in discovery.figures().items() if key == "li2024"]
+    assert record.HELD_OUT > max(s.snapshots[-1] for name in names for s in discovery.figure(name).sweeps("paper"))
 
 
 @pytest.mark.parametrize("model", [one_layer, stack, decoder])
@@ -100,6 +106,15 @@ def test_the_run_of_the_inferred_seed_is_drawn_or_else_that_of_least_held_out_lo
         points = table.points(row.panel, row.series, row.observable)
         (value,) = points.loc[(points["seed"] == seed) & (points["x"] == row.x), "value"]
         assert row.value == value
+
+
+def test_the_drawn_run_has_more_test_prompts_that_start_with_the_shared_ones() -> None:
+    of_figure = record.Record(trained("figure9", drawn_seed=2))
+    drawn, shared = of_figure.drawn_run(), evaluation.in_domain(of_figure.runs.sweep).tokens
+    many = evaluation.in_domain(drawn.sweep).tokens
+    assert drawn.sweep.seeds == [2] and many.shape[1] == GROUPS * shared.shape[1]
+    assert torch.equal(many[0, : shared.shape[1]], shared[2])
+    assert all(torch.equal(w[0], of_figure.runs.weights[name][2]) for name, w in drawn.weights.items())
 
 
 def test_runs_that_have_not_learnt_are_grey_and_named_in_the_picture_of_all_runs() -> None:

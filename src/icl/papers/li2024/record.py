@@ -69,8 +69,8 @@ def held_out_loss(runs: Runs) -> np.ndarray:
 
 
 def least(losses: np.ndarray, seeds: Sequence[int]) -> int:
-    """Index of the least finite loss; ties go to the smallest seed."""
-    return int(np.lexsort((np.asarray(seeds), np.where(np.isfinite(losses), losses, np.inf)))[0])
+    """Index of the least loss, NaN last; ties go to the smallest seed."""
+    return int(np.lexsort((np.asarray(seeds), losses))[0])
 
 
 class Record:
