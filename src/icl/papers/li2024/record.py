@@ -17,25 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from icl.core import discovery
+from icl.core.lazy import torch
 from icl.core.table import ERROR
 from icl.drawing import runs_picture
 from icl.evidence import errors
 from icl.evidence.errors import GROUPS
-from icl.figure import (
-    Axis,
-    Figure,
-    Picture,
-    Rows,
-    Runs,
-    Style,
-    Table,
-    Trained,
-    join,
-    plotting,
-    rows,
-    single,
-    torch,
-)
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, join, plotting, rows, single
 from icl.papers.li2024.trainings import in_axes
 
 LEARNT = 0.1

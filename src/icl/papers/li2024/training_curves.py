@@ -117,11 +117,11 @@ def _layer(name: str, layer: int, limits: tuple[float, float]) -> Figure:
     return figure(name, trainings.stack_training, measure, "attention weight", ATTENTION, look)
 
 
-TO_401, TO_201 = Axis("Epoches", (0, 401), range(0, 401, 80)), Axis("Epoches", (0, 201), range(0, 201, 40))
-MAGNITUDE, SUMMATION = Axis("Magnitude", (0.3285, 1.8305), widens=True), Axis("Attention weight summation", (0, 1))
+X8, Y8 = Axis("Epoches", (0, 401), range(0, 401, 80)), Axis("Magnitude", (0.3285, 1.8305), widens=True)
+X9, Y9 = Axis("Epoches", (0, 201), range(0, 201, 40)), Axis("Attention weight summation", (0, 1))
 LEGEND8, LEGEND9 = (15, "lower left", (0.258, 0.013), 0.717), (15, "center right", (0.963, 0.5), 0.424)
-FIGURE8 = Look(400, (96.65, 365.90, 15.00, 329.72), TO_401, MAGNITUDE, 15, LEGEND8)
-FIGURE9 = Look(400, (83.53, 366.67, 23.00, 329.72), TO_201, SUMMATION, 15, LEGEND9)
+FIGURE8 = Look(400, (96.65, 365.90, 15.00, 329.72), X8, Y8, 15, LEGEND8)
+FIGURE9 = Look(400, (83.53, 366.67, 23.00, 329.72), X9, Y9, 15, LEGEND9)
 FIGURES = (
     figure("figure8", trainings.one_layer_training, measure_magnitudes, "magnitude", MAGNITUDES, FIGURE8),
     figure("figure9", trainings.one_layer_training, measure_attention, "attention weight", ATTENTION, FIGURE9),
