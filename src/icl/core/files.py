@@ -1,4 +1,4 @@
-"""Atomic writing of files: a file appears complete or not at all."""
+"""Files appear complete or not at all; a damaged or foreign one is refused by name."""
 
 import hashlib
 import json
@@ -11,11 +11,30 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from icl.core.problem import Problem
+from icl.core.problem import Problem, in_one_line
+
+AGAIN = "delete it and run again"
+FOREIGN = f"was not written by this package; {AGAIN}"
+DAMAGED = f"is damaged: its content differs from its own checksum; {AGAIN}"
 
 
 class WriteError(Problem, OSError):
     """A file cannot be written (a full disk, a read-only folder); the message names it."""
+
+
+class ReadError(Problem, ValueError):
+    """A file is damaged, foreign or of something else; the message names it and the remedy."""
+
+
+@contextmanager
+def reading(path: Path, kind: str, refusal: type[ReadError]) -> Iterator[None]:
+    """Turn the errors of a block that reads a file into refusals: the libraries raise nearly any for a damaged one."""
+    try:
+        yield
+    except Problem:
+        raise
+    except Exception as error:
+        raise refusal(f"{path}: cannot be read as {kind} ({in_one_line(error)}); {AGAIN}") from error
 
 
 @contextmanager

@@ -11,16 +11,15 @@ from typing import Any
 import numpy as np
 
 from icl.core.config import canonical
-from icl.core.files import write_aside
+from icl.core.files import AGAIN, DAMAGED, FOREIGN, ReadError, reading, write_aside
 from icl.core.lazy import torch
-from icl.core.problem import Problem, in_one_line
 from icl.core.sweep import Sweep
 
 FORMAT = "icl-runs"
 
 
-class RunsError(Problem, ValueError):
-    """A weights file is damaged, foreign or of other constants; the message names the file."""
+class RunsError(ReadError):
+    """A weights file is damaged, foreign or of other constants."""
 
 
 @dataclass(frozen=True)
@@ -91,27 +90,17 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 
     Raises RunsError if the file is damaged or was not written by this package.
     """
-    from safetensors import SafetensorError, safe_open
+    from safetensors import safe_open
 
-    try:
+    with reading(path, "weights", RunsError):
         # framework="torch" would open the path a second time and mix two files if it was replaced in between.
         with safe_open(path, framework="np") as file:
             about = json.loads((file.metadata() or {}).get("icl", "{}"))
             arrays = {name: file.get_tensor(name) for name in file.keys()}
-    # AttributeError: a number type that numpy lacks.
-    except (
-        SafetensorError, OSError, AttributeError, LookupError, TypeError, ValueError, RecursionError, RuntimeError
-    ) as error:  # fmt: skip
-        raise RunsError(f"{path}: cannot be read as weights ({in_one_line(error)}); delete it and run again") from error
-    if not isinstance(about, dict) or about.get("format") != FORMAT:
-        raise RunsError(f"{path}: was not written by this package; delete it and run again")
-    try:
-        intact = about.pop("sha256", None) == _seal(arrays, about)
-    except ValueError:
-        # JSON may hold a NaN, which our files never do.
-        intact = False
-    if not intact:
-        raise RunsError(f"{path}: is damaged: its content differs from its own checksum; delete it and run again")
+        if about.get("format") != FORMAT:
+            raise RunsError(f"{path}: {FOREIGN}")
+        if about.pop("sha256", None) != _seal(arrays, about):
+            raise RunsError(f"{path}: {DAMAGED}")
     return arrays, about
 
 
@@ -130,7 +119,7 @@ def load(path: Path, sweep: Sweep) -> Runs:
     if canonical(about.get("sweep")) != canonical(sweep.compact()):
         held = about["sweep"].get("name") if isinstance(about.get("sweep"), dict) else None
         what = "with other constants or another shard" if held == sweep.name else f"of the sweep {held}"
-        raise RunsError(f"{path}: holds runs {what}, not those of {sweep.name}; delete it and run again")
+        raise RunsError(f"{path}: holds runs {what}, not those of {sweep.name}; {AGAIN}")
     weights = {n.removeprefix("weights/"): t for n, t in tensors.items() if n.startswith("weights/")}
     shape = (len(sweep.configs), len(sweep.snapshots))
     wrong = [n for n, w in weights.items() if tuple(w.shape[:2]) != shape]
@@ -138,7 +127,7 @@ def load(path: Path, sweep: Sweep) -> Runs:
     if wrong or not weights or "losses" not in tensors or tuple(tensors["losses"].shape) != lengths:
         raise RunsError(f"{path}: does not hold the {shape[0]} runs x {shape[1]} snapshots of its own sweep")
     if tensors["losses"].dtype != torch.float64 or not all(w.is_floating_point() for w in weights.values()):
-        raise RunsError(f"{path}: its weights or losses are of another type; delete it and run again")
+        raise RunsError(f"{path}: its weights or losses are of another type; {AGAIN}")
     return Runs(sweep, weights, tensors["losses"].numpy())
 
 

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from icl.core.config import canonical
-from icl.core.files import write_json
-from icl.core.problem import Problem, in_one_line
+from icl.core.files import AGAIN, DAMAGED, ReadError, reading, write_json
 
 
-class SealedError(Problem, ValueError):
-    """A JSON file is damaged, foreign or of another kind; the message names it and what to do."""
+class SealedError(ReadError):
+    """A JSON file is damaged, foreign or of another kind."""
 
 
 def _seal(data: dict[str, Any]) -> str:
@@ -29,19 +28,11 @@ def read(path: Path, kind: str) -> dict[str, Any]:
 
     Raises SealedError if it is damaged, foreign or of another kind.
     """
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+    with reading(path, kind, SealedError):
+        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         seal, stored_kind = data.pop("sha256", None), data.pop("kind", None)
-    except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
-        raise SealedError(
-            f"{path}: cannot be read as {kind} ({in_one_line(error)}); delete it and run again"
-        ) from error
-    if stored_kind != kind:
-        raise SealedError(f"{path}: is no file of {kind}; delete it and run again")
-    try:
-        intact = seal == _seal({"kind": kind, **data})
-    except ValueError:
-        intact = False
-    if not intact:
-        raise SealedError(f"{path}: is damaged: its content differs from its own checksum; delete it and run again")
+        if stored_kind != kind:
+            raise SealedError(f"{path}: is no file of {kind}; {AGAIN}")
+        if seal != _seal({"kind": kind, **data}):
+            raise SealedError(f"{path}: {DAMAGED}")
     return data

@@ -19,12 +19,9 @@ import numpy as np
 import pandas as pd
 
 from icl.core.config import canonical
-from icl.core.files import write_aside
-from icl.core.problem import Problem, in_one_line
+from icl.core.files import AGAIN, DAMAGED, FOREIGN, ReadError, reading, write_aside
 
 FORMAT = "icl-table"
-# The format of a data frame without the column contract below.
-PLAIN = "icl-frame"
 
 # Column -> dtype. The colour is the epoch of a point in a scatter. The count is the number of test prompts behind an
 # error rate, else 1.
@@ -64,8 +61,8 @@ DRAWN = "drawn run"
 """The observable of the row with the seed of the run that a figure draws."""
 
 
-class TableError(Problem, ValueError):
-    """A table is damaged, foreign or violates the column contract; the message names the file or the column."""
+class TableError(ReadError):
+    """A table is damaged, foreign or violates the column contract."""
 
 
 @dataclass(frozen=True)
@@ -197,7 +194,7 @@ def write_plain(path: Path, frame: pd.DataFrame, about: dict[str, Any]) -> None:
     import pyarrow.parquet as pq
 
     arrow = pa.Table.from_pandas(frame, preserve_index=False)
-    about = {"format": PLAIN, **about}
+    about = {"format": "icl-frame", **about}
     stored = canonical({**about, "sha256": _seal(arrow.to_pandas(ignore_metadata=True), about)})
     arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), b"icl": stored})
     with write_aside(path) as aside:
@@ -212,26 +209,23 @@ def read(path: Path, figure: str = "", scale: str = "", identity: str = "") -> t
     """
     frame, about = read_plain(path)
     if about.get("format") != FORMAT:
-        raise _foreign(path)
+        raise TableError(f"{path}: {FOREIGN}")
     for key, wanted in (("figure", figure), ("scale", scale)):
         if wanted and about.get(key) != wanted:
-            raise TableError(f"{path}: holds {key} {about.get(key)}, not {wanted}; delete it and run again")
+            raise TableError(f"{path}: holds {key} {about.get(key)}, not {wanted}; {AGAIN}")
     if identity not in ("", about.get("identity")):
-        raise TableError(f"{path}: was measured by other code or constants; delete it and run again")
-    try:
+        raise TableError(f"{path}: was measured by other code or constants; {AGAIN}")
+    with reading(path, "a table", TableError):
         parts = [
             frame.loc[frame["table"] == name, list(columns)].astype(columns).reset_index(drop=True)
             for name, columns in (("runs", RUNS), ("curves", CURVES))
         ]
-    except (LookupError, TypeError, ValueError) as error:
-        raise TableError(f"{path}: columns are {list(frame)}; delete it and run again") from error
-    table = Table(str(about["figure"]), str(about["scale"]), *parts)
-    validate(table)
+        table = Table(about["figure"], about["scale"], *parts)
+    try:
+        validate(table)
+    except TableError as error:
+        raise TableError(f"{path}: {error}; {AGAIN}") from error
     return table, about
-
-
-def _foreign(path: Path) -> TableError:
-    return TableError(f"{path}: was not written by this package ({FORMAT} is missing); delete it and run again")
 
 
 def read_plain(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
@@ -239,29 +233,17 @@ def read_plain(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
 
     Raises TableError if the file cannot be read, is damaged or foreign.
     """
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
+    with reading(path, "parquet", TableError):
         # Opened here, because pyarrow reads parent folders with "=" in their names as columns.
         with open(path, "rb") as file:
             arrow = pq.read_table(file)
         stored = (arrow.schema.metadata or {}).get(b"icl")
+        if stored is None:
+            raise TableError(f"{path}: {FOREIGN}")
         # Pandas metadata in an untrusted file could ask for any index, name and type.
-        frame, about = arrow.to_pandas(ignore_metadata=True), json.loads(stored or b"{}")
-        if not isinstance(about, dict):
-            raise _foreign(path)
-        seal = about.pop("sha256", None)
-        intact = stored is None or seal == _seal(frame, about)
-    except TableError:
-        raise
-    # With a damaged footer, pyarrow and pandas raise nearly any error.
-    except (pa.ArrowException, OSError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise TableError(
-            f"{path}: cannot be read as parquet ({in_one_line(error)}); delete it and run again"
-        ) from error
-    if stored is None:
-        raise _foreign(path)
-    if not intact:
-        raise TableError(f"{path}: is damaged: its content differs from its own checksum; delete it and run again")
+        frame, about = arrow.to_pandas(ignore_metadata=True), json.loads(stored)
+        if about.pop("sha256", None) != _seal(frame, about):
+            raise TableError(f"{path}: {DAMAGED}")
     return frame, about

@@ -8,11 +8,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from icl.core import runs, sealed, table
-from icl.core.files import file_digest
+from icl.core.files import AGAIN, file_digest
 from icl.core.problem import Problem
 from icl.pipeline.plan import Plan
-
-AGAIN = "delete it and run again"
 
 
 def figures(plan: Plan, names: Iterable[str]) -> Iterator[str]:
