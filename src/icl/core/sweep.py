@@ -1,7 +1,7 @@
 """A sweep: a named, ordered set of configurations that train as one tensor program."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,8 +40,8 @@ class Sweep:
     @property
     def is_random(self) -> bool:
         """Whether its runs depend on their seeds: True unless the model's `is_random(configs)` says otherwise."""
-        is_random = getattr(discovery.system(self.system), "is_random", None)
-        return is_random is None or bool(is_random(self.configs))
+        is_random = getattr(discovery.system(self.system), "is_random", lambda configs: True)
+        return bool(is_random(self.configs))
 
     def from_seed(self, first: int) -> "Sweep":
         """The sweep with its seeds shifted to start at `first`; unchanged if nothing is random."""
@@ -55,7 +55,7 @@ class Sweep:
         return self.name, self.system, self.configs, self.snapshots
 
     def compact(self) -> dict[str, Any]:
-        """What the trained weights depend on, with shared constants written once; see `from_compact`."""
+        """What the trained weights depend on, with shared constants written once."""
         rows = [dataclasses.asdict(config) for config in self.configs]
         varied = [name for name in rows[0] if any(row[name] != rows[0][name] for row in rows)]
         return {
@@ -78,7 +78,7 @@ class Sweep:
         return dataclasses.replace(self, configs=self.configs[index::count])
 
     def override(self, values: Mapping[str, Any]) -> "Sweep":
-        """The sweep with some constants replaced in every config (or in the test).
+        """The sweep with some constants replaced in every config or in the test; other steps rescale the snapshots.
 
         Raises ConstantError for a name that neither the system's Config nor its Test has, for a value out of range, and
         for a constant that the sweep itself varies.
@@ -91,8 +91,10 @@ class Sweep:
             if self.varied(name):
                 raise self.varies(name, value)
         configs = tuple(_replaced(config, values) for config in self.configs)
-        test = _replaced(self.test, values)
-        return dataclasses.replace(self, configs=configs, snapshots=self._rescaled(values), test=test)
+        snapshots, last = self.snapshots, self.snapshots[-1]
+        if "steps" in values and last > 0:
+            snapshots = tuple(sorted({round(step * values["steps"] / last) for step in snapshots}))
+        return dataclasses.replace(self, configs=configs, snapshots=snapshots, test=_replaced(self.test, values))
 
     def varies(self, name: str, value: Any) -> ConstantError:
         """The error for setting a constant that the sweep varies itself."""
@@ -102,17 +104,8 @@ class Sweep:
 
     def varied(self, name: str) -> list[Any]:
         """The values of the constant `name` if the configs differ in it, else an empty list (as for the seed)."""
-        if name == "seed" or name not in _names(self.configs[0]):
-            return []
-        values = sorted({getattr(config, name) for config in self.configs})
-        return values if len(values) > 1 else []
-
-    def _rescaled(self, values: Mapping[str, Any]) -> tuple[int, ...]:
-        # A changed number of steps rescales the snapshots.
-        if "steps" not in values or self.snapshots[-1] == 0:
-            return self.snapshots
-        last = values["steps"]
-        return tuple(sorted({round(step * last / self.snapshots[-1]) for step in self.snapshots}))
+        values = {getattr(config, name) for config in self.configs if name != "seed" and name in _names(config)}
+        return sorted(values) if len(values) > 1 else []
 
 
 def _names(part: Any) -> set[str]:
@@ -124,31 +117,22 @@ def _replaced(part: Any, values: Mapping[str, Any]) -> Any:
     return dataclasses.replace(part, **{name: value for name, value in values.items() if name in _names(part)})
 
 
-def from_compact(data: Mapping[str, Any]) -> Sweep:
-    """The inverse of Sweep.compact(); the test, on which training does not depend, is the default one."""
-    module = discovery.system(data["system"])
-    configs = tuple(
-        module.Config(**data["common"], **{name: values[run] for name, values in data["varied"].items()})
-        for run in range(data["runs"])
-    )
-    return Sweep(data["name"], data["system"], configs, tuple(data["snapshots"]), module.Test())
-
-
 def reductions(ours: Sweep, papers: Sweep) -> list[tuple[str, str, str]]:
     """What differs between the trainings and tests of a sweep at two scales: name, value here, value in the paper."""
-    rows: list[tuple[str, Sequence[Any], Sequence[Any]]] = [
-        ("seeds", [len(set(ours.seeds))], [len(set(papers.seeds))]),
-        ("steps", [ours.snapshots[-1]], [papers.snapshots[-1]]),
-    ]
-    for end, mine, theirs in (("", ours.configs, papers.configs), (" of the test", (ours.test,), (papers.test,))):
-        for name in [field.name for field in dataclasses.fields(mine[0]) if field.name not in ("seed", "steps")]:
-            here, there = (list(dict.fromkeys(getattr(part, name) for part in parts)) for parts in (mine, theirs))
-            rows.append((f"{name.replace('_', ' ')}{end}", here, there))
-    return [(name, _text(here), _text(there)) for name, here, there in rows if here != there]
+    here, there = _amounts(ours), _amounts(papers)
+    return [(name, here[name], there[name]) for name in here if here[name] != there[name]]
 
 
-def _text(values: Iterable[Any]) -> str:
-    return ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
+def _amounts(sweep: Sweep) -> dict[str, str]:
+    """What a sweep's trainings and test take, in words: numbers of seeds and steps, and the values of all constants."""
+    amounts = {"seeds": str(len(set(sweep.seeds))), "steps": str(sweep.snapshots[-1])}
+    for suffix, parts in (("", sweep.configs), (" of the test", (sweep.test,))):
+        for field in dataclasses.fields(parts[0]):
+            if field.name not in ("seed", "steps"):
+                values = dict.fromkeys(getattr(part, field.name) for part in parts)
+                words = (f"{value:g}" if isinstance(value, float) else str(value) for value in values)
+                amounts[field.name.replace("_", " ") + suffix] = ", ".join(words)
+    return amounts
 
 
 Overrides = Mapping[str, Mapping[str, Any]]

@@ -37,7 +37,7 @@ def summarise(figure: str, scale: str, measured: pd.DataFrame, medians: Collecti
         if place not in drawn
     ]
     if curves:
-        parts.append(pd.DataFrame(curves).assign(seed=pd.NA)[list(CURVES)].astype(CURVES))
+        parts.append(pd.DataFrame(curves).reindex(columns=list(CURVES)).astype(CURVES))
     return Table(figure, scale, runs, pd.concat(parts, ignore_index=True))
 
 

@@ -199,7 +199,7 @@ def _in_range(bound: Bound, interval: Interval) -> Interval:
 def _p_values(bound: Bound, values: np.ndarray) -> tuple[list[float], list[float]]:
     """Per end of the bound, the p-values of the hypotheses that the statistic lies outside it, and inside it."""
     sides = ((bound.at_least, np.greater_equal, np.less), (bound.at_most, np.less_equal, np.greater))
-    finite = [(end, *side) for end, *side in sides if math.isfinite(end)]
+    finite = [side for side in sides if math.isfinite(side[0])]
     inside = [significance.p_value(values, bound.statistic, holds, end) for end, holds, _ in finite]
     outside = [significance.p_value(values, bound.statistic, fails, end) for end, _, fails in finite]
     return inside, outside

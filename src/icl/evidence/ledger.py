@@ -164,7 +164,7 @@ class Ledger(Entry):
 
     def ids(self) -> list[str]:
         """The ids of claims and identities."""
-        return [one.id for one in (*self.claims, *self.identities)]
+        return [claim.id for claim in self.claims] + [identity.id for identity in self.identities]
 
     def declarations(self, figure: str) -> Iterator[tuple[str, str]]:
         """The observables of a figure with their statistics, as often as they are declared."""
@@ -206,7 +206,8 @@ def _place(data: Any, keys: tuple[int | str, ...]) -> str:
     """The place in the file, with a claim's id instead of its index."""
     words = []
     for key in keys:
-        data = data[key] if isinstance(data, list | dict) and (isinstance(key, int) or key in data) else None
+        known = key in data if isinstance(data, dict) else isinstance(data, list)
+        data = data[key] if known else None
         words.append(str(data.get("id", key)) if isinstance(data, dict) else str(key))
     return ".".join(words) or "the whole file"
 

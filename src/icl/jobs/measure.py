@@ -50,7 +50,8 @@ def measured(
     made = summarise(figure, scale, discovery.figure(figure).measure(trained, scale), medians)
     validate(made)
     facts = made.runs[made.runs["panel"] == ""]
-    computed = facts.groupby("observable", sort=False)["seed"].agg(lambda seeds: bool(seeds.isna().all())).to_dict()
+    by_name = facts.groupby("observable", sort=False)["seed"]
+    computed = {str(name): bool(seeds.isna().all()) for name, seeds in by_name}
     for observable in [*computed, *declared]:
         name = f"{figure}: observable {observable!r}"
         if observable not in declared:
