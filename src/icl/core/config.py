@@ -110,8 +110,7 @@ class Constants:
     @classmethod
     def about(cls, name: str) -> Constant:
         """Grade, source and limits of the constant `name`."""
-        about: Constant = cls.__dataclass_fields__[name].metadata["constant"]
-        return about
+        return cls.__dataclass_fields__[name].metadata["constant"]
 
     def graded(self) -> list[dict[str, Any]]:
         """One row per constant: name, letter, value, grade, source."""

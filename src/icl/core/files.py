@@ -77,20 +77,12 @@ def _clear(path: Path) -> None:
     """Remove half-written files that killed processes left beside `path`."""
     temporary = re.compile(rf"\.{re.escape(path.stem)}\.(\d+)-[0-9a-f]{{8}}{re.escape(path.suffix)}")
     for entry in os.scandir(path.parent):
-        match = temporary.fullmatch(entry.name)
-        if match and not _is_running(int(match[1])):
-            with suppress(OSError):
-                os.unlink(entry.path)
+        if match := temporary.fullmatch(entry.name):
+            import psutil
 
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        pass
-    return True
+            if not psutil.pid_exists(int(match[1])):
+                with suppress(OSError):
+                    os.unlink(entry.path)
 
 
 def reset_future_times(folder: Path) -> None:

@@ -29,10 +29,9 @@ def device() -> str:
 
 def _git(*arguments: str) -> str | None:
     try:
-        done = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=20, check=True)
+        return subprocess.check_output(["git", *arguments], stderr=subprocess.DEVNULL, text=True, timeout=20).strip()
     except (OSError, subprocess.SubprocessError):
         return None
-    return done.stdout.strip()
 
 
 def about(**more: Any) -> dict[str, Any]:

@@ -68,6 +68,7 @@ def _seal(arrays: dict[str, np.ndarray], about: dict[str, Any]) -> str:
 
 
 def write_tensors(path: Path, tensors: "dict[str, torch.Tensor]", about: dict[str, Any]) -> None:
+    """Write tensors atomically as safetensors, with `about` and a checksum as metadata."""
     from safetensors.torch import save
 
     plain = {n: t.detach().contiguous().cpu() for n, t in tensors.items()}
@@ -121,25 +122,22 @@ def load(path: Path, sweep: Sweep) -> Runs:
         what = "with other constants or another shard" if held == sweep.name else f"of the sweep {held}"
         raise RunsError(f"{path}: holds runs {what}, not those of {sweep.name}; {AGAIN}")
     weights = {n.removeprefix("weights/"): t for n, t in tensors.items() if n.startswith("weights/")}
-    shape = (len(sweep.configs), len(sweep.snapshots))
-    wrong = [n for n, w in weights.items() if tuple(w.shape[:2]) != shape]
-    lengths = (shape[0], sweep.snapshots[-1])
-    if wrong or not weights or "losses" not in tensors or tuple(tensors["losses"].shape) != lengths:
-        raise RunsError(f"{path}: does not hold the {shape[0]} runs x {shape[1]} snapshots of its own sweep")
-    if tensors["losses"].dtype != torch.float64 or not all(w.is_floating_point() for w in weights.values()):
+    losses, (count, steps) = tensors.get("losses", torch.empty(0)), (len(sweep.configs), len(sweep.snapshots))
+    shapes = {tuple(w.shape[:2]) for w in weights.values()}
+    if shapes != {(count, steps)} or tuple(losses.shape) != (count, sweep.snapshots[-1]):
+        raise RunsError(f"{path}: does not hold the {count} runs x {steps} snapshots of its own sweep; {AGAIN}")
+    if losses.dtype != torch.float64 or not all(w.is_floating_point() for w in weights.values()):
         raise RunsError(f"{path}: its weights or losses are of another type; {AGAIN}")
-    return Runs(sweep, weights, tensors["losses"].numpy())
+    return Runs(sweep, weights, losses.numpy())
 
 
 def metadata(path: Path) -> dict[str, Any]:
     """The metadata of a weights file: sweep, versions, revision, CPU seconds."""
-    return read_tensors(path)[1]
+    return read_arrays(path)[1]
 
 
 def is_current(path: Path, identity: str) -> bool:
-    """Whether the file holds intact weights of this identity (code and constants)."""
-    if not path.exists():
-        return False
+    """Whether the file exists and holds intact weights of this identity (code and constants)."""
     try:
         return metadata(path).get("identity") == identity
     except RunsError:

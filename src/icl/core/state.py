@@ -44,24 +44,17 @@ def save_state(path: Path, state: State, identity: str) -> None:
 
 def load_state(path: Path, identity: str) -> State | None:
     """The saved state, or None if it is missing, damaged or of another identity: training then starts again."""
-    if not path.exists():
-        return None
-    try:
-        tensors, about = read_tensors(path)
-    except RunsError:
-        return None
-    if about.get("identity") != identity:
-        return None
     parts: dict[str, dict[str, Any]] = {"params": {}, "optimiser": {}, "snapshots": {}}
     try:
+        tensors, about = read_tensors(path)
+        losses = tensors.pop("losses").numpy()
         for name, tensor in tensors.items():
             group, _, rest = name.partition("/")
-            if rest:
-                parts[group][rest] = tensor
-        losses = tensors["losses"].numpy().copy()
-        return State(about["step"], losses=losses, cpu_before=about["cpu_seconds"], **parts)
-    except KeyError:
+            parts[group][rest] = tensor
+        state = State(about["step"], losses=losses, cpu_before=about["cpu_seconds"], **parts)
+    except (RunsError, KeyError):
         return None
+    return state if about.get("identity") == identity else None
 
 
 PROGRESS = "ICL_PROGRESS"

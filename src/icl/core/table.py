@@ -92,8 +92,7 @@ class Table:
     def matrix(self, panel: str, observable: str) -> np.ndarray:
         """A matrix whose rows are the series of a panel, in their order, and whose columns are x."""
         cells = self.curves[(self.curves["panel"] == panel) & (self.curves["observable"] == observable)]
-        matrix: np.ndarray = cells["value"].to_numpy().reshape(cells["series"].nunique(), -1)
-        return matrix
+        return cells["value"].to_numpy().reshape(cells["series"].nunique(), -1)
 
     def fact(self, observable: str) -> dict[int | None, float]:
         """The observable of every run that a claim can bound: seed -> value, under None if it is computed.
