@@ -85,15 +85,18 @@ wildcard_constraints:
 
 
 onstart:
+    # One Snakemake at a time in a folder. The system releases this lock when the process ends, even if it is killed;
+    # Snakemake's own lock, which the profiles turn off, would remain.
+    config["lock"] = open(".snakemake/icl.lock", "w")
+    try:
+        fcntl.flock(config["lock"], fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit("another Snakemake runs in this folder; wait until it ends")
+    except OSError as error:
+        # Some network file systems have no locks.
+        print(f"no lock here ({error.strerror}): start one Snakemake at a time", file=sys.stderr)
     for folder in (Path(RESULTS), Path(PICTURES)):
         existing = next(path for path in (folder, *folder.parents) if path.exists())
         if not os.access(existing, os.W_OK):
             sys.exit(f"folder {existing}: cannot be written")
     reset_future_times(Path(RESULTS))
-    # One Snakemake at a time in a folder. The system releases this lock when the process ends, even if it is killed;
-    # Snakemake's own lock would remain.
-    config["lock"] = open(".snakemake/icl.lock", "w")
-    try:
-        fcntl.flock(config["lock"], fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        sys.exit("another Snakemake runs in this folder; wait until it ends")

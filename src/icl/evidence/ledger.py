@@ -306,9 +306,13 @@ def target(figure: str) -> Target:
     return of_figure(figure).figures[figure]
 
 
-def claims(figure: str) -> tuple[Claim, ...]:
-    """The claims that are judged by a figure's table."""
-    return tuple(claim for claim in of_figure(figure).claims if claim.figure == figure)
+def claims(figure: str, scale: str = "") -> tuple[Claim, ...]:
+    """The claims that are judged by a figure's table, if a scale is given at this scale."""
+    return tuple(
+        claim
+        for claim in of_figure(figure).claims
+        if claim.figure == figure and (not scale or not claim.scales or scale in claim.scales)
+    )
 
 
 @cache

@@ -28,8 +28,7 @@ def measure(name: str, runs: Mapping[str, Runs], scale: str) -> Table:
 
 def check(name: str, table: Table) -> list[judging.Verdict]:
     """The verdicts on the figure's claims that are judged at the table's scale."""
-    claims = [claim for claim in ledger.claims(name) if not claim.scales or table.scale in claim.scales]
-    return judging.verdicts(claims, table)
+    return judging.verdicts(ledger.claims(name, table.scale), table)
 
 
 def note(name: str, scale: str, constants: Overrides) -> str:

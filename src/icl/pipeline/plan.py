@@ -11,7 +11,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import yaml
 
 from icl.core import discovery
@@ -150,9 +149,9 @@ class Plan:
         """Sweep and shard of every training of a figure, sweep by sweep, shards in order."""
         return [(key, shard) for key, sweep in self.sweeps(name).items() for shard in self.shard_names(sweep)]
 
-    def claims(self, name: str) -> list[Claim]:
+    def claims(self, name: str) -> tuple[Claim, ...]:
         """The claims that are judged by the figure at this scale."""
-        return [claim for claim in ledger.claims(name) if not claim.scales or self.scale in claim.scales]
+        return ledger.claims(name, self.scale)
 
     def note(self, name: str) -> str:
         """The scale, its reductions and the changed constants, for the caption and the metadata of the pictures."""
@@ -192,9 +191,7 @@ class Plan:
     def published_files(self, name: str) -> list[str]:
         """The file of published numbers in a list, which is empty if there is none."""
         file, root = published_curves.path(name), Path.cwd()
-        if file is None:
-            return []
-        return [(file.relative_to(root) if file.is_relative_to(root) else file).as_posix()]
+        return [(file.relative_to(root) if file.is_relative_to(root) else file).as_posix()] if file else []
 
     def pictures(self, name: str) -> list[str]:
         """The pictures of a figure: PNG and PDF, its overlay if there is a published curve, all its runs if it draws a
@@ -241,7 +238,7 @@ class Plan:
     def judging_identity(self, name: str) -> str:
         """Hash of the code, bounds and published data behind the verdicts."""
         bounds = [
-            [claim.id, [bound.plain() for bound in claim.bounds], [bound.plain() for bound in claim.conditions]]
+            [claim.id, *([bound.plain() for bound in part] for part in (claim.bounds, claim.conditions))]
             for claim in self.claims(name)
         ]
         return digest([identity.code("check"), bounds, self._published_digests(name)])
@@ -260,26 +257,21 @@ def _check_names(system: str, values: Collection[str]) -> None:
     if system in discovery.systems():
         model = discovery.system(system)
         known = [field.name for part in (model.Config, model.Test) for field in fields(part) if field.name != "seed"]
-        for name in values:
-            near = difflib.get_close_matches(name, known, cutoff=0.6)
-            if name not in known and near:
+        for name in sorted(set(values) - set(known)):
+            if near := difflib.get_close_matches(name, known, cutoff=0.6):
                 raise ConstantError(f"constant {system}.{name}: no such constant; did you mean {', '.join(near)}?")
 
 
 def number(value: Any) -> Any:
     """The number or truth value that a text spells; Snakemake passes nested values of --config as text."""
-    if not isinstance(value, str):
-        return value
-    # A YAML loader would also accept 1_0 and digits of other scripts.
-    if re.fullmatch(r"true|false|[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?(inf|nan)", value, re.ASCII | re.IGNORECASE):
-        lowered = value.lower()
-        return (
-            lowered == "true"
-            if lowered in ("true", "false")
-            else int(value)
-            if value.lstrip("+-").isdigit()
-            else float(value)
-        )
+    word = value.lower() if isinstance(value, str) else ""
+    if word in ("true", "false"):
+        return word == "true"
+    # A YAML loader would also accept 1_0 and digits of other scripts; Python converts no more than 4,300 digits.
+    if re.fullmatch(r"[+-]?\d{1,400}", word, re.ASCII):
+        return int(word)
+    if re.fullmatch(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|nan)", word, re.ASCII):
+        return float(word)
     return value
 
 
@@ -287,6 +279,8 @@ def check_config(config: Mapping[str, Any], schema: Path) -> None:
     """Raise ConstantError, which names the key, for a config that violates its schema."""
     if isinstance(config, Mapping) and config.get("constants"):
         checked(config["constants"])
+    import jsonschema  # not needed by jobs
+
     validator = jsonschema.Draft202012Validator(yaml.safe_load(schema.read_text(encoding="utf-8")))
     for error in validator.iter_errors(config):
         key = ".".join(map(str, error.absolute_path))
