@@ -94,7 +94,10 @@ onstart:
         sys.exit("another Snakemake runs in this folder; wait until it ends")
     except OSError as error:
         # Some network file systems have no locks.
-        print(f"no lock here ({error.strerror}): start one Snakemake at a time", file=sys.stderr)
+        print(
+            f"no lock here ({error.strerror}): start one Snakemake at a time",
+            file=sys.stderr,
+        )
     for folder in (Path(RESULTS), Path(PICTURES)):
         existing = next(path for path in (folder, *folder.parents) if path.exists())
         if not os.access(existing, os.W_OK):

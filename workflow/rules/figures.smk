@@ -35,7 +35,7 @@ for name in PLAN.figures:
             identity=lambda w, name=name: PLAN.drawing_identity(name),
             measured=lambda w, name=name: PLAN.measurement_identity(name),
         shell:
-            "python -m icl job --config \"$config\" draw {params.figure} > {log:q} 2>&1"
+            'python -m icl job --config "$config" draw {params.figure} > {log:q} 2>&1'
 
     for target in PLAN.targets(name):
 
@@ -52,13 +52,14 @@ for name in PLAN.figures:
             params:
                 figure=name,
             shell:
-                "python -m icl verdicts --config \"$config\" {params.figure} 2> >(tee {log:q} >&2)"
+                'python -m icl verdicts --config "$config" {params.figure} 2> >(tee {log:q} >&2)'
 
         workflow.get_rule(target).docstring = (
             ledger.target(name).summary
             if target == name
             else f"Another name for {name}."
         )
+
 
 for paper in ledger.papers():
 
@@ -75,6 +76,6 @@ for paper in ledger.papers():
         params:
             figures=sorted(paper.figures, key=PLAN.figures.index),
         shell:
-            "python -m icl verdicts --config \"$config\" {params.figures} 2> >(tee {log:q} >&2)"
+            'python -m icl verdicts --config "$config" {params.figures} 2> >(tee {log:q} >&2)'
 
     workflow.get_rule(paper.paper).docstring = f"All figures of {paper.title}."

@@ -19,7 +19,7 @@ rule train:
     # Without the two thresholds, glibc returns the memory of every step's activations to the kernel.
     shell:
         "MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_MMAP_THRESHOLD_=4000000000"
-        " python -m icl job --config \"$config\" train {params.figure}/{wildcards.sweep}/{wildcards.shard} > {log:q} 2>&1"
+        ' python -m icl job --config "$config" train {params.figure}/{wildcards.sweep}/{wildcards.shard} > {log:q} 2>&1'
 
 
 rule measure:
@@ -40,7 +40,7 @@ rule measure:
     params:
         identity=lambda w: PLAN.measurement_identity(w.figure),
     shell:
-        "python -m icl job --config \"$config\" measure {wildcards.figure} > {log:q} 2>&1"
+        'python -m icl job --config "$config" measure {wildcards.figure} > {log:q} 2>&1'
 
 
 rule check:
@@ -63,4 +63,4 @@ rule check:
         identity=lambda w: PLAN.judging_identity(w.figure),
         measured=lambda w: PLAN.measurement_identity(w.figure),
     shell:
-        "python -m icl job --config \"$config\" check {wildcards.figure} > {log:q} 2>&1"
+        'python -m icl job --config "$config" check {wildcards.figure} > {log:q} 2>&1'
