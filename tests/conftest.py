@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,8 @@ from icl.core.sweep import Sweep
 from icl.core.table import Table
 
 ROOT = Path(__file__).resolve().parents[1]
-FUZZED: Counter[str] = Counter()
-WORKFLOW = ("Snakefile", "workflow", "scripts", "profiles", "environment.yml")
+WORKFLOW = ("Snakefile", "workflow", "profiles", "environment.yml")
+BEGIN = time.monotonic()
 
 # Set before torch is loaded. At the size of the tests more threads do not help, and pytest has a worker per core.
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -32,9 +32,6 @@ settings.load_profile("icl")
 # A shell starts its background jobs with SIGINT ignored, and the processes that tests interrupt would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-BEGIN = time.monotonic()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -57,40 +54,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(f"left after {minutes:g} minutes")
 
 
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Collect the number of inputs that the tests of the readers generated, also in other processes."""
-    if report.when == "teardown":
-        FUZZED.update({name: int(str(n)) for name, n in report.user_properties if name.startswith("fuzz ")})
-
-
-@pytest.fixture
-def trials(record_property: Callable[[str, object], None]) -> Callable[[int, str], None]:
-    """A function that reports the number and kind of faults of a test, for the end of the test report."""
-
-    def say(count: int, kind: str) -> None:
-        assert count > 0
-        record_property("trials", f"{count:6d} {kind}")
-
-    return say
-
-
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """List the numbers of trials, also with captured output and several processes."""
-    if FUZZED:
-        words = f"{FUZZED['fuzz inputs']} generated inputs were read, {FUZZED['fuzz taken']} were accepted"
-        terminalreporter.write_line(words)
-    lines = [
-        f"{value}   {report.nodeid.split('::')[-1]}, {report.duration:.0f} s"
-        for outcome in ("passed", "failed")
-        for report in terminalreporter.getreports(outcome)
-        for name, value in report.user_properties
-        if name == "trials" and report.when == "call"
-    ]
-    if lines:
-        terminalreporter.section("faults tried")
-        terminalreporter.write_line("\n".join(lines))
-
-
 @pytest.fixture
 def small_sweep() -> Callable[..., Sweep]:
     """Make sweeps of the one-layer model that train in milliseconds; keywords are axes or constants."""
@@ -102,23 +65,31 @@ def small_sweep() -> Callable[..., Sweep]:
         small = {"relevant_patterns": 6, "irrelevant_patterns": 6, "label_dimension": 4, "neurons": 8}
         small |= {"context_length": 5, "batch": 8} | constants
         axes = {key: value if isinstance(value, list | tuple) else [value] for key, value in small.items()}
-        return Sweep(
-            name, "li_icl", grid(one_layer.Config, **axes, seed=range(seeds)), snapshots, one_layer.Test(prompts=4)
-        )
+        configs = grid(one_layer.Config, **axes, seed=range(seeds))
+        return Sweep(name, "li_icl", configs, snapshots, one_layer.Test(prompts=4))
 
     return make
 
 
 @pytest.fixture
 def small_table() -> Table:
-    """A valid table of six rows and their summary."""
+    """A table with a fact of three runs, and a curve over them."""
     from icl.core import table
     from icl.evidence.intervals import summarise
 
-    made = table.join(
-        [table.rows("error", [0, 1, 2], [0.1, 0.2, 0.3 + n], panel="main", series="ours", x=n) for n in (2, 4)]
-    )
-    return summarise("figure0", "laptop", made)
+    curve = [table.rows("error", range(3), [0.1, 0.2, 0.3 + x], panel="main", series="ours", x=x) for x in (2, 4)]
+    return summarise("figure0", "laptop", table.join([table.rows("slope", range(3), [1.0, 2.0, 3.0]), *curve]))
+
+
+@contextmanager
+def handlers_restored() -> Iterator[None]:
+    """Restore the handlers of the signals that a training catches from its start on."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 class Workflow:
@@ -128,24 +99,28 @@ class Workflow:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         for name in WORKFLOW:
-            source = ROOT / name
-            if source.is_dir():
-                shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-            else:
-                shutil.copy2(source, folder / name)
+            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
+            copy(ROOT / name, folder / name)
 
-    def __call__(self, *arguments: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+    def __call__(self, *arguments: str, timeout: float = 600) -> subprocess.CompletedProcess[str]:
         """Run Snakemake; stdout and stderr are merged."""
         return self.run([sys.executable, "-m", "snakemake", *arguments], timeout)
 
-    def script(self, name: str, *arguments: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
-        """Run one of scripts/."""
-        return self.run([sys.executable, f"scripts/{name}.py", *arguments], timeout)
+    def run(self, command: list[str], timeout: float = 600) -> subprocess.CompletedProcess[str]:
+        """Run a command in the folder; stdout and stderr are merged."""
+        process = self.start(command)
+        try:
+            output, _ = process.communicate(timeout=timeout)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        return subprocess.CompletedProcess(command, process.returncode, output)
 
-    def run(self, command: list[str], timeout: float) -> subprocess.CompletedProcess[str]:
-        environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
-        return subprocess.run(
-            command, cwd=self.folder, env=environment, timeout=timeout, text=True, check=False,
+    def start(self, command: list[str], **environment: str) -> "subprocess.Popen[str]":
+        """Start a command in the folder and its own process group."""
+        return subprocess.Popen(
+            command, cwd=self.folder, env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"} | environment,
+            text=True, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
 
@@ -163,35 +138,19 @@ def shared_workflow(tmp_path_factory: pytest.TempPathFactory) -> Workflow:
 
 
 @pytest.fixture(scope="session")
-def figure9_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with weights, table and verdicts of figure 9 at the smoke scale. Copy it before changing it."""
+def figure9_made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with all results of figure 9 at the smoke scale, and nothing else. Copy it before changing it."""
     from icl.pipeline.plan import Plan
     from icl.pipeline.run import run
 
-    folder, plan = tmp_path_factory.mktemp("figure9"), Plan("smoke")
-    with contextlib.chdir(folder):
+    root, plan = tmp_path_factory.mktemp("figure9"), Plan("smoke")
+    with pytest.MonkeyPatch.context() as patch, handlers_restored():
+        patch.chdir(root)
         for sweep, shard in plan.shards_of("figure9"):
             run(plan, "train", f"figure9/{sweep}/{shard}")
-        for kind in ("measure", "check"):
+        for kind in ("measure", "check", "draw"):
             run(plan, kind, "figure9")
-    return folder
-
-
-@pytest.fixture(scope="session")
-def figure9_made(figure9_results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all results of figure 9 at the smoke scale, and nothing else."""
-    from icl.pipeline.plan import Plan
-    from icl.pipeline.run import run
-
-    folder, plan = tmp_path_factory.mktemp("made"), Plan("smoke")
-    shutil.copytree(figure9_results, folder, dirs_exist_ok=True)
-    with contextlib.chdir(folder):
-        run(plan, "draw", "figure9")
-    for name, seconds in (("train/li_icl.0of2", 1.5), ("train/li_icl.1of2", 2.5), ("measure/figure9", 3.0)):
-        path = folder / f"{plan.results}/benchmarks/{name}.tsv"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"s\tcpu_time\tmax_rss\n1\t{seconds}\t400\n")
-    return folder
+    return root
 
 
 @pytest.fixture
@@ -200,6 +159,11 @@ def figure9(figure9_made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     from icl.pipeline.plan import Plan
     from icl.report import results
 
+    plan = Plan("smoke")
     shutil.copytree(figure9_made, tmp_path, dirs_exist_ok=True)
+    for name, seconds in (("train/li_icl.0of2", 1.5), ("train/li_icl.1of2", 2.5), ("measure/figure9", 3.0)):
+        path = tmp_path / f"{plan.results}/benchmarks/{name}.tsv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"s\tcpu_time\tmax_rss\n1\t{seconds}\t400\n")
     monkeypatch.chdir(tmp_path)
-    return results.on_disk(Plan("smoke"), ["figure9", "figure12"])
+    return results.on_disk(plan, ["figure9", "figure12"])

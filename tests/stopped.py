@@ -1,15 +1,14 @@
-"""Helpers for tests of interrupted trainings."""
+"""Trainings that are stopped and resumed."""
 
 from collections.abc import Iterable
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 
 from icl.core.runs import Runs
 from icl.core.state import State, load_state, save_state
 from icl.core.training import train
+from tests.bitwise import same
 
 
 class Stopped(Exception):
@@ -20,14 +19,11 @@ def assert_goes_on_bit_for_bit(trained: Runs, stops: Iterable[int], path: Path) 
     """Assert that a training, stopped at some steps and resumed from its state, ends with the same bits."""
     for stop in stops:
 
-        def keep(state: State, stop: int = stop) -> None:
+        def after_step(state: State, stop: int = stop) -> None:
             if state.step == stop:
                 save_state(path, state, "identity")
                 raise Stopped
 
         with pytest.raises(Stopped):
-            train(trained.sweep, load_state(path, "identity"), keep=keep)
-    ended = train(trained.sweep, load_state(path, "identity"))
-    assert np.array_equal(ended.losses, trained.losses)
-    for name, w in trained.weights.items():
-        assert torch.equal(ended.weights[name], w), name
+            train(trained.sweep, load_state(path, "identity"), after_step=after_step)
+    assert same(train(trained.sweep, load_state(path, "identity")), trained)
