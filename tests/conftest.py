@@ -54,7 +54,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(f"left after {minutes:g} minutes")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def small_sweep() -> Callable[..., Sweep]:
     """Make sweeps of the one-layer model that train in milliseconds; keywords are axes or constants."""
     from icl.papers.li2024 import one_layer

@@ -4,7 +4,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,6 +73,22 @@ class PowerCut(BaseException):
     """Ends all writing."""
 
 
+class Allowed:
+    """Lets the first `count` calls of the file system pass, and none after them, also during clean-up."""
+
+    def __init__(self, count: int) -> None:
+        self.count, self.calls = count, 0
+
+    def only(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            self.calls += 1
+            if self.calls > self.count:
+                raise PowerCut
+            return original(*arguments, **named)
+
+        return call
+
+
 def dead_process() -> int:
     """The number of a process that has ended."""
     process = subprocess.Popen(["true"])
@@ -89,30 +105,20 @@ def test_a_writer_that_stops_between_any_two_calls_leaves_old_or_new(
     for other in (False, True):
         write(path, other)
         contents.append(path.read_bytes())
-    outcomes, leftovers, allowed, calls, dead = set(), set(), 0, 1, dead_process()
-    while calls > allowed:
+    outcomes, leftovers, dead = set(), set(), dead_process()
+    for count in range(100):
         path.write_bytes(contents[0])
-        calls = 0
-        with monkeypatch.context() as patch:
+        allowed = Allowed(count)
+        with monkeypatch.context() as patch, suppress(PowerCut):
             patch.setattr(files.os, "getpid", lambda: dead)
-            for call in ("fsync", "replace", "unlink", "open", "close"):
-
-                def stopping(*arguments: Any, original: Any = getattr(os, call), **named: Any) -> Any:
-                    nonlocal calls
-                    calls += 1
-                    if calls > allowed:
-                        raise PowerCut
-                    return original(*arguments, **named)
-
-                patch.setattr(files.os, call, stopping)
-            try:
-                write(path, True)
-            except PowerCut:
-                pass
+            for name_of_call in ("fsync", "replace", "unlink", "open", "close"):
+                patch.setattr(files.os, name_of_call, allowed.only(getattr(os, name_of_call)))
+            write(path, True)
         outcomes.add(contents.index(path.read_bytes()))
         leftovers.add(len(os.listdir(tmp_path)) - 1)
-        allowed += 1
-    assert (outcomes, leftovers) == ({0, 1}, {0, 1}) and allowed > 4
+        if allowed.calls <= count:
+            break
+    assert (outcomes, leftovers) == ({0, 1}, {0, 1}) and count > 4
     write(path, True)
     assert os.listdir(tmp_path) == [name]
 
