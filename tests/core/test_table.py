@@ -1,64 +1,56 @@
 """Tables meet their contract: a file is complete, intact and ours, or it is refused by name."""
 
-import os
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from icl.core.files import write_aside, write_json, write_text
-from icl.core.table import (
-    COLUMNS,
-    FORMAT,
-    SUMMARY_SEED,
-    TableError,
-    conform,
-    join,
-    read,
-    rows,
-    validate,
-    write,
-    write_plain,
-)
-from icl.evidence.intervals import summarise
+from icl.core.table import CURVES, DRAWN, RUNS, Table, TableError, conform, exact, join, read, rows, write, write_plain
 
 ABOUT = {"identity": "abc", "nested": {"x": [1, 2.5, None]}}
+Change = Callable[[pd.DataFrame], pd.DataFrame]
 
 
-def good() -> pd.DataFrame:
-    made = join([rows("error", [0, 1, 2], [0.1, 0.2, 0.3 + n], panel="main", series="ours", x=n) for n in (2, 4)])
-    return summarise(made.assign(figure="figure0", scale="laptop"))
+def assert_same(one: Table, other: Table) -> None:
+    assert (one.figure, one.scale) == (other.figure, other.scale)
+    pd.testing.assert_frame_equal(one.runs, other.runs, check_exact=True)
+    pd.testing.assert_frame_equal(one.curves, other.curves, check_exact=True)
 
 
-@pytest.fixture
-def stored(tmp_path: Path) -> Path:
-    path = tmp_path / "tables" / "figure0.parquet"
-    write(path, good(), ABOUT)
-    return path
-
-
-def refused(path: Path, *words: str) -> None:
-    with pytest.raises(TableError) as error:
-        read(path)
-    for word in (str(path), *words):
-        assert word in str(error.value)
-
-
-# -- what is written is what is read -----------------------------------------------------------------------------------
-
-
-def test_round_trip_with_metadata(stored: Path) -> None:
-    frame, about = read(stored)
-    pd.testing.assert_frame_equal(frame, good(), check_exact=True)
+@given(st.lists(st.tuples(st.text(min_size=1), st.text(), st.floats(), st.floats()), min_size=1, max_size=6))
+def test_any_numbers_and_words_are_read_as_written(
+    tmp_path_factory: pytest.TempPathFactory, cells: list[tuple[str, str, float, float]]
+) -> None:
+    """NaN, infinities and zeros of either sign too; equal tables give equal files, whatever the folder's name."""
+    made = join(
+        rows(name, seed, value, panel="p", series=word, x=x) for seed, (name, word, x, value) in enumerate(cells)
+    )
+    table = Table("figure0", "laptop", made[list(RUNS)], made.iloc[:0][list(CURVES)])
+    paths = [tmp_path_factory.mktemp("scale=paper") / name for name in ("a.parquet", "b.parquet")]
+    for path in paths:
+        write(path, table, ABOUT)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    found, about = read(paths[0])
+    assert_same(found, table)
     assert {key: about[key] for key in ABOUT} == ABOUT
 
 
-def test_a_table_is_of_one_figure_scale_and_measurement(stored: Path) -> None:
-    read(stored, "figure0", "laptop", "abc")
+@pytest.fixture
+def stored(tmp_path: Path, small_table: Table) -> Path:
+    path = tmp_path / "tables" / "figure0.parquet"
+    write(path, small_table, ABOUT)
+    return path
+
+
+def test_a_table_is_of_one_figure_scale_and_measurement(stored: Path, small_table: Table) -> None:
+    assert_same(read(stored, "figure0", "laptop", "abc")[0], small_table)
     for asked, words in (
         (("figure1", "laptop", "abc"), "holds figure figure0, not figure1"),
         (("figure0", "paper", "abc"), "holds scale laptop, not paper"),
@@ -68,144 +60,95 @@ def test_a_table_is_of_one_figure_scale_and_measurement(stored: Path) -> None:
             read(stored, *asked)
 
 
-def test_equal_tables_are_equal_files(tmp_path: Path, stored: Path) -> None:
-    write(tmp_path / "again.parquet", good(), ABOUT)
-    assert (tmp_path / "again.parquet").read_bytes() == stored.read_bytes()
+def arrow(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
+    pq.write_table(change(pq.read_table(path)), path)
 
 
-def test_a_folder_with_an_equals_sign_adds_no_column(tmp_path: Path) -> None:
-    """pyarrow would read the folder `scale=paper` as a column."""
-    path = tmp_path / "alpha=0.5" / "figure0.parquet"
-    write(path, good(), ABOUT)
-    assert list(read(path)[0].columns) == list(COLUMNS)
+def other_digit(table: pa.Table) -> pa.Table:
+    metadata = table.schema.metadata
+    return table.replace_schema_metadata(metadata | {b"icl": metadata[b"icl"].replace(b"2.5", b"2.6")})
 
 
-# -- damaged and foreign files are named -------------------------------------------------------------------------------
+def with_column(name: str, change: Callable[[pd.Series], object]) -> Callable[[pa.Table], pa.Table]:
+    def changed(table: pa.Table) -> pa.Table:
+        frame = table.to_pandas()
+        made = pa.Table.from_pandas(frame.assign(**{name: change(frame[name])}), preserve_index=False)
+        return made.replace_schema_metadata(table.schema.metadata)
 
-
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.99])
-def test_a_truncated_file_is_named(stored: Path, share: float) -> None:
-    whole = stored.read_bytes()
-    stored.write_bytes(whole[: int(share * len(whole))])
-    refused(stored, "cannot be read as parquet", "delete it and run again")
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    refused(tmp_path / "none.parquet", "cannot be read as parquet")
-
-
-def test_text_is_no_table(tmp_path: Path) -> None:
-    (tmp_path / "figure0.parquet").write_text("x,y\n1,2\n")
-    refused(tmp_path / "figure0.parquet", "cannot be read as parquet")
-
-
-def test_a_foreign_parquet_is_named(tmp_path: Path) -> None:
-    """The same rows, written by pandas alone, may have any origin."""
-    good().to_parquet(tmp_path / "figure0.parquet")
-    refused(tmp_path / "figure0.parquet", "was not written by this package")
-
-
-def test_a_plain_frame_of_ours_is_no_table(tmp_path: Path) -> None:
-    """A trajectory has metadata but does not meet the contract."""
-    write_plain(tmp_path / "figure0.parquet", good(), ABOUT)
-    refused(tmp_path / "figure0.parquet", "was not written by this package")
-
-
-def test_metadata_that_is_no_json_is_named(tmp_path: Path) -> None:
-    arrow = pa.Table.from_pandas(good()).replace_schema_metadata({b"icl": b"{broken"})
-    pq.write_table(arrow, tmp_path / "figure0.parquet")
-    refused(tmp_path / "figure0.parquet", "cannot be read as parquet")
-
-
-def twice(frame: pd.DataFrame) -> pd.DataFrame:
-    return join([frame, frame.iloc[[1]]])
+    return changed
 
 
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (lambda t: t.drop(columns="seed"), ["columns are", "expected", "'seed'"]),
-        (lambda t: t.assign(extra=1.0), ["columns are", "'extra'"]),
-        (lambda t: t[list(t.columns)[::-1]], ["columns are"]),
-        (lambda t: t.assign(value=t["value"].astype(str)), ["types {'value'", "float64"]),
-        (lambda t: t.assign(seed=t["seed"].astype(float)), ["types {'seed': 'float64'}", "int64"]),
-        (lambda t: t.iloc[:0], ["has no rows"]),
-        (lambda t: t.assign(figure=""), ["column figure has empty cells"]),
-        (lambda t: t.assign(observable=t["observable"].where(t.index != 3)), ["column observable has empty cells"]),
-        (twice, ["1 rows repeat"]),
+        (lambda path: path.write_bytes(path.read_bytes()[:99]), "cannot be read as parquet"),
+        (lambda path: path.unlink(), "cannot be read as parquet"),
+        (lambda path: path.write_text("x,y\n1,2\n"), "cannot be read as parquet"),
+        (lambda path: rows("a", 0, 1.0).to_parquet(path), "was not written by this package"),
+        (lambda path: write_plain(path, rows("a", 0, 1.0), ABOUT), "was not written by this package"),
+        (lambda path: arrow(path, lambda t: t.replace_schema_metadata({b"icl": b"{bro"})), "cannot be read as parquet"),
+        (lambda path: arrow(path, other_digit), "is damaged: its content differs from its own checksum"),
+        (lambda path: arrow(path, with_column("value", lambda c: np.nextafter(c, 9))), "is damaged"),
+        (lambda path: arrow(path, with_column("series", lambda c: c.str.upper())), "is damaged"),
     ],
 )
-def test_a_broken_contract_is_named_when_written_and_when_read(tmp_path: Path, spoil: Any, words: list[str]) -> None:
-    path = tmp_path / "figure0.parquet"
-    with pytest.raises(TableError, match="figure0"):
-        write(path, spoil(good()), ABOUT)
+def test_damaged_and_foreign_files_are_named(stored: Path, spoil: Callable[[Path], object], words: str) -> None:
+    spoil(stored)
+    with pytest.raises(TableError) as error:
+        read(stored)
+    assert str(error.value).startswith(f"{stored}: {words}")
+    assert str(error.value).endswith("; delete it and run again")
+
+
+@pytest.mark.parametrize(
+    ("part", "spoil", "words"),
+    [
+        ("runs", lambda t: t.drop(columns="seed"), "columns are"),
+        ("curves", lambda t: t.assign(extra=1.0), "columns are .*'extra'"),
+        ("runs", lambda t: t.assign(value=t["value"].astype(str)), "columns are .*expected"),
+        ("runs", lambda t: t.iloc[:0], "table runs has no rows"),
+        ("runs", lambda t: t.assign(observable=""), "table runs: column observable has empty cells"),
+        ("curves", lambda t: t.assign(statistic=""), "table curves: column statistic has empty cells"),
+        ("runs", lambda t: pd.concat([t, t.iloc[[1]]]), r"1 rows repeat \['observable', 'seed'\]"),
+        ("curves", lambda t: pd.concat([t, t]), "2 rows repeat"),
+    ],
+)
+def test_a_broken_contract_is_refused_when_written_and_when_read(
+    tmp_path: Path, small_table: Table, part: str, spoil: Change, words: str
+) -> None:
+    path, spoilt = tmp_path / "figure0.parquet", replace(small_table, **{part: spoil(getattr(small_table, part))})
+    with pytest.raises(TableError, match=f"figure0: .*({words})"):
+        write(path, spoilt, ABOUT)
     assert not path.exists()
-    write_plain(path, spoil(good()), {**ABOUT, "format": FORMAT})
-    refused(path, *words)
+    if words.startswith("columns are"):
+        return  # the file has one frame with the columns of both
+    whole = pd.concat([frame.assign(table=name) for name, frame in (("runs", spoilt.runs), ("curves", spoilt.curves))])
+    write_plain(path, whole, {"format": "icl-table", "figure": "figure0", "scale": "laptop"})
+    with pytest.raises(TableError, match=f"{path}: .*{words}.*; delete it and run again"):
+        read(path)
 
 
-def test_a_repeated_summary_is_refused_and_a_repeated_point_is_not() -> None:
-    frame = good()
-    summary = frame[frame["seed"] == SUMMARY_SEED].iloc[[0]]
-    with pytest.raises(TableError, match="1 rows repeat"):
-        validate(join([frame, summary]), "t")
-    points = rows("norm", 0, [1.0, 1.0], statistic="point").assign(figure="figure0", scale="laptop")
-    validate(join([frame, points]), "t")
-
-
-# -- rows --------------------------------------------------------------------------------------------------------------
-
-
-def test_rows_broadcast() -> None:
+def test_rows_broadcast_and_have_known_columns() -> None:
     made = rows("error", [0, 1], np.array([[1.0, 2.0], [3.0, 4.0]]), x=np.array([[5.0], [6.0]]))
     assert made[["seed", "value", "x"]].to_numpy().tolist() == [[0, 1, 5], [1, 2, 5], [0, 3, 6], [1, 4, 6]]
-    assert set(made["statistic"]) == {"run"}
-    assert made["colour"].isna().all()
-
-
-def test_rows_refuse_an_unknown_label() -> None:
-    with pytest.raises(TableError, match="unknown columns \\['sereis'\\]"):
+    assert exact(made)["seed"].isna().all() and rows("error", None, [1.0, 2.0])["seed"].isna().all()
+    assert conform(pd.DataFrame({"value": [1], "observable": ["a"]})).equals(rows("a", None, 1.0))
+    with pytest.raises(TableError, match=r"unknown columns \['sereis'\]"):
         rows("error", 0, 1.0, sereis="ours")
 
 
-def test_conform_orders_and_types() -> None:
-    made = conform(pd.DataFrame({"value": [1], "observable": ["error"]}))
-    assert list(made.columns) == list(COLUMNS)
-    assert str(made["value"].dtype) == "float64"
-
-
-# -- files appear complete or not at all -------------------------------------------------------------------------------
-
-
-def test_an_error_while_writing_keeps_the_old_file(tmp_path: Path) -> None:
-    path = tmp_path / "folder" / "file.txt"
-    write_text(path, "before")
-    with pytest.raises(RuntimeError, match="half way"), write_aside(path) as aside:
-        aside.write_text("aft")
-        raise RuntimeError("half way")
-    assert path.read_text() == "before"
-    assert os.listdir(path.parent) == ["file.txt"]
-
-
-def test_an_error_while_writing_leaves_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "folder" / "file.txt"
-    with pytest.raises(KeyboardInterrupt), write_aside(path) as aside:
-        aside.write_text("half")
-        raise KeyboardInterrupt
-    assert os.listdir(path.parent) == []
-
-
-def test_a_file_appears_only_when_complete(tmp_path: Path) -> None:
-    path = tmp_path / "file.txt"
-    with write_aside(path) as aside:
-        aside.write_text("whole")
-        assert not path.exists()
-        assert aside.parent == path.parent  # a rename within one folder is atomic
-        assert aside.suffix == path.suffix
-    assert path.read_text() == "whole"
-
-
-def test_verdicts_never_hold_a_nan(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="JSON"):
-        write_json(tmp_path / "v.json", {"estimate": float("nan")})
-    assert os.listdir(tmp_path) == []
+def test_facts_curves_points_and_matrices_are_selected(small_table: Table) -> None:
+    assert small_table.fact("slope") == {0: 1.0, 1: 2.0, 2: 3.0} and small_table.fact("none") == {}
+    assert small_table.curve("main", "ours", "error")["x"].tolist() == [2, 4]
+    assert small_table.points("main", "ours", "error")["value"].tolist() == [0.1, 0.2, 2.3, 0.1, 0.2, 4.3]
+    assert small_table.matrix("main", "error").shape == (1, 2)
+    assert small_table.drawn_seed is None
+    drawn = pd.concat([small_table.curves, rows(DRAWN, 7, 0, statistic="single")[list(CURVES)]])
+    assert replace(small_table, curves=drawn).drawn_seed == 7
+    assert Table("f", "s", exact(rows("a", 0, 2.0)), drawn).fact("a") == {None: 2.0}
+    twice = pd.concat([small_table.curves] * 2)
+    for table, problem in ((small_table, "no curve"), (replace(small_table, curves=twice), "several values at one x")):
+        with pytest.raises(ValueError, match=rf"{problem} of '\w+' for panel 'main', series 'ours'"):
+            table.curve("main", "ours", "loss" if problem == "no curve" else "error")
+    with pytest.raises(ValueError, match="'slope' has several values per run; a claim needs one"):
+        replace(small_table, runs=pd.concat([small_table.runs] * 2)).fact("slope")
