@@ -7,6 +7,7 @@ import pytest
 
 from icl.core.runs import Runs
 from icl.core.state import State, load_state, save_state
+from icl.core.sweep import Sweep
 from icl.core.training import train
 from tests.bitwise import same
 
@@ -15,15 +16,20 @@ class Stopped(Exception):
     """Ends a training at a step."""
 
 
+def train_until(sweep: Sweep, step: int, path: Path) -> None:
+    """Train from the saved state, if there is one, to a step; save the state there and stop."""
+
+    def after_step(state: State) -> None:
+        if state.step == step:
+            save_state(path, state, "identity")
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        train(sweep, load_state(path, "identity"), after_step=after_step)
+
+
 def assert_goes_on_bit_for_bit(trained: Runs, stops: Iterable[int], path: Path) -> None:
     """Assert that a training, stopped at some steps and resumed from its state, ends with the same bits."""
     for stop in stops:
-
-        def after_step(state: State, stop: int = stop) -> None:
-            if state.step == stop:
-                save_state(path, state, "identity")
-                raise Stopped
-
-        with pytest.raises(Stopped):
-            train(trained.sweep, load_state(path, "identity"), after_step=after_step)
+        train_until(trained.sweep, stop, path)
     assert same(train(trained.sweep, load_state(path, "identity")), trained)

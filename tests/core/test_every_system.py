@@ -14,7 +14,6 @@ from icl.core import discovery
 from icl.core.sweep import Sweep
 from icl.core.training import loss_and_gradient, train
 
-PARTS = {"SYSTEM", "FROZEN", "Config", "Test", "init", "sample", "optimiser"}
 STEPS = 3
 
 
@@ -45,9 +44,10 @@ every_training = pytest.mark.parametrize("sweep", TRAININGS, ids=lambda sweep: s
 UNDETERMINED = "keys.bias"
 
 
-def tolerance(kind: torch.dtype) -> float:
-    """For sums of some thousand terms in another order, over a few steps."""
-    return 1e4 * torch.finfo(kind).eps
+def assert_close(ours: torch.Tensor, theirs: torch.Tensor, scale: torch.Tensor) -> None:
+    """Equal up to the rounding of sums of some thousand terms in another order, over a few steps."""
+    tolerance = 1e4 * torch.finfo(scale.dtype).eps * max(float(scale.abs().max()), 1e-30)
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=tolerance, equal_nan=True)
 
 
 def test_every_model_is_trained_by_a_figure_and_has_all_parts() -> None:
@@ -59,9 +59,7 @@ def test_every_model_is_trained_by_a_figure_and_has_all_parts() -> None:
     }
     assert {sweep.system for sweep in TRAININGS} | untrained == set(discovery.systems())
     for name in discovery.systems():
-        assert vars(discovery.system(name)).keys() >= PARTS
         assert {"loss", "loss_and_gradient"} & vars(discovery.system(name)).keys()
-        assert discovery.system(name).SYSTEM == name
 
 
 @every_training
@@ -69,24 +67,17 @@ def test_a_run_has_the_same_values_alone_and_in_a_batch(sweep: Sweep) -> None:
     together = train(sweep)
     for run, config in enumerate(sweep.configs):
         alone = train(replace(sweep, configs=(config,)))
-        np.testing.assert_allclose(alone.losses[0], together.losses[run], rtol=tolerance(torch.float32), atol=1e-6)
+        np.testing.assert_allclose(alone.losses[0], together.losses[run], rtol=1e-3, atol=1e-6)
         for name, w in alone.weights.items():
-            if name.endswith(UNDETERMINED):
-                continue
-            scale = max(float(w.abs().max()), 1e-30)
-            torch.testing.assert_close(
-                w[0], together.weights[name][run], rtol=0, atol=tolerance(w.dtype) * scale, equal_nan=True
-            )
+            if not name.endswith(UNDETERMINED):
+                assert_close(w[0], together.weights[name][run], w)
 
 
 @every_training
 def test_the_order_of_the_runs_changes_nothing(sweep: Sweep) -> None:
     forward, backward = train(sweep), train(replace(sweep, configs=sweep.configs[::-1]))
     for name, w in forward.weights.items():
-        scale = max(float(w.abs().max()), 1e-30)
-        torch.testing.assert_close(
-            w, backward.weights[name].flip(0), rtol=0, atol=tolerance(w.dtype) * scale, equal_nan=True
-        )
+        assert_close(w, backward.weights[name].flip(0), w)
 
 
 @every_training

@@ -1,273 +1,188 @@
-"""A training that was stopped and resumed ends with the same bits as an uninterrupted one."""
+"""A training that is stopped at any moment and resumed ends with the same bits as an uninterrupted one."""
 
+import multiprocessing
 import os
-import re
+import pty
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from icl.core import discovery, runs
-from icl.core.config import canonical, grid
-from icl.core.runs import Runs
-from icl.core.state import State, load_state, save_state
+from icl.core import runs
+from icl.core.config import grid
+from icl.core.state import PROGRESS, load_state
 from icl.core.sweep import Sweep
 from icl.core.training import train
+from icl.jobs.train import train as job
 from icl.papers.li2024 import decoder
+from icl.pipeline.plan import Plan
+from tests.bitwise import same
+from tests.stopped import assert_goes_on_bit_for_bit, train_until
 
-ROOT = Path(__file__).resolve().parents[2]
 Maker = Callable[..., Sweep]
 
 
-def equal(a: Runs, b: Runs) -> None:
-    """Bit for bit."""
-    assert sorted(a.weights) == sorted(b.weights)
-    for name, w in a.weights.items():
-        assert torch.isfinite(w).all(), name
-        assert torch.equal(w, b.weights[name]), name
-    assert np.array_equal(a.losses, b.losses)
+@pytest.fixture(params=["sgd", "adam"])
+def sweep(request: pytest.FixtureRequest, small_sweep: Maker) -> Sweep:
+    """A sweep whose optimiser has no state, and one whose optimiser has moments; snapshots at 0, 3 and 8."""
+    if request.param == "sgd":
+        return small_sweep()
+    sizes = {"layers": [1], "width": [4], "mlp_width": [4], "batch": [3]}
+    return Sweep("tiny", "li_icl_gpt2", grid(decoder.Config, **sizes, seed=range(2)), (0, 3, 8), decoder.Test())
 
 
-class Stopped(Exception):
-    """Simulates the loss of the machine."""
+def test_a_resumed_training_has_the_same_values(sweep: Sweep, tmp_path: Path) -> None:
+    trained = train(sweep)
+    for number, stops in enumerate([*([step] for step in range(1, 9)), [1, 4, 7], [2, 3]]):
+        assert_goes_on_bit_for_bit(trained, stops, tmp_path / str(number))
 
 
-def stopped_after(step: int, path: Path) -> Callable[[State], None]:
-    """Saves the state of `step` and stops there."""
-
-    def keep(state: State) -> None:
-        if state.step == step:
-            save_state(path, state, "identity")
-            raise Stopped
-
-    return keep
-
-
-def broken_and_resumed(sweep: Sweep, steps: list[int], path: Path) -> Runs:
-    for step in steps:
-        with pytest.raises(Stopped):
-            train(sweep, load_state(path, "identity"), keep=stopped_after(step, path))
-    return train(sweep, load_state(path, "identity"))
-
-
-@pytest.mark.parametrize("steps", [[step] for step in range(1, 9)] + [[1, 4, 7]])
-def test_sgd_resumes_with_the_same_values(small_sweep: Maker, tmp_path: Path, steps: list[int]) -> None:
-    """Snapshots are at steps 0, 3 and 8; the test stops before, at and after them."""
-    equal(broken_and_resumed(small_sweep(), steps, tmp_path / "state.safetensors"), train(small_sweep()))
-
-
-@pytest.mark.parametrize("steps", [[1], [3], [2, 4]])
-def test_adam_resumes_with_the_same_values(tmp_path: Path, steps: list[int]) -> None:
-    """Its moments are part of the state; without them the steps would differ."""
-    constants = {"layers": [1], "width": [4], "mlp_width": [4], "batch": [3]}
-    sweep = Sweep("tiny", "li_icl_gpt2", grid(decoder.Config, **constants, seed=range(2)), (0, 2, 5),
-                  decoder.Test())  # fmt: skip
-    equal(broken_and_resumed(sweep, steps, tmp_path / "state.safetensors"), train(sweep))
-
-
-def test_the_state_is_needed(small_sweep: Maker, tmp_path: Path) -> None:
-    """Control: a state with a weight off by four bits ends differently, so the comparison above can fail."""
-    path = tmp_path / "state.safetensors"
-    with pytest.raises(Stopped):
-        train(small_sweep(), keep=stopped_after(4, path))
-    state = load_state(path, "identity")
-    assert state is not None
-    state.params["W_O"][0, 0, 0] *= 1 + 2**-50
-    assert not torch.equal(train(small_sweep(), state).last()["W_O"], train(small_sweep()).last()["W_O"])
-
-
-@pytest.mark.parametrize("count", [2, 3])
-def test_a_run_alone_equals_the_run_in_a_batch(small_sweep: Maker, count: int) -> None:
-    whole = train(small_sweep())
-    shards = [train(small_sweep().shard(index, count)) for index in range(count)]
-    equal(runs.merge(small_sweep(), shards), whole)
-
-
-def test_a_diverging_neighbour_changes_nothing(small_sweep: Maker) -> None:
-    """Patterns of norm 1e200 make the second run infinite and NaN at once."""
-    pair = train(small_sweep(seeds=1, pattern_norm=[2.0, 1e200]))
-    alone = train(small_sweep(seeds=1, pattern_norm=2.0))
-    assert not torch.isfinite(pair.last()["W_O"][1]).all()
-    for name, w in alone.weights.items():
-        assert torch.equal(pair.weights[name][:1], w), name
-
-
-def test_a_diverged_run_is_named(small_sweep: Maker) -> None:
-    pair = train(small_sweep(seeds=2, pattern_norm=[2.0, 1e200]))
-    lines = runs.diverged(pair)
-    assert len(lines) == 2
-    for line, index in zip(lines, (2, 3), strict=True):
-        assert line.startswith(f"sweep small, run {index} (seed {index - 2}, ")
-        assert "pattern_norm = 1e+200" in line and "not finite from step" in line
-    assert runs.diverged(train(small_sweep(pattern_norm=2.0))) == []
-
-
-def test_a_run_that_diverged_at_its_last_step_is_named(small_sweep: Maker) -> None:
-    whole = train(small_sweep())
-    whole.weights["W_O"][1, -1] = torch.inf
-    (line,) = runs.diverged(whole)
-    assert "run 1 (seed 1" in line
-    assert line.endswith("not finite from step 8 on")
-
-
-# -- through the script, killed ----------------------------------------------------------------------------------------
-
-
-def test_the_cpu_time_of_a_resumed_training_adds_up(small_sweep: Maker, tmp_path: Path) -> None:
-    path, spent = tmp_path / "0of1.state.safetensors", []
+def test_every_bit_of_the_state_counts_and_cpu_time_adds_up(small_sweep: Maker, tmp_path: Path) -> None:
+    path, spent = tmp_path / "state.safetensors", []
     for step in (2, 4):
-        with pytest.raises(Stopped):
-            train(small_sweep(), load_state(path, "identity"), keep=stopped_after(step, path))
+        train_until(small_sweep(), step, path)
         spent.append(runs.metadata(path)["cpu_seconds"])
     # Both parts are of this process, so that the second contains the first once more.
     assert spent[1] >= 2 * spent[0] > 0
+    state = load_state(path, "identity")
+    assert state is not None
+    state.params["W_O"][0, 0, 0] *= 1 + 2**-50
+    assert not same(train(small_sweep(), state), train(small_sweep()))
 
 
-class Script:
-    """scripts/train.py on one shard of the shared training at the smoke scale, long enough to receive a signal."""
+def test_shards_have_the_values_of_the_whole(small_sweep: Maker) -> None:
+    """A run alone, and in batches of two and three, bit for bit."""
+    whole = train(small_sweep())
+    assert all(torch.isfinite(w).all() for w in whole.weights.values())
+    for count in (2, 3):
+        shards = [train(small_sweep().shard(index, count)) for index in range(count)]
+        assert same(runs.merge(small_sweep(), shards), whole)
 
-    def __init__(self, folder: Path, keep_seconds: float = 0.05) -> None:
-        self.weights, self.log = folder / "0of2.safetensors", folder / "log"
-        self.state = self.weights.with_suffix(".state.safetensors")
-        (sweep,) = discovery.figure("figure9").sweeps("smoke")
-        self.sweep = sweep.override({"batch": 192}).shard(0, 2)
-        self.command = [
-            sys.executable, "scripts/train.py", "--module", discovery.systems()["li_icl"],
-            "--sweep", canonical(self.sweep.compact()), "--shard", "0of2", "--identity", "abc",
-            "--weights", str(self.weights), "--trajectory", str(folder / "0of2.parquet"),
-            "--keep-seconds", str(keep_seconds),
-        ]  # fmt: skip
 
-    def start(self) -> subprocess.Popen[bytes]:
-        with self.log.open("w") as log:
-            return subprocess.Popen(self.command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
+# One server imports everything once; every training is forked from it.
+SERVER = multiprocessing.get_context("forkserver")
 
-    def finish(self) -> None:
-        assert self.start().wait(timeout=120) == 0, self.log.read_text()
 
-    def hit(self, number: signal.Signals) -> int:
-        """Send the training a signal after it has saved a later state; returns the exit status."""
-        goal = self.kept() + 20
+def in_process(folder: Path) -> None:
+    """Run the job of one shard that saves its state at every step; its output goes to a log."""
+    with (folder / "log").open("w") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+    job(Plan("smoke").shard("li_icl_alpha", "0of2"), folder / "0of2.safetensors", "abc", seconds=0.001)
+
+
+class Training:
+    """The job of one shard in processes of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.folder, self.sweep = folder, Plan("smoke").shard("li_icl_alpha", "0of2")
+        self.weights, self.state = folder / "0of2.safetensors", folder / "0of2.state.safetensors"
+
+    def start(self) -> ForkServerProcess:
+        process = SERVER.Process(target=in_process, args=(self.folder,))
+        process.start()
+        return process
+
+    def finish(self) -> float:
+        """Run the job to its end; returns the seconds."""
+        began, process = time.monotonic(), self.start()
+        process.join(300)
+        assert process.exitcode == 0, (self.folder / "log").read_text()
+        return time.monotonic() - began
+
+    def hit(self, number: signal.Signals, seconds: float, after_state: bool) -> str:
+        """Send a signal so long after the start or the first saved state; returns what is left, which is complete."""
         process = self.start()
-        until = time.monotonic() + 60
-        while self.kept() < goal:
-            assert process.poll() is None and time.monotonic() < until, self.log.read_text()
-            time.sleep(0.01)
-        os.kill(process.pid, number)
-        return process.wait(timeout=60)
-
-    def wait_for(self, words: str, process: "subprocess.Popen[bytes]") -> None:
-        """Wait until the log contains these words."""
-        until = time.monotonic() + 60
-        while words not in self.log.read_text():
-            assert process.poll() is None and time.monotonic() < until, self.log.read_text()
-            time.sleep(0.01)
-
-    def kept(self) -> int:
-        """The step of the saved state."""
-        return int(runs.metadata(self.state)["step"]) if self.state.exists() else 0
-
-    def from_step(self) -> int:
-        (step,) = re.findall(r"li_icl, shard 0of2: from step (\d+) to \d+", self.log.read_text())
-        return int(step)
+        while after_state and process.is_alive() and not self.state.exists():
+            time.sleep(0.001)
+        process.join(seconds)
+        if process.is_alive() and process.pid:
+            os.kill(process.pid, number)
+        process.join(60)
+        if process.exitcode == 128 + number:
+            step = runs.metadata(self.state)["step"]
+            assert f"{number.name} at step {step}: the state is saved" in (self.folder / "log").read_text()
+        if self.weights.exists():
+            runs.load(self.weights, self.sweep)
+            return "weights"
+        if self.state.exists():
+            assert load_state(self.state, "abc") is not None
+            return f"state after {number.name}" if process.exitcode == 128 + number else "state"
+        return "nothing"
 
 
 @pytest.mark.slow
-def test_a_killed_training_resumes_from_its_last_state(tmp_path: Path) -> None:
-    unbroken, broken = Script(tmp_path / "unbroken"), Script(tmp_path / "broken")
-    for script in (unbroken, broken):
-        script.weights.parent.mkdir()
+def test_a_job_that_gets_a_signal_at_a_random_moment_ends_as_an_uninterrupted_one(tmp_path: Path) -> None:
+    """SIGKILL, SIGTERM and SIGINT, from the start to shortly after the end or from the first saved state on."""
+    SERVER.set_forkserver_preload(["icl.jobs.train", "icl.papers.li2024.one_layer", "icl.pipeline.plan", "torch"])
+    unbroken = Training(tmp_path / "unbroken")
     unbroken.finish()
-    assert unbroken.from_step() == 0
-
-    assert broken.hit(signal.SIGKILL) == -signal.SIGKILL
-    assert not broken.weights.exists()
-    assert broken.from_step() == 0
-
-    assert broken.hit(signal.SIGINT) != 0
-    assert not broken.weights.exists()
-    first = broken.from_step()
-    assert first > 0
-
-    broken.finish()
-    assert broken.from_step() > first
-    equal(*(runs.load(script.weights, script.sweep) for script in (broken, unbroken)))
-    assert not broken.state.exists()
-    assert not unbroken.state.exists()
-    # Three processes, of which each imports torch.
-    spent = [runs.metadata(script.weights)["cpu_seconds"] for script in (unbroken, broken)]
-    assert spent[1] > spent[0]
+    seconds, expected = Training(tmp_path / "again").finish(), runs.load(unbroken.weights, unbroken.sweep)
+    left: Counter[str] = Counter()
+    for trial, share in enumerate(np.random.default_rng(0).uniform(0, 1.1, 24)):
+        broken = Training(tmp_path / str(trial))
+        number = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)[trial % 3]
+        after_state = trial % 2 == 1
+        left[broken.hit(number, seconds * share * (0.3 if after_state else 1), after_state)] += 1
+        broken.finish()
+        assert same(runs.load(broken.weights, broken.sweep), expected)
+        assert sorted(os.listdir(broken.folder)) == [".0of2.finished.safetensors", "0of2.safetensors", "log"]
+    # The test is void unless some signals arrived during the training.
+    assert min(left["state"], left["state after SIGTERM"], left["state after SIGINT"]) >= 2, left
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_saves_the_state_of_the_current_step(tmp_path: Path, number: signal.Signals) -> None:
-    """At arbitrary moments, and with states saved only by the signal, as with a cluster's time limit."""
-    unbroken, broken = Script(tmp_path / "unbroken"), Script(tmp_path / "broken", keep_seconds=3600)
-    for script in (unbroken, broken):
-        script.weights.parent.mkdir()
-    unbroken.finish()
-    steps = [0]
-    for moment in np.random.default_rng(0).uniform(0, 0.25, size=4):
-        process = broken.start()
-        broken.wait_for("from step", process)
-        time.sleep(moment)
-        os.kill(process.pid, number)
-        assert process.wait(timeout=60) == 128 + number, broken.log.read_text()
-        assert broken.from_step() == steps[-1]
-        steps.append(broken.kept())
-        assert f"{number.name} at step {steps[-1]}: the state is kept" in broken.log.read_text()
-    assert steps == sorted(steps) and steps[-1] > steps[1]
-    assert not broken.weights.exists()
-    broken.finish()
-    assert broken.from_step() == steps[-1]
-    equal(*(runs.load(script.weights, script.sweep) for script in (broken, unbroken)))
-    assert not broken.state.exists()
+SIGNALS = """
+import os, signal
+from pathlib import Path
+from icl.core.state import watched
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+watched("t", 9, Path("x"), "id", 1)
+print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN, flush=True)
+os.kill(os.getpid(), signal.SIGTERM)
+print("waits for the end of the step", flush=True)
+os.kill(os.getpid(), signal.SIGTERM)
+print("still here")
+"""
 
 
-def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
-    """In a separate process, because a signal handler stays installed."""
-    text = (
-        "import os, signal; from pathlib import Path; from icl.core.state import Stopper\n"
-        "stopper = Stopper(Path('x'), 'id'); stopper.listen()\n"
-        "os.kill(os.getpid(), signal.SIGTERM); print(stopper.number, flush=True)\n"
-        "os.kill(os.getpid(), signal.SIGTERM); print('still here')"
-    )
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout) == (-signal.SIGTERM, "15\n")
+def test_a_second_signal_ends_a_job_at_once_and_a_background_job_ignores_ctrl_c() -> None:
+    done = subprocess.run([sys.executable, "-c", SIGNALS], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (-signal.SIGTERM, "True\nwaits for the end of the step\n"), done.stderr
 
 
-def test_a_background_job_still_ignores_ctrl_c() -> None:
-    text = (
-        "import signal; from pathlib import Path; from icl.core.state import Stopper\n"
-        "signal.signal(signal.SIGINT, signal.SIG_IGN); Stopper(Path('x'), 'id').listen()\n"
-        "print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)"
-    )
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout == "True\n"
+SHOWS = "from icl.core.state import State, progress; progress('seen', 10)(State(3, {}, {}, {}, None))"
 
 
-@pytest.mark.slow
-def test_a_workflow_resumes_after_ctrl_c(workflow: Callable[..., "subprocess.CompletedProcess[str]"]) -> None:
-    folder: Path = workflow.folder  # type: ignore[attr-defined]
-    arguments = ["results/smoke@many/tables/figure9.parquet", "--config", "scale=smoke", "variant=many",
-                 "constants={li_icl: {batch: 512}}"]  # fmt: skip
-    command = [sys.executable, "-m", "snakemake", *arguments]
-    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen(command, cwd=folder, start_new_session=True, **silent)
-    logs, until = folder / "results/smoke@many/logs/train", time.monotonic() + 120
-    while not any("from step" in log.read_text() for log in logs.glob("*.log")):
-        assert process.poll() is None and time.monotonic() < until
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does on Ctrl-C
-    assert process.wait(timeout=60) != 0
-    assert not list((folder / "results/smoke@many").rglob("[!.]*of2.safetensors"))
-    again = workflow(*arguments)
-    assert again.returncode == 0, again.stdout
-    assert (folder / "results/smoke@many/tables/figure9.parquet").exists()
+@pytest.mark.parametrize(
+    ("redirection", "lent", "expected"),
+    [
+        ("2>&{0}", None, True),  # called by hand
+        ("9>&{0}", "9", True),  # a job of the workflow, whose own streams go to a log
+        ("9>&1", "9", False),  # a workflow without a terminal
+        ("", "9", False),  # a descriptor that is not open
+        ("", "none", False),
+    ],
+)
+def test_progress_is_shown_on_terminals_only(redirection: str, lent: str | None, expected: bool) -> None:
+    ours, theirs = pty.openpty()
+    try:
+        done = subprocess.run(
+            ["bash", "-c", f'{sys.executable} -c "$0" {redirection.format(theirs)}', SHOWS],
+            env=os.environ | ({PROGRESS: lent} if lent else {}), pass_fds=[theirs], timeout=120, check=True,
+            capture_output=True, text=True,
+        )  # fmt: skip
+        os.write(theirs, b"end")
+        assert ("seen" in os.read(ours, 1000).decode()) is expected
+        assert done.stdout + done.stderr == ""
+    finally:
+        os.close(ours)
+        os.close(theirs)
