@@ -1,11 +1,11 @@
-"""The identity of a job depends on every byte that the job reads or imports, and on nothing else."""
+"""The identity of a job depends on the meaning of all code and data that it reads, and on nothing else."""
 
+import ast
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,129 +24,108 @@ PLAN = Plan("smoke")
 KINDS = ("train", "measure", "draw", "check")
 
 
-def module_of(kind: str, figure: str) -> list[str]:
-    """The modules that a job of a figure loads by name; the training is that of its first sweep."""
-    if kind == "train":
-        return [PLAN.system_module(next(iter(PLAN.sweeps(figure))))]
-    return [] if kind == "check" else [PLAN.module(figure)]
-
-
 def identity_of(kind: str, figure: str) -> str:
-    """The identity that Snakemake compares to decide if the job is due."""
-    sweep = next(iter(PLAN.sweeps(figure)))
-    by_kind: dict[str, Callable[[], str]] = {
-        "train": lambda: PLAN.training_identity(sweep, PLAN.shard_names(sweep)[0]),
-        "measure": lambda: PLAN.measurement_identity(figure),
-        "draw": lambda: PLAN.drawing_identity(figure),
-        "check": lambda: PLAN.judging_identity(figure),
-    }
-    return by_kind[kind]()
+    """What Snakemake compares to decide whether the job is due; the training is the figure's first."""
+    if kind == "train":
+        return PLAN.training_identity(PLAN.shard(*PLAN.shards_of(figure)[0]))
+    by_kind = {"measure": PLAN.measurement_identity, "draw": PLAN.drawing_identity, "check": PLAN.judging_identity}
+    return by_kind[kind](figure)
 
 
 def read_by(kind: str, figure: str) -> set[Path]:
-    """Every file of the repository that the job imports or reads, except results."""
+    """Every file of the repository that the job imports or reads, except results and the ledger."""
+    system = next(iter(PLAN.sweeps(figure).values())).system
+    modules = {"train": [discovery.system(system).__name__], "check": []}.get(kind, [discovery.module(figure).__name__])
     published = [] if kind in ("train", "measure") else PLAN.published_files(figure)
-    return {*identity.files(kind, *module_of(kind, figure)), *map(Path, published)}
-
-
-def restart() -> None:
-    """Clear the caches of file contents."""
-    for held in (identity._code, ledger.of_paper, ledger.papers, ledger.aliases):
-        held.cache_clear()
-    # Paths, not contents.
-    PLAN.__dict__.pop("_published", None)
+    return {*identity.files(f"icl.jobs.{kind}", *modules), *map(Path, published)}
 
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A copy of the sources, which the plan reads instead of ours."""
     root = tmp_path_factory.mktemp("tree")
-    for name in ("src", "scripts"):
-        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    shutil.copytree(ROOT / "src", root, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"), dirs_exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(root)
-        patch.setattr(identity, "PACKAGE", root / "src/icl")
-        patch.setattr(discovery, "PAPERS", root / "src/icl/papers")
-        restart()
+        patch.setattr(identity, "PACKAGE", root / "icl")
+        patch.setattr(discovery, "PAPERS", root / "icl/papers")
+        forget()
         yield root
-    restart()
+    forget()
 
 
-@cache
-def sources(root: Path) -> list[Path]:
-    """All files of the copy except the ledgers, of which only parts matter."""
-    return [path for path in sorted(root.rglob("*")) if path.is_file() and path.name != "claims.yaml"]
+def forget() -> None:
+    """Clear the caches of paths and ledgers."""
+    for cached in (identity.files, ledger.of_paper, ledger.papers, ledger.aliases):
+        cached.cache_clear()
+
+
+class Reworded(ast.NodeTransformer):
+    """Other docstrings, and no annotations of functions."""
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            documented = ast.get_docstring(node) is not None
+            node.body = [ast.Expr(ast.Constant("Other words.")), *node.body[documented:]]
+        if isinstance(node, ast.FunctionDef):
+            node.returns = None
+        if isinstance(node, ast.arg):
+            node.annotation = None
+        return node
+
+
+def edited(source: bytes, changes: bool, where: int) -> bytes:
+    """Python code in other words, and with another meaning: another name, or a further line."""
+    tree = ast.fix_missing_locations(Reworded().visit(ast.parse(source)))
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    if changes and names:
+        names[where % len(names)].id += "_"
+    return b"# A comment.\n" + ast.unparse(tree).encode() + (b"\nadded = 1\n" if changes and not names else b"")
 
 
 @settings(max_examples=150)
-@given(kind=st.sampled_from(KINDS), figure=st.sampled_from(PLAN.figures), own=st.booleans(), data=st.data())
-def test_a_byte_changes_the_identity_of_the_jobs_that_read_it_and_of_no_other(
-    tree: Path, kind: str, figure: str, own: bool, data: st.DataObject
+@given(st.sampled_from(KINDS), st.sampled_from(PLAN.figures), st.booleans(), st.booleans(), st.data())
+def test_a_change_of_meaning_makes_due_the_jobs_that_read_the_file_and_no_other(
+    tree: Path, kind: str, figure: str, own: bool, changes: bool, data: st.DataObject
 ) -> None:
-    read = {tree / path for path in read_by(kind, figure)}
-    assert read <= set(sources(tree))
-    path = data.draw(st.sampled_from([path for path in sources(tree) if (path in read) is own]))
-    whole = path.read_bytes()
-    place = data.draw(st.integers(0, max(len(whole) - 1, 0)))
-    before = identity_of(kind, figure)
-    changed = bytearray(whole or b" ")
-    changed[place] ^= data.draw(st.integers(1, 255))
+    """Other comments, docstrings and annotations of functions change no identity."""
+    read = read_by(kind, figure)
+    files = sorted(path for path in tree.rglob("*.*") if path.name != "claims.yaml" and (path in read) is own)
+    path, where = data.draw(st.sampled_from(files)), data.draw(st.integers(0, 10**6))
+    whole, before = path.read_bytes(), identity_of(kind, figure)
     try:
-        path.write_bytes(changed)
-        identity._code.cache_clear()
-        assert (identity_of(kind, figure) != before) is own, path
+        path.write_bytes(edited(whole, changes, where) if path.suffix == ".py" else whole + b" ")
+        assert (identity_of(kind, figure) != before) is (own and (changes or path.suffix != ".py")), path
     finally:
         path.write_bytes(whole)
-        identity._code.cache_clear()
 
 
 PROBE = """
 from icl.pipeline import identity
 from icl.pipeline.plan import Plan
 plan = Plan("smoke")
-print(plan.training_identity("li_icl", "0of2"))
-print(*identity.files("train", plan.system_module("li_icl")))
+print(*(plan.training_identity(plan.shard(sweep, "0of2")) for sweep in ("li_icl", "garg")))
+print(*identity.files("icl.jobs.train", "icl.papers.li2024.one_layer"))
 """
 
 
 def test_a_new_import_counts_and_the_folder_does_not(tmp_path: Path) -> None:
-    """In a separate process, which imports the package from the copy."""
-
-    def probe() -> list[str]:
-        environment = os.environ | {"PYTHONPATH": str(tmp_path / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
-        command = [sys.executable, "-c", PROBE]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
-        return done.stdout.splitlines()
-
-    for name in ("src", "scripts"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    name, files = probe()
-    assert name == PLAN.training_identity("li_icl", "0of2")
-    added = tmp_path / "src/icl/tasks/linear_dynamics.py"
-    assert str(tmp_path / "src/icl/core/streams.py") in files and str(added) not in files
-    with (tmp_path / "src/icl/papers/li2024/prompts.py").open("a") as prompts:
-        prompts.write("\n\ndef late() -> None:\n    from icl.tasks import linear_dynamics as _\n")
-    again, files = probe()
-    assert again != name and str(added) in files
+    """In a separate process, which imports the package from a copy."""
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    with (tmp_path / "src/icl/papers/li2024/one_layer.py").open("a") as module:
+        module.write("\n\ndef late() -> None:\n    from icl.tasks import linear_dynamics as _\n")
+    environment = os.environ | {"PYTHONPATH": str(tmp_path / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-c", PROBE]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    (importing, other), files = (line.split() for line in done.stdout.splitlines())
+    ours, same = (PLAN.training_identity(PLAN.shard(sweep, "0of2")) for sweep in ("li_icl", "garg"))
+    assert other == same and importing != ours
+    added = "icl/tasks/linear_dynamics.py"
+    assert str(tmp_path / "src" / added) in files
+    assert ROOT / "src" / added not in identity.files("icl.jobs.train", "icl.papers.li2024.one_layer")
 
 
-# -- the ledger --------------------------------------------------------------------------------------------------------
-
-
-def edit(tree: Path, change: Callable[[dict[str, Any]], object]) -> set[str]:
-    """The jobs of figure 9 that are due after an edit of its paper's ledger."""
-    path = tree / "src/icl/papers/li2024/claims.yaml"
-    whole = path.read_bytes()
-    before = {kind: identity_of(kind, "figure9") for kind in KINDS}
-    try:
-        data = yaml.safe_load(whole)
-        change(data)
-        path.write_text(yaml.safe_dump(data, allow_unicode=True), encoding="utf-8")
-        restart()
-        return {kind for kind in KINDS if identity_of(kind, "figure9") != before[kind]}
-    finally:
-        path.write_bytes(whole)
-        restart()
+# The ledger
 
 
 def claim(data: dict[str, Any]) -> dict[str, Any]:
@@ -158,17 +137,27 @@ def claim(data: dict[str, Any]) -> dict[str, Any]:
     ("change", "due"),
     [
         (lambda data: claim(data).update(says="Otherwise.", tested="Another word.", not_shown="Nothing."), set()),
-        (
-            lambda data: data["figures"]["figure9"].update(caption="Another.", summary="Another.", aliases=["nine"]),
-            set(),
-        ),
-        (lambda data: claim(data)["bounds"][0].update(at_least=-123.0), {"check"}),
-        (lambda data: data["figures"]["figure9"].update(observables={"another": "mean"}), {"measure"}),
+        (lambda data: data["figures"]["figure9"].update(caption="Other.", summary="Other.", aliases=["nine"]), set()),
         (lambda data: data["figures"]["figure8"].update(observables={"another": "mean"}), set()),
+        (lambda data: claim(data)["bounds"][0].update(at_least=-123.0), {"check"}),
+        (lambda data: claim(data).update(conditions=[{"observable": "margin", "at_least": 0.5}]), {"check", "measure"}),
+        (lambda data: claim(data).update(scales=["paper"]), {"check"}),
+        (lambda data: data["figures"]["figure9"].update(observables={"another": "mean"}), {"measure"}),
+        (lambda data: data["figures"]["figure9"].update(medians=["another"]), {"measure"}),
     ],
-    ids=["statement", "caption", "bound", "observable", "of another figure"],
+    ids=["statement", "caption", "another figure", "bound", "condition", "scale", "observable", "median"],
 )
 def test_an_edit_of_the_ledger_makes_due_what_depends_on_it(
     tree: Path, change: Callable[[dict[str, Any]], object], due: set[str]
 ) -> None:
-    assert edit(tree, change) == due
+    path, before = tree / "icl/papers/li2024/claims.yaml", {kind: identity_of(kind, "figure9") for kind in KINDS}
+    whole = path.read_bytes()
+    try:
+        data = yaml.safe_load(whole)
+        change(data)
+        path.write_text(yaml.safe_dump(data, allow_unicode=True), encoding="utf-8")
+        forget()
+        assert {kind for kind in KINDS if identity_of(kind, "figure9") != before[kind]} == due
+    finally:
+        path.write_bytes(whole)
+        forget()
