@@ -263,7 +263,9 @@ def _check_names(system: str, values: Collection[str]) -> None:
 
 
 def number(value: Any) -> Any:
-    """The number or truth value that a text spells; Snakemake passes nested values of --config as text."""
+    """The number, truth value or list that a text spells; Snakemake passes nested values of --config as text."""
+    if isinstance(value, list | tuple):
+        return tuple(map(number, value))
     word = value.lower() if isinstance(value, str) else ""
     if word in ("true", "false"):
         return word == "true"
