@@ -1,109 +1,270 @@
-"""Bad input stops before any job runs, with one line that names the key, the value or the file, and the remedy."""
+"""Bad input is refused in one line that names it, before any job runs; nothing in data or config is executed."""
 
-import os
+import dataclasses
+import json
+import pickle
 import re
-import shutil
+import struct
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
+import yaml
 from conftest import ROOT, Workflow
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from safetensors.torch import save_file
 
-from icl.core import discovery
-from icl.core.config import FIRST_SEED, ConstantError, canonical
+from icl.core import discovery, runs, sealed, state, table
+from icl.core.config import SCALES, ConstantError
+from icl.core.files import ReadError
 from icl.evidence import ledger
+from icl.pipeline import figures
 from icl.pipeline.plan import Plan, check_config
 
 SCHEMA = ROOT / "workflow/config.schema.yaml"
-DEFAULT: dict[str, Any] = {
-    "scale": "smoke", "shards": 1, "constants": {}, "variant": "", "against": "", "only": "", "first_seed": FIRST_SEED,
-}  # fmt: skip
+CONFIG = yaml.safe_load((ROOT / "workflow/config.yaml").read_text(encoding="utf-8")) | {"scale": "smoke"}
+HOSTILE = 'it\'s "$(touch canary)" `touch canary`; touch canary | tee canary > canary & {log} {{x}} \\\ntouch canary\n#'
 
-# the config -> the words in the message: key, value, what is allowed
-REFUSED: list[tuple[dict[str, Any], list[str]]] = [
-    ({"scale": "huge"}, ["config scale", "'huge'", "paper", "laptop", "smoke"]),
-    ({"scael": "smoke"}, ["config", "scael"]),
-    ({"shards": 0}, ["config shards", "0", "minimum"]),
-    ({"shards": "two"}, ["config shards", "'two'", "integer"]),
-    ({"shards": 10**24}, ["config shards", "maximum"]),
-    ({"variant": 5}, ["config variant", "5", "string"]),
-    ({"variant": "../x"}, ["config variant", "'../x'"]),
-    ({"variant": "x\n"}, ["config variant"]),
-    ({"variant": "fast"}, ["variant = 'fast'", "none is given"]),
-    ({"constants": "li_icl:{batch:3}"}, ["'li_icl:{batch:3}'", "a space after each colon"]),
-    ({"constants": {"li_icl": {"batch:3": ""}}}, ["'batch:3'", "a space after each colon"]),
-    ({"constants": {"li_icl": 3}}, ["{'li_icl': 3}", "{model: {constant: value}}"]),
-    ({"constants": {"li_ilc": {"batch": "3"}}}, ["li_ilc", "no such model", "li_icl"]),
+
+def planned(config: Any) -> Plan:
+    """The plan of a config, checked as the workflow does."""
+    check_config(config, SCHEMA)
+    plan = Plan.of(config)
+    assert plan.trainings
+    return plan
+
+
+def of_li(**constants: object) -> dict[str, Any]:
+    return {"constants": {"li_icl": constants}}
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"scale": "huge"}, "config scale: 'huge' is not one of ['paper', 'laptop', 'smoke']"),
+    ({"scael": "smoke"}, "config: Additional properties are not allowed ('scael' was unexpected)"),
+    ({"shards": 0}, "config shards: 0 is less than the minimum"),
+    ({"shards": "two"}, "config shards: 'two' is not of type 'integer'"),
+    ({"shards": 10**24}, "is greater than the maximum"),
+    ({"variant": 5}, "config variant: 5 is not of type 'string'"),
+    ({"variant": "../x", **of_li(batch=3)}, "config variant: '../x' does not match"),
+    ({"variant": "x\n", **of_li(batch=3)}, "config variant: 'x\\n' does not match"),
+    ({"variant": "fast"}, "variant = 'fast': names a set of constants, but none is given"),
+    ({"constants": "li_icl:{batch:3}"}, "constants 'li_icl:{batch:3}': YAML needs a space after each colon"),
+    (of_li(**{"batch:3": ""}), "YAML needs a space after each colon"),
+    ({"constants": {"li_icl": 3}}, "constants {'li_icl': 3}: not of the form {model: {constant: value}}"),
+    ({"constants": {"li_ilc": {"batch": "3"}}}, "constants of li_ilc: no such model; try li_icl"),
+    (of_li(batch=None), "config constants.li_icl.batch: None is not of type"),
+    (of_li(batch=[[1]]), "config constants.li_icl.batch.0: [1] is not of type"),
+    # Snakemake passes nested values as text.
+    (of_li(relevant_fraction="1.2"), "relevant_fraction (alpha) = 1.2: must be above 0 and at most 1"),
+    (of_li(relevant_fraction="0"), "relevant_fraction (alpha) = 0.0: must be above 0 and at most 1"),
+    (of_li(relevant_patterns="7"), "relevant_patterns (M_1) = 7: must be at least"),
+    (of_li(batch="-3"), "batch (B) = -3: must be at least 1"),
+    (of_li(batch="12.5"), "batch (B) = 12.5: must be a whole number, at least 1"),
+    (of_li(batch="1_0"), "batch (B) = '1_0': must be a whole number"),
+    (of_li(batch="１２"), "batch (B) = '１２': must be a whole number"),
+    (of_li(batch="9" * 24), f"batch (B) = {'9' * 24}: must be below 2^53"),
+    (of_li(batch="9" * 5000), "must be a whole number"),
+    (of_li(batch=["1", "2"]), "batch (B) = (1, 2): must be a whole number"),
+    (of_li(pattern_norm="fast"), "pattern_norm (beta) = 'fast': must be a number, above 0"),
+    (of_li(pattern_norm="-nan"), "pattern_norm (beta) = nan: must be finite, above 0"),
+    (of_li(pattern_nrom="0.3"), "constant li_icl.pattern_nrom: no such constant; did you mean pattern_norm"),
+    (of_li(seed="3"), "constant seed = 3: li_icl has no such constant"),
+    *(({place: HOSTILE}, f"config {place}: ") for place in ("scale", "shards", "variant")),
+    ({HOSTILE: 1}, "config: Additional properties are not allowed"),
+    ({"constants": {HOSTILE: {"batch": 3}}}, "no such model"),
+    (of_li(**{HOSTILE: 3}), "has no such constant"),
+    (of_li(batch=HOSTILE), "must be a whole number"),
+    ({"constants": {"ahn_linear": {"spectrum": ["1", HOSTILE]}}}, "must be a list of finite numbers"),
+    ({"constants": {"ahn_linear": {"method": HOSTILE}}}, "must be one of"),
 ]
-# constant and value of li_icl as text, because Snakemake passes nested values as text
-REFUSED += [
-    ({"constants": {"li_icl": {name: value}}}, words)
-    for name, value, words in (
-        ("relevant_fraction", "1.2", ["relevant_fraction (alpha) = 1.2", "above 0 and at most 1"]),
-        ("relevant_fraction", "0", ["relevant_fraction (alpha) = 0.0", "above 0 and at most 1"]),
-        ("relevant_patterns", "7", ["relevant_patterns (M_1) = 7", "even"]),
-        ("batch", "-3", ["batch (B) = -3", "at least 1"]),
-        ("batch", "12.5", ["batch (B) = 12.5", "a whole number, at least 1"]),
-        ("batch", "1_0", ["batch (B) = '1_0'", "a whole number"]),
-        ("batch", "１２", ["batch (B) = '１２'", "a whole number"]),
-        ("batch", "999999999999999999999999", ["batch (B) = 999999999999999999999999", "below 2^53"]),
-        ("pattern_norm", "fast", ["pattern_norm (beta) = 'fast'", "a number, above 0"]),
-        ("pattern_norm", "nan", ["pattern_norm (beta) = nan", "finite, above 0"]),
-        ("pattern_nrom", "0.3", ["li_icl.pattern_nrom", "no such constant; did you mean", "pattern_norm"]),
-        ("seed", "3", ["seed = 3", "no such constant"]),
-    )
-]
 
 
-@pytest.mark.parametrize(("given", "words"), REFUSED, ids=lambda part: str(part)[:60])
-def test_a_bad_config_is_refused_in_one_line(given: dict[str, Any], words: list[str]) -> None:
+@pytest.mark.parametrize(("given", "message"), REFUSED, ids=lambda part: ascii(part)[:60])
+def test_a_bad_config_is_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ConstantError) as error:
-        check_config(DEFAULT | given, SCHEMA)
-        Plan.of(DEFAULT | given)
-    for word in words:
-        assert word in str(error.value)
-    assert "\n" not in str(error.value)
+        planned(CONFIG | given)
+    assert message in str(error.value)
 
 
-@pytest.mark.parametrize(("text", "number"), [("0.3", 0.3), ("3e-1", 0.3), ("1", 1.0), (0.3, 0.3), ("+.5", 0.5)])
-def test_text_and_numbers_mean_the_same(text: object, number: float) -> None:
-    made = Plan.of(DEFAULT | {"constants": {"li_icl": {"relevant_fraction": text}}})
-    assert made.sweep("li_icl").configs[0].relevant_fraction == number
+@pytest.mark.parametrize("text", ["0.3", "3e-1", "+.3", 0.3, "0.30"])
+def test_text_and_numbers_mean_the_same(text: object) -> None:
+    assert planned(CONFIG | of_li(relevant_fraction=text)).sweep("li_icl").configs[0].relevant_fraction == 0.3
+    spectrum = [text, "1", 1, "5e-1", 0.5]
+    made = planned(CONFIG | {"constants": {"ahn_linear": {"spectrum": spectrum}}})
+    assert made.sweep("ahn_sparse_1").configs[0].spectrum == (0.3, 1.0, 1.0, 0.5, 0.5)
+    assert Plan.of(CONFIG | json.loads(json.dumps(made.plain()))) == made
+
+
+# Anything at all
+
+EXTREME = [2**53, 10**400, 5e-324, "true", "NaN", "1e999", "9" * 5000, "\x00"]
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(EXTREME) | st.text(max_size=12)
+anything = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+)
+CONSTANTS = {
+    sweep.system: (name, dataclasses.asdict(sweep.configs[0]) | dataclasses.asdict(sweep.test))
+    for name, sweep in Plan("smoke").trainings.values()
+}
+
+
+@given(anything | anything.map(lambda value: CONFIG | {"constants": value}))
+def test_any_config_is_planned_or_refused(config: Any) -> None:
+    try:
+        planned(config)
+    except ConstantError as error:
+        assert str(error)
+
+
+@given(st.sampled_from(sorted(CONSTANTS)), st.sampled_from(SCALES), st.data())
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_any_constants_are_planned_or_refused(system: str, scale: str, data: st.DataObject) -> None:
+    """Values near the defaults, and values that no config file can contain."""
+    name, defaults = CONSTANTS[system]
+    names = data.draw(st.lists(st.sampled_from(sorted(defaults)), min_size=1, max_size=2))
+    near = {name: [2 * v, -v, v + 1] for name, v in defaults.items() if type(v) in (int, float)}
+    values = {name: data.draw(anything | st.sampled_from(near.get(name, EXTREME))) for name in names}
+    try:
+        made = figures.sweeps(name, scale, {system: values})
+        assert figures.note(name, scale, {system: values})
+    except ConstantError as error:
+        assert str(error)
+    else:
+        assert all(json.dumps(sweep.plain(), allow_nan=False) for sweep in made.values())
+
+
+def weights_file(path: Path, header: object, numbers: bytes) -> None:
+    text = json.dumps(header).encode("utf-8", "replace")
+    path.write_bytes(struct.pack("<Q", len(text)) + text + numbers)
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.dictionaries(st.sampled_from(["weights/W", "dtype", "shape", "data_offsets"]), anything), anything)
+def test_any_well_formed_header_is_one_of_weights_or_refused(tmp_path: Path, other: dict[str, Any], about: Any) -> None:
+    path, entry = tmp_path / "0of1.safetensors", {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}
+    weights_file(path, {"weights/W": entry | other, "__metadata__": {"icl": json.dumps(about)}}, bytes(8))
+    with pytest.raises(ReadError, match=r"0of1\.safetensors: .*delete it and run again$"):
+        runs.load(path, Plan("smoke").shard("li_icl", "0of2"))
+    assert state.load_state(path, "abc") is None
+
+
+CELLS = st.sampled_from([["a", None], [1, 2], [1.5, None], [True, False], [{"a": 1}, {"a": 2}]])
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.dictionaries(st.sampled_from(list(table.MEASURED)) | st.text(max_size=5), CELLS))
+def test_any_frame_is_refused_or_meets_the_contract(tmp_path: Path, cells: dict[str, list[Any]]) -> None:
+    """Columns of other names and types, with a right checksum."""
+    path, good = tmp_path / "t.parquet", {"table": ["runs", "curves"], "observable": ["o", "o"], "value": [1.0, 2.0]}
+    table.write_plain(path, pd.DataFrame(good | cells), {"format": "icl-table", "figure": "figure0", "scale": "smoke"})
+    try:
+        table.validate(table.read(path)[0])
+    except ReadError as error:
+        assert str(error).startswith(f"{path}: ") and str(error).endswith("; delete it and run again")
+
+
+# Code in data
+
+
+class Payload:
+    """Creates a file when it is unpickled."""
+
+    def __init__(self, canary: Path) -> None:
+        self.canary = canary
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return (Path.touch, (self.canary,))
+
+
+def test_a_pickle_is_never_unpickled(tmp_path: Path) -> None:
+    """As weights, in their metadata and types, as cells, as an extension type of a column, and as a record."""
+    canary = tmp_path / "canary"
+    payload = pickle.dumps(Payload(canary))
+    torch.save({"W": Payload(canary)}, tmp_path / "torch.safetensors")
+    entry = {"dtype": payload.hex(), "shape": [1], "data_offsets": [0, 4]}
+    weights_file(tmp_path / "type.safetensors", {"W": entry, "__metadata__": {"icl": payload.hex()}}, bytes(4))
+    save_file({"W": torch.zeros(2)}, tmp_path / "metadata.safetensors", {"icl": payload.hex()})
+    hidden = {b"ARROW:extension:name": b"arrow.py_extension_type", b"ARROW:extension:metadata": payload}
+    for name, metadata in (("cells", None), ("type", hidden)):
+        field = pa.field("series", pa.binary(), metadata=metadata)
+        schema = pa.schema([field], metadata={b"icl": b"{}", b"pandas": payload})
+        pq.write_table(pa.Table.from_arrays([pa.array([payload])], schema=schema), tmp_path / f"{name}.parquet")
+    (tmp_path / "record.json").write_bytes(payload)
+    readers = {".parquet": table.read, ".json": lambda path: sealed.read(path, "verdicts")}
+    for path in sorted(tmp_path.glob("*.*")):
+        with pytest.raises(ReadError, match=re.escape(str(path))):
+            readers.get(path.suffix, runs.read_tensors)(path)
+    assert not canary.exists()
+    pickle.loads(payload)  # noqa: S301 (the payload works)
+    assert canary.exists()
+
+
+# The ledger
+
+BOUND = "{observable: o, at_least: 1}"
+CLAIM = "{id: A, figure: f, kind: ours, source: s, says: s, tested: t, not_shown: n, bounds: [%s]}"
+PAPER = "title: T\ncite: [x]\nfigures: {f: {summary: S}}\nclaims: [%s]\n"
+
+
+ONE = PAPER % (CLAIM % BOUND)
+FILES = {
+    "title: [": "cannot be read (",
+    "title: !!python/object/apply:os.mkdir ['canary']": "cannot be read (",
+    "- a list": "the whole file: is not a mapping",
+    ONE + "tilte: T": "tilte: Extra inputs are not permitted",
+    ONE.replace("figure: f", "figure: g"): "claim A: figure g is not among the file's figures",
+    PAPER % f"{CLAIM % BOUND}, {CLAIM % BOUND}": "claim A: appears twice",
+    ONE.replace("kind: ours", "kind: law"): "claims.A.kind: Input should be 'theorem'",
+    ONE.replace("not_shown: n, ", ""): "claims.A.not_shown: Field required",
+}
+BOUNDS = {
+    "": "claims.A.bounds: Tuple should have at least 1 item",
+    "{observable: o, at_least: '1'}": "claims.A.bounds.0.at_least: Input should be a valid number",
+    "{observable: o, at_laest: 1}": "claims.A.bounds.0.at_laest: Extra inputs are not permitted",
+    "{observable: o, at_least: 1, statistic: mode}": "claims.A.bounds.0.statistic: Input should be",
+    "{observable: o}": "claim A: observable 'o' has no bound",
+    "{observable: o, at_least: 2, equals: 1}": "claim A: observable 'o' cannot equal 1.0 within",
+    "{observable: o, at_least: 2, statistic: share}": "is a share, its bound is not within 0 and 1",
+    f"{BOUND}, {{observable: o, at_most: 1, statistic: exact}}": "'o' is declared twice, as mean and as exact",
+}
+
+
+@pytest.mark.parametrize(("text", "message"), [*FILES.items(), *((PAPER % (CLAIM % b), m) for b, m in BOUNDS.items())])
+def test_a_wrong_ledger_is_refused_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "li2024" / "claims.yaml"
+    path.parent.mkdir()
+    path.write_text(text)
+    with pytest.raises(ledger.LedgerError) as error:
+        ledger.read(path)
+    assert str(error.value).startswith(f"{path}: ") and message in str(error.value) and not Path("canary").exists()
 
 
 def test_dates_may_be_quoted_or_not(tmp_path: Path) -> None:
-    held = discovery.PAPERS / "li2024" / "claims.yaml"
-    (tmp_path / "li2024").mkdir()
-    text = held.read_text(encoding="utf-8")
-    bare = tmp_path / "li2024" / "claims.yaml"
-    bare.write_text(re.sub(r'(date: )"([-\d]+)"', r"\1\2", text), encoding="utf-8")
-    assert bare.read_text(encoding="utf-8") != text
-    assert ledger.read(bare) == ledger.read(held)
+    found = []
+    for date in ("2026-01-02", "'2026-01-02'"):
+        claim = (CLAIM % BOUND).removesuffix("}") + f", amended: [{{date: {date}, was: w, why: y}}]}}"
+        (tmp_path / "claims.yaml").write_text(PAPER % claim)
+        found.append(ledger.read(tmp_path / "claims.yaml"))
+    assert found[0] == found[1] and found[0].claims[0].amended[0].date == "2026-01-02"
 
 
-def test_an_alias_of_another_figure_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    held = ledger.of_paper("li2024")
-    for alias in ("figure8", "twice"):
-        targets = {
-            name: ledger.Target(name, "A line.", aliases=(alias,)) if name in ("figure9", "figure10") else target
-            for name, target in held.targets.items()
-        }
-        made = ledger.Ledger(held.paper, held.title, held.cite, targets, held.claims)
-        ledger.aliases.cache_clear()
-        with monkeypatch.context() as patch:
-            patch.setattr(ledger, "papers", lambda made=made: (made,))
-            with pytest.raises(ledger.LedgerError, match=f"alias {alias} of figure.*: is the name of another figure"):
-                ledger.aliases()
-    ledger.aliases.cache_clear()
+def test_an_unknown_name_is_refused_with_similar_ones() -> None:
+    for find, word, near in ((discovery.figure, "figure99", "figure9"), (discovery.system, "li_ilc", "li_icl"),
+                             (discovery.paper, "li2042", "li2024"), (ledger.claim, "A-P1", "A-P1b"),
+                             (ledger.figure_name, "os.path", "figure9")):  # fmt: skip
+        with pytest.raises(discovery.UnknownName, match=rf"{word!r}: no such \w+; try .*{near}"):
+            find(word)
 
 
-# -- through Snakemake -------------------------------------------------------------------------------------------------
+# Through Snakemake; these are not dry runs: if the input was accepted, a training would start
 
 
 def refusal(workflow: Workflow, *arguments: str) -> str:
@@ -112,139 +273,69 @@ def refusal(workflow: Workflow, *arguments: str) -> str:
     def there() -> list[Path]:
         return sorted(p for p in workflow.folder.rglob("*") if not {".snakemake", "__pycache__"} & set(p.parts))
 
-    before = there()
-    done = workflow(*arguments)
-    assert done.returncode != 0, done.stdout
+    before, done = there(), workflow(*arguments)
+    assert done.returncode != 0 and there() == before
     for word in ("Traceback", "rule train", 'File "', "WorkflowError"):
         assert word not in done.stdout, done.stdout
-    assert there() == before
     return done.stdout.strip().splitlines()[-1]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("typed", "words"),
+    ("typed", "message"),
     [
-        (["figure9", "--config", "scale=huge"], ["config scale: 'huge'"]),
-        (["figure9", "--config", "constants={li_icl: {batch: 1_0}}"], ["batch (B) = '1_0': must be a whole number"]),
-        (["figure12", "--config", "constants={li_icl: {batch: 9}}"], ["li_icl.batch = 9: changes nothing in figure12"]),
-        (["figure99"], ["target 'figure99': no such target; try", "figure9"]),
-        (["figüre9"], ["target 'figüre9': no such target; try", "figure9"]),
-        (["results/paper/tables/figure9.parquet", "--config", "scale=smoke"], ["is not in smoke", "scale=paper"]),
-        (["figures/smoke@x/figure9.png", "--config", "scale=smoke"], ["is not in smoke, the folder of this config"]),
-        (["compare"], ["compare: name the other results by --config against=<results folder>"]),
+        (["figure9", "--config", "scale=huge"], "config scale: 'huge'"),
+        (["figure9", "--config", "constants={li_icl: {batch: 1_0}}"], "batch (B) = '1_0': must be a whole number"),
+        (["figure12", "--config", "constants={li_icl: {batch: 9}}"], "li_icl.batch = 9: changes nothing in figure12"),
+        (["figüre9"], "target 'figüre9': no such target; try figure9"),
+        (["results/paper/x/figure9.parquet"], "not in laptop, the folder of this config; add --config scale=paper"),
+        (["figures/smoke@x/figure9.png", "--config", "scale=smoke"], "is not in smoke, the folder of this config"),
     ],
-    ids=lambda part: " ".join(part)[:60],
-)
-def test_bad_words_stop_the_workflow_in_one_line(shared_workflow: Workflow, typed: list[str], words: list[str]) -> None:
-    """This is not a dry run: if the input was accepted, a training would start."""
-    line = refusal(shared_workflow, *typed)
-    for word in words:
-        assert word in line
+)  # fmt: skip
+def test_bad_words_stop_the_workflow(shared_workflow: Workflow, typed: list[str], message: str) -> None:
+    assert message in refusal(shared_workflow, *typed)
 
 
 @pytest.mark.slow
-def test_a_folder_with_braces_is_refused_in_one_line(tmp_path: Path) -> None:
-    folder = Workflow(tmp_path / "a{b}c")
-    assert refusal(folder, "figure9").endswith("a{b}c: Snakemake takes braces for wildcards; rename the folder")
-
-
-@pytest.mark.slow
-def test_two_targets_of_one_name_are_refused_in_one_line(workflow: Workflow) -> None:
-    """An alias equals the name of a rule."""
-    rules = workflow.folder / "workflow/rules/figures.smk"
-    rules.write_text(rules.read_text().replace("in PLAN.targets(name):", 'in [*PLAN.targets(name), "verify"]:'))
-    assert refusal(workflow, "figure9") == "target verify: two targets have this name; rename the figure or alias"
-
-
-@pytest.mark.slow
-def test_snakemake_without_the_package_is_refused_in_one_line(
-    workflow: Workflow, monkeypatch: pytest.MonkeyPatch
+def test_a_folder_that_cannot_be_used_is_named(
+    workflow: Workflow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As in another environment: the package cannot be imported here."""
+    """With braces, two targets of one name, read-only results, or a Python without the package."""
+    braces = refusal(Workflow(tmp_path / "a{b}c"), "figure9")
+    assert braces.endswith("a{b}c: Snakemake takes braces for wildcards; rename the folder")
+    rules = workflow.folder / "workflow/rules/figures.smk"
+    text = rules.read_text()
+    rules.write_text(text.replace("in PLAN.targets(name):", 'in [*PLAN.targets(name), "verify"]:'))
+    assert refusal(workflow, "figure9") == "target verify: two targets have this name; rename the figure or alias"
+    rules.write_text(text)
+    (workflow.folder / "results").mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "ro", "none", "results"]
+    if subprocess.run(mount, cwd=workflow.folder, capture_output=True, check=False).returncode == 0:
+        try:
+            assert "folder results: cannot be written" in refusal(workflow, "figure9", "--config", "scale=smoke")
+        finally:
+            subprocess.run(["umount", "--lazy", "results"], cwd=workflow.folder, check=True)
     (workflow.folder / "icl.py").write_text("raise ModuleNotFoundError('No module named icl', name='icl')\n")
     monkeypatch.setenv("PYTHONPATH", str(workflow.folder))
-    line = refusal(workflow, "figure9")
-    assert line == f"{sys.executable}: has no module icl; run `make env`, then .venv/bin/snakemake"
-
-
-@pytest.fixture
-def read_only(workflow: Workflow) -> Iterator[Workflow]:
-    """A workflow with its results on a read-only disk."""
-    results = workflow.folder / "results"
-    results.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "none", str(results)], capture_output=True, check=False)
-    if done.returncode != 0:
-        pytest.skip(f"no disk can be mounted here: {done.stderr.decode().strip()}")
-    yield workflow
-    subprocess.run(["umount", "--lazy", str(results)], check=True)
+    expected = f"{sys.executable}: has no module icl; run `make env`, then .venv/bin/snakemake"
+    assert refusal(workflow, "figure9") == expected
 
 
 @pytest.mark.slow
-def test_results_that_cannot_be_written_are_named(read_only: Workflow) -> None:
-    done = read_only("figure9", "--config", "scale=smoke")
-    assert done.returncode != 0
-    assert "folder results: cannot be written" in done.stdout
-    assert "Traceback" not in done.stdout
+def test_texts_in_the_config_reach_no_shell(tmp_path: Path) -> None:
+    """Hostile words stop the workflow; a hostile folder and lists of numbers reach a job as they are."""
+    workflow = Workflow(tmp_path / HOSTILE.translate(str.maketrans("", "", "{}/")))
+    use = ("--replace-workflow-config", "--configfile", "hostile.json")
 
+    def write(**changes: object) -> None:
+        (workflow.folder / "hostile.json").write_text(json.dumps(CONFIG | changes))
 
-# -- damaged and foreign results ---------------------------------------------------------------------------------------
-
-PLAN = Plan("smoke")
-TABLE, (FIRST, SECOND) = PLAN.table_file("figure9"), PLAN.run_files("figure9")
-
-
-def half(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-def foreign_table(path: Path) -> None:
-    pd.DataFrame({"x": [1.0], "value": [2.0]}).to_parquet(path)
-
-
-def foreign_weights(path: Path) -> None:
-    save_file({"W_Q": torch.zeros(2, 2)}, path)
-
-
-def other_shard(path: Path) -> None:
-    shutil.copy(path.with_name("0of2.safetensors"), path)
-
-
-@pytest.mark.parametrize(
-    ("spoilt", "spoil", "script", "words"),
-    [
-        pytest.param(TABLE, half, "draw", "cannot be read as parquet", marks=pytest.mark.slow),
-        (TABLE, foreign_table, "check", "was not written by this package"),
-        pytest.param(SECOND, half, "measure", "cannot be read as weights", marks=pytest.mark.slow),
-        pytest.param(SECOND, foreign_weights, "measure", "was not written by this package", marks=pytest.mark.slow),
-        (SECOND, other_shard, "measure", "holds runs with other constants or another shard, not those of li_icl"),
-    ],
-)
-def test_a_script_names_the_file_in_one_line_and_writes_nothing(
-    tmp_path: Path, figure9_results: Path, spoilt: str, spoil: Callable[[Path], None], script: str, words: str
-) -> None:
-    shutil.copytree(figure9_results / "results", tmp_path / "results")
-    spoil(tmp_path / spoilt)
-    figure = ["--module", PLAN.module("figure9"), "--figure", "figure9"]
-    read = ["--scale", "smoke", "--folder", PLAN.folder, "--identity", "abc", "--table", TABLE]
-    read += ["--measured", PLAN.measurement_identity("figure9")]
-    arguments = {
-        "draw": [*figure, *read, "--note", "n", "--pictures", "made/a.png", "--record", "made/a.json"],
-        "check": ["--figure", "figure9", *read, "--questions", "[]", "--verdicts", "made/figure9.json"],
-        "measure": [*figure, "--scale", "smoke", "--first-seed", str(FIRST_SEED),
-                    "--constants", "{}", "--identity", "abc", "--observables",
-                    canonical(PLAN.observables("figure9")), "--table", "made/a.parquet", "--runs", FIRST, SECOND],
-    }  # fmt: skip
-    command = [sys.executable, str(ROOT / f"scripts/{script}.py"), *arguments[script]]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=os.environ)
-    assert done.returncode == 1
-    (line,) = done.stderr.strip().splitlines()
-    assert line.startswith(f"{spoilt}: {words}") and line.endswith("delete it and run again")
-    assert not (tmp_path / "made").exists()
-
-
-@pytest.mark.parametrize("name", ["figure99", "_li_icl", "os.path", "", "li2024.figure9"])
-def test_an_unknown_figure_is_refused_with_similar_names(name: str) -> None:
-    assert discovery.figure("figure9")
-    with pytest.raises(discovery.UnknownName, match=r"no such figure; try .*figure9"):
-        discovery.figure(name)
+    write(only=HOSTILE, against=HOSTILE, **of_li(batch=HOSTILE))
+    assert "batch (B) = " in workflow("figure9", "--forceall", *use).stdout
+    table_file = "results/smoke@hostile/tables/ahn_structure.parquet"
+    write(variant="hostile", against=HOSTILE, constants={"ahn_linear": {"spectrum": ["1", "0.5", 0.5, 0.25, "2.5e-1"]}})
+    done = workflow(table_file, *use)
+    assert done.returncode == 0, done.stdout
+    _, about = table.read(workflow.folder / table_file)
+    assert [1.0, 0.5, 0.5, 0.25, 0.25] in [sweep["common"].get("spectrum") for sweep in about["sweeps"]]
+    assert [path for path in tmp_path.rglob("*") if path.name.startswith("canary")] == []

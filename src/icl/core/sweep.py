@@ -141,7 +141,7 @@ Overrides = Mapping[str, Mapping[str, Any]]
 
 def checked(constants: object) -> Overrides:
     """The constants as they are; raises ConstantError unless they have the form {model: {constant: value}}."""
-    models = constants if isinstance(constants, dict) else {constants: {}}
+    models = constants if isinstance(constants, dict) else {str(constants): {}}
     words = [word for key, part in models.items() for word in (key, *(part if isinstance(part, dict) else ()))]
     if any(":" in str(word) for word in words):
         raise ConstantError(f"constants {constants!r}: YAML needs a space after each colon")
