@@ -1,0 +1,149 @@
+"""Every link from weights to pictures is checked: changed, swapped or missing files are named with the remedy."""
+
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from icl.core import runs, sealed, table
+from icl.core.config import canonical
+from icl.core.table import Table
+from icl.pipeline import verify
+from icl.pipeline.plan import Plan
+
+PLAN = Plan("smoke")
+WEIGHTS, OTHER = map(Path, PLAN.run_files("figure9"))
+TABLE, VERDICTS, RECORD = (Path(of("figure9")) for of in (PLAN.table_file, PLAN.verdict_file, PLAN.record_file))
+PICTURE, PRINT = map(Path, PLAN.pictures("figure9")[:2])
+CHAIN = PLAN.chain("figure9")
+
+
+@pytest.fixture(autouse=True)
+def made(figure9_made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with all results of figure 9, as the working folder."""
+    for name in ("results", "figures"):
+        shutil.copytree(figure9_made / name, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+
+
+def problems() -> list[str]:
+    found = list(verify.figures(PLAN, ["figure9"]))
+    assert all(line.endswith("run again") and "\n" not in line for line in found)
+    return found
+
+
+def test_results_of_the_jobs_pass_and_have_their_provenance() -> None:
+    assert problems() == []
+    about = table.read(TABLE)[1]
+    assert {"python", "versions", "revision", "clean", "identity", "inputs", "sweeps", "cpu_seconds"} <= set(about)
+    assert {"torch", "numpy", "icl", "snakemake"} <= set(about["versions"])
+
+
+def test_lost_and_damaged_files_are_named() -> None:
+    """Every pair of lost files, and a flipped byte at four places of every file."""
+    whole = {path: Path(path).read_bytes() for path in CHAIN}
+    for lost in itertools.combinations(CHAIN, 2):
+        for path in lost:
+            Path(path).unlink()
+        found = " ".join(problems())
+        assert all(path in found for path in lost)
+        for path in lost:
+            Path(path).write_bytes(whole[path])
+    for path, share in itertools.product(CHAIN, (0.02, 0.5, 0.8, 0.98)):
+        data = bytearray(whole[path])
+        data[int(share * len(data))] ^= 1
+        Path(path).write_bytes(data)
+        # Some bytes of a parquet file mean nothing, but the files made from it have its digest.
+        assert problems(), (path, share)
+        Path(path).write_bytes(whole[path])
+
+
+def reseal(path: Path, kind: str, **changes: object) -> None:
+    """Rewrite a record with a right checksum."""
+    sealed.write(path, kind, sealed.read(path, kind) | changes)
+
+
+def retable(change: Callable[[Table], Table] = lambda made: made, **about: object) -> None:
+    made, described = table.read(TABLE)
+    table.write(TABLE, change(made), described | about)
+
+
+def reweigh(**about: object) -> None:
+    shard = PLAN.shard("li_icl", "0of2")
+    runs.save(WEIGHTS, runs.load(WEIGHTS, shard), runs.metadata(WEIGHTS) | about)
+
+
+def swap(one: Path, other: Path) -> None:
+    held = other.read_bytes()
+    shutil.copy(one, other)
+    one.write_bytes(held)
+
+
+def other_value(made: Table) -> Table:
+    return replace(made, runs=made.runs.assign(value=made.runs["value"] + 1e-9))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "line"),
+    [
+        (lambda: reweigh(identity="0"), f"{WEIGHTS}: was trained by other code or constants"),
+        (lambda: reweigh(cpu_seconds=0), f"{TABLE}: was measured from another version of {WEIGHTS}"),
+        (lambda: swap(WEIGHTS, OTHER), f"{OTHER}: was trained by other code or constants"),
+        (lambda: retable(lambda made: replace(made, figure="figure8")), f"{TABLE}: holds figure figure8, not figure9"),
+        (lambda: retable(lambda made: replace(made, scale="laptop")), f"{TABLE}: holds scale laptop, not smoke"),
+        (lambda: retable(identity="0"), f"{TABLE}: was measured by other code or constants"),
+        (lambda: retable(inputs={}), f"{TABLE}: was measured from other files"),
+        (lambda: retable(other_value), f"{VERDICTS}: was made from another table"),
+        (lambda: reseal(VERDICTS, "verdicts", figure="figure8"), f"{VERDICTS}: is of figure8, smoke, not of figure9"),
+        (lambda: reseal(VERDICTS, "verdicts", folder="smoke@x"), f"{VERDICTS}: is of figure9, smoke@x, not of figure9"),
+        (
+            lambda: reseal(VERDICTS, "verdicts", identity="0"),
+            f"{VERDICTS}: was made by other code, bounds or published",
+        ),
+        (lambda: reseal(RECORD, "drawing", table="0"), f"{RECORD}: was made from another table"),
+        (lambda: VERDICTS.write_text(VERDICTS.read_text().replace("0.", "1.", 1)), f"{VERDICTS}: is damaged"),
+        (lambda: shutil.copy(RECORD, VERDICTS), f"{VERDICTS}: is no file of verdicts"),
+        (lambda: shutil.copy(PRINT, PICTURE), f"{PICTURE}: differs from what was drawn"),
+    ],
+)
+def test_swapped_stale_and_rewritten_files_are_named(spoil: Callable[[], object], line: str) -> None:
+    spoil()
+    (found,) = [problem for problem in problems() if problem.startswith(line)]
+    assert found.endswith("; delete it and run again")
+
+
+def test_a_shard_is_read_once_for_all_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+    original = runs.read_arrays
+    monkeypatch.setattr(runs, "read_arrays", lambda path: read.append(path) or original(path))
+    list(verify.figures(PLAN, ["figure8", "figure9", "figure10"]))
+    assert sorted(read) == [WEIGHTS, OTHER]
+
+
+@pytest.mark.parametrize(
+    ("kind", "spoilt", "spoil", "words"),
+    [
+        ("check", TABLE, lambda: retable(identity="0"), "was measured by other code or constants"),
+        ("draw", TABLE, lambda: TABLE.write_bytes(TABLE.read_bytes()[:999]), "cannot be read as parquet"),
+        ("measure", OTHER, lambda: shutil.copy(WEIGHTS, OTHER), "holds runs with other constants or another shard"),
+    ],
+)
+def test_a_job_names_its_bad_input_in_one_line_and_writes_nothing(
+    kind: str, spoilt: Path, spoil: Callable[[], object], words: str
+) -> None:
+    output = {"check": VERDICTS, "draw": RECORD, "measure": TABLE}[kind]
+    spoil()
+    if kind != "measure":
+        output.unlink()
+    before = {path: os.stat(path).st_mtime_ns for path in CHAIN if Path(path).exists()}
+    job = [sys.executable, "-m", "icl", "job", "--config", canonical(PLAN.plain()), kind, "figure9"]
+    done = subprocess.run(job, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and len(done.stderr.strip().splitlines()) == 1
+    assert done.stderr.startswith(f"{spoilt}: {words}") and done.stderr.endswith("; delete it and run again\n")
+    assert before == {path: os.stat(path).st_mtime_ns for path in CHAIN if Path(path).exists()}
