@@ -1,1 +1,1 @@
-"""Searches for constants that the papers do not state: ranges, trials, and the sensitivity of figures and claims."""
+"""Searches for constants that the papers do not state; see studies/README.md."""

@@ -1,0 +1,46 @@
+"""From the recorded slices to src/icl/evidence/sensitivity.json: the constants that change the outcome of a claim."""
+
+import json
+import math
+
+import pandas as pd
+
+from icl.evidence import ledger
+from icl.evidence.sensitivity import Search
+from studies.space import FOLDER, Space, record, spaces
+
+PLAUSIBLE = 2.0
+"""A value that increases the distance of the fitted figures by more than this factor is ruled out: often the model
+learns nothing there, and a claim that fails there is not evidence against it."""
+
+
+def searches(space: Space, trials: pd.DataFrame) -> dict[str, list[Search]]:
+    """Claim -> a search for each constant that changes its outcome."""
+    slices = trials[trials["stage"] == "slice"]
+    limit = slices.loc[slices["axis"] == "", "joint"].item() + math.log(PLAUSIBLE)
+    found: dict[str, list[Search]] = {}
+    for column in slices.filter(like="claim ").dropna(axis="columns", how="all"):
+        found[column.removeprefix("claim ")] = of_claim = []
+        for name, axis in space.axes.items():
+            rows = slices[slices["axis"].isin(["", name]) & slices[column].notna()].set_index(f"constant {name}")
+            rows = rows.loc[[v for v in axis.choices if v in rows.index]] if axis.choices else rows.sort_index()
+            if rows[column].nunique() > 1:
+                (chosen,) = rows.index[rows["axis"] == ""].tolist()
+                ruled_out = rows.index[rows["joint"] > limit].tolist()
+                outcomes = list(zip(rows.index.tolist(), rows[column], strict=True))
+                of_claim.append(Search(space.system, name, outcomes, chosen, ruled_out))
+    return found
+
+
+def as_json() -> str:
+    """The content of sensitivity.json, for the claims that the package still has."""
+    found: dict[str, list[Search]] = {}
+    for name, space in spaces().items():
+        if (path := FOLDER / f"{name}.csv").is_file():
+            found |= searches(space, record(path))
+    lines = [
+        f"  {json.dumps(claim)}: [\n    " + ",\n    ".join(json.dumps(one._asdict()) for one in of_claim) + "\n  ]"
+        for claim, of_claim in sorted(found.items())
+        if claim in ledger.all_claims()
+    ]
+    return "{\n" + ",\n".join(lines) + "\n}\n"

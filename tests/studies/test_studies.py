@@ -1,0 +1,159 @@
+"""The searches for unpublished constants: their spaces, trials, interruptions and record, and the drawn seed."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from icl.core.config import FIRST_SEED, ConstantError
+from icl.evidence import distance, published_curves
+from icl.evidence.sensitivity import FILE, Search
+from icl.pipeline import figures
+from studies import search, sensitivity
+from studies.__main__ import search_model
+from studies.drawn import distances
+from studies.space import FOLDER, Axis, Space, record, spaces
+
+RECORDS = {path.stem: record(path) for path in FOLDER.glob("*.csv")}
+# 16 coordinates and 8 neurons: every run's matrices start on 64 bytes, as at the papers' sizes (see conftest.py).
+TINY = {"prompts": 20, "batch": 2, "irrelevant_patterns": 6, "label_dimension": 4, "neurons": 8, "context_length": 5}
+START = Axis(reason="for a test", low=0.1, high=0.4)
+RATE = Axis(reason="for a test", low=1e-4, high=3e-3, log=True)
+
+
+def tiny(**changes: Any) -> Space:
+    """Two constants of the one-layer model and figure 9, with trials of a fraction of a second."""
+    axes = {"attention_start": START, "learning_rate": RATE}
+    names = {"fitted": ("figure9",), "held_out": ("figure15",), "judged": ("figure9",)}
+    sizes = {"trials": 3, "finalists": 1, "settled_seeds": 2, "values": 2}
+    return Space(**({"system": "li_icl", "axes": axes, "amounts": {"others": TINY}} | names | sizes | changes))
+
+
+# What is searched
+
+
+@pytest.mark.parametrize("space", spaces().values(), ids=spaces())
+def test_no_space_fits_a_held_out_figure_or_lacks_the_value_in_use(space: Space) -> None:
+    assert all(published_curves.path(name) for name in space.fitted)
+    assert not any(published_curves.path(name) for name in space.held_out)
+    for name, value in space.defaults().items():
+        axis = space.axes[name]
+        assert value in axis.choices if axis.choices else axis.low <= value <= axis.high, name
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_the_recorded_slices_go_through_the_values_in_use(name: str) -> None:
+    trials, defaults = RECORDS[name], spaces()[name].defaults()
+    (centre,) = trials[(trials["stage"] == "slice") & (trials["axis"] == "")].to_dict("records")
+    assert {constant: centre[f"constant {constant}"] for constant in defaults} == defaults
+    assert min(int(seed) for seeds in trials["seeds"] for seed in seeds.split()) >= 100
+
+
+def test_an_axis_of_some_figures_has_their_value_and_moves_in_them_only() -> None:
+    noise = Axis(reason="for a test", low=0.0, high=1.0, figures=("figure14", "figure27"))
+    space = tiny(axes={"noise": noise, "attention_start": START})
+    assert space.defaults()["noise"] == figures.sweeps("figure14", "smoke", {})["li_icl"].test.noise > 0
+    point = {"noise": 0.1, "attention_start": 0.2}
+    assert space.moved_in("figure14", point) == point
+    assert space.moved_in("figure9", point) == {"attention_start": 0.2}
+
+
+@given(st.floats(1e-9, 1e9), st.sampled_from([START, RATE, Axis(reason="", low=10, high=400, whole=True)]))
+def test_values_lie_in_the_range_and_have_two_digits(value: float, axis: Axis) -> None:
+    near = axis.rounded(value)
+    assert axis.low <= near <= axis.high
+    assert axis.rounded(near) == near == float(f"{near:.2g}")
+
+
+# Trials
+
+
+def test_a_trial_at_the_constants_of_the_published_curves_has_no_distance(monkeypatch: pytest.MonkeyPatch) -> None:
+    space, point = tiny(), {"attention_start": 0.3, "learning_rate": 6e-4}
+    (table,) = search.measured(space, "smoke", point, ["figure9"], search.SEARCH_SEEDS).values()
+    curve = table.curves[table.curves["observable"] == "attention weight"]
+    published = curve.assign(y=curve["value"], c=np.nan, kind="line", scale="linear", reading=0.003)
+    monkeypatch.setattr(published_curves, "load", lambda name: published)
+    row, other = (search.trial(space, "smoke", "search", "", p) for p in (point, point | {"attention_start": 0.1}))
+    assert (row["state"], row["seeds"], row["joint"]) == ("complete", "100 101", pytest.approx(0, abs=1e-9))
+    assert other["joint"] > 1
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(("rate", "state"), [(-1.0, "refused"), (1e100, "diverged")])
+def test_invalid_constants_and_diverging_runs_are_far_away_and_do_not_stop(rate: float, state: str) -> None:
+    space = tiny(axes={"learning_rate": RATE}, amounts={"others": TINY | {"optimiser": "sgd"}})
+    row = search.trial(space, "smoke", "slice", "", {"learning_rate": rate})
+    assert (row["state"], row["figure9"]) == (state, distance.FAR)
+    assert not any(name.startswith("claim") for name in row)
+
+
+def test_constants_that_the_package_no_longer_has_are_left_out() -> None:
+    space = tiny(axes={"attention_start": START, "of_another_time": RATE})
+    assert list(space.defaults()) == ["attention_start"]
+    with pytest.raises(ConstantError, match="of_another_time"):
+        search.measured(space, "smoke", {"of_another_time": 1.0}, ["figure9"], search.SEARCH_SEEDS)
+
+
+def test_an_interrupted_search_gives_the_same_rows(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(spaces(), "li_icl", tiny())
+    path = tmp_path / "results/smoke/studies/li_icl.csv"
+    search_model("li_icl", "smoke")
+    rows = record(path)
+    assert rows["stage"].tolist() == [*["search"] * 3, "final", *["slice"] * 5]
+    assert rows.loc[0, "constant learning_rate"] == tiny().defaults()["learning_rate"]
+    for kept in (2, 6):
+        rows[:kept].to_csv(path, index=False)
+        search_model("li_icl", "smoke")
+        pd.testing.assert_frame_equal(record(path).drop(columns="cpu_seconds"), rows.drop(columns="cpu_seconds"))
+    search_model("li_icl", "smoke")
+    assert len(record(path)) == len(rows)
+
+
+def test_proposals_depend_on_the_rows_before_only() -> None:
+    rows = [
+        {"joint": joint, "constant attention_start": 0.2, "constant learning_rate": rate}
+        for joint, rate in ((1.0, 5e-4), (2.0, 1e-3), (3.0, 2e-3))
+    ]
+    fixed = Axis(reason="for a test", choices=(5, 6, 20), searched=False)
+    space = tiny(axes={**tiny().axes, "context_length": fixed})
+    first = search.proposal(space, rows)
+    assert search.proposal(space, rows) == first != search.proposal(space, rows[:2])
+    assert first["context_length"] == space.defaults()["context_length"]
+
+
+def test_the_package_has_the_results_of_the_recorded_slices() -> None:
+    assert FILE.read_text(encoding="utf-8") == sensitivity.as_json()
+
+
+def test_a_value_that_the_figures_rule_out_is_not_decisive() -> None:
+    slices = [(0.1, 0.5, "contradicted"), (1.5, 0.0, "supported"), (3.0, 0.9, "contradicted")]
+    trials = pd.DataFrame(
+        {"stage": "slice", "axis": "" if rate == 1.5 else "learning_rate", "joint": joint,
+         "constant learning_rate": rate, "claim A": said, "claim B": "supported"}
+        for rate, joint, said in slices
+    )  # fmt: skip
+    found = sensitivity.searches(tiny(axes={"learning_rate": RATE}), trials)
+    outcomes = [(rate, said) for rate, _, said in slices]
+    assert found == {"A": [Search("li_icl", "learning_rate", outcomes, 1.5, [3.0])], "B": []}
+    assert found["A"][0].is_decisive
+
+
+def test_the_drawn_run_is_chosen_by_the_figure_measured_on_each_run_alone(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = distances(["figure9"], "smoke")
+    (sweep,) = figures.sweeps("figure9", "smoke", {}, FIRST_SEED).values()
+    assert list(found.index) == sweep.seeds
+    measured = figures.measure("figure9", {sweep.name: search.trained(sweep.shard(1, 2))}, "smoke")
+    expected = distance.of_figure(measured, published_curves.load("figure9")).whole
+    # A run alone and in a batch may differ in the last digits.
+    assert found["figure9"].iloc[1] == pytest.approx(expected, rel=1e-6)
+    np.testing.assert_allclose(found["joint"], np.log1p(found["figure9"]))
