@@ -7,10 +7,10 @@
 #   make test                                                 the tests, without the slow ones
 #   make help                                                 all commands
 #
-# Options for making .venv (scripts/environment.py prints its choices):
-#   PYTHON=python3.13       the Python; .venv is made again if it has another one
+# Choices for .venv, which last until another is given and make it again if they change:
+#   PYTHON=python3.13       the Python
 #   TORCH_INDEX=<address>   a package index with the CPU build of torch, if pip's own sources have none
-#   TORCH=cuda              the default build of torch, for a machine with a GPU; TORCH=cpu ignores an installed torch
+#   TORCH=cuda              the default build of torch, for a machine with a GPU; TORCH=cpu for the other again
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := first
@@ -87,11 +87,12 @@ snakemake: env
 
 # Uses the first Python that runs and can make virtual environments; the lock has no wheels for 3.14 yet.
 env:
+	@$(if $(filter-out cpu cuda,$(TORCH)),echo 'TORCH is cpu or cuda' >&2; exit 2)
 	@PATH='$(OUTSIDE)'; \
 	for python in $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python3.14); do \
 	  "$$python" -c 'import sys, ensurepip, venv; named = sys.argv[1] != "python3"; \
 	    sys.exit(not (3, 11) <= sys.version_info < (3, 99 if named else 14))' "$$python" 2>/dev/null || continue; \
-	  exec "$$python" scripts/environment.py --python '$(PYTHON)' --torch '$(TORCH)' --torch-index '$(TORCH_INDEX)'; \
+	  exec "$$python" scripts/environment.py '$(PYTHON)' '$(TORCH)' '$(TORCH_INDEX)'; \
 	done; \
 	echo 'make env: no Python 3.11 or later with venv and pip (Debian: python3-venv); name one with PYTHON=...' >&2; exit 1
 

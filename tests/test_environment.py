@@ -1,12 +1,15 @@
-"""Consistency of versions with pyproject.toml, and no names of machines in the tree."""
+"""Versions agree, no file names a machine, make passes on what it is given, and .venv is made when it has to be."""
 
 import ast
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import time
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
 
@@ -15,245 +18,147 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
-from packaging.version import Version
+
+from scripts import environment
 
 ROOT = Path(__file__).resolve().parents[1]
-PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-CONDA = (ROOT / "environment.yml").read_text(encoding="utf-8")
-LOCK = (ROOT / "requirements" / "lock.txt").read_text(encoding="utf-8")
-TORCH_PIN = (ROOT / "requirements" / "torch.txt").read_text(encoding="utf-8")
-
-# Packages with another name on conda-forge or bioconda than on PyPI.
-PYTHON_NAME = {
-    "pytorch": "torch",
-    "matplotlib-base": "matplotlib",
-    "seaborn-base": "seaborn",
-    "snakemake-minimal": "snakemake",
-}
-CONDA_ONLY = {"pip", "setuptools"}  # they install the project itself
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT = PYPROJECT["project"]
+LOCK, PIN = ((ROOT / f"requirements/{name}.txt").read_text() for name in ("lock", "torch"))
 
 
-# -- readers ----------------------------------------------------------------------------------------------------------
+def ranges(requirements: list[str]) -> dict[str, SpecifierSet]:
+    """PyPI's name of each package -> its versions."""
+    names = [one.replace("pytorch", "torch").replace("-base", "").replace("-minimal", "") for one in requirements]
+    return {canonicalize_name(one.name): one.specifier for one in map(Requirement, names)}
 
 
-def runtime(pyproject: str) -> dict[str, SpecifierSet]:
-    project = tomllib.loads(pyproject)["project"]
-    ranges = {canonicalize_name(r.name): r.specifier for r in map(Requirement, project["dependencies"])}
-    return ranges | {"python": SpecifierSet(project["requires-python"])}
+def pins(lock: str) -> dict[str, str]:
+    return {canonicalize_name(name): version for name, version in re.findall(r"^([\w.-]+)==([^\s;\\]+)", lock, re.M)}
 
 
-def runtime_and_dev(pyproject: str) -> list[Requirement]:
-    project = tomllib.loads(pyproject)["project"]
-    return [Requirement(r) for r in project["dependencies"] + project["optional-dependencies"]["dev"]]
+RUNTIME = ranges(PROJECT["dependencies"]) | {"python": SpecifierSet(PROJECT["requires-python"])}
+CONDA = ranges(yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"])
 
 
-def conda(environment: str) -> dict[str, SpecifierSet]:
-    ranges = {}
-    for entry in yaml.safe_load(environment)["dependencies"]:
-        requirement = Requirement(entry)
-        ranges[canonicalize_name(PYTHON_NAME.get(requirement.name, requirement.name))] = requirement.specifier
-    return ranges
+def test_conda_has_the_same_ranges_and_all_that_is_imported() -> None:
+    assert {name: admitted for name, admitted in CONDA.items() if name not in ("pip", "setuptools")} == RUNTIME
+    imported = set()
+    for path in [*(ROOT / "src").rglob("*.py"), *(ROOT / "scripts").glob("*.py")]:
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        imported |= {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+        imported |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
+    packages = metadata.packages_distributions()
+    for top in {name.split(".")[0] for name in imported} - {*sys.stdlib_module_names, "icl"}:
+        assert CONDA.keys() & {canonicalize_name(one) for one in packages[top]}, top
 
 
-def pins(lock: str) -> dict[str, Version]:
-    return {
-        canonicalize_name(name): Version(version)
-        for name, version in re.findall(r"^([A-Za-z0-9][\w.-]*)==([^\s;\\]+)", lock, flags=re.MULTILINE)
-    }
-
-
-# -- complaints --------------------------------------------------------------------------------------------------------
-
-
-def conda_complaints(pyproject: str, environment: str) -> list[str]:
-    wanted, given = runtime(pyproject), conda(environment)
-    complaints = [f"{name}: in pyproject.toml only" for name in wanted.keys() - given.keys()]
-    complaints += [f"{name}: in environment.yml only" for name in given.keys() - wanted.keys() - CONDA_ONLY]
-    return complaints + [
-        f"{name}: {wanted[name]} in pyproject.toml, {given[name]} in environment.yml"
-        for name in wanted.keys() & given.keys()
-        if wanted[name] != given[name]
-    ]
-
-
-def import_complaints(sources: dict[str, str], environment: str) -> list[str]:
-    """Packages that a source imports and that a conda environment would not have."""
-    given, of_import = set(conda(environment)), metadata.packages_distributions()
-    complaints = []
-    for name, source in sources.items():
-        nodes = list(ast.walk(ast.parse(source)))
-        imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-        imported |= {
-            node.module for node in nodes if isinstance(node, ast.ImportFrom) and not node.level and node.module
-        }
-        for top in sorted({one.split(".")[0] for one in imported} - {*sys.stdlib_module_names, "icl"}):
-            if not given & {canonicalize_name(one) for one in of_import.get(top, [top])}:
-                complaints.append(f"{name}: imports {top}")
-    return complaints
-
-
-def pin_complaints(environment: str, lock: str, torch_pin: str) -> list[str]:
-    """Locked versions that a conda environment would not admit."""
-    locked = pins(lock) | pins(torch_pin)
-    ranges = {name: given for name, given in conda(environment).items() if name not in ("python", "pip")}
-    return [f"{name}: {locked[name]}" for name, given in ranges.items() if locked[name] not in given]
-
-
-def range_complaints(pyproject: str, lock: str, torch_pin: str) -> list[str]:
-    locked = pins(lock) | pins(torch_pin)
-    return [
-        f"{requirement}: locked {locked.get(canonicalize_name(requirement.name), 'nowhere')}"
-        for requirement in runtime_and_dev(pyproject)
-        if canonicalize_name(requirement.name) not in locked
-        or locked[canonicalize_name(requirement.name)] not in requirement.specifier
-    ]
-
-
-def lock_complaints(lock: str) -> list[str]:
-    """A lock must be installable everywhere: no build of torch, no disk or address, a hash for every pin."""
-    forbidden = r"\+cpu|file:| @ |://|nvidia|cuda|triton|^torch=="
-    complaints = re.findall(rf"^.*(?:{forbidden}).*$", lock, flags=re.MULTILINE)
-    blocks = re.split(r"\n(?=\S)", lock)
-    return complaints + [block for block in blocks if "==" in block.split("\n")[0] and "--hash=sha256:" not in block]
-
-
-# Assembled from pieces, so that the guard does not find this file.
-FOLDERS = ("work", "root", "farm", "home", "opt", "tmp", "Users", "mnt")
-HOSTS = ("pypi" + ".org", "pythonhosted" + ".org", "download.pytorch" + ".org", "anaconda" + ".org")
-MACHINE = re.compile(r"(?<![\w.~>})-])/(?:" + "|".join(FOLDERS) + ")/|" + "|".join(re.escape(host) for host in HOSTS))
-
-
-def machine_complaints(text: str) -> list[str]:
-    """Lines with an absolute path of a machine or the host of a package registry."""
-    return [line.strip() for line in text.splitlines() if MACHINE.search(line)]
-
-
-# -- there are none ----------------------------------------------------------------------------------------------------
-
-
-def test_conda_and_pyproject_agree() -> None:
-    assert conda_complaints(PYPROJECT, CONDA) == []
-
-
-def test_conda_has_what_is_imported() -> None:
-    paths = [*(ROOT / "src").rglob("*.py"), *(ROOT / "scripts").glob("*.py")]
-    sources = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in paths}
-    assert len(sources) > 50
-    assert import_complaints(sources, CONDA) == []
-
-
-def test_conda_admits_what_is_locked() -> None:
-    assert pin_complaints(CONDA, LOCK, TORCH_PIN) == []
-
-
-def test_conda_channels() -> None:
-    assert yaml.safe_load(CONDA)["channels"] == ["conda-forge", "bioconda", "nodefaults"]
-
-
-def test_every_range_admits_what_is_locked() -> None:
-    assert range_complaints(PYPROJECT, LOCK, TORCH_PIN) == []
-
-
-def test_the_lock_serves_everyone() -> None:
-    assert lock_complaints(LOCK) == []
-
-
-def test_torch_is_pinned_without_a_build() -> None:
-    assert list(pins(TORCH_PIN)) == ["torch"]
-    assert pins(TORCH_PIN)["torch"].local is None
+def test_the_lock_lies_in_every_range_and_serves_every_machine() -> None:
+    extras = [one for group in PROJECT["optional-dependencies"].values() for one in group]
+    locked = pins(LOCK) | pins(PIN)
+    for name, admitted in (RUNTIME | CONDA | ranges(extras)).items():
+        assert name in ("python", "pip") or locked[name] in admitted, name
+    # No build of torch, no file or address, and hashes for every pin.
+    assert not re.findall(r"^.*(?:\+cpu|file:| @ |://|nvidia|cuda|triton|^torch==).*$", LOCK, re.M)
+    assert all("--hash=sha256:" in block for block in re.split(r"\n(?=\S)", LOCK) if "==" in block.split("\n")[0])
 
 
 def test_the_dependencies_of_torch_are_those_in_the_lock() -> None:
-    (told,) = tomllib.loads(PYPROJECT)["tool"]["uv"]["dependency-metadata"]
-    said = [Requirement(r) for r in metadata.requires("torch") or []]
+    (told,) = PYPROJECT["tool"]["uv"]["dependency-metadata"]
+    said = map(Requirement, metadata.requires("torch") or [])
     # The CUDA build has the same dependencies and its libraries; extras do not matter here.
-    cuda = ("nvidia", "cuda", "triton")
-    plain = {str(r) for r in said if not r.name.startswith(cuda) and "extra" not in str(r.marker)}
-    assert {str(Requirement(r)) for r in told["requires-dist"]} == plain
-    assert Version(told["version"]) == pins(TORCH_PIN)["torch"]
-
-
-def tracked() -> list[Path]:
-    listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
-    if listing.returncode != 0:
-        pytest.skip("not a git checkout")
-    return [ROOT / name for name in listing.stdout.decode().split("\0") if name]
+    plain = [r for r in said if not r.name.startswith(("nvidia", "cuda", "triton")) and "extra" not in str(r.marker)]
+    assert {str(Requirement(r)) for r in told["requires-dist"]} == {str(r) for r in plain}
+    assert pins(PIN) == {"torch": told["version"]}
 
 
 def test_no_tracked_file_names_a_machine() -> None:
-    complaints = {}
-    for path in tracked():
-        if path.is_file() and not path.is_symlink():
-            content = path.read_bytes()
-            if b"\0" not in content and (found := machine_complaints(content.decode("utf-8", errors="replace"))):
-                complaints[str(path.relative_to(ROOT))] = found
-    assert complaints == {}
+    # Assembled from pieces, so that this file is not found.
+    hosts = [re.escape(f"{host}.org") for host in ("pypi", "pythonhosted", "download.pytorch", "anaconda")]
+    folder = r"(?<![\w.~>})-])/(?:" + "|".join("work root farm home opt tmp Users mnt".split()) + ")/"
+    listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout.decode()
+    paths = [ROOT / name for name in listing.split("\0") if name]
+    texts = {path: path.read_bytes() for path in paths if path.is_file() and not path.is_symlink()}
+    named = re.compile("|".join([folder, *hosts]).encode())
+    assert [path for path, text in texts.items() if b"\0" not in text and named.search(text)] == []
 
 
-# -- the Makefile -----------------------------------------------------------------------------------------------------
+def make(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run make as a user would, even if make started the tests."""
+    ours = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS", "PYTHON", "TORCH"))} | variables
+    return subprocess.run(["make", *arguments], env=ours, capture_output=True, text=True, check=False)
 
 
-def make_free() -> dict[str, str]:
-    """The environment without the variables of a make that runs the tests."""
-    ours = ("MAKE", "MFLAGS", "PYTHON", "TORCH")
-    return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+def test_unknown_goals_go_to_snakemake_in_one_call_with_one_config() -> None:
+    # figures and results are also folders, which make must not take for finished targets. Of two --config Snakemake
+    # reads the last one only.
+    given = ("figures", "results/a.txt", "SCALE=smoke", "SET=li_icl: {batch: 64}", "SNAKEMAKE_ARGS=-n -C variant=a")
+    calls = [line for line in make("-C", str(ROOT), "-n", *given).stdout.splitlines() if "bin/snakemake" in line]
+    config = "scale=smoke 'constants=li_icl: {batch: 64}' variant=a"
+    assert calls == [f".venv/bin/snakemake 'figures' 'results/a.txt' -n --config {config}"]
 
 
-def make(*arguments: str, folder: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run ``make`` as a user would, even if make started the tests."""
-    return subprocess.run(
-        ["make", *arguments], cwd=folder, env=make_free() | environment, capture_output=True, text=True, check=False
-    )
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with what make and the set-up read."""
+    for name in ("Makefile", "pyproject.toml", "requirements"):
+        (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
-def copy_what_make_reads(folder: Path) -> None:
-    for name in ("Makefile", "pyproject.toml"):
-        shutil.copy(ROOT / name, folder)
-    shutil.copytree(ROOT / "requirements", folder / "requirements")
+def test_make_takes_the_first_working_python(folder: Path) -> None:
+    for name in ("python3", "python3.11", "python3.12", "python3.13", "python3.14"):
+        works = name in ("python3.12", "python3.13")
+        (folder / name).write_text(f'#!/bin/sh\n[ "$1" != -c ] || exit {1 - works}\necho {name} "$@"\n')
+        (folder / name).chmod(0o755)
+    path = f"{folder}:{os.environ['PATH']}"
+    assert make("env", PATH=path).stdout == "python3.13 scripts/environment.py   \n"
+    chosen = make("env", "PYTHON=python3.12", "TORCH=cuda", PATH=path).stdout
+    assert chosen == "python3.12 scripts/environment.py python3.12 cuda \n"
+    assert make("env", "PYTHON=python3.11", PATH=path).stderr.startswith("make env: no Python 3.11 or later")
 
 
-def test_every_unknown_goal_goes_to_snakemake_in_one_call() -> None:
-    # figures and results are also folders, which make must not take for finished targets.
-    planned = make("-n", "figures", "results/a.txt", "figure12", "SNAKEMAKE_ARGS=--config scale=smoke").stdout
-    calls = [line for line in planned.splitlines() if line.startswith(".venv/bin/snakemake")]
-    assert calls == [".venv/bin/snakemake 'figures' 'results/a.txt' 'figure12' --config scale=smoke"]
+def test_the_cpu_build_of_torch_is_tried_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def tried(torch: str, index: str) -> list[str]:
+        return [one[0].removeprefix(PIN.split()[-1]) for one in environment.builds(torch, index).values()]
+
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert (tried("", ""), tried("", "index"), tried("cuda", "")) == (["+cpu", ""], ["+cpu"], [""])
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert tried("", "") == [""]
 
 
-@pytest.mark.parametrize(
-    ("given", "passed"),
-    [
-        (["SCALE=smoke"], "--config scale=smoke"),
-        (["SET=li_icl: {batch: 64, delta: 0.1}"], "--config 'constants=li_icl: {batch: 64, delta: 0.1}'"),
-        (["SCALE=smoke", "SNAKEMAKE_ARGS=-n --config variant=a"], "-n --config scale=smoke variant=a"),
-        (["SCALE=smoke", "SNAKEMAKE_ARGS=-C variant=a"], "--config scale=smoke variant=a"),
-    ],
-)
-def test_scale_and_constants_join_the_users_own_config(given: list[str], passed: str) -> None:
-    # Of two --config Snakemake reads the last one only.
-    assert make("-n", "figure12", *given).stdout.splitlines()[-2] == f".venv/bin/snakemake 'figure12' {passed}"
+def test_an_environment_is_made_once_and_again_after_a_change(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[str, str, str]] = []
+
+    def build(*chosen: str) -> None:
+        time.sleep(0.1)
+        Path(".venv/bin").mkdir(parents=True)
+        Path(".venv/bin/python").symlink_to(sys.executable)
+        made.append(chosen)
+
+    def times_made(*chosen: str) -> int:
+        """How often two makes at once make the environment."""
+        monkeypatch.setattr(sys, "argv", ["environment.py", *chosen])
+        before = len(made)
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda _: environment.main(), range(2)))
+        return len(made) - before
+
+    monkeypatch.setattr(environment, "build", build)
+    assert (times_made("", "", ""), times_made("", "", ""), times_made("", "cuda", "")) == (1, 0, 1)
+    environment.LOCK.write_text(environment.LOCK.read_text() + "#")
+    assert times_made("", "", "") == 1 and made[-1][1] == "cuda"
+    environment.RECORD.unlink()  # an interrupted set-up
+    assert times_made("", "", "") == 1
+    for changed in ({"python": "/another"}, {"folder": "/another"}):
+        environment.RECORD.write_text(json.dumps(environment.recorded() | changed))
+        assert times_made("python3", "", "") == 1
+    assert not Path(made[-1][0]).is_relative_to(sys.prefix), "the Python of the .venv that is removed"
 
 
-def test_whatif_takes_constants_and_refuses_what_it_would_ignore() -> None:
-    constants = "SET=li_icl: {batch: 64}"
-    planned = make("-n", "whatif", "FIGURE=figure9", constants, "SCALE=smoke").stdout.splitlines()
-    assert planned[-1] == ".venv/bin/python -m icl whatif figure9 --set 'li_icl: {batch: 64}' --scale smoke"
-    refused = make("--assume-old=env", "whatif", "FIGURE=figure9", constants, "SNAKEMAKE_ARGS=-n")
-    assert (refused.returncode, "no SNAKEMAKE_ARGS" in refused.stderr) == (2, True)
-
-
-def test_the_help_names_every_command() -> None:
-    (own,) = re.findall(r"^OWN := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
-    printed = make("help").stdout
-    assert [name for name in own.split() if f"make {name} " not in printed] == ["first", "help", "snakemake"]
-
-
-@pytest.mark.slow
-def test_the_lock_is_what_the_ranges_resolve_to(tmp_path: Path) -> None:
-    copy_what_make_reads(tmp_path)
-    (tmp_path / ".venv").symlink_to(ROOT / ".venv")
-    remade = make("lock", "--assume-old=env", folder=tmp_path)
-    if remade.returncode != 0 and "No solution found" not in remade.stderr:
-        pytest.skip(f"no package index in reach: {remade.stderr.strip()[-300:]}")
-    assert remade.returncode == 0, remade.stderr
-    # Without the hashes, which change when another wheel of a locked version is uploaded.
-    assert pins((tmp_path / "requirements" / "lock.txt").read_text(encoding="utf-8")) == pins(LOCK)
+def test_a_failure_shows_the_end_of_the_log(folder: Path) -> None:
+    environment.LOG.parent.mkdir()
+    with pytest.raises(SystemExit, match=r"failed(.|\n)*the reason"):
+        environment.run("a step", sys.executable, "-c", "print('the reason'); raise SystemExit(1)")
