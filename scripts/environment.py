@@ -54,8 +54,7 @@ def run(what: str, *command: str, may_fail: bool = False) -> bool:
         print("\n#", *command, file=log, flush=True)
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, check=False)
     if done.returncode and not may_fail:
-        tail = LOG.read_text(errors="replace").splitlines()[-15:]
-        sys.exit("\n  | ".join([f"failed; the end of {LOG}:", *tail]))
+        sys.exit("\n  | ".join([f"failed; the end of {LOG}:", *LOG.read_text(errors="replace").splitlines()[-15:]]))
     print("not possible" if done.returncode else f"{time.monotonic() - began:.0f} s", file=sys.stderr)
     return not done.returncode
 
@@ -80,6 +79,7 @@ def main() -> None:
         if (now := wanted(*sys.argv[1:])) == recorded():
             return
         print(f"setting up .venv with {now['python']} (a minute or more; details: {LOG})", file=sys.stderr)
+        RECORD.unlink(missing_ok=True)  # first, because the next step may be interrupted
         shutil.rmtree(".venv", ignore_errors=True)
         LOG.write_text("")
         build(now["python"], now["torch"], now["index"])
