@@ -31,6 +31,7 @@ CONFIG = $(strip $(if $(SETTINGS),$(JOINED),$(SNAKEMAKE_ARGS)))
 PYTEST_ARGS ?= -n 2 --dist loadfile
 LOCK_ARGS ?=
 SITE ?= site
+BENCH ?=
 
 unexport PYTHONPATH PYTHONHOME
 export PYTHONNOUSERSITE := 1
@@ -69,7 +70,7 @@ help:
 	@echo 'make test-slurm   run the tests of the cluster profiles on a SLURM of one node; needs SLURM'
 	@echo 'make test-all     run all tests'
 	@echo 'make lint         run ruff, mypy, import-linter, snakefmt and the lint of Snakemake'
-	@echo 'make bench        run the benchmarks'
+	@echo 'make bench        run the benchmarks; BENCH=garg for some of them'
 	@echo 'make lock         update the lock from pyproject.toml; LOCK_ARGS=--upgrade for newer versions'
 	@echo 'make clean        remove results, figures and caches, but not .venv'
 	@echo 'make clean-env    remove .venv'
@@ -118,9 +119,9 @@ lint: env
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
 
-# With the same thresholds as the workflow's training jobs.
+# With the same thresholds as the workflow's training jobs. BENCH='garg softmax' runs some rows only.
 bench: env
-	MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_MMAP_THRESHOLD_=4000000000 $(BIN)/python -m benchmarks
+	MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_MMAP_THRESHOLD_=4000000000 $(BIN)/python -m benchmarks $(BENCH)
 
 # All figures of one paper, which is a target of the workflow.
 paper: env

@@ -1,54 +1,46 @@
-"""Run all benchmarks, or those named on the command line, and print one table."""
+"""Print one table of ratios of two times; the exit code is 1 if a target is missed or a row fails.
+
+python -m benchmarks                 all rows
+python -m benchmarks garg            those of one module
+python -m benchmarks li 'softmax'    those of one module, and all whose name contains the word
+"""
 
 import importlib
+import math
 import pkgutil
 import sys
-import time
 import traceback
-from contextlib import redirect_stdout
-
-import torch
 
 import benchmarks
 from benchmarks.timing import Row
 
+MODULES = [one.name for one in pkgutil.iter_modules(benchmarks.__path__) if one.name not in ("__main__", "timing")]
 
-def measured(name: str) -> list[Row] | None:
-    """The rows of one module, or None if it failed; its output goes to stderr."""
-    start = time.perf_counter()
-    try:
-        module = importlib.import_module(f"benchmarks.{name}")
-        if not hasattr(module, "main"):
-            return []
-        print(f"{name} ...", file=sys.stderr, flush=True)
-        with redirect_stdout(sys.stderr):
-            rows = list(module.main())
-    except Exception:
-        traceback.print_exc()
-        return None
-    print(f"{name}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
+
+def chosen(words: list[str]) -> list[Row]:
+    """The rows of the named modules and those whose names contain a word; all of them without words."""
+    rows: list[Row] = []
+    for name in MODULES:
+        of_module: list[Row] = importlib.import_module(f"benchmarks.{name}").ROWS
+        rows += [row for row in of_module if not words or name in words or any(word in row.name for word in words)]
     return rows
 
 
-def line(name: str, value: float, target: float | None) -> str:
-    """One row of the table."""
-    if target is None:
-        return f"{name:68} {value:10.4g}"
-    least = "at least" in name
-    kept = value >= target if least else value <= target
-    return f"{name:68} {value:10.4g}   {'>=' if least else '<='} {target:<8.4g} {'yes' if kept else 'NO'}"
-
-
-def main(wanted: list[str]) -> None:
-    """Print the table."""
-    there = [module.name for module in pkgutil.iter_modules(benchmarks.__path__) if not module.name.startswith("_")]
-    table = []
-    torch.set_num_threads(1)
-    for name in wanted or there:
-        rows = measured(name)
-        table += [f"{name}: failed, see above"] if rows is None else [line(*row) for row in rows]
-    print("\n".join(["", f"{'measurement':68} {'value':>10}   target", *table]))
+def measure(row: Row) -> bool:
+    """Print the row of the table; whether its target is reached."""
+    try:
+        first, second = row.seconds()
+    except Exception:
+        traceback.print_exc()
+        print(f"{row.name:80} failed, see above", flush=True)
+        return False
+    reached = row.at_least <= first / second <= row.at_most
+    target = f">= {row.at_least:<6g}" if row.at_least > 0 else f"<= {row.at_most:<6g}" if row.at_most < math.inf else ""
+    numbers = f"{1e3 * first:9.3g} {1e3 * second:9.3g} {first / second:9.3g}"
+    print(f"{row.name:80} {numbers}  {target}{('yes' if reached else 'NO') if target else ''}".rstrip(), flush=True)
+    return reached
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    print(f"{'first / second':80} {'ms':>9} {'ms':>9} {'ratio':>9}  target")
+    sys.exit(not all([measure(row) for row in chosen(sys.argv[1:])]))

@@ -1,36 +1,135 @@
-"""CPU times of several implementations, measured alternately."""
+"""Pairs of calculations that are timed alternately."""
 
+import itertools
+import math
+import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
-REPEATS = 7
+from icl.core.sweep import Sweep
+from icl.core.training import loss_and_gradient
 
-Row = tuple[str, float, float | None]
-"""Name, value and target of one measurement."""
+Call = Callable[[], object]
 
-
-def least(sides: Mapping[str, tuple[Callable[[], object], int]], repeats: int = REPEATS) -> dict[str, float]:
-    """The minimal CPU seconds per call of each side over alternating rounds; a round has the given number of calls."""
-    times: dict[str, list[float]] = {name: [] for name in sides}
-    for _ in range(repeats):
-        for name, (run, calls) in sides.items():
-            start = time.process_time()
-            for _ in range(calls):
-                run()
-            times[name].append((time.process_time() - start) / calls)
-    return {name: min(values) for name, values in times.items()}
+MOST, PATIENCE, LENGTH = 9, 3.0, 0.02
+"""The most rounds of a row, seconds after which a further round does not begin, and seconds of each side of a round."""
 
 
-def exponent(
-    make: Callable[[int], Callable[[], object]], sizes: Sequence[int], calls: int, repeats: int = REPEATS
-) -> float:
-    """The log-log slope of the time of make(size) over the larger half of the sizes."""
-    return slope(sizes, [least({"one": (make(size), calls)}, repeats)["one"] for size in sizes])
+@dataclass(frozen=True)
+class Row:
+    """The ratio of two times, of the first side over the second.
+
+    name : what is compared, "model: first / second, at which sizes"
+    sides : makes both functions, and may check that they agree
+    at_least, at_most : the target, if there is one
+    units : the amount of work, such as prompts, that one call of each side does
+    threads : of torch; with several, wall time is measured instead of CPU time
+    rounds : how often each side is timed at least
+    """
+
+    name: str
+    sides: Callable[[], tuple[Call, Call]]
+    at_least: float = -math.inf
+    at_most: float = math.inf
+    units: tuple[float, float] = (1, 1)
+    threads: int = 1
+    rounds: int = 4
+
+    def seconds(self) -> tuple[float, float]:
+        """The minimum over alternating rounds of each side's time per unit of work."""
+        torch.set_num_threads(self.threads)
+        clock = _cpu_seconds if self.threads == 1 else time.perf_counter
+        sides, began = self.sides(), time.perf_counter()
+        times = [[_timed(side, 1, clock) for side in sides]]
+        if self.rounds > 1:  # the first calls only filled caches
+            times = [[_timed(side, 1, clock) for side in sides]]
+        calls = [max(1, math.ceil(LENGTH / max(seconds, 1e-6))) for seconds in times[0]]
+        while len(times) < self.rounds or (len(times) < MOST and time.perf_counter() - began < PATIENCE):
+            times.append([_timed(side, count, clock) for side, count in zip(sides, calls, strict=True)])
+        first, second = np.min(times, axis=0) / self.units
+        return float(first), float(second)
 
 
-def slope(sizes: Sequence[int], seconds: Sequence[float]) -> float:
-    """The log-log slope of times over the larger half of the sizes."""
-    half = len(sizes) // 2
-    return float(np.polyfit(np.log(sizes[half:]), np.log(seconds[half:]), 1)[0])
+def _timed(side: Call, calls: int, clock: Callable[[], float]) -> float:
+    """Seconds per call."""
+    start = clock()
+    for _ in range(calls):
+        side()
+    return (clock() - start) / calls
+
+
+def _cpu_seconds() -> float:
+    """CPU time of this process and of the children that it waited for."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def pair(name: str, first: Callable[[], Call], second: Callable[[], Call], **about: Any) -> Row:
+    """The row of two sides that are made independently."""
+    return Row(name, lambda: (first(), second()), **about)
+
+
+def tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
+    """A batch as torch tensors."""
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+
+def sampling(module: Any, configs: Sequence[Any]) -> Callable[[], dict[str, torch.Tensor]]:
+    """The batches of training steps, one after the other."""
+    steps = itertools.count()
+    return lambda: tensors(module.sample(tuple(configs), next(steps)))
+
+
+def step(module: Any, configs: Sequence[Any], *, given: bool = False, update: bool = True) -> Call:
+    """A training step of all runs from the initial weights, as the package trains.
+
+    given : with prompts drawn beforehand; update : with the optimiser's update, else the gradient alone
+    """
+    sweep = Sweep("benchmark", module.SYSTEM, tuple(configs), (0, 1), module.Test())
+    params, optimiser, draws = module.init(sweep.configs), module.optimiser(sweep.configs), sampling(module, configs)
+    frozen = {name: params.pop(name) for name in module.FROZEN}
+    state, drawn = optimiser.init(params), draws() if given else {}
+
+    def run() -> dict[str, torch.Tensor]:
+        batch = drawn if given else draws()
+        _, gradients = loss_and_gradient(module, sweep, params, frozen, batch)
+        return optimiser.update(params, gradients, state, 0)[0] if update else gradients
+
+    return run
+
+
+class _Products(TorchDispatchMode):
+    """Keeps the factors of all matrix products."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.factors: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        first = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1}.get(func.overloadpacket.__name__)
+        if first is not None:
+            self.factors.append((args[first].detach().clone(), args[first + 1].detach().clone()))
+        return func(*args, **(kwargs or {}))
+
+
+def products(side: Call) -> Call:
+    """The matrix products of a calculation, forward and backward, each on its own data: a lower bound for its time."""
+    with _Products() as kept:
+        side()
+    return lambda: [a @ b for a, b in kept.factors]
+
+
+def parts(name: str, module: Any, configs: Sequence[Any], share: float, over_products: float = math.inf) -> list[Row]:
+    """A training step over its matrix products, and the share of sampling in it, both at most the targets."""
+    whole = partial(step, module, configs)
+    return [
+        pair(f"{name}: training step / its matrix products", whole, lambda: products(whole()), at_most=over_products),
+        pair(f"{name}: sampling / training step", partial(sampling, module, configs), whole, at_most=share),
+    ]
