@@ -1,6 +1,5 @@
 """Shared fixtures: sweeps that train in milliseconds, and copies of the workflow to run in."""
 
-import contextlib
 import os
 import random
 import shutil
