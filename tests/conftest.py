@@ -80,6 +80,29 @@ def small_table() -> Table:
     return summarise("figure0", "laptop", table.join([table.rows("slope", range(3), [1.0, 2.0, 3.0]), *curve]))
 
 
+@pytest.fixture(scope="session")
+def published_table() -> Callable[[str], Table]:
+    """Make the table of a figure whose values are the published ones; those of a scatter are of its run 0."""
+    from icl.core import table
+    from icl.evidence import errors, intervals, published_curves
+
+    def make(figure: str) -> Table:
+        found = published_curves.load(figure)
+        assert found is not None
+        names = {"y": "value", "c": "colour", "y_lo": "band_low", "y_hi": "band_high"}
+        cells = found.rename(columns=names)[["panel", "series", "x", "observable", *names.values()]]
+        scatter = found["kind"] == "scatter"
+        cells["observable"] = cells["observable"].replace("", table.ERROR)
+        for edge in ("band_low", "band_high"):
+            cells[edge] = cells[edge].fillna(cells["value"])
+        cells = cells.assign(statistic=["point" if one else "mean" for one in scatter], count=10)
+        parts = [table.conform(cells.assign(seed=[0 if one else None for one in scatter], x=cells["x"].astype(float)))]
+        parts += [errors.drawn_run([0], 0)] if scatter.any() else []
+        return intervals.summarise(figure, "paper", table.join(parts))
+
+    return make
+
+
 @contextmanager
 def handlers_restored() -> Iterator[None]:
     """Restore the handlers of the signals that a training catches from its start on."""

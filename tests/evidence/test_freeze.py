@@ -1,85 +1,95 @@
-"""A claim that changes after the freeze is marked as amended."""
+"""A claim that changes after the freeze is marked, with its reason; and how fragile a verdict is."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from icl.core import discovery
-from icl.evidence import freeze, ledger
-from icl.evidence.ledger import Claim
+from icl.evidence import freeze, ledger, sensitivity
+from icl.evidence.ledger import Amendment, Bound, Claim
+from icl.evidence.sensitivity import Search
 
 CODES = dict.fromkeys(discovery.figures(), "code")
-TEXTS: dict[str, Any] = {"kind": "remark", "tested": "Other words.", "premise": "Another premise."}
+OTHER = Bound(observable="other", at_least=1.0)
+DECIDE = {"bounds": "bounds", "conditions": "bounds", "kind": "texts", "tested": "texts", "premise": "texts"}
+"""Field of a claim -> the part of the freeze that it belongs to; all other fields may be reworded."""
+CHANGES: dict[str, Any] = dict.fromkeys(Claim.model_fields, "other") | {
+    "bounds": (OTHER,), "conditions": (OTHER,), "kind": "remark", "scales": ("paper",), "amended": (), "id": None
+}  # fmt: skip
+ENDS: dict[str, Any] = {"observable": "other", "at_least": -7.0, "at_most": 1e6, "statistic": "median", "equals": 0.5}
+
+
+def changed(part: Any, **values: Any) -> Any:
+    return part.model_copy(update=values)
 
 
 @pytest.fixture
 def claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Claim]:
     """A claim of a ledger that was just frozen."""
     monkeypatch.setattr(freeze, "FILE", tmp_path / "frozen.json")
-    freeze.frozen.cache_clear()
     freeze.write(CODES, "2026-01-02")
-    yield ledger.papers()[0].claims[0]
-    freeze.frozen.cache_clear()
+    yield next(claim for claim in ledger.all_claims().values() if not claim.amended and claim.kind != "remark")
+    freeze._stored.cache_clear()
 
 
-def moved(claim: Claim) -> Claim:
-    first = claim.bounds[0]
-    return replace(claim, bounds=(replace(first, at_most=first.at_most + 1, at_least=-5.0), *claim.bounds[1:]))
+def test_whatever_decides_a_row_is_frozen_and_nothing_else(claim: Claim) -> None:
+    for field, value in CHANGES.items():
+        other = claim if field == "id" else changed(claim, **{field: value})
+        parts = [DECIDE[field]] if field in DECIDE else []
+        assert freeze.changed(other) == parts, field
+        words = {"bounds": "bounds, conditions", "texts": "kind, tested, premise"}
+        expected = [f"since the freeze of 2026-01-02: other {words[part]}" for part in parts]
+        assert freeze.differences(other, "code") == ({"amended": expected} if parts else {})
+    for field, value in ENDS.items():
+        assert freeze.changed(changed(claim, bounds=(changed(claim.bounds[0], **{field: value}),))) == ["bounds"]
+    ranged = changed(claim.bounds[0], range=(-1e9, 1e9))
+    assert not freeze.changed(
+        changed(claim, bounds=(ranged, *claim.bounds[1:]), tested=claim.tested.replace(" ", "\n"))
+    )
+    assert freeze.differences(claim, "other") == {"code": ["other than at the freeze of 2026-01-02"]}
 
 
-def test_nothing_changed_since_a_freeze_of_now(claim: Claim) -> None:
-    assert [one.id for paper in ledger.papers() for one in paper.claims if freeze.changed(one)] == []
+def test_amendments_carry_their_reasons_whatever_their_date(claim: Claim) -> None:
+    reasons = tuple(Amendment(date=date, was=">= 3", why="a reason") for date in ("2025-12-01", "2026-03-01"))
+    amended = changed(claim, amended=reasons)
+    texts = ["2025-12-01: was >= 3; a reason", "2026-03-01: was >= 3; a reason"]
+    assert freeze.differences(amended) == {"amended": texts}
+    assert [freeze.date_of_bounds(one) for one in (claim, amended)] == ["2026-01-02", "2026-03-01"]
+    new = changed(claim, id="new")
+    assert freeze.differences(new, "other") == {"new": ["since the freeze of 2026-01-02"]}
+    assert freeze.date_of_bounds(new) == ""
+
+
+def test_a_change_without_a_later_reason_is_found(claim: Claim, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(freeze.unexplained()) == []
-
-
-def test_a_changed_bound_is_marked(claim: Claim) -> None:
-    assert freeze.changed(moved(claim)) == ["bounds"]
-    assert freeze.amendments(moved(claim))[-1] == "since the freeze of 2026-01-02: other bounds, conditions"
-
-
-@pytest.mark.parametrize("part", TEXTS)
-def test_whatever_else_decides_the_row_is_frozen(claim: Claim, part: str) -> None:
-    assert freeze.changed(replace(claim, **{part: TEXTS[part]})) == ["texts"]
-
-
-def test_line_breaks_and_ranges_are_not_frozen(claim: Claim) -> None:
-    ranged = tuple(replace(bound, range=(-1e9, 1e9)) for bound in claim.bounds)
-    assert freeze.changed(replace(claim, bounds=ranged, tested=claim.tested.replace(" ", "\n"))) == []
-
-
-def test_rewording_the_source_is_not_an_amendment(claim: Claim) -> None:
-    assert freeze.amendments(replace(claim, says="Other words.")) == freeze.amendments(claim)
-
-
-def test_an_amendment_before_the_freeze_is_shown_too(claim: Claim) -> None:
-    amended = replace(claim, amended=({"date": "2025-12-01", "was": ">= 3", "why": "a reason"},))
-    assert freeze.amendments(amended)[0] == "2025-12-01: was >= 3; a reason"
-
-
-def test_a_new_claim_is_new_and_not_amended(claim: Claim) -> None:
-    new = replace(claim, id="new", amended=())
-    assert freeze.new_since(new) == "since the freeze of 2026-01-02" and not freeze.new_since(claim)
-    assert freeze.changed(new) == freeze.amendments(new) == []
-
-
-def test_other_code_is_marked(claim: Claim) -> None:
-    assert freeze.code_since(claim, "other") == "other than at the freeze of 2026-01-02"
-    assert not freeze.code_since(claim, "code") and not freeze.code_since(replace(claim, id="new"), "other")
+    for date, found in (("", [claim.id]), ("2026-01-01", [claim.id]), ("2026-01-02", [])):
+        reasons = tuple(Amendment(date=one, was="w", why="y") for one in [date] if one)
+        now = changed(claim, bounds=(OTHER,), amended=reasons)
+        monkeypatch.setattr(ledger, "all_claims", lambda now=now: {now.id: now})
+        assert list(freeze.unexplained()) == found
+    assert freeze.write(CODES, "2026-02-03") == 1 and freeze.day() == "2026-02-03"
 
 
 def test_a_second_freeze_keeps_the_date_of_unchanged_bounds(claim: Claim, monkeypatch: pytest.MonkeyPatch) -> None:
-    papers = ledger.papers()
-    others = (replace(papers[0], claims=(moved(claim), *papers[0].claims[1:])), *papers[1:])
-    monkeypatch.setattr(ledger, "papers", lambda: others)
-    freeze.write(CODES, "2026-02-03")
-    dates = {name: one["date"] for name, one in freeze.frozen()["claims"].items()}
-    assert dates.pop(claim.id) == "2026-02-03"
-    assert set(dates.values()) == {"2026-01-02"}
+    claims = ledger.all_claims() | {claim.id: changed(claim, bounds=(OTHER,))}
+    monkeypatch.setattr(ledger, "all_claims", lambda: claims)
+    assert freeze.write(CODES, "2026-02-03") == len(claims)
+    dates = {name: one["date"] for name, one in freeze.frozen().items()}
+    assert dates.pop(claim.id) == "2026-02-03" and set(dates.values()) == {"2026-01-02"}
 
 
-def test_every_change_since_the_freeze_has_its_reason() -> None:
-    """For the present ledger."""
+def test_every_change_of_the_present_ledger_has_its_reason() -> None:
     assert list(freeze.unexplained()) == []
+
+
+def test_a_verdict_is_fragile_if_one_plausible_constant_turns_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes = [(1, "supported"), (2, "inconclusive"), (3, "contradicted")]
+
+    def search(upto: int, ruled_out: list[int]) -> Search:
+        return Search("model", "constant", outcomes[:upto], 1, ruled_out)
+
+    found = {"A": [search(3, [3]), search(3, [2])], "B": [search(2, []), search(3, [3]), search(3, [1])], "C": []}
+    monkeypatch.setattr(sensitivity, "searches", lambda: found)
+    assert [sensitivity.is_fragile(claim) for claim in "ABCD"] == ["yes", "no", "no", "not searched"]

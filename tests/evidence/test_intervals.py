@@ -1,142 +1,171 @@
-"""Intervals over seeds: against scipy, and their properties."""
+"""Curves over runs and over groups of test prompts, numbers of a curve, and the bootstrap."""
+
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icl.core.table import GROUP, SUMMARY_SEED, join, rows
-from icl.evidence import intervals
-from icl.evidence.intervals import exact, kendall, log_slope, lone, summarise
-from icl.evidence.significance import mean_interval
+from icl.core.table import ERROR, POINT, Table, TableError, exact, join, rows
+from icl.evidence import errors, intervals
+from icl.evidence.intervals import first_step_below, kendall, least_length, log_slope, summarise
+from icl.evidence.significance import INTERVALS
+
+ENDS = ["band_low", "band_high", "low", "high"]
 
 
-def table(**values: list[float]) -> pd.DataFrame:
-    parts = [rows(name, range(len(v)), v, panel="main", series="ours", x=1.0) for name, v in values.items()]
-    return join(parts).assign(figure="figure0", scale="laptop")
+def table(*parts: pd.DataFrame, medians: tuple[str, ...] = ()) -> Table:
+    return summarise("figure0", "laptop", join(parts), medians)
 
 
-def test_summaries_follow_their_runs() -> None:
-    values = [1.0, 2.0, 3.0, 4.0, 5.0, 9.0]
-    made = summarise(table(error=values, loss=values), statistics={"loss": "median"})
-    assert (made["statistic"] == "run").sum() == 12
-    summary = made[made["seed"] == SUMMARY_SEED].set_index("observable")
-    assert summary["statistic"].to_dict() == {"error": "mean", "loss": "median"}
-    assert summary["count"].tolist() == [6, 6]
-    assert summary.loc["error", ["value", "low", "high"]].tolist() == list(mean_interval(np.array(values)))
-    assert summary.loc["loss", ["value", "low", "high"]].tolist() == [3.5, 1.0, 9.0]
-    # The band is the estimate +- 2 population standard deviations, not the interval.
-    assert summary.loc["error", "band_high"] - 4.0 == pytest.approx(2 * np.std(values))
+def curve(*parts: pd.DataFrame, medians: tuple[str, ...] = ()) -> Any:
+    """The only row of the curves."""
+    (row,) = table(*parts, medians=medians).curves.itertuples()
+    return row
 
 
-def test_coordinates_are_not_mixed() -> None:
-    parts = [table(error=[0.0, 0.0]).assign(**{column: other}) for column, other in
-             {"panel": "right", "series": "theirs", "x": 2.0, "colour": 1.0}.items()]  # fmt: skip
-    made = summarise(join([table(error=[1.0, 1.0]), *parts]))
-    assert made[made["seed"] == SUMMARY_SEED]["value"].tolist() == [1, 0, 0, 0, 0]
+def measured(values: Any, observable: str = "loss", **labels: Any) -> pd.DataFrame:
+    labels = {"panel": "main", "series": "ours", "x": 1.0} | labels
+    return rows(observable, range(len(values)), values, **labels)
 
 
-def test_rows_without_x_are_summarised_together() -> None:
-    """groupby drops rows with a NaN key by default."""
-    made = summarise(table(error=[1.0, 2.0]).assign(x=float("nan")))
-    assert (made["seed"] == SUMMARY_SEED).sum() == 1
+@settings(max_examples=40)
+@given(st.lists(st.floats(-100, 100), min_size=2, max_size=12), st.booleans())
+def test_a_curve_summarises_its_runs(values: list[float], median: bool) -> None:
+    """The interval is over runs; the band is two population standard deviations wide, or between the quartiles."""
+    made = curve(measured(values), medians=("loss",) if median else ())
+    assert (made.statistic, made.count) == ("median" if median else "mean", len(values))
+    expected = INTERVALS[made.statistic](np.array(values))
+    np.testing.assert_array_equal([made.value, made.low, made.high], expected)
+    width = 2 * np.std(values)
+    band = np.quantile(values, [0.25, 0.75]) if median else [made.value - width, made.value + width]
+    np.testing.assert_array_equal([made.band_low, made.band_high], band)
 
 
-def test_a_run_without_a_value_leaves_no_summary_number() -> None:
-    made = summarise(
-        table(error=[1.0] * 9 + [float("nan")], loss=[float("nan")] + [1.0] * 9), statistics={"loss": "median"}
-    )
-    summary = made[made["seed"] == SUMMARY_SEED]
-    assert len(summary) == 2
-    assert summary[["value", "low", "high", "band_low", "band_high"]].isna().all(axis=None)
+def test_coordinates_are_not_mixed_and_runs_without_x_are_one() -> None:
+    """groupby would drop rows with a NaN key by default."""
+    others = {"panel": "right", "series": "theirs", "x": 2.0, "observable": "error"}
+    parts = [measured([0.0, 0.0], **{name: other}) for name, other in others.items()]
+    assert table(measured([1.0, 1.0]), *parts).curves["value"].tolist() == [1, 0, 0, 0, 0]
+    assert curve(measured([1.0, 3.0], x=np.nan)).value == 2
 
 
-def test_points_and_single_runs_are_not_summarised() -> None:
-    points = rows("norm", 0, [1.0, 2.0], statistic="point").assign(figure="figure0", scale="laptop")
-    made = summarise(join([points, table(error=[1.0])]))
-    assert SUMMARY_SEED not in set(made["seed"])
+@pytest.mark.parametrize("medians", [(), ("loss",)])
+def test_a_run_without_a_value_leaves_no_number(medians: tuple[str, ...]) -> None:
+    made = curve(measured([np.nan, *[1.0] * 9]), medians=medians)
+    assert np.isnan([made.value, made.low, made.high, made.band_low, made.band_high]).all() and made.count == 10
 
 
-@given(st.floats(-3, 3), st.floats(-2, 2))
-def test_the_slope_of_a_power_law(exponent: float, scale: float) -> None:
+def test_facts_points_and_finished_curves_are_not_summarised() -> None:
+    """The runs of a finished curve stay beside it."""
+    fact, points = measured([1.0, 2.0], panel=""), measured([1.0, 2.0], statistic=POINT)
+    coloured, finished = measured([1.0, 2.0], colour=300.0), rows("loss", None, 7.0, panel="main", series="ours", x=1.0,
+                                                                  statistic="mean", count=9)  # fmt: skip
+    made = table(fact, points, coloured, measured([1.0, 2.0]), finished)
+    assert len(made.runs) == 8
+    assert made.curves[["value", "count"]].to_numpy().tolist() == [[7.0, 9.0]]
+
+
+def test_one_run_has_no_interval_and_a_computed_value_one_without_width() -> None:
+    random, computed = curve(measured([2.0], count=50)), curve(exact(measured([2.0])))
+    assert (random.statistic, random.count, random.value) == ("single", 50, 2.0)
+    assert np.isnan([getattr(random, end) for end in ENDS]).all()
+    assert computed.statistic == "exact" and [getattr(computed, end) for end in ENDS] == [2.0] * 4
+
+
+def test_two_values_of_one_run_at_one_coordinate_are_refused() -> None:
+    with pytest.raises(TableError, match="figure0: 1 rows repeat"):
+        table(measured([1.0, 2.0]), measured([3.0]))
+
+
+# Bands over groups of test prompts
+
+
+def test_a_mean_error_has_a_band_over_groups_of_prompts_and_an_interval_over_runs() -> None:
+    wrong = np.random.default_rng(0).random((2, 3, 8)) < 0.3
+    made = table(*errors.mean_error([5, 6, 7], wrong, panel="main", series="s", x=[2, 4]))
+    assert made.points("main", "s", ERROR)["value"].tolist() == wrong.mean(axis=-1).reshape(-1).tolist()
+    for row, of_x in zip(made.curve("main", "s", ERROR).itertuples(), wrong, strict=True):
+        groups = [of_x[:, start : start + 2].mean() for start in range(0, 8, 2)]
+        assert (row.statistic, row.count) == ("mean", 3)
+        assert (row.value, row.low, row.high) == pytest.approx(INTERVALS["mean"](of_x.mean(axis=-1)))
+        assert (row.band_low, row.band_high) == pytest.approx(
+            (row.value - 2 * np.std(groups), row.value + 2 * np.std(groups))
+        )
+
+
+def test_a_drawn_error_is_that_of_one_run_on_more_prompts() -> None:
+    source = np.random.default_rng(0)
+    wrong, drawn = source.random((2, 3, 4)) < 0.4, source.random((2, 1, 8)) < 0.4
+    parts = errors.drawn_error([5, 6, 7], 1, wrong, drawn, panel="main", series="s", x=[2, 4])
+    made = table(*parts, errors.drawn_run([5, 6, 7], 1))
+    assert made.drawn_seed == 6
+    expected = wrong.mean(axis=-1)
+    expected[:, 1] = drawn.mean(axis=(1, 2))
+    runs = made.points("main", "s", ERROR)
+    assert runs["value"].tolist() == expected.reshape(-1).tolist() and runs["count"].tolist() == [4, 8, 4] * 2
+    for row, of_x in zip(made.curve("main", "s", ERROR).itertuples(), drawn[:, 0], strict=True):
+        width = 2 * np.std(of_x.reshape(4, 2).mean(axis=1))
+        assert (row.statistic, row.seed, row.count, row.value) == ("single", 6, 8, of_x.mean())
+        assert (row.band_low, row.band_high) == pytest.approx((row.value - width, row.value + width))
+
+
+def test_a_drawn_curve_is_one_of_the_runs() -> None:
+    values = np.arange(6.0).reshape(2, 3)
+    made = table(*errors.drawn_curve([5, 6, 7], 2, "loss", values, panel="main", series="s", x=[1, 2]))
+    assert made.curve("main", "s", "loss")[["seed", "value"]].to_numpy().tolist() == [[7, 2], [7, 5]]
+    assert len(made.runs) == 6
+
+
+# Numbers of a curve
+
+
+@given(st.floats(-3, 3), st.floats(-2, 2), st.sampled_from([0.0, -1.0, np.nan, np.inf]))
+def test_the_slope_of_a_power_law(exponent: float, scale: float, bad: float) -> None:
     x = np.array([0.3, 0.5, 0.8, 1.0])
+    y = np.exp(scale) * x**exponent
     # Least squares of four points in double precision.
-    assert log_slope(x, np.exp(scale) * x**exponent) == pytest.approx(exponent, abs=1e-9)
+    assert log_slope(x, y) == pytest.approx(exponent, abs=1e-9)
+    assert np.isnan(log_slope(x, np.where(x == 0.5, bad, y)))
 
 
-@pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf")])
-def test_no_slope_without_a_logarithm(bad: float) -> None:
-    assert np.isnan(log_slope(np.array([1.0, 2.0, 3.0]), np.array([1.0, bad, 2.0])))
-
-
-def test_exact_rows_have_an_interval_without_width_and_are_not_summarised_again() -> None:
-    runs = rows("y", 0, [1.0, float("nan")], x=[0.0, 1.0])
-    made = exact(runs)
-    copies = made[made["statistic"] == "exact"]
-    assert (copies["seed"] == SUMMARY_SEED).all() and (copies["count"] == 1).all()
-    for column in ("value", "low", "high", "band_low", "band_high"):
-        np.testing.assert_array_equal(copies[column], runs["value"])
-    pd.testing.assert_frame_equal(summarise(made), made)
-
-
-def test_a_lone_random_run_has_no_interval() -> None:
-    made = lone(rows("y", 0, 1.0))
-    assert made[made["seed"] == SUMMARY_SEED][["low", "high", "band_low", "band_high"]].isna().all(axis=None)
-    pd.testing.assert_frame_equal(summarise(made), made)
-
-
-def test_a_band_is_over_groups_of_test_prompts_where_the_table_has_them() -> None:
-    runs = rows("error", range(5), [0.0, 0.1, 0.2, 0.3, 0.4], panel="main", series="s", x=2)
-    groups = rows("error", range(4), [0.1, 0.2, 0.2, 0.3], panel="main", series="s", x=2, statistic=GROUP)
-    elsewhere = rows("error", range(4), [9.0, 0.0, 9.0, 0.0], panel="main", series="s", x=3, statistic=GROUP)
-    (over_runs,) = summaries(runs)
-    (over_groups,) = summaries(join([runs, groups, elsewhere]))
-    assert over_runs["band_high"] - over_runs["value"] == pytest.approx(2 * np.std([0.0, 0.1, 0.2, 0.3, 0.4]))
-    assert over_groups["band_high"] - over_groups["value"] == pytest.approx(2 * np.std([0.1, 0.2, 0.2, 0.3]))
-    # The interval over runs, which verdicts use, does not change.
-    assert {k: over_groups[k] for k in ("value", "low", "high")} == {k: over_runs[k] for k in ("value", "low", "high")}
-
-
-def summaries(frame: pd.DataFrame) -> list[dict[str, float]]:
-    found = summarise(frame)
-    return [dict(row) for _, row in found[found["seed"] == SUMMARY_SEED].iterrows()]
-
-
-def test_a_constant_sequence_has_no_order() -> None:
-    assert kendall(np.arange(3), np.zeros(3)) == 0
+def test_the_order_of_a_sequence() -> None:
     assert kendall(np.arange(3), np.array([3, 2, 1])) == -1
+    assert kendall(np.arange(3), np.zeros(3)) == kendall(np.zeros(3), np.arange(3)) == 0
+
+
+def test_the_first_point_below_a_target() -> None:
+    found = least_length(np.array([[0.5, 0.5, 0.0], [0.1, 0.5, 0.2], [0.3, 0.2, 0.0]]), [2, 4, 6], 0.2)
+    np.testing.assert_array_equal(found, [4, np.nan, 2])
+    # Windows of two losses: the mean at steps 2, 3, 4.
+    losses = np.array([[3.0, 1, 1, 5], [1, 1, 9, 9], [3, 3, 3, 1], [np.nan, 0, 0, 0]])
+    np.testing.assert_array_equal(first_step_below(losses, 1.5, 2), [3, 2, np.nan, 3])
 
 
 # The bootstrap over prompts
 
 
+def weights(seed: int, runs: int, prompts: int) -> np.ndarray:
+    return intervals.bootstrap_weights(np.random.default_rng(seed), runs, prompts)
+
+
 def test_with_one_run_the_band_is_the_ordinary_bootstrap_over_prompts() -> None:
-    rng = np.random.default_rng(0)
-    values = rng.exponential(size=(1, 800, 3))
-    weights = intervals.bootstrap_weights(np.random.default_rng(1), 1, 800)
-    assert weights.shape == (1, intervals.RESAMPLES, 800)
-    np.testing.assert_allclose(weights.sum(axis=(0, 2)), 1, rtol=1e-5)
-    low, high = intervals.percentiles(values, weights)
+    values, drawn = np.random.default_rng(0).exponential(size=(1, 800, 3)), weights(1, 1, 800)
+    np.testing.assert_allclose(drawn.sum(axis=(0, 2)), np.ones(intervals.RESAMPLES), rtol=1e-5)
+    low, high = intervals.percentiles(values, drawn)
     error = values[0].std(axis=0) / np.sqrt(800)
     # 5 % and 95 % of a normal law; with 1000 resamples the ends are known to 4 % of the width.
     np.testing.assert_allclose((high - low) / (2 * 1.645 * error), 1, atol=0.12)
     assert np.all((low < values.mean(axis=(0, 1))) & (values.mean(axis=(0, 1)) < high))
 
 
-def test_differences_between_runs_widen_the_band() -> None:
-    rng = np.random.default_rng(0)
-    alike = rng.normal(size=(4, 500, 1))
-    apart = alike + np.arange(4)[:, None, None]
-    weights = intervals.bootstrap_weights(np.random.default_rng(1), 4, 500)
-    (narrow, wide) = (
-        float(high[0] - low[0]) for low, high in (intervals.percentiles(v, weights) for v in (alike, apart))
-    )
+def test_differences_between_runs_widen_the_band_and_its_generator_decides_it() -> None:
+    alike, drawn = np.random.default_rng(0).normal(size=(4, 500, 1)), weights(1, 4, 500)
+    np.testing.assert_array_equal(drawn, weights(1, 4, 500))
+    assert not np.array_equal(drawn, weights(2, 4, 500))
+    pairs = [intervals.percentiles(values, drawn) for values in (alike, alike + np.arange(4)[:, None, None])]
+    narrow, wide = ((high - low).item() for low, high in pairs)
     # Means of four draws from 0, 1, 2, 3 have standard deviation 0.56.
     assert narrow < 0.3 and wide == pytest.approx(2 * 1.645 * 0.56, rel=0.2)
-
-
-def test_the_band_is_that_of_its_generator() -> None:
-    one, two, other = (intervals.bootstrap_weights(np.random.default_rng(s), 2, 50) for s in (0, 0, 1))
-    np.testing.assert_array_equal(one, two)
-    assert not np.array_equal(one, other)

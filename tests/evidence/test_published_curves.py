@@ -1,61 +1,68 @@
-"""The published numbers, and the distance of our curves from them."""
-
-from __future__ import annotations
+"""The published numbers, and the distances of our curves from them."""
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from icl.core import discovery
-from icl.evidence import published_curves
-from icl.evidence.published_curves import FLOOR, PublishedError, published
+from icl.core.table import ERROR, Table, join, rows
+from icl.evidence import distance, published_curves
+from icl.evidence.intervals import summarise
+from icl.evidence.published_curves import FLOOR, PublishedError, distances
 
-PUBLISHED = [name for name in discovery.figures() if published_curves.path(name)]
-
-
-def table_of(published: pd.DataFrame) -> pd.DataFrame:
-    """The published numbers as a table of our runs."""
-    scatter = (published["kind"] == "scatter").to_numpy()
-    return pd.DataFrame(
-        {
-            "panel": published["panel"],
-            "series": published["series"],
-            "x": published["x"].astype(float),
-            "observable": np.where(published["observable"] == "", "error", published["observable"]),
-            "seed": np.where(scatter, 0, -1),
-            "colour": published["c"],
-            "value": published["y"],
-            "statistic": np.where(scatter, "run", "mean"),
-        }
-    )
+FIGURES = [name for name in discovery.figures() if published_curves.path(name)]
+Make = Callable[[str], Table]
+Curves = dict[str, list[float]]
+Change = Callable[[pd.DataFrame], pd.DataFrame]
 
 
-def whole(table: pd.DataFrame, figure: str, panel: str = "main") -> dict[str, Any]:
-    """The row over all series of one panel."""
-    rows = published_curves.fidelity(table, published(figure))
-    return next(row for row in rows if row["series"] == "all" and row["panel"] == panel)
+def published(figure: str) -> pd.DataFrame:
+    found = published_curves.load(figure)
+    assert found is not None
+    return found
 
 
-@pytest.mark.parametrize("figure", PUBLISHED)
-def test_panels_and_bands(figure: str) -> None:
-    rows = published(figure)
-    assert set(rows["figure"]) == {figure}
-    assert set(rows["scale"]) <= {"log", "linear", "scatter"}
-    assert (rows["reading"] > 0).all()
-    banded = rows.dropna(subset=["y_lo", "y_hi"])
+def of_panel(table: Table, figure: str, panel: str = "main", unit: str = "") -> dict[str, Any]:
+    """The distance in one panel."""
+    (found,) = [row for row in distances(table, published(figure)) if row["panel"] == panel and unit in row["unit"]]
+    return found
+
+
+def with_curves(table: Table, change: Change) -> Table:
+    return replace(table, curves=change(table.curves))
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+def test_published_numbers_have_no_distance_from_themselves_and_a_shift_is_measured(
+    figure: str, published_table: Make
+) -> None:
+    found, table = published(figure), published_table(figure)
+    assert set(found["figure"]) == {figure} and set(found["scale"]) <= {"log", "linear", "scatter"}
+    assert (found["reading"] > 0).all()
+    banded = found.dropna(subset=["y_lo", "y_hi"])
     assert (banded["y_lo"] <= banded["y"]).all() and (banded["y"] <= banded["y_hi"]).all()
-    assert not rows["series"].str.contains("unlabelled|hand-drawn").any()
+    assert not found["series"].str.contains("unlabelled|hand-drawn").any()
+    for row in distances(table, found):
+        assert (row["median"], row["maximum"], row["missing"], row["extra"], row["floored"]) == (0, 0, 0, 0, 0)
+        assert row["matched"] > 0 and row["rank"] in (None, pytest.approx(1))
+    assert distance.of_figure(table, found).whole == pytest.approx(0, abs=1e-12)
+    for row in distances(with_curves(table, lambda f: f.assign(value=3 * f["value"])), found):
+        if row["unit"] in ("log10 ratio", "absolute difference"):
+            is_log, y = row["unit"] == "log10 ratio", found.loc[found["panel"] == row["panel"], "y"]
+            assert row["median"] == pytest.approx(math.log10(3) if is_log else 2 * y.abs().median())
 
 
 @pytest.mark.parametrize("figure", ["figure13", "figure15", "figure18", "figure23", "huang_stages"])
 def test_hidden_figures_have_no_published_numbers(figure: str) -> None:
     assert published_curves.load(figure) is None
-    with pytest.raises(PublishedError, match=figure):
-        published(figure)
 
 
 @pytest.mark.parametrize(
@@ -74,88 +81,114 @@ def test_a_file_without_its_head_is_named(tmp_path: Path, text: str) -> None:
         published_curves.read(tmp_path / "figure9.csv")
 
 
-@pytest.mark.parametrize("figure", PUBLISHED)
-def test_the_distance_of_the_reference_from_itself_is_zero(figure: str) -> None:
-    for row in published_curves.fidelity(table_of(published(figure)), published(figure)):
-        assert (row["median"], row["maximum"], row["missing"], row["extra"]) == (0, 0, 0, 0)
-        assert row["matched"] > 0 and row["floored"] == 0
-        assert row["rank"] is None or row["rank"] == pytest.approx(1)
+def test_a_scatter_is_compared_by_the_medians_of_the_drawn_runs_epochs(published_table: Make) -> None:
+    table = published_table("figure11")
+    moved = (table.runs["colour"] == 300) & (table.runs["series"] == "Lab. Emb. a_i<0")
+    runs = table.runs.assign(x=table.runs["x"] + 0.5 * moved, value=table.runs["value"] + 0.25 * moved)
+    other = join([runs, table.runs.assign(seed=1, value=9.0)])
+    angle, magnitude = (of_panel(replace(table, runs=other), "figure11", unit=unit) for unit in ("angle", "magnitude"))
+    assert (angle["maximum"], magnitude["maximum"]) == pytest.approx((0.5, 0.25))
+    assert angle["median"] == magnitude["median"] == 0
+    assert angle["reading"] == published_curves.ANGLE_READING and angle["rank"] is magnitude["rank"] is None
 
 
-@pytest.mark.parametrize("figure", [f for f in PUBLISHED if "main" in set(published(f)["panel"])])
-def test_the_distance_of_a_shifted_curve_is_the_shift(figure: str) -> None:
-    table = table_of(published(figure))
-    scale = str(published(figure).query("panel == 'main'")["scale"].iloc[0])
-    table["value"] = 3 * table["value"] if scale == "log" else table["value"] + 0.125
-    row = whole(table, figure) if scale != "scatter" else published_curves.fidelity(table, published(figure))[-1]
-    expected = math.log10(3) if scale == "log" else 0.125
-    assert (row["median"], row["maximum"]) == pytest.approx((expected, expected))
+@pytest.mark.parametrize(
+    ("change", "counts"),
+    [
+        (lambda f: f, (50, 0, 0)),
+        (lambda f: f[f["series"] != "S_1=0.5"], (40, 10, 0)),
+        (lambda f: f.assign(value=f["value"].where(f["series"] != "S_1=0.5")), (40, 10, 0)),
+        (lambda f: join([f, f[f["x"] == 2].assign(x=0.0)]), (50, 0, 5)),
+        (lambda f: join([f, f[f["series"] == "S_1=1.3"].assign(series="another")]), (50, 0, 0)),
+        (lambda f: join([f, f.assign(observable="hinge loss"), f.assign(panel="left")]), (50, 0, 0)),
+        (lambda f: f.assign(x=f["x"] + 1e-9), (50, 0, 0)),
+        (lambda f: f.assign(x=f["x"] + 1e-2), (0, 50, 50)),
+        (lambda f: f.iloc[:0], (0, 50, 0)),
+    ],
+)  # fmt: skip
+def test_points_match_by_series_x_and_observable(
+    change: Change, counts: tuple[int, ...], published_table: Make
+) -> None:
+    row = of_panel(with_curves(published_table("figure12"), change), "figure12")
+    assert (row["matched"], row["missing"], row["extra"]) == counts
+    assert (row["median"], row["maximum"]) == ((0, 0) if counts[0] else (None, None))
+    assert row["rank"] == (pytest.approx(1) if counts[0] else None)
 
 
-def test_scatter_distances_are_per_epoch_and_series() -> None:
-    table = table_of(published("figure11"))
-    moved = (table["colour"] == 300) & (table["series"] == "Lab. Emb. a_i<0")
-    table.loc[moved, "x"] += 0.5
-    far = [row for row in published_curves.fidelity(table, published("figure11")) if row["maximum"] > 1e-12]
-    assert [(row["series"], row["epoch"], row["distance"]) for row in far] == [
-        ("all", None, "angle"),
-        ("Lab. Emb. a_i<0", 300, "angle"),
-    ]
-    assert far[1]["median"] == pytest.approx(0.5)
+def test_several_values_at_one_point_are_refused(published_table: Make) -> None:
+    with pytest.raises(ValueError, match="several values for one series and x"):
+        of_panel(with_curves(published_table("figure12"), lambda f: join([f, f])), "figure12")
 
 
-def test_a_missing_series_is_reported_and_extra_points_are_counted() -> None:
-    table = table_of(published("figure12"))
-    lost = table["series"] == "S_1=0.5"
-    extra = table[table["series"] == "S_1=1.3"].iloc[:1].assign(x=0.0)
-    rows = {
-        row["series"]: row for row in published_curves.fidelity(pd.concat([table[~lost], extra]), published("figure12"))
-    }
-    gone, kept = rows["S_1=0.5"], rows["S_1=1.3"]
-    assert (gone["matched"], gone["missing"], gone["median"], gone["maximum"]) == (0, 10, None, None)
-    assert (kept["matched"], kept["missing"], kept["extra"]) == (10, 0, 1)
-    assert (rows["all"]["matched"], rows["all"]["missing"], rows["all"]["extra"]) == (40, 10, 1)
+@pytest.mark.parametrize("small", [0.0, FLOOR / 2])
+def test_zeros_and_small_errors_count_as_the_floor(small: float, published_table: Make) -> None:
+    table, found = published_table("figure12"), published("figure12")
+    last = (table.curves["series"] == "S_1=1.3") & (table.curves["x"] == 20)
+    row = of_panel(with_curves(table, lambda f: f.assign(value=f["value"].mask(last, small))), "figure12")
+    value = found.query("series == 'S_1=1.3' and x == 20")["y"].item()
+    assert row["floored"] == 1 and row["maximum"] == pytest.approx(math.log10(value / FLOOR))
 
 
-def test_an_empty_table_is_all_missing() -> None:
-    row = whole(table_of(published("figure12")).iloc[:0], "figure12")
-    assert (row["matched"], row["missing"], row["rank"]) == (0, 50, None)
+def test_the_rank_follows_the_order_and_ignores_a_common_factor(published_table: Make) -> None:
+    table = published_table("figure12")
+    for change, rank in ((lambda y: 7 * y, 1), (lambda y: 1 / y, -1), (lambda y: 0 * y + 0.3, None)):
+        row = of_panel(with_curves(table, lambda f, change=change: f.assign(value=change(f["value"]))), "figure12")
+        assert row["rank"] == (None if rank is None else pytest.approx(rank))
 
 
-def test_x_matches_within_rounding_only() -> None:
-    table = table_of(published("figure12"))
-    assert whole(table.assign(x=table["x"] + 1e-9), "figure12")["matched"] == 50
-    assert whole(table.assign(x=table["x"] + 1e-2), "figure12")["matched"] == 0
+# The distance of a whole figure
+
+READING = 0.0023
+UNIT = 2 * READING
+PUBLISHED = {"A": [0.1, 0.01, 0.001], "B": [0.2, 0.02, 0.003]}
 
 
-def test_zeros_count_as_the_floor_and_are_not_dropped() -> None:
-    table = table_of(published("figure12"))
-    first = (table["series"] == "S_1=1.3") & (table["x"] == 20)
-    table.loc[first, "value"] = 0.0
-    rows = {row["series"]: row for row in published_curves.fidelity(table, published("figure12"))}
-    assert (rows["all"]["floored"], rows["S_1=1.3"]["floored"], rows["S_1=1.1"]["floored"]) == (1, 1, 0)
-    value = published("figure12").query("series == 'S_1=1.3' and x == 20")["y"].item()
-    assert rows["S_1=1.3"]["maximum"] == pytest.approx(math.log10(value / FLOOR))
+def of_figure(ours: Curves, theirs: Curves = PUBLISHED, **more: Any) -> distance.Distance:
+    """The distance of curves at three points."""
+    place = {"panel": "main", "x": [4.0, 6.0, 8.0], "statistic": "mean"}
+    table = summarise("f", "paper", join(rows(ERROR, None, y, series=name, **place) for name, y in ours.items()))
+    made = [pd.DataFrame({"series": name, "x": place["x"], "y": y}) for name, y in theirs.items()]
+    about = {"panel": "main", "observable": ERROR, "kind": "line", "scale": "log", "reading": READING}
+    return distance.of_figure(table, pd.concat(made).assign(**about), **more)
 
 
-def test_rank_falls_with_order_and_ignores_a_common_factor() -> None:
-    table = table_of(published("figure12"))
-    assert whole(table.assign(value=table["value"] * 7), "figure12")["rank"] == pytest.approx(1)
-    assert whole(table.assign(value=1 / table["value"]), "figure12")["rank"] == pytest.approx(-1)
-    assert whole(table.assign(value=0.3), "figure12")["rank"] is None
+@settings(max_examples=20)
+@given(st.floats(0.3, 30))
+def test_a_common_factor_changes_only_the_level(factor: float) -> None:
+    found = of_figure({name: [factor * y for y in ys] for name, ys in PUBLISHED.items()})
+    assert found == pytest.approx((abs(math.log10(factor)) / UNIT, 0, 0), abs=1e-9)
+    assert found.whole == pytest.approx(found.level)
 
 
-def test_single_runs_and_other_observables_are_not_taken_for_the_curve() -> None:
-    table = table_of(published("figure12"))
-    noise = [table.assign(statistic="run", seed=1, value=0.5), table.assign(observable="hinge loss", value=0.5)]
-    assert whole(pd.concat([*noise, table]), "figure12")["maximum"] == 0
-    with pytest.raises(ValueError, match="several ours values"):
-        whole(pd.concat([table, table]), "figure12")
+def test_the_shape_is_the_deviation_from_the_level() -> None:
+    # A is off by 0.1, 0.2 and 0.3 decades: level 0.2, rest -0.1, 0 and 0.1, median size 0.1. B agrees. Means over both.
+    found = of_figure({**PUBLISHED, "A": [0.1 * 10**0.1, 0.01 * 10**0.2, 0.001 * 10**0.3]})
+    assert (found.level, found.shape) == pytest.approx((0.1 / UNIT, 0.05 / UNIT))
+    assert found.whole == pytest.approx(np.linalg.norm(found))
 
 
-def test_panels_of_one_figure_keep_their_own_scale() -> None:
-    table = table_of(published("figure14"))
-    table["value"] *= 2
-    assert whole(table, "figure14", "left axis")["median"] == pytest.approx(math.log10(2))
-    bars = published("figure14").query("kind == 'bar'")["y"]
-    assert whole(table, "figure14", "right axis")["median"] == pytest.approx(bars.median())
+NEAR = {"A": [0.1, 0.01, 0.001], "B": [0.1001, 0.01001, 0.001001]}
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "share"),
+    [
+        ({"A": PUBLISHED["B"], "B": PUBLISHED["A"]}, PUBLISHED, 1),
+        ({"A": [0.3, 0.01, 0.001], "B": PUBLISHED["B"]}, PUBLISHED, 1 / 3),
+        ({"A": PUBLISHED["A"], "B": PUBLISHED["A"]}, PUBLISHED, 1 / 2),  # a tie counts half
+        ({"A": NEAR["B"], "B": NEAR["A"]}, NEAR, 0),  # the gaps are within the reading error
+    ],
+)
+def test_the_order_is_the_share_of_discordant_pairs_by_their_gap(ours: Curves, theirs: Curves, share: float) -> None:
+    assert of_figure(ours, theirs).order == pytest.approx(share * math.log10(2) / UNIT)
+
+
+def test_errors_below_the_floor_count_as_equal() -> None:
+    ours = {**PUBLISHED, "A": [0.1, 0.01, 0.003]}
+    assert of_figure(ours, floor=0.005) == (0, 0, 0) and of_figure(ours).whole > 0
+
+
+def test_a_missing_value_is_far_and_the_joint_distance_a_mean_of_logarithms() -> None:
+    assert of_figure({"A": PUBLISHED["A"]}) == distance.NOWHERE
+    assert of_figure({**PUBLISHED, "B": [0.2, math.nan, 0.002]}).whole == distance.FAR
+    assert distance.joint([0, math.e - 1]) == pytest.approx(0.5)

@@ -1,89 +1,126 @@
-"""Intervals and tests over runs: against scipy, and their coverage."""
+"""Intervals and tests over runs: against scipy, how often they hold, and that both say the same."""
+
+from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from icl.evidence import significance
-from icl.evidence.significance import mean_interval, median_interval, share_interval
+from icl.evidence.significance import INTERVALS, Interval, mean_interval, median_interval, p_value, share_interval
 
 DRAWS = 2000
+SIDES = (np.greater_equal, np.greater, np.less_equal, np.less)
+STATISTICS = tuple(INTERVALS)
 
 
 def normal(runs: int) -> np.ndarray:
     return np.random.Generator(np.random.Philox(key=runs)).standard_normal((DRAWS, runs))
 
 
+def error(share: float) -> float:
+    """Four binomial standard errors of the draws: one false alarm in 16,000, and the seed is fixed."""
+    return 4 * float(np.sqrt(share * (1 - share) / DRAWS))
+
+
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=20).filter(lambda v: np.std(v) > 1e-3))
 def test_the_mean_interval_is_students(values: list[float]) -> None:
-    mean, low, high = mean_interval(np.array(values))
     expected = stats.ttest_1samp(values, 0).confidence_interval(0.95)
     # Two orders of summation: rounding relative to the largest value.
-    tolerance = 1e-9 * max(1, *map(abs, values))
-    assert [mean, low, high] == pytest.approx([np.mean(values), expected.low, expected.high], abs=tolerance, rel=1e-9)
+    close = pytest.approx([np.mean(values), expected.low, expected.high], abs=1e-9 * max(1, *map(abs, values)))
+    assert list(mean_interval(np.array(values))) == close
 
 
-@pytest.mark.parametrize("runs", [5, 10])
-def test_the_mean_interval_has_its_coverage(runs: int) -> None:
-    covered = np.mean([low <= 0 <= high for _, low, high in map(mean_interval, normal(runs))])
-    # 2,000 draws within 4 binomial standard errors of 0.0049: false alarm 1 in 16,000, and the seed is fixed.
-    assert abs(covered - 0.95) < 4 * np.sqrt(0.95 * 0.05 / DRAWS)
-
-
-@pytest.mark.parametrize("runs", [6, 10, 11, 20])
-def test_the_median_interval_has_its_binomial_coverage(runs: int) -> None:
-    """On a skewed law: exp of a normal, whose median is 1."""
+def order_statistics(runs: int) -> float:
+    """The exact coverage of the median's interval."""
     k = max(k for k in range(1, runs) if stats.binom.cdf(k - 1, runs, 0.5) <= 0.025)
-    exact = 1 - 2 * stats.binom.cdf(k - 1, runs, 0.5)
-    assert exact >= 0.95
-    covered = np.mean([low <= 1 <= high for _, low, high in map(median_interval, np.exp(normal(runs)))])
-    assert abs(covered - exact) < 4 * np.sqrt(exact * (1 - exact) / DRAWS)
+    return float(1 - 2 * stats.binom.cdf(k - 1, runs, 0.5))
 
 
-def test_the_median_interval_of_ten() -> None:
-    """The second and the ninth of ten order statistics, in any order of the runs: coverage 97.9 %."""
-    assert median_interval(np.array([9.0, 3, 1, 10, 2, 5, 4, 8, 7, 6])) == (5.5, 2.0, 9.0)
+@pytest.mark.parametrize("runs", [5, 6, 10, 20])
+def test_intervals_contain_the_truth_as_often_as_they_say(runs: int) -> None:
+    """The mean of a normal law, and the median of a skewed one, the exponential of a normal."""
+    covered = np.mean([low <= 0 <= high for _, low, high in map(mean_interval, normal(runs))])
+    assert abs(covered - 0.95) < error(0.95)
+    if runs > 5:
+        covered = np.mean([low <= 1 <= high for _, low, high in map(median_interval, np.exp(normal(runs)))])
+        assert 0.95 <= order_statistics(runs) and abs(covered - order_statistics(runs)) < error(0.95)
 
 
-def test_too_few_runs_have_no_interval() -> None:
-    assert mean_interval(np.array([3.0]))[0] == 3
-    assert np.isnan(mean_interval(np.array([3.0]))[1:]).all()
-    for runs in range(2, 6):
-        assert np.isnan(median_interval(np.arange(float(runs)))[1:]).all()
-    assert np.isfinite(median_interval(np.arange(6.0))).all()
-
-
-@pytest.mark.parametrize("interval", [mean_interval, median_interval])
-@pytest.mark.parametrize("place", range(10))
-def test_a_missing_value_is_never_averaged_away(interval: object, place: int) -> None:
-    values = np.arange(10.0)
-    values[place] = np.nan
-    assert np.isnan(interval(values)).all()  # type: ignore[operator]
-
-
-@pytest.mark.parametrize("true", [0.05, 0.5, 0.95])
+@settings(max_examples=30)
+@given(st.floats(0.01, 0.99))
 def test_the_share_interval_has_at_least_its_coverage(true: float) -> None:
     """Exactly, by summing the binomial law over all counts of ten runs."""
     counts = np.arange(11)
-    inside = [
-        low <= true <= high for _, low, high in (share_interval(np.r_[np.ones(k), np.zeros(10 - k)]) for k in counts)
-    ]
+    intervals = [share_interval((np.arange(10) < count).astype(float)) for count in counts]
+    inside = [low <= true <= high for _, low, high in intervals]
     assert stats.binom.pmf(counts, 10, true)[inside].sum() >= 0.95
 
 
-def test_all_of_ten_runs_is_a_share_of_two_thirds_or_more() -> None:
-    """Clopper and Pearson 1934: the lower end is 0.025^(1/10)."""
+def test_intervals_of_ten_runs() -> None:
+    """The second and ninth order statistics in any order of the runs, and Clopper and Pearson's 0.025^(1/10)."""
+    assert median_interval(np.array([9.0, 3, 1, 10, 2, 5, 4, 8, 7, 6])) == (5.5, 2.0, 9.0)
     assert share_interval(np.ones(10)) == pytest.approx((1, 0.025**0.1, 1))
 
 
-@pytest.mark.parametrize("statistic", ["mean", "median", "share"])
-def test_a_p_is_below_a_level_at_most_that_often(statistic: str) -> None:
+@pytest.mark.parametrize("statistic", STATISTICS)
+@pytest.mark.parametrize("side", SIDES)
+def test_a_p_is_below_a_level_at_most_that_often(statistic: str, side: np.ufunc) -> None:
     """At the border between both hypotheses: mean and median 0, share 1/2."""
-    drawn = normal(10)
+    drawn = normal(10)[:1000]
     values, border = ((drawn > 0).astype(float), 0.5) if statistic == "share" else (drawn, 0.0)
-    p = np.array([significance.p_at_least(run, border, statistic) for run in values])
+    p = np.array([p_value(run, statistic, side, border) for run in values])
     for level in (0.025, 0.1):
-        # Four binomial standard errors of 2,000 draws.
-        assert (p <= level).mean() <= level + 4 * np.sqrt(level * (1 - level) / DRAWS)
+        assert (p <= level).mean() <= level + np.sqrt(2) * error(level)
+
+
+RUNS = st.lists(st.integers(-30, 30), min_size=6, max_size=20).filter(lambda values: len(set(values)) > 1)
+
+
+@given(RUNS, st.sampled_from(STATISTICS), st.sampled_from((np.greater_equal, np.less_equal)), st.integers(-30, 30))
+def test_an_interval_lies_inside_a_bound_exactly_if_its_test_is_significant(
+    numbers: list[int], statistic: str, side: np.ufunc, end: int
+) -> None:
+    values, threshold = np.array(numbers, dtype=float), float(end)
+    if statistic == "share":
+        values, threshold = (values > 0).astype(float), (30 + end) / 60
+    _, low, high = INTERVALS[statistic](values)
+    inside_by = low - threshold if side is np.greater_equal else threshold - high
+    assume(statistic == "median" or abs(inside_by) > 1e-9)  # else rounding decides
+    assert (p_value(values, statistic, side, threshold) <= 0.025) == (inside_by >= 0)
+
+
+@pytest.mark.parametrize("spread", [0.0, 1e-15])
+def test_equal_runs_are_tested_by_their_signs(spread: float) -> None:
+    """Also if they differ by rounding only. The border belongs to `at least` and `at most`."""
+    values = 3.0 + spread * np.arange(10)
+    for side in SIDES:
+        inside, outside = (2.0, 4.0) if side(1, 0) else (4.0, 2.0)
+        assert p_value(values, "mean", side, inside) == 2**-10
+        assert p_value(values, "mean", side, outside) == 1.0
+    assert [p_value(np.full(10, 3.0), "mean", side, 3.0) for side in SIDES] == [2**-10, 1, 2**-10, 1]
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+@given(place=st.integers(0, 9))
+def test_a_missing_value_is_never_averaged_away(statistic: str, place: int) -> None:
+    values = np.where(np.arange(10) == place, np.nan, 1.0)
+    assert np.isnan(INTERVALS[statistic](values)).all()
+    assert p_value(values, statistic, np.greater_equal, 0.1) == 1.0
+
+
+@pytest.mark.parametrize(("interval", "least"), [(mean_interval, 2), (median_interval, 6)])
+def test_too_few_runs_have_an_estimate_and_no_interval(interval: Callable[..., Interval], least: int) -> None:
+    for runs in range(1, least):
+        estimate, *ends = interval(np.arange(float(runs)))
+        assert estimate == (runs - 1) / 2 and np.isnan(ends).all()
+    assert np.isfinite(interval(np.arange(float(least)))).all()
+    assert p_value(np.array([1.0]), "mean", np.greater, 0.0) == 1.0
+
+
+def test_a_share_needs_0_or_1_from_every_run() -> None:
+    values = np.array([0.5, 1.0])
+    for compute in (share_interval, lambda values: p_value(values, "share", np.greater_equal, 0.5)):
+        with pytest.raises(ValueError, match=r"needs 0 or 1 from each, not \[0.5, 1.0\]"):
+            compute(values)
