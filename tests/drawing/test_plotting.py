@@ -1,79 +1,85 @@
-"""Drawing: the published layout for any table, no change of global state, and overlays in the right place."""
-
-from __future__ import annotations
+"""Drawing: the published layout for any table, the look of series, overlays in their place, and files."""
 
 import io
 import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+import seaborn
+from matplotlib.axes import Axes
 from matplotlib.colors import same_color, to_hex
 from matplotlib.figure import Figure
 from PIL import Image
 
 from icl.core import discovery
-from icl.core.files import save_picture
-from icl.drawing import fonts, overlays, plotting
+from icl.core.table import ERROR, Table, join, rows
+from icl.drawing import darkgrid, fonts, overlays, plotting, runs_picture
+from icl.drawing.plotting import Axis, Style
+from icl.drawing.saving import save_animation, save_picture
 from icl.evidence import published_curves
+from icl.evidence.errors import drawn_run
+from icl.evidence.intervals import summarise
 
-OBSERVABLE = {8: "magnitude", 9: "attention weight", 21: "attention weight", 22: "attention weight"}
-VISIBLE = (8, 9, 10, 11, 12, 14, 21, 22, 24, 25, 27)
-HIDDEN = {13: 12, 15: 14, 23: 22, 26: 25, 28: 27}
-"""Each hidden figure with the visible sibling whose numbers stand in for its own here."""
-SCATTER = (10, 11, 24, 25, 26)
+ANGLES = (0, math.pi + 0.01)
+LOOK = {
+    8: ((400, 400), ("Epoches", (0, 401), 0, 400), ("Magnitude", (0.3285, 1.8305), 0.5, 1.75)),
+    9: ((400, 400), ("Epoches", (0, 201), 0, 200), ("Attention weight summation", (0, 1), 0, 1)),
+    10: ((400, 400), (r"Angle to $\bar{\mu}$", ANGLES, 0, math.pi), ("Magnitude", (-0.0014, 0.4843), 0, 0.4)),
+    11: ((500, 400), ("Angle to $q$", ANGLES, 0, math.pi), ("Magnitude", (-0.047, 1.391), 0, 1.25)),
+    12: ((400, 400), ("Context length", (0, 20), 0, 20), ("Classification error", (1e-3, 0.1), 1e-3, 0.1)),
+    13: ((450, 450), ("Context length", (0, 20), 0, 20), ("Classification error", (6e-3, 4), 1e-2, 1)),
+    14: ((500, 500), ("Pruning rate", (0, 26), 6, 26), ("Classification error", (1e-3, 0.2), 1e-3, 0.1)),
+    15: ((450, 450), ("Pruning rate", (0, 26), 6, 26), ("Classification error", (1e-3, 0.2), 1e-3, 0.1)),
+    21: ((400, 400), ("Epoches", (0, 1605.4), 0, 1600), ("Attention weight in average", (0.1142, 0.8859), 0.2, 0.8)),
+    22: ((400, 400), ("Epoches", (0, 1605.4), 0, 1600), ("Attention weight in average", (0.1789, 0.8212), 0.2, 0.8)),
+    24: ((500, 400), ("Angle to $q$", ANGLES, 0, math.pi), ("Magnitude", (0.0071, 0.0549), 0.01, 0.05)),
+    25: ((500, 400), ("Angle to $q$", ANGLES, 0, math.pi), ("Magnitude", (0.0074, 0.0379), 0.01, 0.035)),
+    27: ((520, 520), ("# of contexts or samples", (6, 20), 8, 20), ("Classification error", (1e-3, 1), 1e-3, 1)),
+    28: ((520, 520), ("# of contexts or samples", (6, 20), 8, 20), ("Classification error", (1e-3, 2), 1e-3, 1)),
+}
+"""Size in pixels, and per axis label, limits, first and last visible tick, as read from the published pictures."""
+HIDDEN = {13: 12, 15: 14, 28: 27}
+"""Each figure without published numbers, and the one whose numbers it is drawn with here."""
+SCATTER = (10, 11, 24, 25)
+every_figure = pytest.mark.parametrize("number", LOOK)
 
 
-def module(number: int) -> ModuleType:
-    return discovery.module(f"figure{number}")
+@pytest.fixture
+def table(published_table: Callable[[str], Table]) -> Callable[[int], Table]:
+    """Make a table of figure `number` with published numbers."""
+
+    def make(number: int) -> Table:
+        made = published_table(f"figure{HIDDEN.get(number, number)}")
+        if number in (13, 15):
+            model = made.curves[made.curves["series"] == ("S_1=1.3" if number == 13 else "Random")]
+            guides = made.curves[made.curves["series"] == "baseline"].assign(panel="main")
+            series = [model.assign(panel="main", series=style.series) for style in styles(number)]
+            made = replace(made, curves=join([*series, guides]))
+        return made
+
+    return make
 
 
-def draw(number: int, table: pd.DataFrame) -> Figure:
+def draw(number: int, table: Table) -> Figure:
     return discovery.figure(f"figure{number}").draw(table)
 
 
-def table_of(published: pd.DataFrame, observable: str) -> pd.DataFrame:
-    """The published numbers as a table of our runs."""
-    scatter = published["kind"] == "scatter"
-    edges = {"low": published["y_lo"].fillna(published["y"]), "high": published["y_hi"].fillna(published["y"])}
-    return pd.DataFrame(
-        {
-            "figure": published["figure"],
-            "scale": "paper",
-            "panel": published["panel"],
-            "series": published["series"],
-            "x": published["x"].astype(float),
-            "observable": np.where(published["kind"] == "bar", "neuron magnitude", observable),
-            "seed": np.where(scatter, 0, -1),
-            "colour": published["c"],
-            "value": published["y"],
-            "statistic": np.where(scatter, "run", "mean"),
-            "count": 10,
-            "band_low": edges["low"],
-            "band_high": edges["high"],
-            "low": edges["low"],
-            "high": edges["high"],
-        }
-    )
+def styles(number: int) -> Sequence[Any]:
+    """The styles of a figure without the baseline."""
+    all_runs: Any = discovery.figure(f"figure{number}").draw_runs
+    return [style for style in all_runs.keywords["styles"] if style.series != "baseline"]
 
 
-def table(number: int) -> pd.DataFrame:
-    """A table for any figure: the published numbers or, without any, artificial ones like those of a related figure."""
-    source = HIDDEN.get(number, number)
-    published = published_curves.load(f"figure{source}")
-    assert published is not None
-    observable = "magnitude" if source in SCATTER else OBSERVABLE.get(source, "classification error")
-    rows = table_of(published, observable)
-    if number in (13, 15):
-        model = rows[rows["series"] == ("S_1=1.3" if number == 13 else "Random")]
-        guides = rows[rows["series"] == "baseline"].assign(panel="main")
-        series = [style.series for style in module(number).STYLES]
-        rows = pd.concat([model.assign(panel="main", series=name) for name in series] + [guides])
-    return rows
+def published(number: int) -> pd.DataFrame:
+    found = published_curves.load(f"figure{number}")
+    assert found is not None
+    return found
 
 
 def pixels(figure: Figure) -> bytes:
@@ -82,66 +88,12 @@ def pixels(figure: Figure) -> bytes:
     return stream.getvalue()
 
 
-@pytest.mark.parametrize("number", [*VISIBLE, *HIDDEN])
-def test_legend_repeats_labels_in_order(number: int) -> None:
-    figure = draw(number, table(number))
-    legend = figure.axes[0].get_legend()
-    labels = [text.get_text() for text in legend.get_texts() if text.get_text() != "baseline"]
-    assert labels == [style.label for style in module(number).STYLES]
+def lines_of(axes: Axes) -> dict[Any, Any]:
+    return {line.get_gid(): line for line in axes.lines}
 
 
-@pytest.mark.parametrize("number", [n for n in (*VISIBLE, *HIDDEN) if n not in SCATTER])
-def test_curves_carry_their_style_and_numbers(number: int) -> None:
-    data = table(number)
-    axes = draw(number, data).axes[0]
-    lines = {line.get_gid(): line for line in axes.lines if line.get_gid() not in (None, "baseline")}
-    assert list(lines) == [style.series for style in module(number).STYLES]
-    for style in module(number).STYLES:
-        line, rows = lines[style.series], data[data["series"] == style.series]
-        assert same_color(line.get_color(), style.colour)
-        assert line.get_marker() in (style.marker, "None")
-        np.testing.assert_array_equal(line.get_xydata(), rows[["x", "value"]].to_numpy())
-
-
-@pytest.mark.parametrize("number", [n for n in (*VISIBLE, *HIDDEN) if n in SCATTER])
-def test_scatters_show_every_point_and_start_their_legend_at_the_first_epoch(number: int) -> None:
-    data = table(number)
-    figure = draw(number, data.sample(frac=1, random_state=0))
-    assert len(figure.axes) == 1 + len(module(number).STYLES)
-    for style in module(number).STYLES:
-        (points,) = [artist for artist in figure.axes[0].collections if artist.get_gid() == style.series]
-        rows = data[data["series"] == style.series]
-        drawn = np.column_stack([points.get_offsets(), points.get_array()])
-        expected = rows[["x", "value", "colour"]].to_numpy()
-        np.testing.assert_array_equal(drawn[np.lexsort(drawn.T)], expected[np.lexsort(expected.T)])
-        assert points.get_array()[0] == 0
-
-
-LOOK = {
-    8: ((400, 400), ("Epoches", (0, 401), 0, 400), ("Magnitude", (0.3285, 1.8305), 0.5, 1.75)),
-    9: ((400, 400), ("Epoches", (0, 201), 0, 200), ("Attention weight summation", (0, 1), 0, 1)),
-    10: (
-        (400, 400),
-        (r"Angle to $\bar{\mu}$", (0, math.pi + 0.01), 0, math.pi),
-        ("Magnitude", (-0.0014, 0.4843), 0, 0.4),
-    ),
-    11: ((500, 400), ("Angle to $q$", (0, math.pi + 0.01), 0, math.pi), ("Magnitude", (-0.047, 1.391), 0, 1.25)),
-    12: ((400, 400), ("Context length", (0, 20), 0, 20), ("Classification error", (1e-3, 0.1), 1e-3, 0.1)),
-    13: ((450, 450), ("Context length", (0, 20), 0, 20), ("Classification error", (6e-3, 4), 1e-2, 1)),
-    14: ((500, 500), ("Pruning rate", (0, 26), 6, 26), ("Classification error", (1e-3, 0.2), 1e-3, 0.1)),
-    15: ((450, 450), ("Pruning rate", (0, 26), 6, 26), ("Classification error", (1e-3, 0.2), 1e-3, 0.1)),
-    21: ((400, 400), ("Epoches", (0, 1605.4), 0, 1600), ("Attention weight in average", (0.1142, 0.8859), 0.2, 0.8)),
-    22: ((400, 400), ("Epoches", (0, 1605.4), 0, 1600), ("Attention weight in average", (0.1789, 0.8212), 0.2, 0.8)),
-    24: ((500, 400), ("Angle to $q$", (0, math.pi + 0.01), 0, math.pi), ("Magnitude", (0.0071, 0.0549), 0.01, 0.05)),
-    25: ((500, 400), ("Angle to $q$", (0, math.pi + 0.01), 0, math.pi), ("Magnitude", (0.0074, 0.0379), 0.01, 0.035)),
-    27: ((520, 520), ("# of contexts or samples", (6, 20), 8, 20), ("Classification error", (1e-3, 1), 1e-3, 1)),
-    28: ((520, 520), ("# of contexts or samples", (6, 20), 8, 20), ("Classification error", (1e-3, 2), 1e-3, 1)),
-}
-"""Size in pixels, and per axis label, limits, first and last visible tick, as read from the published pictures."""
-
-
-@pytest.mark.parametrize("number", LOOK)
-def test_layout_is_the_published_one(number: int) -> None:
+@every_figure
+def test_the_layout_is_the_published_one(number: int, table: Callable[[int], Table]) -> None:
     size, *sides = LOOK[number]
     figure = draw(number, table(number))
     assert tuple(figure.get_size_inches() * 100) == pytest.approx(size)
@@ -154,185 +106,211 @@ def test_layout_is_the_published_one(number: int) -> None:
         assert (ticks[0], ticks[-1]) == pytest.approx((first, last), abs=1e-9)
 
 
-def test_bands_are_opaque_and_under_the_curves() -> None:
-    data = table(12)
-    axes = draw(12, data).axes[0]
-    assert [to_hex(band.get_facecolor()[0]) for band in axes.collections] == [plotting.BANDS[c] for c in "rbmcy"]
-    assert {band.get_alpha() for band in axes.collections} == {None}
-    assert max(band.get_zorder() for band in axes.collections) < min(line.get_zorder() for line in axes.lines)
-    heights = axes.collections[0].get_paths()[0].vertices[:, 1]
-    first = data[data["series"] == "S_1=1.3"]
-    assert set(heights) == {*first["band_low"], *first["band_high"]}
-
-
-def test_figure_14_counts_neurons_below_and_names_rates() -> None:
-    left, right = draw(14, table(14)).axes
-    assert [label.get_text() for label in left.get_xticklabels()] == ["10%", "20%", "30%", "40%"]
-    assert list(left.get_xticks()) == [6, 13, 19, 26]
-    assert (left.get_label(), right.get_label()) == ("left axis", "right axis")
-    assert (right.get_ylabel(), right.get_ylim()) == ("Magnitude of neurons", (0, 0.8))
-    assert len(right.patches) == 27
-    assert left.get_legend().get_texts()[0].get_text() == "baseline"
-
-
-@pytest.mark.parametrize("change", ["drop", "double"])
-def test_a_curve_that_is_absent_or_ambiguous_is_an_error(change: str) -> None:
-    data = table(12)
-    chosen = data["series"] == "S_1=0.9"
-    data = data[~chosen] if change == "drop" else pd.concat([data, data[chosen]])
-    with pytest.raises(ValueError, match=r"S_1=0\.9"):
-        draw(12, data)
-
-
-def test_other_observables_and_single_runs_do_not_reach_the_curves() -> None:
-    data = table(12)
-    others = pd.concat(
-        [data.assign(observable="hinge loss", value=0.05), data.assign(statistic="run", seed=3, value=0.06)]
-    )
-    assert pixels(draw(12, pd.concat([others, data]))) == pixels(draw(12, data))
-
-
-@pytest.mark.parametrize("number", [10, 12, 14])
-def test_drawing_is_deterministic_and_ignores_user_settings(number: int) -> None:
-    plain = pixels(draw(number, table(number)))
-    hostile: Any = {
-        "font.size": 31.0,
-        "font.sans-serif": ["DejaVu Serif"],
-        "axes.facecolor": "k",
-        "lines.linewidth": 9.0,
-        "xtick.direction": "in",
-        "axes.autolimit_mode": "round_numbers",
-        "text.hinting": "force_autohint",
-        "mathtext.default": "rm",
-        "image.cmap": "hot",
-    }
-    with matplotlib.rc_context(hostile):
-        assert pixels(draw(number, table(number))) == plain
-
-
-def test_no_global_setting_changes() -> None:
-    before = dict(matplotlib.rcParams)
-    published = published_curves.load("figure12")
-    assert published is not None
-    figure = draw(12, table(12))
-    overlays.overlay(figure, published)
-    pixels(figure)
-    assert dict(matplotlib.rcParams) == before
-
-
-@pytest.mark.parametrize("number", VISIBLE)
-def test_overlay_draws_the_published_points_on_their_axes(number: int) -> None:
-    published = published_curves.load(f"figure{number}")
-    assert published is not None
-    figure = overlays.overlay(draw(number, table(number)), published)
-    panels = {axes.get_label(): axes for axes in figure.axes}
-    for (panel, series), rows in published.groupby(["panel", "series"]):
-        drawn = [*panels[panel].lines, *panels[panel].collections]
-        (artist,) = [artist for artist in drawn if artist.get_gid() == f"published {series}"]
-        points = artist.get_offsets() if rows["kind"].iloc[0] == "scatter" else artist.get_xydata()
-        np.testing.assert_array_equal(points, rows[["x", "y"]].to_numpy(float))
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["published (digitised)"]
-
-
-@pytest.mark.parametrize("number", [10, 11, 24, 25])
-def test_published_points_have_our_colours_and_markers(number: int) -> None:
-    """They are open and have the colour of their epoch."""
-    published = published_curves.load(f"figure{number}")
-    assert published is not None
-    axes = overlays.overlay(draw(number, table(number)), published).axes[0]
-    by_name = {points.get_gid(): points for points in axes.collections}
-    for style in module(number).STYLES:
-        ours, theirs = by_name[style.series], by_name[f"published {style.series}"]
-        epochs = published["c"][published["series"] == style.series]
-        np.testing.assert_allclose(theirs.get_edgecolors(), ours.get_cmap()(ours.norm(epochs)))
-        assert (theirs.get_facecolors() == 1).all()
-
-
-def test_formulas_have_their_own_typefaces_whatever_the_font_cache_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    from matplotlib import font_manager
-
-    known = [font for font in font_manager.fontManager.ttflist if "STIX" not in font.name]
-    monkeypatch.setattr(font_manager.fontManager, "ttflist", known)
-    fonts.add_own.cache_clear()
-    with plotting.defaults():
-        assert any(font.name == "STIXGeneral" for font in font_manager.fontManager.ttflist)
-    fonts.add_own.cache_clear()
-
-
-def test_overlay_refuses_a_panel_that_is_not_there() -> None:
-    published = published_curves.load("figure12")
-    assert published is not None
-    with pytest.raises(KeyError, match="left axis"):
-        overlays.overlay(draw(12, table(12)), published.assign(panel="left axis"))
-
-
-@pytest.mark.parametrize("number", [8, 14, 25])
-def test_the_note_is_in_the_file_and_not_in_the_picture(number: int, tmp_path: Path) -> None:
-    figure, note = draw(number, table(number)), "laptop scale, one of 20 seeds; reduced: 20 of 40 seeds, α' = 1"
-    for name, words in (("noted.png", note), ("plain.png", ""), ("noted.pdf", note)):
-        save_picture(figure, tmp_path / name, words)
-    with Image.open(tmp_path / "noted.png") as noted, Image.open(tmp_path / "plain.png") as plain:
-        assert noted.text["Description"] == note
-        assert noted.size == LOOK[number][0]
-        assert noted.tobytes() == plain.tobytes()
-    assert b"/Subject" in (tmp_path / "noted.pdf").read_bytes()
-
-
-# Errors of one run
-
-
-def errors(values: list[float], prompts: int, statistic: str = "single") -> pd.DataFrame:
-    """Figure 12's curves at a few lengths, from one run with `prompts` prompts."""
-    data = table(12)
-    lengths = sorted(data["x"].unique())[: len(values)]
-    data = data[data["x"].isin(lengths)].assign(statistic=statistic, count=prompts)
-    data["value"] = data["x"].map(dict(zip(lengths, values, strict=True)))
-    return data.assign(band_low=data["value"], band_high=data["value"])
-
-
-def test_no_error_in_n_prompts_is_an_open_marker_at_one_in_n() -> None:
-    axes = draw(12, errors([0.05, 0.0, 0.004, 0.0], prompts=500)).axes[0]
-    lines = {line.get_gid(): line for line in axes.lines if line.get_gid()}
-    for style in module(12).STYLES:
-        np.testing.assert_allclose(lines[style.series].get_ydata(), [0.05, 1 / 500, 0.004, 1 / 500])
-        none = lines[f"{style.series}, no error"]
-        np.testing.assert_allclose(none.get_ydata(), [1 / 500, 1 / 500])
-        assert same_color(none.get_markerfacecolor(), "w") and same_color(none.get_markeredgecolor(), style.colour)
-
-
-def test_a_mean_over_runs_of_unknown_prompts_has_no_least_error() -> None:
-    axes = draw(12, errors([0.05, 0.0], prompts=10, statistic="mean")).axes[0]
-    assert not [line for line in axes.lines if "no error" in str(line.get_gid())]
-    assert {float(line.get_ydata()[1]) for line in axes.lines if line.get_gid()} == {0.0}
-
-
-@pytest.mark.parametrize("number", [*VISIBLE, *HIDDEN])
-def test_curves_and_points_are_clipped_at_the_frame(number: int) -> None:
-    axes = draw(number, table(number)).axes[0]
-    drawn = [*axes.lines, *axes.collections, *axes.patches]
-    assert drawn and all(artist.get_clip_on() and artist.get_clip_box() is not None for artist in drawn)
+@every_figure
+def test_series_have_their_style_their_numbers_and_an_entry_of_the_legend(
+    number: int, table: Callable[[int], Table]
+) -> None:
+    """A scatter has every point of its run, from the first epoch on, and a colour bar; all stay within the frame."""
+    made = table(number)
+    figure = draw(number, replace(made, runs=made.runs.sample(frac=1, random_state=0)))
+    axes, wanted = figure.axes[0], styles(number)
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert [label for label in labels if label != "baseline"] == [style.label for style in wanted]
+    for style in wanted:
+        if number in SCATTER:
+            (points,) = [artist for artist in axes.collections if artist.get_gid() == style.series]
+            drawn = np.column_stack([points.get_offsets(), points.get_array()])
+            ours = made.runs[made.runs["series"] == style.series]
+            expected = ours[["x", "value", "colour"]].to_numpy()
+            np.testing.assert_array_equal(drawn[np.lexsort(drawn.T)], expected[np.lexsort(expected.T)])
+            assert points.get_array()[0] == 0 and len(figure.axes) == 1 + len(wanted)
+        else:
+            line, ours = lines_of(axes)[style.series], made.curves[made.curves["series"] == style.series]
+            assert same_color(line.get_color(), style.colour) and line.get_marker() in (style.marker, "None")
+            np.testing.assert_array_equal(line.get_xydata(), ours[["x", "value"]].to_numpy())
+    artists = [*axes.lines, *axes.collections, *axes.patches]
+    assert artists and all(artist.get_clip_on() and artist.get_clip_box() is not None for artist in artists)
 
 
 @pytest.mark.parametrize("number", [8, 10, 11, 21, 24])
 @pytest.mark.parametrize("factor", [0.5, 1.0, 2.0])
-def test_axes_that_follow_the_published_data_widen_for_ours_only(number: int, factor: float) -> None:
-    data = table(number)
-    published = LOOK[number][2][1]
-    data["value"] *= factor
-    low, high = draw(number, data).axes[0].get_ylim()
-    assert low < data["value"].min() and data["value"].max() < high
-    if published[0] <= data["value"].min():
-        assert low == published[0]
-    if data["value"].max() <= published[1]:
-        assert high == published[1]
+def test_axes_that_follow_the_published_data_widen_for_ours_only(
+    number: int, factor: float, table: Callable[[int], Table]
+) -> None:
+    made, (least, most) = table(number), LOOK[number][2][1]
+    parts = {name: getattr(made, name).assign(value=lambda f: factor * f["value"]) for name in ("runs", "curves")}
+    values = parts["runs" if number in SCATTER else "curves"]["value"]
+    values = values[values != 0] if number not in SCATTER else values
+    low, high = draw(number, replace(made, **parts)).axes[0].get_ylim()
+    assert low < values.min() and values.max() < high
+    assert (low == least) == (least <= values.min()) and (high == most) == (values.max() <= most)
 
 
-@pytest.mark.parametrize("number", [8, 9, 12, 27])
-def test_published_curves_have_our_colours_dashed_and_open(number: int) -> None:
-    published = published_curves.load(f"figure{number}")
-    assert published is not None
-    axes = overlays.overlay(draw(number, table(number)), published).axes[0]
-    for style in module(number).STYLES:
-        (line,) = [line for line in axes.lines if line.get_gid() == f"published {style.series}"]
-        assert same_color(line.get_color(), style.colour)
-        assert line.get_linestyle() == "--" and same_color(line.get_markerfacecolor(), "w")
+def test_bands_are_opaque_and_under_the_curves(table: Callable[[int], Table]) -> None:
+    made = table(12)
+    axes = draw(12, made).axes[0]
+    assert [to_hex(band.get_facecolor()[0]) for band in axes.collections] == [plotting.BANDS[c] for c in "rbmcy"]
+    assert {band.get_alpha() for band in axes.collections} == {None}
+    assert max(band.get_zorder() for band in axes.collections) < min(line.get_zorder() for line in axes.lines)
+    first = made.curve("main", "S_1=1.3", ERROR)
+    assert set(axes.collections[0].get_paths()[0].vertices[:, 1]) == {*first["band_low"], *first["band_high"]}
+
+
+@pytest.mark.parametrize("number", [10, 12, 14])
+def test_users_settings_and_font_caches_change_no_pixel(
+    number: int, table: Callable[[int], Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = pixels(draw(number, table(number)))
+    hostile: Any = {"font.size": 31.0, "font.sans-serif": ["DejaVu Serif"], "axes.facecolor": "k", "image.cmap": "hot"}
+    hostile |= {"axes.autolimit_mode": "round_numbers", "text.hinting": "force_autohint", "mathtext.default": "rm"}
+    known = matplotlib.font_manager.fontManager.ttflist
+    monkeypatch.setattr(matplotlib.font_manager.fontManager, "ttflist", [f for f in known if "STIX" not in f.name])
+    fonts.add_own.cache_clear()
+    with matplotlib.rc_context(hostile):
+        assert pixels(draw(number, table(number))) == plain
+    assert any(font.name == "STIXGeneral" for font in matplotlib.font_manager.fontManager.ttflist)
+    fonts.add_own.cache_clear()
+
+
+@pytest.mark.parametrize("number", [n for n in LOOK if n not in HIDDEN])
+def test_published_points_lie_on_our_axes_in_our_colours_and_open(number: int, table: Callable[[int], Table]) -> None:
+    figure = overlays.overlay(draw(number, table(number)), published(number))
+    panels = {axes.get_label(): axes for axes in figure.axes}
+    for (panel, series, kind), of_series in published(number).groupby(["panel", "series", "kind"]):
+        artists = {artist.get_gid(): artist for artist in [*panels[panel].lines, *panels[panel].collections]}
+        ours, theirs = artists.get(series), artists[f"published {series}"]
+        points = theirs.get_offsets() if kind == "scatter" else theirs.get_xydata()
+        np.testing.assert_array_equal(points, of_series[["x", "y"]].to_numpy(float))
+        if kind == "scatter":
+            np.testing.assert_allclose(theirs.get_edgecolors(), ours.get_cmap()(ours.norm(of_series["c"])))
+            assert (theirs.get_facecolors() == 1).all()
+        elif kind == "line":
+            assert same_color(theirs.get_color(), ours.get_color()) and theirs.get_linestyle() == "--"
+            assert same_color(theirs.get_markerfacecolor(), "w")
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["published (digitised)"]
+    with pytest.raises(KeyError, match="elsewhere"):
+        overlays.overlay(figure, published(number).assign(panel="elsewhere"))
+
+
+# Helpers on tables of a few numbers
+
+STYLE = Style("ours", "Ours", "r", "x")
+
+
+def axes_of(*parts: pd.DataFrame) -> tuple[Axes, Table]:
+    return plotting.canvas((300, 200), (50, 290, 10, 150))[1], summarise("f", "laptop", join(parts))
+
+
+def errors(statistic: str, count: int) -> pd.DataFrame:
+    labels = {"panel": "main", "series": "ours", "x": [2, 4, 6, 8], "statistic": statistic, "count": count}
+    return rows(ERROR, 0, [0.05, 0.0, 0.004, 0.0], band_low=0.0, band_high=0.1, **labels)
+
+
+def test_no_error_in_n_prompts_of_one_run_is_an_open_marker_at_one_in_n() -> None:
+    axes, table = axes_of(errors("single", 500))
+    plotting.error_curves(axes, table, [STYLE], band=True)
+    np.testing.assert_allclose(lines_of(axes)["ours"].get_ydata(), [0.05, 1 / 500, 0.004, 1 / 500])
+    none = lines_of(axes)["ours, no error"]
+    np.testing.assert_allclose(none.get_xydata(), [[4, 1 / 500], [8, 1 / 500]])
+    assert none.get_marker() == "X" and same_color(none.get_markerfacecolor(), "w")
+    assert min(axes.collections[0].get_paths()[0].vertices[:, 1]) == 1 / 500
+    axes, table = axes_of(errors("mean", 10))
+    plotting.error_curves(axes, table, [STYLE])
+    assert list(lines_of(axes)) == ["ours"] and lines_of(axes)["ours"].get_ydata()[1] == 0
+
+
+def test_medians_dots_and_faint_styles() -> None:
+    runs = rows("loss", range(4), [1.0, 2.0, 3.0, 10.0], x=[[1.0], [2.0]], panel="main", series="ours")
+    axes, table = axes_of(runs)
+    plotting.medians(axes, table, [STYLE], "loss", markersize=3)
+    plotting.dots(axes, table, STYLE, "loss")
+    line, dots = axes.lines
+    assert line.get_markersize() == 3 and line.get_linestyle() == "-" and dots.get_linestyle() == "None"
+    np.testing.assert_array_equal(dots.get_xydata(), runs[["x", "value"]].to_numpy())
+    assert axes.collections[0].get_alpha() == 0.2 and axes.collections[0].get_gid() is None
+
+
+def test_panels_lie_at_their_pixels() -> None:
+    edges = plotting.grid_edges(("a", "b", "c"), (50, 150, 20, 100), (120, 110), columns=2)
+    assert edges == {"a": (50, 150, 20, 100), "b": (170, 270, 20, 100), "c": (50, 150, 130, 210)}
+    _, panels = plotting.panels((300, 250), edges)
+    for name, axes in panels.items():
+        left, bottom, right, top = axes.bbox.extents
+        assert (left, right, 250 - top, 250 - bottom) == pytest.approx(edges[name])
+        assert plotting.panel_of(axes) == name
+    plotting.frame(panels["a"], Axis("x", (1, 100), log=True), Axis("y", ticks=[0, 1], names=["no", "yes"]), 9, 7)
+    assert panels["a"].get_xlim() == (1, 100) and panels["a"].get_xscale() == "log"
+    assert [text.get_text() for text in panels["a"].get_yticklabels()] == ["no", "yes"]
+
+
+def test_heatmaps_count_from_the_first_row_on_top_and_shades_end_at_a_nan() -> None:
+    axes, _ = axes_of(errors("mean", 1))
+    mesh = plotting.heatmap(axes, np.arange(6.0).reshape(2, 3), "A", first=0, vmin=0, vmax=5)
+    assert (axes.get_xlim(), axes.get_ylim(), mesh.get_clim()) == ((-0.5, 2.5), (1.5, -0.5), (0, 5))
+    np.testing.assert_array_equal(mesh.get_array().reshape(-1), range(6))
+    plotting.shade(axes, [0.0, 1.0, 2.0, math.nan], ["I", "II", "III"], 9)
+    assert [text.get_text() for text in axes.texts] == ["I", "II"]
+    assert [(patch.get_x(), patch.get_width()) for patch in axes.patches] == [(0, 1), (1, 1)]
+
+
+def test_the_dark_grid_is_seaborns() -> None:
+    colours = (darkgrid.BLUE, darkgrid.ORANGE, darkgrid.GREEN, darkgrid.RED, darkgrid.PINK, darkgrid.TAN)
+    assert list(colours) == seaborn.color_palette("colorblind").as_hex()[:6]
+    ours = Figure().add_subplot()
+    darkgrid.grid_look(ours)
+    with seaborn.axes_style("darkgrid"):
+        theirs = Figure().add_subplot()
+    looks = [
+        (axes.get_facecolor(), axes.get_axisbelow(), to_hex(line.get_color()), line.get_linestyle(), line.get_visible())
+        for axes in (ours, theirs)
+        for line in axes.xaxis.get_gridlines()[:1]
+    ]
+    assert looks[0] == looks[1]
+
+
+# All runs, and files
+
+
+def test_runs_that_have_not_learnt_are_grey_and_the_drawn_one_is_framed() -> None:
+    runs = rows("loss", range(7), np.arange(7.0), x=[[1.0], [2.0]], panel="main", series="ours")
+    _, table = axes_of(runs, drawn_run(range(7), 3))
+
+    def draw_one(table: Table) -> Figure:
+        figure, axes = plotting.canvas((300, 200), (50, 290, 10, 150))
+        plotting.curves(axes, table, [STYLE], "loss")
+        return figure
+
+    panels = runs_picture.draw(table, draw_one, [STYLE], {0: "first"}, failed=[5], count="6 of 7").axes
+    titles = ["first", "seed 1", "seed 2", "seed 3, drawn", "seed 4", "seed 5, not learnt", "seed 6"]
+    assert [axes.get_title() for axes in panels] == titles
+    for seed, axes in enumerate(panels):
+        assert lines_of(axes)["ours"].get_ydata().tolist() == [seed, seed]
+        assert same_color(lines_of(axes)["ours"].get_color(), runs_picture.FAILED if seed == 5 else "r")
+        assert axes.spines["top"].get_linewidth() == (2.2 if seed == 3 else 0.8)
+
+
+@pytest.mark.parametrize("number", [8, 14, 25])
+def test_the_note_is_in_the_file_and_not_in_the_picture(
+    number: int, table: Callable[[int], Table], tmp_path: Path
+) -> None:
+    figure, note = draw(number, table(number)), "laptop scale, one of 20 seeds; reduced: 20 of 40 seeds, α' = 1"
+    for name, words in (("noted.png", note), ("plain.png", ""), ("noted.pdf", note)):
+        save_picture(figure, tmp_path / name, words)
+    with Image.open(tmp_path / "noted.png") as noted, Image.open(tmp_path / "plain.png") as plain:
+        assert (noted.text["Description"], noted.size) == (note, LOOK[number][0])
+        assert noted.tobytes() == plain.tobytes()
+    assert b"/Subject" in (tmp_path / "noted.pdf").read_bytes()
+
+
+def test_an_animation_shows_its_frames_and_stays_at_the_last(table: Callable[[int], Table], tmp_path: Path) -> None:
+    frames = [draw(8, table(8)), draw(9, table(9))]
+    for name in ("a.gif", "b.gif"):
+        save_animation(frames, tmp_path / name, "a note")
+    assert (tmp_path / "a.gif").read_bytes() == (tmp_path / "b.gif").read_bytes()
+    with Image.open(tmp_path / "a.gif") as image:
+        assert (image.n_frames, image.size, image.info["comment"], image.info["loop"]) == (2, (400, 400), b"a note", 0)
+        times = []
+        for frame in range(2):
+            image.seek(frame)
+            times.append(image.info["duration"])
+    assert times == [250, 2000]
