@@ -5,11 +5,12 @@ import itertools
 import numpy as np
 import torch
 
-from icl.models import attention
+from icl.models.attention import gram, prediction, tokens
 from icl.models.optimisers import Params
 from icl.papers.ahn2023 import linear_attention as system
 from icl.papers.ahn2023.linear_attention import Config
 from icl.tasks import linear_regression as tasks
+from tests.oracles.attention import linear_layer
 
 
 def draw_tokens(config: Config, generator: np.random.Generator, count: int) -> dict[str, np.ndarray]:
@@ -18,13 +19,13 @@ def draw_tokens(config: Config, generator: np.random.Generator, count: int) -> d
     task_factor = np.linalg.inv(root) if config.task_covariance == "inverse" else None
     normal = tasks.gaussian(generator, (count,), config.context_length, config.dimension)
     prompts = tasks.with_covariance(normal, root, task_factor)
-    z = attention.tokens(torch.from_numpy(prompts.inputs), torch.from_numpy(prompts.labels))
+    z = tokens(torch.from_numpy(prompts.inputs), torch.from_numpy(prompts.labels))
     return {"tokens": z.numpy(), "target": prompts.labels[..., -1]}
 
 
 def gram_and_query_of(batch: Params) -> Params:
     """The statistics of literal prompts in the form of `linear_attention.draw_gram_and_query`; runs come first."""
-    full, query = attention.gram(batch["tokens"])
+    full, query = gram(batch["tokens"])
     return {"gram": full.movedim(1, -1).contiguous(), "query": query.movedim(1, -1), "target": batch["target"]}
 
 
@@ -42,7 +43,7 @@ def quadrature_over_task_and_query(config: Config, g: np.ndarray) -> tuple[Param
     examples = np.sqrt(3) * np.linalg.cholesky(g).T @ root
     inputs = np.concatenate([np.broadcast_to(examples, (6, 3, 3)), queries[:, None]], axis=1)
     labels = torch.from_numpy(np.einsum("qnd,wqd->wqn", inputs, np.broadcast_to(w, (27, 6, 3))))
-    z = attention.tokens(torch.from_numpy(inputs).expand(27, 6, 4, 3), labels)
+    z = tokens(torch.from_numpy(inputs).expand(27, 6, 4, 3), labels)
     prompts = {"tokens": z.flatten(0, 1)[None], "target": labels[..., -1].reshape(1, -1)}
     return prompts, torch.from_numpy(mass)
 
@@ -50,8 +51,8 @@ def quadrature_over_task_and_query(config: Config, g: np.ndarray) -> tuple[Param
 def attention_predictions(params: Params, z: torch.Tensor) -> torch.Tensor:
     """The predictions of attention over all columns of Z, (runs, count, d + 1, n + 1) -> (runs, count)."""
     for layer in range(params["Q"].shape[1]):
-        z = attention.linear_layer(z, params["V"][:, layer, None], params["Q"][:, layer, None])
-    return attention.prediction(z)
+        z = linear_layer(z, params["V"][:, layer, None], params["Q"][:, layer, None])
+    return prediction(z)
 
 
 def attention_errors(params: Params, batch: Params, config: Config) -> torch.Tensor:

@@ -11,10 +11,10 @@ from PIL import Image
 
 from icl.core import discovery
 from icl.core.config import ConstantError
-from icl.core.files import save_animation
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import train
+from icl.drawing.saving import save_animation
 from icl.papers.huang2024 import evaluation, huang_four_phases
 from icl.papers.huang2024 import softmax_attention as system
 from icl.papers.huang2024.population_gradient import Column, full_matrix

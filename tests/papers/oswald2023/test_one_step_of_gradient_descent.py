@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from icl.core.config import grid
 from icl.core.sweep import Sweep
 from icl.core.training import loss_and_gradient, train
-from icl.models import estimators
 from icl.papers.oswald2023 import closed_forms, evaluation, oswald_one_step, oswald_trained_layer
 from icl.papers.oswald2023 import linear_attention as system
 from icl.papers.oswald2023.evaluation import Layer, construction, predictions, sensitivity
@@ -20,6 +19,7 @@ from icl.papers.oswald2023.linear_attention import MATRICES, Config
 from icl.pipeline import figures
 from icl.tasks import linear_regression as tasks
 from tests.oracles import oswald2023 as oracle
+from tests.oracles.estimators import gradient_descent
 from tests.papers.oswald2023 import planted
 
 SMALL = Config(dimension=3, context_length=7)
@@ -75,7 +75,7 @@ def test_one_layer_is_one_step_from_any_weights(config: Config, step_size: float
     out = oracle.layer(weights, tokens)
     # Minus the query's label is the prediction after the step; the examples' labels become residuals.
     predicted, left = np.sum(w * query, axis=1), y - np.einsum("mnd,md->mn", x, w - w_0)
-    from_zero = predicted_by(gd, prompts), estimators.gradient_descent(1, step_size)(x, y, query)
+    from_zero = predicted_by(gd, prompts), gradient_descent(1, step_size)(x, y, query)
     for ours, wanted in ((-out[:, -1, -1], predicted), (out[:, :-1, -1], left), from_zero):
         np.testing.assert_allclose(ours, wanted, rtol=0, atol=1e-12 * (1 + abs(wanted).max()))
 

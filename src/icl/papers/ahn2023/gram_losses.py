@@ -71,8 +71,8 @@ def _right(x: "Tensor", matrix: "Tensor") -> "Tensor":
 def sampled_loss(params: Params, batch: Params) -> "Tensor":
     """The mean squared error on prompts given by Gram matrix, query and target, (runs,).
 
-    A layer multiplies every column by T = I + V G Q, so G becomes T G T' (icl.models.attention.linear_gram_layer). The
-    batch comes from `linear_attention.draw_gram_and_query`.
+    A layer multiplies every column by T = I + V G Q, so G becomes T G T'. The batch comes from
+    `linear_attention.draw_gram_and_query`.
     """
     g, query, last = batch["gram"], batch["query"], params["Q"].shape[1] - 1
     for layer in range(last):
