@@ -10,7 +10,7 @@ from icl.core.lazy import Axes, Picture, Tensor, torch
 from icl.core.runs import Runs, single
 from icl.core.streams import stream
 from icl.core.sweep import Sweep
-from icl.core.table import POINT, Table, exact, join, rows
+from icl.core.table import POINT, Table, curves, exact, facts, join, rows
 from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 
@@ -27,7 +27,9 @@ __all__ = [
     "Table",
     "Tensor",
     "Trained",
+    "curves",
     "exact",
+    "facts",
     "grid",
     "join",
     "plotting",

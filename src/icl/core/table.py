@@ -10,7 +10,7 @@ are stored in one file.
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -126,6 +126,16 @@ def rows(observable: str, seed: Any, value: Any, *, x: Any = float("nan"), **lab
     cells = {"observable": observable, "seed": np.nan if seed is None else seed, "value": value, "x": x, **labels}
     arrays = np.broadcast_arrays(*[np.asarray(cell) for cell in cells.values()])
     return conform(pd.DataFrame({name: array.reshape(-1) for name, array in zip(cells, arrays, strict=True)}))
+
+
+def facts(seeds: Any, values: Mapping[str, Any]) -> pd.DataFrame:
+    """Rows of facts: observable -> its value for every run."""
+    return join(rows(name, seeds, of_runs) for name, of_runs in values.items())
+
+
+def curves(observable: str, panel: str, seeds: Any, x: Any, values: Mapping[str, Any]) -> pd.DataFrame:
+    """Rows of the curves of a panel: series -> values, which broadcast against seeds and x."""
+    return join(rows(observable, seeds, of, x=x, panel=panel, series=series) for series, of in values.items())
 
 
 def conform(frame: pd.DataFrame) -> pd.DataFrame:
