@@ -225,6 +225,19 @@ def medians(axes: Axes, table: Table, styles: Sequence[Style], observable: str, 
         curve(axes, style, rows["x"], rows["value"], **look)
 
 
+def deviations(
+    axes: Axes, table: Table, styles: Sequence[Style], observable: str, *, alpha: float = 0.2, **look: Any
+) -> None:
+    """Draw curves of positive values as ``curves`` does, with transparent bands of one standard deviation."""
+    for style in styles:
+        rows = table.curve(panel_of(axes), style.series, observable)
+        half = (rows["band_high"] - rows["value"]) / 2  # the table's bands are two standard deviations
+        # A logarithmic axis cannot show a band that reaches zero.
+        low = (rows["value"] - half).clip(lower=rows["value"] / 20)
+        axes.fill_between(rows["x"], low, rows["value"] + half, color=style.colour, alpha=alpha, linewidth=0)
+        curve(axes, style, rows["x"], rows["value"], **look)
+
+
 def dots(axes: Axes, table: Table, style: Style, observable: str, **look: Any) -> None:
     """Draw every run as a dot, at the value of its coordinate."""
     points = table.points(panel_of(axes), style.series, observable)

@@ -4,12 +4,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, join, plotting, rows, stream, torch
+from icl.core.lazy import torch
+from icl.core.streams import stream
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, curves, facts, join, plotting
 from icl.models import linear_attention_theory as theory
 from icl.papers.ahn2023 import linear_attention as system
 from icl.papers.ahn2023 import trainings
-from icl.papers.ahn2023.drawing import deviations, heat_map, iterations
-from icl.papers.ahn2023.evaluation import fresh_gram_matrices, of_runs
+from icl.papers.ahn2023.drawing import heat_map, iterations
+from icl.papers.ahn2023.evaluation import entries, fresh_gram_matrices
 from icl.papers.ahn2023.gram_losses import averaged_loss_of_one_layer
 from icl.papers.ahn2023.linear_attention import SKEWED, Config
 
@@ -26,7 +28,7 @@ def _of_case(case: str, trained: Runs) -> Iterator[Rows]:
     """The distances of the runs with one covariance from the minimiser, over their snapshots."""
     chosen = [run for run, config in enumerate(trained.sweep.configs) if config.spectrum == CASES[case]]
     configs = [trained.sweep.configs[run] for run in chosen]
-    d, n, seeds = configs[0].dimension, configs[0].context_length, [config.seed for config in configs]
+    d, n, seeds = configs[0].dimension, configs[0].context_length, np.array([config.seed for config in configs])
     value, key_query = (trained.weights[name][chosen, :, 0].numpy() for name in ("V", "Q"))
     root = np.stack([system.covariance_root(config) for config in configs])[:, None]
     sigma, eye, corner = root @ root, np.eye(d), value[..., -1, -1]
@@ -35,13 +37,13 @@ def _of_case(case: str, trained: Runs) -> Iterator[Rows]:
     learnt = -np.swapaxes(corner[..., None, None] * key_query[..., :d, :d], -1, -2)
     distance = _norm(learnt - best) / _norm(best)
     weighted = _norm(root @ (learnt - best) @ root) / _norm(root @ best @ root)
-    for series, values in ((case, distance), (f"{case} weighted", weighted)):
-        yield of_runs("distance", seeds, values, x=trained.sweep.snapshots, panel="distance", series=series)
+    along = {case: distance, f"{case} weighted": weighted}
+    yield curves("distance", "distance", seeds[:, None], trained.sweep.snapshots, along)
     excess = theory.one_step_loss(learnt, sigma, eye, n) / theory.one_step_loss(best, sigma, eye, n) - 1
     corner_share = np.linalg.norm(value[..., -1, :d], axis=-1) / abs(corner)
     label_share = np.linalg.norm(key_query[..., d, :d], axis=-1) / _norm(key_query[..., :d, :d])
     reached, lowest = np.transpose([excess_losses(trained, run) for run in chosen])
-    facts = {
+    bounded = {
         "excess loss": excess[:, -1],
         "final weighted distance": weighted[:, -1],
         "rest of V over its corner": corner_share[:, -1],
@@ -49,10 +51,9 @@ def _of_case(case: str, trained: Runs) -> Iterator[Rows]:
         "trained loss over the least, less 1": reached,
         "lowest loss around equation 2, less 1": lowest,
     }
-    yield from (rows(f"{name}, {case}", seeds, values) for name, values in facts.items())
-    names = np.array([f"row {row}" for row in range(d)])[:, None]
-    for kind, matrix in (("trained", learnt[0, -1]), ("equation 2", best[0, 0])):
-        yield rows("entry", seeds[0], matrix, x=np.arange(d), panel=f"{case} {kind}", series=names)
+    yield facts(seeds, {f"{name}, {case}": values for name, values in bounded.items()})
+    yield entries(seeds[0], learnt[0, -1], f"{case} trained")
+    yield entries(seeds[0], best[0, 0], f"{case} equation 2")
 
 
 def _norm(matrices: np.ndarray) -> np.ndarray:
@@ -114,7 +115,7 @@ def draw(table: Table) -> Picture:
         Style("skewed", r"$\Sigma$ skewed", "r"),
         Style("skewed weighted", r"$\Sigma$ skewed, weighted", "r", line="--"),
     )
-    deviations(axes["distance"], table, styles, "distance", linewidth=2)
+    plotting.deviations(axes["distance"], table, styles, "distance", linewidth=2)
     x = iterations(axes["distance"])._replace(ticks=None)
     plotting.frame(axes["distance"], x, Axis(r"Distance to $\Gamma^{-1}$", log=True), font=14, ticks=11)
     plotting.legend(axes["distance"], 11, "upper right", (0.99, 0.99))

@@ -1,11 +1,8 @@
-"""Heat maps and curves in the style of the authors' notebooks (Ahn et al. 2023)."""
-
-from collections.abc import Sequence
+"""Heat maps and an axis in the style of the authors' notebooks (Ahn et al. 2023)."""
 
 import numpy as np
 
-from icl.evidence.intervals import BAND
-from icl.figure import Axes, Axis, Style, Table, plotting
+from icl.figure import Axes, Axis, Table, plotting
 
 
 def heat_map(axes: Axes, table: Table, title: str, bar: tuple[float, float], ticks: float) -> None:
@@ -30,17 +27,6 @@ def heat_map(axes: Axes, table: Table, title: str, bar: tuple[float, float], tic
     places, names = [index + 0.5 for index in range(len(matrix))], [str(index) for index in range(len(matrix))]
     plotting.frame(axes, Axis("column", None, places, names), Axis("row", None, places, names), 9, 8)
     axes.tick_params(rotation=0)
-
-
-def deviations(axes: Axes, table: Table, styles: Sequence[Style], observable: str, linewidth: float) -> None:
-    """Draw curves with bands of one standard deviation over runs; the label of the axes names the panel."""
-    for style in styles:
-        curve = table.curve(plotting.panel_of(axes), style.series, observable)
-        half = (curve["band_high"] - curve["value"]) / BAND
-        # A logarithmic axis cannot show a band that reaches zero.
-        low = (curve["value"] - half).clip(lower=curve["value"] / 20)
-        axes.fill_between(curve["x"], low, curve["value"] + half, color=style.colour, alpha=0.2, linewidth=0)
-        plotting.curve(axes, style, curve["x"], curve["value"], linewidth=linewidth)
 
 
 def iterations(axes: Axes) -> Axis:

@@ -71,7 +71,8 @@ def distance_to_scalar(matrices: Tensor) -> np.ndarray:
     return (torch.linalg.matrix_norm(rest) / torch.linalg.matrix_norm(matrices)).numpy()
 
 
-def of_runs(observable: str, seeds: Sequence[int], values: Any, **labels: Any) -> Rows:
-    """The rows of an observable, with values (runs, ...) over x of shape (...)."""
-    values = np.asarray(values)
-    return rows(observable, np.reshape(seeds, (-1, *[1] * (values.ndim - 1))), values, **labels)
+def entries(seeds: Any, matrices: np.ndarray, panel: str) -> Rows:
+    """The rows of square matrices, (..., d, d) for seeds (...), with one series per row of a matrix."""
+    numbers = np.arange(matrices.shape[-1])
+    series = np.array([f"row {number}" for number in numbers])[:, None]
+    return rows("entry", np.asarray(seeds)[..., None, None], matrices, x=numbers, panel=panel, series=series)

@@ -13,10 +13,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from icl.figure import Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, join, plotting, rows, torch
+from icl.core.lazy import torch
+from icl.figure import Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, curves, facts, join, plotting, rows
 from icl.papers.ahn2023 import linear_attention as system
 from icl.papers.ahn2023 import structured_stacks, trainings
-from icl.papers.ahn2023.evaluation import fresh_gram_matrices, fresh_losses, losses_on, of_runs, selected_losses
+from icl.papers.ahn2023.evaluation import fresh_gram_matrices, fresh_losses, losses_on, selected_losses
 from icl.papers.ahn2023.gram_losses import Whitened
 from icl.papers.ahn2023.linear_attention import Config, Test
 
@@ -91,20 +92,22 @@ def measure_layers(runs: Trained, scale: str) -> Rows:
     log = {series: np.log([losses[series] for losses in by_depth]) for series in by_depth[0]}
     sparse, relaxed, pgd = log["sparse"], log["relaxed"], log["PGD"]
     failed = ~(relaxed < sparse)[1:] * 1.0
-    facts = {
+    bounded = {
         "least lead of the transformer over preconditioned GD": (pgd - sparse)[1:].min(axis=0),
         "least lead of preconditioned GD over GD": (log["GD"] - pgd)[1:].min(axis=0),
         "|transformer - preconditioned GD|, L = 1": abs(sparse - pgd)[0],
         "failed, L = 3": failed[1],
         "failed, any L": failed.max(axis=0),
+        "least gain per layer, sparse": (sparse[:-1] - sparse[1:]).min(axis=0),
+        "least gain per layer, relaxed": (relaxed[:-1] - relaxed[1:]).min(axis=0),
     }
-    facts |= {f"|log loss - oracle|, L = {depth}": abs(sparse - log["oracle sparse"])[depth - 1] for depth in (1, 2, 3)}
-    facts |= {f"log loss, relaxed less sparse, L = {depth}": (relaxed - sparse)[depth - 1] for depth in (2, 3)}
-    for series in ("sparse", "relaxed"):
-        facts[f"least gain per layer, {series}"] = (log[series][:-1] - log[series][1:]).min(axis=0)
-    curves = [of_runs("log loss", first.seeds, v.T, x=DEPTHS, panel="depth", series=s) for s, v in log.items()]
-    counted = of_runs("failed", first.seeds, failed.T, x=DEPTHS[1:], panel="depth", series="relaxed")
-    return join([*curves, counted, *(rows(name, first.seeds, values) for name, values in facts.items())])
+    for index, depth in enumerate(DEPTHS[:3]):
+        bounded[f"|log loss - oracle|, L = {depth}"] = abs(sparse - log["oracle sparse"])[index]
+    for index, depth in enumerate(DEPTHS[1:3], start=1):
+        bounded[f"log loss, relaxed less sparse, L = {depth}"] = (relaxed - sparse)[index]
+    x = np.array(DEPTHS)[:, None]
+    counted = rows("failed", first.seeds, failed, x=x[1:], panel="depth", series="relaxed")
+    return join([curves("log loss", "depth", first.seeds, x, log), counted, facts(first.seeds, bounded)])
 
 
 def least_losses(depth: int, sweep: Sweep) -> Losses:
@@ -172,14 +175,14 @@ def measure_length(runs: Trained, scale: str) -> Rows:
     losses = {series: np.array([of_n[series] for of_n in by_length.values()]) for series in by_length[n[0]]}
     transformer, descent = np.log(losses["transformer"]), np.log(losses["PGD"])
     failed = ~(losses["transformer"] < losses["PGD"]) * 1.0
-    facts = {
+    bounded = {
         "failed at any n": failed.max(axis=0),
         "least lead of the transformer over preconditioned GD, n >= 4": (descent - transformer)[n >= 4].min(axis=0),
         "least gain of the transformer per two examples": (transformer[:-1] - transformer[1:]).min(axis=0),
     }
-    curves = [of_runs("loss", seeds, v.T, x=n, panel="length", series=s) for s, v in losses.items()]
-    counted = of_runs("failed", seeds, failed.T, x=n, panel="length", series="transformer")
-    return join([*curves, counted, *(rows(name, seeds, values) for name, values in facts.items())])
+    x = n[:, None]
+    counted = rows("failed", seeds, failed, x=x, panel="length", series="transformer")
+    return join([curves("loss", "length", seeds, x, losses), counted, facts(seeds, bounded)])
 
 
 @plotting.published

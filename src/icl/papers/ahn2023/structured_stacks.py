@@ -75,16 +75,14 @@ def least_from(start: Structured, g: np.ndarray, *, moves: bool = True) -> Struc
     return unpacked(minimize(objective, packed, jac=True, method="L-BFGS-B", options={"maxiter": 500}).x)
 
 
-def _stack(*scalars: float) -> Structured:
-    depth = (len(scalars) + 1) // 2
-    return Structured(np.array(scalars[:depth]), np.array(scalars[depth:]))
-
-
 # Starts of the search: the scalars of the authors' heat maps for three layers, and extrapolations of them.
 STARTS = {
-    2: (_stack(-0.5, -3.4, 0.86),),
-    3: (_stack(-0.38, -2.40, -9.56, 0.904, 0.566),),
-    4: (_stack(-0.38, -2.40, -9.56, -1.0, 0.904, 0.566, 0.1), _stack(-0.6, -1.25, -2.5, -5.4, 0.31, 0.39, 0.44)),
+    2: [Structured(np.array([-0.5, -3.4]), np.array([0.86]))],
+    3: [Structured(np.array([-0.38, -2.40, -9.56]), np.array([0.904, 0.566]))],
+    4: [
+        Structured(np.array([-0.38, -2.40, -9.56, -1.0]), np.array([0.904, 0.566, 0.1])),
+        Structured(np.array([-0.6, -1.25, -2.5, -5.4]), np.array([0.31, 0.39, 0.44])),
+    ],
 }
 
 

@@ -4,11 +4,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from icl.figure import Axes, Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, join, plotting, rows
+from icl.core.lazy import Axes
+from icl.core.table import curves, facts
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, join, plotting, rows
 from icl.papers.oswald2023 import closed_forms, evaluation, oswald_trained_layer, trainings
 from icl.papers.oswald2023.evaluation import FINAL_EXCESS, final_excess
 from icl.papers.oswald2023.linear_attention import Config
-from icl.papers.oswald2023.oswald_trained_layer import FINAL_LOSS, GREEN, PURPLE
+from icl.papers.oswald2023.oswald_trained_layer import ALPHAS, FINAL_LOSS, GREEN, PURPLE
 
 BROWN, GOLD, LIGHT_GREEN = "#a6761d", "#e6ab02", "#66a61e"
 # Number of seeds in the published means of panels A and B, inferred from the heights of their steps.
@@ -34,11 +36,12 @@ def sweeps(scale: str) -> list[Sweep]:
 def measure(runs: Trained, scale: str) -> Rows:
     """The rows of all four panels, and the values that the claims bound."""
     sampled, population = (runs[f"oswald_{kind}_{trainings.SIZE}"] for kind in ("sampled", "population"))
+    length, by_alpha = trainings.POPULATION_STEPS["paper"], oswald_trained_layer.losses_by_alpha(sampled)
     parts = [
         *along_training(sampled),
-        *curves(population, courses(population, PUBLISHED_SEEDS), trainings.POPULATION_STEPS["paper"], EXACT),
+        *panels_a_and_b(population, courses(population, PUBLISHED_SEEDS), length, EXACT),
         *by_size(runs),
-        oswald_trained_layer.losses_by_alpha(sampled, "D"),
+        curves(FINAL_LOSS, "D", np.array(sampled.sweep.seeds)[:, None], ALPHAS, by_alpha),
     ]
     return join(parts)
 
@@ -60,13 +63,13 @@ def courses(trained: Runs, count: int) -> dict[str, np.ndarray]:
     return {name: np.array([[at[name] for at in of_run] for of_run in parts]) for name in parts[0][0]}
 
 
-def curves(trained: Runs, numbers: dict[str, np.ndarray], length: int, kind: str = "") -> Iterator[Rows]:
+def panels_a_and_b(trained: Runs, numbers: dict[str, np.ndarray], length: int, kind: str = "") -> Iterator[Rows]:
     """The published number of runs in panels A and B; `kind` is appended to the names of the series."""
     first, steps = np.array(trained.sweep.seeds)[:PUBLISHED_SEEDS, None], stretched(trained, length)
-    losses = numbers["over all tasks"][:PUBLISHED_SEEDS]
-    yield rows("loss", first, losses, x=steps, panel="A", series=f"Trained TF{kind}")
+    shown = {name: values[:PUBLISHED_SEEDS] for name, values in numbers.items()}
+    yield rows("loss", first, shown["over all tasks"], x=steps, panel="A", series=f"Trained TF{kind}")
     for series, (panel, observable, _) in ALIGNMENT.items():
-        yield rows(observable, first, numbers[series][:PUBLISHED_SEEDS], x=steps, panel=panel, series=series + kind)
+        yield rows(observable, first, shown[series], x=steps, panel=panel, series=series + kind)
 
 
 def stretched(trained: Runs, length: int) -> np.ndarray:
@@ -78,7 +81,7 @@ def along_training(trained: Runs) -> Iterator[Rows]:
     """Panels A and B, the final values of all seeds, and their plateaus."""
     configs, seeds, length = trained.sweep.configs, np.array(trained.sweep.seeds), trainings.STEPS["paper"]
     numbers, steps = courses(trained, len(configs)), stretched(trained, length)
-    yield from curves(trained, numbers, length)
+    yield from panels_a_and_b(trained, numbers, length)
     first, further = np.split(seeds[:, None], [PUBLISHED_SEEDS])
     losses = numbers["over all tasks"]
     yield rows("loss", first, closed_forms.best_loss(configs[0]), x=steps, panel="A", series="GD")
@@ -86,9 +89,9 @@ def along_training(trained: Runs) -> Iterator[Rows]:
     final = {name: values[:, -1] for name, values in numbers.items()}
     excess = abs(final["loss"] / final["GD"] - 1)
     plateaus = [plateau_errors(of_run, configs[0]) for of_run in losses]
-    on_plateau = np.array([len(errors) > 0 for errors in plateaus])
-    elsewhere = np.array([float(np.any(errors > OFF_LEVEL)) for errors in plateaus])
-    facts = {
+    on_plateau = [len(errors) > 0 for errors in plateaus]
+    elsewhere = [np.any(errors > OFF_LEVEL) for errors in plateaus]
+    bounded = {
         "final loss against GD, relative": excess,
         "share of seeds that end within 0.5 % of GD": excess <= 0.005,
         "final cosine": final["Model cos"],
@@ -96,11 +99,10 @@ def along_training(trained: Runs) -> Iterator[Rows]:
         "final difference of the predictions": final["Preds diff"],
         FINAL_EXCESS: final_excess(trained),
         # Without a plateau there is nothing to judge.
-        "share of seeds with a plateau elsewhere": elsewhere if on_plateau.any() else np.nan,
+        "share of seeds with a plateau elsewhere": elsewhere if any(on_plateau) else np.nan,
         "seeds with a plateau": on_plateau,
     }
-    for name, values in facts.items():
-        yield rows(name, seeds, values)
+    yield facts(seeds, bounded)
 
 
 def plateau_errors(losses: np.ndarray, config: Config) -> np.ndarray:
@@ -121,24 +123,20 @@ def by_size(runs: Trained) -> Iterator[Rows]:
     for size in trainings.SIZES:
         sampled, population = (runs[f"oswald_{kind}_{size}"] for kind in ("sampled", "population"))
         seeds, losses = sampled.sweep.seeds[:count], losses_by_series(sampled, count)
-        for series, values in losses.items():
-            yield rows(FINAL_LOSS, seeds, values, x=size, panel="C", series=series)
-        gd = losses["GD"]
-        excess = losses["Trained TF"] / gd - 1
-        yield rows("excess over gradient descent", seeds, excess, x=size, panel="excess")
+        yield curves(FINAL_LOSS, "C", seeds, size, losses)
+        exact = evaluation.final_losses(population)[:count]
         layers = [evaluation.trained_layer(population, run) for run in range(count)]
         off_b = np.array([evaluation.preconditioner_errors(layer, population.sweep.configs[0]) for layer in layers])
         of_size = {
-            "largest excess of the trained layer's loss, relative": excess,
+            "largest excess of the trained layer's loss, relative": losses["Trained TF"] / losses["GD"] - 1,
             f"{FINAL_EXCESS}, over N = d": final_excess(sampled)[:count],
-            "largest excess of the population's loss, relative": evaluation.final_losses(population)[:count] / gd - 1,
+            "largest excess of the population's loss, relative": exact / losses["GD"] - 1,
             "largest error of B on the diagonal, relative": off_b[:, 0],
             "largest error of B off the diagonal, relative": off_b[:, 1],
         }
         for name, values in of_size.items():
             errors.setdefault(name, []).append(values)
-    for name, over_sizes in errors.items():
-        yield rows(name, seeds, np.max(over_sizes, axis=0))
+    yield facts(seeds, {name: np.max(over_sizes, axis=0) for name, over_sizes in errors.items()})
 
 
 def losses_by_series(trained: Runs, count: int) -> dict[str, np.ndarray]:
@@ -189,11 +187,7 @@ def draw_alignment(axes: Axes, table: Table) -> None:
     right.set_label("B cosine")
     for series, (panel, observable, colour) in ALIGNMENT.items():
         where = right if panel == "B cosine" else axes
-        curve = table.curve(panel, series, observable)
-        # The table's band is two standard deviations, the published one is one.
-        half = (curve["band_high"] - curve["value"]) / 2
-        where.fill_between(curve["x"], curve["value"] - half, curve["value"] + half, color=colour, alpha=0.2, lw=0)
-        plotting.curves(where, table, [Style(series, series, colour)], observable, linewidth=2.5)
+        plotting.deviations(where, table, [Style(series, series, colour)], observable, linewidth=2.5)
         exact = Style(series + EXACT, "_exact gradient", colour, line="--")
         plotting.curves(where, table, [exact], observable, linewidth=1.1)
     # The left axes go on top, so that the right curves do not cross their legend.

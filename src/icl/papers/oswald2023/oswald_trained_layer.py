@@ -3,11 +3,14 @@
 Talk pages 16, right panel, 18, panel D, and 17.
 """
 
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
 
-from icl.figure import Axes, Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, join, plotting, rows, single
+from icl.core.lazy import Axes
+from icl.core.runs import single
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, curves, facts, join, plotting, rows
 from icl.papers.oswald2023 import closed_forms, evaluation
 from icl.papers.oswald2023.evaluation import FINAL_EXCESS, final_excess
 from icl.papers.oswald2023.linear_attention import MATRICES, Config
@@ -27,21 +30,21 @@ GD, TRAINED = "Gradient descent", "Trained Transformer"
 def measure_steps(runs: Trained, scale: str) -> Rows:
     """Losses of the repeated layer and of gradient descent at every third repetition, and their distance."""
     trained = single(runs)
-    test, parts = trained.sweep.test, [rows(FINAL_EXCESS, trained.sweep.seeds, final_excess(trained))]
+    test, seeds = trained.sweep.test, np.array(trained.sweep.seeds)
+    by_run: dict[str, list[list[float]]] = {GD: [], TRAINED: []}
     for run, config in enumerate(trained.sweep.configs):
         prompts = evaluation.evaluation_prompts(config, test)
-        layers, losses = evaluation.layers_by_series(trained, run), {}
+        layers = evaluation.layers_by_series(trained, run)
         for series, name in ((GD, "GD"), (TRAINED, "Trained TF")):
             predicted = evaluation.repeated(layers[name], prompts, test.layers, test.damping)[::EVERY]
-            by_step = [evaluation.task_loss(each, prompts) for each in predicted]
-            # A layer that diverges has an infinite loss, which a median over runs can pass over, unlike NaN.
-            losses[series] = np.nan_to_num(by_step, nan=np.inf, posinf=np.inf)
-            x = EVERY * np.arange(len(by_step))
-            parts.append(rows("loss", config.seed, losses[series], x=x, panel="main", series=series))
-        # fmin, because of infinity over infinity.
-        distance = np.fmin(abs(losses[TRAINED] / losses[GD] - 1).max(), FAR)
-        parts.append(rows("largest distance from GD, relative", config.seed, distance))
-    return join(parts)
+            by_run[series].append([evaluation.task_loss(each, prompts) for each in predicted])
+    # A layer that diverges has an infinite loss, which a median over runs can pass over, unlike NaN.
+    losses = {series: np.nan_to_num(each, nan=np.inf, posinf=np.inf) for series, each in by_run.items()}
+    # fmin, because of infinity over infinity.
+    distance = np.fmin(abs(losses[TRAINED] / losses[GD] - 1).max(axis=1), FAR)
+    bounded = {FINAL_EXCESS: final_excess(trained), "largest distance from GD, relative": distance}
+    x = EVERY * np.arange(losses[GD].shape[1])
+    return join([curves("loss", "main", seeds[:, None], x, losses), facts(seeds, bounded)])
 
 
 @plotting.published
@@ -72,29 +75,27 @@ MARKS: dict[Style, dict[str, Any]] = {
 def measure_larger_inputs(runs: Trained, scale: str) -> Rows:
     """Losses over alpha, and the largest ratio of those of the three layers."""
     trained = single(runs)
-    losses = losses_by_alpha(trained, "main")
-    clipped = losses[losses["series"].isin([style.series for style in MARKS])].groupby(["seed", "x"])["value"]
-    excess = (clipped.max() / clipped.min() - 1).groupby("seed").max()
-    return join(
-        [
-            losses,
-            rows("largest ratio of the three losses, minus 1", excess.index, excess),
-            rows(FINAL_EXCESS, trained.sweep.seeds, final_excess(trained)),
-        ]
-    )
+    seeds, losses = np.array(trained.sweep.seeds), losses_by_alpha(trained)
+    three = np.array([losses[style.series] for style in MARKS])
+    bounded = {
+        "largest ratio of the three losses, minus 1": (three.max(axis=0) / three.min(axis=0) - 1).max(axis=1),
+        FINAL_EXCESS: final_excess(trained),
+    }
+    return join([curves(FINAL_LOSS, "main", seeds[:, None], ALPHAS, losses), facts(seeds, bounded)])
 
 
-def losses_by_alpha(trained: Runs, panel: str) -> Rows:
-    """Losses of all three layers on inputs multiplied by alpha, with and without clipped outputs."""
-    test, parts = trained.sweep.test, []
+def losses_by_alpha(trained: Runs) -> dict[str, np.ndarray]:
+    """Losses of all three layers on inputs multiplied by alpha, with and without clipped outputs, (runs, alphas)."""
+    test = trained.sweep.test
+    by_run: dict[str, list[list[float]]] = defaultdict(list)
     for run, config in enumerate(trained.sweep.configs):
         prompts = evaluation.evaluation_prompts(config, test, to_enlarge=True)
         for series, layer in evaluation.layers_by_series(trained, run).items():
             predicted = evaluation.predictions(evaluation.sensitivity(layer, prompts), prompts)
             for kind, clip in (("", test.clip), (", no clip", np.inf)):
                 losses = [evaluation.task_loss(predicted, prompts, alpha, clip) for alpha in ALPHAS]
-                parts.append(rows(FINAL_LOSS, config.seed, losses, x=ALPHAS, panel=panel, series=series + kind))
-    return join(parts)
+                by_run[series + kind].append(losses)
+    return {series: np.array(losses) for series, losses in by_run.items()}
 
 
 @plotting.published

@@ -201,15 +201,10 @@ PANELS = {
 
 @plotting.published
 def draw(table: Table, letter: str) -> Picture:
-    """Draw a published panel, with bands of one standard deviation as published; those of the table are two."""
+    """Draw a published panel, with bands of one standard deviation as published."""
     observable, styles, x, y = PANELS[letter]
     figure, axes = plotting.canvas((440, 420), (95, 425, 25, 340))
-    for style in styles:
-        curve = table.curve("main", style.series, observable)
-        half = (curve["band_high"] - curve["band_low"]) / 4
-        low, high = curve["value"] - half, curve["value"] + half
-        axes.fill_between(curve["x"], low, high, color=style.colour, alpha=0.3, linewidth=0)
-    plotting.curves(axes, table, styles, observable)
+    plotting.deviations(axes, table, styles, observable, alpha=0.3)
     if letter == "C":
         axes.plot([0, 49], [0, 0], color="k", linestyle=":", linewidth=plotting.LINE_WIDTH, zorder=1)
     plotting.frame(axes, x, y, font=16, ticks=18)
