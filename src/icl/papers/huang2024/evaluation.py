@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from icl.evidence.intervals import log_slope
-from icl.figure import Axis, Rows, Runs, Sweep, grid, join, rows
+from icl.figure import Axis, Runs, Sweep, grid
 from icl.papers.huang2024 import population_gradient
 from icl.papers.huang2024 import softmax_attention as system
 from icl.papers.huang2024.population_gradient import Column
@@ -163,8 +163,3 @@ def slopes_of_rare_times(paths: list[Trajectory]) -> tuple[np.ndarray, dict[str,
     times = np.array([path.reached(path.other.error) for path in paths])
     condition = {"log(1/eps) over (log K)^2, largest": np.log(1 / TARGETS).max() / np.log(k).min() ** 2}
     return k, condition | slopes_over_bound("T_k", k, times, rare_time(k[:, None], TARGETS))
-
-
-def facts(values: dict[str, float]) -> Rows:
-    """Rows of computed values that claims bound."""
-    return join(rows(name, None, value) for name, value in values.items())

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from icl.core.lazy import Tensor, torch
+from icl.core.table import curves, facts
 from icl.figure import POINT, Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, join, plotting, rows
 from icl.papers.huang2024 import evaluation, prompts
 from icl.papers.huang2024 import softmax_attention as system
@@ -48,22 +49,20 @@ def measure(runs: Trained, scale: str) -> Rows:
         errors["training"].append(prompts.errors_by_query(q, batch))
     for panel, by_seed in errors.items():
         by_feature = torch.stack(by_seed).numpy()  # (seeds, snapshots, K)
-        dominant, rare = by_feature[..., 0], by_feature[..., 1:]
         # A rare feature that is no query in training has no training error.
-        for series, values in (("v_1", dominant), ("v_k", np.nanmean(rare, axis=-1))):
-            parts.append(rows("prediction error", seeds[:, None], values, x=steps, panel=panel, series=series))
+        shown = {"v_1": by_feature[..., 0], "v_k": np.nanmean(by_feature[..., 1:], axis=-1)}
         ratios = np.array([time_ratio(steps, of_seed) for of_seed in by_feature])
-        parts += [
-            rows(f"least T_k(0.1) / T_1(0.02), {panel}", seeds, ratios),
-            rows(f"share of seeds with ratio 3, {panel}", seeds, np.where(np.isnan(ratios), np.nan, ratios >= 3)),
-        ]
-        if panel == "population":
-            labels = {"series": [f"v_{k + 2}" for k in range(rare.shape[-1])], "statistic": POINT}
-            parts.append(rows("one feature", seeds[:, None, None], rare, x=steps[:, None], panel=panel, **labels))
-    limit = evaluation.trajectory(runs["huang_empirical_limit"], 0)
-    for series, column in (("v_1", limit.first), ("v_k", limit.other)):
-        parts.append(rows("exact error", None, column.error, x=limit.steps, panel="population", series=series))
-    return join(parts)
+        bounded = {
+            f"least T_k(0.1) / T_1(0.02), {panel}": ratios,
+            f"share of seeds with ratio 3, {panel}": np.where(np.isnan(ratios), np.nan, ratios >= 3),
+        }
+        parts += [curves("prediction error", panel, seeds[:, None], steps, shown), facts(seeds, bounded)]
+    rare = torch.stack(errors["population"]).numpy()[..., 1:]
+    labels = {"series": [f"v_{k + 2}" for k in range(rare.shape[-1])], "statistic": POINT}
+    parts.append(rows("one feature", seeds[:, None, None], rare, x=steps[:, None], panel="population", **labels))
+    limit = evaluation.trajectory(runs["huang_empirical_limit"])
+    exact = {"v_1": limit.first.error, "v_k": limit.other.error}
+    return join([*parts, curves("exact error", "population", None, limit.steps, exact)])
 
 
 def time_ratio(steps: np.ndarray, error: np.ndarray) -> float:

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from icl.core.lazy import Axes
 from icl.evidence.intervals import log_slope
-from icl.figure import Axes, Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, grid, join, plotting, rows
+from icl.figure import Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, facts, grid, join, plotting, rows
 from icl.papers.huang2024 import evaluation
 from icl.papers.huang2024 import softmax_attention as system
 from icl.papers.huang2024.evaluation import FASTER, Trajectory, crossing
@@ -66,13 +67,13 @@ def measure(runs: Trained, scale: str) -> Rows:
         if size in DRAWN:
             parts.append(drawn_curves(size, path, ends, max(1, EVERY // FASTER[scale])))
     changes, ratios, falls = np.array(by_size).T
-    observables = {
+    bounded = {
         "most changes of the leading influence": changes.max(),
         "least t_III / t_II": ratios.min(),
         "largest L_k(end) / L_k(t_III)": falls.max(),
     }
     far = [evaluation.trajectory(runs[f"huang_phases_far_{power}"]) for power in FAR]
-    return join([*parts, evaluation.facts(observables | very_many_features(far))])
+    return join([*parts, facts(None, bounded | very_many_features(far))])
 
 
 def drawn_curves(size: str, path: Trajectory, ends: dict[str, float], every: int) -> Rows:
@@ -95,10 +96,8 @@ def drawn_curves(size: str, path: Trajectory, ends: dict[str, float], every: int
 def very_many_features(paths: list[Trajectory]) -> dict[str, float]:
     """Slopes of the times at which B_{k,1} falls to -0.49 log K and of the switch."""
     k = 10.0 ** np.array(FAR)
-    levels = -DEPTH * np.log(k)
-    falls = np.array(
-        [crossing(path.time, path.weights[:, 1], level) for path, level in zip(paths, levels, strict=True)]
-    )
+    pairs = zip(paths, -DEPTH * np.log(k), strict=True)
+    falls = np.array([crossing(path.time, path.weights[:, 1], level) for path, level in pairs])
     switches = np.array([path.switch for path in paths])
     return {
         "slope of the time of B_{k,1} = -0.49 log K against K": log_slope(k, falls),
@@ -151,9 +150,8 @@ def draw_panel(axes: Axes, table: Table, kind: str, source: str) -> None:
     last = float(table.curve(source, "A_k", "weight")["x"].max())
     styles = [Style(series, label, colour) for (series, label), colour in zip(labels.items(), COLOURS, strict=False)]
     plotting.curves(axes, table, styles, observable)
-    plotting.shade(
-        axes, [0.0, t_1, t_2, t_3, last], ("I", "II", "III", "IV") if kind == "weights" else [""] * 4, font=12
-    )
+    names = ("I", "II", "III", "IV") if kind == "weights" else [""] * 4
+    plotting.shade(axes, [0.0, t_1, t_2, t_3, last], names, font=12)
     axes.axvline(t_switch, ymax=0.91, color="k", linestyle="--", linewidth=1)
     if kind == "weights":
         features, rate = (table.matrix(source, name).item() for name in ("features", "rate"))

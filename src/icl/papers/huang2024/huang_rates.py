@@ -3,8 +3,9 @@
 import numpy as np
 
 from icl.core.streams import stream
+from icl.core.table import curves, facts
 from icl.evidence.intervals import log_slope
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, grid, join, plotting, rows
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, grid, join, plotting
 from icl.papers.huang2024 import evaluation
 from icl.papers.huang2024 import softmax_attention as system
 from icl.papers.huang2024.evaluation import TARGETS, crossing, trajectories
@@ -34,17 +35,20 @@ def sweeps(scale: str) -> list[Sweep]:
 
 def measure(runs: Trained, scale: str) -> Rows:
     """Times against K and eps, in the limit of long prompts and as drawn; errors on fresh prompts."""
-    parts = [drawn_times(runs["huang_rates_exact"]), evaluation.facts(in_the_limit(runs["huang_rates_limit"]))]
+    parts = [drawn_times(runs["huang_rates_exact"]), facts(None, in_the_limit(runs["huang_rates_limit"]))]
     fresh = runs["huang_rates_fresh"]
     seeds = np.array(fresh.sweep.seeds)
-    by_seed = np.array([on_fresh_prompts(fresh, run) for run in range(len(seeds))])  # (seeds, eps, 5)
-    for name, values in zip(("gap", "gaussian", "shifted"), by_seed.T[:3], strict=True):
-        parts.append(rows("error over eps", seeds, values, x=1 / FRESH_TARGETS[:, None], panel="fresh", series=name))
-    for name, shares in zip(("4 eps", "10 eps"), by_seed.T[3:], strict=True):
-        parts.append(rows(f"least share of prompts below {name}", seeds, shares.min(axis=0)))
-    for name, value in evaluation.regime(fresh.sweep.configs[0], FRESH_TARGETS[-1]).items():
-        parts.append(rows(f"{name}, fresh prompts", seeds, value))
-    return join(parts)
+    by_seed = np.array([on_fresh_prompts(fresh, run) for run in range(len(seeds))])
+    gap, gaussian, shifted, below_4, below_10 = by_seed.T  # (eps, seeds) each
+    errors = {"gap": gap, "gaussian": gaussian, "shifted": shifted}
+    shares = {
+        "least share of prompts below 4 eps": below_4.min(axis=0),
+        "least share of prompts below 10 eps": below_10.min(axis=0),
+    }
+    regime = evaluation.regime(fresh.sweep.configs[0], FRESH_TARGETS[-1])
+    regime = {f"{name}, fresh prompts": value for name, value in regime.items()}
+    parts.append(curves("error over eps", "fresh", seeds, 1 / FRESH_TARGETS[:, None], errors))
+    return join([*parts, facts(seeds, shares | regime)])
 
 
 def drawn_times(runs: Runs) -> Rows:
@@ -63,11 +67,7 @@ def drawn_times(runs: Runs) -> Rows:
         "bound on T_1": evaluation.dominant_time(TARGETS),
         "bound on T_k": evaluation.rare_time(DRAWN, TARGETS),
     }
-    return join(
-        rows("time", None, times, x=x, panel=panel, series=name)
-        for panel, x, curves in (("features", k, over_k), ("targets", 1 / TARGETS, over_eps))
-        for name, times in curves.items()
-    )
+    return join([curves("time", "features", None, k, over_k), curves("time", "targets", None, 1 / TARGETS, over_eps)])
 
 
 def in_the_limit(runs: Runs) -> dict[str, float]:

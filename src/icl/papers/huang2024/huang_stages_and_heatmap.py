@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from icl.figure import Axes, Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, join, plotting, rows
-from icl.papers.huang2024.evaluation import FASTER, Trajectory, crossing, facts, regime, trajectory
+from icl.core.lazy import Axes
+from icl.figure import Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, curves, facts, join, plotting, rows
+from icl.papers.huang2024.evaluation import FASTER, Trajectory, crossing, regime, trajectory
 from icl.papers.huang2024.population_gradient import full_matrix
 from icl.papers.huang2024.softmax_attention import Config, Test
 
@@ -28,16 +29,15 @@ def measure_stages(runs: Trained, scale: str) -> Rows:
     """Both errors at snapshots, the times at which they reach 0.05, and the claims' observables."""
     path = trajectory(runs["huang_shared"])
     first, other = path.first.error, path.other.error
-    parts, times = [], []
-    for series, error in (("v_1", first), ("v_k", other)):
-        times.append(crossing(path.time, error, REACHED))
-        at = times[-1] / path.config.learning_rate
-        for panel, start in (("linear", 0), ("log", 1)):
-            x, labels = path.steps[start:], {"panel": panel, "series": series}
-            parts.append(rows("prediction error", None, error[start:], x=x, **labels))
-            parts.append(rows("reached", None, REACHED, x=at, **labels))
+    times = np.array([crossing(path.time, error, REACHED) for error in (first, other)])
+    parts = []
+    for panel, start in (("linear", 0), ("log", 1)):
+        errors = {"v_1": first[start:], "v_k": other[start:]}
+        parts.append(curves("prediction error", panel, None, path.steps[start:], errors))
+        x = times / path.config.learning_rate
+        parts.append(rows("reached", None, REACHED, x=x, panel=panel, series=list(errors)))
     value_at = partial(np.interp, xp=path.time, left=np.nan, right=np.nan)
-    observables = {
+    bounded = {
         "T_k(0.05) / T_1(0.05)": times[1] / times[0],
         "L_k / L_k(0) when L_1 = 0.02": value_at(crossing(path.time, first, 0.02), fp=other) / other[0],
         "L_1 at eta t = 3000": value_at(3000, fp=first),
@@ -45,7 +45,7 @@ def measure_stages(runs: Trained, scale: str) -> Rows:
         # 0.001 is the smaller of the levels that the errors reach by then.
         **regime(path.config, 0.001),
     }
-    return join([*parts, facts(observables)])
+    return join([*parts, facts(None, bounded)])
 
 
 ERRORS = (
@@ -96,7 +96,7 @@ def nearest_snapshots(iterations: tuple[int, ...], path: Trajectory) -> list[int
 
 def measure_heatmap(runs: Trained, scale: str) -> Rows:
     """Heatmaps of the picture and of the animation, mean scores along training, and the claims' observables."""
-    parts, observables = [], {}
+    parts, bounded = [], {}
     for run, case in enumerate(CASES):
         path = trajectory(runs["huang_shared"], run)
         squares, steps, numbers = scores(path), path.steps, np.arange(1, path.config.features + 1)
@@ -109,17 +109,17 @@ def measure_heatmap(runs: Trained, scale: str) -> Rows:
         # One heatmap per frame, whose step is the colour.
         labels = {"panel": case, "series": queries, "colour": steps[frames, None, None]}
         parts.append(rows("attention score", None, squares[frames], x=numbers, **labels))
-        curves = {"v_k to v_k": path.other.attention[:, 0], "v_k to v_1": path.other.attention[:, 1]}
+        means = {f"{case} v_k to v_k": path.other.attention[:, 0]}
         if case == "imbalanced":
-            curves["v_1 to v_1"] = path.first.attention[:, 0]
-        for name, values in curves.items():
-            series, marks = f"{case} {name}", shown[1:]
-            parts.append(rows("mean score", None, values[1:], x=steps[1:], panel="curves", series=series))
-            parts.append(rows("mark", None, values[marks], x=steps[marks], panel="curves", series=series))
+            means["imbalanced v_k to v_1"] = path.other.attention[:, 1]
+            means["imbalanced v_1 to v_1"] = path.first.attention[:, 0]
+        for observable, at in (("mean score", slice(1, None)), ("mark", shown[1:])):
+            of_points = {name: values[at] for name, values in means.items()}
+            parts.append(curves(observable, "curves", None, steps[at], of_points))
         last, diagonal = squares[shown[-1]], np.eye(len(numbers), dtype=bool)
-        observables[f"smallest diagonal score, {case}"] = last[diagonal].min()
-        observables[f"largest other score, {case}"] = last[~diagonal].max()
-    return join([*parts, facts(observables)])
+        bounded[f"smallest diagonal score, {case}"] = last[diagonal].min()
+        bounded[f"largest other score, {case}"] = last[~diagonal].max()
+    return join([*parts, facts(None, bounded)])
 
 
 SCORES = (
@@ -144,7 +144,7 @@ def draw_heatmap(table: Table) -> Picture:
     names = [f"{case} {place}" for case in CASES for place in range(4)]
     edges = plotting.grid_edges(names, (65, 199, 30, 180), (152, 190), columns=4)
     figure, panels = plotting.panels((760, 640), {**edges, "curves": (65, 545, 440, 590)})
-    curves = panels.pop("curves")
+    below = panels.pop("curves")
     for index, (panel, axes) in enumerate(panels.items()):
         row, column = divmod(index, 4)
         step = table.matrix(panel, "iteration").item()
@@ -156,14 +156,14 @@ def draw_heatmap(table: Table) -> Picture:
             axes.set_ylabel(f"{CASES[row]}\nQuery $k$", fontsize=10)
     bar = figure.colorbar(mesh, cax=plotting.add_panel(figure, (690, 702, 30, 370), "<colorbar>"))
     bar.set_label("Attention score", fontsize=11)
-    plotting.curves(curves, table, SCORES, "mean score")
+    plotting.curves(below, table, SCORES, "mean score")
     for style in SCORES:
         marks = table.curve("curves", style.series, "mark")
-        curves.plot(marks["x"], marks["value"], "o", color=style.colour, markersize=5)
+        below.plot(marks["x"], marks["value"], "o", color=style.colour, markersize=5)
     last = float(table.curve("curves", SCORES[-1].series, "mean score")["x"].max())
     x, y = Axis("GD iteration", (1, 1.1 * last), log=True), Axis("Attention score", (-0.03, 1.03))
-    plotting.frame(curves, x, y, font=11, ticks=10)
-    plotting.legend(curves, 10, "center left", (1.02, 0.5))
+    plotting.frame(below, x, y, font=11, ticks=10)
+    plotting.legend(below, 10, "center left", (1.02, 0.5))
     return figure
 
 

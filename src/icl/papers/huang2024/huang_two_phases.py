@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from icl.core.table import curves, facts
 from icl.evidence.intervals import log_slope
 from icl.figure import Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, grid, join, plotting, rows
 from icl.papers.huang2024 import evaluation
@@ -35,22 +36,22 @@ def measure(runs: Trained, scale: str) -> Rows:
     paths = trajectories(runs["huang_balanced_over_k"], 3)
     k = np.array([path.config.features for path in paths])
     times = {
-        "A_k = log K": np.array([path.grown for path in paths]),
-        "Attn_k = 1/2": np.array([path.escape for path in paths]),
-        "limit": evaluation.escape_time(k, 0.0),
+        "A_k = log K": np.array([path.grown for path in paths]) / k**2,
+        "Attn_k = 1/2": np.array([path.escape for path in paths]) / k**2,
+        "limit": evaluation.escape_time(k, 0.0) / k**2,
     }
     parts = [
         rows("features", None, drawn.config.features, panel="weights"),
         rows("boundary", None, end, panel="weights", series="t_I"),
         rows("weight", None, drawn.weights[:, [0, 2]], x=x[:, None], panel="weights", series=["A_k", "B_{k,n}"]),
         rows("prediction error", None, drawn.other.error, x=x, panel="errors", series="L_k"),
-        *(rows("time over K^2", None, t / k**2, x=k, panel="times", series=name) for name, t in times.items()),
+        curves("time over K^2", "times", None, k, times),
     ]
     limits = trajectories(runs["huang_balanced_limit"], 4)
-    k, facts = evaluation.slopes_of_rare_times(limits)
+    k, slopes = evaluation.slopes_of_rare_times(limits)
     grown = np.array([path.grown for path in limits])
-    facts["slope of t(A_k = log K) over K^2 log K against K"] = log_slope(k, grown / (k**2 * np.log(k)))
-    return join([*parts, evaluation.facts(facts)])
+    slopes["slope of t(A_k = log K) over K^2 log K against K"] = log_slope(k, grown / (k**2 * np.log(k)))
+    return join([*parts, facts(None, slopes)])
 
 
 WEIGHTS = (Style("A_k", r"$A_k$", "C3"), Style("B_{k,n}", r"$B_{k,n}$", "0.45"))
