@@ -100,8 +100,6 @@ def _svm_decision(kernel: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndar
 
 # Regression: inputs (..., n, d), labels (..., n), query (..., d) -> (...); leading axes are free
 Estimator = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
-# k(u, v) between examples (..., n, d) and points (..., m, d): (..., n, m)
-Kernel = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def averaging(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> np.ndarray:

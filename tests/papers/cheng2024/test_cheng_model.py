@@ -14,7 +14,7 @@ from icl.core.config import ConstantError
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import train
-from icl.models import attention, estimators
+from icl.models import attention
 from icl.models.optimisers import Optimiser, adam, halving
 from icl.papers.cheng2024 import cheng_functional_gd, gauss_newton, normalised_steps, trainings, transformers
 from icl.papers.cheng2024 import kernel_attention as system
@@ -22,6 +22,7 @@ from icl.papers.cheng2024 import prompts as tasks
 from icl.papers.cheng2024.kernel_attention import Config
 from icl.papers.cheng2024.trainings import KERNELS, Setting
 from tests.oracles import cheng2024 as oracles
+from tests.oracles.estimators import Kernel, functional_gradient_descent
 
 MATRICES = {"parametrisation": "matrices", "optimiser": "normalised", "init_std": 0.3}
 # Rounding of predictions of size one.
@@ -45,16 +46,16 @@ def published(weights: dict[str, torch.Tensor], run: int, prompts: tasks.Prompts
 # Identities
 
 
-def step_kernel(key: torch.Tensor, query: torch.Tensor, name: str) -> estimators.Kernel:
+def step_kernel(key: torch.Tensor, query: torch.Tensor, name: str) -> Kernel:
     """k(u, v) = h(B u, C v)."""
     function, metric = attention.similarity(name), (key.mT @ query).numpy()
     return lambda u, v: function(torch.from_numpy(u @ metric @ np.swapaxes(v, -1, -2))).numpy()
 
 
-def descent(kernel: estimators.Kernel, rates: list[float], prompts: tasks.Prompts) -> np.ndarray:
+def descent(kernel: Kernel, rates: list[float], prompts: tasks.Prompts) -> np.ndarray:
     """The answers of functional gradient descent."""
     x, y = prompts.inputs, prompts.labels
-    return estimators.functional_gradient_descent(kernel, rates)(x[:, :-1], y[:, :-1], x[:, -1])
+    return functional_gradient_descent(kernel, rates)(x[:, :-1], y[:, :-1], x[:, -1])
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

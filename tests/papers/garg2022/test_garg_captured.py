@@ -127,7 +127,7 @@ def test_the_config_files_plan_one_training_of_the_paper(name: str, folder: str,
     check_config(files[0] | files[1], Path("workflow/config.schema.yaml"))
     plan = Plan.of(files[0] | files[1])
     assert (plan.folder, plan.sweep("garg").configs[0].dimension) == (folder, dimension)
-    assert len(plan.shard_names("garg")) == len(plan.sweep("garg").configs) == runs
+    assert len(plan.shard_names(plan.sweep("garg"))) == len(plan.sweep("garg").configs) == runs
     with pytest.raises(ConstantError, match=r"constant garg_gpt2.* changes nothing in figure12"):
         check_reach(plan, ["figure12"])
 
