@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from benchmarks.timing import Call, Row, pair
-from icl.models import attention
 from icl.papers.cheng2024 import gauss_newton, transformers
 from icl.papers.cheng2024 import kernel_attention as cheng
 from icl.papers.huang2024 import population_gradient, prompts
@@ -28,12 +27,9 @@ PROMPTS, RUNS = 200, 15
 
 def token_stack(scales: Tensor, rates: Tensor, inputs: Tensor, labels: Tensor, kernel: str) -> Tensor:
     """The predictions of the stack on tokens with B = s_l I, C = I and A = 0, (prompts,)."""
-    z, similarity, d = attention.tokens(inputs, labels), attention.similarity(kernel), inputs.shape[-1]
-    identity = torch.eye(d, dtype=inputs.dtype)
-    for scale, rate in zip(scales, rates, strict=True):
-        value = torch.nn.functional.pad(-rate.reshape(1, 1), (d, 0, d, 0))
-        z = attention.kernel_layer(z, value, scale * identity, identity, similarity)
-    return attention.prediction(z)
+    identity = torch.eye(inputs.shape[-1], dtype=inputs.dtype).expand(len(rates), 1, -1, -1)
+    weights = {"key": scales[:, None, None, None] * identity, "query": identity, "rate": rates[:, None]}
+    return cheng2024.published_transformer(weights | {"covariate": 0 * identity}, inputs, labels, kernel)
 
 
 def by_scalars(kernel: str, layers: int, n: int, d: int) -> tuple[Call, Call]:

@@ -1,4 +1,4 @@
-"""Attention layers are gradient steps: each construction of the papers, to rounding, on any context."""
+"""Layers of linear attention are gradient steps, and functions of the Gram matrix and the query, on any context."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,6 @@ from icl.core.streams import stream
 from icl.models import attention, estimators
 from icl.tasks import linear_regression as tasks
 from tests.oracles import attention as literal
-from tests.oracles import estimators as steps
 
 N, D = 7, 4
 # Rounding: a few units in the last place of predictions up to 1e2.
@@ -60,22 +59,3 @@ def test_linear_layers_depend_only_on_the_gram_matrix_and_the_query(prompts: tas
         torch.testing.assert_close(q, z[..., -1:], **CLOSE)
         torch.testing.assert_close(last, q, **CLOSE)
     torch.testing.assert_close(g, attention.gram(z)[0], **CLOSE)
-
-
-@pytest.mark.parametrize("name", attention.SIMILARITIES)
-def test_kernel_layers_are_functional_gradient_steps(name: str, prompts: tasks.Prompts) -> None:
-    """Cheng et al. 2024: with V = -r e e', also for asymmetric similarities such as softmax."""
-    key, query = torch.from_numpy(0.2 * generator("key and query").standard_normal((2, D, D)))
-    similarity, rates, z = attention.similarity(name), [0.5, 0.2, 0.7], tokens(prompts)
-    for rate in rates:
-        z = attention.kernel_layer(z, block(NONE, -rate), key, query, similarity)
-
-    def kernel(u: np.ndarray, v: np.ndarray) -> np.ndarray:
-        return similarity(torch.from_numpy(u) @ key.T @ (torch.from_numpy(v) @ query.T).mT).numpy()
-
-    assert_predicts(z, steps.functional_gradient_descent(kernel, rates), prompts)
-
-
-def test_an_unknown_kernel_is_refused() -> None:
-    with pytest.raises(ValueError, match="kernel 'cosine': must be one of linear, relu, exp, softmax"):
-        attention.similarity("cosine")

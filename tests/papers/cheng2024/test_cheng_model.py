@@ -14,7 +14,6 @@ from icl.core.config import ConstantError
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import train
-from icl.models import attention
 from icl.models.optimisers import Optimiser, adam, halving
 from icl.papers.cheng2024 import cheng_functional_gd, gauss_newton, normalised_steps, trainings, transformers
 from icl.papers.cheng2024 import kernel_attention as system
@@ -48,7 +47,7 @@ def published(weights: dict[str, torch.Tensor], run: int, prompts: tasks.Prompts
 
 def step_kernel(key: torch.Tensor, query: torch.Tensor, name: str) -> Kernel:
     """k(u, v) = h(B u, C v)."""
-    function, metric = attention.similarity(name), (key.mT @ query).numpy()
+    function, metric = transformers.SIMILARITIES[name], (key.mT @ query).numpy()
     return lambda u, v: function(torch.from_numpy(u @ metric @ np.swapaxes(v, -1, -2))).numpy()
 
 

@@ -6,7 +6,7 @@ With two scalars per layer the loss is a nonlinear least-squares problem in 2 L 
 import numpy as np
 
 from icl.core.lazy import Tensor, torch
-from icl.models import attention
+from icl.papers.cheng2024.transformers import SIMILARITIES
 
 # Relative damping, absolute damping in units of the loss, and the longest relative step; trial seeds converge.
 DAMPING, FLOOR, LONGEST = 1e-2, 1e-3, 0.5
@@ -35,12 +35,12 @@ def start(kernel: str, layers: int, context_length: int, *, signed: bool) -> tup
     return scales, rates
 
 
-def predictions(scales: "Tensor", rates: "Tensor", inputs: "Tensor", labels: "Tensor", kernel: str) -> "Tensor":
+def predictions(scales: Tensor, rates: Tensor, inputs: Tensor, labels: Tensor, kernel: str) -> Tensor:
     """f(x_query) after the steps f <- f + (r_l/n) sum_i (y_i - f(x_i)) k_l(x_i, .) from f = 0, (prompts,).
 
     scales, rates : those of every prompt, (prompts, L); inputs : (prompts, n + 1, d); labels : (prompts, n + 1)
     """
-    products, similarity = inputs[:, :-1] @ inputs.mT, attention.similarity(kernel)
+    products, similarity = inputs[:, :-1] @ inputs.mT, SIMILARITIES[kernel]
     residuals, answer = labels[:, :-1], torch.zeros_like(labels[:, -1])
     for layer in range(rates.shape[1]):
         is_last = layer == rates.shape[1] - 1
@@ -52,7 +52,7 @@ def predictions(scales: "Tensor", rates: "Tensor", inputs: "Tensor", labels: "Te
     return answer
 
 
-def jacobian(scalars: "Tensor", inputs: "Tensor", labels: "Tensor", kernel: str) -> "tuple[Tensor, Tensor]":
+def jacobian(scalars: Tensor, inputs: Tensor, labels: Tensor, kernel: str) -> tuple[Tensor, Tensor]:
     """One run's predictions (prompts,) and their derivatives by its s_l and r_l, (prompts, 2, L); scalars : (2, L).
 
     It costs as much as a gradient, because every prompt has its own copy of the scalars.
@@ -63,7 +63,7 @@ def jacobian(scalars: "Tensor", inputs: "Tensor", labels: "Tensor", kernel: str)
     return answers.detach(), derivatives
 
 
-def step(scalars: "Tensor", inputs: "Tensor", labels: "Tensor", kernel: str) -> "tuple[Tensor, Tensor]":
+def step(scalars: Tensor, inputs: Tensor, labels: Tensor, kernel: str) -> tuple[Tensor, Tensor]:
     """One run's loss and the damped Gauss-Newton step to subtract from its scalars (s, r), (2, L).
 
     Steps are damped in relative units. linear and relu are homogeneous, so s_l is redundant there and stays fixed.

@@ -184,7 +184,7 @@ def predictions(weights: Params, config: Config, prompts: tasks.Prompts) -> np.n
 # Training
 
 
-def loss_and_gradient(params: Params, batch: Params, configs: Sequence[Config]) -> tuple["Tensor", Params]:
+def loss_and_gradient(params: Params, batch: Params, configs: Sequence[Config]) -> tuple[Tensor, Params]:
     """The mean squared error of every run, (runs,), and its gradient, or for scalars the steps of `gauss_newton`."""
     if configs[0].parametrisation == "scalars":
         return _losses_and_steps(params, batch, configs)
@@ -195,7 +195,7 @@ def loss_and_gradient(params: Params, batch: Params, configs: Sequence[Config]) 
     return losses.detach(), dict(zip(leaves, gradients, strict=True))
 
 
-def _losses(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
+def _losses(params: Params, batch: Params, configs: Sequence[Config]) -> Tensor:
     """The losses of all runs, computed together for runs of one shape, in the precision of the batch."""
     by_shape: dict[tuple[str, int, int], list[int]] = {}
     for run, config in enumerate(configs):
@@ -210,7 +210,7 @@ def _losses(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor
     return torch.cat(losses)[np.argsort(np.concatenate(list(by_shape.values())))]
 
 
-def _losses_and_steps(params: Params, batch: Params, configs: Sequence[Config]) -> tuple["Tensor", Params]:
+def _losses_and_steps(params: Params, batch: Params, configs: Sequence[Config]) -> tuple[Tensor, Params]:
     scalars = torch.stack([params["scale"], params["rate"]], dim=1)
     losses, steps = torch.zeros_like(scalars[:, 0, 0]), torch.zeros_like(scalars)
     for run, config in enumerate(configs):

@@ -10,7 +10,7 @@ from icl.core.lazy import Tensor, torch
 from icl.models.optimisers import Optimiser, Params, Schedule, adam, on_changed_gradients
 
 
-def per_layer(factors: "Tensor", weights: Params) -> Params:
+def per_layer(factors: Tensor, weights: Params) -> Params:
     """The weights of each layer times its factor; factors : (runs, L)."""
     return {name: factors.reshape(*factors.shape, *[1] * (w.dim() - 2)) * w for name, w in weights.items()}
 

@@ -13,10 +13,19 @@ Weights have the runs first, then layers and heads: key B, query C and covariate
 (runs, L, H). Models with one head may lack the axis of heads, and models with A = 0 the covariate.
 """
 
+from collections.abc import Callable, Mapping
+
 from icl.core.lazy import Tensor, torch
-from icl.models import attention
 from icl.models.optimisers import Params
 
+SIMILARITIES: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "linear": lambda products: products,
+    "relu": lambda products: products.clamp(min=0),
+    "exp": lambda products: products.exp(),
+    # Over the examples; the query is not a key.
+    "softmax": lambda products: products.softmax(dim=-2),
+}
+"""h(u, v) of keys B x_i and queries C x_j from their inner products, (..., n, m)."""
 TWO_HEADS = {"linear_exp": ("linear", "exp")}
 """The nonlinearities of models with several heads; any other kernel is one head of that name."""
 
@@ -27,7 +36,7 @@ def complete(weights: Params) -> Params:
     return weights if weights["rate"].dim() == 3 else {name: w[:, :, None] for name, w in weights.items()}
 
 
-def predictions(weights: Params, inputs: "Tensor", labels: "Tensor", kernel: str) -> "Tensor":
+def predictions(weights: Params, inputs: Tensor, labels: Tensor, kernel: str) -> Tensor:
     """The predictions of runs of one shape on their prompts, (runs, prompts).
 
     inputs : (runs, prompts, n + 1, d); labels : (runs, prompts, n + 1), with the query's unused label last
@@ -50,12 +59,12 @@ def _head(weights: Params, layer: int, head: int) -> Params:
     return of_head | {"metric": of_head["key"].mT @ of_head["query"]}
 
 
-def _scores(kernel: str, products: "Tensor") -> "Tensor":
+def _scores(kernel: str, products: Tensor) -> Tensor:
     """h of the inner products; for softmax only the numerators, since `_move` and `_last` normalise."""
-    return products.exp() if kernel == "softmax" else attention.similarity(kernel)(products)
+    return products.exp() if kernel == "softmax" else SIMILARITIES[kernel](products)
 
 
-def _move(weights: Params, x: "Tensor", residuals: "Tensor", kernel: str) -> "Tensor":
+def _move(weights: Params, x: Tensor, residuals: Tensor, kernel: str) -> Tensor:
     """One head's update of every token: A sum_i x_i h_ij / n and r sum_i u_i h_ij / n, (runs, prompts, n + 1, d + 1).
 
     The shared matrices are applied to all prompts of a run at once. softmax overflows where scores exceed 88.
@@ -72,7 +81,7 @@ def _move(weights: Params, x: "Tensor", residuals: "Tensor", kernel: str) -> "Te
     return (sums[..., : d + 1] / sums[..., d + 1 :] if kernel == "softmax" else sums) / n
 
 
-def _last(weights: Params, x: "Tensor", residuals: "Tensor", kernel: str) -> "Tensor":
+def _last(weights: Params, x: Tensor, residuals: Tensor, kernel: str) -> Tensor:
     """One head's contribution to the prediction in the last layer, (runs, prompts)."""
     queries = x[..., -1, :] @ weights["metric"].mT
     scores = _scores(kernel, (x[..., :-1, :] @ queries[..., None])[..., 0])
@@ -82,6 +91,6 @@ def _last(weights: Params, x: "Tensor", residuals: "Tensor", kernel: str) -> "Te
     return weights["rate"][:, None] * sums / residuals.shape[-1]
 
 
-def losses(weights: Params, inputs: "Tensor", labels: "Tensor", kernel: str) -> "Tensor":
+def losses(weights: Params, inputs: Tensor, labels: Tensor, kernel: str) -> Tensor:
     """The mean squared error of every run on its prompts, (runs,)."""
     return ((predictions(weights, inputs, labels, kernel) - labels[..., -1]) ** 2).mean(dim=1)
