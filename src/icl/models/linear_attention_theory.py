@@ -120,22 +120,12 @@ def one_step_loss(matrix: np.ndarray, covariance: np.ndarray, task_covariance: n
 
     tr(W Sigma) - 2 tr(A Sigma W Sigma) + tr(A E[G W G] A' Sigma), all matrices (..., d, d).
     """
-    sigma, a = covariance, matrix
-    spread, moment = _moments(covariance, task_covariance, context_length)
+    sigma, w, a, n = covariance, task_covariance, matrix, context_length
+    spread = sigma @ w @ sigma
+    # E[G W G] = (1 + 1/n) Sigma W Sigma + tr(W Sigma)/n Sigma
+    moment = (1 + 1 / n) * spread + _trace(w @ sigma)[..., None, None] / n * sigma
     crossed, square = (_trace(m) for m in (a @ spread, a @ moment @ np.swapaxes(a, -1, -2) @ sigma))
-    return _trace(task_covariance @ sigma) - 2 * crossed + square
-
-
-def best_step(covariance: np.ndarray, task_covariance: np.ndarray, context_length: int) -> np.ndarray:
-    """The A that minimises `one_step_loss`, Sigma^-1 (Sigma W Sigma) E[G W G]^-1: Gamma^-1 for W = I (ours)."""
-    spread, moment = _moments(covariance, task_covariance, context_length)
-    return np.linalg.inv(covariance) @ spread @ np.linalg.inv(moment)
-
-
-def _moments(covariance: np.ndarray, task: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Sigma W Sigma, and E[G W G] = (1 + 1/n) Sigma W Sigma + tr(W Sigma)/n Sigma."""
-    spread = covariance @ task @ covariance
-    return spread, (1 + 1 / n) * spread + _trace(task @ covariance)[..., None, None] / n * covariance
+    return _trace(w @ sigma) - 2 * crossed + square
 
 
 def _trace(matrix: np.ndarray) -> Any:
