@@ -1,4 +1,4 @@
-"""Sequences of linear dynamics: moments, powers, the Haar measure."""
+"""Sequences of linear dynamics: moments, powers, noise."""
 
 from itertools import combinations_with_replacement, product
 
@@ -56,16 +56,6 @@ def test_phases_are_uniform_and_independent() -> None:
     for power in (1, 2, 3):
         assert abs((w**power).mean()) < 5 / np.sqrt(100_000)
         assert abs((w[:, 0] * w[:, 1].conj() ** power).mean()) < 5 / np.sqrt(50_000)
-
-
-def test_haar_matrices_are_orthogonal_and_unbiased() -> None:
-    """The trace of a Haar matrix has mean 0 and variance 1 (Diaconis and Shahshahani); plain QR gives neither."""
-    w = tasks.haar_orthogonal(generator(5), 20_000, 4)
-    np.testing.assert_allclose(w @ w.swapaxes(1, 2), np.broadcast_to(np.eye(4), w.shape), atol=1e-13)
-    trace = np.trace(w, axis1=1, axis2=2)
-    assert abs(trace.mean()) < 5 / np.sqrt(20_000)
-    assert trace.var() == pytest.approx(1, abs=5 * np.sqrt(2 / 20_000))
-    assert (np.linalg.det(w) > 0).mean() == pytest.approx(0.5, abs=5 * 0.5 / np.sqrt(20_000))
 
 
 def test_noisy_sequences_follow_one_matrix_each() -> None:

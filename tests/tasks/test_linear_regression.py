@@ -57,9 +57,18 @@ def test_an_orthogonal_query_is_orthogonal_and_keeps_its_norm() -> None:
         tasks.orthogonal_query(prompts(length=5))
 
 
+def test_rotations_are_orthogonal_and_unbiased() -> None:
+    """The trace of a Haar matrix has mean 0 and variance 1 (Diaconis and Shahshahani); plain QR gives neither."""
+    w = tasks.rotation(generator("rotation"), 4, (20_000,))
+    np.testing.assert_allclose(w @ w.swapaxes(1, 2), np.broadcast_to(np.eye(4), w.shape), atol=1e-13)
+    trace = np.trace(w, axis1=1, axis2=2)
+    assert abs(trace.mean()) < 5 / np.sqrt(20_000)
+    assert trace.var() == pytest.approx(1, abs=5 * np.sqrt(2 / 20_000))
+    assert (np.linalg.det(w) > 0).mean() == pytest.approx(0.5, abs=5 * 0.5 / np.sqrt(20_000))
+
+
 def test_roots_of_a_covariance() -> None:
     rotation = tasks.rotation(generator("rotation"), 5)
-    np.testing.assert_allclose(rotation @ rotation.T, np.eye(5), atol=1e-14)
     covariance = (rotation * np.array([1, 1, 0.25, 0.0625, 1])) @ rotation.T
     np.testing.assert_allclose(tasks.root(covariance) @ tasks.root(covariance), covariance, atol=1e-14)
     values = np.linalg.eigvalsh(tasks.skewed_root(rotation))[::-1] ** 2

@@ -10,6 +10,8 @@ from math import prod
 
 import numpy as np
 
+from icl.tasks.linear_regression import rotation
+
 Generator = np.random.Generator
 
 
@@ -67,19 +69,9 @@ def sequences(w: np.ndarray, start: np.ndarray, length: int) -> np.ndarray:
     return np.exp(1j * np.angle(w)[:, None] * np.arange(length)[:, None]) * start[:, None]
 
 
-def haar_orthogonal(rng: Generator, count: int, dimension: int) -> np.ndarray:
-    """Orthogonal matrices from the Haar measure: (count, d, d).
-
-    The factor Q of a Gaussian matrix is Haar-distributed only if R has a positive diagonal, which makes the
-    decomposition unique (Mezzadri 2007).
-    """
-    q, r = np.linalg.qr(rng.standard_normal((count, dimension, dimension)))
-    return q * np.sign(np.diagonal(r, axis1=-2, axis2=-1))[:, None]
-
-
 def noisy_sequences(rng: Generator, count: int, dimension: int, length: int, noise: float = 0.01) -> np.ndarray:
     """x_1 ~ U(-1, 1)^d and x_{t+1} = W x_t + noise * N(0, I) with a Haar-orthogonal W per sequence: (count, T, d)."""
-    w = haar_orthogonal(rng, count, dimension)
+    w = rotation(rng, dimension, (count,))
     x = np.empty((length, count, dimension))
     x[0] = rng.uniform(-1, 1, (count, dimension))
     disturbance = noise * rng.standard_normal((length - 1, count, dimension))

@@ -58,11 +58,11 @@ def root(covariance: np.ndarray) -> np.ndarray:
     return (vectors * values[..., None, :] ** 0.5) @ np.swapaxes(vectors, -1, -2)
 
 
-def rotation(generator: np.random.Generator, dimension: int) -> np.ndarray:
-    """A rotation or reflection, uniform over the orthogonal group (Haar), (d, d)."""
-    q, r = np.linalg.qr(generator.standard_normal((dimension, dimension)))
-    # Q is uniform only with a unique decomposition: R's diagonal is made positive.
-    return q * np.sign(np.diagonal(r))
+def rotation(generator: np.random.Generator, dimension: int, shape: tuple[int, ...] = ()) -> np.ndarray:
+    """Rotations or reflections, uniform over the orthogonal group (Haar), (*shape, d, d)."""
+    q, r = np.linalg.qr(generator.standard_normal((*shape, dimension, dimension)))
+    # Q is uniform only if R has a positive diagonal, which makes the decomposition unique (Mezzadri 2007).
+    return q * np.sign(np.diagonal(r, axis1=-2, axis2=-1))[..., None, :]
 
 
 def with_covariance(prompts: Prompts, input_root: np.ndarray, weight_root: np.ndarray | None = None) -> Prompts:
