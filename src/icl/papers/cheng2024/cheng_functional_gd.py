@@ -11,7 +11,7 @@ from icl.papers.cheng2024 import kernel_attention as system
 from icl.papers.cheng2024 import prompts as tasks
 from icl.papers.cheng2024 import trainings
 from icl.papers.cheng2024.kernel_attention import Config
-from icl.papers.cheng2024.trainings import KERNELS, SEEDS
+from icl.papers.cheng2024.trainings import COLOURS, KERNELS, SEEDS
 
 # Steps, eta and the steps after which eta halves; the reduced scales were chosen on the seeds 100 and 101.
 TRAININGS = {
@@ -133,10 +133,9 @@ def descent_errors(config: Config) -> tuple[np.ndarray, np.ndarray]:
 
 # Picture
 
-COLOURS = {"linear": "g", "relu": "b", "exp": "r", "softmax": "tab:orange"}
-SOLID = tuple(Style(f"{kernel} normalised", kernel, colour) for kernel, colour in COLOURS.items())
-DOTTED = tuple(Style(f"{kernel} adam", "", colour, line=":") for kernel, colour in COLOURS.items())
-DASHED = tuple(Style(f"{kernel} best step", "", colour, line="--") for kernel, colour in COLOURS.items())
+SOLID = [Style(f"{kernel} normalised", kernel, colour) for kernel, colour in COLOURS.items()]
+DOTTED = [Style(f"{kernel} adam", "", colour, line=":") for kernel, colour in COLOURS.items()]
+DASHED = [Style(f"{kernel} best step", "", colour, line="--") for kernel, colour in COLOURS.items()]
 LAWS = (
     Style("linear", r"$\langle u,v\rangle$, $n=3$", "g"),
     Style("half_exp", r"$e^{\langle u,v\rangle/2}$, $n=6$", "m"),

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from icl.figure import Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, join, plotting, rows
+from icl.figure import Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, curves, facts, join, plotting, rows
 from icl.papers.cheng2024 import trainings
-from icl.papers.cheng2024.trainings import DEPTHS, KERNELS, LAWS, LENGTHS, Losses, Setting
+from icl.papers.cheng2024.trainings import COLOURS, DEPTHS, KERNELS, LAWS, LENGTHS, Losses, Setting
 
 # A training that ends further above the oracle than this in log loss counts as not converged.
 BEHIND = 0.05
@@ -71,30 +71,36 @@ def measure_kernels(runs: Trained, scale: str) -> Rows:
     oracle = trainings.oracle_losses({name: each for name, each in runs.items() if "oracle" in name}, scale)
     trained = trainings.diverged_as_untrained(finished, seeds, count)
     parts = [
-        *curves(trained, OF_KERNELS, KERNELS, seeds),
-        *curves(oracle, OF_KERNELS, KERNELS, seeds, " oracle"),
-        *bayes_curves(OF_KERNELS, seeds, count),
-        *(rows(name, seeds, values) for name, values in bounded(trained, finished, oracle).items()),
+        *log_losses(trained, OF_KERNELS, KERNELS, seeds),
+        *log_losses(oracle, OF_KERNELS, KERNELS, seeds, " oracle"),
+        *bayes_losses(OF_KERNELS, seeds, count),
+        facts(seeds, bounded(trained, finished, oracle)),
+        curves("trainings", "trainings", seeds, np.nan, counts(finished, oracle)),
     ]
-    behind = np.sum([loss > oracle[setting] + BEHIND for setting, loss in finished.items()], axis=0)
-    diverged = np.isnan(list(finished.values())).sum(axis=0)
-    for name, number in {"all": len(finished), "diverged": diverged, "behind": behind}.items():
-        parts.append(rows("trainings", seeds, number, panel="trainings", series=name))
     return join(parts)
+
+
+def counts(finished: Losses, oracle: Losses) -> dict[str, Any]:
+    """The number of trainings of every seed, and of those that diverged or ended behind the oracle, (seeds,)."""
+    behind = np.sum([loss > oracle[setting] + BEHIND for setting, loss in finished.items()], axis=0)
+    return {"all": len(finished), "diverged": np.isnan(list(finished.values())).sum(axis=0), "behind": behind}
 
 
 def measure_heads(runs: Trained, scale: str) -> Rows:
     """Log losses over depth, Bayes, and the gain of two heads over one."""
     seeds, count = trainings.seeds_and_prompts(runs)
     losses = trainings.diverged_as_untrained(trainings.final_losses(runs), seeds, count)
-    parts = [*curves(losses, OF_HEADS, ("linear", "exp", "linear_exp"), seeds), *bayes_curves(OF_HEADS, seeds, count)]
+    kernels = [style.series for style in STYLES_OF_HEADS]
+    parts = [*log_losses(losses, OF_HEADS, kernels, seeds), *bayes_losses(OF_HEADS, seeds, count)]
     for name, pairs in GAINS.items():
         gains = [losses[Setting(law, one, 3, 14)] - losses[Setting(law, "linear_exp", 3, 14)] for law, one in pairs]
         parts.append(rows(name, seeds, np.min(gains, axis=0)))
     return join(parts)
 
 
-def curves(losses: Losses, panels: Panels, kernels: Sequence[str], seeds: list[int], kind: str = "") -> Iterator[Rows]:
+def log_losses(
+    losses: Losses, panels: Panels, kernels: Sequence[str], seeds: list[int], kind: str = ""
+) -> Iterator[Rows]:
     """Log losses of each kernel wherever it was trained; the series are "<kernel><kind>"."""
     for panel, (law, depths, lengths) in panels.items():
         for kernel in kernels:
@@ -103,7 +109,7 @@ def curves(losses: Losses, panels: Panels, kernels: Sequence[str], seeds: list[i
             yield rows("log loss", seeds, [losses[s] for s in settings], x=x, panel=panel, series=kernel + kind)
 
 
-def bayes_curves(panels: Panels, seeds: list[int], count: int) -> Iterator[Rows]:
+def bayes_losses(panels: Panels, seeds: list[int], count: int) -> Iterator[Rows]:
     """The log losses of Bayes, without and with the published code's jitters."""
     for panel, (law, depths, lengths) in panels.items():
         losses = np.array([[trainings.bayes(law, n, seed, count) for seed in seeds] for n in lengths])
@@ -142,13 +148,8 @@ def bounded(trained: Losses, finished: Losses, oracle: Losses) -> dict[str, np.n
 
 # Pictures
 
-STYLES = (
-    Style("linear", "linear", "g", "x"),
-    Style("relu", "relu", "b", "o"),
-    Style("exp", "exp", "r", "s"),
-    Style("softmax", "softmax", "tab:orange", "d"),
-)
-ORACLES = tuple(Style(f"{style.series} oracle", "", style.colour, line="--") for style in STYLES)
+STYLES = [Style(name, name, COLOURS[name], marker) for name, marker in zip(KERNELS, "xosd", strict=True)]
+ORACLES = [Style(f"{style.series} oracle", "", style.colour, line="--") for style in STYLES]
 BAYES, JITTERED = Style("bayes", "Bayes", "k"), Style("jittered bayes", "floor of the code's jitter", "0.45", line=":")
 # Colours and markers of the plot that is stored with the published code.
 STYLES_OF_HEADS = (
