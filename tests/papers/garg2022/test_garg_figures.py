@@ -9,7 +9,7 @@ import pytest
 from icl.core.runs import Runs
 from icl.core.table import Table
 from icl.models import linear_attention_theory as theory
-from icl.papers.garg2022 import garg_against_theory, garg_function, gpt2, panels, shifts
+from icl.papers.garg2022 import garg_errors, garg_function, gpt2, panels, shifts
 from icl.papers.garg2022.evaluation import ERROR, squared_errors, sweeps
 from icl.pipeline import figures
 
@@ -41,7 +41,7 @@ def test_the_layers_error_on_prompts_matches_its_closed_form(panel: str) -> None
     """Within 5 standard errors, at a few numbers of examples."""
     matrix, is_scaled = theory.preconditioner(np.eye(D), 2 * D), panel == "scaled"
     shifted = shifts.questions(runs(), panel, shifts.scaled_inputs(2.0)) if is_scaled else asked(panel)
-    series = "2, theory" if is_scaled else garg_against_theory.LAYER
+    series = "2, theory" if is_scaled else garg_errors.LAYER
     expected = table("garg_against_theory").curve(panel, series, ERROR).set_index("x")["value"]
     for k in (2, 5, 10):
         moment = np.einsum("rpk,rpkd->rpd", shifted.labels[:, :, :k], shifted.inputs[:, :, :k]) / k

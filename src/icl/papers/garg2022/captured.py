@@ -11,7 +11,7 @@ updates the weights in place. On a CPU the same code runs without graphs. None o
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +27,6 @@ GAMMA, *FACTORS = (
 SHIFTS = (30, 27, 31)
 # Peak FLOP/s of dense bfloat16 matrix products, from the manufacturers' data sheets.
 PEAKS = {"A100": 312e12, "H100": 989e12, "H200": 989e12}
-Shape = tuple[int, int, int, int]
 
 
 # Batches
@@ -111,25 +110,19 @@ def fused_adam(learning_rate: float, schedule: Schedule) -> Optimiser:
 # Speed
 
 
-def products(config: Any, runs: int) -> Iterator[Shape]:
-    """Shapes (count, n, k, m) of the matrix products (n, k) (k, m) in the decoder's forward pass at full length."""
-    points, width, size = config.points, config.width, config.width // config.heads
-    count, pairs = 2 * points - 1, runs * config.batch * config.heads
-    yield runs, config.batch * count, config.dimension, width
-    for layer in range(1, config.layers + 1):
-        # In the last layer only the inputs have queries; all tokens have keys and values.
-        queries = points if layer == config.layers else count
-        rows = config.batch * queries
-        yield from 2 * [(runs, config.batch * count, width, width)] + 2 * [(runs, rows, width, width)]
-        yield from ((pairs, queries, size, count), (pairs, queries, count, size))
-        yield from ((runs, rows, width, 4 * width), (runs, rows, 4 * width, width))
-    yield runs, config.batch * points, width, 1
-
-
 def operations(config: Any, runs: int = 1) -> int:
-    """The floating point operations of the products and both their gradients; the first input, data, has none."""
-    forward = [2 * count * n * k * m for count, n, k, m in products(config, runs)]
-    return 3 * sum(forward) - forward[0]
+    """The floating point operations of the decoder's matrix products at full length, and of both their gradients.
+
+    The input of the first product, which is data, has no gradient.
+    """
+    points, width = config.points, config.width
+    tokens = 2 * points - 1
+    # In the last layer only the inputs have queries; all tokens have keys and values.
+    queries = [tokens] * (config.layers - 1) + [points]
+    # Keys and values, then queries, output and an MLP four times as wide, then scores and averages
+    layers = sum(2 * tokens * width**2 + 10 * n * width**2 + 2 * n * tokens * width for n in queries)
+    read_in, read_out = tokens * config.dimension * width, points * width
+    return 2 * runs * config.batch * (3 * (read_in + layers + read_out) - read_in)
 
 
 @dataclass

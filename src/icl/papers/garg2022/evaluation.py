@@ -52,39 +52,30 @@ def squared_errors(
     runs: Runs, questions: Questions, names: Sequence[str] = (TRANSFORMER, *BASELINES)
 ) -> dict[str, np.ndarray]:
     """Squared errors of the transformer and the baselines over the unit: name -> (runs, prompts, n)."""
-    inputs, labels, queries, truth, unit = questions
-    answers = {}
-    for name in names:
-        if name == TRANSFORMER:
-            answers[name] = _transformer(runs, questions)
-        else:
-            # One run at a time: nearest neighbours store a distance for every pair of query and example.
-            answers[name] = np.stack([BASELINES[name](*run) for run in zip(inputs, labels, queries, strict=True)])
-    return {name: (answer - truth) ** 2 / unit for name, answer in answers.items()}
+    return {name: (_answers(runs, questions, name) - questions.answers) ** 2 / questions.unit for name in names}
 
 
-def _transformer(runs: Runs, questions: Questions) -> np.ndarray:
-    weights, heads, (inputs, labels, queries, *_) = runs.last(), runs.sweep.configs[0].heads, questions
+def _answers(runs: Runs, questions: Questions, name: str) -> np.ndarray:
+    inputs, labels, queries = questions[:3]
+    if name != TRANSFORMER:
+        # One run at a time: nearest neighbours store a distance for every pair of query and example.
+        return np.stack([BASELINES[name](*run) for run in zip(inputs, labels, queries, strict=True)])
+    weights, heads = runs.last(), runs.sweep.configs[0].heads
     if questions.is_plain:
         return decoder.predict(weights, inputs, labels, heads=heads)
     return decoder.predict_prefixes(weights, inputs, labels, queries, heads=heads)
 
 
-def error_table(
-    runs: Runs,
-    panels: Mapping[str, Mapping[str, np.ndarray]],
-    facts: Mapping[str, np.ndarray],
-    others: Sequence[Rows] = (),
-) -> Rows:
+def error_table(runs: Runs, panels: Mapping[str, Mapping[str, np.ndarray]], *others: Rows) -> Rows:
     """The rows of a figure, with "dimension", which converts x to a number of examples.
 
     A curve has every run's errors, and as a separate observable the bootstrap band of their mean: the 5 % and 95 %
     quantiles of the means of 1000 resamples of the runs and of the prompts of each, the same for every curve.
 
-    panels : panel -> series -> squared errors, (runs, prompts, n); facts : what the claims bound, (runs,)
+    panels : panel -> series -> squared errors, (runs, prompts, n)
     """
     seeds, d = np.array(runs.sweep.seeds), dimension(runs)
-    parts = [rows("dimension", None, float(d)), *(rows(name, seeds, value) for name, value in facts.items()), *others]
+    parts = [rows("dimension", None, float(d)), *others]
     source = stream(gpt2.SYSTEM, 0, "bootstrap")
     weights = intervals.bootstrap_weights(source, len(seeds), runs.sweep.test.prompts)
     for panel, of_panel in panels.items():

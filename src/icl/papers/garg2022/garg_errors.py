@@ -3,6 +3,7 @@
 garg_linear : prompts as in training, on page 11 of the talk
 garg_shifts : six distribution shifts between training and test, on page 14
 garg_scaling : inputs x or tasks w larger or smaller than in training by a factor, on page 15
+garg_against_theory : the closed form of one linear layer under the same shifts, on pages 25 to 27
 """
 
 from collections.abc import Callable, Mapping
@@ -10,11 +11,13 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from icl.drawing import darkgrid
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, plotting
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, facts, plotting, rows
+from icl.models import linear_attention_theory as theory
 from icl.papers.garg2022 import shifts
 from icl.papers.garg2022.baselines import LEAST_SQUARES, NEIGHBOURS
-from icl.papers.garg2022.evaluation import TRANSFORMER, dimension, error_table, squared_errors, sweeps
+from icl.papers.garg2022.evaluation import ERROR, TRANSFORMER, dimension, error_table, squared_errors, sweeps
 from icl.papers.garg2022.panels import ALL, captions, draw_curves, legend_box, panels, six_panels
+from icl.tasks import linear_regression as tasks
 
 
 def measure_linear(runs: Trained, scale: str) -> Rows:
@@ -22,11 +25,11 @@ def measure_linear(runs: Trained, scale: str) -> Rows:
     trained = runs["garg"]
     errors = squared_errors(trained, shifts.questions(trained, "clean", shifts.clean))
     ours, exact = (errors[name].mean(axis=1) for name in (TRANSFORMER, LEAST_SQUARES))
-    facts = {
+    bounded = {
         "largest excess of the transformer over least squares": (ours - exact).max(axis=1),
         "error of the transformer with 2d examples": ours[:, 2 * dimension(trained)],
     }
-    return error_table(trained, {"main": errors}, facts)
+    return error_table(trained, {"main": errors}, facts(trained.sweep.seeds, bounded))
 
 
 @plotting.published
@@ -54,7 +57,7 @@ def measure_shifts(runs: Trained, scale: str) -> Rows:
     of_zero = (orthogonal.answers**2 / orthogonal.unit).mean(axis=1)
     over_exact = {panel: ours[panel] - exact[panel] for panel in errors}
     skewed, noisy, subspace = ours["skewed"], ours["noisy"], ours["subspace"]
-    facts = {
+    bounded = {
         "largest |error - 1| for orthogonal queries": np.abs(ours["orthogonal"] / of_zero - 1)[:, 1:].max(axis=1),
         "largest error for queries that repeat an example": ours["match"][:, 1:].max(axis=1),
         "largest error in the subspace, k > d/2": subspace[:, d // 2 + 1 :].max(axis=1),
@@ -71,7 +74,7 @@ def measure_shifts(runs: Trained, scale: str) -> Rows:
         "error under noise with d examples less that with d + 2": noisy[:, d] - noisy[:, d + 2],
         "error under noise with 2d examples less that of least squares": over_exact["noisy"][:, 2 * d],
     }
-    return error_table(trained, errors, facts)
+    return error_table(trained, errors, facts(trained.sweep.seeds, bounded))
 
 
 @plotting.published
@@ -111,14 +114,14 @@ def measure_scaling(runs: Trained, scale: str) -> Rows:
     errors = {panel: exact | scaled_errors(trained, scaled) for panel, scaled in SCALED.items()}
     x, w = ({name: errors[panel][name].mean(axis=1)[:, 2 * dimension(trained)] for name in SCALES} for panel in "xw")
     others = np.max([x[name] for name in SCALES if name != "3"], axis=0)
-    facts = {
+    bounded = {
         "error at scale 3 of x less the largest of the others": x["3"] - others,
         "error at scale 3 of x over that at 1": x["3"] / x["1"],
         "error at scale 2 of x less that at 1": x["2"] - x["1"],
         "error at scale 1/3 of x less that at 1": x["1/3"] - x["1"],
         "error at scale 3 of x less that of w": x["3"] - w["3"],
     }
-    return error_table(trained, errors, facts)
+    return error_table(trained, errors, facts(trained.sweep.seeds, bounded))
 
 
 @plotting.published
@@ -134,8 +137,74 @@ def draw_scaling(table: Table) -> Picture:
     return figure
 
 
+LAYER = "one linear layer, theory"
+
+
+def measure_against_theory(runs: Trained, scale: str) -> Rows:
+    """Errors of the transformer and of least squares on prompts, and those of the layer in closed form."""
+    trained = runs["garg"]
+    errors = {
+        panel: squared_errors(trained, shifts.questions(trained, panel, shift), (TRANSFORMER, LEAST_SQUARES))
+        for panel, shift in shifts.SHIFTS.items()
+    }
+    errors["scaled"] = scaled_errors(trained, shifts.scaled_inputs)
+    return error_table(trained, errors, *layer_errors(dimension(trained)))
+
+
+def layer_errors(d: int) -> list[Rows]:
+    """The layer's errors: x' A (1/k) sum_i y_i x_i with A = Gamma^-1 for N = 2d standard normal examples.
+
+    Every curve starts with no examples, where the layer predicts 0.
+    """
+    one, k = np.eye(d), np.arange(1, 2 * d + 1)
+    matrix, root = theory.preconditioner(one, 2 * d), tasks.skewed_root(one)
+    orthant = theory.orthant_moments(np.ones(d))
+    errors = {
+        # The query's label is noisy too, and all labels are rescaled to variance d.
+        ("noisy", LAYER): (theory.gaussian_error(matrix, one, k, noise=1.0) + 1) / (d + 1),
+        ("orthants", LAYER): theory.one_step_error(matrix, *orthant, one, one, k) / d,
+        ("skewed", LAYER): theory.gaussian_error(matrix, root @ root, k) / d,
+        ("match", LAYER): theory.matching_error(matrix[0, 0], d, k) / d,
+        ("orthogonal", LAYER): np.ones(d - 1),
+    }
+    for name, c in SCALES.items():
+        errors["scaled", f"{name}, theory"] = theory.gaussian_error(matrix, c**2 * one, k) / d / c**2
+    return [
+        rows(ERROR, None, [1.0, *values], x=np.arange(len(values) + 1) / d, panel=panel, series=series)
+        for (panel, series), values in errors.items()
+    ]
+
+
+TITLES = {
+    "noisy": "(a) noisy linear regression",
+    "orthogonal": "(b) orthogonal query",
+    "match": "(c) query matches in-context example",
+    "orthants": "(d) different orthants",
+    "skewed": "(e) skewed covariance",
+    "scaled": "(f) scaled $x$",
+}
+HIGH = dict.fromkeys(("orthants", "skewed"), Axis("squared error", (1e-3, 30), log=True)) | {
+    "scaled": Axis("squared error$\\,/\\,c^2$", (1e-3, 3e2), log=True),
+}
+
+
+@plotting.published
+def draw_against_theory(table: Table) -> Picture:
+    """Draw six panels: measured curves with bands, and the layer's, dashed."""
+    figure, found = six_panels(table, TITLES, HIGH)
+    layers = [Style(f"{style.series}, theory", "", style.colour, line="--") for style in SCALE_STYLES]
+    for name, axes in found.items():
+        scaled = name == "scaled"
+        draw_curves(axes, table, SCALE_STYLES if scaled else ALL[:2])
+        plotting.curves(axes, table, layers if scaled else [Style(LAYER, LAYER, "k", line="--")], ERROR)
+    legend_box(found["orthogonal"], 9, loc="lower right")
+    legend_box(found["scaled"], 8, loc="lower left", title="scale", title_fontsize=8, labelspacing=0.2)
+    return figure
+
+
 FIGURES = (
     Figure("garg_linear", sweeps, measure_linear, draw_linear),
     Figure("garg_shifts", sweeps, measure_shifts, draw_shifts),
     Figure("garg_scaling", sweeps, measure_scaling, draw_scaling),
+    Figure("garg_against_theory", sweeps, measure_against_theory, draw_against_theory),
 )

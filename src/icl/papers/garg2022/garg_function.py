@@ -3,7 +3,7 @@
 import numpy as np
 
 from icl.drawing import darkgrid
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, join, plotting, rows, stream
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, curves, join, plotting, rows, stream
 from icl.models import estimators
 from icl.papers.garg2022 import decoder, gpt2
 from icl.papers.garg2022.evaluation import dimension, sweeps
@@ -50,14 +50,13 @@ def measure(runs: Trained, scale: str) -> Rows:
         examples = inputs[None, chosen, :k], labels[None, chosen, :k]
         return decoder.predict_queries(trained.last(), *examples, queries[None], heads=heads)
 
-    parts, x = [rows("dimension", None, float(d))], np.linspace(-REACH, REACH, POINTS) * _shrunk(d)
-    for panel, prompt in zip(SLOPES, nearest, strict=True):
-        for series, slope in zip((TRUTH, PROJECTED), slopes[prompt], strict=True):
-            parts.append(rows(VALUE, None, slope * x, x=x, panel=panel, series=series))
-    for after in AFTER:
-        values = learned(after, np.array(nearest), x)
-        for index, panel in enumerate(SLOPES):
-            parts.append(rows(VALUE, seeds[:, None], values[:, index], x=x, panel=panel, series=after))
+    x = np.linspace(-REACH, REACH, POINTS) * _shrunk(d)
+    predicted = {after: learned(after, np.array(nearest), x) for after in AFTER}
+    parts = [rows("dimension", None, float(d))]
+    for index, (panel, prompt) in enumerate(zip(SLOPES, nearest, strict=True)):
+        exact = dict(zip((TRUTH, PROJECTED), np.outer(slopes[prompt], x), strict=True))
+        of_runs = {after: values[:, index] for after, values in predicted.items()}
+        parts += [curves(VALUE, panel, None, x, exact), curves(VALUE, panel, seeds[:, None], x, of_runs)]
     side = np.linspace(*USUAL, 3) * _shrunk(d)
     distances = np.concatenate([-side, side])
     size = np.mean((slopes[:, :1] * distances) ** 2)

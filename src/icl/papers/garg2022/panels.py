@@ -13,7 +13,7 @@ from icl.papers.garg2022.evaluation import BAND, ERROR, TRANSFORMER
 PUBLISHED_DIMENSION = 20
 COLOURS = (darkgrid.BLUE, darkgrid.ORANGE, darkgrid.GREEN, darkgrid.RED)
 ALL = [Style(n, n, c) for n, c in zip((TRANSFORMER, LEAST_SQUARES, NEIGHBOURS, AVERAGING), COLOURS, strict=True)]
-
+MULTIPLES = {0: "", 0.25: "$d/4$", 0.5: "$d/2$", 0.75: "$3d/4$", 1: "$d$", 1.5: "$3d/2$", 2: "$2d$"}
 ERROR_AXIS = Axis("squared error", (-0.1, 1.5), np.arange(0, 1.51, 0.25).tolist())
 
 
@@ -64,16 +64,10 @@ def examples_axis(d: int, marks: Sequence[float], end: float) -> Axis:
 
     If d is not the published dimension, a second line has the multiple of d; fractional numbers are left blank.
     """
-    counts = [f"{mark * d:g}" if (mark * d).is_integer() else "" for mark in map(float, marks)]
-    doubled = [f"{count}\n{_multiple(mark)}" for count, mark in zip(counts, marks, strict=True)]
-    limits = -1 / PUBLISHED_DIMENSION, end / PUBLISHED_DIMENSION
-    return Axis("in-context examples", limits, list(marks), counts if d == PUBLISHED_DIMENSION else doubled)
-
-
-def _multiple(mark: float) -> str:
-    """0.5 -> $d/2$, 1 -> $d$, 1.5 -> $3d/2$; empty for 0."""
-    top, bottom = mark.as_integer_ratio()
-    return f"${top if top > 1 else ''}d{f'/{bottom}' if bottom > 1 else ''}$" if mark else ""
+    names = [f"{mark * d:g}" if mark * d % 1 == 0 else "" for mark in marks]
+    if d != PUBLISHED_DIMENSION:
+        names = [f"{name}\n{MULTIPLES[mark]}" for name, mark in zip(names, marks, strict=True)]
+    return Axis("in-context examples", (-1 / PUBLISHED_DIMENSION, end / PUBLISHED_DIMENSION), list(marks), names)
 
 
 def dress(axes: Axes, x: Axis, y: Axis, font: float, named: bool = True) -> None:
