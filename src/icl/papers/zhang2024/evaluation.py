@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.random import Generator
 
 from icl.evidence.intervals import log_slope
 from icl.figure import Rows, Runs, Sweep, Trained, grid, join, rows, stream
@@ -76,7 +75,7 @@ def of_first_run(runs: Runs, parts: Sequence[Rows]) -> Rows:
     return table.assign(seed=first.seed) if is_random([first]) else table
 
 
-def generator(config: Config, purpose: str, point: int = 0) -> Generator:
+def generator(config: Config, purpose: str, point: int = 0) -> np.random.Generator:
     """The generator of the evaluation, which does not depend on the constants of the training."""
     return stream(SYSTEM, config.seed, f"evaluate {purpose}", point)
 
@@ -111,7 +110,7 @@ class Statistics(NamedTuple):
 
 
 def statistics(
-    source: Generator, count: int, length: int, spectrum: Any, noise: float = 0.0, task: Any = None
+    source: np.random.Generator, count: int, length: int, spectrum: Any, noise: float = 0.0, task: Any = None
 ) -> Statistics:
     """`count` prompts of M >= d examples with a diagonal covariance, (d,) or (count, d), from d (d + 1) / 2 draws each.
 
@@ -129,7 +128,7 @@ def statistics(
     return Statistics(moment, weights, query * root)
 
 
-Measure = Callable[[Statistics, np.ndarray, Generator], Any]
+Measure = Callable[[Statistics, np.ndarray, np.random.Generator], Any]
 """Prompts, A and the generator for further draws -> a number or several."""
 
 

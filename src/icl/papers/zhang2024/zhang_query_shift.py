@@ -1,7 +1,6 @@
 """The limit of one linear self-attention layer under query shifts (talk page 26)."""
 
 import numpy as np
-from numpy.random import Generator
 
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, join, plotting, rows
 from icl.models import estimators
@@ -43,7 +42,7 @@ def talk(runs: Runs) -> list[Rows]:
     ]
 
 
-def in_one_orthant(prompts: tasks.Prompts, source: Generator) -> tasks.Prompts:
+def in_one_orthant(prompts: tasks.Prompts, source: np.random.Generator) -> tasks.Prompts:
     """The prompts with examples from one random orthant each."""
     return tasks.in_orthants(prompts, np.sign(source.standard_normal(prompts.weights.shape)))
 
@@ -73,7 +72,7 @@ def orthogonal(runs: Runs) -> list[Rows]:
     return parts
 
 
-def over_query(drawn: Statistics, matrix: np.ndarray, source: Generator) -> list[float]:
+def over_query(drawn: Statistics, matrix: np.ndarray, source: np.random.Generator) -> list[float]:
     """Errors over E |x_query|^2: as in training, for scaled or randomly rotated queries, and for doubled covariates."""
     turned = source.standard_normal(drawn.query.shape)
     length, of_turned = (np.linalg.norm(vectors, axis=-1, keepdims=True) for vectors in (drawn.query, turned))
