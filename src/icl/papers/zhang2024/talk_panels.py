@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from icl.drawing import darkgrid
+from icl.drawing.plotting import Corner
 from icl.figure import Axes, Axis, Picture, Rows, Runs, Style, Table, plotting
 from icl.models import estimators
 from icl.papers.zhang2024.evaluation import TALK_LENGTH, generator, layers, of_first_run, series_rows
@@ -19,17 +20,17 @@ ON_PROMPTS, THEORY = "LSA, prompts", "LSA, theory"
 Shift = Callable[[Prompts, np.random.Generator], Prompts]
 
 
-def talk_prompts(runs: Runs, purpose: str, shift: Shift = lambda prompts, source: prompts) -> Prompts:
+def prompts(runs: Runs, purpose: str, shift: Shift = lambda plain, source: plain) -> Prompts:
     """Standard normal prompts of every run, with leading axes (runs, prompts), changed by a random shift."""
-    drawn = []
+    shifted = []
     for config in runs.sweep.configs:
         source = generator(config, purpose)
-        prompts = tasks.gaussian(source, (runs.sweep.test.prompts_test,), TALK_LENGTH, config.dimension)
-        drawn.append(shift(prompts, source))
-    return Prompts(*(np.stack(part) for part in zip(*drawn, strict=True)))
+        plain = tasks.gaussian(source, (runs.sweep.test.prompts_test,), TALK_LENGTH, config.dimension)
+        shifted.append(shift(plain, source))
+    return Prompts(*(np.stack(part) for part in zip(*shifted, strict=True)))
 
 
-def talk_errors(runs: Runs, prompts: Prompts, counts: Sequence[int]) -> dict[str, np.ndarray]:
+def errors(runs: Runs, drawn: Prompts, counts: Sequence[int]) -> dict[str, np.ndarray]:
     """Mean squared errors over d of the first layer and Garg et al.'s baselines: series -> (runs, counts).
 
     Without examples all predict 0.
@@ -40,7 +41,7 @@ def talk_errors(runs: Runs, prompts: Prompts, counts: Sequence[int]) -> dict[str
         NEIGHBOURS: estimators.nearest_neighbours(3),
         AVERAGING: estimators.averaging,
     }
-    x, y, query, truth = prompts.inputs, prompts.labels, prompts.inputs[..., -1, :], prompts.labels[..., -1]
+    x, y, query, truth = drawn.inputs, drawn.labels, drawn.inputs[..., -1, :], drawn.labels[..., -1]
     answers = {
         name: [predict(x[..., :k, :], y[..., :k], query) if k else 0 * truth for k in counts]
         for name, predict in predictors.items()
@@ -48,7 +49,7 @@ def talk_errors(runs: Runs, prompts: Prompts, counts: Sequence[int]) -> dict[str
     return {name: np.mean((np.stack(of) - truth) ** 2, axis=-1).T / x.shape[-1] for name, of in answers.items()}
 
 
-def talk_rows(
+def error_rows(
     runs: Runs, panel: str, counts: Sequence[int], measured: Mapping[str, np.ndarray], theory: Mapping[str, Any]
 ) -> list[Rows]:
     """Rows of a panel: errors on prompts, (runs, counts), and closed forms at counts[0], counts[0] + 1, ..."""
@@ -57,49 +58,56 @@ def talk_rows(
     return [*series_rows(ERROR, panel, seeds, counts, measured), of_first_run(runs, computed)]
 
 
-LAYER, LAYER_POINTS = Style(THEORY, THEORY, darkgrid.BLUE), Style(ON_PROMPTS, ON_PROMPTS, darkgrid.BLUE, "o")
-COLOURS = {LEAST_SQUARES: darkgrid.ORANGE, NEIGHBOURS: darkgrid.GREEN, AVERAGING: darkgrid.RED}
-ZERO_LINE: Mapping[str, Any] = {"color": "0.5", "linestyle": "--", "linewidth": 1.5}
-"""The look of the error of the prediction 0."""
+LAYER = [Style(THEORY, THEORY, darkgrid.BLUE), Style(ON_PROMPTS, ON_PROMPTS, darkgrid.BLUE, "o")]
+BASELINES = {LEAST_SQUARES: darkgrid.ORANGE, NEIGHBOURS: darkgrid.GREEN, AVERAGING: darkgrid.RED}
+SERIES = [*(Style(name, name, colour) for name, colour in BASELINES.items()), *LAYER]
+"""The baselines, the closed form, and the trained layer on prompts."""
 EXAMPLES = Axis("in-context examples", (-1, 40.1), range(0, 41, 10))
-SQUARED_ERROR = Axis("squared error", (-0.1, 1.5), np.arange(0, 1.51, 0.25).tolist())
+SQUARED_ERROR = Axis(ERROR, (-0.1, 1.5), np.arange(0, 1.51, 0.25).tolist())
 TEST_LENGTH = Axis("Test length $M$", (8, 12500), log=True)
 TRAINING_LENGTH = Axis("Training length $N$", (8, 12500), log=True)
+LOWER_LEFT: Any = (8, "lower left", (0.02, 0.02))
 
 Panel = tuple[tuple[float, float, float, float], str, Axis, Axis]
 """A panel's edges in pixels (left, right, top, bottom), its title and its axes."""
+Shown = tuple[str, Sequence[Style], tuple[float, Corner, tuple[float, float]] | None]
+"""A panel's observable, its series in the order of drawing, and font size, corner and place of its legend."""
 
 
-def draw_panels(size: tuple[int, int], panels: Mapping[str, Panel]) -> tuple[Picture, list[Axes]]:
-    """A figure and the axes of its panels, in seaborn's dark grid with labels and titles."""
+def theory_and_prompts(series: Mapping[str, tuple[str, str]]) -> list[Style]:
+    """The line "name, theory" and the points "name, prompts" of every series: name -> label, colour."""
+    pairs = (
+        (Style(f"{name}, theory", label, colour), Style(f"{name}, prompts", "", colour, "o"))
+        for name, (label, colour) in series.items()
+    )
+    return [style for pair in pairs for style in pair]
+
+
+@plotting.published
+def draw(table: Table, size: tuple[int, int], panels: Mapping[str, Panel], shown: Mapping[str, Shown]) -> Picture:
+    """Draw panels in seaborn's dark grid; those of the talk have a dashed line at the error of the prediction 0."""
     figure, found = plotting.panels(size, {name: edges for name, (edges, *_) in panels.items()})
-    for name, (_, title, x, y) in panels.items():
-        darkgrid.grid_look(found[name])
-        plotting.frame(found[name], x, y, font=10, ticks=9)
-        found[name].set_title(title, fontsize=10)
-    return figure, list(found.values())
+    for name, axes in found.items():
+        (_, title, x, y), (observable, styles, legend) = panels[name], shown[name]
+        darkgrid.grid_look(axes)
+        plotting.frame(axes, x, y, font=10, ticks=9)
+        axes.set_title(title, fontsize=10)
+        for style in styles:
+            draw_series(axes, table, style, observable)
+        if observable == ERROR:
+            axes.axhline(1.0, color="0.5", linestyle="--", linewidth=1.5)
+        if legend:
+            plotting.legend(axes, *legend, spacing=0.2)
+    return figure
 
 
-def talk_panel(axes: Axes, table: Table) -> None:
-    """Draw baselines, the closed form, the trained layer on prompts, and the error of the prediction 0, dashed."""
-    plotting.curves(axes, table, [*(Style(name, name, colour) for name, colour in COLOURS.items()), LAYER], ERROR)
-    points(axes, table, [LAYER_POINTS], ERROR)
-    axes.axhline(1.0, **ZERO_LINE)
-
-
-def points(axes: Axes, table: Table, styles: Sequence[Style], observable: str) -> None:
-    """Draw points with their 95 % intervals over seeds."""
-    for style in styles:
-        rows = table.curve(plotting.panel_of(axes), style.series, observable)
+def draw_series(axes: Axes, table: Table, style: Style, observable: str) -> None:
+    """Draw a line or, for a style with a marker, points with their 95 % intervals over seeds."""
+    rows = table.curve(plotting.panel_of(axes), style.series, observable)
+    look = {"linestyle": "none", "markersize": 5} if style.marker else {}
+    if style.marker:
         axes.vlines(rows["x"], rows["low"], rows["high"], color=style.colour, linewidth=1.5)
-        plotting.curve(axes, style, rows["x"], rows["value"], linestyle="none", markersize=5)
-
-
-def theory_and_prompts(axes: Axes, table: Table, series: Mapping[str, tuple[str, str]], observable: str) -> None:
-    """Draw the line "name, theory" and the points "name, prompts" for every series: name -> label, colour."""
-    for name, (label, colour) in series.items():
-        plotting.curves(axes, table, [Style(f"{name}, theory", label, colour)], observable)
-        points(axes, table, [Style(f"{name}, prompts", "", colour, "o")], observable)
+    plotting.curve(axes, style, rows["x"], rows["value"], **look)
 
 
 def unfold(axes: Axes, linear: float, top: float) -> None:

@@ -1,6 +1,7 @@
 """Convergence of W^PV and W^KQ of one linear self-attention layer to equation 4.1 of Zhang et al. (talk page 23)."""
 
 from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -65,9 +66,9 @@ def distances(runs: Runs) -> dict[str, np.ndarray]:
         limit = population_flow.limit(law)
         ends, least = system.matrices(limit), population_flow.population_loss(limit, law)
         excess = population_flow.population_loss(Blocks(u[run], c[run]), law) - least
-        product = relative(c[run, :, None, None] * u[run], limit.c * limit.u)
+        both = relative(c[run, :, None, None] * u[run], limit.c * limit.u)
         key_query, value = (relative(trained[name][run], ends[name]) for name in ("W_KQ", "W_PV"))
-        found.append({"W^KQ": key_query, "W^PV": value, "c U": product, "excess loss": excess})
+        found.append({"W^KQ": key_query, "W^PV": value, "c U": both, "excess loss": excess})
     return {name: np.stack([path[name] for path in found]) for name in found[0]}
 
 
@@ -140,39 +141,37 @@ LOOKS = (("W^KQ", r"$W^{KQ}$", "b", "x", "-"), ("W^PV", r"$W^{PV}$", "r", "o", "
 LINES = [Style(f"{name}, flow", label, colour, line=line) for name, label, colour, _, line in LOOKS]
 POINTS = [Style(f"{name}, prompts", f"{label}, prompts", colour, mark, "") for name, label, colour, mark, _ in LOOKS]
 LOSS, LOSS_POINTS = Style("excess loss, flow", "flow", "k"), Style("excess loss, prompts", "prompts", "m", "o", "")
+DISTANCE = Axis("Distance to equation 4.1", (1e-10, 5), log=True)
+EXCESS = Axis(r"$L-\min L$", (1e-13, 10), log=True)
+# Observable -> panels, the lines of flows, the points of trainings on prompts, and the y axis.
+OVER_TIME = {"distance": ("distance", LINES, POINTS, DISTANCE), "excess loss": ("loss", [LOSS], [LOSS_POINTS], EXCESS)}
 SQUARES = ("W^PV, on prompts", "W^PV, equation 4.1", "W^KQ, on prompts", "W^KQ, equation 4.1")
 TITLES = {"isotropic": r"$\Lambda=I$", "skewed": r"$\Lambda=\mathrm{diag}(2,1,0.5,0.25,0.1)$"}
+EDGES = {
+    **plotting.grid_edges([f"distance, {case}" for case in CASES], (75, 335, 35, 275), (300, 0)),
+    **plotting.grid_edges([f"loss, {case}" for case in CASES], (75, 335, 305, 500), (300, 0)),
+    **plotting.grid_edges(SQUARES, (690, 815, 55, 180), (145, 240), 2),
+    "<colorbar>": (972, 982, 55, 420),
+}
 
 
 @plotting.published
 def draw(table: Table) -> Picture:
     """Draw distances above and losses below for two covariances, and the matrices at the right."""
-    edges = {
-        **plotting.grid_edges([f"distance, {case}" for case in CASES], (75, 335, 35, 275), (300, 0)),
-        **plotting.grid_edges([f"loss, {case}" for case in CASES], (75, 335, 305, 500), (300, 0)),
-        **plotting.grid_edges(SQUARES, (690, 815, 55, 180), (145, 240), 2),
-        "<colorbar>": (972, 982, 55, 420),
-    }
-    figure, found = plotting.panels((1030, 560), edges)
-    for case, title in TITLES.items():
-        above, below, sampled = found[f"distance, {case}"], found[f"loss, {case}"], case == "isotropic"
-        if sampled:
-            plotting.curves(above, table, POINTS, "distance", band=True, markersize=4)
-            plotting.curves(below, table, [LOSS_POINTS], "excess loss", markersize=4)
-        plotting.curves(above, table, LINES, "distance")
-        plotting.curves(below, table, [LOSS], "excess loss")
+    figure, found = plotting.panels((1030, 560), EDGES)
+    for case, (observable, (panel, lines, points, y)) in product(CASES, OVER_TIME.items()):
+        axes, is_left, is_above = found[f"{panel}, {case}"], case == "isotropic", panel == "distance"
+        if is_left:
+            plotting.curves(axes, table, points, observable, band=is_above, markersize=4)
+        plotting.curves(axes, table, lines, observable)
         end = table.curve(f"loss, {case}", LOSS.series, "excess loss")["x"].max()
-        time = Axis("Time $t$", (0.01, end), log=True)
-        plotting.frame(above, time, Axis("Distance to equation 4.1", (1e-10, 5), log=True), 12, ticks=10)
-        plotting.frame(below, time, Axis(r"$L-\min L$", (1e-13, 10), log=True), 12, ticks=10)
-        above.set_title(title, fontsize=12)
-        above.xaxis.label.set_visible(False)
-        above.tick_params(labelbottom=False)
-        for axes in (above, below):
-            axes.yaxis.label.set_visible(sampled)
-            axes.tick_params(labelleft=sampled)
-            if sampled:
-                plotting.legend(axes, 9, "lower right", (0.98, 0.02), spacing=0.2)
+        plotting.frame(axes, Axis("Time $t$", (0.01, end), log=True), y, 12, ticks=10)
+        axes.set_title(TITLES[case] if is_above else "", fontsize=12)
+        axes.xaxis.label.set_visible(not is_above)
+        axes.yaxis.label.set_visible(is_left)
+        axes.tick_params(labelbottom=not is_above, labelleft=is_left)
+        if is_left:
+            plotting.legend(axes, 9, "lower right", (0.98, 0.02), spacing=0.2)
     for name in SQUARES:
         axes, matrix = found[name], table.matrix(name, "entry")
         mesh = axes.pcolormesh(matrix, vmin=-1.4, vmax=1.4, cmap="RdBu_r")

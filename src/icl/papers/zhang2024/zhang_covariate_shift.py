@@ -8,17 +8,17 @@ import numpy as np
 from icl.drawing import darkgrid
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, join, plotting, rows, stream
 from icl.models import linear_attention_theory as theory
-from icl.papers.zhang2024 import evaluation, talk_panels
+from icl.papers.zhang2024 import evaluation
+from icl.papers.zhang2024 import talk_panels as talk
 from icl.papers.zhang2024.evaluation import INFINITE, SPECTRUM, TEST_LENGTHS, layers, over_lengths, series_rows
 from icl.papers.zhang2024.linear_attention import SYSTEM
-from icl.papers.zhang2024.talk_panels import EXAMPLES, SQUARED_ERROR, TEST_LENGTH, TRAINING_LENGTH, Panel, talk_errors
 from icl.tasks import linear_regression as tasks
 
 COUNTS = (0, 1, 2, 5, 10, 15, 20, 25, 30, 35, 40)
 SCALES: Mapping[str, float] = {"1/3": 1 / 3, "1/2": 0.5, "1": 1.0, "2": 2.0, "3": 3.0}
 # The test length of slopes.
 VERY_LONG = 20000
-# Training length -> series.
+# Training length -> series; the longest is last.
 LENGTHS = {10: "N = 10", 20: "N = 20", 100: "N = 100", INFINITE: "N = infinity"}
 SLOPES = {20: "finite", INFINITE: "infinite"}
 RELATIVE, RATIO = "relative error", "prediction over truth"
@@ -26,29 +26,29 @@ RELATIVE, RATIO = "relative error", "prediction over truth"
 
 def measure(runs: Trained, scale: str) -> Rows:
     """Errors, slopes and means on prompts and in closed form."""
-    lengths, long, random = runs["zhang_covariates"], runs["zhang_infinite"], runs["zhang_random"]
-    parts = [*talk(runs["zhang_deck"]), *factors(lengths), *over_test_length(lengths), *other_covariance(long)]
-    return join([*parts, *random_covariances(random), evaluation.distances_from_limit(runs)])
+    lengths, long = runs["zhang_covariates"], runs["zhang_infinite"]
+    parts = [*page_27(runs["zhang_deck"]), *factors(lengths), *over_test_length(lengths), *other_covariance(long)]
+    return join([*parts, *random_covariances(runs["zhang_random"]), evaluation.distances_from_limit(runs)])
 
 
-def talk(runs: Runs) -> list[Rows]:
+def page_27(runs: Runs) -> list[Rows]:
     """The talk's panels: inputs of Garg et al.'s skewed covariance, and inputs scaled by c with errors over c^2."""
-    plain, matrix = talk_panels.talk_prompts(runs, "covariates"), layers(runs)[0][1]
+    plain, matrix = talk.prompts(runs, "covariates"), layers(runs)[0][1]
     d, counts = len(matrix), np.arange(1, evaluation.TALK_LENGTH + 1)
     # The same for all seeds as in Garg et al.; errors do not depend on rotations.
     root = tasks.skewed_root(tasks.rotation(stream(SYSTEM, 0, "evaluate rotation"), d))
-    skewed = talk_errors(runs, tasks.with_covariance(plain, root), COUNTS)
-    exact = {"LSA, theory": np.append(1.0, theory.gaussian_error(matrix, root @ root.T, counts) / d)}
-    by_scale = {name: talk_errors(runs, tasks.scaled_inputs(plain, c), COUNTS) for name, c in SCALES.items()}
-    scaled = {f"{name}, prompts": by_scale[name]["LSA, prompts"] / c**2 for name, c in SCALES.items()}
-    scaled["Least Squares"] = by_scale["1"]["Least Squares"]
+    skewed = talk.errors(runs, tasks.with_covariance(plain, root), COUNTS)
+    exact = np.append(1.0, theory.gaussian_error(matrix, root @ root.T, counts) / d)
+    by_scale = {name: talk.errors(runs, tasks.scaled_inputs(plain, c), COUNTS) for name, c in SCALES.items()}
+    scaled = {f"{name}, prompts": by_scale[name][talk.ON_PROMPTS] / c**2 for name, c in SCALES.items()}
+    scaled[talk.LEAST_SQUARES] = by_scale["1"][talk.LEAST_SQUARES]
     exact_scaled = {
         f"{name}, theory": np.append(1.0, theory.gaussian_error(matrix, c**2 * np.eye(d), counts) / d / c**2)
         for name, c in SCALES.items()
     }
     return [
-        *talk_panels.talk_rows(runs, "skewed", COUNTS, skewed, exact),
-        *talk_panels.talk_rows(runs, "scaled", COUNTS, scaled, exact_scaled),
+        *talk.error_rows(runs, "skewed", COUNTS, skewed, {talk.THEORY: exact}),
+        *talk.error_rows(runs, "scaled", COUNTS, scaled, exact_scaled),
     ]
 
 
@@ -79,18 +79,20 @@ def over_shifts(drawn: evaluation.Statistics, matrix: np.ndarray, source: Any) -
 
 def over_test_length(runs: Runs) -> list[Rows]:
     """Relative errors over M for every training length and, for the longest, under shifts."""
-    parts, covariance, x = [], np.diag(SPECTRUM), np.geomspace(10, 10000, 40).round()
+    covariance, x, errors = np.diag(SPECTRUM), np.geomspace(10, 10000, 40).round(), {}
+    for n, name in LENGTHS.items():
+        seeds, of_layers = over_lengths(runs, layers(runs, context_length=n), TEST_LENGTHS, over_shifts)
+        errors[f"{name}, prompts"], scaled, scaled_query = np.moveaxis(of_layers, -1, 0)
+    errors |= {"scaled covariates, prompts": scaled, "scaled query, prompts": scaled_query}
     infinite, isotropic = (theory.preconditioner(s, INFINITE) for s in (covariance, np.eye(len(SPECTRUM))))
     # The matrix A, and the covariance of the prompts.
-    laws = {"scaled covariates": (infinite, 4 * covariance), "other covariance": (isotropic, covariance)}
-    for n, name in LENGTHS.items():
-        laws[name] = theory.preconditioner(covariance, n), covariance
-        seeds, errors = over_lengths(runs, layers(runs, context_length=n), TEST_LENGTHS, over_shifts)
-        names = (name, "scaled covariates", "scaled query")[: 3 if n == INFINITE else 1]
-        curves = {f"{name}, prompts": errors[..., index] for index, name in enumerate(names)}
-        parts += series_rows(RELATIVE, "lengths", seeds, TEST_LENGTHS, curves)
+    laws = {name: (theory.preconditioner(covariance, n), covariance) for n, name in LENGTHS.items()}
+    laws |= {"scaled covariates": (infinite, 4 * covariance), "other covariance": (isotropic, covariance)}
     exact = {f"{name}, theory": theory.gaussian_error(a, s, x) / np.trace(s) for name, (a, s) in laws.items()}
-    return [*parts, *series_rows(RELATIVE, "lengths", None, x, exact)]
+    return [
+        *series_rows(RELATIVE, "lengths", seeds, TEST_LENGTHS, errors),
+        *series_rows(RELATIVE, "lengths", None, x, exact),
+    ]
 
 
 def other_covariance(runs: Runs) -> list[Rows]:
@@ -122,54 +124,54 @@ def random_covariances(runs: Runs) -> list[Rows]:
     return parts
 
 
-COLOURS = dict(zip(SCALES, (darkgrid.BLUE, darkgrid.ORANGE, darkgrid.GREEN, darkgrid.RED, darkgrid.PINK), strict=True))
-SLOPE_SERIES = {"infinite": (r"$N=\infty$: $c^2$", "C0"), "finite": ("$N=20$", "C2")}
-SERIES = {
-    "scaled covariates": (r"covariates times 2, $N=\infty$", "C3"),
-    "other covariance": (r"trained on $\Lambda=I$, $N=\infty$", "C6"),
-    "N = 10": ("$N=10$", "C1"),
-    "N = 20": ("$N=20$", "C2"),
-    "N = 100": ("$N=100$", "C4"),
-    "N = infinity": (r"$N=\infty$", "C0"),
-}
+SCALE_COLOURS = (darkgrid.BLUE, darkgrid.ORANGE, darkgrid.GREEN, darkgrid.RED, darkgrid.PINK)
+SCALED = [
+    *(Style(f"{name}, theory", name, colour) for name, colour in zip(SCALES, SCALE_COLOURS, strict=True)),
+    Style(talk.LEAST_SQUARES, talk.LEAST_SQUARES, darkgrid.TAN, line="--"),
+    *(Style(f"{name}, prompts", "", colour, "o") for name, colour in zip(SCALES, SCALE_COLOURS, strict=True)),
+]
+FACTORS = talk.theory_and_prompts({"infinite": (r"$N=\infty$: $c^2$", "C0"), "finite": ("$N=20$", "C2")})
+OVER_LENGTHS = talk.theory_and_prompts(
+    {
+        "scaled covariates": (r"covariates times 2, $N=\infty$", "C3"),
+        "other covariance": (r"trained on $\Lambda=I$, $N=\infty$", "C6"),
+        "N = 10": ("$N=10$", "C1"),
+        "N = 20": ("$N=20$", "C2"),
+        "N = 100": ("$N=100$", "C4"),
+        "N = infinity": (r"$N=\infty$", "C0"),
+    }
+)
 SCALED_QUERY = Style("scaled query, prompts", r"query times 2, $N=\infty$", "k", "x")
-SCALED = Axis("squared error$\\,/\\,c^2$", (-0.1, 1.1), (0, 0.2, 0.4, 0.6, 0.8, 1.0))
+OVER_SCALE = Axis("squared error$\\,/\\,c^2$", (-0.1, 1.1), (0, 0.2, 0.4, 0.6, 0.8, 1.0))
 FACTOR = Axis("scale $c$", (0.28, 3.6), list(SCALES.values()), list(SCALES), log=True)
 SLOPE, ERRORS = Axis("slope", (0.05, 15), log=True), Axis(RELATIVE, (1e-5, 50), log=True)
 PREDICTION = Axis("mean prediction / truth", (0.2, 0.4))
-PANELS: dict[str, Panel] = {
-    "skewed": ((70, 320, 40, 255), "page 27: skewed covariance", EXAMPLES, SQUARED_ERROR),
-    "scaled": ((405, 655, 40, 255), "page 27: scaled $x$", EXAMPLES, SCALED),
+PANELS: dict[str, talk.Panel] = {
+    "skewed": ((70, 320, 40, 255), "page 27: skewed covariance", talk.EXAMPLES, talk.SQUARED_ERROR),
+    "scaled": ((405, 655, 40, 255), "page 27: scaled $x$", talk.EXAMPLES, OVER_SCALE),
     "slope": ((740, 985, 40, 255), "ours: prediction on truth", FACTOR, SLOPE),
-    "lengths": ((70, 560, 330, 560), "ours: prompt length", TEST_LENGTH, ERRORS),
-    "random": ((650, 985, 330, 560), "ours: random covariances", TRAINING_LENGTH, PREDICTION),
+    "lengths": ((70, 560, 330, 560), "ours: prompt length", talk.TEST_LENGTH, ERRORS),
+    "random": ((650, 985, 330, 560), "ours: random covariances", talk.TRAINING_LENGTH, PREDICTION),
+}
+SHOWN: dict[str, talk.Shown] = {
+    "skewed": (talk.ERROR, talk.SERIES, None),
+    "scaled": (talk.ERROR, SCALED, None),
+    "slope": ("slope", FACTORS, (9, "upper left", (0.02, 0.98))),
+    "lengths": (RELATIVE, [*OVER_LENGTHS, SCALED_QUERY], talk.LOWER_LEFT),
+    "random": (RATIO, talk.LAYER, (9, "lower right", (0.98, 0.02))),
 }
 
 
 @plotting.published
 def draw(table: Table) -> Picture:
     """Draw the talk's two panels and the factor c^2 above, lengths and random covariances below."""
-    figure, (skewed, scaled, slope, lengths, random) = talk_panels.draw_panels((1010, 620), PANELS)
-    talk_panels.talk_panel(skewed, table)
-    least = Style("Least Squares", "Least Squares", darkgrid.TAN, line="--")
-    lines = [Style(f"{name}, theory", name, colour) for name, colour in COLOURS.items()]
-    points = [Style(f"{name}, prompts", "", colour, "o") for name, colour in COLOURS.items()]
-    plotting.curves(scaled, table, [*lines, least], talk_panels.ERROR)
-    talk_panels.points(scaled, table, points, talk_panels.ERROR)
-    scaled.axhline(1.0, **talk_panels.ZERO_LINE)
+    figure = talk.draw(table, (1010, 620), PANELS, SHOWN)
+    skewed, scaled, slope, _, random = figure.axes
     for axes, linear, top, columns in ((skewed, 1.5, 3e4, 2), (scaled, 1.1, 1e5, 3)):
-        talk_panels.unfold(axes, linear, top)
+        talk.unfold(axes, linear, top)
         axes.legend(fontsize=7, ncols=columns, loc="upper right", labelspacing=0.1, columnspacing=0.8)
     slope.minorticks_off()
-    talk_panels.theory_and_prompts(slope, table, SLOPE_SERIES, "slope")
-    plotting.legend(slope, 9, "upper left", (0.02, 0.98), spacing=0.2)
-    talk_panels.theory_and_prompts(lengths, table, SERIES, RELATIVE)
-    talk_panels.points(lengths, table, [SCALED_QUERY], RELATIVE)
-    plotting.legend(lengths, 8, "lower left", (0.02, 0.02), spacing=0.2)
-    plotting.curves(random, table, [talk_panels.LAYER], RATIO)
-    talk_panels.points(random, table, [talk_panels.LAYER_POINTS], RATIO)
     random.axhline(1 / 3, color="k", linestyle=":", linewidth=1.5)
-    plotting.legend(random, 9, "lower right", (0.98, 0.02), spacing=0.2)
     return figure
 
 

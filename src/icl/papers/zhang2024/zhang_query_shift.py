@@ -5,29 +5,29 @@ import numpy as np
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, join, plotting, rows
 from icl.models import estimators
 from icl.models import linear_attention_theory as theory
-from icl.papers.zhang2024 import evaluation, talk_panels
+from icl.papers.zhang2024 import evaluation
+from icl.papers.zhang2024 import talk_panels as talk
 from icl.papers.zhang2024.evaluation import DECK, INFINITE, LONG, SPECTRUM, Statistics, layers, series_rows
-from icl.papers.zhang2024.talk_panels import EXAMPLES, SQUARED_ERROR, Panel, talk_errors, talk_prompts, talk_rows
 from icl.tasks import linear_regression as tasks
 
 COUNTS = (0, 1, 2, 3, 5, 8, 10, 12, 15, 18, 20, 22, 25, 30, 35, 40)
 FEW = (0, 1, 2, 3, 5, 8, 10, 12, 15, 17, 19)
 TEST_LENGTHS = (30, 100, 300, 1000, 3000, 10000, 20000)
 SAME, SHIFTED, COVARIATES = "same", ("scaled by 0.1", "scaled by 10", "rotated"), "covariates"
-OVER_QUERY = "error over |x_query|^2"
+RELATIVE, OVER_QUERY = "relative prediction", "error over |x_query|^2"
 
 
 def measure(runs: Trained, scale: str) -> Rows:
     """Errors on prompts and in closed form, and predictions for orthogonal queries."""
     long = runs["zhang_infinite"]
-    parts = [*talk(runs["zhang_deck"]), *orthogonal(long), *tolerance(long)]
+    parts = [*page_26(runs["zhang_deck"]), *orthogonal(long), *tolerance(long)]
     return join([*parts, evaluation.distances_from_limit(runs)])
 
 
-def talk(runs: Runs) -> list[Rows]:
+def page_26(runs: Runs) -> list[Rows]:
     """The talk's panels: queries orthogonal to the examples or equal to the first, and examples from one orthant."""
-    plain, orthants = talk_prompts(runs, "query"), talk_prompts(runs, "query", in_one_orthant)
-    few = [talk_errors(runs, orthogonal_to_few(plain, k), [k]) for k in FEW]
+    plain, orthants = talk.prompts(runs, "query"), talk.prompts(runs, "query", in_one_orthant)
+    few = [talk.errors(runs, orthogonal_to_few(plain, k), [k]) for k in FEW]
     orthogonal = {name: np.hstack([errors[name] for errors in few]) for name in few[0]}
     # A query can repeat an example only if there is one.
     repeated, some = tasks.matching_query(plain), COUNTS[1:]
@@ -36,9 +36,9 @@ def talk(runs: Runs) -> list[Rows]:
     match = theory.matching_error(np.trace(matrix) / d, d, counts) / d
     orthant = np.append(1.0, theory.one_step_error(matrix, *theory.orthant_moments(np.ones(d)), one, one, counts) / d)
     return [
-        *talk_rows(runs, "orthogonal", FEW, orthogonal, {"LSA, theory": np.ones(d)}),
-        *talk_rows(runs, "match", some, talk_errors(runs, repeated, some), {"LSA, theory": match}),
-        *talk_rows(runs, "orthants", COUNTS, talk_errors(runs, orthants, COUNTS), {"LSA, theory": orthant}),
+        *talk.error_rows(runs, "orthogonal", FEW, orthogonal, {talk.THEORY: np.ones(d)}),
+        *talk.error_rows(runs, "match", some, talk.errors(runs, repeated, some), {talk.THEORY: match}),
+        *talk.error_rows(runs, "orthants", COUNTS, talk.errors(runs, orthants, COUNTS), {talk.THEORY: orthant}),
     ]
 
 
@@ -67,7 +67,7 @@ def orthogonal(runs: Runs) -> list[Rows]:
             sizes.append(np.sqrt(np.mean(predicted**2) / np.mean(drawn.labels[:, -1] ** 2)))
         case = "skewed" if config.eigenvalues else "isotropic"
         name = f"prediction for an orthogonal query over the truth, {case}"
-        parts += series_rows("relative prediction", "prediction", config.seed, x, {case: sizes})
+        parts += series_rows(RELATIVE, "prediction", config.seed, x, {case: sizes})
         parts.append(rows(name, config.seed, np.sqrt(np.mean(np.square(sizes)))))
     return parts
 
@@ -102,47 +102,48 @@ def tolerance(runs: Runs) -> list[Rows]:
     ]
 
 
-PREDICTIONS = (Style("skewed", "condition number 20", "C3", "o"), Style("isotropic", r"$\Lambda=I$", "C0", "o"))
+PREDICTIONS = (
+    Style("skewed", "condition number 20", "C3"),
+    Style("isotropic", r"$\Lambda=I$", "C0"),
+    Style("skewed", "", "C3", "o"),
+    Style("isotropic", "", "C0", "o"),
+)
 TOLERANCE = (
     Style("covariates, theory", "covariates times 2", "0.4"),
     Style("rotated, theory", "query rotated", "C3"),
     Style("same, theory", "query as in training, theory", "C0"),
-)
-TOLERANCE_POINTS = (
     Style("same, prompts", "as in training", "C0", "o"),
     Style("scaled by 0.1, prompts", "scaled by 0.1", "C1", "v"),
     Style("scaled by 10, prompts", "scaled by 10", "C2", "^"),
     Style("rotated, prompts", "", "C3", "o"),
     Style("covariates, prompts", "", "0.4", "o"),
 )
-FEW_EXAMPLES = EXAMPLES._replace(limits=(-1, 19), ticks=range(0, 16, 5))
-FOUR_EXAMPLES = EXAMPLES._replace(limits=(0.8, 4.2), ticks=range(1, 5))
+FEW_EXAMPLES = talk.EXAMPLES._replace(limits=(-1, 19), ticks=range(0, 16, 5))
+FOUR_EXAMPLES = talk.EXAMPLES._replace(limits=(0.8, 4.2), ticks=range(1, 5))
 PREDICTION = Axis("prediction / truth", (-0.2, 4.2))
 LENGTH = Axis("Test length $M$", (25, 25000), log=True)
 SQUARE = Axis(r"squared error$\,/\,|x_{query}|^2$", (1e-5, 50), log=True)
-PANELS: dict[str, Panel] = {
-    "orthogonal": ((60, 310, 30, 250), "page 26: orthogonal query", FEW_EXAMPLES, SQUARED_ERROR),
-    "match": ((395, 645, 30, 250), "page 26: query matches in-context example", EXAMPLES, SQUARED_ERROR),
-    "orthants": ((730, 980, 30, 250), "page 26: different orthants", EXAMPLES, SQUARED_ERROR),
+PANELS: dict[str, talk.Panel] = {
+    "orthogonal": ((60, 310, 30, 250), "page 26: orthogonal query", FEW_EXAMPLES, talk.SQUARED_ERROR),
+    "match": ((395, 645, 30, 250), "page 26: query matches in-context example", talk.EXAMPLES, talk.SQUARED_ERROR),
+    "orthants": ((730, 980, 30, 250), "page 26: different orthants", talk.EXAMPLES, talk.SQUARED_ERROR),
     "prediction": ((60, 400, 330, 560), "ours: query orthogonal to the examples, $d=5$", FOUR_EXAMPLES, PREDICTION),
     "tolerance": ((490, 980, 330, 560), r"ours: $N=\infty$, condition number 20", LENGTH, SQUARE),
+}
+SHOWN: dict[str, talk.Shown] = {
+    "orthogonal": (talk.ERROR, talk.SERIES, (9, "lower left", (0.02, 0.02))),
+    "match": (talk.ERROR, talk.SERIES, None),
+    "orthants": (talk.ERROR, talk.SERIES, None),
+    "prediction": (RELATIVE, PREDICTIONS, (9, "center right", (0.98, 0.25))),
+    "tolerance": (OVER_QUERY, TOLERANCE, talk.LOWER_LEFT),
 }
 
 
 @plotting.published
 def draw(table: Table) -> Picture:
     """Draw the talk's three panels above, orthogonal queries and the rates below."""
-    figure, (*talks, prediction, tolerance) = talk_panels.draw_panels((1010, 620), PANELS)
-    for axes in talks:
-        talk_panels.talk_panel(axes, table)
-    talk_panels.unfold(talks[-1], 1.5, 30)
-    plotting.curves(prediction, table, PREDICTIONS, "relative prediction", marker="")
-    talk_panels.points(prediction, table, [style._replace(label="") for style in PREDICTIONS], "relative prediction")
-    plotting.curves(tolerance, table, TOLERANCE, OVER_QUERY)
-    talk_panels.points(tolerance, table, TOLERANCE_POINTS, OVER_QUERY)
-    plotting.legend(talks[0], 9, "lower left", (0.02, 0.02), spacing=0.2)
-    plotting.legend(prediction, 9, "center right", (0.98, 0.25), spacing=0.2)
-    plotting.legend(tolerance, 8, "lower left", (0.02, 0.02), spacing=0.2)
+    figure = talk.draw(table, (1010, 620), PANELS, SHOWN)
+    talk.unfold(figure.axes[2], 1.5, 30)
     return figure
 
 

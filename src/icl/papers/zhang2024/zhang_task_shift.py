@@ -1,14 +1,15 @@
 """The limit of one linear self-attention layer under noise, and its error over both lengths (talk page 25)."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, join, plotting, rows
+from icl.figure import Axis, Figure, Rows, Runs, Style, Trained, join, rows
 from icl.models import linear_attention_theory as theory
-from icl.papers.zhang2024 import evaluation, talk_panels
+from icl.papers.zhang2024 import evaluation
+from icl.papers.zhang2024 import talk_panels as talk
 from icl.papers.zhang2024.evaluation import INFINITE, SPECTRUM, TEST_LENGTHS, layers, over_lengths, series_rows, slopes
-from icl.papers.zhang2024.talk_panels import EXAMPLES, SQUARED_ERROR, TEST_LENGTH, TRAINING_LENGTH, Panel
 from icl.tasks import linear_regression as tasks
 
 COUNTS = (0, 1, 2, 3, 5, 8, 10, 12, 15, 17, 18, 19, 20, 21, 22, 23, 25, 27, 30, 35, 40)
@@ -22,18 +23,18 @@ OVER_M = {"noise 0": (INFINITE, 0.0), "noise 1": (INFINITE, 1.0), "noise 9": (IN
 def measure(runs: Trained, scale: str) -> Rows:
     """Errors on prompts and in closed form, over the number of examples and both lengths."""
     lengths = runs["zhang_lengths"]
-    parts = [*noisy(runs["zhang_deck"]), *over_test_length(lengths), *over_length(lengths), *theorem(lengths)]
+    parts = [*page_25(runs["zhang_deck"]), *over_test_length(lengths), *over_length(lengths), *theorem(lengths)]
     return join([*parts, evaluation.distances_from_limit(runs)])
 
 
-def noisy(runs: Runs) -> list[Rows]:
+def page_25(runs: Runs) -> list[Rows]:
     """The talk's panel, where the query's label is noisy too, and errors are over d + 1."""
-    prompts = talk_panels.talk_prompts(runs, "noisy", lambda drawn, source: tasks.noisy(drawn, source, 1.0))
+    prompts = talk.prompts(runs, "noisy", lambda drawn, source: tasks.noisy(drawn, source, 1.0))
     matrix, counts = layers(runs)[0][1], np.arange(1, evaluation.TALK_LENGTH + 1)
-    d, errors = len(matrix), talk_panels.talk_errors(runs, prompts, COUNTS)
+    d, errors = len(matrix), talk.errors(runs, prompts, COUNTS)
     exact = np.append(1.0, theory.gaussian_error(matrix, np.eye(d), counts, noise=1.0) / d)
     published = {name: (d * values + 1) / (d + 1) for name, values in errors.items()}
-    return talk_panels.talk_rows(runs, "noisy", COUNTS, published, {"LSA, theory": (d * exact + 1) / (d + 1)})
+    return talk.error_rows(runs, "noisy", COUNTS, published, {talk.THEORY: (d * exact + 1) / (d + 1)})
 
 
 def expected(n: int, m: Any, noise: float = 0.0) -> Any:
@@ -47,17 +48,18 @@ def relative(drawn: evaluation.Statistics, matrix: np.ndarray, source: Any) -> f
 
 
 def over_test_length(runs: Runs) -> list[Rows]:
-    parts, x = [], np.geomspace(10, 10000, 40).round()
+    parts, x, errors = [], np.geomspace(10, 10000, 40).round(), {}
     for name, (n, noise) in OVER_M.items():
-        seeds, errors = over_lengths(runs, layers(runs, context_length=n), TEST_LENGTHS, relative, noise=noise)
-        parts += series_rows(RELATIVE, "M", seeds, TEST_LENGTHS, {f"{name}, prompts": errors})
+        chosen = layers(runs, context_length=n)
+        seeds, errors[name] = over_lengths(runs, chosen, TEST_LENGTHS, relative, noise=noise)
+        parts += series_rows(RELATIVE, "M", seeds, TEST_LENGTHS, {f"{name}, prompts": errors[name]})
         parts += series_rows(RELATIVE, "M", None, x, {f"{name}, theory": expected(n, x, noise)})
-        if name == "noise 0":
-            parts.append(rows("slope of the error against M", seeds, slopes(TEST_LENGTHS, errors, 100)))
-        if name == "noise 1":
-            parts.append(rows("slope of the error under noise against M", seeds, slopes(TEST_LENGTHS, errors, 100)))
-            parts.append(rows("relative error under noise at M = 1e4", seeds, errors[:, -1:]))
-    return parts
+    return [
+        *parts,
+        rows("slope of the error against M", seeds, slopes(TEST_LENGTHS, errors["noise 0"], 100)),
+        rows("slope of the error under noise against M", seeds, slopes(TEST_LENGTHS, errors["noise 1"], 100)),
+        rows("relative error under noise at M = 1e4", seeds, errors["noise 1"][:, -1:]),
+    ]
 
 
 def over_length(runs: Runs) -> list[Rows]:
@@ -109,26 +111,18 @@ SERIES = {
     "noise 0": ("no noise", "C0"),
     "N = 20": ("no noise, $N=20$", "0.4"),
 }
+OVER_N = (Style("no noise, theory", "theory", "C0"), Style("no noise, prompts", "prompts", "C0", "o"))
 ERRORS_M, ERRORS_N = (Axis(RELATIVE, limits, log=True) for limits in ((1e-4, 30), (3e-7, 3)))
-PANELS: dict[str, Panel] = {
-    "noisy": ((60, 310, 40, 275), "page 25: noisy linear regression", EXAMPLES, SQUARED_ERROR),
-    "M": ((390, 660, 40, 275), "ours: long training prompts, $1/M$", TEST_LENGTH, ERRORS_M),
-    "N": ((735, 990, 40, 275), "ours: long test prompts, $1/N^2$", TRAINING_LENGTH, ERRORS_N),
+PANELS: dict[str, talk.Panel] = {
+    "noisy": ((60, 310, 40, 275), "page 25: noisy linear regression", talk.EXAMPLES, talk.SQUARED_ERROR),
+    "M": ((390, 660, 40, 275), "ours: long training prompts, $1/M$", talk.TEST_LENGTH, ERRORS_M),
+    "N": ((735, 990, 40, 275), "ours: long test prompts, $1/N^2$", talk.TRAINING_LENGTH, ERRORS_N),
 }
-
-
-@plotting.published
-def draw(table: Table) -> Picture:
-    """Draw the talk's panel and the two rates."""
-    figure, (noisy, over_m, over_n) = talk_panels.draw_panels((1010, 330), PANELS)
-    talk_panels.talk_panel(noisy, table)
-    talk_panels.theory_and_prompts(over_m, table, SERIES, RELATIVE)
-    plotting.curves(over_n, table, [Style("no noise, theory", "theory", "C0")], RELATIVE)
-    talk_panels.points(over_n, table, [Style("no noise, prompts", "prompts", "C0", "o")], RELATIVE)
-    for axes in (noisy, over_m, over_n):
-        plotting.legend(axes, 8, "lower left", (0.02, 0.02), spacing=0.2)
-    return figure
-
-
+SHOWN: dict[str, talk.Shown] = {
+    "noisy": (talk.ERROR, talk.SERIES, talk.LOWER_LEFT),
+    "M": (RELATIVE, talk.theory_and_prompts(SERIES), talk.LOWER_LEFT),
+    "N": (RELATIVE, OVER_N, talk.LOWER_LEFT),
+}
 LAYERS = {"deck": evaluation.DECK, "lengths": {"eigenvalues": [SPECTRUM], "context_length": (*LENGTHS, INFINITE)}}
+draw = partial(talk.draw, size=(1010, 330), panels=PANELS, shown=SHOWN)
 FIGURES = (Figure("zhang_task_shift", evaluation.flows(**LAYERS), measure, draw),)
