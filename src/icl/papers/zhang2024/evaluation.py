@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from icl.evidence.intervals import log_slope
-from icl.figure import Rows, Runs, Sweep, Trained, grid, join, rows, stream
+from icl.figure import Rows, Runs, Sweep, Trained, grid, rows, stream
 from icl.models import linear_attention_theory as theory
 from icl.papers.zhang2024.linear_attention import SYSTEM, Config, Test, blocks, is_random
 from icl.tasks.linear_regression import wishart
@@ -64,15 +64,10 @@ def distances_from_limit(runs: Trained) -> Rows:
     return rows("largest distance of a layer from equation 4.1", list(largest), list(largest.values()))
 
 
-def series_rows(observable: str, panel: str, seeds: Any, x: Any, values: Mapping[str, Any]) -> list[Rows]:
-    """Rows of a panel from the values of its series."""
-    return [rows(observable, seeds, of, x=x, panel=panel, series=series) for series, of in values.items()]
-
-
-def of_first_run(runs: Runs, parts: Sequence[Rows]) -> Rows:
+def of_first_run(runs: Runs, computed: Rows) -> Rows:
     """Rows that follow from the first run's weights: computed ones, unless a changed constant made training random."""
-    first, table = runs.sweep.configs[0], join(parts)
-    return table.assign(seed=first.seed) if is_random([first]) else table
+    first = runs.sweep.configs[0]
+    return computed.assign(seed=first.seed) if is_random([first]) else computed
 
 
 def generator(config: Config, purpose: str, point: int = 0) -> np.random.Generator:

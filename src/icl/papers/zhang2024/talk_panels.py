@@ -7,9 +7,9 @@ import numpy as np
 
 from icl.drawing import darkgrid
 from icl.drawing.plotting import Corner
-from icl.figure import Axes, Axis, Picture, Rows, Runs, Style, Table, plotting
+from icl.figure import Axes, Axis, Picture, Rows, Runs, Style, Table, curves, plotting
 from icl.models import estimators
-from icl.papers.zhang2024.evaluation import TALK_LENGTH, generator, layers, of_first_run, series_rows
+from icl.papers.zhang2024.evaluation import TALK_LENGTH, generator, layers, of_first_run
 from icl.tasks import linear_regression as tasks
 from icl.tasks.linear_regression import Prompts
 
@@ -54,8 +54,8 @@ def error_rows(
 ) -> list[Rows]:
     """Rows of a panel: errors on prompts, (runs, counts), and closed forms at counts[0], counts[0] + 1, ..."""
     seeds, x = np.array(runs.sweep.seeds)[:, None], counts[0] + np.arange(len(next(iter(theory.values()))))
-    computed = series_rows(ERROR, panel, None, x, theory)
-    return [*series_rows(ERROR, panel, seeds, counts, measured), of_first_run(runs, computed)]
+    computed = curves(ERROR, panel, None, x, theory)
+    return [curves(ERROR, panel, seeds, counts, measured), of_first_run(runs, computed)]
 
 
 LAYER = [Style(THEORY, THEORY, darkgrid.BLUE), Style(ON_PROMPTS, ON_PROMPTS, darkgrid.BLUE, "o")]
@@ -76,11 +76,11 @@ Shown = tuple[str, Sequence[Style], tuple[float, Corner, tuple[float, float]] | 
 
 def theory_and_prompts(series: Mapping[str, tuple[str, str]]) -> list[Style]:
     """The line "name, theory" and the points "name, prompts" of every series: name -> label, colour."""
-    pairs = (
-        (Style(f"{name}, theory", label, colour), Style(f"{name}, prompts", "", colour, "o"))
+    return [
+        style
         for name, (label, colour) in series.items()
-    )
-    return [style for pair in pairs for style in pair]
+        for style in (Style(f"{name}, theory", label, colour), Style(f"{name}, prompts", "", colour, "o"))
+    ]
 
 
 @plotting.published

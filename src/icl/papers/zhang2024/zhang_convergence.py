@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, grid, join, plotting, rows
+from icl.core.table import curves, facts, join, rows
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, grid, plotting
 from icl.papers.zhang2024 import linear_attention as system
 from icl.papers.zhang2024 import population_flow
-from icl.papers.zhang2024.evaluation import SEEDS, SPECTRUM, of_first_run, series_rows
+from icl.papers.zhang2024.evaluation import SEEDS, SPECTRUM, of_first_run
 from icl.papers.zhang2024.linear_attention import PROMPTS, Config, Test
 from icl.papers.zhang2024.population_flow import Blocks
 
@@ -76,33 +77,32 @@ def measure(runs: Trained, scale: str) -> Rows:
     """Distances to equation 4.1 and excess losses over time, and the final matrices."""
     flow, prompts = runs["zhang_flow"], runs["zhang_prompts"]
     seeds, last = np.array(prompts.sweep.seeds), {name: w[:, -1] for name, w in matrices(prompts).items()}
-    over_time = curves("isotropic", "prompts", seeds[:, None], prompts, distances(prompts))
+    on_prompts = over_time("isotropic", "prompts", seeds[:, None], prompts, distances(prompts))
     final = entries("on prompts", seeds[:, None, None], last)
-    return join([of_first_run(flow, of_flow(flow)), *over_time, *final, *ends(runs)])
+    return join([of_first_run(flow, of_flow(flow)), on_prompts, final, ends(runs)])
 
 
-def of_flow(runs: Runs) -> list[Rows]:
+def of_flow(runs: Runs) -> Rows:
     parts, path, t = [], distances(runs), system.times(runs.sweep.configs[0], runs.sweep.snapshots)
     for run, (case, (_, time)) in enumerate(CASES.items()):
         larger = np.maximum(path["W^KQ"], path["W^PV"])[run]
         # At the last snapshot before the time, unless training ended far from it.
         settled = larger[np.flatnonzero(t <= time)[-1]] if t[-1] >= 0.9 * time else np.nan
-        parts += [
-            *curves(case, "flow", None, runs, {name: values[run] for name, values in path.items()}),
-            rows(f"distance at t = {time:g}, {case}", None, settled),
-            rows(f"sigma^2 over its limit, {case}", None, system.scale_over_limit(runs.sweep.configs[run])),
-        ]
+        sigma = system.scale_over_limit(runs.sweep.configs[run])
+        found = {f"distance at t = {time:g}, {case}": settled, f"sigma^2 over its limit, {case}": sigma}
+        parts.append(over_time(case, "flow", None, runs, {name: values[run] for name, values in path.items()}))
+        parts.append(facts(None, found))
     limit = system.matrices(population_flow.limit(runs.sweep.configs[0].law()))
-    return [*parts, *entries("equation 4.1", None, limit)]
+    return join([*parts, entries("equation 4.1", None, limit)])
 
 
-def ends(runs: Trained) -> list[Rows]:
+def ends(runs: Trained) -> Rows:
     """Distances at the end: from starts of Assumption 3.3 with several sigma, from others, for random covariances."""
     names = ("starts", "unstructured", "random_starts", "random_prompts")
     last = [{name: of[:, -1] for name, of in distances(runs[f"zhang_{sweep}"]).items()} for sweep in names]
     starts, unstructured, random, on_prompts = last
     configs, random_configs = (runs[f"zhang_{name}"].sweep.configs for name in ("starts", "random_starts"))
-    facts = {
+    found = {
         "distance of c U from unstructured starts": unstructured["c U"],
         "excess loss from unstructured starts": unstructured["excess loss"],
         "distance to Theorem 4.5": np.maximum(random["W^KQ"], random["W^PV"]),
@@ -113,28 +113,25 @@ def ends(runs: Trained) -> list[Rows]:
     for words, sigma in SIGMAS.items():
         end = f", sigma {words} its limit" if words else ""
         chosen = [config.initial_scale == sigma for config in configs]
-        facts |= {f"distance from random starts{end}": larger[chosen], f"sigma^2 over its limit{end}": within[chosen]}
-    seeds = [config.seed for config in random_configs]
-    return [rows(name, seeds, values) for name, values in facts.items()]
+        found |= {f"distance from random starts{end}": larger[chosen], f"sigma^2 over its limit{end}": within[chosen]}
+    return facts([config.seed for config in random_configs], found)
 
 
-def curves(case: str, kind: str, seeds: Any, runs: Runs, path: Mapping[str, np.ndarray]) -> list[Rows]:
+def over_time(case: str, kind: str, seeds: Any, runs: Runs, path: Mapping[str, np.ndarray]) -> Rows:
     """Rows of distances and losses after the start, ([runs,] snapshots) each."""
     x = system.times(runs.sweep.configs[0], runs.sweep.snapshots)[1:]
     later = {f"{name}, {kind}": values[..., 1:] for name, values in path.items()}
     excess = {f"excess loss, {kind}": later.pop(f"excess loss, {kind}")}
-    distances = series_rows("distance", f"distance, {case}", seeds, x, later)
-    return [*distances, *series_rows("excess loss", f"loss, {case}", seeds, x, excess)]
+    distances = curves("distance", f"distance, {case}", seeds, x, later)
+    return join([distances, curves("excess loss", f"loss, {case}", seeds, x, excess)])
 
 
-def entries(kind: str, seeds: Any, found: Mapping[str, np.ndarray]) -> list[Rows]:
+def entries(kind: str, seeds: Any, found: Mapping[str, np.ndarray]) -> Rows:
     """Rows of the entries of both matrices, ([runs,] d + 1, d + 1) each."""
     numbers = np.arange(1, 1 + found["W_PV"].shape[-1])
     names = np.array([f"row {number}" for number in numbers])[:, None]
-    return [
-        rows("entry", seeds, matrix, x=numbers, panel=f"{name.replace('_', '^')}, {kind}", series=names)
-        for name, matrix in found.items()
-    ]
+    panels = {f"{name.replace('_', '^')}, {kind}": matrix for name, matrix in found.items()}
+    return join(rows("entry", seeds, of, x=numbers, panel=panel, series=names) for panel, of in panels.items())
 
 
 LOOKS = (("W^KQ", r"$W^{KQ}$", "b", "x", "-"), ("W^PV", r"$W^{PV}$", "r", "o", "-"), ("c U", r"$c\,U$", "g", "d", "--"))

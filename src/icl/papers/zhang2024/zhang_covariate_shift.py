@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from icl.drawing import darkgrid
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, join, plotting, rows, stream
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, curves, join, plotting, rows, stream
 from icl.models import linear_attention_theory as theory
 from icl.papers.zhang2024 import evaluation
 from icl.papers.zhang2024 import talk_panels as talk
-from icl.papers.zhang2024.evaluation import INFINITE, SPECTRUM, TEST_LENGTHS, layers, over_lengths, series_rows
+from icl.papers.zhang2024.evaluation import INFINITE, SPECTRUM, TEST_LENGTHS, layers, over_lengths
 from icl.papers.zhang2024.linear_attention import SYSTEM
 from icl.tasks import linear_regression as tasks
 
@@ -58,12 +58,12 @@ def factors(runs: Runs) -> list[Rows]:
     for n, name in SLOPES.items():
         # E prediction * truth / E truth^2 over w ~ N(0, I) and x_query ~ N(0, Lambda)
         share = np.trace(covariance @ theory.preconditioner(covariance, n) @ covariance) / np.sum(SPECTRUM)
-        parts += series_rows("slope", "slope", None, x, {f"{name}, theory": x**2 * share})
+        parts.append(curves("slope", "slope", None, x, {f"{name}, theory": x**2 * share}))
         for config, matrix in layers(runs, context_length=n):
             source, count = evaluation.generator(config, "slope"), 8 * runs.sweep.test.prompts_test
             drawn = evaluation.statistics(source, count, VERY_LONG, config.spectrum())
             values = [drawn.scaled(c).slope(matrix) for c in SCALES.values()]
-            parts += series_rows("slope", "slope", config.seed, [*SCALES.values()], {f"{name}, prompts": values})
+            parts.append(curves("slope", "slope", config.seed, [*SCALES.values()], {f"{name}, prompts": values}))
     return parts
 
 
@@ -90,8 +90,8 @@ def over_test_length(runs: Runs) -> list[Rows]:
     laws |= {"scaled covariates": (infinite, 4 * covariance), "other covariance": (isotropic, covariance)}
     exact = {f"{name}, theory": theory.gaussian_error(a, s, x) / np.trace(s) for name, (a, s) in laws.items()}
     return [
-        *series_rows(RELATIVE, "lengths", seeds, TEST_LENGTHS, errors),
-        *series_rows(RELATIVE, "lengths", None, x, exact),
+        curves(RELATIVE, "lengths", seeds, TEST_LENGTHS, errors),
+        curves(RELATIVE, "lengths", None, x, exact),
     ]
 
 
@@ -101,7 +101,7 @@ def other_covariance(runs: Runs) -> list[Rows]:
     seeds, errors = over_lengths(runs, isotropic, TEST_LENGTHS, relative, "other covariance", **law)
     slopes = evaluation.slopes(TEST_LENGTHS, errors, 300)
     return [
-        *series_rows(RELATIVE, "lengths", seeds, TEST_LENGTHS, {"other covariance, prompts": errors}),
+        curves(RELATIVE, "lengths", seeds, TEST_LENGTHS, {"other covariance, prompts": errors}),
         rows("relative error at M = 1e4, other covariance", seeds, errors[:, -1:]),
         rows("slope of the error against M, other covariance", seeds, slopes),
     ]
@@ -111,14 +111,14 @@ def random_covariances(runs: Runs) -> list[Rows]:
     """Mean predictions over the truth of layers trained on random covariances, on prompts and in closed form."""
     x, count = np.geomspace(10, 10000, 30), runs.sweep.test.prompts_theorem
     # E[lambda^2] / E[gamma lambda^2] for d = 5 exponential eigenvalues of mean 1 (Theorem 4.5)
-    parts = series_rows(RATIO, "random", None, x, {"LSA, theory": 2 / (6 + (10 + 2 * 5) / x)})
+    parts = [curves(RATIO, "random", None, x, {talk.THEORY: 2 / (6 + (10 + 2 * 5) / x)})]
     for config, matrix in layers(runs):
         n, source, shape = config.context_length, evaluation.generator(config, "random"), (count, config.dimension)
         drawn = evaluation.statistics(source, count, VERY_LONG, source.standard_exponential(shape))
         # The mean is over the covariance, of which the query is independent.
         ratio = drawn._replace(query=source.standard_normal(shape)).slope(matrix)
         # Infinity is drawn at the end of the axis.
-        parts += series_rows(RATIO, "random", config.seed, min(n, 10000), {"LSA, prompts": ratio})
+        parts.append(curves(RATIO, "random", config.seed, min(n, 10000), {talk.ON_PROMPTS: ratio}))
         if n == INFINITE:
             parts.append(rows("mean prediction over truth, random covariances", config.seed, ratio))
     return parts

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, join, plotting, rows
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, curves, join, plotting, rows
 from icl.models import estimators
 from icl.models import linear_attention_theory as theory
 from icl.papers.zhang2024 import evaluation
 from icl.papers.zhang2024 import talk_panels as talk
-from icl.papers.zhang2024.evaluation import DECK, INFINITE, LONG, SPECTRUM, Statistics, layers, series_rows
+from icl.papers.zhang2024.evaluation import DECK, INFINITE, LONG, SPECTRUM, Statistics, layers
 from icl.tasks import linear_regression as tasks
 
 COUNTS = (0, 1, 2, 3, 5, 8, 10, 12, 15, 18, 20, 22, 25, 30, 35, 40)
@@ -67,7 +67,7 @@ def orthogonal(runs: Runs) -> list[Rows]:
             sizes.append(np.sqrt(np.mean(predicted**2) / np.mean(drawn.labels[:, -1] ** 2)))
         case = "skewed" if config.eigenvalues else "isotropic"
         name = f"prediction for an orthogonal query over the truth, {case}"
-        parts += series_rows(RELATIVE, "prediction", config.seed, x, {case: sizes})
+        parts.append(curves(RELATIVE, "prediction", config.seed, x, {case: sizes}))
         parts.append(rows(name, config.seed, np.sqrt(np.mean(np.square(sizes)))))
     return parts
 
@@ -96,8 +96,8 @@ def tolerance(runs: Runs) -> list[Rows]:
         for name, (factor, query) in laws.items()
     }
     return [
-        *series_rows(OVER_QUERY, "tolerance", seeds, TEST_LENGTHS, on_prompts),
-        *series_rows(OVER_QUERY, "tolerance", None, x, exact),
+        curves(OVER_QUERY, "tolerance", seeds, TEST_LENGTHS, on_prompts),
+        curves(OVER_QUERY, "tolerance", None, x, exact),
         rows("largest error over the norm of a shifted query", seeds, largest),
     ]
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from icl.figure import Axis, Figure, Rows, Runs, Style, Trained, join, rows
+from icl.figure import Axis, Figure, Rows, Runs, Style, Trained, curves, join, rows
 from icl.models import linear_attention_theory as theory
 from icl.papers.zhang2024 import evaluation
 from icl.papers.zhang2024 import talk_panels as talk
-from icl.papers.zhang2024.evaluation import INFINITE, SPECTRUM, TEST_LENGTHS, layers, over_lengths, series_rows, slopes
+from icl.papers.zhang2024.evaluation import INFINITE, SPECTRUM, TEST_LENGTHS, layers, over_lengths, slopes
 from icl.tasks import linear_regression as tasks
 
 COUNTS = (0, 1, 2, 3, 5, 8, 10, 12, 15, 17, 18, 19, 20, 21, 22, 23, 25, 27, 30, 35, 40)
@@ -52,8 +52,8 @@ def over_test_length(runs: Runs) -> list[Rows]:
     for name, (n, noise) in OVER_M.items():
         chosen = layers(runs, context_length=n)
         seeds, errors[name] = over_lengths(runs, chosen, TEST_LENGTHS, relative, noise=noise)
-        parts += series_rows(RELATIVE, "M", seeds, TEST_LENGTHS, {f"{name}, prompts": errors[name]})
-        parts += series_rows(RELATIVE, "M", None, x, {f"{name}, theory": expected(n, x, noise)})
+        parts.append(curves(RELATIVE, "M", seeds, TEST_LENGTHS, {f"{name}, prompts": errors[name]}))
+        parts.append(curves(RELATIVE, "M", None, x, {f"{name}, theory": expected(n, x, noise)}))
     return [
         *parts,
         rows("slope of the error against M", seeds, slopes(TEST_LENGTHS, errors["noise 0"], 100)),
@@ -68,8 +68,8 @@ def over_length(runs: Runs) -> list[Rows]:
     exact = np.array([expected(n, INFINITE) for n in LENGTHS])
     gaps = slopes(LENGTHS, errors, 1000) - slopes(LENGTHS, exact[None], 1000)
     return [
-        *series_rows(RELATIVE, "N", seeds, LENGTHS, {"no noise, prompts": errors}),
-        *series_rows(RELATIVE, "N", None, LENGTHS, {"no noise, theory": exact}),
+        curves(RELATIVE, "N", seeds, LENGTHS, {"no noise, prompts": errors}),
+        curves(RELATIVE, "N", None, LENGTHS, {"no noise, theory": exact}),
         rows("slope of the error against N, less the formula's", seeds, gaps),
     ]
 
