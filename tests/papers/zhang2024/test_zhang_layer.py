@@ -22,7 +22,7 @@ from icl.models import linear_attention_theory as theory
 from icl.papers.zhang2024 import linear_attention as system
 from icl.papers.zhang2024.evaluation import SPECTRUM, statistics
 from icl.papers.zhang2024.linear_attention import PROMPTS, Config
-from icl.papers.zhang2024.population_flow import Blocks, flow, limit, moments, population_loss, velocity
+from icl.papers.zhang2024.population_flow import Blocks, limit, moments, population_loss, velocity
 from icl.papers.zhang2024.zhang_task_shift import rectified_moments
 from icl.tasks import linear_regression as tasks
 from tests.oracles import zhang2024 as oracle
@@ -134,7 +134,6 @@ def test_a_training_step_is_the_flow_over_its_interval() -> None:
 
         solution = solve_ivp(slope, (0, 2.0), np.append(*start), "DOP853", rtol=1e-12, atol=1e-14)
         assert distance(Blocks(u, c), unpacked(solution.y[:, -1], 5)) < 1e-8
-        assert distance(Blocks(u, c), flow(start, law, 2.0)) < 1e-14
 
 
 def test_theorem_4_2_is_of_order_1_over_m_and_1_over_n_squared() -> None:
@@ -178,14 +177,17 @@ def test_an_orthogonal_query_is_answered_by_zero_if_gamma_is_a_multiple_of_the_i
 @given(st.floats(0.1, 10))
 def test_scaled_inputs_multiply_the_prediction_by_c_cubed(factor: float) -> None:
     """With c times all inputs labels grow by c and predictions by c^3; with c times the query alone, by c."""
-    predict = estimators.preconditioned_gradient_descent([np.diag([0.5, 1.0, 2.0])])
-    inputs, labels, _ = tasks.gaussian(np.random.default_rng(0), (4,), 7, 3)
+    matrix, rng = np.diag([0.5, 1.0, 2.0]), np.random.default_rng(0)
+    predict = estimators.preconditioned_gradient_descent([matrix])
+    inputs, labels, _ = tasks.gaussian(rng, (4,), 7, 3)
 
     def predicted(c: float, of_query: float) -> np.ndarray:
         return predict(c * inputs[:, :-1], c * labels[:, :-1], of_query * inputs[:, -1])
 
     np.testing.assert_allclose(predicted(factor, factor), factor**3 * predicted(1.0, 1.0), rtol=1e-12)
     np.testing.assert_allclose(predicted(1.0, factor), factor * predicted(1.0, 1.0), rtol=1e-12)
+    drawn = statistics(rng, 4, 7, np.ones(3))
+    np.testing.assert_allclose(drawn.scaled(factor).slope(matrix), factor**2 * drawn.slope(matrix), rtol=1e-12)
 
 
 # The layer on prompts
@@ -253,8 +255,6 @@ def test_prompts_given_by_gram_matrices_have_the_same_errors(noise: float) -> No
     ("values", "message"),
     [
         ({"eigenvalues": (1, 1, 1, 1, 0)}, "eigenvalues .Lambda. = .*: must be above 0: .* positive definite"),
-        ({"eigenvalues": (1, 1, 1, 1, -2)}, "positive definite"),
-        ({"eigenvalues": (1, 1, np.nan, 1, 1)}, "finite"),
         ({"eigenvalues": (1, 1)}, "5 numbers, one per dimension, or none"),
         ({"gradient_estimator": PROMPTS, "growth": 0.1}, "growth = 0.1: must be 0 for the gradient estimator"),
     ],
