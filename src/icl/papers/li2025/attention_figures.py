@@ -5,25 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from icl.core.config import grid
 from icl.core.lazy import Tensor, torch
-from icl.drawing import runs_picture
+from icl.drawing import plotting, runs_picture
 from icl.evidence import errors
-from icl.figure import (
-    Axis,
-    Figure,
-    Picture,
-    Rows,
-    Runs,
-    Style,
-    Sweep,
-    Table,
-    Trained,
-    grid,
-    join,
-    plotting,
-    rows,
-    single,
-)
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, curves, facts, join, single
 from icl.papers.li2025 import one_layer, prompts, trainings
 from icl.papers.li2025.decoding import draw_test
 from icl.papers.li2025.one_layer import Config, Test, attend, columns
@@ -77,6 +63,11 @@ def attention(runs: Runs, test: Test, length: int, queries: int) -> np.ndarray:
     return np.stack([torch.einsum("rblhc,rbcg->rlhg", at, members).numpy() / queries for at in maps])
 
 
+def by_group(weights: np.ndarray) -> dict[str, np.ndarray]:
+    """The weights of each group of columns: (..., 4) -> (...)."""
+    return dict(zip(GROUPS, np.moveaxis(weights, -1, 0), strict=True))
+
+
 def right_leads(runs: Runs, length: int, queries: int) -> np.ndarray:
     """Share of queries at each step k whose right next pattern leads at the end of training: (runs, K).
 
@@ -114,14 +105,12 @@ def measure(runs: Trained, scale: str) -> Rows:
     clean = replace(test, noise=0.0, path_probability=1.0, primacy=1.0, relevant_fraction_test=FRACTION)
     weights = attention(trained, clean, LENGTH, min(QUERIES, test.queries))[:, :, 0, 0]
     where = {"panel": "main", "x": snapshots * ITERATIONS / snapshots[-1]}
-    curves = [
-        errors.drawn_curve(seeds, drawn, "attention weight", of_group, series=group, **where)
-        for group, of_group in zip(GROUPS, np.moveaxis(weights, -1, 0), strict=True)
-    ]
+    parts = [trainings.drawn_run(trained)]
+    for group, of_group in by_group(weights).items():
+        parts += errors.drawn_curve(seeds, drawn, "attention weight", of_group, series=group, **where)
     leads = right_leads(trained, test.context_length_test, min(LEADING_QUERIES, test.queries)).min(axis=1)
-    facts = stages(weights, snapshots) | {"least share of queries whose right pattern leads, over steps": leads}
-    parts = [trainings.drawn_run(trained), trainings.facts(trained.sweep.seeds, facts | trainings.conditions(trained))]
-    return join([*(part for curve in curves for part in curve), *parts])
+    found = stages(weights, snapshots) | {"least share of queries whose right pattern leads, over steps": leads}
+    return join([*parts, facts(seeds, found | trainings.conditions(trained))])
 
 
 def stages(weights: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
@@ -184,19 +173,18 @@ def measure_deep(runs: Trained, scale: str) -> Rows:
     test, seeds, x = trained.sweep.test, trained.sweep.seeds, np.array(trained.sweep.snapshots)[:, None]
     weights = attention(trained, test, trained.sweep.configs[0].context_length, test.queries)
     parts = [
-        rows("attention weight", seeds, weights[:, :, layer, head, group], x=x, panel=panel, series=series)
+        curves("attention weight", panel, seeds, x, by_group(weights[:, :, layer, head]))
         for (layer, head), panel in PANELS.items()
-        for group, series in enumerate(GROUPS)
     ]
     for layer in range(LAYERS):
-        both, same_tsr, same_step, neither = np.moveaxis(weights[:, :, layer].mean(axis=2), -1, 0)
+        both, same_tsr, same_step, neither = by_group(weights[:, :, layer].mean(axis=2)).values()
         off, share = same_tsr + neither, both / (both + same_step)
-        facts = {
-            f"same TSR, same step at the end, layer {layer + 1}": both[-1],
-            f"fall off the step, layer {layer + 1}": off[0] - off[-1],
-            f"rise of the TSR's share of the step, layer {layer + 1}": share[-1] - share[0],
+        found = {
+            "same TSR, same step at the end": both[-1],
+            "fall off the step": off[0] - off[-1],
+            "rise of the TSR's share of the step": share[-1] - share[0],
         }
-        parts.append(trainings.facts(trained.sweep.seeds, facts))
+        parts.append(facts(seeds, {f"{name}, layer {layer + 1}": of_runs for name, of_runs in found.items()}))
     return join(parts)
 
 

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from icl.drawing import plotting
 from icl.evidence.intervals import first_step_below, kendall, least_length, log_slope
 from icl.evidence.significance import mean_interval
-from icl.figure import Axes, Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, grid, join, plotting, rows
+from icl.figure import Axes, Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, curves, facts, grid, join
 from icl.papers.li2025 import one_layer, trainings
 from icl.papers.li2025.decoding import chain_of_thought, single_answer, wrong_answers
 from icl.papers.li2025.transition_matrices import condition_1
@@ -60,23 +61,23 @@ def power_law(x: np.ndarray, y: np.ndarray, at: np.ndarray, slope: float | None 
 
 
 class Panel(NamedTuple):
-    """Steps against one constant: its letter in the table, its name, its values, and its symbol."""
+    """Steps against one constant: its letter in the table, its name, its values and its symbol, and its sweeps.
+
+    K and M set tensor shapes and so have a sweep per value.
+    """
 
     letter: str
     constant: str
     values: tuple[float, ...]
     symbol: str
-
-    @property
-    def sweeps(self) -> list[str]:
-        """Names: a single sweep over alpha, one for each K and M, which set tensor shapes."""
-        return ["li_cot_alpha"] if self.letter == "alpha" else [f"li_cot_{self.letter.lower()}{v}" for v in self.values]
+    sweeps: list[str]
 
 
+ALPHAS, KS, MS = (0.2, 0.3, 0.4, 0.6, 0.8, 1.0), (2, 3, 4, 6, 8, 12), (10, 15, 20, 30, 40)
 PANELS = (
-    Panel("alpha", "relevant_fraction", (0.2, 0.3, 0.4, 0.6, 0.8, 1.0), r"\alpha"),
-    Panel("K", "chain_length", (2, 3, 4, 6, 8, 12), "K"),
-    Panel("M", "relevant_patterns", (10, 15, 20, 30, 40), "M"),
+    Panel("alpha", "relevant_fraction", ALPHAS, r"\alpha", ["li_cot_alpha"]),
+    Panel("K", "chain_length", KS, "K", [f"li_cot_k{k}" for k in KS]),
+    Panel("M", "relevant_patterns", MS, "M", [f"li_cot_m{m}" for m in MS]),
 )
 LENGTH = 20  # a whole number of relevant examples for every alpha
 STEPS = {"paper": 400, "laptop": 400, "smoke": 20}
@@ -105,8 +106,8 @@ def measure(runs: Trained, scale: str) -> Rows:
     shared = runs["li_cot"]
     steps, of_training = training(runs)
     needed, of_examples = examples(shared)
-    facts = of_training | of_examples | facts_of_ends(shared) | trainings.conditions(shared)
-    return join([*steps, *needed, trainings.facts(shared.sweep.seeds, facts)])
+    found = of_training | of_examples | facts_of_ends(shared) | trainings.conditions(shared)
+    return join([*steps, *needed, facts(shared.sweep.seeds, found)])
 
 
 def steps_to_target(runs: Runs) -> np.ndarray:
@@ -126,24 +127,22 @@ def terms_of(configs: Sequence[one_layer.Config]) -> np.ndarray:
 def training(runs: Trained) -> tuple[list[Rows], dict[str, Any]]:
     """Steps against each constant with fits, their order and exponents, and the conditions of theorem 4."""
     first, seeds = runs["li_cot_alpha"].sweep, runs["li_cot"].sweep.seeds
-    configs, steps = [], []
-    parts: list[Rows] = []
-    facts: dict[str, Any] = {}
-    for panel in PANELS:
-        trained, x = [runs[name] for name in panel.sweeps], np.array(panel.values, dtype=float)
+    terms, steps, parts = [], [], []
+    found: dict[str, Any] = {}
+    for letter, _, values, _, names in PANELS:
+        trained, x = [runs[name] for name in names], np.array(values, dtype=float)
         y = np.concatenate([steps_to_target(part) for part in trained]).reshape(-1, len(seeds))
-        points = [config for part in trained for config in part.sweep.configs[:: len(seeds)]]
-        for series, curve in {"steps": y, "fit": power_law(x, y, x)}.items():
-            parts.append(rows("steps", seeds, curve, x=x[:, None], panel=panel.letter, series=series))
-        parts.append(rows("steps", None, terms_of(points) @ FACTORS, x=x, panel=panel.letter, series="theorem"))
-        facts[f"Kendall's tau of steps and {panel.letter}"] = [kendall(x, of_seed) for of_seed in y.T]
-        facts[f"exponent of steps in {panel.letter}"] = slopes(x, y)
-        if panel.letter == "K":
-            facts["exponent of steps in K from 6 on"] = slopes(x[x >= 6], y[x >= 6])
-        configs += points
-        steps += [*y]
-    factors = np.array([fitted_factors(terms_of(configs), of_seed) for of_seed in np.array(steps).T])
-    return parts, facts | {
+        points = terms_of([config for part in trained for config in part.sweep.configs[:: len(seeds)]])
+        parts.append(curves("steps", letter, seeds, x[:, None], {"steps": y, "fit": power_law(x, y, x)}))
+        parts.append(curves("steps", letter, None, x, {"theorem": points @ FACTORS}))
+        found[f"Kendall's tau of steps and {letter}"] = [kendall(x, of_seed) for of_seed in y.T]
+        found[f"exponent of steps in {letter}"] = slopes(x, y)
+        if letter == "K":
+            found["exponent of steps in K from 6 on"] = slopes(x[x >= 6], y[x >= 6])
+        terms.append(points)
+        steps.append(y)
+    factors = np.array([fitted_factors(np.concatenate(terms), of_seed) for of_seed in np.concatenate(steps).T])
+    return parts, found | {
         "fitted factor of alpha^-2 K^3": factors[:, 0],
         "fitted factor of M K (1/alpha + 1/eps)": factors[:, 1],
         "batch times eps^2": first.configs[0].batch * TARGET**2,
@@ -176,15 +175,15 @@ def examples(runs: Runs) -> tuple[list[Rows], dict[str, np.ndarray]]:
     errors = wrong_answers(chain_of_thought, runs, [point.setting() for point in points], LENGTHS).mean(axis=-1)
     y = np.stack([least_length(curve, LENGTHS, ENOUGH) for curve in errors])
     x = np.array([chain_examples(p.relevant_fraction_test, p.path_probability, p.primacy) for p in points])
-    facts = growth(x, y, "examples over theorem 5", "examples in alpha' tau^f rho^f")
+    found = growth(x, y, "examples over theorem 5", "examples in alpha' tau^f rho^f")
     ends = np.array([x.min(), x.max()])
     lines = {"fit": power_law(x, y, ends), "theorem": power_law(x, y, ends, slope=1.0)}
-    parts = [rows("examples", seeds, line, x=ends[:, None], panel="examples", series=n) for n, line in lines.items()]
+    parts = [curves("examples", "examples", seeds, ends[:, None], lines)]
     for letter, of_letter in tests.items():
         place = [points.index(point) for point in of_letter]
-        parts.append(rows("examples", seeds, y[place], x=x[place, None], panel="examples", series=letter))
-        facts[f"exponent of examples in {letter}"] = slopes(np.array(VARIED[letter][1]), y[place])
-    return parts, facts
+        parts.append(curves("examples", "examples", seeds, x[place, None], {letter: y[place]}))
+        found[f"exponent of examples in {letter}"] = slopes(np.array(VARIED[letter][1]), y[place])
+    return parts, found
 
 
 def facts_of_ends(runs: Runs) -> dict[str, Any]:
@@ -196,8 +195,8 @@ def facts_of_ends(runs: Runs) -> dict[str, Any]:
     y = np.stack([least_length(curve, LENGTHS, ENOUGH_ENDS) for curve in errors])
     x = np.array([end_examples(point.relevant_fraction_test, point.end_probability) for point in points])
     share = min(condition_1(setting.matrices).mean() for setting in settings)
-    facts = growth(x, y, "ICL examples over theorem 6", "ICL examples in alpha' tau_o^f")
-    return facts | {"least share of starts that meet Condition 1": share}
+    found = growth(x, y, "ICL examples over theorem 6", "ICL examples in alpha' tau_o^f")
+    return found | {"least share of starts that meet Condition 1": share}
 
 
 def growth(x: np.ndarray, y: np.ndarray, over: str, exponent: str) -> dict[str, np.ndarray]:
@@ -212,6 +211,12 @@ def growth(x: np.ndarray, y: np.ndarray, over: str, exponent: str) -> dict[str, 
 LOOKS = zip(VARIED, "rbm", "ox+", strict=True)
 EXAMPLES = [Style(name, rf"$\{name}$ varies", colour, marker, " ") for name, colour, marker in LOOKS]
 EDGES = plotting.grid_edges(["alpha", "K", "M", "examples"], (85, 370, 15, 295), (375, 360), columns=2)
+LEGENDS: dict[str, Any] = {
+    "alpha": ("upper right", (0.98, 0.98)),
+    "K": ("lower right", (0.98, 0.02)),
+    "M": ("upper left", (0.02, 0.98)),
+    "examples": ("lower right", (0.98, 0.02)),
+}
 HALF_SHOWN = 0.005
 """Smaller half-widths would be drawn as 0.00 and are left out."""
 
@@ -221,7 +226,7 @@ def draw(table: Table) -> Picture:
     """Three panels of steps and one of examples, with their fits."""
     figure, axes = plotting.panels((760, 720), EDGES)
     steps = _ticked(f"Steps to loss {TARGET:g}", (10, 20, 50, 100, 200, 400))
-    for letter, _, values, symbol in PANELS:
+    for letter, _, values, symbol, _ in PANELS:
         plotting.dots(axes[letter], table, Style("steps", "one seed", "C0"), "steps")
         _lines(axes[letter], table, "steps", symbol, f"exponent of steps in {letter}", "theorem 4, fitted factors")
         limits, ticks = (values[0] / 1.15, values[-1] * 1.15), [f"{value:g}" for value in values]
@@ -233,12 +238,9 @@ def draw(table: Table) -> Picture:
     x = Axis(f"${needed}^{{-2}}$", (4, 60), (5, 10, 20, 50), ("5", "10", "20", "50"), log=True)
     y = _ticked(f"Examples to error {ENOUGH:g}", (2, 5, 10, 20, 50, 100, 200))
     plotting.frame(axes["examples"], x, y, font=15, ticks=13)
-    plotting.legend(axes["alpha"], 11, "upper right", (0.98, 0.98), spacing=0.3)
-    plotting.legend(axes["K"], 11, "lower right", (0.98, 0.02), spacing=0.3)
-    plotting.legend(axes["M"], 11, "upper left", (0.02, 0.98), spacing=0.3)
-    plotting.legend(axes["examples"], 11, "lower right", (0.98, 0.02), spacing=0.3)
-    for panel in axes.values():
-        panel.minorticks_off()
+    for panel, (corner, at) in LEGENDS.items():
+        plotting.legend(axes[panel], 11, corner, at, spacing=0.3)
+        axes[panel].minorticks_off()
     return figure
 
 

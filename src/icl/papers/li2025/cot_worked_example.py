@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from icl.figure import Axis, Figure, Picture, Rows, Style, Table, Trained, join, plotting, rows, single
+from icl.figure import Axis, Figure, Picture, Rows, Style, Table, Trained, curves, facts, join, plotting, single
 from icl.papers.li2025 import trainings
 from icl.papers.li2025.decoding import chain_of_thought, draw_test, single_answer, wrong_answers
 from icl.papers.li2025.prompts import Setting
@@ -23,30 +23,21 @@ def measure(runs: Trained, scale: str) -> Rows:
     """A_1, A_2 and B; errors of chain of thought and of a single answer against the number of examples, by start."""
     trained = single(runs)
     test, seeds = trained.sweep.test, trained.sweep.seeds
-    matrices = {"A_1": STEPS[0], "A_2": STEPS[1], "B": product(STEPS)}
-    series = np.array([["row 1"], ["row 2"]])
-    parts = [rows("probability", None, a, x=[1, 2], panel=name, series=series) for name, a in matrices.items()]
     setting = Setting(test.relevant_fraction_test, with_exact_steps(STEPS, test.chain_length), test.example_law)
     lengths = [length for length in LENGTHS if length <= test.context_length_test]
     starts = np.stack([draw_test(config, test).start for config in trained.sweep.configs])
+    holds = condition_1(setting.matrices)
+    found = {f"Condition 1 from start {start}": float(holds[start - 1]) for start in (1, 2)}
+    errors: dict[str, np.ndarray] = {}
     for name, answer in (("CoT", chain_of_thought), ("ICL", single_answer)):
         (wrong,) = wrong_answers(answer, trained, [setting], lengths)
         for start in (1, 2):
-            errors = wrong.mean(axis=-1, where=starts == start - 1)
-            parts += [
-                rows(
-                    "error",
-                    seeds,
-                    errors,
-                    x=np.array(lengths)[:, None],
-                    panel="errors",
-                    series=f"{name}, start {start}",
-                ),
-                rows(f"{name} error from start {start} with 100 examples", seeds, errors[-1]),
-            ]
-    holds = condition_1(setting.matrices)
-    facts = {f"Condition 1 from start {start}": float(holds[start - 1]) for start in (1, 2)}
-    return join([*parts, trainings.facts(trained.sweep.seeds, facts | trainings.conditions(trained))])
+            errors[f"{name}, start {start}"] = of_start = wrong.mean(axis=-1, where=starts == start - 1)
+            found[f"{name} error from start {start} with 100 examples"] = of_start[-1]
+    matrices = {"A_1": STEPS[0], "A_2": STEPS[1], "B": product(STEPS)}
+    parts = [curves("probability", name, None, [1, 2], {"row 1": a[0], "row 2": a[1]}) for name, a in matrices.items()]
+    parts.append(curves("error", "errors", seeds, np.array(lengths)[:, None], errors))
+    return join([*parts, facts(seeds, found | trainings.conditions(trained))])
 
 
 STYLES = (

@@ -55,32 +55,22 @@ class TrainedLayer:
         """u = W_K^T W_Q p_query, whose products with the columns are their scores: (..., M) -> (..., D)."""
         return query @ self.product[: self.m] + self.product[2 * self.m + step]
 
-    def readouts(self, x: Tensor, y: Tensor, step: int) -> Tensor:
-        """mu'_j^T W_V p of columns (x; y) at a step, for all j: (..., M) -> (..., M')."""
+    def readouts(self, x: Tensor, y: Tensor, step: int | slice) -> Tensor:
+        """mu'_j^T W_V p of columns (x; y) at a step or at several, for all j: (..., M) -> (..., M')."""
         m = self.m
-        return x @ self.readout[:, :m].mT + y @ self.readout[:, m : 2 * m].mT + self.readout.T[2 * m + step]
+        return x @ self.readout[:, :m].mT + y @ self.readout[:, m : 2 * m].mT + self.readout.T[2 * m :][step]
 
-    def read(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
-        """All vectors of a context in one row, and the read-outs of its columns: (queries, l_ts, columns + 1, M) ->
-        (queries, l_ts (columns + 1), M) and (queries, l_ts, columns, M').
-        """
-        flat = vectors.flatten(1, 2)
-        m, specific = self.m, len(self.patterns)
-        halves = torch.cat([self.readout[:, :m], self.readout[:, m : 2 * m]])
-        of_vectors = (flat @ halves.mT).reshape(*vectors.shape[:3], -1)
-        codes = self.readout.T[2 * m : 2 * m + vectors.shape[2] - 1]
-        return flat, of_vectors[:, :, :-1, :specific] + of_vectors[:, :, 1:, specific:] + codes
-
-    def sums(self, u: Tensor, flat: Tensor, readouts: Tensor, lengths: Sequence[int]) -> tuple[Tensor, Tensor]:
+    def sums(self, u: Tensor, vectors: Tensor, readouts: Tensor, lengths: Sequence[int]) -> tuple[Tensor, Tensor]:
         """sum_i e^(score_i - top) readout_i over the first n examples for all lengths n, (pairs, lengths, M'), and top.
 
-        u : (pairs, D); flat and readouts : from `read`, for the query of each pair
+        u : (pairs, D); vectors : (pairs, l_ts, columns + 1, M); readouts : of their columns, (pairs, l_ts, columns, M')
 
         The softmax divides the sum by a positive number, which does not change the closest pattern.
         """
         m, (length, number) = self.m, readouts.shape[1:3]
-        ends = (flat @ u[:, : 2 * m].reshape(-1, 2, m).mT).reshape(-1, length, number + 1, 2)
-        scores = ends[:, :, :-1, 0] + ends[:, :, 1:, 1] + u[:, None, 2 * m : 2 * m + number]
+        # Scores of every vector as the upper and as the lower half of a column.
+        halves = (vectors.flatten(1, 2) @ u[:, : 2 * m].reshape(-1, 2, m).mT).reshape(-1, length, number + 1, 2)
+        scores = halves[:, :, :-1, 0] + halves[:, :, 1:, 1] + u[:, None, 2 * m : 2 * m + number]
         top = scores.amax(dim=(1, 2))
         weights = (scores - top[:, None, None]).exp()
         totals = (weights[..., None] * readouts).sum(dim=2).cumsum(dim=1)
@@ -96,7 +86,7 @@ def chain_of_thought(layer: TrainedLayer, shown: prompts.Prompts, lengths: Seque
     """
     vectors, query = torch.from_numpy(shown.vectors), torch.from_numpy(shown.query)
     queries, specific = len(query), len(layer.patterns)
-    flat, readouts = layer.read(vectors)
+    readouts = layer.readouts(vectors[:, :, :-1], vectors[:, :, 1:], slice(layer.k))
     current = query.expand(len(lengths), *query.shape)  # query of this step, (lengths, queries, M)
     codes = torch.arange(queries).expand(len(lengths), -1) * specific
     answered: list[tuple[Tensor, Tensor]] = []  # the columns of the earlier answers
@@ -107,7 +97,7 @@ def chain_of_thought(layer: TrainedLayer, shown: prompts.Prompts, lengths: Seque
         query_of = unique // specific
         first = torch.empty_like(unique).scatter_(0, pair.flatten(), torch.arange(codes.numel()))
         u = layer.pulls(current.flatten(0, 1)[first], step)
-        totals, top = layer.sums(u, flat[query_of], readouts[query_of], lengths)
+        totals, top = layer.sums(u, vectors[query_of], readouts[query_of], lengths)
         total = totals[pair, torch.arange(len(lengths))[:, None]]
         for earlier, (x, y) in enumerate(answered):
             pulls = u[pair]
@@ -126,7 +116,8 @@ def single_answer(layer: TrainedLayer, shown: prompts.Prompts, lengths: Sequence
     from f(z_query), as 0 or 1: (lengths, queries).
     """
     u = layer.pulls(torch.from_numpy(shown.query), 0)
-    totals, _ = layer.sums(u, *layer.read(torch.from_numpy(shown.vectors[:, :, [0, -1]])), lengths)
+    ends = torch.from_numpy(shown.vectors[:, :, [0, -1]])
+    totals, _ = layer.sums(u, ends, layer.readouts(ends[:, :, :1], ends[:, :, 1:], slice(1)), lengths)
     return (totals.argmax(dim=-1).mT != torch.from_numpy(shown.right[:, -1])).double().numpy()
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from icl.drawing import runs_picture
 from icl.evidence import errors
 from icl.evidence.intervals import kendall
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, join, plotting, single
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, facts, join, plotting, single
 from icl.papers.li2025 import one_layer, trainings
 from icl.papers.li2025.decoding import Answer, chain_of_thought, single_answer, wrong_answers
 from icl.papers.li2025.prompts import Setting
@@ -77,6 +77,12 @@ def pictures(labels: Mapping[str, str], **look: Any) -> tuple[Callable[[Table], 
 
 # Curves by one constant
 
+ANSWERS = {
+    "CoT": (chain_of_thought, one_layer.Test.setting),
+    "ICL": (single_answer, one_layer.Test.end_setting),
+}
+"""How the layer answers, and to which prompts."""
+
 
 @dataclass(frozen=True)
 class Varied:
@@ -86,15 +92,15 @@ class Varied:
     values : name of each curve in the table, a formula without its leading backslash -> value of the constant
     answer : "CoT", greedy chain of thought, or "ICL", a single answer to prompts that show only both ends
     order : observable of Kendall's tau between the constant and the error
-    facts : further observables of the runs
-    others : constants that `facts` varies, and their values
+    further : other observables of the runs
+    others : constants that `further` varies, and their values
     """
 
     constant: str
     values: Mapping[str, float]
     answer: str
     order: str
-    facts: Callable[[Runs], dict[str, Any]] = lambda trained: {}
+    further: Callable[[Runs], dict[str, Any]] = lambda trained: {}
     others: tuple[tuple[str, tuple[float, ...]], ...] = ()
 
     def sweeps(self, scale: str) -> list[Sweep]:
@@ -102,17 +108,14 @@ class Varied:
         values = {self.constant: tuple(self.values.values()), **dict(self.others)}
         return trainings.shared_training(scale, trainings.varied_test(**values))
 
-    def settings(self, test: one_layer.Test) -> dict[str, Setting]:
-        """The setting of each curve's prompts."""
-        tests = {name: test.variation(**{self.constant: value}) for name, value in self.values.items()}
-        return {name: t.setting() if self.answer == "CoT" else t.end_setting() for name, t in tests.items()}
-
     def measure(self, runs: Trained, scale: str) -> Rows:
         """Error of the trained model for each value and number of examples, on the same draws, and Kendall's tau."""
-        trained, answer = single(runs), chain_of_thought if self.answer == "CoT" else single_answer
-        shown, wrong = curves(answer, trained, self.settings(trained.sweep.test))
-        facts = {self.order: order_of_errors(list(self.values.values()), wrong)} | self.facts(trained)
-        return join([shown, trainings.drawn_run(trained), trainings.facts(trained.sweep.seeds, facts)])
+        trained, (answer, setting) = single(runs), ANSWERS[self.answer]
+        test = trained.sweep.test
+        settings = {name: setting(test.variation(**{self.constant: value})) for name, value in self.values.items()}
+        shown, wrong = curves(answer, trained, settings)
+        found = {self.order: order_of_errors(list(self.values.values()), wrong)} | self.further(trained)
+        return join([shown, trainings.drawn_run(trained), facts(trained.sweep.seeds, found)])
 
     def figure(self, name: str, spacing: float = 0.3, **legend: Any) -> Figure:
         """The figure of this name, and how its legend differs from the others'."""
@@ -141,16 +144,15 @@ RARE = 0.1
 def facts_of_theorem_5(trained: Runs) -> dict[str, Any]:
     """The order of the errors by the other two factors, the error of the defaults, and the theorem's conditions."""
     test = trained.sweep.test
-    changes = [{}, *({name: value} for name, values in OTHER_FACTORS.values() for value in values)]
-    tests = [test.variation(**change) for change in changes]
-    distinct = list(dict.fromkeys(tests))
-    wrong = wrong_answers(chain_of_thought, trained, [one.setting() for one in distinct], plotted_lengths(test))
-    default, *others = wrong[[distinct.index(one) for one in tests]]
+
+    def wrong(tests: Sequence[one_layer.Test]) -> np.ndarray:
+        return wrong_answers(chain_of_thought, trained, [one.setting() for one in tests], plotted_lengths(test))
+
     orders = {
-        f"{TAU} error and {letter}": order_of_errors(values, np.array(wrong))
-        for (letter, (_, values)), wrong in zip(OTHER_FACTORS.items(), (others[:4], others[4:]), strict=True)
+        f"{TAU} error and {letter}": order_of_errors(values, wrong([test.variation(**{name: v}) for v in values]))
+        for letter, (name, values) in OTHER_FACTORS.items()
     }
-    error = {"error with 100 examples": default[-1].mean(axis=-1)}
+    error = {"error with 100 examples": wrong([test])[0, -1].mean(axis=-1)}
     return orders | error | errors_by_span(trained) | trainings.conditions(trained)
 
 
@@ -200,7 +202,7 @@ def measure_condition(runs: Trained, scale: str) -> Rows:
     icl_curves, icl = curves(single_answer, trained, {WITH: holds, WITHOUT: fails})
     (cot,), (right, misled) = (wrong[:, 1:].mean(axis=-1) for wrong in (cot, icl))
     falls, examples = np.maximum.accumulate(misled, axis=0) - misled, np.arange(len(right))
-    facts = {
+    found = {
         "least ICL error without Condition 1": misled.min(axis=0),
         "largest fall of ICL error without Condition 1": falls.max(axis=0),
         "ICL error with Condition 1 and 100 examples": right[-1],
@@ -209,7 +211,7 @@ def measure_condition(runs: Trained, scale: str) -> Rows:
         f"share of starts that meet Condition 1, {WITH}": condition_1(holds.matrices).mean(),
         f"share of starts that meet Condition 1, {WITHOUT}": condition_1(fails.matrices).mean(),
     } | trainings.conditions(trained)
-    return join([cot_curve, icl_curves, trainings.drawn_run(trained), trainings.facts(trained.sweep.seeds, facts)])
+    return join([cot_curve, icl_curves, trainings.drawn_run(trained), facts(trained.sweep.seeds, found)])
 
 
 CURVES = {

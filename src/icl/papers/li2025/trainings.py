@@ -1,11 +1,10 @@
 """What the chain-of-thought figures share: the training, constants that a figure varies or fixes, and conditions."""
 
-from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from icl.evidence import errors
-from icl.figure import Rows, Runs, Sweep, grid, join, rows
+from icl.figure import Rows, Runs, Sweep, grid
 from icl.papers.li2025.one_layer import SYSTEM, Config, Test
 
 # Twenty seeds train in seconds, so the laptop scale equals the paper scale.
@@ -76,8 +75,3 @@ def conditions(trained: Runs) -> dict[str, Any]:
     examples = [config.context_length * config.relevant_fraction for config in trained.sweep.configs]
     loss = trained.losses[:, -LAST_STEPS:].mean(axis=1)
     return {"training examples times alpha": examples, "training loss at the end": loss}
-
-
-def facts(seeds: Sequence[int], values: Mapping[str, Any]) -> Rows:
-    """Rows of facts: observable -> its value for every run."""
-    return join(rows(name, seeds, of_runs) for name, of_runs in values.items())
