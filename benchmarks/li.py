@@ -19,8 +19,7 @@ from icl.core.config import grid
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.models.optimisers import Params
-from icl.papers.li2024 import decoder, one_layer
-from icl.papers.li2024 import stacked_layers as stack
+from icl.papers.li2024 import decoder, one_layer, stack
 from icl.papers.li2025 import one_layer as chains
 from icl.papers.li2025 import prompts
 from icl.papers.li2025.decoding import chain_of_thought, draw_test, wrong_answers
@@ -63,7 +62,7 @@ def stack_gradients() -> Call:
     def literal(config: stack.Config) -> object:
         params = {name: w[0].requires_grad_() for name, w in stack.init([config]).items()}
         factors = {name: np.asarray(part[0]) for name, part in one_layer.sample([config], 0).items()}
-        logits = li2024.stacked_logit(params, li2024.one_layer_prompts(config, factors))
+        logits = li2024.stack_logit(params, li2024.one_layer_prompts(config, factors))
         loss = torch.relu(1 - torch.from_numpy(factors["label"][:, -1]) * logits).mean()
         return torch.autograd.grad(loss, [params[name] for name in ("W_Q", "W_K", "W_V", "W_O", "W_2")])
 

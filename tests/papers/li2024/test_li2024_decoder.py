@@ -9,9 +9,9 @@ import torch
 from icl.core.config import grid
 from icl.core.sweep import Sweep
 from icl.core.training import train
-from icl.models import transformer
 from icl.papers.li2024 import decoder, error_figures, evaluation, trainings
 from icl.papers.li2024.prompts import Prompts, prompt_tokens
+from tests.oracles import transformer
 
 SMALL = {"batch": 16, "width": 16, "mlp_width": 32, "layers": 2, "steps": 12, "pattern_norm": 1.0}
 
