@@ -15,7 +15,7 @@ from icl.core.runs import diverged
 from icl.core.sweep import Sweep
 from icl.core.training import train
 from icl.models.autoregressive import config as layer
-from icl.models.autoregressive import definition, gradients, model, talk, theory
+from icl.models.autoregressive import gradients, model, talk, theory
 from icl.models.autoregressive.config import Config
 from icl.tasks import linear_dynamics as tasks
 from tests.oracles import autoregressive as oracle
@@ -75,13 +75,13 @@ def test_corollary_4_1(law: str) -> None:
     trained = train(sweep(own, steps=100, every=100))
     (a, b), ab, x = talk.blocks(trained, 0), talk.products(trained)[0, -1], layer.sequences(own)
     wanted = oracle.gradient_steps(ab * ONE, ONE, x)
-    np.testing.assert_allclose(oracle.predictions(a[-1], b[-1], x), wanted, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(oracle.block_predictions(a[-1], b[-1], x), wanted, rtol=0, atol=1e-14)
 
 
 def test_any_blocks_precondition_one_gradient_step() -> None:
     """y_t is B times the gradient step of size 1 / (t - 1) times A x_t."""
     (a, b), x = np.random.default_rng(0).standard_normal((2, 5, 5)), layer.sequences(config(length=9, samples=5))
-    np.testing.assert_allclose(oracle.predictions(a, b, x), oracle.gradient_steps(a, b, x), rtol=0, atol=1e-13)
+    np.testing.assert_allclose(oracle.block_predictions(a, b, x), oracle.gradient_steps(a, b, x), rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize(("scale", "length"), [(0.5, 4), (0.5, 100), (2.0, 30)])
@@ -89,7 +89,7 @@ def test_example_4_1_is_recovered_exactly(scale: float, length: int) -> None:
     own = Config(law="sparse", scale=scale, length=length, samples=5)
     x, ab = layer.sequences(own), theory.limit(own)
     assert ab == pytest.approx(1 / scale**2)
-    np.testing.assert_allclose(oracle.predictions(ab * ONE, ONE, x), x[:, 2:], rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(oracle.block_predictions(ab * ONE, ONE, x), x[:, 2:], rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -102,7 +102,7 @@ def test_other_blocks_have_no_gradient_in_the_mean_over_rotations(law: str) -> N
     leaves, slopes = [part.requires_grad_() for part in oracle.with_blocks(0.1 * one, 0.1 * one)], []
     for k in range(8):
         x = torch.from_numpy(tasks.sequences(w * np.exp(2j * np.pi * k / 8), u, 7))
-        slopes.append(torch.autograd.grad(definition.loss(*leaves, x), leaves))
+        slopes.append(torch.autograd.grad(oracle.loss(*leaves, x), leaves))
     key_query, value = slopes[0]
     assert not any(part.any() for part in (key_query[:3], key_query[:, :3], value[3:], value[:, :3]))
     for of_block, rows in zip(zip(*slopes, strict=True), (slice(6, 9), slice(0, 3)), strict=True):
@@ -134,23 +134,26 @@ def test_the_loss_of_six_scalars_is_that_of_the_layer_without_a_mean() -> None:
 def test_prefix_sums_give_the_gradient_of_the_definition(law: str, d: int, length: int, samples: int) -> None:
     """In double precision, at unstructured weights, also over several chunks of sequences."""
     own = config(law, gradient_estimator="sample_all_blocks", dimension=d, length=length, samples=samples)
-    rng, literal = np.random.default_rng(length), replace(own, gradient_estimator="sample_definition")
-    weights = {name: torch.from_numpy(rng.standard_normal(tuple(w.shape))) for name, w in model.init([own]).items()}
-    found, wanted = (model.loss_and_gradient(weights, {}, [one]) for one in (own, literal))
+    rng, start = np.random.default_rng(length), model.init([own])
+    weights = {name: torch.from_numpy(rng.standard_normal(tuple(w.shape))) for name, w in start.items()}
+    found, wanted = model.loss_and_gradient(weights, {}, [own]), oracle.of_all_blocks(weights, [own])
     torch.testing.assert_close(found, wanted, rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("law", ["gaussian", "full-one"])
-def test_sampled_training_is_literal_training(law: str) -> None:
+def test_sampled_training_is_literal_training(law: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """20 steps at the paper's T and d in single precision: weights of order one, some 1e-7 of rounding per step.
 
     The losses of training in two blocks start alike.
     """
-    estimators = ("sample_all_blocks", "sample_definition", "sample_blocks")
-    fast, literal, two = (
-        train(sweep(config(law, gradient_estimator=estimator, samples=10), steps=20, every=20))
-        for estimator in estimators
+    all_blocks, two_blocks = (
+        sweep(config(law, gradient_estimator=estimator, samples=10), steps=20, every=20)
+        for estimator in ("sample_all_blocks", "sample_blocks")
     )
+    fast, two = train(all_blocks), train(two_blocks)
+    literal_layer = model.Estimator(model.all_blocks, oracle.of_all_blocks)
+    monkeypatch.setitem(model.ESTIMATORS, "sample_all_blocks", literal_layer)
+    literal = train(all_blocks)
     torch.testing.assert_close(fast.weights, literal.weights, rtol=0, atol=1e-6)
     np.testing.assert_allclose(two.losses[:, 0], literal.losses[:, 0], rtol=1e-6)
 

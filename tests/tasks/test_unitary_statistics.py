@@ -8,7 +8,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icl.models.autoregressive import definition
 from icl.tasks import linear_dynamics as tasks
 from icl.tasks import unitary_statistics as statistics
 from tests.oracles import autoregressive as oracle
@@ -36,7 +35,7 @@ def test_loss_and_gradient_are_those_of_the_literal_layer(d: int, length: int, c
     rng = np.random.default_rng(seed)
     x = tasks.sequences(tasks.eigenvalues(rng, 7, d), rng.standard_normal((7, d)), length)
     a, b = leaves = torch.from_numpy(rng.standard_normal((2, d, d))).requires_grad_()
-    loss = definition.loss(*oracle.with_blocks(a, b), torch.from_numpy(x))
+    loss = oracle.loss(*oracle.with_blocks(a, b), torch.from_numpy(x))
     wanted = loss.item(), *torch.autograd.grad(loss, leaves)[0].numpy()
     a, b = leaves.detach().numpy()
     found = statistics.empirical(x, chunk).loss(a, b)

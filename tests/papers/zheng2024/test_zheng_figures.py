@@ -20,7 +20,7 @@ def test_ratios_are_those_of_the_layers_last_prediction(length: int) -> None:
     config, one = Config(gradient_estimator="population_scalar", length=length, dimension=4), np.eye(4)
     ratio, x = estimators.ratios(config, 0.7, 50)
     literal, diagonal = sequences(config, "evaluate", 50), 0.7 * drawn(config, "evaluate", 50)[1] ** 2
-    y, square = oracle.predictions(0.7 * one, one, literal)[:, -1], (abs(x) ** 2).sum()
+    y, square = oracle.block_predictions(0.7 * one, one, literal)[:, -1], (abs(x) ** 2).sum()
     np.testing.assert_allclose(x, literal[:, -1], rtol=0, atol=1e-12)
     np.testing.assert_allclose(ratio * x, y, rtol=0, atol=1e-9)
     off_diagonal = np.sqrt((abs(y / x - diagonal) ** 2).mean() / (diagonal**2).mean())

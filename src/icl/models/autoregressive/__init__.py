@@ -7,6 +7,6 @@ W is diagonal and unitary, new in every sequence. The mean is over all sequences
 of m. The layer of Sander et al. (ICML 2024) does not divide by t - 1.
 
 Each module imports only from those before it: `config` (constants and sequences), `theory` (limits in closed form),
-`gradients` (of the reduced losses), `definition` (the literal layer), `prefix_sums` (its fast gradient), `model` (what
-the training loop needs), `talk` (trainings that several figures share).
+`gradients` (of the reduced losses), `prefix_sums` (the gradient in all blocks on a sample), `model` (what the training
+loop needs), `talk` (trainings that several figures share).
 """

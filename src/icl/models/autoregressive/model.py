@@ -7,7 +7,7 @@ import numpy as np
 
 from icl.core.lazy import Tensor, torch
 from icl.core.streams import stream
-from icl.models.autoregressive import definition, gradients, prefix_sums
+from icl.models.autoregressive import gradients, prefix_sums
 from icl.models.autoregressive.config import NAME, Config, Test
 from icl.models.optimisers import Optimiser, Params, sgd
 
@@ -72,7 +72,6 @@ ESTIMATORS = {
     "population_six_scalars": Estimator(six_scalars, gradients.of_six_scalars),
     "sample_blocks": Estimator(blocks, gradients.of_sampled_blocks),
     "sample_all_blocks": Estimator(all_blocks, prefix_sums.of_all_blocks),
-    "sample_definition": Estimator(all_blocks, definition.of_all_blocks),
 }
 
 

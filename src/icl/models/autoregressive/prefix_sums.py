@@ -1,6 +1,6 @@
 """The gradient of the autoregressive layer on a sample of sequences in all blocks, by prefix sums (Zheng et al. 2024).
 
-It equals the gradient of `definition` without forming the matrices E_t.
+It equals the gradient of the layer's definition without forming the matrices E_t.
 """
 
 from collections.abc import Sequence
