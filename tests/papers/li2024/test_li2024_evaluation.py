@@ -118,7 +118,9 @@ def test_initial_attention_and_magnitudes_in_closed_form(prompts_of: PromptsOf) 
     count = (prompts.patterns[..., :-1] == prompts.patterns[..., -1:]).sum(dim=-1).numpy()
     same = count * np.exp(size**2)
     expected = (same / (same + prompts.patterns.shape[-1] - 1 - count)).mean(axis=-1)
-    np.testing.assert_allclose(training_curves.attention_on_same(params, prompts), expected, atol=1e-12)
+    np.testing.assert_allclose(
+        training_curves.on_same(evaluation.attention(params, prompts), prompts), expected, atol=1e-12
+    )
     for values in training_curves.magnitudes(params, prompts).values():
         np.testing.assert_allclose(values, size, atol=1e-12)
 
@@ -169,13 +171,13 @@ def trained() -> Runs:
 
 def test_pruning_equals_setting_rows_to_zero(trained: Runs) -> None:
     whole, weights = pruning.pruning(trained), {name: w.clone() for name, w in trained.last().items()}
-    mask = whole.smallest(20)
+    mask = pruning.first(whole.norms, 20)
     weights["W_O"][torch.from_numpy(mask)] = 0
     (logits,) = evaluation.logits(weights, whole.prompts, [20])
     np.testing.assert_allclose(whole.without(mask)["hinge loss"], evaluation.hinge(logits, whole.prompts), rtol=1e-12)
     assert (np.abs(whole.rise(mask)) > 1e-9).all()
     # Without neurons F = 0: every answer is wrong and the hinge loss is 1.
-    empty = whole.without(whole.smallest(64))
+    empty = whole.without(pruning.first(whole.norms, 64))
     assert (empty["classification error"] == 1).all() and (empty["hinge loss"] == 1).all()
 
 
@@ -184,17 +186,17 @@ def test_masks_hold_the_smallest_and_first_neurons_and_are_nested(
     seed: int, count: int, share: float, more: float
 ) -> None:
     norms, keys = np.random.default_rng(seed).random((2, 3, 12))
-    smallest = pruning.Pruning(None, norms, None).smallest(count)
+    smallest = pruning.first(norms, count)
     assert (smallest.sum(axis=1) == count).all()
     for of_run, mask in zip(norms, smallest, strict=True):
         assert of_run[mask].max(initial=0) <= of_run[~mask].min(initial=np.inf)
-    large = pruning.large_neurons(norms)
-    for of_run, mask in zip(norms, large, strict=True):
+    whole = pruning.Pruning(None, norms, None)
+    for of_run, mask in zip(norms, whole.large, strict=True):
         ordered = np.sort(of_run)
         assert of_run[mask].min() / of_run[~mask].max() == (ordered[1:] / ordered[:-1]).max()
-    removed, further = (pruning.first_of(large, keys, part) for part in (share, max(share, more)))
-    np.testing.assert_array_equal(removed.sum(axis=-1), np.round(share * large.sum(axis=-1)))
-    assert not (removed & ~large).any() and not (removed & ~further).any()
+    removed, further = (whole.first_large(keys, part) for part in (share, max(share, more)))
+    np.testing.assert_array_equal(removed.sum(axis=-1), np.round(share * whole.large.sum(axis=-1)))
+    assert not (removed & ~whole.large).any() and not (removed & ~further).any()
 
 
 def test_a_neuron_along_q_is_lucky_if_a_has_its_sign() -> None:

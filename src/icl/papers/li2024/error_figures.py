@@ -15,7 +15,7 @@ import numpy as np
 from icl.core.table import ERROR
 from icl.evidence.errors import mean_error
 from icl.evidence.intervals import kendall, least_length
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, join, plotting, rows, single, torch
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, facts, join, plotting, single, torch
 from icl.models import estimators, transformer
 from icl.papers.li2024 import evaluation, trainings
 from icl.papers.li2024.evaluation import Evaluation
@@ -53,11 +53,10 @@ def decoder_wrong(runs: Runs, prompts: Evaluation, lengths: Sequence[int]) -> np
 
 
 def _by_sum(runs: Runs) -> dict[str, np.ndarray]:
-    wrong = {}
-    for series, total in SUMS.items():
-        prompts = evaluation.out_of_domain(runs.sweep, coefficient_sum=total)
-        wrong[series] = decoder_wrong(runs, prompts, SUM_LENGTHS)
-    return wrong
+    return {
+        series: decoder_wrong(runs, evaluation.out_of_domain(runs.sweep, coefficient_sum=total), SUM_LENGTHS)
+        for series, total in SUMS.items()
+    }
 
 
 def _order_of_sums(wrong: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -146,26 +145,26 @@ def measure_generalisation(runs: Trained, scale: str) -> Rows:
     trained = trainings.in_axes(single(runs))
     seeds, lengths = trained.sweep.seeds, []
     parts: list[Rows] = []
+    claimed: dict[str, Any] = {}
     for series, fraction in FRACTIONS.items():
         prompts = evaluation.in_domain(trained.sweep, relevant_fraction_test=fraction)
         wrong, hinge = _wrong_and_hinge(trained, prompts)
         parts += mean_error(seeds, wrong, x=LENGTHS, panel="in domain", series=series)
         lengths.append(least_length(wrong.mean(axis=-1), LENGTHS, ENOUGH))
         if fraction == trained.sweep.test.relevant_fraction_test:
-            parts.append(rows("error on unseen tasks", seeds, wrong[-1].mean(axis=-1)))
-            parts.append(rows("hinge loss on unseen tasks", seeds, hinge))
+            claimed |= {"error on unseen tasks": wrong[-1].mean(axis=-1), "hinge loss on unseen tasks": hinge}
     for series, total in SUMS.items():
         prompts = evaluation.out_of_domain(trained.sweep, coefficient_sum=total)
         wrong, hinge = _wrong_and_hinge(trained, prompts)
         parts += mean_error(seeds, wrong, x=LENGTHS, panel="out of domain", series=series)
-        parts.append(rows(f"error at {series}", seeds, wrong[-1].mean(axis=-1)))
-        parts.append(rows(f"hinge loss at {series}", seeds, hinge))
+        claimed |= {f"error at {series}": wrong[-1].mean(axis=-1), f"hinge loss at {series}": hinge}
     products = np.stack(lengths) * np.array(list(FRACTIONS.values()))[:, None]
-    parts.append(rows("largest rise of l* with alpha'", seeds, np.diff(lengths, axis=0).max(axis=0)))
-    parts.append(rows("largest over smallest l* alpha'", seeds, products.max(axis=0) / products.min(axis=0)))
-    of_theorem = [trainings.conditions(config) for config in trained.sweep.configs]
-    parts += [rows(name, seeds, [of_run[name] for of_run in of_theorem]) for name in of_theorem[0]]
-    return join([*parts, rows("held-out loss", seeds, held_out_loss(single(runs)))])
+    claimed["largest rise of l* with alpha'"] = np.diff(lengths, axis=0).max(axis=0)
+    claimed["largest over smallest l* alpha'"] = products.max(axis=0) / products.min(axis=0)
+    claimed["held-out loss"] = held_out_loss(single(runs))
+    # All runs have the same constants.
+    claimed |= trainings.conditions(trained.sweep.configs[0])
+    return join([*parts, facts(seeds, claimed)])
 
 
 def _wrong_and_hinge(runs: Runs, prompts: Evaluation) -> tuple[np.ndarray, np.ndarray]:
@@ -215,7 +214,7 @@ def _classical(name: str, fraction: float, top: float, highest: float, legend: t
         "prompts": CLASSICAL_PROMPTS,
         "relevant_fraction_test": fraction,
     }
-    measure = partial(measure_errors, wrong_of=_by_method, facts=_against_best, x=CLASSICAL_LENGTHS, times=TIMES)
+    measure = partial(measure_errors, wrong_of=_by_method, claimed=_against_best, x=CLASSICAL_LENGTHS, times=TIMES)
     x = Axis("# of contexts or samples", (6, 20), range(8, 21, 4))
     edges, y = (130.18, 485.63, top, 431.72), error_axis(1e-3, highest)
     look = Look(520, edges, x, y, 22, legend, band=False, guide=True)
@@ -226,8 +225,8 @@ LEGEND12, LEGEND13 = (12, "lower left", (-0.017, -0.022), 0.728), (15, "upper ri
 FIGURE12 = Look(400, (117.82, 368.25, 26.25, 317.72), CONTEXTS, error_axis(1e-3, 1e-1), 19, LEGEND12, guide=True)
 FIGURE13 = Look(450, (129.90, 415.62, 18.40, 361.72), CONTEXTS, error_axis(6e-3, 4), 22, LEGEND13)
 _plain_training = partial(trainings.decoder_training, test=trainings.PlainTest)
-_measure_sums = partial(measure_errors, wrong_of=_by_sum, facts=_order_of_sums, x=SUM_LENGTHS)
-_measure_fractions = partial(measure_errors, wrong_of=_by_fraction, facts=_fall_with_fraction, x=FRACTION_LENGTHS)
+_measure_sums = partial(measure_errors, wrong_of=_by_sum, claimed=_order_of_sums, x=SUM_LENGTHS)
+_measure_fractions = partial(measure_errors, wrong_of=_by_fraction, claimed=_fall_with_fraction, x=FRACTION_LENGTHS)
 FIGURES = (
     figure("figure12", _plain_training, _measure_sums, ERROR, SUM_STYLES, FIGURE12),
     figure("figure13", trainings.decoder_training, _measure_fractions, ERROR, FRACTION_STYLES, FIGURE13),

@@ -89,22 +89,23 @@ def hinge(logits: Tensor, prompts: Evaluation) -> np.ndarray:
     return torch.relu(1 - logits * prompts.answer).mean(dim=-1).numpy()
 
 
-def attention(params: Params, prompts: Evaluation, context_length: int) -> Tensor:
-    """Attention of the one-layer model's query on the first `context_length` contexts, and on the query itself if it is
-    attended to; 0 elsewhere: (runs, prompts, l + 1).
+def attention(params: Params, prompts: Evaluation, context_length: int | None = None) -> Tensor:
+    """Attention of the one-layer model's query on the first `context_length` contexts, by default all, and on the query
+    itself if it is attended to; 0 elsewhere: (runs, prompts, l + 1).
 
     params : of the one-layer model in the axes of the patterns
     """
     queries = torch.einsum("rpd,red->rpe", prompts.tokens[:, :, -1], params["W_Q"])
     pulled = torch.einsum("rpe,red->rpd", queries, params["W_K"])
     scores = torch.einsum("rpld,rpd->rpl", prompts.tokens, pulled)
-    masked = torch.arange(scores.shape[-1]) >= context_length
+    masked = torch.ones(scores.shape[-1], dtype=torch.bool)
+    masked[:-1][:context_length] = False
     masked[-1] = prompts.configs[0].attended != QUERY_TOO
     return torch.softmax(scores.masked_fill(masked, -torch.inf), dim=-1)
 
 
-def contributions(params: Params, prompts: Evaluation, context_length: int) -> Tensor:
-    """a_i ReLU(w_i^T sum_j W_V p_j s_j) of every neuron i from the first `context_length` contexts: (runs, prompts, m).
+def contributions(params: Params, prompts: Evaluation, context_length: int | None = None) -> Tensor:
+    """a_i ReLU(w_i^T sum_j W_V p_j s_j) of every neuron i, with s_j as `attention`: (runs, prompts, m).
 
     Their sum over neurons is the logit F; leaving neurons out of the sum prunes them.
     """

@@ -38,8 +38,7 @@ def measure(runs: Trained, scale: str) -> Rows:
     for name, values in (("pattern", prompts.patterns), ("label", prompts.labels)):
         record.parts.append(rows(name, record.seeds[run], values[run, 0].numpy(), x=x, panel="prompt", series=name))
     agree = np.sign(label_of_layers(attention, prompts)) == np.sign(logits.numpy())
-    record.fact("share of answers that one layer's label gives", agree.mean(axis=-1))
-    return record.rows()
+    return record.rows({"share of answers that one layer's label gives": agree.mean(axis=-1)})
 
 
 SIZE, GAP = 270, 62

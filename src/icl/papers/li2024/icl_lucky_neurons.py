@@ -1,10 +1,8 @@
 """Fraction of lucky neurons over training: active whenever the label has the sign of a_i (talk page 50)."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, join, plotting, rows
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, facts, join, plotting, rows
 from icl.models.optimisers import Params
 from icl.papers.li2024 import evaluation, trainings
 from icl.papers.li2024.evaluation import Evaluation
@@ -13,33 +11,21 @@ ALWAYS = 0.99
 """Fraction of the prompts of its label on which a lucky neuron must be active, as drawn."""
 MOSTLY = 0.5
 """The same at the start of the training, where the talk defines luck."""
-METHODS = {"SGD": "li_icl_sgd", "Adam": "li_icl"}
-
-
-def sweeps(scale: str) -> list[Sweep]:
-    """The training of the theorems, and the training behind the figures."""
-    return trainings.theorem_training(scale) + trainings.one_layer_training(scale)
 
 
 def lucky(params: Params, prompts: Evaluation, share: float = ALWAYS) -> np.ndarray:
     """Which neurons have w_i^T sum_j W_V p_j s_j > 0 on at least this share of the prompts with z = sign(a_i): bool
     (runs, m); w_i is row i of W_O, s_j the attention on context j.
     """
-    active = evaluation.contributions(params, prompts, prompts.tokens.shape[2] - 1) != 0
+    active = evaluation.contributions(params, prompts) != 0
     of_label = prompts.labels[:, :, -1:] == params["a"].sign()[:, None]
     return ((active & of_label).sum(dim=1) >= share * of_label.sum(dim=1)).numpy()
-
-
-def large(params: Params) -> np.ndarray:
-    """Which rows of W_O have more than half the largest norm: bool (runs, m)."""
-    norms = params["W_O"].norm(dim=-1)
-    return (norms > norms.amax(dim=-1, keepdim=True) / 2).numpy()
 
 
 def measure(runs: Trained, scale: str) -> Rows:
     """Fractions of lucky neurons at every epoch, on unseen tasks; the claims' observables under SGD."""
     parts = []
-    for method, name in METHODS.items():
+    for method, name in trainings.METHODS.items():
         trained = trainings.in_axes(runs[name])
         seeds, epochs = trained.sweep.seeds, trained.sweep.snapshots
         prompts = evaluation.in_domain(trained.sweep)
@@ -47,18 +33,21 @@ def measure(runs: Trained, scale: str) -> Rows:
         x = np.array(epochs)[:, None]
         parts.append(rows("share of neurons", seeds, is_lucky.mean(axis=-1), x=x, panel="main", series=method))
         if method == "SGD":
-            parts += _by_activity_at_the_start(trained, prompts)
+            parts.append(_by_activity_at_the_start(trained, prompts))
     return join(parts)
 
 
-def _by_activity_at_the_start(trained: Runs, prompts: Evaluation) -> Iterator[Rows]:
+def _by_activity_at_the_start(trained: Runs, prompts: Evaluation) -> Rows:
     """The neurons that are lucky at epoch 0, active on most prompts of their label, and the growth of the others."""
-    start, seeds = lucky(trained.at(0), prompts, MOSTLY), trained.sweep.seeds
+    start = lucky(trained.at(0), prompts, MOSTLY)
     norms = trained.last()["W_O"].norm(dim=-1).numpy()
     with np.errstate(divide="ignore", invalid="ignore"):
         of_lucky, of_unlucky = ((norms * of).sum(axis=-1) / of.sum(axis=-1) for of in (start, ~start))
-    yield rows("share of neurons that are lucky at the start", seeds, start.mean(axis=-1))
-    yield rows("final norm of unlucky neurons over lucky ones", seeds, of_unlucky / of_lucky)
+    claimed = {
+        "share of neurons that are lucky at the start": start.mean(axis=-1),
+        "final norm of unlucky neurons over lucky ones": of_unlucky / of_lucky,
+    }
+    return facts(trained.sweep.seeds, claimed)
 
 
 STYLES = (Style("SGD", "SGD", "b", "x"), Style("Adam", "Adam", "r", "o"))
@@ -75,4 +64,4 @@ def draw(table: Table) -> Picture:
     return figure
 
 
-FIGURES = (Figure("icl_lucky_neurons", sweeps, measure, draw),)
+FIGURES = (Figure("icl_lucky_neurons", trainings.both_trainings, measure, draw),)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from icl.figure import Figure, Picture, Rows, Runs, Sweep, Table, Trained, join, plotting, rows, torch
+from icl.figure import Figure, Picture, Rows, Runs, Table, Trained, facts, join, plotting, rows, torch
 from icl.models.optimisers import Params
 from icl.papers.li2024 import error_figures, evaluation, neuron_figures, pruning, training_curves, trainings
 from icl.papers.li2024.evaluation import Evaluation
@@ -18,7 +18,6 @@ MEASURED = [
     for figure in module.FIGURES
     if figure.name in NAMES
 ]
-METHODS = {"SGD": "li_icl_sgd", "Adam": "li_icl"}
 DRAWN = {
     "error on unseen tasks": "T1: error on unseen tasks",
     "hinge loss on unseen tasks": "T1: hinge loss on unseen tasks",
@@ -49,37 +48,31 @@ RENAMED = {
 }
 
 
-def sweeps(scale: str) -> list[Sweep]:
-    """The training behind the figures, and the training of the theorems."""
-    return trainings.one_layer_training(scale) + trainings.theorem_training(scale)
-
-
 def measure(runs: Trained, scale: str) -> Rows:
     """The facts of six figures on both trainings, with ", SGD" or ", Adam" after their names, and again as dots."""
     parts = []
-    for method, sweep in METHODS.items():
-        seeds, facts = runs[sweep].sweep.seeds, _facts(runs[sweep], scale)
-        parts += [rows(f"{name}, {method}", seeds, of_runs) for name, of_runs in facts.items()]
-        parts += [rows(name, seeds, facts[name], panel=str(index), series=method) for index, name in enumerate(DRAWN)]
+    for method, sweep in trainings.METHODS.items():
+        seeds, found = runs[sweep].sweep.seeds, _facts(runs[sweep], scale)
+        parts.append(facts(seeds, {f"{name}, {method}": of_runs for name, of_runs in found.items()}))
+        parts += [rows(name, seeds, found[name], panel=str(index), series=method) for index, name in enumerate(DRAWN)]
     return join(parts)
 
 
 def _facts(runs: Runs, scale: str) -> dict[str, np.ndarray]:
     """Observable -> (runs,): the facts of the figures, and those on prompts without noise at alpha' = 0.8."""
-    facts = {}
+    found = {}
     for figure in MEASURED:
         (sweep,) = figure.sweeps(scale)
         measured = figure.measure({sweep.name: replace(runs, sweep=replace(runs.sweep, test=sweep.test))}, scale)
         for name, of_runs in measured[measured["panel"] == ""].groupby("observable")["value"]:
             if not name.startswith(LEFT_OUT):
-                facts[RENAMED.get(name, name)] = of_runs.to_numpy()
+                found[RENAMED.get(name, name)] = of_runs.to_numpy()
     trained = trainings.in_axes(runs)
     pruned = pruning.pruning(trained)
-    prompts = evaluation.in_domain(trained.sweep)
-    return facts | {
+    return found | {
         "rise of the hinge loss without small neurons": pruning.rise_without_small(pruned),
         "least rise of the hinge loss per share of large neurons": pruning.least_rise_per_share(pruned),
-        **attended_context(trained.last(), prompts),
+        **attended_context(trained.last(), evaluation.in_domain(trained.sweep)),
     }
 
 
@@ -87,7 +80,7 @@ def attended_context(params: Params, prompts: Evaluation) -> dict[str, np.ndarra
     """How close sum_s p_s softmax_s is to (mu, z q), mu the query's pattern: the mean cosine of its feature part with
     mu, and the mean of z times its label part in units of q, (runs,) each.
     """
-    weights = evaluation.attention(params, prompts, prompts.tokens.shape[2] - 1)
+    weights = evaluation.attention(params, prompts)
     attended = torch.einsum("rpl,rpld->rpd", weights, prompts.tokens)
     size, q = prompts.query_direction.shape[-1], torch.from_numpy(prompts.configs[0].label_direction)
     feature, label = attended[..., :size], attended[..., size:]
@@ -104,12 +97,12 @@ def draw(table: Table) -> Picture:
     names = [str(index) for index in range(len(DRAWN))]
     figure, panels = plotting.panels((1000, 680), plotting.grid_edges(names, (70, 235, 30, 180), (242, 220), columns=4))
     for (panel, axes), (observable, title) in zip(panels.items(), DRAWN.items(), strict=True):
-        for place, method in enumerate(METHODS):
+        for place, method in enumerate(trainings.METHODS):
             values = table.points(panel, method, observable)["value"]
             spread = [place + 0.3 * (order / max(len(values) - 1, 1) - 0.5) for order in range(len(values))]
             axes.plot(spread, values, "o", color=f"C{place}", markersize=5, alpha=0.8, label=f"a run by {method}")
         statement, quantity = title.split(": ")
-        axes.set(xlim=(-0.5, 1.5), xticks=(0, 1), xticklabels=list(METHODS))
+        axes.set(xlim=(-0.5, 1.5), xticks=(0, 1), xticklabels=list(trainings.METHODS))
         axes.set_title(statement, fontsize=10)
         axes.set_xlabel("trained by", fontsize=9)
         axes.set_ylabel(quantity, fontsize=9)
@@ -119,4 +112,4 @@ def draw(table: Table) -> Picture:
     return figure
 
 
-FIGURES = (Figure("icl_theorems", sweeps, measure, draw),)
+FIGURES = (Figure("icl_theorems", trainings.both_trainings, measure, draw),)

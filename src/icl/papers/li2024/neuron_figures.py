@@ -14,9 +14,10 @@ from icl.figure import Axis, Figure, Picture, Rows, Runs, Table, Trained, plotti
 from icl.models.optimisers import Params
 from icl.papers.li2024 import one_layer, stack, trainings
 from icl.papers.li2024.record import Edges, Record, all_runs
-from icl.papers.li2024.trainings import SCHEDULE
 
 EPOCHS, STACK_EPOCHS = (0, 100, 200, 300, 400), (0, 400, 800, 1200, 1600)
+DRAWN_NEURONS = 5
+"""Points per epoch and sign, as counted in figures 10 and 11."""
 Embeddings = Mapping[int, Mapping[str, np.ndarray]]
 """Epoch -> norms and angles of the rows, as `embeddings` returns them."""
 
@@ -42,23 +43,22 @@ def measure_features(runs: Trained, scale: str) -> Rows:
     """Feature block of the one-layer model: the first neurons as points, the mean angle of the large rows as facts."""
     record = Record(single(runs))
     at = _one_layer(record.runs)
-    first, last = at[EPOCHS[0]], at[EPOCHS[-1]]
-    _add_points(record, "Feat. Emb.", np.ones_like(last["feature magnitude"], dtype=bool), at, "feature")
-    large = _large(last["feature magnitude"])
-    record.fact("angle at the start", np.average(first["feature angle"], axis=-1, weights=large))
-    record.fact("angle at the end", np.average(last["feature angle"], axis=-1, weights=large))
-    return record.rows()
+    last = at[EPOCHS[-1]]
+    of_large = large(last["feature magnitude"])
+    _add_points(record, "Feat. Emb.", np.full_like(of_large, True), at, "feature")
+    start, end = (np.average(now["feature angle"], axis=-1, weights=of_large) for now in (at[0], last))
+    return record.rows({"angle at the start": start, "angle at the end": end})
 
 
 def measure_labels(runs: Trained, scale: str) -> Rows:
     """Label block of the one-layer model: the first neurons of each sign as points, the angle of the large rows."""
     record = Record(single(runs))
     at = _one_layer(record.runs)
-    last = at[EPOCHS[-1]]
+    last, claimed = at[EPOCHS[-1]], {}
     for sign, of_sign in _add_points_by_sign(record, at).items():
-        large = of_sign & _large(last["label magnitude"])
-        record.fact(f"angle at the end, a_i {sign} 0", np.average(last["label angle"], axis=-1, weights=large))
-    return record.rows()
+        shown = of_sign & large(last["label magnitude"])
+        claimed[f"angle at the end, a_i {sign} 0"] = np.average(last["label angle"], axis=-1, weights=shown)
+    return record.rows(claimed)
 
 
 def measure_layer(runs: Trained, scale: str, layer: int) -> Rows:
@@ -72,12 +72,12 @@ def measure_layer(runs: Trained, scale: str, layer: int) -> Rows:
     # there is that of the neuron with the same index.
     _add_points_by_sign(record, at)
     growth = at[STACK_EPOCHS[-1]]["label magnitude"] / at[STACK_EPOCHS[0]]["label magnitude"]
-    record.fact("share of neurons that grow", (growth > 1).mean(axis=-1))
+    claimed = {"share of neurons that grow": (growth > 1).mean(axis=-1)}
     if layer == 1:
         layers = range(1, record.runs.sweep.configs[0].layers + 1)
         turns = [_turn(_layer_embeddings(record.runs, STACK_EPOCHS[-1], number)) for number in layers]
-        record.fact("largest turn of a layer", np.max(turns, axis=0))
-    return record.rows()
+        claimed["largest turn of a layer"] = np.max(turns, axis=0)
+    return record.rows(claimed)
 
 
 def _one_layer(runs: Runs) -> Embeddings:
@@ -90,16 +90,15 @@ def _layer_embeddings(runs: Runs, epoch: int, layer: int) -> dict[str, np.ndarra
     return embeddings(stack.layer(runs.at(step), layer), runs.sweep.configs[0])
 
 
-def _large(magnitudes: np.ndarray) -> np.ndarray:
+def large(magnitudes: np.ndarray) -> np.ndarray:
     """The rows of more than half the largest magnitude: bool (runs, m)."""
     return magnitudes > magnitudes.max(axis=-1, keepdims=True) / 2
 
 
 def _turn(embedded: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Mean distance from pi/2 of the angle between q and the label rows of at least half the largest magnitude."""
-    magnitude = embedded["label magnitude"]
-    large = magnitude >= magnitude.max(axis=-1, keepdims=True) / 2
-    return np.average(np.abs(embedded["label angle"] - np.pi / 2), axis=-1, weights=large)
+    """Mean distance from pi/2 of the angle between q and the large label rows."""
+    weights = large(embedded["label magnitude"])
+    return np.average(np.abs(embedded["label angle"] - np.pi / 2), axis=-1, weights=weights)
 
 
 def _add_points_by_sign(record: Record, at: Embeddings) -> dict[str, np.ndarray]:
@@ -114,7 +113,7 @@ def _add_points_by_sign(record: Record, at: Embeddings) -> dict[str, np.ndarray]
 def _add_points(record: Record, series: str, among: np.ndarray, at: Embeddings, block: str) -> None:
     """Add points (angle, magnitude) over epochs of the first neurons in the mask `among`, bool (runs, m)."""
     for run, seed in enumerate(record.seeds):
-        neurons = np.flatnonzero(among[run])[: SCHEDULE.drawn_neurons]
+        neurons = np.flatnonzero(among[run])[:DRAWN_NEURONS]
         for epoch, now in at.items():
             angle, magnitude = now[f"{block} angle"][run, neurons], now[f"{block} magnitude"][run, neurons]
             record.parts.append(rows("magnitude", seed, magnitude, panel="main", series=series, x=angle, colour=epoch))

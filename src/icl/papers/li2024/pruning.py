@@ -19,10 +19,11 @@ from icl.papers.li2024 import evaluation, trainings
 from icl.papers.li2024.evaluation import Evaluation
 from icl.papers.li2024.one_layer import SYSTEM
 from icl.papers.li2024.record import Look, Record, all_runs, draw, error_axis, measure_errors
-from icl.papers.li2024.trainings import SCHEDULE
 
 COUNTS = (0, 3, 6, 10, 13, 16, 19, 22, 26)
 """Numbers of pruned neurons at rates 0, 5, ..., 40 %, as on the published axis."""
+RANDOM_PRUNINGS = 20
+"""Random orders of the neurons per run, our choice."""
 SHARES = (0.2, 0.4, 0.6)
 """Fractions R of the large neurons in the claims on theorem 3 that remove the largest first."""
 HINGE = "hinge loss"
@@ -48,14 +49,16 @@ class Pruning:
         wrong = evaluation.wrong(logits, self.prompts)
         return {"wrong": wrong, ERROR: wrong.mean(axis=-1), HINGE: evaluation.hinge(logits, self.prompts)}
 
-    def smallest(self, count: int) -> np.ndarray:
-        """Mask of the `count` neurons of smallest norm."""
-        return np.argsort(np.argsort(self.norms, axis=-1), axis=-1) < count
-
     @property
     def large(self) -> np.ndarray:
         """The neurons above the largest ratio of neighbouring sorted row norms: bool (runs, m)."""
-        return large_neurons(self.norms)
+        ordered = np.sort(self.norms, axis=-1)
+        last_small = np.argmax(ordered[:, 1:] / ordered[:, :-1], axis=-1)
+        return self.norms > np.take_along_axis(ordered, last_small[:, None], axis=-1)
+
+    def first_large(self, keys: np.ndarray, share: float) -> np.ndarray:
+        """The given fraction of each run's large neurons, smallest keys first: bool (runs, m)."""
+        return first(np.where(self.large, keys, np.inf), np.round(share * self.large.sum(axis=-1, keepdims=True)))
 
     def rise(self, removed: np.ndarray) -> np.ndarray:
         """The rise of the hinge loss without the neurons in the mask `removed`: (runs,)."""
@@ -68,21 +71,12 @@ def pruning(runs: Runs, **tested: Any) -> Pruning:
     runs : in the axes of the patterns; tested : other constants of their test
     """
     weights, prompts = runs.last(), evaluation.out_of_domain(runs.sweep, **tested)
-    parts = evaluation.contributions(weights, prompts, prompts.test.context_length_test)
-    return Pruning(prompts, weights["W_O"].norm(dim=-1).numpy(), parts)
+    return Pruning(prompts, weights["W_O"].norm(dim=-1).numpy(), evaluation.contributions(weights, prompts))
 
 
-def large_neurons(norms: np.ndarray) -> np.ndarray:
-    """The neurons above the largest ratio of neighbouring sorted norms: (runs, m) -> bool (runs, m)."""
-    ordered = np.sort(norms, axis=-1)
-    last_small = np.argmax(ordered[:, 1:] / ordered[:, :-1], axis=-1)
-    return norms > np.take_along_axis(ordered, last_small[:, None], axis=-1)
-
-
-def first_of(large: np.ndarray, keys: np.ndarray, share: float) -> np.ndarray:
-    """The given fraction of each run's large neurons, smallest keys first: bool (runs, m)."""
-    rank = np.argsort(np.argsort(np.where(large, keys, np.inf), axis=-1), axis=-1)
-    return rank < np.round(share * large.sum(axis=-1, keepdims=True))
+def first(keys: np.ndarray, count: int | np.ndarray) -> np.ndarray:
+    """The `count` neurons of smallest keys: (runs, m) -> bool (runs, m)."""
+    return np.argsort(np.argsort(keys, axis=-1), axis=-1) < count
 
 
 def rise_without_small(pruned: Pruning) -> np.ndarray:
@@ -94,12 +88,15 @@ def least_rise_per_share(pruned: Pruning) -> np.ndarray:
     """The least over SHARES R of the rise of the hinge loss without a fraction R of the large neurons, largest first,
     over R (theorem 3): (runs,).
     """
-    return np.min([pruned.rise(first_of(pruned.large, -pruned.norms, share)) / share for share in SHARES], axis=0)
+    return np.min([pruned.rise(pruned.first_large(-pruned.norms, share)) / share for share in SHARES], axis=0)
 
 
-def random_ranks(seeds: Sequence[int], neurons: int, draw: int) -> np.ndarray:
-    """The place of each neuron in a random order per run, (runs, m)."""
-    return np.stack([stream(SYSTEM, seed, "pruning", draw).permutation(neurons) for seed in seeds])
+def random_orders(seeds: Sequence[int], neurons: int) -> list[np.ndarray]:
+    """RANDOM_PRUNINGS times the place of each neuron in a random order per run, (runs, m)."""
+    return [
+        np.stack([stream(SYSTEM, seed, "pruning", draw).permutation(neurons) for seed in seeds])
+        for draw in range(RANDOM_PRUNINGS)
+    ]
 
 
 def losses_without(whole: Pruning, masks: Sequence[Sequence[np.ndarray]]) -> dict[str, np.ndarray]:
@@ -117,30 +114,31 @@ def measure_orders(runs: Trained, scale: str) -> Rows:
     by_norm, at_random = _pruned(record.runs)
     record.error_curves(_wrong(by_norm, at_random), _wrong(*_pruned(record.drawn_run())), COUNTS, "left axis")
     whole = pruning(record.runs)
+    ordered, places = np.sort(whole.norms, axis=-1), range(COUNTS[-1] + 1)
+    record.curves("neuron magnitude", {"magnitude of neurons": ordered.T[: len(places)]}, places, "right axis")
+    small, initial = ~whole.large, record.runs.at(0)["W_O"].norm(dim=-1).numpy()
+    growth = np.average(whole.norms, axis=-1, weights=small) / np.average(initial, axis=-1, weights=small)
+    claimed = {
+        "largest ratio of neighbouring norms": (ordered[:, 1:] / ordered[:, :-1]).max(axis=-1),
+        "share of small neurons": small.mean(axis=-1),
+        "norm of small neurons over initial norm": growth,
+    }
     from_20_percent = np.array(COUNTS) >= 0.2 * whole.norms.shape[1]
     for name in (ERROR, HINGE):
         # A tie is half a win.
         wins = (by_norm[name] < at_random[name]) + (by_norm[name] == at_random[name]) / 2
-        record.fact(f"share of draws, {name}", wins.mean(axis=1)[from_20_percent].mean(axis=0))
-    ordered, places = np.sort(whole.norms, axis=-1), np.arange(COUNTS[-1] + 1)
-    labels = {"panel": "right axis", "series": "magnitude of neurons", "x": places}
-    record.curve("neuron magnitude", ordered.T[places], **labels)
-    small, initial = ~whole.large, record.runs.at(0)["W_O"].norm(dim=-1).numpy()
-    growth = np.average(whole.norms, axis=-1, weights=small) / np.average(initial, axis=-1, weights=small)
-    record.fact("largest ratio of neighbouring norms", (ordered[:, 1:] / ordered[:, :-1]).max(axis=-1))
-    record.fact("share of small neurons", small.mean(axis=-1))
-    record.fact("norm of small neurons over initial norm", growth)
-    return record.rows()
+        claimed[f"share of draws, {name}"] = wins.mean(axis=1)[from_20_percent].mean(axis=0)
+    return record.rows(claimed)
 
 
 def _pruned(runs: Runs) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Losses without COUNTS of the smallest neurons, (counts, 1, ...), and of random ones, (counts, draws, ...)."""
     whole = pruning(runs)
-    orders = [random_ranks(runs.sweep.seeds, whole.norms.shape[1], draw) for draw in range(SCHEDULE.random_prunings)]
-    return (
-        losses_without(whole, [[whole.smallest(count)] for count in COUNTS]),
-        losses_without(whole, [[ranks < count for ranks in orders] for count in COUNTS]),
+    orders = [whole.norms], random_orders(runs.sweep.seeds, whole.norms.shape[1])
+    by_norm, at_random = (
+        losses_without(whole, [[first(keys, count) for keys in every] for count in COUNTS]) for every in orders
     )
+    return by_norm, at_random
 
 
 def _wrong(by_norm: dict[str, np.ndarray], at_random: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -180,7 +178,7 @@ def _by_fraction(runs: Runs) -> dict[str, np.ndarray]:
     wrong = {}
     for series, fraction in FRACTIONS.items():
         whole = pruning(runs, relevant_fraction_test=fraction)
-        wrong[series] = np.stack([whole.without(whole.smallest(count))["wrong"] for count in COUNTS])
+        wrong[series] = np.stack([whole.without(first(whole.norms, count))["wrong"] for count in COUNTS])
     return wrong | {"baseline": wrong["alpha'=0.6"][[0, 0]]}
 
 
@@ -224,15 +222,14 @@ def measure_large(runs: Trained, scale: str) -> Rows:
     """Out-of-domain hinge loss and error without a fraction of the large neurons, removed in three orders."""
     trained = trainings.in_axes(single(runs))
     seeds, whole = trained.sweep.seeds, pruning(trained)
-    draws = range(SCHEDULE.random_prunings)
     orders = {
         "largest first": [-whole.norms],
-        "at random": [random_ranks(seeds, whole.norms.shape[1], draw) for draw in draws],
+        "at random": random_orders(seeds, whole.norms.shape[1]),
         "smallest first": [whole.norms],
     }
     parts, hinge, x = [rows("share of large neurons", seeds, whole.large.mean(axis=-1))], {}, np.array(REMOVED)[:, None]
-    for series, keys in orders.items():
-        masks = [[first_of(whole.large, order, share) for order in keys] for share in REMOVED]
+    for series, every in orders.items():
+        masks = [[whole.first_large(keys, share) for keys in every] for share in REMOVED]
         losses = {name: of_draws.mean(axis=1) for name, of_draws in losses_without(whole, masks).items()}
         parts += [rows(name, seeds, losses[name], x=x, panel=name, series=series) for name in (HINGE, ERROR)]
         hinge[series] = losses[HINGE]
@@ -270,7 +267,7 @@ def _figure(name: str, measure: Any, draw: Any, styles: tuple[Style, ...]) -> Fi
     return Figure(name, training, measure, draw, all_runs(draw, (plotting.BASELINE, *styles)))
 
 
-_measure_fractions = partial(measure_errors, wrong_of=_by_fraction, facts=_in_order, x=COUNTS)
+_measure_fractions = partial(measure_errors, wrong_of=_by_fraction, claimed=_in_order, x=COUNTS)
 FIGURES = (
     _figure("figure14", measure_orders, draw_orders, ORDERS),
     _figure("figure15", _measure_fractions, draw_fractions, FRACTION_STYLES),

@@ -22,7 +22,7 @@ from icl.core.table import ERROR
 from icl.drawing import runs_picture
 from icl.evidence import errors
 from icl.evidence.errors import GROUPS
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, join, plotting, rows, single
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, facts, join, plotting, rows, single
 from icl.papers.li2024.trainings import in_axes
 
 LEARNT = 0.1
@@ -61,29 +61,27 @@ def least(losses: np.ndarray, seeds: Sequence[int]) -> int:
 
 
 class Record:
-    """Collects the rows of a figure that draws one run: facts and curves of all runs, with the held-out losses.
+    """Collects the rows of a figure that draws one run: curves and facts of all runs, with the held-out losses.
 
     runs : as trained; the attribute is in the axes of the patterns
     """
 
     def __init__(self, runs: Runs) -> None:
-        self.runs, self.seeds, self.losses = in_axes(runs), runs.sweep.seeds, held_out_loss(runs)
+        self.runs, self.seeds, losses = in_axes(runs), runs.sweep.seeds, held_out_loss(runs)
         seed = runs.sweep.test.drawn_seed
-        self.drawn = self.seeds.index(seed) if seed in self.seeds else least(self.losses, self.seeds)
-        self.parts = [rows(HELD_OUT_LOSS, self.seeds, self.losses), errors.drawn_run(self.seeds, self.drawn)]
+        self.drawn = self.seeds.index(seed) if seed in self.seeds else least(losses, self.seeds)
+        self.parts = [rows(HELD_OUT_LOSS, self.seeds, losses), errors.drawn_run(self.seeds, self.drawn)]
 
     def drawn_run(self, times: int = GROUPS) -> Runs:
         """The drawn run with `times` as many test prompts; the first are those of all runs."""
         test = self.runs.sweep.test
         return self.runs.alone(self.drawn, replace(test, prompts=times * test.prompts))
 
-    def fact(self, observable: str, values: Any) -> None:
-        """Add what a claim bounds; values : (runs,)."""
-        self.parts.append(rows(observable, self.seeds, values))
-
-    def curve(self, observable: str, values: Any, **labels: Any) -> None:
-        """Add a curve, the drawn run, and all runs; values : (xs, runs), x : (xs,)."""
-        self.parts += errors.drawn_curve(self.seeds, self.drawn, observable, values, **labels)
+    def curves(self, observable: str, values: Mapping[str, Any], x: Sequence[int], panel: str = "main") -> None:
+        """Add curves, the drawn run and all runs; values : series -> (xs, runs)."""
+        for series, of_series in values.items():
+            labels = {"panel": panel, "series": series, "x": x}
+            self.parts += errors.drawn_curve(self.seeds, self.drawn, observable, of_series, **labels)
 
     def error_curves(
         self, wrong: Mapping[str, np.ndarray], drawn: Mapping[str, np.ndarray], x: Sequence[int], panel: str = "main"
@@ -99,22 +97,22 @@ class Record:
             labels = {"panel": panel, "series": series, "x": places}
             self.parts += errors.drawn_error(self.seeds, self.drawn, answers, drawn[series], **labels)
 
-    def rows(self) -> Rows:
-        """All rows."""
-        return join(self.parts)
+    def rows(self, claimed: Mapping[str, Any]) -> Rows:
+        """All rows, with what claims bound: observable -> (runs,)."""
+        return join([*self.parts, facts(self.seeds, claimed)])
 
 
-def measure_errors(runs: Trained, scale: str, wrong_of: Any, facts: Any, x: Sequence[int], times: int = GROUPS) -> Rows:
+def measure_errors(
+    runs: Trained, scale: str, wrong_of: Any, claimed: Any, x: Sequence[int], times: int = GROUPS
+) -> Rows:
     """Error curves of a figure with a single training, and what its claims bound.
 
-    wrong_of : runs in the axes of the patterns -> the answers of `Record.error_curves`; facts : these -> observables
+    wrong_of : runs in the axes of the patterns -> the answers of `Record.error_curves`; claimed : these -> observables
     """
     record = Record(single(runs))
     wrong = wrong_of(record.runs)
     record.error_curves(wrong, wrong_of(record.drawn_run(times)), x)
-    for observable, values in facts(wrong).items():
-        record.fact(observable, values)
-    return record.rows()
+    return record.rows(claimed(wrong))
 
 
 class Look(NamedTuple):

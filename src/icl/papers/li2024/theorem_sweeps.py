@@ -16,9 +16,9 @@ from icl.core.config import grid
 from icl.core.runs import single
 from icl.core.table import ERROR
 from icl.evidence.intervals import first_step_below, log_slope
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, join, plotting, rows
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, facts, join, plotting, rows
 from icl.papers.li2024 import evaluation, one_layer, trainings
-from icl.papers.li2024.icl_lucky_neurons import large
+from icl.papers.li2024.neuron_figures import large
 from icl.papers.li2024.pruning import HINGE, least_rise_per_share, pruning, rise_without_small
 from icl.papers.li2024.record import held_out_loss
 
@@ -52,6 +52,10 @@ class Panel(NamedTuple):
         """The name of the training with this value, which is the shared one if it is the default."""
         default = getattr(one_layer.Config, self.constant)
         return SHARED if value == default else f"{SHARED}_{self.constant.removesuffix('_patterns')}_{value}"
+
+    def along(self, runs: Trained) -> dict[int, Runs]:
+        """The training with each value."""
+        return {value: runs[self.sweep(value)] for value in self.values}
 
     def frame(self, axes: Any, x: Axis | None, font: float) -> None:
         """Set axes and legend; x is logarithmic with ticks at the values if none is given."""
@@ -124,7 +128,7 @@ def unseen(runs: Runs) -> dict[str, np.ndarray]:
     """Hinge loss and error of every run on unseen tasks at full context length: (runs,) each."""
     trained = trainings.in_axes(runs)
     prompts = evaluation.in_domain(trained.sweep)
-    (logits,) = evaluation.logits(trained.last(), prompts, [trained.sweep.test.context_length_test])
+    logits = evaluation.contributions(trained.last(), prompts).sum(dim=-1)
     return {HINGE: evaluation.hinge(logits, prompts), ERROR: evaluation.wrong(logits, prompts).mean(axis=-1)}
 
 
@@ -133,28 +137,26 @@ def unseen(runs: Runs) -> dict[str, np.ndarray]:
 
 def measure_conditions(runs: Trained, scale: str) -> Rows:
     """Hinge loss and classification error on unseen tasks with 20 contexts at alpha' = 0.8, per value and seed."""
-    seeds, parts = runs[SHARED].sweep.seeds, []
-    losses = {name: unseen(trained) for name, trained in runs.items()}
-    patterns = one_layer.Config.relevant_patterns
-    for name, panel in CONDITIONS.items():
-        for value in panel.values:
+    along = {name: panel.along(runs) for name, panel in CONDITIONS.items()}
+    losses = {name: {value: unseen(trained) for value, trained in of_name.items()} for name, of_name in along.items()}
+    seeds, patterns, parts = runs[SHARED].sweep.seeds, one_layer.Config.relevant_patterns, []
+    for name, of_name in losses.items():
+        for value, of_value in of_name.items():
             x = value * patterns / TASKS if name == "tasks" else value
-            for loss, of_runs in losses[panel.sweep(value)].items():
-                parts.append(rows(loss, seeds, of_runs, x=x, panel=name, series=loss))
-    for where, loss, name, value in (
-        (f"{patterns} of {TASKS} tasks", HINGE, "tasks", 1),
-        (f"{2 * patterns} of {TASKS} tasks", HINGE, "tasks", 2),
-        ("l_tr = 5", HINGE, "length", 5),
-        ("l_tr = 10", HINGE, "length", 10),
-        ("l_tr = 1", ERROR, "length", 1),
-    ):
-        parts.append(rows(f"{loss} on unseen tasks, {where}", seeds, losses[CONDITIONS[name].sweep(value)][loss]))
-    first, last = (losses[CONDITIONS["batch"].sweep(batch)][HINGE] * np.sqrt(batch) for batch in (16, 512))
-    parts.append(rows("growth of the hinge loss times sqrt(B), B >= M_1", seeds, last - first))
-    claimed = {"few tasks": ("tasks", (1, 2)), "l_tr": ("length", (5, 10)), "B": ("batch", (16, 64, 128, 512))}
-    for where, (name, values) in claimed.items():
-        parts += trainings.least_conditions([runs[CONDITIONS[name].sweep(value)] for value in values], where)
-    return join(parts)
+            parts += [rows(loss, seeds, values, x=x, panel=name, series=loss) for loss, values in of_value.items()]
+    least_batch, largest_batch = (losses["batch"][batch][HINGE] * np.sqrt(batch) for batch in (16, 512))
+    claimed = {
+        f"hinge loss on unseen tasks, {patterns} of {TASKS} tasks": losses["tasks"][1][HINGE],
+        f"hinge loss on unseen tasks, {2 * patterns} of {TASKS} tasks": losses["tasks"][2][HINGE],
+        "hinge loss on unseen tasks, l_tr = 5": losses["length"][5][HINGE],
+        "hinge loss on unseen tasks, l_tr = 10": losses["length"][10][HINGE],
+        "classification error on unseen tasks, l_tr = 1": losses["length"][1][ERROR],
+        "growth of the hinge loss times sqrt(B), B >= M_1": largest_batch - least_batch,
+    }
+    ranges = {"few tasks": ("tasks", (1, 2)), "l_tr": ("length", (5, 10)), "B": ("batch", (16, 64, 128, 512))}
+    for where, (name, values) in ranges.items():
+        parts.append(trainings.least_conditions([along[name][value] for value in values], where))
+    return join([*parts, facts(seeds, claimed)])
 
 
 LOSSES = (Style(HINGE, HINGE, "C0", "o"), Style(ERROR, ERROR, "C1", "d", " "))
@@ -192,9 +194,9 @@ def measure_sizes(runs: Trained, scale: str) -> Rows:
     seeds = runs[SHARED].sweep.seeds
     parts: list[Rows] = []
     for name, measured in (("M_1", _patterns), ("m", _neurons), ("M_2", _irrelevant)):
-        along = {value: runs[SIZES[name].sweep(value)] for value in SIZES[name].values}
+        along = SIZES[name].along(runs)
         parts += measured(along, seeds)
-        parts += trainings.least_conditions(along.values(), name)
+        parts.append(trainings.least_conditions(along.values(), name))
         losses = [held_out_loss(of_size) for of_size in along.values()]
         parts.append(rows(f"largest held-out loss, {name}", seeds, np.max(losses, axis=0)))
     return join(parts)
@@ -212,7 +214,8 @@ def _patterns(along: Mapping[int, Runs], seeds: list[int]) -> Iterator[Rows]:
 
 
 def _neurons(along: Mapping[int, Runs], seeds: list[int]) -> Iterator[Rows]:
-    x, shares = np.array(list(along)), np.stack([large(of_size.last()).mean(axis=-1) for of_size in along.values()])
+    norms = [of_size.last()["W_O"].norm(dim=-1).numpy() for of_size in along.values()]
+    x, shares = np.array(list(along)), np.stack([large(of_size).mean(axis=-1) for of_size in norms])
     yield rows("share of large neurons", seeds, shares, panel="m", series=RUN, x=x[:, None])
     yield rows("least share of large neurons over m", seeds, shares.min(axis=0))
     slopes = [log_slope(x, of_run) for of_run in shares.T]
@@ -276,8 +279,9 @@ def measure_rates(runs: Trained, scale: str) -> Rows:
         rows("steps", seeds, steps, panel="main", series=RUN, x=x[:, None]),
         rows("steps", seeds, line[:, None], panel="main", series="exponent -2/3", x=x[:, None]),
         rows("slope of steps against alpha", seeds, [log_slope(x, of_run) for of_run in steps.T]),
+        trainings.least_conditions([trained], "alpha"),
     ]
-    return join([*parts, *trainings.least_conditions([trained], "alpha")])
+    return join(parts)
 
 
 @plotting.published

@@ -5,7 +5,6 @@ one-layer model on the contexts with the query's ODR pattern and on the others; 
 layer of the stack.
 """
 
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -25,13 +24,11 @@ def measure_magnitudes(runs: Trained, scale: str) -> Rows:
     record, epochs = Record(single(runs)), trainings.EPOCHS
     prompts = evaluation.out_of_domain(record.runs.sweep)
     drawn = [magnitudes(record.runs.at(epoch), prompts) for epoch in epochs]
-    for series in drawn[0]:
-        record.curve("magnitude", [now[series] for now in drawn], panel="main", series=series, x=epochs)
+    record.curves("magnitude", {series: [now[series] for now in drawn] for series in drawn[0]}, epochs)
     start, end = drawn[0], drawn[-1]
     along_start, along_end = (now["xdr W_Q p_query"] + now["xdr W_K p_i"] for now in (start, end))
-    record.fact("share along the pattern", along_end / (end["W_Q p_query"] + end["W_K p_i"]))
-    record.fact("growth along the pattern", along_end / along_start)
-    return record.rows()
+    share = along_end / (end["W_Q p_query"] + end["W_K p_i"])
+    return record.rows({"share along the pattern": share, "growth along the pattern": along_end / along_start})
 
 
 def magnitudes(params: Params, prompts: Evaluation) -> dict[str, np.ndarray]:
@@ -60,20 +57,21 @@ def measure_attention(runs: Trained, scale: str) -> Rows:
     """Out-of-domain attention of the query on contexts with its own pattern and on the others."""
     record = Record(single(runs))
     prompts = evaluation.out_of_domain(record.runs.sweep)
-    same = np.stack([attention_on_same(record.runs.at(epoch), prompts) for epoch in ATTENTION_EPOCHS])
-    _add_curves(record, ATTENTION_EPOCHS, same)
-    record.fact("attention at the start", same[0])
-    record.fact("attention at the end", same[-1])
-    record.fact("largest fall of attention", np.max(np.maximum.accumulate(same, axis=0) - same, axis=0))
-    return record.rows()
+    attention = [evaluation.attention(record.runs.at(epoch), prompts) for epoch in ATTENTION_EPOCHS]
+    same = np.stack([on_same(of_epoch, prompts) for of_epoch in attention])
+    record.curves("attention weight", {"The same ODR": same, "Other": 1 - same}, ATTENTION_EPOCHS)
+    falls = np.maximum.accumulate(same, axis=0) - same
+    return record.rows(
+        {
+            "attention at the start": same[0],
+            "attention at the end": same[-1],
+            "largest fall of attention": falls.max(axis=0),
+        }
+    )
 
 
-def attention_on_same(params: Params, prompts: Evaluation) -> np.ndarray:
-    """Attention of the one-layer model summed over the columns with the query's pattern, mean over prompts: (runs,)."""
-    return _on_same(evaluation.attention(params, prompts, prompts.tokens.shape[2] - 1), prompts)
-
-
-def _on_same(attention: Tensor, prompts: Evaluation) -> np.ndarray:
+def on_same(attention: Tensor, prompts: Evaluation) -> np.ndarray:
+    """The query's attention, (runs, prompts, columns), on the columns with its pattern, mean over prompts: (runs,)."""
     same = prompts.patterns == prompts.patterns[..., -1:]
     return (attention * same).sum(dim=-1).mean(dim=-1).numpy()
 
@@ -87,16 +85,10 @@ def measure_layer(runs: Trained, scale: str, layer: int) -> Rows:
     same = []
     for step in trained.sweep.snapshots:
         attention = stack.forward(trained.at(step), tokens, configs)[1][layer - 1]
-        same.append(_on_same(attention[:, :, -1], prompts))
-    _add_curves(record, trainings.STACK_EPOCHS, np.stack(same))
-    record.fact("rise of attention", same[-1] - same[0])
-    return record.rows()
-
-
-def _add_curves(record: Record, epochs: Sequence[int], same: np.ndarray) -> None:
-    """Add the attention on the query's pattern, (epochs, runs), and the rest, which is on others."""
-    for style, values in zip(ATTENTION, (same, 1 - same), strict=True):
-        record.curve("attention weight", values, panel="main", series=style.series, x=epochs)
+        same.append(on_same(attention[:, :, -1], prompts))
+    on_others = [1 - of_step for of_step in same]
+    record.curves("attention weight", {"The same ODR": same, "Other": on_others}, trainings.STACK_EPOCHS)
+    return record.rows({"rise of attention": same[-1] - same[0]})
 
 
 MAGNITUDES = (

@@ -1,16 +1,16 @@
 """The trainings behind the figures of Li et al. 2024, and how they meet the conditions of theorem 1."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
 from icl.core import discovery
-from icl.core.config import Constants, constant, grid
+from icl.core.config import constant, grid
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.core.table import rows
+from icl.core.table import facts
 from icl.papers.li2024 import decoder, one_layer, stack
 
 # Twenty seeds train in seconds to minutes, so the laptop scale equals the paper scale.
@@ -20,17 +20,6 @@ EPOCHS = tuple(range(0, 401, 20))
 """The epochs of figure 8, of one step each."""
 STACK_EPOCHS = tuple(range(0, 1601, 80))
 """The epochs of figures 21 to 23, of one step each, except at the smoke scale, which has fewer steps."""
-
-
-@dataclass(frozen=True)
-class Schedule(Constants):
-    """What the published figures draw."""
-
-    drawn_neurons: int = constant(5, "published", "points per epoch and sign, counted in figures 10 and 11", at_least=1)
-    random_prunings: int = constant(20, "ours", "random orders per run in figure 14", at_least=1)
-
-
-SCHEDULE = Schedule()
 
 
 @dataclass(frozen=True)
@@ -103,6 +92,15 @@ def theorem_training(scale: str) -> list[Sweep]:
     return [Sweep("li_icl_sgd", "li_icl", configs, EPOCHS, one_layer.Test(prompts=PROMPTS[scale]))]
 
 
+METHODS = {"SGD": "li_icl_sgd", "Adam": "li_icl"}
+"""Optimiser -> the training of the one-layer model with it."""
+
+
+def both_trainings(scale: str) -> list[Sweep]:
+    """The training of the theorems, and the training behind the figures."""
+    return theorem_training(scale) + one_layer_training(scale)
+
+
 def stack_training(scale: str) -> list[Sweep]:
     """The training of the stack behind figures 21 to 26."""
     steps, prompts = (20, 20) if scale == "smoke" else (1600, 200)
@@ -133,7 +131,7 @@ def conditions(config: one_layer.Config) -> dict[str, float]:
     }
 
 
-def least_conditions(trainings: Iterable[Runs], where: str) -> Iterator[pd.DataFrame]:
+def least_conditions(trainings: Iterable[Runs], where: str) -> pd.DataFrame:
     """For each seed the least values over several trainings of theorem 1's conditions.
 
     The share of the tasks is multiplied by sqrt(M_1 - 1), so that all three should be at least 1.
@@ -146,5 +144,4 @@ def least_conditions(trainings: Iterable[Runs], where: str) -> Iterator[pd.DataF
         scaled = ("share of the tasks times sqrt(M_1 - 1)", share[1] * (config.relevant_patterns - 1) ** 0.5)
         cells.append({"seed": config.seed, **dict([scaled, *others])})
     least = pd.DataFrame(cells).groupby("seed").min()
-    for name in least:
-        yield rows(f"least {name}, {where}", least.index, least[name])
+    return facts(least.index, {f"least {name}, {where}": least[name] for name in least})
