@@ -12,7 +12,6 @@ from icl.core.sweep import Sweep
 from icl.core.training import loss_and_gradient, train
 from icl.models.optimisers import Params
 from icl.papers.li2024 import one_layer, stack
-from icl.papers.li2024.prompts import Prompts
 from tests.oracles import li2024 as oracle
 
 SMALL: dict[str, Any] = {
@@ -66,9 +65,7 @@ def test_a_stack_of_one_layer_is_the_one_layer_model(attended: str) -> None:
     expected = one_layer.logits(params, {n: torch.from_numpy(a) for n, a in factors.items()}, plain)
     of_stack = {n: w[:, None] if n != "a" else w for n, w in params.items()}
     of_stack["W_2"] = torch.zeros(len(plain), 0, params["W_V"].shape[-1], params["a"].shape[-1], dtype=torch.float64)
-    prompts = [Prompts(**{n: a[run] for n, a in factors.items()}) for run in range(len(plain))]
-    tokens = np.stack([stack.tokens(config, of_run) for config, of_run in zip(plain, prompts, strict=True)])
-    ours, attention = stack.forward(of_stack, torch.from_numpy(tokens), plain)
+    ours, attention = stack.forward(of_stack, torch.from_numpy(stack.sample(plain, 1)["tokens"]), plain)
     torch.testing.assert_close(ours, expected, rtol=1e-10, atol=1e-12)
     assert len(attention) == 1
 

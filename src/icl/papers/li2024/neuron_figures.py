@@ -42,7 +42,7 @@ def embeddings(params: Params, config: one_layer.Config) -> dict[str, np.ndarray
 def measure_features(runs: Trained, scale: str) -> Rows:
     """Feature block of the one-layer model: the first neurons as points, the mean angle of the large rows as facts."""
     record = Record(single(runs))
-    at = _one_layer(record.runs)
+    at = embeddings_over_training(record.runs)
     last = at[EPOCHS[-1]]
     of_large = large(last["feature magnitude"])
     _add_points(record, "Feat. Emb.", np.full_like(of_large, True), at, "feature")
@@ -53,7 +53,7 @@ def measure_features(runs: Trained, scale: str) -> Rows:
 def measure_labels(runs: Trained, scale: str) -> Rows:
     """Label block of the one-layer model: the first neurons of each sign as points, the angle of the large rows."""
     record = Record(single(runs))
-    at = _one_layer(record.runs)
+    at = embeddings_over_training(record.runs)
     last, claimed = at[EPOCHS[-1]], {}
     for sign, of_sign in _add_points_by_sign(record, at).items():
         shown = of_sign & large(last["label magnitude"])
@@ -67,7 +67,7 @@ def measure_layer(runs: Trained, scale: str, layer: int) -> Rows:
     With layer 1 also how far the large label rows of a layer turn from pi/2, for the layer where they turn most.
     """
     record = Record(single(runs))
-    at = {epoch: _layer_embeddings(record.runs, epoch, layer) for epoch in STACK_EPOCHS}
+    at = embeddings_over_training(record.runs, layer)
     # Only the last layer has a read-out; the published picture of layer 1 has both signs on both sides, so the sign
     # there is that of the neuron with the same index.
     _add_points_by_sign(record, at)
@@ -75,19 +75,19 @@ def measure_layer(runs: Trained, scale: str, layer: int) -> Rows:
     claimed = {"share of neurons that grow": (growth > 1).mean(axis=-1)}
     if layer == 1:
         layers = range(1, record.runs.sweep.configs[0].layers + 1)
-        turns = [_turn(_layer_embeddings(record.runs, STACK_EPOCHS[-1], number)) for number in layers]
+        turns = [_turn(embeddings_over_training(record.runs, number)[STACK_EPOCHS[-1]]) for number in layers]
         claimed["largest turn of a layer"] = np.max(turns, axis=0)
     return record.rows(claimed)
 
 
-def _one_layer(runs: Runs) -> Embeddings:
-    return {epoch: embeddings(runs.at(epoch), runs.sweep.configs[0]) for epoch in EPOCHS}
-
-
-def _layer_embeddings(runs: Runs, epoch: int, layer: int) -> dict[str, np.ndarray]:
-    """The embeddings of one layer; the smoke scale has fewer steps than epochs."""
-    step = epoch * runs.sweep.snapshots[-1] // STACK_EPOCHS[-1]
-    return embeddings(stack.layer(runs.at(step), layer), runs.sweep.configs[0])
+def embeddings_over_training(runs: Runs, layer: int | None = None) -> Embeddings:
+    """The embeddings of the one-layer model, or of one layer of the stack, at every drawn epoch."""
+    at, epochs = {}, STACK_EPOCHS if layer else EPOCHS
+    for epoch in epochs:
+        # The smoke scale of the stack has fewer steps than epochs.
+        params = runs.at(epoch * runs.sweep.snapshots[-1] // epochs[-1])
+        at[epoch] = embeddings(stack.layer(params, layer) if layer else params, runs.sweep.configs[0])
+    return at
 
 
 def large(magnitudes: np.ndarray) -> np.ndarray:

@@ -109,17 +109,14 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
     return {name: torch.from_numpy(np.stack([part[name] for part in parts])).to(device) for name in parts[0]}
 
 
-def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
+def sample(configs: Sequence[one_layer.Config], step: int) -> dict[str, np.ndarray]:
     """Batch `step` of every run in the pattern axes: tokens (runs, B, l + 1, d_X + 1) and query labels (runs, B)."""
     factors = one_layer.sample(configs, step)
-    prompts = [Prompts(**{name: part[run] for name, part in factors.items()}) for run in range(len(configs))]
-    columns = [tokens(config, of_run) for config, of_run in zip(configs, prompts, strict=True)]
-    return {"tokens": np.stack(columns), "label": factors["label"][..., -1].copy()}
-
-
-def tokens(config: one_layer.Config, prompts: Prompts) -> np.ndarray:
-    """The coordinates in use of a run's tokens, in the pattern axes: (prompts, l + 1, d_X + 1)."""
-    return prompt_tokens(prompts, *config.axis_patterns, np.ones(1))
+    tokens = []
+    for run, config in enumerate(configs):
+        prompts = Prompts(**{name: part[run] for name, part in factors.items()})
+        tokens.append(prompt_tokens(prompts, *config.axis_patterns, np.ones(1)))
+    return {"tokens": np.stack(tokens), "label": factors["label"][..., -1].copy()}
 
 
 def loss(params: Params, batch: Params, configs: Sequence[Config]) -> Tensor:

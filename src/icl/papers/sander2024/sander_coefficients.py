@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, grid, join, plotting, rows
+from icl.figure import Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, facts, grid, join, plotting, rows
 from icl.models.autoregressive import talk
 from icl.models.autoregressive.config import NAME, Config, Test
 
@@ -48,31 +48,30 @@ def measure(runs: Trained, scale: str) -> Rows:
         rows("ratio", None, 1.0, x=LENGTHS[[0, -1]], panel="ratio", series="asymptote"),
     ]
     for name, values in (("descent", reached), ("optimum", wanted), ("shifted", shifted)):
-        for d, of_d in zip(DIMENSIONS, values, strict=True):
-            at = {"x": LENGTHS, "series": f"{name}, d = {d}"}
-            parts.append(rows("step", None, of_d, panel="step", **at))
-            parts.append(rows("ratio", None, of_d * LENGTHS / 1.5, panel="ratio", **at))
+        at = {"x": LENGTHS, "series": np.array([f"{name}, d = {d}" for d in DIMENSIONS])[:, None]}
+        parts.append(rows("step", None, values, panel="step", **at))
+        parts.append(rows("ratio", None, values * LENGTHS / 1.5, panel="ratio", **at))
     ratios = reached * LENGTHS / 1.5
-    facts = {
+    claimed = {
         "largest relative distance of the end of descent": abs(reached / wanted - 1).max(),
         "ratio to the asymptote, T_max = 1000": ratios[0, LENGTHS == 1000],
         "least rise of the ratio": np.diff(ratios, axis=1).min(),
         "largest ratio to the asymptote": ratios.max(),
     }
-    parts += [rows(fact, None, value) for fact, value in facts.items()]
-    return join([*parts, *_perturbed(runs["sander_perturbed"])])
+    return join([*parts, facts(None, claimed), _perturbed(runs)])
 
 
-def _perturbed(runs: Runs) -> list[Rows]:
+def _perturbed(runs: Trained) -> Rows:
     """The remaining a_1 + a_4 and b_2 over the root of a_3 b_1, and the distance of a_3 b_1 from the optimum."""
-    seeds, size = runs.sweep.seeds, np.sqrt(optimum(5, 10))
-    a, b = (runs.weights[name].numpy() for name in ("KQ", "PV"))  # (runs, snapshots, 4) and (runs, snapshots, 2)
+    perturbed, size = runs["sander_perturbed"], np.sqrt(optimum(5, 10))
+    a, b = (perturbed.weights[name].numpy() for name in ("KQ", "PV"))  # (runs, snapshots, 4) and (runs, snapshots, 2)
     rest = abs(np.stack([a[..., 0] + a[..., 3], b[..., 1]])).max(axis=0) / size
-    return [
-        rows("larger of |a_1 + a_4| and |b_2|, at the start", seeds, rest[:, 0]),
-        rows("larger of |a_1 + a_4| and |b_2|, at the end", seeds, rest[:, -1]),
-        rows("relative distance of a_3 b_1, at the end", seeds, abs(a[:, -1, 2] * b[:, -1, 0] / size**2 - 1)),
-    ]
+    claimed = {
+        "larger of |a_1 + a_4| and |b_2|, at the start": rest[:, 0],
+        "larger of |a_1 + a_4| and |b_2|, at the end": rest[:, -1],
+        "relative distance of a_3 b_1, at the end": abs(a[:, -1, 2] * b[:, -1, 0] / size**2 - 1),
+    }
+    return facts(perturbed.sweep.seeds, claimed)
 
 
 OPTIMA = [Style(f"optimum, d = {d}", f"Proposition 2, $d={d}$", colour) for d, colour in DIMENSIONS.items()]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from icl.figure import Axes, Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, join, plotting, rows
+from icl.figure import Axes, Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, facts, join, plotting, rows
 from icl.models.autoregressive import talk, theory
 from icl.models.autoregressive.config import Config
 from icl.tasks.unitary_statistics import population
@@ -46,7 +46,7 @@ def measure(runs: Trained, scale: str) -> Rows:
         limits += [(panel, "as drawn", drawn * factor), (panel, "at this T", limit * factor)]
     small, *larger = ab[:, EPOCHS]
     ends = np.concatenate([ab[:, -1] / limit, other[:, -1] / theory.limit(sparse_config)])
-    facts = {
+    claimed = {
         "largest relative distance of ab from its limit": abs(ends - 1).max(),
         "least ab over the drawn line, larger starts, gaussian": min(larger) / drawn,
         "largest ab over the drawn line, larger starts, gaussian": max(larger) / drawn,
@@ -57,7 +57,7 @@ def measure(runs: Trained, scale: str) -> Rows:
     names, epochs = np.array(list(talk.STARTS))[:, None], np.arange(EPOCHS)
     parts = [rows(of, None, values, x=epochs, panel=panel, series=names) for panel, of, values in curves]
     parts += [rows("limit", None, end, x=[0, EPOCHS - 1], panel=panel, series=name) for panel, name, end in limits]
-    return join([*parts, *(rows(fact, None, value) for fact, value in facts.items())])
+    return join([*parts, facts(None, claimed)])
 
 
 def split(product: float, difference: float) -> tuple[float, float]:
@@ -81,9 +81,11 @@ def measure_split(runs: Trained, scale: str) -> Rows:
                 distances.append(abs(course[-1] / end - 1))
                 parts.append(rows("weight", None, course[epochs], x=epochs, panel=law, series=series))
                 parts.append(rows("weight", None, end, x=[0, EPOCHS], panel=law, series=f"end of {series}"))
-    parts.append(rows("largest drift of a^2 - b^2 over a_0^2 + b_0^2", None, max(drifts)))
-    parts.append(rows("largest relative distance of a and b from their predicted ends", None, max(distances)))
-    return join(parts)
+    claimed = {
+        "largest drift of a^2 - b^2 over a_0^2 + b_0^2": max(drifts),
+        "largest relative distance of a and b from their predicted ends": max(distances),
+    }
+    return join([*parts, facts(None, claimed)])
 
 
 # Panel -> observable, y label, step and number of its ticks, label of the dashed line, caption

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from icl.figure import Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, join, plotting, rows
+from icl.figure import Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, facts, join, plotting, rows
 from icl.models.autoregressive import talk, theory
 from icl.models.autoregressive.config import Config
 from icl.tasks.unitary_statistics import population
@@ -41,7 +41,7 @@ def measure(runs: Trained, scale: str) -> Rows:
     zero, off_diagonal = np.zeros_like(a[0]), ~np.eye(config.dimension, dtype=bool)
     # Without the paper's block of zeros, as drawn in the talk.
     full = np.block([[zero, zero], [a[EPOCHS], zero]]), np.block([b[EPOCHS], zero])
-    parts, spreads, facts = [], [], {}
+    parts, spreads, claimed = [], [], {}
     for name, matrix, block in zip(MATRICES, full, (a[epochs], b[epochs]), strict=True):
         lines, columns = np.array([f"row {row}" for row in range(len(matrix))]), np.arange(matrix.shape[1])
         parts.append(rows("entry", None, matrix, x=columns, panel=name, series=lines[:, None]))
@@ -52,20 +52,20 @@ def measure(runs: Trained, scale: str) -> Rows:
             mean = entries.mean(axis=1)
             parts.append(rows("weight", None, mean, x=epochs, panel="entries", series=f"{place}, {name}"))
             spreads.append(np.ptp(entries[-1]) / diagonal[-1].mean())
-        facts[f"off-diagonal over diagonal of {name}"] = rest[-1].mean() / diagonal[-1].mean()
+        claimed[f"off-diagonal over diagonal of {name}"] = rest[-1].mean() / diagonal[-1].mean()
     for start, course in zip((*talk.STARTS, "masked"), (*ab, of_masked[0]), strict=True):
         parts.append(rows("ab", None, course[epochs], x=epochs, panel="products", series=start))
     distances = abs(of_masked[:, -1] / theory.limit(config) - 1)
     changes = abs(ab[:, -1] / ab[:, -1 - ab.shape[1] // 10] - 1)
     shares, losses = zip(*(against_gradient_steps(a[-1], b[-1], config) for a, b in every), strict=True)
-    facts |= {
+    claimed |= {
         "largest spread of the diagonal or of the rest over the diagonal": max(spreads),
         "largest relative distance of the masked ab from its limit": max(distances),
         "largest relative change of ab over the last tenth of training": max(changes),
         "least share of the prediction that no gradient step gives": min(shares),
         "largest loss over that of the best gradient step": max(losses),
     }
-    return join([*parts, *(rows(fact, None, value) for fact, value in facts.items())])
+    return join([*parts, facts(None, claimed)])
 
 
 ENTRIES = (

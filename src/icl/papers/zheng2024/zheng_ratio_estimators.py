@@ -3,7 +3,7 @@
 import numpy as np
 
 from icl.evidence.intervals import log_slope
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, join, plotting, rows
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, facts, join, plotting, rows
 from icl.models.autoregressive import config as layer
 from icl.models.autoregressive import talk, theory
 
@@ -57,7 +57,7 @@ def estimates(config: layer.Config, ab: float, count: int) -> tuple[float, float
 
 def measure(runs: Trained, scale: str) -> Rows:
     """Both ratios at the limit of training and for trained layers on fresh sequences, and their distribution."""
-    parts = [*_limits(runs["zheng_ratio"]), *_distribution(runs["zheng_ratio_gaussian"])]
+    parts, claimed = [*_limits(runs["zheng_ratio"]), *_distribution(runs["zheng_ratio_gaussian"])], {}
     for law in LAWS:
         drawn = runs[f"zheng_ratio_{law}"]
         configs, count, ab = drawn.sweep.configs, drawn.sweep.test.sequences, talk.products(drawn)[:, -1]
@@ -66,21 +66,19 @@ def measure(runs: Trained, scale: str) -> Rows:
         means, squares, errors, shares = found.T.reshape(4, len(LENGTHS), -1)
         distances = abs(ab / [theory.limit(config) for config in configs] - 1).reshape(errors.shape)
         parts.append(rows("relative error", seeds, errors, x=x, panel="error", series=law))
-        facts = {}
         # In Example 4.1 the prediction is exact, so that errors are rounding.
         if law != "sparse":
-            facts[f"relative error, T = 1000, {law}"] = errors[-1]
-            facts[f"relative distance of ab from its limit, T = 1000, {law}"] = distances[-1]
+            claimed[f"relative error, T = 1000, {law}"] = errors[-1]
+            claimed[f"relative distance of ab from its limit, T = 1000, {law}"] = distances[-1]
         if law in ("signs", "uniform"):
-            facts[f"slope of the relative error against T, {law}"] = _slopes(errors)
+            claimed[f"slope of the relative error against T, {law}"] = _slopes(errors)
         if law == "gaussian":
-            facts["mean of ratios on fresh sequences, T = 1000"] = means[-1]
-            facts["off-diagonal over diagonal part, T = 1000"] = shares[-1]
-            facts["slope of the off-diagonal part against T"] = _slopes(shares)
+            claimed["mean of ratios on fresh sequences, T = 1000"] = means[-1]
+            claimed["off-diagonal over diagonal part, T = 1000"] = shares[-1]
+            claimed["slope of the off-diagonal part against T"] = _slopes(shares)
             parts.append(rows("ratio", seeds, means, x=x, panel="ratio", series="mean of ratios"))
             parts.append(rows("ratio", seeds, squares, x=x, panel="ratio", series="least squares"))
-        parts += [rows(fact, seeds, values) for fact, values in facts.items()]
-    return join(parts)
+    return join([*parts, facts(seeds, claimed)])
 
 
 def _slopes(values: np.ndarray) -> list[float]:
@@ -96,9 +94,11 @@ def _limits(trained: Runs) -> list[Rows]:
         parts.append(rows("limit", None, limits * factor, x=LENGTHS, panel="ratio", series=name))
         parts.append(rows("asymptote", None, factor / (5 * power), x=ends, panel="ratio", series=name))
     distances = abs(5 * power * talk.products(trained) - 1).reshape(len(LENGTHS), 2, -1).max(axis=1)
-    parts.append(rows("largest |5 ratio - 1| at epoch 200, T = 100", None, distances[LENGTHS == 100, epoch]))
-    parts.append(rows("largest |5 sigma^2 ab - 1| at the end, T = 1000", None, distances[LENGTHS == 1000, -1]))
-    return parts
+    claimed = {
+        "largest |5 ratio - 1| at epoch 200, T = 100": distances[LENGTHS == 100, epoch],
+        "largest |5 sigma^2 ab - 1| at the end, T = 1000": distances[LENGTHS == 1000, -1],
+    }
+    return [*parts, facts(None, claimed)]
 
 
 def _distribution(drawn: Runs) -> list[Rows]:
