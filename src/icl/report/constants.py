@@ -1,7 +1,9 @@
 """The constants behind a figure, and how a claim depends on those that its paper leaves open."""
 
+import dataclasses
 from typing import Any
 
+from icl.core import discovery
 from icl.core.config import SCALES
 from icl.core.sweep import Sweep
 from icl.evidence import sensitivity
@@ -49,12 +51,20 @@ def in_use(plan: Plan, figure: str, search: Search) -> set[Any]:
 def decisive_change(claim: str) -> tuple[Search, Any, str] | None:
     """A constant, a value that changes the outcome, and the outcome there; None if no search found one.
 
+    The searches also tried alternatives that the models no longer offer; these are left out.
+
     First choice is a constant that turns support into contradiction, then a value that the figures do not rule out.
     """
     changes = [
         (search, value, outcome)
         for search in sensitivity.searches().get(claim, [])
         for value, outcome in search.outcomes
-        if outcome != dict(search.outcomes)[search.chosen]
+        if outcome != dict(search.outcomes)[search.chosen] and _is_offered(search, value)
     ]
     return min(changes, key=lambda one: (not one[0].is_decisive, one[1] in one[0].ruled_out), default=None)
+
+
+def _is_offered(search: Search, value: Any) -> bool:
+    module = discovery.system(search.system)
+    fields = [field for part in (module.Config, module.Test) for field in dataclasses.fields(part)]
+    return any(field.metadata["constant"].admits(value) for field in fields if field.name == search.constant)
