@@ -51,9 +51,8 @@ def in_use(plan: Plan, figure: str, search: Search) -> set[Any]:
 def decisive_change(claim: str) -> tuple[Search, Any, str] | None:
     """A constant, a value that changes the outcome, and the outcome there; None if no search found one.
 
-    The searches also tried alternatives that the models no longer offer; these are left out.
-
     First choice is a constant that turns support into contradiction, then a value that the figures do not rule out.
+    Alternatives that a search tried but the model does not offer are left out.
     """
     changes = [
         (search, value, outcome)

@@ -18,7 +18,7 @@ from icl.report import constants, costs, formulas
 from icl.report.cards import WORST_FIRST, Card, counts
 from icl.report.drawing import drawing
 from icl.report.entries import Entry, from_gallery
-from icl.report.gallery import FOLDER
+from icl.report.gallery import FOLDER, few_colours
 from icl.report.wording import rendered
 
 REFERENCES = discovery.PACKAGE.parents[1] / "references.bib"
@@ -100,14 +100,7 @@ def brief(says: str) -> str:
 
 
 def compact(path: Path) -> tuple[str, int, int]:
-    """A small copy of a PNG, with 64 colours of which one is white, in lossless WebP: address, width and height."""
-    from PIL import Image
-
-    few = Image.open(path).convert("RGB").quantize(64, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
-    numbers = few.getpalette() or []
-    palette = [numbers[start : start + 3] for start in range(0, len(numbers), 3)]
-    palette[max(range(len(palette)), key=lambda index: sum(palette[index]))] = [255, 255, 255]
-    few.putpalette([number for colour in palette for number in colour])
-    out = io.BytesIO()
+    """A small copy of a PNG, with 64 colours, in lossless WebP: address, width and height."""
+    few, out = few_colours(path, 64), io.BytesIO()
     few.convert("RGB").save(out, "WEBP", lossless=True, quality=80, method=4)
     return f"data:image/webp;base64,{base64.b64encode(out.getvalue()).decode()}", few.width, few.height
