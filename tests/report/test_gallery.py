@@ -53,6 +53,7 @@ def test_an_update_replaces_its_scale_and_seeds_and_the_largest_scale_is_shown(f
     gallery.update(PLAN, records)
     (entry,) = entries.from_gallery()
     assert entry.plan.scale == "smoke" and set(entry.pictures) == {"", "_overlay", "_runs"}
+    assert {path.suffix for path in gallery.FOLDER.iterdir()} == {".jsonl", ".png"}
 
 
 @pytest.mark.parametrize(("claim", "scale", "second", "outcome", "repeats"), [

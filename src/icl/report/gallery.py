@@ -97,7 +97,7 @@ def update(plan: Plan, records: Mapping[str, Record]) -> None:
             for picture in map(Path, plan.pictures(name)):
                 if picture.suffix == ".png":
                     few_colours(picture, 256).save(FOLDER / picture.name, optimize=True)
-                else:
+                elif picture.suffix == ".gif":
                     shutil.copyfile(picture, FOLDER / picture.name)
 
 
