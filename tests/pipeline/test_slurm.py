@@ -1,0 +1,265 @@
+"""The profiles on a real SLURM of one node: submission, requests, logs, retries, cancellation, equal results.
+
+Many scenarios share one call of Snakemake, whose polls take longer than the jobs. Where only the queue matters,
+stand-ins replace the jobs; rules, requests and profiles are the real ones.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from conftest import Workflow
+from slurm_cluster import Cluster, missing
+
+from icl.core import table
+from icl.core.config import FIRST_SEED
+from icl.core.training import train
+from icl.pipeline import figures
+from icl.pipeline.plan import Plan
+
+pytestmark = pytest.mark.slurm
+# The profiles have waiting times for real clusters: a minute for files, longer between polls of the queue.
+SOON = ("--latency-wait", "5", "--config", "scale=smoke", "shards=1")
+SLURM = ("--workflow-profile", "profiles/slurm", "--slurm-status-command", "squeue",
+         "--slurm-init-seconds-before-status-checks", "1", *SOON)  # fmt: skip
+PLAN = Plan("smoke", 1)
+FIGURES = ("figure8", "figure12", "zhang_convergence")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    if absent := missing():
+        pytest.skip(
+            f"no SLURM here, {', '.join(absent)} not found: apt-get install slurmctld slurmd slurm-client munge"
+        )
+    with pytest.MonkeyPatch.context() as patch:
+        running = Cluster(tmp_path_factory.mktemp("slurm"))
+        for name, value in running.environment.items():
+            patch.setenv(name, value)
+        yield running
+        running.stop()
+
+
+# The folder's plan, and the figure or figure/sweep/shard of the job.
+HEAD = """
+import json, sys
+from pathlib import Path
+from icl.pipeline.plan import Plan
+name, plan = sys.argv[-1], Plan.of(json.loads(sys.argv[sys.argv.index("--config") + 1]))
+"""
+
+
+def replace_job(workflow: Workflow, kind: str, text: str) -> None:
+    """Run a stand-in in place of one kind of job."""
+    (workflow.folder / f"{kind}.py").write_text(HEAD + text, encoding="utf-8")
+    rules = workflow.folder / "workflow/rules/jobs.smk"
+    rules.write_text(re.sub(rf"python -m icl (.*) {kind} ", rf"python {kind}.py \1 {kind} ", rules.read_text()))
+
+
+def take_options(workflow: Workflow, *keys: str) -> None:
+    """Enable options of the SLURM profile by removing their #, as a user would."""
+    path = workflow.folder / "profiles/slurm/config.yaml"
+    text = path.read_text(encoding="utf-8")
+    for key in keys:
+        text, found = re.subn(
+            rf"^#{key}:\n((?:#  .*\n)+)", lambda m: re.sub(r"^#", "", m[0], flags=re.M), text, flags=re.M
+        )
+        assert found == 1, key
+    path.write_text(text, encoding="utf-8")
+
+
+def jobs_of(cluster: Cluster, output: str) -> list[dict[str, str]]:
+    """SLURM's records of the jobs of one run, in order of submission."""
+    ids = re.findall(r"(?:submitted with SLURM jobid |external jobid ')(\d+)", output)
+    return sorted((job for job in cluster.jobs() if job["JobId"] in ids), key=lambda job: int(job["JobId"]))
+
+
+def locally(name: str) -> table.Table:
+    """The table of a figure at the smoke scale, made in this process."""
+    sweeps = figures.sweeps(name, "smoke", {}, FIRST_SEED)
+    return figures.measure(name, {key: train(sweep) for key, sweep in sweeps.items()}, "smoke")
+
+
+def test_figures_go_through_the_queue_and_equal_local_ones(cluster: Cluster, workflow: Workflow) -> None:
+    done = workflow(*FIGURES, *SLURM, timeout=900)
+    assert done.returncode == 0, done.stdout
+    for name in FIGURES:
+        made, local = table.read(workflow.folder / f"results/smoke/tables/{name}.parquet")[0], locally(name)
+        assert made.runs.equals(local.runs) and made.curves.equals(local.curves)
+        assert (workflow.folder / f"figures/smoke/{name}.png").stat().st_size > 1000
+        assert f"results/smoke/verdicts/{name}.json" in done.stdout
+
+    jobs = {job["Comment"]: job for job in jobs_of(cluster, done.stdout)}
+    # One training per sweep, and measuring, drawing and judging per figure.
+    trainings = {sweep for name in FIGURES for sweep in PLAN.sweeps(name)}
+    assert len(jobs) == len(trainings) + 3 * len(FIGURES)
+    assert {job["JobState"] for job in jobs.values()} == {"COMPLETED"}
+    # As requested: one core each, the memory and time of the rule, and dependent jobs later.
+    for words, sweep in (("train_wildcards_li_icl_gpt2_0of1", "li_icl_gpt2"), ("measure_wildcards_figure12", "")):
+        job = jobs[f"rule_{words}"]
+        minutes = PLAN.request("runtime", 1, sweep)
+        assert job["TRES"].startswith(f"cpu=1,mem={PLAN.request('mem_mb', 1, sweep)}M,"), job
+        assert job["TimeLimit"] == f"{minutes // 60:02}:{minutes % 60:02}:00"
+        assert job["Requeue"] == "0"
+    first, second = (jobs[f"rule_{r}_wildcards_figure8"] for r in ("measure", "check"))
+    assert first["EndTime"] <= second["StartTime"]
+    # Logs of successful jobs are removed.
+    assert not list((workflow.folder / ".snakemake").glob("slurm_logs/**/*.log"))
+
+
+def test_the_options_for_a_gpu_and_for_groups(cluster: Cluster, workflow: Workflow, figure9_made: Path) -> None:
+    """A training on a GPU; a verdict in a group of jobs."""
+    take_options(workflow, "set-resources", "groups", "group-components")
+    (workflow.folder / "results/smoke").mkdir(parents=True)
+    shutil.copytree(figure9_made / "results/smoke/tables", workflow.folder / "results/smoke/tables")
+    done = workflow("results/smoke/verdicts/figure9.json", "results/smoke/runs/zhang_prompts/0of1.safetensors",
+                    *SLURM, "--allowed-rules", "train", "check", timeout=900)  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    trained, judged = sorted(jobs_of(cluster, done.stdout), key=lambda job: "rule_train" not in job["Comment"])
+    assert (trained["Partition"], judged["Partition"]) == ("gpu", "main")
+    assert (trained["TresPerJob"], judged.get("TresPerJob")) == ("gres:gpu:1", None)
+    assert "mem=8000M" in trained["TRES"]
+
+
+MEASURE = """
+import os
+import subprocess
+import time
+
+table = Path(plan.table_file(name))
+tries = Path(f"{name}.tries")
+tries.write_text((tries.read_text() if tries.exists() else "") + "x")
+if name == "figure8":
+    sys.exit("figure8 fails on purpose")
+if name == "figure9":
+    # More than its first attempt asks for, less than its second.
+    held = bytearray(int(1.3 * 2**20 * int(Path("first_request").read_text())))
+    held[::4096] = b"x" * len(held[::4096])
+    time.sleep(6)
+ask = ("scontrol", "show", "job", os.environ["SLURM_JOB_ID"])
+if "TimeLimit=00:01:00" in subprocess.run(ask, capture_output=True, text=True, check=True).stdout:
+    time.sleep(600)
+table.parent.mkdir(parents=True, exist_ok=True)
+table.write_text(name)
+"""
+TRAIN = """
+weights = Path(plan.weights_file(*name.split("/")[1:]))
+weights.parent.mkdir(parents=True, exist_ok=True)
+weights.write_text("trained")
+"""
+
+
+def deaf_queue(cluster: Cluster, workflow: Workflow, times: int) -> dict[str, str]:
+    """A PATH with a squeue that fails at first."""
+    counter, wrapper = workflow.folder / "squeue.calls", workflow.folder / "bin/squeue"
+    wrapper.parent.mkdir()
+    wrapper.write_text(
+        f"#!/bin/sh\necho >> {counter}\n[ $(wc -l < {counter}) -gt {times} ] || exit 1\n"
+        f'PATH={os.environ["PATH"]}\nexec squeue "$@"\n'
+    )
+    wrapper.chmod(0o755)
+    return {"PATH": f"{wrapper.parent}:{os.environ['PATH']}"}
+
+
+def test_failed_jobs_are_retried_with_more_and_others_continue(
+    cluster: Cluster, workflow: Workflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One figure's measurement always fails, one needs more memory, one more time, and one succeeds.
+
+    Meanwhile the queue fails eight times in a row, three more than the plugin allows by default.
+    """
+    replace_job(workflow, "train", TRAIN)
+    replace_job(workflow, "measure", MEASURE)
+    names = ("figure8", "figure9", "figure10", "figure11")
+    targets = [f"results/smoke/tables/{name}.parquet" for name in names]
+    request = PLAN.request("mem_mb", 1)
+    (workflow.folder / "first_request").write_text(str(request))
+    for name, value in deaf_queue(cluster, workflow, times=8).items():
+        monkeypatch.setenv(name, value)
+
+    limited = 'measure:runtime=1 if (wildcards.figure, attempt) == ("figure10", 1) else 30'
+    done = workflow(*targets, *SLURM, "--set-resources", limited, timeout=900)
+    assert done.returncode == 1, done.stdout
+    made = {path.stem for path in (workflow.folder / "results/smoke/tables").glob("*.parquet")}
+    assert made == {"figure9", "figure10", "figure11"}
+
+    jobs = jobs_of(cluster, done.stdout)
+    of = {name: [job for job in jobs if job["Comment"] == f"rule_measure_wildcards_{name}"] for name in names}
+    assert {name: len(of[name]) for name in names} == {"figure8": 3, "figure9": 2, "figure10": 2, "figure11": 1}
+    # The SLURM plugin can run a command several times in a job.
+    tries = {name: len((workflow.folder / f"{name}.tries").read_text()) for name in names if name != "figure10"}
+    assert tries == {"figure8": 3, "figure9": 2, "figure11": 1}, done.stdout
+    memory = {name: [int(re.search(r"mem=(\d+)", job["TRES"])[1]) for job in of[name]] for name in names}  # type: ignore[index]
+    assert memory["figure9"] == [request, 2 * request]
+    assert [b / a for a, b in zip(memory["figure8"], memory["figure8"][1:], strict=False)] == [2, 2]
+    assert [job["TimeLimit"] for job in of["figure10"]] == ["00:01:00", "00:30:00"]
+    assert of["figure10"][0]["JobState"] == "TIMEOUT"
+    assert {job["JobState"] for job in of["figure8"]} == {"FAILED"}
+    assert of["figure9"][0]["JobState"] in ("OUT_OF_MEMORY", "FAILED", "CANCELLED")
+    # The user sees the status, the end of the job's log, and the path of SLURM's log, which is kept.
+    assert re.search(r"message: SLURM-job '\d+' failed, SLURM status is: 'TIMEOUT'", done.stdout)
+    assert "figure8 fails on purpose" in done.stdout
+    for job in of["figure8"]:
+        assert job["StdOut"] in done.stdout
+        assert "Error in rule measure" in Path(job["StdOut"]).read_text()
+
+
+SLEEP = """
+import os
+import time
+
+Path(f"{os.getpid()}.pid").touch()
+time.sleep(900)
+"""
+
+
+def interrupted(cluster: Cluster, workflow: Workflow, *arguments: str) -> str:
+    """Snakemake's output after Ctrl-C during two trainings."""
+    replace_job(workflow, "train", SLEEP)
+    targets = [f"results/smoke/runs/{sweep}/0of1.safetensors" for sweep in ("li_icl", "li_cot")]
+    command = [sys.executable, "-m", "snakemake", *targets, *arguments]
+    log = workflow.folder / "output"
+    with open(log, "w", encoding="utf-8") as file:
+        head = subprocess.Popen(
+            command, cwd=workflow.folder, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
+        )
+    try:
+        wait_for(lambda: len(list(workflow.folder.glob("*.pid"))) == 2, 120, log)
+        os.killpg(head.pid, signal.SIGINT)
+        assert head.wait(timeout=90) != 0
+    finally:
+        if head.poll() is None:
+            os.killpg(head.pid, signal.SIGKILL)
+    return log.read_text(encoding="utf-8")
+
+
+def wait_for(condition: Callable[[], bool], seconds: float, log: Path | None = None) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, log.read_text(encoding="utf-8") if log else "waited in vain"
+        time.sleep(0.5)
+
+
+def nothing_is_left(cluster: Cluster, workflow: Workflow, output: str, *arguments: str) -> None:
+    """No job in the queue, no process of one, no lock."""
+    wait_for(lambda: cluster.queued() == [], 30)
+    assert {job["JobState"] for job in jobs_of(cluster, output)} == {"CANCELLED"}
+    for file in workflow.folder.glob("*.pid"):
+        wait_for(lambda: not Path(f"/proc/{file.stem}").exists(), 30)  # noqa: B023 (called at once)
+    replace_job(workflow, "train", TRAIN)
+    again = workflow(
+        "results/smoke/runs/li_icl/0of1.safetensors", "--cores", "1", "--config", "scale=smoke", "shards=1"
+    )
+    assert again.returncode == 0, again.stdout
+
+
+def test_an_interrupt_cancels_all_jobs(cluster: Cluster, workflow: Workflow) -> None:
+    output = interrupted(cluster, workflow, *SLURM)
+    nothing_is_left(cluster, workflow, output)
