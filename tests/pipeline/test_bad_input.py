@@ -333,8 +333,15 @@ def test_texts_in_the_config_reach_no_shell(tmp_path: Path) -> None:
     write(only=HOSTILE, against=HOSTILE, **of_li(batch=HOSTILE))
     assert "batch (B) = " in workflow("figure9", "--forceall", *use).stdout
     weights = "results/smoke@hostile/runs/ahn_sparse_1/0of2.safetensors"
-    write(variant="hostile", against=HOSTILE, constants={"ahn_linear": {"spectrum": ["1", "0.5", 0.5, 0.25, "2.5e-1"]}})
-    done = workflow(weights, *use)
+    hostile: dict[str, Any] = {"variant": "hostile"}
+    hostile["constants"] = {"ahn_linear": {"spectrum": ["1", "0.5", 0.5, 0.25, "2.5e-1"]}}
+    write(**hostile, against=HOSTILE)
+    assert "holds no verdicts of smoke@hostile" in workflow(weights, *use).stdout
+    earlier = HOSTILE.translate(str.maketrans("", "", "/"))
+    sealed.write(workflow.folder / earlier / "verdicts/figure9.json", "verdicts", {"verdicts": []})
+    write(**hostile, against=earlier)
+    done = workflow(weights, "report_now", *use)
     assert done.returncode == 0, done.stdout
+    assert (workflow.folder / "results/smoke@hostile/report.html").is_file()
     assert runs.metadata(workflow.folder / weights)["sweep"]["common"]["spectrum"] == [1.0, 0.5, 0.5, 0.25, 0.25]
     assert [path for path in tmp_path.rglob("*") if path.name.startswith("canary")] == []
