@@ -18,7 +18,7 @@ MODULES = [one.name for one in pkgutil.iter_modules(benchmarks.__path__) if one.
 
 
 def chosen(words: list[str]) -> list[Row]:
-    """The rows of the named modules and those whose names contain a word; all of them without words."""
+    """Return the rows of the named modules and those whose names contain a word; all of them without words."""
     rows: list[Row] = []
     for name in MODULES:
         of_module: list[Row] = importlib.import_module(f"benchmarks.{name}").ROWS

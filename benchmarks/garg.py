@@ -22,7 +22,7 @@ Solve = Callable[[np.ndarray, np.ndarray, np.ndarray], float]
 
 
 def transformers_step() -> Call:
-    """A step of transformers' GPT-2 between two linear maps, as the published code trains it."""
+    """Return a step of transformers' GPT-2 between two linear maps, as the published code trains it."""
     # Silences a warning on special tokens, which are not used here.
     logging.getLogger("transformers").setLevel(logging.ERROR)
     from transformers import GPT2Config, GPT2Model
@@ -61,7 +61,7 @@ def neighbours(inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> flo
 
 
 def on_prefixes(solve: Solve, at_once: baselines.PrefixEstimator) -> tuple[Call, Call]:
-    """A loop over some prompts and their prefixes, and all prompts at once."""
+    """Return a loop over some prompts and their prefixes, and all prompts at once."""
     source = np.random.default_rng(0)
     inputs = source.standard_normal((PROMPTS, POINTS, DIMENSION))
     labels = np.einsum("pnd,pd->pn", inputs, source.standard_normal((PROMPTS, DIMENSION)))

@@ -26,14 +26,14 @@ PROMPTS, RUNS = 200, 15
 
 
 def token_stack(scales: Tensor, rates: Tensor, inputs: Tensor, labels: Tensor, kernel: str) -> Tensor:
-    """The predictions of the stack on tokens with B = s_l I, C = I and A = 0, (prompts,)."""
+    """Return the predictions of the stack on tokens with B = s_l I, C = I and A = 0, (prompts,)."""
     identity = torch.eye(inputs.shape[-1], dtype=inputs.dtype).expand(len(rates), 1, -1, -1)
     weights = {"key": scales[:, None, None, None] * identity, "query": identity, "rate": rates[:, None]}
     return cheng2024.published_transformer(weights | {"covariate": 0 * identity}, inputs, labels, kernel)
 
 
 def by_scalars(kernel: str, layers: int, n: int, d: int) -> tuple[Call, Call]:
-    """The gradient from tokens and in the reduced form, on the same prompts."""
+    """Return the gradient from tokens and in the reduced form, on the same prompts."""
     config = cheng.Config(kernel=kernel, labels="half_exp", layers=layers, context_length=n, dimension=d)
     drawn = cheng.prompts_of(config, "benchmark", 0, PROMPTS)
     inputs, labels = torch.from_numpy(drawn.inputs), torch.from_numpy(drawn.labels)
@@ -53,7 +53,7 @@ def by_scalars(kernel: str, layers: int, n: int, d: int) -> tuple[Call, Call]:
 
 
 def by_matrices(kernel: str, layers: int) -> tuple[Call, Call]:
-    """The gradient of all runs of a published model, literally and in the reduced form, in float32."""
+    """Return the gradient of all runs of a published model, literally and in the reduced form, in float32."""
     config = cheng.Config(
         kernel=kernel, labels="half_exp", layers=layers, parametrisation="matrices", covariates=True,
         optimiser="normalised",

@@ -30,7 +30,7 @@ STACKS, DECODERS = grid(stack.Config, seed=range(5)), grid(decoder.Config, seed=
 
 
 def literal_step(config: one_layer.Config, params: Params) -> Params:
-    """The weights of one run after a step by eq. 7; params without run axis."""
+    """Return the weights of one run after a step by eq. 7; params without run axis."""
     batch = {name: a[0] for name, a in one_layer.sample([config], 0).items()}
     leaves = {name: w.detach().requires_grad_() for name, w in params.items()}
     loss = li2024.one_layer_loss(
@@ -43,7 +43,7 @@ def literal_step(config: one_layer.Config, params: Params) -> Params:
 
 
 def of_ten_seeds() -> tuple[Call, Call]:
-    """A step of the one-layer model, seed by seed and as one tensor program."""
+    """Return a step of the one-layer model, seed by seed and as one tensor program."""
     params, together = one_layer.init(SGD), step(one_layer, SGD)
 
     def apart() -> list[Params]:
@@ -57,7 +57,7 @@ def of_ten_seeds() -> tuple[Call, Call]:
 
 
 def stack_gradients() -> Call:
-    """The gradients of all runs of the stack, column by column."""
+    """Return the gradients of all runs of the stack, column by column."""
 
     def literal(config: stack.Config) -> object:
         params = {name: w[0].requires_grad_() for name, w in stack.init([config]).items()}
@@ -70,7 +70,7 @@ def stack_gradients() -> Call:
 
 
 def chain_of_thought_sides(looped: int, queries: int) -> tuple[Call, Call]:
-    """A greedy loop over some queries, and all of them at once."""
+    """Return a greedy loop over some queries, and all of them at once."""
     config, test, lengths = chains.Config(), chains.Test(queries=queries), range(0, 101, 10)
     params = chains.init([config])
     # Weights as after training: attention on equal patterns at equal steps.

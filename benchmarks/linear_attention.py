@@ -78,7 +78,7 @@ CHUNK = 32
 
 
 def mesa(layer: Callable[..., Tensor]) -> Call:
-    """The derivatives of a mesa layer in all its inputs."""
+    """Return the derivatives of a mesa layer in all its inputs."""
     source = torch.Generator().manual_seed(0)
     inputs = [torch.randn(256, 4, 50, size, generator=source) for size in (20, 20, 10)] + [torch.ones(256, 4)]
     weight = torch.randn(256, 4, 50, 10, generator=source)
@@ -92,7 +92,7 @@ def mesa(layer: Callable[..., Tensor]) -> Call:
 
 
 def linear() -> tuple[Call, Call]:
-    """The loss of linear attention and its derivatives, from literal tokens and by the package."""
+    """Return the loss of linear attention and its derivatives, from literal tokens and by the package."""
     config = one_layer.Config(init_std=0.1)
     weights, x = one_layer.init([config]), torch.from_numpy(one_layer.sample([config], 0)["x"])
 
@@ -111,7 +111,7 @@ OURS, SOLVES, LOOP = (
 
 
 def zhang_sides(d: int, n: int) -> tuple[Call, Call]:
-    """A gradient over given prompts, and the population's from moments that a training computes once."""
+    """Return a gradient over given prompts, and the population's from moments that a training computes once."""
     sizes = {"dimension": d, "context_length": n, "prompts": 256}
     config = zhang.Config(gradient_estimator="prompt_batches", initial_scale=0.02, **sizes)  # type: ignore[arg-type]
     blocks = population_flow.Blocks(config.initial_scale * zhang.theta(config), np.array(config.initial_scale))
@@ -130,14 +130,14 @@ PREFIX_SUMS, STATISTICS, EXACT = (
 
 
 def zheng_definition() -> Call:
-    """The gradient in all blocks from E_t E_t* at every position."""
+    """Return the gradient in all blocks from E_t E_t* at every position."""
     config = ZHENG_CONFIGS["sample_all_blocks"]
     weights = zheng.init([config])
     return lambda: autoregressive.of_all_blocks(weights, [config])
 
 
 def zheng_training() -> Call:
-    """The statistics of the sample and 600 gradients from them."""
+    """Return the statistics of the sample and 600 gradients from them."""
     gradient = STATISTICS()
     return lambda: [gradients.sampled.__wrapped__(ZHENG_CONFIGS["sample_blocks"]), *(gradient() for _ in range(600))]
 

@@ -43,7 +43,7 @@ class Row:
     rounds: int = 4
 
     def seconds(self) -> tuple[float, float]:
-        """The minimum over alternating rounds of each side's time per unit of work."""
+        """Return the minimum over alternating rounds of each side's time per unit of work."""
         torch.set_num_threads(self.threads)
         clock = _cpu_seconds if self.threads == 1 else time.perf_counter
         sides, began = self.sides(), time.perf_counter()
@@ -72,23 +72,23 @@ def _cpu_seconds() -> float:
 
 
 def pair(name: str, first: Callable[[], Call], second: Callable[[], Call], **about: Any) -> Row:
-    """The row of two sides that are made independently."""
+    """Return the row of two sides that are made independently."""
     return Row(name, lambda: (first(), second()), **about)
 
 
 def tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, torch.Tensor]:
-    """A batch as torch tensors."""
+    """Return a batch as torch tensors."""
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
 def sampling(module: Any, configs: Sequence[Any]) -> Callable[[], dict[str, torch.Tensor]]:
-    """The batches of training steps, one after the other."""
+    """Return the batches of training steps, one after the other."""
     steps = itertools.count()
     return lambda: tensors(module.sample(tuple(configs), next(steps)))
 
 
 def step(module: Any, configs: Sequence[Any], *, given: bool = False, update: bool = True) -> Call:
-    """A training step of all runs from the initial weights, as the package trains.
+    """Return a training step of all runs from the initial weights, as the package trains.
 
     given : with prompts drawn beforehand; update : with the optimiser's update, else the gradient alone
     """
@@ -120,14 +120,14 @@ class _Products(TorchDispatchMode):
 
 
 def products(side: Call) -> Call:
-    """The matrix products of a calculation, forward and backward, each on its own data: a lower bound for its time."""
+    """Return the matrix products of a calculation, forward and backward, on separate data: a bound on its time."""
     with _Products() as kept:
         side()
     return lambda: [a @ b for a, b in kept.factors]
 
 
 def parts(name: str, module: Any, configs: Sequence[Any], share: float, over_products: float = math.inf) -> list[Row]:
-    """A training step over its matrix products, and the share of sampling in it, both at most the targets."""
+    """Return a training step over its matrix products, and the share of sampling in it, both at most the targets."""
     whole = partial(step, module, configs)
     return [
         pair(f"{name}: training step / its matrix products", whole, lambda: products(whole()), at_most=over_products),

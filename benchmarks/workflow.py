@@ -26,13 +26,13 @@ MADE = tempfile.TemporaryDirectory()  # removed at the end
 
 
 def snakemake(folder: Path, *arguments: str) -> Call:
-    """A call of Snakemake in a folder."""
+    """Return a call of Snakemake in a folder."""
     command = [sys.executable, "-m", "snakemake", *arguments]
     return partial(subprocess.run, command, cwd=folder, check=True, stdin=subprocess.DEVNULL, capture_output=True)
 
 
 def echoes(jobs: int) -> Path:
-    """A folder with a workflow of plain jobs."""
+    """Return a folder with a workflow of plain jobs."""
     folder = Path(tempfile.mkdtemp(dir=MADE.name))
     shutil.copytree(ROOT / "profiles/default", folder / "profiles/default")
     (folder / "Snakefile").write_text(ECHO.replace("JOBS", str(jobs)), encoding="utf-8")
@@ -40,7 +40,7 @@ def echoes(jobs: int) -> Path:
 
 
 def run(jobs: int) -> Call:
-    """A run of all jobs from the start."""
+    """Return a run of all jobs from the start."""
     folder = echoes(jobs)
 
     def from_start() -> None:
@@ -52,7 +52,7 @@ def run(jobs: int) -> Call:
 
 
 def figures(*config: str) -> Call:
-    """The plan of all figures."""
+    """Return the plan of all figures."""
     folder = Path(tempfile.mkdtemp(dir=MADE.name))
     for name in ("workflow", "scripts", "profiles"):
         shutil.copytree(ROOT / name, folder / name)

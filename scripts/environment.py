@@ -22,7 +22,7 @@ HAS_TORCH = "import torch; assert tuple(map(int, torch.__version__.split('.')[:2
 
 
 def wanted(python: str, torch: str, index: str) -> dict[str, str]:
-    """What .venv should be made from; equal to `recorded()` if it is up to date."""
+    """Return what .venv should be made from; equal to `recorded()` if it is up to date."""
     lock = hashlib.sha256(LOCK.read_bytes() + PIN.read_bytes()).hexdigest()
     # Not the Python of an active .venv, which is removed before the new one is made.
     this = str(Path(getattr(sys, "_base_executable", sys.executable)).resolve())
@@ -32,12 +32,12 @@ def wanted(python: str, torch: str, index: str) -> dict[str, str]:
 
 
 def recorded() -> dict[str, str]:
-    """What .venv was made from; empty if it is incomplete or its Python is gone."""
+    """Return what .venv was made from; empty if it is incomplete or its Python is gone."""
     return json.loads(RECORD.read_text()) if RECORD.exists() and Path(PIP[0]).exists() else {}
 
 
 def builds(torch: str, index: str) -> dict[str, list[str]]:
-    """The builds of torch to try in order, in words and as arguments of pip; the CPU build first, if there is one."""
+    """Return the builds of torch to try in order, as words and arguments of pip; the CPU build first, if any."""
     (pin,) = re.findall(r"^torch==\S+", PIN.read_text(), flags=re.MULTILINE)
     source = ["--extra-index-url", index] if index else []
     if sys.platform != "linux":

@@ -22,7 +22,7 @@ from studies.space import spaces
 
 
 def distances(names: Iterable[str], scale: str) -> pd.DataFrame:
-    """The distance of every run from each figure: one row per seed, a column per figure and the joint distance."""
+    """Return every run's distance from each figure: one row per seed, a column per figure and the joint distance."""
     columns: dict[str, dict[int, float]] = {name: {} for name in names}
     kept: dict[str, Runs] = {}
     for name, column in columns.items():
@@ -36,14 +36,14 @@ def distances(names: Iterable[str], scale: str) -> pd.DataFrame:
 
 
 def _runs(sweep: Sweep, scale: str) -> Runs:
-    """The runs as `make` stored them for the sweep's figures, or new ones."""
+    """Return the runs as `make` stored them for the sweep's figures, or new ones."""
     # Files with more dots in their names are unfinished.
     files = sorted(Path(f"results/{scale}/runs/{sweep.name}").glob("[!.]*.safetensors"))
     return load_all({sweep.name: sweep}, files)[sweep.name] if files else trained(sweep)
 
 
 def report(model: str, scale: str) -> str:
-    """The distances as text, nearest run first, and the seed that the model's figures draw."""
+    """Return the distances as text, nearest run first, and the seed that the model's figures draw."""
     found = distances(spaces()[model].fitted, scale).sort_values("joint")
     drawn = discovery.system(model).Test().drawn_seed
     return f"{found.to_string(float_format='{:.2f}'.format)}\n{model}: nearest {found.index[0]}, drawn {drawn}"

@@ -60,7 +60,7 @@ def _point(space: Space, row: Row) -> Point:
 
 
 def proposal(space: Space, rows: list[Row]) -> Point:
-    """The point of the next trial of the search, a function of its rows so far; the first is that of the defaults."""
+    """Return the point of the next trial of the search, a function of its rows so far; the first has the defaults."""
     if not rows:
         return space.defaults()
     axes = {name: space.axes[name] for name in space.defaults() if space.axes[name].searched}
@@ -76,7 +76,7 @@ def proposal(space: Space, rows: list[Row]) -> Point:
 
 
 def trial(space: Space, scale: str, stage: str, axis: str, point: Point) -> Row:
-    """The row of a trial: constants, distances and, in a slice, the outcomes of the claims that the axis can change."""
+    """Return the row of a trial: constants, distances and, in a slice, outcomes of claims that the axis changes."""
     began = time.process_time()
     seeds = SEARCH_SEEDS if stage == "search" else range(SETTLED_SEED, SETTLED_SEED + space.settled_seeds)
     judged = [name for name in space.judged if stage == "slice" and (not axis or space.moved_in(name, {axis: 0}))]
@@ -105,7 +105,7 @@ def _distance(space: Space, name: str, tables: dict[str, Table]) -> distance.Dis
 
 
 def measured(space: Space, scale: str, point: Point, names: list[str], seeds: range) -> dict[str, Table]:
-    """The tables of these figures; empty if a training diverged.
+    """Return the tables of these figures; empty if a training diverged.
 
     Raises ConstantError for invalid constants.
     """
@@ -121,13 +121,13 @@ def measured(space: Space, scale: str, point: Point, names: list[str], seeds: ra
 
 
 def with_seeds(sweep: Sweep, seeds: range) -> Sweep:
-    """The sweep with its first seeds replaced by `seeds`, without the runs of further seeds."""
+    """Return the sweep with its first seeds replaced by `seeds`, without the runs of further seeds."""
     new = dict(zip(sorted(set(sweep.seeds)), seeds, strict=False))
     return replace(sweep, configs=tuple(replace(c, seed=new[c.seed]) for c in sweep.configs if c.seed in new))
 
 
 def trained(sweep: Sweep) -> Runs:
-    """The runs of a sweep; the last trainings are kept, because points that differ in their tests share them."""
+    """Return the runs of a sweep; the last trainings are kept, because points that differ in their tests share them."""
     return replace(_trained(replace(sweep, test=None)), sweep=sweep)
 
 

@@ -33,7 +33,7 @@ def searches(space: Space, trials: pd.DataFrame) -> dict[str, list[Search]]:
 
 
 def as_json() -> str:
-    """The content of sensitivity.json, for the claims that the package still has."""
+    """Return the content of sensitivity.json, for the claims that the package still has."""
     found: dict[str, list[Search]] = {}
     for name, space in spaces().items():
         if (path := FOLDER / f"{name}.csv").is_file():

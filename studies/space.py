@@ -44,7 +44,7 @@ class Axis(BaseModel, frozen=True, extra="forbid"):
         return FloatDistribution(self.low, self.high, log=self.log)
 
     def rounded(self, value: Any) -> Any:
-        """The nearest value of the axis."""
+        """Return the nearest value of the axis."""
         if self.choices:
             return value
         near = min(max(float(f"{value:.2g}"), self.low), self.high)
@@ -87,7 +87,7 @@ class Space(BaseModel, frozen=True, extra="forbid"):
     values: int = 5
 
     def defaults(self) -> Point:
-        """The values in use, without the constants that the package no longer has.
+        """Return the values in use, without the constants that the package no longer has.
 
         Raises ValueError for an axis whose figures have different values.
         """
@@ -101,13 +101,13 @@ class Space(BaseModel, frozen=True, extra="forbid"):
         }
 
     def moved_in(self, figure: str, point: Point) -> Point:
-        """The constants of a point that vary in a figure."""
+        """Return the constants of a point that vary in a figure."""
         figures = {name: self.axes[name].figures for name in point}
         return {name: value for name, value in point.items() if not figures[name] or figure in figures[name]}
 
 
 def _of_figures(constant: str, figures: tuple[str, ...]) -> Any:
-    """The value of the constant in the tests of these figures, and in trainings that do not vary it."""
+    """Return the value of the constant in the tests of these figures, and in trainings that do not vary it."""
     sweeps = [sweep for name in figures for sweep in discovery.figure(name).sweeps("smoke")]
     (value,) = {
         getattr(part, constant)
@@ -127,5 +127,5 @@ def spaces() -> dict[str, Space]:
 
 
 def record(path: Path) -> pd.DataFrame:
-    """The trials in a file, in order; `axis` is empty where it names none."""
+    """Return the trials in a file, in order; `axis` is empty where it names none."""
     return pd.read_csv(path, dtype={"axis": "str"}).fillna({"axis": ""})

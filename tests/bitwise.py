@@ -6,7 +6,7 @@ from icl.core.runs import Runs
 
 
 def same(a: Runs, b: Runs) -> bool:
-    """Whether two runs have the same sweep, weights, types and losses, bit for bit."""
+    """Return whether two runs have the same sweep, weights, types and losses, bit for bit."""
     return (
         a.sweep == b.sweep
         and sorted(a.weights) == sorted(b.weights)

@@ -72,7 +72,7 @@ def small_sweep() -> Callable[..., Sweep]:
 
 @pytest.fixture
 def small_table() -> Table:
-    """A table with a fact of three runs, and a curve over them."""
+    """Return a table with a fact of three runs, and a curve over them."""
     from icl.core import table
     from icl.evidence.intervals import summarise
 
@@ -149,19 +149,19 @@ class Workflow:
 
 @pytest.fixture
 def workflow(tmp_path: Path) -> Workflow:
-    """A fresh copy of the workflow."""
+    """Return a fresh copy of the workflow."""
     return Workflow(tmp_path / "copy")
 
 
 @pytest.fixture(scope="module")
 def shared_workflow(tmp_path_factory: pytest.TempPathFactory) -> Workflow:
-    """A shared copy for tests that do not change it (dry runs, listings)."""
+    """Return a shared copy for tests that do not change it (dry runs, listings)."""
     return Workflow(tmp_path_factory.mktemp("workflow") / "copy")
 
 
 @pytest.fixture(scope="session")
 def figure9_made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all results of figure 9 at the smoke scale, and nothing else. Copy it before changing it."""
+    """Return a folder with all results of figure 9 at the smoke scale, and nothing else. Copy it before changing it."""
     from icl.pipeline.plan import Plan
     from icl.pipeline.run import run
 
@@ -177,7 +177,7 @@ def figure9_made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def figure9(figure9_made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """What is found of figures 9 and 12 at the smoke scale in the working folder, which has figure 9 alone."""
+    """Return what is found of figures 9 and 12 at the smoke scale in the working folder, which has figure 9 alone."""
     from icl.pipeline.plan import Plan
     from icl.report import results
 

@@ -36,7 +36,7 @@ LIST = discovery.PACKAGE / "evidence" / "planted.json"
 
 
 def same(runs: Trained) -> Trained:
-    """The runs unchanged."""
+    """Return the runs unchanged."""
     return runs
 
 
@@ -58,12 +58,12 @@ SOUND = Planted("nothing")
 
 
 def each(change: Callable[[Runs], Runs]) -> Callable[[Trained], Trained]:
-    """The change of every sweep's runs."""
+    """Return the change of every sweep's runs."""
     return lambda runs: {name: change(of_sweep) for name, of_sweep in runs.items()}
 
 
 def with_weights(runs: Runs, **weights: Any) -> Runs:
-    """The runs with some other weights, (runs, snapshots, ...) each."""
+    """Return the runs with some other weights, (runs, snapshots, ...) each."""
     return dataclasses.replace(runs, weights=dict(runs.weights) | weights)
 
 
@@ -90,7 +90,7 @@ def cases() -> Iterator[tuple[str, str, str]]:
 
 
 def measured(key: str, figure: str, planted: Planted = SOUND) -> Table:
-    """The figure's table at the laptop scale with a violation; `key` is its paper."""
+    """Return the figure's table at the laptop scale with a violation; `key` is its paper."""
     return _measured(key, figure, planted)
 
 
@@ -105,7 +105,7 @@ def _measured(key: str, figure: str, planted: Planted) -> Table:
 
 
 def judged(key: str, claim: str, observable: str, planted: Planted = SOUND) -> tuple[str, Part]:
-    """The outcomes of a claim and of one of its bounds with a violation, without conditions on the runs."""
+    """Return the outcomes of a claim and of one of its bounds with a violation, without conditions on the runs."""
     stated = ledger.claim(claim)
     verdict = judge(claim, stated.bounds, measured(key, stated.figure, planted))
     (part,) = [part for part in verdict.parts if part.observable == observable]

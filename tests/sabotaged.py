@@ -23,12 +23,12 @@ def untouched(patch: pytest.MonkeyPatch) -> None:
 
 
 def same(runs: Trained) -> Trained:
-    """The runs unchanged."""
+    """Return the runs unchanged."""
     return runs
 
 
 def trainings(names: Iterable[str], scale: str = "laptop") -> dict[str, Sweep]:
-    """The trainings of several figures by their names."""
+    """Return the trainings of several figures by their names."""
     return {key: sweep for name in names for key, sweep in figures.sweeps(name, scale, {}).items()}
 
 
@@ -48,7 +48,7 @@ def cases(sabotages: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
 
 
 def judged(name: str, table: pd.DataFrame, claim: str, observable: str) -> Outcome:
-    """The outcomes of a claim and of its bound on one observable, without conditions on the runs."""
+    """Return the outcomes of a claim and of its bound on one observable, without conditions on the runs."""
     (bounds,) = [one.bounds for one in ledger.claims(name) if one.id == claim]
     verdict = judge(claim, bounds, table)
     (part,) = [p for p in verdict.parts if p.observable == observable]

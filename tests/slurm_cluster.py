@@ -53,7 +53,7 @@ PartitionName=gpu Nodes={host} MaxTime=600 State=UP
 
 
 def missing() -> list[str]:
-    """The programs that this machine lacks."""
+    """Return the programs that this machine lacks."""
     return [name for name in PROGRAMS if shutil.which(name, path=_path()) is None]
 
 
@@ -108,7 +108,7 @@ class Cluster:
                 daemon.wait()
 
     def queued(self) -> list[str]:
-        """The ids of waiting and running jobs; also empty without a queue."""
+        """Return the ids of waiting and running jobs; also empty without a queue."""
         return self.ask("squeue", "--noheader", "--format=%i").split()
 
     def jobs(self) -> list[dict[str, str]]:
@@ -117,7 +117,7 @@ class Cluster:
         return [dict(part.partition("=")[::2] for part in line.split() if "=" in part) for line in lines]
 
     def ask(self, *command: str) -> str:
-        """The stdout of a SLURM command; empty if it fails."""
+        """Return the stdout of a SLURM command; empty if it fails."""
         done = subprocess.run(command, env=self._environment(), capture_output=True, text=True, timeout=60, check=False)
         return done.stdout if done.returncode == 0 else ""
 

@@ -14,7 +14,7 @@ STATES |= {"pyplot", "pylab", "set_theme", "set_style", "rcParams"}
 
 
 def global_state(text: str) -> list[str]:
-    """The names in a text that use a global generator or change a library's global state.
+    """Return the names in a text that use a global generator or change a library's global state.
 
     ruff checks numpy's legacy generators (NPY002).
     """

@@ -100,7 +100,7 @@ def test_unknown_goals_go_to_snakemake_in_one_call_with_one_config() -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with what make and the set-up read."""
+    """Return a folder with what make and the set-up read."""
     for name in ("Makefile", "pyproject.toml", "requirements"):
         (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, tmp_path / name)
     monkeypatch.chdir(tmp_path)

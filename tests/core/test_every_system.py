@@ -31,7 +31,7 @@ def trainings() -> Iterator[Sweep]:
 
 
 def few(sweep: Sweep) -> tuple[object, ...]:
-    """The first, a middle and the last run; they differ in the seed or in what the sweep varies."""
+    """Return the first, a middle and the last run; they differ in the seed or in what the sweep varies."""
     count = len(sweep.configs)
     return tuple(sweep.configs[index] for index in sorted({0, count // 2, count - 1}))
 

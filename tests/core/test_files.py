@@ -90,7 +90,7 @@ class Allowed:
 
 
 def dead_process() -> int:
-    """The number of a process that has ended."""
+    """Return the number of a process that has ended."""
     process = subprocess.Popen(["true"])
     process.wait()
     return process.pid
@@ -197,7 +197,7 @@ def test_a_damaged_file_is_refused_by_name_or_read_as_it_was_written(
 
 @contextmanager
 def mounted(folder: Path, size: str) -> Iterator[Path]:
-    """A small separate disk; skips if mounting is not permitted."""
+    """Yield a small separate disk; skips if mounting is not permitted."""
     folder.mkdir()
     done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(folder)], capture_output=True)
     if done.returncode != 0:

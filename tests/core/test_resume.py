@@ -32,7 +32,7 @@ Maker = Callable[..., Sweep]
 
 @pytest.fixture(params=["sgd", "adam"])
 def sweep(request: pytest.FixtureRequest, small_sweep: Maker) -> Sweep:
-    """A sweep whose optimiser has no state, and one whose optimiser has moments; snapshots at 0, 3 and 8."""
+    """Return a sweep whose optimiser has no state, and one whose optimiser has moments; snapshots at 0, 3 and 8."""
     if request.param == "sgd":
         return small_sweep()
     sizes = {"layers": [1], "width": [4], "mlp_width": [4], "batch": [3]}

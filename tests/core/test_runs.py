@@ -25,7 +25,7 @@ Maker = Callable[..., Sweep]
 
 
 def artificial(sweep: Sweep) -> Runs:
-    """Runs whose weights identify run and snapshot."""
+    """Return runs whose weights identify run and snapshot."""
     shape = (len(sweep.configs), len(sweep.snapshots))
     weights = torch.arange(shape[0] * shape[1] * 6, dtype=torch.float64).reshape(*shape, 2, 3)
     losses = np.arange(float(shape[0] * sweep.snapshots[-1])).reshape(shape[0], -1)

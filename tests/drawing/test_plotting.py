@@ -70,7 +70,7 @@ def draw(number: int, table: Table) -> Figure:
 
 
 def styles(number: int) -> Sequence[Any]:
-    """The styles of a figure without the baseline."""
+    """Return the styles of a figure without the baseline."""
     all_runs: Any = discovery.figure(f"figure{number}").draw_runs
     return [style for style in all_runs.keywords["styles"] if style.series != "baseline"]
 

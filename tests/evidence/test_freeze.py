@@ -27,7 +27,7 @@ def changed(part: Any, **values: Any) -> Any:
 
 @pytest.fixture
 def claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Claim]:
-    """A claim of a ledger that was just frozen."""
+    """Yield a claim of a ledger that was just frozen."""
     monkeypatch.setattr(freeze, "FILE", tmp_path / "frozen.json")
     freeze.write(CODES, "2026-01-02")
     yield next(claim for claim in ledger.all_claims().values() if not claim.amended and claim.kind != "remark")

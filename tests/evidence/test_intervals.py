@@ -21,7 +21,7 @@ def table(*parts: pd.DataFrame, medians: tuple[str, ...] = ()) -> Table:
 
 
 def curve(*parts: pd.DataFrame, medians: tuple[str, ...] = ()) -> Any:
-    """The only row of the curves."""
+    """Return the only row of the curves."""
     (row,) = table(*parts, medians=medians).curves.itertuples()
     return row
 

@@ -20,7 +20,7 @@ NAN = math.nan
 
 
 def table(scale: str = "laptop", computed: float | None = None, **facts: Any) -> Table:
-    """The table of facts: observable -> value of every run; `computed` is that of y, without a run."""
+    """Return the table of facts: observable -> value of every run; `computed` is that of y, without a run."""
     parts = [rows(name.replace("_", " "), range(len(values)), values) for name, values in facts.items()]
     parts += [] if computed is None else [rows("y", None, computed)]
     return summarise("figure0", scale, join(parts))

@@ -31,7 +31,7 @@ def published(figure: str) -> pd.DataFrame:
 
 
 def of_panel(table: Table, figure: str, panel: str = "main", unit: str = "") -> dict[str, Any]:
-    """The distance in one panel."""
+    """Return the distance in one panel."""
     (found,) = [row for row in distances(table, published(figure)) if row["panel"] == panel and unit in row["unit"]]
     return found
 
@@ -144,7 +144,7 @@ PUBLISHED = {"A": [0.1, 0.01, 0.001], "B": [0.2, 0.02, 0.003]}
 
 
 def of_figure(ours: Curves, theirs: Curves = PUBLISHED, **more: Any) -> distance.Distance:
-    """The distance of curves at three points."""
+    """Return the distance of curves at three points."""
     place = {"panel": "main", "x": [4.0, 6.0, 8.0], "statistic": "mean"}
     table = summarise("f", "paper", join(rows(ERROR, None, y, series=name, **place) for name, y in ours.items()))
     made = [pd.DataFrame({"series": name, "x": place["x"], "y": y}) for name, y in theirs.items()]

@@ -33,7 +33,7 @@ def test_the_mean_interval_is_students(values: list[float]) -> None:
 
 
 def order_statistics(runs: int) -> float:
-    """The exact coverage of the median's interval."""
+    """Return the exact coverage of the median's interval."""
     k = max(k for k in range(1, runs) if stats.binom.cdf(k - 1, runs, 0.5) <= 0.025)
     return float(1 - 2 * stats.binom.cdf(k - 1, runs, 0.5))
 

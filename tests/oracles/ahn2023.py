@@ -24,7 +24,7 @@ def draw_tokens(config: Config, generator: np.random.Generator, count: int) -> d
 
 
 def gram_and_query_of(batch: Params) -> Params:
-    """The statistics of literal prompts in the form of `linear_attention.draw_gram_and_query`; runs come first."""
+    """Return statistics of literal prompts in the form of `linear_attention.draw_gram_and_query`; runs come first."""
     full, query = gram(batch["tokens"])
     return {"gram": full.movedim(1, -1).contiguous(), "query": query.movedim(1, -1), "target": batch["target"]}
 
@@ -49,19 +49,19 @@ def quadrature_over_task_and_query(config: Config, g: np.ndarray) -> tuple[Param
 
 
 def attention_predictions(params: Params, z: torch.Tensor) -> torch.Tensor:
-    """The predictions of attention over all columns of Z, (runs, count, d + 1, n + 1) -> (runs, count)."""
+    """Return the predictions of attention over all columns of Z, (runs, count, d + 1, n + 1) -> (runs, count)."""
     for layer in range(params["Q"].shape[1]):
         z = linear_layer(z, params["V"][:, layer, None], params["Q"][:, layer, None])
     return prediction(z)
 
 
 def attention_errors(params: Params, batch: Params, config: Config) -> torch.Tensor:
-    """The squared errors of the literal attention, (runs, count); entries that are not trained have no gradient."""
+    """Return the squared errors of the literal attention, (runs, count); untrained entries have no gradient."""
     trained = {name: torch.from_numpy(entries) for name, entries in system.trained_entries(config).items()}
     weights = {name: torch.where(trained[name], w, w.detach()) for name, w in params.items()}
     return (attention_predictions(weights, batch["tokens"]) - batch["target"]).square()
 
 
 def attention_loss(params: Params, batch: Params, config: Config) -> torch.Tensor:
-    """The mean squared error of the literal attention, (runs,)."""
+    """Return the mean squared error of the literal attention, (runs,)."""
     return attention_errors(params, batch, config).mean(dim=-1)

@@ -21,5 +21,5 @@ def linear_gram_layer(gram: Tensor, query: Tensor, value: Tensor, key_query: Ten
 
 
 def linear_gram_query(gram: Tensor, query: Tensor, value: Tensor, key_query: Tensor) -> Tensor:
-    """The query's column after the last layer, which needs no further Gram matrix."""
+    """Return the query's column after the last layer, which needs no further Gram matrix."""
     return query + value @ (gram @ (key_query @ query))

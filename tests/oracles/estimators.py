@@ -24,14 +24,14 @@ CLASSIFIERS: Mapping[str, Callable[[int], Any]] = {
 
 
 def classify(name: str, inputs: np.ndarray, labels: np.ndarray, query: np.ndarray) -> float:
-    """The answer +-1 to one query, (d,), from inputs (l, d) and labels (l,); a single class is the answer."""
+    """Return the answer +-1 to one query, (d,), from inputs (l, d) and labels (l,); a single class is the answer."""
     if np.all(labels == labels[0]):
         return float(labels[0])
     return float(CLASSIFIERS[name](len(labels)).fit(inputs, labels).predict(query[None])[0])
 
 
 def gradient_descent(steps: int, rate: float) -> Estimator:
-    """`steps` steps of size `rate` on (1/2n) sum_i (<w, x_i> - y_i)^2 from w = 0."""
+    """Return `steps` steps of size `rate` on (1/2n) sum_i (<w, x_i> - y_i)^2 from w = 0."""
     return lambda inputs, labels, query: preconditioned_gradient_descent([rate * np.eye(inputs.shape[-1])] * steps)(
         inputs, labels, query
     )

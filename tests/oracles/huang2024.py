@@ -15,7 +15,7 @@ from icl.papers.huang2024.prompts import Prompts
 
 
 def basis(features: int, dimension: int) -> np.ndarray:
-    """The features: K random orthonormal rows, (K, d)."""
+    """Return the features: K random orthonormal rows, (K, d)."""
     return np.linalg.qr(np.random.default_rng(0).standard_normal((dimension, features)))[0].T
 
 
@@ -43,7 +43,7 @@ def token_loss_and_gradient(q: Tensor, batch: Prompts, v: np.ndarray) -> tuple[T
 
 
 def feature_loss_and_gradient(q: Tensor, batch: Prompts) -> tuple[Tensor, Tensor]:
-    """The same for Q (K, K) in the basis of the features, using tokens with K + 4 coordinates."""
+    """Return the same for Q (K, K) in the basis of the features, using tokens with K + 4 coordinates."""
     v = torch.from_numpy(basis(len(q), len(q) + 4))
     value, gradient = token_loss_and_gradient(v.mT @ q @ v, batch, v.numpy())
     return value, v @ gradient @ v.mT

@@ -41,7 +41,7 @@ def one_layer_loss(params: Mapping[str, Tensor], prompt: Tensor, label: Tensor) 
 
 
 def one_layer_gradients(params: Mapping[str, Tensor], prompt: Tensor, label: Tensor) -> tuple[float, dict[str, Tensor]]:
-    """The mean hinge loss of eq. 7 and its autograd gradients for W_Q, W_K, W_V and W_O."""
+    """Return the mean hinge loss of eq. 7 and its autograd gradients for W_Q, W_K, W_V and W_O."""
     leaves = {name: params[name].detach().clone().requires_grad_() for name in ("W_Q", "W_K", "W_V", "W_O")}
     loss = one_layer_loss({**params, **leaves}, prompt, label)
     return loss.item(), dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
@@ -55,7 +55,7 @@ def asymmetric_weights(configs: Sequence[one_layer.Config]) -> dict[str, Tensor]
 
 
 def weights_of(params: Mapping[str, Tensor], run: int) -> dict[str, Tensor]:
-    """The weights of one run, without run axis."""
+    """Return the weights of one run, without run axis."""
     return {name: w[run] for name, w in params.items()}
 
 

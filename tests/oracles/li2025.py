@@ -28,7 +28,7 @@ def layer(
 
 
 def loss(params: Params, batch: Params, run: int, configs: Sequence[Config]) -> torch.Tensor:
-    """The training loss of one run with all examples written out: mean over prompts of |F - z_k|^2 / 2."""
+    """Return the training loss of one run with all examples written out: mean over prompts of |F - z_k|^2 / 2."""
     config, losses = configs[run], []
     pattern = torch.eye(config.relevant_patterns, dtype=torch.float64)
     for b, states in enumerate(batch["states"][run]):
@@ -44,7 +44,7 @@ def loss(params: Params, batch: Params, run: int, configs: Sequence[Config]) -> 
 def greedy_chain(
     params: Params, config: Config, patterns: np.ndarray, context: np.ndarray, query: np.ndarray
 ) -> np.ndarray:
-    """The K answers argmin_j |F - beta mu'_j|^2 / 2 of greedy chain of thought, with a new prompt each: (K,)."""
+    """Return the K answers argmin_j |F - beta mu'_j|^2 / 2 of greedy chain of thought, with a new prompt each: (K,)."""
     chain, answers = torch.from_numpy(query).expand(config.chain_length + 1, -1).clone(), []
     for step in range(config.chain_length):
         output, _ = layer(params, config, torch.from_numpy(context), chain, step)
@@ -56,7 +56,7 @@ def greedy_chain(
 def single_answer(
     params: Params, config: Config, patterns: np.ndarray, context: np.ndarray, query: np.ndarray
 ) -> np.ndarray:
-    """The single answer to a prompt of columns (z_0; z_K), all with the code of step 1: (1,)."""
+    """Return the single answer to a prompt of columns (z_0; z_K), all with the code of step 1: (1,)."""
     code = np.eye(config.dimension - 2 * config.relevant_patterns)[0]
     shown = [np.concatenate([row[0], row[-1], code]) for row in context]
     prompt = np.stack([*shown, np.concatenate([query, np.zeros_like(query), code])])

@@ -18,7 +18,7 @@ def layer(weights: dict[str, Tensor], e: Tensor) -> Tensor:
 
 
 def loss(weights: dict[str, Tensor], batch: dict[str, Tensor]) -> Tensor:
-    """The loss of one run over a batch, through every token.
+    """Return the loss of one run over a batch, through every token.
 
     batch : inputs (N + 1, d, B) and weights (d, B), as the model's `sample` returns them for one run
     """

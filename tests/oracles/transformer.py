@@ -8,17 +8,17 @@ from icl.models.transformer import read_in, read_out, residual_stream
 
 
 def causal(count: int) -> Tensor:
-    """The mask in which every token sees itself and all before it."""
+    """Return the mask in which every token sees itself and all before it."""
     return torch.ones(count, count, dtype=torch.bool).tril()
 
 
 def predict_all(params: Params, tokens: Tensor, heads: int) -> Tensor:
-    """The prediction at every token: (runs, prompts, tokens, inputs) -> (runs, prompts, tokens, outputs)."""
+    """Return the prediction at every token: (runs, prompts, tokens, inputs) -> (runs, prompts, tokens, outputs)."""
     count = tokens.shape[2]
     return read_out(params, residual_stream(params, read_in(params, tokens), heads, count, causal(count)))
 
 
 def predict_last(params: Params, tokens: Tensor, heads: int) -> Tensor:
-    """The prediction at the last token, (runs, prompts, outputs), of which the last layer computes only this token."""
+    """Return the prediction at the last token, (runs, prompts, outputs), all that the last layer computes."""
     mask = causal(tokens.shape[2])
     return read_out(params, residual_stream(params, read_in(params, tokens), heads, 1, mask))[:, :, 0]

@@ -47,12 +47,12 @@ every_scale = pytest.mark.parametrize("scale", SCALES)
 
 @cache
 def trained(name: str) -> Runs:
-    """The training of the smoke scale with this name."""
+    """Return the training of the smoke scale with this name."""
     return train(Plan("smoke").sweep(name))
 
 
 def runs_of(name: str) -> dict[str, Runs]:
-    """The runs for the figure's `measure`: shared weights with the figure's own test constants."""
+    """Return the runs for the figure's `measure`: shared weights with the figure's own test constants."""
     return {
         key: dataclasses.replace(trained(key), sweep=sweep) for key, sweep in figures.sweeps(name, "smoke", {}).items()
     }
@@ -60,7 +60,7 @@ def runs_of(name: str) -> dict[str, Runs]:
 
 @cache
 def measured(name: str) -> Table:
-    """The figure's table at the smoke scale."""
+    """Return the figure's table at the smoke scale."""
     return figures.measure(name, runs_of(name), "smoke")
 
 
@@ -69,7 +69,7 @@ def claims(name: str) -> tuple[Claim, ...]:
 
 
 def constants(config: Any) -> dict[str, Any]:
-    """A config's constants without its seed."""
+    """Return a config's constants without its seed."""
     return {key: value for key, value in dataclasses.asdict(config).items() if key != "seed"}
 
 
@@ -218,7 +218,7 @@ def test_the_test_of_an_identity_exists(identity: ledger.Identity) -> None:
 
 @pytest.fixture
 def same_global_style() -> Iterator[None]:
-    """The test must not change matplotlib's global state."""
+    """Yield the test must not change matplotlib's global state."""
     import matplotlib
 
     before = dict(matplotlib.rcParams)
@@ -235,7 +235,7 @@ def rendered(picture: Any) -> bytes:
 
 
 def cut_labels(picture: Any) -> list[str]:
-    """The axes, titles and texts that the edge of the picture cuts, by more than two pixels."""
+    """Return the axes, titles and texts that the edge of the picture cuts, by more than two pixels."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     canvas = FigureCanvasAgg(picture)
@@ -300,7 +300,7 @@ def test_the_picture_depends_on_the_table(name: str) -> None:
 
 
 def value_at(axes: Axes, part: float) -> float:
-    """The value at a fraction of the height of the axes; for a heat map, at a fraction of its colour range."""
+    """Return the value at a fraction of the height of the axes; for a heat map, at a fraction of its colour range."""
     for mesh in axes.collections:
         if isinstance(mesh, QuadMesh):
             low, high = mesh.get_clim()

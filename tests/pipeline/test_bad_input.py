@@ -35,7 +35,7 @@ HOSTILE = 'it\'s "$(touch canary)" `touch canary`; touch canary | tee canary > c
 
 
 def planned(config: Any) -> Plan:
-    """The plan of a config, checked as the workflow does."""
+    """Return the plan of a config, checked as the workflow does."""
     check_config(config, SCHEMA)
     plan = Plan.of(config)
     assert plan.trainings
@@ -268,7 +268,7 @@ def test_an_unknown_name_is_refused_with_similar_ones() -> None:
 
 
 def refusal(workflow: Workflow, *arguments: str) -> str:
-    """The last line of Snakemake's refusal, which comes before any result and without a traceback."""
+    """Return the last line of Snakemake's refusal, which comes before any result and without a traceback."""
 
     def there() -> list[Path]:
         return sorted(p for p in workflow.folder.rglob("*") if not {".snakemake", "__pycache__"} & set(p.parts))

@@ -25,7 +25,7 @@ KINDS = ("train", "measure", "draw", "check")
 
 
 def identity_of(kind: str, figure: str) -> str:
-    """What Snakemake compares to decide whether the job is due; the training is the figure's first."""
+    """Return what Snakemake compares to decide whether the job is due; the training is the figure's first."""
     if kind == "train":
         return PLAN.training_identity(PLAN.shard(*PLAN.shards_of(figure)[0]))
     by_kind = {"measure": PLAN.measurement_identity, "draw": PLAN.drawing_identity, "check": PLAN.judging_identity}
@@ -42,7 +42,7 @@ def read_by(kind: str, figure: str) -> set[Path]:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A copy of the sources, which the plan reads instead of ours."""
+    """Yield a copy of the sources, which the plan reads instead of ours."""
     root = tmp_path_factory.mktemp("tree")
     shutil.copytree(ROOT / "src", root, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"), dirs_exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
@@ -129,7 +129,7 @@ def test_a_new_import_counts_and_the_folder_does_not(tmp_path: Path) -> None:
 
 
 def claim(data: dict[str, Any]) -> dict[str, Any]:
-    """The first claim of figure 9."""
+    """Return the first claim of figure 9."""
     return next(claim for claim in data["claims"] if claim["figure"] == "figure9")
 
 

@@ -46,7 +46,7 @@ def test_there_are_never_more_shards_than_runs(shards: int, count: int) -> None:
 
 
 def identities(made: Plan, name: str) -> dict[str, Any]:
-    """What Snakemake compares to decide which jobs of a figure are due."""
+    """Return what Snakemake compares to decide which jobs of a figure are due."""
     return {
         "train": [made.training_identity(made.shard(*pair)) for pair in made.shards_of(name)],
         "measure": made.measurement_identity(name),
@@ -113,7 +113,7 @@ def test_one_name_for_two_trainings_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
 
 def varied() -> tuple[str, str, str, Any]:
-    """A figure, a model, a constant and a value: this figure's sweeps of the model vary it and others do not."""
+    """Return a figure, a model, a constant and a value: this figure's sweeps of the model vary it and others do not."""
     for name in FIGURES:
         for sweep in PLAN.sweeps(name).values():
             shared = [other for _, other in PLAN.trainings.values() if other.system == sweep.system]
@@ -191,7 +191,7 @@ def test_every_name_is_a_target_and_lint_is_clean(shared_workflow: Workflow) -> 
 
 
 def settings(name: str, with_options: bool = False) -> dict[str, Any]:
-    """The settings of a profile, optionally with all of its options enabled."""
+    """Return the settings of a profile, optionally with all of its options enabled."""
     text = (ROOT / f"profiles/{name}/config.yaml").read_text(encoding="utf-8")
     if with_options:
         text = re.sub(r"^#(?! |$)", "", re.sub(r"^#(?=  \w+:)", "", text, flags=re.MULTILINE), flags=re.MULTILINE)

@@ -82,7 +82,7 @@ def jobs_of(cluster: Cluster, output: str) -> list[dict[str, str]]:
 
 
 def locally(name: str) -> table.Table:
-    """The table of a figure at the smoke scale, made in this process."""
+    """Return the table of a figure at the smoke scale, made in this process."""
     sweeps = figures.sweeps(name, "smoke", {}, FIRST_SEED)
     return figures.measure(name, {key: train(sweep) for key, sweep in sweeps.items()}, "smoke")
 
@@ -157,7 +157,7 @@ weights.write_text("trained")
 
 
 def deaf_queue(cluster: Cluster, workflow: Workflow, times: int) -> dict[str, str]:
-    """A PATH with a squeue that fails at first."""
+    """Return a PATH with a squeue that fails at first."""
     counter, wrapper = workflow.folder / "squeue.calls", workflow.folder / "bin/squeue"
     wrapper.parent.mkdir()
     wrapper.write_text(

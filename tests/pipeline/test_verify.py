@@ -25,7 +25,7 @@ CHAIN = PLAN.chain("figure9")
 
 @pytest.fixture(autouse=True)
 def made(figure9_made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder with all results of figure 9, as the working folder."""
+    """Make a folder with all results of figure 9, as the working folder."""
     for name in ("results", "figures"):
         shutil.copytree(figure9_made / name, tmp_path / name)
     monkeypatch.chdir(tmp_path)

@@ -74,12 +74,12 @@ class Faulty(Workflow):
         return self.folder / self.plan.weights_file(SWEEP, shard)
 
     def files(self) -> dict[str, tuple[bytes, int]]:
-        """The bytes and the time of every weights file."""
+        """Return the bytes and the time of every weights file."""
         found = self.weights("x").parent.glob("[!.]*of?.safetensors")
         return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in found}
 
     def assert_whole(self, expected: table.Table) -> None:
-        """The table is that of one local job, the results are verified, and no files or locks are left over."""
+        """Assert that the table is that of a local job, the results are verified, and no files or locks are left."""
         made = table.read(self.table)[0]
         assert made.runs.equals(expected.runs) and made.curves.equals(expected.curves)
         with pytest.MonkeyPatch.context() as patch:
@@ -93,14 +93,14 @@ class Faulty(Workflow):
 
 
 def ran(output: str) -> list[str]:
-    """The jobs that Snakemake ran (or would run): `train 0of2`, `measure` ..., in alphabetical order."""
+    """Return the jobs that Snakemake ran (or would run): `train 0of2`, `measure` ..., in alphabetical order."""
     jobs = re.findall(r"^(?:local)?rule (\w+):$(.*?)(?:^\[|\Z)", output, flags=re.MULTILINE | re.DOTALL)
     return sorted(" ".join([rule, *re.findall(r"shard=(\w+)", about)]) for rule, about in jobs)
 
 
 @pytest.fixture(scope="module")
 def expected() -> table.Table:
-    """The table of one local job that trains all runs, without Snakemake."""
+    """Return the table of one local job that trains all runs, without Snakemake."""
     sweeps = figures.sweeps(FIGURE, "smoke", {}, FIRST_SEED)
     return figures.measure(FIGURE, {name: train(sweep) for name, sweep in sweeps.items()}, "smoke")
 
@@ -283,7 +283,7 @@ class Folder(Workflow):
         return [sys.executable, "-m", "snakemake", *self.plan.chain(EDITED), "--config", *config]
 
     def problems(self) -> str:
-        """What is wrong with the results, in the words of the command that a figure ends with."""
+        """Return what is wrong with the results, in the words of the command that a figure ends with."""
         config = canonical(self.plan.plain())
         done = self.run([sys.executable, "-m", "icl", "verify", "--config", config])
         return done.stdout if done.returncode else ""
@@ -293,7 +293,7 @@ class Folder(Workflow):
         return {key: record[key] for key in ("verdicts", "distances", "folder", "diverged")}
 
     def results(self) -> list[Path]:
-        """The figure's results in every variant."""
+        """Return the figure's results in every variant."""
         found = [*self.folder.glob("results/smoke*/*/**/*"), *self.folder.glob("figures/smoke*/*")]
         kinds = {".safetensors", ".parquet", ".json", ".png"}
         return sorted(path for path in found if path.suffix in kinds and not path.name.startswith("."))
@@ -349,7 +349,7 @@ FAULTS: tuple[Callable[[Folder, random.Random], object], ...] = (
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Folder:
-    """A folder with all results of the figure. Copy them before changing them."""
+    """Return a folder with all results of the figure. Copy them before changing them."""
     folder = Folder(tmp_path_factory.mktemp("finished") / "copy")
     done = folder.run(folder.command())
     assert done.returncode == 0 and folder.problems() == "", done.stdout
@@ -357,7 +357,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Folder:
 
 
 def fresh_verdicts(folder: Folder, path: Path) -> dict[str, Any]:
-    """The verdicts that the folder's sources and data give in an empty folder."""
+    """Return the verdicts that the folder's sources and data give in an empty folder."""
     made = Folder(path)
     for place, on in enumerate(folder.state):
         if on:

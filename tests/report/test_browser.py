@@ -32,7 +32,7 @@ CLAIMS = ["H13", "A-P1a", "A-P1b"]
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A report with three figures of two papers, one claim each, and one of our own checks."""
+    """Return a report with three figures of two papers, one claim each, and one of our own checks."""
     made = []
     with contextlib.chdir(ROOT):
         for entry in (one for one in entries.from_gallery() if one.name in OUTCOMES):
@@ -62,14 +62,14 @@ def browser() -> Iterator[Any]:
 
 
 def sized(browser: Any, width: str, **options: Any) -> Any:
-    """An empty page of this width."""
+    """Return an empty page of this width."""
     size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
     return browser.new_context(viewport=size, **options).new_page()
 
 
 @pytest.fixture(params=WIDTHS)
 def opened(request: pytest.FixtureRequest, browser: Any, address: str) -> Iterator[Any]:
-    """The report; it must load in silence and ask for nothing else, since its pictures are data."""
+    """Yield the report; it must load in silence and ask for nothing else, since its pictures are data."""
     one, said, asked = sized(browser, request.param), [], []
     one.on("console", lambda message: said.append(message.text))
     one.on("pageerror", lambda error: said.append(str(error)))
@@ -81,7 +81,7 @@ def opened(request: pytest.FixtureRequest, browser: Any, address: str) -> Iterat
 
 
 def shown(one: Any, selector: str) -> list[str]:
-    """The ids of the elements that are visible."""
+    """Return the ids of the elements that are visible."""
     return [element.get_attribute("id") for element in one.query_selector_all(selector) if element.is_visible()]
 
 
@@ -147,7 +147,7 @@ def test_without_javascript_everything_reads(browser: Any, address: str, width: 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site as `make docs` builds it."""
+    """Return the site as `make docs` builds it."""
     folder, site = tmp_path_factory.mktemp("copy"), tmp_path_factory.mktemp("site")
     for name in ("Makefile", "mkdocs.yml", "README.md", "CITATION.cff", "references.bib"):
         shutil.copy2(ROOT / name, folder / name)

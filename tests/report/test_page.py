@@ -33,14 +33,14 @@ MEND = "run `snakemake gallery_text`"
 
 @pytest.fixture(scope="module")
 def shown() -> list[Entry]:
-    """The figures in the gallery."""
+    """Return the figures in the gallery."""
     with contextlib.chdir(ROOT):
         return entries.from_gallery()
 
 
 @pytest.fixture(scope="module")
 def whole(shown: list[Entry]) -> str:
-    """The gallery's report."""
+    """Return the gallery's report."""
     with contextlib.chdir(ROOT):
         return page.html(shown, root="../")
 
@@ -135,7 +135,7 @@ def test_changes_against_other_results_are_marked(figure9: results.Found, tmp_pa
 
 
 def record(ends: tuple[float, float, float], outcome: str = "supported", observable: str = "a") -> dict[str, Any]:
-    """The verdict file of a figure with one claim of one bound."""
+    """Return the verdict file of a figure with one claim of one bound."""
     part = Part(Bound(observable=observable, at_least=0.0), *ends, 5, "supported")
     return {"verdicts": [Verdict("X", "smoke", outcome, (part,)).plain()]}
 
@@ -163,7 +163,7 @@ def test_unmatched_bounds_and_changed_outcomes_are_news() -> None:
 
 
 def counted(outcomes: Any, second: Any = ("", ""), reduced: Any = (), **about: Any) -> list[int]:
-    """The row of counts for two claims of one statement."""
+    """Return the row of counts for two claims of one statement."""
     claims = [ledger.claims(name)[0].model_copy(update={"kind": "figure", "statement": "shared", **about})
               for name in ("figure8", "figure9")]  # fmt: skip
     verdicts = [Verdict(claim.id, "laptop", one, ()) for claim, one in zip(claims, outcomes, strict=True)]

@@ -43,7 +43,7 @@ class Constant:
     even: bool = False
 
     def allowed(self) -> str:
-        """The allowed values, in words."""
+        """Return the allowed values, in words."""
         parts = [
             f"above {self.above:g}" if self.above is not None else "",
             f"at least {self.at_least:g}" if self.at_least is not None else "",
@@ -54,7 +54,7 @@ class Constant:
         return " and ".join(part for part in parts if part) or "of any size"
 
     def admits(self, value: Any) -> bool:
-        """Whether `value` lies in the allowed range."""
+        """Return whether `value` lies in the allowed range."""
         if self.choices:
             return value in self.choices
         if not isinstance(value, int | float):
@@ -69,7 +69,7 @@ class Constant:
 
 
 def constant(default: Any, grade: str, source: str, **limits: Any) -> Any:
-    """A dataclass field with a default, a grade, a source and limits (see Constant)."""
+    """Return a dataclass field with a default, a grade, a source and limits (see Constant)."""
     if grade not in GRADES:
         raise ValueError(f"grade {grade!r}: must be one of {', '.join(GRADES)}")
     return dataclasses.field(default=default, metadata={"constant": Constant(grade, source, **limits)})
@@ -102,7 +102,7 @@ class Constants:
                 raise self.error(field.name, ("finite, " if infinite else "") + about.allowed())
 
     def error(self, name: str, allowed: str) -> ConstantError:
-        """The error for the constant `name`, whose current value is not allowed."""
+        """Return the error for the constant `name`, whose current value is not allowed."""
         about = self.about(name)
         letter = f" ({about.letter})" if about.letter else ""
         return ConstantError(f"constant {name}{letter} = {getattr(self, name)!r}: must be {allowed}")
@@ -141,5 +141,5 @@ def canonical(value: Any) -> str:
 
 
 def digest(value: Any) -> str:
-    """The first 16 hexadecimal digits of the SHA-256 of the canonical JSON."""
+    """Return the first 16 hexadecimal digits of the SHA-256 of the canonical JSON."""
     return hashlib.sha256(canonical(value).encode()).hexdigest()[:16]

@@ -31,13 +31,13 @@ class UnknownName(ConstantError):
 
 @cache
 def papers() -> tuple[str, ...]:
-    """The keys of all papers in alphabetical order, ``ours`` last."""
+    """Return the keys of all papers in alphabetical order, ``ours`` last."""
     keys = [path.parent.name for path in PAPERS.glob("*/__init__.py")]
     return tuple(sorted(keys, key=lambda key: (key == OURS, key)))
 
 
 def paper(key: str) -> ModuleType:
-    """The package of a paper; its docstring has the reference and our findings.
+    """Return the package of a paper; its docstring has the reference and our findings.
 
     Raises UnknownName if there is none.
     """
@@ -47,7 +47,7 @@ def paper(key: str) -> ModuleType:
 
 
 def _modules(package: str, folder: Path) -> list[ModuleType]:
-    """The modules and packages of a folder in alphabetical order."""
+    """Return the modules and packages of a folder in alphabetical order."""
     paths = sorted(path for path in folder.glob("[!_]*") if path.suffix == ".py" or (path / "__init__.py").is_file())
     return [importlib.import_module(f"{package}.{path.stem}") for path in paths]
 
@@ -91,7 +91,7 @@ def figures() -> dict[str, str]:
 
 
 def figure(name: str) -> "Figure":
-    """The figure of this name.
+    """Return the figure of this name.
 
     Raises UnknownName if there is none; so do the functions below.
     """
@@ -99,17 +99,17 @@ def figure(name: str) -> "Figure":
 
 
 def module(name: str) -> ModuleType:
-    """The module of a figure."""
+    """Return the module of a figure."""
     return _entry(name)[1]
 
 
 def paper_of(name: str) -> str:
-    """The key of a figure's paper."""
+    """Return the key of a figure's paper."""
     return module(name).__name__.split(".")[2]
 
 
 def file(name: str) -> str:
-    """The file of a figure's module, from the root of the repository."""
+    """Return the file of a figure's module, from the root of the repository."""
     return _path(module(name))
 
 
@@ -124,13 +124,13 @@ def systems() -> dict[str, str]:
 
 
 def system(name: str) -> ModuleType:
-    """The module of a model."""
+    """Return the module of a model."""
     if name not in systems():
         raise UnknownName(f"model {name!r}: no such model; try {near(name, systems())}")
     return importlib.import_module(systems()[name])
 
 
 def near(word: str, names: Iterable[str]) -> str:
-    """The names most similar to a misspelt word, or all of them if none is similar, as text."""
+    """Return the names most similar to a misspelt word, or all of them if none is similar, as text."""
     known = list(names)
     return ", ".join(difflib.get_close_matches(word, known, n=3, cutoff=0.5) or known)

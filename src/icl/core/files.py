@@ -39,7 +39,7 @@ def reading(path: Path, kind: str, refusal: type[ReadError]) -> Iterator[None]:
 
 @contextmanager
 def write_aside(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path`; renamed to it (after fsync) when the block ends without an error.
+    """Yield a temporary path beside `path`; renamed to it (after fsync) when the block ends without an error.
 
     Raises WriteError if the file cannot be written; a previous file at `path` is then unchanged.
     """

@@ -6,5 +6,5 @@ class Problem(Exception):
 
 
 def in_one_line(error: BaseException) -> str:
-    """The message of an error without its line breaks."""
+    """Return the message of an error without its line breaks."""
     return " ".join(str(error).split())

@@ -34,7 +34,7 @@ class System(Protocol):
     Test: type
 
     def init(self, configs: Sequence[Any], device: str = "cpu") -> "dict[str, Tensor]":
-        """The initial weights: name -> tensor (runs, ...)."""
+        """Return the initial weights: name -> tensor (runs, ...)."""
         ...
 
     def sample(self, configs: Sequence[Any], step: int) -> "dict[str, np.ndarray]":
@@ -42,18 +42,18 @@ class System(Protocol):
         ...
 
     def loss(self, params: "dict[str, Tensor]", batch: "dict[str, Tensor]", configs: Sequence[Any]) -> "Tensor":
-        """The training loss of every run, (runs,)."""
+        """Return the training loss of every run, (runs,)."""
         ...
 
     def loss_and_gradient(
         self, params: "dict[str, Tensor]", batch: "dict[str, Tensor]", configs: Sequence[Any]
     ) -> "tuple[Tensor, dict[str, Tensor]]":
-        """The training loss of every run, (runs,), and its gradient in every trained weight."""
+        """Return the training loss of every run, (runs,), and its gradient in every trained weight."""
         ...
 
     def optimiser(self, configs: Sequence[Any]) -> Any:
-        """The gradient method: ``init(params)`` returns its state, ``update(params, gradients, state, step)`` the next
-        params and state.
+        """Return the gradient method: ``init(params)`` returns its state, ``update(params, gradients, state, step)``
+        the next params and state.
 
         See `icl.models.optimisers.Optimiser`. Steps count from 0; every tensor of the state is (runs, ...).
         """

@@ -35,7 +35,7 @@ class Runs:
     losses: np.ndarray
 
     def at(self, step: int) -> "dict[str, torch.Tensor]":
-        """The weights after `step` steps: name -> tensor (runs, ...).
+        """Return the weights after `step` steps: name -> tensor (runs, ...).
 
         Raises ValueError if there is no snapshot at this step.
         """
@@ -45,7 +45,7 @@ class Runs:
         return {name: w[:, index] for name, w in self.weights.items()}
 
     def last(self) -> "dict[str, torch.Tensor]":
-        """The weights at the end of training."""
+        """Return the weights at the end of training."""
         return self.at(self.sweep.snapshots[-1])
 
     def alone(self, index: int, test: Any = None) -> "Runs":
@@ -80,14 +80,14 @@ def write_tensors(path: Path, tensors: "dict[str, torch.Tensor]", about: dict[st
 
 
 def read_tensors(path: Path) -> "tuple[dict[str, torch.Tensor], dict[str, Any]]":
-    """The tensors of a file and its metadata; raises RunsError as `read_arrays` does."""
+    """Return the tensors of a file and its metadata; raises RunsError as `read_arrays` does."""
     arrays, about = read_arrays(path)
     # Copies, because the order of summation in a matrix product depends on the alignment in memory.
     return {name: torch.from_numpy(array).clone() for name, array in arrays.items()}, about
 
 
 def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The tensors of a file as numpy arrays, and its metadata, without importing torch, which takes seconds.
+    """Return the tensors of a file as numpy arrays, and its metadata, without importing torch, which takes seconds.
 
     Raises RunsError if the file is damaged or was not written by this package.
     """
@@ -132,12 +132,12 @@ def load(path: Path, sweep: Sweep) -> Runs:
 
 
 def metadata(path: Path) -> dict[str, Any]:
-    """The metadata of a weights file: sweep, versions, revision, CPU seconds."""
+    """Return the metadata of a weights file: sweep, versions, revision, CPU seconds."""
     return read_arrays(path)[1]
 
 
 def is_current(path: Path, identity: str) -> bool:
-    """Whether the file exists and holds intact weights of this identity (code and constants)."""
+    """Return whether the file exists and holds intact weights of this identity (code and constants)."""
     try:
         return metadata(path).get("identity") == identity
     except RunsError:
@@ -145,7 +145,7 @@ def is_current(path: Path, identity: str) -> bool:
 
 
 def merge(sweep: Sweep, shards: Sequence[Runs]) -> Runs:
-    """The runs of `sweep` from its shards, in the order of shard(0, n) ... shard(n - 1, n).
+    """Return the runs of `sweep` from its shards, in the order of shard(0, n) ... shard(n - 1, n).
 
     Raises RunsError if the shards are not those of `sweep`.
     """
@@ -161,7 +161,7 @@ def merge(sweep: Sweep, shards: Sequence[Runs]) -> Runs:
 
 
 def load_all(sweeps: Mapping[str, Sweep], paths: Sequence[Path]) -> dict[str, Runs]:
-    """The runs of every sweep from the weights files <sweep>/<index>of<count>.safetensors, shards in order."""
+    """Return the runs of every sweep from the weights files <sweep>/<index>of<count>.safetensors, shards in order."""
     runs = {}
     for name, sweep in sweeps.items():
         shards = [path for path in paths if path.parent.name == name]
@@ -192,7 +192,7 @@ def diverged(runs: Runs) -> list[str]:
 
 
 def single(runs: Mapping[str, Runs]) -> Runs:
-    """The runs of a figure with a single sweep.
+    """Return the runs of a figure with a single sweep.
 
     Raises ValueError if it has several.
     """

@@ -24,7 +24,7 @@ def write(path: Path, kind: str, data: dict[str, Any]) -> None:
 
 
 def read(path: Path, kind: str) -> dict[str, Any]:
-    """The data in a file that `write` wrote.
+    """Return the data in a file that `write` wrote.
 
     Raises SealedError if it is damaged, foreign or of another kind.
     """

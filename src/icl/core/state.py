@@ -43,7 +43,7 @@ def save_state(path: Path, state: State, identity: str) -> None:
 
 
 def load_state(path: Path, identity: str) -> State | None:
-    """The saved state, or None if it is missing, damaged or of another identity: training then starts again."""
+    """Return the saved state, or None if it is missing, damaged or of another identity: training then starts again."""
     parts: dict[str, dict[str, Any]] = {"params": {}, "optimiser": {}, "snapshots": {}}
     try:
         tensors, about = read_tensors(path)
@@ -62,7 +62,7 @@ PROGRESS = "ICL_PROGRESS"
 
 
 def progress(name: str, steps: int) -> Callable[[State], None]:
-    """A callback that shows a progress bar if stderr, or the descriptor in ICL_PROGRESS, is a terminal."""
+    """Return a callback that shows a progress bar if stderr, or the descriptor in ICL_PROGRESS, is a terminal."""
     from tqdm import tqdm
 
     number = os.environ.get(PROGRESS, "2")
@@ -77,8 +77,8 @@ def progress(name: str, steps: int) -> Callable[[State], None]:
 
 
 def watched(name: str, steps: int, path: Path, identity: str, seconds: float) -> Callable[[State], None]:
-    """A callback for `train` that shows progress, saves the state every `seconds` seconds, and ends the training after
-    SIGTERM (a cluster's time limit, a killed job) or SIGINT (Ctrl-C).
+    """Return a callback for `train` that shows progress, saves the state every `seconds` seconds, and ends the training
+    after SIGTERM (a cluster's time limit, a killed job) or SIGINT (Ctrl-C).
 
     From now on these signals wait for the end of a step; a second one ends the process at once. After a signal the
     state is saved, and SystemExit raised with the shell's status for it.

@@ -14,7 +14,7 @@ def _key(system: str, seed: int, purpose: str) -> int:
 
 
 def stream(system: str, seed: int, purpose: str, step: int = 0) -> np.random.Generator:
-    """A counter-based generator for one address.
+    """Return a counter-based generator for one address.
 
     The Philox key is a hash of (system, seed, purpose); the counter's third 64-bit word is the step, so that
     2**128 draws separate two steps. No other constant enters the address: runs of the same seed see the same

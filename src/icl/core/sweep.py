@@ -44,18 +44,18 @@ class Sweep:
         return bool(is_random(self.configs))
 
     def from_seed(self, first: int) -> "Sweep":
-        """The sweep with its seeds shifted to start at `first`; unchanged if nothing is random."""
+        """Return the sweep with its seeds shifted to start at `first`; unchanged if nothing is random."""
         if first == 0 or not self.is_random:
             return self
         configs = tuple(dataclasses.replace(config, seed=first + config.seed) for config in self.configs)
         return dataclasses.replace(self, configs=configs)
 
     def trained(self) -> tuple[Any, ...]:
-        """What the trained weights depend on."""
+        """Return what the trained weights depend on."""
         return self.name, self.system, self.configs, self.snapshots
 
     def compact(self) -> dict[str, Any]:
-        """What the trained weights depend on, with shared constants written once."""
+        """Return what the trained weights depend on, with shared constants written once."""
         rows = [dataclasses.asdict(config) for config in self.configs]
         varied = [name for name in rows[0] if any(row[name] != rows[0][name] for row in rows)]
         return {
@@ -68,7 +68,7 @@ class Sweep:
         }
 
     def plain(self) -> dict[str, Any]:
-        """The sweep and its test as plain data."""
+        """Return the sweep and its test as plain data."""
         return {**self.compact(), "test": dataclasses.asdict(self.test)}
 
     def shard(self, index: int, count: int) -> "Sweep":
@@ -78,7 +78,8 @@ class Sweep:
         return dataclasses.replace(self, configs=self.configs[index::count])
 
     def override(self, values: Mapping[str, Any]) -> "Sweep":
-        """The sweep with some constants replaced in every config or in the test; other steps rescale the snapshots.
+        """Return the sweep with some constants replaced in every config or in the test; other steps rescale the
+        snapshots.
 
         Raises ConstantError for a name that neither the system's Config nor its Test has, for a value out of range, and
         for a constant that the sweep itself varies.
@@ -97,19 +98,19 @@ class Sweep:
         return dataclasses.replace(self, configs=configs, snapshots=snapshots, test=_replaced(self.test, values))
 
     def varies(self, name: str, value: Any) -> ConstantError:
-        """The error for setting a constant that the sweep varies itself."""
+        """Return the error for setting a constant that the sweep varies itself."""
         return ConstantError(
             f"constant {name} = {value!r}: the sweep {self.name} varies it itself over {self.varied(name)}"
         )
 
     def varied(self, name: str) -> list[Any]:
-        """The values of the constant `name` if the configs differ in it, else an empty list (as for the seed)."""
+        """Return the values of the constant `name` if the configs differ in it, else nothing (as for the seed)."""
         values = {getattr(config, name) for config in self.configs if name != "seed" and name in _names(config)}
         return sorted(values) if len(values) > 1 else []
 
 
 def _names(part: Any) -> set[str]:
-    """The constants of a Config or Test."""
+    """Return the constants of a Config or Test."""
     return {field.name for field in dataclasses.fields(part)}
 
 
@@ -118,13 +119,13 @@ def _replaced(part: Any, values: Mapping[str, Any]) -> Any:
 
 
 def reductions(ours: Sweep, papers: Sweep) -> list[tuple[str, str, str]]:
-    """What differs between the trainings and tests of a sweep at two scales: name, value here, value in the paper."""
+    """Return what differs between a sweep's trainings and tests at two scales: name, value here, value in the paper."""
     here, there = _amounts(ours), _amounts(papers)
     return [(name, here[name], there[name]) for name in here if here[name] != there[name]]
 
 
 def _amounts(sweep: Sweep) -> dict[str, str]:
-    """What a sweep's trainings and test take, in words: numbers of seeds and steps, and the values of all constants."""
+    """Return what a sweep's trainings and test take, in words: seeds, steps, and the values of all constants."""
     amounts = {"seeds": str(len(set(sweep.seeds))), "steps": str(sweep.snapshots[-1])}
     for suffix, parts in (("", sweep.configs), (" of the test", (sweep.test,))):
         for field in dataclasses.fields(parts[0]):
@@ -140,7 +141,7 @@ Overrides = Mapping[str, Mapping[str, Any]]
 
 
 def checked(constants: object) -> Overrides:
-    """The constants as they are; raises ConstantError unless they have the form {model: {constant: value}}."""
+    """Return the constants as they are; raises ConstantError unless they have the form {model: {constant: value}}."""
     models = constants if isinstance(constants, dict) else {str(constants): {}}
     words = [word for key, part in models.items() for word in (key, *(part if isinstance(part, dict) else ()))]
     if any(":" in str(word) for word in words):
@@ -151,12 +152,12 @@ def checked(constants: object) -> Overrides:
 
 
 def applicable(sweep: Sweep, constants: Overrides) -> dict[str, Any]:
-    """The user's constants for the sweep's model, without those that the sweep varies itself."""
+    """Return the user's constants for the sweep's model, without those that the sweep varies itself."""
     return {name: value for name, value in constants.get(sweep.system, {}).items() if not sweep.varied(name)}
 
 
 def applied(sweeps: Iterable[Sweep], constants: Overrides, first_seed: int = 0) -> dict[str, Sweep]:
-    """The sweeps by name, with the user's constants and seeds starting at `first_seed`.
+    """Return the sweeps by name, with the user's constants and seeds starting at `first_seed`.
 
     A constant that a sweep varies itself does not change.
 

@@ -86,16 +86,16 @@ class Table:
         return rows
 
     def points(self, panel: str, series: str, observable: str) -> pd.DataFrame:
-        """The values of single runs behind a curve, or of a scatter."""
+        """Return the values of single runs behind a curve, or of a scatter."""
         return _chosen(self.runs, panel, series, observable)
 
     def matrix(self, panel: str, observable: str) -> np.ndarray:
-        """A matrix whose rows are the series of a panel, in their order, and whose columns are x."""
+        """Return a matrix whose rows are the series of a panel, in their order, and whose columns are x."""
         cells = self.curves[(self.curves["panel"] == panel) & (self.curves["observable"] == observable)]
         return cells["value"].to_numpy().reshape(cells["series"].nunique(), -1)
 
     def fact(self, observable: str) -> dict[int | None, float]:
-        """The observable of every run that a claim can bound: seed -> value, under None if it is computed.
+        """Return the observable of every run that a claim can bound: seed -> value, under None if it is computed.
 
         Raises ValueError if it has several values per run.
         """
@@ -139,7 +139,7 @@ def curves(observable: str, panel: str, seeds: Any, x: Any, values: Mapping[str,
 
 
 def conform(frame: pd.DataFrame) -> pd.DataFrame:
-    """The measured rows with all columns in order and of the right type; missing ones are empty."""
+    """Return the measured rows with all columns in order and of the right type; missing ones are empty."""
     unknown = set(frame.columns) - set(MEASURED)
     if unknown:
         raise TableError(f"unknown columns {sorted(unknown)}: measured rows have {list(MEASURED)}")
@@ -154,7 +154,7 @@ def join(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
 
 
 def exact(measured: pd.DataFrame) -> pd.DataFrame:
-    """The measured rows as computed values, without a seed."""
+    """Return the measured rows as computed values, without a seed."""
     return measured.assign(seed=pd.array([pd.NA] * len(measured), dtype="Int64"))
 
 
@@ -211,7 +211,7 @@ def write_plain(path: Path, frame: pd.DataFrame, about: dict[str, Any]) -> None:
 
 
 def read(path: Path, figure: str = "", scale: str = "", identity: str = "") -> tuple[Table, dict[str, Any]]:
-    """The table and its metadata.
+    """Return the table and its metadata.
 
     Raises TableError if the file is damaged or foreign, violates the contract, or is not of the figure, scale and
     identity (of the measurement) that are given.
@@ -238,7 +238,7 @@ def read(path: Path, figure: str = "", scale: str = "", identity: str = "") -> t
 
 
 def read_plain(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """A frame and its metadata, as written by write_plain.
+    """Return a frame and its metadata, as written by write_plain.
 
     Raises TableError if the file cannot be read, is damaged or foreign.
     """

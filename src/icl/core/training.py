@@ -15,7 +15,7 @@ from icl.core.sweep import Sweep
 
 
 def start(sweep: Sweep, device: str = "cpu") -> State:
-    """The state before the first step."""
+    """Return the state before the first step."""
     module = cast(System, discovery.system(sweep.system))
     params = module.init(sweep.configs, device)
     trained = {n: w for n, w in params.items() if n not in module.FROZEN}
@@ -75,7 +75,7 @@ def loss_and_gradient(
     frozen: "dict[str, torch.Tensor]",
     batch: "dict[str, torch.Tensor]",
 ) -> "tuple[torch.Tensor, dict[str, torch.Tensor]]":
-    """The loss of every run, (runs,), and its gradient with respect to the run's own trained weights."""
+    """Return the loss of every run, (runs,), and its gradient with respect to the run's own trained weights."""
     if hasattr(module, "loss_and_gradient"):
         return module.loss_and_gradient(weights | frozen, batch, sweep.configs)
     leaves = {n: w.detach().requires_grad_() for n, w in weights.items()}

@@ -16,7 +16,7 @@ BLUE, ORANGE, GREEN, RED, PINK, TAN = "#0173b2", "#de8f05", "#029e73", "#d55e00"
 
 @cache
 def style() -> dict[str, Any]:
-    """The matplotlib parameters of seaborn's "darkgrid"."""
+    """Return the matplotlib parameters of seaborn's "darkgrid"."""
     import seaborn
 
     return dict(seaborn.axes_style("darkgrid"))

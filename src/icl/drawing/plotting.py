@@ -83,7 +83,7 @@ class Axis(NamedTuple):
 
 
 def angle(label: str) -> Axis:
-    """The axis of an angle in radians from 0 to pi, with ticks at the multiples of pi/4."""
+    """Return the axis of an angle in radians from 0 to pi, with ticks at the multiples of pi/4."""
     names = ("0", r"$\pi/4$", r"$\pi/2$", r"$3\pi/4$", r"$\pi$")
     return Axis(label, (0, pi + 0.01), [quarter * pi / 4 for quarter in range(5)], names)
 
@@ -103,7 +103,7 @@ def defaults() -> Iterator[None]:
 
 
 def published(draw: Callable[..., Picture]) -> Callable[..., Picture]:
-    """Decorator that creates the artists of a figure under ``defaults``."""
+    """Create the artists of a figure under ``defaults``."""
 
     @wraps(draw)
     def under_defaults(*args: Any, **kwargs: Any) -> Picture:
@@ -115,7 +115,7 @@ def published(draw: Callable[..., Picture]) -> Callable[..., Picture]:
 
 @cache
 def _figure_class() -> type[Picture]:
-    """A figure class that also renders under ``defaults``, because matplotlib reads many parameters only then."""
+    """Return a figure class that also renders under ``defaults``, because matplotlib reads many of them only then."""
     from matplotlib.figure import Figure
 
     class PublishedFigure(Figure):
@@ -129,7 +129,8 @@ def _figure_class() -> type[Picture]:
 def canvas(
     size: tuple[int, int], edges: tuple[float, float, float, float], *, panel: str = "main", bars: int = 0
 ) -> tuple[Picture, Axes]:
-    """A figure of ``size`` pixels and its axes, labelled ``panel``, with left, right, top and bottom edge in pixels.
+    """Return a figure of ``size`` pixels and its axes, labelled ``panel``, with left, right, top and bottom edge in
+    pixels.
 
     Each of ``bars`` colour bars will take a fifth of the width; the edges are those after they are drawn.
     """
@@ -143,7 +144,7 @@ def canvas(
 def panels(
     size: tuple[int, int], edges: Mapping[str, tuple[float, float, float, float]]
 ) -> tuple[Picture, dict[str, Axes]]:
-    """A figure of ``size`` pixels and its axes by panel: panel -> left, right, top and bottom edge in pixels."""
+    """Return a figure of ``size`` pixels and its axes by panel: panel -> left, right, top and bottom edge in pixels."""
     (name, first), *others = edges.items()
     figure, axes = canvas(size, first, panel=name)
     return figure, {name: axes} | {other: add_panel(figure, place, other) for other, place in others}
@@ -196,7 +197,7 @@ MARGIN = 0.05
 
 
 def _widened(limits: tuple[float, float], data: Sequence[float]) -> tuple[float, float]:
-    """The limits, moved out where the data exceed them."""
+    """Return the limits, moved out where the data exceed them."""
     low, high = (float(end) for end in data)
     if not (np.isfinite(low) and np.isfinite(high)):
         return limits
@@ -246,7 +247,7 @@ def dots(axes: Axes, table: Table, style: Style, observable: str, **look: Any) -
 
 
 def panel_of(axes: Axes) -> str:
-    """The panel that axes show, which is their label."""
+    """Return the panel that axes show, which is their label."""
     return str(axes.get_label())
 
 
@@ -270,7 +271,7 @@ def error_curves(axes: Axes, table: Table, styles: Sequence[Style], *, band: boo
 
 
 def resolution(rows: pd.DataFrame) -> np.ndarray:
-    """The smallest positive error, 1/n for n prompts; 0 for a mean over runs, whose rows do not hold n."""
+    """Return the smallest positive error, 1/n for n prompts; 0 for a mean over runs, whose rows do not hold n."""
     of_one_run = rows["statistic"] == SINGLE if "statistic" in rows else True
     return np.where(of_one_run & (rows["count"] > 1), 1 / rows["count"], 0.0)
 
@@ -302,7 +303,7 @@ def baseline(axes: Axes, table: Table) -> None:
 
 
 def legend(axes: Axes, font: float, corner: Corner, at: tuple[float, float], spacing: float = 0.5) -> Legend:
-    """The legend in ``font`` points with its ``corner`` exactly ``at`` a position in fractions of the axes.
+    """Return the legend in ``font`` points with its ``corner`` exactly ``at`` a position in fractions of the axes.
 
     ``spacing`` between entries is in font sizes. The published heights need 0.42 to 0.45 for plain labels and more for
     formulas, whose line height differed in the release that drew them.

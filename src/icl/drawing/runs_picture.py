@@ -26,7 +26,7 @@ FAILED = "0.65"
 def of(
     draw_figure: Callable[[Table], Picture], styles: Sequence[Style] | Sequence[Embedding]
 ) -> Callable[[Table], Picture]:
-    """The function from a figure's table to the picture of all its runs, from its `draw` and its styles."""
+    """Return the function from a figure's table to the picture of all its runs, from its `draw` and its styles."""
     return partial(draw, draw_figure=draw_figure, styles=styles)
 
 

@@ -44,7 +44,7 @@ NOWHERE = Distance(FAR, 0.0, 0.0)
 
 
 def of_figure(table: Table, published: pd.DataFrame, floor: float = published_curves.FLOOR) -> Distance:
-    """The distance of a figure's table from its published numbers; NOWHERE if we lack a published value.
+    """Return the distance of a figure's table from its published numbers; NOWHERE if we lack a published value.
 
     floor : smaller error rates, ours and published ones, are raised to it
     """
@@ -71,7 +71,7 @@ def _panel(pairs: pd.DataFrame) -> tuple[float, float, float]:
 
 
 def _order(pairs: pd.DataFrame, least: float) -> float:
-    """The share of discordant pairs (a tie of ours counts half) times the median published gap."""
+    """Return the share of discordant pairs (a tie of ours counts half) times the median published gap."""
     discordant, gaps = [], []
     for _, group in pairs.groupby("x"):
         values = list(zip(group["ours"], group["published"], strict=True))

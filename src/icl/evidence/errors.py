@@ -66,5 +66,5 @@ def drawn_error(
 
 
 def drawn_run(seeds: Sequence[int], index: int) -> pd.DataFrame:
-    """The row with the seed of the drawn run."""
+    """Return the row with the seed of the drawn run."""
     return rows(DRAWN, seeds[index], index, statistic=SINGLE)

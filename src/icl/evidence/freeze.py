@@ -23,7 +23,7 @@ PARTS = {"bounds": ("bounds", "conditions"), "texts": ("kind", "tested", "premis
 
 
 def digests(claim: Claim) -> dict[str, str]:
-    """The digests of the parts of a claim that are frozen.
+    """Return the digests of the parts of a claim that are frozen.
 
     Ranges are left out: they state which values an observable can have, and only clip its interval.
     """
@@ -58,7 +58,7 @@ def _stored() -> dict[str, Any]:
 
 
 def day() -> str:
-    """The date of the last freeze; empty before the first."""
+    """Return the date of the last freeze; empty before the first."""
     return str(_stored().get("date", ""))
 
 
@@ -68,13 +68,13 @@ def frozen() -> dict[str, dict[str, str]]:
 
 
 def changed(claim: Claim) -> list[str]:
-    """The parts of a frozen claim that are different now: bounds (with conditions), texts (kind, tested, premise)."""
+    """Return the parts of a frozen claim that differ now: bounds with conditions, texts (kind, tested, premise)."""
     was, now = frozen().get(claim.id), digests(claim)
     return [part for part in PARTS if was and was[part] != now[part]]
 
 
 def date_of_bounds(claim: Claim) -> str:
-    """The date of the claim's bounds; empty for a claim added after the freeze."""
+    """Return the date of the claim's bounds; empty for a claim added after the freeze."""
     was = frozen().get(claim.id)
     return max([one.date for one in claim.amended] + ([was["date"]] if was else []), default="")
 
@@ -94,7 +94,7 @@ def differences(claim: Claim, code: str = "") -> dict[str, list[str]]:
 
 
 def unexplained() -> Iterator[str]:
-    """The frozen claims that changed without a later `amended` entry."""
+    """Yield the frozen claims that changed without a later `amended` entry."""
     for claim in ledger.all_claims().values():
         if changed(claim) and not any(one.date >= day() for one in claim.amended):
             yield claim.id

@@ -42,7 +42,7 @@ def summarise(figure: str, scale: str, measured: pd.DataFrame, medians: Collecti
 
 
 def _summary(group: pd.DataFrame, median: bool) -> dict[str, Any]:
-    """The value of a curve at one coordinate with its statistic, count, band and interval."""
+    """Return the value of a curve at one coordinate with its statistic, count, band and interval."""
     values, count = group["value"].to_numpy(), len(group)
     if count == 1:
         is_exact = bool(group["seed"].isna().all())
@@ -77,13 +77,13 @@ def kendall(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def least_length(errors: np.ndarray, lengths: Sequence[int], enough: float) -> np.ndarray:
-    """The smallest context length with an error below `enough`: (lengths, runs) -> (runs,), NaN if there is none."""
+    """Return the smallest context length with error below `enough`: (lengths, runs) -> (runs,), NaN if none."""
     below = errors < enough
     return np.where(below.any(axis=0), np.array(lengths)[below.argmax(axis=0)], np.nan)
 
 
 def first_step_below(losses: np.ndarray, target: float, window: int) -> np.ndarray:
-    """The first step at which the mean of the last `window` losses is below `target`: (runs, steps) -> (runs,).
+    """Return the first step at which the mean of the last `window` losses is below `target`: (runs, steps) -> (runs,).
 
     NaN for a run that never is.
     """
@@ -98,7 +98,7 @@ TAIL = 0.05
 
 
 def bootstrap_weights(source: np.random.Generator, runs: int, prompts: int, resamples: int = RESAMPLES) -> np.ndarray:
-    """The weight of each prompt of each run in each resample, float32 (runs, resamples, prompts).
+    """Return the weight of each prompt of each run in each resample, float32 (runs, resamples, prompts).
 
     The weights of a resample sum to 1. Runs are drawn with replacement, and so are the prompts of each: with one run
     this is the ordinary bootstrap over prompts, with several the band also contains the variation between runs. All

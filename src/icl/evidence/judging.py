@@ -44,7 +44,7 @@ class Part:
         return self.bound.observable
 
     def plain(self) -> dict[str, Any]:
-        """The part as plain data, with the ends of its bound; what is not finite becomes None."""
+        """Return the part as plain data, with the ends of its bound; what is not finite becomes None."""
         ends = {name: getattr(self.bound, name) for name in ("at_least", "at_most", "equals")}
         numbers = {name: getattr(self, name) for name in ("estimate", "low", "high", "p", "p_against")}
         finite = {name: x if x is not None and math.isfinite(x) else None for name, x in (ends | numbers).items()}
@@ -53,7 +53,7 @@ class Part:
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> "Part":
-        """The part from its plain data, which have no range of the bound."""
+        """Return the part from its plain data, which have no range of the bound."""
         numbers = {name: _number(data[name], math.nan) for name in ("estimate", "low", "high", "p", "p_against")}
         return cls(_bound(data), runs=data["runs"], outcome=data["outcome"], values=tuple(data["values"]), **numbers)
 
@@ -84,7 +84,7 @@ class Verdict:
     p_against: float = math.nan
 
     def plain(self) -> dict[str, Any]:
-        """The verdict as plain data; a missing number becomes None."""
+        """Return the verdict as plain data; a missing number becomes None."""
         numbers = {name: x if math.isfinite(x) else None for name, x in (("p", self.p), ("p_against", self.p_against))}
         conditions = [
             {"observable": one.bound.observable, "at_least": _finite(one.bound.at_least),
@@ -97,7 +97,7 @@ class Verdict:
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> "Verdict":
-        """The verdict from its plain data."""
+        """Return the verdict from its plain data."""
         met = tuple(Condition(_bound(one), one["met"], one["runs"]) for one in data["conditions"])
         p_values = (_number(data[name], math.nan) for name in ("p", "p_against"))
         parts = tuple(map(Part.read, data["parts"]))
@@ -113,19 +113,19 @@ def _number(value: float | None, missing: float) -> float:
 
 
 def _bound(data: Mapping[str, Any]) -> Bound:
-    """The bound in the plain data of a part or a condition."""
+    """Return the bound in the plain data of a part or a condition."""
     statistic, equals = data.get("statistic", "mean"), data["equals"]
     least, most = _number(data["at_least"], -math.inf), _number(data["at_most"], math.inf)
     return Bound(observable=data["observable"], at_least=least, at_most=most, statistic=statistic, equals=equals)
 
 
 def verdicts(claims: Iterable[Claim], table: Table) -> list[Verdict]:
-    """The verdicts on a figure's claims."""
+    """Return the verdicts on a figure's claims."""
     return [judge(claim.id, claim.bounds, table, claim.conditions) for claim in claims]
 
 
 def judge(claim: str, bounds: Sequence[Bound], table: Table, conditions: Sequence[Bound] = ()) -> Verdict:
-    """The verdict on a claim.
+    """Return the verdict on a claim.
 
     Only runs that meet every condition test the claim; if none does, it is `not tested`. A part is supported if its
     95 % interval lies inside the bound, contradicted if the interval lies outside, and inconclusive otherwise (also
@@ -151,7 +151,7 @@ def judge(claim: str, bounds: Sequence[Bound], table: Table, conditions: Sequenc
 
 
 def within(conditions: Sequence[Bound], table: Table) -> tuple[Table, tuple[Condition, ...]]:
-    """The table of the runs that meet all conditions, and how many meet each."""
+    """Return the table of the runs that meet all conditions, and how many meet each."""
     met = []
     for condition in conditions:
         values = table.fact(condition.observable)
@@ -186,7 +186,7 @@ def _part(bound: Bound, table: Table) -> Part:
 
 
 def _in_range(bound: Bound, interval: Interval) -> Interval:
-    """The interval, clipped to the values that the observable can have."""
+    """Return the interval, clipped to the values that the observable can have."""
     estimate, low, high = interval
     least, most = bound.range
     return (

@@ -50,7 +50,7 @@ class Bound(Entry):
     equals: float | None = None
 
     def words(self) -> str:
-        """The bound as text."""
+        """Return the bound as text."""
         if self.equals is not None:
             return f"in [{self.at_least:g}, {self.at_most:g}] and equal to {self.equals:.3g}"
         if math.isinf(self.at_most):
@@ -58,7 +58,7 @@ class Bound(Entry):
         return f"<= {self.at_most:g}" if math.isinf(self.at_least) else f"in [{self.at_least:g}, {self.at_most:g}]"
 
     def plain(self) -> dict[str, Any]:
-        """The bound as plain data, without what is not set."""
+        """Return the bound as plain data, without what is not set."""
         ends = {"at_least": self.at_least, "at_most": self.at_most}
         finite = {name: end for name, end in ends.items() if math.isfinite(end)}
         within = {"range": list(self.range)} if any(end is not None for end in self.range) else {}
@@ -163,11 +163,11 @@ class Ledger(Entry):
     identities: Annotated[tuple[Identity, ...], Field(strict=False)] = ()
 
     def ids(self) -> list[str]:
-        """The ids of claims and identities."""
+        """Return the ids of claims and identities."""
         return [claim.id for claim in self.claims] + [identity.id for identity in self.identities]
 
     def declarations(self, figure: str) -> Iterator[tuple[str, str]]:
-        """The observables of a figure with their statistics, as often as they are declared."""
+        """Yield the observables of a figure with their statistics, as often as they are declared."""
         for claim in self.claims:
             if claim.figure == figure:
                 yield from ((part.observable, part.statistic) for part in (*claim.bounds, *claim.conditions))
@@ -182,7 +182,7 @@ _Loader.add_constructor("tag:yaml.org,2002:timestamp", _Loader.construct_yaml_st
 
 
 def read(path: Path) -> Ledger:
-    """The ledger in one file; its folder is the paper's key.
+    """Return the ledger in one file; its folder is the paper's key.
 
     Raises LedgerError if it is not valid.
     """
@@ -203,7 +203,7 @@ def read(path: Path) -> Ledger:
 
 
 def _place(data: Any, keys: tuple[int | str, ...]) -> str:
-    """The place in the file, with a claim's id instead of its index."""
+    """Return the place in the file, with a claim's id instead of its index."""
     words = []
     for key in keys:
         known = key in data if isinstance(data, dict) else isinstance(data, list)
@@ -237,7 +237,7 @@ def _contradictions(ledger: Ledger) -> Iterator[str]:
 
 @cache
 def of_paper(key: str) -> Ledger:
-    """The ledger of a paper.
+    """Return the ledger of a paper.
 
     Raises LedgerError if its file is not valid.
     """
@@ -246,7 +246,7 @@ def of_paper(key: str) -> Ledger:
 
 @cache
 def papers() -> tuple[Ledger, ...]:
-    """The ledgers of all papers, in their order.
+    """Return the ledgers of all papers, in their order.
 
     Raises LedgerError if a figure has no entry, an entry no figure, or two papers have a claim with the same id.
     """
@@ -282,7 +282,7 @@ def aliases() -> dict[str, str]:
 
 
 def figure_name(word: str) -> str:
-    """The figure with this name or alias.
+    """Return the figure with this name or alias.
 
     Raises UnknownName if there is none.
     """
@@ -294,7 +294,7 @@ def figure_name(word: str) -> str:
 
 
 def of_figure(figure: str) -> Ledger:
-    """The ledger of the paper that a figure belongs to.
+    """Return the ledger of the paper that a figure belongs to.
 
     Raises UnknownName if there is no such figure.
     """
@@ -302,12 +302,12 @@ def of_figure(figure: str) -> Ledger:
 
 
 def target(figure: str) -> Target:
-    """A figure's entry in the ledger."""
+    """Return a figure's entry in the ledger."""
     return of_figure(figure).figures[figure]
 
 
 def claims(figure: str, scale: str = "") -> tuple[Claim, ...]:
-    """The claims that are judged by a figure's table, if a scale is given at this scale."""
+    """Return the claims that are judged by a figure's table, if a scale is given at this scale."""
     return tuple(
         claim
         for claim in of_figure(figure).claims
@@ -322,7 +322,7 @@ def all_claims() -> dict[str, Claim]:
 
 
 def claim(name: str) -> Claim:
-    """The claim of this id.
+    """Return the claim of this id.
 
     Raises UnknownName if there is none.
     """
@@ -332,5 +332,5 @@ def claim(name: str) -> Claim:
 
 
 def declared(figure: str) -> dict[str, str]:
-    """The observables that a figure's measurement must fill: observable -> statistic over runs."""
+    """Return the observables that a figure's measurement must fill: observable -> statistic over runs."""
     return dict(of_figure(figure).declarations(figure))

@@ -39,7 +39,7 @@ class PublishedError(Problem, ValueError):
 
 
 def path(figure: str) -> Path | None:
-    """The file with a figure's published numbers, papers/<paper>/published/<figure>.csv, or None.
+    """Return the file with a figure's published numbers, papers/<paper>/published/<figure>.csv, or None.
 
     Raises UnknownName if there is no such figure.
     """
@@ -48,7 +48,7 @@ def path(figure: str) -> Path | None:
 
 
 def read(source: Path) -> pd.DataFrame:
-    """The published numbers in one file, which is named after the figure.
+    """Return the published numbers in one file, which is named after the figure.
 
     The file starts with a header line per panel, ``# main: {scale: log, reading_error: 0.0023, observable: error}``,
     followed by CSV. Columns: figure, panel, series, x, y, y_lo and y_hi (edges of the band), c (epoch of a scatter
@@ -80,13 +80,13 @@ def read(source: Path) -> pd.DataFrame:
 
 
 def load(figure: str) -> pd.DataFrame | None:
-    """The published numbers of ``figure`` ("figure12"; see `read`), or None."""
+    """Return the published numbers of ``figure`` ("figure12"; see `read`), or None."""
     source = path(figure)
     return None if source is None else read(source)
 
 
 def pairs(table: Table, reference: pd.DataFrame, floor: float = FLOOR) -> pd.DataFrame:
-    """Published values beside ours, NaN where one side has none.
+    """Return published values beside ours, NaN where one side has none.
 
     Columns: panel, unit (log10 ratio, absolute difference, angle or magnitude), series, x, ours, published, reading
     (the panel's reading error), raw (ours before it was raised) and floored. On logarithmic panels both sides are
@@ -137,7 +137,7 @@ def _panel(table: Table, panel: str, observable: str, is_scatter: bool) -> pd.Da
 
 
 def _by_x(rows: pd.DataFrame, column: str) -> "pd.Series[float]":
-    """The values by series and x, which is rounded to X_TOLERANCE."""
+    """Return the values by series and x, which is rounded to X_TOLERANCE."""
     keyed = rows.assign(x=(rows["x"] / X_TOLERANCE).round() * X_TOLERANCE)
     if keyed.duplicated(["series", "x"]).any():
         raise ValueError("several values for one series and x; does the table hold two observables there?")
@@ -145,7 +145,7 @@ def _by_x(rows: pd.DataFrame, column: str) -> "pd.Series[float]":
 
 
 def distances(table: Table, reference: pd.DataFrame) -> list[dict[str, Any]]:
-    """The distance of a table from the published numbers, one row per panel and unit.
+    """Return the distance of a table from the published numbers, one row per panel and unit.
 
     ``median`` and ``maximum`` are of |ours - published| in the unit (see `pairs`), None without a matched point;
     ``matched`` counts the points, ``missing`` published points that we lack, ``extra`` our points that were not

@@ -39,7 +39,7 @@ def searches() -> dict[str, list[Search]]:
 
 
 def is_fragile(claim: str) -> str:
-    """Whether one constant within its plausible range turns support into contradiction: yes, no or not searched."""
+    """Return whether a constant within its plausible range turns support into contradiction: yes, no, not searched."""
     if claim not in searches():
         return "not searched"
     return "yes" if any(search.is_decisive for search in searches()[claim]) else "no"

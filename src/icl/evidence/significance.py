@@ -23,7 +23,7 @@ Interval = tuple[float, float, float]
 
 
 def mean_interval(values: np.ndarray) -> Interval:
-    """The mean and its 95 % Student interval, for (runs,) values; NaN bounds for a single run."""
+    """Return the mean and its 95 % Student interval, for (runs,) values; NaN bounds for a single run."""
     from scipy import stats
 
     n, mean = len(values), float(np.mean(values))
@@ -34,8 +34,8 @@ def mean_interval(values: np.ndarray) -> Interval:
 
 
 def median_interval(values: np.ndarray) -> Interval:
-    """The median and its distribution-free interval of at least 95 %: the order statistics k and n + 1 - k with the
-    largest k for which P(Binomial(n, 1/2) < k) <= 2.5 %. With fewer than six runs there is no such k; NaN bounds.
+    """Return the median and its distribution-free interval of at least 95 %: the order statistics k and n + 1 - k with
+    the largest k for which P(Binomial(n, 1/2) < k) <= 2.5 %. With fewer than six runs there is no such k; NaN bounds.
     """
     from scipy import stats
 
@@ -49,7 +49,7 @@ def median_interval(values: np.ndarray) -> Interval:
 
 
 def share_interval(values: np.ndarray) -> Interval:
-    """The share of runs with the value 1 and its Clopper-Pearson interval of at least 95 %.
+    """Return the share of runs with the value 1 and its Clopper-Pearson interval of at least 95 %.
 
     Raises ValueError for a run that is neither 0 nor 1.
     """
@@ -66,7 +66,7 @@ INTERVALS = {"mean": mean_interval, "median": median_interval, "share": share_in
 
 
 def p_value(values: np.ndarray, statistic: str, side: np.ufunc, threshold: float) -> float:
-    """The p-value of the hypothesis that the statistic of (runs,) values is not on this side of the threshold.
+    """Return the p-value of the hypothesis that the statistic of (runs,) values is not on this side of the threshold.
 
     side : np.greater_equal (at least), np.greater, np.less_equal (at most) or np.less
     """

@@ -40,7 +40,7 @@ def measure(
 def measured(
     figure: str, trained: Mapping[str, Runs], scale: str, declared: Mapping[str, str], medians: Collection[str] = ()
 ) -> Table:
-    """The figure's table: the rows of single runs and their summaries over seeds.
+    """Return the figure's table: the rows of single runs and their summaries over seeds.
 
     declared : the observables that the ledger declares, observable -> statistic
     medians : curves that are summarised by the median

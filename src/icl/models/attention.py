@@ -15,11 +15,11 @@ def tokens(inputs: Tensor, labels: Tensor) -> Tensor:
 
 
 def prediction(tokens: Tensor) -> Tensor:
-    """The prediction, minus the query's label entry: (...)."""
+    """Return the prediction, minus the query's label entry: (...)."""
     return -tokens[..., -1, -1]
 
 
 def gram(tokens: Tensor) -> tuple[Tensor, Tensor]:
-    """What linear layers depend on: G = (1/n) sum_i z_i z_i' of the examples, (..., D, D), and z_query, (..., D, 1)."""
+    """Return statistics for linear layers: G = (1/n) sum_i z_i z_i', (..., D, D), and z_query, (..., D, 1)."""
     examples = tokens[..., :-1]
     return examples @ examples.mT / examples.shape[-1], tokens[..., -1:]

@@ -18,7 +18,7 @@ SPLITTING_STEPS = 200
 
 
 def batched_classifiers() -> Mapping[str, Classifier]:
-    """The five classifiers of figures 27 and 28 of Li et al. 2024 under their names there."""
+    """Return the five classifiers of figures 27 and 28 of Li et al. 2024 under their names there."""
     return {
         "Logistic": _with_one_class(_logistic_decision),
         "SVM Gau.": _with_one_class(_svm_decision(_gaussian)),
@@ -29,7 +29,7 @@ def batched_classifiers() -> Mapping[str, Classifier]:
 
 
 def _with_one_class(decide: Classifier) -> Classifier:
-    """The sign of a decision function, or the label of all contexts where they have only one."""
+    """Return the sign of a decision function, or the label of all contexts where they have only one."""
 
     def classify(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
         answers = labels[:, 0].copy()
@@ -72,7 +72,7 @@ def _logistic_decision(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarr
 
 
 def _svm_decision(kernel: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]) -> Classifier:
-    """The support vector machine with C = 1, whose dual is solved by operator splitting.
+    """Return the support vector machine with C = 1, whose dual is solved by operator splitting.
 
     min 1/2 a^T Q a - sum a over 0 <= a <= 1 with y^T a = 0: alternate a step on the quadratic under the equality with a
     projection on the box; the multiplier of the equality is the offset b.
@@ -113,7 +113,7 @@ def _sum(inputs: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def nearest_neighbours(wanted: int) -> Estimator:
-    """The mean label of the `wanted` examples nearest to the query, or of all if there are fewer.
+    """Return the mean label of the `wanted` examples nearest to the query, or of all if there are fewer.
 
     Ties go to the earlier example.
     """

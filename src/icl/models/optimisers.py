@@ -27,12 +27,12 @@ def _per_run(values: Any, like: Tensor) -> Tensor:
 
 
 def steady(step: int) -> float:
-    """The schedule of a constant learning rate."""
+    """Return the schedule of a constant learning rate."""
     return 1.0
 
 
 def halving(every: int) -> Schedule:
-    """The schedule 1, 1/2, 1/4 ..., halved after every `every` steps; constant for 0."""
+    """Return the schedule 1, 1/2, 1/4 ..., halved after every `every` steps; constant for 0."""
     return lambda step: 0.5 ** (step // every) if every else 1.0
 
 
@@ -51,7 +51,7 @@ gradient_flow = sgd
 
 
 def adam_state(params: Params) -> Params:
-    """The moments of `adam` before the first step."""
+    """Return the moments of `adam` before the first step."""
     return {f"{moment}/{name}": torch.zeros_like(w) for moment in ("first", "second") for name, w in params.items()}
 
 

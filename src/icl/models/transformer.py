@@ -63,7 +63,7 @@ def init(
 
 
 def predict_prefixes(params: Params, contexts: Tensor, queries: Tensor, lengths: Sequence[int], heads: int) -> Tensor:
-    """The prediction for query k after the first lengths[k] contexts, for all k in one pass.
+    """Return the prediction for query k after the first lengths[k] contexts, for all k in one pass.
 
     Contexts do not attend to queries and queries to no other query, so this equals one pass per length, but computes
     the contexts once.
@@ -90,17 +90,17 @@ def predict_prefixes(params: Params, contexts: Tensor, queries: Tensor, lengths:
 
 
 def read_in(params: Params, tokens: Tensor) -> Tensor:
-    """The tokens' embeddings: (runs, prompts, tokens, inputs) -> (runs, prompts, tokens, width)."""
+    """Return the tokens' embeddings: (runs, prompts, tokens, inputs) -> (runs, prompts, tokens, width)."""
     return _affine(params, "read_in", tokens.flatten(1, 2)).view(*tokens.shape[:3], -1)
 
 
 def read_out(params: Params, x: Tensor) -> Tensor:
-    """Final LayerNorm and read-out: (runs, prompts, tokens, width) -> (runs, prompts, tokens, outputs)."""
+    """Return final LayerNorm and read-out: (runs, prompts, tokens, width) -> (runs, prompts, tokens, outputs)."""
     return _after_norm(params, "final_norm", "read_out", _normalised(x.flatten(1, 2))).view(*x.shape[:3], -1)
 
 
 def residual_stream(params: Params, x: Tensor, heads: int, read: int, visible: Tensor) -> Tensor:
-    """The residual stream after all layers, before the final LayerNorm, at the last `read` tokens.
+    """Return the residual stream after all layers, before the final LayerNorm, at the last `read` tokens.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def _layer(params: Params, name: str, x: Tensor, heads: int, read: int, mask: Te
 
 
 def _heads(x: Tensor, prompts: int, heads: int) -> Tensor:
-    """(runs, prompts * tokens, width) -> (runs * prompts, heads, tokens, width / heads), without a copy."""
+    """Return (runs, prompts * tokens, width) -> (runs * prompts, heads, tokens, width / heads), without a copy."""
     return x.view(x.shape[0] * prompts, -1, heads, x.shape[-1] // heads).transpose(1, 2)
 
 
@@ -168,7 +168,7 @@ def _after_norm(params: Params, norm: str, name: str, n: Tensor) -> Tensor:
 
 
 def _fused_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
-    """(groups, heads, tokens, size) each -> (groups, read, heads, size)."""
+    """Return (groups, heads, tokens, size) each -> (groups, read, heads, size)."""
     attended = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
     return attended.transpose(1, 2)
 

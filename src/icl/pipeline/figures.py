@@ -12,7 +12,7 @@ from icl.jobs.measure import measured
 
 
 def sweeps(name: str, scale: str, constants: Overrides, first_seed: int = 0) -> dict[str, Sweep]:
-    """The sweeps of a figure by name, with the user's constants and seeds starting at `first_seed`.
+    """Return the sweeps of a figure by name, with the user's constants and seeds starting at `first_seed`.
 
     Raises ConstantError for an unknown scale, an unknown constant or a value out of range.
     """
@@ -22,17 +22,17 @@ def sweeps(name: str, scale: str, constants: Overrides, first_seed: int = 0) -> 
 
 
 def measure(name: str, runs: Mapping[str, Runs], scale: str) -> Table:
-    """The figure's table: see `icl.jobs.measure.measured`."""
+    """Return the figure's table: see `icl.jobs.measure.measured`."""
     return measured(name, runs, scale, ledger.declared(name), ledger.target(name).medians)
 
 
 def check(name: str, table: Table) -> list[judging.Verdict]:
-    """The verdicts on the figure's claims that are judged at the table's scale."""
+    """Return the verdicts on the figure's claims that are judged at the table's scale."""
     return judging.verdicts(ledger.claims(name, table.scale), table)
 
 
 def note(name: str, scale: str, constants: Overrides) -> str:
-    """The scale and its reductions against the paper scale, for the caption and the metadata of the pictures."""
+    """Return the scale and its reductions against the paper scale, for the caption and the metadata of the pictures."""
     ours, papers = sweeps(name, scale, constants), sweeps(name, "paper", constants)
     reduced = dict.fromkeys(
         f"{what} {here} of {there}"

@@ -34,7 +34,7 @@ def of_measuring(module: str) -> str:
 
 @cache
 def files(*modules: str) -> tuple[Path, ...]:
-    """The files of these modules and of all modules of the package that they import."""
+    """Return the files of these modules and of all modules of the package that they import."""
     graph = _graph()
     if missing := set(modules) - graph.modules:
         raise KeyError(f"no module {', '.join(sorted(missing))}")

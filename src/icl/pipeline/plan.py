@@ -39,7 +39,7 @@ class Plan:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "Plan":
-        """The plan of a workflow config.
+        """Return the plan of a workflow config.
 
         Raises ConstantError for an unknown scale, a misspelt constant and a value out of range.
         """
@@ -53,7 +53,7 @@ class Plan:
         return cls(config["scale"], config["shards"], constants, config["variant"], config["first_seed"])
 
     def plain(self) -> dict[str, Any]:
-        """The config as plain data, the inverse of `of`."""
+        """Return the config as plain data, the inverse of `of`."""
         return {field.name: getattr(self, field.name) for field in fields(self)} | {"constants": self.changed}
 
     @property
@@ -81,7 +81,7 @@ class Plan:
         return f"figures/{self.folder}"
 
     def command(self, target: str) -> str:
-        """The full command that makes a target of this plan."""
+        """Return the full command that makes a target of this plan."""
         config = [f"scale={self.scale}"] if self.scale != "laptop" else []
         config += [f"first_seed={self.first_seed}"] if self.first_seed != FIRST_SEED else []
         config += [f"variant={self.variant}"] if self.variant else []
@@ -97,7 +97,7 @@ class Plan:
         return tuple(discovery.figures())
 
     def sweeps(self, name: str) -> dict[str, Sweep]:
-        """The sweeps of a figure by name, with the user's constants and seeds."""
+        """Return the sweeps of a figure by name, with the user's constants and seeds."""
         if name not in self._sweeps:
             self._sweeps[name] = figures.sweeps(name, self.scale, self.changed, self.first_seed)
         return self._sweeps[name]
@@ -131,13 +131,13 @@ class Plan:
         return needed
 
     def sweep(self, name: str) -> Sweep:
-        """The sweep of this name."""
+        """Return the sweep of this name."""
         if name not in self.trainings:
             raise ConstantError(f"sweep {name!r}: no figure has it; try {discovery.near(name, self.trainings)}")
         return self.trainings[name][1]
 
     def shard(self, sweep: str, shard: str) -> Sweep:
-        """The runs of one shard, such as ``0of2``."""
+        """Return the runs of one shard, such as ``0of2``."""
         return self.sweep(sweep).shard(*map(int, shard.split("of")))
 
     def shard_names(self, sweep: Sweep) -> list[str]:
@@ -150,11 +150,11 @@ class Plan:
         return [(key, shard) for key, sweep in self.sweeps(name).items() for shard in self.shard_names(sweep)]
 
     def claims(self, name: str) -> tuple[Claim, ...]:
-        """The claims that are judged by the figure at this scale."""
+        """Return the claims that are judged by the figure at this scale."""
         return ledger.claims(name, self.scale)
 
     def note(self, name: str) -> str:
-        """The scale, its reductions and the changed constants, for the caption and the metadata of the pictures."""
+        """Return the scale, its reductions and the changed constants, for the caption and the pictures' metadata."""
         if name not in self._notes:
             seeds = f"; seeds from {self.first_seed} on" if self.first_seed != FIRST_SEED else ""
             inferred = any(getattr(s.test, "drawn_seed", None) in s.seeds for s in self.sweeps(name).values())
@@ -169,53 +169,53 @@ class Plan:
     # Files
 
     def weights_file(self, sweep: str, shard: str) -> str:
-        """The trained weights of a shard."""
+        """Return the trained weights of a shard."""
         return f"{self.results}/runs/{sweep}/{shard}.safetensors"
 
     def run_files(self, name: str) -> list[str]:
-        """The weights files that the figure's measurement reads."""
+        """Return the weights files that the figure's measurement reads."""
         return [self.weights_file(sweep, shard) for sweep, shard in self.shards_of(name)]
 
     def table_file(self, name: str) -> str:
-        """The figure's table."""
+        """Return the figure's table."""
         return f"{self.results}/tables/{name}.parquet"
 
     def verdict_file(self, name: str) -> str:
-        """The figure's verdicts."""
+        """Return the figure's verdicts."""
         return f"{self.results}/verdicts/{name}.json"
 
     def record_file(self, name: str) -> str:
-        """The record of what the figure's pictures were drawn from."""
+        """Return the record of what the figure's pictures were drawn from."""
         return f"{self.results}/drawn/{name}.json"
 
     def published_files(self, name: str) -> list[str]:
-        """The file of published numbers in a list, which is empty if there is none."""
+        """Return the file of published numbers in a list, which is empty if there is none."""
         file, root = published_curves.path(name), Path.cwd()
         return [(file.relative_to(root) if file.is_relative_to(root) else file).as_posix()] if file else []
 
     def pictures(self, name: str) -> list[str]:
-        """The pictures of a figure: PNG and PDF, its overlay if there is a published curve, all its runs if it draws a
-        single one, and the GIF if it is animated.
+        """Return the pictures of a figure: PNG and PDF, its overlay if there is a published curve, all its runs if it
+        draws a single one, and the GIF if it is animated.
         """
         animation = [".gif"] if discovery.figure(name).frames else []
         ends = [".png", ".pdf", *(f"{end}.png" for end in self._endings(name)), *animation]
         return [f"{self.pictures_folder}/{name}{end}" for end in ends]
 
     def _endings(self, name: str) -> list[str]:
-        """The suffixes of a figure's further pictures, which are targets too."""
+        """Return the suffixes of a figure's further pictures, which are targets too."""
         kinds = {OVERLAY: self.published_files(name), RUNS: discovery.figure(name).draw_runs}
         return [ending for ending, is_drawn in kinds.items() if is_drawn]
 
     def targets(self, name: str) -> list[str]:
-        """The target names of a figure: its name, its aliases and its further pictures."""
+        """Return the target names of a figure: its name, its aliases and its further pictures."""
         return [name, *ledger.target(name).aliases, *(f"{name}{ending}" for ending in self._endings(name))]
 
     def own_files(self, name: str) -> list[str]:
-        """The files that belong to this figure alone."""
+        """Return the files that belong to this figure alone."""
         return [self.table_file(name), self.verdict_file(name), self.record_file(name), *self.pictures(name)]
 
     def chain(self, name: str) -> list[str]:
-        """A figure's verdicts and pictures and every result that they depend on."""
+        """Return a figure's verdicts and pictures and every result that they depend on."""
         return [*self.run_files(name), *self.own_files(name)]
 
     # Identities: hashes of what a result depends on besides the results that it reads
@@ -247,7 +247,7 @@ class Plan:
         return [file_digest(Path(path)) for path in self.published_files(name)]
 
     def request(self, resource: str, attempt: int, sweep: str = "") -> int:
-        """The memory (mem_mb) or time (runtime, minutes) that a job requests; doubled at each further attempt."""
+        """Return the memory (mem_mb) or time (runtime, minutes) that a job requests; doubled at each attempt."""
         of_model = getattr(discovery.system(self.sweep(sweep).system), "RESOURCES", {}) if sweep else {}
         return int((RESOURCES | of_model)[resource] * 2 ** (attempt - 1))
 
@@ -263,7 +263,7 @@ def _check_names(system: str, values: Collection[str]) -> None:
 
 
 def number(value: Any) -> Any:
-    """The number, truth value or list that a text spells; Snakemake passes nested values of --config as text."""
+    """Return the number, truth value or list that a text spells; Snakemake passes nested values of --config as text."""
     if isinstance(value, list | tuple):
         return tuple(map(number, value))
     word = value.lower() if isinstance(value, str) else ""
@@ -290,7 +290,7 @@ def check_config(config: Mapping[str, Any], schema: Path) -> None:
 
 
 def requested_figures(words: Iterable[str]) -> list[str]:
-    """The figures that a command line requests by name, alias or file."""
+    """Return the figures that a command line requests by name, alias or file."""
     stems = [Path(word).stem.removesuffix(OVERLAY).removesuffix(RUNS) for word in words]
     names = [ledger.aliases().get(stem, stem) for stem in stems]
     return [name for name in dict.fromkeys(names) if name in discovery.figures()]

@@ -60,17 +60,18 @@ class Card:
         return min(self.verdict.parts, key=lambda part: WORST_FIRST.index(part.outcome), default=None)
 
     def over(self, part: Part) -> str:
-        """The runs behind an estimate: "20 trainings" or "computed"."""
+        """Return the runs behind an estimate: "20 trainings" or "computed"."""
         return "computed" if part.bound.statistic == EXACT else f"{part.runs} {self.claim.unit}"
 
 
 def of_record(record: Mapping[str, Any]) -> list[Card]:
-    """The verdicts in a figure's verdict file."""
+    """Return the verdicts in a figure's verdict file."""
     return [Card(ledger.claim(one.claim), one) for one in map(Verdict.read, record["verdicts"])]
 
 
 def qualities(cards: Sequence[Card], reduced: Collection[str]) -> list[str]:
-    """What limits the evidence on a statement, of QUALITIES, and whether a second sample repeats its random claims.
+    """Return what limits the evidence on a statement, of QUALITIES, and whether a second sample repeats its random
+    claims.
 
     reduced : the figures that were not run at the paper's size
     """
@@ -87,7 +88,7 @@ def qualities(cards: Sequence[Card], reduced: Collection[str]) -> list[str]:
 
 
 def counts(cards: Sequence[Card], reduced: Collection[str] = ()) -> str:
-    """The number of statements per kind and outcome, and the qualities of the supported ones, in Markdown.
+    """Return the number of statements per kind and outcome, and the qualities of the supported ones, in Markdown.
 
     A statement has the worst outcome of the claims that test it.
     """

@@ -42,7 +42,7 @@ Named = Annotated[list[str] | None, typer.Argument(metavar="FIGURE ...", show_de
 
 
 def planned(scale: str, constants: str, variant: str = "", first_seed: int = FIRST_SEED, names: Any = ()) -> Plan:
-    """The plan that the options describe, for the figures of these names."""
+    """Return the plan that the options describe, for the figures of these names."""
     try:
         values = checked(yaml.safe_load(constants) or {})
     except yaml.YAMLError as error:
@@ -205,7 +205,7 @@ def verify_results(config: Config, everything: Annotated[bool, typer.Option("--a
 
 
 def _verified(plan: Plan, names: Iterable[str], complete: bool = True) -> Any:
-    """The results of these figures; exits if one is damaged, or if one is missing and all must be there."""
+    """Return the results of these figures; exits if one is damaged, or if one is missing and all must be there."""
     from icl.report import results
 
     found = results.on_disk(plan, names)

@@ -48,7 +48,7 @@ class Change(NamedTuple):
 
 
 def changes(ours: Mapping[str, Mapping[str, Any]], theirs: Mapping[str, Mapping[str, Any]]) -> Iterator[Change]:
-    """The change of every bound in either set; both map figures to verdict files."""
+    """Yield the change of every bound in either set; both map figures to verdict files."""
     for figure in dict.fromkeys([*ours, *theirs]):
         here, there = (_bounds(side[figure]) if figure in side else {} for side in (ours, theirs))
         for key in dict.fromkeys([*here, *there]):
@@ -68,7 +68,7 @@ def changed_verdicts(found: Iterable[Change]) -> dict[str, str]:
 
 
 def markdown(found: Iterable[Change], ours: str = "these results", theirs: str = "the others") -> str:
-    """The changes as a Markdown table."""
+    """Return the changes as a Markdown table."""
     rows = [
         [one.figure, one.claim, one.bound.observable, one.bound.words(),
          *("-" if part is None else interval(part) for part in (one.ours, one.theirs)), one.kind, one.outcomes]
@@ -78,7 +78,7 @@ def markdown(found: Iterable[Change], ours: str = "these results", theirs: str =
 
 
 def summary(found: Iterable[Change]) -> str:
-    """Counts of all changes, and a table of those that deserve attention."""
+    """Return counts of all changes, and a table of those that deserve attention."""
     found = list(found)
     counts = Counter(change.kind for change in found)
     words = ", ".join(f"{counts[kind]} {kind}" for kind in KINDS if counts[kind])

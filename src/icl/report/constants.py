@@ -13,7 +13,7 @@ from icl.pipeline.plan import Plan
 
 
 def rows(plan: Plan, name: str) -> list[dict[str, Any]]:
-    """The constants of a figure's trainings and tests: name, letter, grade, source, system, and values.
+    """Return the constants of a figure's trainings and tests: name, letter, grade, source, system, and values.
 
     values : value -> the trainings that use it; all values that a sweep varies are one. A constant is graded as changed
         if the user has set it, and as reduced if its value differs from that at the paper scale.
@@ -33,23 +33,23 @@ def rows(plan: Plan, name: str) -> list[dict[str, Any]]:
 
 
 def values(sweep: Sweep, constant: str) -> set[Any]:
-    """The values of a constant in a sweep's runs and its test."""
+    """Return the values of a constant in a sweep's runs and its test."""
     return {getattr(part, constant) for part in (*sweep.configs, sweep.test) if hasattr(part, constant)}
 
 
 def shown(value: Any) -> str:
-    """A constant's value as text, floats to four digits."""
+    """Return a constant's value as text, floats to four digits."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def in_use(plan: Plan, figure: str, search: Search) -> set[Any]:
-    """The values that a figure's trainings and tests have for the constant of a search."""
+    """Return the values that a figure's trainings and tests have for the constant of a search."""
     sweeps = [sweep for sweep in plan.sweeps(figure).values() if sweep.system == search.system]
     return set().union(*(values(sweep, search.constant) for sweep in sweeps)) or {search.chosen}
 
 
 def decisive_change(claim: str) -> tuple[Search, Any, str] | None:
-    """A constant, a value that changes the outcome, and the outcome there; None if no search found one.
+    """Return a constant, a value that changes the outcome, and the outcome there; None if no search found one.
 
     First choice is a constant that turns support into contradiction, then a value that the figures do not rule out.
     Alternatives that a search tried but the model does not offer are left out.

@@ -28,7 +28,8 @@ def benchmark(path: Path) -> tuple[float, float]:
 
 
 def of_figure(plan: Plan, name: str) -> Costs:
-    """The cost of each job of a figure: ``training <sweep>`` for every training that it needs, and its other jobs.
+    """Return the cost of each job of a figure: ``training <sweep>`` for every training that it needs, and its other
+    jobs.
 
     A benchmark has only the last process of a training that was interrupted; its weights add up all of them. Jobs
     without a benchmark are omitted.
@@ -49,7 +50,7 @@ def of_figure(plan: Plan, name: str) -> Costs:
 
 
 def total(costs: Iterable[Mapping[str, Sequence[float]]]) -> tuple[float, float]:
-    """The CPU seconds of all jobs and of the trainings, each training once."""
+    """Return the CPU seconds of all jobs and of the trainings, each training once."""
     costs = list(costs)
     trainings = {job: cost[0] for of_name in costs for job, cost in of_name.items() if job.startswith(TRAINING)}
     other = sum(cost[0] for of_name in costs for job, cost in of_name.items() if job not in trainings)

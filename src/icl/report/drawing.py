@@ -24,7 +24,7 @@ class Drawing(NamedTuple):
 
 
 def drawing(part: Part) -> Drawing | None:
-    """The drawing of a part; None without an estimate."""
+    """Return the drawing of a part; None without an estimate."""
     if not math.isfinite(part.estimate):
         return None
     least, most, runs = part.bound.at_least, part.bound.at_most, [value for value in part.values if value is not None]
@@ -40,7 +40,8 @@ def drawing(part: Part) -> Drawing | None:
 
 
 def axis(values: Sequence[float]) -> tuple[Callable[[float], float], bool]:
-    """The map from values to pixels from the left, for an axis with all of these; whether the axis is logarithmic.
+    """Return the map from values to pixels from the left, for an axis with all of these; whether the axis is
+    logarithmic.
 
     It is if the values are positive and span a factor of 100.
     """

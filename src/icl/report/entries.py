@@ -62,7 +62,7 @@ class Entry:
 def _cards(
     plan: Plan, name: str, verdicts: Iterable[Mapping[str, Any]], second: gallery.Second, changes: Iterable[Change] = ()
 ) -> list[Card]:
-    """A card per claim with a verdict, or that is not tested because it is judged at the paper scale only.
+    """Return a card per claim with a verdict, or that is not tested because it is judged at the paper scale only.
 
     verdicts : as plain data, with their date if it is known
     """
@@ -81,7 +81,7 @@ def _pictures(plan: Plan, name: str, folder: Path) -> dict[str, Path]:
 
 
 def from_disk(plan: Plan, records: Mapping[str, Record], changes: Iterable[Change] = ()) -> list[Entry]:
-    """The entries of verified results, with the changes of their claims against other results."""
+    """Return the entries of verified results, with the changes of their claims against other results."""
     made, changes, second = [], list(changes), gallery.second_samples() if plan.folder == plan.scale else {}
     for name, record in records.items():
         cards = _cards(plan, name, record["verdicts"], second, changes)
@@ -92,7 +92,7 @@ def from_disk(plan: Plan, records: Mapping[str, Record], changes: Iterable[Chang
 
 
 def from_gallery() -> list[Entry]:
-    """The entries of all figures in the gallery, each at the scale that it shows."""
+    """Return the entries of all figures in the gallery, each at the scale that it shows."""
     lines = [line for line in gallery.read(gallery.VERDICTS) if line["first_seed"] == FIRST_SEED]
     lines += gallery.read(gallery.FIGURES)
     plans, second, made = {scale: Plan(scale) for scale in SCALES}, gallery.second_samples(), []

@@ -11,7 +11,7 @@ class FormulaError(ConstantError):
 
 
 def mathml(latex: str) -> str:
-    """The formula as MathML.
+    """Return the formula as MathML.
 
     Raises FormulaError for unmatched braces, an unknown command, or a dollar sign.
     """

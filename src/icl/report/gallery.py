@@ -29,7 +29,7 @@ Second = Mapping[tuple[str, str], str]
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The lines of one of the two files; none if it is missing."""
+    """Return the lines of one of the two files; none if it is missing."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
 
 
@@ -46,7 +46,7 @@ def write(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
 
 
 def is_current(line: Mapping[str, Any]) -> bool:
-    """Whether a verdict is on the bounds and conditions that the ledger has; second samples may hold outcomes alone."""
+    """Return whether a verdict is on the bounds and conditions that the ledger has; second samples may lack bounds."""
     claim, verdict = ledger.all_claims().get(line["claim"]), Verdict.read(line)
     if claim is None or not verdict.parts:
         return claim is not None and line["first_seed"] != FIRST_SEED
@@ -59,14 +59,14 @@ def is_current(line: Mapping[str, Any]) -> bool:
 
 
 def second_samples() -> Second:
-    """The outcomes of claims with random runs on other seeds; other scales repeat nothing."""
+    """Return the outcomes of claims with random runs on other seeds; other scales repeat nothing."""
     random = {claim.id for claim in ledger.all_claims().values() if not claim.is_computed}
     lines = [line for line in read(VERDICTS) if line["first_seed"] != FIRST_SEED and line["claim"] in random]
     return {(line["claim"], line["scale"]): line["outcome"] for line in lines}
 
 
 def shown_scale(lines: Iterable[Mapping[str, Any]]) -> str:
-    """The largest scale among a figure's verdicts, or among its other lines if it has no claim."""
+    """Return the largest scale among a figure's verdicts, or among its other lines if it has no claim."""
     lines = list(lines)
     judged = [line for line in lines if line.get("first_seed") == FIRST_SEED] or lines
     return min((line["scale"] for line in judged), key=SCALES.index)
@@ -102,6 +102,6 @@ def update(plan: Plan, records: Mapping[str, Record]) -> None:
 
 
 def few_colours(picture: Path, count: int) -> Image.Image:
-    """The picture in a palette of `count` colours, chosen so that white stays white; much smaller as a file."""
+    """Return the picture in a palette of `count` colours, chosen so that white stays white; much smaller as a file."""
     with Image.open(picture) as image:
         return image.convert("RGB").quantize(count, Image.Quantize.MEDIANCUT, kmeans=2, dither=Image.Dither.NONE)

@@ -33,7 +33,7 @@ class Section(NamedTuple):
     entries: list[Entry]
 
     def of_kind(self, kind: str) -> list[tuple[Entry, Card]]:
-        """The figures and claims of one kind."""
+        """Return the figures and claims of one kind."""
         return [(entry, card) for entry in self.entries for card in entry.cards if card.claim.kind == kind]
 
     @property
@@ -45,13 +45,13 @@ class Section(NamedTuple):
 
 
 def sections(entries: Sequence[Entry]) -> list[Section]:
-    """The papers of these figures, in their order."""
+    """Return the papers of these figures, in their order."""
     made = [Section(paper, [one for one in entries if one.name in paper.figures]) for paper in ledger.papers()]
     return [section for section in made if section.entries]
 
 
 def html(entries: Sequence[Entry], root: str, folder: str = "", missing: Sequence[str] = (), against: str = "") -> str:
-    """The report as one HTML file that loads no other; equal entries give equal bytes.
+    """Return the report as one HTML file that loads no other; equal entries give equal bytes.
 
     root : the way from the page to the root of the repository; folder : of the results, empty for the gallery
     missing : figures that are not made; against : the name of other results that it is compared with, if any
@@ -87,20 +87,20 @@ def texts(entries: Sequence[Entry]) -> dict[Path, str]:
 
 
 def theorems(source: str) -> str:
-    """The theorems that a source lists, one by one for the search: "theorems 1 and 2" gives "theorem 1, theorem 2"."""
+    """Return the theorems that a source lists, one by one to search: "theorems 1 and 2": "theorem 1, theorem 2"."""
     lists = re.findall(r"(theorem|proposition|figure|page)s ((?:[\d.]+, )*[\d.]+) and ([\d.]+)", source, re.IGNORECASE)
     return ", ".join(f"{kind} {one}" for kind, first, last in lists for one in (*first.split(", "), last))
 
 
 def brief(says: str) -> str:
-    """The statement of a source without the opening words on how it is known; the card has those in full."""
+    """Return the statement of a source without the opening words on how it is known; the card has those in full."""
     known = r"Known [^:.]*[:.] (?=\S)|The paper's text could not be consulted[^.]*\. (?:(?:Known|Recalled)[^:.]*: )?"
     rest = re.sub(rf"^(?:{known})", "", says)
     return rest[:1].upper() + rest[1:]
 
 
 def compact(path: Path) -> tuple[str, int, int]:
-    """A small copy of a PNG, with 64 colours, in lossless WebP: address, width and height."""
+    """Return a small copy of a PNG, with 64 colours, in lossless WebP: address, width and height."""
     few, out = few_colours(path, 64), io.BytesIO()
     few.convert("RGB").save(out, "WEBP", lossless=True, quality=80, method=4)
     return f"data:image/webp;base64,{base64.b64encode(out.getvalue()).decode()}", few.width, few.height

@@ -22,7 +22,7 @@ class Found(NamedTuple):
 
 
 def on_disk(plan: Plan, names: Iterable[str]) -> Found:
-    """The results of these figures."""
+    """Return the results of these figures."""
     found = Found({}, [], [])
     for name in names:
         if not all(Path(path).is_file() for path in plan.own_files(name)):

@@ -12,7 +12,7 @@ from icl.report import constants, wording
 
 
 def named(plan: Plan, word: str) -> dict[str, Any]:
-    """The claim, paper or figure of this name, or the figure with this alias.
+    """Return the claim, paper or figure of this name, or the figure with this alias.
 
     Raises UnknownName if there is none.
     """
@@ -29,7 +29,7 @@ def named(plan: Plan, word: str) -> dict[str, Any]:
 
 
 def claim(one: Claim) -> dict[str, Any]:
-    """A claim with its bounds, and how it differs from the freeze."""
+    """Return a claim with its bounds, and how it differs from the freeze."""
     bounds, conditions = (
         [{**bound.plain(), "words": f"{bound.observable} ({bound.statistic}) {bound.words()}"} for bound in part]
         for part in (one.bounds, one.conditions)
@@ -39,7 +39,7 @@ def claim(one: Claim) -> dict[str, Any]:
 
 
 def figure(plan: Plan, name: str) -> dict[str, Any]:
-    """A figure with its caption, claims, trainings, and constants with their grades."""
+    """Return a figure with its caption, claims, trainings, and constants with their grades."""
     target = ledger.target(name)
     trainings = [
         {"sweep": sweep.name, "model": sweep.system, "runs": len(sweep.configs), "steps": sweep.snapshots[-1]}
@@ -55,7 +55,7 @@ def figure(plan: Plan, name: str) -> dict[str, Any]:
 
 
 def paper(key: str) -> dict[str, Any]:
-    """A paper with its figures and claims."""
+    """Return a paper with its figures and claims."""
     one = ledger.of_paper(key)
     names = [name for name, of_paper in discovery.figures().items() if of_paper == key]
     return {

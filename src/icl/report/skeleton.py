@@ -93,7 +93,7 @@ def _taken() -> dict[str, str]:
 
 
 def _files(folder: Path, name: str, like: Sweep | None, reused: str, training: bool = True) -> dict[Path, str]:
-    """The files of a new figure: path -> text; claims.yaml keeps everything else as it is.
+    """Return the files of a new figure: path -> text; claims.yaml keeps everything else as it is.
 
     like : a training with the model and constants to use; None adds an example model, or prompts without training
     """

@@ -34,7 +34,7 @@ def compared(plan: Plan, name: str) -> tuple[Path, list[Change]]:
 
 
 def notes(plan: Plan, name: str, found: Iterable[Change]) -> list[str]:
-    """What the numbers do not say: constants of the test that keep their values, and runs too few for an interval."""
+    """Return what the numbers do not say: test constants that keep their values, and too few runs for intervals."""
     tests = {sweep.system: sweep.test for sweep in plan.sweeps(name).values()}
     lines = [
         f"{system}.{constant}_test stays {getattr(tests[system], f'{constant}_test')}: --set changes it too"

@@ -17,19 +17,19 @@ from icl.pipeline import identity
 
 
 def number(value: float | None) -> str:
-    """A number with four significant digits; a dash for a missing one."""
+    """Return a number with four significant digits; a dash for a missing one."""
     return "-" if value is None or math.isnan(value) else f"{value:.4g}"
 
 
 def interval(part: Part) -> str:
-    """An estimate and its 95 % interval; equal values and computed numbers have none."""
+    """Return an estimate and its 95 % interval; equal values and computed numbers have none."""
     if part.low == part.high:
         return number(part.estimate) + (" in all runs" if part.bound.statistic == "mean" else "")
     return f"{number(part.estimate)} [{number(part.low)}, {number(part.high)}]"
 
 
 def distance(row: Mapping[str, Any]) -> str:
-    """The distance of a panel from the published numbers (see `icl.evidence.published_curves.distances`)."""
+    """Return the distance of a panel from the published numbers (see `icl.evidence.published_curves.distances`)."""
     parts = [
         f"{row['panel']}: {row['unit']} median {number(row['median'])}, maximum {number(row['maximum'])}",
         f"{row['matched']} points",
@@ -41,12 +41,12 @@ def distance(row: Mapping[str, Any]) -> str:
 
 
 def paragraph(text: str, label: str) -> str:
-    """A labelled text in lines that fit a terminal."""
+    """Return a labelled text in lines that fit a terminal."""
     return textwrap.fill(text, 100, initial_indent=f"  {label:11}", subsequent_indent=" " * 13)
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A Markdown table; bars and line breaks in its cells are escaped."""
+    """Return a Markdown table; bars and line breaks in its cells are escaped."""
     cells = [[str(cell).replace("|", "\\|").replace("\n", " ") for cell in row] for row in (headers, *rows)]
     first, *others = [f"| {' | '.join(row)} |" for row in cells]
     return "\n".join([first, "|" + "---|" * len(headers), *others])
@@ -65,7 +65,7 @@ def since_freeze(claim: Claim) -> dict[str, list[str]]:
 
 
 def rendered(template: str, **values: Any) -> str:
-    """A template with these values; in HTML, texts are escaped."""
+    """Return a template with these values; in HTML, texts are escaped."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("icl.report"), undefined=jinja2.StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, keep_trailing_newline=True, autoescape=lambda name: name is not None and ".html" in name,

@@ -45,7 +45,7 @@ def uniform(
 
 
 def root(covariance: np.ndarray) -> np.ndarray:
-    """The symmetric square root of a covariance, (..., d, d).
+    """Return the symmetric square root of a covariance, (..., d, d).
 
     Raises ValueError unless it is symmetric and positive definite; the message names its smallest eigenvalue.
     """
@@ -97,12 +97,12 @@ def scaled_weights(prompts: Prompts, factor: float) -> Prompts:
 
 
 def matching_query(prompts: Prompts) -> Prompts:
-    """The query repeats the first example."""
+    """Return the query repeats the first example."""
     return _with_query(prompts, prompts.inputs[..., 0, :])
 
 
 def orthogonal_query(prompts: Prompts) -> Prompts:
-    """The query without its component in the span of the examples, rescaled to its norm.
+    """Return the query without its component in the span of the examples, rescaled to its norm.
 
     Raises ValueError unless there are fewer examples than dimensions.
     """
@@ -135,7 +135,8 @@ def scaled_inputs(prompts: Prompts, factor: float) -> Prompts:
 
 
 def skewed_root(rotation: np.ndarray) -> np.ndarray:
-    """The root of Garg et al.'s skewed covariance: eigenvalues proportional to 1/i^2 with mean 1, in a rotated basis.
+    """Return the root of Garg et al.'s skewed covariance: eigenvalues proportional to 1/i^2 with mean 1, in a rotated
+    basis.
 
     rotation : orthogonal, (d, d)
     """
@@ -145,7 +146,7 @@ def skewed_root(rotation: np.ndarray) -> np.ndarray:
 
 
 def in_subspace(prompts: Prompts, basis: np.ndarray) -> Prompts:
-    """Inputs from a subspace, still with E |x|^2 = d (Garg et al.: d/2 dimensions, variance 2 in each).
+    """Return inputs from a subspace, still with E |x|^2 = d (Garg et al.: d/2 dimensions, variance 2 in each).
 
     basis : orthonormal columns, (..., d, k)
     """

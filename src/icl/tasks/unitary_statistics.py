@@ -51,7 +51,7 @@ class Statistics:
 
 @lru_cache(maxsize=32)
 def population(law: str, dimension: int, scale: float, length: int) -> Statistics:
-    """The exact means over all sequences whose first token has this law."""
+    """Return the exact means over all sequences whose first token has this law."""
     d = dimension
     target = _tensor(_TARGET + _FEATURE, 1, law, d, scale, length).reshape(d, d**3)
     gram = _tensor(_FEATURE + _CONJUGATE, 2, law, d, scale, length).reshape(d**3, d**3)
@@ -61,7 +61,7 @@ def population(law: str, dimension: int, scale: float, length: int) -> Statistic
 def _tensor(
     factors: tuple[tuple[int, ...], ...], sums: int, law: str, dimension: int, scale: float, length: int
 ) -> np.ndarray:
-    """The mean of a product of factors, summed over n, for all coordinates of the factors: (d^factors,)."""
+    """Return the mean of a product of factors, summed over n, for all coordinates of the factors: (d^factors,)."""
     number = len(factors)
     places = np.indices((dimension,) * number).reshape(number, -1).T
     # Only which factors share a coordinate matters: a factor's name is the first factor with its coordinate.
@@ -96,7 +96,7 @@ def solutions(exponents: Sequence[np.ndarray], sums: int, length: int) -> float:
 
 
 def empirical(x: np.ndarray, chunk: int = 50) -> Statistics:
-    """The means over sequences x, complex (count, T, d), in the precision of x."""
+    """Return the means over sequences x, complex (count, T, d), in the precision of x."""
     parts = [_sums(x[start : start + chunk]) for start in range(0, len(x), chunk)]
     target, gram = (np.sum([part[i] for part in parts], axis=0, dtype=float) / len(x) for i in (0, 1))
     return Statistics(target, gram, float((abs(x[:, 2:]) ** 2).sum(dtype=float) / len(x)))

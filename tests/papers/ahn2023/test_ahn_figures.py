@@ -74,7 +74,7 @@ def test_one_layer_has_a_worse_minimum_in_three_dimensions() -> None:
     g, eye = closed_under_rotations(drawn), torch.eye(3, dtype=torch.float64)[None]
 
     def loss(entries: torch.Tensor) -> torch.Tensor:
-        """The loss as a function of V's last row and Q's first three columns."""
+        """Return the loss as a function of V's last row and Q's first three columns."""
         value, key_query = entries[:4].reshape(1, 1, 1, 4), entries[4:].reshape(1, 1, 4, 3)
         params = {"V": torch.nn.functional.pad(value, (0, 0, 3, 0)), "Q": torch.nn.functional.pad(key_query, (0, 1))}
         return gram_losses.averaged_loss_of_one_layer(params, g, eye, eye)[0]

@@ -33,7 +33,7 @@ any_stack = given(
 
 
 def drawn(draw: Callable[..., dict[str, np.ndarray]], config: Config, count: int) -> Params:
-    """A batch of one run."""
+    """Return a batch of one run."""
     batch = draw(config, stream("test", config.seed, "batch"), count)
     return {name: torch.from_numpy(array)[None] for name, array in batch.items()}
 

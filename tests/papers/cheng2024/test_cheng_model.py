@@ -37,7 +37,7 @@ def tensors(prompts: tasks.Prompts) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def published(weights: dict[str, torch.Tensor], run: int, prompts: tasks.Prompts, kernel: str) -> torch.Tensor:
-    """The predictions of one run by the literal model."""
+    """Return the predictions of one run by the literal model."""
     of_run = {name: w[run] for name, w in transformers.complete(weights).items()}
     return oracles.published_transformer(of_run, *tensors(prompts), kernel)
 
@@ -52,7 +52,7 @@ def step_kernel(key: torch.Tensor, query: torch.Tensor, name: str) -> Kernel:
 
 
 def descent(kernel: Kernel, rates: list[float], prompts: tasks.Prompts) -> np.ndarray:
-    """The answers of functional gradient descent."""
+    """Return the answers of functional gradient descent."""
     x, y = prompts.inputs, prompts.labels
     return functional_gradient_descent(kernel, rates)(x[:, :-1], y[:, :-1], x[:, -1])
 
@@ -112,7 +112,7 @@ START = np.array([[0.9, 1.2], [1.1, 0.8], [0.2, 0.0], [0.7, 1.1]])
 
 
 def slopes(scalars: np.ndarray, prompts: tasks.Prompts, kernel: str) -> tuple[float, dict[str, np.ndarray]]:
-    """The loss at B_l = b_l I, C_l = c_l I, A_l = a_l I and its gradient by every full matrix."""
+    """Return the loss at B_l = b_l I, C_l = c_l I, A_l = a_l I and its gradient by every full matrix."""
     *blocks, rate = torch.from_numpy(scalars.reshape(4, 1, LAYERS))
     weights = {name: b[..., None, None] * torch.eye(D) for name, b in zip(BLOCKS, blocks, strict=True)}
     weights = {name: w.clone().requires_grad_() for name, w in (weights | {"rate": rate}).items()}
@@ -238,7 +238,7 @@ def test_gauss_newton_reaches_the_minimum_that_scipy_finds() -> None:
 
 
 def moves(rule: Optimiser, weights: dict[str, torch.Tensor], steps: int) -> dict[str, torch.Tensor]:
-    """The change of the weights after some steps on pseudo-gradients of norm one per layer."""
+    """Return the change of the weights after some steps on pseudo-gradients of norm one per layer."""
     state, now, rng = rule.init(weights), dict(weights), np.random.default_rng(0)
     for step in range(steps):
         drawn = {name: torch.from_numpy(rng.standard_normal(w.shape) + 0.3) for name, w in weights.items()}

@@ -23,7 +23,7 @@ def weights(count: int = 2, dtype: torch.dtype = torch.float64) -> Params:
 
 
 def prompts(seed: int = 1, points: int = 7) -> tuple[np.ndarray, np.ndarray]:
-    """The same three prompts for all runs."""
+    """Return the same three prompts for all runs."""
     rng = np.random.default_rng(seed)
     return rng.normal(size=(1, 3, points, 4)), rng.normal(size=(1, 3, points))
 

@@ -23,7 +23,7 @@ def sampled(alpha: float, tasks: np.ndarray, count: int = 6000, patterns: int = 
 
 
 def assert_frequency(hits: np.ndarray, expected: float) -> None:
-    """The frequency of True among independent `hits` is `expected` within five standard errors."""
+    """Assert that the frequency of True among independent hits is `expected` within five standard errors."""
     error = np.sqrt(expected * (1 - expected) / max(hits.size, 1))
     assert hits.size == 0 or abs(hits.mean() - expected) <= 5 * error, (hits.mean(), expected, error)
 

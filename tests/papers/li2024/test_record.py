@@ -45,7 +45,7 @@ def measured(name: str, runs: Runs) -> Table:
 
 
 def with_broken_run(runs: Runs, run: int) -> Runs:
-    """The runs, with the read-out of one nearly zero, so that its loss is 1."""
+    """Return the runs, with the read-out of one nearly zero, so that its loss is 1."""
     a = runs.weights["a"].clone()
     a[run] *= 1e-3
     return replace(runs, weights=runs.weights | {"a": a})

@@ -39,7 +39,7 @@ def sweep(configs: Sequence[one_layer.Config], steps: int = 10) -> Sweep:
 
 
 def runs(params: Params, configs: Sequence[one_layer.Config]) -> Runs:
-    """Runs with these weights at their only snapshot."""
+    """Return runs with these weights at their only snapshot."""
     return Runs(sweep(configs, 0), {name: w[:, None] for name, w in params.items()}, np.zeros((len(configs), 0)))
 
 
@@ -50,7 +50,7 @@ def away_from_the_start(configs: Sequence[one_layer.Config]) -> Params:
 
 
 def alone(params: Params, run: int) -> Params:
-    """The weights of one run, with its axis."""
+    """Return the weights of one run, with its axis."""
     return {name: w[[run]] for name, w in params.items()}
 
 

@@ -35,7 +35,7 @@ every_case = pytest.mark.parametrize("config", CASES)
 
 @cache
 def flowed(config: Config) -> Runs:
-    """A training in logarithmic time."""
+    """Return a training in logarithmic time."""
     slow = replace(config, learning_rate=0.01, growth=0.15)
     return train(Sweep("test", system.SYSTEM, (slow,), tuple(range(101)), system.Test()))
 
@@ -194,7 +194,7 @@ def test_scaled_inputs_multiply_the_prediction_by_c_cubed(factor: float) -> None
 
 
 def predictions(weights: dict[str, np.ndarray], drawn: tasks.Prompts) -> np.ndarray:
-    """The layer's predictions on prompts of one run."""
+    """Return the layer's predictions on prompts of one run."""
     value, key_query = (torch.from_numpy(weights[name])[None] for name in ("W_PV", "W_KQ"))
     batch = {name: torch.from_numpy(getattr(drawn, name))[None] for name in ("inputs", "labels")}
     return system.prediction(value, key_query, batch)[0].numpy()

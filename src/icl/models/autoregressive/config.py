@@ -92,5 +92,5 @@ def drawn(config: Config, purpose: str = "train", count: int = 0) -> tuple[np.nd
 
 
 def sequences(config: Config, purpose: str = "train", count: int = 0) -> np.ndarray:
-    """The sequences of `drawn`: complex (m, T, d)."""
+    """Return the sequences of `drawn`: complex (m, T, d)."""
     return tasks.sequences(*drawn(config, purpose, count), config.length)

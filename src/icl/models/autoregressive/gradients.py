@@ -23,7 +23,7 @@ Gradient = tuple[Tensor, Params]
 
 
 def differentiated(losses: "Callable[[Tensor, Tensor], Tensor]", weights: Params) -> Gradient:
-    """The losses of the weights KQ and PV, (runs,), and their gradient by automatic differentiation."""
+    """Return the losses of the weights KQ and PV, (runs,), and their gradient by automatic differentiation."""
     leaves = {name: w.detach().requires_grad_() for name, w in weights.items()}
     values = losses(leaves["KQ"], leaves["PV"])
     return values.detach(), dict(zip(leaves, torch.autograd.grad(values.sum(), list(leaves.values())), strict=True))
@@ -50,7 +50,7 @@ def of_sampled_blocks(weights: Params, configs: Sequence[Config]) -> Gradient:
 
 @lru_cache(maxsize=32)
 def sampled(config: Config) -> Statistics:
-    """The statistics of the run's sequences, in single precision."""
+    """Return the statistics of the run's sequences, in single precision."""
     return empirical(sequences(config).astype(np.complex64))
 
 
@@ -76,7 +76,7 @@ def of_scalars(weights: Params, configs: Sequence[Config]) -> Gradient:
 
 
 def of_unnormalised_scalars(weights: Params, configs: Sequence[Config]) -> Gradient:
-    """The loss of the unnormalised layer per coordinate and summand, L / (d sum T), and its gradient in a and b."""
+    """Return the loss of the unnormalised layer per coordinate and summand, L / (d sum T), with gradient in a and b."""
     return _of_products(weights, [(*theory.unnormalised_coefficients(config), 1.0) for config in configs])
 
 
@@ -92,7 +92,7 @@ def _of_products(weights: Params, rows: Sequence[tuple[float, ...]]) -> Gradient
 
 
 def of_six_scalars(weights: Params, configs: Sequence[Config]) -> Gradient:
-    """The loss of the unnormalised layer with a multiple of I in each block, per coordinate and summand (ours).
+    """Return the loss of the unnormalised layer with a multiple of I in each block, per coordinate and summand (ours).
 
     y_T = sum_{i=1..T} (b_1 x_i + b_2 x_{i-1}) ((a_1 x_i* + a_3 x_{i-1}*) x_T + (a_2 x_i* + a_4 x_{i-1}*) x_{T-1}) for
     x_i = w^(i-1), x_0 included. As x_i* x_T = x_{i-1}* x_{T-1}, a_1 and a_4 enter only by their sum. A common rotation

@@ -18,7 +18,7 @@ FROZEN = ()
 
 
 def is_random(configs: Sequence[Config]) -> bool:
-    """Whether sequences are sampled: in training, or in the evaluation, for which a sweep then has several seeds."""
+    """Return whether sequences are sampled: in training, or in the evaluation, if a sweep has several seeds for it."""
     sampled = any(config.gradient_estimator.startswith("sample") for config in configs)
     return sampled or len({config.seed for config in configs}) > 1
 
@@ -28,7 +28,7 @@ def is_random(configs: Sequence[Config]) -> bool:
 
 
 def scalars(a: Tensor, b: Tensor, configs: Sequence[Config]) -> tuple[Tensor, Tensor]:
-    """a and b, (runs,) each."""
+    """Return a and b, (runs,) each."""
     return a, b
 
 
@@ -42,7 +42,7 @@ def six_scalars(a: Tensor, b: Tensor, configs: Sequence[Config]) -> tuple[Tensor
 
 
 def blocks(a: Tensor, b: Tensor, configs: Sequence[Config]) -> tuple[Tensor, Tensor]:
-    """A and B, (runs, d, d) each."""
+    """Return a and B, (runs, d, d) each."""
     one = torch.eye(configs[0].dimension, dtype=torch.float64)
     return a[:, None, None] * one, b[:, None, None] * one
 
@@ -76,7 +76,7 @@ ESTIMATORS = {
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
-    """The weights KQ and PV at the start, in the form of the estimator."""
+    """Return the weights KQ and PV at the start, in the form of the estimator."""
     a, b = torch.tensor([config.start for config in configs], dtype=torch.float64).T.contiguous()
     weights = ESTIMATORS[configs[0].gradient_estimator].init(a, b, configs)
     return {name: w.to(device) for name, w in zip(("KQ", "PV"), weights, strict=True)}
@@ -88,7 +88,7 @@ def optimiser(configs: Sequence[Config]) -> Optimiser:
 
 
 def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
-    """An empty batch: every step uses the same sequences, whose statistics are cached."""
+    """Return an empty batch: every step uses the same sequences, whose statistics are cached."""
     return {}
 
 

@@ -25,7 +25,7 @@ def measure(runs: Trained, scale: str) -> Rows:
 
 
 def _of_case(case: str, trained: Runs) -> Iterator[Rows]:
-    """The distances of the runs with one covariance from the minimiser, over their snapshots."""
+    """Yield the distances of the runs with one covariance from the minimiser, over their snapshots."""
     chosen = [run for run, config in enumerate(trained.sweep.configs) if config.spectrum == CASES[case]]
     configs = [trained.sweep.configs[run] for run in chosen]
     d, n, seeds = configs[0].dimension, configs[0].context_length, np.array([config.seed for config in configs])
@@ -67,7 +67,7 @@ BATCHES = 10
 
 
 def excess_losses(trained: Runs, run: int) -> tuple[float, float]:
-    """The excess loss of the trained V and Q, and the least one in random directions around equation 2.
+    """Return the excess loss of the trained V and Q, and the least one in random directions around equation 2.
 
     Losses on the same fresh Gram matrices, divided by that of equation 2, minus 1.
     """

@@ -30,6 +30,6 @@ def heat_map(axes: Axes, table: Table, title: str, bar: tuple[float, float], tic
 
 
 def iterations(axes: Axes) -> Axis:
-    """The x axis from 0 to the last iteration drawn."""
+    """Return the x axis from 0 to the last iteration drawn."""
     end = axes.dataLim.x1
     return Axis("Iteration", (0, end), (0, end / 2, end))

@@ -19,7 +19,7 @@ def fresh_gram_matrices(config: Config, count: int, purpose: str = "evaluate") -
 
 
 def losses_on(blocks: Whitened, g: Tensor, config: Config) -> np.ndarray:
-    """The expected loss over task and query of many weights of one run on the same Gram matrices.
+    """Return the expected loss over task and query of many weights of one run on the same Gram matrices.
 
     blocks : (..., L, d, d); g : (1, d, d, prompts); returns (...)
     """
@@ -33,21 +33,21 @@ def losses_on(blocks: Whitened, g: Tensor, config: Config) -> np.ndarray:
 
 
 def fresh_losses(stacks: Iterable[Whitened], configs: Sequence[Config], count: int) -> np.ndarray:
-    """The losses of one stack per run on the run's fresh prompts, (runs,)."""
+    """Return the losses of one stack per run on the run's fresh prompts, (runs,)."""
     return np.array(
         [losses_on(stack, fresh_gram_matrices(c, count), c) for stack, c in zip(stacks, configs, strict=True)]
     )
 
 
 def loss_curves(runs: Runs) -> np.ndarray:
-    """The loss of every snapshot on the prompts of the curves, (runs, snapshots)."""
+    """Return the loss of every snapshot on the prompts of the curves, (runs, snapshots)."""
     configs, count = runs.sweep.configs, runs.sweep.test.curve_prompts
     each = zip(configs, *system.whitened(runs.weights, configs), strict=True)
     return np.stack([losses_on(Whitened(p, a), fresh_gram_matrices(c, count), c) for c, p, a in each])
 
 
 def selected_losses(runs: Runs) -> np.ndarray:
-    """The losses on fresh prompts of the selected snapshots, (runs,).
+    """Return the losses on fresh prompts of the selected snapshots, (runs,).
 
     Like the authors, we select from the last tenth of the training the snapshot that is best on separate prompts. A run
     that has diverged counts as untrained: its loss is that of the prediction 0, E |w|^2 with w whitened.
@@ -72,7 +72,7 @@ def distance_to_scalar(matrices: Tensor) -> np.ndarray:
 
 
 def entries(seeds: Any, matrices: np.ndarray, panel: str) -> Rows:
-    """The rows of square matrices, (..., d, d) for seeds (...), with one series per row of a matrix."""
+    """Return the rows of square matrices, (..., d, d) for seeds (...), with one series per row of a matrix."""
     numbers = np.arange(matrices.shape[-1])
     series = np.array([f"row {number}" for number in numbers])[:, None]
     return rows("entry", np.asarray(seeds)[..., None, None], matrices, x=numbers, panel=panel, series=series)

@@ -42,7 +42,7 @@ def _plain_product(x: "Tensor", y: "Tensor") -> "Tensor":
 
 @cache
 def _differentiable_product() -> Any:
-    """The product whose derivatives are products too: term by term, training takes about twice as long."""
+    """Return the product whose derivatives are products too: term by term, training takes about twice as long."""
 
     class Product(torch.autograd.Function):
         @staticmethod
@@ -69,7 +69,7 @@ def _right(x: "Tensor", matrix: "Tensor") -> "Tensor":
 
 
 def sampled_loss(params: Params, batch: Params) -> "Tensor":
-    """The mean squared error on prompts given by Gram matrix, query and target, (runs,).
+    """Return the mean squared error on prompts given by Gram matrix, query and target, (runs,).
 
     A layer multiplies every column by T = I + V G Q, so G becomes T G T'. The batch comes from
     `linear_attention.draw_gram_and_query`.
@@ -84,7 +84,7 @@ def sampled_loss(params: Params, batch: Params) -> "Tensor":
 
 
 def averaged_loss(blocks: Whitened, g: "Tensor", task_root: "Tensor", *, p_is_zero: bool) -> "Tensor":
-    """The expected loss over task and query given whitened Gram matrices: the mean of |T U|_F^2, (runs,).
+    """Return the expected loss over task and query given whitened Gram matrices: the mean of |T U|_F^2, (runs,).
 
     g : (runs, d, d, prompts); task_root : T, the symmetric root of the whitened task's covariance, (runs, d, d);
     p_is_zero : whether all P are 0, so that S stays I
@@ -104,7 +104,7 @@ def averaged_loss(blocks: Whitened, g: "Tensor", task_root: "Tensor", *, p_is_ze
 
 
 def averaged_loss_of_one_layer(params: Params, g: "Tensor", root: "Tensor", task_root: "Tensor") -> "Tensor":
-    """The averaged loss of one layer with full V and Q, which mix labels with inputs, (runs,).
+    """Return the averaged loss of one layer with full V and Q, which mix labels with inputs, (runs,).
 
     With (b, c) the last row of V, and Q = ((A, .), (q', .)), the error is
 

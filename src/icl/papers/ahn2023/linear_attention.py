@@ -89,7 +89,7 @@ class Test(Constants):
 
 @lru_cache(maxsize=256)
 def covariance_root(config: Config) -> np.ndarray:
-    """The symmetric root of Sigma = U D^2 U' with a random rotation U per seed, (d, d)."""
+    """Return the symmetric root of Sigma = U D^2 U' with a random rotation U per seed, (d, d)."""
     rotation = tasks.rotation(stream(SYSTEM, config.seed, "rotation"), config.dimension)
     return tasks.root((rotation * np.array(config.spectrum or 1.0)) @ rotation.T)
 
@@ -100,12 +100,12 @@ def covariance(config: Config) -> np.ndarray:
 
 
 def whitened_task_root(config: Config) -> np.ndarray:
-    """The root T of the covariance of Sigma^(1/2) w, (d, d): I for w ~ N(0, Sigma^-1), Sigma^(1/2) for w ~ N(0, I)."""
+    """Return the root T of the covariance of Sigma^(1/2) w, (d, d): I or, for w ~ N(0, I), Sigma^(1/2)."""
     return covariance_root(config) if config.task_covariance == "identity" else np.eye(config.dimension)
 
 
 def _of_runs(matrix: Callable[[Config], np.ndarray], configs: Sequence[Config], like: "Tensor") -> "Tensor":
-    """A matrix of every run as a tensor on the device of `like`."""
+    """Return a matrix of every run as a tensor on the device of `like`."""
     return torch.from_numpy(np.stack([matrix(config) for config in configs])).to(like.device)
 
 
@@ -121,7 +121,7 @@ def trained_entries(config: Config) -> Arrays:
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
-    """The initial V and Q of every layer, (runs, L, d + 1, d + 1) each.
+    """Return the initial V and Q of every layer, (runs, L, d + 1, d + 1) each.
 
     Trained entries are N(0, init_std^2), all others 0 except V's corner, which is 1.
     """
@@ -147,7 +147,7 @@ def whitened(params: Params, configs: Sequence[Config]) -> Whitened:
 
 
 def sample(configs: Sequence[Config], step: int) -> Arrays:
-    """The prompts of a step in the form that the gradient estimator needs."""
+    """Return the prompts of a step in the form that the gradient estimator needs."""
     interval = configs[0].resample
     return _batch(tuple(configs), step // interval if interval else 0)
 
@@ -171,7 +171,7 @@ def draw_whitened(config: Config, generator: np.random.Generator, count: int) ->
 
 
 def draw_gram_and_query(config: Config, generator: np.random.Generator, count: int) -> Arrays:
-    """The statistics of prompts that determine the output of linear layers, sampled without the tokens z_i.
+    """Return the statistics of prompts that determine the output of linear layers, sampled without the tokens z_i.
 
     gram : (1/n) sum_i z_i z_i', (d + 1, d + 1, count); query : the query's column, (d + 1, 1, count); target : the
     query's true label, (count,)
@@ -189,7 +189,7 @@ def draw_gram_and_query(config: Config, generator: np.random.Generator, count: i
 
 
 def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
-    """The mean squared error of every run, by the first config's gradient estimator, (runs,)."""
+    """Return the mean squared error of every run, by the first config's gradient estimator, (runs,)."""
     g, first = batch["gram"], configs[0]
     if first.gradient_estimator == SAMPLED:
         trained = {name: torch.from_numpy(entries).to(g.device) for name, entries in trained_entries(first).items()}

@@ -42,7 +42,7 @@ def steps(kind: str, step_size: float, depth: int, config: Config) -> Whitened:
 
 
 def step_size(kind: str, depth: int, config: Config, count: int, *, on_grid: bool) -> float:
-    """The step size of least loss on separate prompts, by a bounded search or on the authors' grid."""
+    """Return the step size of least loss on separate prompts, by a bounded search or on the authors' grid."""
     from scipy.optimize import minimize_scalar
 
     g = fresh_gram_matrices(config, count, "choose")
@@ -56,7 +56,7 @@ def step_size(kind: str, depth: int, config: Config, count: int, *, on_grid: boo
 
 
 def as_published(configs: Sequence[Config]) -> list[Config]:
-    """The published baselines see one example fewer than the transformer."""
+    """Return the published baselines see one example fewer than the transformer."""
     return [replace(config, context_length=config.context_length - 1) for config in configs]
 
 
@@ -111,7 +111,7 @@ def measure_layers(runs: Trained, scale: str) -> Rows:
 
 
 def least_losses(depth: int, sweep: Sweep) -> Losses:
-    """The losses of the best structured stacks, which are fitted to spectra of the first seed."""
+    """Return the losses of the best structured stacks, which are fitted to spectra of the first seed."""
     spectra = structured_stacks.spectra(sweep.configs[0], sweep.test.spectra)
     best = {"sparse": structured_stacks.best_sparse, "relaxed": structured_stacks.best_relaxed}
     stacks = {kind: search(depth, spectra).blocks(sweep.configs[0].dimension) for kind, search in best.items()}

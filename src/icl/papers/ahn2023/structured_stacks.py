@@ -22,7 +22,7 @@ class Structured(NamedTuple):
     b: np.ndarray
 
     def blocks(self, dimension: int) -> Whitened:
-        """The stack as weights, (L, d, d) each."""
+        """Return the stack as weights, (L, d, d) each."""
         eye, b = np.eye(dimension), np.append(self.b, 0.0)
         return Whitened(*(torch.from_numpy(scalars[:, None, None] * eye) for scalars in (b, self.a)))
 
@@ -56,7 +56,7 @@ def structured_loss(stack: Structured, g: np.ndarray) -> tuple[float, Structured
 
 
 def least_from(start: Structured, g: np.ndarray, *, moves: bool = True) -> Structured:
-    """The structured stack of least loss over the spectra g, by L-BFGS on the log loss from `start`.
+    """Return the structured stack of least loss over the spectra g, by L-BFGS on the log loss from `start`.
 
     Without `moves` b stays 0.
     """
@@ -87,12 +87,12 @@ STARTS = {
 
 
 def best_sparse(layers: int, g: np.ndarray) -> Structured:
-    """The stack of least loss with P = 0."""
+    """Return the stack of least loss with P = 0."""
     return least_from(Structured(-np.geomspace(0.5, 1.5, layers), np.zeros(layers - 1)), g, moves=False)
 
 
 def best_relaxed(layers: int, g: np.ndarray) -> Structured:
-    """The stack of least loss with P, the best one over the starts of the search."""
+    """Return the stack of least loss with P, the best one over the starts of the search."""
     if layers == 1:
         return best_sparse(1, g)
     return min((least_from(start, g) for start in STARTS[layers]), key=lambda stack: structured_loss(stack, g)[0])

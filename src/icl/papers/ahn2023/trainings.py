@@ -86,7 +86,7 @@ for _layers in (1, 2, 3, 4):
 
 
 def sweep(name: str, scale: str) -> Sweep:
-    """The training of this name."""
+    """Return the training of this name."""
     problem, paper, laptop = TRAININGS[name]
     steps, constants = paper if scale == "paper" else laptop
     constants = constants | problem
@@ -98,5 +98,5 @@ def sweep(name: str, scale: str) -> Sweep:
 
 
 def sweeps(*names: str) -> Callable[[str], list[Sweep]]:
-    """The trainings of a figure, as a function of the scale."""
+    """Return the trainings of a figure, as a function of the scale."""
     return lambda scale: [sweep(name, scale) for name in names]

@@ -33,7 +33,7 @@ def matrices(runs: Runs) -> dict[str, Tensor]:
 
 
 def distances(runs: Runs, steps: np.ndarray, method: str = "") -> Iterator[Rows]:
-    """The distance of every matrix from a multiple of I over training, and at the end."""
+    """Yield the distance of every matrix from a multiple of I over training, and at the end."""
     seeds, suffix = np.array(runs.sweep.seeds), f", {method}" if method else ""
     for name, matrix in matrices(runs).items():
         distance, panel = distance_to_scalar(matrix), f"{method} {name[0]}" if method else name
@@ -42,7 +42,7 @@ def distances(runs: Runs, steps: np.ndarray, method: str = "") -> Iterator[Rows]
 
 
 def final_matrices(runs: Runs) -> Rows:
-    """The entries of every matrix at the end."""
+    """Return the entries of every matrix at the end."""
     last = {name: matrix[:, -1].numpy() for name, matrix in matrices(runs).items()}
     return join(entries(runs.sweep.seeds, matrix, f"{name} square") for name, matrix in last.items())
 

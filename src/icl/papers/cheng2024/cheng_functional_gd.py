@@ -49,7 +49,7 @@ SHOWN = {"loss": "log loss", "answers": "relative difference", "metric": "anisot
 
 
 def measure(runs: Trained, scale: str) -> Rows:
-    """The comparison of the layer with its nearest step over training, the best step, and the steps towards Bayes."""
+    """Return the layer against its nearest step over training, the best step, and the steps towards Bayes."""
     seeds, _ = trainings.seeds_and_prompts(runs)
     best, parts = trainings.final_losses({"best": runs["cheng_best_step"]}), list(towards_bayes())
     for optimiser in TRAININGS:
@@ -70,7 +70,7 @@ def measure(runs: Trained, scale: str) -> Rows:
 
 
 def over_training(single: Runs) -> list[tuple[float, float, float]]:
-    """The quantities of `SHOWN` of one run at every snapshot."""
+    """Return the quantities of `SHOWN` of one run at every snapshot."""
     config = single.sweep.configs[0]
     prompts = system.prompts_of(config, "evaluate", 0, single.sweep.test.prompts_test)
     quantities = []
@@ -97,7 +97,7 @@ def anisotropy(matrix: np.ndarray) -> float:
 
 
 def nearest_step(weights: Params, config: Config) -> Params:
-    """The functional gradient step nearest to a layer: B'C = s I with s = tr(B'C) / d, and the same r."""
+    """Return the functional gradient step nearest to a layer: B'C = s I with s = tr(B'C) / d, and the same r."""
     identity = torch.eye(config.dimension, dtype=torch.float64)[None, None]
     scale = float(np.trace(metric(weights, config))) / config.dimension
     return weights | {"key": scale * identity, "query": identity}
@@ -114,7 +114,7 @@ def towards_bayes() -> Iterator[Rows]:
 
 
 def descent_errors(config: Config) -> tuple[np.ndarray, np.ndarray]:
-    """The distances of functional gradient descent from f* = k' K^-1 y and the bound on their ratios.
+    """Return the distances of functional gradient descent from f* = k' K^-1 y and the bound on their ratios.
 
     Descent uses the kernel of the labels and r = n / (2 lambda_max). Distances are |f_L - f*| = (u' K^-1 u)^(1/2) in
     the kernel's function space, with u = y - f_L(x), for L = 0 ... DEPTH: (DEPTH + 1, contexts). The bound on the ratio

@@ -15,7 +15,7 @@ LEAST_SCALE, LEAST_RATE = 0.2, 0.3
 
 
 def start(kernel: str, layers: int, context_length: int, *, signed: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The initial scales s_l and rates r_l, (L,) each; `signed` starts with s_1, r_1 < 0.
+    """Return the initial scales s_l and rates r_l, (L,) each; `signed` starts with s_1, r_1 < 0.
 
     exp: small scales with a first rate of 1, which removes the mean. softmax: growing scales and falling rates of order
     n, since its scores are about 1/n. linear and relu: s_l = 1, since only r_l matters. The values were found on trial

@@ -102,7 +102,7 @@ class Test(Constants):
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
-    """The initial weights, float64, padded to 8 layers after the run axis.
+    """Return the initial weights, float64, padded to 8 layers after the run axis.
 
     scalars: scale s and rate r, (runs, 8).
     matrices: key B and query C, (runs, 8, d, d), rate r, (runs, 8), and, if it is trained, covariate A, (runs, 8, d,
@@ -127,7 +127,7 @@ def _start(config: Config) -> dict[str, np.ndarray]:
 
 
 def matrices_of(params: Params, config: Config) -> Params:
-    """The matrices of runs with this config, without the padding; scalars are B = s I and C = I."""
+    """Return the matrices of runs with this config, without the padding; scalars are B = s I and C = I."""
     weights = {name: w[:, : config.layers] for name, w in params.items()}
     if "scale" in weights:
         identity = torch.eye(config.dimension, dtype=torch.float64)
@@ -140,7 +140,7 @@ def matrices_of(params: Params, config: Config) -> Params:
 
 
 def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
-    """The inputs and labels of a step, of every `place` among the configs; runs may share them.
+    """Return the inputs and labels of a step, of every `place` among the configs; runs may share them.
 
     Transformers get float32, whose rounding does not matter for normalised steps.
     """
@@ -159,7 +159,7 @@ def _sample(configs: tuple[Config, ...], index: int) -> dict[str, np.ndarray]:
 
 
 def place(config: Config) -> tuple[Any, ...]:
-    """What a run's prompts depend on: label kernel, length, dimension, D and seed."""
+    """Return what a run's prompts depend on: label kernel, length, dimension, D and seed."""
     return config.labels, config.context_length, config.dimension, config.deviations, config.seed
 
 
@@ -176,7 +176,7 @@ def _drawn(place: tuple[Any, ...], purpose: str, index: int, count: int) -> task
 
 
 def predictions(weights: Params, config: Config, prompts: tasks.Prompts) -> np.ndarray:
-    """The predictions of a single run, with weights (1, L, ...), (prompts,)."""
+    """Return the predictions of a single run, with weights (1, L, ...), (prompts,)."""
     inputs, labels = torch.from_numpy(prompts.inputs)[None], torch.from_numpy(prompts.labels)[None]
     return transformers.predictions(weights, inputs, labels, config.kernel)[0].numpy()
 
@@ -185,7 +185,7 @@ def predictions(weights: Params, config: Config, prompts: tasks.Prompts) -> np.n
 
 
 def loss_and_gradient(params: Params, batch: Params, configs: Sequence[Config]) -> tuple[Tensor, Params]:
-    """The mean squared error of every run, (runs,), and its gradient, or for scalars the steps of `gauss_newton`."""
+    """Return every run's mean squared error, (runs,), and its gradient, or for scalars the steps of `gauss_newton`."""
     if configs[0].parametrisation == "scalars":
         return _losses_and_steps(params, batch, configs)
     leaves = {name: w.detach().requires_grad_() for name, w in params.items()}
@@ -196,7 +196,7 @@ def loss_and_gradient(params: Params, batch: Params, configs: Sequence[Config]) 
 
 
 def _losses(params: Params, batch: Params, configs: Sequence[Config]) -> Tensor:
-    """The losses of all runs, computed together for runs of one shape, in the precision of the batch."""
+    """Return the losses of all runs, computed together for runs of one shape, in the precision of the batch."""
     by_shape: dict[tuple[str, int, int], list[int]] = {}
     for run, config in enumerate(configs):
         by_shape.setdefault((config.kernel, config.layers, config.context_length), []).append(run)
@@ -221,7 +221,7 @@ def _losses_and_steps(params: Params, batch: Params, configs: Sequence[Config]) 
 
 
 def optimiser(configs: Sequence[Config]) -> Optimiser:
-    """The first config's optimiser; for scalars it subtracts the steps of `gauss_newton` as they are."""
+    """Return the first config's optimiser; for scalars it subtracts the steps of `gauss_newton` as they are."""
     first, learning_rates = configs[0], [config.learning_rate for config in configs]
     schedule = halving(first.halving)
     if first.optimiser == "gauss_newton":

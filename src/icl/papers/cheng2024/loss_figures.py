@@ -40,7 +40,7 @@ OF_HEADS: Panels = {law: (law, DEPTHS, (14,)) for law in ("linear", "half_exp", 
 
 
 def sweeps_of_kernels(scale: str) -> list[Sweep]:
-    """Transformers and the scalar oracle: every nonlinearity on every label kernel over depth and length."""
+    """Return transformers and the scalar oracle: every nonlinearity on every label kernel over depth and length."""
     trained = [sweep for kernels in trainings.SHORT for sweep in trainings.over_length_and_depth(kernels, scale)]
     return [
         *trained,
@@ -51,7 +51,7 @@ def sweeps_of_kernels(scale: str) -> list[Sweep]:
 
 
 def sweeps_of_heads(scale: str) -> list[Sweep]:
-    """Transformers with one head, shared with cheng_kernels except on mixed labels, and with two heads."""
+    """Return transformers with one head, shared with cheng_kernels except on mixed labels, and with two heads."""
     sizes = {"layers": DEPTHS, "context_length": (14,)}
     return [
         *trainings.over_length_and_depth(("linear", "relu"), scale),
@@ -81,7 +81,7 @@ def measure_kernels(runs: Trained, scale: str) -> Rows:
 
 
 def counts(finished: Losses, oracle: Losses) -> dict[str, Any]:
-    """The number of trainings of every seed, and of those that diverged or ended behind the oracle, (seeds,)."""
+    """Return the number of trainings of every seed, and of those that diverged or ended behind the oracle, (seeds,)."""
     behind = np.sum([loss > oracle[setting] + BEHIND for setting, loss in finished.items()], axis=0)
     return {"all": len(finished), "diverged": np.isnan(list(finished.values())).sum(axis=0), "behind": behind}
 
@@ -110,7 +110,7 @@ def log_losses(
 
 
 def bayes_losses(panels: Panels, seeds: list[int], count: int) -> Iterator[Rows]:
-    """The log losses of Bayes, without and with the published code's jitters."""
+    """Yield the log losses of Bayes, without and with the published code's jitters."""
     for panel, (law, depths, lengths) in panels.items():
         losses = np.array([[trainings.bayes(law, n, seed, count) for seed in seeds] for n in lengths])
         x = np.array(lengths if len(lengths) > 1 else depths)[:, None]
@@ -119,7 +119,7 @@ def bayes_losses(panels: Panels, seeds: list[int], count: int) -> Iterator[Rows]
 
 
 def bounded(trained: Losses, finished: Losses, oracle: Losses) -> dict[str, np.ndarray]:
-    """The values that the claims and their conditions bound, (seeds,) each.
+    """Return the values that the claims and their conditions bound, (seeds,) each.
 
     trained, finished : losses of transformers, with diverged trainings as untrained and as NaN
     """

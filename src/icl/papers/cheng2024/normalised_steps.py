@@ -11,7 +11,7 @@ from icl.models.optimisers import Optimiser, Params, Schedule, adam, on_changed_
 
 
 def per_layer(factors: Tensor, weights: Params) -> Params:
-    """The weights of each layer times its factor; factors : (runs, L)."""
+    """Return the weights of each layer times its factor; factors : (runs, L)."""
     return {name: factors.reshape(*factors.shape, *[1] * (w.dim() - 2)) * w for name, w in weights.items()}
 
 
@@ -40,7 +40,7 @@ def adam_on_directions(learning_rates: Sequence[float], lengths: Sequence[int], 
 
 
 def normalised(learning_rates: Sequence[float], schedule: Schedule, momentum: float) -> Optimiser:
-    """Steps of eta / (9 - i)^2 for layer i = 0, 1, ..., along its mean of normalised gradients, debiased as in Adam."""
+    """Return steps of eta / (9 - i)^2 for layer i = 0, ..., along mean normalised gradients, debiased like Adam."""
 
     def init(params: Params) -> Params:
         return {name: torch.zeros_like(w) for name, w in params.items()}

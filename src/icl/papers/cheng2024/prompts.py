@@ -69,7 +69,7 @@ def draw(generator: np.random.Generator, law: str, count: int, context_length: i
 
 
 def bayes_error(covariance: np.ndarray) -> np.ndarray:
-    """The query's variance given the examples, S_qq - S_qx S_xx^+ S_xq, clipped at 0, (...).
+    """Return the query's variance given the examples, S_qq - S_qx S_xx^+ S_xq, clipped at 0, (...).
 
     This is the expected squared error of the best prediction for these inputs. The pseudo-inverse omits directions
     without variance (n > d labels that are linear in d weights), so it needs no jitter.
@@ -80,7 +80,7 @@ def bayes_error(covariance: np.ndarray) -> np.ndarray:
 
 
 def jittered_error(covariance: np.ndarray, of_data: float, of_predictor: float) -> np.ndarray:
-    """The expected squared error of S_qx (S_xx + of_predictor I)^-1 y for labels from N(0, S + of_data I), (...)."""
+    """Return expected squared errors of S_qx (S_xx + of_predictor I)^-1 y for labels ~ N(0, S + of_data I), (...)."""
     identity = np.eye(covariance.shape[-1])
     drawn, assumed = covariance + of_data * identity, covariance + of_predictor * identity
     weights = np.linalg.solve(assumed[..., :-1, :-1], assumed[..., :-1, -1:])[..., 0]

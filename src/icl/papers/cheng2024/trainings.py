@@ -48,7 +48,7 @@ JITTERS = (1e-8, 1e-4)
 
 
 def transformers(name: str, scale: str, **axes: Sequence[Any]) -> Sweep:
-    """Transformers with every combination of the constants in `axes`."""
+    """Return transformers with every combination of the constants in `axes`."""
     optimiser, rate, halving = PUBLISHED if scale == "paper" else SHORT.get(tuple(axes["kernel"]), SHORT_OF_HEADS)
     prompts, steps, resample = TRANSFORMERS[scale]
     configs = grid(
@@ -59,7 +59,7 @@ def transformers(name: str, scale: str, **axes: Sequence[Any]) -> Sweep:
 
 
 def over_length_and_depth(kernels: Sequence[str], scale: str) -> list[Sweep]:
-    """Transformers of three layers over n, and of the other depths at n = 6 and 14."""
+    """Return transformers of three layers over n, and of the other depths at n = 6 and 14."""
     common = {"kernel": kernels, "labels": LAWS}
     return [
         transformers(f"by_length_{kernels[0]}", scale, **common, layers=(3,), context_length=LENGTHS),
@@ -68,7 +68,7 @@ def over_length_and_depth(kernels: Sequence[str], scale: str) -> list[Sweep]:
 
 
 def oracles(name: str, scale: str, **axes: Sequence[Any]) -> Iterator[Sweep]:
-    """The oracle of every nonlinearity with the constants in `axes`; relu and exp also start from a negative scale."""
+    """Yield the oracle of every nonlinearity with the constants in `axes`; relu and exp also from a negative start."""
     prompts, steps = SCALARS[scale]
     for start, kernels in (("positive", KERNELS), ("signed", SIGNED)):
         configs = grid(Config, kernel=kernels, **axes, signed=[start == "signed"], prompts=[prompts], seed=SEEDS[scale])
@@ -90,13 +90,13 @@ Losses = dict[Setting, np.ndarray]
 
 
 def seeds_and_prompts(runs: Trained) -> tuple[list[int], int]:
-    """The seeds in increasing order and the number of test prompts."""
+    """Return the seeds in increasing order and the number of test prompts."""
     (count,) = {each.sweep.test.prompts_test for each in runs.values()}
     return sorted({seed for each in runs.values() for seed in each.sweep.seeds}), count
 
 
 def by_setting(runs: Trained, measured: Callable[[Runs], Any]) -> Losses:
-    """What `measured` returns for every single run, in order of the seeds: setting -> (runs, ...)."""
+    """Return what `measured` returns for every single run, in order of the seeds: setting -> (runs, ...)."""
     singles = [each.alone(run) for each in runs.values() for run in range(len(each.sweep.configs))]
     found: dict[Setting, list[Any]] = {}
     # In this order runs with the same prompts reuse them.
@@ -108,13 +108,13 @@ def by_setting(runs: Trained, measured: Callable[[Runs], Any]) -> Losses:
 
 
 def log_loss(errors: np.ndarray) -> float:
-    """The logarithm of the mean of squared errors, at least that of the floor; NaN where a training has failed."""
+    """Return the logarithm of the mean of squared errors, at least the floor's; NaN where a training has failed."""
     loss = errors.mean()
     return float(np.log(max(loss, FLOOR))) if np.isfinite(loss) else float("nan")
 
 
 def fresh_loss(single: Runs, step: int, count: int = 0, purpose: str = "evaluate") -> float:
-    """The log loss of a single run after `step` steps, on `count` fresh prompts or those of its test."""
+    """Return the log loss of a single run after `step` steps, on `count` fresh prompts or those of its test."""
     config = single.sweep.configs[0]
     prompts = system.prompts_of(config, purpose, 0, count or single.sweep.test.prompts_test)
     answers = system.predictions(system.matrices_of(single.at(step), config), config, prompts)
@@ -122,12 +122,12 @@ def fresh_loss(single: Runs, step: int, count: int = 0, purpose: str = "evaluate
 
 
 def final_losses(runs: Trained) -> Losses:
-    """The log losses of trained transformers; NaN where a training has diverged."""
+    """Return the log losses of trained transformers; NaN where a training has diverged."""
     return by_setting(runs, lambda single: fresh_loss(single, single.sweep.snapshots[-1]))
 
 
 def oracle_losses(runs: Trained, scale: str) -> Losses:
-    """The log losses of the oracle's best iterates, from the start that separate prompts select."""
+    """Return the log losses of the oracle's best iterates, from the start that separate prompts select."""
 
     def of_start(single: Runs) -> tuple[float, float]:
         best, kernel = int(np.argmin(single.losses[0])), single.sweep.configs[0].kernel
@@ -140,7 +140,7 @@ def oracle_losses(runs: Trained, scale: str) -> Losses:
 
 
 def diverged_as_untrained(losses: Losses, seeds: list[int], count: int) -> Losses:
-    """The log losses with diverged trainings counted as untrained, with the loss of the prediction 0."""
+    """Return the log losses with diverged trainings counted as untrained, with the loss of the prediction 0."""
     losses = {setting: of_seeds.copy() for setting, of_seeds in losses.items()}
     for (labels, _, _, n), of_seeds in losses.items():
         for index in np.flatnonzero(np.isnan(of_seeds)):
@@ -149,7 +149,7 @@ def diverged_as_untrained(losses: Losses, seeds: list[int], count: int) -> Losse
 
 
 def bayes(labels: str, n: int, seed: int, count: int) -> tuple[float, float]:
-    """The expected log losses of Bayes on the test prompts, without and with the published code's jitters."""
+    """Return the expected log losses of Bayes on the test prompts, without and with the published code's jitters."""
     covariance = _test_prompts(labels, n, seed, count).covariance
     return log_loss(tasks.bayes_error(covariance)), log_loss(tasks.jittered_error(covariance, *JITTERS))
 

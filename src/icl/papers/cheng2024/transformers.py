@@ -31,13 +31,13 @@ TWO_HEADS = {"linear_exp": ("linear", "exp")}
 
 
 def complete(weights: Params) -> Params:
-    """The weights with A, which is 0 if it is missing, and with an axis for heads."""
+    """Return the weights with A, which is 0 if it is missing, and with an axis for heads."""
     weights = {"covariate": torch.zeros_like(weights["key"])} | weights
     return weights if weights["rate"].dim() == 3 else {name: w[:, :, None] for name, w in weights.items()}
 
 
 def predictions(weights: Params, inputs: Tensor, labels: Tensor, kernel: str) -> Tensor:
-    """The predictions of runs of one shape on their prompts, (runs, prompts).
+    """Return the predictions of runs of one shape on their prompts, (runs, prompts).
 
     inputs : (runs, prompts, n + 1, d); labels : (runs, prompts, n + 1), with the query's unused label last
     """
@@ -54,7 +54,7 @@ def predictions(weights: Params, inputs: Tensor, labels: Tensor, kernel: str) ->
 
 
 def _head(weights: Params, layer: int, head: int) -> Params:
-    """A head's weights, (runs, ...), and its metric B'C."""
+    """Return a head's weights, (runs, ...), and its metric B'C."""
     of_head = {name: w[:, layer, head] for name, w in weights.items()}
     return of_head | {"metric": of_head["key"].mT @ of_head["query"]}
 
@@ -92,5 +92,5 @@ def _last(weights: Params, x: Tensor, residuals: Tensor, kernel: str) -> Tensor:
 
 
 def losses(weights: Params, inputs: Tensor, labels: Tensor, kernel: str) -> Tensor:
-    """The mean squared error of every run on its prompts, (runs,)."""
+    """Return the mean squared error of every run on its prompts, (runs,)."""
     return ((predictions(weights, inputs, labels, kernel) - labels[..., -1]) ** 2).mean(dim=1)

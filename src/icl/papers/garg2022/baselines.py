@@ -27,7 +27,7 @@ def averaging(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np
 
 
 def nearest_neighbours(wanted: int) -> PrefixEstimator:
-    """The mean label of the `wanted` nearest examples, or of all if there are fewer; ties go to the earlier one."""
+    """Return the mean label of the `wanted` nearest examples, or of all if too few; ties go to the earlier one."""
 
     def estimate(inputs: np.ndarray, labels: np.ndarray, queries: np.ndarray) -> np.ndarray:
         count = np.arange(labels.shape[-1])

@@ -33,7 +33,7 @@ PEAKS = {"A100": 312e12, "H100": 989e12, "H200": 989e12}
 
 
 def random_words(keys: Tensor, count: int) -> Tensor:
-    """The first outputs of SplitMix64 from the states `keys`: int64 (runs,) -> (runs, count)."""
+    """Return the first outputs of SplitMix64 from the states `keys`: int64 (runs,) -> (runs, count)."""
     z = keys[:, None] + torch.arange(1, count + 1, device=keys.device) * GAMMA
     for shift, factor in zip(SHIFTS, FACTORS, strict=True):
         z = (z ^ _shifted(z, shift)) * factor
@@ -46,7 +46,7 @@ def _shifted(z: Tensor, bits: int) -> Tensor:
 
 
 def normal(keys: Tensor, count: int) -> Tensor:
-    """Standard normal numbers as a function of keys: int64 (runs,) -> float32 (runs, count).
+    """Return standard normal numbers as a function of keys: int64 (runs,) -> float32 (runs, count).
 
     The two halves of every word give two numbers (Box and Muller 1958). All devices give the same numbers up to the
     rounding of log, sqrt, cos and sin.
@@ -59,7 +59,7 @@ def normal(keys: Tensor, count: int) -> Tensor:
 
 
 def prompts(keys: Tensor, kept: Tensor, batch: int, points: int) -> tuple[Tensor, Tensor]:
-    """Inputs x, (runs, B, n, d), and labels <w, x>, (runs, B, n), with x, w ~ N(0, I).
+    """Return inputs x, (runs, B, n, d), and labels <w, x>, (runs, B, n), with x, w ~ N(0, I).
 
     Inputs are 0 in the coordinates where `kept`, (runs, d), is 0.
     """
@@ -74,7 +74,7 @@ def prompts(keys: Tensor, kept: Tensor, batch: int, points: int) -> tuple[Tensor
 
 
 def captured(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """`function` of tensors as a pair of CUDA graphs, captured at the first call; on a CPU, `function` itself.
+    """Return `function` of tensors as a pair of CUDA graphs, captured at the first call; on a CPU, `function` itself.
 
     Later calls must have the shapes of the first; tensors at the same address are not copied.
     """
@@ -111,7 +111,8 @@ def fused_adam(learning_rate: float, schedule: Schedule) -> Optimiser:
 
 
 def operations(config: Any, runs: int = 1) -> int:
-    """The floating point operations of the decoder's matrix products at full length, and of both their gradients.
+    """Return the floating point operations of the decoder's matrix products at full length, and of both their
+    gradients.
 
     The input of the first product, which is data, has no gradient.
     """
@@ -144,7 +145,7 @@ class Meter:
             self.since, self.steps = time.monotonic(), 0
 
     def line(self, rate: float) -> str:
-        """The line to print for `rate` steps per second."""
+        """Return the line to print for `rate` steps per second."""
         done, peak = rate * self.operations, next((peak for name, peak in PEAKS.items() if name in self.device), None)
         share = f", {done / peak:.1%} of the peak" if peak else ""
         return f"{self.device}: {rate:.1f} steps/s, {done / 1e12:.3g} TFLOP/s{share}"

@@ -23,7 +23,7 @@ Layers = Callable[..., Tensor]
 
 
 def all_layers(params: Params, x: Tensor, heads: int, read: int, visible: Tensor) -> Tensor:
-    """The predictions at the last `read` tokens from the embedded tokens x."""
+    """Return the predictions at the last `read` tokens from the embedded tokens x."""
     return transformer.read_out(params, transformer.residual_stream(params, x, heads, read, visible))[..., 0]
 
 
@@ -35,13 +35,13 @@ def fastest_layers() -> Layers:
 
 
 def predictions(params: Params, inputs: Tensor, labels: Tensor, heads: int, layers: Layers = all_layers) -> Tensor:
-    """The prediction of every label from the tokens before it, (runs, prompts, points)."""
+    """Return the prediction of every label from the tokens before it, (runs, prompts, points)."""
     count = inputs.shape[2]
     return _read(params, inputs, labels[:, :, :-1], range(0, 2 * count, 2), heads, count, layers=layers)
 
 
 def _query_predictions(params: Params, inputs: Tensor, labels: Tensor, queries: Tensor, heads: int) -> Tensor:
-    """The prediction for every query after the same examples, (runs, prompts, queries)."""
+    """Return the prediction for every query after the same examples, (runs, prompts, queries)."""
     count, read = inputs.shape[2], queries.shape[2]
     positions = [*range(0, 2 * count, 2), *([2 * count] * read)]
     return _read(params, torch.cat([inputs, queries], dim=2), labels, positions, heads, read, hidden=read)
@@ -74,14 +74,14 @@ def _read(
 
 @lru_cache(maxsize=64)
 def _placed(positions: tuple[int, ...], hidden: int, device: "torch.device") -> tuple[Tensor, Tensor]:
-    """The tokens' positions and the mask, cached because a CUDA graph cannot copy them from the host."""
+    """Return the tokens' positions and the mask, cached because a CUDA graph cannot copy them from the host."""
     place, count = torch.tensor(positions, device=device), len(positions)
     shown = torch.arange(count, device=device) < count - hidden
     return place, ((place < place[:, None]) & shown) | torch.eye(count, dtype=torch.bool, device=device)
 
 
 def _on_arrays(function: Callable[..., Tensor]) -> Callable[..., np.ndarray]:
-    """A function of tensors (above) as one of numpy arrays for evaluation, by chunks of prompts.
+    """Return a function of tensors (above) as one of numpy arrays for evaluation, by chunks of prompts.
 
     Inputs and queries are (runs or 1, prompts, points, d), labels (runs or 1, prompts, points); with 1 all runs see the
     same prompts. Predictions are float64 (runs, prompts, points). Raises ValueError for more examples than the model

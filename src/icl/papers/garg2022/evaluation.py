@@ -37,7 +37,7 @@ CONSTANTS: Mapping[str, Mapping[str, Any]] = {
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The training that all figures share; only its final weights are stored."""
+    """Return the training that all figures share; only its final weights are stored."""
     axes = {name: [value] for name, value in CONSTANTS[scale].items()}
     configs = grid(gpt2.Config, **axes, seed=range(SEEDS[scale]))
     return [Sweep("garg", gpt2.SYSTEM, configs, (configs[0].steps,), gpt2.Test(PROMPTS[scale]))]
@@ -67,7 +67,7 @@ def _answers(runs: Runs, questions: Questions, name: str) -> np.ndarray:
 
 
 def error_table(runs: Runs, panels: Mapping[str, Mapping[str, np.ndarray]], *others: Rows) -> Rows:
-    """The rows of a figure, with "dimension", which converts x to a number of examples.
+    """Return the rows of a figure, with "dimension", which converts x to a number of examples.
 
     A curve has every run's errors, and as a separate observable the bootstrap band of their mean: the 5 % and 95 %
     quantiles of the means of 1000 resamples of the runs and of the prompts of each, the same for every curve.

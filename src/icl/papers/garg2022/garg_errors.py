@@ -152,7 +152,7 @@ def measure_against_theory(runs: Trained, scale: str) -> Rows:
 
 
 def layer_errors(d: int) -> list[Rows]:
-    """The layer's errors: x' A (1/k) sum_i y_i x_i with A = Gamma^-1 for N = 2d standard normal examples.
+    """Return the layer's errors: x' A (1/k) sum_i y_i x_i with A = Gamma^-1 for N = 2d standard normal examples.
 
     Every curve starts with no examples, where the layer predicts 0.
     """

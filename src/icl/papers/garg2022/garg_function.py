@@ -70,7 +70,7 @@ def measure(runs: Trained, scale: str) -> Rows:
 
 
 def _shrunk(d: int) -> float:
-    """The factor that converts distances on the page to this d."""
+    """Return the factor that converts distances on the page to this d."""
     return float(np.sqrt(d / PUBLISHED_DIMENSION))
 
 

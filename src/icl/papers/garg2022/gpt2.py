@@ -98,13 +98,13 @@ class Test(Constants):
 
 
 def curriculum(step: int, config: Config) -> tuple[int, int]:
-    """The number of nonzero coordinates of an input and of inputs in a prompt at a step of the training."""
+    """Return the number of nonzero coordinates of an input and of inputs in a prompt at a step of the training."""
     grown = step // config.every
     return min(config.first_dimension + grown, config.dimension), min(config.first_points + 2 * grown, config.points)
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
-    """The initial weights, float32: those of icl.models.transformer, and `positions` (runs, 2 n - 1, width).
+    """Return the initial weights, float32: those of icl.models.transformer, and `positions` (runs, 2 n - 1, width).
 
     In the published code the maps in and out of GPT-2 are torch.nn.Linear, whose weights and biases start uniform
     within +-1 / sqrt(inputs); with the start `linear` all other maps do too. Positions start as N(0, 0.02^2).
@@ -158,7 +158,7 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
 
 
 def loss(params: Params, batch: Params, configs: Sequence[Config]) -> Tensor:
-    """The mean squared error of every run over prompts and positions, (runs,)."""
+    """Return the mean squared error of every run over prompts and positions, (runs,)."""
     first = configs[0]
     if first.execution != "graph":
         return squared_errors(params, batch["inputs"], batch["labels"], first).mean(dim=(1, 2))
@@ -169,7 +169,7 @@ def loss(params: Params, batch: Params, configs: Sequence[Config]) -> Tensor:
 
 
 def squared_errors(params: Params, inputs: Tensor, labels: Tensor, config: Config) -> Tensor:
-    """The squared error of every prediction, (runs, prompts, points)."""
+    """Return the squared error of every prediction, (runs, prompts, points)."""
     layers = decoder.fastest_layers() if config.execution == "graph" else decoder.all_layers
     half = config.precision == "bfloat16"
     # The cache would keep casts of old weights from one replay of a graph to the next.
@@ -182,7 +182,7 @@ def squared_errors(params: Params, inputs: Tensor, labels: Tensor, config: Confi
 def _captured_loss(
     config: Config, names: Sequence[str], device: "torch.device"
 ) -> tuple[Callable[..., Tensor], captured.Meter]:
-    """The loss as a function of `keys`, `kept`, `shares` and weights, captured on a device, and its meter."""
+    """Return the loss as a function of `keys`, `kept`, `shares` and weights, captured on a device, and its meter."""
 
     def losses(keys: Tensor, kept: Tensor, shares: Tensor, *weights: Tensor) -> Tensor:
         inputs, labels = captured.prompts(keys, kept, config.batch, config.points)
@@ -194,7 +194,7 @@ def _captured_loss(
 
 
 def schedule(config: Config) -> Schedule:
-    """The factor of the learning rate: a linear warm-up, then constant, or half a cosine to 0 at the last step."""
+    """Return the factor of the learning rate: a linear warm-up, then constant, or half a cosine to 0 at the end."""
 
     def factor(step: int) -> float:
         rise = min((step + 1) / max(config.warm_up, 1), 1.0)

@@ -31,7 +31,8 @@ def panels(
     font: float = 12,
     named: Sequence[str] = (),
 ) -> tuple[Picture, dict[str, Axes]]:
-    """A figure and its styled panels over the number of examples, each with the error of the prediction 0, dashed.
+    """Return a figure and its styled panels over the number of examples, each with the error of the prediction 0,
+    dashed.
 
     y : panel -> y axis, by default ERROR_AXIS; font : size of labels, ticks are one point smaller
     named : panels that show the label of y, by default all
@@ -60,7 +61,7 @@ def six_panels(
 
 
 def examples_axis(d: int, marks: Sequence[float], end: float) -> Axis:
-    """The axis over examples up to `end` of 20, with ticks at multiples of d labelled by the number of examples.
+    """Return the axis over examples up to `end` of 20, with ticks at multiples of d labelled by the number of examples.
 
     If d is not the published dimension, a second line has the multiple of d; fractional numbers are left blank.
     """

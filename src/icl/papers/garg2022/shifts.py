@@ -70,7 +70,7 @@ def noisy(prompts: Prompts, source: np.random.Generator) -> Questions:
 
 
 def orthogonal(prompts: Prompts, source: np.random.Generator) -> Questions:
-    """Queries orthogonal to the examples, for fewer examples than dimensions."""
+    """Return queries orthogonal to the examples, for fewer examples than dimensions."""
     d = prompts.inputs.shape[-1]
     inputs, labels = prompts.inputs[:, :d], prompts.labels[:, :d]
     queries, answers = inputs.copy(), labels.copy()
@@ -97,7 +97,7 @@ def orthants(prompts: Prompts, source: np.random.Generator) -> Questions:
 
 
 def scaled_inputs(factor: float) -> Shift:
-    """Inputs x -> factor x, with errors over factor^2."""
+    """Return inputs x -> factor x, with errors over factor^2."""
     return lambda prompts, source: _next_example(tasks.scaled_inputs(prompts, factor), factor)
 
 
@@ -113,7 +113,7 @@ SHIFTS: Mapping[str, Shift] = {
 
 
 def questions(runs: Runs, name: str, shift: Shift) -> Questions:
-    """The shifted prompts of every run, (runs, prompts, n, ...); shifts start from the same prompts per seed."""
+    """Return the shifted prompts of every run, (runs, prompts, n, ...); shifts start from the same prompts per seed."""
     parts = []
     for config in runs.sweep.configs:
         source = stream(gpt2.SYSTEM, config.seed, "evaluate")

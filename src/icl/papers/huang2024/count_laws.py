@@ -73,7 +73,7 @@ def _cells(own: np.ndarray, dominant: np.ndarray, n: int, weight: np.ndarray, ot
 
 
 def binomial(n: int, p: float) -> tuple[np.ndarray, np.ndarray]:
-    """The likely values of a binomial variable and their probabilities, (values,) each."""
+    """Return the likely values of a binomial variable and their probabilities, (values,) each."""
     from scipy import stats
 
     probability = stats.binom.pmf(np.arange(n + 1), n, p)

@@ -96,7 +96,7 @@ def trajectory(runs: Runs, run: int = 0, every: int = 1) -> Trajectory:
 
 
 def trajectories(runs: Runs, every: int) -> list[Trajectory]:
-    """The trajectory of every run."""
+    """Return the trajectory of every run."""
     return [trajectory(runs, run, every) for run in range(len(runs.sweep.configs))]
 
 
@@ -116,7 +116,7 @@ def crossing(time: np.ndarray, values: np.ndarray, level: float) -> float:
 
 
 def regime(config: Config, eps: float) -> dict[str, float]:
-    """The theorems' conditions: N at least polynomial in K, for which we take K^2, and log(1/eps) below (log K)^2."""
+    """Return the theorems' conditions: N at least polynomial in K, we take K^2, and log(1/eps) below (log K)^2."""
     return {
         "N over K^2": config.context_length / config.features**2,
         "log(1/eps) over (log K)^2": -math.log(eps) / math.log(config.features) ** 2,
@@ -124,12 +124,12 @@ def regime(config: Config, eps: float) -> dict[str, float]:
 
 
 def dominant_time(eps: Any) -> Any:
-    """The bound on eta T_1, where L_1 = eps: O(log(eps^(-1/2)) / eps) (theorem for imbalanced features)."""
+    """Return the bound on eta T_1, where L_1 = eps: O(log(eps^(-1/2)) / eps) (theorem for imbalanced features)."""
     return np.log(eps**-0.5) / eps
 
 
 def rare_time(features: Any, eps: Any) -> Any:
-    """The bound on eta T_k, where L_k = eps: O(K^2 log K + K log(K eps^(-1/2)) / eps) (both theorems)."""
+    """Return the bound on eta T_k, where L_k = eps: O(K^2 log K + K log(K eps^(-1/2)) / eps) (both theorems)."""
     return features**2 * np.log(features) + features * np.log(features * eps**-0.5) / eps
 
 

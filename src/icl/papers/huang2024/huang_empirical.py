@@ -66,7 +66,8 @@ def measure(runs: Trained, scale: str) -> Rows:
 
 
 def time_ratio(steps: np.ndarray, error: np.ndarray) -> float:
-    """The time at which the first rare feature reaches RARE, over that at which the dominant one reaches DOMINANT.
+    """Return the time at which the first rare feature reaches RARE, over that at which the dominant one reaches
+    DOMINANT.
 
     error : (steps, K); a feature without an error never reaches RARE
     """
@@ -86,7 +87,7 @@ SPREAD = (0.05, 0.25, 0.75, 0.95)
 
 @plotting.published
 def draw(table: Table) -> Picture:
-    """Population error with the spread over features and seeds, and training error, over logarithmic time."""
+    """Return population error with the spread over features and seeds, and training error, over logarithmic time."""
     figure, panels = plotting.panels((768, 360), {"population": (75, 380, 20, 300), "training": (450, 750, 20, 300)})
     left, right = panels.values()
     # Step 0 has no place on the logarithmic axis.

@@ -40,7 +40,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def boundaries(path: Trajectory, test: system.Test) -> dict[str, float]:
-    """The iterations at which the phases end, and of the switch within phase II; NaN if never."""
+    """Return the iterations at which the phases end, and of the switch within phase II; NaN if never."""
     return {
         "t_I": first_step(path.influence <= test.phase_ratio),
         "t_switch": first_step(path.influence <= 1),

@@ -34,7 +34,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def measure(runs: Trained, scale: str) -> Rows:
-    """Times against K and eps, in the limit of long prompts and as drawn; errors on fresh prompts."""
+    """Return times against K and eps, in the limit of long prompts and as drawn; errors on fresh prompts."""
     parts = [drawn_times(runs["huang_rates_exact"]), facts(None, in_the_limit(runs["huang_rates_limit"]))]
     fresh = runs["huang_rates_fresh"]
     seeds = np.array(fresh.sweep.seeds)
@@ -52,7 +52,7 @@ def measure(runs: Trained, scale: str) -> Rows:
 
 
 def drawn_times(runs: Runs) -> Rows:
-    """The curves of the two left panels, at N = 20 K."""
+    """Return the curves of the two left panels, at N = 20 K."""
     paths = trajectories(runs, 6)
     k = np.array([path.config.features for path in paths])
     over_k = {

@@ -13,7 +13,7 @@ from icl.papers.huang2024.softmax_attention import Config, Test
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The training of both figures: K = 20, eta = 1, with a dominant feature (run 0) and without (run 1)."""
+    """Return the training of both figures: K = 20, eta = 1, with a dominant feature (run 0) and without (run 1)."""
     steps = (*range(100), *range(100, 5001, 20))
     configs = tuple(Config(dominant_probability=p_1, learning_rate=1.0 * FASTER[scale]) for p_1 in (0.5, 0.0))
     snapshots = tuple(sorted({step // FASTER[scale] for step in steps}))
@@ -89,7 +89,7 @@ def scores(path: Trajectory) -> np.ndarray:
 
 
 def nearest_snapshots(iterations: tuple[int, ...], path: Trajectory) -> list[int]:
-    """Indices of the snapshots closest to some iterations, which are scaled to the length of the training."""
+    """Return indices of the snapshots closest to some iterations, which are scaled to the length of the training."""
     scaled = np.array(iterations) * path.steps[-1] / 5000
     return sorted({int(abs(path.steps - step).argmin()) for step in scaled})
 

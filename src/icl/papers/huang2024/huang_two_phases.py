@@ -17,7 +17,7 @@ HORIZON = 4.0 * FEATURES[-1] ** 2
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The drawn training at constant rate; trainings over K with growing rate, also in the limit of long prompts."""
+    """Return the drawn training at constant rate; trainings over K with growing rate, also for long prompts."""
     faster = evaluation.FASTER[scale]
     drawn = system.Config(features=50, dominant_probability=0.0, learning_rate=4.0 * faster)
     over = grid(system.Config, features=FEATURES, dominant_probability=[0.0], **evaluation.growing_rate(scale))

@@ -31,7 +31,7 @@ class Column(NamedTuple):
 
 
 def column(q: np.ndarray, cells: Cells, probability: float) -> Column:
-    """Expectations for one column of Q with the entries q = (A, B_1, B), (3,).
+    """Return expectations for one column of Q with the entries q = (A, B_1, B), (3,).
 
     Only differences of the entries matter; values stay finite while A and B_1 are within 700 of B.
     """
@@ -53,13 +53,14 @@ def column(q: np.ndarray, cells: Cells, probability: float) -> Column:
 
 
 def columns(q: np.ndarray, law: PromptLaw) -> tuple[Column, Column]:
-    """Expectations for both columns of the symmetric weights q (2, 3): for the query v_1 and for any other v_k."""
+    """Return expectations for both columns of the symmetric weights q (2, 3): for the query v_1 and any other v_k."""
     first, other = cells_of(law)
     return column(q[0], first, law.dominant), column(q[1], other, law.rare)
 
 
 def loss_and_gradient(q: "Tensor", laws: Sequence[PromptLaw]) -> "tuple[Tensor, Tensor]":
-    """Population loss L and its gradient for the weights q (runs, 2, 3) and the runs' laws: (runs,) and (runs, 2, 3).
+    """Return population loss L and its gradient for the weights q (runs, 2, 3) and the runs' laws: (runs,) and (runs,
+    2, 3).
 
     Each entry of the gradient is that of a single entry of Q. Runs are computed one by one, because their numbers of
     cells differ, and in numpy, whose calls cost a third of torch's at this size.

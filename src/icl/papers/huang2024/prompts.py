@@ -39,7 +39,7 @@ def prompts(rng: np.random.Generator, p: np.ndarray, context_length: int, count:
 
 
 def counts_of(features: np.ndarray, number: int) -> np.ndarray:
-    """Counts c_n of `number` features in each prompt: (M, N) -> float64 (M, K)."""
+    """Return counts c_n of `number` features in each prompt: (M, N) -> float64 (M, K)."""
     return np.array([np.bincount(row, minlength=number) for row in features], dtype=float)
 
 

@@ -137,7 +137,7 @@ def initial_ratio(features: int, dominant: float) -> float:
 
 
 def is_random(configs: Sequence[Config]) -> bool:
-    """Whether prompts are sampled, in training or, with several seeds, in the evaluation."""
+    """Return whether prompts are sampled, in training or, with several seeds, in the evaluation."""
     sampled = any(config.gradient_estimator == "fixed_prompts" for config in configs)
     return sampled or len({config.seed for config in configs}) > 1
 
@@ -155,7 +155,7 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
 
 
 def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
-    """The same M prompts at every step, or nothing for population gradients."""
+    """Return the same M prompts at every step, or nothing for population gradients."""
     return _fixed_prompts(tuple(configs)) if configs[0].gradient_estimator == "fixed_prompts" else {}
 
 
@@ -171,7 +171,7 @@ def _fixed_prompts(configs: tuple[Config, ...]) -> dict[str, np.ndarray]:
 
 
 def fresh_counts(config: Config, purpose: str, step: int, number: int) -> np.ndarray:
-    """Counts of `number` new prompts of one run, float64 (number, K); tokens are not formed."""
+    """Return counts of `number` new prompts of one run, float64 (number, K); tokens are not formed."""
     rng = stream(SYSTEM, config.seed, purpose, step)
     return rng.multinomial(config.context_length, config.probabilities(), size=number).astype(float)
 

@@ -104,7 +104,7 @@ class Test(PatternTest):
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
-    """Initial weights, float32 (see icl.models.transformer)."""
+    """Return initial weights, float32 (see icl.models.transformer)."""
     first = configs[0]
     params = transformer.init(
         [stream(SYSTEM, config.seed, "init") for config in configs],
@@ -168,7 +168,7 @@ def loss(params: Params, batch: Params, configs: Sequence[Config]) -> Tensor:
 
 
 def in_axes(params: Params, configs: Sequence[Config]) -> Params:
-    """The weights with the read-in map in the axes of the patterns and of q, only its rows of a token's coordinates."""
+    """Return weights with the read-in map in the axes of the patterns and of q, only rows of a token's coordinates."""
     turned = axes_of(configs, params["read_in"]).mT @ params["read_in"]
     return {**params, "read_in": turned[..., : configs[0].feature_dimension + 1, :]}
 

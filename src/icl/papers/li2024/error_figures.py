@@ -39,7 +39,8 @@ DECODER_FRACTIONS = (1.0, 0.9, 0.8)
 
 
 def decoder_wrong(runs: Runs, prompts: Evaluation, lengths: Sequence[int]) -> np.ndarray:
-    """Whether the decoder is wrong on each prompt after l contexts, for each length l: bool (lengths, runs, prompts).
+    """Return whether the decoder is wrong on each prompt after l contexts, for each length l: bool (lengths, runs,
+    prompts).
 
     All lengths use the same prompts, so curves over the context length are paired.
     """
@@ -60,7 +61,7 @@ def _by_sum(runs: Runs) -> dict[str, np.ndarray]:
 
 
 def _order_of_sums(wrong: dict[str, np.ndarray]) -> dict[str, Any]:
-    """The error for each S_1 at the last context length, and the order of these errors."""
+    """Return the error for each S_1 at the last context length, and the order of these errors."""
     last = {series: answers[-1].mean(axis=-1) for series, answers in wrong.items()}
     totals = np.array(list(SUMS.values()))
     taus = [kendall(totals, of_run) for of_run in np.stack(list(last.values())).T]
@@ -77,7 +78,7 @@ def _by_fraction(runs: Runs) -> dict[str, np.ndarray]:
 
 
 def _fall_with_fraction(wrong: dict[str, np.ndarray]) -> dict[str, Any]:
-    """The fall of the mean error with alpha', and whether alpha' = 1 needs fewer contexts than 0.8."""
+    """Return the fall of the mean error with alpha', and whether alpha' = 1 needs fewer contexts than 0.8."""
     mean = {series: answers[1:].mean(axis=(0, -1)) for series, answers in wrong.items()}
     falls = {
         f"mean error at alpha' = {low} less that at {high}, {domain}": (
@@ -110,7 +111,7 @@ sampling error of the comparison."""
 
 
 def _by_method(runs: Runs) -> dict[str, np.ndarray]:
-    """Whether each method is wrong on each run's prompts: series -> bool (lengths, runs, prompts)."""
+    """Return whether each method is wrong on each run's prompts: series -> bool (lengths, runs, prompts)."""
     prompts = evaluation.in_domain(runs.sweep)
     wrong = {"ICL": evaluation.wrong(evaluation.logits(runs.last(), prompts, CLASSICAL_LENGTHS), prompts)}
     inputs = prompts.tokens[..., : runs.sweep.configs[0].feature_dimension].flatten(0, 1).numpy()
@@ -122,7 +123,7 @@ def _by_method(runs: Runs) -> dict[str, np.ndarray]:
 
 
 def _against_best(wrong: dict[str, np.ndarray]) -> dict[str, Any]:
-    """The error of the one-layer model less that of the best classical method, at the last length."""
+    """Return the error of the one-layer model less that of the best classical method, at the last length."""
     last = {series: answers[-1].mean(axis=-1) for series, answers in wrong.items()}
     best = min((errors for name, errors in last.items() if name != "ICL"), key=np.mean)
     return {"ICL error less the best classical error": last["ICL"] - best}
@@ -168,7 +169,7 @@ def measure_generalisation(runs: Trained, scale: str) -> Rows:
 
 
 def _wrong_and_hinge(runs: Runs, prompts: Evaluation) -> tuple[np.ndarray, np.ndarray]:
-    """Whether each answer is wrong, (lengths, runs, prompts), and the hinge loss at the last length, (runs,)."""
+    """Return whether each answer is wrong, (lengths, runs, prompts), and the hinge loss at the last length, (runs,)."""
     logits = evaluation.logits(runs.last(), prompts, LENGTHS)
     return evaluation.wrong(logits, prompts), evaluation.hinge(logits[-1], prompts)
 

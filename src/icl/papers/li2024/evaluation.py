@@ -80,7 +80,7 @@ def _evaluation(
 
 
 def wrong(logits: Tensor, prompts: Evaluation) -> np.ndarray:
-    """Whether z F is NaN or at most the answer margin, for F (..., runs, prompts): bool (..., runs, prompts)."""
+    """Return whether z F is NaN or at most the answer margin, for F (..., runs, prompts): bool (..., runs, prompts)."""
     return ~(logits * prompts.answer > prompts.test.answer_margin).numpy()
 
 

@@ -24,7 +24,7 @@ def label_of_layers(attention: list[Tensor], prompts: Evaluation) -> np.ndarray:
 
 
 def measure(runs: Trained, scale: str) -> Rows:
-    """Maps of the drawn run on the first test prompt; for every run, how often one layer's label is its answer."""
+    """Return maps for the drawn run on the first prompt; for every run, how often a layer's label is its answer."""
     trained = single(runs)
     record, configs = Record(trained), trained.sweep.configs
     prompts = evaluation.in_domain(trained.sweep)

@@ -38,7 +38,7 @@ def measure(runs: Trained, scale: str) -> Rows:
 
 
 def _by_activity_at_the_start(trained: Runs, prompts: Evaluation) -> Rows:
-    """The neurons that are lucky at epoch 0, active on most prompts of their label, and the growth of the others."""
+    """Return the neurons lucky at epoch 0, active on most prompts of their label, and the growth of the others."""
     start = lucky(trained.at(0), prompts, MOSTLY)
     norms = trained.last()["W_O"].norm(dim=-1).numpy()
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -49,7 +49,7 @@ RENAMED = {
 
 
 def measure(runs: Trained, scale: str) -> Rows:
-    """The facts of six figures on both trainings, with ", SGD" or ", Adam" after their names, and again as dots."""
+    """Return the facts of six figures on both trainings, with ", SGD" or ", Adam" after their names, also as dots."""
     parts = []
     for method, sweep in trainings.METHODS.items():
         seeds, found = runs[sweep].sweep.seeds, _facts(runs[sweep], scale)

@@ -81,7 +81,7 @@ def measure_layer(runs: Trained, scale: str, layer: int) -> Rows:
 
 
 def embeddings_over_training(runs: Runs, layer: int | None = None) -> Embeddings:
-    """The embeddings of the one-layer model, or of one layer of the stack, at every drawn epoch."""
+    """Return the embeddings of the one-layer model, or of one layer of the stack, at every drawn epoch."""
     at, epochs = {}, STACK_EPOCHS if layer else EPOCHS
     for epoch in epochs:
         # The smoke scale of the stack has fewer steps than epochs.
@@ -91,7 +91,7 @@ def embeddings_over_training(runs: Runs, layer: int | None = None) -> Embeddings
 
 
 def large(magnitudes: np.ndarray) -> np.ndarray:
-    """The rows of more than half the largest magnitude: bool (runs, m)."""
+    """Return the rows of more than half the largest magnitude: bool (runs, m)."""
     return magnitudes > magnitudes.max(axis=-1, keepdims=True) / 2
 
 
@@ -152,7 +152,7 @@ def draw_labels(table: Table, edges: Edges, legend: float, limits: tuple[float, 
 
 
 def _labels(name: str, layer: int | None, edges: Edges, legend: float, limits: tuple[float, float]) -> Figure:
-    """A figure of label rows, of one layer of the stack or of the one-layer model."""
+    """Return a figure of label rows, of one layer of the stack or of the one-layer model."""
     draw = partial(draw_labels, edges=edges, legend=legend, limits=limits)
     measure = partial(measure_layer, layer=layer) if layer else measure_labels
     training = trainings.stack_training if layer else trainings.one_layer_training

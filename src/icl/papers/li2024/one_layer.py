@@ -112,8 +112,8 @@ class Test(PatternTest):
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
-    """Initial weights, float64: W_Q, W_K (runs, d, d) = delta I, W_V = delta_V I, W_O (runs, m, d) Gaussian, and the
-    read-out a (runs, m): half +|a|, half -|a|, in random order; d = d_X + d_Y.
+    """Return initial weights, float64: W_Q, W_K (runs, d, d) = delta I, W_V = delta_V I, W_O (runs, m, d) Gaussian, and
+    the read-out a (runs, m): half +|a|, half -|a|, in random order; d = d_X + d_Y.
     """
     first, parts = configs[0], []
     d, m = first.feature_dimension + first.label_dimension, first.neurons
@@ -186,7 +186,8 @@ def read_out(hidden: Tensor, params: Params, configs: Sequence[Config]) -> Tenso
 
 
 def in_axes(params: Params, configs: Sequence[Any]) -> Params:
-    """The weights in the axes of the patterns and of q: a change of coordinates on both sides of W_Q, W_K and W_V.
+    """Return the weights in the axes of the patterns and of q: a change of coordinates on both sides of W_Q, W_K and
+    W_V.
 
     params : of the one-layer model, or of the stack (icl.papers.li2024.stack)
     """
@@ -197,5 +198,5 @@ def in_axes(params: Params, configs: Sequence[Any]) -> Params:
 
 
 def optimiser(configs: Sequence[Config]) -> Optimiser:
-    """The configured optimiser, with each run's learning rate."""
+    """Return the configured optimiser, with each run's learning rate."""
     return OPTIMISERS[configs[0].optimiser]([c.learning_rate for c in configs])

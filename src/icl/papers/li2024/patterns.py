@@ -25,13 +25,13 @@ from icl.papers.li2024.prompts import TRAINING_TASKS
 
 
 def haar(rng: np.random.Generator, size: int) -> np.ndarray:
-    """A Haar-random orthogonal matrix, (size, size)."""
+    """Return a Haar-random orthogonal matrix, (size, size)."""
     q, r = np.linalg.qr(rng.standard_normal((size, size)))
     return q * np.sign(np.diag(r))
 
 
 def towards(direction: np.ndarray) -> np.ndarray:
-    """The Householder reflection whose first column is `direction` over its norm: (d,) -> (d, d)."""
+    """Return the Householder reflection whose first column is `direction` over its norm: (d,) -> (d, d)."""
     unit = direction / np.linalg.norm(direction)
     normal = np.eye(len(unit))[0] - unit
     length = normal @ normal
@@ -206,6 +206,6 @@ class PatternTest(Constants):
 
 
 def axes_of(configs: Sequence[PatternConfig], like: Tensor) -> Tensor:
-    """The axes of each run, to multiply `like`, (runs, ..., d, any): (runs, 1 ..., d, d)."""
+    """Return the axes of each run, to multiply `like`, (runs, ..., d, any): (runs, 1 ..., d, d)."""
     axes = torch.from_numpy(np.stack([config.axes for config in configs])).to(like)
     return axes.reshape(len(configs), *[1] * (like.dim() - 3), *axes.shape[1:])

@@ -14,7 +14,7 @@ import numpy as np
 
 
 def cyclic_shifts(patterns: int, shifts: int = 1) -> np.ndarray:
-    """The tasks (i, i + s mod M) for s = 1 ... shifts: int64 (patterns * shifts, 2)."""
+    """Return the tasks (i, i + s mod M) for s = 1 ... shifts: int64 (patterns * shifts, 2)."""
     first = np.tile(np.arange(patterns), shifts)
     return np.stack([first, (first + np.repeat(np.arange(1, shifts + 1), patterns)) % patterns], axis=1)
 
@@ -49,7 +49,7 @@ def all_tasks(patterns: int) -> np.ndarray:
 
 
 def unseen_tasks(patterns: int, seen: np.ndarray) -> np.ndarray:
-    """The ordered pairs that are not in `seen`, or all pairs if none is left."""
+    """Return the ordered pairs that are not in `seen`, or all pairs if none is left."""
     known = set(map(tuple, seen.tolist()))
     left = [task for task in itertools.permutations(range(patterns), 2) if task not in known]
     return np.array(left) if left else all_tasks(patterns)
@@ -139,7 +139,7 @@ def _patterns_and_labels(
 
 
 def _cells(tasks: np.ndarray, patterns: int) -> np.ndarray:
-    """The patterns of every task (a, b) in the order of the cells: a, b, then each other pattern twice."""
+    """Return the patterns of every task (a, b) in the order of the cells: a, b, then each other pattern twice."""
     indices = np.tile(np.arange(patterns), (len(tasks), 1))
     rest = indices[(indices != tasks[:, :1]) & (indices != tasks[:, 1:])].reshape(len(tasks), patterns - 2)
     return np.hstack([tasks, rest.repeat(2, axis=1)])

@@ -57,11 +57,11 @@ class Pruning:
         return self.norms > np.take_along_axis(ordered, last_small[:, None], axis=-1)
 
     def first_large(self, keys: np.ndarray, share: float) -> np.ndarray:
-        """The given fraction of each run's large neurons, smallest keys first: bool (runs, m)."""
+        """Return the given fraction of each run's large neurons, smallest keys first: bool (runs, m)."""
         return first(np.where(self.large, keys, np.inf), np.round(share * self.large.sum(axis=-1, keepdims=True)))
 
     def rise(self, removed: np.ndarray) -> np.ndarray:
-        """The rise of the hinge loss without the neurons in the mask `removed`: (runs,)."""
+        """Return the rise of the hinge loss without the neurons in the mask `removed`: (runs,)."""
         return self.without(removed)[HINGE] - self.without(np.zeros_like(removed))[HINGE]
 
 
@@ -75,18 +75,18 @@ def pruning(runs: Runs, **tested: Any) -> Pruning:
 
 
 def first(keys: np.ndarray, count: int | np.ndarray) -> np.ndarray:
-    """The `count` neurons of smallest keys: (runs, m) -> bool (runs, m)."""
+    """Return the `count` neurons of smallest keys: (runs, m) -> bool (runs, m)."""
     return np.argsort(np.argsort(keys, axis=-1), axis=-1) < count
 
 
 def rise_without_small(pruned: Pruning) -> np.ndarray:
-    """The rise of the hinge loss without the small neurons (theorem 3): (runs,)."""
+    """Return the rise of the hinge loss without the small neurons (theorem 3): (runs,)."""
     return pruned.rise(~pruned.large)
 
 
 def least_rise_per_share(pruned: Pruning) -> np.ndarray:
-    """The least over SHARES R of the rise of the hinge loss without a fraction R of the large neurons, largest first,
-    over R (theorem 3): (runs,).
+    """Return the least over SHARES R of the rise of the hinge loss without a fraction R of the large neurons, largest
+    first, over R (theorem 3): (runs,).
     """
     return np.min([pruned.rise(pruned.first_large(-pruned.norms, share)) / share for share in SHARES], axis=0)
 
@@ -100,7 +100,7 @@ def random_orders(seeds: Sequence[int], neurons: int) -> list[np.ndarray]:
 
 
 def losses_without(whole: Pruning, masks: Sequence[Sequence[np.ndarray]]) -> dict[str, np.ndarray]:
-    """The losses (see Pruning.without) for each row and column of masks: name -> (rows, columns, ...)."""
+    """Return the losses (see Pruning.without) for each row and column of masks: name -> (rows, columns, ...)."""
     losses = [[whole.without(mask) for mask in row] for row in masks]
     return {name: np.array([[of_mask[name] for of_mask in row] for row in losses]) for name in losses[0][0]}
 
@@ -174,7 +174,7 @@ FRACTIONS = {"alpha'=0.6": 0.6, "alpha'=0.8": 0.8, "alpha'=1": 1.0}
 
 
 def _by_fraction(runs: Runs) -> dict[str, np.ndarray]:
-    """Whether each answer is wrong, series -> bool (counts, runs, prompts); the baseline is alpha' = 0.6, unpruned."""
+    """Return errors of answers, series -> bool (counts, runs, prompts); the baseline is alpha' = 0.6, unpruned."""
     wrong = {}
     for series, fraction in FRACTIONS.items():
         whole = pruning(runs, relevant_fraction_test=fraction)
@@ -183,7 +183,7 @@ def _by_fraction(runs: Runs) -> dict[str, np.ndarray]:
 
 
 def _in_order(wrong: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The share of pruning rates at which the error does not increase with alpha'."""
+    """Return the share of pruning rates at which the error does not increase with alpha'."""
     errors = np.stack([wrong[series].mean(axis=-1) for series in FRACTIONS])
     return {"share of rates in order": np.all(np.diff(errors, axis=0) <= 0, axis=0).mean(axis=0)}
 

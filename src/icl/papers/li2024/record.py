@@ -73,7 +73,7 @@ class Record:
         self.parts = [rows(HELD_OUT_LOSS, self.seeds, losses), errors.drawn_run(self.seeds, self.drawn)]
 
     def drawn_run(self, times: int = GROUPS) -> Runs:
-        """The drawn run with `times` as many test prompts; the first are those of all runs."""
+        """Return the drawn run with `times` as many test prompts; the first are those of all runs."""
         test = self.runs.sweep.test
         return self.runs.alone(self.drawn, replace(test, prompts=times * test.prompts))
 
@@ -135,7 +135,7 @@ class Look(NamedTuple):
 
 @plotting.published
 def draw(table: Table, observable: str, styles: Sequence[Style], look: Look, panel: str = "main") -> Picture:
-    """The curves of the drawn run in the published style."""
+    """Return the curves of the drawn run in the published style."""
     picture, axes = plotting.canvas((look.size, look.size), look.edges, panel=panel)
     if look.guide:
         axes.axhline(1e-2, **plotting.GUIDE)
@@ -151,18 +151,18 @@ def draw(table: Table, observable: str, styles: Sequence[Style], look: Look, pan
 
 
 def error_axis(low: float, high: float) -> Axis:
-    """The logarithmic axis of an error."""
+    """Return the logarithmic axis of an error."""
     return Axis("Classification error", (low, high), log=True)
 
 
 def figure(name: str, training: Any, measure: Any, observable: str, styles: Sequence[Style], look: Look) -> Figure:
-    """A figure of curves of one drawn run."""
+    """Return a figure of curves of one drawn run."""
     drawn = partial(draw, observable=observable, styles=styles, look=look)
     return Figure(name, training, measure, drawn, all_runs(drawn, styles))
 
 
 def all_runs(draw: Callable[[Table], Picture], styles: Sequence[Any]) -> Callable[[Table], Picture]:
-    """The function from a figure's table to the picture of all its runs, from its `draw` and its styles."""
+    """Return the function from a figure's table to the picture of all its runs, from its `draw` and its styles."""
     return partial(_draw_all_runs, draw=draw, styles=styles)
 
 

@@ -88,8 +88,8 @@ class Test(one_layer.Test):
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
-    """Initial weights, float64: W_Q, W_K (runs, layers, d, d) = delta I, W_V = delta_V I, Gaussian W_O (runs, layers,
-    m, d) and W_2 (runs, layers - 1, d, m), and the read-out a (runs, m): half +|a|, half -|a|, in random order.
+    """Return initial weights, float64: W_Q, W_K (runs, layers, d, d) = delta I, W_V = delta_V I, Gaussian W_O (runs,
+    layers, m, d) and W_2 (runs, layers - 1, d, m), and the read-out a (runs, m): half +|a|, half -|a|, in random order.
     """
     first, parts = configs[0], []
     layers, m, d = first.layers, first.neurons, first.feature_dimension + first.label_dimension
@@ -155,7 +155,7 @@ def forward(
 
 
 def layer(params: Params, number: int) -> Params:
-    """The weights of layer `number`, counted from 1, as those of the one-layer model: name -> (runs, ...)."""
+    """Return the weights of layer `number`, counted from 1, as those of the one-layer model: name -> (runs, ...)."""
     return {name: params[name][:, number - 1] for name in ("W_Q", "W_K", "W_V", "W_O")}
 
 

@@ -49,12 +49,12 @@ class Panel(NamedTuple):
     at: tuple[float, float] = (0.98, 0.98)
 
     def sweep(self, value: int) -> str:
-        """The name of the training with this value, which is the shared one if it is the default."""
+        """Return the name of the training with this value, which is the shared one if it is the default."""
         default = getattr(one_layer.Config, self.constant)
         return SHARED if value == default else f"{SHARED}_{self.constant.removesuffix('_patterns')}_{value}"
 
     def along(self, runs: Trained) -> dict[int, Runs]:
-        """The training with each value."""
+        """Return the training with each value."""
         return {value: runs[self.sweep(value)] for value in self.values}
 
     def frame(self, axes: Any, x: Axis | None, font: float) -> None:
@@ -84,7 +84,7 @@ SIZES = {
 
 @cache
 def pinned(**values: int) -> type[one_layer.Config]:
-    """A Config with fixed values, which users cannot change because they stand on the panel's axis."""
+    """Return a Config with fixed values, which users cannot change because they stand on the panel's axis."""
 
     class Pinned(one_layer.Config):
         def __post_init__(self) -> None:
@@ -101,7 +101,8 @@ def growth_of_steps(patterns: float) -> float:
 
 
 def sweeps(scale: str, panels: Mapping[str, Panel]) -> list[Sweep]:
-    """The training of the theorems, and one sweep per other value of each constant, since these set tensor shapes.
+    """Return the training of the theorems, and one sweep per other value of each constant, since these set tensor
+    shapes.
 
     More patterns have the smallest even cover by a fraction (M_1 - 1)^(-1/2) of all tasks, and T grows as theorem 1
     says, with M_1 sqrt(log M_1). |a_i| falls as 1 / sqrt(m).
@@ -190,7 +191,7 @@ def draw_conditions(table: Table) -> Picture:
 
 
 def measure_sizes(runs: Trained, scale: str) -> Rows:
-    """Steps and errors against M_1, large neurons against m, and the cost of pruning small ones against M_2."""
+    """Return steps and errors against M_1, large neurons against m, and the cost of pruning small ones against M_2."""
     seeds = runs[SHARED].sweep.seeds
     parts: list[Rows] = []
     for name, measured in (("M_1", _patterns), ("m", _neurons), ("M_2", _irrelevant)):
@@ -270,7 +271,7 @@ def rate_sweeps(scale: str) -> list[Sweep]:
 
 
 def measure_rates(runs: Trained, scale: str) -> Rows:
-    """Steps per alpha and seed, the slope of each seed, and the theorem's line through the mean of the dots."""
+    """Return steps per alpha and seed, the slope of each seed, and the theorem's line through the mean of the dots."""
     trained, x = single(runs), np.array(FRACTIONS)
     seeds = sorted(set(trained.sweep.seeds))
     steps = first_step_below(trained.losses, TARGET, WINDOW).reshape(len(x), len(seeds))

@@ -71,7 +71,7 @@ def measure_attention(runs: Trained, scale: str) -> Rows:
 
 
 def on_same(attention: Tensor, prompts: Evaluation) -> np.ndarray:
-    """The query's attention, (runs, prompts, columns), on the columns with its pattern, mean over prompts: (runs,)."""
+    """Return the query's attention, (runs, prompts, columns), on columns with its pattern, averaged: (runs,)."""
     same = prompts.patterns == prompts.patterns[..., -1:]
     return (attention * same).sum(dim=-1).mean(dim=-1).numpy()
 

@@ -66,7 +66,7 @@ class PlainTest(decoder.Test):
 def one_layer_training(
     scale: str, test: type[one_layer.Test] = one_layer.Test, prompts: Mapping[str, int] = PROMPTS, **tested: Any
 ) -> list[Sweep]:
-    """The training of the one-layer model with Adam, behind figures 8 to 11, 14, 15, 27 and 28.
+    """Return the training of the one-layer model with Adam, behind figures 8 to 11, 14, 15, 27 and 28.
 
     test : the constants of a figure's evaluation; tested : values of some of them
     """
@@ -87,7 +87,7 @@ THEOREM: Mapping[str, Any] = {
 
 
 def theorem_training(scale: str) -> list[Sweep]:
-    """The training of the one-layer model with SGD, on the same tasks."""
+    """Return the training of the one-layer model with SGD, on the same tasks."""
     configs = grid(one_layer.Config, **{name: [value] for name, value in THEOREM.items()}, seed=range(SEEDS[scale]))
     return [Sweep("li_icl_sgd", "li_icl", configs, EPOCHS, one_layer.Test(prompts=PROMPTS[scale]))]
 
@@ -97,12 +97,12 @@ METHODS = {"SGD": "li_icl_sgd", "Adam": "li_icl"}
 
 
 def both_trainings(scale: str) -> list[Sweep]:
-    """The training of the theorems, and the training behind the figures."""
+    """Return the training of the theorems, and the training behind the figures."""
     return theorem_training(scale) + one_layer_training(scale)
 
 
 def stack_training(scale: str) -> list[Sweep]:
-    """The training of the stack behind figures 21 to 26."""
+    """Return the training of the stack behind figures 21 to 26."""
     steps, prompts = (20, 20) if scale == "smoke" else (1600, 200)
     snapshots = tuple(epoch * steps // STACK_EPOCHS[-1] for epoch in STACK_EPOCHS)
     configs = grid(stack.Config, seed=range(SEEDS[scale]))
@@ -110,20 +110,20 @@ def stack_training(scale: str) -> list[Sweep]:
 
 
 def decoder_training(scale: str, test: type[decoder.Test] = decoder.Test) -> list[Sweep]:
-    """The training of the decoder behind figures 12 and 13; `test` has the constants of a figure's evaluation."""
+    """Return the training of the decoder behind figures 12 and 13; `test` has constants of a figure's evaluation."""
     steps, prompts = (20, 20) if scale == "smoke" else (400, 1000)
     configs = grid(decoder.Config, steps=[steps], seed=range(SEEDS[scale]))
     return [Sweep("li_icl_gpt2", "li_icl_gpt2", configs, (0, steps), test(prompts=prompts))]
 
 
 def in_axes(runs: Runs) -> Runs:
-    """The runs with their weights in the axes of the patterns and of q."""
+    """Return the runs with their weights in the axes of the patterns and of q."""
     model = discovery.system(runs.sweep.system)
     return replace(runs, weights=model.in_axes(runs.weights, runs.sweep.configs))
 
 
 def conditions(config: one_layer.Config) -> dict[str, float]:
-    """The conditions of theorem 1 on a training: its share of the tasks, its contexts and its batch."""
+    """Return the conditions of theorem 1 on a training: its share of the tasks, its contexts and its batch."""
     return {
         "share of the tasks in training": config.task_shifts / (config.relevant_patterns - 1),
         "training contexts times alpha": config.context_length * config.relevant_fraction,

@@ -64,7 +64,7 @@ def attention(runs: Runs, test: Test, length: int, queries: int) -> np.ndarray:
 
 
 def by_group(weights: np.ndarray) -> dict[str, np.ndarray]:
-    """The weights of each group of columns: (..., 4) -> (...)."""
+    """Return the weights of each group of columns: (..., 4) -> (...)."""
     return dict(zip(GROUPS, np.moveaxis(weights, -1, 0), strict=True))
 
 
@@ -98,7 +98,7 @@ LENGTH, FRACTION, QUERIES, LEADING_QUERIES = 20, 0.4, 90, 300
 
 
 def measure(runs: Trained, scale: str) -> Rows:
-    """The four attention weights at every snapshot, and the claims' observables."""
+    """Return the four attention weights at every snapshot, and the claims' observables."""
     trained = single(runs)
     seeds, test, drawn = trained.sweep.seeds, trained.sweep.test, trainings.drawn(trained)
     snapshots = np.array(trained.sweep.snapshots)
@@ -131,7 +131,7 @@ def stages(weights: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
 
 @plotting.published
 def draw(table: Table) -> Picture:
-    """The figure in the published style.
+    """Return the figure in the published style.
 
     The published picture is an enlarged screenshot, so axes and letters are 5 % larger than in its siblings.
     """
@@ -159,7 +159,7 @@ DEEP_QUERIES = {"paper": 400, "laptop": 100, "smoke": 10}
 
 
 def sweeps_deep(scale: str) -> list[Sweep]:
-    """The training of the three-layer model."""
+    """Return the training of the three-layer model."""
     kind, snapshots = trainings.pinned(layers=LAYERS, heads=HEADS), SHORTEST if scale == "smoke" else SNAPSHOTS
     configs = grid(kind, **DEEP, batch=[BATCH[scale]], seed=range(SEEDS[scale]))
     queries = DEEP_QUERIES[scale]

@@ -133,7 +133,7 @@ class Test(Constants):
             raise self.error("relevant_fraction_test", f"{least}, so that one example shares the start")
 
     def variation(self, **changes: float) -> "Test":
-        """These constants with some values changed; raises ConstantError for invalid ones."""
+        """Return these constants with some values changed; raises ConstantError for invalid ones."""
         return Test(**(asdict(self) | changes))
 
     def setting(self) -> Setting:

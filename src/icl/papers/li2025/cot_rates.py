@@ -102,7 +102,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def measure(runs: Trained, scale: str) -> Rows:
-    """Steps per constant and seed, examples per setting and seed, and their fits."""
+    """Return steps per constant and seed, examples per setting and seed, and their fits."""
     shared = runs["li_cot"]
     steps, of_training = training(runs)
     needed, of_examples = examples(shared)
@@ -120,12 +120,12 @@ def steps_to_target(runs: Runs) -> np.ndarray:
 
 
 def terms_of(configs: Sequence[one_layer.Config]) -> np.ndarray:
-    """The two terms of theorem 4 at the target loss: (n, 2)."""
+    """Return the two terms of theorem 4 at the target loss: (n, 2)."""
     return np.array([training_terms(c.relevant_fraction, c.chain_length, c.relevant_patterns, TARGET) for c in configs])
 
 
 def training(runs: Trained) -> tuple[list[Rows], dict[str, Any]]:
-    """Steps against each constant with fits, their order and exponents, and the conditions of theorem 4."""
+    """Return steps against each constant with fits, their order and exponents, and the conditions of theorem 4."""
     first, seeds = runs["li_cot_alpha"].sweep, runs["li_cot"].sweep.seeds
     terms, steps, parts = [], [], []
     found: dict[str, Any] = {}
@@ -167,7 +167,7 @@ VARIED_ENDS = {"alpha'": VARIED["alpha'"], "tau_o^f": ("end_probability", (0.4, 
 
 
 def examples(runs: Runs) -> tuple[list[Rows], dict[str, np.ndarray]]:
-    """The least number of examples for correct chains of thought as each factor of theorem 5 varies, and its fits."""
+    """Return the least number of examples for correct chains as each factor of theorem 5 varies, and its fits."""
     test, seeds = runs.sweep.test, runs.sweep.seeds
     tests = {letter: [test.variation(**{name: v}) for v in values] for letter, (name, values) in VARIED.items()}
     # The point with the default values is in every series, but counts once.

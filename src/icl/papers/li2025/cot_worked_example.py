@@ -51,7 +51,7 @@ TITLES = {"A_1": "$A_1$", "A_2": "$A_2$", "B": "$B = A_1A_2$"}
 
 @plotting.published
 def draw(table: Table) -> Picture:
-    """The three matrices with their entries, and the errors on the right."""
+    """Return the three matrices with their entries, and the errors on the right."""
     edges = plotting.grid_edges(list(TITLES), (50, 220, 50, 220), (235, 0))
     figure, panels = plotting.panels((1120, 330), edges | {"errors": (790, 1095, 20, 265)})
     for name, title in TITLES.items():

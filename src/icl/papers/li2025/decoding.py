@@ -20,7 +20,7 @@ CHUNK = 50
 
 
 def draw_test(config: Config, test: Test, queries: int | None = None) -> prompts.Draw:
-    """The random draws of one run's test prompts; `queries` defaults to the number in the test.
+    """Return the random draws of one run's test prompts; `queries` defaults to the number in the test.
 
     Raises ConstantError if the test's chain length differs from the training's, or if it has more patterns than M.
     """
@@ -112,8 +112,8 @@ def chain_of_thought(layer: TrainedLayer, shown: prompts.Prompts, lengths: Seque
 
 
 def single_answer(layer: TrainedLayer, shown: prompts.Prompts, lengths: Sequence[int]) -> np.ndarray:
-    """Whether the single answer to prompts with columns (z_0; z_K), which all have the code of the first step, differs
-    from f(z_query), as 0 or 1: (lengths, queries).
+    """Return whether the single answer to prompts with columns (z_0; z_K), which all have the code of the first step,
+    differs from f(z_query), as 0 or 1: (lengths, queries).
     """
     u = layer.pulls(torch.from_numpy(shown.query), 0)
     ends = torch.from_numpy(shown.vectors[:, :, [0, -1]])

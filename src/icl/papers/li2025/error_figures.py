@@ -30,7 +30,7 @@ TAU = "Kendall's tau of"
 
 
 def plotted_lengths(test: one_layer.Test) -> list[int]:
-    """The plotted numbers of examples, up to the test's context length."""
+    """Return the plotted numbers of examples, up to the test's context length."""
     return [n for n in LENGTHS if n <= test.context_length_test]
 
 
@@ -69,7 +69,7 @@ def draw(table: Table, styles: Sequence[Style], y: Axis, legend: Mapping[str, An
 
 
 def pictures(labels: Mapping[str, str], **look: Any) -> tuple[Callable[[Table], Picture], Callable[[Table], Picture]]:
-    """The functions that draw one run and all runs: name of each curve -> its label."""
+    """Return the functions that draw one run and all runs: name of each curve -> its label."""
     styles = [Style(name, label, *of_curve) for (name, label), of_curve in zip(labels.items(), LOOKS, strict=False)]
     picture = partial(draw, styles=styles, **look)
     return picture, runs_picture.of(picture, styles)
@@ -104,7 +104,7 @@ class Varied:
     others: tuple[tuple[str, tuple[float, ...]], ...] = ()
 
     def sweeps(self, scale: str) -> list[Sweep]:
-        """The shared training; raises ConstantError unless prompts exist for all values."""
+        """Return the shared training; raises ConstantError unless prompts exist for all values."""
         values = {self.constant: tuple(self.values.values()), **dict(self.others)}
         return trainings.shared_training(scale, trainings.varied_test(**values))
 
@@ -118,7 +118,7 @@ class Varied:
         return join([shown, trainings.drawn_run(trained), facts(trained.sweep.seeds, found)])
 
     def figure(self, name: str, spacing: float = 0.3, **legend: Any) -> Figure:
-        """The figure of this name, and how its legend differs from the others'."""
+        """Return the figure of this name, and how its legend differs from the others'."""
         y, labels = Axis(f"{self.answer} error", (1e-3, 1), log=True), {name: rf"$\{name}$" for name in self.values}
         drawn = pictures(labels, y=y, legend=LEGEND | {"spacing": spacing, **legend})
         return Figure(name, self.sweeps, self.measure, *drawn)
@@ -142,7 +142,7 @@ RARE = 0.1
 
 
 def facts_of_theorem_5(trained: Runs) -> dict[str, Any]:
-    """The order of the errors by the other two factors, the error of the defaults, and the theorem's conditions."""
+    """Return the order of the errors by the other two factors, the defaults' error, and the theorem's conditions."""
     test = trained.sweep.test
 
     def wrong(tests: Sequence[one_layer.Test]) -> np.ndarray:
@@ -168,7 +168,7 @@ def errors_by_span(trained: Runs) -> dict[str, np.ndarray]:
 
 
 def off_span(runs: Runs) -> Runs:
-    """The weights that act on M patterns orthogonal to all TRR patterns, which theorem 5 leaves open.
+    """Return the weights that act on M patterns orthogonal to all TRR patterns, which theorem 5 leaves open.
 
     Training moves no weight along such directions: there W_Q and W_K stay delta I, and W_V copies. So the layer acts on
     these patterns with its initial weights, and with the trained weights of the positional codes.
@@ -195,7 +195,7 @@ class MisleadingTest(one_layer.Test):
 
 
 def measure_condition(runs: Trained, scale: str) -> Rows:
-    """The three errors for each number of examples, and the claims' observables from 10 examples on."""
+    """Return the three errors for each number of examples, and the claims' observables from 10 examples on."""
     trained = single(runs)
     holds, fails = trained.sweep.test.end_setting(), trained.sweep.test.misleading_setting()
     cot_curve, cot = curves(chain_of_thought, trained, {COT: fails})

@@ -29,7 +29,7 @@ FROZEN = ()
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
-    """Initial weights, float64 (runs, layers, heads, ., D): W_Q, W_K = delta I (D rows), plus a Gaussian part if
+    """Return initial weights, float64 (runs, layers, heads, ., D): W_Q, W_K = delta I (D rows), plus a Gaussian part if
     configured, and W_V, which copies z_k to the output (M rows) or, with several layers, to the lower half (D rows).
     """
     first = configs[0]

@@ -16,7 +16,7 @@ from icl.papers.li2025.transition_matrices import ROUNDING, best_chains
 
 
 def training_chains(words: np.ndarray, steps: int, patterns: int, shared: np.ndarray) -> np.ndarray:
-    """The distinct chains of prompts with new tasks: patterns of every z_k, int64 (runs, B, 1 + others, K + 1).
+    """Return the distinct chains of prompts with new tasks: patterns of every z_k, int64 (runs, B, 1 + others, K + 1).
 
     The steps f_k are independent uniform permutations of the M patterns. The query's start is uniform; of l examples
     `shared` have it, and the others start uniformly elsewhere. Composed permutations give z_k = sigma_k(i) with
@@ -53,7 +53,8 @@ def sharing(length: int, fraction: float) -> np.ndarray:
 
 
 def counted_starts(uniform: np.ndarray, start: np.ndarray, patterns: int, fraction: float) -> np.ndarray:
-    """Starts of examples: for every n, ceil(alpha' n) of the first n are the query's; the others are uniform elsewhere.
+    """Return starts of examples: for every n, ceil(alpha' n) of the first n are the query's; the others are uniform
+    elsewhere.
 
     uniform : (queries, length) on [0, 1), start : (queries,); returns int64 (queries, length)
     """
@@ -61,7 +62,7 @@ def counted_starts(uniform: np.ndarray, start: np.ndarray, patterns: int, fracti
 
 
 def independent_starts(uniform: np.ndarray, start: np.ndarray, patterns: int, fraction: float) -> np.ndarray:
-    """Starts of examples: each, independently, is the query's with probability alpha', else uniform elsewhere."""
+    """Return starts of examples: each, by itself, is the query's with probability alpha', else uniform elsewhere."""
     rescaled = np.clip((uniform - fraction) / max(1 - fraction, ROUNDING), 0, 1 - ROUNDING)
     return np.where(uniform < fraction, start[:, None], _elsewhere(rescaled, start, patterns))
 
@@ -182,7 +183,7 @@ class Prompts(NamedTuple):
 
 
 def assemble(drawn: Draw, setting: Setting, which: slice = slice(None)) -> Prompts:
-    """The prompts of a draw in a setting, for all queries or some of them."""
+    """Return the prompts of a draw in a setting, for all queries or some of them."""
     names, start = drawn.names[which], drawn.start[which]
     steps, each = np.arange(names.shape[1]), np.arange(len(start))[:, None]
     states = names[each[..., None], steps, testing_chains(drawn.uniform[which], start, setting)]

@@ -17,7 +17,7 @@ LAST_STEPS = 50
 
 
 def shared_training(scale: str, test: type[Test] = Test, **constants: Any) -> list[Sweep]:
-    """The training shared by figures 17 to 20, with the test constants of a figure."""
+    """Return the training shared by figures 17 to 20, with the test constants of a figure."""
     configs, steps = grid(Config, seed=range(SEEDS[scale])), STEPS[scale]
     snapshots = tuple(range(0, steps + 1, steps // SNAPSHOTS))
     return [Sweep("li_cot", SYSTEM, configs, snapshots, test(**({"queries": QUERIES[scale]} | constants)))]
@@ -32,13 +32,13 @@ def drawn(trained: Runs) -> int:
 
 
 def drawn_run(trained: Runs) -> Rows:
-    """The row with the seed of the run that a figure draws."""
+    """Return the row with the seed of the run that a figure draws."""
     return errors.drawn_run(trained.sweep.seeds, drawn(trained))
 
 
 @cache
 def varied_test(**constants: tuple[float, ...]) -> type[Test]:
-    """A Test that raises ConstantError unless prompts exist for all these values, varied one constant at a time.
+    """Return a Test that raises ConstantError unless prompts exist for all these values, varied one constant at a time.
 
     So a figure that varies the distribution of its prompts rejects impossible constants before training.
     """
@@ -55,7 +55,7 @@ def varied_test(**constants: tuple[float, ...]) -> type[Test]:
 
 @cache
 def pinned(**values: float) -> type[Config]:
-    """A Config with fixed values that users cannot change.
+    """Return a Config with fixed values that users cannot change.
 
     This is for constants that set tensor shapes. A figure that varies one has a sweep per value, and each sweep must
     keep its value.

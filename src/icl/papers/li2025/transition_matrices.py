@@ -13,7 +13,7 @@ ROUNDING = 1e-9
 
 
 def with_exact_steps(noisy: np.ndarray, steps: int) -> np.ndarray:
-    """The noisy steps followed by exact ones, which are the identity: (n, M', M') -> (K, M', M')."""
+    """Return the noisy steps followed by exact ones, which are the identity: (n, M', M') -> (K, M', M')."""
     return np.concatenate([noisy, np.tile(np.eye(noisy.shape[1]), (steps - len(noisy), 1, 1))])
 
 
@@ -23,7 +23,7 @@ def product(matrices: np.ndarray) -> np.ndarray:
 
 
 def best_chains(matrices: np.ndarray) -> np.ndarray:
-    """The right chains i, f_1(i), f_2(f_1(i)), ...: (K, M', M') -> int64 (M', K + 1)."""
+    """Return the right chains i, f_1(i), f_2(f_1(i)), ...: (K, M', M') -> int64 (M', K + 1)."""
     chain = [np.arange(matrices.shape[1])]
     for matrix in matrices:
         chain.append(matrix.argmax(axis=1)[chain[-1]])
@@ -31,7 +31,7 @@ def best_chains(matrices: np.ndarray) -> np.ndarray:
 
 
 def condition_1(matrices: np.ndarray) -> np.ndarray:
-    """Whether the likeliest end is the end of the right chain, argmax_j B(i, j) = f(i), for every start: bool (M',)."""
+    """Return whether the likeliest end is the end of the right chain, argmax_j B(i, j) = f(i), by start: bool (M',)."""
     return product(matrices).argmax(axis=1) == best_chains(matrices)[:, -1]
 
 
@@ -62,7 +62,7 @@ def with_primacy(steps: int, patterns: int, probability: float, lead: float) -> 
 
 
 def _circulant(patterns: int, right: float, lead: float) -> np.ndarray:
-    """The matrix (M', M') with p on the diagonal, the likeliest wrong outcome beside it, and the rest equal."""
+    """Return the matrix (M', M') with p on the diagonal, the likeliest wrong outcome beside it, and the rest equal."""
     wrong = min((1 - lead) * right, 1 - right)
     row = np.full(patterns, (1 - right - wrong) / max(patterns - 2, 1))
     row[:2] = right, wrong

@@ -24,23 +24,23 @@ def moments(config: "Config") -> tuple[float, float, float, float, float]:
 
 
 def zero_loss(config: "Config") -> float:
-    """The loss of the prediction 0, s d / 2."""
+    """Return the loss of the prediction 0, s d / 2."""
     return moments(config)[0] * config.dimension / 2
 
 
 def best_step_size(config: "Config") -> float:
-    """The best size s / q of one step of gradient descent on (1/2N) sum (<w, x_i> - y_i)^2 from 0."""
+    """Return the best size s / q of one step of gradient descent on (1/2N) sum (<w, x_i> - y_i)^2 from 0."""
     s, _, q, _, _ = moments(config)
     return s / q
 
 
 def best_loss(config: "Config") -> float:
-    """The least loss of one step of gradient descent from 0, and of one layer, (s d / 2)(1 - s^2 / q)."""
+    """Return the least loss of one step of gradient descent from 0, and of one layer, (s d / 2)(1 - s^2 / q)."""
     return zero_loss(config) * (1 - moments(config)[0] * best_step_size(config))
 
 
 def saddle_loss(config: "Config") -> float:
-    """The loss with one of the d directions learnt, each of which lowers it by the same amount."""
+    """Return the loss with one of the d directions learnt, each of which lowers it by the same amount."""
     zero = zero_loss(config)
     return zero - (zero - best_loss(config)) / config.dimension
 
@@ -51,7 +51,7 @@ def preconditioner(a: Any, b: Any) -> Any:
 
 
 def population_loss(a: Any, b: Any, config: "Config") -> Any:
-    """The loss of a layer over all tasks.
+    """Return the loss of a layer over all tasks.
 
     Derived by us from the mean over w and x of |w + A G b|^2 with G = sum_i e_i e_i':
 

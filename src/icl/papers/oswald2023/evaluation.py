@@ -23,13 +23,13 @@ class Layer(NamedTuple):
 
 
 def trained_layer(trained: Runs, run: int, point: int = -1) -> Layer:
-    """The layer of one run at a snapshot, in float64."""
+    """Return the layer of one run at a snapshot, in float64."""
     q, k, v, p = (trained.weights[name][run, point].double().numpy() for name in MATRICES)
     return Layer(q @ k.T, v @ p[:, -1])
 
 
 def construction(config: Config, step_size: float) -> Layer:
-    """The layer that does one step of gradient descent on (1/2N) sum (<w, x_i> - y_i)^2 from any w.
+    """Return the layer that does one step of gradient descent on (1/2N) sum (<w, x_i> - y_i)^2 from any w.
 
     Its weights are W_Q W_K' = diag(I, 0) and W_V W_P = -(step_size / N) e_y e_y' (von Oswald et al. 2023, Proposition
     1).
@@ -40,7 +40,7 @@ def construction(config: Config, step_size: float) -> Layer:
 
 
 def interpolated(trained: Layer, constructed: Layer) -> Layer:
-    """The mean of both layers.
+    """Return the mean of both layers.
 
     First the trained layer's free scale moves from keys and queries to the values: the x block is divided by its mean
     diagonal.
@@ -51,7 +51,7 @@ def interpolated(trained: Layer, constructed: Layer) -> Layer:
 
 
 def layers_by_series(trained: Runs, run: int) -> dict[str, Layer]:
-    """The best step of gradient descent, the layer at the end of training, and their mean, by series."""
+    """Return the best step of gradient descent, the layer at the end of training, and their mean, by series."""
     config = trained.sweep.configs[run]
     constructed = construction(config, closed_forms.best_step_size(config))
     layer = trained_layer(trained, run)
@@ -59,14 +59,14 @@ def layers_by_series(trained: Runs, run: int) -> dict[str, Layer]:
 
 
 def evaluation_prompts(config: Config, test: Test, to_enlarge: bool = False) -> Prompts:
-    """The tasks on which a run is evaluated, or those for the evaluation on larger inputs, not yet enlarged."""
+    """Return the tasks on which a run is evaluated, or those for the evaluation on larger inputs, not yet enlarged."""
     purpose, count = ("larger", test.larger_tasks) if to_enlarge else ("evaluate", test.tasks)
     generator = stream(SYSTEM, 0 if test.shared_tasks else config.seed, purpose)
     return tasks.uniform(generator, (count,), config.context_length, config.dimension, config.half_width)
 
 
 def sensitivity(layer: Layer, prompts: Prompts) -> np.ndarray:
-    """The derivative of y_hat in x_q, -A G b, which is also the layer's implicit weight vector, (tasks, d)."""
+    """Return the derivative of y_hat in x_q, -A G b, which is also the layer's implicit weight vector, (tasks, d)."""
     x, y = prompts.inputs[:, :-1], prompts.labels[:, :-1]
     on_values = np.einsum("mnd,d->mn", x, layer.value[:-1]) + y * layer.value[-1]
     moved = np.column_stack([np.einsum("mn,mnd->md", on_values, x), np.einsum("mn,mn->m", on_values, y)])
@@ -79,7 +79,7 @@ def predictions(sensitivities: np.ndarray, prompts: Prompts) -> np.ndarray:
 
 
 def repeated(layer: Layer, prompts: Prompts, layers: int, damping: float) -> np.ndarray:
-    """The predictions after 1 ... `layers` applications of the layer to all tokens, (layers, tasks).
+    """Return the predictions after 1 ... `layers` applications of the layer to all tokens, (layers, tasks).
 
     Only the labels move, by `damping` times the update: token e becomes e + damping (e W_Q W_K' G b) e_y. Of G = sum_i
     e_i e_i' only the last row changes, and for the query only the derivative of its label in x_q is needed.
@@ -110,12 +110,12 @@ def task_loss(predicted: np.ndarray, prompts: Prompts, scale: float = 1.0, clip:
 
 
 def layer_loss(layer: Layer, config: Config) -> float:
-    """The loss over all tasks by the closed form."""
+    """Return the loss over all tasks by the closed form."""
     return float(closed_forms.population_loss(layer.key_query[:-1], layer.value, config))
 
 
 def final_losses(trained: Runs) -> np.ndarray:
-    """The losses over all tasks at the end of training, (runs,)."""
+    """Return the losses over all tasks at the end of training, (runs,)."""
     configs = enumerate(trained.sweep.configs)
     return np.array([layer_loss(trained_layer(trained, run), config) for run, config in configs])
 
@@ -124,13 +124,13 @@ FINAL_EXCESS = "final loss from gradient descent (0) to the plateau (1)"
 
 
 def final_excess(trained: Runs) -> np.ndarray:
-    """The loss over all tasks at the end, from the best step of gradient descent (0) to the plateau (1), (runs,)."""
+    """Return the final excess loss over all tasks: 0 at the best gradient step, 1 at the plateau, (runs,)."""
     best, saddle = (loss(trained.sweep.configs[0]) for loss in (closed_forms.best_loss, closed_forms.saddle_loss))
     return (final_losses(trained) - best) / (saddle - best)
 
 
 def preconditioner_errors(layer: Layer, config: Config) -> tuple[float, float]:
-    """The largest errors of B relative to its optimum -(s / (N q)) I, on and off the diagonal."""
+    """Return the largest errors of B relative to its optimum -(s / (N q)) I, on and off the diagonal."""
     optimum = -closed_forms.best_step_size(config) / config.context_length
     error = abs(closed_forms.preconditioner(layer.key_query[:-1], layer.value) / optimum - np.eye(config.dimension))
     diagonal = np.diag(error)
@@ -138,7 +138,7 @@ def preconditioner_errors(layer: Layer, config: Config) -> tuple[float, float]:
 
 
 def distances(layer: Layer, gd: np.ndarray, prompts: Prompts) -> dict[str, float]:
-    """The losses of a layer and of gradient descent ("GD") and their distances, averaged over tasks.
+    """Return the losses of a layer and of gradient descent ("GD") and their distances, averaged over tasks.
 
     Published distances are mean |y_hat - y_gd| ("Preds diff"), mean |g - g_gd| ("Model diff") and mean cos(g, g_gd)
     ("Model cos"), with g the derivative of the prediction in the query.

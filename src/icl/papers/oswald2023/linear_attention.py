@@ -84,7 +84,7 @@ class Test(Constants):
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
-    """The initial W_Q, W_K, W_V, W_P, (runs, D, D) each, with variance init_scale / D.
+    """Return the initial W_Q, W_K, W_V, W_P, (runs, D, D) each, with variance init_scale / D.
 
     They are float32 on fresh prompts and float64 otherwise.
     """
@@ -129,7 +129,7 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
 
 
 def loss(params: Params, batch: Params, configs: Sequence[Config]) -> Tensor:
-    """The loss of every run, (runs,), over its batch or over all tasks."""
+    """Return the loss of every run, (runs,), over its batch or over all tasks."""
     a = params["W_Q"][:, :-1] @ params["W_K"].mT
     b = (params["W_V"] @ params["W_P"][..., -1:])[..., 0]
     if configs[0].gradient_estimator == "population":
@@ -140,7 +140,7 @@ def loss(params: Params, batch: Params, configs: Sequence[Config]) -> Tensor:
 
 
 def prompts_loss(a: Tensor, b: Tensor, inputs: Tensor, w: Tensor) -> Tensor:
-    """The loss over a batch, without labels or tokens.
+    """Return the loss over a batch, without labels or tokens.
 
     With A = (A_x | a_y) and b = (b_x, b_y),
 

@@ -28,13 +28,13 @@ FURTHER, EXACT = ", further seeds", ", exact gradient"
 
 
 def sweeps(scale: str) -> list[Sweep]:
-    """The published training for every N = d, and the same on the population."""
+    """Return the published training for every N = d, and the same on the population."""
     kinds = (trainings.on_fresh_prompts, trainings.on_population)
     return [training(scale, size) for training in kinds for size in trainings.SIZES]
 
 
 def measure(runs: Trained, scale: str) -> Rows:
-    """The rows of all four panels, and the values that the claims bound."""
+    """Return the rows of all four panels, and the values that the claims bound."""
     sampled, population = (runs[f"oswald_{kind}_{trainings.SIZE}"] for kind in ("sampled", "population"))
     length, by_alpha = trainings.POPULATION_STEPS["paper"], oswald_trained_layer.losses_by_alpha(sampled)
     parts = [
@@ -50,7 +50,7 @@ def measure(runs: Trained, scale: str) -> Rows:
 
 
 def courses(trained: Runs, count: int) -> dict[str, np.ndarray]:
-    """The loss "over all tasks" and `evaluation.distances` of the first runs by snapshot, (runs, snapshots) each."""
+    """Return the loss "over all tasks" and `evaluation.distances` of the first runs, (runs, snapshots) each."""
     parts = []
     for run, config in enumerate(trained.sweep.configs[:count]):
         prompts = evaluation.evaluation_prompts(config, trained.sweep.test)
@@ -64,7 +64,7 @@ def courses(trained: Runs, count: int) -> dict[str, np.ndarray]:
 
 
 def panels_a_and_b(trained: Runs, numbers: dict[str, np.ndarray], length: int, kind: str = "") -> Iterator[Rows]:
-    """The published number of runs in panels A and B; `kind` is appended to the names of the series."""
+    """Yield the published number of runs in panels A and B; `kind` is appended to the names of the series."""
     first, steps = np.array(trained.sweep.seeds)[:PUBLISHED_SEEDS, None], stretched(trained, length)
     shown = {name: values[:PUBLISHED_SEEDS] for name, values in numbers.items()}
     yield rows("loss", first, shown["over all tasks"], x=steps, panel="A", series=f"Trained TF{kind}")
@@ -73,7 +73,7 @@ def panels_a_and_b(trained: Runs, numbers: dict[str, np.ndarray], length: int, k
 
 
 def stretched(trained: Runs, length: int) -> np.ndarray:
-    """The steps of the snapshots; at the smoke scale, which has fewer, they are stretched over the same axis."""
+    """Return the steps of the snapshots; at the smoke scale, which has fewer, they are stretched over the same axis."""
     return np.array(trained.sweep.snapshots) * (length / trained.sweep.snapshots[-1])
 
 
@@ -106,7 +106,7 @@ def along_training(trained: Runs) -> Iterator[Rows]:
 
 
 def plateau_errors(losses: np.ndarray, config: Config) -> np.ndarray:
-    """The distance from the saddle's loss for every plateau in a run's losses by snapshot."""
+    """Return the distance from the saddle's loss for every plateau in a run's losses by snapshot."""
     windows = np.lib.stride_tricks.sliding_window_view(losses, PLATEAU_LENGTH)
     level = windows[(windows.min(axis=1) > PLATEAU_ABOVE) & (np.ptp(windows, axis=1) < FLAT)]
     return abs(level - closed_forms.saddle_loss(config)).max(axis=1)
@@ -140,7 +140,7 @@ def by_size(runs: Trained) -> Iterator[Rows]:
 
 
 def losses_by_series(trained: Runs, count: int) -> dict[str, np.ndarray]:
-    """The losses over all tasks of the layers of the first `count` runs, by series."""
+    """Return the losses over all tasks of the layers of the first `count` runs, by series."""
     layers, config = [evaluation.layers_by_series(trained, run) for run in range(count)], trained.sweep.configs[0]
     return {name: np.array([evaluation.layer_loss(each[name], config) for each in layers]) for name in layers[0]}
 

@@ -145,7 +145,7 @@ def trained_products(trained: Runs, run: int, point: int = -1) -> dict[str, np.n
 
 
 def constructed_products(config: Config) -> dict[str, np.ndarray]:
-    """The same products for the construction with the best step of gradient descent (Proposition 1)."""
+    """Return the same products for the construction with the best step of gradient descent (Proposition 1)."""
     keys, value = evaluation.construction(config, closed_forms.best_step_size(config))
     return {"keys": keys, "values": np.pad(value[:, None], ((0, 0), (config.dimension, 0)))}
 

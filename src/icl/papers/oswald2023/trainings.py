@@ -25,13 +25,13 @@ COOLING = 3 / 4
 
 
 def on_fresh_prompts(scale: str, size: int = SIZE) -> Sweep:
-    """The published training at N = d = size, with new tasks at every step, independent for each seed."""
+    """Return the published training at N = d = size, with new tasks at every step, independent for each seed."""
     steps = (STEPS if size < LARGE else STEPS_OF_LARGE_SIZES)[scale]
     return _training(scale, size, "sampled", steps, SNAPSHOTS)
 
 
 def on_population(scale: str, size: int = SIZE) -> Sweep:
-    """The training at N = d = size on the mean over all tasks (ours), from the same starts."""
+    """Return the training at N = d = size on the mean over all tasks (ours), from the same starts."""
     steps = POPULATION_STEPS[scale]
     constants = {"gradient_estimator": ["population"], "cooling_from": [round(COOLING * steps)]}
     return _training(scale, size, "population", steps, POPULATION_SNAPSHOTS, **constants)
@@ -51,5 +51,5 @@ def _training(scale: str, size: int, name: str, steps: int, snapshots: int, **co
 
 
 def published(scale: str) -> list[Sweep]:
-    """The published training at N = d = 10."""
+    """Return the published training at N = d = 10."""
     return [on_fresh_prompts(scale)]

@@ -82,12 +82,12 @@ class Maps(NamedTuple):
 
 
 def products(weights: Params) -> Maps:
-    """The products of the factors; leading axes stay."""
+    """Return the products of the factors; leading axes stay."""
     return Maps(weights["key"].mT @ weights["query"], weights["output"] @ weights["value"])
 
 
 def linear_layer(maps: Maps) -> Layer:
-    """The layer y_t = sum_h U_h S_t M_h z_t with the moments S_t = sum_{s <= t} z_s z_s'."""
+    """Return the layer y_t = sum_h U_h S_t M_h z_t with the moments S_t = sum_{s <= t} z_s z_s'."""
     key_query, value = maps.key_query.flatten(0, 1), maps.value.movedim(0, 1).flatten(1)
 
     def outputs(z: Tensor) -> Tensor:
@@ -99,7 +99,7 @@ def linear_layer(maps: Maps) -> Layer:
 
 
 def mesa_layer(weights: Params) -> Layer:
-    """The layer whose heads solve ridge regressions with r = 1 / lambda, for the values U_h z_s."""
+    """Return the layer whose heads solve ridge regressions with r = 1 / lambda, for the values U_h z_s."""
     factors = weights["key"], weights["query"], weights["output"] @ weights["value"]
     ridge = 1 / weights["inverse ridge"][:, None]
 

@@ -72,7 +72,7 @@ class Test(Constants):
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
-    """Normal W_K, W_Q, W_V (runs, H, key size, 2 d) and P (runs, H, d, key size), and lambda (runs, H) for Mesa.
+    """Return normal W_K, W_Q, W_V (runs, H, key size, 2 d) and P (runs, H, d, key size), and lambda (runs, H) for Mesa.
 
     The paper's tokens (0, x_t, x_t, x_{t-1}) are twice as wide. Their first half is masked and the output's other
     entries are not used, so the weights omitted here would only decay.
@@ -97,7 +97,7 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
 
 
 def evaluation_sequences(config: Config, test: Test) -> Tensor:
-    """The test sequences of a run, (sequences, T + 1, d)."""
+    """Return the test sequences of a run, (sequences, T + 1, d)."""
     return torch.from_numpy(_sequences(config, test.sequences, "evaluate", 0))
 
 
@@ -113,7 +113,7 @@ def optimiser(configs: Sequence[Config]) -> Optimiser:
 
 
 def loss_and_gradient(params: Params, batch: Params, configs: Sequence[Config]) -> tuple[Tensor, Params]:
-    """The loss of every run, (runs,), and its gradient, both summed over parts of the batch."""
+    """Return the loss of every run, (runs,), and its gradient, both summed over parts of the batch."""
     losses, gradient = torch.zeros_like(batch["x"][:, 0, 0, 0]), {n: torch.zeros_like(w) for n, w in params.items()}
     for run, config in enumerate(configs):
         weights = {name: w[run].detach().requires_grad_() for name, w in params.items()}

@@ -35,7 +35,7 @@ LONGER_SEQUENCES = 1280
 
 
 def sweeps(scale: str, sequences: int) -> list[Sweep]:
-    """The trainings of linear-SA and Mesa, tested on `sequences` fresh sequences per seed (16 at the smoke scale)."""
+    """Return the trainings of linear-SA and Mesa, tested on `sequences` fresh ones per seed (16 at the smoke scale)."""
     shared = {"batch": [BATCH[scale]], "seed": range(SEEDS[scale])}
     configs = {
         "linear": grid(Config, **shared),
@@ -47,7 +47,7 @@ def sweeps(scale: str, sequences: int) -> list[Sweep]:
 
 
 def weights_at(runs: Runs, run: int, point: int) -> Params:
-    """The weights of one run at a snapshot."""
+    """Return the weights of one run at a snapshot."""
     return {name: w[run, point] for name, w in runs.weights.items()}
 
 
@@ -68,7 +68,7 @@ def rev_alg(maps: Maps) -> Maps:
 
 
 def interpolated(one: Maps, other: Maps) -> Maps:
-    """The mean of two layers, map by map."""
+    """Return the mean of two layers, map by map."""
     return Maps(*((a + b) / 2 for a, b in zip(one, other, strict=True)))
 
 

@@ -61,7 +61,7 @@ def measure(runs: Trained, scale: str) -> Rows:
 
 
 def noise_of(runs: Runs) -> np.ndarray:
-    """The final root mean square of the blocks with zero population gradient, KQ 22, 23 and 33 and PV 13: (runs,)."""
+    """Return the last root mean square of blocks without population gradient, KQ 22, 23 and 33 and PV 13: (runs,)."""
     d, last = runs.sweep.configs[0].dimension, runs.last()
     key_query, value = (torch.view_as_complex(last[name]) for name in ("KQ", "PV"))
     parts = (key_query[:, :d], key_query[:, d:, d:], value[:, :, d:])

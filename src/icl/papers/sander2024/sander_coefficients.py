@@ -38,7 +38,7 @@ def optimum(dimension: int, most: int, fewer: int = 0) -> float:
 
 
 def measure(runs: Trained, scale: str) -> Rows:
-    """The limits of descent, the proposition's values, and the ends of descent from perturbed optima."""
+    """Return the limits of descent, the proposition's values, and the ends of descent from perturbed optima."""
     reached = talk.products(runs["sander_descent"])[:, -1].reshape(len(DIMENSIONS), -1)
     wanted, shifted = (
         np.array([[optimum(d, most, fewer) for most in LENGTHS] for d in DIMENSIONS]) for fewer in (0, 1)
@@ -62,7 +62,7 @@ def measure(runs: Trained, scale: str) -> Rows:
 
 
 def _perturbed(runs: Trained) -> Rows:
-    """The remaining a_1 + a_4 and b_2 over the root of a_3 b_1, and the distance of a_3 b_1 from the optimum."""
+    """Return the remaining a_1 + a_4 and b_2 over the root of a_3 b_1, and the distance of a_3 b_1 from the optimum."""
     perturbed, size = runs["sander_perturbed"], np.sqrt(optimum(5, 10))
     a, b = (perturbed.weights[name].numpy() for name in ("KQ", "PV"))  # (runs, snapshots, 4) and (runs, snapshots, 2)
     rest = abs(np.stack([a[..., 0] + a[..., 3], b[..., 1]])).max(axis=0) / size

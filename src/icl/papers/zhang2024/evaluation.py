@@ -26,7 +26,7 @@ LONG: Mapping[str, Any] = {"eigenvalues": [(), SPECTRUM], "context_length": [INF
 
 
 def flows(**axes: Mapping[str, Any]) -> Callable[[str], list[Sweep]]:
-    """A figure's sweeps zhang_<name>: flows to t = 16384 in 8 intervals from one start; seeds set the test prompts."""
+    """Return a figure's sweeps zhang_<name>: flows to t = 16384 in 8 spans from one start; seeds set test prompts."""
 
     def sweeps(scale: str) -> list[Sweep]:
         test = Test(prompts_test=8, prompts_theorem=100) if scale == "smoke" else Test()
@@ -42,7 +42,7 @@ Layer = tuple[Config, np.ndarray]
 
 
 def layers(runs: Runs, **constants: Any) -> list[Layer]:
-    """The trained layers with these constants, in order."""
+    """Return the trained layers with these constants, in order."""
     trained = zip(runs.sweep.configs, *blocks(runs.last()), strict=True)
     return [
         (config, c * u.T)
@@ -71,7 +71,7 @@ def of_first_run(runs: Runs, computed: Rows) -> Rows:
 
 
 def generator(config: Config, purpose: str, point: int = 0) -> np.random.Generator:
-    """The generator of the evaluation, which does not depend on the constants of the training."""
+    """Return the generator of the evaluation, which does not depend on the constants of the training."""
     return stream(SYSTEM, config.seed, f"evaluate {purpose}", point)
 
 
@@ -92,15 +92,15 @@ class Statistics(NamedTuple):
         return np.sum(self.query * self.weights, axis=-1)
 
     def error(self, matrix: np.ndarray) -> float:
-        """The mean square of x_query' A moment - <w, x_query>."""
+        """Return the mean square of x_query' A moment - <w, x_query>."""
         return float(np.mean((self.prediction(matrix) - self.truth) ** 2))
 
     def slope(self, matrix: np.ndarray) -> float:
-        """The slope of the regression of predictions on truths through the origin."""
+        """Return the slope of the regression of predictions on truths through the origin."""
         return float(np.sum(self.prediction(matrix) * self.truth) / np.sum(self.truth**2))
 
     def scaled(self, factor: float) -> "Statistics":
-        """The prompts with all covariates, including the query, multiplied by a factor."""
+        """Return the prompts with all covariates, including the query, multiplied by a factor."""
         return self._replace(query=factor * self.query, moment=factor**2 * self.moment)
 
 
@@ -130,7 +130,7 @@ Measure = Callable[[Statistics, np.ndarray, np.random.Generator], Any]
 def over_lengths(
     runs: Runs, chosen: Sequence[Layer], lengths: Sequence[int], measure: Measure, purpose: str = "lengths", **law: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The seeds of layers, (layers, 1), and a measure of each at every test length, (layers, lengths, ...).
+    """Return the seeds of layers, (layers, 1), and a measure of each at every test length, (layers, lengths, ...).
 
     Runs of a seed share their prompts. `law` has their spectrum, by default that of the training, and their noise.
     """

@@ -65,11 +65,11 @@ class Config(RunConfig):
             raise self.error("growth", f"0 for the gradient estimator {PROMPTS}, whose steps are equal")
 
     def spectrum(self) -> np.ndarray:
-        """The eigenvalues of the covariance, or their means, (d,)."""
+        """Return the eigenvalues of the covariance, or their means, (d,)."""
         return np.array(self.eigenvalues or [1.0] * self.dimension)
 
     def law(self) -> Moments:
-        """The moments of the covariance that determine the expected loss."""
+        """Return the moments of the covariance that determine the expected loss."""
         return population_flow.moments(self.spectrum(), self.context_length, self.covariance == "exponential")
 
 
@@ -85,7 +85,7 @@ class Test(Constants):
 
 
 def prediction(value: "Tensor", key_query: "Tensor", batch: Params) -> "Tensor":
-    """The bottom right entry of f for every prompt of every run, (runs, B).
+    """Return the bottom right entry of f for every prompt of every run, (runs, B).
 
     value, key_query : W^PV and W^KQ, (runs, d + 1, d + 1)
     batch : inputs (runs, B, rho + 1, d) and labels (runs, B, rho + 1); the query's label is not used
@@ -115,7 +115,8 @@ def blocks(weights: Params) -> Blocks:
 
 
 def theta(config: Config) -> np.ndarray:
-    """The initial U / sigma, (d, d): Theta Theta' of norm 1 (Assumption 3.3), or unstructured: Gaussian, of norm 2.
+    """Return the initial U / sigma, (d, d): Theta Theta' of norm 1 (Assumption 3.3), or unstructured: Gaussian, of norm
+    2.
 
     Theta is the identity or Gaussian.
     """
@@ -142,13 +143,13 @@ def scale_over_limit(config: Config) -> float:
 
 
 def is_random(configs: Sequence[Config]) -> bool:
-    """Whether prompts, starts or, with several seeds, the evaluation are random."""
+    """Return whether prompts, starts or, with several seeds, the evaluation are random."""
     drawn = any(config.gradient_estimator == PROMPTS or config.start != "identity" for config in configs)
     return drawn or len({config.seed for config in configs}) > 1
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
-    """The initial W^PV = sigma diag(0, 1) and W^KQ = sigma diag(Theta Theta', 0) or another `theta`, float64.
+    """Return the initial W^PV = sigma diag(0, 1) and W^KQ = sigma diag(Theta Theta', 0) or another `theta`, float64.
 
     `population_flow` has only the two blocks that move, U (runs, d, d) and c (runs,); `prompt_batches` has both
     matrices, (runs, d + 1, d + 1).
@@ -164,7 +165,7 @@ def _tensors(arrays: dict[str, np.ndarray], device: Any) -> Params:
 
 
 def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
-    """The interval of the step for `population_flow`, and fresh prompts for `prompt_batches`."""
+    """Return the interval of the step for `population_flow`, and fresh prompts for `prompt_batches`."""
     if configs[0].gradient_estimator == FLOW:
         return {"interval": np.array([c.learning_rate * schedule(c.growth, step) for c in configs])}
     drawn = [prompts(config, step) for config in configs]
@@ -182,7 +183,7 @@ def prompts(config: Config, step: int) -> tasks.Prompts:
 
 
 def loss_and_gradient(params: Params, batch: Params, configs: Sequence[Config]) -> "tuple[Tensor, Params]":
-    """The loss of every run, (runs,), and its gradient.
+    """Return the loss of every run, (runs,), and its gradient.
 
     For `population_flow` they are the expected loss and minus the mean velocity over the interval: one gradient step
     over the interval then equals the flow.
@@ -201,7 +202,7 @@ def loss_and_gradient(params: Params, batch: Params, configs: Sequence[Config]) 
 
 
 def flow_of_runs(now: Blocks, configs: Sequence[Config], interval: np.ndarray) -> list[np.ndarray]:
-    """The expected losses, (runs,), and U and c of all runs after the interval; equal runs are integrated once."""
+    """Return the expected losses, (runs,), and U and c after the interval; equal runs are integrated once."""
     runs = zip(configs, *now, strict=True)
     keys = [(replace(config, seed=0), u.tobytes(), float(c)) for config, u, c in runs]
     found: dict[Any, Any] = {}
@@ -214,7 +215,7 @@ def flow_of_runs(now: Blocks, configs: Sequence[Config], interval: np.ndarray) -
 
 
 def schedule(growth: float, step: int) -> float:
-    """The interval of a step over the first one: 1, or such that it ends (1 + growth) times as late as it starts."""
+    """Return a step's interval over the first one: 1, or so that it ends (1 + growth) times as late as it starts."""
     return float(growth * (1 + growth) ** (step - 1)) if growth and step else 1.0
 
 
@@ -225,5 +226,5 @@ def times(config: Config, steps: Sequence[int]) -> np.ndarray:
 
 
 def optimiser(configs: Sequence[Config]) -> Optimiser:
-    """Steps over the intervals of `schedule`; for `prompt_batches` this is plain gradient descent."""
+    """Return steps over the intervals of `schedule`; for `prompt_batches` this is plain gradient descent."""
     return gradient_flow([c.learning_rate for c in configs], lambda step: schedule(configs[0].growth, step))

@@ -34,7 +34,7 @@ class Moments(NamedTuple):
 
 
 def moments(mean: np.ndarray, context_length: int, exponential: bool) -> Moments:
-    """The moments of a covariance with the eigenvalues `mean`, (d,), or with independent exponential ones.
+    """Return the moments of a covariance with the eigenvalues `mean`, (d,), or with independent exponential ones.
 
     Exponential eigenvalues have E x^k = k! mean^k.
     """
@@ -48,7 +48,7 @@ def moments(mean: np.ndarray, context_length: int, exponential: bool) -> Moments
 
 
 def population_loss(blocks: Blocks, law: Moments) -> np.ndarray:
-    """The loss L, (...)."""
+    """Return the loss L, (...)."""
     (u, c), square = blocks, (-2, -1)
     gain = c**2 * np.sum(law.quadratic * u**2, axis=square) - 2 * c * np.sum(law.linear * u, axis=square)
     return (gain + law.trace) / 2
@@ -65,7 +65,7 @@ def velocity(blocks: Blocks, law: Moments) -> Blocks:
 
 
 def limit(law: Moments) -> Blocks:
-    """The limit of the flow, equation 4.1: U proportional to diag(m_i / M_ii), and c^2 = |U|^2.
+    """Return the limit of the flow, equation 4.1: U proportional to diag(m_i / M_ii), and c^2 = |U|^2.
 
     For a fixed covariance m_i / M_ii = 1 / gamma_i; for a random one it is E[Lambda^2] E[Gamma Lambda^2]^-1
     (Theorem 4.5).
@@ -76,7 +76,7 @@ def limit(law: Moments) -> Blocks:
 
 
 def flow(blocks: Blocks, law: Moments, span: float) -> Blocks:
-    """The blocks of one run after a time `span`, by an adaptive integrator for stiff equations (Radau, order 5).
+    """Return the blocks of one run after a time `span`, by an adaptive integrator for stiff equations (Radau, order 5).
 
     Off-diagonal entries of U that are zero stay zero and are omitted.
 

@@ -21,7 +21,7 @@ Shift = Callable[[Prompts, np.random.Generator], Prompts]
 
 
 def prompts(runs: Runs, purpose: str, shift: Shift = lambda plain, source: plain) -> Prompts:
-    """Standard normal prompts of every run, with leading axes (runs, prompts), changed by a random shift."""
+    """Return standard normal prompts of every run, with leading axes (runs, prompts), changed by a random shift."""
     shifted = []
     for config in runs.sweep.configs:
         source = generator(config, purpose)
@@ -75,7 +75,7 @@ Shown = tuple[str, Sequence[Style], tuple[float, Corner, tuple[float, float]] | 
 
 
 def theory_and_prompts(series: Mapping[str, tuple[str, str]]) -> list[Style]:
-    """The line "name, theory" and the points "name, prompts" of every series: name -> label, colour."""
+    """Return the line "name, theory" and the points "name, prompts" of every series: name -> label, colour."""
     return [
         style
         for name, (label, colour) in series.items()

@@ -32,7 +32,7 @@ def measure(runs: Trained, scale: str) -> Rows:
 
 
 def page_27(runs: Runs) -> list[Rows]:
-    """The talk's panels: inputs of Garg et al.'s skewed covariance, and inputs scaled by c with errors over c^2."""
+    """Return the talk's panels: inputs of Garg et al.'s skewed covariance, and inputs times c with errors over c^2."""
     plain, matrix = talk.prompts(runs, "covariates"), layers(runs)[0][1]
     d, counts = len(matrix), np.arange(1, evaluation.TALK_LENGTH + 1)
     # The same for all seeds as in Garg et al.; errors do not depend on rotations.
@@ -68,7 +68,7 @@ def factors(runs: Runs) -> list[Rows]:
 
 
 def relative(drawn: evaluation.Statistics, matrix: np.ndarray, source: Any = None) -> float:
-    """The mean squared error over the mean square of the truth."""
+    """Return the mean squared error over the mean square of the truth."""
     return float(drawn.error(matrix) / np.mean(drawn.truth**2))
 
 

@@ -25,7 +25,7 @@ def measure(runs: Trained, scale: str) -> Rows:
 
 
 def page_26(runs: Runs) -> list[Rows]:
-    """The talk's panels: queries orthogonal to the examples or equal to the first, and examples from one orthant."""
+    """Return the talk's panels: queries orthogonal to examples or equal the first, and examples from one orthant."""
     plain, orthants = talk.prompts(runs, "query"), talk.prompts(runs, "query", in_one_orthant)
     few = [talk.errors(runs, orthogonal_to_few(plain, k), [k]) for k in FEW]
     orthogonal = {name: np.hstack([errors[name] for errors in few]) for name in few[0]}
@@ -43,12 +43,12 @@ def page_26(runs: Runs) -> list[Rows]:
 
 
 def in_one_orthant(prompts: tasks.Prompts, source: np.random.Generator) -> tasks.Prompts:
-    """The prompts with examples from one random orthant each."""
+    """Return the prompts with examples from one random orthant each."""
     return tasks.in_orthants(prompts, np.sign(source.standard_normal(prompts.weights.shape)))
 
 
 def orthogonal_to_few(prompts: tasks.Prompts, count: int) -> tasks.Prompts:
-    """The first examples, and a query orthogonal to them."""
+    """Return the first examples, and a query orthogonal to them."""
     kept = np.r_[:count, -1]
     cut = tasks.Prompts(prompts.inputs[..., kept, :], prompts.labels[..., kept], prompts.weights)
     return tasks.orthogonal_query(cut) if count else cut

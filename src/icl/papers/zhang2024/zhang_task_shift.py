@@ -28,7 +28,7 @@ def measure(runs: Trained, scale: str) -> Rows:
 
 
 def page_25(runs: Runs) -> list[Rows]:
-    """The talk's panel, where the query's label is noisy too, and errors are over d + 1."""
+    """Return the talk's panel, where the query's label is noisy too, and errors are over d + 1."""
     prompts = talk.prompts(runs, "noisy", lambda drawn, source: tasks.noisy(drawn, source, 1.0))
     matrix, counts = layers(runs)[0][1], np.arange(1, evaluation.TALK_LENGTH + 1)
     d, errors = len(matrix), talk.errors(runs, prompts, COUNTS)
@@ -38,7 +38,7 @@ def page_25(runs: Runs) -> list[Rows]:
 
 
 def expected(n: int, m: Any, noise: float = 0.0) -> Any:
-    """The relative error of the layer of equation 4.1 on prompts of length m."""
+    """Return the relative error of the layer of equation 4.1 on prompts of length m."""
     covariance = np.diag(SPECTRUM)
     return theory.gaussian_error(theory.preconditioner(covariance, n), covariance, m, noise) / np.sum(SPECTRUM)
 

@@ -23,7 +23,7 @@ def last_error(a: np.ndarray, b: np.ndarray, config: Config) -> float:
 
 
 def measure(runs: Trained, scale: str) -> Rows:
-    """The curves of the panels, the limits, and the values that the claims bound."""
+    """Return the curves of the panels, the limits, and the values that the claims bound."""
     gaussian, sparse = (runs[f"zheng_{law}"] for law in LAWS)
     gaussian_config, sparse_config = gaussian.sweep.configs[0], sparse.sweep.configs[0]
     ab, other = talk.products(gaussian), talk.products(sparse)
@@ -61,13 +61,13 @@ def measure(runs: Trained, scale: str) -> Rows:
 
 
 def split(product: float, difference: float) -> tuple[float, float]:
-    """The a, b > 0 with ab = product and a^2 - b^2 = difference."""
+    """Return the a, b > 0 with ab = product and a^2 - b^2 = difference."""
     root = np.hypot(difference, 2 * product)
     return float(np.sqrt((root + difference) / 2)), float(np.sqrt((root - difference) / 2))
 
 
 def measure_split(runs: Trained, scale: str) -> Rows:
-    """a and b at every epoch, their limits predicted by the start, and the drift of a^2 - b^2."""
+    """Return a and b at every epoch, their limits predicted by the start, and the drift of a^2 - b^2."""
     parts, drifts, distances, epochs = [], [], [], np.arange(EPOCHS + 1)
     for law in LAWS:
         trained = runs[f"zheng_{law}"]

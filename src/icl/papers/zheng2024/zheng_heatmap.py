@@ -18,7 +18,7 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def against_gradient_steps(a: np.ndarray, b: np.ndarray, config: Config) -> tuple[float, float]:
-    """The layer with these blocks against gradient steps y_t = eta / (t - 1) sum x_i x_{i-1}* x_t.
+    """Return the layer with these blocks against gradient steps y_t = eta / (t - 1) sum x_i x_{i-1}* x_t.
 
     Returns the share of E sum_t |y_t|^2 that the nearest such step leaves, and the loss over the least loss of such
     steps.

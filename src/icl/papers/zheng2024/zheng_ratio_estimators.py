@@ -86,7 +86,7 @@ def _slopes(values: np.ndarray) -> list[float]:
 
 
 def _limits(trained: Runs) -> list[Rows]:
-    """The limits of both ratios, also for T to infinity; distances from 1 of 5 sigma^2 ab, five times the ratio."""
+    """Return the limits of both ratios, also for infinite T; distances from 1 of 5 sigma^2 ab, five times the ratio."""
     configs, epoch, parts = trained.sweep.configs[::2], trained.sweep.snapshots.index(talk.EPOCHS), []  # one per T
     limits, power, fourth = np.array([theory.limit(c) for c in configs]), configs[0].moment(2), configs[0].moment(4)
     for name, factor in (("mean of ratios", power), ("least squares", fourth / power)):
