@@ -1,16 +1,17 @@
 """Interrupted writers, full disks and damage: a file is old, new or missing, and is read as written or refused."""
 
+import itertools
 import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from conftest import handlers_restored
+from conftest import handlers_restored, mounted
 from matplotlib.figure import Figure
 
 from icl.core import files, runs, sealed, state, table
@@ -19,7 +20,7 @@ from icl.core.sweep import Sweep
 from icl.core.table import Table
 from icl.core.training import train
 from icl.drawing.saving import save_picture
-from tests.bitwise import same
+from tests.stopped import same
 
 Maker = Callable[..., Sweep]
 KINDS = ("0of1.safetensors", "0of1.state.safetensors", "figure0.parquet", "figure0.json")
@@ -73,20 +74,15 @@ class PowerCut(BaseException):
     """Ends all writing."""
 
 
-class Allowed:
-    """Lets the first `count` calls of the file system pass, and none after them, also during clean-up."""
+def until_power_cut(original: Callable[..., Any], count: int, calls: "itertools.count[int]") -> Callable[..., Any]:
+    """Return a call that passes if it is among the first `count` ones, and none after them, also during clean-up."""
 
-    def __init__(self, count: int) -> None:
-        self.count, self.calls = count, 0
+    def call(*arguments: Any, **named: Any) -> Any:
+        if next(calls) >= count:
+            raise PowerCut
+        return original(*arguments, **named)
 
-    def only(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any, **named: Any) -> Any:
-            self.calls += 1
-            if self.calls > self.count:
-                raise PowerCut
-            return original(*arguments, **named)
-
-        return call
+    return call
 
 
 def dead_process() -> int:
@@ -108,15 +104,15 @@ def test_a_writer_that_stops_between_any_two_calls_leaves_old_or_new(
     outcomes, leftovers, dead = set(), set(), dead_process()
     for count in range(100):
         path.write_bytes(contents[0])
-        allowed = Allowed(count)
+        calls = itertools.count()
         with monkeypatch.context() as patch, suppress(PowerCut):
             patch.setattr(files.os, "getpid", lambda: dead)
             for name_of_call in ("fsync", "replace", "unlink", "open", "close"):
-                patch.setattr(files.os, name_of_call, allowed.only(getattr(os, name_of_call)))
+                patch.setattr(files.os, name_of_call, until_power_cut(getattr(os, name_of_call), count, calls))
             write(path, True)
         outcomes.add(contents.index(path.read_bytes()))
         leftovers.add(len(os.listdir(tmp_path)) - 1)
-        if allowed.calls <= count:
+        if next(calls) <= count:
             break
     assert (outcomes, leftovers) == ({0, 1}, {0, 1}) and count > 4
     write(path, True)
@@ -195,26 +191,13 @@ def test_a_damaged_file_is_refused_by_name_or_read_as_it_was_written(
 # A full disk, a read-only folder
 
 
-@contextmanager
-def mounted(folder: Path, size: str) -> Iterator[Path]:
-    """Yield a small separate disk; skips if mounting is not permitted."""
-    folder.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(folder)], capture_output=True)
-    if done.returncode != 0:
-        pytest.skip(f"no small disk can be mounted here: {done.stderr.decode().strip()}")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-
 def picture(path: Path, other: bool) -> None:
     save_picture(Figure(figsize=(3, 3)), path, "")
 
 
 def test_a_full_disk_is_named_and_no_complete_file_is_lost(kinds: dict[str, Kind], tmp_path: Path) -> None:
     """With every number of free pages from none to enough, with and without an earlier file."""
-    with mounted(tmp_path / "disk", "256k") as disk:
+    with mounted(tmp_path / "disk", "size=256k") as disk:
         for name, write in [*((name, kind.write) for name, kind in kinds.items()), ("figure0.png", picture)]:
             path, rest = disk / "smoke" / name, disk / "rest"
             for earlier in (b"", b"complete"):
@@ -238,7 +221,7 @@ def test_a_full_disk_is_named_and_no_complete_file_is_lost(kinds: dict[str, Kind
 
 def test_a_full_disk_does_not_stop_a_training(small_sweep: Maker, tmp_path: Path) -> None:
     """It ends with the same bits, but without a saved state."""
-    with mounted(tmp_path / "disk", "64k") as disk:
+    with mounted(tmp_path / "disk", "size=64k") as disk:
         (disk / "rest").write_bytes(bytes(os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize))
 
         def after_step(now: state.State) -> None:
@@ -253,7 +236,7 @@ def test_a_full_disk_does_not_stop_a_training(small_sweep: Maker, tmp_path: Path
 
 
 def test_a_read_only_folder_is_named_and_unchanged(kinds: dict[str, Kind], tmp_path: Path) -> None:
-    with mounted(tmp_path / "disk", "1m") as disk:
+    with mounted(tmp_path / "disk", "size=1m") as disk:
         for name in kinds:
             (disk / name).write_bytes(b"complete")
         subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)

@@ -1,10 +1,7 @@
 """Random numbers are a function of their address alone."""
 
-import random
-
 import numpy as np
 import pytest
-import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -40,26 +37,6 @@ def test_steps_do_not_overlap_and_are_not_negative() -> None:
     assert words("s", [0], "train", 1, (1,))[0, 0] not in words("s", [0], "train", 0, (1_000_000,))
     with pytest.raises(ValueError, match="step = -1"):
         stream("s", 0, "train", -1)
-
-
-def test_global_generators_neither_matter_nor_move() -> None:
-    held = np.random.get_state(), torch.get_rng_state(), random.getstate()  # noqa: NPY002
-
-    def drawn(between: bool) -> tuple[object, ...]:
-        np.random.seed(1)  # noqa: NPY002
-        torch.manual_seed(2)
-        random.seed(3)
-        block = words("li_icl", [0, 1], "train", 7, (5,)) if between else None
-        return np.random.random(), torch.rand(1).item(), random.random(), block  # noqa: NPY002
-
-    try:
-        before = words("li_icl", [0, 1], "train", 7, (5,))
-        *others, block = drawn(between=True)
-        assert (before == block).all() and others == list(drawn(between=False)[:3])
-    finally:
-        np.random.set_state(held[0])  # noqa: NPY002
-        torch.set_rng_state(held[1])
-        random.setstate(held[2])
 
 
 def test_words_are_uniform_and_purposes_uncorrelated() -> None:

@@ -146,9 +146,11 @@ def test_facts_curves_points_and_matrices_are_selected(small_table: Table) -> No
     drawn = pd.concat([small_table.curves, rows(DRAWN, 7, 0, statistic="single")[list(CURVES)]])
     assert replace(small_table, curves=drawn).drawn_seed == 7
     assert Table("f", "s", exact(rows("a", 0, 2.0)), drawn).fact("a") == {None: 2.0}
-    twice = pd.concat([small_table.curves] * 2)
-    for table, problem in ((small_table, "no curve"), (replace(small_table, curves=twice), "several values at one x")):
-        with pytest.raises(ValueError, match=rf"{problem} of '\w+' for panel 'main', series 'ours'"):
-            table.curve("main", "ours", "loss" if problem == "no curve" else "error")
-    with pytest.raises(ValueError, match="'slope' has several values per run; a claim needs one"):
-        replace(small_table, runs=pd.concat([small_table.runs] * 2)).fact("slope")
+    twice = replace(small_table, runs=pd.concat([small_table.runs] * 2), curves=pd.concat([small_table.curves] * 2))
+    for find, problem in (
+        (lambda: small_table.curve("main", "ours", "loss"), "no curve of 'loss' for panel 'main', series 'ours'"),
+        (lambda: twice.curve("main", "ours", "error"), "several values at one x of 'error'"),
+        (lambda: twice.fact("slope"), "'slope' has several values per run; a claim needs one"),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            find()

@@ -5,7 +5,6 @@ import json
 import pickle
 import re
 import struct
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,12 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 import yaml
-from conftest import ROOT, Workflow
+from conftest import ROOT, Workflow, mounted
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
-from icl.core import discovery, runs, sealed, state, table
+from icl.core import runs, sealed, state, table
 from icl.core.config import SCALES, ConstantError
 from icl.core.files import ReadError
 from icl.evidence import ledger
@@ -64,10 +63,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (of_li(batch=[[1]]), "config constants.li_icl.batch.0: [1] is not of type"),
     # Snakemake passes nested values as text.
     (of_li(relevant_fraction="1.2"), "relevant_fraction (alpha) = 1.2: must be above 0 and at most 1"),
-    (of_li(relevant_fraction="0"), "relevant_fraction (alpha) = 0.0: must be above 0 and at most 1"),
     (of_li(relevant_patterns="7"), "relevant_patterns (M_1) = 7: must be at least"),
     (of_li(batch="-3"), "batch (B) = -3: must be at least 1"),
-    (of_li(batch="12.5"), "batch (B) = 12.5: must be a whole number, at least 1"),
     (of_li(batch="1_0"), "batch (B) = '1_0': must be a whole number"),
     (of_li(batch="１２"), "batch (B) = '１２': must be a whole number"),
     (of_li(batch="9" * 24), f"batch (B) = {'9' * 24}: must be below 2^53"),
@@ -247,23 +244,6 @@ def test_a_wrong_ledger_is_refused_with_its_place(tmp_path: Path, text: str, mes
     assert str(error.value).startswith(f"{path}: ") and message in str(error.value) and not Path("canary").exists()
 
 
-def test_dates_may_be_quoted_or_not(tmp_path: Path) -> None:
-    found = []
-    for date in ("2026-01-02", "'2026-01-02'"):
-        claim = (CLAIM % BOUND).removesuffix("}") + f", amended: [{{date: {date}, was: w, why: y}}]}}"
-        (tmp_path / "claims.yaml").write_text(PAPER % claim)
-        found.append(ledger.read(tmp_path / "claims.yaml"))
-    assert found[0] == found[1] and found[0].claims[0].amended[0].date == "2026-01-02"
-
-
-def test_an_unknown_name_is_refused_with_similar_ones() -> None:
-    for find, word, near in ((discovery.figure, "figure99", "figure9"), (discovery.system, "li_ilc", "li_icl"),
-                             (discovery.paper, "li2042", "li2024"), (ledger.claim, "A-P1", "A-P1b"),
-                             (ledger.figure_name, "os.path", "figure9")):  # fmt: skip
-        with pytest.raises(discovery.UnknownName, match=rf"{word!r}: no such \w+; try .*{near}"):
-            find(word)
-
-
 # Through Snakemake; these are not dry runs: if the input was accepted, a training would start
 
 
@@ -300,7 +280,7 @@ def test_bad_words_stop_the_workflow(shared_workflow: Workflow, typed: list[str]
 def test_a_folder_that_cannot_be_used_is_named(
     workflow: Workflow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With braces, two targets of one name, read-only results, or a Python without the package."""
+    """With braces, two targets of one name, a Python without the package, or read-only results."""
     braces = refusal(Workflow(tmp_path / "a{b}c"), "figure9")
     assert braces.endswith("a{b}c: Snakemake takes braces for wildcards; rename the folder")
     rules = workflow.folder / "workflow/rules/figures.smk"
@@ -308,17 +288,15 @@ def test_a_folder_that_cannot_be_used_is_named(
     rules.write_text(text.replace("in PLAN.targets(name):", 'in [*PLAN.targets(name), "verify"]:'))
     assert refusal(workflow, "figure9") == "target verify: two targets have this name; rename the figure or alias"
     rules.write_text(text)
-    (workflow.folder / "results").mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "ro", "none", "results"]
-    if subprocess.run(mount, cwd=workflow.folder, capture_output=True, check=False).returncode == 0:
-        try:
-            assert "folder results: cannot be written" in refusal(workflow, "figure9", "--config", "scale=smoke")
-        finally:
-            subprocess.run(["umount", "--lazy", "results"], cwd=workflow.folder, check=True)
-    (workflow.folder / "icl.py").write_text("raise ModuleNotFoundError('No module named icl', name='icl')\n")
-    monkeypatch.setenv("PYTHONPATH", str(workflow.folder))
-    expected = f"{sys.executable}: has no module icl; run `make env`, then .venv/bin/snakemake"
-    assert refusal(workflow, "figure9") == expected
+    module = workflow.folder / "icl.py"
+    module.write_text("raise ModuleNotFoundError('No module named icl', name='icl')\n")
+    with monkeypatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(workflow.folder))
+        expected = f"{sys.executable}: has no module icl; run `make env`, then .venv/bin/snakemake"
+        assert refusal(workflow, "figure9") == expected
+    module.unlink()
+    with mounted(workflow.folder / "results", "ro"):
+        assert "folder results: cannot be written" in refusal(workflow, "figure9", "--config", "scale=smoke")
 
 
 @pytest.mark.slow

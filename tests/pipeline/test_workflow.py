@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from conftest import ROOT, Workflow
+from conftest import ROOT, Workflow, mounted
 
 from icl.core import discovery, runs, sealed, table
 from icl.core.config import FIRST_SEED, canonical
@@ -105,17 +105,6 @@ def expected() -> table.Table:
     return figures.measure(FIGURE, {name: train(sweep) for name, sweep in sweeps.items()}, "smoke")
 
 
-def test_any_number_of_shards_gives_the_table_of_one_local_job(tmp_path: Path, expected: table.Table) -> None:
-    """From one shard to one per run, bit for bit."""
-    for count in range(1, 11):
-        plan = Plan("smoke", count)
-        paths = [tmp_path / name for name in plan.run_files(FIGURE)]
-        for path, pair in zip(paths, plan.shards_of(FIGURE), strict=True):
-            runs.save(path, train(plan.shard(*pair)), {})
-        made = figures.measure(FIGURE, runs.load_all(plan.sweeps(FIGURE), paths), "smoke")
-        assert made.runs.equals(expected.runs) and made.curves.equals(expected.curves)
-
-
 def test_only_what_failed_or_was_lost_runs_again(tmp_path: Path, expected: table.Table) -> None:
     """A job dies; a node loses another shard and the results from it; a clock moves; a power cut empties files."""
     workflow = Faulty(tmp_path / "copy", shards=3)
@@ -193,12 +182,7 @@ def test_a_second_snakemake_is_refused_and_jobs_outlive_a_killed_one(tmp_path: P
 def test_full_and_read_only_disks_are_named_and_the_rerun_continues(tmp_path: Path, expected: table.Table) -> None:
     """The disk has room for the weights of one shard, but not of two."""
     workflow = Faulty(tmp_path / "copy", shards=2)
-    results = workflow.folder / "results"
-    results.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=800k", "none", str(results)]
-    if (done := subprocess.run(mount, capture_output=True, text=True, check=False)).returncode != 0:
-        pytest.skip(f"no small disk can be mounted here: {done.stderr.strip()}")
-    try:
+    with mounted(workflow.folder / "results", "size=800k") as results:
         done = workflow(*workflow.arguments)
         assert done.returncode != 0
         before = workflow.files()
@@ -217,8 +201,6 @@ def test_full_and_read_only_disks_are_named_and_the_rerun_continues(tmp_path: Pa
         subprocess.run(["mount", "-o", "remount,rw", str(results)], check=True)
         assert workflow.finish() == ["check"]
         workflow.assert_whole(expected)
-    finally:
-        subprocess.run(["umount", "--lazy", str(results)], check=True)
 
 
 # Random sequences of faults. ICL_FAULT_SEQUENCES sets their number; each has its own seed, which a failure prints.
@@ -386,11 +368,9 @@ def test_no_sequence_of_faults_leaves_a_stale_verdict(seed: int, tmp_path: Path,
             if not problems and done.returncode == 0:
                 break
             output = problems + (done.stdout if done.returncode else "")
-            named = set(
-                re.findall(r"(?:results|figures)/smoke[^\s:;,'\"]*\.(?:safetensors|parquet|json|png|pdf)", output)
-            )
+            named = re.findall(r"(?:results|figures)/smoke[^\s:;,'\"]*\.(?:safetensors|parquet|json|png|pdf)", output)
             assert problems and named, f"{said}: failed without naming a file\n{output}"
-            for path in named:
+            for path in set(named):
                 (folder.folder / path).unlink(missing_ok=True)
         else:
             raise AssertionError(f"{said}: the remedy did not work\n{output}")
