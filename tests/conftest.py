@@ -1,4 +1,4 @@
-"""Shared fixtures: sweeps that train in milliseconds, and copies of the workflow to run in."""
+"""Shared fixtures: sweeps that train in milliseconds, small disks, and copies of the workflow to run in."""
 
 import os
 import random
@@ -114,15 +114,30 @@ def handlers_restored() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-class Workflow:
-    """A copy of the workflow in a separate folder, run from the command line."""
+@contextmanager
+def mounted(folder: Path, options: str) -> Iterator[Path]:
+    """Yield a small separate disk; skips if mounting is not permitted."""
+    folder.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", str(folder)], capture_output=True, text=True)
+    if done.returncode != 0:
+        pytest.skip(f"no small disk can be mounted here: {done.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
-    def __init__(self, folder: Path) -> None:
+
+class Workflow:
+    """A copy of the workflow in a separate folder, run from the command line, with its own package if copied."""
+
+    def __init__(self, folder: Path, copied: tuple[str, ...] = WORKFLOW) -> None:
         self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in WORKFLOW:
-            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
-            copy(ROOT / name, folder / name)
+        for name in copied:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            if (ROOT / name).is_dir():
+                shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
+            else:
+                shutil.copy2(ROOT / name, folder / name)
 
     def __call__(self, *arguments: str, timeout: float = 600) -> subprocess.CompletedProcess[str]:
         """Run Snakemake; stdout and stderr are merged."""
@@ -140,9 +155,10 @@ class Workflow:
 
     def start(self, command: list[str], **environment: str) -> "subprocess.Popen[str]":
         """Start a command in the folder and its own process group."""
+        source = self.folder / "src"
+        own = {"PYTHONDONTWRITEBYTECODE": "1"} | ({"PYTHONPATH": str(source)} if source.is_dir() else {})
         return subprocess.Popen(
-            command, cwd=self.folder, env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"} | environment,
-            text=True, start_new_session=True,
+            command, cwd=self.folder, env=os.environ | own | environment, text=True, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
 

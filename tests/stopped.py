@@ -1,15 +1,25 @@
-"""Trainings that are stopped and resumed."""
+"""Trainings that are stopped and resumed, and the bitwise equality of runs."""
 
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+import torch
 
 from icl.core.runs import Runs
 from icl.core.state import State, load_state, save_state
 from icl.core.sweep import Sweep
 from icl.core.training import train
-from tests.bitwise import same
+
+
+def same(a: Runs, b: Runs) -> bool:
+    """Return whether two runs have the same sweep, weights, types and losses, bit for bit."""
+    return (
+        a.sweep == b.sweep
+        and sorted(a.weights) == sorted(b.weights)
+        and all(torch.equal(w, b.weights[n]) and w.dtype == b.weights[n].dtype for n, w in a.weights.items())
+        and a.losses.tobytes() == b.losses.tobytes()
+    )
 
 
 class Stopped(Exception):

@@ -226,17 +226,6 @@ def test_no_error_in_n_prompts_of_one_run_is_an_open_marker_at_one_in_n() -> Non
     assert list(lines_of(axes)) == ["ours"] and lines_of(axes)["ours"].get_ydata()[1] == 0
 
 
-def test_medians_dots_and_faint_styles() -> None:
-    runs = rows("loss", range(4), [1.0, 2.0, 3.0, 10.0], x=[[1.0], [2.0]], panel="main", series="ours")
-    axes, table = axes_of(runs)
-    plotting.medians(axes, table, [STYLE], "loss", markersize=3)
-    plotting.dots(axes, table, STYLE, "loss")
-    line, dots = axes.lines
-    assert line.get_markersize() == 3 and line.get_linestyle() == "-" and dots.get_linestyle() == "None"
-    np.testing.assert_array_equal(dots.get_xydata(), runs[["x", "value"]].to_numpy())
-    assert axes.collections[0].get_alpha() == 0.2 and axes.collections[0].get_gid() is None
-
-
 def test_panels_lie_at_their_pixels() -> None:
     edges = plotting.grid_edges(("a", "b", "c"), (50, 150, 20, 100), (120, 110), columns=2)
     assert edges == {"a": (50, 150, 20, 100), "b": (170, 270, 20, 100), "c": (50, 150, 130, 210)}
@@ -267,12 +256,10 @@ def test_the_dark_grid_is_seaborns() -> None:
     darkgrid.grid_look(ours)
     with seaborn.axes_style("darkgrid"):
         theirs = Figure().add_subplot()
-    looks = [
-        (axes.get_facecolor(), axes.get_axisbelow(), to_hex(line.get_color()), line.get_linestyle(), line.get_visible())
-        for axes in (ours, theirs)
-        for line in axes.xaxis.get_gridlines()[:1]
-    ]
-    assert looks[0] == looks[1]
+    assert (ours.get_facecolor(), ours.get_axisbelow()) == (theirs.get_facecolor(), theirs.get_axisbelow())
+    one, other = (axes.xaxis.get_gridlines()[0] for axes in (ours, theirs))
+    assert same_color(one.get_color(), other.get_color()) and one.get_linestyle() == other.get_linestyle()
+    assert one.get_visible() == other.get_visible()
 
 
 # All runs, and files

@@ -60,21 +60,12 @@ def test_published_numbers_have_no_distance_from_themselves_and_a_shift_is_measu
             assert row["median"] == pytest.approx(math.log10(3) if is_log else 2 * y.abs().median())
 
 
-@pytest.mark.parametrize("figure", ["figure13", "figure15", "figure18", "figure23", "huang_stages"])
-def test_hidden_figures_have_no_published_numbers(figure: str) -> None:
-    assert published_curves.load(figure) is None
+CSV = "panel,series,x,y\n%s,a,1,2\n"
+HEADS = ["", "# main: [\n", CSV % "main", "# main: {scale: log}\n" + CSV % "main",
+         "# main: {scale: log, reading_error: 0.1}\n" + CSV % "left"]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "panel,series,x,y\nmain,a,1,2\n",
-        "# main: {scale: log}\npanel,series,x,y\nmain,a,1,2\n",
-        "# main: {scale: log, reading_error: 0.1}\npanel,series,x,y\nleft,a,1,2\n",
-        "# main: [\n",
-        "",
-    ],
-)
+@pytest.mark.parametrize("text", HEADS)
 def test_a_file_without_its_head_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "figure9.csv").write_text(text)
     with pytest.raises(PublishedError, match=rf"{tmp_path}/figure9\.csv: "):
@@ -113,9 +104,6 @@ def test_points_match_by_series_x_and_observable(
     assert (row["matched"], row["missing"], row["extra"]) == counts
     assert (row["median"], row["maximum"]) == ((0, 0) if counts[0] else (None, None))
     assert row["rank"] == (pytest.approx(1) if counts[0] else None)
-
-
-def test_several_values_at_one_point_are_refused(published_table: Make) -> None:
     with pytest.raises(ValueError, match="several values for one series and x"):
         of_panel(with_curves(published_table("figure12"), lambda f: join([f, f])), "figure12")
 

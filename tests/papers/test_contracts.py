@@ -25,7 +25,6 @@ from matplotlib.collections import QuadMesh
 from icl.core import discovery
 from icl.core.config import SCALES, digest
 from icl.core.runs import Runs
-from icl.core.sweep import Sweep
 from icl.core.table import Table, validate
 from icl.core.training import train
 from icl.drawing import overlays
@@ -64,10 +63,6 @@ def measured(name: str) -> Table:
     return figures.measure(name, runs_of(name), "smoke")
 
 
-def claims(name: str) -> tuple[Claim, ...]:
-    return ledger.claims(name)
-
-
 def constants(config: Any) -> dict[str, Any]:
     """Return a config's constants without its seed."""
     return {key: value for key, value in dataclasses.asdict(config).items() if key != "seed"}
@@ -78,23 +73,16 @@ def constants(config: Any) -> dict[str, Any]:
 
 @every_figure
 @every_scale
-def test_sweeps_are_equal_for_equal_scales(name: str, scale: str) -> None:
-    first, second = (discovery.figure(name).sweeps(scale) for _ in range(2))
-    assert first
-    assert first == second
-    names = [sweep.name for sweep in first]
-    assert len(set(names)) == len(names)
-    assert all(re.fullmatch(r"[a-z][a-z0-9_]*", each) for each in names)
-
-
-@every_figure
-@every_scale
-def test_a_sweep_differs_only_in_what_it_sweeps(name: str, scale: str) -> None:
-    """A sweep has every combination of the swept values once, with the same seeds; nothing else varies.
+def test_sweeps_have_names_and_every_combination_of_what_they_sweep(name: str, scale: str) -> None:
+    """A sweep has every combination of the swept values once, with the same seeds, enough of them.
 
     Constants that vary together, such as K and N/K at N = K^2, count as one.
     """
-    for sweep in discovery.figure(name).sweeps(scale):
+    sweeps, again = (discovery.figure(name).sweeps(scale) for _ in range(2))
+    names = [sweep.name for sweep in sweeps]
+    assert sweeps and sweeps == again and len(set(names)) == len(names)
+    assert all(re.fullmatch(r"[a-z][a-z0-9_]*", each) for each in names)
+    for sweep in sweeps:
         points = [constants(config) for config in sweep.configs]
         columns = {key: [point[key] for point in points] for key in points[0]}
         independent = {tuple(map(values.index, values)) for values in columns.values()}
@@ -105,45 +93,22 @@ def test_a_sweep_differs_only_in_what_it_sweeps(name: str, scale: str) -> None:
         assert len(seeds) == combinations
         assert len({tuple(of_point) for of_point in seeds.values()}) == 1
         assert len(set(sweep.seeds)) == len(sweep.configs) // combinations
-
-
-@every_figure
-@every_scale
-def test_there_are_enough_seeds(name: str, scale: str) -> None:
-    for sweep in discovery.figure(name).sweeps(scale):
         assert len(set(sweep.seeds)) >= (LEAST_SEEDS[scale] if sweep.is_random else 1)
 
 
 @every_figure
-def test_reduced_scales_reduce_only_amounts(name: str) -> None:
-    """A smaller scale has fewer seeds, steps or prompts but sweeps the same values."""
-    for scale in SCALES[1:]:
-        for ours, papers in zip(
-            discovery.figure(name).sweeps(scale), discovery.figure(name).sweeps("paper"), strict=True
-        ):
-            assert (ours.name, ours.system) == (papers.name, papers.system)
-            assert set(ours.seeds) <= set(papers.seeds)
-            assert ours.snapshots[-1] <= papers.snapshots[-1]
-            assert _swept(ours) == _swept(papers)
-
-
-def _swept(sweep: Sweep) -> dict[str, set[Any]]:
-    points = [constants(config) for config in sweep.configs]
-    by_constant = {key: {point[key] for point in points} for key in points[0]}
-    return {key: values for key, values in by_constant.items() if len(values) > 1}
-
-
-@every_figure
 @every_scale
-def test_the_note_says_whether_something_was_reduced(name: str, scale: str) -> None:
+def test_reduced_scales_reduce_only_amounts_and_say_so(name: str, scale: str) -> None:
+    """A smaller scale has fewer seeds, steps or prompts but sweeps the same values; its note says `reduced`."""
+    pairs = list(zip(*(discovery.figure(name).sweeps(one) for one in (scale, "paper")), strict=True))
+    for ours, papers in pairs:
+        assert (ours.name, ours.system) == (papers.name, papers.system)
+        assert set(ours.seeds) <= set(papers.seeds) and ours.snapshots[-1] <= papers.snapshots[-1]
+        for key in constants(ours.configs[0]):
+            assert set(ours.varied(key)) == set(papers.varied(key)), key
     note = figures.note(name, scale, {})
     assert note.startswith(f"{scale} scale, ")
-    assert ("reduced" in note) == any(
-        ours.plain() != papers.plain()
-        for ours, papers in zip(
-            discovery.figure(name).sweeps(scale), discovery.figure(name).sweeps("paper"), strict=True
-        )
-    )
+    assert ("reduced" in note) == any(ours.plain() != papers.plain() for ours, papers in pairs)
 
 
 # The table
@@ -179,7 +144,7 @@ def copied(table: Table) -> Table:
 
 @every_figure
 def test_every_bound_has_one_value_per_run(name: str) -> None:
-    for claim in claims(name):
+    for claim in ledger.claims(name):
         for bound in (*claim.bounds, *claim.conditions):
             values = measured(name).fact(bound.observable)
             assert (set(values) == {None}) == (bound.statistic == "exact"), bound.observable
@@ -189,8 +154,8 @@ def test_every_bound_has_one_value_per_run(name: str) -> None:
 def test_smoke_verdicts_are_inconclusive(name: str) -> None:
     before = copied(measured(name))
     verdicts = figures.check(name, measured(name))
-    assert [verdict.claim for verdict in verdicts] == [claim.id for claim in claims(name)]
-    for verdict, claim in zip(verdicts, claims(name), strict=True):
+    for verdict, claim in zip(verdicts, ledger.claims(name), strict=True):
+        assert verdict.claim == claim.id
         assert (verdict.scale, verdict.outcome) == ("smoke", INCONCLUSIVE)
         assert len(verdict.parts) == len(claim.bounds)
     assert_same(measured(name), before)
@@ -260,11 +225,8 @@ def test_drawing_gives_a_labelled_figure(name: str) -> None:
     assert isinstance(picture, Figure)
     assert_same(measured(name), before)
     panels = [axes for axes in picture.axes if axes.get_label() != "<colorbar>"]
-    assert panels
-    assert len({axes.get_label() for axes in panels}) == len(panels)
-    for axes in panels:
-        assert axes.get_xlabel()
-        assert axes.get_ylabel()
+    assert panels and len({axes.get_label() for axes in panels}) == len(panels)
+    assert all(axes.get_xlabel() and axes.get_ylabel() for axes in panels)
     assert any(axes.get_legend() is not None for axes in panels)
     assert cut_labels(picture) == []
     assert rendered(picture) == rendered(discovery.figure(name).draw(before))
@@ -309,9 +271,12 @@ def value_at(axes: Axes, part: float) -> float:
 
 
 @every_published_figure
-def test_every_published_point_is_measured(name: str) -> None:
+def test_every_published_point_is_measured_and_every_panel_has_a_distance(name: str) -> None:
     published, table = published_curves.load(name), measured(name)
     assert published is not None
+    distances = published_curves.distances(table, published)
+    assert {row["panel"] for row in distances} == set(published["panel"])
+    assert all(row["matched"] > 0 for row in distances)
     for panel, rows in published.groupby("panel"):
         observable = rows["observable"].iloc[0]
         for (series, kind), points in rows.groupby(["series", "kind"]):
@@ -325,15 +290,6 @@ def test_every_published_point_is_measured(name: str) -> None:
 
 
 @every_published_figure
-def test_every_published_panel_has_a_distance(name: str) -> None:
-    published = published_curves.load(name)
-    assert published is not None
-    rows = published_curves.distances(measured(name), published)
-    assert {row["panel"] for row in rows} == set(published["panel"])
-    assert all(row["matched"] > 0 for row in rows)
-
-
-@every_published_figure
 @pytest.mark.usefixtures("same_global_style")
 def test_the_published_figure_can_be_overlaid(name: str) -> None:
     published = published_curves.load(name)
@@ -342,8 +298,7 @@ def test_the_published_figure_can_be_overlaid(name: str) -> None:
     picture = overlays.overlay(discovery.figure(name).draw(measured(name)), published)
     drawn = {artist.get_gid() for artist in picture.findobj() if artist.get_gid()}
     assert {f"published {series}" for series in published["series"]} <= drawn
-    # Our curves must have the same names.
-    assert set(published["series"]) <= drawn
+    assert set(published["series"]) <= drawn  # our curves have the same names
     panels = {axes.get_label(): axes for axes in picture.axes}
     for (panel, series), rows in published[published["kind"].isin(("line", "point"))].groupby(["panel", "series"]):
         (marks,) = [line for line in panels[panel].lines if line.get_gid() == f"published {series}"]

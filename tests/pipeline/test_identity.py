@@ -1,9 +1,7 @@
 """The identity of a job depends on the meaning of all code and data that it reads, and on nothing else."""
 
 import ast
-import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import ROOT
+from conftest import ROOT, Workflow
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -111,12 +109,10 @@ print(*identity.files("icl.jobs.train", "icl.papers.li2024.one_layer"))
 
 def test_a_new_import_counts_and_the_folder_does_not(tmp_path: Path) -> None:
     """In a separate process, which imports the package from a copy."""
-    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    copy = Workflow(tmp_path, ("src",))
     with (tmp_path / "src/icl/papers/li2024/one_layer.py").open("a") as module:
         module.write("\n\ndef late() -> None:\n    from icl.tasks import linear_dynamics as _\n")
-    environment = os.environ | {"PYTHONPATH": str(tmp_path / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-c", PROBE]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    done = copy.run([sys.executable, "-c", PROBE])
     (importing, other), files = (line.split() for line in done.stdout.splitlines())
     ours, same = (PLAN.training_identity(PLAN.shard(sweep, "0of2")) for sweep in ("li_icl", "garg"))
     assert other == same and importing != ours

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from conftest import ROOT, Workflow, mounted
+from conftest import WORKFLOW, Workflow, mounted
 
 from icl.core import discovery, runs, sealed, table
 from icl.core.config import FIRST_SEED, canonical
@@ -239,26 +238,22 @@ class Folder(Workflow):
     """A copy of the workflow with its own package."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
+        super().__init__(folder, (*WORKFLOW, "src"))
         self.module = folder / discovery.file(EDITED)
         self.published = folder / f"src/icl/papers/{PAPER}/published/{EDITED}.csv"
         self.code, self.data = self.module.read_text(), self.published.read_text()
-        self.state = (False, False, False)
+        self.changed: set[int] = set()
 
     def change(self, place: int) -> None:
         """Negate the measurement (0), double the published numbers (1), or change a constant (2); or undo that."""
-        self.state = tuple(on != (place == index) for index, on in enumerate(self.state))  # type: ignore[assignment]
-        self.module.write_text(self.code + NEGATED * self.state[0])
+        self.changed ^= {place}
+        self.module.write_text(self.code + NEGATED * (0 in self.changed))
         doubled = re.sub(r"^([^#\n,]*,[^,\n]*,[^,\n]*,[-\d.e]+,)", r"\g<1>2", self.data, flags=re.MULTILINE)
-        self.published.write_text(doubled if self.state[1] else self.data)
+        self.published.write_text(doubled if 1 in self.changed else self.data)
 
     @property
     def plan(self) -> Plan:
-        return Plan("smoke", 1, CHANGED if self.state[2] else {})
-
-    def start(self, command: list[str], **environment: str) -> "subprocess.Popen[str]":
-        return super().start(command, PYTHONPATH=str(self.folder / "src"), **environment)
+        return Plan("smoke", 1, CHANGED if 2 in self.changed else {})
 
     def command(self) -> list[str]:
         config = ["scale=smoke", "shards=1", f"constants={canonical(self.plan.changed)}"]
@@ -276,9 +271,12 @@ class Folder(Workflow):
 
     def results(self) -> list[Path]:
         """Return the figure's results in every variant."""
-        found = [*self.folder.glob("results/smoke*/*/**/*"), *self.folder.glob("figures/smoke*/*")]
-        kinds = {".safetensors", ".parquet", ".json", ".png"}
-        return sorted(path for path in found if path.suffix in kinds and not path.name.startswith("."))
+        found = [*self.folder.glob("results/smoke*/*/**/[!.]*"), *self.folder.glob("figures/smoke*/[!.]*")]
+        return sorted(path for path in found if path.suffix in (".safetensors", ".parquet", ".json", ".png"))
+
+
+def edit(folder: Folder, source: random.Random) -> None:
+    folder.change(source.randrange(3))
 
 
 def delete_files(folder: Folder, source: random.Random) -> None:
@@ -308,7 +306,7 @@ def wrong_time(folder: Folder, source: random.Random) -> None:
 
 def kill(folder: Folder, source: random.Random) -> None:
     """Edit something, start, and kill the first job, or everything at a random moment."""
-    folder.change(source.randrange(3))
+    edit(folder, source)
     process, moment = folder.start(folder.command()), time.monotonic() + source.uniform(1, 20)
     only_a_job = source.random() < 0.5
     while process.poll() is None and (only_a_job or time.monotonic() < moment):
@@ -323,10 +321,7 @@ def kill(folder: Folder, source: random.Random) -> None:
     process.communicate(timeout=300)
 
 
-FAULTS: tuple[Callable[[Folder, random.Random], object], ...] = (
-    lambda folder, source: folder.change(0), lambda folder, source: folder.change(1),
-    lambda folder, source: folder.change(2), delete_files, flip_byte, swap_file, wrong_time, kill,
-)  # fmt: skip
+FAULTS = (edit, edit, edit, delete_files, flip_byte, swap_file, wrong_time, kill)
 
 
 @pytest.fixture(scope="module")
@@ -341,9 +336,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Folder:
 def fresh_verdicts(folder: Folder, path: Path) -> dict[str, Any]:
     """Return the verdicts that the folder's sources and data give in an empty folder."""
     made = Folder(path)
-    for place, on in enumerate(folder.state):
-        if on:
-            made.change(place)
+    for place in folder.changed:
+        made.change(place)
     done = made.run([sys.executable, "-c", FRESH, EDITED, canonical(made.plan.plain())])
     assert done.returncode == 0, done.stdout
     return made.verdicts()

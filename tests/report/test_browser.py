@@ -1,7 +1,6 @@
-"""Report and site in a real browser: search, filter, links, phone width, print, accessibility, no JavaScript.
+"""Report and site in the system's Chromium: search, filter, links, phone width, accessibility, no JavaScript.
 
-Needs Chromium from the system, found by its name (or by CHROMIUM); without it these tests are skipped, but not where CI
-is set, which installs it.
+Without Chromium (found by its name, or by CHROMIUM) these tests are skipped, but not where CI is set.
 """
 
 import contextlib
@@ -95,8 +94,6 @@ def test_it_fits_the_screen_and_passes_an_accessibility_checker(opened: Any) -> 
         opened.emulate_media(color_scheme=scheme)
         found = Axe().run(opened)
         assert found.violations_count == 0, found.generate_report()
-    opened.evaluate("document.querySelector('img').removeAttribute('alt')")
-    assert Axe().run(opened).violations_count > 0
 
 
 def test_verdicts_filter_cards_figures_and_rows_and_the_address_keeps_them(opened: Any) -> None:

@@ -1,13 +1,10 @@
 """`new` writes a complete target, changes no other file, and can be undone."""
 
-import os
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import Workflow
 
 from icl.core import discovery
 from icl.core.config import ConstantError
@@ -18,22 +15,11 @@ COPIED = ("src", "workflow", "profiles", "tests/conftest.py", "tests/papers/test
           "environment.yml", "pyproject.toml")  # fmt: skip
 
 
-class Tree:
+class Tree(Workflow):
     """A copy of the source tree, whose package its commands import."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        for name in COPIED:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
-            copy(ROOT / name, folder / name)
-
     def __call__(self, *command: str, code: int = 0) -> str:
-        environment = os.environ | {"PYTHONPATH": str(self.folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
-        done = subprocess.run(
-            [sys.executable, "-m", *command], cwd=self.folder, env=environment, timeout=900, text=True, check=False,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+        done = self.run([sys.executable, "-m", *command], timeout=900)
         assert done.returncode == code, done.stdout
         return done.stdout
 
@@ -45,7 +31,7 @@ class Tree:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
-    return Tree(tmp_path)
+    return Tree(tmp_path, COPIED)
 
 
 @pytest.mark.slow
