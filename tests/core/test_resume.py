@@ -18,7 +18,6 @@ import torch
 
 from icl.core import runs
 from icl.core.config import grid
-from icl.core.runs import Runs
 from icl.core.state import PROGRESS, load_state
 from icl.core.sweep import Sweep
 from icl.core.training import train
@@ -69,72 +68,73 @@ def test_shards_have_the_values_of_the_whole(small_sweep: Maker) -> None:
 
 # One server imports everything once; every training is forked from it.
 SERVER = multiprocessing.get_context("forkserver")
-SHARD = ("li_icl_alpha", "0of2")
-
-
-def started(folder: Path) -> ForkServerProcess:
-    """Start the job of one shard, in a process of its own."""
-    folder.mkdir(exist_ok=True)
-    process = SERVER.Process(target=in_process, args=(folder,))
-    process.start()
-    return process
 
 
 def in_process(folder: Path) -> None:
-    """Run the job, which saves its state at every step; its output goes to a log."""
+    """Run the job of one shard that saves its state at every step; its output goes to a log."""
     with (folder / "log").open("w") as log:
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
-    job(Plan("smoke").shard(*SHARD), folder / "0of2.safetensors", "abc", seconds=0.001)
+    job(Plan("smoke").shard("li_icl_alpha", "0of2"), folder / "0of2.safetensors", "abc", seconds=0.001)
 
 
-def finished(folder: Path) -> Runs:
-    """Run the job to its end."""
-    process = started(folder)
-    process.join(300)
-    assert process.exitcode == 0, (folder / "log").read_text()
-    return weights(folder)
+class Training:
+    """The job of one shard in processes of its own."""
 
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.folder, self.sweep = folder, Plan("smoke").shard("li_icl_alpha", "0of2")
+        self.weights, self.state = folder / "0of2.safetensors", folder / "0of2.state.safetensors"
 
-def weights(folder: Path) -> Runs:
-    return runs.load(folder / "0of2.safetensors", Plan("smoke").shard(*SHARD))
+    def start(self) -> ForkServerProcess:
+        process = SERVER.Process(target=in_process, args=(self.folder,))
+        process.start()
+        return process
 
+    def finish(self) -> float:
+        """Run the job to its end; returns the seconds."""
+        began, process = time.monotonic(), self.start()
+        process.join(300)
+        assert process.exitcode == 0, (self.folder / "log").read_text()
+        return time.monotonic() - began
 
-def hit(folder: Path, number: signal.Signals, seconds: float, after_state: bool) -> str:
-    """Send a signal so long after the start or the first saved state; returns what is left, which is complete."""
-    process, state = started(folder), folder / "0of2.state.safetensors"
-    while after_state and process.is_alive() and not state.exists():
-        time.sleep(0.001)
-    process.join(seconds)
-    if process.is_alive() and process.pid:
-        os.kill(process.pid, number)
-    process.join(60)
-    saved = process.exitcode == 128 + number
-    if saved:
-        step = runs.metadata(state)["step"]
-        assert f"{number.name} at step {step}: the state is saved" in (folder / "log").read_text()
-    if (folder / "0of2.safetensors").exists():
-        assert weights(folder).weights
-        return "weights"
-    if state.exists():
-        assert load_state(state, "abc") is not None
-        return f"state after {number.name}" if saved else "state"
-    return "nothing"
+    def hit(self, number: signal.Signals, seconds: float, after_state: bool) -> str:
+        """Send a signal so long after the start or the first saved state; returns what is left, which is complete."""
+        process = self.start()
+        while after_state and process.is_alive() and not self.state.exists():
+            time.sleep(0.001)
+        process.join(seconds)
+        if process.is_alive() and process.pid:
+            os.kill(process.pid, number)
+        process.join(60)
+        if process.exitcode == 128 + number:
+            step = runs.metadata(self.state)["step"]
+            assert f"{number.name} at step {step}: the state is saved" in (self.folder / "log").read_text()
+        if self.weights.exists():
+            runs.load(self.weights, self.sweep)
+            return "weights"
+        if self.state.exists():
+            assert load_state(self.state, "abc") is not None
+            return f"state after {number.name}" if process.exitcode == 128 + number else "state"
+        return "nothing"
 
 
 @pytest.mark.slow
 def test_a_job_that_gets_a_signal_at_a_random_moment_ends_as_an_uninterrupted_one(tmp_path: Path) -> None:
     """SIGKILL, SIGTERM and SIGINT, from the start to shortly after the end or from the first saved state on."""
     SERVER.set_forkserver_preload(["icl.jobs.train", "icl.papers.li2024.one_layer", "icl.pipeline.plan", "torch"])
-    expected, began = finished(tmp_path / "unbroken"), time.monotonic()
-    finished(tmp_path / "again")
-    seconds, left = time.monotonic() - began, Counter[str]()
+    unbroken = Training(tmp_path / "unbroken")
+    unbroken.finish()
+    seconds, expected = Training(tmp_path / "again").finish(), runs.load(unbroken.weights, unbroken.sweep)
+    left: Counter[str] = Counter()
     for trial, share in enumerate(np.random.default_rng(0).uniform(0, 1.1, 24)):
-        folder, number = tmp_path / str(trial), (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)[trial % 3]
+        broken = Training(tmp_path / str(trial))
+        number = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)[trial % 3]
         after_state = trial % 2 == 1
-        left[hit(folder, number, seconds * share * (0.3 if after_state else 1), after_state)] += 1
-        assert same(finished(folder), expected)
-        assert sorted(os.listdir(folder)) == [".0of2.finished.safetensors", "0of2.safetensors", "log"]
+        left[broken.hit(number, seconds * share * (0.3 if after_state else 1), after_state)] += 1
+        broken.finish()
+        assert same(runs.load(broken.weights, broken.sweep), expected)
+        assert sorted(os.listdir(broken.folder)) == [".0of2.finished.safetensors", "0of2.safetensors", "log"]
     # The test is void unless some signals arrived during the training.
     assert min(left["state"], left["state after SIGTERM"], left["state after SIGINT"]) >= 2, left
 
