@@ -15,7 +15,7 @@ from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import train
 from icl.papers.li2024 import evaluation, icl_lucky_neurons, neuron_figures, one_layer, pruning, training_curves
-from icl.papers.li2024.patterns import unit_pairs
+from icl.papers.li2024.patterns import combined
 from icl.papers.li2024.prompts import TRAINING_TASKS
 from tests.oracles import li2024 as oracle
 
@@ -64,15 +64,15 @@ def test_out_of_domain_prompts_have_combined_patterns(total: float, run: int) ->
     config = CONFIGS[run]
     relevant, irrelevant = config.axis_patterns
     prompts = evaluation.out_of_domain(sweep(config), coefficient_sum=total)
-    combined = unit_pairs(relevant, total)[prompts.patterns[0].numpy()]
+    expected = combined(relevant, total, "unit pairs")[prompts.patterns[0].numpy()]
     # The rest of a token is an irrelevant pattern: in the span of the nu, with norm at most |kappa|'s bound.
-    rest = prompts.tokens[0, ..., : config.feature_dimension].numpy() - combined
+    rest = prompts.tokens[0, ..., : config.feature_dimension].numpy() - expected
     np.testing.assert_allclose(rest @ relevant.T, 0, atol=1e-12)
     np.testing.assert_allclose(rest @ irrelevant.T @ irrelevant, rest, atol=1e-12)
     assert np.linalg.norm(rest, axis=-1).max() <= config.largest_strength + 1e-12
     direction = prompts.query_direction[0].numpy()
     np.testing.assert_allclose(np.linalg.norm(direction, axis=-1), 1, atol=1e-12)
-    np.testing.assert_allclose(direction * config.pattern_norm, combined[:, -1], atol=1e-12)
+    np.testing.assert_allclose(direction * config.pattern_norm, expected[:, -1], atol=1e-12)
 
 
 @both_domains

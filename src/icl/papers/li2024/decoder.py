@@ -4,9 +4,8 @@ The prompts are those of the one-layer model (`icl.papers.li2024.prompts`): colu
 Gaussian noise on the inputs. The decoder (`icl.models.transformer`) is trained with Adam on the hinge loss of its logit
 F at the query.
 
-Adam depends on the coordinates of the patterns and q. F is computed in the pattern axes: IDR pattern j is beta e_j, IDI
-pattern k is e_{M_1 + k} and q is e_{d_X} (see icl.papers.li2024.patterns). The label axes beyond q are zero in every
-token, so a token is stored as its first d_X + 1 coordinates, and the other rows of the read-in map are left out.
+F is computed in the pattern axes (see icl.papers.li2024.patterns). The label axes beyond q are zero in every token, so
+a token is stored as its first d_X + 1 coordinates, and the other rows of the read-in map are left out.
 """
 
 from collections.abc import Sequence
@@ -20,8 +19,7 @@ from icl.core.lazy import Tensor, torch
 from icl.core.streams import stream, words
 from icl.models import transformer
 from icl.models.optimisers import Optimiser, Params, adam
-from icl.papers.li2024.patterns import COMBINATIONS, PatternConfig, PatternTest, axes_of
-from icl.papers.li2024.prompts import sample_prompts
+from icl.papers.li2024.patterns import COMBINATIONS, PatternConfig, PatternTest, axes_of, training_prompts
 
 SYSTEM = "li_icl_gpt2"
 FROZEN: tuple[str, ...] = ()
@@ -127,15 +125,11 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     index = first.batch_index(step)
     blocks = words(SYSTEM, [c.seed for c in configs], "train", index, (first.batch, 2 * l_tr + 2))
     contexts, queries, task = np.split(blocks, [l_tr + 1, 2 * l_tr + 1], axis=-1)
-    fraction = np.array([c.relevant_fraction for c in configs], dtype=np.float32)[:, None, None]
-    strength = np.array([c.largest_strength for c in configs])[:, None, None]
-    sets = np.stack([c.train_tasks for c in configs])[:, None]
-    patterns = first.relevant_patterns, first.irrelevant_patterns
     # Both parts share the task's word and so the task; the last column of each part is a query.
-    start = sample_prompts(np.concatenate([contexts, task], axis=-1), sets, *patterns, fraction, strength)
-    single = np.stack(np.broadcast_arrays(queries, task), axis=-1)
-    more = sample_prompts(single, sets[:, None], *patterns, fraction[..., None], strength[..., None])
-    joined = {name: np.concatenate([part, getattr(more, name)[..., 0]], axis=-1) for name, part in vars(start).items()}
+    start = training_prompts(configs, np.concatenate([contexts, task], axis=-1))
+    single = np.stack(np.broadcast_arrays(queries, task), axis=-1).reshape(len(configs), -1, 2)
+    more = {name: part.reshape(queries.shape) for name, part in vars(training_prompts(configs, single)).items()}
+    joined = {name: np.concatenate([part, more[name]], axis=-1) for name, part in vars(start).items()}
     joined["irrelevant"] += first.relevant_patterns
     shape = (*joined["label"].shape[1:], first.feature_dimension)
     drawn = [stream(SYSTEM, c.seed, "train, noise", index).standard_normal(shape, np.float32) for c in configs]

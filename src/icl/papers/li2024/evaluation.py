@@ -1,6 +1,6 @@
 """Test prompts of Li et al. 2024 in and out of domain, and the answers of the one-layer model to them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from icl.core.streams import stream, words
 from icl.core.sweep import Sweep
 from icl.models.optimisers import Params
 from icl.papers.li2024.one_layer import QUERY_TOO
-from icl.papers.li2024.patterns import COMBINATIONS, PatternConfig, haar
+from icl.papers.li2024.patterns import combined, haar
 from icl.papers.li2024.prompts import all_tasks, prompt_tokens, sample_prompts, unseen_tasks
 
 
@@ -38,32 +38,27 @@ class Evaluation:
 
 def in_domain(sweep: Sweep, **tested: Any) -> Evaluation:
     """Prompts of unseen tasks over the IDR and IDI patterns; tested : other constants of the sweep's test."""
-
-    def domain(config: PatternConfig, test: Any) -> tuple[np.ndarray, ...]:
-        return unseen_tasks(config.relevant_patterns, config.train_tasks), *config.axis_patterns
-
-    return _evaluation(sweep.configs, replace(sweep.test, **tested), "in domain", domain)
+    domains = ((unseen_tasks(c.relevant_patterns, c.train_tasks), *c.axis_patterns) for c in sweep.configs)
+    return _evaluation(sweep.configs, replace(sweep.test, **tested), "in domain", domains)
 
 
 def out_of_domain(sweep: Sweep, **tested: Any) -> Evaluation:
     """Prompts of all tasks over ODR patterns, IDR patterns combined with coefficient sum S_1, and rotated IDI ones."""
-
-    def domain(config: PatternConfig, test: Any) -> tuple[np.ndarray, ...]:
-        relevant, irrelevant = config.axis_patterns
-        combined = COMBINATIONS[test.combination](relevant, test.coefficient_sum)
+    test, domains = replace(sweep.test, **tested), []
+    for config in sweep.configs:
+        known, irrelevant = config.axis_patterns
+        relevant = combined(known, test.coefficient_sum, test.combination)
         rotation = haar(stream(config.system, config.seed, "rotation"), len(irrelevant))
-        return all_tasks(len(combined)), combined, rotation @ irrelevant
-
-    return _evaluation(sweep.configs, replace(sweep.test, **tested), "out of domain", domain)
+        domains.append((all_tasks(len(relevant)), relevant, rotation @ irrelevant))
+    return _evaluation(sweep.configs, test, "out of domain", domains)
 
 
 def _evaluation(
-    configs: Sequence[Any], test: Any, purpose: str, domain: Callable[[Any, Any], tuple[np.ndarray, ...]]
+    configs: Sequence[Any], test: Any, purpose: str, domains: Iterable[tuple[np.ndarray, ...]]
 ) -> Evaluation:
-    """domain : a run's config, test -> tasks (tasks, 2), relevant and irrelevant patterns (M, d_X)."""
+    """domains : for each run its tasks, (tasks, 2), and relevant and irrelevant patterns, (M, d_X)."""
     parts = []
-    for config in configs:
-        tasks, relevant, irrelevant = domain(config, test)
+    for config, (tasks, relevant, irrelevant) in zip(configs, domains, strict=True):
         # The stream does not depend on alpha' or S_1, so curves over them are paired.
         block = words(config.system, [config.seed], purpose, 0, (test.prompts, test.context_length_test + 2))[0]
         fraction, bound = test.relevant_fraction_test, config.largest_strength

@@ -4,8 +4,7 @@
 
 is trained on the hinge loss max(0, 1 - z F), where z is the query's label: with SGD, as in the theorems, or with Adam,
 as inferred from the figures. W_Q, W_K and W_V start at multiples of I and W_O is Gaussian, so SGD does not depend on
-the coordinates. Adam does. F is computed in the pattern axes (see icl.papers.li2024.patterns): IDR pattern j is
-beta e_j, IDI pattern k is e_{M_1 + k} and q is e_{d_X}.
+the coordinates. Adam does. F is computed in the pattern axes (see icl.papers.li2024.patterns).
 """
 
 from collections.abc import Callable, Sequence
@@ -18,8 +17,7 @@ from icl.core.config import constant
 from icl.core.lazy import Tensor, torch
 from icl.core.streams import stream, words
 from icl.models.optimisers import Optimiser, Params, adam, sgd
-from icl.papers.li2024.patterns import COMBINATIONS, PatternConfig, PatternTest, axes_of
-from icl.papers.li2024.prompts import sample_prompts
+from icl.papers.li2024.patterns import COMBINATIONS, FITTED, PatternConfig, PatternTest, axes_of, training_prompts
 
 SYSTEM = "li_icl"
 # The constant readout_rate sets whether a is trained.
@@ -28,7 +26,6 @@ FROZEN: tuple[str, ...] = ()
 OPTIMISERS: dict[str, Callable[[Sequence[float]], Optimiser]] = {"sgd": sgd, "adam": adam}
 
 QUERY_TOO = "contexts and query"
-FITTED = "fitted: see gallery/findings.md"
 
 
 @dataclass(frozen=True)
@@ -40,10 +37,6 @@ class Config(PatternConfig):
     neurons: int = constant(
         64, "inferred", "figure 14 places pruning rates 0 ... 40 % on the indices round(64 r)", letter="m", at_least=2,
         at_most=10000, even=True,
-    )  # fmt: skip
-    pattern_norm: float = constant(
-        3.0, "inferred", "of 1.5 to 4, the value that fits figures 8 and 9 together; the classical curves of figure 27 "
-        f"require 2 or more; {FITTED}", letter="beta", above=0,
     )  # fmt: skip
     strength_law: str = constant(
         "uniform", "ours", "law of kappa within its bound; the talk shows signed values, an earlier talk a constant",
@@ -63,9 +56,6 @@ class Config(PatternConfig):
     output_std: float = constant(
         0.02, "inferred", "untouched rows of W_O in figure 14 have norm 0.16 = std sqrt(60)", letter="std W_O", above=0,
     )  # fmt: skip
-    batch: int = constant(
-        128, "ours", "the theorem requires max(eps^-2, M_1); 128 allows eps >= 0.09", letter="B", at_least=1
-    )
     readout: float = constant(
         1 / 36, "inferred", "of 1/64 to 1/8, the value that fits the final magnitudes in figures 8, 10, 11 and 14; "
         f"{FITTED}", letter="|a_i|", above=0,
@@ -136,12 +126,9 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     first = configs[0]
     shape = (first.batch, first.context_length + 2)
     blocks = words(first.system, [c.seed for c in configs], "train", first.batch_index(step), shape)
-    fraction = np.array([c.relevant_fraction for c in configs], dtype=np.float32)[:, None, None]
-    strength = np.array([c.largest_strength for c in configs])[:, None, None]
-    tasks = np.stack([c.train_tasks for c in configs])[:, None]
-    batch = sample_prompts(blocks, tasks, first.relevant_patterns, first.irrelevant_patterns, fraction, strength)
+    batch = training_prompts(configs, blocks)
     kappa = np.stack([config.strength(of_run) for config, of_run in zip(configs, batch.strength, strict=True)])
-    return {"pattern": batch.pattern, "irrelevant": batch.irrelevant, "strength": kappa, "label": batch.label}
+    return vars(batch) | {"strength": kappa}
 
 
 def loss(params: Params, batch: Params, configs: Sequence[Config]) -> Tensor:

@@ -2,13 +2,11 @@
 
 The paper requires only that the patterns are orthonormal and that q is a unit vector. SGD is invariant to a rotation of
 either space. Adam is not, since it moves each coordinate by about the sign of its gradient, so the models are trained
-in the coordinates of `PATTERN_LAWS` and `LABEL_LAWS`.
-
-All computation is done in the pattern axes, where IDR pattern j is beta e_j, IDI pattern k is e_{M_1 + k} and q is the
-first label axis.
+in the coordinates of `PATTERN_LAWS` and `LABEL_LAWS`. All computation is done in the pattern axes, where IDR pattern j
+is beta e_j, IDI pattern k is e_{M_1 + k} and q is e_{d_X}, the first label axis.
 
 Out of domain, ODR patterns mu'_j are linear combinations of the IDR patterns mu with coefficient sum S_1, and ODI
-patterns nu'_k lie in the span of the IDI patterns. The authors do not state their combination.
+patterns nu'_k lie in the span of the IDI patterns.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +19,9 @@ import numpy as np
 from icl.core.config import Constants, RunConfig, constant
 from icl.core.lazy import Tensor, torch
 from icl.core.streams import stream
-from icl.papers.li2024.prompts import TRAINING_TASKS
+from icl.papers.li2024.prompts import TRAINING_TASKS, Prompts, sample_prompts
+
+FITTED = "fitted: see gallery/findings.md"
 
 
 def haar(rng: np.random.Generator, size: int) -> np.ndarray:
@@ -48,31 +48,18 @@ LABEL_LAWS: Mapping[str, Law] = {
 """Laws of the direction of q."""
 
 
-def unit_pairs(relevant: np.ndarray, total: float) -> np.ndarray:
-    """ODR patterns mu'_j = c1 mu_{2j-1} + c2 mu_{2j} with c1 + c2 = S_1, c1^2 + c2^2 = 1 and c1 >= c2: (M, d) ->
-    (M / 2, d), of mu's norm, and orthogonal if the mu are.
-
-    Raises ValueError if |S_1| > sqrt 2, where there is no such pair.
-    """
-    if abs(total) > np.sqrt(2):
-        raise ValueError(f"coefficient sum {total}: at most sqrt(2) in absolute value for a pair of unit norm")
-    root = np.sqrt(max(2 - total**2, 0.0))
-    return (total + root) / 2 * relevant[0::2] + (total - root) / 2 * relevant[1::2]
-
-
-def pairs_apart(relevant: np.ndarray, total: float) -> np.ndarray:
-    """ODR patterns with c1 + c2 = S_1 and c1 - c2 = 1 for all S_1: (M, d) -> (M / 2, d), orthogonal if the mu are.
-
-    Their norm is sqrt((S_1^2 + 1) / 2) of mu's; at S_1 = 1 they are mu_{2j-1} themselves.
-    """
-    return (total + 1) / 2 * relevant[0::2] + (total - 1) / 2 * relevant[1::2]
-
-
-COMBINATIONS: Mapping[str, Callable[[np.ndarray, float], np.ndarray]] = {
-    "unit pairs": unit_pairs,
-    "pairs apart": pairs_apart,
+COMBINATIONS: Mapping[str, Callable[[float], float]] = {
+    "unit pairs": lambda total: float(np.sqrt(max(2 - total**2, 0.0))),
+    "pairs apart": lambda total: 1.0,
 }
-"""Constructions of ODR patterns from the IDR patterns and the coefficient sum S_1."""
+"""c1 - c2 of the ODR patterns, from S_1 = c1 + c2. The authors do not state theirs. Unit pairs have mu's norm, pairs
+apart sqrt((S_1^2 + 1) / 2) of it; at S_1 = 1 both are mu_{2j-1} themselves."""
+
+
+def combined(relevant: np.ndarray, total: float, combination: str) -> np.ndarray:
+    """ODR patterns mu'_j = c1 mu_{2j-1} + c2 mu_{2j}: (M, d) -> (M / 2, d), orthogonal if the mu are."""
+    difference = COMBINATIONS[combination](total)
+    return (total + difference) / 2 * relevant[0::2] + (total - difference) / 2 * relevant[1::2]
 
 
 @dataclass(frozen=True)
@@ -92,8 +79,8 @@ class PatternConfig(RunConfig):
         at_least=2, at_most=1000,
     )  # fmt: skip
     pattern_norm: float = constant(
-        1.0, "ours", "not stated; LayerNorm removes a common scale, and label and pattern have equal size",
-        letter="beta", above=0,
+        3.0, "inferred", "of 1.5 to 4, the value that fits figures 8 and 9 together; the classical curves of figure 27 "
+        f"require 2 or more; {FITTED}", letter="beta", above=0,
     )  # fmt: skip
     irrelevant_strength: float = constant(
         0.5, "inferred", "figure 8 starts with norm(W p) / norm(xdr W p) = 1.04: |kappa| <= 0.5 beta, uniform",
@@ -123,7 +110,9 @@ class PatternConfig(RunConfig):
         "between sign(q) and q, which is 0.524 for uniform entries, as published, and 0.65 for Gaussian entries",
         choices=tuple(LABEL_LAWS),
     )  # fmt: skip
-    batch: int = constant(128, "ours", "not stated; each model has its own", letter="B", at_least=1)
+    batch: int = constant(
+        128, "ours", "the theorem requires max(eps^-2, M_1); 128 allows eps >= 0.09", letter="B", at_least=1
+    )
     training_prompts: int = constant(
         0, "ours", "size of the training set, passed through repeatedly in whole batches; 0: new prompts at every step",
         letter="N", at_least=0,
@@ -203,6 +192,15 @@ class PatternTest(Constants):
     def strength(self, config: Any, kappa: np.ndarray) -> np.ndarray:
         """kappa of the test inputs, from a kappa that is uniform within its training bound."""
         return kappa
+
+
+def training_prompts(configs: Sequence[PatternConfig], blocks: np.ndarray) -> Prompts:
+    """Training prompts of every run from random words, (runs, prompts, columns + 1)."""
+    first = configs[0]
+    fraction = np.array([c.relevant_fraction for c in configs], dtype=np.float32)[:, None, None]
+    strength = np.array([c.largest_strength for c in configs])[:, None, None]
+    tasks = np.stack([c.train_tasks for c in configs])[:, None]
+    return sample_prompts(blocks, tasks, first.relevant_patterns, first.irrelevant_patterns, fraction, strength)
 
 
 def axes_of(configs: Sequence[PatternConfig], like: Tensor) -> Tensor:

@@ -88,14 +88,10 @@ def sample_prompts(
     ----------
     words : uint64 (..., context + 2), one per token, the query too, and one for the task
     tasks : (..., tasks, 2), leading axes broadcast against (...); each prompt picks one uniformly
-    patterns, irrelevant : the numbers of mu and of nu
+    patterns, irrelevant : the numbers of mu, at least 3, and of nu
     fraction : alpha in (0, 1], broadcast against (..., 1)
     strength : the bound on |kappa|, broadcast against (..., 1)
-
-    Raises ValueError for two patterns and alpha < 1, since the other contexts need a third pattern.
     """
-    if patterns == 2 and np.any(np.asarray(fraction) < 1):
-        raise ValueError("patterns = 2: alpha must be 1, since no other pattern is left for the irrelevant contexts")
     # All passes run over whole words, including the task's column, and in place: at this size, new memory and rows of
     # odd length cost as much as the arithmetic.
     bits = words >> np.uint64(40)
@@ -126,23 +122,20 @@ def _patterns_and_labels(
     others = 2 * (patterns - 2)
     cell = u - fraction
     cell *= np.float32(others) / np.maximum(1 - fraction, np.float32(1e-6))
-    np.clip(cell, 0, max(others - 1, 0), out=cell)
+    np.clip(cell, 0, others - 1, out=cell)
     narrow = cell.astype(np.int16)
     narrow += u >= fraction
     narrow += u >= fraction / 2
     narrow[..., -2] = u[..., -2] >= 0.5
     label = (1 - 2 * (narrow & 1)).astype(np.float64)
-    order = _cells(tasks.reshape(-1, 2), patterns)
+    # The patterns of every task (a, b) in the order of the cells.
+    pairs, indices = tasks.reshape(-1, 2), np.arange(patterns)
+    is_other = (indices != pairs[:, :1]) & (indices != pairs[:, 1:])
+    rest = np.broadcast_to(indices, is_other.shape)[is_other].reshape(len(pairs), patterns - 2)
+    order = np.hstack([pairs, rest.repeat(2, axis=1)])
     code = narrow.astype(np.int64)
     code += task[..., None] * order.shape[1]
     return order.reshape(-1).take(code), label
-
-
-def _cells(tasks: np.ndarray, patterns: int) -> np.ndarray:
-    """Return the patterns of every task (a, b) in the order of the cells: a, b, then each other pattern twice."""
-    indices = np.tile(np.arange(patterns), (len(tasks), 1))
-    rest = indices[(indices != tasks[:, :1]) & (indices != tasks[:, 1:])].reshape(len(tasks), patterns - 2)
-    return np.hstack([tasks, rest.repeat(2, axis=1)])
 
 
 def prompt_tokens(batch: Prompts, relevant: np.ndarray, irrelevant: np.ndarray, label: np.ndarray) -> np.ndarray:

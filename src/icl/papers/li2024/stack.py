@@ -24,8 +24,8 @@ from icl.core.lazy import Tensor, torch
 from icl.core.streams import stream
 from icl.models.optimisers import Params
 from icl.papers.li2024 import one_layer
-from icl.papers.li2024.one_layer import FITTED, QUERY_TOO
-from icl.papers.li2024.patterns import axes_of
+from icl.papers.li2024.one_layer import QUERY_TOO
+from icl.papers.li2024.patterns import FITTED, axes_of
 from icl.papers.li2024.prompts import Prompts, prompt_tokens
 
 SYSTEM = "li_icl_stack"
