@@ -35,15 +35,17 @@ def one_layer_logit(params: Mapping[str, Tensor], prompt: Tensor, attended: str 
     return hidden @ params["a"]
 
 
-def one_layer_loss(params: Mapping[str, Tensor], prompt: Tensor, label: Tensor) -> Tensor:
+def one_layer_loss(params: Mapping[str, Tensor], prompt: Tensor, label: Tensor, attended: str = "contexts") -> Tensor:
     """Mean hinge loss max(0, 1 - z F) of eq. 7; label (B,) of +1 and -1."""
-    return torch.relu(1 - label * one_layer_logit(params, prompt)).mean()
+    return torch.relu(1 - label * one_layer_logit(params, prompt, attended)).mean()
 
 
-def one_layer_gradients(params: Mapping[str, Tensor], prompt: Tensor, label: Tensor) -> tuple[float, dict[str, Tensor]]:
-    """Return the mean hinge loss of eq. 7 and its autograd gradients for W_Q, W_K, W_V and W_O."""
-    leaves = {name: params[name].detach().clone().requires_grad_() for name in ("W_Q", "W_K", "W_V", "W_O")}
-    loss = one_layer_loss({**params, **leaves}, prompt, label)
+def one_layer_gradients(
+    params: Mapping[str, Tensor], prompt: Tensor, label: Tensor, attended: str = "contexts"
+) -> tuple[float, dict[str, Tensor]]:
+    """Return the mean hinge loss of eq. 7 and its autograd gradients for all weights."""
+    leaves = {name: w.detach().clone().requires_grad_() for name, w in params.items()}
+    loss = one_layer_loss(leaves, prompt, label, attended)
     return loss.item(), dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
 
 

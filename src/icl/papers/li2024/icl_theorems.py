@@ -70,8 +70,8 @@ def _facts(runs: Runs, scale: str) -> dict[str, np.ndarray]:
     trained = trainings.in_axes(runs)
     pruned = pruning.pruning(trained)
     return found | {
-        "rise of the hinge loss without small neurons": pruning.rise_without_small(pruned),
-        "least rise of the hinge loss per share of large neurons": pruning.least_rise_per_share(pruned),
+        "rise of the hinge loss without small neurons": pruned.rise_without_small(),
+        "least rise of the hinge loss per share of large neurons": pruned.least_rise_per_share(),
         **attended_context(trained.last(), evaluation.in_domain(trained.sweep)),
     }
 

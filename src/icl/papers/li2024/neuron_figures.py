@@ -13,7 +13,7 @@ from icl.drawing.plotting import Embedding
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Table, Trained, plotting, rows, single, torch
 from icl.models.optimisers import Params
 from icl.papers.li2024 import one_layer, stack, trainings
-from icl.papers.li2024.record import Edges, Record, all_runs
+from icl.papers.li2024.record import Edges, Record, one_of_many
 
 EPOCHS, STACK_EPOCHS = (0, 100, 200, 300, 400), (0, 400, 800, 1200, 1600)
 DRAWN_NEURONS = 5
@@ -43,10 +43,9 @@ def measure_features(runs: Trained, scale: str) -> Rows:
     """Feature block of the one-layer model: the first neurons as points, the mean angle of the large rows as facts."""
     record = Record(single(runs))
     at = embeddings_over_training(record.runs)
-    last = at[EPOCHS[-1]]
-    of_large = large(last["feature magnitude"])
+    of_large = large(at[EPOCHS[-1]]["feature magnitude"])
     _add_points(record, "Feat. Emb.", np.full_like(of_large, True), at, "feature")
-    start, end = (np.average(now["feature angle"], axis=-1, weights=of_large) for now in (at[0], last))
+    start, end = (np.average(at[e]["feature angle"], axis=-1, weights=of_large) for e in (EPOCHS[0], EPOCHS[-1]))
     return record.rows({"angle at the start": start, "angle at the end": end})
 
 
@@ -72,10 +71,12 @@ def measure_layer(runs: Trained, scale: str, layer: int) -> Rows:
     # there is that of the neuron with the same index.
     _add_points_by_sign(record, at)
     growth = at[STACK_EPOCHS[-1]]["label magnitude"] / at[STACK_EPOCHS[0]]["label magnitude"]
-    claimed = {"share of neurons that grow": (growth > 1).mean(axis=-1)}
+    claimed, turns = {"share of neurons that grow": (growth > 1).mean(axis=-1)}, []
     if layer == 1:
-        layers = range(1, record.runs.sweep.configs[0].layers + 1)
-        turns = [_turn(embeddings_over_training(record.runs, number)[STACK_EPOCHS[-1]]) for number in layers]
+        for number in range(1, record.runs.sweep.configs[0].layers + 1):
+            last = embeddings_over_training(record.runs, number)[STACK_EPOCHS[-1]]
+            turn, of_large = np.abs(last["label angle"] - np.pi / 2), large(last["label magnitude"])
+            turns.append(np.average(turn, axis=-1, weights=of_large))
         claimed["largest turn of a layer"] = np.max(turns, axis=0)
     return record.rows(claimed)
 
@@ -93,12 +94,6 @@ def embeddings_over_training(runs: Runs, layer: int | None = None) -> Embeddings
 def large(magnitudes: np.ndarray) -> np.ndarray:
     """Return the rows of more than half the largest magnitude: bool (runs, m)."""
     return magnitudes > magnitudes.max(axis=-1, keepdims=True) / 2
-
-
-def _turn(embedded: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Mean distance from pi/2 of the angle between q and the large label rows."""
-    weights = large(embedded["label magnitude"])
-    return np.average(np.abs(embedded["label angle"] - np.pi / 2), axis=-1, weights=weights)
 
 
 def _add_points_by_sign(record: Record, at: Embeddings) -> dict[str, np.ndarray]:
@@ -156,12 +151,11 @@ def _labels(name: str, layer: int | None, edges: Edges, legend: float, limits: t
     draw = partial(draw_labels, edges=edges, legend=legend, limits=limits)
     measure = partial(measure_layer, layer=layer) if layer else measure_labels
     training = trainings.stack_training if layer else trainings.one_layer_training
-    return Figure(name, training, measure, draw, all_runs(draw, LABELS))
+    return one_of_many(name, training, measure, draw, LABELS)
 
 
-_all_features = all_runs(draw_features, FEATURES)
 FIGURES = (
-    Figure("figure10", trainings.one_layer_training, measure_features, draw_features, _all_features),
+    one_of_many("figure10", trainings.one_layer_training, measure_features, draw_features, FEATURES),
     _labels("figure11", None, (96.65, 342.72, 22.50, 324.72), -0.009, (-0.047, 1.391)),
     _labels("figure24", 1, (96.65, 334.64, 15.00, 324.72), -0.043, (0.0071, 0.0549)),
     _labels("figure25", 2, (109.90, 339.41, 15.00, 324.72), -0.080, (0.0074, 0.0379)),

@@ -18,7 +18,7 @@ from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained,
 from icl.papers.li2024 import evaluation, trainings
 from icl.papers.li2024.evaluation import Evaluation
 from icl.papers.li2024.one_layer import SYSTEM
-from icl.papers.li2024.record import Look, Record, all_runs, draw, error_axis, measure_errors
+from icl.papers.li2024.record import Look, Record, draw, error_axis, measure_errors, one_of_many
 
 COUNTS = (0, 3, 6, 10, 13, 16, 19, 22, 26)
 """Numbers of pruned neurons at rates 0, 5, ..., 40 %, as on the published axis."""
@@ -64,6 +64,16 @@ class Pruning:
         """Return the rise of the hinge loss without the neurons in the mask `removed`: (runs,)."""
         return self.without(removed)[HINGE] - self.without(np.zeros_like(removed))[HINGE]
 
+    def rise_without_small(self) -> np.ndarray:
+        """Return the rise of the hinge loss without the small neurons (theorem 3): (runs,)."""
+        return self.rise(~self.large)
+
+    def least_rise_per_share(self) -> np.ndarray:
+        """Return the least over SHARES R of the rise of the hinge loss without a fraction R of the large neurons,
+        largest first, over R (theorem 3): (runs,).
+        """
+        return np.min([self.rise(self.first_large(-self.norms, share)) / share for share in SHARES], axis=0)
+
 
 def pruning(runs: Runs, **tested: Any) -> Pruning:
     """Pruning of the trained one-layer model on out-of-domain prompts at full context length.
@@ -77,18 +87,6 @@ def pruning(runs: Runs, **tested: Any) -> Pruning:
 def first(keys: np.ndarray, count: int | np.ndarray) -> np.ndarray:
     """Return the `count` neurons of smallest keys: (runs, m) -> bool (runs, m)."""
     return np.argsort(np.argsort(keys, axis=-1), axis=-1) < count
-
-
-def rise_without_small(pruned: Pruning) -> np.ndarray:
-    """Return the rise of the hinge loss without the small neurons (theorem 3): (runs,)."""
-    return pruned.rise(~pruned.large)
-
-
-def least_rise_per_share(pruned: Pruning) -> np.ndarray:
-    """Return the least over SHARES R of the rise of the hinge loss without a fraction R of the large neurons, largest
-    first, over R (theorem 3): (runs,).
-    """
-    return np.min([pruned.rise(pruned.first_large(-pruned.norms, share)) / share for share in SHARES], axis=0)
 
 
 def random_orders(seeds: Sequence[int], neurons: int) -> list[np.ndarray]:
@@ -111,8 +109,8 @@ def losses_without(whole: Pruning, masks: Sequence[Sequence[np.ndarray]]) -> dic
 def measure_orders(runs: Trained, scale: str) -> Rows:
     """Errors under both orders of pruning, sorted row norms, and their gap."""
     record = Record(single(runs))
-    by_norm, at_random = _pruned(record.runs)
-    record.error_curves(_wrong(by_norm, at_random), _wrong(*_pruned(record.drawn_run())), COUNTS, "left axis")
+    pruned = _pruned(record.runs)
+    record.error_curves(_wrong(pruned), _wrong(_pruned(record.drawn_run())), COUNTS, "left axis")
     whole = pruning(record.runs)
     ordered, places = np.sort(whole.norms, axis=-1), range(COUNTS[-1] + 1)
     record.curves("neuron magnitude", {"magnitude of neurons": ordered.T[: len(places)]}, places, "right axis")
@@ -125,31 +123,30 @@ def measure_orders(runs: Trained, scale: str) -> Rows:
     }
     from_20_percent = np.array(COUNTS) >= 0.2 * whole.norms.shape[1]
     for name in (ERROR, HINGE):
+        by_norm, at_random = (pruned[series][name] for series in ("Mag.-based", "Random"))
         # A tie is half a win.
-        wins = (by_norm[name] < at_random[name]) + (by_norm[name] == at_random[name]) / 2
+        wins = (by_norm < at_random) + (by_norm == at_random) / 2
         claimed[f"share of draws, {name}"] = wins.mean(axis=1)[from_20_percent].mean(axis=0)
     return record.rows(claimed)
 
 
-def _pruned(runs: Runs) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Losses without COUNTS of the smallest neurons, (counts, 1, ...), and of random ones, (counts, draws, ...)."""
+def _pruned(runs: Runs) -> dict[str, dict[str, np.ndarray]]:
+    """Series -> losses without COUNTS of the smallest or of random neurons, (counts, draws, ...)."""
     whole = pruning(runs)
-    orders = [whole.norms], random_orders(runs.sweep.seeds, whole.norms.shape[1])
-    by_norm, at_random = (
-        losses_without(whole, [[first(keys, count) for keys in every] for count in COUNTS]) for every in orders
-    )
-    return by_norm, at_random
+    orders = {"Mag.-based": [whole.norms], "Random": random_orders(runs.sweep.seeds, whole.norms.shape[1])}
+    return {
+        series: losses_without(whole, [[first(keys, count) for keys in every] for count in COUNTS])
+        for series, every in orders.items()
+    }
 
 
-def _wrong(by_norm: dict[str, np.ndarray], at_random: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _wrong(pruned: dict[str, dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """How often each answer is wrong, series -> (counts, runs, prompts); the baseline is unpruned."""
-    smallest = by_norm["wrong"][:, 0]
-    return {"Mag.-based": smallest, "Random": at_random["wrong"].mean(axis=1), "baseline": smallest[[0, 0]]}
+    wrong = {series: losses["wrong"].mean(axis=1) for series, losses in pruned.items()}
+    return wrong | {"baseline": wrong["Mag.-based"][[0, 0]]}
 
 
 ORDERS = (Style("Random", "Random", "b", "x"), Style("Mag.-based", "Mag.-based", "r", "o"))
-
-
 RATES, ERRORS = Axis("Pruning rate", (0, 26), (6, 13, 19, 26), ("10%", "20%", "30%", "40%")), error_axis(1e-3, 0.2)
 LEGEND14, LEGEND15 = (18, "upper left", (0.046, 1.008), 0.441), (18, "upper left", (0.045, 1.003), 0.364)
 FIGURE14 = Look(500, (117.75, 392.22, 26.50, 416.72), RATES, ERRORS, 22, LEGEND14, baseline=True)
@@ -188,13 +185,8 @@ def _in_order(wrong: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {"share of rates in order": np.all(np.diff(errors, axis=0) <= 0, axis=0).mean(axis=0)}
 
 
-FRACTION_STYLES = (
-    Style("alpha'=0.6", r"$\alpha'=0.6$", "r", "o"),
-    Style("alpha'=0.8", r"$\alpha'=0.8$", "b", "x"),
-    Style("alpha'=1", r"$\alpha'=1$", "g", "+"),
-)
-
-
+LOOKS = (("r", "o"), ("b", "x"), ("g", "+"))
+FRACTION_STYLES = tuple(Style(series, rf"$\{series}$", *look) for series, look in zip(FRACTIONS, LOOKS, strict=True))
 SHARES_OF_ROWS = RATES._replace(names=("0.1", "0.2", "0.3", "0.4"))
 FIGURE15 = Look(450, (130.18, 410.81, 16.35, 361.72), SHARES_OF_ROWS, ERRORS, 22, LEGEND15, baseline=True)
 
@@ -213,7 +205,7 @@ def draw_fractions(table: Table) -> Picture:
 
 # icl_large_neurons
 
-REMOVED = tuple(share / 10 for share in range(10))
+REMOVED = np.arange(10) / 10
 SLOPE = 0.15
 """Our bound for Omega(R) in theorem 3: a rise of 0.15 R."""
 
@@ -227,7 +219,7 @@ def measure_large(runs: Trained, scale: str) -> Rows:
         "at random": random_orders(seeds, whole.norms.shape[1]),
         "smallest first": [whole.norms],
     }
-    parts, hinge, x = [rows("share of large neurons", seeds, whole.large.mean(axis=-1))], {}, np.array(REMOVED)[:, None]
+    parts, hinge, x = [rows("share of large neurons", seeds, whole.large.mean(axis=-1))], {}, REMOVED[:, None]
     for series, every in orders.items():
         masks = [[whole.first_large(keys, share) for keys in every] for share in REMOVED]
         losses = {name: of_draws.mean(axis=1) for name, of_draws in losses_without(whole, masks).items()}
@@ -239,11 +231,8 @@ def measure_large(runs: Trained, scale: str) -> Rows:
     return join([*parts, rows(HINGE, None, bound, x=[0.0, 1.0], panel=HINGE, series="bound")])
 
 
-REMOVAL_ORDERS = (
-    Style("largest first", "largest first", "r", "o"),
-    Style("at random", "at random", "b", "x"),
-    Style("smallest first", "smallest first", "m", "+"),
-)
+LOOKS_OF_ORDERS = {"largest first": ("r", "o"), "at random": ("b", "x"), "smallest first": ("m", "+")}
+REMOVAL_ORDERS = tuple(Style(order, order, *look) for order, look in LOOKS_OF_ORDERS.items())
 
 
 @plotting.published
@@ -262,14 +251,10 @@ def draw_large(table: Table) -> Picture:
     return figure
 
 
-def _figure(name: str, measure: Any, draw: Any, styles: tuple[Style, ...]) -> Figure:
-    training = partial(trainings.one_layer_training, test=trainings.PruningTest)
-    return Figure(name, training, measure, draw, all_runs(draw, (plotting.BASELINE, *styles)))
-
-
+_training = partial(trainings.one_layer_training, test=trainings.PruningTest)
 _measure_fractions = partial(measure_errors, wrong_of=_by_fraction, claimed=_in_order, x=COUNTS)
 FIGURES = (
-    _figure("figure14", measure_orders, draw_orders, ORDERS),
-    _figure("figure15", _measure_fractions, draw_fractions, FRACTION_STYLES),
+    one_of_many("figure14", _training, measure_orders, draw_orders, (plotting.BASELINE, *ORDERS)),
+    one_of_many("figure15", _training, _measure_fractions, draw_fractions, (plotting.BASELINE, *FRACTION_STYLES)),
     Figure("icl_large_neurons", trainings.theorem_training, measure_large, draw_large),
 )

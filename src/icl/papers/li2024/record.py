@@ -1,15 +1,12 @@
 """The rows and pictures of figures that draw one training of many.
 
-The published pictures show a single training of one seed, which is not stated. We infer it like other unpublished
-constants: of the twenty trainings of a model we draw the one that lies nearest to the published curves of all visible
-figures of this model together (``python -m studies drawn``), in all its figures, also in those without published
-numbers. Where this seed was not trained, we draw the run of least hinge loss on held-out prompts.
-
-Verdicts count all runs. A run that has not learnt its training distribution cannot test what follows from learning it,
-so claims have a condition on the held-out loss.
+The published pictures show one training, whose seed is not stated. In all figures of a model we draw the one of twenty
+that lies nearest to all its published curves together (``python -m studies drawn``), or, if that seed was not trained,
+the run of least hinge loss on held-out prompts. Verdicts count all runs that have learnt their training distribution:
+claims have a condition on the held-out loss.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -38,8 +35,7 @@ Edges = tuple[float, float, float, float]
 def held_out_loss(runs: Runs) -> np.ndarray:
     """Hinge loss of the trained weights on held-out training prompts: (runs,), NaN for a run that diverged.
 
-    Prompts have the training tasks and context length. The decoder may also be trained on shorter prompts, but their
-    labels cannot be inferred, so their loss does not show whether a run has learnt; only full prompts count.
+    Of the decoder's prompts only full ones count, since the labels of shorter ones cannot be inferred.
 
     runs : as trained, not in the axes of the patterns
     """
@@ -55,13 +51,8 @@ def held_out_loss(runs: Runs) -> np.ndarray:
     return torch.stack(losses).double().mean(dim=0).numpy()
 
 
-def least(losses: np.ndarray, seeds: Sequence[int]) -> int:
-    """Index of the least loss, NaN last; ties go to the smallest seed."""
-    return int(np.lexsort((np.asarray(seeds), losses))[0])
-
-
 class Record:
-    """Collects the rows of a figure that draws one run: curves and facts of all runs, with the held-out losses.
+    """Rows of a figure that draws one run: curves and facts of all runs, with the held-out losses.
 
     runs : as trained; the attribute is in the axes of the patterns
     """
@@ -69,7 +60,8 @@ class Record:
     def __init__(self, runs: Runs) -> None:
         self.runs, self.seeds, losses = in_axes(runs), runs.sweep.seeds, held_out_loss(runs)
         seed = runs.sweep.test.drawn_seed
-        self.drawn = self.seeds.index(seed) if seed in self.seeds else least(losses, self.seeds)
+        # Sorting puts the NaN of diverged runs last, and on a tie the smallest seed first.
+        self.drawn = self.seeds.index(seed) if seed in self.seeds else int(np.lexsort((self.seeds, losses))[0])
         self.parts = [rows(HELD_OUT_LOSS, self.seeds, losses), errors.drawn_run(self.seeds, self.drawn)]
 
     def drawn_run(self, times: int = GROUPS) -> Runs:
@@ -157,16 +149,15 @@ def error_axis(low: float, high: float) -> Axis:
 
 def figure(name: str, training: Any, measure: Any, observable: str, styles: Sequence[Style], look: Look) -> Figure:
     """Return a figure of curves of one drawn run."""
-    drawn = partial(draw, observable=observable, styles=styles, look=look)
-    return Figure(name, training, measure, drawn, all_runs(drawn, styles))
+    return one_of_many(name, training, measure, partial(draw, observable=observable, styles=styles, look=look), styles)
 
 
-def all_runs(draw: Callable[[Table], Picture], styles: Sequence[Any]) -> Callable[[Table], Picture]:
-    """Return the function from a figure's table to the picture of all its runs, from its `draw` and its styles."""
-    return partial(_draw_all_runs, draw=draw, styles=styles)
+def one_of_many(name: str, training: Any, measure: Any, draw: Any, styles: Sequence[Any]) -> Figure:
+    """Return a figure of one drawn run, with a picture of all runs."""
+    return Figure(name, training, measure, draw, partial(draw_all_runs, draw=draw, styles=styles))
 
 
-def _draw_all_runs(table: Table, draw: Callable[[Table], Picture], styles: Sequence[Any]) -> Picture:
+def draw_all_runs(table: Table, draw: Any, styles: Sequence[Any]) -> Picture:
     """Titles have the held-out loss, and a line at the top counts the runs that have learnt."""
     losses = table.fact(HELD_OUT_LOSS)
     failed = [seed for seed, loss in losses.items() if not loss <= LEARNT]

@@ -1,8 +1,7 @@
 """icl_conditions, icl_sizes and icl_rates: theorems of Li et al. 2024 along one constant of their training at a time.
 
-icl_conditions: the conditions of theorem 1 on training tasks, training contexts and batch size (talk page 18).
-icl_sizes: theorems 1 and 3 as the problem grows, in patterns M_1, neurons m and irrelevant patterns M_2. icl_rates: the
-number of training steps against the fraction alpha of relevant contexts (theorem 1).
+icl_conditions: the conditions of theorem 1 (talk page 18). icl_sizes: theorems 1 and 3 as the problem grows. icl_rates:
+training steps against the fraction alpha of relevant contexts (theorem 1).
 """
 
 import math
@@ -12,14 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from icl.core.config import grid
 from icl.core.runs import single
 from icl.core.table import ERROR
 from icl.evidence.intervals import first_step_below, log_slope
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, facts, join, plotting, rows
 from icl.papers.li2024 import evaluation, one_layer, trainings
 from icl.papers.li2024.neuron_figures import large
-from icl.papers.li2024.pruning import HINGE, least_rise_per_share, pruning, rise_without_small
+from icl.papers.li2024.pruning import HINGE, pruning
 from icl.papers.li2024.record import held_out_loss
 
 SHARED = "li_icl_sgd"
@@ -110,18 +108,17 @@ def sweeps(scale: str, panels: Mapping[str, Panel]) -> list[Sweep]:
     planned, default = trainings.theorem_training(scale), one_layer.Config
     for panel in panels.values():
         for value in panel.values:
-            if panel.sweep(value) == SHARED:
+            name, steps = panel.sweep(value), 10 if scale == "smoke" else 400
+            values, readout = {panel.constant: value}, {}
+            if name == SHARED:
                 continue
-            values, constants, steps = {panel.constant: value}, dict(trainings.THEOREM), 10 if scale == "smoke" else 400
             if panel.constant == "neurons":
-                constants["readout"] *= (default.neurons / value) ** 0.5
+                readout = {"readout": [trainings.THEOREM["readout"] * (default.neurons / value) ** 0.5]}
             if panel.constant == "relevant_patterns":
                 values["task_shifts"] = math.ceil((value - 1) ** 0.5)
                 steps = round(steps * (growth_of_steps(value) / growth_of_steps(default.relevant_patterns)))
-            fixed = {name: [constant] for name, constant in constants.items()}
-            configs = grid(pinned(**values), **fixed, seed=range(trainings.SEEDS[scale]))
-            test = one_layer.Test(prompts=trainings.PROMPTS[scale])
-            planned.append(Sweep(panel.sweep(value), "li_icl", configs, (steps,), test))
+            configs = trainings.theorem_configs(scale, pinned(**values), **readout)
+            planned.append(Sweep(name, "li_icl", configs, (steps,), planned[0].test))
     return planned
 
 
@@ -139,20 +136,18 @@ def unseen(runs: Runs) -> dict[str, np.ndarray]:
 def measure_conditions(runs: Trained, scale: str) -> Rows:
     """Hinge loss and classification error on unseen tasks with 20 contexts at alpha' = 0.8, per value and seed."""
     along = {name: panel.along(runs) for name, panel in CONDITIONS.items()}
-    losses = {name: {value: unseen(trained) for value, trained in of_name.items()} for name, of_name in along.items()}
-    seeds, patterns, parts = runs[SHARED].sweep.seeds, one_layer.Config.relevant_patterns, []
-    for name, of_name in losses.items():
-        for value, of_value in of_name.items():
-            x = value * patterns / TASKS if name == "tasks" else value
-            parts += [rows(loss, seeds, values, x=x, panel=name, series=loss) for loss, values in of_value.items()]
-    least_batch, largest_batch = (losses["batch"][batch][HINGE] * np.sqrt(batch) for batch in (16, 512))
+    seeds, patterns, parts, hinge, error = runs[SHARED].sweep.seeds, one_layer.Config.relevant_patterns, [], {}, {}
+    for name, of_name in along.items():
+        for value, trained in of_name.items():
+            losses, x = unseen(trained), value * patterns / TASKS if name == "tasks" else value
+            parts += [rows(loss, seeds, values, x=x, panel=name, series=loss) for loss, values in losses.items()]
+            hinge[name, value], error[name, value] = losses[HINGE], losses[ERROR]
+    growth = hinge["batch", 512] * np.sqrt(512) - hinge["batch", 16] * np.sqrt(16)
     claimed = {
-        f"hinge loss on unseen tasks, {patterns} of {TASKS} tasks": losses["tasks"][1][HINGE],
-        f"hinge loss on unseen tasks, {2 * patterns} of {TASKS} tasks": losses["tasks"][2][HINGE],
-        "hinge loss on unseen tasks, l_tr = 5": losses["length"][5][HINGE],
-        "hinge loss on unseen tasks, l_tr = 10": losses["length"][10][HINGE],
-        "classification error on unseen tasks, l_tr = 1": losses["length"][1][ERROR],
-        "growth of the hinge loss times sqrt(B), B >= M_1": largest_batch - least_batch,
+        **{f"hinge loss on unseen tasks, {patterns * s} of {TASKS} tasks": hinge["tasks", s] for s in (1, 2)},
+        **{f"hinge loss on unseen tasks, l_tr = {length}": hinge["length", length] for length in (5, 10)},
+        "classification error on unseen tasks, l_tr = 1": error["length", 1],
+        "growth of the hinge loss times sqrt(B), B >= M_1": growth,
     }
     ranges = {"few tasks": ("tasks", (1, 2)), "l_tr": ("length", (5, 10)), "B": ("batch", (16, 64, 128, 512))}
     for where, (name, values) in ranges.items():
@@ -196,9 +191,8 @@ def measure_sizes(runs: Trained, scale: str) -> Rows:
     parts: list[Rows] = []
     for name, measured in (("M_1", _patterns), ("m", _neurons), ("M_2", _irrelevant)):
         along = SIZES[name].along(runs)
-        parts += measured(along, seeds)
-        parts.append(trainings.least_conditions(along.values(), name))
         losses = [held_out_loss(of_size) for of_size in along.values()]
+        parts += [*measured(along, seeds), trainings.least_conditions(along.values(), name)]
         parts.append(rows(f"largest held-out loss, {name}", seeds, np.max(losses, axis=0)))
     return join(parts)
 
@@ -222,16 +216,16 @@ def _neurons(along: Mapping[int, Runs], seeds: list[int]) -> Iterator[Rows]:
     slopes = [log_slope(x, of_run) for of_run in shares.T]
     yield rows("slope of the share of large neurons against m", seeds, slopes)
     for m in (32, 128):
-        least = least_rise_per_share(pruning(trainings.in_axes(along[m])))
+        least = pruning(trainings.in_axes(along[m])).least_rise_per_share()
         yield rows(f"least rise of the hinge loss per share of large neurons, m = {m}", seeds, least)
 
 
 def _irrelevant(along: Mapping[int, Runs], seeds: list[int]) -> Iterator[Rows]:
-    rises = np.stack([rise_without_small(pruning(trainings.in_axes(of_size))) for of_size in along.values()])
+    rises = np.stack([pruning(trainings.in_axes(of_size)).rise_without_small() for of_size in along.values()])
     allowed, x = np.array([[EPS + m_2**-0.5] for m_2 in along]), np.array(list(along))[:, None]
+    multiples = rises / allowed
     yield rows("rise of the hinge loss", seeds, rises, panel="M_2", series=RUN, x=x)
     yield rows("rise of the hinge loss", seeds, allowed / 10, panel="M_2", series="theorem 3", x=x)
-    multiples = rises / allowed
     yield rows("largest rise over eps + M_2^(-1/2)", seeds, multiples.max(axis=0))
     yield rows("growth of the rise over eps + M_2^(-1/2)", seeds, multiples[-1] - multiples[0])
 
@@ -264,9 +258,7 @@ FRACTIONS = (0.3, 0.4, 0.55, 0.75, 1.0)
 
 def rate_sweeps(scale: str) -> list[Sweep]:
     """One sweep over all alphas and seeds."""
-    constants = {name: [value] for name, value in trainings.THEOREM.items()}
-    seeds = range(trainings.SEEDS[scale])
-    configs = grid(one_layer.Config, **constants, relevant_fraction=FRACTIONS, seed=seeds)
+    configs = trainings.theorem_configs(scale, relevant_fraction=FRACTIONS)
     return [Sweep("li_icl_alpha", "li_icl", configs, (40 if scale == "smoke" else 600,), one_layer.Test())]
 
 
@@ -276,13 +268,14 @@ def measure_rates(runs: Trained, scale: str) -> Rows:
     seeds = sorted(set(trained.sweep.seeds))
     steps = first_step_below(trained.losses, TARGET, WINDOW).reshape(len(x), len(seeds))
     line = np.exp(np.log(steps).mean() + 2 / 3 * np.log(x).mean()) * x ** (-2 / 3)
-    parts = [
-        rows("steps", seeds, steps, panel="main", series=RUN, x=x[:, None]),
-        rows("steps", seeds, line[:, None], panel="main", series="exponent -2/3", x=x[:, None]),
-        rows("slope of steps against alpha", seeds, [log_slope(x, of_run) for of_run in steps.T]),
-        trainings.least_conditions([trained], "alpha"),
-    ]
-    return join(parts)
+    return join(
+        [
+            rows("steps", seeds, steps, panel="main", series=RUN, x=x[:, None]),
+            rows("steps", seeds, line[:, None], panel="main", series="exponent -2/3", x=x[:, None]),
+            rows("slope of steps against alpha", seeds, [log_slope(x, of_run) for of_run in steps.T]),
+            trainings.least_conditions([trained], "alpha"),
+        ]
+    )
 
 
 @plotting.published
@@ -292,8 +285,8 @@ def draw_rates(table: Table) -> Picture:
     theorem = Style("exponent -2/3", r"$\alpha^{-2/3}$", "k", line="--")
     plotting.curves(axes, table, (theorem,), "steps", linewidth=1.5)
     plotting.dots(axes, table, Style(RUN, "one seed", "C0"), "steps")
-    y = _log(STEPS, (60, 300), (75, 100, 150, 200, 300))
-    plotting.frame(axes, _log(r"$\alpha$", (0.27, 1.1), FRACTIONS), y, font=15)
+    x, y = _log(r"$\alpha$", (0.27, 1.1), FRACTIONS), _log(STEPS, (60, 300), (75, 100, 150, 200, 300))
+    plotting.frame(axes, x, y, font=15)
     axes.minorticks_off()
     plotting.legend(axes, 12, "upper right", (0.98, 0.98))
     return figure

@@ -1,8 +1,5 @@
-"""Figures 8, 9 and 21 to 23 of Li et al. 2024: magnitudes and attention over training.
-
-Figure 8: magnitude of W_Q p_query, W_K p_i and of their projections on the query's pattern. Figure 9: attention of the
-one-layer model on the contexts with the query's ODR pattern and on the others; figures 21 to 23: the same for each
-layer of the stack.
+"""Figures 8, 9 and 21 to 23 of Li et al. 2024: magnitudes over training, and attention on the contexts with the query's
+ODR pattern and on the others, of the one-layer model (figure 9) and of each layer of the stack (21 to 23).
 """
 
 from functools import partial
@@ -60,14 +57,9 @@ def measure_attention(runs: Trained, scale: str) -> Rows:
     attention = [evaluation.attention(record.runs.at(epoch), prompts) for epoch in ATTENTION_EPOCHS]
     same = np.stack([on_same(of_epoch, prompts) for of_epoch in attention])
     record.curves("attention weight", {"The same ODR": same, "Other": 1 - same}, ATTENTION_EPOCHS)
-    falls = np.maximum.accumulate(same, axis=0) - same
-    return record.rows(
-        {
-            "attention at the start": same[0],
-            "attention at the end": same[-1],
-            "largest fall of attention": falls.max(axis=0),
-        }
-    )
+    fall = (np.maximum.accumulate(same, axis=0) - same).max(axis=0)
+    claimed = {"attention at the start": same[0], "attention at the end": same[-1], "largest fall of attention": fall}
+    return record.rows(claimed)
 
 
 def on_same(attention: Tensor, prompts: Evaluation) -> np.ndarray:
@@ -82,12 +74,9 @@ def measure_layer(runs: Trained, scale: str, layer: int) -> Rows:
     record, configs = Record(trained), trained.sweep.configs
     prompts = evaluation.out_of_domain(trained.sweep)
     tokens = prompts.tokens[..., : configs[0].feature_dimension + 1]
-    same = []
-    for step in trained.sweep.snapshots:
-        attention = stack.forward(trained.at(step), tokens, configs)[1][layer - 1]
-        same.append(on_same(attention[:, :, -1], prompts))
-    on_others = [1 - of_step for of_step in same]
-    record.curves("attention weight", {"The same ODR": same, "Other": on_others}, trainings.STACK_EPOCHS)
+    attention = (stack.forward(trained.at(step), tokens, configs)[1][layer - 1] for step in trained.sweep.snapshots)
+    same = np.stack([on_same(of_step[:, :, -1], prompts) for of_step in attention])
+    record.curves("attention weight", {"The same ODR": same, "Other": 1 - same}, trainings.STACK_EPOCHS)
     return record.rows({"rise of attention": same[-1] - same[0]})
 
 

@@ -1,6 +1,6 @@
 """The trainings behind the figures of Li et al. 2024, and how they meet the conditions of theorem 1."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -86,10 +86,14 @@ THEOREM: Mapping[str, Any] = {
 """The training of the theorems: SGD, which does not depend on the coordinates."""
 
 
+def theorem_configs(scale: str, kind: type = one_layer.Config, **values: Sequence[float]) -> tuple[Any, ...]:
+    """Return the training of the theorems with other values of some constants, for every seed of the scale."""
+    return grid(kind, **{name: [value] for name, value in THEOREM.items()} | values, seed=range(SEEDS[scale]))
+
+
 def theorem_training(scale: str) -> list[Sweep]:
     """Return the training of the one-layer model with SGD, on the same tasks."""
-    configs = grid(one_layer.Config, **{name: [value] for name, value in THEOREM.items()}, seed=range(SEEDS[scale]))
-    return [Sweep("li_icl_sgd", "li_icl", configs, EPOCHS, one_layer.Test(prompts=PROMPTS[scale]))]
+    return [Sweep("li_icl_sgd", "li_icl", theorem_configs(scale), EPOCHS, one_layer.Test(prompts=PROMPTS[scale]))]
 
 
 METHODS = {"SGD": "li_icl_sgd", "Adam": "li_icl"}
@@ -118,8 +122,7 @@ def decoder_training(scale: str, test: type[decoder.Test] = decoder.Test) -> lis
 
 def in_axes(runs: Runs) -> Runs:
     """Return the runs with their weights in the axes of the patterns and of q."""
-    model = discovery.system(runs.sweep.system)
-    return replace(runs, weights=model.in_axes(runs.weights, runs.sweep.configs))
+    return replace(runs, weights=discovery.system(runs.sweep.system).in_axes(runs.weights, runs.sweep.configs))
 
 
 def conditions(config: one_layer.Config) -> dict[str, float]:
