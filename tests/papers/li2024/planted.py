@@ -79,7 +79,6 @@ def giant_rows(runs: Runs) -> Runs:
 
 
 def large_rows_without_effect(runs: Runs) -> Runs:
-    """A fifth of the neurons have the largest rows and a read-out of almost zero."""
     a = runs.last()["a"]
     idle = torch.arange(a.shape[1]).expand_as(a) < round(0.2 * a.shape[1])
     runs = rescaled(runs, 1 + 99.0 * idle)
@@ -87,25 +86,21 @@ def large_rows_without_effect(runs: Runs) -> Runs:
 
 
 def off_the_pattern(runs: Runs) -> Runs:
-    """The outputs of W_Q and W_K are in random order at the end."""
     order = torch.from_numpy(np.random.default_rng(0).permutation(runs.weights["W_Q"].shape[-1]))
     return at(runs, -1, **{name: runs.last()[name][:, order] for name in ("W_Q", "W_K")})
 
 
 def random_values(runs: Runs) -> Runs:
-    """W_V is Gaussian at the end, with its standard deviation."""
     last = runs.last()["W_V"]
     return at(runs, -1, W_V=torch.from_numpy(np.random.default_rng(0).standard_normal(last.shape)) * last.std())
 
 
 def negated(runs: Runs) -> Runs:
-    """The read-out has the opposite sign, at every snapshot."""
     names = [name for name in runs.weights if name == "a" or name.startswith("read_out")]
     return with_weights(runs, **{name: -runs.weights[name] for name in names})
 
 
 def forgotten(runs: Runs) -> Runs:
-    """The last epoch of figure 9 has the initial weights."""
     index = runs.sweep.snapshots.index(training_curves.ATTENTION_EPOCHS[-1])
     return at(runs, index, **{name: w[:, 0] for name, w in runs.weights.items()})
 
@@ -145,9 +140,7 @@ CONSTRUCTED: dict[str, Callable[[Trained], Trained]] = {
 # Violations
 
 STARTS_TRAINED = Planted("the initial weights are the trained ones", each(lambda runs: at(runs, 0, **runs.last())))
-UNIFORM = Planted(
-    "attention is uniform", each(lambda runs: with_weights(runs, W_K=torch.zeros_like(runs.weights["W_K"])))
-)
+UNIFORM = Planted("attention is uniform", each(lambda runs: with_weights(runs, W_K=0 * runs.weights["W_K"])))
 FORGOTTEN = Planted("the last epoch has the initial weights", each(forgotten))
 OFF_PATTERN = Planted("W_Q and W_K of the same norm map off the pattern", each(off_the_pattern))
 RANDOM_VALUES = Planted("W_V is random", each(random_values))
@@ -158,9 +151,7 @@ GROWN_ROWS = Planted("all rows of W_O have grown threefold", each(rescaled_by(la
 REVERSED = rescaled_by(lambda norms: norms**-2)
 REVERSED_ROWS = Planted("the row norms of W_O are in reverse order", each(REVERSED))
 IDLE_ROWS = Planted("the largest rows of W_O have no effect", each(large_rows_without_effect))
-SILENT_START = Planted(
-    "no neuron is active at the start", each(lambda runs: at(runs, 0, W_O=torch.zeros_like(runs.at(0)["W_O"])))
-)
+SILENT_START = Planted("no neuron is active at the start", each(lambda runs: at(runs, 0, W_O=0 * runs.at(0)["W_O"])))
 
 
 def tested_at(what: str, constant: str, instead: Callable[[float], float]) -> Planted:
@@ -176,15 +167,12 @@ def tested_at(what: str, constant: str, instead: Callable[[float], float]) -> Pl
     return Planted(what, patches=tuple((evaluation, name, replacement) for name in ("in_domain", "out_of_domain")))
 
 
-def fractions_reversed(instead: Callable[[float], float]) -> Planted:
-    return tested_at("a larger alpha' is tested as a smaller one", "relevant_fraction_test", instead)
-
-
 SUMS_REVERSED = tested_at("S_1 is tested in the opposite order", "coefficient_sum", lambda total: 1.8 - total)
-DECODER_FRACTIONS = fractions_reversed(lambda fraction: 1.8 - fraction)
-FRACTIONS = fractions_reversed(lambda fraction: 1.4 - fraction)
+FRACTION = "a larger alpha' is tested as a smaller one", "relevant_fraction_test"
+DECODER_FRACTIONS = tested_at(*FRACTION, lambda fraction: 1.8 - fraction)
+FRACTIONS = tested_at(*FRACTION, lambda fraction: 1.4 - fraction)
 # At a wider range, since pruning at equal steps hardly changes the order.
-PRUNING_FRACTIONS = fractions_reversed(lambda fraction: min(2.05 - 1.75 * fraction, 1.0))
+PRUNING_FRACTIONS = tested_at(*FRACTION, lambda fraction: min(2.05 - 1.75 * fraction, 1.0))
 
 # Claims on the training of the figures, with the same bounds on the training with SGD.
 ON_BOTH_TRAININGS: dict[str, dict[str, Planted]] = {

@@ -62,19 +62,19 @@ def _by_sum(runs: Runs) -> dict[str, np.ndarray]:
 
 def _order_of_sums(wrong: dict[str, np.ndarray]) -> dict[str, Any]:
     """Return the error for each S_1 at the last context length, and the order of these errors."""
-    last = {series: answers[-1].mean(axis=-1) for series, answers in wrong.items()}
-    totals = np.array(list(SUMS.values()))
-    taus = [kendall(totals, of_run) for of_run in np.stack(list(last.values())).T]
-    return {f"error at {series}": errors for series, errors in last.items()} | {"Kendall's tau of error and S_1": taus}
+    last = {f"error at {series}": answers[-1].mean(axis=-1) for series, answers in wrong.items()}
+    taus = [kendall(np.array(list(SUMS.values())), of_run) for of_run in np.stack(list(last.values())).T]
+    return last | {"Kendall's tau of error and S_1": taus}
 
 
 def _by_fraction(runs: Runs) -> dict[str, np.ndarray]:
-    wrong = {}
-    for domain, prompts_of in (("id", evaluation.in_domain), ("ood", evaluation.out_of_domain)):
-        for fraction in DECODER_FRACTIONS:
-            prompts = prompts_of(runs.sweep, relevant_fraction_test=fraction)
-            wrong[f"alpha'={fraction}, {domain}"] = decoder_wrong(runs, prompts, FRACTION_LENGTHS)
-    return wrong
+    domains = {"id": evaluation.in_domain, "ood": evaluation.out_of_domain}
+    return {
+        f"alpha'={fraction}, {domain}": decoder_wrong(
+            runs, domains[domain](runs.sweep, relevant_fraction_test=fraction), FRACTION_LENGTHS
+        )
+        for domain, fraction in product(domains, DECODER_FRACTIONS)
+    }
 
 
 def _fall_with_fraction(wrong: dict[str, np.ndarray]) -> dict[str, Any]:
@@ -129,10 +129,8 @@ def _against_best(wrong: dict[str, np.ndarray]) -> dict[str, Any]:
     return {"ICL error less the best classical error": last["ICL"] - best}
 
 
-METHODS = tuple(
-    Style(name, name, *look)
-    for name, look in zip(("ICL", "Logistic", "SVM Gau.", "SVM Lin.", "1-NN", "3-NN"), LOOKS, strict=True)
-)
+NAMES = ("ICL", "Logistic", "SVM Gau.", "SVM Lin.", "1-NN", "3-NN")
+METHODS = tuple(Style(name, name, *look) for name, look in zip(NAMES, LOOKS, strict=True))
 
 
 # icl_generalisation
@@ -143,9 +141,8 @@ FRACTIONS = {f"alpha'={fraction}": fraction for fraction in (0.4, 0.6, 0.8, 1.0)
 
 def measure_generalisation(runs: Trained, scale: str) -> Rows:
     """Errors of the one-layer model in and out of domain, and the least sufficient context length."""
-    trained = trainings.in_axes(single(runs))
-    seeds, lengths = trained.sweep.seeds, []
-    parts: list[Rows] = []
+    trained, lengths = trainings.in_axes(single(runs)), []
+    seeds, parts = trained.sweep.seeds, list[Rows]()
     claimed: dict[str, Any] = {}
     for series, fraction in FRACTIONS.items():
         prompts = evaluation.in_domain(trained.sweep, relevant_fraction_test=fraction)
@@ -197,29 +194,22 @@ def draw_generalisation(table: Table) -> Picture:
             # Markers only at some lengths, since the curves of a panel nearly coincide.
             shown, zero = np.arange(len(points)) % len(styles) == place, points["value"].to_numpy() == 0
             plotting.curve(axes, style, points["x"], height, markevery=list(shown & ~zero))
-            empty = {
-                "marker": plotting.OPEN.get(style.marker, style.marker),
-                "markerfacecolor": "w",
-                "linestyle": "none",
-            }
-            none, gid = points[shown & zero], f"{style.series}, none"
-            plotting.curve(axes, style, none["x"], height[shown & zero], **empty, label=None, gid=gid)
+            marker, gid = plotting.OPEN.get(style.marker, style.marker), f"{style.series}, none"
+            empty = {"marker": marker, "markerfacecolor": "w", "linestyle": "none", "label": None, "gid": gid}
+            plotting.curve(axes, style, points["x"][shown & zero], height[shown & zero], **empty)
         plotting.frame(axes, x, y, font=15)
         plotting.legend(axes, 11, "lower left", (0.02, 0.13), spacing=0.25)
     return picture
 
 
 def _classical(name: str, fraction: float, top: float, highest: float, legend: tuple[Any, ...]) -> Figure:
-    tested: dict[str, Any] = {
-        "test": trainings.NoisyTest,
-        "prompts": CLASSICAL_PROMPTS,
-        "relevant_fraction_test": fraction,
-    }
+    tested: dict[str, Any] = {"prompts": CLASSICAL_PROMPTS, "relevant_fraction_test": fraction}
+    training = partial(trainings.one_layer_training, test=trainings.NoisyTest, **tested)
     measure = partial(measure_errors, wrong_of=_by_method, claimed=_against_best, x=CLASSICAL_LENGTHS, times=TIMES)
     x = Axis("# of contexts or samples", (6, 20), range(8, 21, 4))
     edges, y = (130.18, 485.63, top, 431.72), error_axis(1e-3, highest)
     look = Look(520, edges, x, y, 22, legend, band=False, guide=True)
-    return figure(name, partial(trainings.one_layer_training, **tested), measure, ERROR, METHODS, look)
+    return figure(name, training, measure, ERROR, METHODS, look)
 
 
 LEGEND12, LEGEND13 = (12, "lower left", (-0.017, -0.022), 0.728), (15, "upper right", (1.003, 1.009), 0.616)

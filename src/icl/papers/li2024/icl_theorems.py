@@ -6,18 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from icl.figure import Figure, Picture, Rows, Runs, Table, Trained, facts, join, plotting, rows, torch
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Table, Trained, facts, join, plotting, rows, torch
 from icl.models.optimisers import Params
 from icl.papers.li2024 import error_figures, evaluation, neuron_figures, pruning, training_curves, trainings
 from icl.papers.li2024.evaluation import Evaluation
 
 NAMES = ("figure8", "figure9", "figure10", "figure11", "figure14", "icl_generalisation")
-MEASURED = [
-    figure
-    for module in (training_curves, neuron_figures, pruning, error_figures)
-    for figure in module.FIGURES
-    if figure.name in NAMES
-]
+FIGURES_OF_BOTH = training_curves.FIGURES + neuron_figures.FIGURES + pruning.FIGURES + error_figures.FIGURES
+MEASURED = [figure for figure in FIGURES_OF_BOTH if figure.name in NAMES]
 DRAWN = {
     "error on unseen tasks": "T1: error on unseen tasks",
     "hinge loss on unseen tasks": "T1: hinge loss on unseen tasks",
@@ -102,11 +98,9 @@ def draw(table: Table) -> Picture:
             spread = [place + 0.3 * (order / max(len(values) - 1, 1) - 0.5) for order in range(len(values))]
             axes.plot(spread, values, "o", color=f"C{place}", markersize=5, alpha=0.8, label=f"a run by {method}")
         statement, quantity = title.split(": ")
-        axes.set(xlim=(-0.5, 1.5), xticks=(0, 1), xticklabels=list(trainings.METHODS))
         axes.set_title(statement, fontsize=10)
-        axes.set_xlabel("trained by", fontsize=9)
-        axes.set_ylabel(quantity, fontsize=9)
-        axes.tick_params(labelsize=9)
+        x = Axis("trained by", (-0.5, 1.5), (0, 1), tuple(trainings.METHODS))
+        plotting.frame(axes, x, Axis(quantity), font=9)
         axes.ticklabel_format(axis="y", scilimits=(-2, 3))
     plotting.legend(panels["0"], 9, "center", (0.5, 0.5))
     return figure

@@ -22,9 +22,7 @@ from icl.papers.li2024.patterns import COMBINATIONS, FITTED, PatternConfig, Patt
 SYSTEM = "li_icl"
 # The constant readout_rate sets whether a is trained.
 FROZEN: tuple[str, ...] = ()
-
 OPTIMISERS: dict[str, Callable[[Sequence[float]], Optimiser]] = {"sgd": sgd, "adam": adam}
-
 QUERY_TOO = "contexts and query"
 
 

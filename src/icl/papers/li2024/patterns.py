@@ -39,13 +39,12 @@ def towards(direction: np.ndarray) -> np.ndarray:
 
 
 Law = Callable[[np.random.Generator, int], np.ndarray]
-PATTERN_LAWS: Mapping[str, Law] = {"axes": lambda rng, size: np.eye(size), "random rotation": haar}
-"""Laws of the patterns, as columns, IDR patterns first."""
-LABEL_LAWS: Mapping[str, Law] = {
+PATTERN_LAWS: dict[str, Law] = {"axes": lambda rng, size: np.eye(size), "random rotation": haar}
+"""Laws of the patterns, as columns, IDR patterns first, and of the direction of q."""
+LABEL_LAWS: dict[str, Law] = {
     "axis": lambda rng, size: np.eye(size)[0],
     "uniform entries": lambda rng, size: rng.uniform(-1, 1, size),
 }
-"""Laws of the direction of q."""
 
 
 COMBINATIONS: Mapping[str, Callable[[float], float]] = {

@@ -61,7 +61,9 @@ class Record:
         self.runs, self.seeds, losses = in_axes(runs), runs.sweep.seeds, held_out_loss(runs)
         seed = runs.sweep.test.drawn_seed
         # Sorting puts the NaN of diverged runs last, and on a tie the smallest seed first.
-        self.drawn = self.seeds.index(seed) if seed in self.seeds else int(np.lexsort((self.seeds, losses))[0])
+        self.drawn = (
+            self.seeds.index(seed) if seed in self.seeds else int(np.lexsort((np.array(self.seeds), losses))[0])
+        )
         self.parts = [rows(HELD_OUT_LOSS, self.seeds, losses), errors.drawn_run(self.seeds, self.drawn)]
 
     def drawn_run(self, times: int = GROUPS) -> Runs:

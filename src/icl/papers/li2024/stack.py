@@ -4,13 +4,11 @@
     F(P) = a^T ReLU(W_O sum_i W_V h_i softmax_i((W_K h_i)^T W_Q h_query))    in the last layer
 
 is trained on the hinge loss, without residual path and without normalisation. With one layer it is the one-layer model
-(icl.papers.li2024.one_layer), which has its own reduced form for the query alone. The paper does not describe its
-three-layer model; the stack is inferred from figures 21 and 22: before it learns, the published second layer attends
-uniformly, so it sees nearly nothing.
+(icl.papers.li2024.one_layer). The paper does not describe its three-layer model; the stack is inferred from figures 21
+and 22: before it learns, the published second layer attends uniformly, so it sees nearly nothing.
 
 F is computed exactly, but from products of weights: W_2 is never applied to a column, since the next layer needs only
-(W_2^T W_K^T W_Q W_2) and (W_O W_V W_2), and the last layer is computed at the query alone. In the pattern axes (see
-icl.papers.li2024.patterns) a token has no coordinates after the first d_X + 1.
+(W_2^T W_K^T W_Q W_2) and (W_O W_V W_2), and the last layer is computed at the query alone.
 """
 
 from collections.abc import Sequence
@@ -112,10 +110,8 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
 def sample(configs: Sequence[one_layer.Config], step: int) -> dict[str, np.ndarray]:
     """Batch `step` of every run in the pattern axes: tokens (runs, B, l + 1, d_X + 1) and query labels (runs, B)."""
     factors = one_layer.sample(configs, step)
-    tokens = []
-    for run, config in enumerate(configs):
-        prompts = Prompts(**{name: part[run] for name, part in factors.items()})
-        tokens.append(prompt_tokens(prompts, *config.axis_patterns, np.ones(1)))
+    of_runs = [Prompts(**{name: part[run] for name, part in factors.items()}) for run in range(len(configs))]
+    tokens = [prompt_tokens(of_run, *c.axis_patterns, np.ones(1)) for of_run, c in zip(of_runs, configs, strict=True)]
     return {"tokens": np.stack(tokens), "label": factors["label"][..., -1].copy()}
 
 

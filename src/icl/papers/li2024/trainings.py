@@ -143,8 +143,8 @@ def least_conditions(trainings: Iterable[Runs], where: str) -> pd.DataFrame:
     """
     cells = []
     for config in (config for runs in trainings for config in runs.sweep.configs):
-        share, *others = conditions(config).items()
-        scaled = ("share of the tasks times sqrt(M_1 - 1)", share[1] * (config.relevant_patterns - 1) ** 0.5)
-        cells.append({"seed": config.seed, **dict([scaled, *others])})
+        found = {"seed": config.seed, **conditions(config)}
+        scaled = found.pop("share of the tasks in training") * (config.relevant_patterns - 1) ** 0.5
+        cells.append({"share of the tasks times sqrt(M_1 - 1)": scaled, **found})
     least = pd.DataFrame(cells).groupby("seed").min()
     return facts(least.index, {f"least {name}, {where}": least[name] for name in least})
