@@ -12,8 +12,12 @@ from icl.papers.li2024 import error_figures, evaluation, neuron_figures, pruning
 from icl.papers.li2024.evaluation import Evaluation
 
 NAMES = ("figure8", "figure9", "figure10", "figure11", "figure14", "icl_generalisation")
-FIGURES_OF_BOTH = training_curves.FIGURES + neuron_figures.FIGURES + pruning.FIGURES + error_figures.FIGURES
-MEASURED = [figure for figure in FIGURES_OF_BOTH if figure.name in NAMES]
+MEASURED = [
+    figure
+    for module in (training_curves, neuron_figures, pruning, error_figures)
+    for figure in module.FIGURES
+    if figure.name in NAMES
+]
 DRAWN = {
     "error on unseen tasks": "T1: error on unseen tasks",
     "hinge loss on unseen tasks": "T1: hinge loss on unseen tasks",
