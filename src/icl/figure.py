@@ -15,29 +15,9 @@ from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 
 __all__ = [
-    "POINT",
-    "Axes",
-    "Axis",
-    "Figure",
-    "Picture",
-    "Rows",
-    "Runs",
-    "Style",
-    "Sweep",
-    "Table",
-    "Tensor",
-    "Trained",
-    "curves",
-    "exact",
-    "facts",
-    "grid",
-    "join",
-    "plotting",
-    "rows",
-    "single",
-    "stream",
-    "torch",
-]
+    "POINT", "Axes", "Axis", "Figure", "Picture", "Rows", "Runs", "Style", "Sweep", "Table", "Tensor", "Trained",
+    "curves", "exact", "facts", "grid", "join", "plotting", "rows", "single", "stream", "torch",
+]  # fmt: skip
 
 Trained = Mapping[str, Runs]
 """The runs of a figure by the names of their sweeps."""

@@ -10,7 +10,7 @@ import numpy as np
 from icl.core.table import Table
 from icl.evidence import significance
 from icl.evidence.ledger import Bound, Claim
-from icl.evidence.significance import EXACT, SIGNIFICANT, Interval
+from icl.evidence.significance import EXACT, SIGNIFICANT
 
 SUPPORTED, CONTRADICTED, INCONCLUSIVE, NOT_TESTED = "supported", "contradicted", "inconclusive", "not tested"
 OUTCOMES = (SUPPORTED, CONTRADICTED, INCONCLUSIVE, NOT_TESTED)
@@ -47,8 +47,7 @@ class Part:
         """Return the part as plain data, with the ends of its bound; what is not finite becomes None."""
         ends = {name: getattr(self.bound, name) for name in ("at_least", "at_most", "equals")}
         numbers = {name: getattr(self, name) for name in ("estimate", "low", "high", "p", "p_against")}
-        finite = {name: x if x is not None and math.isfinite(x) else None for name, x in (ends | numbers).items()}
-        return {"observable": self.observable, "statistic": self.bound.statistic, **finite,
+        return {"observable": self.observable, "statistic": self.bound.statistic, **_finite(ends | numbers),
                 "runs": self.runs, "outcome": self.outcome, "values": list(self.values)}  # fmt: skip
 
     @classmethod
@@ -85,15 +84,15 @@ class Verdict:
 
     def plain(self) -> dict[str, Any]:
         """Return the verdict as plain data; a missing number becomes None."""
-        numbers = {name: x if math.isfinite(x) else None for name, x in (("p", self.p), ("p_against", self.p_against))}
         conditions = [
-            {"observable": one.bound.observable, "at_least": _finite(one.bound.at_least),
-             "at_most": _finite(one.bound.at_most), "equals": None, "met": one.met, "runs": one.runs}
+            {"observable": one.bound.observable,
+             **_finite({"at_least": one.bound.at_least, "at_most": one.bound.at_most, "equals": None}),
+             "met": one.met, "runs": one.runs}
             for one in self.conditions
         ]  # fmt: skip
-        parts = [part.plain() for part in self.parts]
-        return {"claim": self.claim, "scale": self.scale, "outcome": self.outcome, "parts": parts,
-                "conditions": conditions, **numbers}  # fmt: skip
+        return {"claim": self.claim, "scale": self.scale, "outcome": self.outcome,
+                "parts": [part.plain() for part in self.parts], "conditions": conditions,
+                **_finite({"p": self.p, "p_against": self.p_against})}  # fmt: skip
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> "Verdict":
@@ -104,8 +103,9 @@ class Verdict:
         return cls(data["claim"], data["scale"], data["outcome"], parts, met, *p_values)
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def _finite(numbers: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Replace what is not finite by None."""
+    return {name: x if x is not None and math.isfinite(x) else None for name, x in numbers.items()}
 
 
 def _number(value: float | None, missing: float) -> float:
@@ -172,7 +172,9 @@ def _part(bound: Bound, table: Table) -> Part:
         return Part(bound, value, value, value, len(values), outcome)
     if is_exact or not len(values):
         return Part(bound, math.nan, math.nan, math.nan, len(values), INCONCLUSIVE)
-    estimate, low, high = _in_range(bound, significance.INTERVALS[bound.statistic](values))
+    estimate, *ends = significance.INTERVALS[bound.statistic](values)
+    least, most = bound.range
+    low, high = np.clip(ends, -math.inf if least is None else least, math.inf if most is None else most).tolist()
     inside_p, outside_p = _p_values(bound, values)
     outcome = INCONCLUSIVE
     if len(values) >= LEAST_SEEDS and min(outside_p) <= SIGNIFICANT:
@@ -183,17 +185,6 @@ def _part(bound: Bound, table: Table) -> Part:
     against = min(1.0, len(outside_p) * min(outside_p))
     shown = tuple(float(f"{value:.4g}") if math.isfinite(value) else None for value in values)
     return Part(bound, estimate, low, high, len(values), outcome, max(inside_p), against, shown)
-
-
-def _in_range(bound: Bound, interval: Interval) -> Interval:
-    """Return the interval, clipped to the values that the observable can have."""
-    estimate, low, high = interval
-    least, most = bound.range
-    return (
-        estimate,
-        low if least is None or math.isnan(low) else max(low, least),
-        high if most is None or math.isnan(high) else min(high, most),
-    )
 
 
 def _p_values(bound: Bound, values: np.ndarray) -> tuple[list[float], list[float]]:

@@ -63,15 +63,13 @@ def read(source: Path) -> pd.DataFrame:
         lines = source.read_text(encoding="utf-8").splitlines()
         head = yaml.safe_load("\n".join(line[2:] for line in lines if line.startswith("# ")))
         rows = pd.read_csv(source, comment="#")
-        panels = pd.DataFrame(
-            [
-                {"panel": str(panel), "scale": about["scale"], "reading": float(about["reading_error"]),
-                 "observable": about.get("observable", "")}
-                for panel, about in head.items()
-            ]
+        about = pd.DataFrame(
+            [(str(panel), one["scale"], float(one["reading_error"]), one.get("observable", ""))
+             for panel, one in head.items()],
+            columns=["panel", "scale", "reading", "observable"],
         )  # fmt: skip
         guides = rows["series"].str.contains("unlabelled dashed line|hand-drawn", regex=True)
-        rows = rows[~guides].assign(figure=source.stem).merge(panels, on="panel", how="left", validate="many_to_one")
+        rows = rows[~guides].assign(figure=source.stem).merge(about, on="panel", how="left", validate="many_to_one")
     except (OSError, ValueError, LookupError, AttributeError, TypeError, yaml.YAMLError) as error:
         raise PublishedError(f"{source}: is no file of published numbers ({in_one_line(error)})") from error
     for panel in rows["panel"][rows["scale"].isna()]:
@@ -99,26 +97,20 @@ def pairs(table: Table, reference: pd.DataFrame, floor: float = FLOOR) -> pd.Dat
     for panel, published in reference.groupby("panel", sort=False):
         about = published.iloc[0]
         is_scatter, is_log = about["scale"] == "scatter", about["scale"] == "log"
-        ours = _panel(table, str(panel), about["observable"], is_scatter)
+        ours, keys = _panel(table, str(panel), about["observable"], is_scatter), ["series", "x"]
         if is_scatter:
-            units = (("angle", "x", "x", ANGLE_READING), ("magnitude", "value", "y", about["reading"]))
-            sides = {
-                unit: (
-                    ours.groupby(["series", "colour"])[mine].median(),
-                    published.groupby(["series", "c"])[theirs].median(),
-                )
-                for unit, mine, theirs, _ in units
-            }
-            readings = {unit: reading for unit, _, _, reading in units}
+            medians, theirs = (frame.groupby(["series", by]) for frame, by in ((ours, "colour"), (published, "c")))
+            sides = [
+                ("angle", ANGLE_READING, medians["x"].median(), theirs["x"].median()),
+                ("magnitude", about["reading"], medians["value"].median(), theirs["y"].median()),
+            ]
         else:
             unit = "log10 ratio" if is_log else "absolute difference"
-            sides, readings = {unit: (_by_x(ours, "value"), _by_x(published, "y"))}, {unit: about["reading"]}
-        for unit, (mine, theirs) in sides.items():
-            both = pd.concat(
-                {"ours": mine.rename_axis(["series", "x"]), "published": theirs.rename_axis(["series", "x"])}, axis=1
-            )
+            sides = [(unit, about["reading"], _by_x(ours, "value"), _by_x(published, "y"))]
+        for unit, reading, *values in sides:
+            both = pd.concat([side.rename_axis(keys) for side in values], axis=1, keys=["ours", "published"])
             both = both[both.index.get_level_values("series").isin(published["series"])].reset_index()
-            both = both.assign(panel=panel, unit=unit, reading=float(readings[unit]), raw=both["ours"], floored=False)
+            both = both.assign(panel=panel, unit=unit, reading=float(reading), raw=both["ours"], floored=False)
             if is_log:
                 both["floored"] = (both["ours"] < FLOOR) & both["published"].notna()
                 both["ours"] = np.log10(both["ours"].clip(lower=max(floor, FLOOR)))
@@ -155,22 +147,14 @@ def distances(table: Table, reference: pd.DataFrame) -> list[dict[str, Any]]:
     found = []
     for (panel, unit), group in pairs(table, reference).groupby(["panel", "unit"], sort=False):
         gaps = (group["ours"] - group["published"]).abs().dropna()
-        found.append(
-            {
-                "panel": panel,
-                "unit": unit,
-                "reading": float(group["reading"].iloc[0]),
-                "median": float(gaps.median()) if len(gaps) else None,
-                "maximum": float(gaps.max()) if len(gaps) else None,
-                "matched": len(gaps),
-                "missing": int(group["ours"].isna().sum()),
-                "extra": int(group["published"].isna().sum()),
-                "floored": int(group["floored"].sum()),
-                "rank": None
-                if unit in ("angle", "magnitude")
-                else _rank_agreement(group.dropna(subset=["ours", "published"])),
-            }
-        )
+        matched = group.dropna(subset=["ours", "published"])
+        found.append({
+            "panel": panel, "unit": unit, "reading": float(group["reading"].iloc[0]),
+            "median": float(gaps.median()) if len(gaps) else None, "maximum": float(gaps.max()) if len(gaps) else None,
+            "matched": len(gaps), "missing": int(group["ours"].isna().sum()),
+            "extra": int(group["published"].isna().sum()), "floored": int(group["floored"].sum()),
+            "rank": None if unit in ("angle", "magnitude") else _rank_agreement(matched),
+        })  # fmt: skip
     return found
 
 
