@@ -37,15 +37,8 @@ GUIDE: Mapping[str, Any] = {"color": "k", "linestyle": "--", "linewidth": 1.5}
 
 Corner = Literal["upper left", "upper right", "lower left", "lower right", "center left", "center right", "center"]
 
-BANDS: Mapping[str, str] = {
-    "r": "#ff7f50",
-    "b": "#7bc8f6",
-    "m": "#ffc0cb",
-    "c": "#7fffd4",
-    "y": "#f0e68c",
-    "g": "#76ff7b",
-    "tab:orange": "#ffd8b1",
-}
+BANDS: Mapping[str, str] = {"r": "#ff7f50", "b": "#7bc8f6", "m": "#ffc0cb", "c": "#7fffd4", "y": "#f0e68c",
+                            "g": "#76ff7b", "tab:orange": "#ffd8b1"}  # fmt: skip
 """The opaque band behind a curve of each colour: coral, light blue, pink, aquamarine, khaki, light green, apricot."""
 
 
@@ -129,22 +122,19 @@ def _figure_class() -> type[Picture]:
 def canvas(
     size: tuple[int, int], edges: tuple[float, float, float, float], *, panel: str = "main", bars: int = 0
 ) -> tuple[Picture, Axes]:
-    """Return a figure of ``size`` pixels and its axes, labelled ``panel``, with left, right, top and bottom edge in
-    pixels.
+    """Return a figure of ``size`` pixels and its axes (see `add_panel`).
 
     Each of ``bars`` colour bars will take a fifth of the width; the edges are those after they are drawn.
     """
-    (width, height), (left, right, top, bottom) = size, edges
-    full = (right - left) / 0.8**bars
-    figure = _figure_class()(figsize=(width / DPI, height / DPI), dpi=DPI)
-    box = (left / width, 1 - bottom / height, full / width, (bottom - top) / height)
-    return figure, figure.add_axes(box, label=panel)
+    left, right, top, bottom = edges
+    figure = _figure_class()(figsize=(size[0] / DPI, size[1] / DPI), dpi=DPI)
+    return figure, add_panel(figure, (left, left + (right - left) / 0.8**bars, top, bottom), panel)
 
 
 def panels(
     size: tuple[int, int], edges: Mapping[str, tuple[float, float, float, float]]
 ) -> tuple[Picture, dict[str, Axes]]:
-    """Return a figure of ``size`` pixels and its axes by panel: panel -> left, right, top and bottom edge in pixels."""
+    """Return a figure of ``size`` pixels and its axes by panel; ``edges`` maps panels to edges (see `add_panel`)."""
     (name, first), *others = edges.items()
     figure, axes = canvas(size, first, panel=name)
     return figure, {name: axes} | {other: add_panel(figure, place, other) for other, place in others}
@@ -192,16 +182,12 @@ def frame(axes: Axes, x: Axis, y: Axis, font: float, ticks: float | None = None)
     axes.tick_params(labelsize=font if ticks is None else ticks)
 
 
-MARGIN = 0.05
-"""The margin that matplotlib leaves at either end of an automatic axis, as a share of the data's range."""
-
-
 def _widened(limits: tuple[float, float], data: Sequence[float]) -> tuple[float, float]:
-    """Return the limits, moved out where the data exceed them."""
+    """Return the limits, moved out where the data exceed them, with matplotlib's margin of 5 % there."""
     low, high = (float(end) for end in data)
     if not (np.isfinite(low) and np.isfinite(high)):
         return limits
-    margin = MARGIN * (max(high, limits[1]) - min(low, limits[0]))
+    margin = 0.05 * (max(high, limits[1]) - min(low, limits[0]))
     return (limits[0] if low >= limits[0] else low - margin, limits[1] if high <= limits[1] else high + margin)
 
 
@@ -324,17 +310,10 @@ def scatters(axes: Axes, table: Table, styles: Sequence[Embedding], observable: 
             raise ValueError(f"no points of {observable!r} for panel {panel_of(axes)!r}, series {style.series!r}")
         rows = rows.assign(neuron=rows.groupby("colour").cumcount()).sort_values(["neuron", "colour"])
         points = axes.scatter(
-            rows["x"],
-            rows["value"],
-            c=rows["colour"],
-            cmap=style.colours,
-            marker=style.marker,
-            s=POINT_AREA,
-            label=style.label,
-            gid=style.series,
-        )
-        bar = axes.figure.colorbar(points, ax=axes)
-        bar.ax.tick_params(labelsize=BAR_FONT)
+            rows["x"], rows["value"], c=rows["colour"], cmap=style.colours, marker=style.marker, s=POINT_AREA,
+            label=style.label, gid=style.series,
+        )  # fmt: skip
+        axes.figure.colorbar(points, ax=axes).ax.tick_params(labelsize=BAR_FONT)
 
 
 def bars(axes: Axes, table: Table, panel: str, series: str, observable: str) -> Axes:
@@ -346,27 +325,17 @@ def bars(axes: Axes, table: Table, panel: str, series: str, observable: str) -> 
     return right
 
 
-def heatmap(axes: Axes, matrix: Any, title: str = "", font: float = 12, *, first: int = 1, **options: Any) -> Any:
+def heatmap(
+    axes: Axes, matrix: Any, title: str = "", font: float = 12, *, first: int = 1, square: bool = False, **options: Any
+) -> Any:
     """Draw a matrix in the colours of viridis, first row on top; returns the mesh for a colour bar.
 
-    Rows and columns are counted from ``first``: cell (i, j) is centred at (first + j, first + i). ``options`` go to
-    seaborn's ``heatmap``: ``vmin``, ``vmax``, ``square``.
+    Rows and columns are counted from ``first``: cell (i, j) is centred at (first + j, first + i). ``options`` are
+    matplotlib's: ``vmin``, ``vmax``.
     """
-    import seaborn
-    from matplotlib.ticker import AutoLocator, ScalarFormatter
-    from matplotlib.transforms import Affine2D
-
-    rows, columns = matrix.shape
-    seaborn.heatmap(matrix, ax=axes, cbar=False, cmap="viridis", xticklabels=False, yticklabels=False, **options)
-    mesh = axes.collections[-1]
-    # Seaborn draws cells from 0 to their number and removes the frame and the ticks.
-    mesh.set_transform(Affine2D().translate(first - 0.5, first - 0.5) + axes.transData)
-    axes.set(xlim=(first - 0.5, first - 0.5 + columns), ylim=(first - 0.5 + rows, first - 0.5))
-    for spine in axes.spines.values():
-        spine.set_visible(True)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(AutoLocator())
-        axis.set_major_formatter(ScalarFormatter())
+    rows, columns = (first - 0.5 + np.arange(count + 1) for count in matrix.shape)
+    mesh = axes.pcolormesh(columns, rows, matrix, cmap="viridis", **options)
+    axes.set(xlim=columns[[0, -1]], ylim=rows[[-1, 0]], aspect="equal" if square else "auto")
     axes.set_title(title, fontsize=font)
     return mesh
 

@@ -51,9 +51,12 @@ def draw(
     columns, lines = min(COLUMNS, len(seeds)), ceil(len(seeds) / COLUMNS)
     width = LEFT + columns * (WIDTH + GAP[0]) + RIGHT
     height = TOP + lines * (HEIGHT + GAP[1]) - GAP[1] + BOTTOM
-    figure, first = plotting.canvas((max(width, 2 * WIDTH + LEFT), height), _edges(0), panel=f"seed {seeds[0]}")
-    for place, seed in enumerate(seeds):
-        axes = first if place == 0 else plotting.add_panel(figure, _edges(place), f"seed {seed}")
+    edges = plotting.grid_edges(
+        [f"seed {seed}" for seed in seeds], (LEFT, LEFT + WIDTH, TOP, TOP + HEIGHT),
+        (WIDTH + GAP[0], HEIGHT + GAP[1]), COLUMNS,
+    )  # fmt: skip
+    figure, panels = plotting.panels((max(width, 2 * WIDTH + LEFT), height), edges)
+    for place, (seed, axes) in enumerate(zip(seeds, panels.values(), strict=True)):
         learnt = seed not in failed
         _run(axes, rows[rows["seed"] == seed], styles, learnt)
         _like(axes, like, left=place % COLUMNS == 0, below=place + COLUMNS >= len(seeds))
@@ -62,18 +65,15 @@ def draw(
         axes.set_title(title, fontsize=FONT, pad=4, color="k" if learnt else "0.45", weight="bold" if drawn else None)
         for spine in axes.spines.values():
             spine.set(linewidth=2.2 if drawn else 0.8, zorder=3)
-    _legend(figure, like)
+    handles, labels = like.get_legend_handles_labels()
+    figure.legend(
+        handles, labels, fontsize=FONT, ncols=len(labels), markerscale=0.5, handlelength=1.6, columnspacing=1.0,
+        loc="upper left", bbox_to_anchor=(0.0, 1 - 20 / height), borderpad=0.2, frameon=False,
+    )  # fmt: skip
     middle = 1 - (TOP + (height - TOP - BOTTOM) / 2) / height
     figure.text(14 / figure.bbox.width, middle, like.get_ylabel(), fontsize=FONT, rotation=90, ha="center", va="center")
     figure.text(0.01, 1 - 6 / height, count, fontsize=FONT, va="top", gid="count")
     return figure
-
-
-def _edges(place: int) -> tuple[float, float, float, float]:
-    """Left, right, top and bottom edges of a panel, in pixels."""
-    line, column = divmod(place, COLUMNS)
-    left, top = LEFT + column * (WIDTH + GAP[0]), TOP + line * (HEIGHT + GAP[1])
-    return left, left + WIDTH, top, top + HEIGHT
 
 
 def _run(axes: Axes, rows: pd.DataFrame, styles: Sequence[Style] | Sequence[Embedding], learnt: bool) -> None:
@@ -110,13 +110,3 @@ def _like(axes: Axes, like: Axes, *, left: bool, below: bool) -> None:
     if np.mean(np.concatenate([np.asarray(part, dtype=float)[:, 1] for part in points]) > axes.get_ylim()[1]) > 0.5:
         words = "most points lie\nabove the axes"
         axes.text(0.5, 0.5, words, fontsize=FONT, color="0.45", ha="center", va="center", transform=axes.transAxes)
-
-
-def _legend(figure: Picture, like: Axes) -> None:
-    """One legend for all panels, below the count."""
-    handles, labels = like.get_legend_handles_labels()
-    height = figure.get_size_inches()[1] * plotting.DPI
-    figure.legend(
-        handles, labels, fontsize=FONT, ncols=len(labels), markerscale=0.5, handlelength=1.6, columnspacing=1.0,
-        loc="upper left", bbox_to_anchor=(0.0, 1 - 20 / height), borderpad=0.2, frameon=False,
-    )  # fmt: skip
