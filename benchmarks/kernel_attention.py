@@ -3,12 +3,11 @@
 cheng2024  a gradient of the mean squared error by the 2 L scalars of the layers, over 200 prompts. Tokens are
            (d + 1) x (n + 1) with V, B and C in every layer. The reduced form carries the n residuals and the query's
            answer, forms the inner products once, and needs one column of the last kernel matrix; it also returns the
-           Jacobian of all prompts. For the published models with all their matrices: over runs, layers and heads.
+           Jacobian of all prompts.
 huang2024  a gradient over 300 prompts of N = 20 K tokens, which each side draws: from the tokens or the counts of
            features, or the population's, which is exact, from a Gauss rule over the counts of a feature.
 """
 
-import dataclasses
 from functools import partial
 
 import numpy as np
@@ -16,13 +15,13 @@ import torch
 from torch import Tensor
 
 from benchmarks.timing import Call, Row, pair
-from icl.papers.cheng2024 import gauss_newton, transformers
+from icl.papers.cheng2024 import gauss_newton
 from icl.papers.cheng2024 import kernel_attention as cheng
 from icl.papers.huang2024 import population_gradient, prompts
 from icl.papers.huang2024.count_laws import PromptLaw
 from tests.oracles import cheng2024, huang2024
 
-PROMPTS, RUNS = 200, 15
+PROMPTS = 200
 
 
 def token_stack(scales: Tensor, rates: Tensor, inputs: Tensor, labels: Tensor, kernel: str) -> Tensor:
@@ -52,33 +51,6 @@ def by_scalars(kernel: str, layers: int, n: int, d: int) -> tuple[Call, Call]:
     return literal, reduced
 
 
-def by_matrices(kernel: str, layers: int) -> tuple[Call, Call]:
-    """Return the gradient of all runs of a published model, literally and in the reduced form, in float32."""
-    config = cheng.Config(
-        kernel=kernel, labels="half_exp", layers=layers, parametrisation="matrices", covariates=True,
-        optimiser="normalised",
-    )  # fmt: skip
-    drawn = [cheng.prompts_of(config, "benchmark", run, PROMPTS) for run in range(RUNS)]
-    inputs = torch.from_numpy(np.stack([of_run.inputs for of_run in drawn])).float()
-    labels = torch.from_numpy(np.stack([of_run.labels for of_run in drawn])).float()
-    start = cheng.init([dataclasses.replace(config, seed=run) for run in range(RUNS)])
-    weights = {name: w[:, :layers].float().requires_grad_() for name, w in start.items()}
-
-    def reduced() -> tuple[Tensor, ...]:
-        losses = transformers.losses(weights, inputs, labels, kernel)
-        return torch.autograd.grad(losses.sum(), list(weights.values()))
-
-    def literal() -> tuple[Tensor, ...]:
-        of_runs = [{name: w[run] for name, w in transformers.complete(weights).items()} for run in range(RUNS)]
-        parts = zip(of_runs, inputs, labels, strict=True)
-        answers = torch.stack([cheng2024.published_transformer(w, x, y, kernel) for w, x, y in parts])
-        losses = (answers - labels[..., -1]).square().mean(dim=1)
-        return torch.autograd.grad(losses.sum(), list(weights.values()))
-
-    torch.testing.assert_close(reduced(), literal(), rtol=1e-3, atol=1e-4)
-    return literal, reduced
-
-
 def tokens(k: int) -> Call:
     p, v, source = prompts.imbalanced(k, 0.5), huang2024.basis(k, k + 4), np.random.default_rng(0)
     q = torch.zeros(k + 4, k + 4, dtype=torch.float64)
@@ -98,14 +70,11 @@ def population(k: int) -> Call:
 
 
 SIZES = ((3, 14, 5, 2.5), (7, 14, 5, 2), (3, 14, 40, 6))
-MATRICES = (("linear", 3), ("relu", 3), ("exp", 3), ("softmax", 3), ("exp", 5), ("linear_exp", 3))
 HUANG = ((counts, 20, 30), (counts, 50, 100), (population, 20, 200), (population, 50, 1000))
 ROWS = [
     *(Row(f"cheng2024: tokens / reduced, {kernel}, L = {layers}, n = {n}, d = {d}",
           partial(by_scalars, kernel, layers, n, d), at_least=least)
       for kernel in ("exp", "softmax") for layers, n, d, least in SIZES),
-    *(Row(f"cheng2024: literal / reduced, {RUNS} transformers, {kernel}, L = {layers}",
-          partial(by_matrices, kernel, layers)) for kernel, layers in MATRICES),
     *(pair(f"huang2024: tokens / {side.__name__}, K = {k}", partial(tokens, k), partial(side, k), at_least=least)
       for side, k, least in HUANG),
 ]  # fmt: skip
