@@ -5,7 +5,6 @@ to all figures of the model, also to those without published numbers.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,16 +22,15 @@ from studies.space import spaces
 
 def distances(names: Iterable[str], scale: str) -> pd.DataFrame:
     """Return every run's distance from each figure: one row per seed, a column per figure and the joint distance."""
-    columns: dict[str, dict[int, float]] = {name: {} for name in names}
-    kept: dict[str, Runs] = {}
-    for name, column in columns.items():
+    columns: dict[str, dict[int, float]] = {}
+    for name in names:
         (sweep,) = figures.sweeps(name, scale, {}, FIRST_SEED).values()
-        runs = replace(kept.setdefault(sweep.name, _runs(sweep, scale)), sweep=sweep)
+        runs, columns[name] = _runs(sweep, scale), {}
         for index, seed in enumerate(sweep.seeds):
             table = figures.measure(name, {sweep.name: runs.alone(index)}, scale)
-            column[seed] = distance.of_figure(table, published_curves.load(name)).whole
-    table = pd.DataFrame(columns)
-    return table.assign(joint=np.log1p(table).mean(axis=1)).rename_axis("seed")
+            columns[name][seed] = distance.of_figure(table, published_curves.load(name)).whole
+    whole = pd.DataFrame(columns)
+    return whole.assign(joint=np.log1p(whole).mean(axis=1)).rename_axis("seed")
 
 
 def _runs(sweep: Sweep, scale: str) -> Runs:

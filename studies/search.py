@@ -86,7 +86,10 @@ def trial(space: Space, scale: str, stage: str, axis: str, point: Point) -> Row:
         tables = measured(space, scale, point, list(dict.fromkeys([*space.fitted, *judged])), seeds)
     except ConstantError:
         tables, row["state"] = {}, "refused"
-    far = {name: _distance(space, name, tables) for name in space.fitted}
+    far = dict.fromkeys(space.fitted, distance.NOWHERE)
+    for name in space.fitted if tables else ():
+        floor = space.floors.get(name, published_curves.FLOOR)
+        far[name] = distance.of_figure(tables[name], published_curves.load(name), floor)
     if row["state"] == "complete" and (not tables or distance.NOWHERE in far.values()):
         row["state"] = "diverged"
     row["joint"] = distance.joint(one.whole for one in far.values()) if far else 0.0
@@ -95,13 +98,6 @@ def trial(space: Space, scale: str, stage: str, axis: str, point: Point) -> Row:
     for name in judged if tables else ():
         row |= {f"claim {verdict.claim}": verdict.outcome for verdict in figures.check(name, tables[name])}
     return row | {"cpu_seconds": round(time.process_time() - began, 3)}
-
-
-def _distance(space: Space, name: str, tables: dict[str, Table]) -> distance.Distance:
-    if name not in tables:
-        return distance.NOWHERE
-    floor = space.floors.get(name, published_curves.FLOOR)
-    return distance.of_figure(tables[name], published_curves.load(name), floor)
 
 
 def measured(space: Space, scale: str, point: Point, names: list[str], seeds: range) -> dict[str, Table]:

@@ -1,10 +1,12 @@
 """What a search moves: the ranges in studies/spaces/<model>.yaml, and the constants in use."""
 
 import math
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import yaml
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
@@ -54,12 +56,8 @@ class Axis(BaseModel, frozen=True, extra="forbid"):
         """All choices, or `count` values across the range and `also`, in order."""
         if self.choices:
             return list(self.choices)
-        shares = [index / (count - 1) for index in range(count)]
-        spread = [
-            self.low * (self.high / self.low) ** share if self.log else self.low + (self.high - self.low) * share
-            for share in shares
-        ]
-        return sorted({*map(self.rounded, spread), also})
+        spread = (np.geomspace if self.log else np.linspace)(self.low, self.high, count)
+        return sorted({*map(self.rounded, spread.tolist()), also})
 
 
 class Space(BaseModel, frozen=True, extra="forbid"):
@@ -92,30 +90,20 @@ class Space(BaseModel, frozen=True, extra="forbid"):
         Raises ValueError for an axis whose figures have different values.
         """
         module = discovery.system(self.system)
-        known = {name: part.default for kind in (module.Config, module.Test)
-                 for name, part in kind.__dataclass_fields__.items()}  # fmt: skip
-        return {
-            name: _of_figures(name, axis.figures) if axis.figures else known[name]
-            for name, axis in self.axes.items()
-            if name in known
-        }
+        known = {field.name: field.default for part in (module.Config, module.Test) for field in fields(part)}
+        axes = {name: axis.figures for name, axis in self.axes.items() if name in known}
+        return {name: _of_figures(name, figures) if figures else known[name] for name, figures in axes.items()}
 
     def moved_in(self, figure: str, point: Point) -> Point:
         """Return the constants of a point that vary in a figure."""
-        figures = {name: self.axes[name].figures for name in point}
-        return {name: value for name, value in point.items() if not figures[name] or figure in figures[name]}
+        return {name: value for name, value in point.items() if figure in (self.axes[name].figures or (figure,))}
 
 
 def _of_figures(constant: str, figures: tuple[str, ...]) -> Any:
     """Return the value of the constant in the tests of these figures, and in trainings that do not vary it."""
     sweeps = [sweep for name in figures for sweep in discovery.figure(name).sweeps("smoke")]
-    (value,) = {
-        getattr(part, constant)
-        for sweep in sweeps
-        if not sweep.varied(constant)
-        for part in (sweep.test, *sweep.configs)
-        if hasattr(part, constant)
-    }
+    parts = [part for sweep in sweeps if not sweep.varied(constant) for part in (sweep.test, *sweep.configs)]
+    (value,) = {getattr(part, constant) for part in parts if hasattr(part, constant)}
     return value
 
 
