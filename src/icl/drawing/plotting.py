@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache, wraps
+from functools import cache
 from math import pi
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -95,15 +95,8 @@ def defaults() -> Iterator[None]:
         yield
 
 
-def published(draw: Callable[..., Picture]) -> Callable[..., Picture]:
-    """Create the artists of a figure under ``defaults``."""
-
-    @wraps(draw)
-    def under_defaults(*args: Any, **kwargs: Any) -> Picture:
-        with defaults():
-            return draw(*args, **kwargs)
-
-    return under_defaults
+published: Callable[[Callable[..., Picture]], Callable[..., Picture]] = defaults()
+"""Decorates functions that create the artists of a figure."""
 
 
 @cache
@@ -112,9 +105,7 @@ def _figure_class() -> type[Picture]:
     from matplotlib.figure import Figure
 
     class PublishedFigure(Figure):
-        def draw(self, renderer: Any) -> None:
-            with defaults():
-                super().draw(renderer)
+        draw = defaults()(Figure.draw)
 
     return PublishedFigure
 
