@@ -66,9 +66,6 @@ class Bound(Entry):
         return {"observable": self.observable, **finite, "statistic": self.statistic, **within, **named}
 
 
-Bounds = Annotated[tuple[Bound, ...], Field(strict=False)]
-
-
 class Amendment(Entry):
     """A change of a claim after an outcome was known: date, previous bounds and reason."""
 
@@ -107,7 +104,7 @@ class Claim(Entry):
     why: Annotated[str, StringConstraints(pattern=r"^$|^(Stated|Half-way|Reading error|Ours): ")] = ""
     unit: str = "trainings"
     fitted: str = ""
-    conditions: Bounds = ()
+    conditions: Annotated[tuple[Bound, ...], Field(strict=False)] = ()
     scales: Annotated[tuple[Literal["paper", "laptop", "smoke"], ...], Field(strict=False)] = ()
     amended: Annotated[tuple[Amendment, ...], Field(strict=False)] = ()
 
@@ -237,10 +234,7 @@ def _contradictions(ledger: Ledger) -> Iterator[str]:
 
 @cache
 def of_paper(key: str) -> Ledger:
-    """Return the ledger of a paper.
-
-    Raises LedgerError if its file is not valid.
-    """
+    """Return the ledger of a paper (see `read`)."""
     return read(discovery.PAPERS / key / "claims.yaml")
 
 
@@ -273,19 +267,16 @@ def aliases() -> dict[str, str]:
     Raises LedgerError for an alias that is also the name or an alias of another figure.
     """
     figure_of: dict[str, str] = {}
-    for name, target in ((name, target) for ledger in papers() for name, target in ledger.figures.items()):
-        for alias in target.aliases:
-            if alias in discovery.figures() or alias in figure_of:
-                raise LedgerError(f"alias {alias} of {name}: is the name of another figure")
-            figure_of[alias] = name
+    targets = [item for ledger in papers() for item in ledger.figures.items()]
+    for alias, name in ((alias, name) for name, target in targets for alias in target.aliases):
+        if alias in discovery.figures() or alias in figure_of:
+            raise LedgerError(f"alias {alias} of {name}: is the name of another figure")
+        figure_of[alias] = name
     return figure_of
 
 
 def figure_name(word: str) -> str:
-    """Return the figure with this name or alias.
-
-    Raises UnknownName if there is none.
-    """
+    """Return the figure with this name or alias; raises UnknownName if there is none."""
     name = aliases().get(word, word)
     if name not in discovery.figures():
         names = [*discovery.figures(), *aliases()]
@@ -294,10 +285,7 @@ def figure_name(word: str) -> str:
 
 
 def of_figure(figure: str) -> Ledger:
-    """Return the ledger of the paper that a figure belongs to.
-
-    Raises UnknownName if there is no such figure.
-    """
+    """Return the ledger of the paper that a figure belongs to; raises UnknownName for an unknown figure."""
     return of_paper(discovery.paper_of(figure))
 
 
@@ -308,11 +296,8 @@ def target(figure: str) -> Target:
 
 def claims(figure: str, scale: str = "") -> tuple[Claim, ...]:
     """Return the claims that are judged by a figure's table, if a scale is given at this scale."""
-    return tuple(
-        claim
-        for claim in of_figure(figure).claims
-        if claim.figure == figure and (not scale or not claim.scales or scale in claim.scales)
-    )
+    found = (claim for claim in of_figure(figure).claims if claim.figure == figure)
+    return tuple(claim for claim in found if not scale or not claim.scales or scale in claim.scales)
 
 
 @cache
@@ -322,10 +307,7 @@ def all_claims() -> dict[str, Claim]:
 
 
 def claim(name: str) -> Claim:
-    """Return the claim of this id.
-
-    Raises UnknownName if there is none.
-    """
+    """Return the claim of this id; raises UnknownName if there is none."""
     if name not in all_claims():
         raise discovery.UnknownName(f"claim {name!r}: no such claim; try {discovery.near(name, all_claims())}")
     return all_claims()[name]

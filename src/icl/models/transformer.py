@@ -36,10 +36,7 @@ def init(
 
     The two maps into the residual stream (`output`, `down`) have std / sqrt(2 layers).
 
-    Parameters
-    ----------
-    rngs : one generator per run
-    inputs, outputs : width of a token and of a prediction
+    rngs : one generator per run; inputs, outputs : width of a token and of a prediction
     width : of the residual stream; hidden : of the MLP
     """
     into_stream = std / np.sqrt(2 * layers)
@@ -63,20 +60,13 @@ def init(
 
 
 def predict_prefixes(params: Params, contexts: Tensor, queries: Tensor, lengths: Sequence[int], heads: int) -> Tensor:
-    """Return the prediction for query k after the first lengths[k] contexts, for all k in one pass.
+    """Return the prediction for query k after the first lengths[k] contexts, for all k: (runs, prompts, k, outputs).
 
     Contexts do not attend to queries and queries to no other query, so this equals one pass per length, but computes
     the contexts once.
 
-    Parameters
-    ----------
-    contexts : (runs, prompts, l, inputs)
+    contexts : (runs, prompts, l, inputs); lengths : at most l each
     queries : (runs, prompts, inputs), the same for all lengths; or (runs, prompts, lengths, inputs)
-    lengths : at most l each
-
-    Returns
-    -------
-    (runs, prompts, lengths, outputs)
     """
     count, number = contexts.shape[2], len(lengths)
     if queries.dim() == 3:
@@ -102,14 +92,8 @@ def read_out(params: Params, x: Tensor) -> Tensor:
 def residual_stream(params: Params, x: Tensor, heads: int, read: int, visible: Tensor) -> Tensor:
     """Return the residual stream after all layers, before the final LayerNorm, at the last `read` tokens.
 
-    Parameters
-    ----------
-    x : (runs, prompts, tokens, width)
+    x : (runs, prompts, tokens, width) -> (runs, prompts, read, width)
     visible : bool (tokens, tokens), which columns each row attends to, at least one
-
-    Returns
-    -------
-    (runs, prompts, read, width)
     """
     count, last = x.shape[2], sum(name.endswith(".queries") for name in params)
     mask = torch.zeros_like(visible, dtype=x.dtype).masked_fill(~visible, -math.inf)

@@ -45,10 +45,7 @@ def uniform(
 
 
 def root(covariance: np.ndarray) -> np.ndarray:
-    """Return the symmetric square root of a covariance, (..., d, d).
-
-    Raises ValueError unless it is symmetric and positive definite; the message names its smallest eigenvalue.
-    """
+    """Return the symmetric square root, (..., d, d); ValueError unless it is symmetric and positive definite."""
     transposed = np.swapaxes(covariance, -1, -2)
     if covariance.shape != transposed.shape or not np.allclose(covariance, transposed, rtol=1e-10, atol=0):
         raise ValueError("the covariance must be symmetric")
@@ -97,12 +94,12 @@ def scaled_weights(prompts: Prompts, factor: float) -> Prompts:
 
 
 def matching_query(prompts: Prompts) -> Prompts:
-    """Return the query repeats the first example."""
+    """Return the prompts with the first example as the query."""
     return _with_query(prompts, prompts.inputs[..., 0, :])
 
 
 def orthogonal_query(prompts: Prompts) -> Prompts:
-    """Return the query without its component in the span of the examples, rescaled to its norm.
+    """Return prompts whose query has lost its component in the span of the examples, rescaled to its norm.
 
     Raises ValueError unless there are fewer examples than dimensions.
     """
@@ -135,11 +132,7 @@ def scaled_inputs(prompts: Prompts, factor: float) -> Prompts:
 
 
 def skewed_root(rotation: np.ndarray) -> np.ndarray:
-    """Return the root of Garg et al.'s skewed covariance: eigenvalues proportional to 1/i^2 with mean 1, in a rotated
-    basis.
-
-    rotation : orthogonal, (d, d)
-    """
+    """Return the root of Garg et al.'s skewed covariance: eigenvalues ~ 1/i^2 with mean 1, basis `rotation`, (d, d)."""
     deviations = 1 / np.arange(1, len(rotation) + 1)
     deviations *= np.sqrt(len(rotation) / np.sum(deviations**2))
     return (rotation * deviations) @ rotation.T

@@ -6,7 +6,5 @@
 W is diagonal and unitary, new in every sequence. The mean is over all sequences (the population) or over a fixed sample
 of m. The layer of Sander et al. (ICML 2024) does not divide by t - 1.
 
-Each module imports only from those before it: `config` (constants and sequences), `theory` (limits in closed form),
-`gradients` (of the reduced losses), `prefix_sums` (the gradient in all blocks on a sample), `model` (what the training
-loop needs), `talk` (trainings that several figures share).
+Each module imports only from those before it: `config`, `theory`, `gradients`, `prefix_sums`, `model`, `talk`.
 """
