@@ -1,7 +1,7 @@
 """The look of Garg et al.'s panels: seaborn's style "darkgrid" and its palette "colorblind".
 
 seaborn takes a second to import, so the style is read when axes are drawn. The colours are constants because they are
-needed at import; tests/drawing/test_darkgrid.py compares them with seaborn's palette.
+needed at import; a test compares them with seaborn's palette.
 """
 
 from __future__ import annotations

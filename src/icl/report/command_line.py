@@ -144,9 +144,8 @@ def undo() -> None:
     """Remove what the last `new` wrote."""
     from icl.report import skeleton
 
-    print(
-        "\n".join(f"{'restored' if path.exists() else 'removed'} {os.path.relpath(path)}" for path in skeleton.undo())
-    )
+    for path in skeleton.undo():
+        print(f"{'restored' if path.exists() else 'removed'} {os.path.relpath(path)}")
 
 
 def _written(paths: list[Path], name: str) -> None:

@@ -41,9 +41,7 @@ def drawing(part: Part) -> Drawing | None:
 
 def axis(values: Sequence[float]) -> tuple[Callable[[float], float], bool]:
     """Return the map from values to pixels from the left, for an axis with all of these; whether the axis is
-    logarithmic.
-
-    It is if the values are positive and span a factor of 100.
+    logarithmic: the values are positive and span a factor of 100.
     """
     logarithmic = min(values) > 0 and max(values) >= 100 * min(values)
     scaled: Callable[[float], float] = math.log10 if logarithmic else float

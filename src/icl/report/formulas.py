@@ -11,10 +11,7 @@ class FormulaError(ConstantError):
 
 
 def mathml(latex: str) -> str:
-    """Return the formula as MathML.
-
-    Raises FormulaError for unmatched braces, an unknown command, or a dollar sign.
-    """
+    """Return the formula as MathML; raises FormulaError for unmatched braces, an unknown command, or a dollar sign."""
     from latex2mathml.converter import convert
 
     braces = re.sub(r"[^{}]", "", re.sub(r"\\[{}]", "", latex))

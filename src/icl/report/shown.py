@@ -12,10 +12,7 @@ from icl.report import constants, wording
 
 
 def named(plan: Plan, word: str) -> dict[str, Any]:
-    """Return the claim, paper or figure of this name, or the figure with this alias.
-
-    Raises UnknownName if there is none.
-    """
+    """Return the claim, paper or figure of this name or alias; raises UnknownName if there is none."""
     if word in ledger.all_claims():
         return claim(ledger.claim(word))
     if word in discovery.papers():
