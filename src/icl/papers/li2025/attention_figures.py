@@ -93,8 +93,7 @@ def right_leads(runs: Runs, length: int, queries: int) -> np.ndarray:
 
 # Figure 20
 
-ITERATIONS, END_OF_STAGE = 1000, 83
-LENGTH, FRACTION, QUERIES, LEADING_QUERIES = 20, 0.4, 90, 300
+END_OF_STAGE, LENGTH, FRACTION, QUERIES, LEADING_QUERIES = 83, 20, 0.4, 90, 300
 
 
 def measure(runs: Trained, scale: str) -> Rows:
@@ -104,7 +103,8 @@ def measure(runs: Trained, scale: str) -> Rows:
     snapshots = np.array(trained.sweep.snapshots)
     clean = replace(test, noise=0.0, path_probability=1.0, primacy=1.0, relevant_fraction_test=FRACTION)
     weights = attention(trained, clean, LENGTH, min(QUERIES, test.queries))[:, :, 0, 0]
-    where = {"panel": "main", "x": snapshots * ITERATIONS / snapshots[-1]}
+    # The smoke scale, which has fewer steps, has the same axis.
+    where = {"panel": "main", "x": snapshots * trainings.STEPS["paper"] / snapshots[-1]}
     parts = [trainings.drawn_run(trained)]
     for group, of_group in by_group(weights).items():
         parts += errors.drawn_curve(seeds, drawn, "attention weight", of_group, series=group, **where)
@@ -131,10 +131,7 @@ def stages(weights: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
 
 @plotting.published
 def draw(table: Table) -> Picture:
-    """Return the figure in the published style.
-
-    The published picture is an enlarged screenshot, so axes and letters are 5 % larger than in its siblings.
-    """
+    """Draw the published picture, an enlarged screenshot with axes and letters 5 % larger than in its siblings."""
     figure, axes = plotting.canvas((400, 403), (79.33, 370.20, 18.17, 342.83))
     plotting.curves(axes, table, STYLES, "attention weight")
     axes.axvline(END_OF_STAGE, color="k", linestyle=":", linewidth=3)
@@ -153,16 +150,14 @@ DEEP: dict[str, Any] = {
     "attention_start": [0.25], "start_std": [0.1], "value_start": [1.0], "learning_rate": [0.2],
 }  # fmt: skip
 SNAPSHOTS, SHORTEST = (0, 50, 100, 150, 200, 300, 400, *range(600, 2001, 200)), (0, 10)
-SEEDS = {"paper": 20, "laptop": 10, "smoke": 2}
-BATCH = {"paper": 120, "laptop": 40, "smoke": 10}
-DEEP_QUERIES = {"paper": 400, "laptop": 100, "smoke": 10}
+# Seeds, prompts per batch and queries.
+AMOUNTS = {"paper": (20, 120, 400), "laptop": (10, 40, 100), "smoke": (2, 10, 10)}
 
 
 def sweeps_deep(scale: str) -> list[Sweep]:
     """Return the training of the three-layer model."""
-    kind, snapshots = trainings.pinned(layers=LAYERS, heads=HEADS), SHORTEST if scale == "smoke" else SNAPSHOTS
-    configs = grid(kind, **DEEP, batch=[BATCH[scale]], seed=range(SEEDS[scale]))
-    queries = DEEP_QUERIES[scale]
+    (seeds, batch, queries), snapshots = AMOUNTS[scale], SHORTEST if scale == "smoke" else SNAPSHOTS
+    configs = grid(trainings.pinned(layers=LAYERS, heads=HEADS), **DEEP, batch=[batch], seed=range(seeds))
     test = Test(chain_length=2, relevant_fraction_test=0.7, noise=0.0, context_length_test=20, queries=queries)
     return [Sweep("li_cot_three_layer", one_layer.SYSTEM, configs, snapshots, test)]
 
@@ -190,7 +185,7 @@ def measure_deep(runs: Trained, scale: str) -> Rows:
 
 @plotting.published
 def draw_deep(table: Table) -> Picture:
-    """One panel per head in the style of figure 20, one column per layer."""
+    """Draw a panel per head in the style of figure 20, and a column per layer."""
     edges = plotting.grid_edges(list(PANELS.values()), (70, 325, 35, 270), (330, 330), columns=LAYERS)
     figure, panels = plotting.panels((1010, 670), edges)
     for name, axes in panels.items():

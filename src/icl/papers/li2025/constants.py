@@ -150,6 +150,8 @@ class Test(Constants):
     def misleading_setting(self) -> Setting:
         """alpha' and transition matrices that violate Condition 1 for `misled_starts` of the starts."""
         patterns, starts = self.specific_patterns, self.misled_starts
+        if starts >= patterns:
+            raise self.error("misled_starts", f"below M' = {patterns}, so that a start is not misled")
         try:
             if self.misled_law == "gathering":
                 noisy = gathering(min(self.misled_steps, self.chain_length), patterns, starts, self.misled_path)

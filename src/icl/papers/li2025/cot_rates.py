@@ -3,7 +3,6 @@
 The theorems' Theta(.) and Omega(.) have constants of one here, if none are fitted (Li et al. 2025, arXiv 2410.02167).
 """
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -111,17 +110,9 @@ def measure(runs: Trained, scale: str) -> Rows:
 
 
 def steps_to_target(runs: Runs) -> np.ndarray:
-    """First step at which the mean loss of the last WINDOW batches is below TARGET, NaN if there is none: (runs,).
-
-    The loss is that of patterns of norm one, |F - z|^2 / 2 over beta^2.
-    """
+    """First step with a mean |F - z|^2 / (2 beta^2) of the last WINDOW batches below TARGET, NaN if none: (runs,)."""
     losses = runs.losses / np.array([[config.pattern_norm**2] for config in runs.sweep.configs])
     return first_step_below(losses, TARGET, WINDOW)
-
-
-def terms_of(configs: Sequence[one_layer.Config]) -> np.ndarray:
-    """Return the two terms of theorem 4 at the target loss: (n, 2)."""
-    return np.array([training_terms(c.relevant_fraction, c.chain_length, c.relevant_patterns, TARGET) for c in configs])
 
 
 def training(runs: Trained) -> tuple[list[Rows], dict[str, Any]]:
@@ -132,7 +123,9 @@ def training(runs: Trained) -> tuple[list[Rows], dict[str, Any]]:
     for letter, _, values, _, names in PANELS:
         trained, x = [runs[name] for name in names], np.array(values, dtype=float)
         y = np.concatenate([steps_to_target(part) for part in trained]).reshape(-1, len(seeds))
-        points = terms_of([config for part in trained for config in part.sweep.configs[:: len(seeds)]])
+        configs = [config for part in trained for config in part.sweep.configs[:: len(seeds)]]
+        constants = [(c.relevant_fraction, c.chain_length, c.relevant_patterns) for c in configs]
+        points = np.array([training_terms(*of_point, TARGET) for of_point in constants])
         parts.append(curves("steps", letter, seeds, x[:, None], {"steps": y, "fit": power_law(x, y, x)}))
         parts.append(curves("steps", letter, None, x, {"theorem": points @ FACTORS}))
         found[f"Kendall's tau of steps and {letter}"] = [kendall(x, of_seed) for of_seed in y.T]
@@ -211,14 +204,8 @@ def growth(x: np.ndarray, y: np.ndarray, over: str, exponent: str) -> dict[str, 
 LOOKS = zip(VARIED, "rbm", "ox+", strict=True)
 EXAMPLES = [Style(name, rf"$\{name}$ varies", colour, marker, " ") for name, colour, marker in LOOKS]
 EDGES = plotting.grid_edges(["alpha", "K", "M", "examples"], (85, 370, 15, 295), (375, 360), columns=2)
-LEGENDS: dict[str, Any] = {
-    "alpha": ("upper right", (0.98, 0.98)),
-    "K": ("lower right", (0.98, 0.02)),
-    "M": ("upper left", (0.02, 0.98)),
-    "examples": ("lower right", (0.98, 0.02)),
-}
-HALF_SHOWN = 0.005
-"""Smaller half-widths would be drawn as 0.00 and are left out."""
+LEGENDS: dict[str, Any] = {"alpha": "upper right", "K": "lower right", "M": "upper left", "examples": "lower right"}
+HALF_SHOWN = 0.005  # smaller half-widths would be drawn as 0.00
 
 
 @plotting.published
@@ -238,7 +225,8 @@ def draw(table: Table) -> Picture:
     x = Axis(f"${needed}^{{-2}}$", (4, 60), (5, 10, 20, 50), ("5", "10", "20", "50"), log=True)
     y = _ticked(f"Examples to error {ENOUGH:g}", (2, 5, 10, 20, 50, 100, 200))
     plotting.frame(axes["examples"], x, y, font=15, ticks=13)
-    for panel, (corner, at) in LEGENDS.items():
+    for panel, corner in LEGENDS.items():
+        at = 0.98 if "right" in corner else 0.02, 0.98 if "upper" in corner else 0.02
         plotting.legend(axes[panel], 11, corner, at, spacing=0.3)
         axes[panel].minorticks_off()
     return figure
@@ -249,7 +237,7 @@ def _ticked(label: str, ticks: tuple[int, ...]) -> Axis:
 
 
 def _lines(axes: Axes, table: Table, observable: str, symbol: str, exponent: str, theorem: str) -> None:
-    """Draw the fit, labelled by its exponent and its interval if that is not too small, and the theorem's line."""
+    """Draw the fit, labelled by its exponent with its interval, and the theorem's line."""
     fitted, low, high = mean_interval(np.array(list(table.fact(exponent).values())))
     half = f" \\pm {(high - low) / 2:.2f}" if (high - low) / 2 >= HALF_SHOWN else ""
     for series, label, look in (

@@ -15,9 +15,6 @@ STEPS = np.array([[[0.6, 0.4], [0.4, 0.6]], [[0.4, 0.6], [0.8, 0.2]]])
 """A_1 and A_2, as the talk states them (page 30)."""
 LENGTHS = (1, 2, 5, 10, 20, 30, 50, 70, 100)
 
-EXACT: dict[str, Any] = {"path_probability": 1.0, "primacy": 1.0, "end_probability": 1.0, "end_primacy": 1.0}
-"""Matrices for two patterns, which `measure` replaces by the example's."""
-
 
 def measure(runs: Trained, scale: str) -> Rows:
     """A_1, A_2 and B; errors of chain of thought and of a single answer against the number of examples, by start."""
@@ -28,7 +25,7 @@ def measure(runs: Trained, scale: str) -> Rows:
     starts = np.stack([draw_test(config, test).start for config in trained.sweep.configs])
     holds = condition_1(setting.matrices)
     found = {f"Condition 1 from start {start}": float(holds[start - 1]) for start in (1, 2)}
-    errors: dict[str, np.ndarray] = {}
+    errors = {}
     for name, answer in (("CoT", chain_of_thought), ("ICL", single_answer)):
         (wrong,) = wrong_answers(answer, trained, [setting], lengths)
         for start in (1, 2):
@@ -69,5 +66,7 @@ def draw(table: Table) -> Picture:
     return figure
 
 
+# Any matrices for two patterns, which `measure` replaces by the example's.
+EXACT: dict[str, Any] = dict.fromkeys(("path_probability", "primacy", "end_probability", "end_primacy"), 1.0)
 sweeps = partial(trainings.shared_training, specific_patterns=2, **EXACT)
 FIGURES = (Figure("cot_worked_example", sweeps, measure, draw),)

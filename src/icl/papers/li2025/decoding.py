@@ -81,8 +81,7 @@ class TrainedLayer:
 def chain_of_thought(layer: TrainedLayer, shown: prompts.Prompts, lengths: Sequence[int]) -> np.ndarray:
     """Fraction of the K steps that greedy chain of thought gets wrong, mean_k 1[v_k != z_k]: (lengths, queries).
 
-    The query of step k is the answer of step k - 1, and its answer is the TSR pattern closest to F; the column of step
-    k is then appended to the prompt.
+    The column of each answered step is appended to the prompt.
     """
     vectors, query = torch.from_numpy(shown.vectors), torch.from_numpy(shown.query)
     queries, specific = len(query), len(layer.patterns)
@@ -112,9 +111,7 @@ def chain_of_thought(layer: TrainedLayer, shown: prompts.Prompts, lengths: Seque
 
 
 def single_answer(layer: TrainedLayer, shown: prompts.Prompts, lengths: Sequence[int]) -> np.ndarray:
-    """Return whether the single answer to prompts with columns (z_0; z_K), which all have the code of the first step,
-    differs from f(z_query), as 0 or 1: (lengths, queries).
-    """
+    """1 where the answer to columns (z_0; z_K) with the code of step 1 differs from f(z_query): (lengths, queries)."""
     u = layer.pulls(torch.from_numpy(shown.query), 0)
     ends = torch.from_numpy(shown.vectors[:, :, [0, -1]])
     totals, _ = layer.sums(u, ends, layer.readouts(ends[:, :, :1], ends[:, :, 1:], slice(1)), lengths)

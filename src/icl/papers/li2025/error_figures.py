@@ -35,19 +35,17 @@ def plotted_lengths(test: one_layer.Test) -> list[int]:
 
 
 def curves(answer: Answer, trained: Runs, settings: Mapping[str, Setting]) -> tuple[Rows, np.ndarray]:
-    """Rows of error curves, and the errors of all runs, (curves, lengths, runs, queries).
+    """Rows of error curves by the name of their setting, and the errors of all runs, (curves, lengths, runs, queries).
 
     The drawn run has a band over four groups of queries, each as many as a run has.
-    settings : of the prompts, by the name of the curve
     """
     index, test, shown = trainings.drawn(trained), trained.sweep.test, list(settings.values())
     one, at = trained.alone(index, replace(test, queries=errors.GROUPS * test.queries)), plotted_lengths(test)
     wrong, drawn = wrong_answers(answer, trained, shown, at), wrong_answers(answer, one, shown, at)
-    parts = (
-        errors.drawn_error(trained.sweep.seeds, index, of_runs, of_drawn, panel="main", series=name, x=at)
-        for name, of_runs, of_drawn in zip(settings, wrong, drawn, strict=True)
-    )
-    return join(row for part in parts for row in part), wrong
+    parts: list[Rows] = []
+    for name, of_runs, of_drawn in zip(settings, wrong, drawn, strict=True):
+        parts += errors.drawn_error(trained.sweep.seeds, index, of_runs, of_drawn, panel="main", series=name, x=at)
+    return join(parts), wrong
 
 
 def order_of_errors(values: Sequence[float], wrong: np.ndarray) -> np.ndarray:
@@ -77,11 +75,8 @@ def pictures(labels: Mapping[str, str], **look: Any) -> tuple[Callable[[Table], 
 
 # Curves by one constant
 
-ANSWERS = {
-    "CoT": (chain_of_thought, one_layer.Test.setting),
-    "ICL": (single_answer, one_layer.Test.end_setting),
-}
-"""How the layer answers, and to which prompts."""
+ANSWERS = {"CoT": (chain_of_thought, one_layer.Test.setting), "ICL": (single_answer, one_layer.Test.end_setting)}
+"""How the layer answers, and to which prompts: a single answer sees only both ends of the chains."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +85,7 @@ class Varied:
 
     constant : the field of Test
     values : name of each curve in the table, a formula without its leading backslash -> value of the constant
-    answer : "CoT", greedy chain of thought, or "ICL", a single answer to prompts that show only both ends
+    answer : of ANSWERS
     order : observable of Kendall's tau between the constant and the error
     further : other observables of the runs
     others : constants that `further` varies, and their values
@@ -104,7 +99,7 @@ class Varied:
     others: tuple[tuple[str, tuple[float, ...]], ...] = ()
 
     def sweeps(self, scale: str) -> list[Sweep]:
-        """Return the shared training; raises ConstantError unless prompts exist for all values."""
+        """Return the shared training, if prompts exist for all values."""
         values = {self.constant: tuple(self.values.values()), **dict(self.others)}
         return trainings.shared_training(scale, trainings.varied_test(**values))
 
@@ -148,23 +143,18 @@ def facts_of_theorem_5(trained: Runs) -> dict[str, Any]:
     def wrong(tests: Sequence[one_layer.Test]) -> np.ndarray:
         return wrong_answers(chain_of_thought, trained, [one.setting() for one in tests], plotted_lengths(test))
 
-    orders = {
+    found = {
         f"{TAU} error and {letter}": order_of_errors(values, wrong([test.variation(**{name: v}) for v in values]))
         for letter, (name, values) in OTHER_FACTORS.items()
     }
-    error = {"error with 100 examples": wrong([test])[0, -1].mean(axis=-1)}
-    return orders | error | errors_by_span(trained) | trainings.conditions(trained)
-
-
-def errors_by_span(trained: Runs) -> dict[str, np.ndarray]:
-    """CoT errors in and off the span, on the same prompts with few relevant examples and no noise or errors."""
-    exact = trained.sweep.test.variation(noise=0.0, relevant_fraction_test=RARE, path_probability=1.0, primacy=1.0)
+    found["error with 100 examples"] = wrong([test])[0, -1].mean(axis=-1)
+    # In and off the span, on the same prompts with few relevant examples and no noise or errors.
+    exact = test.variation(noise=0.0, relevant_fraction_test=RARE, path_probability=1.0, primacy=1.0)
     clean = replace(trained, sweep=replace(trained.sweep, test=exact))
-    shown = [exact.setting()], [exact.context_length_test]
-    return {
-        f"error {where} the span, alpha' = {RARE:g}": wrong_answers(chain_of_thought, runs, *shown)[0, 0].mean(axis=-1)
-        for where, runs in (("in", clean), ("off", off_span(clean)))
-    }
+    for where, runs in (("in", clean), ("off", off_span(clean))):
+        (error,) = wrong_answers(chain_of_thought, runs, [exact.setting()], [exact.context_length_test])[0]
+        found[f"error {where} the span, alpha' = {RARE:g}"] = error.mean(axis=-1)
+    return found | trainings.conditions(trained)
 
 
 def off_span(runs: Runs) -> Runs:

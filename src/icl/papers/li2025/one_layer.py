@@ -2,12 +2,11 @@
 
     F(P) = sum_{i < len P} W_V p_i softmax_i((W_K p_i)^T W_Q p_query),   p_i + c_{i mod K} written p_i   (talk, eq. 11)
 
-A column p = (z_{k-1}; z_k) is one step of one example, and the last column, (v_{k-1}; 0), is the query of step k. The
-positional codes c are periodic. W_Q, W_K and W_V are trained with SGD on |F - z_k|^2 / 2. Initially W_Q and W_K are
-delta I and W_V copies the lower half. Rotations of the feature space leave these weights unchanged, so the TRR patterns
-are beta times coordinate axes; weights along other dimensions would never change.
-
-A column has D coordinates: z_{k-1} in the first M, z_k in the next M and the positional code after that.
+A column p = (z_{k-1}; z_k) is one step of one example, and the last column, (v_{k-1}; 0), is the query of step k. It
+has D coordinates: M for each of the two patterns, then those of the periodic positional codes c. W_Q, W_K and W_V are
+trained with SGD on |F - z_k|^2 / 2. Initially W_Q and W_K are delta I and W_V copies the lower half. Rotations of the
+feature space leave these weights unchanged, so the TRR patterns are beta times coordinate axes; weights along other
+dimensions would never change.
 
 Several layers or heads (`layers`, `heads`) stack the same attention with residual connections. No column attends to the
 query's column, and F is the lower half of the query's column after the last layer.
@@ -34,13 +33,12 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
     """
     first = configs[0]
     m, d = first.relevant_patterns, first.dimension
-    shape = (first.layers, first.heads)
-    queries, keys = np.empty((2, len(configs), *shape, d, d))
-    values = np.zeros((len(configs), *shape, d, d))
+    shape = (first.layers, first.heads, d, d)
+    queries, keys, values = np.zeros((3, len(configs), *shape))
     for run, config in enumerate(configs):
         rng = stream(SYSTEM, config.seed, "init")
         for target in (queries, keys):
-            target[run] = config.attention_start * np.eye(d) + config.start_std * rng.standard_normal((*shape, d, d))
+            target[run] = config.attention_start * np.eye(d) + config.start_std * rng.standard_normal(shape)
         values[run, ..., m : 2 * m, m : 2 * m] = config.value_start / (first.heads * first.layers) * np.eye(m)
     if first.layers == 1:
         values = values[..., m : 2 * m, :]
@@ -104,7 +102,7 @@ def columns(chains: Tensor, query: Tensor, query_step: Tensor, configs: Sequence
     chains : (runs, B, rows, K + 1, M), one row per example; query : (runs, B, M); query_step : (B,), from 0
     """
     codes, k = configs[0].dimension - 2 * configs[0].relevant_patterns, configs[0].chain_length
-    code = torch.eye(codes, dtype=chains.dtype, device=chains.device)
+    code = torch.eye(codes).to(chains)
     places = code[:k].expand(*chains.shape[:-2], -1, -1)
     shown = torch.cat([chains[..., :-1, :], chains[..., 1:, :], places], dim=-1).flatten(-3, -2)
     last = torch.cat([query, torch.zeros_like(query), code[query_step].expand(*query.shape[:-1], codes)], dim=-1)

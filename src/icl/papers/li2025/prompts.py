@@ -53,10 +53,9 @@ def sharing(length: int, fraction: float) -> np.ndarray:
 
 
 def counted_starts(uniform: np.ndarray, start: np.ndarray, patterns: int, fraction: float) -> np.ndarray:
-    """Return starts of examples: for every n, ceil(alpha' n) of the first n are the query's; the others are uniform
-    elsewhere.
+    """Return starts of examples, int64 (queries, length): those of `sharing` are the query's, others uniform elsewhere.
 
-    uniform : (queries, length) on [0, 1), start : (queries,); returns int64 (queries, length)
+    uniform : (queries, length) on [0, 1), start : (queries,)
     """
     return np.where(sharing(uniform.shape[1], fraction), start[:, None], _elsewhere(uniform, start, patterns))
 

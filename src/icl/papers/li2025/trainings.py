@@ -24,9 +24,7 @@ def shared_training(scale: str, test: type[Test] = Test, **constants: Any) -> li
 
 
 def drawn(trained: Runs) -> int:
-    """Index of the run that a figure draws, as the published pictures show one: that of the inferred seed, or the first
-    run if this seed was not trained.
-    """
+    """Index of the run that a figure draws: that of the inferred seed, or the first if this seed was not trained."""
     seeds, seed = trained.sweep.seeds, trained.sweep.test.drawn_seed
     return seeds.index(seed) if seed in seeds else 0
 
@@ -38,9 +36,8 @@ def drawn_run(trained: Runs) -> Rows:
 
 @cache
 def varied_test(**constants: tuple[float, ...]) -> type[Test]:
-    """Return a Test that raises ConstantError unless prompts exist for all these values, varied one constant at a time.
-
-    So a figure that varies the distribution of its prompts rejects impossible constants before training.
+    """Return a Test that raises ConstantError before any training unless prompts exist for all these values, varied one
+    constant at a time.
     """
 
     class Varied(Test):
@@ -55,10 +52,8 @@ def varied_test(**constants: tuple[float, ...]) -> type[Test]:
 
 @cache
 def pinned(**values: float) -> type[Config]:
-    """Return a Config with fixed values that users cannot change.
-
-    This is for constants that set tensor shapes. A figure that varies one has a sweep per value, and each sweep must
-    keep its value.
+    """Return a Config with fixed values that users cannot change: a figure that varies a constant that sets tensor
+    shapes has a sweep per value.
     """
 
     class Pinned(Config):

@@ -80,8 +80,6 @@ def detour(patterns: int, misled: int, first: float, second: float, pull: float)
 
     Raises ValueError unless right steps are likeliest and Condition 1 fails for exactly the starts below h.
     """
-    if not misled < patterns:
-        raise ValueError(f"{misled} of {patterns} starts: needs a start that is not misled")
     one, two, h, part = np.eye(patterns), np.eye(patterns), misled, slice(misled + 1)
     one[part, part] = (1 - first) / h
     np.fill_diagonal(one[part, part], first)
@@ -102,12 +100,8 @@ def gathering(steps: int, patterns: int, misled: int, probability: float) -> np.
     B(i, h) = 1 - tau^f: of all matrices with this tau^f, these mislead a single answer by the largest margin. The other
     starts are exact.
 
-    Raises ValueError if Condition 1 would hold, as it does for all matrices with tau^f of at least 1/2.
+    Raises ValueError if Condition 1 would hold, as it does if tau^f is at least 1/2 or for a single step.
     """
-    if not misled < patterns:
-        raise ValueError(f"{misled} of {patterns} starts: needs a start that is not misled")
-    if steps < 2:
-        raise ValueError(f"{steps} noisy steps: needs at least two, since a single one decides the end")
     right = probability ** (1 / steps)
     if not probability < 1 / 2 < right:
         raise ValueError(
