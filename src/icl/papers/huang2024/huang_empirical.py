@@ -26,17 +26,13 @@ def sweeps(scale: str) -> list[Sweep]:
     first = system.Config(gradient_estimator="fixed_prompts", features=10, contexts_per_feature=10, learning_rate=rate)
     configs = tuple(replace(first, seed=seed) for seed in range(SEEDS[scale]))
     limit = (replace(first, gradient_estimator="population"),)
-    return [
-        Sweep(name, "huang_softmax", of_sweep, snapshots, system.Test(prompts_test=FRESH))
-        for name, of_sweep in (("huang_empirical", configs), ("huang_empirical_limit", limit))
-    ]
+    sweeps = {"huang_empirical": configs, "huang_empirical_limit": limit}
+    test = system.Test(prompts_test=FRESH)
+    return [Sweep(name, system.SYSTEM, of_sweep, snapshots, test) for name, of_sweep in sweeps.items()]
 
 
 def measure(runs: Trained, scale: str) -> Rows:
-    """Errors of the dominant and of the rare features along training, by seed, and ratios of times to reach them.
-
-    Raises ConstantError if the training does not use fixed prompts.
-    """
+    """Errors of the dominant and of the rare features along training, by seed, and ratios of times to reach them."""
     sweep, weights, parts = runs["huang_empirical"].sweep, runs["huang_empirical"].weights["Q"], []
     steps, seeds = np.array(sweep.snapshots), np.array(sweep.seeds)
     errors: dict[str, list[Tensor]] = {"population": [], "training": []}
@@ -47,8 +43,8 @@ def measure(runs: Trained, scale: str) -> Rows:
         batch = {n: torch.from_numpy(a).expand(len(q), *a.shape[1:]) for n, a in system.sample((config,), 0).items()}
         errors["population"].append(prompts.population_errors(q, fresh))
         errors["training"].append(prompts.errors_by_query(q, batch))
-    for panel, by_seed in errors.items():
-        by_feature = torch.stack(by_seed).numpy()  # (seeds, snapshots, K)
+    by_panel = {panel: torch.stack(by_seed).numpy() for panel, by_seed in errors.items()}  # (seeds, snapshots, K)
+    for panel, by_feature in by_panel.items():
         # A rare feature that is no query in training has no training error.
         shown = {"v_1": by_feature[..., 0], "v_k": np.nanmean(by_feature[..., 1:], axis=-1)}
         ratios = np.array([time_ratio(steps, of_seed) for of_seed in by_feature])
@@ -57,7 +53,7 @@ def measure(runs: Trained, scale: str) -> Rows:
             f"share of seeds with ratio 3, {panel}": np.where(np.isnan(ratios), np.nan, ratios >= 3),
         }
         parts += [curves("prediction error", panel, seeds[:, None], steps, shown), facts(seeds, bounded)]
-    rare = torch.stack(errors["population"]).numpy()[..., 1:]
+    rare = by_panel["population"][..., 1:]
     labels = {"series": [f"v_{k + 2}" for k in range(rare.shape[-1])], "statistic": POINT}
     parts.append(rows("one feature", seeds[:, None, None], rare, x=steps[:, None], panel="population", **labels))
     limit = evaluation.trajectory(runs["huang_empirical_limit"])
@@ -66,8 +62,7 @@ def measure(runs: Trained, scale: str) -> Rows:
 
 
 def time_ratio(steps: np.ndarray, error: np.ndarray) -> float:
-    """Return the time at which the first rare feature reaches RARE, over that at which the dominant one reaches
-    DOMINANT.
+    """Time at which the first rare feature reaches RARE, over that at which the dominant one reaches DOMINANT.
 
     error : (steps, K); a feature without an error never reaches RARE
     """
@@ -76,10 +71,7 @@ def time_ratio(steps: np.ndarray, error: np.ndarray) -> float:
     return np.fmin.reduce(times) / evaluation.crossing(steps, first, DOMINANT)
 
 
-STYLES = (
-    Style("v_1", "dominant feature", "b"),
-    Style("v_k", "mean of the rare features", "r"),
-)
+STYLES = (Style("v_1", "dominant feature", "b"), Style("v_k", "mean of the rare features", "r"))
 EXACT = {"v_1": "navy", "v_k": "darkred"}
 # Quantiles of the single features that bound the grey bands.
 SPREAD = (0.05, 0.25, 0.75, 0.95)

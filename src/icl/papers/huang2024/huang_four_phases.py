@@ -29,14 +29,11 @@ def sweeps(scale: str) -> list[Sweep]:
     for size, (features, eta, steps) in SETTINGS.items():
         config = system.Config(features=features, learning_rate=eta * FASTER[scale], least_ratio=LEAST_RATIO)
         planned[size] = (config,), tuple(range(steps // FASTER[scale] + 1))
+    rate = evaluation.growing_rate(scale)
     for power in FAR:
-        rate = evaluation.growing_rate(scale)
         configs = grid(system.Config, gradient_estimator=["infinite_context"], features=[10**power], **rate)
         planned[f"far_{power}"] = configs, evaluation.all_steps(1.2 * 100**power, scale)
-    return [
-        Sweep(f"huang_phases_{name}", "huang_softmax", configs, snapshots, system.Test())
-        for name, (configs, snapshots) in planned.items()
-    ]
+    return [Sweep(f"huang_phases_{name}", system.SYSTEM, *plan, system.Test()) for name, plan in planned.items()]
 
 
 def boundaries(path: Trajectory, test: system.Test) -> dict[str, float]:

@@ -58,20 +58,18 @@ def columns(q: np.ndarray, law: PromptLaw) -> tuple[Column, Column]:
     return column(q[0], first, law.dominant), column(q[1], other, law.rare)
 
 
-def loss_and_gradient(q: "Tensor", laws: Sequence[PromptLaw]) -> "tuple[Tensor, Tensor]":
-    """Return population loss L and its gradient for the weights q (runs, 2, 3) and the runs' laws: (runs,) and (runs,
-    2, 3).
+def loss_and_gradient(q: Tensor, laws: Sequence[PromptLaw]) -> tuple[Tensor, Tensor]:
+    """Return L and its gradient for the weights q (runs, 2, 3) and the runs' laws: (runs,) and (runs, 2, 3).
 
     Each entry of the gradient is that of a single entry of Q. Runs are computed one by one, because their numbers of
     cells differ, and in numpy, whose calls cost a third of torch's at this size.
     """
-    by_run = [columns(entries, law) for entries, law in zip(q.cpu().numpy(), laws, strict=True)]
-    losses = [
-        law.dominant * first.error + (1 - law.dominant) * other.error
-        for law, (first, other) in zip(laws, by_run, strict=True)
-    ]
-    gradient = -np.array([[first.descent, other.descent] for first, other in by_run])
-    return torch.from_numpy(np.array(losses)).to(q.device), torch.from_numpy(gradient).to(q.device)
+    losses, gradient = np.empty(len(laws)), np.empty(q.shape)
+    for run, (entries, law) in enumerate(zip(q.cpu().numpy(), laws, strict=True)):
+        first, other = columns(entries, law)
+        losses[run] = law.dominant * first.error + (1 - law.dominant) * other.error
+        gradient[run] = -first.descent, -other.descent
+    return torch.from_numpy(losses).to(q.device), torch.from_numpy(gradient).to(q.device)
 
 
 def full_matrix(q: np.ndarray, features: int) -> np.ndarray:

@@ -1,9 +1,8 @@
 """Prompts for in-context linear regression over finitely many features, and the errors on them (Huang et al. 2024).
 
 Every token is one of K orthonormal features, x = v_n with probability p_n, with the label y = <w, x>. A prompt has N
-such pairs and a query, which is also one of the features. Attention depends on the tokens only through the counts c_n
-of the features: with u_n = <w, v_n> the prediction is sum_n Attn_n u_n. The paper's empirical objective is the loss on
-M fixed prompts, each with its own query and task.
+such pairs and a query, which is also one of the features. The prediction sum_n Attn_n <w, v_n> depends on the tokens
+only through the counts c_n of the features.
 """
 
 from typing import NamedTuple
@@ -43,7 +42,7 @@ def counts_of(features: np.ndarray, number: int) -> np.ndarray:
     return np.array([np.bincount(row, minlength=number) for row in features], dtype=float)
 
 
-def errors(q: "Tensor", batch: Params) -> "Tensor":
+def errors(q: Tensor, batch: Params) -> Tensor:
     """Prediction minus <w, x_query> of every prompt for Q (runs, K, K): (runs, M).
 
     batch : `counts` (runs, M, K), `query` (runs, M), `task` (runs, M, K) in the basis of the features
@@ -55,13 +54,13 @@ def errors(q: "Tensor", batch: Params) -> "Tensor":
     return (attention * task).sum(dim=-1) - task.gather(-1, query)[..., 0]
 
 
-def errors_by_query(q: "Tensor", batch: Params) -> "Tensor":
+def errors_by_query(q: Tensor, batch: Params) -> Tensor:
     """Mean of half the squared error over the prompts of each query, NaN for features that are no query: (runs, K)."""
     is_query = torch.nn.functional.one_hot(batch["query"], q.shape[-1]).to(q.dtype)
     return (errors(q, batch).square()[:, None] @ is_query)[:, 0] / 2 / is_query.sum(dim=1)
 
 
-def population_errors(q: "Tensor", counts: "Tensor") -> "Tensor":
+def population_errors(q: Tensor, counts: Tensor) -> Tensor:
     """L_k of every query, the mean over prompts with the given counts and over tasks w with E w w' = I.
 
     q : (..., K, K); counts : (M, K). Returns (..., K).

@@ -13,10 +13,7 @@ from icl.tasks.linear_regression import Prompts
 
 
 class Layer(NamedTuple):
-    """The products of a layer's weights on which the predicted labels depend.
-
-    key_query : W_Q W_K', (D, D); value : the last column of W_V W_P, (D,)
-    """
+    """The products on which the predicted labels depend: W_Q W_K', (D, D), and the last column of W_V W_P, (D,)."""
 
     key_query: np.ndarray
     value: np.ndarray
@@ -31,8 +28,7 @@ def trained_layer(trained: Runs, run: int, point: int = -1) -> Layer:
 def construction(config: Config, step_size: float) -> Layer:
     """Return the layer that does one step of gradient descent on (1/2N) sum (<w, x_i> - y_i)^2 from any w.
 
-    Its weights are W_Q W_K' = diag(I, 0) and W_V W_P = -(step_size / N) e_y e_y' (von Oswald et al. 2023, Proposition
-    1).
+    It has W_Q W_K' = diag(I, 0) and W_V W_P = -(step_size / N) e_y e_y' (von Oswald et al. 2023, Proposition 1).
     """
     key_query, value = np.eye(config.dimension + 1), np.zeros(config.dimension + 1)
     key_query[-1, -1], value[-1] = 0, -step_size / config.context_length
@@ -40,10 +36,8 @@ def construction(config: Config, step_size: float) -> Layer:
 
 
 def interpolated(trained: Layer, constructed: Layer) -> Layer:
-    """Return the mean of both layers.
-
-    First the trained layer's free scale moves from keys and queries to the values: the x block is divided by its mean
-    diagonal.
+    """Return the mean of both layers, after the trained one's free scale, the mean diagonal of the x block of its
+    W_Q W_K', has moved to the values.
     """
     scale = np.diag(trained.key_query)[:-1].mean()
     key_query = (trained.key_query / scale + constructed.key_query) / 2
@@ -138,10 +132,7 @@ def preconditioner_errors(layer: Layer, config: Config) -> tuple[float, float]:
 
 
 def distances(layer: Layer, gd: np.ndarray, prompts: Prompts) -> dict[str, float]:
-    """Return the losses of a layer and of gradient descent ("GD") and their distances, averaged over tasks.
-
-    Published distances are mean |y_hat - y_gd| ("Preds diff"), mean |g - g_gd| ("Model diff") and mean cos(g, g_gd)
-    ("Model cos"), with g the derivative of the prediction in the query.
+    """Return the losses of a layer and of gradient descent ("GD") and their published distances, averaged over tasks.
 
     gd : the derivatives in the query of gradient descent's predictions, (tasks, d)
     """

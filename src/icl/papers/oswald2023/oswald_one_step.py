@@ -37,30 +37,30 @@ def measure(runs: Trained, scale: str) -> Rows:
     """Return the rows of all four panels, and the values that the claims bound."""
     sampled, population = (runs[f"oswald_{kind}_{trainings.SIZE}"] for kind in ("sampled", "population"))
     length, by_alpha = trainings.POPULATION_STEPS["paper"], oswald_trained_layer.losses_by_alpha(sampled)
-    parts = [
-        *along_training(sampled),
-        *panels_a_and_b(population, courses(population, PUBLISHED_SEEDS), length, EXACT),
-        *by_size(runs),
-        curves(FINAL_LOSS, "D", np.array(sampled.sweep.seeds)[:, None], ALPHAS, by_alpha),
-    ]
-    return join(parts)
+    return join(
+        [
+            *along_training(sampled),
+            *panels_a_and_b(population, courses(population, PUBLISHED_SEEDS), length, EXACT),
+            *by_size(runs),
+            curves(FINAL_LOSS, "D", np.array(sampled.sweep.seeds)[:, None], ALPHAS, by_alpha),
+        ]
+    )
 
 
 # Panels A and B
 
 
 def courses(trained: Runs, count: int) -> dict[str, np.ndarray]:
-    """Return the loss "over all tasks" and `evaluation.distances` of the first runs, (runs, snapshots) each."""
+    """Return the loss "over all tasks" and `evaluation.distances` of the first `count` runs, (runs, snapshots) each."""
     parts = []
     for run, config in enumerate(trained.sweep.configs[:count]):
         prompts = evaluation.evaluation_prompts(config, trained.sweep.test)
         gd = evaluation.sensitivity(evaluation.construction(config, closed_forms.best_step_size(config)), prompts)
-        layers = [evaluation.trained_layer(trained, run, point) for point in range(len(trained.sweep.snapshots))]
-        of_run = [evaluation.distances(layer, gd, prompts) for layer in layers]
-        parts.append(of_run)
-        for numbers, layer in zip(of_run, layers, strict=True):
-            numbers["over all tasks"] = evaluation.layer_loss(layer, config)
-    return {name: np.array([[at[name] for at in of_run] for of_run in parts]) for name in parts[0][0]}
+        for point in range(len(trained.sweep.snapshots)):
+            layer = evaluation.trained_layer(trained, run, point)
+            loss = {"over all tasks": evaluation.layer_loss(layer, config)}
+            parts.append(evaluation.distances(layer, gd, prompts) | loss)
+    return {name: np.array([at[name] for at in parts]).reshape(-1, len(trained.sweep.snapshots)) for name in parts[0]}
 
 
 def panels_a_and_b(trained: Runs, numbers: dict[str, np.ndarray], length: int, kind: str = "") -> Iterator[Rows]:
@@ -122,11 +122,13 @@ def by_size(runs: Trained) -> Iterator[Rows]:
     errors: dict[str, list[np.ndarray]] = {}
     for size in trainings.SIZES:
         sampled, population = (runs[f"oswald_{kind}_{size}"] for kind in ("sampled", "population"))
-        seeds, losses = sampled.sweep.seeds[:count], losses_by_series(sampled, count)
+        seeds, config = sampled.sweep.seeds[:count], population.sweep.configs[0]
+        layers = [evaluation.layers_by_series(sampled, run) for run in range(count)]
+        losses = {name: np.array([evaluation.layer_loss(each[name], config) for each in layers]) for name in layers[0]}
         yield curves(FINAL_LOSS, "C", seeds, size, losses)
         exact = evaluation.final_losses(population)[:count]
-        layers = [evaluation.trained_layer(population, run) for run in range(count)]
-        off_b = np.array([evaluation.preconditioner_errors(layer, population.sweep.configs[0]) for layer in layers])
+        on_exact = [evaluation.trained_layer(population, run) for run in range(count)]
+        off_b = np.array([evaluation.preconditioner_errors(layer, config) for layer in on_exact])
         of_size = {
             "largest excess of the trained layer's loss, relative": losses["Trained TF"] / losses["GD"] - 1,
             f"{FINAL_EXCESS}, over N = d": final_excess(sampled)[:count],
@@ -137,12 +139,6 @@ def by_size(runs: Trained) -> Iterator[Rows]:
         for name, values in of_size.items():
             errors.setdefault(name, []).append(values)
     yield facts(seeds, {name: np.max(over_sizes, axis=0) for name, over_sizes in errors.items()})
-
-
-def losses_by_series(trained: Runs, count: int) -> dict[str, np.ndarray]:
-    """Return the losses over all tasks of the layers of the first `count` runs, by series."""
-    layers, config = [evaluation.layers_by_series(trained, run) for run in range(count)], trained.sweep.configs[0]
-    return {name: np.array([evaluation.layer_loss(each[name], config) for each in layers]) for name in layers[0]}
 
 
 # Drawing

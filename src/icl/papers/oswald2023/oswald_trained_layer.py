@@ -1,7 +1,4 @@
-"""A layer trained as published at N = d = 10: repeated, on larger inputs, and its weights (von Oswald et al. 2023).
-
-Talk pages 16, right panel, 18, panel D, and 17.
-"""
+"""A layer trained as published at N = d = 10, talk pages 16 to 18: repeated, on larger inputs, and its weights."""
 
 from collections import defaultdict
 from typing import Any
@@ -13,7 +10,7 @@ from icl.core.runs import single
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, curves, facts, join, plotting, rows
 from icl.papers.oswald2023 import closed_forms, evaluation
 from icl.papers.oswald2023.evaluation import FINAL_EXCESS, final_excess
-from icl.papers.oswald2023.linear_attention import MATRICES, Config
+from icl.papers.oswald2023.linear_attention import MATRICES
 from icl.papers.oswald2023.trainings import published
 
 # Matplotlib's Dark2, as published.
@@ -144,12 +141,6 @@ def trained_products(trained: Runs, run: int, point: int = -1) -> dict[str, np.n
     return {"keys": keys / scale, "values": v @ p * scale}
 
 
-def constructed_products(config: Config) -> dict[str, np.ndarray]:
-    """Return the same products for the construction with the best step of gradient descent (Proposition 1)."""
-    keys, value = evaluation.construction(config, closed_forms.best_step_size(config))
-    return {"keys": keys, "values": np.pad(value[:, None], ((0, 0), (config.dimension, 0)))}
-
-
 def measure_weights(runs: Trained, scale: str) -> Rows:
     """Both products of the run of least loss and of the construction, and every run's distance over training.
 
@@ -158,7 +149,8 @@ def measure_weights(runs: Trained, scale: str) -> Rows:
     trained = single(runs)
     configs, steps = trained.sweep.configs, trained.sweep.snapshots
     best = int(np.argmin(np.nan_to_num(evaluation.final_losses(trained), nan=np.inf)))
-    constructed = constructed_products(configs[0])
+    keys, value = evaluation.construction(configs[0], closed_forms.best_step_size(configs[0]))
+    constructed = {"keys": keys, "values": np.pad(value[:, None], ((0, 0), (configs[0].dimension, 0)))}
     shown = {"trained": trained_products(trained, best), "constructed": constructed}
     entries, parts = np.arange(configs[0].dimension + 1), []
     series = np.array([f"row {row:02d}" for row in entries])[:, None]
