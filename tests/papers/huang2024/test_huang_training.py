@@ -1,20 +1,16 @@
 """Training of the softmax layer: invariants, closed-form times, learning rates, phases and invalid constants."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from PIL import Image
 
 from icl.core import discovery
 from icl.core.config import ConstantError
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import train
-from icl.drawing.saving import save_animation
 from icl.papers.huang2024 import evaluation, huang_four_phases
 from icl.papers.huang2024 import softmax_attention as system
 from icl.papers.huang2024.population_gradient import Column, full_matrix
@@ -64,17 +60,14 @@ def test_a_growing_learning_rate_follows_the_same_flow() -> None:
     assert system.schedule(0.0, 10**6) == 1 and system.schedule(0.01, 101) == pytest.approx(1.01)
 
 
-def test_fixed_prompts_depend_on_the_seed_alone() -> None:
-    first = Config(gradient_estimator="fixed_prompts", features=5, prompts=20)
+def test_fixed_prompts_are_those_of_the_seed_at_every_step() -> None:
+    first, exact = Config(gradient_estimator="fixed_prompts", features=5, prompts=20), Config(features=5)
     before = system.sample((first,), 0)
     system._fixed_prompts.cache_clear()
-    np.random.seed(1)  # noqa: NPY002
-    torch.manual_seed(1)
     after, other = system.sample((first,), 7), system.sample((replace(first, seed=1),), 0)
     for name, array in before.items():
         np.testing.assert_array_equal(after[name], array)
         assert (other[name] != array).any()
-    exact = Config(features=5)
     assert system.is_random((first,)) and system.is_random((exact, replace(exact, seed=1)))
     assert system.sample((exact,), 0) == {} and not system.is_random((exact,))
 
@@ -82,14 +75,10 @@ def test_fixed_prompts_depend_on_the_seed_alone() -> None:
 # Evaluation
 
 
-def test_crossings_are_interpolated_linearly() -> None:
+def test_the_boundaries_of_the_phases_and_interpolated_times_of_a_known_training() -> None:
     time, falling = np.array([0.0, 1.0, 3.0]), np.array([4.0, 2.0, 1.0])
     crossings = [evaluation.crossing(time, falling, level) for level in (3.0, 1.5, 5.0, 0.5)]
     np.testing.assert_array_equal(crossings, [0.5, 2.0, 0.0, np.nan])
-
-
-def test_the_boundaries_of_the_phases() -> None:
-    """For an artificial training with known boundaries."""
     ratio, steps = np.array([4, 3, 2, 1.5, 1, 0.8, 0.5, 0.3, 0.2]), np.arange(9)
     column = Column(steps, np.stack([np.ones(9), -ratio, 0 * ratio], axis=1), steps)
     weights = np.stack([np.linspace(0, 3.6, 9)] * 3, axis=1)
@@ -101,17 +90,10 @@ def test_the_boundaries_of_the_phases() -> None:
 
 
 @pytest.mark.slow
-def test_the_heatmap_has_an_animation(tmp_path: Path) -> None:
-    """Frames have equal sizes, and the file is reproducible."""
+def test_the_heatmap_has_an_animation() -> None:
     runs = {name: train(sweep) for name, sweep in figures.sweeps("huang_heatmap", "smoke", {}).items()}
     pictures = discovery.figure("huang_heatmap").frames(figures.measure("huang_heatmap", runs, "smoke"))
-    assert len(pictures) >= 10
-    assert len({tuple(picture.get_size_inches()) for picture in pictures}) == 1
-    for name in ("a", "b"):
-        save_animation(pictures[:2] + pictures[-1:], tmp_path / f"{name}.gif", "smoke scale")
-    assert (tmp_path / "a.gif").read_bytes() == (tmp_path / "b.gif").read_bytes()
-    with Image.open(tmp_path / "a.gif") as film:
-        assert (film.n_frames, film.info["loop"], film.info["comment"]) == (3, 0, b"smoke scale")
+    assert len(pictures) >= 10 and len({tuple(picture.get_size_inches()) for picture in pictures}) == 1
 
 
 # Invalid constants
@@ -120,8 +102,6 @@ def test_the_heatmap_has_an_animation(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("constants", "words"),
     [
-        ({"features": 2}, "features (K) = 2: must be at least 3"),
-        ({"gradient_estimator": "magic"}, "must be one of population"),
         ({"dominant_probability": 1.0}, "must be below 1"),
         ({"contexts_per_feature": 3}, "at least 8 to reach the error 0.01: with N = 60, 0.2 of the prompts lack"),
         ({"features": 20, "dominant_probability": 0.3, "least_ratio": 2.0}, "starts at 1.73"),
@@ -132,9 +112,7 @@ def test_invalid_constants_are_named(constants: dict[str, Any], words: str) -> N
     with pytest.raises(ConstantError) as caught:
         Config(**constants)
     assert words in str(caught.value)
-
-
-def test_the_constants_named_in_errors_have_valid_values() -> None:
+    # What two of the messages advise is valid.
     Config(contexts_per_feature=8)
     Config(features=30, dominant_probability=0.3, least_ratio=2.0)
 

@@ -1,7 +1,4 @@
-"""Violations planted against Li et al. 2025: in a short training, in attention and losses made by hand, in prompts.
-
-The losses over alpha, K and M follow theorem 4. The three layers attend to the query's pattern and step in the end.
-"""
+"""Violations planted against Li et al. 2025: in a short training, in attention and losses made by hand, in prompts."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -124,25 +121,15 @@ PLANTED: Mapping[str, Mapping[str, Planted]] = {
     "B-T6-rho": {"Kendall's tau of ICL error and rho_o^f": REVERSED},
     "B-T6-tau": {"Kendall's tau of ICL error and tau_o^f": REVERSED},
     "B-T5": {"error with 100 examples": UNTRAINED},
-    "B-T5-order": {
-        "Kendall's tau of error and tau^f": REVERSED,
-        "Kendall's tau of error and alpha'": REVERSED,
-        "Kendall's tau of error and rho^f": REVERSED,
-    },
-    "B-T5-span": {
-        "error off the span, alpha' = 0.1": EVERYWHERE,
-        "error in the span, alpha' = 0.1": UNTRAINED,
-    },
+    "B-T5-order": {f"Kendall's tau of error and {factor}": REVERSED for factor in ("tau^f", "alpha'", "rho^f")},
+    "B-T5-span": {"error off the span, alpha' = 0.1": EVERYWHERE, "error in the span, alpha' = 0.1": UNTRAINED},
     "B-EX-model": {
         "ICL error from start 1 with 100 examples": NO_ERRORS,
         "ICL error from start 2 with 100 examples": prompts_from("the examples also mislead from start 2", MISLED),
         "CoT error from start 1 with 100 examples": UNTRAINED,
         "CoT error from start 2 with 100 examples": weights("all weights are negated", torch.neg),
     },
-    "B-T6a": {
-        "least ICL error without Condition 1": HOLDS,
-        "largest fall of ICL error without Condition 1": HOLDS,
-    },
+    "B-T6a": {f"{what} ICL error without Condition 1": HOLDS for what in ("least", "largest fall of")},
     "B-T6b": {
         "ICL error with Condition 1 and 100 examples": BREAKS,
         "Kendall's tau of ICL error with Condition 1 and examples": BREAKS,
