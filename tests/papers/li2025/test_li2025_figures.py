@@ -77,12 +77,13 @@ def test_the_curves_of_the_default_constants_are_equal() -> None:
 
 @pytest.mark.parametrize("name", ["figure17", "figure18", "figure19", "figure20"])
 def test_the_run_of_the_inferred_seed_is_drawn_and_decides_no_verdict(name: str) -> None:
-    tables = {seed: measured(name, drawn_seed=seed) for seed in (0, 1, 1015)}
-    facts = tables[0].runs[tables[0].runs["panel"] == ""]
+    facts = []
     for seed, drawn in ((0, 0), (1, 1), (1015, 0)):  # the first run where the seed was not trained
-        curves = tables[seed].curves.query("panel == 'main'")
-        assert tables[seed].drawn_seed == drawn and set(curves["seed"]) == {drawn}
-        pd.testing.assert_frame_equal(tables[seed].runs[tables[seed].runs["panel"] == ""], facts, check_exact=True)
+        table = measured(name, drawn_seed=seed)
+        curves = table.curves.query("panel == 'main'")
+        assert table.drawn_seed == drawn and set(curves["seed"]) == {drawn}
+        facts.append(table.runs[table.runs["panel"] == ""])
+        pd.testing.assert_frame_equal(facts[-1], facts[0], check_exact=True)
     errors = curves[curves["observable"] == "classification error"]
     assert set(errors["count"]) <= {4 * trained().sweep.test.queries}
 
@@ -124,7 +125,6 @@ def test_users_do_not_change_a_pinned_constant() -> None:
     """The user's value applies only to the sweeps that do not vary the constant."""
     sweeps = figures.sweeps("cot_rates", "smoke", {one_layer.SYSTEM: {"chain_length": 4, "relevant_patterns": 25}})
     for panel in cot_rates.PANELS[1:]:
-        values = [getattr(sweeps[name].configs[0], panel.constant) for name in panel.sweeps]
-        assert values == list(panel.values)
+        assert tuple(getattr(sweeps[name].configs[0], panel.constant) for name in panel.sweeps) == panel.values
     assert sweeps["li_cot_k2"].configs[0].relevant_patterns == 25
     assert sweeps["li_cot_m10"].configs[0].chain_length == sweeps["li_cot_alpha"].configs[0].chain_length == 4

@@ -152,7 +152,7 @@ def test_attention_and_leading_patterns_are_those_of_literal_prompts(configs: Se
     leads = attention_figures.right_leads(runs(params, configs), length, queries)
     np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-12)
     for run, config in enumerate(configs):
-        drawn = draw_test(config, replace(TEST, queries=queries))
+        drawn = draw_test(config, TEST, queries)
         shown = prompts.assemble(drawn, TEST.setting())
         groups, right_leads = np.zeros((queries, 3, *weights.shape[1:])), np.zeros((queries, 3))
         for q, step in np.ndindex(queries, 3):

@@ -145,10 +145,8 @@ def escape_time(features: Any, dominant: float) -> Any:
 def slopes_over_bound(name: str, k: np.ndarray, times: np.ndarray, bounds: np.ndarray) -> dict[str, float]:
     """Log-log slopes in 1/eps and in K of the constant that an upper bound O(.) needs; they are at most 0 if it holds.
 
-    The constant is the largest ratio of time to bound over the other variable. If the bound is a sum, the ratio at a
-    single eps may rise with K from the constant of one term to that of the other although the bound holds.
-
-    times, bounds : (K, eps)
+    The constant is the largest ratio of times to bounds, (K, eps), over the other variable: for a sum of terms the
+    ratio at one eps may rise with K from the constant of one term to that of the other although the bound holds.
     """
     ratio = times / bounds
     return {

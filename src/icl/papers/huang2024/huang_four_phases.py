@@ -69,8 +69,7 @@ def measure(runs: Trained, scale: str) -> Rows:
         "least t_III / t_II": ratios.min(),
         "largest L_k(end) / L_k(t_III)": falls.max(),
     }
-    far = [evaluation.trajectory(runs[f"huang_phases_far_{power}"]) for power in FAR]
-    return join([*parts, facts(None, bounded | very_many_features(far))])
+    return join([*parts, facts(None, bounded | very_many_features(runs))])
 
 
 def drawn_curves(size: str, path: Trajectory, ends: dict[str, float], every: int) -> Rows:
@@ -90,11 +89,11 @@ def drawn_curves(size: str, path: Trajectory, ends: dict[str, float], every: int
     )
 
 
-def very_many_features(paths: list[Trajectory]) -> dict[str, float]:
+def very_many_features(runs: Trained) -> dict[str, float]:
     """Slopes of the times at which B_{k,1} falls to -0.49 log K and of the switch."""
-    k = 10.0 ** np.array(FAR)
-    pairs = zip(paths, -DEPTH * np.log(k), strict=True)
-    falls = np.array([crossing(path.time, path.weights[:, 1], level) for path, level in pairs])
+    k, paths = 10.0 ** np.array(FAR), [evaluation.trajectory(runs[f"huang_phases_far_{power}"]) for power in FAR]
+    levels = zip(paths, -DEPTH * np.log(k), strict=True)
+    falls = np.array([crossing(path.time, path.weights[:, 1], level) for path, level in levels])
     switches = np.array([path.switch for path in paths])
     return {
         "slope of the time of B_{k,1} = -0.49 log K against K": log_slope(k, falls),
@@ -130,9 +129,8 @@ def draw(table: Table) -> Picture:
         kind, size = panel.split()
         draw_panel(axes, table, kind, f"weights {size}")
         axes.yaxis.label.set_visible(size == DRAWN[0])
-        if kind != "errors":
-            axes.tick_params(labelbottom=False)
-            axes.xaxis.label.set_visible(False)
+        axes.xaxis.label.set_visible(kind == "errors")
+        axes.tick_params(labelbottom=kind == "errors")
     weights, gradients, errors, *_ = panels.values()
     plotting.legend(weights, 12, "upper left", (0.3, 0.9), spacing=0.1)
     plotting.legend(gradients, 11, "lower right", (0.99, 0.02), spacing=0.15)

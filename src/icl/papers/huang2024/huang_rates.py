@@ -41,14 +41,11 @@ def measure(runs: Trained, scale: str) -> Rows:
     by_seed = np.array([on_fresh_prompts(fresh, run) for run in range(len(seeds))])
     gap, gaussian, shifted, below_4, below_10 = by_seed.T  # (eps, seeds) each
     errors = {"gap": gap, "gaussian": gaussian, "shifted": shifted}
-    shares = {
-        "least share of prompts below 4 eps": below_4.min(axis=0),
-        "least share of prompts below 10 eps": below_10.min(axis=0),
-    }
+    found = {f"least share of prompts below {n} eps": b.min(axis=0) for n, b in ((4, below_4), (10, below_10))}
     regime = evaluation.regime(fresh.sweep.configs[0], FRESH_TARGETS[-1])
-    regime = {f"{name}, fresh prompts": value for name, value in regime.items()}
+    found |= {f"{name}, fresh prompts": value for name, value in regime.items()}
     parts.append(curves("error over eps", "fresh", seeds, 1 / FRESH_TARGETS[:, None], errors))
-    return join([*parts, facts(seeds, shares | regime)])
+    return join([*parts, facts(seeds, found)])
 
 
 def drawn_times(runs: Runs) -> Rows:
@@ -57,7 +54,7 @@ def drawn_times(runs: Runs) -> Rows:
     k = np.array([path.config.features for path in paths])
     over_k = {
         "escape": [path.escape for path in paths],
-        "switch": [evaluation.trajectory(runs, run).switch for run in range(len(k))],
+        "switch": [path.switch for path in trajectories(runs, 1)],
         "limit": evaluation.escape_time(k, 0.5),
     }
     path = paths[FEATURES.index(DRAWN)]
@@ -75,13 +72,10 @@ def in_the_limit(runs: Runs) -> dict[str, float]:
     paths = trajectories(runs, 4)
     k, slopes = evaluation.slopes_of_rare_times(paths)
     first = np.array([path.reached(path.first.error) for path in paths])
-    until = [crossing(path.time, path.other.error, 0.01) for path in paths]
-    largest = np.array([abs(p.weights[p.time <= t, 2]).max(initial=0) for p, t in zip(paths, until, strict=True)])
-    return {
-        **slopes,
-        **evaluation.slopes_over_bound("T_1", k, first, evaluation.dominant_time(TARGETS)),
-        "slope of |B_{k,n}| K / log K against K": log_slope(k, largest * k / np.log(k)),
-    }
+    slopes |= evaluation.slopes_over_bound("T_1", k, first, evaluation.dominant_time(TARGETS))
+    until = [path.time <= crossing(path.time, path.other.error, 0.01) for path in paths]
+    largest = np.array([abs(p.weights[early, 2]).max(initial=0) for p, early in zip(paths, until, strict=True)])
+    return slopes | {"slope of |B_{k,n}| K / log K against K": log_slope(k, largest * k / np.log(k))}
 
 
 def on_fresh_prompts(runs: Runs, run: int) -> np.ndarray:

@@ -42,10 +42,9 @@ def measure_stages(runs: Trained, scale: str) -> Rows:
         "L_k / L_k(0) when L_1 = 0.02": value_at(crossing(path.time, first, 0.02), fp=other) / other[0],
         "L_1 at eta t = 3000": value_at(3000, fp=first),
         "L_k at eta t = 3000": value_at(3000, fp=other),
-        # 0.001 is the smaller of the levels that the errors reach by then.
-        **regime(path.config, 0.001),
     }
-    return join([*parts, facts(None, bounded)])
+    # 0.001 is the smaller of the levels that the errors reach by then.
+    return join([*parts, facts(None, bounded | regime(path.config, 0.001))])
 
 
 ERRORS = (
@@ -81,13 +80,6 @@ SHOWN = {"imbalanced": (0, 100, 1200, 5000), "balanced": (0, 300, 600, 2500)}
 FRAMES = (0, 2, 5, 10, 20, 40, 70, *range(100, 2000, 100), 2000, 2300, 2600, 3000, 3500, 4000, 4500, 5000)
 
 
-def scores(path: Trajectory) -> np.ndarray:
-    """E Attn_n for the queries v_k: (snapshots, K, K), a row per query."""
-    k = path.config.features
-    entries = np.stack([path.first.attention, path.other.attention], axis=1) / [[1, 1, k - 1], [1, 1, k - 2]]
-    return full_matrix(entries, k).swapaxes(-1, -2)
-
-
 def nearest_snapshots(iterations: tuple[int, ...], path: Trajectory) -> list[int]:
     """Return indices of the snapshots closest to some iterations, which are scaled to the length of the training."""
     scaled = np.array(iterations) * path.steps[-1] / 5000
@@ -99,7 +91,9 @@ def measure_heatmap(runs: Trained, scale: str) -> Rows:
     parts, bounded = [], {}
     for run, case in enumerate(CASES):
         path = trajectory(runs["huang_shared"], run)
-        squares, steps, numbers = scores(path), path.steps, np.arange(1, path.config.features + 1)
+        k, steps, numbers = path.config.features, path.steps, np.arange(1, path.config.features + 1)
+        entries = np.stack([path.first.attention, path.other.attention], axis=1) / [[1, 1, k - 1], [1, 1, k - 2]]
+        squares = full_matrix(entries, k).swapaxes(-1, -2)  # E Attn_n, (snapshots, K, K) with a row per query v_k
         shown, frames = nearest_snapshots(SHOWN[case], path), nearest_snapshots(FRAMES, path)
         queries = np.array([f"v_{number}" for number in numbers])[:, None]
         for place, index in enumerate(shown):
@@ -116,7 +110,7 @@ def measure_heatmap(runs: Trained, scale: str) -> Rows:
         for observable, at in (("mean score", slice(1, None)), ("mark", shown[1:])):
             of_points = {name: values[at] for name, values in means.items()}
             parts.append(curves(observable, "curves", None, steps[at], of_points))
-        last, diagonal = squares[shown[-1]], np.eye(len(numbers), dtype=bool)
+        last, diagonal = squares[shown[-1]], np.eye(k, dtype=bool)
         bounded[f"smallest diagonal score, {case}"] = last[diagonal].min()
         bounded[f"largest other score, {case}"] = last[~diagonal].max()
     return join([*parts, facts(None, bounded)])

@@ -61,16 +61,12 @@ TIMES = (
     Style("A_k = log K", r"$A_k=\log K$", "C3", marker="o"),
     Style("limit", r"$K\to\infty$", "k", line="--"),
 )
+OVER_SQUARE = Axis(r"Time $\eta t\,/\,K^2$", (0.8, 2.0))
 # Panel -> observable, styles, y axis, and font, corner, place and spacing of the legend.
 PANELS: dict[str, Any] = {
     "weights": ("weight", WEIGHTS, Axis("Attention weight"), (12, "center left", (0.03, 0.42), 0.5)),
     "errors": ("prediction error", ERRORS, Axis("Prediction error", (0, 0.55)), (12, "upper right", (0.97, 0.9), 0.5)),
-    "times": (
-        "time over K^2",
-        TIMES,
-        Axis(r"Time $\eta t\,/\,K^2$", (0.8, 2.0)),
-        (11, "upper right", (0.98, 0.98), 0.3),
-    ),
+    "times": ("time over K^2", TIMES, OVER_SQUARE, (11, "upper right", (0.98, 0.98), 0.3)),
 }
 
 

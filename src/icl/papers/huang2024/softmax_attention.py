@@ -161,13 +161,11 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
 
 @lru_cache(maxsize=4)
 def _fixed_prompts(configs: tuple[Config, ...]) -> dict[str, np.ndarray]:
-    drawn = [
-        prompts.prompts(stream(SYSTEM, c.seed, "train", 0), c.probabilities(), c.context_length, c.prompts)
-        for c in configs
-    ]
-    counts = [prompts.counts_of(batch.features, configs[0].features) for batch in drawn]
-    query, task = ([getattr(batch, name) for batch in drawn] for name in ("query", "task"))
-    return {"counts": np.stack(counts), "query": np.stack(query), "task": np.stack(task)}
+    drawn = []
+    for c in configs:
+        batch = prompts.prompts(stream(SYSTEM, c.seed, "train", 0), c.probabilities(), c.context_length, c.prompts)
+        drawn.append((prompts.counts_of(batch.features, c.features), batch.query, batch.task))
+    return dict(zip(("counts", "query", "task"), map(np.stack, zip(*drawn, strict=True)), strict=True))
 
 
 def fresh_counts(config: Config, purpose: str, step: int, number: int) -> np.ndarray:
@@ -176,7 +174,7 @@ def fresh_counts(config: Config, purpose: str, step: int, number: int) -> np.nda
     return rng.multinomial(config.context_length, config.probabilities(), size=number).astype(float)
 
 
-def loss_and_gradient(params: Params, batch: Params, configs: Sequence[Config]) -> "tuple[Tensor, Params]":
+def loss_and_gradient(params: Params, batch: Params, configs: Sequence[Config]) -> tuple[Tensor, Params]:
     """L of every run, (runs,), and the chosen gradient in Q."""
     q = params["Q"].detach()
     if configs[0].gradient_estimator != "fixed_prompts":

@@ -58,7 +58,7 @@ def order_of_errors(values: Sequence[float], wrong: np.ndarray) -> np.ndarray:
 
 @plotting.published
 def draw(table: Table, styles: Sequence[Style], y: Axis, legend: Mapping[str, Any], left: float = 117.82) -> Picture:
-    """Error curves in the published style; `left` is the left edge of the axes in pixels."""
+    """Draw error curves in the published style; `left` is the left edge of the axes in pixels."""
     figure, axes = plotting.canvas((400, 400), (left, 359.88, 26.25, 317.72))
     plotting.curves(axes, table, styles, "classification error", band=True)
     plotting.frame(axes, Axis("# of context examples", (0, 100), range(0, 101, 20)), y, font=19)
@@ -204,12 +204,6 @@ def measure_condition(runs: Trained, scale: str) -> Rows:
     return join([cot_curve, icl_curves, trainings.drawn_run(trained), facts(trained.sweep.seeds, found)])
 
 
-CURVES = {
-    "cot_primacy": Varied("primacy", named("rho^f", LEADS), "CoT", f"{TAU} CoT error and rho^f"),
-    "cot_icl_alpha": Varied(FRACTION, named("alpha'", FRACTIONS), "ICL", f"{TAU} ICL error and alpha'"),
-    "cot_icl_primacy": Varied("end_primacy", named("rho_o^f", LEADS), "ICL", f"{TAU} ICL error and rho_o^f"),
-    "cot_icl_tau": Varied("end_probability", named("tau_o^f", TAUS), "ICL", f"{TAU} ICL error and tau_o^f"),
-}
 FIGURE17 = Varied(FRACTION, PUBLISHED, "CoT", f"{TAU} error and alpha'")
 OTHERS = tuple(OTHER_FACTORS.values())
 FIGURE18 = Varied("path_probability", named("tau^f", TAUS), "CoT", f"{TAU} error and tau^f", facts_of_theorem_5, OTHERS)
@@ -223,5 +217,8 @@ FIGURES = (
     FIGURE17.figure("figure17", spacing=0.58),
     FIGURE18.figure("figure18", spacing=0.6, corner="upper right", at=(1.015, 1.021)),
     Figure("figure19", partial(trainings.shared_training, test=MisleadingTest), measure_condition, *FIGURE19),
-    *(curves.figure(name) for name, curves in CURVES.items()),
+    Varied("primacy", named("rho^f", LEADS), "CoT", f"{TAU} CoT error and rho^f").figure("cot_primacy"),
+    Varied(FRACTION, named("alpha'", FRACTIONS), "ICL", f"{TAU} ICL error and alpha'").figure("cot_icl_alpha"),
+    Varied("end_primacy", named("rho_o^f", LEADS), "ICL", f"{TAU} ICL error and rho_o^f").figure("cot_icl_primacy"),
+    Varied("end_probability", named("tau_o^f", TAUS), "ICL", f"{TAU} ICL error and tau_o^f").figure("cot_icl_tau"),
 )

@@ -12,16 +12,15 @@ from icl.papers.oswald2023.evaluation import FINAL_EXCESS, final_excess
 from icl.papers.oswald2023.linear_attention import Config
 from icl.papers.oswald2023.oswald_trained_layer import ALPHAS, FINAL_LOSS, GREEN, PURPLE
 
-BROWN, GOLD, LIGHT_GREEN = "#a6761d", "#e6ab02", "#66a61e"
 # Number of seeds in the published means of panels A and B, inferred from the heights of their steps.
 PUBLISHED_SEEDS = 5
 # A plateau is this many consecutive snapshots, 300 steps, above PLATEAU_ABOVE with a range below FLAT.
 PLATEAU_LENGTH, PLATEAU_ABOVE, FLAT, OFF_LEVEL = 4, 0.3, 0.002, 0.004
 # Series of panel B -> panel of the table, observable and colour.
 ALIGNMENT = {
-    "Preds diff": ("B", "distance", BROWN),
-    "Model diff": ("B", "distance", GOLD),
-    "Model cos": ("B cosine", "cosine", LIGHT_GREEN),
+    "Preds diff": ("B", "distance", "#a6761d"),
+    "Model diff": ("B", "distance", "#e6ab02"),
+    "Model cos": ("B cosine", "cosine", "#66a61e"),
 }
 # Suffixes of series: seeds beyond the published number, and the training on the population.
 FURTHER, EXACT = ", further seeds", ", exact gradient"
@@ -186,6 +185,7 @@ def draw_alignment(axes: Axes, table: Table) -> None:
         plotting.deviations(where, table, [Style(series, series, colour)], observable, linewidth=2.5)
         exact = Style(series + EXACT, "_exact gradient", colour, line="--")
         plotting.curves(where, table, [exact], observable, linewidth=1.1)
+        where.spines["top"].set_visible(False)
     # The left axes go on top, so that the right curves do not cross their legend.
     axes.set_zorder(right.get_zorder() + 1)
     axes.patch.set_visible(False)
@@ -195,8 +195,6 @@ def draw_alignment(axes: Axes, table: Table) -> None:
     plotting.frame(right, x, Axis("Cosine sim", (0.8, 1.04), (0.8, 0.85, 0.9, 0.95, 1)), font=12, ticks=11)
     plotting.legend(axes, 11, "upper left", (0.02, 0.97), spacing=0.3)
     plotting.legend(right, 11, "upper right", (0.98, 0.97), spacing=0.3)
-    for each in (axes, right):
-        each.spines["top"].set_visible(False)
 
 
 FIGURES = (Figure("oswald_one_step", sweeps, measure, draw),)

@@ -153,11 +153,10 @@ def measure_weights(runs: Trained, scale: str) -> Rows:
     constructed = {"keys": keys, "values": np.pad(value[:, None], ((0, 0), (configs[0].dimension, 0)))}
     shown = {"trained": trained_products(trained, best), "constructed": constructed}
     entries, parts = np.arange(configs[0].dimension + 1), []
-    series = np.array([f"row {row:02d}" for row in entries])[:, None]
+    labels = {"x": entries, "series": np.array([f"row {row:02d}" for row in entries])[:, None]}
     for kind, matrices in shown.items():
         for name, matrix in matrices.items():
-            panel = f"{kind} {name}"
-            parts.append(rows("entry", configs[best].seed, matrix, x=entries, panel=panel, series=series))
+            parts.append(rows("entry", configs[best].seed, matrix, panel=f"{kind} {name}", **labels))
     for run, config in enumerate(configs):
         courses = [trained_products(trained, run, point) for point in range(len(steps))]
         for name, wanted in constructed.items():

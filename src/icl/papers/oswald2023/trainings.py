@@ -41,13 +41,8 @@ def _training(scale: str, size: int, name: str, steps: int, snapshots: int, **co
     """Snapshots are regular where training is drawn; else there are three, at its start, middle and end."""
     seeds = range((SEEDS if size == SIZE else SEEDS_OF_OTHER_SIZES)[scale])
     interval = steps // (snapshots if size == SIZE else 2)
-    return Sweep(
-        name=f"oswald_{name}_{size}",
-        system=SYSTEM,
-        configs=grid(Config, dimension=[size], context_length=[size], seed=seeds, **constants),
-        snapshots=tuple(range(0, steps + 1, interval)),
-        test=TEST[scale],
-    )
+    configs = grid(Config, dimension=[size], context_length=[size], seed=seeds, **constants)
+    return Sweep(f"oswald_{name}_{size}", SYSTEM, configs, tuple(range(0, steps + 1, interval)), TEST[scale])
 
 
 def published(scale: str) -> list[Sweep]:
