@@ -62,15 +62,6 @@ def within(user: Any, module: str, **functions: Callable[..., Any]) -> tuple[Pat
     return ((user, module, lambda original: SimpleNamespace(**vars(original) | functions)),)
 
 
-def five_times(covariance: np.ndarray, context_length: int) -> np.ndarray:
-    # So far from the least loss that some of a hundred random directions lead towards it.
-    return 5.0 * preconditioner(covariance, context_length)
-
-
-def no_steps(layers: int, g: np.ndarray) -> stacks.Structured:
-    return stacks.Structured(np.zeros(layers), np.zeros(layers - 1))
-
-
 def too_large(start: stacks.Structured, g: np.ndarray) -> stacks.Structured:
     return stacks.Structured(*(1.1 * scalars for scalars in stacks.least_from(start, g)))
 
@@ -89,28 +80,37 @@ def inputs_in_labels(runs: Runs) -> Runs:
     return with_weights(runs, V=value)
 
 
-LARGE_STEP = within(ahn_minimiser, "theory", preconditioner=five_times)
-NO_STEPS = within(weight_figures, "structured_stacks", best_sparse=no_steps)
-OTHER_SCALARS = within(weight_figures, "structured_stacks", least_from=too_large)
+LARGE_STEP = Planted(
+    "five times the step of equation 2",
+    # So far from the least loss that some of a hundred random directions lead towards it.
+    patches=within(ahn_minimiser, "theory", preconditioner=lambda sigma, n: 5.0 * preconditioner(sigma, n)),
+)
+LARGE_SCALARS = Planted(
+    "the scalars of least loss are a tenth larger",
+    patches=within(weight_figures, "structured_stacks", least_from=too_large),
+)
+NO_STEPS = Planted(
+    "the least loss is that of no steps",
+    patches=within(
+        weight_figures, "structured_stacks", best_sparse=lambda n, g: stacks.Structured(np.zeros(n), np.zeros(n - 1))
+    ),
+)
 # By the first words of the observable; untrained weights contradict all other bounds.
 OTHERS = {
-    "lowest loss around": Planted("five times the step of equation 2", patches=LARGE_STEP),
-    "trained loss over": Planted("five times the step of equation 2", patches=LARGE_STEP),
+    "lowest loss around": LARGE_STEP,
+    "trained loss over": LARGE_STEP,
     "rest of V over its corner": Planted("the rest of V's last row is half its corner", each(inputs_in_labels)),
     "least lead of preconditioned GD": Planted("exchanged descents", patches=((loss_figures, "steps", exchanged),)),
     "least step size over": Planted("the layers in reverse order", each(reversed_layers)),
-    "a_": Planted("the scalars of least loss are a tenth larger", patches=OTHER_SCALARS),
-    "b_": Planted("the scalars of least loss are a tenth larger", patches=OTHER_SCALARS),
-    "share not below": Planted("the least loss is that of no steps", patches=NO_STEPS),
+    "a_": LARGE_SCALARS,
+    "b_": LARGE_SCALARS,
+    "share not below": NO_STEPS,
 }
-
-
-def violation(observable: str) -> Planted:
-    return next((planted for words, planted in OTHERS.items() if observable.startswith(words)), UNTRAINED)
-
-
 PLANTED: Mapping[str, Mapping[str, Planted]] = {
-    claim.id: {bound.observable: violation(bound.observable) for bound in claim.bounds}
+    claim.id: {
+        bound.observable: next((p for words, p in OTHERS.items() if bound.observable.startswith(words)), UNTRAINED)
+        for bound in claim.bounds
+    }
     for claim in ledger.of_paper("ahn2023").claims
 }
 UNTRAINED_HOLD = {

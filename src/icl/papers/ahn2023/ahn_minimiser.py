@@ -13,15 +13,14 @@ from icl.papers.ahn2023 import trainings
 from icl.papers.ahn2023.drawing import heat_map, iterations
 from icl.papers.ahn2023.evaluation import entries, fresh_gram_matrices
 from icl.papers.ahn2023.gram_losses import averaged_loss_of_one_layer
-from icl.papers.ahn2023.linear_attention import SKEWED, Config
+from icl.papers.ahn2023.linear_attention import SKEWED
 
 CASES = {"isotropic": (), "skewed": SKEWED}
 
 
 def measure(runs: Trained, scale: str) -> Rows:
     """Distances over training, the matrices of the first seed, and the values that the claims bound."""
-    (trained,) = runs.values()
-    return join(part for case in CASES for part in _of_case(case, trained))
+    return join(part for case in CASES for part in _of_case(case, runs["ahn_one_layer"]))
 
 
 def _of_case(case: str, trained: Runs) -> Iterator[Rows]:
@@ -62,8 +61,6 @@ def _norm(matrices: np.ndarray) -> np.ndarray:
 
 AROUND = (0.03, 3.0)
 """Smallest and largest distance from equation 2 at which the loss is evaluated, relative to the norm of its weights."""
-BATCHES = 10
-"""Of directions, to save memory."""
 
 
 def excess_losses(trained: Runs, run: int) -> tuple[float, float]:
@@ -80,25 +77,20 @@ def excess_losses(trained: Runs, run: int) -> tuple[float, float]:
         value, key_query = torch.from_numpy(weights)
         return averaged_loss_of_one_layer({"V": value, "Q": key_query}, g, *roots).numpy()
 
-    best = equation_2(config)
+    # V and Q of the minimiser, (2, 1, 1, d + 1, d + 1); both have the same norm.
+    d, minimiser = config.dimension, theory.preconditioner(system.covariance(config), config.context_length)
+    best = np.zeros((2, 1, 1, d + 1, d + 1))
+    best[0, ..., d, d] = np.linalg.norm(minimiser) ** 0.5
+    best[1, ..., :d, :d] = -minimiser.T / np.linalg.norm(minimiser) ** 0.5
     normal = stream(system.SYSTEM, config.seed, "directions").standard_normal((2, test.directions, *best.shape[2:]))
     norms = np.sqrt(np.square(normal).sum(axis=(0, 2, 3, 4)))
     distances = np.geomspace(*AROUND, test.directions) * np.linalg.norm(best) / norms
     around = best + distances[:, None, None, None] * normal
     least = losses(best)[0]
     reached = losses(np.stack([trained.weights[name][run, -1:].numpy() for name in ("V", "Q")]))[0]
-    lowest = min(losses(part).min() for part in np.array_split(around, BATCHES, axis=1))
+    # In ten parts, to save memory
+    lowest = min(losses(part).min() for part in np.array_split(around, 10, axis=1))
     return reached / least - 1, lowest / least - 1
-
-
-def equation_2(config: Config) -> np.ndarray:
-    """V and Q of the minimiser, (2, 1, 1, d + 1, d + 1); both have the same norm."""
-    d = config.dimension
-    best = theory.preconditioner(system.covariance(config), config.context_length)
-    weights = np.zeros((2, 1, 1, d + 1, d + 1))
-    weights[0, ..., d, d] = np.linalg.norm(best) ** 0.5
-    weights[1, ..., :d, :d] = -best.T / np.linalg.norm(best) ** 0.5
-    return weights
 
 
 @plotting.published

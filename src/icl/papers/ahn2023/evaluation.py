@@ -33,17 +33,16 @@ def losses_on(blocks: Whitened, g: Tensor, config: Config) -> np.ndarray:
 
 
 def fresh_losses(stacks: Iterable[Whitened], configs: Sequence[Config], count: int) -> np.ndarray:
-    """Return the losses of one stack per run on the run's fresh prompts, (runs,)."""
-    return np.array(
-        [losses_on(stack, fresh_gram_matrices(c, count), c) for stack, c in zip(stacks, configs, strict=True)]
-    )
+    """Return the losses of every run's stack, or several, on the run's fresh prompts, (runs, ...)."""
+    each = zip(stacks, configs, strict=True)
+    return np.stack([losses_on(stack, fresh_gram_matrices(config, count), config) for stack, config in each])
 
 
 def loss_curves(runs: Runs) -> np.ndarray:
     """Return the loss of every snapshot on the prompts of the curves, (runs, snapshots)."""
     configs, count = runs.sweep.configs, runs.sweep.test.curve_prompts
-    each = zip(configs, *system.whitened(runs.weights, configs), strict=True)
-    return np.stack([losses_on(Whitened(p, a), fresh_gram_matrices(c, count), c) for c, p, a in each])
+    stacks = map(Whitened, *system.whitened(runs.weights, configs))
+    return fresh_losses(stacks, configs, count)
 
 
 def selected_losses(runs: Runs) -> np.ndarray:

@@ -25,9 +25,6 @@ class Whitened(NamedTuple):
     a: "Tensor"
 
 
-# Products of small matrices
-
-
 def _product(x: "Tensor", y: "Tensor") -> "Tensor":
     """X Y of small matrices with the prompts on the last axis; for 5 x 5, four times as fast as a batched product."""
     return _differentiable_product()(x, y)

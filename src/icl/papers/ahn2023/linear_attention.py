@@ -109,9 +109,6 @@ def _of_runs(matrix: Callable[[Config], np.ndarray], configs: Sequence[Config], 
     return torch.from_numpy(np.stack([matrix(config) for config in configs])).to(like.device)
 
 
-# Weights
-
-
 def trained_entries(config: Config) -> Arrays:
     """Which entries of V and Q are trained, (d + 1, d + 1) each."""
     block = np.pad(np.ones((config.dimension, config.dimension), dtype=bool), (0, 1))
@@ -123,7 +120,7 @@ def trained_entries(config: Config) -> Arrays:
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
     """Return the initial V and Q of every layer, (runs, L, d + 1, d + 1) each.
 
-    Trained entries are N(0, init_std^2), all others 0 except V's corner, which is 1.
+    Trained entries are N(0, init_std^2), all others 0 but for V's corner, which is 1.
     """
     weights = {}
     for name, trained in trained_entries(configs[0]).items():
@@ -141,9 +138,6 @@ def whitened(params: Params, configs: Sequence[Config]) -> Whitened:
     root = _of_runs(covariance_root, configs, a)
     root = root.reshape(len(configs), *[1] * (a.dim() - 3), *root.shape[1:])
     return Whitened(torch.linalg.solve(root, p @ root), root @ a @ root)
-
-
-# Training
 
 
 def sample(configs: Sequence[Config], step: int) -> Arrays:
@@ -212,14 +206,9 @@ def optimiser(configs: Sequence[Config]) -> Optimiser:
     if first.method == "lbfgs":
         return lbfgs(rates, first.history)
     inner = adam(rates, halving(first.halving), first.beta1, first.beta2)
-    return clipped(inner, first.clip) if first.clip else inner
 
-
-def clipped(inner: Optimiser, largest: float) -> Optimiser:
-    """`inner` with the gradient of every matrix (the last two axes) clipped to the Frobenius norm `largest`."""
-
-    def cut(gradients: Params) -> Params:
+    def clipped(gradients: Params) -> Params:
         norms = {name: torch.linalg.matrix_norm(g, keepdim=True) for name, g in gradients.items()}
-        return {name: g * (largest / norms[name].clamp(min=largest)) for name, g in gradients.items()}
+        return {name: g * (first.clip / norms[name].clamp(min=first.clip)) for name, g in gradients.items()}
 
-    return on_changed_gradients(inner, cut)
+    return on_changed_gradients(inner, clipped) if first.clip else inner

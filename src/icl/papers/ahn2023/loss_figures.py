@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from icl.core.lazy import torch
-from icl.figure import Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, curves, facts, join, plotting, rows
+from icl.figure import Axis, Figure, Picture, Rows, Style, Table, Trained, curves, facts, join, plotting, rows
 from icl.papers.ahn2023 import linear_attention as system
 from icl.papers.ahn2023 import structured_stacks, trainings
 from icl.papers.ahn2023.evaluation import fresh_gram_matrices, fresh_losses, losses_on, selected_losses
@@ -29,9 +29,6 @@ STEPS_BY_LENGTH = 3
 
 Losses = dict[str, np.ndarray]
 """Series -> losses of the runs."""
-
-
-# Baselines
 
 
 def steps(kind: str, step_size: float, depth: int, config: Config) -> Whitened:
@@ -77,15 +74,18 @@ def least_squares_loss(config: Config, count: int) -> float:
     return float(np.square(np.eye(config.dimension) - seen).sum(axis=(1, 2)).mean())
 
 
-# Over the number of layers
-
-
 def measure_layers(runs: Trained, scale: str) -> Rows:
     """Log losses on the same fresh prompts per seed, and the differences that the claims bound."""
     first = runs["ahn_sparse_1"].sweep
+    configs, test, by_depth = first.configs, first.test, []
+    # The best structured stacks are fitted to spectra of the first seed.
+    spectra = structured_stacks.spectra(configs[0], test.spectra)
     trained = {name: selected_losses(of_sweep) for name, of_sweep in runs.items()}
-    by_depth = [descents(depth, first.configs, first.test) | least_losses(depth, first) for depth in DEPTHS]
-    for depth, losses in zip(DEPTHS, by_depth, strict=True):
+    for depth in DEPTHS:
+        by_depth.append(losses := descents(depth, configs, test))
+        for kind, search in (("sparse", structured_stacks.best_sparse), ("relaxed", structured_stacks.best_relaxed)):
+            best = [search(depth, spectra).blocks(configs[0].dimension)] * len(configs)
+            losses[f"oracle {kind}"] = fresh_losses(best, configs, test.prompts)
         losses["sparse"] = trained[f"ahn_sparse_{depth}"]
         losses["relaxed"] = trained[f"ahn_free_{depth}"] if depth > 1 else losses["sparse"]
     # Series -> (depths, runs)
@@ -108,15 +108,6 @@ def measure_layers(runs: Trained, scale: str) -> Rows:
     x = np.array(DEPTHS)[:, None]
     counted = rows("failed", first.seeds, failed, x=x[1:], panel="depth", series="relaxed")
     return join([curves("log loss", "depth", first.seeds, x, log), counted, facts(first.seeds, bounded)])
-
-
-def least_losses(depth: int, sweep: Sweep) -> Losses:
-    """Return the losses of the best structured stacks, which are fitted to spectra of the first seed."""
-    spectra = structured_stacks.spectra(sweep.configs[0], sweep.test.spectra)
-    best = {"sparse": structured_stacks.best_sparse, "relaxed": structured_stacks.best_relaxed}
-    stacks = {kind: search(depth, spectra).blocks(sweep.configs[0].dimension) for kind, search in best.items()}
-    count = len(sweep.configs)
-    return {f"oracle {k}": fresh_losses([s] * count, sweep.configs, sweep.test.prompts) for k, s in stacks.items()}
 
 
 @plotting.published
@@ -153,9 +144,6 @@ def draw_layers(table: Table) -> Picture:
     plotting.frame(axes, depth, height, font=20, ticks=16)
     plotting.legend(axes, 11, "lower left", (0.02, 0.08))
     return figure
-
-
-# Over the number of examples
 
 
 def measure_length(runs: Trained, scale: str) -> Rows:

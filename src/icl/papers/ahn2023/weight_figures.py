@@ -22,9 +22,6 @@ SPARSE = {depth: f"ahn_sparse_{depth}" for depth in (1, 2, 3)}
 METHODS = {"ahn_rotation_adam": "Adam", "ahn_rotation_lbfgs": "L-BFGS"}
 
 
-# What both figures measure
-
-
 def matrices(runs: Runs) -> dict[str, Tensor]:
     """B_i = P_i and Sigma^(1/2) A_i Sigma^(1/2), (runs, snapshots, d, d); the last P has no effect."""
     p, a = runs.weights["V"][..., :-1, :-1], system.whitened(runs.weights, runs.sweep.configs).a
@@ -45,9 +42,6 @@ def final_matrices(runs: Runs) -> Rows:
     """Return the entries of every matrix at the end."""
     last = {name: matrix[:, -1].numpy() for name, matrix in matrices(runs).items()}
     return join(entries(runs.sweep.seeds, matrix, f"{name} square") for name, matrix in last.items())
-
-
-# ahn_structure
 
 
 def measure_structure(runs: Trained, scale: str) -> Rows:
@@ -120,9 +114,6 @@ def draw_structure(table: Table) -> Picture:
         plotting.frame(axes[name], iterations(axes[name]), y, font=13, ticks=11)
         plotting.legend(axes[name], 12, "upper right", (0.99, 0.99))
     return figure
-
-
-# ahn_rotation
 
 
 def measure_rotation(runs: Trained, scale: str) -> Rows:
