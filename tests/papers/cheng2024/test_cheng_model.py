@@ -6,8 +6,6 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.optimize import least_squares, minimize
 
 from icl.core.config import ConstantError
@@ -40,9 +38,6 @@ def published(weights: dict[str, torch.Tensor], run: int, prompts: tasks.Prompts
     """Return the predictions of one run by the literal model."""
     of_run = {name: w[run] for name, w in transformers.complete(weights).items()}
     return oracles.published_transformer(of_run, *tensors(prompts), kernel)
-
-
-# Identities
 
 
 def step_kernel(key: torch.Tensor, query: torch.Tensor, name: str) -> Kernel:
@@ -152,9 +147,6 @@ def test_the_least_structured_loss_is_a_stationary_point(kernel: str) -> None:
     assert cheng_functional_gd.anisotropy(slopes(START, some, kernel)[1]["key"][0]) > 0.1
 
 
-# Reduced and literal forms
-
-
 @pytest.mark.parametrize("kernel", [*KERNELS, "linear_exp"])
 @pytest.mark.parametrize("layers", [1, 3])
 def test_predictions_and_gradients_are_those_of_the_published_transformer(kernel: str, layers: int) -> None:
@@ -186,19 +178,6 @@ def test_the_jacobian_of_the_scalars_is_that_of_the_published_transformer(kernel
     torch.testing.assert_close(gauss_newton.jacobian(scalars, *tensors(prompts), kernel), wanted, **CLOSE)
 
 
-@settings(max_examples=15)
-@given(seed=st.integers(0, 1000), kernel=st.sampled_from(KERNELS), layers=st.integers(1, 4))
-def test_predictions_do_not_depend_on_order_or_rotation(seed: int, kernel: str, layers: int) -> None:
-    """Permuted examples and rotated inputs, with kernels that are functions of <u, v>."""
-    rng = np.random.default_rng(seed)
-    scales, rates = torch.from_numpy(rng.uniform(0.2, 2, (2, 1, layers))).expand(2, 3, -1)
-    inputs, labels = tensors(system.prompts_of(Config(context_length=6, seed=seed), "test", 0, 3))
-    order, turn = [*rng.permutation(6), 6], torch.from_numpy(np.linalg.qr(rng.standard_normal((5, 5)))[0])
-    before = gauss_newton.predictions(scales, rates, inputs, labels, kernel)
-    after = gauss_newton.predictions(scales, rates, inputs[:, order] @ turn, labels[:, order], kernel)
-    torch.testing.assert_close(after, before, **CLOSE)
-
-
 def test_a_transformation_of_the_inputs_is_undone_by_the_weights() -> None:
     """x = U D xi with B -> B (U D)^-1, and C likewise, gives the same predictions and the same metric in xi."""
     config = Config(kernel="exp", layers=2, context_length=5, **MATRICES)
@@ -216,9 +195,6 @@ def test_a_multiple_of_the_identity_is_its_own_nearest_step() -> None:
     near = cheng_functional_gd.nearest_step({"key": 2 * eye, "query": 3 * eye}, Config(layers=1))
     torch.testing.assert_close(near["key"].mT @ near["query"], 6 * eye)
     assert [cheng_functional_gd.anisotropy(m) for m in (6 * np.eye(5), np.diag([1.0, -1.0]))] == [0, 1]
-
-
-# Training
 
 
 def test_gauss_newton_reaches_the_minimum_that_scipy_finds() -> None:

@@ -38,11 +38,9 @@ def sweeps(scale: str) -> list[Sweep]:
         )  # fmt: skip
         snapshots = tuple(sorted({steps * k // DRAWN for k in range(DRAWN + 1)}))
         trained.append(Sweep(f"cheng_trained_{optimiser}", system.SYSTEM, configs, snapshots, test))
-    best = grid(Config, prompts=[{"paper": 30000, "laptop": 2000, "smoke": 20}[scale]], **common)
+    best = grid(Config, prompts=[TESTED[scale]], **common)
     return [*trained, Sweep("cheng_best_step", system.SYSTEM, best, (0, 20), test)]
 
-
-# Table
 
 # Panel -> what it shows over training.
 SHOWN = {"loss": "log loss", "answers": "relative difference", "metric": "anisotropy"}
@@ -71,9 +69,8 @@ def measure(runs: Trained, scale: str) -> Rows:
 
 def over_training(single: Runs) -> list[tuple[float, float, float]]:
     """Return the quantities of `SHOWN` of one run at every snapshot."""
-    config = single.sweep.configs[0]
+    config, quantities = single.sweep.configs[0], []
     prompts = system.prompts_of(config, "evaluate", 0, single.sweep.test.prompts_test)
-    quantities = []
     for step in single.sweep.snapshots:
         weights = system.matrices_of(single.at(step), config)
         answers = system.predictions(weights, config, prompts)
@@ -104,7 +101,7 @@ def nearest_step(weights: Params, config: Config) -> Params:
 
 
 def towards_bayes() -> Iterator[Rows]:
-    """Distances of functional gradient descent from f* = k' K^-1 y, relative to the first, and their bound."""
+    """Yield the distances of `descent_errors`, relative to the first, and their bound."""
     shown = np.unique(np.geomspace(1, DEPTH, 25).astype(int))
     for law, n in CONVERGING.items():
         errors, ratios = descent_errors(Config(labels=law, context_length=n))
@@ -130,8 +127,6 @@ def descent_errors(config: Config) -> tuple[np.ndarray, np.ndarray]:
         residuals = residuals - share[:, None] * np.einsum("cij,cj->ci", matrix, residuals)
     return np.array(distances), 1 - share * values[:, 0]
 
-
-# Picture
 
 SOLID = [Style(f"{kernel} normalised", kernel, colour) for kernel, colour in COLOURS.items()]
 DOTTED = [Style(f"{kernel} adam", "", colour, line=":") for kernel, colour in COLOURS.items()]

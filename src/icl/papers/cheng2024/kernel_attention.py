@@ -98,9 +98,6 @@ class Test(Constants):
     prompts_test: int = constant(30000, "published", "published code", at_least=1)
 
 
-# Weights
-
-
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
     """Return the initial weights, float64, padded to 8 layers after the run axis.
 
@@ -129,14 +126,11 @@ def _start(config: Config) -> dict[str, np.ndarray]:
 def matrices_of(params: Params, config: Config) -> Params:
     """Return the matrices of runs with this config, without the padding; scalars are B = s I and C = I."""
     weights = {name: w[:, : config.layers] for name, w in params.items()}
-    if "scale" in weights:
-        identity = torch.eye(config.dimension, dtype=torch.float64)
-        key = weights["scale"][..., None, None] * identity
-        return {"key": key, "query": identity.expand_as(key), "rate": weights["rate"]}
-    return weights
-
-
-# Prompts
+    if "scale" not in weights:
+        return weights
+    identity = torch.eye(config.dimension, dtype=torch.float64)
+    key = weights["scale"][..., None, None] * identity
+    return {"key": key, "query": identity.expand_as(key), "rate": weights["rate"]}
 
 
 def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
@@ -181,13 +175,16 @@ def predictions(weights: Params, config: Config, prompts: tasks.Prompts) -> np.n
     return transformers.predictions(weights, inputs, labels, config.kernel)[0].numpy()
 
 
-# Training
-
-
 def loss_and_gradient(params: Params, batch: Params, configs: Sequence[Config]) -> tuple[Tensor, Params]:
     """Return every run's mean squared error, (runs,), and its gradient, or for scalars the steps of `gauss_newton`."""
     if configs[0].parametrisation == "scalars":
-        return _losses_and_steps(params, batch, configs)
+        scalars = torch.stack([params["scale"], params["rate"]], dim=1)
+        losses, steps = torch.zeros_like(scalars[:, 0, 0]), torch.zeros_like(scalars)
+        for run, config in enumerate(configs):
+            inputs, labels = (batch[f"{name}/{place(config)}"] for name in ("inputs", "labels"))
+            of_run = scalars[run, :, : config.layers]
+            losses[run], steps[run, :, : config.layers] = gauss_newton.step(of_run, inputs, labels, config.kernel)
+        return losses, {"scale": steps[:, 0], "rate": steps[:, 1]}
     leaves = {name: w.detach().requires_grad_() for name, w in params.items()}
     losses = _losses(leaves, batch, configs)
     # The last layer does not use its A, which then has no gradient.
@@ -208,16 +205,6 @@ def _losses(params: Params, batch: Params, configs: Sequence[Config]) -> Tensor:
         weights = {name: w[runs, :layers].to(labels.dtype) for name, w in params.items()}
         losses.append(transformers.losses(weights, inputs, labels, kernel))
     return torch.cat(losses)[np.argsort(np.concatenate(list(by_shape.values())))]
-
-
-def _losses_and_steps(params: Params, batch: Params, configs: Sequence[Config]) -> tuple[Tensor, Params]:
-    scalars = torch.stack([params["scale"], params["rate"]], dim=1)
-    losses, steps = torch.zeros_like(scalars[:, 0, 0]), torch.zeros_like(scalars)
-    for run, config in enumerate(configs):
-        inputs, labels = (batch[f"{name}/{place(config)}"] for name in ("inputs", "labels"))
-        of_run = scalars[run, :, : config.layers]
-        losses[run], steps[run, :, : config.layers] = gauss_newton.step(of_run, inputs, labels, config.kernel)
-    return losses, {"scale": steps[:, 0], "rate": steps[:, 1]}
 
 
 def optimiser(configs: Sequence[Config]) -> Optimiser:

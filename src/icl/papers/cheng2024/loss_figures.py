@@ -4,7 +4,7 @@ cheng_kernels : one nonlinearity in every model, beside the scalar oracle
 cheng_heads : a linear head and an exp head in one model, against either alone
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -31,11 +31,11 @@ GAINS = {
 
 EVERY_LENGTH = (2, 4, 6, 8, 10, 12, 14)
 """The context lengths of the Bayes line, which include all others."""
-Panels = Mapping[str, tuple[str, Sequence[int], Sequence[int]]]
+Panels = dict[str, tuple[str, Sequence[int], Sequence[int]]]
 """Panel -> the kernel of the labels, the depths and the context lengths, of which one is x and the other is fixed."""
 OVER_LENGTH: Panels = {f"{law}, L = 3": (law, (3,), EVERY_LENGTH) for law in LAWS}
 OVER_DEPTH: Panels = {f"{law}, n = {n}": (law, DEPTHS, (n,)) for n in (14, 6) for law in LAWS}
-OF_KERNELS: Panels = {**OVER_LENGTH, **OVER_DEPTH}
+OF_KERNELS: Panels = OVER_LENGTH | OVER_DEPTH
 OF_HEADS: Panels = {law: (law, DEPTHS, (14,)) for law in ("linear", "half_exp", "comb")}
 
 
@@ -61,29 +61,24 @@ def sweeps_of_heads(scale: str) -> list[Sweep]:
     ]
 
 
-# Tables
-
-
 def measure_kernels(runs: Trained, scale: str) -> Rows:
     """Log losses of transformers, oracle and Bayes, the values that the claims bound, and counts of trainings."""
     seeds, count = trainings.seeds_and_prompts(runs)
     finished = trainings.final_losses({name: each for name, each in runs.items() if "oracle" not in name})
     oracle = trainings.oracle_losses({name: each for name, each in runs.items() if "oracle" in name}, scale)
     trained = trainings.diverged_as_untrained(finished, seeds, count)
+    # The trainings of every seed: all, those that diverged, and those that ended behind the oracle
+    behind = np.sum([loss > oracle[setting] + BEHIND for setting, loss in finished.items()], axis=0)
+    diverged = np.isnan(list(finished.values())).sum(axis=0)
+    counts = {"all": len(finished), "diverged": diverged, "behind": behind}
     parts = [
         *log_losses(trained, OF_KERNELS, KERNELS, seeds),
         *log_losses(oracle, OF_KERNELS, KERNELS, seeds, " oracle"),
         *bayes_losses(OF_KERNELS, seeds, count),
         facts(seeds, bounded(trained, finished, oracle)),
-        curves("trainings", "trainings", seeds, np.nan, counts(finished, oracle)),
+        curves("trainings", "trainings", seeds, np.nan, counts),
     ]
     return join(parts)
-
-
-def counts(finished: Losses, oracle: Losses) -> dict[str, Any]:
-    """Return the number of trainings of every seed, and of those that diverged or ended behind the oracle, (seeds,)."""
-    behind = np.sum([loss > oracle[setting] + BEHIND for setting, loss in finished.items()], axis=0)
-    return {"all": len(finished), "diverged": np.isnan(list(finished.values())).sum(axis=0), "behind": behind}
 
 
 def measure_heads(runs: Trained, scale: str) -> Rows:
@@ -145,8 +140,6 @@ def bounded(trained: Losses, finished: Losses, oracle: Losses) -> dict[str, np.n
         values[f"trainings not converged, {what}"] = np.sum(unmet, axis=0)
     return values
 
-
-# Pictures
 
 STYLES = [Style(name, name, COLOURS[name], marker) for name, marker in zip(KERNELS, "xosd", strict=True)]
 ORACLES = [Style(f"{style.series} oracle", "", style.colour, line="--") for style in STYLES]

@@ -38,7 +38,7 @@ SHORT_OF_HEADS = ("normalised", 12.0, 150)
 
 # Prompts and steps of the oracle. Two nonlinearities have two starts, of which separate prompts select one.
 SCALARS = {"paper": (4000, 60), "laptop": (500, 25), "smoke": (8, 2)}
-SIGNED = ("relu", "exp")
+STARTS = {"positive": KERNELS, "signed": ("relu", "exp")}
 SELECTING = {"paper": 10000, "laptop": 500, "smoke": 10}
 
 # Losses of noise-free problems below this are rounding.
@@ -69,15 +69,14 @@ def over_length_and_depth(kernels: Sequence[str], scale: str) -> list[Sweep]:
 
 def oracles(name: str, scale: str, **axes: Sequence[Any]) -> Iterator[Sweep]:
     """Yield the oracle of every nonlinearity with the constants in `axes`; relu and exp also from a negative start."""
-    prompts, steps = SCALARS[scale]
-    for start, kernels in (("positive", KERNELS), ("signed", SIGNED)):
+    (prompts, steps), test = SCALARS[scale], Test(TESTED[scale])
+    for start, kernels in STARTS.items():
         configs = grid(Config, kernel=kernels, **axes, signed=[start == "signed"], prompts=[prompts], seed=SEEDS[scale])
-        every_step = tuple(range(steps + 1))
-        yield Sweep(f"cheng_oracle_{name}_{start}", system.SYSTEM, configs, every_step, Test(TESTED[scale]))
+        yield Sweep(f"cheng_oracle_{name}_{start}", system.SYSTEM, configs, tuple(range(steps + 1)), test)
 
 
 class Setting(NamedTuple):
-    """What a loss depends on beside the seed: the kernel of the labels, the nonlinearity, L and n."""
+    """What a loss depends on beside the seed."""
 
     labels: str
     kernel: str
@@ -131,16 +130,17 @@ def oracle_losses(runs: Trained, scale: str) -> Losses:
 
     def of_start(single: Runs) -> tuple[float, float]:
         best, kernel = int(np.argmin(single.losses[0])), single.sweep.configs[0].kernel
-        selecting = fresh_loss(single, best, SELECTING[scale], "select") if kernel in SIGNED else 0.0
+        selecting = fresh_loss(single, best, SELECTING[scale], "select") if kernel in STARTS["signed"] else 0.0
         return selecting, fresh_loss(single, best)
 
-    losses, seeds = by_setting(runs, of_start), len(seeds_and_prompts(runs)[0])
-    starts = {setting: of_runs.reshape(seeds, -1, 2).tolist() for setting, of_runs in losses.items()}
-    return {setting: np.array([min(of_seed)[1] for of_seed in of_seeds]) for setting, of_seeds in starts.items()}
+    seeds, best = len(seeds_and_prompts(runs)[0]), {}
+    for setting, of_runs in by_setting(runs, of_start).items():
+        best[setting] = np.array([min(of_seed)[1] for of_seed in of_runs.reshape(seeds, -1, 2).tolist()])
+    return best
 
 
 def diverged_as_untrained(losses: Losses, seeds: list[int], count: int) -> Losses:
-    """Return the log losses with diverged trainings counted as untrained, with the loss of the prediction 0."""
+    """Return the log losses in which diverged trainings have that of the prediction 0, as if untrained."""
     losses = {setting: of_seeds.copy() for setting, of_seeds in losses.items()}
     for (labels, _, _, n), of_seeds in losses.items():
         for index in np.flatnonzero(np.isnan(of_seeds)):
