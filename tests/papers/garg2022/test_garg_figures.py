@@ -50,9 +50,6 @@ def test_the_layers_error_on_prompts_matches_its_closed_form(panel: str) -> None
         assert abs(squares.mean() - expected.loc[k / D]) < 5 * squares.std() / np.sqrt(squares.size), k
 
 
-# Prompts
-
-
 @pytest.mark.parametrize("panel", SHIFTS)
 def test_the_prediction_zero_has_the_error_one_under_every_shift(panel: str) -> None:
     """Within 5 standard errors of 4000 prompts."""
@@ -92,9 +89,6 @@ def test_scaled_prompts_are_multiples_of_the_clean_ones(shift: shifts.Shift, inp
     np.testing.assert_allclose(scaled.labels, 3 * clean.labels)
     ours, plain = (squared_errors(runs(), part, ["Least Squares"])["Least Squares"] for part in (scaled, clean))
     assert ours.mean() == pytest.approx(plain.mean())
-
-
-# The function along a line
 
 
 def test_the_projected_truth_is_the_projection_on_the_inputs() -> None:

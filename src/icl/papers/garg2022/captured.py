@@ -29,9 +29,6 @@ SHIFTS = (30, 27, 31)
 PEAKS = {"A100": 312e12, "H100": 989e12, "H200": 989e12}
 
 
-# Batches
-
-
 def random_words(keys: Tensor, count: int) -> Tensor:
     """Return the first outputs of SplitMix64 from the states `keys`: int64 (runs,) -> (runs, count)."""
     z = keys[:, None] + torch.arange(1, count + 1, device=keys.device) * GAMMA
@@ -70,9 +67,6 @@ def prompts(keys: Tensor, kept: Tensor, batch: int, points: int) -> tuple[Tensor
     return inputs, (inputs * drawn[:, :, -1:]).sum(dim=-1)
 
 
-# Steps
-
-
 def captured(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Return `function` of tensors as a pair of CUDA graphs, captured at the first call; on a CPU, `function` itself.
 
@@ -107,17 +101,12 @@ def fused_adam(learning_rate: float, schedule: Schedule) -> Optimiser:
     return Optimiser(adam_state, update)
 
 
-# Speed
-
-
 def operations(config: Any, runs: int = 1) -> int:
-    """Return the floating point operations of the decoder's matrix products at full length, and of both their
-    gradients.
+    """Return the floating point operations of the decoder's matrix products at full length and of their gradients.
 
     The input of the first product, which is data, has no gradient.
     """
-    points, width = config.points, config.width
-    tokens = 2 * points - 1
+    points, width, tokens = config.points, config.width, 2 * config.points - 1
     # In the last layer only the inputs have queries; all tokens have keys and values.
     queries = [tokens] * (config.layers - 1) + [points]
     # Keys and values, then queries, output and an MLP four times as wide, then scores and averages
@@ -141,11 +130,8 @@ class Meter:
         self.steps += 1
         passed = time.monotonic() - self.since
         if passed >= self.seconds:
-            print(self.line(self.steps / passed), flush=True)
+            rate = self.steps / passed
+            done, peaks = rate * self.operations, [peak for name, peak in PEAKS.items() if name in self.device]
+            share = f", {done / peaks[0]:.1%} of the peak" if peaks else ""
+            print(f"{self.device}: {rate:.1f} steps/s, {done / 1e12:.3g} TFLOP/s{share}", flush=True)
             self.since, self.steps = time.monotonic(), 0
-
-    def line(self, rate: float) -> str:
-        """Return the line to print for `rate` steps per second."""
-        done, peak = rate * self.operations, next((peak for name, peak in PEAKS.items() if name in self.device), None)
-        share = f", {done / peak:.1%} of the peak" if peak else ""
-        return f"{self.device}: {rate:.1f} steps/s, {done / 1e12:.3g} TFLOP/s{share}"

@@ -52,18 +52,17 @@ def squared_errors(
     runs: Runs, questions: Questions, names: Sequence[str] = (TRANSFORMER, *BASELINES)
 ) -> dict[str, np.ndarray]:
     """Squared errors of the transformer and the baselines over the unit: name -> (runs, prompts, n)."""
-    return {name: (_answers(runs, questions, name) - questions.answers) ** 2 / questions.unit for name in names}
-
-
-def _answers(runs: Runs, questions: Questions, name: str) -> np.ndarray:
-    inputs, labels, queries = questions[:3]
-    if name != TRANSFORMER:
-        # One run at a time: nearest neighbours store a distance for every pair of query and example.
-        return np.stack([BASELINES[name](*run) for run in zip(inputs, labels, queries, strict=True)])
-    weights, heads = runs.last(), runs.sweep.configs[0].heads
-    if questions.is_plain:
-        return decoder.predict(weights, inputs, labels, heads=heads)
-    return decoder.predict_prefixes(weights, inputs, labels, queries, heads=heads)
+    errors, (inputs, labels, queries, truth, unit) = {}, questions
+    for name in names:
+        if name != TRANSFORMER:
+            # One run at a time: nearest neighbours store a distance for every pair of query and example.
+            answers = np.stack([BASELINES[name](*run) for run in zip(inputs, labels, queries, strict=True)])
+        elif questions.is_plain:
+            answers = decoder.predict(runs.last(), inputs, labels, heads=runs.sweep.configs[0].heads)
+        else:
+            answers = decoder.predict_prefixes(runs.last(), inputs, labels, queries, heads=runs.sweep.configs[0].heads)
+        errors[name] = (answers - truth) ** 2 / unit
+    return errors
 
 
 def error_table(runs: Runs, panels: Mapping[str, Mapping[str, np.ndarray]], *others: Rows) -> Rows:

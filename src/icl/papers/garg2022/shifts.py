@@ -35,13 +35,8 @@ class Questions(NamedTuple):
 Shift = Callable[[Prompts, np.random.Generator], Questions]
 
 
-def clean(prompts: Prompts, source: np.random.Generator) -> Questions:
-    """Prompts as in training."""
-    return _next_example(prompts)
-
-
-def _next_example(prompts: Prompts, scale: float = 1.0) -> Questions:
-    """Each query is the next example; scale : of inputs or tasks."""
+def clean(prompts: Prompts, source: np.random.Generator | None = None, scale: float = 1.0) -> Questions:
+    """Prompts as in training, where each query is the next example; scale : of inputs or tasks."""
     inputs, labels, _ = prompts
     return Questions(inputs, labels, inputs, labels, scale**2 * inputs.shape[-1])
 
@@ -49,13 +44,13 @@ def _next_example(prompts: Prompts, scale: float = 1.0) -> Questions:
 def skewed(prompts: Prompts, source: np.random.Generator) -> Questions:
     """Covariance with eigenvalues as 1/i^2 in one random basis."""
     turn = tasks.rotation(source, prompts.inputs.shape[-1])
-    return _next_example(tasks.with_covariance(prompts, tasks.skewed_root(turn)))
+    return clean(tasks.with_covariance(prompts, tasks.skewed_root(turn)))
 
 
 def subspace(prompts: Prompts, source: np.random.Generator) -> Questions:
     """All inputs in one random subspace of d // 2 dimensions."""
     d = prompts.inputs.shape[-1]
-    return _next_example(tasks.in_subspace(prompts, tasks.rotation(source, d)[:, : d // 2]))
+    return clean(tasks.in_subspace(prompts, tasks.rotation(source, d)[:, : d // 2]))
 
 
 def noisy(prompts: Prompts, source: np.random.Generator) -> Questions:
@@ -66,7 +61,7 @@ def noisy(prompts: Prompts, source: np.random.Generator) -> Questions:
     d = prompts.inputs.shape[-1]
     labels = tasks.noisy(prompts, source, 1.0).labels
     labels[..., -1] += source.standard_normal(labels.shape[:-1])
-    return _next_example(prompts._replace(labels=np.sqrt(d / (d + 1)) * labels))
+    return clean(prompts._replace(labels=np.sqrt(d / (d + 1)) * labels))
 
 
 def orthogonal(prompts: Prompts, source: np.random.Generator) -> Questions:
@@ -98,12 +93,12 @@ def orthants(prompts: Prompts, source: np.random.Generator) -> Questions:
 
 def scaled_inputs(factor: float) -> Shift:
     """Return inputs x -> factor x, with errors over factor^2."""
-    return lambda prompts, source: _next_example(tasks.scaled_inputs(prompts, factor), factor)
+    return lambda prompts, source: clean(tasks.scaled_inputs(prompts, factor), scale=factor)
 
 
 def scaled_weights(factor: float) -> Shift:
     """Tasks w -> factor w, with errors over factor^2."""
-    return lambda prompts, source: _next_example(tasks.scaled_weights(prompts, factor), factor)
+    return lambda prompts, source: clean(tasks.scaled_weights(prompts, factor), scale=factor)
 
 
 SHIFTS: Mapping[str, Shift] = {
