@@ -77,10 +77,16 @@ def test_no_weights_have_a_lower_loss_than_equation_4_1(
 
 
 def test_the_limits_are_those_of_the_theorems() -> None:
-    """c U = Gamma^-1 and c^4 = tr(Gamma^-2); with exponential eigenvalues of mean 1, c U = 2 / (6 + (10 + 2 d) / N)."""
-    end, wanted = limit(SKEWED.law()), theory.preconditioner(np.diag(SKEWED.spectrum()), 10)
+    """c U = Gamma^-1 and c^4 = tr(Gamma^-2); with exponential eigenvalues of mean 1, c U = 2 / (6 + (10 + 2 d) / N).
+
+    The loss is half the error of theorem 4.2 at M = N, averaged over w ~ N(0, I).
+    """
+    law, covariance = SKEWED.law(), np.diag(SKEWED.spectrum())
+    end, wanted = limit(law), theory.preconditioner(covariance, 10)
     np.testing.assert_allclose(end.c * end.u, wanted, rtol=1e-13)
     assert end.c**4 == pytest.approx(np.trace(wanted @ wanted), rel=1e-13)
+    error = sum(theory.lsa_test_error(covariance, axis, 10, 10) for axis in np.eye(5))
+    assert population_loss(end, law) == pytest.approx(error / 2, rel=1e-12)
     for n in (5, 20, 10**9):
         end = limit(moments(np.ones(5), n, exponential=True))
         np.testing.assert_allclose(end.c * end.u, np.eye(5) * 2 / (6 + 20 / n), rtol=1e-12)
@@ -146,13 +152,6 @@ def test_theorem_4_2_is_of_order_1_over_m_and_1_over_n_squared() -> None:
         assert 0 < min(values) and max(values) / min(values) - 1 < 0.02
 
 
-def test_the_least_loss_is_half_the_error_of_theorem_4_2() -> None:
-    """At M = N, averaged over w ~ N(0, I)."""
-    law, covariance = SKEWED.law(), np.diag(SKEWED.spectrum())
-    error = sum(theory.lsa_test_error(covariance, axis, 10, 10) for axis in np.eye(5))
-    assert population_loss(limit(law), law) == pytest.approx(error / 2, rel=1e-12)
-
-
 def test_moments_of_rectified_labels() -> None:
     """Within five standard errors of 200 000 draws."""
     covariance, task = np.diag([2.0, 0.5, 1.0]), np.array([1.0, -0.5, 0.3])
@@ -188,9 +187,6 @@ def test_scaled_inputs_multiply_the_prediction_by_c_cubed(factor: float) -> None
     np.testing.assert_allclose(predicted(1.0, factor), factor * predicted(1.0, 1.0), rtol=1e-12)
     drawn = statistics(rng, 4, 7, np.ones(3))
     np.testing.assert_allclose(drawn.scaled(factor).slope(matrix), factor**2 * drawn.slope(matrix), rtol=1e-12)
-
-
-# The layer on prompts
 
 
 def predictions(weights: dict[str, np.ndarray], drawn: tasks.Prompts) -> np.ndarray:

@@ -43,10 +43,9 @@ Layer = tuple[Config, np.ndarray]
 
 def layers(runs: Runs, **constants: Any) -> list[Layer]:
     """Return the trained layers with these constants, in order."""
-    trained = zip(runs.sweep.configs, *blocks(runs.last()), strict=True)
     return [
         (config, c * u.T)
-        for config, u, c in trained
+        for config, u, c in zip(runs.sweep.configs, *blocks(runs.last()), strict=True)
         if all(getattr(config, name) == value for name, value in constants.items())
     ]
 

@@ -81,9 +81,6 @@ class Test(Constants):
     prompts_theorem: int = constant(20000, "ours", "of 20 seeds per formula: 4e5, an error of 0.5 %", at_least=2)
 
 
-# The layer
-
-
 def prediction(value: "Tensor", key_query: "Tensor", batch: Params) -> "Tensor":
     """Return the bottom right entry of f for every prompt of every run, (runs, B).
 
@@ -111,19 +108,11 @@ def blocks(weights: Params) -> Blocks:
     return Blocks(u.cpu().numpy(), c.cpu().numpy())
 
 
-# Training
-
-
 def theta(config: Config) -> np.ndarray:
-    """Return the initial U / sigma, (d, d): Theta Theta' of norm 1 (Assumption 3.3), or unstructured: Gaussian, of norm
-    2.
-
-    Theta is the identity or Gaussian.
-    """
-    identity = np.eye(config.dimension)
-    if config.start == "identity":
-        return identity / np.linalg.norm(identity)
-    root = stream(SYSTEM, config.seed, "init").standard_normal(identity.shape)
+    """Return the initial U / sigma, (d, d): Theta Theta' of norm 1, Theta = I or Gaussian, or a Gaussian of norm 2."""
+    root = np.eye(config.dimension)
+    if config.start != "identity":
+        root = stream(SYSTEM, config.seed, "init").standard_normal(root.shape)
     if config.start == "unstructured":
         return 2 * root / np.linalg.norm(root)
     return root @ root.T / np.linalg.norm(root @ root.T)
@@ -168,18 +157,14 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     """Return the interval of the step for `population_flow`, and fresh prompts for `prompt_batches`."""
     if configs[0].gradient_estimator == FLOW:
         return {"interval": np.array([c.learning_rate * schedule(c.growth, step) for c in configs])}
-    drawn = [prompts(config, step) for config in configs]
-    return {name: np.stack([getattr(batch, name) for batch in drawn]) for name in ("inputs", "labels")}
-
-
-def prompts(config: Config, step: int) -> tasks.Prompts:
-    """B prompts of N examples with the covariance of the config and w ~ N(0, I)."""
-    generator = stream(SYSTEM, config.seed, "train", step)
-    drawn = tasks.gaussian(generator, (config.prompts,), config.context_length, config.dimension)
-    values = config.spectrum()
-    if config.covariance == "exponential":
-        values = values * generator.standard_exponential((config.prompts, 1, config.dimension))
-    return tasks.labelled(np.sqrt(values) * drawn.inputs, drawn.weights)
+    batches = []
+    for config in configs:
+        generator, values = stream(SYSTEM, config.seed, "train", step), config.spectrum()
+        drawn = tasks.gaussian(generator, (config.prompts,), config.context_length, config.dimension)
+        if config.covariance == "exponential":
+            values = values * generator.standard_exponential((config.prompts, 1, config.dimension))
+        batches.append(tasks.labelled(np.sqrt(values) * drawn.inputs, drawn.weights))
+    return {name: np.stack([getattr(batch, name) for batch in batches]) for name in ("inputs", "labels")}
 
 
 def loss_and_gradient(params: Params, batch: Params, configs: Sequence[Config]) -> "tuple[Tensor, Params]":
@@ -196,22 +181,17 @@ def loss_and_gradient(params: Params, batch: Params, configs: Sequence[Config]) 
         gradients = torch.autograd.grad(losses.sum(), list(leaves.values()))
         return losses.detach(), dict(zip(leaves, gradients, strict=True))
     now, interval, device = blocks(params), batch["interval"].cpu().numpy(), params["c"].device
-    expected, u, c = flow_of_runs(now, configs, interval)
-    slopes = {"U": (now.u - u) / interval[:, None, None], "c": (now.c - c) / interval}
-    return torch.from_numpy(expected).to(device), _tensors(slopes, device)
-
-
-def flow_of_runs(now: Blocks, configs: Sequence[Config], interval: np.ndarray) -> list[np.ndarray]:
-    """Return the expected losses, (runs,), and U and c after the interval; equal runs are integrated once."""
-    runs = zip(configs, *now, strict=True)
-    keys = [(replace(config, seed=0), u.tobytes(), float(c)) for config, u, c in runs]
+    # Equal runs are integrated once.
+    keys = [(replace(config, seed=0), u.tobytes(), float(c)) for config, u, c in zip(configs, *now, strict=True)]
     found: dict[Any, Any] = {}
     for run, key in enumerate(keys):
         if key not in found:
             law, start = configs[run].law(), Blocks(now.u[run], now.c[run])
             end = population_flow.flow(start, law, float(interval[run]))
             found[key] = population_flow.population_loss(start, law), *end
-    return [np.stack(part) for part in zip(*(found[key] for key in keys), strict=True)]
+    expected, u, c = (np.stack(part) for part in zip(*(found[key] for key in keys), strict=True))
+    slopes = {"U": (now.u - u) / interval[:, None, None], "c": (now.c - c) / interval}
+    return torch.from_numpy(expected).to(device), _tensors(slopes, device)
 
 
 def schedule(growth: float, step: int) -> float:

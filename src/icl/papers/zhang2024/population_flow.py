@@ -78,9 +78,7 @@ def limit(law: Moments) -> Blocks:
 def flow(blocks: Blocks, law: Moments, span: float) -> Blocks:
     """Return the blocks of one run after a time `span`, by an adaptive integrator for stiff equations (Radau, order 5).
 
-    Off-diagonal entries of U that are zero stay zero and are omitted.
-
-    Raises RuntimeError if the integrator fails.
+    Off-diagonal entries of U that are zero stay zero and are omitted. Raises RuntimeError if the integrator fails.
     """
     from scipy.integrate import solve_ivp
 

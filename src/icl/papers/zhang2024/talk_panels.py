@@ -93,21 +93,17 @@ def draw(table: Table, size: tuple[int, int], panels: Mapping[str, Panel], shown
         plotting.frame(axes, x, y, font=10, ticks=9)
         axes.set_title(title, fontsize=10)
         for style in styles:
-            draw_series(axes, table, style, observable)
+            # A line or, for a style with a marker, points with their 95 % intervals over seeds
+            curve = table.curve(name, style.series, observable)
+            look = {"linestyle": "none", "markersize": 5} if style.marker else {}
+            if style.marker:
+                axes.vlines(curve["x"], curve["low"], curve["high"], color=style.colour, linewidth=1.5)
+            plotting.curve(axes, style, curve["x"], curve["value"], **look)
         if observable == ERROR:
             axes.axhline(1.0, color="0.5", linestyle="--", linewidth=1.5)
         if legend:
             plotting.legend(axes, *legend, spacing=0.2)
     return figure
-
-
-def draw_series(axes: Axes, table: Table, style: Style, observable: str) -> None:
-    """Draw a line or, for a style with a marker, points with their 95 % intervals over seeds."""
-    rows = table.curve(plotting.panel_of(axes), style.series, observable)
-    look = {"linestyle": "none", "markersize": 5} if style.marker else {}
-    if style.marker:
-        axes.vlines(rows["x"], rows["low"], rows["high"], color=style.colour, linewidth=1.5)
-    plotting.curve(axes, style, rows["x"], rows["value"], **look)
 
 
 def unfold(axes: Axes, linear: float, top: float) -> None:
