@@ -104,7 +104,7 @@ def test_the_averaged_loss_is_the_expectation_over_task_and_query(seed: int, lay
     """Of the literal attention's loss, under a quadrature that is exact at this degree; also its gradient."""
     layers = 1 if kind == "full" else layers
     config = Config(parametrisation=kind, layers=layers, task_covariance=task, seed=seed, **SMALL)
-    params, batch = system.init([config]), drawn(system.draw, config, 1)
+    params, batch = system.init([config]), drawn(system.draw_whitened, config, 1)
     prompts, mass = oracles.quadrature_over_task_and_query(config, batch["gram"][0, ..., 0].numpy())
     literal = value_and_gradient(lambda weights: oracles.attention_errors(weights, prompts, config) @ mass, params)
     ours = value_and_gradient(partial(system.loss, batch=batch, configs=[config]), params)
@@ -116,7 +116,7 @@ def test_wishart_prompts_have_the_distribution_of_literal_ones(task: str) -> Non
     """First and second moments of the statistics that enter the loss, over 20 000 prompts each."""
     config = Config(gradient_estimator=SAMPLED, task_covariance=task, **SMALL)
     literal = oracles.gram_and_query_of(drawn(oracles.draw_tokens, config, 20000))
-    direct = drawn(system.draw, config, 20000)
+    direct = drawn(system.draw_gram_and_query, config, 20000)
     for name, power in [("gram", 1), ("gram", 2), ("query", 1), ("query", 2), ("target", 1), ("target", 2)]:
         a, b = (batch[name].numpy() ** power for batch in (literal, direct))
         spread = np.sqrt((a.var(axis=-1) + b.var(axis=-1)) / 20000)

@@ -148,14 +148,9 @@ def sample(configs: Sequence[Config], step: int) -> Arrays:
 
 @lru_cache(maxsize=1)
 def _batch(configs: tuple[Config, ...], index: int) -> Arrays:
+    draw = draw_gram_and_query if configs[0].gradient_estimator == SAMPLED else draw_whitened
     drawn = [draw(c, stream(SYSTEM, c.seed, "train", index), c.prompts) for c in configs]
     return {name: np.stack([arrays[name] for arrays in drawn]) for name in drawn[0]}
-
-
-def draw(config: Config, generator: np.random.Generator, count: int) -> Arrays:
-    """Prompts of one run, on the last axis: `draw_whitened`, or `draw_gram_and_query` for sampled prompts."""
-    form = draw_gram_and_query if config.gradient_estimator == SAMPLED else draw_whitened
-    return form(config, generator, count)
 
 
 def draw_whitened(config: Config, generator: np.random.Generator, count: int) -> Arrays:

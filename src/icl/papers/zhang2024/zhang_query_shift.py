@@ -26,6 +26,10 @@ def measure(runs: Trained, scale: str) -> Rows:
 
 def page_26(runs: Runs) -> list[Rows]:
     """Return the talk's panels: queries orthogonal to examples or equal the first, and examples from one orthant."""
+
+    def in_one_orthant(prompts: tasks.Prompts, source: np.random.Generator) -> tasks.Prompts:
+        return tasks.in_orthants(prompts, np.sign(source.standard_normal(prompts.weights.shape)))
+
     plain, orthants = talk.prompts(runs, "query"), talk.prompts(runs, "query", in_one_orthant)
     few = [talk.errors(runs, orthogonal_to_few(plain, k), [k]) for k in FEW]
     orthogonal = {name: np.hstack([errors[name] for errors in few]) for name in few[0]}
@@ -40,11 +44,6 @@ def page_26(runs: Runs) -> list[Rows]:
         *talk.error_rows(runs, "match", some, talk.errors(runs, repeated, some), {talk.THEORY: match}),
         *talk.error_rows(runs, "orthants", COUNTS, talk.errors(runs, orthants, COUNTS), {talk.THEORY: orthant}),
     ]
-
-
-def in_one_orthant(prompts: tasks.Prompts, source: np.random.Generator) -> tasks.Prompts:
-    """Return the prompts with examples from one random orthant each."""
-    return tasks.in_orthants(prompts, np.sign(source.standard_normal(prompts.weights.shape)))
 
 
 def orthogonal_to_few(prompts: tasks.Prompts, count: int) -> tasks.Prompts:
