@@ -25,17 +25,16 @@ def prompts(dtype: torch.dtype = torch.float64) -> torch.Tensor:
     return torch.from_numpy(np.random.default_rng(1).normal(size=(RUNS, PROMPTS, TOKENS, INPUTS))).to(dtype)
 
 
-def hugging_face(dtype: torch.dtype) -> GPT2Model:
-    """GPT-2 with random weights, biases and gains, and no positions."""
+def hugging_face(width: int, layers: int, positions: int, std: float, dtype: torch.dtype) -> GPT2Model:
+    """GPT-2 with random weights, biases, gains and positions."""
     config = GPT2Config(
-        n_positions=16, n_embd=64, n_layer=3, n_head=HEADS, vocab_size=1, bos_token_id=0, eos_token_id=0,
+        n_positions=positions, n_embd=width, n_layer=layers, n_head=HEADS, vocab_size=1, bos_token_id=0, eos_token_id=0,
         resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False, attn_implementation="eager",
     )  # fmt: skip
     model, rng = GPT2Model(config).to(dtype).eval(), np.random.default_rng(3)
     with torch.no_grad():
         for w in model.parameters():
-            w.copy_(torch.from_numpy(rng.normal(0, 0.2, w.shape)))
-        model.wpe.weight.zero_()
+            w.copy_(torch.from_numpy(rng.normal(0, std, w.shape)))
     return model
 
 
@@ -60,7 +59,9 @@ def from_hugging_face(model: torch.nn.Module, width: int) -> Params:
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
 def test_hidden_states_equal_those_of_hugging_face(dtype: torch.dtype, tolerance: float) -> None:
-    model = hugging_face(dtype)
+    model = hugging_face(64, 3, 16, 0.2, dtype)
+    with torch.no_grad():
+        model.wpe.weight.zero_()
     params = from_hugging_face(model, 64)
     embedded = torch.from_numpy(np.random.default_rng(4).normal(size=(1, PROMPTS, TOKENS, 64))).to(dtype)
     with torch.no_grad():
