@@ -71,7 +71,7 @@ def stack_gradients() -> Call:
 
 def chain_of_thought_sides(looped: int, queries: int) -> tuple[Call, Call]:
     """Return a greedy loop over some queries, and all of them at once."""
-    config, test, lengths = chains.Config(), chains.Test(queries=queries), range(0, 101, 10)
+    config, test, lengths = chains.Config(), chains.Evaluation(queries=queries), range(0, 101, 10)
     params = chains.init([config])
     # Weights as after training: attention on equal patterns at equal steps.
     params |= {name: 6.0 * params[name] for name in ("W_Q", "W_K")}

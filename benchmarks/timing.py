@@ -92,9 +92,9 @@ def step(module: Any, configs: Sequence[Any], *, given: bool = False, update: bo
 
     given : with prompts drawn beforehand; update : with the optimiser's update, else the gradient alone
     """
-    sweep = Sweep("benchmark", module.SYSTEM, tuple(configs), (0, 1), module.Test())
+    sweep = Sweep("benchmark", module.SYSTEM, tuple(configs), (0, 1), module.Evaluation())
     params, optimiser, draws = module.init(sweep.configs), module.optimiser(sweep.configs), sampling(module, configs)
-    frozen = {name: params.pop(name) for name in module.FROZEN}
+    frozen = {name: params.pop(name) for name in module.UNTRAINED}
     state, drawn = optimiser.init(params), draws() if given else {}
 
     def run() -> dict[str, torch.Tensor]:

@@ -90,7 +90,7 @@ class Space(BaseModel, frozen=True, extra="forbid"):
         Raises ValueError for an axis whose figures have different values.
         """
         module = discovery.system(self.system)
-        known = {field.name: field.default for part in (module.Config, module.Test) for field in fields(part)}
+        known = {field.name: field.default for part in (module.Config, module.Evaluation) for field in fields(part)}
         axes = {name: axis.figures for name, axis in self.axes.items() if name in known}
         return {name: _of_figures(name, figures) if figures else known[name] for name, figures in axes.items()}
 

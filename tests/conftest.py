@@ -65,7 +65,7 @@ def small_sweep() -> Callable[..., Sweep]:
         small |= {"context_length": 5, "batch": 8} | constants
         axes = {key: value if isinstance(value, list | tuple) else [value] for key, value in small.items()}
         configs = grid(one_layer.Config, **axes, seed=range(seeds))
-        return Sweep(name, "li_icl", configs, snapshots, one_layer.Test(prompts=4))
+        return Sweep(name, "li_icl", configs, snapshots, one_layer.Evaluation(prompts=4))
 
     return make
 

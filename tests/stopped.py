@@ -31,15 +31,15 @@ def train_until(sweep: Sweep, step: int, path: Path) -> None:
 
     def after_step(state: State) -> None:
         if state.step == step:
-            save_state(path, state, "identity")
+            save_state(path, state, "fingerprint")
             raise Stopped
 
     with pytest.raises(Stopped):
-        train(sweep, load_state(path, "identity"), after_step=after_step)
+        train(sweep, load_state(path, "fingerprint"), after_step=after_step)
 
 
 def assert_goes_on_bit_for_bit(trained: Runs, stops: Iterable[int], path: Path) -> None:
     """Assert that a training, stopped at some steps and resumed from its state, ends with the same bits."""
     for stop in stops:
         train_until(trained.sweep, stop, path)
-    assert same(train(trained.sweep, load_state(path, "identity")), trained)
+    assert same(train(trained.sweep, load_state(path, "fingerprint")), trained)

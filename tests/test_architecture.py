@@ -40,10 +40,11 @@ import json, sys
 from icl.pipeline.plan import Plan
 plan = Plan("laptop")
 for name in plan.figures:
-    plan.measurement_identity(name), plan.drawing_identity(name), plan.judging_identity(name), plan.chain(name)
+    plan.measurement_fingerprint(name), plan.drawing_fingerprint(name), plan.judging_fingerprint(name), plan.chain(name)
     plan.note(name)
 for sweep in plan.trainings:
-    plan.training_identity(plan.shard(sweep, plan.shard_names(plan.sweep(sweep))[0])), plan.request("mem_mb", 1, sweep)
+    plan.training_fingerprint(plan.shard(sweep, plan.shard_names(plan.sweep(sweep))[0]))
+    plan.request("mem_mb", 1, sweep)
 print(json.dumps(list(sys.modules)))
 """
 

@@ -38,7 +38,7 @@ class Kind(NamedTuple):
 def kinds(small_sweep: Maker, small_table: Table, monkeypatch: pytest.MonkeyPatch) -> dict[str, Kind]:
     """Weights, state, table and record by their file names, with the same bytes whenever they are written."""
     monkeypatch.setattr(time, "process_time", lambda: 1.0)
-    made, about = train(small_sweep()), {"identity": "abc", "cpu_seconds": 1.5}
+    made, about = train(small_sweep()), {"fingerprint": "abc", "cpu_seconds": 1.5}
 
     def write_state(path: Path, other: bool) -> None:
         state.save_state(path, state.State(3 + other, made.last(), {}, made.weights, made.losses), "abc")

@@ -35,7 +35,7 @@ def sweep(request: pytest.FixtureRequest, small_sweep: Maker) -> Sweep:
     if request.param == "sgd":
         return small_sweep()
     sizes = {"layers": [1], "width": [4], "mlp_width": [4], "batch": [3]}
-    return Sweep("tiny", "li_icl_gpt2", grid(decoder.Config, **sizes, seed=range(2)), (0, 3, 8), decoder.Test())
+    return Sweep("tiny", "li_icl_gpt2", grid(decoder.Config, **sizes, seed=range(2)), (0, 3, 8), decoder.Evaluation())
 
 
 def test_a_resumed_training_has_the_same_values(sweep: Sweep, tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_every_bit_of_the_state_counts_and_cpu_time_adds_up(small_sweep: Maker, 
         spent.append(runs.metadata(path)["cpu_seconds"])
     # Both parts are of this process, so that the second contains the first once more.
     assert spent[1] >= 2 * spent[0] > 0
-    state = load_state(path, "identity")
+    state = load_state(path, "fingerprint")
     assert state is not None
     state.params["W_O"][0, 0, 0] *= 1 + 2**-50
     assert not same(train(small_sweep(), state), train(small_sweep()))

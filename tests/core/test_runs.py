@@ -38,9 +38,9 @@ def part(whole: Runs, index: int, count: int) -> Runs:
 
 def test_what_is_written_is_read(tmp_path: Path, small_sweep: Maker) -> None:
     path, made = tmp_path / "runs" / "0of1.safetensors", artificial(small_sweep())
-    runs.save(path, made, {"identity": "abc"})
+    runs.save(path, made, {"fingerprint": "abc"})
     assert same(runs.load(path, small_sweep()), made)
-    assert runs.metadata(path) == {"identity": "abc", "format": runs.FORMAT, "sweep": small_sweep().compact()}
+    assert runs.metadata(path) == {"fingerprint": "abc", "format": runs.FORMAT, "sweep": small_sweep().compact()}
     assert [runs.is_current(one, "abc") for one in (path, tmp_path / "none")] == [True, False]
     assert not runs.is_current(path, "other")
     assert torch.equal(made.at(3)["W"], made.weights["W"][:, 1]) and torch.equal(made.last()["a"], made.at(8)["a"])
@@ -151,7 +151,7 @@ def test_states_are_restored_unless_they_are_of_other_constants_or_code(tmp_path
     assert np.array_equal(found.losses, expected.losses, equal_nan=True)
     assert found.losses.flags.writeable  # training continues to write there
     assert state.load_state(path, "other") is None
-    runs.write_tensors(path, {"else/W": torch.zeros(2)}, {"format": runs.FORMAT, "identity": "abc"})
+    runs.write_tensors(path, {"else/W": torch.zeros(2)}, {"format": runs.FORMAT, "fingerprint": "abc"})
     assert state.load_state(path, "abc") is None
 
 

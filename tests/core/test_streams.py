@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from icl.core.streams import stream, words
+from icl.core.streams import random_bits, stream
 
 # Near one another: seeds that agree in their lower halves, texts that agree when joined, and far steps.
 SYSTEMS, PURPOSES = st.sampled_from(["a", "a1", "a/1"]), st.sampled_from(["train", "1train", "init"])
@@ -26,7 +26,7 @@ def test_every_address_has_its_own_numbers(addresses: list[tuple[str, int, str, 
 def test_a_runs_block_is_that_of_its_address_whatever_the_other_runs_are(
     seeds: list[int], name: str, step: int
 ) -> None:
-    blocks = words(name, seeds, "train", step, (5, 2))
+    blocks = random_bits(name, seeds, "train", step, (5, 2))
     assert blocks.dtype == np.uint64
     for seed, block in zip(seeds, blocks, strict=True):
         assert (block.reshape(-1) == stream(name, seed, "train", step).bit_generator.random_raw(10)).all()
@@ -34,14 +34,14 @@ def test_a_runs_block_is_that_of_its_address_whatever_the_other_runs_are(
 
 def test_steps_do_not_overlap_and_are_not_negative() -> None:
     """A step may draw more than a million words without reaching the next step, which is 2**128 words away."""
-    assert words("s", [0], "train", 1, (1,))[0, 0] not in words("s", [0], "train", 0, (1_000_000,))
+    assert random_bits("s", [0], "train", 1, (1,))[0, 0] not in random_bits("s", [0], "train", 0, (1_000_000,))
     with pytest.raises(ValueError, match="step = -1"):
         stream("s", 0, "train", -1)
 
 
 def test_words_are_uniform_and_purposes_uncorrelated() -> None:
     """Within 4.5 standard errors (false alarm 1 in 70,000, and the seeds are fixed)."""
-    u = words("li_icl", range(64), "train", 0, (1000,)).reshape(-1) / 2.0**64
+    u = random_bits("li_icl", range(64), "train", 0, (1000,)).reshape(-1) / 2.0**64
     assert abs(u.mean() - 0.5) < 4.5 * np.sqrt(1 / 12 / u.size)
     # The fourth central moment of a uniform is 1/80, so its squared deviation has variance 1/80 - 1/144 = 1/180.
     assert abs(((u - 0.5) ** 2).mean() - 1 / 12) < 4.5 * np.sqrt(1 / 180 / u.size)

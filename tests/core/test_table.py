@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from icl.core.table import CURVES, DRAWN, RUNS, Table, TableError, conform, exact, join, read, rows, write, write_plain
 
-ABOUT = {"identity": "abc", "nested": {"x": [1, 2.5, None]}}
+ABOUT = {"fingerprint": "abc", "nested": {"x": [1, 2.5, None]}}
 Change = Callable[[pd.DataFrame], pd.DataFrame]
 
 

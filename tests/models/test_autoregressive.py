@@ -28,7 +28,7 @@ def config(law: str = "gaussian", **constants: Any) -> Config:
 
 
 def sweep(*configs: Config, steps: int = 5, every: int = 1) -> Sweep:
-    return Sweep("test", "zheng_ar", configs, tuple(range(0, steps + 1, every)), layer.Test())
+    return Sweep("test", "zheng_ar", configs, tuple(range(0, steps + 1, every)), layer.Evaluation())
 
 
 @pytest.mark.parametrize("law", LAWS[:2])

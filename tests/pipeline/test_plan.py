@@ -42,13 +42,13 @@ def test_every_figure_is_planned_at_every_scale(scale: str) -> None:
         assert of_shards.shard_names(PLAN.sweep("li_icl")) == [f"{index}of{count}" for index in range(count)]
 
 
-def identities(made: Plan, name: str) -> dict[str, Any]:
+def fingerprints(made: Plan, name: str) -> dict[str, Any]:
     """Return what Snakemake compares to decide which jobs of a figure are due."""
     return {
-        "train": [made.training_identity(made.shard(*pair)) for pair in made.shards_of(name)],
-        "measure": made.measurement_identity(name),
-        "draw": made.drawing_identity(name),
-        "check": made.judging_identity(name),
+        "train": [made.training_fingerprint(made.shard(*pair)) for pair in made.shards_of(name)],
+        "measure": made.measurement_fingerprint(name),
+        "draw": made.drawing_fingerprint(name),
+        "check": made.judging_fingerprint(name),
     }
 
 
@@ -63,7 +63,7 @@ def identities(made: Plan, name: str) -> dict[str, Any]:
     ],
 )
 def test_a_changed_config_makes_due_what_depends_on_it(changes: dict[str, Any], due: set[str]) -> None:
-    before, after = identities(PLAN, "figure9"), identities(plan(**changes), "figure9")
+    before, after = fingerprints(PLAN, "figure9"), fingerprints(plan(**changes), "figure9")
     assert {key for key in before if before[key] != after[key]} == due
     assert not ("train" in due and set(before["train"]) & set(after["train"]))
 

@@ -40,7 +40,7 @@ def problems() -> list[str]:
 def test_results_of_the_jobs_pass_and_have_their_provenance() -> None:
     assert problems() == []
     about = table.read(TABLE)[1]
-    assert {"python", "versions", "revision", "clean", "identity", "inputs", "sweeps", "cpu_seconds"} <= set(about)
+    assert {"python", "versions", "revision", "clean", "fingerprint", "inputs", "sweeps", "cpu_seconds"} <= set(about)
     assert {"torch", "numpy", "icl", "snakemake"} <= set(about["versions"])
 
 
@@ -93,17 +93,17 @@ def revalue() -> None:
 @pytest.mark.parametrize(
     ("spoil", "line"),
     [
-        (lambda: reweigh(identity="0"), f"{WEIGHTS}: was trained by other code or constants"),
+        (lambda: reweigh(fingerprint="0"), f"{WEIGHTS}: was trained by other code or constants"),
         (lambda: reweigh(cpu_seconds=0), f"{TABLE}: was measured from another version of {WEIGHTS}"),
         (lambda: swap(WEIGHTS, OTHER), f"{OTHER}: was trained by other code or constants"),
         (lambda: retable({"figure": "figure8"}), f"{TABLE}: holds figure figure8, not figure9"),
         (lambda: retable({"scale": "laptop"}), f"{TABLE}: holds scale laptop, not smoke"),
-        (lambda: retable(identity="0"), f"{TABLE}: was measured by other code or constants"),
+        (lambda: retable(fingerprint="0"), f"{TABLE}: was measured by other code or constants"),
         (lambda: retable(inputs={}), f"{TABLE}: was measured from other files"),
         (revalue, f"{VERDICTS}: was made from another table"),
         (lambda: reseal(VERDICTS, "verdicts", figure="figure8"), f"{VERDICTS}: is of figure8, smoke, not of figure9"),
         (lambda: reseal(VERDICTS, "verdicts", folder="smoke@x"), f"{VERDICTS}: is of figure9, smoke@x, not of figure9"),
-        (lambda: reseal(VERDICTS, "verdicts", identity="0"), f"{VERDICTS}: was made by other code, bounds or"),
+        (lambda: reseal(VERDICTS, "verdicts", fingerprint="0"), f"{VERDICTS}: was made by other code, bounds or"),
         (lambda: reseal(RECORD, "drawing", table="0"), f"{RECORD}: was made from another table"),
         (lambda: VERDICTS.write_text(VERDICTS.read_text().replace("0.", "1.", 1)), f"{VERDICTS}: is damaged"),
         (lambda: shutil.copy(RECORD, VERDICTS), f"{VERDICTS}: is no file of verdicts"),
@@ -127,7 +127,7 @@ def test_a_shard_is_read_once_for_all_figures(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("kind", "spoilt", "spoil", "words"),
     [
-        ("check", TABLE, lambda: retable(identity="0"), "was measured by other code or constants"),
+        ("check", TABLE, lambda: retable(fingerprint="0"), "was measured by other code or constants"),
         ("draw", TABLE, lambda: TABLE.write_bytes(TABLE.read_bytes()[:999]), "cannot be read as parquet"),
         ("measure", OTHER, lambda: shutil.copy(WEIGHTS, OTHER), "holds runs with other constants or another shard"),
     ],

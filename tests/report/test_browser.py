@@ -38,7 +38,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
             (card,) = [card for card in entry.cards if card.claim.id in CLAIMS]
             card = replace(card, verdict=replace(card.verdict, outcome=OUTCOMES[entry.name]), second="")
             says = "The trained layer has ab = 1/(5 sigma^2)."
-            own = ledger.claim("Z-P4.1").model_copy(update={"kind": "ours", "says": says})
+            own = ledger.claim("ZE-P4.1").model_copy(update={"kind": "ours", "says": says})
             others = [Card(own, replace(card.verdict, outcome="supported"))] if entry.name == "figure8" else []
             made.append(replace(entry, cards=[card, *others]))
         text = page.html(made, "../", missing=["figure12"])
@@ -110,15 +110,15 @@ def test_verdicts_filter_cards_figures_and_rows_and_the_address_keeps_them(opene
     again.goto(opened.url)
     assert shown(again, ".claim") == ["A-P1a"]
     # A link to what a filter hides shows everything, and opens the fold of our own checks.
-    again.evaluate("location.hash = 'Z-P4.1'")
-    again.wait_for_function("!document.getElementById('Z-P4.1').classList.contains('out')")
-    assert again.is_visible("[id='Z-P4.1']") and len(shown(again, "article")) == 3
-    assert again.evaluate("document.getElementById('Z-P4.1').getBoundingClientRect().top < window.innerHeight")
+    again.evaluate("location.hash = 'ZE-P4.1'")
+    again.wait_for_function("!document.getElementById('ZE-P4.1').classList.contains('out')")
+    assert again.is_visible("[id='ZE-P4.1']") and len(shown(again, "article")) == 3
+    assert again.evaluate("document.getElementById('ZE-P4.1').getBoundingClientRect().top < window.innerHeight")
 
 
 @pytest.mark.parametrize(("query", "claims"), [
-    ("PROPOSITION 1", ["A-P1a", "A-P1b"]), ("proposition 4", []), ("proposition 4.1", ["Z-P4.1"]), ("h13", ["H13"]),
-    ('"1/(5 sigma^2)"', ["Z-P4.1"]), ("1/(5σ²)", ["Z-P4.1"]), ('"own pattern"', ["A-P1b"]), ('"pattern own"', []),
+    ("PROPOSITION 1", ["A-P1a", "A-P1b"]), ("proposition 4", []), ("proposition 4.1", ["ZE-P4.1"]), ("h13", ["H13"]),
+    ('"1/(5 sigma^2)"', ["ZE-P4.1"]), ("1/(5σ²)", ["ZE-P4.1"]), ('"own pattern"', ["A-P1b"]), ('"pattern own"', []),
 ])  # fmt: skip
 def test_the_search_finds_phrases_numbers_and_formulas(opened: Any, query: str, claims: list[str]) -> None:
     before = opened.inner_text("main")

@@ -32,8 +32,8 @@ for name in PLAN.figures:
         params:
             figure=name,
             # Functions, because Snakemake expands wildcards in a text.
-            identity=lambda w, name=name: PLAN.drawing_identity(name),
-            measured=lambda w, name=name: PLAN.measurement_identity(name),
+            fingerprint=lambda w, name=name: PLAN.drawing_fingerprint(name),
+            measured=lambda w, name=name: PLAN.measurement_fingerprint(name),
         shell:
             'python -m icl job --config "$config" draw {params.figure} > {log:q} 2>&1'
 

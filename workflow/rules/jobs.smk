@@ -15,7 +15,7 @@ rule train:
         runtime=lambda w, attempt: PLAN.request("runtime", attempt, w.sweep),
     params:
         figure=lambda w: PLAN.trainings[w.sweep][0],
-        identity=lambda w: PLAN.training_identity(PLAN.shard(w.sweep, w.shard)),
+        fingerprint=lambda w: PLAN.training_fingerprint(PLAN.shard(w.sweep, w.shard)),
     # Without the two thresholds, glibc returns the memory of every step's activations to the kernel.
     shell:
         "MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_MMAP_THRESHOLD_=4000000000"
@@ -38,7 +38,7 @@ rule measure:
         mem_mb=lambda w, attempt: PLAN.request("mem_mb", attempt),
         runtime=lambda w, attempt: PLAN.request("runtime", attempt),
     params:
-        identity=lambda w: PLAN.measurement_identity(w.figure),
+        fingerprint=lambda w: PLAN.measurement_fingerprint(w.figure),
     shell:
         'python -m icl job --config "$config" measure {wildcards.figure} > {log:q} 2>&1'
 
@@ -60,7 +60,7 @@ rule check:
         mem_mb=lambda w, attempt: PLAN.request("mem_mb", attempt),
         runtime=lambda w, attempt: PLAN.request("runtime", attempt),
     params:
-        identity=lambda w: PLAN.judging_identity(w.figure),
-        measured=lambda w: PLAN.measurement_identity(w.figure),
+        fingerprint=lambda w: PLAN.judging_fingerprint(w.figure),
+        measured=lambda w: PLAN.measurement_fingerprint(w.figure),
     shell:
         'python -m icl job --config "$config" check {wildcards.figure} > {log:q} 2>&1'

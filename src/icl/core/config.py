@@ -77,7 +77,7 @@ def constant(default: Any, grade: str, source: str, **limits: Any) -> Any:
 
 @dataclass(frozen=True)
 class Constants:
-    """Base of every Config and Test: checks its constants on construction.
+    """Base of every Config and Evaluation: checks its constants on construction.
 
     Raises ConstantError for a value of the wrong type or out of range.
     """

@@ -22,7 +22,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 PAPERS = PACKAGE / "papers"
 OURS = "ours"
 """The folder of figures that belong to none of the papers."""
-SYSTEM_PARTS = frozenset({"SYSTEM", "FROZEN", "Config", "Test", "init", "sample", "optimiser"})
+SYSTEM_PARTS = frozenset({"SYSTEM", "UNTRAINED", "Config", "Evaluation", "init", "sample", "optimiser"})
 
 
 class UnknownName(ConstantError):

@@ -17,9 +17,9 @@ class System(Protocol):
     """The module of a trainable model.
 
     SYSTEM : the name that sweeps, constants and random streams use
-    FROZEN : names of the weights that are not trained
+    UNTRAINED : names of the weights that are not trained
     Config : constants of the training (`icl.core.config.RunConfig` with more fields)
-    Test : constants of the evaluation, which training does not depend on
+    Evaluation : constants of the evaluation, which training does not depend on
 
     A module defines `loss`, of which the loop differentiates the sum over runs, or `loss_and_gradient`, for a gradient
     that is derived by hand.
@@ -29,9 +29,9 @@ class System(Protocol):
     """
 
     SYSTEM: str
-    FROZEN: tuple[str, ...]
+    UNTRAINED: tuple[str, ...]
     Config: type
-    Test: type
+    Evaluation: type
 
     def init(self, configs: Sequence[Any], device: str = "cpu") -> "dict[str, Tensor]":
         """Return the initial weights: name -> tensor (runs, ...)."""

@@ -136,10 +136,10 @@ def metadata(path: Path) -> dict[str, Any]:
     return read_arrays(path)[1]
 
 
-def is_current(path: Path, identity: str) -> bool:
-    """Return whether the file exists and holds intact weights of this identity (code and constants)."""
+def is_current(path: Path, fingerprint: str) -> bool:
+    """Return whether the file exists and holds intact weights of this fingerprint (code and constants)."""
     try:
-        return metadata(path).get("identity") == identity
+        return metadata(path).get("fingerprint") == fingerprint
     except RunsError:
         return False
 

@@ -33,17 +33,17 @@ class State:
         return self.cpu_before + time.process_time()
 
 
-def save_state(path: Path, state: State, identity: str) -> None:
-    """Save the state of an unfinished training with the `identity` of its code and constants."""
+def save_state(path: Path, state: State, fingerprint: str) -> None:
+    """Save the state of an unfinished training with the `fingerprint` of its code and constants."""
     groups = {"params": state.params, "optimiser": state.optimiser, "snapshots": state.snapshots}
     tensors = {f"{group}/{n}": t for group, part in groups.items() for n, t in part.items()}
     tensors["losses"] = torch.from_numpy(state.losses)
-    about = {"format": FORMAT, "step": state.step, "identity": identity, "cpu_seconds": state.cpu_seconds}
+    about = {"format": FORMAT, "step": state.step, "fingerprint": fingerprint, "cpu_seconds": state.cpu_seconds}
     write_tensors(path, tensors, about)
 
 
-def load_state(path: Path, identity: str) -> State | None:
-    """Return the saved state, or None if it is missing, damaged or of another identity: training then starts again."""
+def load_state(path: Path, fingerprint: str) -> State | None:
+    """Return the saved state, or None if missing, damaged or of another fingerprint: training then starts again."""
     parts: dict[str, dict[str, Any]] = {"params": {}, "optimiser": {}, "snapshots": {}}
     try:
         tensors, about = read_tensors(path)
@@ -54,7 +54,7 @@ def load_state(path: Path, identity: str) -> State | None:
         state = State(about["step"], losses=losses, cpu_before=about["cpu_seconds"], **parts)
     except (RunsError, KeyError):
         return None
-    return state if about.get("identity") == identity else None
+    return state if about.get("fingerprint") == fingerprint else None
 
 
 PROGRESS = "ICL_PROGRESS"
@@ -76,7 +76,7 @@ def progress(name: str, steps: int) -> Callable[[State], None]:
     return show
 
 
-def watched(name: str, steps: int, path: Path, identity: str, seconds: float) -> Callable[[State], None]:
+def watched(name: str, steps: int, path: Path, fingerprint: str, seconds: float) -> Callable[[State], None]:
     """Return a callback for `train` that shows progress, saves the state every `seconds` seconds, and ends the training
     after SIGTERM (a cluster's time limit, a killed job) or SIGINT (Ctrl-C).
 
@@ -101,10 +101,10 @@ def watched(name: str, steps: int, path: Path, identity: str, seconds: float) ->
         if time.monotonic() - last >= seconds:
             # Training goes on with a full disk: there may be room again when the weights are written.
             with suppress(WriteError):
-                save_state(path, state, identity)
+                save_state(path, state, fingerprint)
             last = time.monotonic()
         if received:
-            save_state(path, state, identity)
+            save_state(path, state, fingerprint)
             print(f"{signal.Signals(received[0]).name} at step {state.step}: the state is saved", flush=True)
             raise SystemExit(128 + received[0])
 

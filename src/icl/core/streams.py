@@ -36,7 +36,7 @@ def stream(system: str, seed: int, purpose: str, step: int = 0) -> np.random.Gen
     return np.random.Generator(np.random.Philox(key=_key(system, seed, purpose), counter=[0, 0, step, 0]))
 
 
-def words(system: str, seeds: Sequence[int], purpose: str, step: int, shape: tuple[int, ...]) -> np.ndarray:
+def random_bits(system: str, seeds: Sequence[int], purpose: str, step: int, shape: tuple[int, ...]) -> np.ndarray:
     """Random 64-bit words, one independent block per seed: uint64 (runs, *shape).
 
     A run's block equals the output of `stream` at its address, whatever the other runs are.

@@ -81,7 +81,7 @@ class Sweep:
         """Return the sweep with some constants replaced in every config or in the test; other steps rescale the
         snapshots.
 
-        Raises ConstantError for a name that neither the system's Config nor its Test has, for a value out of range, and
+        Raises ConstantError for a name that neither Config nor Evaluation has, for a value out of range, and
         for a constant that the sweep itself varies.
         """
         known = (_names(self.configs[0]) | _names(self.test)) - {"seed"}
@@ -110,7 +110,7 @@ class Sweep:
 
 
 def _names(part: Any) -> set[str]:
-    """Return the constants of a Config or Test."""
+    """Return the constants of a Config or Evaluation."""
     return {field.name for field in dataclasses.fields(part)}
 
 

@@ -210,11 +210,11 @@ def write_plain(path: Path, frame: pd.DataFrame, about: dict[str, Any]) -> None:
         pq.write_table(arrow, aside, compression="zstd")
 
 
-def read(path: Path, figure: str = "", scale: str = "", identity: str = "") -> tuple[Table, dict[str, Any]]:
+def read(path: Path, figure: str = "", scale: str = "", fingerprint: str = "") -> tuple[Table, dict[str, Any]]:
     """Return the table and its metadata.
 
     Raises TableError if the file is damaged or foreign, violates the contract, or is not of the figure, scale and
-    identity (of the measurement) that are given.
+    fingerprint (of the measurement) that are given.
     """
     frame, about = read_plain(path)
     if about.get("format") != FORMAT:
@@ -222,7 +222,7 @@ def read(path: Path, figure: str = "", scale: str = "", identity: str = "") -> t
     for key, wanted in (("figure", figure), ("scale", scale)):
         if wanted and about.get(key) != wanted:
             raise TableError(f"{path}: holds {key} {about.get(key)}, not {wanted}; {AGAIN}")
-    if identity not in ("", about.get("identity")):
+    if fingerprint not in ("", about.get("fingerprint")):
         raise TableError(f"{path}: was measured by other code or constants; {AGAIN}")
     with reading(path, "a table", TableError):
         parts = [

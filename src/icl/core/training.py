@@ -18,7 +18,7 @@ def start(sweep: Sweep, device: str = "cpu") -> State:
     """Return the state before the first step."""
     module = cast(System, discovery.system(sweep.system))
     params = module.init(sweep.configs, device)
-    trained = {n: w for n, w in params.items() if n not in module.FROZEN}
+    trained = {n: w for n, w in params.items() if n not in module.UNTRAINED}
     snapshots = {
         n: torch.full((w.shape[0], len(sweep.snapshots), *w.shape[1:]), float("nan"), dtype=w.dtype)
         for n, w in params.items()
@@ -48,8 +48,8 @@ def train(
     module = cast(System, discovery.system(sweep.system))
     state = state or start(sweep, device)
     optimiser = module.optimiser(sweep.configs)
-    frozen = {n: w.to(device) for n, w in state.params.items() if n in module.FROZEN}
-    weights = {n: w.to(device) for n, w in state.params.items() if n not in module.FROZEN}
+    frozen = {n: w.to(device) for n, w in state.params.items() if n in module.UNTRAINED}
+    weights = {n: w.to(device) for n, w in state.params.items() if n not in module.UNTRAINED}
     moments = {n: w.to(device) for n, w in state.optimiser.items()}
     while True:
         state = replace(state, params=weights | frozen, optimiser=moments)

@@ -95,7 +95,7 @@ def defaults() -> Iterator[None]:
         yield
 
 
-published: Callable[[Callable[..., Picture]], Callable[..., Picture]] = defaults()
+under_defaults: Callable[[Callable[..., Picture]], Callable[..., Picture]] = defaults()
 """Decorates functions that create the artists of a figure."""
 
 

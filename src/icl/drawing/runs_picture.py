@@ -30,7 +30,7 @@ def of(
     return partial(draw, draw_figure=draw_figure, styles=styles)
 
 
-@plotting.published
+@plotting.under_defaults
 def draw(
     table: Table,
     draw_figure: Callable[[Table], Picture],

@@ -18,18 +18,18 @@ def check(
     measured: str,
     published: Path | None,
     output: Path,
-    identity: str,
+    fingerprint: str,
 ) -> None:
     """Write the verdicts on a figure's table.
 
-    folder : of the results, as in results/<folder>; source : the table; measured : identity of its measurement
+    folder : of the results, as in results/<folder>; source : the table; measured : fingerprint of its measurement
     """
     made, about = table.read(source, figure, scale, measured)
     record = {
         "figure": figure,
         "scale": scale,
         "folder": folder,
-        "identity": identity,
+        "fingerprint": fingerprint,
         "table": file_digest(source),
         "verdicts": [verdict.plain() for verdict in judging.verdicts(claims, made)],
         "distances": published_curves.distances(made, published_curves.read(published)) if published else [],

@@ -20,12 +20,12 @@ def draw(
     pictures: Sequence[Path],
     note: str,
     output: Path,
-    identity: str,
+    fingerprint: str,
 ) -> None:
     """Write the pictures of a figure's table, each of a kind that its name ends with, and a record of them.
 
     pictures : <figure>.png and .pdf, <figure>_overlay.png, <figure>_runs.png, <figure>.gif, as far as the figure has
-    them; note : scale and changed constants, for the metadata; measured : identity of the table's measurement
+    them; note : scale and changed constants, for the metadata; measured : fingerprint of the table's measurement
     """
     made, _ = table.read(source, figure, scale, measured)
     one = discovery.figure(figure)
@@ -42,7 +42,7 @@ def draw(
     record = {
         "figure": figure,
         "folder": folder,
-        "identity": identity,
+        "fingerprint": fingerprint,
         "table": file_digest(source),
         "pictures": {path.as_posix(): file_digest(path) for path in pictures},
     }

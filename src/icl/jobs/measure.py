@@ -21,14 +21,14 @@ def measure(
     declared: Mapping[str, str],
     medians: Collection[str],
     output: Path,
-    identity: str,
+    fingerprint: str,
 ) -> None:
     """Measure the weights of a figure's sweeps and write its table; see `measured`."""
     trained = runs.load_all(sweeps, weights)
     diverged = [line for of_sweep in trained.values() for line in runs.diverged(of_sweep)]
     print("\n".join(diverged), end="\n" if diverged else "")
     about = provenance.about(
-        identity=identity,
+        fingerprint=fingerprint,
         inputs={path.as_posix(): file_digest(path) for path in weights},
         sweeps=[sweep.plain() for sweep in sweeps.values()],
         diverged=diverged,

@@ -1,6 +1,6 @@
 """The parts of a model that is not trained: figures of estimators use its sweeps for their seeds and constants.
 
-A module with such a model defines SYSTEM, a Config and a Test of its own, imports the rest from here, and its sweeps
+Such a module defines SYSTEM, a Config and an Evaluation of its own, imports the rest from here, and its sweeps
 have the snapshots (0,).
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 from icl.core.lazy import Tensor, torch
 from icl.models.optimisers import Optimiser, Params, sgd
 
-FROZEN = ()
+UNTRAINED = ()
 
 
 def init(configs: Sequence[Any], device: str = "cpu") -> Params:

@@ -1,1 +1,1 @@
-"""The plan of the workflow, the identity of its jobs and the provenance of results."""
+"""The plan of the workflow, the fingerprint of its jobs and the provenance of results."""

@@ -19,7 +19,7 @@ from icl.core.files import file_digest
 from icl.core.sweep import Overrides, Sweep, checked
 from icl.evidence import ledger, published_curves
 from icl.evidence.ledger import Claim
-from icl.pipeline import figures, identity
+from icl.pipeline import figures, fingerprint
 
 RESOURCES = {"mem_mb": 2000, "runtime": 60}
 """What a job requests from a cluster, in MB and minutes, unless its model's module defines RESOURCES."""
@@ -220,28 +220,28 @@ class Plan:
 
     # Identities: hashes of what a result depends on besides the results that it reads
 
-    def training_identity(self, shard: Sweep) -> str:
+    def training_fingerprint(self, shard: Sweep) -> str:
         """Hash of the constants and code behind the weights of one shard."""
-        return digest([shard.compact(), identity.code("train", discovery.system(shard.system).__name__)])
+        return digest([shard.compact(), fingerprint.code("train", discovery.system(shard.system).__name__)])
 
-    def measurement_identity(self, name: str) -> str:
+    def measurement_fingerprint(self, name: str) -> str:
         """Hash of the constants, code and declared observables behind a table."""
         sweeps = [sweep.plain() for sweep in self.sweeps(name).values()]
         declared = {"declared": ledger.declared(name), "medians": list(ledger.target(name).medians)}
-        return digest([sweeps, identity.code("measure", discovery.module(name).__name__), declared])
+        return digest([sweeps, fingerprint.code("measure", discovery.module(name).__name__), declared])
 
-    def drawing_identity(self, name: str) -> str:
+    def drawing_fingerprint(self, name: str) -> str:
         """Hash of the code, note and published data behind the pictures."""
-        code = identity.code("draw", discovery.module(name).__name__)
+        code = fingerprint.code("draw", discovery.module(name).__name__)
         return digest([code, self.note(name), self._published_digests(name)])
 
-    def judging_identity(self, name: str) -> str:
+    def judging_fingerprint(self, name: str) -> str:
         """Hash of the code, bounds and published data behind the verdicts."""
         bounds = [
             [claim.id, *([bound.plain() for bound in part] for part in (claim.bounds, claim.conditions))]
             for claim in self.claims(name)
         ]
-        return digest([identity.code("check"), bounds, self._published_digests(name)])
+        return digest([fingerprint.code("check"), bounds, self._published_digests(name)])
 
     def _published_digests(self, name: str) -> list[str]:
         return [file_digest(Path(path)) for path in self.published_files(name)]
@@ -256,7 +256,9 @@ def _check_names(system: str, values: Collection[str]) -> None:
     """Raise ConstantError for a misspelt constant of a model, with similar names."""
     if system in discovery.systems():
         model = discovery.system(system)
-        known = [field.name for part in (model.Config, model.Test) for field in fields(part) if field.name != "seed"]
+        known = [
+            field.name for part in (model.Config, model.Evaluation) for field in fields(part) if field.name != "seed"
+        ]
         for name in sorted(set(values) - set(known)):
             if near := difflib.get_close_matches(name, known, cutoff=0.6):
                 raise ConstantError(f"constant {system}.{name}: no such constant; did you mean {', '.join(near)}?")

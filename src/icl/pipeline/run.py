@@ -20,8 +20,8 @@ def run(plan: Plan, kind: str, name: str) -> None:
 
         figure, sweep, shard = name.split("/")
         of_shard = plan.sweeps(figure)[sweep].shard(*map(int, shard.split("of")))
-        return train(of_shard, Path(plan.weights_file(sweep, shard)), plan.training_identity(of_shard))
-    source, measurement = Path(plan.table_file(name)), plan.measurement_identity(name)
+        return train(of_shard, Path(plan.weights_file(sweep, shard)), plan.training_fingerprint(of_shard))
+    source, measurement = Path(plan.table_file(name)), plan.measurement_fingerprint(name)
     published = next((Path(path) for path in plan.published_files(name)), None)
     if kind == "measure":
         from icl.jobs.measure import measure
@@ -33,10 +33,10 @@ def run(plan: Plan, kind: str, name: str) -> None:
     if kind == "check":
         from icl.jobs.check import check
 
-        claims, output, identity = plan.claims(name), Path(plan.verdict_file(name)), plan.judging_identity(name)
-        return check(*of_figure, claims, source, measurement, published, output, identity)
+        claims, output, fingerprint = plan.claims(name), Path(plan.verdict_file(name)), plan.judging_fingerprint(name)
+        return check(*of_figure, claims, source, measurement, published, output, fingerprint)
     from icl.jobs.draw import draw
 
     pictures, output = [Path(path) for path in plan.pictures(name)], Path(plan.record_file(name))
-    identity = plan.drawing_identity(name)
-    return draw(*of_figure, source, measurement, published, pictures, plan.note(name), output, identity)
+    fingerprint = plan.drawing_fingerprint(name)
+    return draw(*of_figure, source, measurement, published, pictures, plan.note(name), output, fingerprint)

@@ -1,6 +1,6 @@
 """Check that results on disk were made by the current code, constants and data, and from each other.
 
-Every result records its identity (code and constants) and the digests of its inputs. A figure is verified if every link
+Every result records its fingerprint (code and constants) and digests of its inputs. A figure is verified if every link
 of this chain holds, from the weights to the picture.
 """
 
@@ -35,14 +35,14 @@ def _need(*paths: str) -> None:
 def _weights(plan: Plan, sweep: str, shard: str) -> Iterator[str]:
     path = plan.weights_file(sweep, shard)
     _need(path)
-    if runs.read_arrays(Path(path))[1].get("identity") != plan.training_identity(plan.shard(sweep, shard)):
+    if runs.read_arrays(Path(path))[1].get("fingerprint") != plan.training_fingerprint(plan.shard(sweep, shard)):
         yield f"{path}: was trained by other code or constants; {AGAIN}"
 
 
 def _table(plan: Plan, name: str) -> Iterator[str]:
     path = plan.table_file(name)
     _need(path)
-    _, about = table.read(Path(path), name, plan.scale, plan.measurement_identity(name))
+    _, about = table.read(Path(path), name, plan.scale, plan.measurement_fingerprint(name))
     for file, digest in about.get("inputs", {}).items():
         if not Path(file).is_file() or file_digest(Path(file)) != digest:
             yield f"{path}: was measured from another version of {file}; {AGAIN}"
@@ -53,24 +53,24 @@ def _table(plan: Plan, name: str) -> Iterator[str]:
 def _verdicts(plan: Plan, name: str) -> Iterator[str]:
     path = plan.verdict_file(name)
     _need(path)
-    yield from _made_from_table(plan, name, path, sealed.read(Path(path), "verdicts"), plan.judging_identity(name))
+    yield from _made_from_table(plan, name, path, sealed.read(Path(path), "verdicts"), plan.judging_fingerprint(name))
 
 
 def _pictures(plan: Plan, name: str) -> Iterator[str]:
     path, pictures = plan.record_file(name), plan.pictures(name)
     _need(path, *pictures)
     record = sealed.read(Path(path), "drawing")
-    yield from _made_from_table(plan, name, path, record, plan.drawing_identity(name))
+    yield from _made_from_table(plan, name, path, record, plan.drawing_fingerprint(name))
     for picture in pictures:
         if record.get("pictures", {}).get(picture) != file_digest(Path(picture)):
             yield f"{picture}: differs from what was drawn; {AGAIN}"
 
 
-def _made_from_table(plan: Plan, name: str, path: str, record: dict[str, object], identity: str) -> Iterator[str]:
+def _made_from_table(plan: Plan, name: str, path: str, record: dict[str, object], fingerprint: str) -> Iterator[str]:
     source = Path(plan.table_file(name))
     if (record.get("figure"), record.get("folder")) != (name, plan.folder):
         yield f"{path}: is of {record.get('figure')}, {record.get('folder')}, not of {name}, {plan.folder}; {AGAIN}"
-    elif record.get("identity") != identity:
+    elif record.get("fingerprint") != fingerprint:
         yield f"{path}: was made by other code, bounds or published data; {AGAIN}"
     elif source.is_file() and record.get("table") != file_digest(source):
         yield f"{path}: was made from another table; {AGAIN}"

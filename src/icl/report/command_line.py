@@ -181,9 +181,9 @@ def check(figure: str) -> None:
 def freeze() -> None:
     """Freeze all claims and the code that measures them; later changes are marked as amended."""
     from icl.evidence import freeze as ledger_freeze
-    from icl.pipeline import identity
+    from icl.pipeline import fingerprint
 
-    codes = {name: identity.of_measuring(discovery.module(name).__name__) for name in discovery.figures()}
+    codes = {name: fingerprint.of_measuring(discovery.module(name).__name__) for name in discovery.figures()}
     print(f"froze {ledger_freeze.write(codes)} claims")
 
 

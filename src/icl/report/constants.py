@@ -65,5 +65,5 @@ def decisive_change(claim: str) -> tuple[Search, Any, str] | None:
 
 def _is_offered(search: Search, value: Any) -> bool:
     module = discovery.system(search.system)
-    fields = [field for part in (module.Config, module.Test) for field in dataclasses.fields(part)]
+    fields = [field for part in (module.Config, module.Evaluation) for field in dataclasses.fields(part)]
     return any(field.metadata["constant"].admits(value) for field in fields if field.name == search.constant)

@@ -13,7 +13,7 @@ from icl.core import discovery
 from icl.evidence import freeze, ledger, sensitivity
 from icl.evidence.judging import Part
 from icl.evidence.ledger import Claim
-from icl.pipeline import identity
+from icl.pipeline import fingerprint
 
 
 def number(value: float | None) -> str:
@@ -61,7 +61,7 @@ def planted() -> Mapping[str, Mapping[str, str]]:
 
 def since_freeze(claim: Claim) -> dict[str, list[str]]:
     """How a claim and the code that measures it differ from the freeze: amended, new or code -> texts."""
-    return freeze.differences(claim, identity.of_measuring(discovery.module(claim.figure).__name__))
+    return freeze.differences(claim, fingerprint.of_measuring(discovery.module(claim.figure).__name__))
 
 
 def rendered(template: str, **values: Any) -> str:

@@ -37,7 +37,7 @@ def constructed(sweep: Sweep) -> Runs:
         weights["V"][run, 1, :, d, d] = 1
         weights["V"][run, 1, :, :d, :d] = torch.from_numpy(p)
         weights["Q"][run, 1, :, :d, :d] = torch.from_numpy(a * (1 + noise))
-    test = system.Test(prompts=1000, curve_prompts=500, spectra=2000, directions=100)
+    test = system.Evaluation(prompts=1000, curve_prompts=500, spectra=2000, directions=100)
     sweep = dataclasses.replace(sweep, configs=configs, snapshots=(0, 1), test=test)
     return Runs(sweep, weights, np.zeros((len(configs), 1)))
 
@@ -114,7 +114,7 @@ PLANTED: Mapping[str, Mapping[str, Planted]] = {
     for claim in ledger.of_paper("ahn2023").claims
 }
 UNTRAINED_HOLD = {
-    "A2": "no weights, trained or not, have a lower loss than equation 2",
-    "A18": "no trained weights enter",
-    "A26": "untrained layers have a larger loss, as the theorem says of all weights",
+    "AH2": "no weights, trained or not, have a lower loss than equation 2",
+    "AH18": "no trained weights enter",
+    "AH26": "untrained layers have a larger loss, as the theorem says of all weights",
 }

@@ -48,7 +48,7 @@ def closed_under_rotations(g: np.ndarray) -> torch.Tensor:
 
 @pytest.mark.parametrize("relaxed", [False, True])
 def test_the_least_structured_loss_is_a_stationary_point(relaxed: bool) -> None:
-    """A28, theorems 3 and 4 of Ahn et al.: stationary in all entries of A and P, not only in a_l and b_l.
+    """AH28, theorems 3 and 4 of Ahn et al.: stationary in all entries of A and P, not only in a_l and b_l.
 
     In whitened coordinates, in which the gradients at multiples of I are multiples of I for every Sigma.
     """
@@ -69,7 +69,7 @@ def test_the_least_structured_loss_is_a_stationary_point(relaxed: bool) -> None:
 
 
 def test_one_layer_has_a_worse_minimum_in_three_dimensions() -> None:
-    """A29: over all entries of V and Q that affect the prediction, Sigma = I, w ~ N(0, I), n = 20."""
+    """AH29: over all entries of V and Q that affect the prediction, Sigma = I, w ~ N(0, I), n = 20."""
     drawn = system.draw_whitened(Config(dimension=3), np.random.default_rng(0), 12)["gram"]
     g, eye = closed_under_rotations(drawn), torch.eye(3, dtype=torch.float64)[None]
 
@@ -105,7 +105,7 @@ def test_the_least_losses_without_p_match_known_values(layers: int, expected: fl
 
 def test_descents_have_the_losses_of_the_published_code() -> None:
     """Log losses of one to four steps; ours and theirs are means over 5000 prompts."""
-    configs, test = [Config(parametrisation="sparse", spectrum=SKEWED)], system.Test(5000, 2000)
+    configs, test = [Config(parametrisation="sparse", spectrum=SKEWED)], system.Evaluation(5000, 2000)
     by_depth = [loss_figures.descents(depth, configs, test) for depth in (1, 2, 3, 4)]
     for series, wanted in {
         "GD official": (0.826, 0.530, 0.358, 0.221),
@@ -128,7 +128,10 @@ def test_least_squares_misses_the_directions_without_an_example(n: int) -> None:
 
 def test_a_diverged_run_counts_as_untrained() -> None:
     """Another has the loss on fresh prompts, here of the only snapshot that is considered."""
-    configs, test = tuple(Config(layers=2, init_std=0.3, seed=seed) for seed in range(2)), system.Test(50, 50, 50, 1)
+    configs, test = (
+        tuple(Config(layers=2, init_std=0.3, seed=seed) for seed in range(2)),
+        system.Evaluation(50, 50, 50, 1),
+    )
     weights = system.init(configs)
     wanted = system.loss(weights, {"gram": torch.cat([fresh_gram_matrices(c, 50) for c in configs])}, configs)
     weights["Q"][1] = float("nan")

@@ -48,7 +48,7 @@ def value_and_gradient(loss: Callable[[Params], torch.Tensor], params: Params) -
 @settings(max_examples=15)
 @given(seed=st.integers(0, 1000), layers=st.integers(1, 4))
 def test_sparse_layers_are_preconditioned_steps(seed: int, layers: int) -> None:
-    """A8, lemma 1 of Ahn et al.: with P = 0 the stack is L steps preconditioned by -A_l."""
+    """AH8, lemma 1 of Ahn et al.: with P = 0 the stack is L steps preconditioned by -A_l."""
     config = Config(parametrisation="sparse", layers=layers, seed=seed, **SMALL)
     params, z = system.init([config]), drawn(oracles.draw_tokens, config, 20)["tokens"]
     steps = [-a.T.numpy() for a in params["Q"][0, :, :-1, :-1]]
@@ -60,7 +60,7 @@ def test_sparse_layers_are_preconditioned_steps(seed: int, layers: int) -> None:
 @pytest.mark.parametrize("n", [5, 20, 50])
 @any_task
 def test_the_best_step_is_stationary_and_least(n: int, task: str) -> None:
-    """A1 and A7: A E[G W G] = W E[G], numerical derivatives vanish in every direction, and the loss rises in each."""
+    """AH1 and AH7: A E[G W G] = W E[G], numerical derivatives vanish in every direction, and the loss rises in each."""
     sigma = system.covariance(Config(spectrum=SKEWED))
     weights, best = np.eye(5), theory.preconditioner(sigma, n)
     if task == "inverse":
@@ -78,7 +78,7 @@ def test_the_best_step_is_stationary_and_least(n: int, task: str) -> None:
 
 
 def test_a_preconditioner_beats_the_best_step_size() -> None:
-    """A6: the least loss of any step, and of a step eta I, whose loss is a parabola in eta."""
+    """AH6: the least loss of any step, and of a step eta I, whose loss is a parabola in eta."""
     sigma, eye = system.covariance(Config(spectrum=SKEWED)), np.eye(5)
     assert theory.one_step_loss(theory.preconditioner(sigma, 20), sigma, eye, 20) == pytest.approx(0.6818, abs=1e-4)
     losses = theory.one_step_loss(np.linspace(0.5, 1.2, 7001)[:, None, None] * eye, sigma, eye, 20)
@@ -88,7 +88,7 @@ def test_a_preconditioner_beats_the_best_step_size() -> None:
 @settings(max_examples=20)
 @any_stack
 def test_the_gram_form_is_dense_attention(seed: int, layers: int, kind: str) -> None:
-    """A9: loss and gradient on the same prompts."""
+    """AH9: loss and gradient on the same prompts."""
     config = Config(parametrisation=kind, layers=layers, gradient_estimator=SAMPLED, seed=seed, **SMALL)
     params, batch = system.init([config]), drawn(oracles.draw_tokens, config, 30)
     literal = value_and_gradient(partial(oracles.attention_loss, batch=batch, config=config), params)
@@ -125,10 +125,10 @@ def test_wishart_prompts_have_the_distribution_of_literal_ones(task: str) -> Non
 
 
 def test_one_layer_ends_at_equation_2() -> None:
-    """A3 to A5 at a small scale: full V and Q, skewed inputs, tasks w ~ N(0, I)."""
+    """AH3 to AH5 at a small scale: full V and Q, skewed inputs, tasks w ~ N(0, I)."""
     problem = {"parametrisation": "full", "layers": 1, "task_covariance": "identity", "spectrum": (1, 1, 0.5, 0.5, 1)}
     config = Config(prompts=100, learning_rate=0.05, halving=100, init_std=0.02, beta2=0.999, **problem)
-    weights = train(Sweep("test", "ahn_linear", (config,), (0, 400), system.Test())).last()
+    weights = train(Sweep("test", "ahn_linear", (config,), (0, 400), system.Evaluation())).last()
     value, key_query = (weights[name][0, 0].numpy() for name in ("V", "Q"))
     learnt, best = -value[-1, -1] * key_query[:5, :5], theory.preconditioner(system.covariance(config), 20)
     # The tolerance covers the gradient noise of the last steps, at a sixteenth of the learning rate.

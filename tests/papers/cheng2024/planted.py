@@ -41,7 +41,7 @@ def constructed(sweep: Sweep, by: float = 0, **where: object) -> Runs:
         for name in first.keys() & end.keys():
             end[name][run, 0] = first[name]
     weights = {name: torch.stack([w, end[name], end[name]], dim=1) for name, w in start.items()}
-    short = dataclasses.replace(sweep, configs=configs, snapshots=(0, 1, 2), test=system.Test(PROMPTS))
+    short = dataclasses.replace(sweep, configs=configs, snapshots=(0, 1, 2), test=system.Evaluation(PROMPTS))
     # The oracle takes the weights of least loss, those after the first step.
     return Runs(short, weights, np.tile([1.0, 0.0], (len(configs), 1)))
 

@@ -27,7 +27,7 @@ CLOSE = {"rtol": 1e-9, "atol": 1e-9}
 
 
 def trained(config: Config, steps: int = 3) -> Runs:
-    return train(Sweep("test", system.SYSTEM, (config,), tuple(range(steps + 1)), system.Test()))
+    return train(Sweep("test", system.SYSTEM, (config,), tuple(range(steps + 1)), system.Evaluation()))
 
 
 def tensors(prompts: tasks.Prompts) -> tuple[torch.Tensor, torch.Tensor]:

@@ -29,7 +29,7 @@ def sound(figure: str) -> Trained:
     """Six untrained runs on few prompts."""
     (sweep,) = evaluation.sweeps("laptop")
     configs = tuple(dataclasses.replace(sweep.configs[0], seed=seed) for seed in range(SEEDS))
-    few = dataclasses.replace(sweep, configs=configs, test=gpt2.Test(PROMPTS))
+    few = dataclasses.replace(sweep, configs=configs, test=gpt2.Evaluation(PROMPTS))
     weights = {name: w[:, None] for name, w in gpt2.init(configs).items()}
     return {"garg": Runs(few, weights, np.zeros((SEEDS, sweep.snapshots[-1])))}
 

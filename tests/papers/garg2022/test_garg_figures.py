@@ -21,7 +21,7 @@ SHIFTS = {"clean": shifts.clean, **shifts.SHIFTS}
 def runs(prompts: int = PROMPTS) -> Runs:
     """Untrained runs; only their prompts and baselines matter."""
     (sweep,) = sweeps("laptop")
-    few = dataclasses.replace(sweep, configs=sweep.configs[:SEEDS], test=gpt2.Test(prompts))
+    few = dataclasses.replace(sweep, configs=sweep.configs[:SEEDS], test=gpt2.Evaluation(prompts))
     weights = {name: w[:, None] for name, w in gpt2.init(few.configs).items()}
     return Runs(few, weights, np.zeros((SEEDS, sweep.snapshots[-1])))
 

@@ -25,7 +25,7 @@ SMALL = {"dimension": 4, "points": 7, "layers": 2, "heads": 2, "width": 16, "bat
 def sweep(seeds: tuple[int, ...] = (100, 101, 102), **values: Any) -> Sweep:
     constants = {**SMALL, **values}
     configs = grid(system.Config, seed=seeds, **{name: [value] for name, value in constants.items()})
-    return Sweep("test", system.SYSTEM, configs, (constants["steps"],), system.Test(prompts=20))
+    return Sweep("test", system.SYSTEM, configs, (constants["steps"],), system.Evaluation(prompts=20))
 
 
 def tensors(batch: dict[str, np.ndarray]) -> Params:

@@ -19,7 +19,7 @@ from icl.pipeline import figures
 
 
 def trained(config: Config, steps: int, every: int = 1) -> Runs:
-    return train(Sweep("test", "huang_softmax", (config,), tuple(range(0, steps + 1, every)), system.Test()))
+    return train(Sweep("test", "huang_softmax", (config,), tuple(range(0, steps + 1, every)), system.Evaluation()))
 
 
 # Invariants and times
@@ -83,9 +83,9 @@ def test_the_boundaries_of_the_phases_and_interpolated_times_of_a_known_training
     column = Column(steps, np.stack([np.ones(9), -ratio, 0 * ratio], axis=1), steps)
     weights = np.stack([np.linspace(0, 3.6, 9)] * 3, axis=1)
     path = evaluation.Trajectory(Config(), steps, steps, weights, column, column)
-    usual = huang_four_phases.boundaries(path, system.Test())
+    usual = huang_four_phases.boundaries(path, system.Evaluation())
     assert usual == {"t_I": 2.0, "t_switch": 4.0, "t_II": 6.0, "t_III": 7.0}
-    other = huang_four_phases.boundaries(path, system.Test(phase_ratio=4.0, phase_weight=0.5))
+    other = huang_four_phases.boundaries(path, system.Evaluation(phase_ratio=4.0, phase_weight=0.5))
     assert other == {"t_I": 0.0, "t_switch": 4.0, "t_II": 8.0, "t_III": 4.0}
 
 

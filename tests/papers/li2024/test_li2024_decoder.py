@@ -19,7 +19,7 @@ SMALL = {"batch": 16, "width": 16, "mlp_width": 32, "layers": 2, "steps": 12, "p
 def sweep(**values: Any) -> Sweep:
     constants = {name: [value] for name, value in {**SMALL, **values}.items()}
     configs = grid(decoder.Config, seed=(100, 101, 102), **constants)
-    return Sweep("test", decoder.SYSTEM, configs, (0, configs[0].steps), decoder.Test(prompts=50))
+    return Sweep("test", decoder.SYSTEM, configs, (0, configs[0].steps), decoder.Evaluation(prompts=50))
 
 
 def literal(configs: tuple[decoder.Config, ...], factors: dict[str, np.ndarray], length: int) -> torch.Tensor:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icl.core.streams import stream, words
+from icl.core.streams import random_bits, stream
 from icl.papers.li2024 import decoder, one_layer, prompts
 from icl.papers.li2024.patterns import LABEL_LAWS, PATTERN_LAWS, combined, haar
 from icl.papers.li2024.prompts import TRAINING_TASKS, Prompts, all_tasks, prompt_tokens, sample_prompts
@@ -19,7 +19,7 @@ ROOT_TWO = float(np.sqrt(2))
 
 
 def sampled(alpha: float, tasks: np.ndarray, count: int = 6000) -> Prompts:
-    drawn = words("test", [0], "train", 0, (count, CONTEXTS + 2))[0]
+    drawn = random_bits("test", [0], "train", 0, (count, CONTEXTS + 2))[0]
     return sample_prompts(drawn, tasks, PATTERNS, IRRELEVANT, alpha, STRENGTH)
 
 
@@ -97,7 +97,7 @@ def test_every_task_is_drawn_equally_often() -> None:
 
 
 def test_prompts_of_a_run_depend_on_its_own_words_tasks_and_strength_only() -> None:
-    rng, drawn = np.random.default_rng(0), words("test", range(3), "train", 0, (50, CONTEXTS + 2))
+    rng, drawn = np.random.default_rng(0), random_bits("test", range(3), "train", 0, (50, CONTEXTS + 2))
     before, tasks = drawn.copy(), np.stack([prompts.random_even_cover(rng, PATTERNS, 2) for _ in range(3)])
     strength = np.array([0.1, 0.2, 0.4])[:, None, None]
     together = sample_prompts(drawn, tasks[:, None], PATTERNS, IRRELEVANT, 0.8, strength)
@@ -174,7 +174,7 @@ def test_rotations_have_no_preferred_direction() -> None:
         (decoder.Config, {"heads": 3}, "heads.*a divisor of width"),
         (decoder.Config, {"least_contexts": 21}, "least_contexts.*at most context_length"),
         # No pair of unit norm has a larger sum than sqrt(2), and with two patterns no context could be irrelevant.
-        (one_layer.Test, {"coefficient_sum": 1.4143}, r"coefficient_sum \(S_1\)"),
+        (one_layer.Evaluation, {"coefficient_sum": 1.4143}, r"coefficient_sum \(S_1\)"),
         (one_layer.Config, {"relevant_patterns": 4}, r"relevant_patterns \(M_1\)"),
     ],
 )

@@ -35,7 +35,7 @@ def prompts_of(config: one_layer.Config, batch: Params, run: int, turn: np.ndarr
 
 
 def sweep_of(configs: Sequence[one_layer.Config], steps: int) -> Sweep:
-    return Sweep("test", one_layer.SYSTEM, tuple(configs), (steps,), one_layer.Test())
+    return Sweep("test", one_layer.SYSTEM, tuple(configs), (steps,), one_layer.Evaluation())
 
 
 @pytest.mark.parametrize("attended", ["contexts", one_layer.QUERY_TOO])

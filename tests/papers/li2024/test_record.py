@@ -68,7 +68,7 @@ def test_held_out_prompts_are_never_trained_on() -> None:
 @pytest.mark.parametrize("model", [one_layer, stack, decoder])
 def test_the_held_out_loss_of_a_run_does_not_depend_on_the_others(model: Any) -> None:
     """The loss of a run that diverged is NaN."""
-    runs = train(Sweep("test", model.SYSTEM, grid(model.Config, seed=range(3)), (0, 2), model.Test()))
+    runs = train(Sweep("test", model.SYSTEM, grid(model.Config, seed=range(3)), (0, 2), model.Evaluation()))
     runs = replace(runs, weights={n: torch.cat([w[:1], w[1:2] * math.nan, w[2:]]) for n, w in runs.weights.items()})
     losses = held_out_loss(runs)
     assert ((losses > 0.3) & (losses < 2)).tolist() == [True, False, True] and math.isnan(losses[1])

@@ -93,7 +93,7 @@ def prompts_from(what: str, matrices: np.ndarray, where_condition_1: bool | None
     return patched(what, prompts, "assemble", assemble)
 
 
-DEFAULTS = one_layer.Test()
+DEFAULTS = one_layer.Evaluation()
 REVERSED = patched(
     "the errors are reversed", error_figures, "order_of_errors", lambda order, values, wrong: order(values, wrong[::-1])
 )

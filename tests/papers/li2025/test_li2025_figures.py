@@ -59,7 +59,7 @@ def test_a_power_law_is_fitted_exactly_and_one_of_given_exponent_in_the_mean(slo
 
 def test_the_target_loss_is_relative_to_the_squared_norm_of_the_patterns() -> None:
     configs = grid(one_layer.Config, pattern_norm=[1.0, 2.0], seed=[0])
-    runs = Runs(Sweep("some", one_layer.SYSTEM, configs, (20,), one_layer.Test()), {}, np.full((2, 20), 0.15))
+    runs = Runs(Sweep("some", one_layer.SYSTEM, configs, (20,), one_layer.Evaluation()), {}, np.full((2, 20), 0.15))
     np.testing.assert_array_equal(cot_rates.steps_to_target(runs), [np.nan, cot_rates.WINDOW])
 
 
@@ -92,7 +92,7 @@ def test_the_run_of_the_inferred_seed_is_drawn_and_decides_no_verdict(name: str)
 
 
 def test_noisy_steps_have_the_configured_positions() -> None:
-    given = one_layer.Test(misled_starts=2, misled_steps=2, specific_patterns=5, primacy=0.6)
+    given = one_layer.Evaluation(misled_starts=2, misled_steps=2, specific_patterns=5, primacy=0.6)
     for step in (1, 2, 3):
         test = replace(given, noisy_step=step)
         settings = test.end_setting(), test.misleading_setting()

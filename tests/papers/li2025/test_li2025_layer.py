@@ -26,7 +26,7 @@ CONFIGS = (
     one_layer.Config(seed=2, **SMALL, relevant_fraction=1.0),
 )
 DEEP = tuple(replace(config, layers=3, heads=2, start_std=0.1) for config in CONFIGS)
-TEST = one_layer.Test(specific_patterns=5, path_probability=0.5, primacy=0.6, context_length_test=12, queries=30)
+TEST = one_layer.Evaluation(specific_patterns=5, path_probability=0.5, primacy=0.6, context_length_test=12, queries=30)
 LENGTHS = (1, 2, 5, 12)
 MISLEADING = prompts.Setting(0.8, with_exact_steps(detour(5, 2, 0.6, 0.6, 0.8), 3))
 SETTINGS = [TEST.setting(), TEST.variation(relevant_fraction_test=0.3).setting(), MISLEADING]

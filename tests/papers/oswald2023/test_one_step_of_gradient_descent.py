@@ -187,7 +187,7 @@ def test_numbers_of_the_published_setting() -> None:
 
 def small_training(estimator: str = "population", steps: int = 1, **constants: list[Any]) -> Sweep:
     axes = {"gradient_estimator": [estimator], "dimension": [3], "context_length": [4], "batch": [16]}
-    return Sweep("test", system.SYSTEM, grid(Config, **{**axes, **constants}), (0, steps), system.Test())
+    return Sweep("test", system.SYSTEM, grid(Config, **{**axes, **constants}), (0, steps), system.Evaluation())
 
 
 def drawn(config: Config, step: int = 0) -> dict[str, torch.Tensor]:

@@ -69,7 +69,7 @@ def test_least_squares_is_exact_on_the_span_of_the_states_seen() -> None:
     unit, zero = torch.eye(10, dtype=F64)[None], torch.zeros(1, 10, 10, dtype=F64)
     now, last = torch.cat([unit, zero], dim=-1), torch.cat([zero, unit], dim=-1)
     weights = {"key": last, "query": now, "value": now, "output": unit, "inverse ridge": torch.full((1,), 1e7)}
-    x = evaluation_sequences(config, system.Test(sequences=4000)).double()
+    x = evaluation_sequences(config, system.Evaluation(sequences=4000)).double()
     errors = oswald_mesa.position_errors(mesa_layer(weights), x, config).mean(dim=0).numpy()
     expected = oswald_mesa.least_squares_loss(config)
     assert expected[:12].tolist() == pytest.approx([*(5 / 3 * (1 - t / 10) for t in range(10)), 0, 0])
@@ -108,7 +108,7 @@ def test_one_head_is_one_step_of_gradient_descent(seed: int, step_size: float) -
 def test_the_best_step_and_the_prediction_zero() -> None:
     """The best step is 0.0322 with the loss 0.9024; the error of 0 is 10/6 plus sigma^2 d t / 2 from the noise."""
     config = Config(seed=100)
-    x = evaluation_sequences(config, system.Test(sequences=20000))
+    x = evaluation_sequences(config, system.Evaluation(sequences=20000))
     steps = [linear_layer(oswald_mesa.gradient_descent(config, step)) for step in (0.0, 0.03, 0.0322, 0.034)]
     zero, low, best, high = (oswald_mesa.position_errors(step, x, config).mean(dim=0) for step in steps)
     # |x|^2 / 2 has the standard deviation 0.47 over sequences: four standard errors.

@@ -49,7 +49,7 @@ def noisier(runs: Runs) -> Runs:
 NOISIER = Planted("the noise grows with the sample", where("zheng_sampled", noisier))
 WEAKER = Planted("on samples all weights are a fifth too small", where("_reduced", changed(lambda w: 0.8 * w)))
 PLANTED = {
-    "Z6": dict.fromkeys(table("ours", {})["Z6"], WEAKER),
-    "Z13": {"slope of the other blocks against m": NOISIER},
+    "ZE6": dict.fromkeys(table("ours", {})["ZE6"], WEAKER),
+    "ZE13": {"slope of the other blocks against m": NOISIER},
 }
-UNTRAINED_HOLD = {"Z6": "training on samples and exact descent stay at the same start"}
+UNTRAINED_HOLD = {"ZE6": "training on samples and exact descent stay at the same start"}

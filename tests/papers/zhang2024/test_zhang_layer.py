@@ -37,7 +37,7 @@ every_case = pytest.mark.parametrize("config", CASES)
 def flowed(config: Config) -> Runs:
     """Return a training in logarithmic time."""
     slow = replace(config, learning_rate=0.01, growth=0.15)
-    return train(Sweep("test", system.SYSTEM, (slow,), tuple(range(101)), system.Test()))
+    return train(Sweep("test", system.SYSTEM, (slow,), tuple(range(101)), system.Evaluation()))
 
 
 def distance(trained: Blocks, wanted: Blocks) -> float:
@@ -131,7 +131,7 @@ def test_a_training_step_is_the_flow_over_its_interval() -> None:
         replace(config, dimension=5, initial_scale=0.4, learning_rate=2.0, seed=seed)
         for seed, config in enumerate((SKEWED, CASES[2], SKEWED, CASES[0]))
     )
-    trained = train(Sweep("test", system.SYSTEM, configs, (1,), system.Test()))
+    trained = train(Sweep("test", system.SYSTEM, configs, (1,), system.Evaluation()))
     for config, u, c in zip(configs, *system.blocks(trained.last()), strict=True):
         law, start = config.law(), Blocks(0.4 * system.theta(config), np.array(0.4))
 

@@ -22,7 +22,7 @@ def trained(figure: str, name: str) -> Runs:
     """A training of the laptop scale; those over T end at epoch 300, where the judged lengths have converged."""
     sweep = figures.sweeps(figure, "laptop", {})[name]
     if figure == "zheng_ratio_estimators":
-        sweep = replace(sweep, test=layer.Test(sequences=2000), snapshots=(*sweep.snapshots[:-1], 300))
+        sweep = replace(sweep, test=layer.Evaluation(sequences=2000), snapshots=(*sweep.snapshots[:-1], 300))
     return train(sweep)
 
 
@@ -82,6 +82,6 @@ OTHERS = {
 }
 PLANTED = table("zheng2024", OTHERS)
 UNTRAINED_HOLD = {
-    "Z-P4.1-rest": "ab is a factor of both parts",
-    "Z-T4.2": "the claim is an error, which the start has as well",
+    "ZE-P4.1-rest": "ab is a factor of both parts",
+    "ZE-T4.2": "the claim is an error, which the start has as well",
 }

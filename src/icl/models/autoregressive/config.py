@@ -71,7 +71,7 @@ class Config(RunConfig):
 
 
 @dataclass(frozen=True)
-class Test(Constants):
+class Evaluation(Constants):
     """Constants of the evaluation on fresh sequences; the exact curves need none."""
 
     sequences: int = constant(

@@ -8,13 +8,23 @@ import numpy as np
 from icl.core.lazy import Tensor, torch
 from icl.core.streams import stream
 from icl.models.autoregressive import gradients, prefix_sums
-from icl.models.autoregressive.config import NAME, Config, Test
+from icl.models.autoregressive.config import NAME, Config, Evaluation
 from icl.models.optimisers import Optimiser, Params, sgd
 
-__all__ = ["FROZEN", "SYSTEM", "Config", "Test", "init", "is_random", "loss_and_gradient", "optimiser", "sample"]
+__all__ = [
+    "SYSTEM",
+    "UNTRAINED",
+    "Config",
+    "Evaluation",
+    "init",
+    "is_random",
+    "loss_and_gradient",
+    "optimiser",
+    "sample",
+]
 
 SYSTEM = "zheng_ar"
-FROZEN = ()
+UNTRAINED = ()
 
 
 def is_random(configs: Sequence[Config]) -> bool:

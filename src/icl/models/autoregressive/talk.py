@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from icl.figure import Runs, Style, Sweep, grid
-from icl.models.autoregressive.config import NAME, Config, Test
+from icl.models.autoregressive.config import NAME, Config, Evaluation
 
 STARTS = {"0.1 0.1": (0.1, 0.1), "0.5 1.5": (0.5, 1.5), "2 2": (2.0, 2.0)}
 """a_0 and b_0 by the name of their series."""
@@ -19,10 +19,10 @@ SERIF = "STIXGeneral"
 """A typeface that comes with matplotlib and has the metrics of the published Times New Roman."""
 
 
-def training(name: str, law: str, snapshots: Sequence[int], test: Test | None = None, **axes: Any) -> Sweep:
+def training(name: str, law: str, snapshots: Sequence[int], test: Evaluation | None = None, **axes: Any) -> Sweep:
     """Trainings over all values in `axes` with the talk's constants for one law of the first token."""
     configs = grid(Config, law=[law], scale=[SCALES[law]], learning_rate=[LEARNING_RATES[law]], **axes)
-    return Sweep(name, NAME, configs, tuple(snapshots), test or Test())
+    return Sweep(name, NAME, configs, tuple(snapshots), test or Evaluation())
 
 
 def from_every_start(law: str, last: int, ending: str = "", **axes: Any) -> Sweep:

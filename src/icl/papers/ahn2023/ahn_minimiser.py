@@ -93,7 +93,7 @@ def excess_losses(trained: Runs, run: int) -> tuple[float, float]:
     return reached / least - 1, lowest / least - 1
 
 
-@plotting.published
+@plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Two rows of heat maps with the distances beside them."""
     titles = {"trained": r"$-v\,Q_{11}$", "equation 2": r"$\Gamma^{-1}$"}

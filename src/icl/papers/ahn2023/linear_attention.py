@@ -27,7 +27,7 @@ from icl.tasks import linear_regression as tasks
 Arrays = dict[str, np.ndarray]
 
 SYSTEM = "ahn_linear"
-FROZEN = ()
+UNTRAINED = ()
 CODE = "the authors' published code"
 SKEWED = (1.0, 1.0, 0.25, 0.0625, 1.0)
 """Eigenvalues of the covariance in the authors' experiments: D^2 for D = diag(1, 1, 1/2, 1/4, 1)."""
@@ -78,7 +78,7 @@ class Config(RunConfig):
 
 
 @dataclass(frozen=True)
-class Test(Constants):
+class Evaluation(Constants):
     """Constants of the evaluation."""
 
     prompts: int = constant(20000, "ours", "Gram matrices per seed for a final loss", at_least=1)

@@ -19,7 +19,7 @@ from icl.papers.ahn2023 import linear_attention as system
 from icl.papers.ahn2023 import structured_stacks, trainings
 from icl.papers.ahn2023.evaluation import fresh_gram_matrices, fresh_losses, losses_on, selected_losses
 from icl.papers.ahn2023.gram_losses import Whitened
-from icl.papers.ahn2023.linear_attention import Config, Test
+from icl.papers.ahn2023.linear_attention import Config, Evaluation
 
 DEPTHS = (1, 2, 3, 4)
 GRID = (0.008, 0.01, 0.02, 0.04, 0.08, 0.16)
@@ -57,7 +57,7 @@ def as_published(configs: Sequence[Config]) -> list[Config]:
     return [replace(config, context_length=config.context_length - 1) for config in configs]
 
 
-def descents(depth: int, configs: Sequence[Config], test: Test) -> Losses:
+def descents(depth: int, configs: Sequence[Config], test: Evaluation) -> Losses:
     """Losses of both descents, and as published (`official`), with one step size for all steps and seeds."""
     losses = {}
     for suffix, seen in (("", configs), (" official", as_published(configs))):
@@ -110,7 +110,7 @@ def measure_layers(runs: Trained, scale: str) -> Rows:
     return join([curves("log loss", "depth", first.seeds, x, log), counted, facts(first.seeds, bounded)])
 
 
-@plotting.published
+@plotting.under_defaults
 def draw_layers(table: Table) -> Picture:
     """One panel with the line widths of the authors' code."""
     figure, axes = plotting.canvas((700, 700), (110, 680, 20, 610), panel="depth")
@@ -173,7 +173,7 @@ def measure_length(runs: Trained, scale: str) -> Rows:
     return join([curves("loss", "length", seeds, x, losses), counted, facts(seeds, bounded)])
 
 
-@plotting.published
+@plotting.under_defaults
 def draw_length(table: Table) -> Picture:
     """One panel with a linear axis, as published."""
     figure, axes = plotting.canvas((700, 700), (100, 680, 20, 610), panel="length")

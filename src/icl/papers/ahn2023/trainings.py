@@ -12,7 +12,7 @@ from icl.papers.ahn2023.linear_attention import AVERAGED, SAMPLED, SKEWED, Confi
 
 # At the laptop scale the first ten seeds were known when the number of seeds was doubled; the others judge.
 SEEDS = {"paper": range(20), "laptop": range(10, 20), "smoke": range(2)}
-TEST = {"paper": system.Test(), "laptop": system.Test(), "smoke": system.Test(300, 100, 300, 10)}
+TEST = {"paper": system.Evaluation(), "laptop": system.Evaluation(), "smoke": system.Evaluation(300, 100, 300, 10)}
 SNAPSHOTS = {"paper": 100, "laptop": 50, "smoke": 4}
 
 Constants = dict[str, Any]

@@ -96,7 +96,7 @@ def printed_scalars(runs: Runs) -> dict[str, np.ndarray]:
     return {f"{name} over the printed": of_scalar for name, of_scalar in zip(names, ratios, strict=True)}
 
 
-@plotting.published
+@plotting.under_defaults
 def draw_structure(table: Table) -> Picture:
     """Five heat maps above three columns of curves."""
     panels = ("B0", "A0", "S0", "B1", "A1", "S1", "loss", "A2", "S2")
@@ -138,7 +138,7 @@ def measure_rotation(runs: Trained, scale: str) -> Rows:
     return join(parts)
 
 
-@plotting.published
+@plotting.under_defaults
 def draw_rotation(table: Table) -> Picture:
     """Five heat maps above two rows of curves; the axes of Adam and of L-BFGS are scaled as published."""
     panels = {

@@ -29,7 +29,7 @@ CONTEXTS, DEPTH = 100, 400
 def sweeps(scale: str) -> list[Sweep]:
     """Trainings of full matrices by both optimisers, and of the best scalars."""
     common = {"kernel": KERNELS, "labels": ["half_exp"], "layers": [1], "seed": SEEDS[scale]}
-    trained, test = [], system.Test(TESTED[scale])
+    trained, test = [], system.Evaluation(TESTED[scale])
     for optimiser, scales in TRAININGS.items():
         steps, rate, halving = scales[scale]
         configs = grid(
@@ -147,7 +147,7 @@ AXES = {
 }
 
 
-@plotting.published
+@plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Draw three panels over training and one over functional gradient steps."""
     edges = plotting.grid_edges(list(AXES), (75, 425, 25, 285), (460, 330), columns=2)

@@ -23,7 +23,7 @@ from icl.papers.cheng2024.normalised_steps import adam_on_directions, normalised
 from icl.tasks.linear_regression import rotation
 
 SYSTEM = "cheng_functional"
-FROZEN = ()
+UNTRAINED = ()
 
 # Weights are padded with zeros to this many layers, so that runs of any depth train together.
 DEEPEST = 8
@@ -92,7 +92,7 @@ class Config(RunConfig):
 
 
 @dataclass(frozen=True)
-class Test(Constants):
+class Evaluation(Constants):
     """Constants of the evaluation."""
 
     prompts_test: int = constant(30000, "published", "published code", at_least=1)

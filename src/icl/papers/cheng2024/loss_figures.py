@@ -167,7 +167,7 @@ LIMITS = dict.fromkeys(("half_exp", "half_exp, L = 3", "half_exp, n = 14"), (-2.
 LENGTH, DEPTH = Axis("Context length", (1, 15), EVERY_LENGTH), Axis("Layer depth", (0.5, 5.5), range(1, 6))
 
 
-@plotting.published
+@plotting.under_defaults
 def draw_kernels(table: Table) -> Picture:
     """Draw nine panels: one column per label kernel, rows over context length and over depth."""
     edges = plotting.grid_edges(list(OF_KERNELS), (80, 355, 32, 234), (345, 276), columns=3)
@@ -195,7 +195,7 @@ def draw_kernels(table: Table) -> Picture:
     return picture
 
 
-@plotting.published
+@plotting.under_defaults
 def draw_heads(table: Table) -> Picture:
     """Draw one panel for each kernel of the labels."""
     edges = plotting.grid_edges(list(OF_HEADS), (75, 365, 35, 300), (355, 0))

@@ -12,7 +12,7 @@ import numpy as np
 from icl.figure import Runs, Sweep, Trained, grid
 from icl.papers.cheng2024 import kernel_attention as system
 from icl.papers.cheng2024 import prompts as tasks
-from icl.papers.cheng2024.kernel_attention import Config, Test
+from icl.papers.cheng2024.kernel_attention import Config, Evaluation
 
 COLOURS = {"linear": "g", "relu": "b", "exp": "r", "softmax": "tab:orange"}
 KERNELS = tuple(COLOURS)
@@ -55,7 +55,7 @@ def transformers(name: str, scale: str, **axes: Sequence[Any]) -> Sweep:
         Config, **axes, parametrisation=["matrices"], covariates=[True], optimiser=[optimiser], learning_rate=[rate],
         halving=[halving], prompts=[prompts], resample=[resample], seed=SEEDS[scale],
     )  # fmt: skip
-    return Sweep(f"cheng_trained_{name}", system.SYSTEM, configs, (0, steps), Test(TESTED[scale]))
+    return Sweep(f"cheng_trained_{name}", system.SYSTEM, configs, (0, steps), Evaluation(TESTED[scale]))
 
 
 def over_length_and_depth(kernels: Sequence[str], scale: str) -> list[Sweep]:
@@ -69,7 +69,7 @@ def over_length_and_depth(kernels: Sequence[str], scale: str) -> list[Sweep]:
 
 def oracles(name: str, scale: str, **axes: Sequence[Any]) -> Iterator[Sweep]:
     """Yield the oracle of every nonlinearity with the constants in `axes`; relu and exp also from a negative start."""
-    (prompts, steps), test = SCALARS[scale], Test(TESTED[scale])
+    (prompts, steps), test = SCALARS[scale], Evaluation(TESTED[scale])
     for start, kernels in STARTS.items():
         configs = grid(Config, kernel=kernels, **axes, signed=[start == "signed"], prompts=[prompts], seed=SEEDS[scale])
         yield Sweep(f"cheng_oracle_{name}_{start}", system.SYSTEM, configs, tuple(range(steps + 1)), test)

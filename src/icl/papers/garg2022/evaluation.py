@@ -40,7 +40,7 @@ def sweeps(scale: str) -> list[Sweep]:
     """Return the training that all figures share; only its final weights are stored."""
     axes = {name: [value] for name, value in CONSTANTS[scale].items()}
     configs = grid(gpt2.Config, **axes, seed=range(SEEDS[scale]))
-    return [Sweep("garg", gpt2.SYSTEM, configs, (configs[0].steps,), gpt2.Test(PROMPTS[scale]))]
+    return [Sweep("garg", gpt2.SYSTEM, configs, (configs[0].steps,), gpt2.Evaluation(PROMPTS[scale]))]
 
 
 def dimension(runs: Runs) -> int:

@@ -32,7 +32,7 @@ def measure_linear(runs: Trained, scale: str) -> Rows:
     return error_table(trained, {"main": errors}, facts(trained.sweep.seeds, bounded))
 
 
-@plotting.published
+@plotting.under_defaults
 def draw_linear(table: Table) -> Picture:
     """Draw the published panel with its legend beside it."""
     y = Axis("squared error", (-0.1, 1.25), [0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2])
@@ -77,7 +77,7 @@ def measure_shifts(runs: Trained, scale: str) -> Rows:
     return error_table(trained, errors, facts(trained.sweep.seeds, bounded))
 
 
-@plotting.published
+@plotting.under_defaults
 def draw_shifts(table: Table) -> Picture:
     """Draw the six published panels, with labels and legend as on the page."""
     titles = {
@@ -124,7 +124,7 @@ def measure_scaling(runs: Trained, scale: str) -> Rows:
     return error_table(trained, errors, facts(trained.sweep.seeds, bounded))
 
 
-@plotting.published
+@plotting.under_defaults
 def draw_scaling(table: Table) -> Picture:
     """Draw the two published panels, with the legend in the right one."""
     y = dict.fromkeys("xw", Axis("squared error", (-0.1, 1.1), [0, 0.2, 0.4, 0.6, 0.8, 1.0]))
@@ -188,7 +188,7 @@ HIGH = dict.fromkeys(("orthants", "skewed"), Axis("squared error", (1e-3, 30), l
 }
 
 
-@plotting.published
+@plotting.under_defaults
 def draw_against_theory(table: Table) -> Picture:
     """Draw six panels: measured curves with bands, and the layer's, dashed."""
     figure, found = six_panels(table, TITLES, HIGH)

@@ -81,7 +81,7 @@ STYLES = [
 ]
 
 
-@plotting.published
+@plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Draw the published three panels under one legend."""
     d = dimension_in(table)

@@ -20,14 +20,14 @@ import numpy as np
 
 from icl.core.config import ConstantError, Constants, RunConfig, constant
 from icl.core.lazy import Tensor, torch
-from icl.core.streams import stream, words
+from icl.core.streams import random_bits, stream
 from icl.models import transformer
 from icl.models.optimisers import Optimiser, Params, Schedule, adam, clipped_together, packed
 from icl.papers.garg2022 import captured, decoder
 from icl.tasks import linear_regression as tasks
 
 SYSTEM = "garg_gpt2"
-FROZEN: tuple[str, ...] = ()
+UNTRAINED: tuple[str, ...] = ()
 
 # Standard deviation of GPT-2's initial weights and positions.
 GPT2_STD = 0.02
@@ -91,7 +91,7 @@ class Config(RunConfig):
 
 
 @dataclass(frozen=True)
-class Test(Constants):
+class Evaluation(Constants):
     """Constants of the evaluation."""
 
     prompts: int = constant(1280, "published", "evaluation of the published code: 20 batches of 64", at_least=2)
@@ -142,7 +142,7 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     if first.execution == "graph":
         ones, seeds = np.ones((len(configs), 1), np.float32), [config.seed for config in configs]
         return {
-            "keys": words(SYSTEM, seeds, "device", step, (1,))[:, 0].view(np.int64),
+            "keys": random_bits(SYSTEM, seeds, "device", step, (1,))[:, 0].view(np.int64),
             "kept": ones * (np.arange(first.dimension) < kept),
             "shares": ones * (np.arange(first.points) < points) / np.float32(points),
         }

@@ -30,7 +30,7 @@ def limit_over_k(name: str, scale: str, dominant: float) -> Sweep:
     constants = {"gradient_estimator": ["infinite_context"], "features": LIMIT_FEATURES}
     configs = grid(Config, **constants, dominant_probability=[dominant], **growing_rate(scale, growth))
     steps = all_steps(60.1 * last**2 * math.log(last), scale, growth)
-    return Sweep(name, "huang_softmax", configs, steps, system.Test())
+    return Sweep(name, "huang_softmax", configs, steps, system.Evaluation())
 
 
 def growing_rate(scale: str, growth: float = 0.01) -> dict[str, list[float]]:

@@ -27,7 +27,7 @@ def sweeps(scale: str) -> list[Sweep]:
     configs = tuple(replace(first, seed=seed) for seed in range(SEEDS[scale]))
     limit = (replace(first, gradient_estimator="population"),)
     sweeps = {"huang_empirical": configs, "huang_empirical_limit": limit}
-    test = system.Test(prompts_test=FRESH)
+    test = system.Evaluation(prompts_test=FRESH)
     return [Sweep(name, system.SYSTEM, of_sweep, snapshots, test) for name, of_sweep in sweeps.items()]
 
 
@@ -77,7 +77,7 @@ EXACT = {"v_1": "navy", "v_k": "darkred"}
 SPREAD = (0.05, 0.25, 0.75, 0.95)
 
 
-@plotting.published
+@plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Return population error with the spread over features and seeds, and training error, over logarithmic time."""
     figure, panels = plotting.panels((768, 360), {"population": (75, 380, 20, 300), "training": (450, 750, 20, 300)})

@@ -33,10 +33,10 @@ def sweeps(scale: str) -> list[Sweep]:
     for power in FAR:
         configs = grid(system.Config, gradient_estimator=["infinite_context"], features=[10**power], **rate)
         planned[f"far_{power}"] = configs, evaluation.all_steps(1.2 * 100**power, scale)
-    return [Sweep(f"huang_phases_{name}", system.SYSTEM, *plan, system.Test()) for name, plan in planned.items()]
+    return [Sweep(f"huang_phases_{name}", system.SYSTEM, *plan, system.Evaluation()) for name, plan in planned.items()]
 
 
-def boundaries(path: Trajectory, test: system.Test) -> dict[str, float]:
+def boundaries(path: Trajectory, test: system.Evaluation) -> dict[str, float]:
     """Return the iterations at which the phases end, and of the switch within phase II; NaN if never."""
     return {
         "t_I": first_step(path.influence <= test.phase_ratio),
@@ -116,7 +116,7 @@ PANELS = {
 }
 
 
-@plotting.published
+@plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Weights, gradients and errors below each other, for two numbers of features."""
     edges = {

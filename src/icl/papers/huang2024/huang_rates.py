@@ -22,7 +22,7 @@ SHIFTED = (-1.0, 2.0)
 
 def sweeps(scale: str) -> list[Sweep]:
     """Exact trainings over K; their limit of long prompts; one K with a seed per set of fresh prompts."""
-    test = system.Test(prompts_test=20000 if scale != "smoke" else 500)
+    test = system.Evaluation(prompts_test=20000 if scale != "smoke" else 500)
     common = {"target": [1e-4], **evaluation.growing_rate(scale)}
     over_k = grid(system.Config, features=FEATURES, **common)
     fresh = grid(system.Config, features=[DRAWN], **common, seed=range(SEEDS[scale]))
@@ -133,7 +133,7 @@ PANELS = {
 }
 
 
-@plotting.published
+@plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Three panels side by side."""
     edges = {"features": (75, 315, 20, 310), "targets": (400, 670, 20, 310), "fresh": (745, 995, 20, 310)}

@@ -9,7 +9,7 @@ from icl.core.lazy import Axes
 from icl.figure import Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, curves, facts, join, plotting, rows
 from icl.papers.huang2024.evaluation import FASTER, Trajectory, crossing, regime, trajectory
 from icl.papers.huang2024.population_gradient import full_matrix
-from icl.papers.huang2024.softmax_attention import Config, Test
+from icl.papers.huang2024.softmax_attention import Config, Evaluation
 
 
 def sweeps(scale: str) -> list[Sweep]:
@@ -17,7 +17,7 @@ def sweeps(scale: str) -> list[Sweep]:
     steps = (*range(100), *range(100, 5001, 20))
     configs = tuple(Config(dominant_probability=p_1, learning_rate=1.0 * FASTER[scale]) for p_1 in (0.5, 0.0))
     snapshots = tuple(sorted({step // FASTER[scale] for step in steps}))
-    return [Sweep("huang_shared", "huang_softmax", configs, snapshots, Test())]
+    return [Sweep("huang_shared", "huang_softmax", configs, snapshots, Evaluation())]
 
 
 # Stages
@@ -53,7 +53,7 @@ ERRORS = (
 )
 
 
-@plotting.published
+@plotting.under_defaults
 def draw_stages(table: Table) -> Picture:
     """Both curves on linear and on logarithmic time; dots where an error reaches 0.05."""
     figure, panels = plotting.panels((760, 360), {"linear": (75, 370, 20, 300), "log": (450, 745, 20, 300)})
@@ -132,7 +132,7 @@ def heatmap(axes: Axes, matrix: np.ndarray, title: str) -> Any:
     return mesh
 
 
-@plotting.published
+@plotting.under_defaults
 def draw_heatmap(table: Table) -> Picture:
     """Two rows of heatmaps, with curves below."""
     names = [f"{case} {place}" for case in CASES for place in range(4)]
@@ -167,7 +167,7 @@ def frames(table: Table) -> list[Picture]:
     return [frame(points, step) for step, points in frame_points.groupby("colour")]
 
 
-@plotting.published
+@plotting.under_defaults
 def frame(points: Rows, step: float) -> Picture:
     """One frame from the scores at its step."""
     edges = {"imbalanced": (45, 235, 30, 220), "balanced": (265, 455, 30, 220)}

@@ -23,8 +23,8 @@ def sweeps(scale: str) -> list[Sweep]:
     over = grid(system.Config, features=FEATURES, dominant_probability=[0.0], **evaluation.growing_rate(scale))
     steps = evaluation.all_steps(HORIZON, scale)
     return [
-        Sweep("huang_balanced", "huang_softmax", (drawn,), tuple(range(STEPS // faster + 1)), system.Test()),
-        Sweep("huang_balanced_over_k", "huang_softmax", over, steps, system.Test()),
+        Sweep("huang_balanced", "huang_softmax", (drawn,), tuple(range(STEPS // faster + 1)), system.Evaluation()),
+        Sweep("huang_balanced_over_k", "huang_softmax", over, steps, system.Evaluation()),
         evaluation.limit_over_k("huang_balanced_limit", scale, 0.0),
     ]
 
@@ -70,7 +70,7 @@ PANELS: dict[str, Any] = {
 }
 
 
-@plotting.published
+@plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Three panels side by side."""
     edges = {"weights": (70, 330, 20, 280), "errors": (405, 630, 20, 280), "times": (715, 965, 20, 280)}

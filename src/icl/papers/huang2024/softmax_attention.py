@@ -21,7 +21,7 @@ from icl.papers.huang2024 import population_gradient, prompts
 from icl.papers.huang2024.count_laws import PromptLaw
 
 SYSTEM = "huang_softmax"
-FROZEN = ()
+UNTRAINED = ()
 # The largest K with finite prompts; the limit of long prompts allows any K.
 LARGEST_SAMPLED = 100000
 
@@ -115,7 +115,7 @@ class Config(RunConfig):
 
 
 @dataclass(frozen=True)
-class Test(Constants):
+class Evaluation(Constants):
     """Constants of the evaluation on fresh prompts, and of the boundaries between phases."""
 
     prompts_test: int = constant(20000, "ours", "gives a fraction of 0.98 with a standard error of 0.001", at_least=1)

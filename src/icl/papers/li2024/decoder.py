@@ -16,13 +16,13 @@ import numpy as np
 
 from icl.core.config import constant
 from icl.core.lazy import Tensor, torch
-from icl.core.streams import stream, words
+from icl.core.streams import random_bits, stream
 from icl.models import transformer
 from icl.models.optimisers import Optimiser, Params, adam
 from icl.papers.li2024.patterns import COMBINATIONS, PatternConfig, PatternTest, axes_of, training_prompts
 
 SYSTEM = "li_icl_gpt2"
-FROZEN: tuple[str, ...] = ()
+UNTRAINED: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Config(PatternConfig):
 
 
 @dataclass(frozen=True)
-class Test(PatternTest):
+class Evaluation(PatternTest):
     """Constants of the evaluation."""
 
     relevant_fraction_test: float = constant(
@@ -123,7 +123,7 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     """
     first, l_tr = configs[0], configs[0].context_length
     index = first.batch_index(step)
-    blocks = words(SYSTEM, [c.seed for c in configs], "train", index, (first.batch, 2 * l_tr + 2))
+    blocks = random_bits(SYSTEM, [c.seed for c in configs], "train", index, (first.batch, 2 * l_tr + 2))
     contexts, queries, task = np.split(blocks, [l_tr + 1, 2 * l_tr + 1], axis=-1)
     # Both parts share the task's word and so the task; the last column of each part is a query.
     start = training_prompts(configs, np.concatenate([contexts, task], axis=-1))

@@ -179,7 +179,7 @@ NO_ERROR = 3e-5
 TICKS = ("none", *(f"$10^{{{power}}}$" for power in range(-4, 1)))
 
 
-@plotting.published
+@plotting.under_defaults
 def draw_generalisation(table: Table) -> Picture:
     """Two panels of error against context length."""
     edges = plotting.grid_edges(("in domain", "out of domain"), (100, 365, 26.25, 317.72), (370, 0))

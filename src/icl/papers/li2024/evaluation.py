@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from icl.core.lazy import Tensor, torch
-from icl.core.streams import stream, words
+from icl.core.streams import random_bits, stream
 from icl.core.sweep import Sweep
 from icl.models.optimisers import Params
 from icl.papers.li2024.one_layer import QUERY_TOO
@@ -60,7 +60,7 @@ def _evaluation(
     parts = []
     for config, (tasks, relevant, irrelevant) in zip(configs, domains, strict=True):
         # The stream does not depend on alpha' or S_1, so curves over them are paired.
-        block = words(config.system, [config.seed], purpose, 0, (test.prompts, test.context_length_test + 2))[0]
+        block = random_bits(config.system, [config.seed], purpose, 0, (test.prompts, test.context_length_test + 2))[0]
         fraction, bound = test.relevant_fraction_test, config.largest_strength
         batch = sample_prompts(block, tasks, len(relevant), len(irrelevant), fraction, bound)
         batch = replace(batch, strength=test.strength(config, batch.strength))

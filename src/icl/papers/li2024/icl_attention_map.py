@@ -44,7 +44,7 @@ def measure(runs: Trained, scale: str) -> Rows:
 SIZE, GAP = 270, 62
 
 
-@plotting.published
+@plotting.under_defaults
 def draw(table: Table) -> Picture:
     """One map per layer, from left to right; red dots mark other columns with the asking column's pattern."""
     names = sorted({panel for panel in table.curves["panel"] if panel.startswith("layer")})

@@ -53,7 +53,7 @@ def _by_activity_at_the_start(trained: Runs, prompts: Evaluation) -> Rows:
 STYLES = (Style("SGD", "SGD", "b", "x"), Style("Adam", "Adam", "r", "o"))
 
 
-@plotting.published
+@plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Means over runs with their bands."""
     figure, axes = plotting.canvas((430, 400), (83.5, 410.0, 20.0, 329.7))

@@ -91,7 +91,7 @@ def attended_context(params: Params, prompts: Evaluation) -> dict[str, np.ndarra
     }
 
 
-@plotting.published
+@plotting.under_defaults
 def draw(table: Table) -> Picture:
     """One panel per quantity and one dot per run, SGD beside Adam."""
     names = [str(index) for index in range(len(DRAWN))]

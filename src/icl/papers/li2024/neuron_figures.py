@@ -121,7 +121,7 @@ LABELS = (
 )
 
 
-@plotting.published
+@plotting.under_defaults
 def draw_features(table: Table) -> Picture:
     """Figure 10 in the published style, from the drawn run: one star per neuron and epoch."""
     figure, axes = plotting.canvas((400, 400), (83.40, 312.28, 22.51, 324.49), bars=1)
@@ -132,7 +132,7 @@ def draw_features(table: Table) -> Picture:
     return figure
 
 
-@plotting.published
+@plotting.under_defaults
 def draw_labels(table: Table, edges: Edges, legend: float, limits: tuple[float, float]) -> Picture:
     """Figures 11 and 24 to 26 in the published style: one point per neuron and epoch, by the sign of a_i.
 

@@ -15,13 +15,13 @@ import numpy as np
 
 from icl.core.config import constant
 from icl.core.lazy import Tensor, torch
-from icl.core.streams import stream, words
+from icl.core.streams import random_bits, stream
 from icl.models.optimisers import Optimiser, Params, adam, sgd
 from icl.papers.li2024.patterns import COMBINATIONS, FITTED, PatternConfig, PatternTest, axes_of, training_prompts
 
 SYSTEM = "li_icl"
 # The constant readout_rate sets whether a is trained.
-FROZEN: tuple[str, ...] = ()
+UNTRAINED: tuple[str, ...] = ()
 OPTIMISERS: dict[str, Callable[[Sequence[float]], Optimiser]] = {"sgd": sgd, "adam": adam}
 QUERY_TOO = "contexts and query"
 
@@ -78,7 +78,7 @@ class Config(PatternConfig):
 
 
 @dataclass(frozen=True)
-class Test(PatternTest):
+class Evaluation(PatternTest):
     """Constants of the evaluation."""
 
     combination: str = constant(
@@ -123,7 +123,7 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     """Factors (see icl.papers.li2024.prompts.Prompts) of batch `step` of every run, (runs, B, l + 1) each."""
     first = configs[0]
     shape = (first.batch, first.context_length + 2)
-    blocks = words(first.system, [c.seed for c in configs], "train", first.batch_index(step), shape)
+    blocks = random_bits(first.system, [c.seed for c in configs], "train", first.batch_index(step), shape)
     batch = training_prompts(configs, blocks)
     kappa = np.stack([config.strength(of_run) for config, of_run in zip(configs, batch.strength, strict=True)])
     return vars(batch) | {"strength": kappa}

@@ -167,7 +167,7 @@ class PatternConfig(RunConfig):
 
 @dataclass(frozen=True)
 class PatternTest(Constants):
-    """Constants of the test prompts. Each model's Test adds its own."""
+    """Constants of the test prompts. Each model's Evaluation adds its own."""
 
     relevant_fraction_test: float = constant(
         0.8, "inferred", "figure 9 starts at 0.42 = alpha'/2 + 0.02", letter="alpha'", above=0, at_most=1

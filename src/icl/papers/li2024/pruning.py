@@ -152,7 +152,7 @@ LEGEND14, LEGEND15 = (18, "upper left", (0.046, 1.008), 0.441), (18, "upper left
 FIGURE14 = Look(500, (117.75, 392.22, 26.50, 416.72), RATES, ERRORS, 22, LEGEND14, baseline=True)
 
 
-@plotting.published
+@plotting.under_defaults
 def draw_orders(table: Table) -> Picture:
     """Figure 14 in the published style, from the drawn run; x counts pruned neurons, and the bars lie on top."""
     picture = draw(table, ERROR, ORDERS, FIGURE14, panel="left axis")
@@ -235,7 +235,7 @@ LOOKS_OF_ORDERS = {"largest first": ("r", "o"), "at random": ("b", "x"), "smalle
 REMOVAL_ORDERS = tuple(Style(order, order, *look) for order, look in LOOKS_OF_ORDERS.items())
 
 
-@plotting.published
+@plotting.under_defaults
 def draw_large(table: Table) -> Picture:
     """Hinge loss on the left, with our bound for theorem 3, and error on the right."""
     edges = plotting.grid_edges((HINGE, ERROR), (85, 385, 20, 325), (395, 0))

@@ -127,7 +127,7 @@ class Look(NamedTuple):
     baseline: bool = False
 
 
-@plotting.published
+@plotting.under_defaults
 def draw(table: Table, observable: str, styles: Sequence[Style], look: Look, panel: str = "main") -> Picture:
     """Return the curves of the drawn run in the published style."""
     picture, axes = plotting.canvas((look.size, look.size), look.edges, panel=panel)

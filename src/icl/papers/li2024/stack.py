@@ -27,7 +27,7 @@ from icl.papers.li2024.patterns import FITTED, axes_of
 from icl.papers.li2024.prompts import Prompts, prompt_tokens
 
 SYSTEM = "li_icl_stack"
-FROZEN: tuple[str, ...] = ()
+UNTRAINED: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Config(one_layer.Config):
 
 
 @dataclass(frozen=True)
-class Test(one_layer.Test):
+class Evaluation(one_layer.Evaluation):
     """Constants of the evaluation."""
 
     relevant_fraction_test: float = constant(

@@ -164,7 +164,7 @@ STATED = {
 """The theorem's conditions at M_1 = 6: place, label and line style."""
 
 
-@plotting.published
+@plotting.under_defaults
 def draw_conditions(table: Table) -> Picture:
     """One panel per condition: means as lines, runs as dots, the theorem's conditions as thin lines."""
     figure, panels = plotting.panels((1140, 380), plotting.grid_edges(list(CONDITIONS), (85, 375, 20, 310), (370, 0)))
@@ -238,7 +238,7 @@ DRAWN = {
 """Panel -> observable and the theorem's line."""
 
 
-@plotting.published
+@plotting.under_defaults
 def draw_sizes(table: Table) -> Picture:
     """One panel per size: runs as dots, the theorem as a dashed line."""
     figure, panels = plotting.panels((1140, 380), plotting.grid_edges(list(SIZES), (85, 355, 20, 310), (385, 0)))
@@ -259,7 +259,7 @@ FRACTIONS = (0.3, 0.4, 0.55, 0.75, 1.0)
 def rate_sweeps(scale: str) -> list[Sweep]:
     """One sweep over all alphas and seeds."""
     configs = trainings.theorem_configs(scale, relevant_fraction=FRACTIONS)
-    return [Sweep("li_icl_alpha", "li_icl", configs, (40 if scale == "smoke" else 600,), one_layer.Test())]
+    return [Sweep("li_icl_alpha", "li_icl", configs, (40 if scale == "smoke" else 600,), one_layer.Evaluation())]
 
 
 def measure_rates(runs: Trained, scale: str) -> Rows:
@@ -278,7 +278,7 @@ def measure_rates(runs: Trained, scale: str) -> Rows:
     )
 
 
-@plotting.published
+@plotting.under_defaults
 def draw_rates(table: Table) -> Picture:
     """One dot per seed, and a line with the theorem's exponent through their mean."""
     figure, axes = plotting.canvas((400, 400), (83.5, 380.0, 15.0, 329.7))

@@ -23,7 +23,7 @@ STACK_EPOCHS = tuple(range(0, 1601, 80))
 
 
 @dataclass(frozen=True)
-class NoisyTest(one_layer.Test):
+class NoisyTest(one_layer.Evaluation):
     """Constants of the evaluation in figures 14, 15, 27 and 28: one law of the test inputs."""
 
     strength_ratio: float = constant(
@@ -53,7 +53,7 @@ class PruningTest(NoisyTest):
 
 
 @dataclass(frozen=True)
-class PlainTest(decoder.Test):
+class PlainTest(decoder.Evaluation):
     """Constants of the evaluation in figure 12: prompts contain only the two relevant patterns."""
 
     relevant_fraction_test: float = constant(
@@ -64,7 +64,10 @@ class PlainTest(decoder.Test):
 
 
 def one_layer_training(
-    scale: str, test: type[one_layer.Test] = one_layer.Test, prompts: Mapping[str, int] = PROMPTS, **tested: Any
+    scale: str,
+    test: type[one_layer.Evaluation] = one_layer.Evaluation,
+    prompts: Mapping[str, int] = PROMPTS,
+    **tested: Any,
 ) -> list[Sweep]:
     """Return the training of the one-layer model with Adam, behind figures 8 to 11, 14, 15, 27 and 28.
 
@@ -93,7 +96,7 @@ def theorem_configs(scale: str, kind: type = one_layer.Config, **values: Sequenc
 
 def theorem_training(scale: str) -> list[Sweep]:
     """Return the training of the one-layer model with SGD, on the same tasks."""
-    return [Sweep("li_icl_sgd", "li_icl", theorem_configs(scale), EPOCHS, one_layer.Test(prompts=PROMPTS[scale]))]
+    return [Sweep("li_icl_sgd", "li_icl", theorem_configs(scale), EPOCHS, one_layer.Evaluation(prompts=PROMPTS[scale]))]
 
 
 METHODS = {"SGD": "li_icl_sgd", "Adam": "li_icl"}
@@ -110,10 +113,10 @@ def stack_training(scale: str) -> list[Sweep]:
     steps, prompts = (20, 20) if scale == "smoke" else (1600, 200)
     snapshots = tuple(epoch * steps // STACK_EPOCHS[-1] for epoch in STACK_EPOCHS)
     configs = grid(stack.Config, seed=range(SEEDS[scale]))
-    return [Sweep("li_icl_stack", "li_icl_stack", configs, snapshots, stack.Test(prompts=prompts))]
+    return [Sweep("li_icl_stack", "li_icl_stack", configs, snapshots, stack.Evaluation(prompts=prompts))]
 
 
-def decoder_training(scale: str, test: type[decoder.Test] = decoder.Test) -> list[Sweep]:
+def decoder_training(scale: str, test: type[decoder.Evaluation] = decoder.Evaluation) -> list[Sweep]:
     """Return the training of the decoder behind figures 12 and 13; `test` has constants of a figure's evaluation."""
     steps, prompts = (20, 20) if scale == "smoke" else (400, 1000)
     configs = grid(decoder.Config, steps=[steps], seed=range(SEEDS[scale]))

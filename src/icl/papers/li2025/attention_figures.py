@@ -12,7 +12,7 @@ from icl.evidence import errors
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, curves, facts, join, single
 from icl.papers.li2025 import one_layer, prompts, trainings
 from icl.papers.li2025.decoding import draw_test
-from icl.papers.li2025.one_layer import Config, Test, attend, columns
+from icl.papers.li2025.one_layer import Config, Evaluation, attend, columns
 
 STYLES = (
     Style("same TSR, same step", "same TSR, same step", "C0", line="-"),
@@ -40,7 +40,7 @@ def prompt_columns(
     return prompt, torch.from_numpy(np.where(is_query & later, -np.inf, 0.0)).flatten(1)[None, :, None]
 
 
-def attention(runs: Runs, test: Test, length: int, queries: int) -> np.ndarray:
+def attention(runs: Runs, test: Evaluation, length: int, queries: int) -> np.ndarray:
     """Attention of the query's column to each of the four GROUPS, averaged over steps and queries: (snapshots, runs,
     layers, heads, 4).
 
@@ -129,7 +129,7 @@ def stages(weights: np.ndarray, steps: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-@plotting.published
+@plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Draw the published picture, an enlarged screenshot with axes and letters 5 % larger than in its siblings."""
     figure, axes = plotting.canvas((400, 403), (79.33, 370.20, 18.17, 342.83))
@@ -158,7 +158,7 @@ def sweeps_deep(scale: str) -> list[Sweep]:
     """Return the training of the three-layer model."""
     (seeds, batch, queries), snapshots = AMOUNTS[scale], SHORTEST if scale == "smoke" else SNAPSHOTS
     configs = grid(trainings.pinned(layers=LAYERS, heads=HEADS), **DEEP, batch=[batch], seed=range(seeds))
-    test = Test(chain_length=2, relevant_fraction_test=0.7, noise=0.0, context_length_test=20, queries=queries)
+    test = Evaluation(chain_length=2, relevant_fraction_test=0.7, noise=0.0, context_length_test=20, queries=queries)
     return [Sweep("li_cot_three_layer", one_layer.SYSTEM, configs, snapshots, test)]
 
 
@@ -183,7 +183,7 @@ def measure_deep(runs: Trained, scale: str) -> Rows:
     return join(parts)
 
 
-@plotting.published
+@plotting.under_defaults
 def draw_deep(table: Table) -> Picture:
     """Draw a panel per head in the style of figure 20, and a column per layer."""
     edges = plotting.grid_edges(list(PANELS.values()), (70, 325, 35, 270), (330, 330), columns=LAYERS)

@@ -1,4 +1,4 @@
-"""Constants of the training (`Config`) and of the test prompts (`Test`) for chain of thought (Li et al. 2025)."""
+"""Constants of the training (`Config`) and of the test prompts (`Evaluation`) for chain of thought (Li et al. 2025)."""
 
 from dataclasses import asdict, dataclass
 
@@ -69,7 +69,7 @@ class Config(RunConfig):
 
 
 @dataclass(frozen=True)
-class Test(Constants):
+class Evaluation(Constants):
     """Constants of the evaluation; chain_length is that of the training."""
 
     chain_length: int = constant(3, "inferred", "as in training", letter="K", at_least=1, at_most=20)
@@ -132,9 +132,9 @@ class Test(Constants):
             least = f"at least 1 / l_ts = {1 / self.context_length_test:g}"
             raise self.error("relevant_fraction_test", f"{least}, so that one example shares the start")
 
-    def variation(self, **changes: float) -> "Test":
+    def variation(self, **changes: float) -> "Evaluation":
         """Return these constants with some values changed; raises ConstantError for invalid ones."""
-        return Test(**(asdict(self) | changes))
+        return Evaluation(**(asdict(self) | changes))
 
     def setting(self) -> Setting:
         """alpha' and transition matrices with tau^f and rho^f."""

@@ -46,7 +46,7 @@ STYLES = (
 TITLES = {"A_1": "$A_1$", "A_2": "$A_2$", "B": "$B = A_1A_2$"}
 
 
-@plotting.published
+@plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Return the three matrices with their entries, and the errors on the right."""
     edges = plotting.grid_edges(list(TITLES), (50, 220, 50, 220), (235, 0))

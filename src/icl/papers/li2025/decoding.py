@@ -13,13 +13,13 @@ from icl.core.runs import Runs
 from icl.core.streams import stream
 from icl.models.optimisers import Params
 from icl.papers.li2025 import prompts
-from icl.papers.li2025.one_layer import SYSTEM, Config, Test, column_scale
+from icl.papers.li2025.one_layer import SYSTEM, Config, Evaluation, column_scale
 
 CHUNK = 50
 """Queries decoded at a time, chosen to fit into the cache."""
 
 
-def draw_test(config: Config, test: Test, queries: int | None = None) -> prompts.Draw:
+def draw_test(config: Config, test: Evaluation, queries: int | None = None) -> prompts.Draw:
     """Return the random draws of one run's test prompts; `queries` defaults to the number in the test.
 
     Raises ConstantError if the test's chain length differs from the training's, or if it has more patterns than M.

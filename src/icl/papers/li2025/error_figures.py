@@ -29,7 +29,7 @@ LEGEND = {"corner": "lower left", "at": (-0.016, -0.022)}
 TAU = "Kendall's tau of"
 
 
-def plotted_lengths(test: one_layer.Test) -> list[int]:
+def plotted_lengths(test: one_layer.Evaluation) -> list[int]:
     """Return the plotted numbers of examples, up to the test's context length."""
     return [n for n in LENGTHS if n <= test.context_length_test]
 
@@ -56,7 +56,7 @@ def order_of_errors(values: Sequence[float], wrong: np.ndarray) -> np.ndarray:
     return np.array([kendall(np.array(values), of_run) for of_run in wrong[:, 1:].mean(axis=(1, 3)).T])
 
 
-@plotting.published
+@plotting.under_defaults
 def draw(table: Table, styles: Sequence[Style], y: Axis, legend: Mapping[str, Any], left: float = 117.82) -> Picture:
     """Draw error curves in the published style; `left` is the left edge of the axes in pixels."""
     figure, axes = plotting.canvas((400, 400), (left, 359.88, 26.25, 317.72))
@@ -75,7 +75,10 @@ def pictures(labels: Mapping[str, str], **look: Any) -> tuple[Callable[[Table], 
 
 # Curves by one constant
 
-ANSWERS = {"CoT": (chain_of_thought, one_layer.Test.setting), "ICL": (single_answer, one_layer.Test.end_setting)}
+ANSWERS = {
+    "CoT": (chain_of_thought, one_layer.Evaluation.setting),
+    "ICL": (single_answer, one_layer.Evaluation.end_setting),
+}
 """How the layer answers, and to which prompts: a single answer sees only both ends of the chains."""
 
 
@@ -83,7 +86,7 @@ ANSWERS = {"CoT": (chain_of_thought, one_layer.Test.setting), "ICL": (single_ans
 class Varied:
     """The constant of the test prompts that a figure varies.
 
-    constant : the field of Test
+    constant : the field of Evaluation
     values : name of each curve in the table, a formula without its leading backslash -> value of the constant
     answer : of ANSWERS
     order : observable of Kendall's tau between the constant and the error
@@ -140,7 +143,7 @@ def facts_of_theorem_5(trained: Runs) -> dict[str, Any]:
     """Return the order of the errors by the other two factors, the defaults' error, and the theorem's conditions."""
     test = trained.sweep.test
 
-    def wrong(tests: Sequence[one_layer.Test]) -> np.ndarray:
+    def wrong(tests: Sequence[one_layer.Evaluation]) -> np.ndarray:
         return wrong_answers(chain_of_thought, trained, [one.setting() for one in tests], plotted_lengths(test))
 
     found = {
@@ -176,7 +179,7 @@ def off_span(runs: Runs) -> Runs:
 COT, WITH, WITHOUT = "CoT", "ICL w. Condition 1", "ICL w.o. Condition 1"
 
 
-class MisleadingTest(one_layer.Test):
+class MisleadingTest(one_layer.Evaluation):
     """Test constants for which matrices that violate Condition 1 exist; others raise ConstantError."""
 
     def __post_init__(self) -> None:

@@ -17,14 +17,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from icl.core.lazy import Tensor, torch
-from icl.core.streams import stream, words
+from icl.core.streams import random_bits, stream
 from icl.models.optimisers import Optimiser, Params, on_changed_gradients, sgd
 from icl.papers.li2025 import prompts
 from icl.papers.li2025.constants import Config as Config
-from icl.papers.li2025.constants import Test as Test
+from icl.papers.li2025.constants import Evaluation as Evaluation
 
 SYSTEM = "li_cot"
-FROZEN = ()
+UNTRAINED = ()
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
@@ -54,7 +54,7 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     k, m, length = configs[0].chain_length, configs[0].relevant_patterns, configs[0].context_length
     shared = np.array([prompts.sharing(length, config.relevant_fraction).sum() for config in configs])
     shape = (configs[0].batch, length + (k + 1) * m)
-    drawn = words(SYSTEM, [config.seed for config in configs], "train", step, shape)
+    drawn = random_bits(SYSTEM, [config.seed for config in configs], "train", step, shape)
     return {"states": prompts.training_chains(drawn, k, m, shared), "shared": shared}
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from icl.evidence import errors
 from icl.figure import Rows, Runs, Sweep, grid
-from icl.papers.li2025.one_layer import SYSTEM, Config, Test
+from icl.papers.li2025.one_layer import SYSTEM, Config, Evaluation
 
 # Twenty seeds train in seconds, so the laptop scale equals the paper scale.
 SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
@@ -16,7 +16,7 @@ LAST_STEPS = 50
 """The final loss is a mean over this many steps."""
 
 
-def shared_training(scale: str, test: type[Test] = Test, **constants: Any) -> list[Sweep]:
+def shared_training(scale: str, test: type[Evaluation] = Evaluation, **constants: Any) -> list[Sweep]:
     """Return the training shared by figures 17 to 20, with the test constants of a figure."""
     configs, steps = grid(Config, seed=range(SEEDS[scale])), STEPS[scale]
     snapshots = tuple(range(0, steps + 1, steps // SNAPSHOTS))
@@ -35,12 +35,12 @@ def drawn_run(trained: Runs) -> Rows:
 
 
 @cache
-def varied_test(**constants: tuple[float, ...]) -> type[Test]:
-    """Return a Test that raises ConstantError before any training unless prompts exist for all these values, varied one
+def varied_test(**constants: tuple[float, ...]) -> type[Evaluation]:
+    """Return an Evaluation that raises ConstantError before any training unless prompts exist for all these values, varied one
     constant at a time.
     """
 
-    class Varied(Test):
+    class Varied(Evaluation):
         def __post_init__(self) -> None:
             super().__post_init__()
             for name, values in constants.items():

@@ -18,12 +18,12 @@ import numpy as np
 
 from icl.core.config import Constants, RunConfig, constant
 from icl.core.lazy import Tensor, torch
-from icl.core.streams import stream, words
+from icl.core.streams import random_bits, stream
 from icl.models.optimisers import Optimiser, Params, adam, clipped_together
 from icl.papers.oswald2023.closed_forms import population_loss
 
 SYSTEM = "oswald_gd"
-FROZEN = ()
+UNTRAINED = ()
 MATRICES = ("W_Q", "W_K", "W_V", "W_P")
 # Standard deviation of a standard normal truncated at +-2.
 CUT_AT, CUT_DEVIATION = 2.0, 0.87962566103424
@@ -68,7 +68,7 @@ class Config(RunConfig):
 
 
 @dataclass(frozen=True)
-class Test(Constants):
+class Evaluation(Constants):
     """Constants of the evaluation."""
 
     tasks: int = constant(10000, "published", "notebook of the published code", at_least=1)
@@ -116,7 +116,7 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
         return {}
     n, d, b = configs[0].context_length, configs[0].dimension, configs[0].batch
     size = (n + 1) * d * b
-    drawn = words(SYSTEM, [c.seed for c in configs], "train", step, (-(-size // 4),)).view(np.int16)
+    drawn = random_bits(SYSTEM, [c.seed for c in configs], "train", step, (-(-size // 4),)).view(np.int16)
     inputs = np.empty((len(configs), n + 1, d, b), dtype=np.float32)
     weights = np.empty((len(configs), d, b), dtype=np.float32)
     for run, config in enumerate(configs):

@@ -145,7 +145,7 @@ def by_size(runs: Trained) -> Iterator[Rows]:
 EDGES = {"A": (70, 316, 24, 246), "B": (412, 694, 24, 246), "C": (857, 1125, 24, 246), "D": (1225, 1480, 30, 246)}
 
 
-@plotting.published
+@plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Draw the page's four panels in a row."""
     figure, panels = plotting.panels((1500, 310), EDGES)

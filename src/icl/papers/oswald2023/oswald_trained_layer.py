@@ -44,7 +44,7 @@ def measure_steps(runs: Trained, scale: str) -> Rows:
     return join([curves("loss", "main", seeds[:, None], x, losses), facts(seeds, bounded)])
 
 
-@plotting.published
+@plotting.under_defaults
 def draw_steps(table: Table) -> Picture:
     """Draw the published picture: 4 x 2.5 inch, line and plus signs."""
     figure, axes = plotting.canvas((400, 250), (62, 386, 14, 196))
@@ -95,7 +95,7 @@ def losses_by_alpha(trained: Runs) -> dict[str, np.ndarray]:
     return {series: np.array(losses) for series, losses in by_run.items()}
 
 
-@plotting.published
+@plotting.under_defaults
 def draw_larger_inputs(table: Table) -> Picture:
     """Draw panel D by itself."""
     figure, axes = plotting.canvas((440, 330), (80, 425, 38, 262))
@@ -179,7 +179,7 @@ DISTANCES = (
 )
 
 
-@plotting.published
+@plotting.under_defaults
 def draw_weights(table: Table) -> Picture:
     """Draw constructed and trained products side by side on a common colour scale, and the distance over training."""
     figure, panels = plotting.panels((960, 540), EDGES)

@@ -4,7 +4,7 @@ from typing import Any
 
 from icl.core.config import grid
 from icl.core.sweep import Sweep
-from icl.papers.oswald2023.linear_attention import SYSTEM, Config, Test
+from icl.papers.oswald2023.linear_attention import SYSTEM, Config, Evaluation
 
 SIZES = (5, 10, 20, 35, 50)
 # N = d of most figures.
@@ -17,7 +17,7 @@ STEPS = {"paper": 5000, "laptop": 5000, "smoke": 50}
 STEPS_OF_LARGE_SIZES = {"paper": 5000, "laptop": 1500, "smoke": 4}
 LARGE = 35
 POPULATION_STEPS = {"paper": 2000, "laptop": 2000, "smoke": 40}
-TEST = {"paper": Test(), "laptop": Test(), "smoke": Test(tasks=100, larger_tasks=100)}
+TEST = {"paper": Evaluation(), "laptop": Evaluation(), "smoke": Evaluation(tasks=100, larger_tasks=100)}
 # Snapshots of the training on fresh prompts and of that on the population, 100 steps apart.
 SNAPSHOTS, POPULATION_SNAPSHOTS = 50, 20
 # On the population the learning rate falls over the last quarter.

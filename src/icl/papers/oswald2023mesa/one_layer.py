@@ -20,7 +20,7 @@ from icl.papers.oswald2023mesa.layers import LAYERS, tokens
 from icl.tasks import linear_dynamics as tasks
 
 SYSTEM = "oswald_mesa"
-FROZEN = ()
+UNTRAINED = ()
 # Sequences are processed in parts of this size, so that their T x T matrices stay in the cache.
 PART_SIZE = 32
 
@@ -62,7 +62,7 @@ class Config(RunConfig):
 
 
 @dataclass(frozen=True)
-class Test(Constants):
+class Evaluation(Constants):
     """Constants of the evaluation on fresh sequences, the same at all checkpoints but different between runs."""
 
     sequences: int = constant(7680, "ours", BATCHES, at_least=1, at_most=10000000)
@@ -96,7 +96,7 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     return {"x": np.stack([_sequences(config, config.batch, "train", step) for config in configs])}
 
 
-def evaluation_sequences(config: Config, test: Test) -> Tensor:
+def evaluation_sequences(config: Config, test: Evaluation) -> Tensor:
     """Return the test sequences of a run, (sequences, T + 1, d)."""
     return torch.from_numpy(_sequences(config, test.sequences, "evaluate", 0))
 

@@ -14,7 +14,7 @@ from icl.evidence.errors import mean_curve
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, grid, join, plotting, rows
 from icl.models.optimisers import Params
 from icl.papers.oswald2023mesa.layers import Layer, Maps, linear_layer, mesa_layer, products, tokens
-from icl.papers.oswald2023mesa.one_layer import PART_SIZE, SYSTEM, Config, Test, evaluation_sequences
+from icl.papers.oswald2023mesa.one_layer import PART_SIZE, SYSTEM, Config, Evaluation, evaluation_sequences
 
 SEEDS = {"paper": 10, "laptop": 10, "smoke": 2}
 BATCH = {"paper": 256, "laptop": 256, "smoke": 4}
@@ -41,7 +41,7 @@ def sweeps(scale: str, sequences: int) -> list[Sweep]:
         "linear": grid(Config, **shared),
         "mesa": grid(Config, layer=["mesa"], heads=[4], learning_rate=[2e-3], decay=[0.1], **shared),
     }
-    test = Test(sequences=16 if scale == "smoke" else sequences)
+    test = Evaluation(sequences=16 if scale == "smoke" else sequences)
     snapshots = tuple(range(0, EVERY[scale] * POINTS, EVERY[scale]))
     return [Sweep(f"oswald_mesa_{layer}", SYSTEM, own, snapshots, test) for layer, own in configs.items()]
 
@@ -163,7 +163,7 @@ def measure_length(runs: Trained, scale: str) -> Rows:
     return join(parts)
 
 
-def errors_by_series(runs: Trained, configs: Sequence[Config], test: Test) -> dict[str, np.ndarray]:
+def errors_by_series(runs: Trained, configs: Sequence[Config], test: Evaluation) -> dict[str, np.ndarray]:
     """Errors of every series on the same sequences of the length T in `configs`, (runs, batches, T)."""
     errors: dict[str, list[np.ndarray]] = {"GD_exact-1": [], "Mesa": [], "linear-SA": []}
     for run, config in enumerate(configs):
@@ -199,7 +199,7 @@ PANELS = {
 }
 
 
-@plotting.published
+@plotting.under_defaults
 def draw(table: Table, letter: str) -> Picture:
     """Draw a published panel, with bands of one standard deviation as published."""
     observable, styles, x, y = PANELS[letter]

@@ -72,7 +72,7 @@ def noise_of(runs: Runs) -> np.ndarray:
 NOISE = Style("other blocks", "other blocks", "b", "o", line="")
 
 
-@plotting.published
+@plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Curves, distances and noise, side by side."""
     edges = {"ab": (70, 385, 20, 305), "distance": (480, 700, 20, 305), "noise": (805, 1065, 20, 305)}

@@ -4,7 +4,7 @@ import numpy as np
 
 from icl.figure import Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, facts, grid, join, plotting, rows
 from icl.models.autoregressive import talk
-from icl.models.autoregressive.config import NAME, Config, Test
+from icl.models.autoregressive.config import NAME, Config, Evaluation
 
 LENGTHS = np.array([10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000])
 DIMENSIONS = {5: "C0", 10: "C1"}
@@ -26,8 +26,8 @@ def sweeps(scale: str) -> list[Sweep]:
         law=["full-one"], scale=[1.0], gradient_estimator=["population_six_scalars"], learning_rate=[0.3],
     )  # fmt: skip
     return [
-        Sweep("sander_descent", NAME, trained, (0, STEPS), Test()),
-        Sweep("sander_perturbed", NAME, perturbed, (0, RETURN), Test()),
+        Sweep("sander_descent", NAME, trained, (0, STEPS), Evaluation()),
+        Sweep("sander_perturbed", NAME, perturbed, (0, RETURN), Evaluation()),
     ]
 
 
@@ -80,7 +80,7 @@ SHIFTED = [Style(f"shifted, d = {d}", f"$T-1$ summands, $d={d}$", colour, "", ":
 ASYMPTOTE = Style("asymptote", r"$3/(2T_{\max})$", "k", line="--")
 
 
-@plotting.published
+@plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Draw the steps on logarithmic axes, and their ratio to the asymptote."""
     figure, panels = plotting.panels((900, 380), {"step": (80, 430, 20, 315), "ratio": (530, 880, 20, 315)})

@@ -8,7 +8,7 @@ import numpy as np
 from icl.evidence.intervals import log_slope
 from icl.figure import Rows, Runs, Sweep, Trained, grid, rows, stream
 from icl.models import linear_attention_theory as theory
-from icl.papers.zhang2024.linear_attention import SYSTEM, Config, Test, blocks, is_random
+from icl.papers.zhang2024.linear_attention import SYSTEM, Config, Evaluation, blocks, is_random
 from icl.tasks.linear_regression import wishart
 
 SPECTRUM = (2.0, 1.0, 0.5, 0.25, 0.1)
@@ -29,7 +29,7 @@ def flows(**axes: Mapping[str, Any]) -> Callable[[str], list[Sweep]]:
     """Return a figure's sweeps zhang_<name>: flows to t = 16384 in 8 spans from one start; seeds set test prompts."""
 
     def sweeps(scale: str) -> list[Sweep]:
-        test = Test(prompts_test=8, prompts_theorem=100) if scale == "smoke" else Test()
+        test = Evaluation(prompts_test=8, prompts_theorem=100) if scale == "smoke" else Evaluation()
         common: dict[str, Any] = {"learning_rate": [1.0], "growth": [3.0], "seed": range(SEEDS[scale])}
         grids = {name: grid(Config, **constants, **common) for name, constants in axes.items()}
         return [Sweep(f"zhang_{name}", SYSTEM, configs, (8,), test) for name, configs in grids.items()]

@@ -26,7 +26,7 @@ from icl.papers.zhang2024.population_flow import Blocks, Moments
 from icl.tasks import linear_regression as tasks
 
 SYSTEM = "zhang_lsa"
-FROZEN = ()
+UNTRAINED = ()
 FLOW, PROMPTS = "population_flow", "prompt_batches"
 """How a gradient is estimated."""
 STARTS = ("identity", "gaussian", "unstructured")
@@ -74,7 +74,7 @@ class Config(RunConfig):
 
 
 @dataclass(frozen=True)
-class Test(Constants):
+class Evaluation(Constants):
     """Constants of the evaluation on fresh prompts."""
 
     prompts_test: int = constant(64, "ours", "of 20 seeds per point: 1280, as in Garg et al.'s panels", at_least=2)

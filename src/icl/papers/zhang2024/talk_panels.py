@@ -83,7 +83,7 @@ def theory_and_prompts(series: Mapping[str, tuple[str, str]]) -> list[Style]:
     ]
 
 
-@plotting.published
+@plotting.under_defaults
 def draw(table: Table, size: tuple[int, int], panels: Mapping[str, Panel], shown: Mapping[str, Shown]) -> Picture:
     """Draw panels in seaborn's dark grid; those of the talk have a dashed line at the error of the prediction 0."""
     figure, found = plotting.panels(size, {name: edges for name, (edges, *_) in panels.items()})

@@ -11,7 +11,7 @@ from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, T
 from icl.papers.zhang2024 import linear_attention as system
 from icl.papers.zhang2024 import population_flow
 from icl.papers.zhang2024.evaluation import SEEDS, SPECTRUM, of_first_run
-from icl.papers.zhang2024.linear_attention import PROMPTS, Config, Test
+from icl.papers.zhang2024.linear_attention import PROMPTS, Config, Evaluation
 from icl.papers.zhang2024.population_flow import Blocks
 
 # Eigenvalues, and the time at which the flow is judged; the observables have it rounded up.
@@ -42,7 +42,7 @@ def sweeps(scale: str) -> list[Sweep]:
         "zhang_random_prompts": ([0, last], on_prompts | random | {"learning_rate": [0.005]}),
     }
     return [
-        Sweep(name, system.SYSTEM, grid(Config, **axes), tuple(snapshots), Test())
+        Sweep(name, system.SYSTEM, grid(Config, **axes), tuple(snapshots), Evaluation())
         for name, (snapshots, axes) in trainings.items()
     ]
 
@@ -152,7 +152,7 @@ EDGES = {
 }
 
 
-@plotting.published
+@plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Draw distances above and losses below for two covariances, and the matrices at the right."""
     figure, found = plotting.panels((1030, 560), EDGES)

@@ -162,7 +162,7 @@ SHOWN: dict[str, talk.Shown] = {
 }
 
 
-@plotting.published
+@plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Draw the talk's two panels and the factor c^2 above, lengths and random covariances below."""
     figure = talk.draw(table, (1010, 620), PANELS, SHOWN)

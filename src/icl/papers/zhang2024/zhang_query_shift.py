@@ -138,7 +138,7 @@ SHOWN: dict[str, talk.Shown] = {
 }
 
 
-@plotting.published
+@plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Draw the talk's three panels above, orthogonal queries and the rates below."""
     figure = talk.draw(table, (1010, 620), PANELS, SHOWN)

@@ -103,7 +103,7 @@ PANELS = {
 }  # fmt: skip
 
 
-@plotting.published
+@plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Draw the four published panels, and below them two panels with the quantities that their labels suggest."""
     edges = plotting.grid_edges(list(PANELS), (75, 447, 15, 253), (460, 335), columns=2)
@@ -131,7 +131,7 @@ def finish(axes: Axes, y: Axis, caption: str) -> None:
         text.set_fontfamily(talk.SERIF)
 
 
-@plotting.published
+@plotting.under_defaults
 def draw_split(table: Table) -> Picture:
     """Draw a panel per law: a solid and b dashed in the colour of their start, predicted limits dotted."""
     edges = plotting.grid_edges(LAWS, (75, 447, 15, 253), (460, 0))

@@ -85,7 +85,7 @@ EDGES = {
 }
 
 
-@plotting.published
+@plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Draw two heat maps with a colour bar each, as published, and below them the entries and ab over training."""
     from matplotlib.markers import CARETRIGHT

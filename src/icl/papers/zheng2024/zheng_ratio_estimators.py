@@ -20,7 +20,7 @@ VALUES = np.linspace(0, 2, 41)
 
 def sweeps(scale: str) -> list[Sweep]:
     """Full blocks over T from the larger starts, and a and b for every law; seeds determine fresh sequences."""
-    test, steps, lengths = layer.Test(sequences=FRESH[scale]), STEPS[scale], LENGTHS.tolist()
+    test, steps, lengths = layer.Evaluation(sequences=FRESH[scale]), STEPS[scale], LENGTHS.tolist()
     _, *larger = talk.STARTS.values()
     scalars = {"start": larger[:1], "gradient_estimator": ["population_scalar"], "seed": range(SEEDS[scale])}
     return [
@@ -126,7 +126,7 @@ ERRORS = [Style(law, name, f"C{place}", "o") for place, (law, name) in enumerate
 SHARES = (Style("mean of ratios", "of coordinates", "b"), Style("least squares", r"of $|x|^2$", "r"))
 
 
-@plotting.published
+@plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Draw both ratios over T, the distribution of ratios, and the error for four laws of the first token."""
     edges = {"ratio": (75, 480, 20, 325), "spread": (575, 885, 20, 325), "error": (975, 1275, 20, 325)}

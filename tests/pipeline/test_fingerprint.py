@@ -1,4 +1,4 @@
-"""The identity of a job depends on the meaning of all code and data that it reads, and on nothing else."""
+"""The fingerprint of a job depends on the meaning of all code and data that it reads, and on nothing else."""
 
 import ast
 import shutil
@@ -15,18 +15,22 @@ from hypothesis import strategies as st
 
 from icl.core import discovery
 from icl.evidence import ledger
-from icl.pipeline import identity
+from icl.pipeline import fingerprint
 from icl.pipeline.plan import Plan
 
 PLAN = Plan("smoke")
 KINDS = ("train", "measure", "draw", "check")
 
 
-def identity_of(kind: str, figure: str) -> str:
+def fingerprint_of(kind: str, figure: str) -> str:
     """Return what Snakemake compares to decide whether the job is due; the training is the figure's first."""
     if kind == "train":
-        return PLAN.training_identity(PLAN.shard(*PLAN.shards_of(figure)[0]))
-    by_kind = {"measure": PLAN.measurement_identity, "draw": PLAN.drawing_identity, "check": PLAN.judging_identity}
+        return PLAN.training_fingerprint(PLAN.shard(*PLAN.shards_of(figure)[0]))
+    by_kind = {
+        "measure": PLAN.measurement_fingerprint,
+        "draw": PLAN.drawing_fingerprint,
+        "check": PLAN.judging_fingerprint,
+    }
     return by_kind[kind](figure)
 
 
@@ -35,7 +39,7 @@ def read_by(kind: str, figure: str) -> set[Path]:
     system = next(iter(PLAN.sweeps(figure).values())).system
     modules = {"train": [discovery.system(system).__name__], "check": []}.get(kind, [discovery.module(figure).__name__])
     published = [] if kind in ("train", "measure") else PLAN.published_files(figure)
-    return {*identity.files(f"icl.jobs.{kind}", *modules), *map(Path, published)}
+    return {*fingerprint.files(f"icl.jobs.{kind}", *modules), *map(Path, published)}
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +48,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     root = tmp_path_factory.mktemp("tree")
     shutil.copytree(ROOT / "src", root, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"), dirs_exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(identity, "PACKAGE", root / "icl")
+        patch.setattr(fingerprint, "PACKAGE", root / "icl")
         patch.setattr(discovery, "PAPERS", root / "icl/papers")
         forget()
         yield root
@@ -53,7 +57,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def forget() -> None:
     """Clear the caches of paths and ledgers."""
-    for cached in (identity.files, ledger.of_paper, ledger.papers, ledger.aliases):
+    for cached in (fingerprint.files, ledger.of_paper, ledger.papers, ledger.aliases):
         cached.cache_clear()
 
 
@@ -86,24 +90,24 @@ def edited(source: bytes, changes: bool, where: int) -> bytes:
 def test_a_change_of_meaning_makes_due_the_jobs_that_read_the_file_and_no_other(
     tree: Path, kind: str, figure: str, own: bool, changes: bool, data: st.DataObject
 ) -> None:
-    """Other comments, docstrings and annotations of functions change no identity."""
+    """Other comments, docstrings and annotations of functions change no fingerprint."""
     read = read_by(kind, figure)
     files = sorted(path for path in tree.rglob("*.*") if path.name != "claims.yaml" and (path in read) is own)
     path, where = data.draw(st.sampled_from(files)), data.draw(st.integers(0, 10**6))
-    whole, before = path.read_bytes(), identity_of(kind, figure)
+    whole, before = path.read_bytes(), fingerprint_of(kind, figure)
     try:
         path.write_bytes(edited(whole, changes, where) if path.suffix == ".py" else whole + b" ")
-        assert (identity_of(kind, figure) != before) is (own and (changes or path.suffix != ".py")), path
+        assert (fingerprint_of(kind, figure) != before) is (own and (changes or path.suffix != ".py")), path
     finally:
         path.write_bytes(whole)
 
 
 PROBE = """
-from icl.pipeline import identity
+from icl.pipeline import fingerprint
 from icl.pipeline.plan import Plan
 plan = Plan("smoke")
-print(*(plan.training_identity(plan.shard(sweep, "0of2")) for sweep in ("li_icl", "garg")))
-print(*identity.files("icl.jobs.train", "icl.papers.li2024.one_layer"))
+print(*(plan.training_fingerprint(plan.shard(sweep, "0of2")) for sweep in ("li_icl", "garg")))
+print(*fingerprint.files("icl.jobs.train", "icl.papers.li2024.one_layer"))
 """
 
 
@@ -114,11 +118,11 @@ def test_a_new_import_counts_and_the_folder_does_not(tmp_path: Path) -> None:
         module.write("\n\ndef late() -> None:\n    from icl.tasks import linear_dynamics as _\n")
     done = copy.run([sys.executable, "-c", PROBE])
     (importing, other), files = (line.split() for line in done.stdout.splitlines())
-    ours, same = (PLAN.training_identity(PLAN.shard(sweep, "0of2")) for sweep in ("li_icl", "garg"))
+    ours, same = (PLAN.training_fingerprint(PLAN.shard(sweep, "0of2")) for sweep in ("li_icl", "garg"))
     assert other == same and importing != ours
     added = "icl/tasks/linear_dynamics.py"
     assert str(tmp_path / "src" / added) in files
-    assert ROOT / "src" / added not in identity.files("icl.jobs.train", "icl.papers.li2024.one_layer")
+    assert ROOT / "src" / added not in fingerprint.files("icl.jobs.train", "icl.papers.li2024.one_layer")
 
 
 # The ledger
@@ -146,14 +150,14 @@ def claim(data: dict[str, Any]) -> dict[str, Any]:
 def test_an_edit_of_the_ledger_makes_due_what_depends_on_it(
     tree: Path, change: Callable[[dict[str, Any]], object], due: set[str]
 ) -> None:
-    path, before = tree / "icl/papers/li2024/claims.yaml", {kind: identity_of(kind, "figure9") for kind in KINDS}
+    path, before = tree / "icl/papers/li2024/claims.yaml", {kind: fingerprint_of(kind, "figure9") for kind in KINDS}
     whole = path.read_bytes()
     try:
         data = yaml.safe_load(whole)
         change(data)
         path.write_text(yaml.safe_dump(data, allow_unicode=True), encoding="utf-8")
         forget()
-        assert {kind for kind in KINDS if identity_of(kind, "figure9") != before[kind]} == due
+        assert {kind for kind in KINDS if fingerprint_of(kind, "figure9") != before[kind]} == due
     finally:
         path.write_bytes(whole)
         forget()

@@ -1,6 +1,6 @@
-"""The identity of a job's code: a hash over the meaning of every module that it imports.
+"""The fingerprint of a job's code: a hash over the meaning of every module that it imports.
 
-Snakemake runs a job again when its parameters change, and the identity is one of them. It covers the syntax of the
+Snakemake runs a job again when its parameters change, and the fingerprint is one of them. It covers the syntax of the
 modules without comments, docstrings and the annotations of functions, so that rewording reruns nothing. The import
 graph of the package (grimp) lists the modules, starting from the job's own and the model's or figure's.
 """
