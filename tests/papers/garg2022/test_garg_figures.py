@@ -9,7 +9,7 @@ import pytest
 from icl.core.runs import Runs
 from icl.core.table import Table
 from icl.models import linear_attention_theory as theory
-from icl.papers.garg2022 import garg_errors, garg_function, gpt2, panels, shifts
+from icl.papers.garg2022 import decoder, garg_errors, garg_function, gpt2, panels, shifts
 from icl.papers.garg2022.evaluation import ERROR, squared_errors, sweeps
 from icl.pipeline import figures
 
@@ -107,6 +107,20 @@ def test_the_drawn_prompts_have_slopes_near_the_published_ones() -> None:
             line = table("garg_function", 1280).curve(panel, series, garg_function.VALUE)
             np.testing.assert_allclose(line["value"], line["value"].iloc[-1] / line["x"].iloc[-1] * line["x"])
             assert line["value"].iloc[-1] / line["x"].iloc[-1] == pytest.approx(slope, abs=0.15)
+
+
+def test_a_panel_shows_the_answers_to_its_own_prompt() -> None:
+    measured, trained = table("garg_function", 50), runs(50)
+    (inputs, labels, weights), directions, _ = garg_function.lines(trained)
+    for panel in garg_function.SLOPES:
+        truth = measured.curve(panel, garg_function.TRUTH, garg_function.VALUE)
+        x, slope = truth["x"].to_numpy(), truth["value"].iloc[-1] / truth["x"].iloc[-1]
+        prompt = [np.argmin(abs(np.sum(directions * weights, axis=-1) - slope))]
+        examples = inputs[None, prompt, : 2 * D], labels[None, prompt, : 2 * D]
+        queries, heads = directions[prompt, None] * x[:, None], trained.sweep.configs[0].heads
+        expected = decoder.predict_queries(trained.last(), *examples, queries[None], heads=heads)[:, 0]
+        ours = measured.points(panel, garg_function.TWICE, garg_function.VALUE)["value"]
+        np.testing.assert_allclose(ours.to_numpy().reshape(expected.shape), expected)
 
 
 def test_the_axis_counts_examples_and_dimensions() -> None:

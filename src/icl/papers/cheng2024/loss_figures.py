@@ -4,7 +4,7 @@ cheng_kernels : one nonlinearity in every model, beside the scalar oracle
 cheng_heads : a linear head and an exp head in one model, against either alone
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -68,8 +68,8 @@ def measure_kernels(runs: Trained, scale: str) -> Rows:
     oracle = trainings.oracle_losses({name: each for name, each in runs.items() if "oracle" in name}, scale)
     trained = trainings.diverged_as_untrained(finished, seeds, count)
     # The trainings of every seed: all, those that diverged, and those that ended behind the oracle
-    behind = np.sum([loss > oracle[setting] + BEHIND for setting, loss in finished.items()], axis=0)
     diverged = np.isnan(list(finished.values())).sum(axis=0)
+    behind = not_converged(finished, oracle, finished) - diverged
     counts = {"all": len(finished), "diverged": diverged, "behind": behind}
     parts = [
         *log_losses(trained, OF_KERNELS, KERNELS, seeds),
@@ -136,9 +136,13 @@ def bounded(trained: Losses, finished: Losses, oracle: Losses) -> dict[str, np.n
     conditions |= {"matched nonlinearity": [setting for path in matched for setting in path]}
     conditions |= {"linear attention on half_exp labels": [shallow, deep]}
     for what, settings in conditions.items():
-        unmet = [~(finished[setting] <= oracle[setting] + BEHIND) for setting in settings]
-        values[f"trainings not converged, {what}"] = np.sum(unmet, axis=0)
+        values[f"trainings not converged, {what}"] = not_converged(finished, oracle, settings)
     return values
+
+
+def not_converged(finished: Losses, oracle: Losses, settings: Iterable[Setting]) -> np.ndarray:
+    """Return the number of trainings that diverged or ended behind the oracle, (seeds,)."""
+    return np.sum([~(finished[setting] <= oracle[setting] + BEHIND) for setting in settings], axis=0)
 
 
 STYLES = [Style(name, name, COLOURS[name], marker) for name, marker in zip(KERNELS, "xosd", strict=True)]

@@ -36,7 +36,7 @@ def drawn_run(trained: Runs) -> Rows:
 
 @cache
 def varied_test(**constants: tuple[float, ...]) -> type[Evaluation]:
-    """Return an Evaluation that raises ConstantError before any training unless prompts exist for all these values, varied one
+    """Return an Evaluation that raises ConstantError unless prompts exist for all these values, varied one
     constant at a time.
     """
 
