@@ -15,9 +15,29 @@ from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 
 __all__ = [
-    "POINT", "Axes", "Axis", "Figure", "Picture", "Rows", "Runs", "Style", "Sweep", "Table", "Tensor", "Trained",
-    "curves", "exact", "facts", "grid", "join", "plotting", "rows", "single", "stream", "torch",
-]  # fmt: skip
+    "POINT",
+    "Axes",
+    "Axis",
+    "Figure",
+    "Picture",
+    "Rows",
+    "Runs",
+    "Style",
+    "Sweep",
+    "Table",
+    "Tensor",
+    "Trained",
+    "curves",
+    "exact",
+    "facts",
+    "grid",
+    "join",
+    "plotting",
+    "rows",
+    "single",
+    "stream",
+    "torch",
+]
 
 Trained = Mapping[str, Runs]
 """The runs of a figure by the names of their sweeps."""

@@ -37,8 +37,15 @@ GUIDE: Mapping[str, Any] = {"color": "k", "linestyle": "--", "linewidth": 1.5}
 
 Corner = Literal["upper left", "upper right", "lower left", "lower right", "center left", "center right", "center"]
 
-BANDS: Mapping[str, str] = {"r": "#ff7f50", "b": "#7bc8f6", "m": "#ffc0cb", "c": "#7fffd4", "y": "#f0e68c",
-                            "g": "#76ff7b", "tab:orange": "#ffd8b1"}  # fmt: skip
+BANDS: Mapping[str, str] = {
+    "r": "#ff7f50",
+    "b": "#7bc8f6",
+    "m": "#ffc0cb",
+    "c": "#7fffd4",
+    "y": "#f0e68c",
+    "g": "#76ff7b",
+    "tab:orange": "#ffd8b1",
+}
 """The opaque band behind a curve of each colour: coral, light blue, pink, aquamarine, khaki, light green, apricot."""
 
 

@@ -57,9 +57,14 @@ def lsa_label_error(
 
 
 def one_step_error(
-    step: np.ndarray, second: np.ndarray, fourth: np.ndarray, query: np.ndarray, task: np.ndarray, test_length: Any,
+    step: np.ndarray,
+    second: np.ndarray,
+    fourth: np.ndarray,
+    query: np.ndarray,
+    task: np.ndarray,
+    test_length: Any,
     noise: float = 0.0,
-) -> Any:  # fmt: skip
+) -> Any:
     """E (x_query' A (1/M) sum_i y_i x_i - <w, x_query>)^2 for y_i = <w, x_i> + noise and any test distribution (ours):
 
     tr(Q T) - 2 tr(Q A S T) + tr(A' Q A (F/M + (1 - 1/M) S T S + noise S/M)).

@@ -25,7 +25,7 @@ CONFIGS = (
     one_layer.Config(seed=2, relevant_fraction=0.3, strength_law="constant"),
 )
 both_domains = pytest.mark.parametrize("prompts_of", [evaluation.in_domain, evaluation.out_of_domain])
-PromptsOf = Callable[..., evaluation.Evaluation]
+PromptsOf = Callable[..., evaluation.EvaluationPrompts]
 
 
 def sweep(*configs: one_layer.Config, **test: Any) -> Sweep:

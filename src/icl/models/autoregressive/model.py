@@ -28,7 +28,7 @@ UNTRAINED = ()
 
 
 def is_random(configs: Sequence[Config]) -> bool:
-    """Return whether sequences are sampled: in training, or in the evaluation, if a sweep has several seeds for it."""
+    """Return whether sequences are sampled: in training, or in an evaluation with several seeds."""
     sampled = any(config.gradient_estimator.startswith("sample") for config in configs)
     return sampled or len({config.seed for config in configs}) > 1
 
@@ -52,7 +52,7 @@ def six_scalars(a: Tensor, b: Tensor, configs: Sequence[Config]) -> tuple[Tensor
 
 
 def blocks(a: Tensor, b: Tensor, configs: Sequence[Config]) -> tuple[Tensor, Tensor]:
-    """Return a and B, (runs, d, d) each."""
+    """Return the matrices A and B, (runs, d, d) each."""
     one = torch.eye(configs[0].dimension, dtype=torch.float64)
     return a[:, None, None] * one, b[:, None, None] * one
 

@@ -32,7 +32,7 @@ def from_every_start(law: str, last: int, ending: str = "", **axes: Any) -> Swee
 
 
 def blocks(runs: Runs, run: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return a = W^KQ_32 and B = W^PV_12 of a run at all snapshots, (snapshots, d, d) each; a I and b I of scalars."""
+    """Return W^KQ_32 and W^PV_12 of a run at all snapshots, (snapshots, d, d) each; a I and b I of scalars."""
     a, b = (runs.weights[name][run].numpy() for name in ("KQ", "PV"))
     one = np.eye(runs.sweep.configs[run].dimension)
     return (a, b) if a.ndim == 3 else (a[:, None, None] * one, b[:, None, None] * one)

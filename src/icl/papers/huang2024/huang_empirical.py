@@ -32,7 +32,10 @@ def sweeps(scale: str) -> list[Sweep]:
 
 
 def measure(runs: Trained, scale: str) -> Rows:
-    """Errors of the dominant and of the rare features along training, by seed, and ratios of times to reach them."""
+    """Return errors of the dominant and the rare features along training, by seed, and ratios of times to reach them.
+
+    Raises ConstantError if the training does not use fixed prompts.
+    """
     sweep, weights, parts = runs["huang_empirical"].sweep, runs["huang_empirical"].weights["Q"], []
     steps, seeds = np.array(sweep.snapshots), np.array(sweep.seeds)
     errors: dict[str, list[Tensor]] = {"population": [], "training": []}

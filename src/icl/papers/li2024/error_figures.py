@@ -18,7 +18,7 @@ from icl.evidence.intervals import kendall, least_length
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, facts, join, plotting, single, torch
 from icl.models import estimators, transformer
 from icl.papers.li2024 import evaluation, trainings
-from icl.papers.li2024.evaluation import Evaluation
+from icl.papers.li2024.evaluation import EvaluationPrompts
 from icl.papers.li2024.record import Look, error_axis, figure, held_out_loss, measure_errors
 
 ENOUGH = 0.05
@@ -38,7 +38,7 @@ SUM_LENGTHS, FRACTION_LENGTHS = tuple(range(2, 21, 2)), tuple(range(0, 21, 2))
 DECODER_FRACTIONS = (1.0, 0.9, 0.8)
 
 
-def decoder_wrong(runs: Runs, prompts: Evaluation, lengths: Sequence[int]) -> np.ndarray:
+def decoder_wrong(runs: Runs, prompts: EvaluationPrompts, lengths: Sequence[int]) -> np.ndarray:
     """Return whether the decoder is wrong on each prompt after l contexts, for each length l: bool (lengths, runs,
     prompts).
 
@@ -142,7 +142,8 @@ FRACTIONS = {f"alpha'={fraction}": fraction for fraction in (0.4, 0.6, 0.8, 1.0)
 def measure_generalisation(runs: Trained, scale: str) -> Rows:
     """Errors of the one-layer model in and out of domain, and the least sufficient context length."""
     trained, lengths = trainings.in_axes(single(runs)), []
-    seeds, parts = trained.sweep.seeds, list[Rows]()
+    seeds = trained.sweep.seeds
+    parts: list[Rows] = []
     claimed: dict[str, Any] = {}
     for series, fraction in FRACTIONS.items():
         prompts = evaluation.in_domain(trained.sweep, relevant_fraction_test=fraction)
@@ -165,7 +166,7 @@ def measure_generalisation(runs: Trained, scale: str) -> Rows:
     return join([*parts, facts(seeds, claimed)])
 
 
-def _wrong_and_hinge(runs: Runs, prompts: Evaluation) -> tuple[np.ndarray, np.ndarray]:
+def _wrong_and_hinge(runs: Runs, prompts: EvaluationPrompts) -> tuple[np.ndarray, np.ndarray]:
     """Return whether each answer is wrong, (lengths, runs, prompts), and the hinge loss at the last length, (runs,)."""
     logits = evaluation.logits(runs.last(), prompts, LENGTHS)
     return evaluation.wrong(logits, prompts), evaluation.hinge(logits[-1], prompts)

@@ -16,7 +16,7 @@ from icl.papers.li2024.prompts import all_tasks, prompt_tokens, sample_prompts, 
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class EvaluationPrompts:
     """Test prompts of all runs, in the axes of the patterns.
 
     tokens : (runs, prompts, l + 1, d_X + label coordinates); labels, patterns : (runs, prompts, l + 1)
@@ -36,13 +36,13 @@ class Evaluation:
         return self.labels[..., -1]
 
 
-def in_domain(sweep: Sweep, **tested: Any) -> Evaluation:
+def in_domain(sweep: Sweep, **tested: Any) -> EvaluationPrompts:
     """Prompts of unseen tasks over the IDR and IDI patterns; tested : other constants of the sweep's test."""
     domains = ((unseen_tasks(c.relevant_patterns, c.train_tasks), *c.axis_patterns) for c in sweep.configs)
     return _evaluation(sweep.configs, replace(sweep.test, **tested), "in domain", domains)
 
 
-def out_of_domain(sweep: Sweep, **tested: Any) -> Evaluation:
+def out_of_domain(sweep: Sweep, **tested: Any) -> EvaluationPrompts:
     """Prompts of all tasks over ODR patterns, IDR patterns combined with coefficient sum S_1, and rotated IDI ones."""
     test, domains = replace(sweep.test, **tested), []
     for config in sweep.configs:
@@ -55,7 +55,7 @@ def out_of_domain(sweep: Sweep, **tested: Any) -> Evaluation:
 
 def _evaluation(
     configs: Sequence[Any], test: Any, purpose: str, domains: Iterable[tuple[np.ndarray, ...]]
-) -> Evaluation:
+) -> EvaluationPrompts:
     """domains : for each run its tasks, (tasks, 2), and relevant and irrelevant patterns, (M, d_X)."""
     parts = []
     for config, (tasks, relevant, irrelevant) in zip(configs, domains, strict=True):
@@ -71,20 +71,20 @@ def _evaluation(
             features += scale * stream(config.system, config.seed, f"{purpose}, noise").standard_normal(features.shape)
         units = relevant / np.linalg.norm(relevant, axis=-1, keepdims=True)
         parts.append((tokens, batch.label, batch.pattern, units[batch.pattern[:, -1]]))
-    return Evaluation(configs, test, *(torch.from_numpy(np.stack(part)) for part in zip(*parts, strict=True)))
+    return EvaluationPrompts(configs, test, *(torch.from_numpy(np.stack(part)) for part in zip(*parts, strict=True)))
 
 
-def wrong(logits: Tensor, prompts: Evaluation) -> np.ndarray:
+def wrong(logits: Tensor, prompts: EvaluationPrompts) -> np.ndarray:
     """Return whether z F is NaN or at most the answer margin, for F (..., runs, prompts): bool (..., runs, prompts)."""
     return ~(logits * prompts.answer > prompts.test.answer_margin).numpy()
 
 
-def hinge(logits: Tensor, prompts: Evaluation) -> np.ndarray:
+def hinge(logits: Tensor, prompts: EvaluationPrompts) -> np.ndarray:
     """Mean hinge loss max(0, 1 - z F): (runs,)."""
     return torch.relu(1 - logits * prompts.answer).mean(dim=-1).numpy()
 
 
-def attention(params: Params, prompts: Evaluation, context_length: int | None = None) -> Tensor:
+def attention(params: Params, prompts: EvaluationPrompts, context_length: int | None = None) -> Tensor:
     """Attention of the one-layer model's query on the first `context_length` contexts, by default all, and on the query
     itself if it is attended to; 0 elsewhere: (runs, prompts, l + 1).
 
@@ -99,7 +99,7 @@ def attention(params: Params, prompts: Evaluation, context_length: int | None = 
     return torch.softmax(scores.masked_fill(masked, -torch.inf), dim=-1)
 
 
-def contributions(params: Params, prompts: Evaluation, context_length: int | None = None) -> Tensor:
+def contributions(params: Params, prompts: EvaluationPrompts, context_length: int | None = None) -> Tensor:
     """a_i ReLU(w_i^T sum_j W_V p_j s_j) of every neuron i, with s_j as `attention`: (runs, prompts, m).
 
     Their sum over neurons is the logit F; leaving neurons out of the sum prunes them.
@@ -109,6 +109,6 @@ def contributions(params: Params, prompts: Evaluation, context_length: int | Non
     return params["a"][:, None] * torch.relu(torch.bmm(context, rows.mT))
 
 
-def logits(params: Params, prompts: Evaluation, lengths: Sequence[int]) -> Tensor:
+def logits(params: Params, prompts: EvaluationPrompts, lengths: Sequence[int]) -> Tensor:
     """F of the one-layer model from the first l contexts, for each l in `lengths`: (lengths, runs, prompts)."""
     return torch.stack([contributions(params, prompts, length).sum(dim=-1) for length in lengths])

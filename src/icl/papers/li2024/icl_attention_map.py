@@ -6,12 +6,12 @@ import numpy as np
 
 from icl.figure import Axes, Axis, Figure, Picture, Rows, Table, Tensor, Trained, plotting, rows, single, torch
 from icl.papers.li2024 import evaluation, stack
-from icl.papers.li2024.evaluation import Evaluation
+from icl.papers.li2024.evaluation import EvaluationPrompts
 from icl.papers.li2024.record import Record
 from icl.papers.li2024.trainings import stack_training
 
 
-def label_of_layers(attention: list[Tensor], prompts: Evaluation) -> np.ndarray:
+def label_of_layers(attention: list[Tensor], prompts: EvaluationPrompts) -> np.ndarray:
     """Mean of the context labels, weighted by the query's attention in one layer per run: (runs, prompts).
 
     The layer is the one that attends most to the columns with the query's pattern.

@@ -5,7 +5,7 @@ import numpy as np
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, facts, join, plotting, rows
 from icl.models.optimisers import Params
 from icl.papers.li2024 import evaluation, trainings
-from icl.papers.li2024.evaluation import Evaluation
+from icl.papers.li2024.evaluation import EvaluationPrompts
 
 ALWAYS = 0.99
 """Fraction of the prompts of its label on which a lucky neuron must be active, as drawn."""
@@ -13,7 +13,7 @@ MOSTLY = 0.5
 """The same at the start of the training, where the talk defines luck."""
 
 
-def lucky(params: Params, prompts: Evaluation, share: float = ALWAYS) -> np.ndarray:
+def lucky(params: Params, prompts: EvaluationPrompts, share: float = ALWAYS) -> np.ndarray:
     """Which neurons have w_i^T sum_j W_V p_j s_j > 0 on at least this share of the prompts with z = sign(a_i): bool
     (runs, m); w_i is row i of W_O, s_j the attention on context j.
     """
@@ -37,7 +37,7 @@ def measure(runs: Trained, scale: str) -> Rows:
     return join(parts)
 
 
-def _by_activity_at_the_start(trained: Runs, prompts: Evaluation) -> Rows:
+def _by_activity_at_the_start(trained: Runs, prompts: EvaluationPrompts) -> Rows:
     """Return the neurons lucky at epoch 0, active on most prompts of their label, and the growth of the others."""
     start = lucky(trained.at(0), prompts, MOSTLY)
     norms = trained.last()["W_O"].norm(dim=-1).numpy()

@@ -9,7 +9,7 @@ import numpy as np
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Table, Trained, facts, join, plotting, rows, torch
 from icl.models.optimisers import Params
 from icl.papers.li2024 import error_figures, evaluation, neuron_figures, pruning, training_curves, trainings
-from icl.papers.li2024.evaluation import Evaluation
+from icl.papers.li2024.evaluation import EvaluationPrompts
 
 NAMES = ("figure8", "figure9", "figure10", "figure11", "figure14", "icl_generalisation")
 MEASURED = [
@@ -76,7 +76,7 @@ def _facts(runs: Runs, scale: str) -> dict[str, np.ndarray]:
     }
 
 
-def attended_context(params: Params, prompts: Evaluation) -> dict[str, np.ndarray]:
+def attended_context(params: Params, prompts: EvaluationPrompts) -> dict[str, np.ndarray]:
     """How close sum_s p_s softmax_s is to (mu, z q), mu the query's pattern: the mean cosine of its feature part with
     mu, and the mean of z times its label part in units of q, (runs,) each.
     """

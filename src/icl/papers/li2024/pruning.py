@@ -16,7 +16,7 @@ from icl.core.streams import stream
 from icl.core.table import ERROR
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, join, plotting, rows, single, torch
 from icl.papers.li2024 import evaluation, trainings
-from icl.papers.li2024.evaluation import Evaluation
+from icl.papers.li2024.evaluation import EvaluationPrompts
 from icl.papers.li2024.one_layer import SYSTEM
 from icl.papers.li2024.record import Look, Record, draw, error_axis, measure_errors, one_of_many
 
@@ -36,7 +36,7 @@ class Pruning:
     norms : row norms of W_O, (runs, m); parts : contribution of each neuron to F, (runs, prompts, m)
     """
 
-    prompts: Evaluation
+    prompts: EvaluationPrompts
     norms: np.ndarray
     parts: Any
 

@@ -9,7 +9,7 @@ import numpy as np
 from icl.figure import Axis, Figure, Rows, Style, Tensor, Trained, single, torch
 from icl.models.optimisers import Params
 from icl.papers.li2024 import evaluation, stack, trainings
-from icl.papers.li2024.evaluation import Evaluation
+from icl.papers.li2024.evaluation import EvaluationPrompts
 from icl.papers.li2024.record import Look, Record, figure
 
 ATTENTION_EPOCHS = tuple(range(0, 201, 20))
@@ -28,7 +28,7 @@ def measure_magnitudes(runs: Trained, scale: str) -> Rows:
     return record.rows({"share along the pattern": share, "growth along the pattern": along_end / along_start})
 
 
-def magnitudes(params: Params, prompts: Evaluation) -> dict[str, np.ndarray]:
+def magnitudes(params: Params, prompts: EvaluationPrompts) -> dict[str, np.ndarray]:
     """Mean magnitudes of figure 8 within the feature block, (runs,) each.
 
     ``W_Q p_query`` and ``W_K p_i`` (over contexts with the query's pattern) are norms, ``xdr W_Q p_query`` and
@@ -62,7 +62,7 @@ def measure_attention(runs: Trained, scale: str) -> Rows:
     return record.rows(claimed)
 
 
-def on_same(attention: Tensor, prompts: Evaluation) -> np.ndarray:
+def on_same(attention: Tensor, prompts: EvaluationPrompts) -> np.ndarray:
     """Return the query's attention, (runs, prompts, columns), on columns with its pattern, averaged: (runs,)."""
     same = prompts.patterns == prompts.patterns[..., -1:]
     return (attention * same).sum(dim=-1).mean(dim=-1).numpy()
