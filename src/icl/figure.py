@@ -53,13 +53,13 @@ class Figure:
     sweeps : scale -> the trainings, none for a figure that is computed without any
     measure : runs by the name of their sweep, scale -> rows of single runs
     draw : the table -> the picture
-    draw_runs : the table -> all runs, for a figure that draws a single one
     frames : the table -> the pictures of an animation
+    draws_one_run : whether it draws a single one of many runs
     """
 
     name: str
     sweeps: Callable[[str], list[Sweep]]
     measure: Callable[[Trained, str], Rows]
     draw: Callable[[Table], Picture]
-    draw_runs: Callable[[Table], Picture] | None = None
     frames: Callable[[Table], list[Picture]] | None = None
+    draws_one_run: bool = False

@@ -5,7 +5,7 @@ into artists. It computes no statistics and has no global state: figures are bui
 defaults, so a user's ``matplotlibrc`` has no effect. Pixels are at 100 dpi.
 
 Every artist of a series has the series' name as its group id, and every axes has its panel's name as label, by which
-``icl.drawing.overlays`` finds the place of a published curve.
+``icl.drawing.compared`` finds the place of a run and of a published curve.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from math import pi
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from icl.core.lazy import Axes, Picture
-from icl.core.table import ERROR, SINGLE, Table
+from icl.core.table import ERROR, Table
 from icl.drawing import fonts
 
 if TYPE_CHECKING:
@@ -46,7 +45,9 @@ BANDS: Mapping[str, str] = {
     "g": "#76ff7b",
     "tab:orange": "#ffd8b1",
 }
-"""The opaque band behind a curve of each colour: coral, light blue, pink, aquamarine, khaki, light green, apricot."""
+"""The band of a curve of each colour, on white: coral, light blue, pink, aquamarine, khaki, light green, apricot."""
+BAND_ALPHA = 0.7
+"""The published bands are opaque; ours have the same colour on white and do not hide what is below them."""
 
 
 class Style(NamedTuple):
@@ -56,7 +57,7 @@ class Style(NamedTuple):
     label: str
     colour: str
     marker: str = ""
-    line: str = "-"
+    line: Any = "-"
 
 
 class Embedding(NamedTuple):
@@ -107,7 +108,7 @@ under_defaults: Callable[[Callable[..., Picture]], Callable[..., Picture]] = def
 
 
 @cache
-def _figure_class() -> type[Picture]:
+def picture_class() -> type[Picture]:
     """Return a figure class that also renders under ``defaults``, because matplotlib reads many of them only then."""
     from matplotlib.figure import Figure
 
@@ -125,7 +126,7 @@ def canvas(
     Each of ``bars`` colour bars will take a fifth of the width; the edges are those after they are drawn.
     """
     left, right, top, bottom = edges
-    figure = _figure_class()(figsize=(size[0] / DPI, size[1] / DPI), dpi=DPI)
+    figure = picture_class()(figsize=(size[0] / DPI, size[1] / DPI), dpi=DPI)
     return figure, add_panel(figure, (left, left + (right - left) / 0.8**bars, top, bottom), panel)
 
 
@@ -178,6 +179,28 @@ def frame(axes: Axes, x: Axis, y: Axis, font: float, ticks: float | None = None)
     axes.set_xlabel(x.label, fontsize=font)
     axes.set_ylabel(y.label, fontsize=font)
     axes.tick_params(labelsize=font if ticks is None else ticks)
+    if y.log:
+        edge_arrows(axes)
+
+
+def edge_arrows(axes: Axes) -> None:
+    """Mark points of a series above or below the axes by an arrow at the edge; below a logarithmic axis also zeros."""
+    from matplotlib.markers import CARETDOWN, CARETUP
+
+    low, high = axes.get_ylim()
+    for line in [line for line in axes.lines if line.get_gid() is not None]:
+        x, y = np.asarray(line.get_xydata(), dtype=float).T
+        for outside, edge, marker in ((y < low, low, CARETDOWN), (y > high, high, CARETUP)):
+            place = x[outside], np.full(outside.sum(), edge)
+            axes.plot(*place, marker=marker, markersize=5, linestyle="none", color=line.get_color(), zorder=3)
+
+
+def none_tick(axes: Axes, height: float) -> None:
+    """Name a height below all positive values of a logarithmic axis "none"; zeros are drawn there."""
+    low, high = height / 1.5, axes.get_ylim()[1]
+    powers = [power for power in range(-30, 30) if 1.5 * height < 10.0**power <= high]
+    axes.set_yticks([height, *(10.0**power for power in powers)], ["none", *(f"$10^{{{power}}}$" for power in powers)])
+    axes.set_ylim(low, high)
 
 
 def _widened(limits: tuple[float, float], data: Sequence[float]) -> tuple[float, float]:
@@ -192,14 +215,22 @@ def _widened(limits: tuple[float, float], data: Sequence[float]) -> tuple[float,
 def curves(
     axes: Axes, table: Table, styles: Sequence[Style], observable: str, *, band: bool = False, **look: Any
 ) -> None:
-    """Draw one curve per style, in order, optionally with its opaque ``band``; the axes' label is the panel, ``look``
+    """Draw one curve per style, in order, optionally with its ``band``; the axes' label is the panel, ``look``
     overrides the styles.
     """
     for style in styles:
         rows = table.curve(panel_of(axes), style.series, observable)
         if band:
-            axes.fill_between(rows["x"], rows["band_low"], rows["band_high"], color=BANDS[style.colour], linewidth=0)
+            published_band(axes, style.colour, rows["x"], rows["band_low"], rows["band_high"])
         curve(axes, style, rows["x"], rows["value"], **look)
+
+
+def published_band(axes: Axes, colour: str, x: Any, low: Any, high: Any) -> None:
+    """Draw the band of a curve of a colour, which on white has the published colour."""
+    from matplotlib.colors import to_rgb
+
+    under = [max(0.0, (part - 1 + BAND_ALPHA) / BAND_ALPHA) for part in to_rgb(BANDS[colour])]
+    axes.fill_between(x, low, high, color=under, alpha=BAND_ALPHA, linewidth=0)
 
 
 def medians(axes: Axes, table: Table, styles: Sequence[Style], observable: str, **look: Any) -> None:
@@ -213,13 +244,12 @@ def medians(axes: Axes, table: Table, styles: Sequence[Style], observable: str, 
 def deviations(
     axes: Axes, table: Table, styles: Sequence[Style], observable: str, *, alpha: float = 0.2, **look: Any
 ) -> None:
-    """Draw curves of positive values as ``curves`` does, with transparent bands of one standard deviation."""
+    """Draw curves as ``curves`` does, with transparent bands of one standard deviation."""
     for style in styles:
         rows = table.curve(panel_of(axes), style.series, observable)
         half = (rows["band_high"] - rows["value"]) / 2  # the table's bands are two standard deviations
-        # A logarithmic axis cannot show a band that reaches zero.
-        low = (rows["value"] - half).clip(lower=rows["value"] / 20)
-        axes.fill_between(rows["x"], low, rows["value"] + half, color=style.colour, alpha=alpha, linewidth=0)
+        ends = rows["value"] - half, rows["value"] + half
+        axes.fill_between(rows["x"], *ends, color=style.colour, alpha=alpha, linewidth=0)
         curve(axes, style, rows["x"], rows["value"], **look)
 
 
@@ -243,47 +273,10 @@ def curve(axes: Axes, style: Style, x: Any, y: Any, **look: Any) -> Line2D:
     return line
 
 
-def error_curves(axes: Axes, table: Table, styles: Sequence[Style], *, band: bool = False) -> None:
-    """Draw curves of the share of wrong answers as ``curves`` does; no error in n prompts is an open marker at 1/n."""
-    for style in styles:
-        rows = table.curve(panel_of(axes), style.series, ERROR)
-        least = resolution(rows)
-        if band:
-            low, high = (np.maximum(rows[edge], least) for edge in ("band_low", "band_high"))
-            axes.fill_between(rows["x"], low, high, color=BANDS[style.colour], linewidth=0)
-        error_curve(axes, style, rows["x"], rows["value"], least)
-
-
-def resolution(rows: pd.DataFrame) -> np.ndarray:
-    """Return the smallest positive error, 1/n for n prompts; 0 for a mean over runs, whose rows do not hold n."""
-    of_one_run = rows["statistic"] == SINGLE if "statistic" in rows else True
-    return np.where(of_one_run & (rows["count"] > 1), 1 / rows["count"], 0.0)
-
-
-OPEN = {"x": "X", "+": "P"}
-"""Markers without an inside, and the markers that replace them where they are open."""
-
-
-def error_curve(axes: Axes, style: Style, x: Any, y: Any, least: np.ndarray, **look: Any) -> None:
-    """Draw one curve of errors; no error is an open marker at ``least``, if this is positive."""
-    x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
-    none = (y == 0) & (least > 0)
-    drawn = np.where(none, least, y)
-    line = curve(axes, style, x, drawn, **look)
-    if none.any() and style.marker:
-        line.set_markevery(list(~none))
-        open_look = {"marker": OPEN.get(style.marker, style.marker), "markerfacecolor": "w", "linestyle": "none"}
-        curve(axes, style, x[none], drawn[none], **{**look, **open_look}, label=None, gid=f"{style.series}, no error")
-
-
-BASELINE = Style("baseline", "baseline", "k", line="--")
-"""The error that others are compared with, in pictures of all runs."""
-
-
 def baseline(axes: Axes, table: Table) -> None:
     """Draw the error of the series "baseline" as a dashed black line."""
     rows = table.curve(panel_of(axes), "baseline", ERROR)
-    axes.plot(rows["x"], np.maximum(rows["value"], resolution(rows)), label="baseline", gid="baseline", **GUIDE)
+    axes.plot(rows["x"], rows["value"], label="baseline", gid="baseline", **GUIDE)
 
 
 def legend(axes: Axes, font: float, corner: Corner, at: tuple[float, float], spacing: float = 0.5) -> Legend:

@@ -1,18 +1,33 @@
 """Pictures and animations as files: equal figures give equal files."""
 
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from icl.core.files import write_aside
 from icl.core.lazy import Picture
 from icl.drawing.plotting import defaults
 
+FONT, LETTERS = 6.5, 19
+"""Of the strip: points, and letters in an inch of width."""
 
-def save_picture(picture: Picture, path: Path, note: str) -> None:
-    """Save a figure at 100 dpi without a date; the note is the description of a PNG, or the subject of a PDF."""
+
+def save_picture(picture: Picture, path: Path, note: str, key: str = "") -> None:
+    """Save a figure at 100 dpi without a date, with the key and the note in a strip below it.
+
+    The note is also the description of a PNG, or the subject of a PDF.
+    """
+    from matplotlib.transforms import Bbox
+
     about = {"CreationDate": None, "Subject": note} if path.suffix == ".pdf" else {"Description": note}
+    width, height = picture.get_size_inches()
+    lines = [line for words in (key, note) for line in wrap(words, int(width * LETTERS))]
+    strip = (len(lines) + 0.5) * 1.3 * FONT / 72 if lines else 0.0
     with defaults(), write_aside(path) as aside:
-        picture.savefig(aside, dpi=100, metadata=about)
+        words = picture.text(0.05 / width, -0.02 / height, "\n".join(lines), fontsize=FONT, color="0.4", va="top")
+        words.set_in_layout(False)
+        picture.savefig(aside, dpi=100, metadata=about, bbox_inches=Bbox([[0, -strip], [width, height]]))
+        words.remove()
 
 
 def save_animation(frames: list[Picture], path: Path, note: str, seconds: float = 0.25) -> None:

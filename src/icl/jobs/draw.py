@@ -5,7 +5,7 @@ from pathlib import Path
 
 from icl.core import discovery, sealed, table
 from icl.core.files import file_digest
-from icl.drawing import overlays
+from icl.drawing import compared
 from icl.drawing.saving import save_animation, save_picture
 from icl.evidence import published_curves
 
@@ -24,21 +24,19 @@ def draw(
 ) -> None:
     """Write the pictures of a figure's table, each of a kind that its name ends with, and a record of them.
 
-    pictures : <figure>.png and .pdf, <figure>_overlay.png, <figure>_runs.png, <figure>.gif, as far as the figure has
-    them; note : scale and changed constants, for the metadata; measured : fingerprint of the table's measurement
+    pictures : <figure>.png and .pdf, <figure>_compared.png, <figure>.gif, as far as the figure has them
+    note : scale and changed constants, for the strip below; measured : fingerprint of the table's measurement
     """
     made, _ = table.read(source, figure, scale, measured)
     one = discovery.figure(figure)
     for path in pictures:
         if path.suffix == ".gif" and one.frames:
             save_animation(one.frames(made), path, note)
-        elif path.stem == f"{figure}_runs" and one.draw_runs:
-            save_picture(one.draw_runs(made), path, note)
+        elif path.stem == f"{figure}_compared":
+            numbers = published_curves.read(published) if published else None
+            save_picture(compared.draw(one.draw(made), made, numbers), path, note, compared.KEY[one.draws_one_run])
         else:
-            drawn = one.draw(made)
-            if path.stem == f"{figure}_overlay" and published:
-                overlays.overlay(drawn, published_curves.read(published))
-            save_picture(drawn, path, note)
+            save_picture(one.draw(made), path, note)
     record = {
         "figure": figure,
         "folder": folder,

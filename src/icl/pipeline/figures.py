@@ -41,7 +41,7 @@ def note(name: str, scale: str, constants: Overrides) -> str:
     )
     values = {constant: value for sweep in ours.values() for constant, value in applicable(sweep, constants).items()}
     seeds = max((len(set(sweep.seeds)) for sweep in ours.values() if sweep.is_random), default=0)
-    one = "one of " if discovery.figure(name).draw_runs else ""
+    one = "one of " if discovery.figure(name).draws_one_run else ""
     phrases = [f"{scale} scale, " + (f"{one}{seeds} seeds" if seeds else "exact: no randomness")]
     phrases += ["reduced: " + ", ".join(reduced)] if reduced else []
     return "; ".join([*phrases, *(f"{constant} = {value}" for constant, value in values.items())])

@@ -23,7 +23,7 @@ from icl.pipeline import figures, fingerprint
 
 RESOURCES = {"mem_mb": 2000, "runtime": 60}
 """What a job requests from a cluster, in MB and minutes, unless its model's module defines RESOURCES."""
-OVERLAY, RUNS = "_overlay", "_runs"
+COMPARED = "_compared"
 """Suffixes of the pictures with the published curve and with all runs."""
 
 
@@ -194,17 +194,16 @@ class Plan:
         return [(file.relative_to(root) if file.is_relative_to(root) else file).as_posix()] if file else []
 
     def pictures(self, name: str) -> list[str]:
-        """Return the pictures of a figure: PNG and PDF, its overlay if there is a published curve, all its runs if it
-        draws a single one, and the GIF if it is animated.
-        """
+        """Return the pictures of a figure: PNG and PDF, a comparison if there is one, and a GIF if it is animated."""
         animation = [".gif"] if discovery.figure(name).frames else []
         ends = [".png", ".pdf", *(f"{end}.png" for end in self._endings(name)), *animation]
         return [f"{self.pictures_folder}/{name}{end}" for end in ends]
 
     def _endings(self, name: str) -> list[str]:
-        """Return the suffixes of a figure's further pictures, which are targets too."""
-        kinds = {OVERLAY: self.published_files(name), RUNS: discovery.figure(name).draw_runs}
-        return [ending for ending, is_drawn in kinds.items() if is_drawn]
+        """Return the suffixes of a figure's further pictures, which are targets too: a comparison with all runs and
+        published numbers, if the numbers are known or the figure draws a single run.
+        """
+        return [COMPARED] if self.published_files(name) or discovery.figure(name).draws_one_run else []
 
     def targets(self, name: str) -> list[str]:
         """Return the target names of a figure: its name, its aliases and its further pictures."""
@@ -293,7 +292,7 @@ def check_config(config: Mapping[str, Any], schema: Path) -> None:
 
 def requested_figures(words: Iterable[str]) -> list[str]:
     """Return the figures that a command line requests by name, alias or file."""
-    stems = [Path(word).stem.removesuffix(OVERLAY).removesuffix(RUNS) for word in words]
+    stems = [Path(word).stem.removesuffix(COMPARED) for word in words]
     names = [ledger.aliases().get(stem, stem) for stem in stems]
     return [name for name in dict.fromkeys(names) if name in discovery.figures()]
 

@@ -176,8 +176,7 @@ IN_DOMAIN = tuple(
     Style(name, rf"$\alpha'={value}$", *look) for (name, value), look in zip(FRACTIONS.items(), LOOKS, strict=False)
 )
 NO_ERROR = 3e-5
-"""Height at which a mean of zero errors is drawn, as an open marker."""
-TICKS = ("none", *(f"$10^{{{power}}}$" for power in range(-4, 1)))
+"""Height at which a mean of zero errors is drawn."""
 
 
 @plotting.under_defaults
@@ -186,19 +185,15 @@ def draw_generalisation(table: Table) -> Picture:
     edges = plotting.grid_edges(("in domain", "out of domain"), (100, 365, 26.25, 317.72), (370, 0))
     picture, panels = plotting.panels((760, 400), edges)
     x = Axis("Context length", (0, 20.4), range(0, 21, 4))
-    y = Axis("Classification error", (NO_ERROR / 1.3, 1), [NO_ERROR, 1e-4, 1e-3, 1e-2, 0.1, 1], TICKS, log=True)
     for (panel, axes), styles in zip(panels.items(), (IN_DOMAIN, SUM_STYLES), strict=True):
         for place, style in enumerate(styles):
             points = table.curve(panel, style.series, ERROR)
             low, high, height = (points[edge].clip(lower=NO_ERROR) for edge in ("band_low", "band_high", "value"))
-            axes.fill_between(points["x"], low, high, color=plotting.BANDS[style.colour], linewidth=0)
+            plotting.published_band(axes, style.colour, points["x"], low, high)
             # Markers only at some lengths, since the curves of a panel nearly coincide.
-            shown, zero = np.arange(len(points)) % len(styles) == place, points["value"].to_numpy() == 0
-            plotting.curve(axes, style, points["x"], height, markevery=list(shown & ~zero))
-            marker, gid = plotting.OPEN.get(style.marker, style.marker), f"{style.series}, none"
-            empty = {"marker": marker, "markerfacecolor": "w", "linestyle": "none", "label": None, "gid": gid}
-            plotting.curve(axes, style, points["x"][shown & zero], height[shown & zero], **empty)
-        plotting.frame(axes, x, y, font=15)
+            plotting.curve(axes, style, points["x"], height, markevery=(place, len(styles)))
+        plotting.frame(axes, x, Axis("Classification error", (NO_ERROR, 1), log=True), font=15)
+        plotting.none_tick(axes, NO_ERROR)
         plotting.legend(axes, 11, "lower left", (0.02, 0.13), spacing=0.25)
     return picture
 

@@ -13,7 +13,7 @@ from icl.drawing.plotting import Embedding
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Table, Trained, plotting, rows, single, torch
 from icl.models.optimisers import Params
 from icl.papers.li2024 import one_layer, stack, trainings
-from icl.papers.li2024.record import Edges, Record, one_of_many
+from icl.papers.li2024.record import Edges, Record
 
 EPOCHS, STACK_EPOCHS = (0, 100, 200, 300, 400), (0, 400, 800, 1200, 1600)
 DRAWN_NEURONS = 5
@@ -151,11 +151,11 @@ def _labels(name: str, layer: int | None, edges: Edges, legend: float, limits: t
     draw = partial(draw_labels, edges=edges, legend=legend, limits=limits)
     measure = partial(measure_layer, layer=layer) if layer else measure_labels
     training = trainings.stack_training if layer else trainings.one_layer_training
-    return one_of_many(name, training, measure, draw, LABELS)
+    return Figure(name, training, measure, draw, draws_one_run=True)
 
 
 FIGURES = (
-    one_of_many("figure10", trainings.one_layer_training, measure_features, draw_features, FEATURES),
+    Figure("figure10", trainings.one_layer_training, measure_features, draw_features, draws_one_run=True),
     _labels("figure11", None, (96.65, 342.72, 22.50, 324.72), -0.009, (-0.047, 1.391)),
     _labels("figure24", 1, (96.65, 334.64, 15.00, 324.72), -0.043, (0.0071, 0.0549)),
     _labels("figure25", 2, (109.90, 339.41, 15.00, 324.72), -0.080, (0.0074, 0.0379)),

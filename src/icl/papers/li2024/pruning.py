@@ -18,7 +18,7 @@ from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained,
 from icl.papers.li2024 import evaluation, trainings
 from icl.papers.li2024.evaluation import EvaluationPrompts
 from icl.papers.li2024.one_layer import SYSTEM
-from icl.papers.li2024.record import Look, Record, draw, error_axis, measure_errors, one_of_many
+from icl.papers.li2024.record import Look, Record, draw, error_axis, measure_errors
 
 COUNTS = (0, 3, 6, 10, 13, 16, 19, 22, 26)
 """Numbers of pruned neurons at rates 0, 5, ..., 40 %, as on the published axis."""
@@ -254,7 +254,7 @@ def draw_large(table: Table) -> Picture:
 _training = partial(trainings.one_layer_training, test=trainings.PruningTest)
 _measure_fractions = partial(measure_errors, wrong_of=_by_fraction, claimed=_in_order, x=COUNTS)
 FIGURES = (
-    one_of_many("figure14", _training, measure_orders, draw_orders, (plotting.BASELINE, *ORDERS)),
-    one_of_many("figure15", _training, _measure_fractions, draw_fractions, (plotting.BASELINE, *FRACTION_STYLES)),
+    Figure("figure14", _training, measure_orders, draw_orders, draws_one_run=True),
+    Figure("figure15", _training, _measure_fractions, draw_fractions, draws_one_run=True),
     Figure("icl_large_neurons", trainings.theorem_training, measure_large, draw_large),
 )

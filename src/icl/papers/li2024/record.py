@@ -16,7 +16,6 @@ import numpy as np
 from icl.core import discovery
 from icl.core.lazy import torch
 from icl.core.table import ERROR
-from icl.drawing import runs_picture
 from icl.evidence import errors
 from icl.evidence.errors import GROUPS
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, facts, join, plotting, rows, single
@@ -135,10 +134,7 @@ def draw(table: Table, observable: str, styles: Sequence[Style], look: Look, pan
         axes.axhline(1e-2, **plotting.GUIDE)
     if look.baseline:
         plotting.baseline(axes, table)
-    if observable == ERROR:
-        plotting.error_curves(axes, table, styles, band=look.band)
-    else:
-        plotting.curves(axes, table, styles, observable)
+    plotting.curves(axes, table, styles, observable, band=look.band and observable == ERROR)
     plotting.frame(axes, look.x, look.y, look.font)
     plotting.legend(axes, *look.legend)
     return picture
@@ -151,20 +147,5 @@ def error_axis(low: float, high: float) -> Axis:
 
 def figure(name: str, training: Any, measure: Any, observable: str, styles: Sequence[Style], look: Look) -> Figure:
     """Return a figure of curves of one drawn run."""
-    return one_of_many(name, training, measure, partial(draw, observable=observable, styles=styles, look=look), styles)
-
-
-def one_of_many(name: str, training: Any, measure: Any, draw: Any, styles: Sequence[Any]) -> Figure:
-    """Return a figure of one drawn run, with a picture of all runs."""
-    return Figure(name, training, measure, draw, partial(draw_all_runs, draw=draw, styles=styles))
-
-
-def draw_all_runs(table: Table, draw: Any, styles: Sequence[Any]) -> Picture:
-    """Titles have the held-out loss, and a line at the top counts the runs that have learnt."""
-    losses = table.fact(HELD_OUT_LOSS)
-    failed = [seed for seed, loss in losses.items() if not loss <= LEARNT]
-    count = f"{len(losses) - len(failed)} of {len(losses)} runs learnt (held-out loss at most {LEARNT:g})"
-    if failed:
-        count += f"; not seed{'s' * (len(failed) > 1)} {', '.join(map(str, failed))}"
-    titles = {seed: f"seed {seed}, loss {loss:.2g}" for seed, loss in losses.items()}
-    return runs_picture.draw(table, draw, styles, titles, failed, count)
+    picture = partial(draw, observable=observable, styles=styles, look=look)
+    return Figure(name, training, measure, picture, draws_one_run=True)

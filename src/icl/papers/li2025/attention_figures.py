@@ -7,7 +7,7 @@ import numpy as np
 
 from icl.core.config import grid
 from icl.core.lazy import Tensor, torch
-from icl.drawing import plotting, runs_picture
+from icl.drawing import plotting
 from icl.evidence import errors
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, curves, facts, join, single
 from icl.papers.li2025 import one_layer, prompts, trainings
@@ -198,6 +198,6 @@ def draw_deep(table: Table) -> Picture:
 
 
 FIGURES = (
-    Figure("figure20", trainings.shared_training, measure, draw, runs_picture.of(draw, STYLES)),
+    Figure("figure20", trainings.shared_training, measure, draw, draws_one_run=True),
     Figure("cot_three_layer", sweeps_deep, measure_deep, draw_deep),
 )

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from icl.drawing import runs_picture
 from icl.evidence import errors
 from icl.evidence.intervals import kendall
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, facts, join, plotting, single
@@ -66,11 +65,10 @@ def draw(table: Table, styles: Sequence[Style], y: Axis, legend: Mapping[str, An
     return figure
 
 
-def pictures(labels: Mapping[str, str], **look: Any) -> tuple[Callable[[Table], Picture], Callable[[Table], Picture]]:
-    """Return the functions that draw one run and all runs: name of each curve -> its label."""
+def picture(labels: Mapping[str, str], **look: Any) -> Callable[[Table], Picture]:
+    """Return the function that draws one run: name of each curve -> its label."""
     styles = [Style(name, label, *of_curve) for (name, label), of_curve in zip(labels.items(), LOOKS, strict=False)]
-    picture = partial(draw, styles=styles, **look)
-    return picture, runs_picture.of(picture, styles)
+    return partial(draw, styles=styles, **look)
 
 
 # Curves by one constant
@@ -118,8 +116,8 @@ class Varied:
     def figure(self, name: str, spacing: float = 0.3, **legend: Any) -> Figure:
         """Return the figure of this name, and how its legend differs from the others'."""
         y, labels = Axis(f"{self.answer} error", (1e-3, 1), log=True), {name: rf"$\{name}$" for name in self.values}
-        drawn = pictures(labels, y=y, legend=LEGEND | {"spacing": spacing, **legend})
-        return Figure(name, self.sweeps, self.measure, *drawn)
+        drawn = picture(labels, y=y, legend=LEGEND | {"spacing": spacing, **legend})
+        return Figure(name, self.sweeps, self.measure, drawn, draws_one_run=True)
 
 
 def named(letter: str, values: Sequence[float]) -> dict[str, float]:
@@ -210,16 +208,17 @@ def measure_condition(runs: Trained, scale: str) -> Rows:
 FIGURE17 = Varied(FRACTION, PUBLISHED, "CoT", f"{TAU} error and alpha'")
 OTHERS = tuple(OTHER_FACTORS.values())
 FIGURE18 = Varied("path_probability", named("tau^f", TAUS), "CoT", f"{TAU} error and tau^f", facts_of_theorem_5, OTHERS)
-FIGURE19 = pictures(
+FIGURE19 = picture(
     {name: name for name in (COT, WITH, WITHOUT)},
     y=Axis("Testing error", (3e-3, 1), log=True),
     legend=LEGEND | {"spacing": 0.62},
     left=117.57,
 )
+MISLEADING = partial(trainings.shared_training, test=MisleadingTest)
 FIGURES = (
     FIGURE17.figure("figure17", spacing=0.58),
     FIGURE18.figure("figure18", spacing=0.6, corner="upper right", at=(1.015, 1.021)),
-    Figure("figure19", partial(trainings.shared_training, test=MisleadingTest), measure_condition, *FIGURE19),
+    Figure("figure19", MISLEADING, measure_condition, FIGURE19, draws_one_run=True),
     Varied("primacy", named("rho^f", LEADS), "CoT", f"{TAU} CoT error and rho^f").figure("cot_primacy"),
     Varied(FRACTION, named("alpha'", FRACTIONS), "ICL", f"{TAU} ICL error and alpha'").figure("cot_icl_alpha"),
     Varied("end_primacy", named("rho_o^f", LEADS), "ICL", f"{TAU} ICL error and rho_o^f").figure("cot_icl_primacy"),
