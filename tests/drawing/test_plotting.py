@@ -15,16 +15,18 @@ import seaborn
 from matplotlib.axes import Axes
 from matplotlib.colors import same_color, to_hex
 from matplotlib.figure import Figure
+from matplotlib.text import Annotation
 from PIL import Image
 
 from icl.core import discovery
 from icl.core.table import ERROR, Table, join, rows
-from icl.drawing import darkgrid, fonts, overlays, plotting, runs_picture
+from icl.drawing import compared, darkgrid, fonts, house, plotting
 from icl.drawing.plotting import Axis, Style
 from icl.drawing.saving import save_animation, save_picture
 from icl.evidence import published_curves
 from icl.evidence.errors import drawn_run
 from icl.evidence.intervals import summarise
+from icl.papers.li2024 import error_figures, neuron_figures, pruning, training_curves
 
 ANGLES = (0, math.pi + 0.01)
 LOOK = {
@@ -47,6 +49,12 @@ LOOK = {
 HIDDEN = {13: 12, 15: 14, 23: 22, 26: 25, 28: 27}
 """Each figure without published numbers, and the one whose numbers it is drawn with here."""
 SCATTER = (10, 11, 24, 25, 26)
+STYLES: dict[int, Sequence[Any]] = {
+    8: training_curves.MAGNITUDES, 9: training_curves.ATTENTION, 10: neuron_figures.FEATURES,
+    12: error_figures.SUM_STYLES, 13: error_figures.FRACTION_STYLES, 14: pruning.ORDERS, 15: pruning.FRACTION_STYLES,
+} | {number: training_curves.ATTENTION for number in (21, 22, 23)} | {
+    number: neuron_figures.LABELS for number in (11, 24, 25, 26)
+} | {number: error_figures.METHODS for number in (27, 28)}  # fmt: skip
 
 
 @pytest.fixture
@@ -58,7 +66,7 @@ def table(published_table: Callable[[str], Table]) -> Callable[[int], Table]:
         if number in (13, 15):
             model = made.curves[made.curves["series"] == ("S_1=1.3" if number == 13 else "Random")]
             guides = made.curves[made.curves["series"] == "baseline"].assign(panel="main")
-            series = [model.assign(panel="main", series=style.series) for style in styles(number)]
+            series = [model.assign(panel="main", series=style.series) for style in STYLES[number]]
             made = replace(made, curves=join([*series, guides]))
         return made
 
@@ -67,12 +75,6 @@ def table(published_table: Callable[[str], Table]) -> Callable[[int], Table]:
 
 def draw(number: int, table: Table) -> Figure:
     return discovery.figure(f"figure{number}").draw(table)
-
-
-def styles(number: int) -> Sequence[Any]:
-    """Return the styles of a figure without the baseline."""
-    all_runs: Any = discovery.figure(f"figure{number}").draw_runs
-    return [style for style in all_runs.keywords["styles"] if style.series != "baseline"]
 
 
 def published(number: int) -> pd.DataFrame:
@@ -112,7 +114,7 @@ def test_series_have_their_style_their_numbers_and_an_entry_of_the_legend(
     """A scatter has every point of its run, from the first epoch on, and a colour bar; all stay within the frame."""
     made = table(number)
     figure = draw(number, replace(made, runs=made.runs.sample(frac=1, random_state=0)))
-    axes, wanted = figure.axes[0], styles(number)
+    axes, wanted = figure.axes[0], STYLES[number]
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
     assert [label for label in labels if label != "baseline"] == [style.label for style in wanted]
     for style in wanted:
@@ -145,12 +147,13 @@ def test_axes_that_follow_the_published_data_widen_for_ours_only(
     assert (low == least) == (least <= values.min()) and (high == most) == (values.max() <= most)
 
 
-def test_bands_are_opaque_and_under_the_curves(table: Callable[[int], Table]) -> None:
+def test_bands_have_the_published_colour_on_white_and_lie_under_the_curves(table: Callable[[int], Table]) -> None:
     made = table(12)
     axes = draw(12, made).axes[0]
-    assert [to_hex(band.get_facecolor()[0]) for band in axes.collections] == [plotting.BANDS[c] for c in "rbmcy"]
-    assert {band.get_alpha() for band in axes.collections} == {None}
-    assert max(band.get_zorder() for band in axes.collections) < min(line.get_zorder() for line in axes.lines)
+    for band, colour in zip(axes.collections, "rbmcy", strict=True):
+        *under, alpha = band.get_facecolor()[0]
+        assert alpha < 1 and max(band.get_zorder() for band in axes.collections) < 2
+        assert to_hex(alpha * np.array(under) + 1 - alpha) == to_hex(plotting.BANDS[colour])
     first = made.curve("main", "S_1=1.3", ERROR)
     assert set(axes.collections[0].get_paths()[0].vertices[:, 1]) == {*first["band_low"], *first["band_high"]}
 
@@ -179,26 +182,6 @@ def test_users_settings_and_font_caches_change_no_pixel(
     fonts.add_own.cache_clear()
 
 
-@pytest.mark.parametrize("number", [n for n in LOOK if n not in HIDDEN])
-def test_published_points_lie_on_our_axes_in_our_colours_and_open(number: int, table: Callable[[int], Table]) -> None:
-    figure = overlays.overlay(draw(number, table(number)), published(number))
-    panels = {axes.get_label(): axes for axes in figure.axes}
-    for (panel, series, kind), of_series in published(number).groupby(["panel", "series", "kind"]):
-        artists = {artist.get_gid(): artist for artist in [*panels[panel].lines, *panels[panel].collections]}
-        ours, theirs = artists.get(series), artists[f"published {series}"]
-        points = theirs.get_offsets() if kind == "scatter" else theirs.get_xydata()
-        np.testing.assert_array_equal(points, of_series[["x", "y"]].to_numpy(float))
-        if kind == "scatter":
-            np.testing.assert_allclose(theirs.get_edgecolors(), ours.get_cmap()(ours.norm(of_series["c"])))
-            assert (theirs.get_facecolors() == 1).all()
-        elif kind == "line":
-            assert same_color(theirs.get_color(), ours.get_color()) and theirs.get_linestyle() == "--"
-            assert same_color(theirs.get_markerfacecolor(), "w")
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["published (digitised)"]
-    with pytest.raises(KeyError, match="elsewhere"):
-        overlays.overlay(figure, published(number).assign(panel="elsewhere"))
-
-
 # Helpers on tables of a few numbers
 
 STYLE = Style("ours", "Ours", "r", "x")
@@ -208,22 +191,16 @@ def axes_of(*parts: pd.DataFrame) -> tuple[Axes, Table]:
     return plotting.canvas((300, 200), (50, 290, 10, 150))[1], summarise("f", "laptop", join(parts))
 
 
-def errors(statistic: str, count: int) -> pd.DataFrame:
-    labels = {"panel": "main", "series": "ours", "x": [2, 4, 6, 8], "statistic": statistic, "count": count}
-    return rows(ERROR, 0, [0.05, 0.0, 0.004, 0.0], band_low=0.0, band_high=0.1, **labels)
-
-
-def test_no_error_in_n_prompts_of_one_run_is_an_open_marker_at_one_in_n() -> None:
-    axes, table = axes_of(errors("single", 500))
-    plotting.error_curves(axes, table, [STYLE], band=True)
-    np.testing.assert_allclose(lines_of(axes)["ours"].get_ydata(), [0.05, 1 / 500, 0.004, 1 / 500])
-    none = lines_of(axes)["ours, no error"]
-    np.testing.assert_allclose(none.get_xydata(), [[4, 1 / 500], [8, 1 / 500]])
-    assert none.get_marker() == "X" and same_color(none.get_markerfacecolor(), "w")
-    assert min(axes.collections[0].get_paths()[0].vertices[:, 1]) == 1 / 500
-    axes, table = axes_of(errors("mean", 10))
-    plotting.error_curves(axes, table, [STYLE])
-    assert list(lines_of(axes)) == ["ours"] and lines_of(axes)["ours"].get_ydata()[1] == 0
+def test_points_outside_a_logarithmic_axis_and_zeros_have_arrows_at_the_edge() -> None:
+    errors = rows(ERROR, None, [0.05, 0.0, 2.0, 1e-5], panel="main", series="ours", x=[2, 4, 6, 8])
+    axes, table = axes_of(errors)
+    plotting.curves(axes, table, [STYLE], ERROR)
+    plotting.frame(axes, Axis("x", (0, 10)), Axis("y", (1e-3, 1), log=True), 9)
+    below, above = axes.lines[1:]
+    np.testing.assert_array_equal(below.get_xydata(), [[4, 1e-3], [8, 1e-3]])
+    np.testing.assert_array_equal(above.get_xydata(), [[6, 1]])
+    plotting.none_tick(axes, 1e-4)
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["none", *(f"$10^{{{n}}}$" for n in (-3, -2, -1, 0))]
 
 
 def test_panels_lie_at_their_pixels() -> None:
@@ -240,7 +217,7 @@ def test_panels_lie_at_their_pixels() -> None:
 
 
 def test_heatmaps_count_from_the_first_row_on_top_and_shades_end_at_a_nan() -> None:
-    axes, _ = axes_of(errors("mean", 1))
+    axes = plotting.canvas((300, 200), (50, 290, 10, 150))[1]
     mesh = plotting.heatmap(axes, np.arange(6.0).reshape(2, 3), "A", first=0, vmin=0, vmax=5)
     assert (axes.get_xlim(), axes.get_ylim(), mesh.get_clim()) == ((-0.5, 2.5), (1.5, -0.5), (0, 5))
     np.testing.assert_array_equal(mesh.get_array().reshape(-1), range(6))
@@ -262,37 +239,51 @@ def test_the_dark_grid_is_seaborns() -> None:
     assert one.get_visible() == other.get_visible()
 
 
-# All runs, and files
+# The house style, comparisons and files
 
 
-def test_runs_that_have_not_learnt_are_grey_and_the_drawn_one_is_framed() -> None:
-    runs = rows("loss", range(7), np.arange(7.0), x=[[1.0], [2.0]], panel="main", series="ours")
-    _, table = axes_of(runs, drawn_run(range(7), 3))
-
-    def draw_one(table: Table) -> Figure:
-        figure, axes = plotting.canvas((300, 200), (50, 290, 10, 150))
-        plotting.curves(axes, table, [STYLE], "loss")
-        return figure
-
-    panels = runs_picture.draw(table, draw_one, [STYLE], {0: "first"}, failed=[5], count="6 of 7").axes
-    titles = ["first", "seed 1", "seed 2", "seed 3, drawn", "seed 4", "seed 5, not learnt", "seed 6"]
-    assert [axes.get_title() for axes in panels] == titles
-    for seed, axes in enumerate(panels):
-        assert lines_of(axes)["ours"].get_ydata().tolist() == [seed, seed]
-        assert same_color(lines_of(axes)["ours"].get_color(), runs_picture.FAILED if seed == 5 else "r")
-        assert axes.spines["top"].get_linewidth() == (2.2 if seed == 3 else 0.8)
+@pytest.mark.parametrize("ends", [[0.5, 0.5, 0.5], [0.0, 0.99, 1.0], [0.2, 0.6, 0.61]])
+def test_labels_at_the_curves_do_not_overlap_and_keep_their_order(ends: list[float]) -> None:
+    _, panels = house.panels(["a"], 1)
+    for end, style in zip(ends, house.styles({"u": "U", "v": "V", "w": "W"}), strict=True):
+        plotting.curve(panels["a"], style, [0, 1], [0, end])
+    panels["a"].set_ylim(0, 1)
+    house.name_curves(panels["a"])
+    heights = [words.xy[1] for words in panels["a"].texts if isinstance(words, Annotation)]
+    assert np.diff(heights).min() > 0.04 and max(heights) <= 1
+    assert [words.get_text() for words in panels["a"].texts] == ["U", "V", "W"]
 
 
-@pytest.mark.parametrize("number", [8, 14, 25])
-def test_the_note_is_in_the_file_and_not_in_the_picture(
-    number: int, table: Callable[[int], Table], tmp_path: Path
-) -> None:
-    figure, note = draw(number, table(number)), "laptop scale, one of 20 seeds; reduced: 20 of 40 seeds, α' = 1"
+def test_a_comparison_shows_every_run_and_names_zeros() -> None:
+    values = np.array([[0.5, 0.1], [0.4, 0.0], [0.3, 0.2]]).T
+    runs = rows(ERROR, range(3), values, x=[[1.0], [2.0]], panel="main", series="ours", statistic="point")
+    drawn = rows(ERROR, 2, values[:, 2], x=[1.0, 2.0], panel="main", series="ours", statistic="single")
+    axes, table = axes_of(runs, drawn, drawn_run(range(3), 2))
+    plotting.curves(axes, table, [STYLE], ERROR)
+    axes.set_yscale("log")
+    numbers = pd.DataFrame({"panel": "main", "series": "ours", "x": [1.5], "y": [0.7], "c": [math.nan]})
+    picture = compared.draw(axes.figure, table, numbers)
+    (panel,) = picture.axes
+    greys = [line for line in panel.lines if line.get_gid() == "runs"]
+    assert len(greys) == 3 and panel.get_ylim()[1] > 0.7
+    none = panel.get_yticks()[0]
+    assert greys[1].get_ydata()[1] == none < 0.1 and panel.get_yticklabels()[0].get_text() == "none"
+    (marks,) = [part for part in panel.collections if part.get_gid() == "published ours"]
+    np.testing.assert_array_equal(marks.get_offsets(), [[1.5, 0.7]])
+    with pytest.raises(KeyError, match="elsewhere"):
+        compared.draw(axes.figure, table, numbers.assign(panel="elsewhere"))
+
+
+def test_the_note_is_in_the_file_and_in_a_strip_below(table: Callable[[int], Table], tmp_path: Path) -> None:
+    figure, note = draw(12, table(12)), "laptop scale, one of 20 seeds; reduced: 20 of 40 seeds, α' = 1"
     for name, words in (("noted.png", note), ("plain.png", ""), ("noted.pdf", note)):
         save_picture(figure, tmp_path / name, words)
     with Image.open(tmp_path / "noted.png") as noted, Image.open(tmp_path / "plain.png") as plain:
-        assert (noted.text["Description"], noted.size) == (note, LOOK[number][0])
-        assert noted.tobytes() == plain.tobytes()
+        assert noted.text["Description"] == note
+        (width, height), whole = LOOK[12][0], noted.convert("RGB")
+        assert noted.width == width and height < noted.height < height + 40
+        assert whole.crop((0, 0, width, height)).tobytes() == plain.convert("RGB").crop((0, 0, width, height)).tobytes()
+        assert whole.crop((0, height, width, noted.height)).getcolors(2) is None
     assert b"/Subject" in (tmp_path / "noted.pdf").read_bytes()
 
 

@@ -27,7 +27,7 @@ from icl.core.config import SCALES, digest
 from icl.core.runs import Runs
 from icl.core.table import Table, validate
 from icl.core.training import train
-from icl.drawing import overlays
+from icl.drawing import compared
 from icl.evidence import ledger, published_curves
 from icl.evidence.judging import INCONCLUSIVE
 from icl.evidence.ledger import Claim
@@ -232,18 +232,29 @@ def test_drawing_gives_a_labelled_figure(name: str) -> None:
     assert rendered(picture) == rendered(discovery.figure(name).draw(before))
 
 
-@pytest.mark.parametrize("name", [name for name in FIGURES if discovery.figure(name).draw_runs])
+COMPARED = [name for name in FIGURES if published_curves.path(name) or discovery.figure(name).draws_one_run]
+
+
+@pytest.mark.parametrize("name", COMPARED)
 @pytest.mark.usefixtures("same_global_style")
-def test_all_runs_are_drawn_for_figures_that_show_one_run(name: str) -> None:
-    """There is one panel per run, with the limits and scale of the figure's axes."""
-    picture = discovery.figure(name).draw_runs(measured(name))
-    main = discovery.figure(name).draw(measured(name)).axes[0]
-    seeds = sorted({seed for sweep in discovery.figure(name).sweeps("smoke") for seed in sweep.seeds})
-    assert [axes.get_label() for axes in picture.axes] == [f"seed {seed}" for seed in seeds]
-    for axes in picture.axes:
-        assert axes.get_title().startswith(str(axes.get_label()))
-        assert (axes.get_xlim(), axes.get_ylim()) == (main.get_xlim(), main.get_ylim())
-        assert axes.get_yscale() == main.get_yscale()
+def test_all_runs_and_published_numbers_are_compared(name: str) -> None:
+    """Every published number is an open mark, and every run of a series that the figure draws a line or points."""
+    published = published_curves.load(name)
+    table, one = measured(name), discovery.figure(name)
+    picture = compared.draw(one.draw(table), table, published)
+    assert one.draws_one_run == (table.drawn_seed is not None)
+    artists: list[Any] = [artist for artist in picture.findobj() if artist.get_gid()]
+    if published is not None:
+        for series, rows in published.groupby("series"):
+            marks = [artist.get_offsets() for artist in artists if artist.get_gid() == f"published {series}"]
+            assert sorted(map(tuple, np.concatenate(marks))) == sorted(zip(rows["x"], rows["y"], strict=True))
+        assert set(published["series"]) <= {artist.get_gid() for artist in artists}  # our curves have the same names
+    if one.draws_one_run:
+        drawn = {style.series for axes in one.draw(table).axes for style, *_ in compared.series_of(axes)}
+        assert len(picture.axes) == len(drawn)
+        seeds, runs = table.runs["seed"].nunique(), [artist for artist in artists if artist.get_gid() == "runs"]
+        lines = [artist for artist in runs if hasattr(artist, "get_xydata")]
+        assert len(lines) == seeds * len(drawn) or sum(len(part.get_offsets()) for part in runs) > 0
     assert len(rendered(picture)) > 1000
 
 
@@ -287,20 +298,3 @@ def test_every_published_point_is_measured_and_every_panel_has_a_distance(name: 
             tolerance = published_curves.X_TOLERANCE
             missing = [x for x in wanted if not np.isclose(measured_x, x, rtol=0, atol=tolerance).any()]
             assert not missing, (panel, series, missing)
-
-
-@every_published_figure
-@pytest.mark.usefixtures("same_global_style")
-def test_the_published_figure_can_be_overlaid(name: str) -> None:
-    published = published_curves.load(name)
-    assert published is not None
-    plain = discovery.figure(name).draw(measured(name))
-    picture = overlays.overlay(discovery.figure(name).draw(measured(name)), published)
-    drawn = {artist.get_gid() for artist in picture.findobj() if artist.get_gid()}
-    assert {f"published {series}" for series in published["series"]} <= drawn
-    assert set(published["series"]) <= drawn  # our curves have the same names
-    panels = {axes.get_label(): axes for axes in picture.axes}
-    for (panel, series), rows in published[published["kind"].isin(("line", "point"))].groupby(["panel", "series"]):
-        (marks,) = [line for line in panels[panel].lines if line.get_gid() == f"published {series}"]
-        assert sorted(marks.get_xdata()) == sorted(rows["x"]) and sorted(marks.get_ydata()) == sorted(rows["y"])
-    assert rendered(picture) != rendered(plain)

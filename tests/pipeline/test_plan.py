@@ -118,8 +118,8 @@ def test_constants_without_effect_are_refused() -> None:
 
 
 def test_figures_are_found_in_a_command_line() -> None:
-    words = ["figure9", "-n", "--config", "scale=smoke", "results/smoke/tables/figure12.parquet", "figure9_overlay",
-             "figures/smoke/figure17_overlay.png", "figure8_runs", "verdicts"]  # fmt: skip
+    words = ["figure9", "-n", "--config", "scale=smoke", "results/smoke/tables/figure12.parquet", "figure9_compared",
+             "figures/smoke/figure17_compared.png", "figure8_compared", "verdicts"]  # fmt: skip
     assert requested_figures(words) == ["figure9", "figure12", "figure17", "figure8"]
 
 

@@ -61,8 +61,10 @@ def test_verdicts_are_those_on_disk_with_commands_for_the_rest(icl: Called, figu
     assert (code, said["verdicts"], said["problems"]) == (0, [figure9.records["figure9"]], [])
     assert set(said["missing"]) == set(discovery.figures()) - {"figure9"}
     code, out, _ = icl("verdicts", *SMOKE, "figure9")
-    for words in ("picture   figures/smoke/figure9_runs.png", "A-P1b      INCONCLUSIVE", "condition     held-out loss",
-                  "claimed in [0.38, 0.46], 2 trainings", "published     main: absolute difference"):  # fmt: skip
+    for words in (
+        "picture   figures/smoke/figure9_compared.png", "A-P1b      INCONCLUSIVE", "condition     held-out loss",
+        "claimed in [0.38, 0.46], 2 trainings", "published     main: absolute difference",
+    ):  # fmt: skip
         assert words in out and code == 0
     code, out, _ = icl("verdicts", "figure9", "figure12", "--scale", "smoke")
     assert code == FAILED and "A-P1b" in out and "`snakemake figure12 --config scale=smoke`" in out

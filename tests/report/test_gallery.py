@@ -52,7 +52,7 @@ def test_an_update_replaces_its_scale_and_seeds_and_the_largest_scale_is_shown(f
     gallery.VERDICTS.unlink()
     gallery.update(PLAN, records)
     (entry,) = entries.from_gallery()
-    assert entry.plan.scale == "smoke" and set(entry.pictures) == {"", "_overlay", "_runs"}
+    assert entry.plan.scale == "smoke" and set(entry.pictures) == {"", "_compared"}
     assert {path.suffix for path in gallery.FOLDER.iterdir()} == {".jsonl", ".png"}
 
 

@@ -1,5 +1,5 @@
-# Targets of single figures: `figure12`, with the published curve (`figure12_overlay`), with all runs
-# (`figure12_runs`), and aliases; and of papers: `li2024`.
+# Targets of single figures: `figure12`, all runs and published numbers (`figure12_compared`), and aliases; and of
+# papers: `li2024`.
 # Each figure has its own drawing rule, because figures have different sets of pictures.
 for name in PLAN.figures:
 

@@ -1,1 +1,1 @@
-"""Drawing of tables: canvas, curves with bands, scatters, heatmaps and overlays of published curves."""
+"""Drawing of tables: canvas, curves with bands, scatters, heatmaps and comparisons with published curves."""

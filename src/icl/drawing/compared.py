@@ -54,7 +54,7 @@ def _on_its_axes(picture: Picture, table: Table, published: pd.DataFrame) -> Pic
     from matplotlib.collections import PolyCollection
 
     for axes in picture.axes:
-        limits, drawn = axes.get_ylim(), list(_drawn(axes))
+        limits, drawn = axes.get_ylim(), list(series_of(axes))
         for band in [artist for artist in axes.collections if isinstance(artist, PolyCollection) and drawn]:
             band.remove()
         for one in drawn:
@@ -66,7 +66,7 @@ def _on_its_axes(picture: Picture, table: Table, published: pd.DataFrame) -> Pic
 
 
 def _by_series(main: Picture, table: Table, published: pd.DataFrame) -> Picture:
-    cells = [(like, one) for like in main.axes for one in _drawn(like)]
+    cells = [(like, one) for like in main.axes for one in series_of(like)]
     names = [f"{plotting.panel_of(like)}: {one.style.series}" for like, one in cells]
     picture, panels = house.panels(names, columns=min(3, len(cells)))
     for (like, one), axes in zip(cells, panels.values(), strict=True):
@@ -87,7 +87,7 @@ def _by_series(main: Picture, table: Table, published: pd.DataFrame) -> Picture:
     return picture
 
 
-def _drawn(axes: Any) -> Iterator[Drawn]:
+def series_of(axes: Any) -> Iterator[Drawn]:
     """Yield the series that axes show: lines, scatters and bars with a group id."""
     for line in [line for line in axes.lines if line.get_gid()]:
         marker = line.get_marker() if line.get_marker() not in ("None", None) else ""
@@ -109,7 +109,7 @@ def _runs(axes: Axes, one: Drawn, table: Table, panel: str) -> None:
     )
     if one.scatter is not None:
         others = rows[rows["seed"] != table.drawn_seed]
-        axes.scatter(others["x"], others["value"], color=GREY, s=3, zorder=0.5)
+        axes.scatter(others["x"], others["value"], color=GREY, s=3, zorder=0.5, gid="runs")
     for observable, curve in curves.groupby("observable", sort=False):
         if np.array_equal(curve.sort_values("x")["value"].to_numpy(), one.points[:, 1], equal_nan=True):
             for _, run in rows[rows["observable"] == observable].sort_values("x").groupby("seed"):

@@ -22,7 +22,7 @@ def save_picture(picture: Picture, path: Path, note: str, key: str = "") -> None
     about = {"CreationDate": None, "Subject": note} if path.suffix == ".pdf" else {"Description": note}
     width, height = picture.get_size_inches()
     lines = [line for words in (key, note) for line in wrap(words, int(width * LETTERS))]
-    strip = (len(lines) + 0.5) * 1.3 * FONT / 72 if lines else 0.0
+    strip = 12 * len(lines) / 100  # whole pixels, so that the picture keeps its own
     with defaults(), write_aside(path) as aside:
         words = picture.text(0.05 / width, -0.02 / height, "\n".join(lines), fontsize=FONT, color="0.4", va="top")
         words.set_in_layout(False)

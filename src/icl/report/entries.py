@@ -20,7 +20,7 @@ from icl.report.results import Record
 class Entry:
     """A figure with its results at one scale.
 
-    pictures : ending of the file's name, such as "_overlay" -> the file
+    pictures : ending of the file's name, such as "_compared" -> the file
     costs, distances, diverged, about : see `icl.report.costs.of_figure` and `icl.jobs.check`; table : its SHA-256
     """
 

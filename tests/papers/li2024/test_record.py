@@ -108,17 +108,3 @@ def test_the_drawn_run_has_more_test_prompts_that_start_with_the_shared_ones() -
     assert drawn.sweep.seeds == [2] and many.shape[1] == GROUPS * shared.shape[1]
     assert torch.equal(many[0, : shared.shape[1]], shared[2])
     assert all(torch.equal(w[0], of_figure.runs.weights[name][2]) for name, w in drawn.weights.items())
-
-
-def test_runs_that_have_not_learnt_are_grey_and_named_in_the_picture_of_all_runs() -> None:
-    from matplotlib.colors import same_color
-
-    table = measured("figure9", with_broken_run(trained("figure9"), 1))
-    picture = discovery.figure("figure9").draw_runs(table)
-    (count,) = [text.get_text() for text in picture.texts if text.get_gid() == "count"]
-    assert count.startswith("3 of 4 runs learnt") and count.endswith("seed 1")
-    for axes, seed in zip(picture.axes, range(4), strict=True):
-        assert ("not learnt" in axes.get_title()) == (seed == 1)
-        assert ("drawn" in axes.get_title()) == (seed == table.drawn_seed)
-        (colour,) = [line.get_color() for line in axes.lines if line.get_gid() == "The same ODR"]
-        assert same_color(colour, "C0") == (seed != 1)
