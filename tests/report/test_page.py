@@ -213,6 +213,8 @@ def test_changed_and_reduced_constants_are_graded_so_and_those_to_move_can_be_se
     changed = Plan("laptop", constants={"li_icl": {"relevant_fraction": 0.6}})
     rows = constants.rows(changed, "figure9")
     assert [row["name"] for row in rows if row["grade"] == "changed"] == ["relevant_fraction"]
+    sources = {row["name"]: row["source"] for row in constants.rows(Plan("laptop"), "figure12")}
+    assert sources["prompts"].endswith(" (default: 2000)") and "(default" not in sources["relevant_fraction_test"]
     reduced = {row["name"] for row in constants.rows(Plan("laptop"), "garg_linear") if row["grade"] == "reduced"}
     assert {"steps", "dimension", "learning_rate"} <= reduced
     assert "reduced" not in {row["grade"] for row in constants.rows(Plan("paper"), "garg_linear")}

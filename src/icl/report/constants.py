@@ -1,6 +1,6 @@
 """The constants behind a figure, and how a claim depends on those that its paper leaves open."""
 
-import dataclasses
+from dataclasses import fields
 from typing import Any
 
 from icl.core import discovery
@@ -17,15 +17,19 @@ def rows(plan: Plan, name: str) -> list[dict[str, Any]]:
 
     values : value -> the trainings that use it; all values that a sweep varies are one. A constant is graded as changed
         if the user has set it, and as reduced if its value differs from that at the paper scale.
+    source : it explains the default, which is appended if another value is used
     """
     default, paper = (figures.sweeps(name, scale, {}, plan.first_seed) for scale in (plan.scale, SCALES[0]))
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for sweep in plan.sweeps(name).values():
+        default_of = {f.name: shown(f.default) for part in (sweep.configs[0], sweep.test) for f in fields(part)}
         for row in (*sweep.configs[0].graded(), *sweep.test.graded()):
             constant = row["name"]
             known = found.setdefault((sweep.system, constant), {**row, "system": sweep.system, "values": {}})
             text = ", ".join(map(shown, sweep.varied(constant))) or shown(row["value"])
             known["values"].setdefault(text, []).append(sweep.name)
+            if text != default_of[constant]:
+                known["source"] = f"{row['source']} (default: {default_of[constant]})"
             for grade, other in (("reduced", paper[sweep.name]), ("changed", default[sweep.name])):
                 if values(sweep, constant) != values(other, constant):
                     known["grade"] = grade
@@ -65,5 +69,5 @@ def decisive_change(claim: str) -> tuple[Search, Any, str] | None:
 
 def _is_offered(search: Search, value: Any) -> bool:
     module = discovery.system(search.system)
-    fields = [field for part in (module.Config, module.Evaluation) for field in dataclasses.fields(part)]
-    return any(field.metadata["constant"].admits(value) for field in fields if field.name == search.constant)
+    known = [field for part in (module.Config, module.Evaluation) for field in fields(part)]
+    return any(field.metadata["constant"].admits(value) for field in known if field.name == search.constant)
