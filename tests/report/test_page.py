@@ -170,7 +170,7 @@ def counted(outcomes: Any, second: Any = ("", ""), reduced: Any = (), **about: A
     text = counts([Card(*parts) for parts in zip(claims, verdicts, second, strict=True)], reduced)
     assert "2 claims test these 1 statements." in text
     (line,) = [line for line in text.splitlines() if line.startswith("| published figures |")]
-    return [int(cell) for cell in line.split("|")[2:-1]]
+    return [int(cell.split("(")[0]) for cell in line.split("|")[2:-1]]
 
 
 def test_a_statement_counts_once_with_the_worst_outcome_of_its_claims_and_limits_are_counted() -> None:
@@ -180,6 +180,19 @@ def test_a_statement_counts_once_with_the_worst_outcome_of_its_claims_and_limits
     assert counted(both)[5::2] == [0, 0, 0]
     assert counted(both, both, ["figure9"], unit="sets of prompts of one training")[5::2] == [1, 1, 1]
     assert counted(both, ("supported", "inconclusive"))[-1] == 0 and counted(both, ("supported", ""))[-1] == 1
+
+
+def test_the_summary_of_repetition_names_what_a_second_sample_changes_and_what_was_not_searched() -> None:
+    def summary(figure: str, second: str) -> str:
+        claim = ledger.claims(figure)[0]
+        return counts([Card(claim, Verdict(claim.id, "laptop", "supported", ()), second)])
+
+    assert "another outcome: A-P1a (figure: supported, then inconclusive)." in summary("figure8", "inconclusive")
+    assert "another outcome: G3" in summary("garg_linear", "inconclusive")  # the second sample decides
+    assert not any("another outcome" in summary("figure8", second) for second in ("supported", ""))
+    assert "| 1 (1) | 1 (1) |" in summary("figure8", "supported") and "| 0 (0) | 0 (0) |" in summary(
+        "zheng_heatmap", ""
+    )
 
 
 numbers = st.floats(-1e6, 1e6) | st.floats(1e-9, 1e3)

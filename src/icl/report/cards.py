@@ -13,7 +13,8 @@ from icl.report.compare import Change
 from icl.report.wording import rendered
 
 WORST_FIRST = (CONTRADICTED, INCONCLUSIVE, NOT_TESTED, SUPPORTED)
-QUALITIES = ("computed", "one training", "fitted", "reduced", "fragile", "repeated")
+OUT_OF = {"fragile": "searched", "repeated": "second sample"}
+QUALITIES = ("computed", "one training", "fitted", "reduced", *OUT_OF, *OUT_OF.values())
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,12 @@ class Card:
             return "–"
         if ledger.target(self.claim.figure).doubled:
             return "decides"
-        return "yes" if self.second == self.verdict.outcome else f"no: {self.second}"
+        return "yes" if self.is_repeated else f"no: {self.second}"
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether a second sample has the same outcome as the first, also where it decides."""
+        return self.second == self.verdict.outcome
 
     @property
     def is_fitted(self) -> bool:
@@ -70,25 +76,29 @@ def of_record(record: Mapping[str, Any]) -> list[Card]:
 
 
 def qualities(cards: Sequence[Card], reduced: Collection[str]) -> list[str]:
-    """Return what limits the evidence on a statement, of QUALITIES, and whether a second sample repeats its random
-    claims.
+    """Return what limits the evidence on a statement, of QUALITIES, whether constants of its claims were searched,
+    and whether it has a second sample, which repeats all its random claims.
 
     reduced : the figures that were not run at the paper's size
     """
-    again = {card.repeats for card in cards} - {"–"}
+    again = [card.is_repeated for card in cards if card.second]
+    fragile = {sensitivity.is_fragile(card.claim.id) for card in cards}
     holds = (
         all(card.claim.is_computed for card in cards),
         any(card.claim.unit.endswith("of one training") for card in cards),
         any(card.is_fitted for card in cards),
         any(card.claim.figure in reduced for card in cards),
-        any(sensitivity.is_fragile(card.claim.id) == "yes" for card in cards),
-        bool(again) and again <= {"yes", "decides"},
+        "yes" in fragile,
+        bool(again) and all(again),
+        fragile != {"not searched"},
+        bool(again),
     )
     return [name for name, is_so in zip(QUALITIES, holds, strict=True) if is_so]
 
 
 def counts(cards: Sequence[Card], reduced: Collection[str] = ()) -> str:
-    """Return the number of statements per kind and outcome, and the qualities of the supported ones, in Markdown.
+    """Return the number of statements per kind and outcome, the qualities of the supported ones, and the claims that a
+    second sample does not repeat, in Markdown.
 
     A statement has the worst outcome of the claims that test it.
     """
@@ -100,5 +110,6 @@ def counts(cards: Sequence[Card], reduced: Collection[str] = ()) -> str:
         outcome = min((card.outcome for card in tests), key=WORST_FIRST.index)
         limits = qualities(tests, reduced) if outcome == SUPPORTED else []
         totals.update((kind, name) for name in (outcome, *limits))
-    about = {"totals": totals, "outcomes": OUTCOMES, "qualities": QUALITIES}
-    return rendered("counts.md.j2", claims=len(cards), statements=len(found), **about)
+    about = {"totals": totals, "outcomes": OUTCOMES, "qualities": QUALITIES[: -len(OUT_OF)], "out_of": OUT_OF}
+    changed = [card for card in cards if card.second and not card.is_repeated]
+    return rendered("counts.md.j2", claims=len(cards), statements=len(found), changed=changed, **about)

@@ -47,16 +47,14 @@ class Entry:
 
     @property
     def agreement(self) -> str:
-        """The median distances from the published numbers, from the nearest to the farthest panel.
+        """The fidelity: the median distance from the published numbers in the farthest panel, one number per unit.
 
-        A factor on logarithmic panels, a difference on linear ones; empty without any.
+        A factor on logarithmic panels, a difference on linear ones, angle and magnitude in a scatter; else empty.
         """
-        parts = []
-        for kind, unit in (("factor", "log10 ratio"), ("difference", "absolute difference")):
-            medians = [row["median"] for row in self.distances if row["unit"] == unit and row["median"] is not None]
-            texts = [f"{10**end if kind == 'factor' else end:.2g}" for end in sorted(medians)]
-            parts += [f"{kind} {' to '.join(dict.fromkeys((texts[0], texts[-1])))}"] if texts else []
-        return ", ".join(parts)
+        units = {"log10 ratio": "factor", "absolute difference": "difference"}
+        known = sorted((row for row in self.distances if row["median"] is not None), key=lambda row: row["median"])
+        most = {units.get(row["unit"], row["unit"]): row["median"] for row in known}
+        return ", ".join(f"{unit} {10**value if unit == 'factor' else value:.2g}" for unit, value in most.items())
 
 
 def _cards(
