@@ -71,6 +71,8 @@ def test_inputs_are_standard_normal() -> None:
 )
 def test_the_published_curriculum(step: int, dimension: int, points: int) -> None:
     assert system.curriculum(step, system.Config()) == (dimension, points)
+    ((small, *_),) = [one.configs for one in evaluation.sweeps("laptop")]
+    assert system.curriculum(step, small) == (5, 11)  # where it starts, so it never moves
 
 
 @pytest.mark.parametrize(("name", "at_60"), [("constant", 1.0), ("cosine", 0.5)])
