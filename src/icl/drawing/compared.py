@@ -1,6 +1,7 @@
 """Our runs beside the published numbers: does the published curve lie within our spread?
 
-Single runs are thin and grey, what the figure draws keeps its colour, and the published numbers are open marks on top.
+Every series with published numbers has a panel, in which single runs are thin and grey, what the figure draws keeps its
+colour, and the published numbers are open marks on top.
 """
 
 from __future__ import annotations
@@ -20,71 +21,57 @@ from icl.drawing.plotting import Style
 OPEN = {"x": "X", "+": "P", 5: ">"}
 """Markers without an inside, and the open markers in their place."""
 KEY = {
-    True: "Coloured: the drawn run; grey: our other runs; open marks: published.",
-    False: "Coloured: as in the figure; grey: our single runs; open marks: published.",
+    True: "Line or filled marks: the drawn run; grey: our other runs; open marks: published; arrows: outside the axes.",
+    False: "Line or filled marks: as in the figure; grey: our single runs; open marks: published; "
+    "arrows: outside the axes.",
 }
 """What the picture shows, for a figure that draws one run, and for one that draws a summary."""
+RUNS = "runs"
+"""The group id of single runs."""
 
 
 class Drawn(NamedTuple):
-    """A series as the figure draws it: its style, its points (n, 2), and the artist of a scatter."""
+    """A series as the figure draws it: its style, its points (n, 2), its axes, and the artist of a scatter."""
 
     style: Style
     points: np.ndarray
+    axes: Any
     scatter: Any = None
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """Panel and series."""
+        return plotting.panel_of(self.axes), self.style.series
 
 
 @plotting.under_defaults
 def draw(picture: Picture, table: Table, published: pd.DataFrame | None) -> Picture:
-    """Return our runs and the published numbers: on the axes of the figure, or, if it draws one of many runs, in one
-    panel per series.
+    """Return a panel for every series with published numbers, or for every series of a figure without such numbers.
 
-    picture : of the figure, which is drawn on; published : as from `icl.evidence.published_curves.load`
+    picture : of the figure; published : as from `icl.evidence.published_curves.load`
 
-    Raises KeyError for published numbers of a panel that the figure lacks.
+    Raises KeyError for published numbers of a series that the figure lacks.
     """
-    if published is None:
-        published = pd.DataFrame(columns=["panel", "series", "x", "y", "c"])
-    if unknown := set(published["panel"]) - {plotting.panel_of(axes) for axes in picture.axes}:
-        raise KeyError(f"no panel {', '.join(sorted(unknown))}")
-    return (_on_its_axes if table.drawn_seed is None else _by_series)(picture, table, published)
-
-
-def _on_its_axes(picture: Picture, table: Table, published: pd.DataFrame) -> Picture:
-    from matplotlib.collections import PolyCollection
-
-    for axes in picture.axes:
-        limits, drawn = axes.get_ylim(), list(series_of(axes))
-        for band in [artist for artist in axes.collections if isinstance(artist, PolyCollection) and drawn]:
-            band.remove()
-        for one in drawn:
-            _runs(axes, one, table, plotting.panel_of(axes))
-            _published(axes, one, published[published["panel"] == plotting.panel_of(axes)])
-        if drawn and not axes.get_images():
-            _hold([axes], limits)
-    return picture
-
-
-def _by_series(main: Picture, table: Table, published: pd.DataFrame) -> Picture:
-    cells = [(like, one) for like in main.axes for one in series_of(like)]
-    names = [f"{plotting.panel_of(like)}: {one.style.series}" for like, one in cells]
-    picture, panels = house.panels(names, columns=min(3, len(cells)))
-    for (like, one), axes in zip(cells, panels.values(), strict=True):
-        axes.set(xscale=like.get_xscale(), yscale=like.get_yscale())
-        axes.set_xticks(like.get_xticks(), [text.get_text() for text in like.get_xticklabels()])
-        axes.set_xlim(like.get_xlim())
-        _runs(axes, one, table, plotting.panel_of(like))
-        if one.scatter is None:
-            plotting.curve(axes, one.style, *one.points.T, linewidth=1.5, markersize=4)
-        else:
-            colours = {"c": one.scatter.get_array(), "cmap": one.scatter.get_cmap()}
-            x, y = one.points.T
-            axes.scatter(x, y, s=18, marker=one.style.marker, gid=one.style.series, **colours)
-        _published(axes, one, published[published["panel"] == plotting.panel_of(like)])
-        house.axis_labels(axes, main.axes[0].get_xlabel(), like.get_ylabel(), one.style.label)
-    for panel in dict.fromkeys(like for like, _ in cells):
-        _hold([axes for (like, _), axes in zip(cells, panels.values(), strict=True) if like is panel])
-    return picture
+    drawn = {one.name: one for axes in picture.axes for one in series_of(axes)}
+    numbers = {} if published is None else dict(iter(published.groupby(["panel", "series"], sort=False)))
+    if unknown := set(numbers) - set(drawn):
+        raise KeyError(f"no series {unknown}")
+    shown = [one for name, one in drawn.items() if name in numbers or not numbers]
+    columns, size = min(3 if len(shown) < 10 else 4, len(shown)), 1.4 if len(shown) < 3 else 1.0
+    names, pixels = [": ".join(one.name) for one in shown], (size * house.WIDTH, size * house.HEIGHT)
+    drawing, panels = house.panels(names, columns, size=pixels)
+    cells = list(zip(shown, panels.values(), strict=True))
+    for place, (one, axes) in enumerate(cells):
+        _prepare(axes, one)
+        _runs(axes, one, table)
+        _ours(axes, one)
+        if one.name in numbers:
+            _published(axes, one, numbers[one.name])
+        if place % columns and shown[place - 1].axes is one.axes:
+            axes.set_ylabel("")
+    for like in dict.fromkeys(one.axes for one in shown):
+        _hold([axes for one, axes in cells if one.axes is like], like)
+    return drawing
 
 
 def series_of(axes: Any) -> Iterator[Drawn]:
@@ -92,70 +79,95 @@ def series_of(axes: Any) -> Iterator[Drawn]:
     for line in [line for line in axes.lines if line.get_gid()]:
         marker = line.get_marker() if line.get_marker() not in ("None", None) else ""
         style = Style(line.get_gid(), str(line.get_label()), line.get_color(), marker, line.get_linestyle())
-        yield Drawn(style, np.asarray(line.get_xydata(), dtype=float))
+        yield Drawn(style, np.asarray(line.get_xydata(), dtype=float), axes)
     for points in [points for points in axes.collections if points.get_gid() and len(points.get_offsets()) > 1]:
         style = Style(points.get_gid(), str(points.get_label()), "k", points.get_paths()[0])
-        yield Drawn(style, np.asarray(points.get_offsets(), dtype=float), points)
+        yield Drawn(style, np.asarray(points.get_offsets(), dtype=float), axes, points)
     for series in dict.fromkeys(bar.get_gid() for bar in axes.patches if bar.get_gid()):
         bars = [bar for bar in axes.patches if bar.get_gid() == series]
         tops = [(bar.get_x() + bar.get_width() / 2, bar.get_height()) for bar in bars]
-        yield Drawn(Style(series, series, "C0"), np.array(tops))
+        yield Drawn(Style(series, series, "C0"), np.array(tops), axes)
 
 
-def _runs(axes: Axes, one: Drawn, table: Table, panel: str) -> None:
+def _prepare(axes: Axes, one: Drawn) -> None:
+    """Give a panel the scales, labels and, as far as there is room, ticks of the figure's axes, and its series' name.
+
+    There are no letters, because the figure's panels may have some.
+    """
+    like, label = one.axes, one.style.series if one.style.label.startswith("_") else one.style.label
+    axes.set(xscale=like.get_xscale(), yscale="log" if like.get_yscale() == "log" else "linear")
+    every = slice(None, None, 1 + (len(like.get_xticks()) > 5))
+    axes.set_xticks(like.get_xticks()[every], [text.get_text() for text in like.get_xticklabels()[every]])
+    axes.set_xlim(like.get_xlim())
+    panel = plotting.panel_of(like)
+    house.axis_labels(axes, like.get_xlabel() or like.figure.axes[0].get_xlabel(), like.get_ylabel())
+    axes.set_title(label if panel == "main" else f"{panel}: {label}", fontsize=house.FONT)
+    axes.set_title("", loc="left")
+
+
+def _runs(axes: Axes, one: Drawn, table: Table) -> None:
     """Draw the single runs of a series in grey, of the observable that the figure draws."""
-    rows, curves = (
-        frame[(frame["panel"] == panel) & (frame["series"] == one.style.series)] for frame in (table.runs, table.curves)
-    )
+    panel, series = one.name
+    rows, curves = (f[(f["panel"] == panel) & (f["series"] == series)] for f in (table.runs, table.curves))
     if one.scatter is not None:
         others = rows[rows["seed"] != table.drawn_seed]
-        axes.scatter(others["x"], others["value"], color=GREY, s=3, zorder=0.5, gid="runs")
+        axes.scatter(others["x"], others["value"], color=GREY, s=3, zorder=0.5, gid=RUNS)
     for observable, curve in curves.groupby("observable", sort=False):
         if np.array_equal(curve.sort_values("x")["value"].to_numpy(), one.points[:, 1], equal_nan=True):
             for _, run in rows[rows["observable"] == observable].sort_values("x").groupby("seed"):
-                axes.plot(run["x"], run["value"], color=GREY, linewidth=0.6, zorder=1.2, gid="runs")
+                axes.plot(run["x"], run["value"], color=GREY, linewidth=0.6, zorder=1.2, gid=RUNS)
+
+
+def _ours(axes: Axes, one: Drawn) -> None:
+    """Draw what the figure draws, without marks if there are points enough for a line."""
+    x, y = one.points.T
+    if one.scatter is not None:
+        colours = {"c": one.scatter.get_array(), "cmap": one.scatter.get_cmap()}
+        axes.scatter(x, y, s=18, marker=one.style.marker, gid=one.style.series, **colours)
+    else:
+        look = {"linestyle": "-", "marker": "", "clip_on": True} if len(x) > 1 else {"marker": ".", "clip_on": False}
+        plotting.curve(axes, one.style, x, y, linewidth=1.5, markersize=6, **look)
 
 
 def _published(axes: Axes, one: Drawn, rows: pd.DataFrame) -> None:
-    """Draw the published numbers of a series as open marks in its shape and colour."""
-    rows, size = rows[rows["series"] == one.style.series], 26
-    marker, colour = OPEN.get(one.style.marker, one.style.marker) or "o", one.style.colour
-    edges = colour if one.scatter is None else one.scatter.to_rgba(rows["c"].to_numpy(dtype=float))
-    look: dict[str, Any] = {"facecolors": "w", "linewidths": 1.1, "zorder": 4, "gid": f"published {one.style.series}"}
-    axes.scatter(rows["x"], rows["y"], s=size, marker=marker, edgecolors=edges, **look)
+    """Draw the published numbers of a series as open marks in its shape and colour, through which ours can be seen."""
+    marker = OPEN.get(one.style.marker, one.style.marker) or "o"
+    edges = one.style.colour if one.scatter is None else one.scatter.to_rgba(rows["c"].to_numpy(dtype=float))
+    look: dict[str, Any] = {"facecolors": (1, 1, 1, 0.5), "linewidths": 1.0, "zorder": 4, "clip_on": False}
+    axes.scatter(rows["x"], rows["y"], 22, marker=marker, edgecolors=edges, gid=f"published {one.style.series}", **look)
 
 
-def _hold(group: Sequence[Axes], least: tuple[float, float] | None = None) -> None:
-    """Give axes common limits in y that hold all points, zeros on a logarithmic axis at a height named "none".
+def _hold(group: Sequence[Axes], like: Axes) -> None:
+    """Give the panels of one axes of the figure common limits in y; arrows mark what lies outside.
 
-    least : limits that are only widened, to at most twice their height; arrows mark what lies outside
+    A logarithmic axis holds all points, zeros at a height named "none". Another one holds the published numbers and
+    what the figure shows of its curves, and of the runs as much as lies within half of that height above and below.
     """
-    lines = [line for axes in group for line in axes.lines if line.get_gid()]
-    heights = [np.asarray(line.get_ydata(), dtype=float) for line in lines]
-    marks = [marks for axes in group for marks in axes.collections if marks.get_gid()]
-    values = np.concatenate([*heights, *(np.asarray(points.get_offsets())[:, 1] for points in marks)])
-    values = values[np.isfinite(values)]
-    if group[0].get_yscale() == "log":
-        low, high = np.log10(values[values > 0].min()) - 0.1, np.log10(values.max()) + 0.1
-        if none := (values <= 0).any():
-            low -= 0.4
-            for line, of_line in zip(lines, heights, strict=False):
-                line.set_ydata(np.where(of_line <= 0, 10**low, of_line))
-        limits = _widened(least and tuple(np.log10(least)), low, high)
-        for axes in group:
-            axes.set_ylim(10.0 ** limits[0], 10.0 ** limits[1])
-            if none:
-                plotting.none_tick(axes, 10**low)
+    artists: list[Any] = [artist for axes in group for artist in (*axes.lines, *axes.collections) if artist.get_gid()]
+    points = [_points(artist) for artist in artists]
+    every = np.concatenate([heights[np.isfinite(heights)] for heights in (each[:, 1] for each in points)])
+    if like.get_yscale() == "log":
+        low, high = np.log10(every[every > 0].min()) - 0.1, np.log10(every.max()) + 0.1
+        none = 10 ** (low - 0.4)
+        for artist, each in zip(artists, points, strict=True):
+            each[each[:, 1] <= 0, 1] = none
+            (artist.set_data(each.T) if hasattr(artist, "set_data") else artist.set_offsets(each))
+        limits = 10**low, 10**high
     else:
-        margin = 0.05 * (values.max() - values.min()) if least is None else 0.0
-        for axes in group:
-            axes.set_ylim(*_widened(least, values.min() - margin, values.max() + margin))
+        shown = np.concatenate(
+            [each[:, 1] for artist, each in zip(artists, points, strict=True) if artist.get_gid() != RUNS]
+        )
+        shown = np.clip(shown[np.isfinite(shown)], *like.get_ylim())
+        room = np.ptp(shown) / 2 or 1.0
+        limits = max(every.min(), shown.min() - room) - room / 10, min(every.max(), shown.max() + room) + room / 10
     for axes in group:
+        axes.set_ylim(*limits)
+        if like.get_yscale() == "log" and (every <= 0).any():
+            plotting.none_tick(axes, none)
         plotting.edge_arrows(axes)
 
 
-def _widened(least: tuple[float, float] | None, low: float, high: float) -> tuple[float, float]:
-    if least is None:
-        return low, high
-    room = (least[1] - least[0]) / 2
-    return min(least[0], max(low, least[0] - room)), max(least[1], min(high, least[1] + room))
+def _points(artist: Any) -> np.ndarray:
+    """Return the points of a line or of marks, (n, 2)."""
+    points = artist.get_xydata() if hasattr(artist, "get_xydata") else artist.get_offsets()
+    return np.array(points, dtype=float).reshape(-1, 2)
