@@ -67,9 +67,10 @@ def test_the_target_loss_is_relative_to_the_squared_norm_of_the_patterns() -> No
 
 
 def test_the_curves_of_the_default_constants_are_equal() -> None:
-    """As on the authors' later slides, the three ICL figures agree at alpha' = 0.8, tau_o = 0.5 and rho_o = 0.6."""
-    series = {"cot_icl_alpha": "alpha'=0.8", "cot_icl_tau": "tau_o^f=0.5", "cot_icl_primacy": "rho_o^f=0.6"}
-    first, *others = (measured(name).curve("main", curve, "classification error") for name, curve in series.items())
+    """As on the authors' later slides, three panels agree at alpha' = 0.8, tau_o = 0.5 and rho_o = 0.6."""
+    default = {"ICL, alpha'": "alpha'=0.8", "ICL, tau_o^f": "tau_o^f=0.5", "ICL, rho_o^f": "rho_o^f=0.6"}
+    table = measured("cot_factors")
+    first, *others = (table.curve(panel, curve, "classification error") for panel, curve in default.items())
     assert len(first) == 11
     for other in others:
         np.testing.assert_array_equal(other[["x", "value", "band_low"]], first[["x", "value", "band_low"]])
@@ -111,8 +112,8 @@ def test_noisy_steps_have_the_configured_positions() -> None:
         ("figure19", {"specific_patterns": 5}, "misled_starts"),
         ("figure19", {"misled_path": 0.05}, "misled_starts = 6: must be such that Condition 1 fails"),
         ("figure19", {"misled_law": "detour", "misled_second": 0.95}, "such that Condition 1 fails"),
-        ("cot_icl_tau", {"end_primacy": 0.3}, "end_probability"),
-        ("cot_icl_primacy", {"end_probability": 0.7}, r"end_probability \(tau_o\^f\) = 0.7: .*rho = "),
+        ("cot_factors", {"end_primacy": 0.3}, "end_probability"),
+        ("cot_factors", {"end_probability": 0.7}, r"end_probability \(tau_o\^f\) = 0.7: .*rho = "),
         ("cot_rates", {"path_probability": 0.9}, "path_probability"),
     ],
 )

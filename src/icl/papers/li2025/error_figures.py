@@ -2,8 +2,8 @@
 
 figure17 : chain of thought, by alpha', the fraction of relevant examples (theorem 5)
 figure18 : chain of thought, by tau^f, the probability of right chains; verdicts also vary alpha', rho^f and the span
-cot_primacy : chain of thought, by rho^f, the lead of right steps
-cot_icl_... : a single answer, by alpha', by rho_o^f, the lead of the right end, or by tau_o^f, its probability
+cot_factors : chain of thought, by rho^f, the lead of right steps; and a single answer, by alpha', by rho_o^f, the lead
+    of the right end, and by tau_o^f, its probability
 figure19 : both answers, with and without Condition 1 (theorem 6)
 """
 
@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from icl.core.table import ERROR
+from icl.drawing import house
 from icl.evidence import errors
 from icl.evidence.intervals import kendall
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, facts, join, plotting, single
@@ -33,7 +35,9 @@ def plotted_lengths(test: one_layer.Evaluation) -> list[int]:
     return [n for n in LENGTHS if n <= test.context_length_test]
 
 
-def curves(answer: Answer, trained: Runs, settings: Mapping[str, Setting]) -> tuple[Rows, np.ndarray]:
+def curves(
+    answer: Answer, trained: Runs, settings: Mapping[str, Setting], panel: str = "main"
+) -> tuple[Rows, np.ndarray]:
     """Rows of error curves by the name of their setting, and the errors of all runs, (curves, lengths, runs, queries).
 
     The drawn run has a band over four groups of queries, each as many as a run has.
@@ -43,7 +47,7 @@ def curves(answer: Answer, trained: Runs, settings: Mapping[str, Setting]) -> tu
     wrong, drawn = wrong_answers(answer, trained, shown, at), wrong_answers(answer, one, shown, at)
     parts: list[Rows] = []
     for name, of_runs, of_drawn in zip(settings, wrong, drawn, strict=True):
-        parts += errors.drawn_error(trained.sweep.seeds, index, of_runs, of_drawn, panel="main", series=name, x=at)
+        parts += errors.drawn_error(trained.sweep.seeds, index, of_runs, of_drawn, panel=panel, series=name, x=at)
     return join(parts), wrong
 
 
@@ -59,7 +63,7 @@ def order_of_errors(values: Sequence[float], wrong: np.ndarray) -> np.ndarray:
 def draw(table: Table, styles: Sequence[Style], y: Axis, legend: Mapping[str, Any], left: float = 117.82) -> Picture:
     """Draw error curves in the published style; `left` is the left edge of the axes in pixels."""
     figure, axes = plotting.canvas((400, 400), (left, 359.88, 26.25, 317.72))
-    plotting.curves(axes, table, styles, "classification error", band=True)
+    plotting.curves(axes, table, styles, ERROR, band=True)
     plotting.frame(axes, Axis("# of context examples", (0, 100), range(0, 101, 20)), y, font=19)
     plotting.legend(axes, 12, **legend)
     return figure
@@ -82,7 +86,7 @@ ANSWERS = {
 
 @dataclass(frozen=True)
 class Varied:
-    """The constant of the test prompts that a figure varies.
+    """The constant of the test prompts that a panel varies.
 
     constant : the field of Evaluation
     values : name of each curve in the table, a formula without its leading backslash -> value of the constant
@@ -99,25 +103,42 @@ class Varied:
     further: Callable[[Runs], dict[str, Any]] = lambda trained: {}
     others: tuple[tuple[str, tuple[float, ...]], ...] = ()
 
-    def sweeps(self, scale: str) -> list[Sweep]:
-        """Return the shared training, if prompts exist for all values."""
-        values = {self.constant: tuple(self.values.values()), **dict(self.others)}
-        return trainings.shared_training(scale, trainings.varied_test(**values))
+    def constants(self) -> dict[str, tuple[float, ...]]:
+        """Return the varied constants and their values."""
+        return {self.constant: tuple(self.values.values()), **dict(self.others)}
 
-    def measure(self, runs: Trained, scale: str) -> Rows:
+    def measure(self, trained: Runs, panel: str = "main") -> Rows:
         """Error of the trained model for each value and number of examples, on the same draws, and Kendall's tau."""
-        trained, (answer, setting) = single(runs), ANSWERS[self.answer]
+        answer, setting = ANSWERS[self.answer]
         test = trained.sweep.test
         settings = {name: setting(test.variation(**{self.constant: value})) for name, value in self.values.items()}
-        shown, wrong = curves(answer, trained, settings)
+        shown, wrong = curves(answer, trained, settings, panel)
         found = {self.order: order_of_errors(list(self.values.values()), wrong)} | self.further(trained)
-        return join([shown, trainings.drawn_run(trained), facts(trained.sweep.seeds, found)])
+        return join([shown, facts(trained.sweep.seeds, found)])
 
-    def figure(self, name: str, spacing: float = 0.3, **legend: Any) -> Figure:
-        """Return the figure of this name, and how its legend differs from the others'."""
-        y, labels = Axis(f"{self.answer} error", (1e-3, 1), log=True), {name: rf"$\{name}$" for name in self.values}
-        drawn = picture(labels, y=y, legend=LEGEND | {"spacing": spacing, **legend})
-        return Figure(name, self.sweeps, self.measure, drawn, draws_one_run=True)
+
+def sweeps(scale: str, panels: Sequence[Varied]) -> list[Sweep]:
+    """Return the shared training, if prompts exist for all values."""
+    constants = {name: values for one in panels for name, values in one.constants().items()}
+    return trainings.shared_training(scale, trainings.varied_test(**constants))
+
+
+def measure(runs: Trained, scale: str, panels: Mapping[str, Varied]) -> Rows:
+    """Return the rows of every panel."""
+    trained = single(runs)
+    return join([*(one.measure(trained, panel) for panel, one in panels.items()), trainings.drawn_run(trained)])
+
+
+def figure(name: str, panels: Mapping[str, Varied], draw: Any) -> Figure:
+    """Return a figure with a panel per varied constant."""
+    every = partial(sweeps, panels=tuple(panels.values()))
+    return Figure(name, every, partial(measure, panels=panels), draw, draws_one_run=True)
+
+
+def published(name: str, varied: Varied, spacing: float, **legend: Any) -> Figure:
+    """Return a published figure, and how its legend differs from the others'."""
+    y, labels = Axis(f"{varied.answer} error", (1e-3, 1), log=True), {name: rf"$\{name}$" for name in varied.values}
+    return figure(name, {"main": varied}, picture(labels, y=y, legend=LEGEND | {"spacing": spacing, **legend}))
 
 
 def named(letter: str, values: Sequence[float]) -> dict[str, float]:
@@ -215,12 +236,36 @@ FIGURE19 = picture(
     left=117.57,
 )
 MISLEADING = partial(trainings.shared_training, test=MisleadingTest)
+
+# cot_factors
+
+FACTORS = {
+    "CoT, rho^f": Varied("primacy", named("rho^f", LEADS), "CoT", f"{TAU} CoT error and rho^f"),
+    "ICL, alpha'": Varied(FRACTION, named("alpha'", FRACTIONS), "ICL", f"{TAU} ICL error and alpha'"),
+    "ICL, rho_o^f": Varied("end_primacy", named("rho_o^f", LEADS), "ICL", f"{TAU} ICL error and rho_o^f"),
+    "ICL, tau_o^f": Varied("end_probability", named("tau_o^f", TAUS), "ICL", f"{TAU} ICL error and tau_o^f"),
+}
+
+
+@plotting.under_defaults
+def draw_factors(table: Table) -> Picture:
+    """Draw a row of panels, one per varied constant, with bands over groups of queries."""
+    picture, panels = house.panels(
+        list(FACTORS), 4, "Error against the number of examples, for four values of a constant"
+    )
+    for varied, axes in zip(FACTORS.values(), panels.values(), strict=True):
+        styles = house.styles({name: rf"$\{name}$" for name in varied.values})
+        plotting.medians(axes, table, styles, ERROR, linewidth=1.5)
+        axes.set(yscale="log", ylim=(1e-3, 1), xlim=(0, 100))
+        plotting.edge_arrows(axes)
+        house.axis_labels(axes, "examples", f"{varied.answer} error")
+        house.name_curves(axes)
+    return picture
+
+
 FIGURES = (
-    FIGURE17.figure("figure17", spacing=0.58),
-    FIGURE18.figure("figure18", spacing=0.6, corner="upper right", at=(1.015, 1.021)),
+    published("figure17", FIGURE17, spacing=0.58),
+    published("figure18", FIGURE18, spacing=0.6, corner="upper right", at=(1.015, 1.021)),
     Figure("figure19", MISLEADING, measure_condition, FIGURE19, draws_one_run=True),
-    Varied("primacy", named("rho^f", LEADS), "CoT", f"{TAU} CoT error and rho^f").figure("cot_primacy"),
-    Varied(FRACTION, named("alpha'", FRACTIONS), "ICL", f"{TAU} ICL error and alpha'").figure("cot_icl_alpha"),
-    Varied("end_primacy", named("rho_o^f", LEADS), "ICL", f"{TAU} ICL error and rho_o^f").figure("cot_icl_primacy"),
-    Varied("end_probability", named("tau_o^f", TAUS), "ICL", f"{TAU} ICL error and tau_o^f").figure("cot_icl_tau"),
+    figure("cot_factors", FACTORS, draw_factors),
 )
