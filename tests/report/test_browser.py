@@ -19,6 +19,7 @@ import pytest
 from conftest import ROOT
 
 from icl.evidence import ledger
+from icl.pipeline.plan import Plan
 from icl.report import entries, page
 from icl.report.cards import Card
 
@@ -26,6 +27,7 @@ pytestmark = pytest.mark.browser
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
 OUTCOMES = {"figure9": "supported", "figure8": "contradicted", "huang_rates": "inconclusive"}
+SECOND = {"figure9": "supported", "figure8": "supported"}
 CLAIMS = ["H13", "A-P1a", "A-P1b"]
 
 
@@ -36,11 +38,14 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     with contextlib.chdir(ROOT):
         for entry in (one for one in entries.from_gallery() if one.name in OUTCOMES):
             (card,) = [card for card in entry.cards if card.claim.id in CLAIMS]
-            card = replace(card, verdict=replace(card.verdict, outcome=OUTCOMES[entry.name]), second="")
+            card = replace(
+                card, verdict=replace(card.verdict, outcome=OUTCOMES[entry.name]), second=SECOND.get(entry.name, "")
+            )
             says = "The trained layer has ab = 1/(5 sigma^2)."
             own = ledger.claim("ZE-P4.1").model_copy(update={"kind": "ours", "says": says})
             others = [Card(own, replace(card.verdict, outcome="supported"))] if entry.name == "figure8" else []
-            made.append(replace(entry, cards=[card, *others]))
+            plan = Plan("smoke") if entry.name == "huang_rates" else entry.plan
+            made.append(replace(entry, plan=plan, cards=[card, *others]))
         text = page.html(made, "../", missing=["figure12"])
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(text, encoding="utf-8")
@@ -118,10 +123,13 @@ def test_verdicts_filter_cards_figures_and_rows_and_the_address_keeps_them(opene
 
 @pytest.mark.parametrize(("query", "claims"), [
     ("PROPOSITION 1", ["A-P1a", "A-P1b"]), ("proposition 4", []), ("proposition 4.1", ["ZE-P4.1"]), ("h13", ["H13"]),
-    ('"1/(5 sigma^2)"', ["ZE-P4.1"]), ("1/(5σ²)", ["ZE-P4.1"]), ('"own pattern"', ["A-P1b"]), ('"pattern own"', []),
+    ("replicates", ["A-P1b"]), ("reduced", ["H13"]), ('"1/(5 sigma^2)"', ["ZE-P4.1"]),
+    ("1/(5σ²)", ["ZE-P4.1"]), ('"own pattern"', ["A-P1b"]), ('"pattern own"', []),
 ])  # fmt: skip
 def test_the_search_finds_phrases_numbers_and_formulas(opened: Any, query: str, claims: list[str]) -> None:
     before = opened.inner_text("main")
+    opened.keyboard.press("Tab")
+    assert opened.evaluate("document.activeElement.getAttribute('href')") == "#figures"
     opened.keyboard.press("Tab")
     opened.keyboard.type(query)
     assert opened.input_value("#words") == query and shown(opened, ".claim") == claims

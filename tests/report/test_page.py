@@ -47,7 +47,7 @@ def whole(shown: list[Entry]) -> str:
 
 def cards(text: str) -> dict[str, tuple[str, list[str]]]:
     """Claim -> outcome and the lines of its bounds, as a page shows them."""
-    section = r'<section class="claim [^"]*" id="([^"]+)" data-outcome="([^"]+)"(.*?)</section>'
+    section = r'class="claim [^"]*" id="([^"]+)" data-outcome="([^"]+)"(.*?)<p class="commands">'
     found = re.findall(section, text, re.DOTALL)
     return {name: (outcome, re.findall(r"<p>([^<>]* against [^<>]*)</p>", body)) for name, outcome, body in found}
 
@@ -163,14 +163,14 @@ def test_unmatched_bounds_and_changed_outcomes_are_news() -> None:
 
 
 def counted(outcomes: Any, second: Any = ("", ""), reduced: Any = (), **about: Any) -> list[int]:
-    """Return the row of counts for two claims of one statement."""
+    """Return the counts of two claims of one statement."""
     claims = [ledger.claims(name)[0].model_copy(update={"kind": "figure", "statement": "shared", **about})
               for name in ("figure8", "figure9")]  # fmt: skip
     verdicts = [Verdict(claim.id, "laptop", one, ()) for claim, one in zip(claims, outcomes, strict=True)]
     text = counts([Card(*parts) for parts in zip(claims, verdicts, second, strict=True)], reduced)
     assert "2 claims test these 1 statements." in text
-    (line,) = [line for line in text.splitlines() if line.startswith("| published figures |")]
-    return [int(cell.split("(")[0]) for cell in line.split("|")[2:-1]]
+    header, _, *rows = [line.split(" | ") for line in text.splitlines() if line.startswith("|")]
+    return [int(row[header.index("published figures")].split(" ")[0]) for row in rows]
 
 
 def test_a_statement_counts_once_with_the_worst_outcome_of_its_claims_and_limits_are_counted() -> None:
@@ -190,9 +190,11 @@ def test_the_summary_of_repetition_names_what_a_second_sample_changes_and_what_w
     assert "another outcome: A-P1a (figure: supported, then inconclusive)." in summary("figure8", "inconclusive")
     assert "another outcome: G3" in summary("garg_linear", "inconclusive")  # the second sample decides
     assert not any("another outcome" in summary("figure8", second) for second in ("supported", ""))
-    assert "| 1 (1) | 1 (1) |" in summary("figure8", "supported") and "| 0 (0) | 0 (0) |" in summary(
-        "zheng_heatmap", ""
-    )
+    for figure, second, number in (("figure8", "supported", "1 (1)"), ("zheng_heatmap", "", "0 (0)")):
+        for words in ("fragile (of those searched)", "repeated (of those with a second sample)"):
+            assert f"| of the supported: {words} | 0 (0) | 0 (0) | {number} | 0 (0) | 0 (0) |" in summary(
+                figure, second
+            )
 
 
 numbers = st.floats(-1e6, 1e6) | st.floats(1e-9, 1e3)

@@ -45,6 +45,15 @@ class Entry:
         made = f"make {self.name}" + (f" SCALE={self.plan.scale}" if self.plan.scale != "laptop" else "")
         return made if self.plan.folder == self.plan.scale else self.plan.command(self.name)
 
+    def pictured(self, end: str) -> str:
+        """Return what a picture shows; end : of its file's name."""
+        compared = "all runs" + (" and the published numbers" if self.distances else "")
+        return {"": "ours", ".gif": "animation"}.get(end, compared)
+
+    def alt(self, end: str) -> str:
+        """Return the alternative text of a picture."""
+        return f"{self.name}, {self.pictured(end)}: {ledger.target(self.name).summary}"
+
     @property
     def agreement(self) -> str:
         """The fidelity: the median distance from the published numbers in the farthest panel, one number per unit.

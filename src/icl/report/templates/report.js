@@ -107,14 +107,13 @@
       part.classList.toggle("out", gone);
       document.querySelector(`.sums [data-paper="${part.dataset.paper}"]`).classList.toggle("out", gone);
     }
-    for (const scroll of document.querySelectorAll("nav .scroll"))
-      scroll.classList.toggle("out", scroll.querySelector("tr[data-claim]:not(.out)") === null);
-    for (const fold of document.querySelectorAll("details.fold")) {
-      const some = fold.querySelector("[data-claim]:not(.out), .claim:not(.out)") !== null;
-      fold.classList.toggle("out", !some);
-      if (wanted.length > 0) fold.open = some;
-      else if (fold.dataset.opened) fold.open = false;
-      fold.dataset.opened = wanted.length > 0 ? "yes" : "";
+    for (const part of document.querySelectorAll("nav .matrix, details.fold"))
+      part.classList.toggle("out", part.querySelector("[data-claim]:not(.out), .claim:not(.out)") === null);
+    // A search opens every fold, so that its words show, and its end restores them.
+    for (const fold of document.querySelectorAll(".fold, .claim")) {
+      fold.dataset.before ??= fold.open;
+      fold.open = wanted.length > 0 || fold.dataset.before === "true";
+      if (wanted.length === 0) delete fold.dataset.before;
     }
     highlight(wanted);
     field("count").textContent = `${shown.length} of ${claims.length} claims`;
@@ -157,6 +156,7 @@
   form.addEventListener("input", () => { save(); apply(); });
   form.addEventListener("submit", (event) => event.preventDefault());
   window.addEventListener("hashchange", reveal);
+  window.addEventListener("beforeprint", () => claims.forEach(({ card }) => { card.open = true; }));
   restore();
   apply();
   reveal();
