@@ -57,7 +57,8 @@ def draw(picture: Picture, table: Table, published: pd.DataFrame | None) -> Pict
     if unknown := set(numbers) - set(drawn):
         raise KeyError(f"no series {unknown}")
     shown = [one for name, one in drawn.items() if name in numbers or not numbers]
-    columns, size = min(3 if len(shown) < 10 else 4, len(shown)), 1.4 if len(shown) < 3 else 1.0
+    columns = 2 if len(shown) == 4 else min(3 if len(shown) < 10 else 4, len(shown))
+    size = 1.4 if len(shown) < 3 else 1.0
     names, pixels = [": ".join(one.name) for one in shown], (size * house.WIDTH, size * house.HEIGHT)
     drawing, panels = house.panels(names, columns, size=pixels)
     cells = list(zip(shown, panels.values(), strict=True))

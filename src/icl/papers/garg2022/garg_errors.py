@@ -16,7 +16,7 @@ from icl.models import linear_attention_theory as theory
 from icl.papers.garg2022 import shifts
 from icl.papers.garg2022.baselines import LEAST_SQUARES, NEIGHBOURS
 from icl.papers.garg2022.evaluation import ERROR, TRANSFORMER, dimension, error_table, squared_errors, sweeps
-from icl.papers.garg2022.panels import ALL, captions, draw_curves, legend_box, panels, six_panels
+from icl.papers.garg2022.panels import ALL, WIDE_MARGINS, captions, draw_curves, legend_box, panels, six_panels
 from icl.tasks import linear_regression as tasks
 
 
@@ -128,7 +128,8 @@ def measure_scaling(runs: Trained, scale: str) -> Rows:
 def draw_scaling(table: Table) -> Picture:
     """Draw the two published panels, with the legend in the right one."""
     y = dict.fromkeys("xw", Axis("squared error", (-0.1, 1.1), [0, 0.2, 0.4, 0.6, 0.8, 1.0]))
-    figure, found = panels(table, (790, 365), plotting.grid_edges("xw", (64, 354, 14, 226), (396, 0)), y, named="x")
+    edges = plotting.grid_edges("xw", (64, 354, 14, 226), (396, 0))
+    figure, found = panels(table, (790, 365), edges, y, named="x", ends=WIDE_MARGINS)
     for axes in found.values():
         draw_curves(axes, table, [*SCALE_STYLES, Style(LEAST_SQUARES, LEAST_SQUARES, darkgrid.TAN, line="--")])
     # With the published misspelling.

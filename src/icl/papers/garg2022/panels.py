@@ -14,6 +14,8 @@ PUBLISHED_DIMENSION = 20
 COLOURS = (darkgrid.BLUE, darkgrid.ORANGE, darkgrid.GREEN, darkgrid.RED)
 ALL = [Style(n, n, c) for n, c in zip((TRANSFORMER, LEAST_SQUARES, NEIGHBOURS, AVERAGING), COLOURS, strict=True)]
 MULTIPLES = {0: "", 0.25: "$d/4$", 0.5: "$d/2$", 0.75: "$3d/4$", 1: "$d$", 1.5: "$3d/2$", 2: "$2d$"}
+MARGINS, WIDE_MARGINS = (-1, 41.1), (-1.75, 41.75)
+"""Ends of the axis over examples, at d = 20: on pages 11 and 14, and on page 15."""
 ERROR_AXIS = Axis("squared error", (-0.1, 1.5), np.arange(0, 1.51, 0.25).tolist())
 
 
@@ -30,19 +32,20 @@ def panels(
     *,
     font: float = 12,
     named: Sequence[str] = (),
+    ends: tuple[float, float] = MARGINS,
 ) -> tuple[Picture, dict[str, Axes]]:
     """Return a figure and its styled panels over the number of examples, each with the error of the prediction 0,
     dashed.
 
     y : panel -> y axis, by default ERROR_AXIS; font : size of labels, ticks are one point smaller
-    named : panels that show the label of y, by default all
+    named : panels that show the label of y, by default all; ends : of the axis over examples, at d = 20
     """
     d = dimension_in(table)
     figure, found = plotting.panels(size, edges)
     for name, axes in found.items():
         # Orthogonal queries exist only for fewer examples than dimensions.
         few = name == "orthogonal"
-        x = examples_axis(d, (0, 0.25, 0.5, 0.75) if few else (0, 0.5, 1, 1.5, 2), 19 if few else 40.1)
+        x = examples_axis(d, (0, 0.25, 0.5, 0.75) if few else (0, 0.5, 1, 1.5, 2), (-1, 19) if few else ends)
         dress(axes, x, y.get(name, ERROR_AXIS), font, not named or name in named)
         # Under noise the published line is at 1 + 1/d, although the prediction 0 has the error 1.
         axes.axhline(1 + 1 / d if name == "noisy" else 1.0, color="0.5", linestyle="--", linewidth=1.5)
@@ -60,15 +63,18 @@ def six_panels(
     return figure, found
 
 
-def examples_axis(d: int, marks: Sequence[float], end: float) -> Axis:
-    """Return the axis over examples up to `end` of 20, with ticks at multiples of d labelled by the number of examples.
+def examples_axis(d: int, marks: Sequence[float], ends: tuple[float, float]) -> Axis:
+    """Return the axis over examples, with ticks at multiples of d labelled by the number of examples.
 
     If d is not the published dimension, a second line has the multiple of d; fractional numbers are left blank.
+
+    ends : of the axis, in examples at d = 20
     """
     names = [f"{mark * d:g}" if mark * d % 1 == 0 else "" for mark in marks]
     if d != PUBLISHED_DIMENSION:
         names = [f"{name}\n{MULTIPLES[mark]}" for name, mark in zip(names, marks, strict=True)]
-    return Axis("in-context examples", (-1 / PUBLISHED_DIMENSION, end / PUBLISHED_DIMENSION), list(marks), names)
+    low, high = (end / PUBLISHED_DIMENSION for end in ends)
+    return Axis("in-context examples", (low, high), list(marks), names)
 
 
 def dress(axes: Axes, x: Axis, y: Axis, font: float, named: bool = True) -> None:

@@ -64,7 +64,7 @@ ALPHAS = np.linspace(0.5, 2, 11).round(2)
 FINAL_LOSS = "loss after training"
 MARKS: dict[Style, dict[str, Any]] = {
     Style("GD", "GD", GREEN, "v", "none"): {"markersize": 10, "markeredgewidth": 0, "zorder": 2},
-    Style("Interpolated", "Interpolated", PINK, "o", "none"): {"markersize": 4.5, "markeredgewidth": 0, "zorder": 2.2},
+    Style("Interpolated", "Interpolated", PINK, "o", "none"): {"markeredgewidth": 0, "zorder": 2.2},
     Style("Trained TF", "Trained TF", PURPLE, "+", "none"): {"markersize": 11, "markeredgewidth": 2.2, "zorder": 2.1},
 }
 
@@ -106,20 +106,24 @@ def draw_larger_inputs(table: Table) -> Picture:
 
 def draw_panel_d(axes: Axes, table: Table, font: float, ticks: float) -> None:
     """Draw panel D of the talk's page 18, with the loss of gradient descent without clipping."""
-    draw_marks(axes, table)
+    draw_marks(axes, table, dot=7)
     no_clip = Style("GD, no clip", "GD without clip", "0.35", line=":")
     plotting.curves(axes, table, [no_clip], FINAL_LOSS, linewidth=1.5, zorder=1.9)
     axes.axvline(1, color="0.6", linestyle="--", linewidth=0.8)
     # The published label says U(-alpha, alpha), but the published code samples half as wide.
     x = Axis(r"$\alpha$ where $x \sim U(-\alpha/2, \alpha/2)$", (0.42, 2.08), (0.5, 1, 1.5, 2))
     plotting.frame(axes, x, Axis("Loss", (0.048, 8.5), (0.1, 1), log=True), font, ticks)
+    axes.minorticks_off()
     axes.set_title("Test on larger inputs", fontsize=font)
 
 
-def draw_marks(axes: Axes, table: Table) -> None:
-    """Draw the three layers as published, as overlapping marks without lines, in axes without a full box."""
+def draw_marks(axes: Axes, table: Table, dot: float = 4.5) -> None:
+    """Draw the three layers as published, as overlapping marks without lines, in axes without a full box.
+
+    dot : size of the mark of the interpolated layer
+    """
     for style, look in MARKS.items():
-        plotting.curves(axes, table, [style], FINAL_LOSS, **look)
+        plotting.curves(axes, table, [style], FINAL_LOSS, **{"markersize": dot, **look})
     axes.spines[["top", "right"]].set_visible(False)
 
 

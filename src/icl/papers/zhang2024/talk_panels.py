@@ -9,7 +9,7 @@ from icl.drawing import darkgrid
 from icl.drawing.plotting import Corner
 from icl.figure import Axes, Axis, Picture, Rows, Runs, Style, Table, curves, plotting
 from icl.models import estimators
-from icl.papers.zhang2024.evaluation import TALK_LENGTH, generator, layers, of_first_run
+from icl.papers.zhang2024.evaluation import DECK, TALK_LENGTH, generator, layers, of_first_run
 from icl.tasks import linear_regression as tasks
 from icl.tasks.linear_regression import Prompts
 
@@ -62,7 +62,7 @@ LAYER = [Style(THEORY, THEORY, darkgrid.BLUE), Style(ON_PROMPTS, ON_PROMPTS, dar
 BASELINES = {LEAST_SQUARES: darkgrid.ORANGE, NEIGHBOURS: darkgrid.GREEN, AVERAGING: darkgrid.RED}
 SERIES = [*(Style(name, name, colour) for name, colour in BASELINES.items()), *LAYER]
 """The baselines, the closed form, and the trained layer on prompts."""
-EXAMPLES = Axis("in-context examples", (-1, 40.1), range(0, 41, 10))
+EXAMPLES = Axis("in-context examples", (-1, 41.1), range(0, 41, 10))
 SQUARED_ERROR = Axis(ERROR, (-0.1, 1.5), np.arange(0, 1.51, 0.25).tolist())
 TEST_LENGTH = Axis("Test length $M$", (8, 12500), log=True)
 TRAINING_LENGTH = Axis("Training length $N$", (8, 12500), log=True)
@@ -84,23 +84,42 @@ def theory_and_prompts(series: Mapping[str, tuple[str, str]]) -> list[Style]:
 
 
 @plotting.under_defaults
-def draw(table: Table, size: tuple[int, int], panels: Mapping[str, Panel], shown: Mapping[str, Shown]) -> Picture:
-    """Draw panels in seaborn's dark grid; those of the talk have a dashed line at the error of the prediction 0."""
+def draw(
+    table: Table,
+    size: tuple[int, int],
+    panels: Mapping[str, Panel],
+    shown: Mapping[str, Shown],
+    unfolded: Mapping[str, tuple[float, float]] = {},
+) -> Picture:
+    """Draw panels in seaborn's dark grid, with 95 % intervals over seeds at points and visible parts of lines.
+
+    Those of the talk have a dashed line at the error of the prediction 0, under noise as published at 1 + 1/d, and
+    arrows for points above the axes.
+
+    unfolded : panel -> arguments of `unfold`
+    """
     figure, found = plotting.panels(size, {name: edges for name, (edges, *_) in panels.items()})
     for name, axes in found.items():
         (_, title, x, y), (observable, styles, legend) = panels[name], shown[name]
         darkgrid.grid_look(axes)
         plotting.frame(axes, x, y, font=10, ticks=9)
         axes.set_title(title, fontsize=10)
+        if name in unfolded:
+            unfold(axes, *unfolded[name])
         for style in styles:
-            # A line or, for a style with a marker, points with their 95 % intervals over seeds
             curve = table.curve(name, style.series, observable)
-            look = {"linestyle": "none", "markersize": 5} if style.marker else {}
+            look: dict[str, Any] = {"color": style.colour, "alpha": 0.3, "linewidth": 0}
             if style.marker:
                 axes.vlines(curve["x"], curve["low"], curve["high"], color=style.colour, linewidth=1.5)
-            plotting.curve(axes, style, curve["x"], curve["value"], **look)
+                plotting.curve(axes, style, curve["x"], curve["value"], linestyle="none", markersize=5)
+            else:
+                inside = curve["value"].between(*axes.get_ylim())
+                axes.fill_between(curve["x"], curve["low"], curve["high"], where=inside, **look)
+                plotting.curve(axes, style, curve["x"], curve["value"])
         if observable == ERROR:
-            axes.axhline(1.0, color="0.5", linestyle="--", linewidth=1.5)
+            of_zero = 1 + 1 / DECK["dimension"][0] if name == "noisy" else 1.0
+            axes.axhline(of_zero, color="0.5", linestyle="--", linewidth=1.5)
+            plotting.edge_arrows(axes)
         if legend:
             plotting.legend(axes, *legend, spacing=0.2)
     return figure

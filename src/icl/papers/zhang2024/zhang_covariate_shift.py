@@ -148,7 +148,7 @@ SLOPE, ERRORS = Axis("slope", (0.05, 15), log=True), Axis(RELATIVE, (1e-5, 50), 
 PREDICTION = Axis("mean prediction / truth", (0.2, 0.4))
 PANELS: dict[str, talk.Panel] = {
     "skewed": ((70, 320, 40, 255), "page 27: skewed covariance", talk.EXAMPLES, talk.SQUARED_ERROR),
-    "scaled": ((405, 655, 40, 255), "page 27: scaled $x$", talk.EXAMPLES, OVER_SCALE),
+    "scaled": ((405, 655, 40, 255), "page 27: scaled $x$", talk.EXAMPLES._replace(limits=(-1.75, 41.75)), OVER_SCALE),
     "slope": ((740, 985, 40, 255), "ours: prediction on truth", FACTOR, SLOPE),
     "lengths": ((70, 560, 330, 560), "ours: prompt length", talk.TEST_LENGTH, ERRORS),
     "random": ((650, 985, 330, 560), "ours: random covariances", talk.TRAINING_LENGTH, PREDICTION),
@@ -165,11 +165,11 @@ SHOWN: dict[str, talk.Shown] = {
 @plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Draw the talk's two panels and the factor c^2 above, lengths and random covariances below."""
-    figure = talk.draw(table, (1010, 620), PANELS, SHOWN)
+    figure = talk.draw(table, (1010, 620), PANELS, SHOWN, {"skewed": (1.5, 3e4), "scaled": (1.1, 1e5)})
     skewed, scaled, slope, _, random = figure.axes
-    for axes, linear, top, columns in ((skewed, 1.5, 3e4, 2), (scaled, 1.1, 1e5, 3)):
-        talk.unfold(axes, linear, top)
-        axes.legend(fontsize=7, ncols=columns, loc="upper right", labelspacing=0.1, columnspacing=0.8)
+    for axes, columns, title in ((skewed, 2, None), (scaled, 3, "scale")):
+        place: dict[str, Any] = {"ncols": columns, "loc": "upper right", "labelspacing": 0.1, "columnspacing": 0.8}
+        axes.legend(fontsize=7, title=title, title_fontsize=7, **place)
     slope.minorticks_off()
     random.axhline(1 / 3, color="k", linestyle=":", linewidth=1.5)
     return figure

@@ -1,8 +1,10 @@
 """The limit of one linear self-attention layer under query shifts (talk page 26)."""
 
+from functools import partial
+
 import numpy as np
 
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, curves, join, plotting, rows
+from icl.figure import Axis, Figure, Rows, Runs, Style, Trained, curves, join, rows
 from icl.models import estimators
 from icl.models import linear_attention_theory as theory
 from icl.papers.zhang2024 import evaluation
@@ -138,12 +140,5 @@ SHOWN: dict[str, talk.Shown] = {
 }
 
 
-@plotting.under_defaults
-def draw(table: Table) -> Picture:
-    """Draw the talk's three panels above, orthogonal queries and the rates below."""
-    figure = talk.draw(table, (1010, 620), PANELS, SHOWN)
-    talk.unfold(figure.axes[2], 1.5, 30)
-    return figure
-
-
+draw = partial(talk.draw, size=(1010, 620), panels=PANELS, shown=SHOWN, unfolded={"orthants": (1.5, 30)})
 FIGURES = (Figure("zhang_query_shift", evaluation.flows(deck=DECK, infinite=LONG), measure, draw),)

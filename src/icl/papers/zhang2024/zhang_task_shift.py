@@ -115,14 +115,14 @@ OVER_N = (Style("no noise, theory", "theory", "C0"), Style("no noise, prompts", 
 ERRORS_M, ERRORS_N = (Axis(RELATIVE, limits, log=True) for limits in ((1e-4, 30), (3e-7, 3)))
 PANELS: dict[str, talk.Panel] = {
     "noisy": ((60, 310, 40, 275), "page 25: noisy linear regression", talk.EXAMPLES, talk.SQUARED_ERROR),
-    "M": ((390, 660, 40, 275), "ours: long training prompts, $1/M$", talk.TEST_LENGTH, ERRORS_M),
-    "N": ((735, 990, 40, 275), "ours: long test prompts, $1/N^2$", talk.TRAINING_LENGTH, ERRORS_N),
+    "M": ((535, 805, 40, 275), "ours: long training prompts, $1/M$", talk.TEST_LENGTH, ERRORS_M),
+    "N": ((880, 1135, 40, 275), "ours: long test prompts, $1/N^2$", talk.TRAINING_LENGTH, ERRORS_N),
 }
 SHOWN: dict[str, talk.Shown] = {
-    "noisy": (talk.ERROR, talk.SERIES, talk.LOWER_LEFT),
+    "noisy": (talk.ERROR, talk.SERIES, (8, "upper left", (1.02, 1.0))),
     "M": (RELATIVE, talk.theory_and_prompts(SERIES), talk.LOWER_LEFT),
     "N": (RELATIVE, OVER_N, talk.LOWER_LEFT),
 }
 LAYERS = {"deck": evaluation.DECK, "lengths": {"eigenvalues": [SPECTRUM], "context_length": (*LENGTHS, INFINITE)}}
-draw = partial(talk.draw, size=(1010, 330), panels=PANELS, shown=SHOWN)
+draw = partial(talk.draw, size=(1155, 330), panels=PANELS, shown=SHOWN)
 FIGURES = (Figure("zhang_task_shift", evaluation.flows(**LAYERS), measure, draw),)
