@@ -208,6 +208,7 @@ def draw(table: Table, letter: str) -> Picture:
     if letter == "C":
         axes.plot([0, 49], [0, 0], color="k", linestyle=":", linewidth=plotting.LINE_WIDTH, zorder=1)
     plotting.frame(axes, x, y, font=16, ticks=18)
+    plotting.edge_arrows(axes)
     plotting.legend(axes, 12, "upper right", (0.98, 0.97), spacing=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.text(-0.26, 1.0, letter, fontsize=18, fontweight="bold", transform=axes.transAxes)
