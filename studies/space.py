@@ -109,9 +109,10 @@ def _of_figures(constant: str, figures: tuple[str, ...]) -> Any:
 
 @cache
 def spaces() -> dict[str, Space]:
-    """Model -> its space."""
+    """Model, or one of its trainings -> its space; the name is the system where the file names none."""
     paths = sorted(FOLDER.glob("*.yaml"))
-    return {p.stem: Space(system=p.stem, **yaml.safe_load(p.read_text(encoding="utf-8"))) for p in paths}
+    read = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in paths}
+    return {name: Space(**{"system": name, **data}) for name, data in read.items()}
 
 
 def record(path: Path) -> pd.DataFrame:
