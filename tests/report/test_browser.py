@@ -89,16 +89,33 @@ def shown(one: Any, selector: str) -> list[str]:
     return [element.get_attribute("id") for element in one.query_selector_all(selector) if element.is_visible()]
 
 
-def test_it_fits_the_screen_and_passes_an_accessibility_checker(opened: Any) -> None:
+def check_access(one: Any) -> None:
+    """Check that a page and its tables are no wider than the screen, and that axe finds nothing."""
     from axe_playwright_python.sync_playwright import Axe
 
-    for details in opened.query_selector_all("details"):
-        details.evaluate("element => { element.open = true; }")
-    assert opened.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    ends = "[document.documentElement, ...document.querySelectorAll('table')].map(e => e.getBoundingClientRect().right)"
+    assert max(one.evaluate(ends)) <= one.viewport_size["width"]
+    assert one.evaluate("document.documentElement.scrollWidth") <= one.viewport_size["width"]
     for scheme in ("light", "dark"):
-        opened.emulate_media(color_scheme=scheme)
-        found = Axe().run(opened)
+        one.emulate_media(color_scheme=scheme)
+        found = Axe().run(one)
         assert found.violations_count == 0, found.generate_report()
+
+
+def test_it_fits_the_screen_and_passes_an_accessibility_checker(opened: Any) -> None:
+    opened.evaluate("document.querySelectorAll('details').forEach(element => { element.open = true; })")
+    check_access(opened)
+
+
+def test_a_card_is_folded_unless_it_is_contradicted_and_a_link_opens_it(opened: Any) -> None:
+    folded = {
+        card.get_attribute("id"): card.get_attribute("open") is None for card in opened.query_selector_all(".claim")
+    }
+    assert folded == {"H13": True, "A-P1a": False, "ZE-P4.1": True, "A-P1b": True}
+    first = opened.locator("tr[data-claim]").first
+    assert first.locator("> *").first.inner_text().endswith(OUTCOMES["huang_rates"])
+    first.locator("a").click()
+    opened.wait_for_function("document.getElementById('H13').open")
 
 
 def test_verdicts_filter_cards_figures_and_rows_and_the_address_keeps_them(opened: Any) -> None:
@@ -161,6 +178,27 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = ["make", "-o", "env", f"BIN={Path(sys.executable).parent}", f"SITE={site}", "docs"]
     subprocess.run(command, cwd=folder, check=True, timeout=300)
     return site
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_site_fits_the_screen_and_passes_an_accessibility_checker(browser: Any, built: Path, width: str) -> None:
+    skipped = built / "404.html", built / "gallery/report.html"
+    paths = [path for path in built.rglob("*.html") if path not in skipped]
+    assert len(paths) > 10
+    for path in paths:
+        one = sized(browser, width)
+        one.goto(path.as_uri())
+        one.wait_for_selector(".md-search[aria-label]", state="attached")
+        check_access(one)
+        one.context.close()
+
+
+def test_the_search_of_the_site_works_from_files(browser: Any, built: Path) -> None:
+    one = sized(browser, "desktop")
+    one.goto((built / "index.html").as_uri())
+    one.click("[data-md-component=search-query]")
+    one.keyboard.type("Clopper")
+    one.wait_for_selector(".md-search-result__item a[href*='docs/method.html']")
 
 
 def test_every_link_of_the_site_leads_to_a_file(built: Path) -> None:
