@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from icl.core.lazy import Axes, Picture
+from icl.core.table import Table
+from icl.drawing import plotting
 from icl.drawing.plotting import DPI, Style, picture_class
 
 FONT = 9.0
@@ -57,9 +59,17 @@ def panels(
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(labelsize=FONT)
         if len(names) > 1:
-            axes.set_title(chr(ord("a") + place), fontsize=FONT, weight="bold", loc="left")
+            axes.set_title(chr(ord("a") + place), fontsize=FONT, weight="bold", loc="left", ha="right", x=-0.04)
         found[name] = axes
     return figure, found
+
+
+def common_labels(figure: Picture, x: str = "", y: str = "") -> None:
+    """Label an axis that all panels share once, below or to the left of them."""
+    if x:
+        figure.supxlabel(x, fontsize=FONT)
+    if y:
+        figure.supylabel(y, fontsize=FONT)
 
 
 def axis_labels(axes: Axes, x: str, y: str, heading: str = "") -> None:
@@ -74,6 +84,7 @@ def name_curves(axes: Axes, labels: Mapping[str, str] | None = None) -> None:
 
     labels : series -> label, for some of the curves; by default all, with the labels they were drawn with
     """
+    axes.get_xlim(), axes.get_ylim()  # matplotlib chooses open limits when they are asked for
     named = [line for line in axes.lines if line.get_gid() and (labels is None or line.get_gid() in labels)]
     points = [line.get_transform().transform(np.asarray(line.get_xydata())[-1]) for line in named]
     ends = axes.transAxes.inverted().transform(np.reshape(points, (-1, 2)))[:, 1]
@@ -88,13 +99,90 @@ def name_curves(axes: Axes, labels: Mapping[str, str] | None = None) -> None:
         )  # fmt: skip
 
 
+def log_ticks(axes: Axes, x: Sequence[float] = (), y: Sequence[float] = ()) -> None:
+    """Make the axes with given ticks logarithmic, with plain numbers at these ticks and no others."""
+    from matplotlib.ticker import NullLocator
+
+    for name, ticks, axis in (("x", x, axes.xaxis), ("y", y, axes.yaxis)):
+        if len(ticks):
+            axes.set(**{f"{name}scale": "log"})
+            axis.set_ticks(ticks, [f"{tick:g}" for tick in ticks])
+            axis.set_minor_locator(NullLocator())
+
+
+def below(values: Any) -> float:
+    """Return a height for zeros on a logarithmic axis: a third of the least positive value."""
+    values = np.asarray(values, dtype=float)
+    return float(values[values > 0].min() / 3) if (values > 0).any() else 1e-3
+
+
+def curves(
+    axes: Axes, table: Table, styles: Sequence[Style], observable: str, none: float | None = None, band: bool = True
+) -> None:
+    """Draw curves, with the table's bands in transparent colours.
+
+    none : height on a logarithmic axis at which zeros are drawn (see `plotting.none_tick`)
+    """
+    for style in styles:
+        rows = table.curve(plotting.panel_of(axes), style.series, observable)
+        low, value, high = (rows[name].clip(lower=none) for name in ("band_low", "value", "band_high"))
+        if band:
+            axes.fill_between(rows["x"], low, high, color=style.colour, alpha=0.2, linewidth=0)
+        plotting.curve(axes, style, rows["x"], value, linewidth=1.5, markersize=4)
+
+
+def dots(axes: Axes, points: Any, style: Style, none: float | None = None, shift: float = 0) -> None:
+    """Draw every run as a dot, moved sideways by its rank among the runs so that equal values can be counted.
+
+    points : with columns seed, x and value; none : as for `curves`; shift : of all dots to the right, in points
+    """
+    from matplotlib.transforms import ScaledTranslation
+
+    runs = list(points.groupby("seed"))
+    for rank, (_, run) in enumerate(runs):
+        aside = shift + 8 * (rank / max(len(runs) - 1, 1) - 0.5)
+        place = axes.transData + ScaledTranslation(aside / 72, 0, axes.figure.dpi_scale_trans)
+        look: dict[str, Any] = {"linestyle": "", "markersize": 3.5, "markeredgewidth": 0, "alpha": 0.6}
+        height = run["value"].clip(lower=none)
+        axes.plot(run["x"], height, style.marker or "o", color=style.colour, gid=style.series, transform=place, **look)
+        axes.update_datalim(np.column_stack([run["x"], height]))
+    axes.margins(x=0.1)
+
+
+def legend(figure: Picture, styles: Sequence[Style]) -> None:
+    """Explain the styles in a row below the panels, for pictures without room for labels at the curves."""
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D([], [], color=style.colour, marker=style.marker, linestyle=style.line, markersize=4, label=style.label)
+        for style in styles
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(styles), frameon=False, fontsize=FONT)
+
+
+def threshold(axes: Axes, x: float, label: str) -> None:
+    """Draw a vertical line with its label above the panel."""
+    axes.axvline(x, color="0.5", linestyle=":", linewidth=1)
+    place = axes.get_xaxis_transform()
+    axes.text(x, 1.03, label, fontsize=FONT, color="0.35", va="bottom", transform=place)
+
+
+def share_map(axes: Axes, matrix: np.ndarray, **options: Any) -> Any:
+    """Draw a matrix of fractions from white for 0 to dark blue for 1 (see `signed_map`)."""
+    return _map(axes, matrix, **{"cmap": "Blues", "vmin": 0, "vmax": 1} | options)
+
+
 def signed_map(axes: Axes, matrix: np.ndarray, largest: float | None = None, **options: Any) -> Any:
     """Draw a matrix in colours that diverge from white at zero, first row on top; returns the mesh for a colour bar.
 
     largest : absolute value at the ends of the colours; that of the matrix by default
     """
     end = float(np.nanmax(np.abs(matrix))) if largest is None else largest
-    mesh = axes.pcolormesh(matrix, cmap="RdBu_r", vmin=-end, vmax=end, **options)
+    return _map(axes, matrix, **{"cmap": "RdBu_r", "vmin": -end, "vmax": end} | options)
+
+
+def _map(axes: Axes, matrix: np.ndarray, **options: Any) -> Any:
+    mesh = axes.pcolormesh(matrix, **options)
     axes.set(aspect="equal", xticks=[], yticks=[])
     axes.invert_yaxis()
     axes.spines[:].set_visible(True)

@@ -113,7 +113,14 @@ def picture_class() -> type[Picture]:
     from matplotlib.figure import Figure
 
     class PublishedFigure(Figure):
-        draw = defaults()(Figure.draw)
+        @defaults()
+        def draw(self, renderer: Any) -> None:
+            if engine := self.get_layout_engine():
+                # Every further search moves panels by parts of a pixel, so the places found first are kept.
+                for _ in range(3):
+                    engine.execute(self)
+                self.set_layout_engine("none")
+            super().draw(renderer)
 
     return PublishedFigure
 
@@ -251,13 +258,6 @@ def deviations(
         ends = rows["value"] - half, rows["value"] + half
         axes.fill_between(rows["x"], *ends, color=style.colour, alpha=alpha, linewidth=0)
         curve(axes, style, rows["x"], rows["value"], **look)
-
-
-def dots(axes: Axes, table: Table, style: Style, observable: str, **look: Any) -> None:
-    """Draw every run as a dot, at the value of its coordinate."""
-    points = table.points(panel_of(axes), style.series, observable)
-    options = {"color": style.colour, "markersize": 5, "label": style.label, "gid": style.series}
-    axes.plot(points["x"], points["value"], style.marker or "o", **{"linestyle": "none", **options, **look})
 
 
 def panel_of(axes: Axes) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from icl.core.table import ERROR
+from icl.drawing import house
 from icl.evidence.errors import mean_error
 from icl.evidence.intervals import kendall, least_length
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, facts, join, plotting, single, torch
@@ -172,30 +173,23 @@ def _wrong_and_hinge(runs: Runs, prompts: EvaluationPrompts) -> tuple[np.ndarray
     return evaluation.wrong(logits, prompts), evaluation.hinge(logits[-1], prompts)
 
 
-IN_DOMAIN = tuple(
-    Style(name, rf"$\alpha'={value}$", *look) for (name, value), look in zip(FRACTIONS.items(), LOOKS, strict=False)
-)
-NO_ERROR = 3e-5
-"""Height at which a mean of zero errors is drawn."""
+IN_DOMAIN = house.styles({name: rf"$\alpha'={value}$" for name, value in FRACTIONS.items()})
+OUT_OF_DOMAIN = house.styles({name: f"${name}$" for name in SUMS})
 
 
 @plotting.under_defaults
 def draw_generalisation(table: Table) -> Picture:
-    """Two panels of error against context length."""
-    edges = plotting.grid_edges(("in domain", "out of domain"), (100, 365, 26.25, 317.72), (370, 0))
-    picture, panels = plotting.panels((760, 400), edges)
-    x = Axis("Context length", (0, 20.4), range(0, 21, 4))
-    for (panel, axes), styles in zip(panels.items(), (IN_DOMAIN, SUM_STYLES), strict=True):
-        for place, style in enumerate(styles):
-            points = table.curve(panel, style.series, ERROR)
-            low, high, height = (points[edge].clip(lower=NO_ERROR) for edge in ("band_low", "band_high", "value"))
-            plotting.published_band(axes, style.colour, points["x"], low, high)
-            # Markers only at some lengths, since the curves of a panel nearly coincide.
-            plotting.curve(axes, style, points["x"], height, markevery=(place, len(styles)))
-        plotting.frame(axes, x, Axis("Classification error", (NO_ERROR, 1), log=True), font=15)
-        plotting.none_tick(axes, NO_ERROR)
-        plotting.legend(axes, 11, "lower left", (0.02, 0.13), spacing=0.25)
-    return picture
+    """Two panels of error against context length; zeros are drawn as "none"."""
+    title = "Error on unseen tasks (a) and on out-of-domain patterns (b)"
+    figure, panels = house.panels(("in domain", "out of domain"), 2, title, (360, 270))
+    none = house.below(table.curves.loc[table.curves["panel"] != "", "value"])
+    for (panel, axes), styles in zip(panels.items(), (IN_DOMAIN, OUT_OF_DOMAIN), strict=True):
+        house.curves(axes, table, styles, ERROR, none)
+        axes.set(yscale="log", ylim=(none, 1), xlim=(0, 20), xticks=range(0, 21, 4))
+        plotting.none_tick(axes, none)
+        house.name_curves(axes)
+        house.axis_labels(axes, "Context length", "Classification error", panel.capitalize())
+    return figure
 
 
 def _classical(name: str, fraction: float, top: float, highest: float, legend: tuple[Any, ...]) -> Figure:

@@ -1,10 +1,9 @@
 """Attention map of one prompt in each of three layers: do columns attend to their own pattern (talk page 34)?"""
 
-from typing import Any
-
 import numpy as np
 
-from icl.figure import Axes, Axis, Figure, Picture, Rows, Table, Tensor, Trained, plotting, rows, single, torch
+from icl.drawing import house
+from icl.figure import Axes, Figure, Picture, Rows, Table, Tensor, Trained, plotting, rows, single, torch
 from icl.papers.li2024 import evaluation, stack
 from icl.papers.li2024.evaluation import EvaluationPrompts
 from icl.papers.li2024.record import Record
@@ -41,33 +40,38 @@ def measure(runs: Trained, scale: str) -> Rows:
     return record.rows({"share of answers that one layer's label gives": agree.mean(axis=-1)})
 
 
-SIZE, GAP = 270, 62
-
-
 @plotting.under_defaults
 def draw(table: Table) -> Picture:
-    """One map per layer, from left to right; red dots mark other columns with the asking column's pattern."""
+    """One map per layer, columns sorted by their patterns; frames hold columns with one pattern."""
+    from matplotlib.colors import PowerNorm
+
     names = sorted({panel for panel in table.curves["panel"] if panel.startswith("layer")})
-    edges = plotting.grid_edges(names, (70, 70 + SIZE, 30, 30 + SIZE), (SIZE + GAP, 0))
-    figure, panels = plotting.panels((110 + len(names) * (SIZE + GAP), SIZE + 110), edges)
-    image = [_map(axes, table) for axes in panels.values()][-1]
-    right = edges[names[-1]][1] + 12
-    figure.colorbar(image, cax=plotting.add_panel(figure, (right, right + 14, 30, 30 + SIZE), "<colorbar>"))
-    plotting.legend(panels[names[0]], 9, "upper right", (0.99, 0.99))
+    title = "Attention between the columns of a prompt, sorted by pattern; frames: same pattern"
+    figure, panels = house.panels(names, len(names), title, (270, 270))
+    for name, axes in panels.items():
+        patterns = table.matrix("prompt", "pattern")[0].astype(int)
+        order = np.argsort(patterns, kind="stable")
+        scale = {"norm": PowerNorm(0.5, 0, 1), "vmin": None, "vmax": None}
+        mesh = house.share_map(axes, table.matrix(name, "attention weight")[np.ix_(order, order)], **scale)
+        _frames(axes, patterns)
+        house.axis_labels(axes, "", "", name.capitalize())
+    house.common_labels(figure, "Pattern of the attended column", "Pattern of the asking column")
+    figure.colorbar(mesh, ax=axes, label="Attention", ticks=(0, 0.05, 0.2, 0.5, 1), shrink=0.8)
     return figure
 
 
-def _map(axes: Axes, table: Table) -> Any:
-    patterns, labels = (table.matrix("prompt", name)[0].astype(int) for name in ("pattern", "label"))
-    panel = plotting.panel_of(axes)
-    image = plotting.heatmap(axes, table.matrix(panel, "attention weight"), panel, 12, vmin=0, vmax=1)
-    asking, attended = np.nonzero((patterns[:, None] == patterns) & ~np.eye(len(patterns), dtype=bool))
-    axes.plot(attended + 1, asking + 1, ".", color="r", markersize=3, label="same pattern", gid="same pattern")
-    names = [f"{pattern + 1}{'+' if label > 0 else '-'}" for pattern, label in zip(patterns, labels, strict=True)]
-    names[-1] = f"{patterns[-1] + 1}?"
-    x, y = (Axis(f"{side} column", ticks=range(1, len(names) + 1), names=names) for side in ("attended", "asking"))
-    plotting.frame(axes, x, y, 10, 6)
-    return image
+def _frames(axes: Axes, patterns: np.ndarray) -> None:
+    """Frame the columns of each pattern, and name it; the query is the last column of the prompt."""
+    from matplotlib.patches import Rectangle
+
+    found, counts = np.unique(patterns, return_counts=True)
+    ends = np.cumsum(counts)
+    for end, count in zip(ends, counts, strict=True):
+        place = (end - count, end - count)
+        axes.add_patch(Rectangle(place, count, count, fill=False, edgecolor=house.LOOKS[1][0], gid="same pattern"))
+    names = [f"{pattern + 1}{'?' if pattern == patterns[-1] else ''}" for pattern in found]
+    axes.set_xticks(ends - counts / 2, names)
+    axes.set_yticks(ends - counts / 2, names)
 
 
 FIGURES = (Figure("icl_attention_map", stack_training, measure, draw),)

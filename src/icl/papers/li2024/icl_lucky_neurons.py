@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, facts, join, plotting, rows
+from icl.drawing import house
+from icl.figure import Figure, Picture, Rows, Runs, Table, Trained, facts, join, plotting, rows
 from icl.models.optimisers import Params
 from icl.papers.li2024 import evaluation, trainings
 from icl.papers.li2024.evaluation import EvaluationPrompts
@@ -50,17 +51,14 @@ def _by_activity_at_the_start(trained: Runs, prompts: EvaluationPrompts) -> Rows
     return facts(trained.sweep.seeds, claimed)
 
 
-STYLES = (Style("SGD", "SGD", "b", "x"), Style("Adam", "Adam", "r", "o"))
-
-
 @plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Means over runs with their bands."""
-    figure, axes = plotting.canvas((430, 400), (83.5, 410.0, 20.0, 329.7))
-    plotting.curves(axes, table, STYLES, "share of neurons", band=True)
-    x = Axis("Epoches", (0, 400), range(0, 401, 100))
-    plotting.frame(axes, x, Axis("Share of lucky neurons", (0, 1)), font=15)
-    plotting.legend(axes, 14, "lower right", (0.98, 0.02))
+    figure, panels = house.panels(["main"], 1, "Lucky neurons over training, with each optimiser", (400, 270))
+    house.curves(panels["main"], table, house.styles({"SGD": "SGD", "Adam": "Adam"}), "share of neurons")
+    panels["main"].set(xlim=(0, trainings.EPOCHS[-1]), ylim=(0, 1))
+    house.name_curves(panels["main"])
+    house.axis_labels(panels["main"], "Epoch", "Fraction of lucky neurons")
     return figure
 
 

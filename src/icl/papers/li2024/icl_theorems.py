@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Table, Trained, facts, join, plotting, rows, torch
+from icl.drawing import house
+from icl.figure import Figure, Picture, Rows, Runs, Table, Trained, facts, join, plotting, rows, torch
 from icl.models.optimisers import Params
 from icl.papers.li2024 import error_figures, evaluation, neuron_figures, pruning, training_curves, trainings
 from icl.papers.li2024.evaluation import EvaluationPrompts
@@ -19,20 +20,22 @@ MEASURED = [
     if figure.name in NAMES
 ]
 DRAWN = {
-    "error on unseen tasks": "T1: error on unseen tasks",
-    "hinge loss on unseen tasks": "T1: hinge loss on unseen tasks",
-    "error at S_1=1.1": "T2: error, $S_1 = 1.1$",
-    "error at S_1=1.3": "T2: error, $S_1 = 1.3$",
-    "share of small neurons": "T3: share of small neurons",
-    "largest ratio of neighbouring norms": "T3: largest step of row norms",
-    "rise of the hinge loss without small neurons": "T3: rise without small neurons",
-    "least rise of the hinge loss per share of large neurons": "T3: rise per share of large ones",
-    "share along the pattern": "P1: share along the pattern",
-    "attention at the end": "P1: attention at the end",
-    "angle of the feature rows at the end": r"P2: angle to $\bar{\mu}$",
-    "angle at the end, a_i > 0": "P2: angle to $q$, $a_i > 0$",
+    "error on unseen tasks": ("Theorem 1\nunseen tasks", "Error"),
+    "hinge loss on unseen tasks": ("Theorem 1\nunseen tasks", "Hinge loss"),
+    "error at S_1=1.1": ("Theorem 2\n$S_1 = 1.1$", "Error"),
+    "error at S_1=1.3": ("Theorem 2\n$S_1 = 1.3$", "Error"),
+    "share of small neurons": ("Theorem 3\nsmall neurons", "Fraction"),
+    "largest ratio of neighbouring norms": ("Theorem 3\nsorted row norms", "Largest step"),
+    "rise of the hinge loss without small neurons": ("Theorem 3\nwithout small ones", "Rise of the loss"),
+    "least rise of the hinge loss per share of large neurons": ("Theorem 3\nper share of large", "Rise of the loss"),
+    "share along the pattern": ("Proposition 1\nalong the pattern", "Fraction"),
+    "attention at the end": ("Proposition 1\nattention", "Fraction"),
+    "angle of the feature rows at the end": ("Proposition 2\nfeature rows", r"Angle to $\bar{\mu}$"),
+    "angle at the end, a_i > 0": ("Proposition 2\nlabel rows, $a_i > 0$", "Angle to $q$"),
 }
-"""Observable -> the theorem or proposition about it, and its axis label."""
+"""Observable -> the theorem or proposition about it, and the label of its axis."""
+LOGARITHMIC = ("Error", "Hinge loss")
+
 LEFT_OUT = (
     "drawn run",
     "share of draws",
@@ -91,22 +94,29 @@ def attended_context(params: Params, prompts: EvaluationPrompts) -> dict[str, np
     }
 
 
+METHODS = house.styles({method: method for method in trainings.METHODS}, markers=True)
+
+
 @plotting.under_defaults
 def draw(table: Table) -> Picture:
-    """One panel per quantity and one dot per run, SGD beside Adam."""
+    """One panel per quantity and one dot per run, SGD beside Adam; losses are logarithmic, with zeros as "none"."""
     names = [str(index) for index in range(len(DRAWN))]
-    figure, panels = plotting.panels((1000, 680), plotting.grid_edges(names, (70, 235, 30, 180), (242, 220), columns=4))
-    for (panel, axes), (observable, title) in zip(panels.items(), DRAWN.items(), strict=True):
-        for place, method in enumerate(trainings.METHODS):
-            values = table.points(panel, method, observable)["value"]
-            spread = [place + 0.3 * (order / max(len(values) - 1, 1) - 0.5) for order in range(len(values))]
-            axes.plot(spread, values, "o", color=f"C{place}", markersize=5, alpha=0.8, label=f"a run by {method}")
-        statement, quantity = title.split(": ")
-        axes.set_title(statement, fontsize=10)
-        x = Axis("trained by", (-0.5, 1.5), (0, 1), tuple(trainings.METHODS))
-        plotting.frame(axes, x, Axis(quantity), font=9)
-        axes.ticklabel_format(axis="y", scilimits=(-2, 3))
-    plotting.legend(panels["0"], 9, "center", (0.5, 0.5))
+    title = "Quantities of the theorems at the end of training, one dot per run"
+    figure, panels = house.panels(names, 4, title, (195, 185))
+    none = house.below(table.runs.loc[table.runs["panel"].isin(names), "value"])
+    for (panel, axes), (observable, (heading, label)) in zip(panels.items(), DRAWN.items(), strict=True):
+        for place, style in enumerate(METHODS):
+            points = table.points(panel, style.series, observable).assign(x=place)
+            house.dots(axes, points, style, none if label in LOGARITHMIC else None)
+        house.axis_labels(axes, "", label, heading)
+        axes.set(xlim=(-0.5, 1.5), xticks=(0, 1), xticklabels=[style.label for style in METHODS])
+        if label in LOGARITHMIC:
+            axes.set(yscale="log", ylim=(none, 1))
+            plotting.none_tick(axes, none)
+        else:
+            low, high = axes.get_ylim()
+            axes.set_ylim(min(low, 0), max(high, 1.05 if label == "Fraction" else 0.1))
+    house.common_labels(figure, x="Trained by")
     return figure
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from icl.core.streams import stream
 from icl.core.table import ERROR
+from icl.drawing import house
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, join, plotting, rows, single, torch
 from icl.papers.li2024 import evaluation, trainings
 from icl.papers.li2024.evaluation import EvaluationPrompts
@@ -231,23 +232,21 @@ def measure_large(runs: Trained, scale: str) -> Rows:
     return join([*parts, rows(HINGE, None, bound, x=[0.0, 1.0], panel=HINGE, series="bound")])
 
 
-LOOKS_OF_ORDERS = {"largest first": ("r", "o"), "at random": ("b", "x"), "smallest first": ("m", "+")}
-REMOVAL_ORDERS = tuple(Style(order, order, *look) for order, look in LOOKS_OF_ORDERS.items())
-
-
 @plotting.under_defaults
 def draw_large(table: Table) -> Picture:
     """Hinge loss on the left, with our bound for theorem 3, and error on the right."""
-    edges = plotting.grid_edges((HINGE, ERROR), (85, 385, 20, 325), (395, 0))
-    figure, panels = plotting.panels((800, 400), edges)
+    figure, panels = house.panels(
+        (HINGE, ERROR), 2, "Loss and error without a fraction of the large neurons", (330, 250)
+    )
+    orders = ("largest first", "at random", "smallest first")
     for name, axes in panels.items():
-        plotting.curves(axes, table, REMOVAL_ORDERS, name, band=True)
-        if name == HINGE:
-            line = table.curve(HINGE, "bound", HINGE)
-            axes.plot(line["x"], line["value"], **plotting.GUIDE, label=f"unpruned $+\\ {SLOPE:g}\\,R$", gid="bound")
-        y = Axis(name.capitalize(), (0, 1 if name == HINGE else 0.5))
-        plotting.frame(axes, Axis("Removed share $R$", (0, 0.9), (0, 0.2, 0.4, 0.6, 0.8)), y, font=15, ticks=13)
-        plotting.legend(axes, 12, "upper left", (0.02, 0.98))
+        house.curves(axes, table, house.styles({order: order for order in orders}, markers=True), name)
+        axes.set(xlim=(0, 0.9), ylim=(0, None))
+        house.axis_labels(axes, "Removed fraction $R$", name.capitalize())
+    bound = Style("bound", f"${SLOPE:g}\\,R$", "0.3", line="--")
+    plotting.curves(panels[HINGE], table, [bound], HINGE, linewidth=1.2)
+    for axes in panels.values():
+        house.name_curves(axes)
     return figure
 
 

@@ -7,14 +7,15 @@ training steps against the fraction alpha of relevant contexts (theorem 1).
 import math
 from collections.abc import Iterator, Mapping
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from icl.core.runs import single
 from icl.core.table import ERROR
+from icl.drawing import house
 from icl.evidence.intervals import first_step_below, log_slope
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, facts, join, plotting, rows
+from icl.figure import Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, facts, join, plotting, rows
 from icl.papers.li2024 import evaluation, one_layer, trainings
 from icl.papers.li2024.neuron_figures import large
 from icl.papers.li2024.pruning import HINGE, pruning
@@ -31,20 +32,12 @@ EPS = 128**-0.5
 TASKS, FRACTION = 30, 0.8
 
 
-def _log(label: str, limits: tuple[float, float], ticks: tuple[float, ...]) -> Axis:
-    return Axis(label, limits, ticks, [f"{tick:g}" for tick in ticks], log=True)
-
-
 class Panel(NamedTuple):
-    """The trainings along one constant, and the look of their panel: label and limits of x, y, place of the legend."""
+    """The trainings along one constant, and its label."""
 
     constant: str
     values: tuple[int, ...]
     label: str
-    limits: tuple[float, float]
-    y: Axis
-    corner: plotting.Corner = "upper right"
-    at: tuple[float, float] = (0.98, 0.98)
 
     def sweep(self, value: int) -> str:
         """Return the name of the training with this value, which is the shared one if it is the default."""
@@ -55,28 +48,17 @@ class Panel(NamedTuple):
         """Return the training with each value."""
         return {value: runs[self.sweep(value)] for value in self.values}
 
-    def frame(self, axes: Any, x: Axis | None, font: float) -> None:
-        """Set axes and legend; x is logarithmic with ticks at the values if none is given."""
-        plotting.frame(axes, x or _log(self.label, self.limits, self.values), self.y, font=14, ticks=12)
-        axes.xaxis.minorticks_off()
-        plotting.legend(axes, font, self.corner, self.at)
 
-
-LOSS, STEPS = Axis("Hinge loss and error", (3e-5, 3), log=True), f"Steps to hinge loss {TARGET}"
-SHARE = Axis("Share of large neurons", (0, 1), (0, 0.25, 0.5, 0.75, 1))
-RISE = Axis("Rise without small neurons", (-0.02, 0.06), (-0.02, 0, 0.02, 0.04, 0.06))
-PATTERN_STEPS = _log(STEPS, (50, 400), (50, 100, 200, 400))
+STEPS = f"Steps to hinge loss {TARGET}"
 CONDITIONS = {
-    "tasks": Panel("task_shifts", (1, 2, 3, 4), "Share of training tasks", (0.1, 0.9), LOSS),
-    "length": Panel("context_length", (1, 2, 5, 10, 20), r"Training contexts $l_{tr}$", (0.8, 25), LOSS),
-    "batch": Panel("batch", (4, 16, 64, 128, 512), "Batch $B$", (3, 700), LOSS, "center right", (0.98, 0.48)),
+    "tasks": Panel("task_shifts", (1, 2, 3, 4), "Share of training tasks"),
+    "length": Panel("context_length", (1, 2, 5, 10, 20), "Training contexts $l_{tr}$"),
+    "batch": Panel("batch", (4, 16, 64, 128, 512), "Batch $B$"),
 }
 SIZES = {
-    "M_1": Panel(
-        "relevant_patterns", (6, 8, 12), "Patterns $M_1$", (5.5, 13), PATTERN_STEPS, "upper left", (0.02, 0.98)
-    ),
-    "m": Panel("neurons", (32, 64, 128), "Neurons $m$", (28, 146), SHARE, "lower right", (0.98, 0.02)),
-    "M_2": Panel("irrelevant_patterns", (6, 24, 60), "Irrelevant patterns $M_2$", (5, 72), RISE),
+    "M_1": Panel("relevant_patterns", (6, 8, 12), "Patterns $M_1$"),
+    "m": Panel("neurons", (32, 64, 128), "Neurons $m$"),
+    "M_2": Panel("irrelevant_patterns", (6, 24, 60), "Irrelevant patterns $M_2$"),
 }
 
 
@@ -155,30 +137,36 @@ def measure_conditions(runs: Trained, scale: str) -> Rows:
     return join([*parts, facts(seeds, claimed)])
 
 
-LOSSES = (Style(HINGE, HINGE, "C0", "o"), Style(ERROR, ERROR, "C1", "d", " "))
+LOSSES = house.styles({HINGE: "hinge loss", ERROR: "classification error"}, markers=True)
 STATED = {
-    "tasks": ((1 / 5, r"$M_1$ tasks", ":"), (5**-0.5, r"$(M_1-1)^{-1/2}$", "--")),
-    "length": ((1 / FRACTION, r"$1/\alpha$", ":"),),
-    "batch": ((6, "$M_1$", ":"),),
+    "tasks": ((1 / 5, "$M_1$ tasks"), (5**-0.5, "$(M_1-1)^{-1/2}$")),
+    "length": ((1 / FRACTION, r"$1/\alpha$"),),
+    "batch": ((6, "$M_1$"),),
 }
-"""The theorem's conditions at M_1 = 6: place, label and line style."""
+"""The theorem's conditions at M_1 = 6: place and label."""
 
 
 @plotting.under_defaults
 def draw_conditions(table: Table) -> Picture:
     """One panel per condition: means as lines, runs as dots, the theorem's conditions as thin lines."""
-    figure, panels = plotting.panels((1140, 380), plotting.grid_edges(list(CONDITIONS), (85, 375, 20, 310), (370, 0)))
+    title = "Loss on unseen tasks against each condition of theorem 1"
+    figure, panels = house.panels(list(CONDITIONS), 3, title, (280, 240))
+    none = house.below(table.runs.loc[table.runs["panel"] != "", "value"])
     for name, axes in panels.items():
-        panel = CONDITIONS[name]
-        for style in LOSSES:
-            plotting.dots(axes, table, style._replace(label="", marker="."), style.series, alpha=0.5)
-            plotting.curves(axes, table, (style,), style.series, markersize=7)
-        for place, label, line in STATED[name]:
-            axes.axvline(place, color="0.4", linestyle=line, linewidth=1.2, label=label)
-        if name == "batch":
-            axes.plot(panel.values, 1.5 / np.sqrt(panel.values), **plotting.GUIDE, label=r"$1.5\,/\sqrt{B}$")
-        shares = Axis(panel.label, panel.limits, (0.2, 0.4, 0.6, 0.8)) if name == "tasks" else None
-        panel.frame(axes, shares, font=10)
+        house.log_ticks(axes, x=() if name == "tasks" else CONDITIONS[name].values)
+        for style, shift in zip(LOSSES, (-5, 5), strict=True):
+            house.dots(axes, table.points(name, style.series, style.series), style, none, shift)
+        house.curves(axes, table, LOSSES[:1], HINGE, none, band=False)
+        for place, label in STATED[name]:
+            house.threshold(axes, place, label)
+        axes.set(yscale="log", ylim=(none, 3))
+        plotting.none_tick(axes, none)
+        house.axis_labels(axes, CONDITIONS[name].label, "")
+    house.common_labels(figure, y="Loss or error")
+    house.legend(figure, LOSSES)
+    batches = np.array(CONDITIONS["batch"].values)
+    panels["batch"].plot(batches, 1.5 / np.sqrt(batches), **plotting.GUIDE, label=r"$1.5/\sqrt{B}$", gid="bound")
+    house.name_curves(panels["batch"], {"bound": r"$1.5/\sqrt{B}$"})
     return figure
 
 
@@ -230,24 +218,29 @@ def _irrelevant(along: Mapping[int, Runs], seeds: list[int]) -> Iterator[Rows]:
     yield rows("growth of the rise over eps + M_2^(-1/2)", seeds, multiples[-1] - multiples[0])
 
 
+ONE_RUN = house.styles({RUN: "one run"})[0]
 DRAWN = {
-    "M_1": ("steps", (Style("theorem 1", r"$M_1\sqrt{\log M_1}$", "0.4", line="--"),)),
-    "m": ("share of large neurons", ()),
-    "M_2": ("rise of the hinge loss", (Style("theorem 3", r"$(\epsilon + M_2^{-1/2})\,/\,10$", "0.4", line="--"),)),
+    "M_1": ("steps", STEPS, "theorem 1", r"$\propto M_1\sqrt{\log M_1}$"),
+    "m": ("share of large neurons", "Share of large neurons", "", ""),
+    "M_2": ("rise of the hinge loss", "Rise of the hinge loss", "theorem 3", r"$(\epsilon + M_2^{-1/2})/10$"),
 }
-"""Panel -> observable and the theorem's line."""
+"""Panel -> observable and its label, the series of the theorem's line and its label."""
 
 
 @plotting.under_defaults
 def draw_sizes(table: Table) -> Picture:
     """One panel per size: runs as dots, the theorem as a dashed line."""
-    figure, panels = plotting.panels((1140, 380), plotting.grid_edges(list(SIZES), (85, 355, 20, 310), (385, 0)))
+    title = "Training steps, large neurons and pruning as the problem grows"
+    figure, panels = house.panels(list(SIZES), 3, title, (280, 215))
     for name, axes in panels.items():
-        observable, theorem = DRAWN[name]
-        plotting.dots(axes, table, Style(RUN, "one run", "C0"), observable)
-        plotting.curves(axes, table, theorem, observable)
-        SIZES[name].frame(axes, None, font=11)
-        axes.yaxis.minorticks_off()
+        observable, label, theorem, formula = DRAWN[name]
+        house.log_ticks(axes, SIZES[name].values, (80, 100, 120, 150, 200) if name == "M_1" else ())
+        house.dots(axes, table.points(name, RUN, observable), ONE_RUN)
+        if theorem:
+            plotting.curves(axes, table, [Style(theorem, formula, "0.3", line="--")], observable, linewidth=1.2)
+            house.name_curves(axes, {theorem: formula})
+        house.axis_labels(axes, SIZES[name].label, label)
+    panels["m"].set_ylim(0, 1)
     return figure
 
 
@@ -281,14 +274,15 @@ def measure_rates(runs: Trained, scale: str) -> Rows:
 @plotting.under_defaults
 def draw_rates(table: Table) -> Picture:
     """One dot per seed, and a line with the theorem's exponent through their mean."""
-    figure, axes = plotting.canvas((400, 400), (83.5, 380.0, 15.0, 329.7))
-    theorem = Style("exponent -2/3", r"$\alpha^{-2/3}$", "k", line="--")
-    plotting.curves(axes, table, (theorem,), "steps", linewidth=1.5)
-    plotting.dots(axes, table, Style(RUN, "one seed", "C0"), "steps")
-    x, y = _log(r"$\alpha$", (0.27, 1.1), FRACTIONS), _log(STEPS, (60, 300), (75, 100, 150, 200, 300))
-    plotting.frame(axes, x, y, font=15)
-    axes.minorticks_off()
-    plotting.legend(axes, 12, "upper right", (0.98, 0.98))
+    figure, panels = house.panels(["main"], 1, r"Training steps against $\alpha$, one dot per run", (380, 280))
+    house.log_ticks(panels["main"], FRACTIONS, (75, 100, 150, 200, 300))
+    house.dots(panels["main"], table.points("main", RUN, "steps"), ONE_RUN)
+    theorem = Style("exponent -2/3", r"$\propto \alpha^{-2/3}$", "0.3", line="--")
+    plotting.curves(panels["main"], table, [theorem], "steps", linewidth=1.2)
+    panels["main"].set_ylim(60, 400)
+    plotting.edge_arrows(panels["main"])
+    house.name_curves(panels["main"], {theorem.series: theorem.label})
+    house.axis_labels(panels["main"], r"Fraction of relevant contexts $\alpha$", STEPS)
     return figure
 
 

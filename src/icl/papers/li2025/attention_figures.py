@@ -7,7 +7,7 @@ import numpy as np
 
 from icl.core.config import grid
 from icl.core.lazy import Tensor, torch
-from icl.drawing import plotting
+from icl.drawing import house, plotting
 from icl.evidence import errors
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, curves, facts, join, single
 from icl.papers.li2025 import one_layer, prompts, trainings
@@ -185,15 +185,16 @@ def measure_deep(runs: Trained, scale: str) -> Rows:
 
 @plotting.under_defaults
 def draw_deep(table: Table) -> Picture:
-    """Draw a panel per head in the style of figure 20, and a column per layer."""
-    edges = plotting.grid_edges(list(PANELS.values()), (70, 325, 35, 270), (330, 330), columns=LAYERS)
-    figure, panels = plotting.panels((1010, 670), edges)
+    """Draw a panel per head, and a column per layer."""
+    title = "Attention of the query by pattern (TSR) and step, in each head of three layers"
+    figure, panels = house.panels(list(PANELS.values()), LAYERS, title, (265, 200))
     for name, axes in panels.items():
-        plotting.curves(axes, table, STYLES, "attention weight")
-        x, y = Axis("Iterations", (0, SNAPSHOTS[-1]), range(0, 2001, 500)), Axis("Attention weight", (0, 1))
-        plotting.frame(axes, x, y, font=14, ticks=12)
-        axes.set_title(name.capitalize(), fontsize=14)
-    plotting.legend(panels[PANELS[0, 0]], 10, "center right", (0.99, 0.45))
+        house.curves(axes, table, house.styles({group: group for group in GROUPS}), "attention weight")
+        axes.set(xlim=(0, None), ylim=(0, 1))
+        house.axis_labels(axes, "", "", name.capitalize())
+    for head in range(HEADS):
+        house.name_curves(panels[PANELS[LAYERS - 1, head]])
+    house.common_labels(figure, "Iterations", "Attention weight")
     return figure
 
 

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from icl.drawing import plotting
+from icl.drawing import house, plotting
 from icl.evidence.intervals import first_step_below, kendall, least_length, log_slope
 from icl.evidence.significance import mean_interval
-from icl.figure import Axes, Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, curves, facts, grid, join
+from icl.figure import Axes, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, curves, facts, grid, join
 from icl.papers.li2025 import one_layer, trainings
 from icl.papers.li2025.decoding import chain_of_thought, single_answer, wrong_answers
 from icl.papers.li2025.transition_matrices import condition_1
@@ -196,51 +196,40 @@ def growth(x: np.ndarray, y: np.ndarray, over: str, exponent: str) -> dict[str, 
 
 # Picture
 
-LOOKS = zip(VARIED, "rbm", "ox+", strict=True)
-EXAMPLES = [Style(name, rf"$\{name}$ varies", colour, marker, " ") for name, colour, marker in LOOKS]
-EDGES = plotting.grid_edges(["alpha", "K", "M", "examples"], (85, 370, 15, 295), (375, 360), columns=2)
-LEGENDS: dict[str, Any] = {"alpha": "upper right", "K": "lower right", "M": "upper left", "examples": "lower right"}
+EXAMPLES = house.styles({name: rf"$\{name}$ varies" for name in VARIED}, markers=True)
+FIT, THEOREM = Style("fit", "power law", "0.3", line="-"), Style("theorem", "theorem", "0.3", line="--")
 HALF_SHOWN = 0.005  # smaller half-widths would be drawn as 0.00
 
 
 @plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Three panels of steps and one of examples, with their fits."""
-    figure, axes = plotting.panels((760, 720), EDGES)
-    steps = _ticked(f"Steps to loss {TARGET:g}", (10, 20, 50, 100, 200, 400))
+    title = "Training steps (a to c) and examples (d): fitted power law (solid) and theorem (dashed)"
+    figure, panels = house.panels([panel.letter for panel in PANELS] + ["examples"], 2, title, (360, 240))
     for letter, _, values, symbol, _ in PANELS:
-        plotting.dots(axes[letter], table, Style("steps", "one seed", "C0"), "steps")
-        _lines(axes[letter], table, "steps", symbol, f"exponent of steps in {letter}", "theorem 4, fitted factors")
-        limits, ticks = (values[0] / 1.15, values[-1] * 1.15), [f"{value:g}" for value in values]
-        x = Axis(f"${symbol}$", limits, values, ticks, log=True)
-        plotting.frame(axes[letter], x, steps, font=15, ticks=13)
-    plotting.curves(axes["examples"], table, EXAMPLES, "examples")
-    needed, exponent = r"(\alpha'\tau^f\rho^f)", "exponent of examples in alpha' tau^f rho^f"
-    _lines(axes["examples"], table, "examples", needed, exponent, f"${needed}^{{-2}}$, theorem 5")
-    x = Axis(f"${needed}^{{-2}}$", (4, 60), (5, 10, 20, 50), ("5", "10", "20", "50"), log=True)
-    y = _ticked(f"Examples to error {ENOUGH:g}", (2, 5, 10, 20, 50, 100, 200))
-    plotting.frame(axes["examples"], x, y, font=15, ticks=13)
-    for panel, corner in LEGENDS.items():
-        at = 0.98 if "right" in corner else 0.02, 0.98 if "upper" in corner else 0.02
-        plotting.legend(axes[panel], 11, corner, at, spacing=0.3)
-        axes[panel].minorticks_off()
+        axes = panels[letter]
+        house.log_ticks(axes, values, (20, 50, 100, 200, 400))
+        house.dots(axes, table.points(letter, "steps", "steps"), EXAMPLES[0])
+        house.axis_labels(axes, f"${symbol}$", f"Steps to loss {TARGET:g}")
+        axes.set_ylim(20, 600)
+        plotting.edge_arrows(axes)
+        _lines(axes, table, "steps", symbol, f"exponent of steps in {letter}")
+    axes, needed = panels["examples"], r"(\alpha'\tau^f\rho^f)"
+    house.log_ticks(axes, (5, 10, 20, 50), (20, 50, 100))
+    for style in EXAMPLES:
+        house.dots(axes, table.points("examples", style.series, "examples"), style)
+    house.axis_labels(axes, f"${needed}^{{-2}}$", f"Examples to error {ENOUGH:g}")
+    _lines(axes, table, "examples", needed, "exponent of examples in alpha' tau^f rho^f")
+    house.legend(figure, [style._replace(line="") for style in EXAMPLES])
     return figure
 
 
-def _ticked(label: str, ticks: tuple[int, ...]) -> Axis:
-    return Axis(label, (ticks[0] / 1.25, ticks[-1] * 1.25), ticks, [str(tick) for tick in ticks], log=True)
-
-
-def _lines(axes: Axes, table: Table, observable: str, symbol: str, exponent: str, theorem: str) -> None:
-    """Draw the fit, labelled by its exponent with its interval, and the theorem's line."""
+def _lines(axes: Axes, table: Table, observable: str, symbol: str, exponent: str) -> None:
+    """Draw the fit, named by its exponent with its interval, and the theorem's line."""
+    plotting.curves(axes, table, (FIT, THEOREM), observable, linewidth=1.2)
     fitted, low, high = mean_interval(np.array(list(table.fact(exponent).values())))
     half = f" \\pm {(high - low) / 2:.2f}" if (high - low) / 2 >= HALF_SHOWN else ""
-    for series, label, look in (
-        ("fit", f"${symbol}^{{{fitted:.2f}{half}}}$", {"color": "C0", "linewidth": 1.5}),
-        ("theorem", theorem, plotting.GUIDE),
-    ):
-        line = table.curve(plotting.panel_of(axes), series, observable)
-        axes.plot(line["x"], line["value"], **look, label=label, gid=series)
+    house.name_curves(axes, {"fit": f"${symbol}^{{{fitted:.2f}{half}}}$", "theorem": "theorem"})
 
 
 FIGURES = (Figure("cot_rates", sweeps, measure, draw),)

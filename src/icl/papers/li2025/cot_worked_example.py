@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from icl.figure import Axis, Figure, Picture, Rows, Style, Table, Trained, curves, facts, join, plotting, single
+from icl.drawing import house
+from icl.figure import Figure, Picture, Rows, Table, Trained, curves, facts, join, plotting, single
 from icl.papers.li2025 import trainings
 from icl.papers.li2025.decoding import chain_of_thought, draw_test, single_answer, wrong_answers
 from icl.papers.li2025.prompts import Setting
@@ -37,11 +38,13 @@ def measure(runs: Trained, scale: str) -> Rows:
     return join([*parts, facts(seeds, found | trainings.conditions(trained))])
 
 
-STYLES = (
-    Style("ICL, start 1", "ICL from 1: Condition 1 fails", "m", "+"),
-    Style("ICL, start 2", "ICL from 2: it holds", "b", "x"),
-    Style("CoT, start 1", "CoT from 1", "r", "o"),
-    Style("CoT, start 2", "CoT from 2", "c", "d"),
+STYLES = house.styles(
+    {
+        "ICL, start 1": "single answer from 1",
+        "ICL, start 2": "single answer from 2",
+        "CoT, start 1": "chain from 1",
+        "CoT, start 2": "chain from 2",
+    }
 )
 TITLES = {"A_1": "$A_1$", "A_2": "$A_2$", "B": "$B = A_1A_2$"}
 
@@ -49,20 +52,22 @@ TITLES = {"A_1": "$A_1$", "A_2": "$A_2$", "B": "$B = A_1A_2$"}
 @plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Return the three matrices with their entries, and the errors on the right."""
-    edges = plotting.grid_edges(list(TITLES), (50, 220, 50, 220), (235, 0))
-    figure, panels = plotting.panels((1120, 330), edges | {"errors": (790, 1095, 20, 265)})
+    figure, panels = house.panels([*TITLES, "errors"], 4, "The worked example: step matrices and errors", (265, 235))
     for name, title in TITLES.items():
         axes, matrix = panels[name], table.matrix(name, "probability")
-        plotting.heatmap(axes, matrix, title, 15, vmin=0, vmax=1)
+        house.share_map(axes, matrix)
         for (row, column), value in np.ndenumerate(matrix):
-            colour, weight = "k" if value > 0.5 else "w", "bold" if value == matrix[row].max() else None
-            look = {"fontsize": 15, "color": colour, "weight": weight}
-            axes.text(column + 1, row + 1, f"{value:.2f}", look, ha="center", va="center")
-        plotting.frame(axes, Axis("to", ticks=(1, 2)), Axis("from", ticks=(1, 2)), 13, 12)
-    plotting.curves(panels["errors"], table, STYLES, "error")
-    x, y = Axis("# of context examples", (0, 100), range(0, 101, 20)), Axis("Error", (0, 1.3), (0, 0.25, 0.5, 0.75, 1))
-    plotting.frame(panels["errors"], x, y, 14, 12)
-    plotting.legend(panels["errors"], 10, "upper right", (0.99, 0.99), spacing=0.2)
+            look: dict[str, Any] = {
+                "color": "w" if value > 0.5 else "k",
+                "weight": "bold" if value == matrix[row].max() else None,
+            }
+            axes.text(column + 0.5, row + 0.5, f"{value:.2f}", fontsize=house.FONT, ha="center", va="center", **look)
+        axes.set(xticks=(0.5, 1.5), xticklabels="12", yticks=(0.5, 1.5), yticklabels="12")
+        house.axis_labels(axes, "to", "from", title)
+    house.curves(panels["errors"], table, STYLES, "error")
+    panels["errors"].set(xlim=(0, 100), ylim=(0, 1))
+    house.name_curves(panels["errors"])
+    house.axis_labels(panels["errors"], "Context examples", "Error")
     return figure
 
 
