@@ -47,9 +47,9 @@ def measure_steps(runs: Trained, scale: str) -> Rows:
 @plotting.under_defaults
 def draw_steps(table: Table) -> Picture:
     """Draw the published picture: 4 x 2.5 inch, line and plus signs."""
-    figure, axes = plotting.canvas((400, 250), (62, 386, 14, 196))
-    plotting.curves(axes, table, [Style(GD, GD, GREEN)], "loss", linewidth=3)
-    plotting.curves(axes, table, [Style(TRAINED, TRAINED, PURPLE, "+", "none")], "loss", markeredgewidth=2.5)
+    figure, axes = plotting.canvas((400, 250), (70, 386, 14, 192))
+    plotting.curves(axes, table, [Style(GD, GD, GREEN)], "loss", linewidth=3.8)
+    plotting.curves(axes, table, [Style(TRAINED, TRAINED, PURPLE, "+", "none")], "loss", markeredgewidth=3.2)
     x = Axis("GD Steps / Transformer Layers", (-2.4, 50.4), (0, 20, 40))
     plotting.frame(axes, x, Axis("Loss", (0, 0.27), (0, 0.1, 0.2)), font=14, ticks=12)
     axes.spines[["top", "right"]].set_visible(False)
