@@ -276,8 +276,8 @@ def test_a_comparison_shows_every_run_and_names_zeros() -> None:
 
 def test_the_note_is_in_the_file_and_in_a_strip_below(table: Callable[[int], Table], tmp_path: Path) -> None:
     figure, note = draw(12, table(12)), "laptop scale, one of 20 seeds; reduced: 20 of 40 seeds, α' = 1"
-    for name, words in (("noted.png", note), ("plain.png", ""), ("noted.pdf", note)):
-        save_picture(figure, tmp_path / name, words)
+    for name, below in (("noted.png", [note]), ("plain.png", []), ("noted.pdf", [note])):
+        save_picture(figure, tmp_path / name, note, below)
     with Image.open(tmp_path / "noted.png") as noted, Image.open(tmp_path / "plain.png") as plain:
         assert noted.text["Description"] == note
         (width, height), whole = LOOK[12][0], noted.convert("RGB")

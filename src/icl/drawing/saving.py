@@ -1,5 +1,6 @@
 """Pictures and animations as files: equal figures give equal files."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -12,16 +13,16 @@ FONT, LETTERS = 6.5, 19
 """Of the strip: points, and letters in an inch of width."""
 
 
-def save_picture(picture: Picture, path: Path, note: str, key: str = "") -> None:
-    """Save a figure at 100 dpi without a date, with the key and the note in a strip below it.
+def save_picture(picture: Picture, path: Path, note: str, below: Sequence[str] = ()) -> None:
+    """Save a figure at 100 dpi without a date, with lines of text in a strip below it.
 
-    The note is also the description of a PNG, or the subject of a PDF.
+    note : the description of a PNG, or the subject of a PDF; below : lines, which are wrapped
     """
     from matplotlib.transforms import Bbox
 
     about = {"CreationDate": None, "Subject": note} if path.suffix == ".pdf" else {"Description": note}
     width, height = picture.get_size_inches()
-    lines = [line for words in (key, note) for line in wrap(words, int(width * LETTERS))]
+    lines = [line for words in below for line in wrap(words, int(width * LETTERS))]
     strip = 12 * len(lines) / 100  # whole pixels, so that the picture keeps its own
     with defaults(), write_aside(path) as aside:
         words = picture.text(0.05 / width, -0.02 / height, "\n".join(lines), fontsize=FONT, color="0.4", va="top")
