@@ -70,6 +70,8 @@ def draw(picture: Picture, table: Table, published: pd.DataFrame | None) -> Pict
             _published(axes, one, numbers[one.name])
         if place % columns and shown[place - 1].axes is one.axes:
             axes.set_ylabel("")
+        if any(below.axes.get_xlabel() == one.axes.get_xlabel() for below in shown[place + columns :][:1]):
+            axes.set_xlabel("")
     for like in dict.fromkeys(one.axes for one in shown):
         _hold([axes for one, axes in cells if one.axes is like], like)
     return drawing
@@ -146,25 +148,23 @@ def _hold(group: Sequence[Axes], like: Axes) -> None:
     """
     artists: list[Any] = [artist for axes in group for artist in (*axes.lines, *axes.collections) if artist.get_gid()]
     points = [_points(artist) for artist in artists]
-    every = np.concatenate([heights[np.isfinite(heights)] for heights in (each[:, 1] for each in points)])
+    every = np.concatenate([each[np.isfinite(each[:, 1]), 1] for each in points])
     if like.get_yscale() == "log":
         low, high = np.log10(every[every > 0].min()) - 0.1, np.log10(every.max()) + 0.1
-        none = 10 ** (low - 0.4)
         for artist, each in zip(artists, points, strict=True):
-            each[each[:, 1] <= 0, 1] = none
+            each[each[:, 1] <= 0, 1] = 10 ** (low - 0.4)
             (artist.set_data(each.T) if hasattr(artist, "set_data") else artist.set_offsets(each))
         limits = 10**low, 10**high
     else:
-        shown = np.concatenate(
-            [each[:, 1] for artist, each in zip(artists, points, strict=True) if artist.get_gid() != RUNS]
-        )
-        shown = np.clip(shown[np.isfinite(shown)], *like.get_ylim())
-        room = np.ptp(shown) / 2 or 1.0
-        limits = max(every.min(), shown.min() - room) - room / 10, min(every.max(), shown.max() + room) + room / 10
+        ours = [each[:, 1] for artist, each in zip(artists, points, strict=True) if artist.get_gid() != RUNS]
+        shown = np.clip(np.concatenate(ours), *like.get_ylim())
+        room = (np.nanmax(shown) - np.nanmin(shown)) / 2 or 1.0
+        low, high = np.nanmin(shown) - room, np.nanmax(shown) + room
+        limits = max(every.min(), low) - room / 10, min(every.max(), high) + room / 10
     for axes in group:
         axes.set_ylim(*limits)
         if like.get_yscale() == "log" and (every <= 0).any():
-            plotting.none_tick(axes, none)
+            plotting.none_tick(axes, 10 ** (low - 0.4))
         plotting.edge_arrows(axes)
 
 
