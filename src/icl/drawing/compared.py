@@ -20,10 +20,10 @@ from icl.drawing.plotting import Style
 
 OPEN = {"x": "X", "+": "P", 5: ">"}
 """Markers without an inside, and the open markers in their place."""
+_KEY = "Line or filled marks: {}; grey: our {} runs; open marks: published{}; arrows: outside the axes."
 KEY = {
-    True: "Line or filled marks: the drawn run; grey: our other runs; open marks: published; arrows: outside the axes.",
-    False: "Line or filled marks: as in the figure; grey: our single runs; open marks: published; "
-    "arrows: outside the axes.",
+    True: _KEY.format("the drawn run", "other", ", if known"),
+    False: _KEY.format("as in the figure", "single", ""),
 }
 """What the picture shows, for a figure that draws one run, and for one that draws a summary."""
 RUNS = "runs"
@@ -116,7 +116,9 @@ def _runs(axes: Axes, one: Drawn, table: Table) -> None:
         others = rows[rows["seed"] != table.drawn_seed]
         axes.scatter(others["x"], others["value"], color=GREY, s=3, zorder=0.5, gid=RUNS)
     for observable, curve in curves.groupby("observable", sort=False):
-        if np.array_equal(curve.sort_values("x")["value"].to_numpy(), one.points[:, 1], equal_nan=True):
+        values = curve.sort_values("x")["value"].to_numpy()
+        # The figure may let a curve start at a value that the curve shares with others.
+        if len(values) == len(one.points) and np.mean(values == one.points[:, 1]) > 0.5:
             for _, run in rows[rows["observable"] == observable].sort_values("x").groupby("seed"):
                 axes.plot(run["x"], run["value"], color=GREY, linewidth=0.6, zorder=1.2, gid=RUNS)
 
@@ -143,8 +145,8 @@ def _published(axes: Axes, one: Drawn, rows: pd.DataFrame) -> None:
 def _hold(group: Sequence[Axes], like: Axes) -> None:
     """Give the panels of one axes of the figure common limits in y; arrows mark what lies outside.
 
-    A logarithmic axis holds all points, zeros at a height named "none". Another one holds the published numbers and
-    what the figure shows of its curves, and of the runs as much as lies within half of that height above and below.
+    A logarithmic axis holds all points, zeros at a height named "none". Another one holds all marks and what the figure
+    shows of its curves, and of single runs as much as lies within half of that height above and below.
     """
     artists: list[Any] = [artist for axes in group for artist in (*axes.lines, *axes.collections) if artist.get_gid()]
     points = [_points(artist) for artist in artists]
@@ -156,8 +158,10 @@ def _hold(group: Sequence[Axes], like: Axes) -> None:
             (artist.set_data(each.T) if hasattr(artist, "set_data") else artist.set_offsets(each))
         limits = 10**low, 10**high
     else:
-        ours = [each[:, 1] for artist, each in zip(artists, points, strict=True) if artist.get_gid() != RUNS]
-        shown = np.clip(np.concatenate(ours), *like.get_ylim())
+        curves = [np.clip(_points(line)[:, 1], *like.get_ylim()) for axes in group for line in axes.lines
+                  if line.get_gid() not in (None, RUNS)]  # fmt: skip
+        marks = [_points(each)[:, 1] for axes in group for each in axes.collections if each.get_gid()]
+        shown = np.concatenate(curves + marks)
         room = (np.nanmax(shown) - np.nanmin(shown)) / 2 or 1.0
         low, high = np.nanmin(shown) - room, np.nanmax(shown) + room
         limits = max(every.min(), low) - room / 10, min(every.max(), high) + room / 10
