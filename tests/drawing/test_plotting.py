@@ -254,6 +254,28 @@ def test_labels_at_the_curves_do_not_overlap_and_keep_their_order(ends: list[flo
     assert [words.get_text() for words in panels["a"].texts] == ["U", "V", "W"]
 
 
+def test_equal_runs_are_separate_dots_and_zeros_lie_at_none() -> None:
+    _, panels = house.panels(["a"], 1)
+    (style,), points = house.styles({"u": "U"}), pd.DataFrame({"seed": [0, 1, 2], "x": 2.0, "value": [0.3, 0.3, 0.0]})
+    house.log_ticks(panels["a"], [1, 2], [0.1, 1])
+    house.dots(panels["a"], points, style, none := house.below(points["value"]))
+    assert none == pytest.approx(0.1) and panels["a"].get_ylim()[0] < none < 0.3 < panels["a"].get_ylim()[1]
+    data = [line.get_xydata()[0] for line in panels["a"].lines]
+    np.testing.assert_array_equal(data, [[2, 0.3], [2, 0.3], [2, none]])
+    places = [line.get_transform().transform(line.get_xydata())[0, 0] for line in panels["a"].lines]
+    assert np.diff(places).min() > 3
+
+
+def test_a_picture_keeps_the_layout_that_it_found_first() -> None:
+    picture, panels = house.panels(["a", "b"], 2, "title")
+    picture.colorbar(house.share_map(panels["b"], np.eye(3)), ax=panels["b"])
+    places = []
+    for _ in range(3):
+        picture.draw_without_rendering()
+        places.append([axes.get_position().bounds for axes in picture.axes])
+    assert places[0] == places[1] == places[2]
+
+
 def test_a_comparison_shows_every_run_and_names_zeros() -> None:
     values = np.array([[0.5, 0.1], [0.4, 0.0], [0.3, 0.2]]).T
     runs = rows(ERROR, range(3), values, x=[[1.0], [2.0]], panel="main", series="ours", statistic="point")

@@ -215,7 +215,7 @@ def draw(table: Table) -> Picture:
         plotting.edge_arrows(axes)
         _lines(axes, table, "steps", symbol, f"exponent of steps in {letter}")
     axes, needed = panels["examples"], r"(\alpha'\tau^f\rho^f)"
-    house.log_ticks(axes, (5, 10, 20, 50), (20, 50, 100))
+    house.log_ticks(axes, (5, 10, 20, 40), (20, 50, 100))
     for style in EXAMPLES:
         house.dots(axes, table.points("examples", style.series, "examples"), style)
     house.axis_labels(axes, f"${needed}^{{-2}}$", f"Examples to error {ENOUGH:g}")
