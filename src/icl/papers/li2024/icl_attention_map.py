@@ -46,7 +46,7 @@ def draw(table: Table) -> Picture:
     from matplotlib.colors import PowerNorm
 
     names = sorted({panel for panel in table.curves["panel"] if panel.startswith("layer")})
-    title = "Attention between the columns of a prompt, sorted by pattern; frames: same pattern"
+    title = "Attention of one run between the columns of a prompt; frames hold equal patterns"
     figure, panels = house.panels(names, len(names), title, (270, 270))
     for name, axes in panels.items():
         patterns = table.matrix("prompt", "pattern")[0].astype(int)
