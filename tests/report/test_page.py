@@ -197,6 +197,18 @@ def test_the_summary_of_repetition_names_what_a_second_sample_changes_and_what_w
             )
 
 
+def test_the_fidelity_is_that_of_the_farthest_panel() -> None:
+    medians = [
+        ("log10 ratio", 0.3),
+        ("log10 ratio", None),
+        ("log10 ratio", 0.1),
+        ("magnitude", 0.012),
+        ("magnitude", 0.5),
+    ]
+    entry = Entry("figure9", PLAN, [], {}, distances=[{"unit": unit, "median": median} for unit, median in medians])
+    assert entry.agreement == "factor 2, magnitude 0.5" and replace(entry, distances=()).agreement == ""
+
+
 numbers = st.floats(-1e6, 1e6) | st.floats(1e-9, 1e3)
 
 

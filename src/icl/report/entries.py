@@ -61,8 +61,11 @@ class Entry:
         A factor on logarithmic panels, a difference on linear ones, angle and magnitude in a scatter; else empty.
         """
         units = {"log10 ratio": "factor", "absolute difference": "difference"}
-        known = sorted((row for row in self.distances if row["median"] is not None), key=lambda row: row["median"])
-        most = {units.get(row["unit"], row["unit"]): row["median"] for row in known}
+        most: dict[str, float] = {}
+        for row in self.distances:
+            if row["median"] is not None:
+                unit = units.get(row["unit"], row["unit"])
+                most[unit] = max(most.get(unit, 0.0), row["median"])
         return ", ".join(f"{unit} {10**value if unit == 'factor' else value:.2g}" for unit, value in most.items())
 
 
