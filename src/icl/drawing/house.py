@@ -43,24 +43,37 @@ def styles(labels: Mapping[str, str], markers: bool = False) -> tuple[Style, ...
 def panels(
     names: Sequence[str], columns: int, title: str = "", size: tuple[float, float] = (WIDTH, HEIGHT)
 ) -> tuple[Picture, dict[str, Axes]]:
-    """Return a picture and its axes by panel, row by row, with letters if there are several; matplotlib finds the room.
+    """Return a picture and its axes by panel, row by row, with letters if there are several.
 
     size : of a panel with its labels, in pixels
     """
-    rows = -(-len(names) // columns)
-    figure = picture_class()(
-        figsize=(columns * size[0] / DPI, (rows * size[1] + 22 * bool(title)) / DPI), dpi=DPI, layout="constrained"
-    )
+    rows = [names[start : start + columns] for start in range(0, len(names), columns)]
+    rows[-1] = [*rows[-1], *["."] * (columns - len(rows[-1]))]
+    return mosaic(rows, (columns * size[0], len(rows) * size[1]), title)
+
+
+def mosaic(
+    rows: Sequence[Sequence[str]], size: tuple[float, float], title: str = "", heights: Sequence[float] | None = None
+) -> tuple[Picture, dict[str, Axes]]:
+    """Return a picture and its axes by panel, where rows may have different numbers of panels; matplotlib finds room.
+
+    rows : names of the panels; equal names in neighbouring rows are one panel, and "." is left empty
+    size : of the picture without its title, in pixels; heights : relative, of the rows
+    """
+    figure = picture_class()(figsize=(size[0] / DPI, (size[1] + 22 * bool(title)) / DPI), dpi=DPI, layout="constrained")
     if title:
         figure.suptitle(title, fontsize=FONT + 1, x=0.01, ha="left")
-    found = {}
-    for place, name in enumerate(names):
-        axes = figure.add_subplot(rows, columns, place + 1, label=name)
+    if len(set(map(len, rows))) == 1:
+        found: dict[str, Axes] = figure.subplot_mosaic([list(row) for row in rows], height_ratios=heights)
+    else:
+        parts: Any = figure.subfigures(len(rows), height_ratios=heights)
+        by_row = [part.subplot_mosaic([list(row)]) for part, row in zip(parts, rows, strict=True)]
+        found = {name: axes for of_row in by_row for name, axes in of_row.items()}
+    for place, axes in enumerate(found.values()):
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(labelsize=FONT)
-        if len(names) > 1:
+        if len(found) > 1:
             axes.set_title(chr(ord("a") + place), fontsize=FONT, weight="bold", loc="left", ha="right", x=-0.04)
-        found[name] = axes
     return figure, found
 
 
@@ -72,11 +85,18 @@ def common_labels(figure: Picture, x: str = "", y: str = "") -> None:
         figure.supylabel(y, fontsize=FONT)
 
 
-def axis_labels(axes: Axes, x: str, y: str, heading: str = "") -> None:
+def axis_labels(axes: Axes, x: str, y: str, words: str = "") -> None:
     """Label both axes, and head the panel with a few words."""
     axes.set_xlabel(x, fontsize=FONT)
     axes.set_ylabel(y, fontsize=FONT)
-    axes.set_title(heading, fontsize=FONT)
+    axes.set_title(words, fontsize=FONT)
+
+
+def over_training(axes: Axes, y: str, words: str = "") -> None:
+    """Label logarithmic axes over training, and name their curves."""
+    axes.set(yscale="log", xlim=(0, axes.dataLim.x1))
+    axis_labels(axes, "Iteration", y, words)
+    name_curves(axes)
 
 
 def name_curves(axes: Axes, labels: Mapping[str, str] | None = None) -> None:
@@ -85,10 +105,11 @@ def name_curves(axes: Axes, labels: Mapping[str, str] | None = None) -> None:
     labels : series -> label, for some of the curves; by default all, with the labels they were drawn with
     """
     axes.get_xlim(), axes.get_ylim()  # matplotlib chooses open limits when they are asked for
-    named = [line for line in axes.lines if line.get_gid() and (labels is None or line.get_gid() in labels)]
+    lines = [line for line in axes.lines if line.get_gid() and not str(line.get_label()).startswith("_")]
+    named = [line for line in lines if labels is None or line.get_gid() in labels]
     points = [line.get_transform().transform(np.asarray(line.get_xydata())[-1]) for line in named]
     ends = axes.transAxes.inverted().transform(np.reshape(points, (-1, 2)))[:, 1]
-    gap, least = 1.4 * FONT / (axes.bbox.height * 72 / DPI), -np.inf
+    gap, least = 1.4 * FONT / (axes.bbox.height * 72 / DPI), 0.0
     for rank, place in enumerate(np.argsort(ends, kind="stable")):
         line, most = named[place], 1 - gap * (len(named) - 1 - rank)
         height = min(max(ends[place], least), most)
@@ -149,15 +170,27 @@ def dots(axes: Axes, points: Any, style: Style, none: float | None = None, shift
     axes.margins(x=0.1)
 
 
-def legend(figure: Picture, styles: Sequence[Style]) -> None:
-    """Explain the styles in a row below the panels, for pictures without room for labels at the curves."""
+def legend(figure: Picture, styles: Sequence[Style], title: str = "") -> None:
+    """Explain the styles in a row below the panels, for pictures without room for labels at the curves.
+
+    title : a sentence above them
+    """
     from matplotlib.lines import Line2D
 
     handles = [
         Line2D([], [], color=style.colour, marker=style.marker, linestyle=style.line, markersize=4, label=style.label)
         for style in styles
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(styles), frameon=False, fontsize=FONT)
+    look = {"frameon": False, "fontsize": FONT, "title_fontsize": FONT, "handlelength": 3}
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(styles), title=title, **look)
+
+
+def colour_bar(mesh: Any, panels: Sequence[Axes], label: str = "") -> None:
+    """Draw the colour bar of maps at their right."""
+    bar = panels[0].figure.colorbar(mesh, ax=panels, aspect=30, pad=0.01)
+    bar.set_label(label, fontsize=FONT)
+    bar.ax.tick_params(labelsize=FONT)
+    bar.outline.set_linewidth(0.5)
 
 
 def threshold(axes: Axes, x: float, label: str) -> None:

@@ -191,13 +191,20 @@ def frame(axes: Axes, x: Axis, y: Axis, font: float, ticks: float | None = None)
 
 
 def edge_arrows(axes: Axes) -> None:
-    """Mark points of a series above or below the axes by an arrow at the edge; below a logarithmic axis also zeros."""
+    """Mark where a series is above or below the axes by arrows at the edge; below a logarithmic axis also zeros.
+
+    Of several points in a row that a line joins, the first and the last have an arrow.
+    """
     from matplotlib.markers import CARETDOWN, CARETUP
 
     low, high = axes.get_ylim()
     for line in [line for line in axes.lines if line.get_gid() is not None]:
         x, y = np.asarray(line.get_xydata(), dtype=float).T
+        joined = line.get_linestyle() not in ("None", "none", "")
         for outside, edge, marker in ((y < low, low, CARETDOWN), (y > high, high, CARETUP)):
+            if joined:
+                around = np.pad(outside, 1)
+                outside = outside & ~(around[:-2] & around[2:])
             place = x[outside], np.full(outside.sum(), edge)
             axes.plot(*place, marker=marker, markersize=5, linestyle="none", color=line.get_color(), zorder=3)
 
@@ -220,13 +227,21 @@ def _widened(limits: tuple[float, float], data: Sequence[float]) -> tuple[float,
 
 
 def curves(
-    axes: Axes, table: Table, styles: Sequence[Style], observable: str, *, band: bool = False, **look: Any
+    axes: Axes,
+    table: Table,
+    styles: Sequence[Style],
+    observable: str,
+    *,
+    panel: str = "",
+    band: bool = False,
+    **look: Any,
 ) -> None:
-    """Draw one curve per style, in order, optionally with its ``band``; the axes' label is the panel, ``look``
-    overrides the styles.
+    """Draw one curve per style, in order, optionally with its ``band``; ``look`` overrides the styles.
+
+    panel : in the table; by default the label of the axes
     """
     for style in styles:
-        rows = table.curve(panel_of(axes), style.series, observable)
+        rows = table.curve(panel or panel_of(axes), style.series, observable)
         if band:
             published_band(axes, style.colour, rows["x"], rows["band_low"], rows["band_high"])
         curve(axes, style, rows["x"], rows["value"], **look)
@@ -240,20 +255,29 @@ def published_band(axes: Axes, colour: str, x: Any, low: Any, high: Any) -> None
     axes.fill_between(x, low, high, color=under, alpha=BAND_ALPHA, linewidth=0)
 
 
-def medians(axes: Axes, table: Table, styles: Sequence[Style], observable: str, **look: Any) -> None:
+def medians(
+    axes: Axes, table: Table, styles: Sequence[Style], observable: str, *, panel: str = "", **look: Any
+) -> None:
     """Draw curves as ``curves`` does, with transparent bands between the quartiles."""
     for style in styles:
-        rows = table.curve(panel_of(axes), style.series, observable)
+        rows = table.curve(panel or panel_of(axes), style.series, observable)
         axes.fill_between(rows["x"], rows["band_low"], rows["band_high"], color=style.colour, alpha=0.2, linewidth=0)
         curve(axes, style, rows["x"], rows["value"], **look)
 
 
 def deviations(
-    axes: Axes, table: Table, styles: Sequence[Style], observable: str, *, alpha: float = 0.2, **look: Any
+    axes: Axes,
+    table: Table,
+    styles: Sequence[Style],
+    observable: str,
+    *,
+    alpha: float = 0.2,
+    panel: str = "",
+    **look: Any,
 ) -> None:
     """Draw curves as ``curves`` does, with transparent bands of one standard deviation."""
     for style in styles:
-        rows = table.curve(panel_of(axes), style.series, observable)
+        rows = table.curve(panel or panel_of(axes), style.series, observable)
         half = (rows["band_high"] - rows["value"]) / 2  # the table's bands are two standard deviations
         ends = rows["value"] - half, rows["value"] + half
         axes.fill_between(rows["x"], *ends, color=style.colour, alpha=alpha, linewidth=0)

@@ -25,8 +25,12 @@ def save_picture(picture: Picture, path: Path, note: str, below: Sequence[str] =
     lines = [line for words in below for line in wrap(words, int(width * LETTERS))]
     strip = 12 * len(lines) / 100  # whole pixels, so that the picture keeps its own
     with defaults(), write_aside(path) as aside:
+        # The strip must not move what has found its place.
+        picture.draw_without_rendering()
+        picture.set_layout_engine("none")
+        for legend in picture.legends:
+            legend.set_bbox_to_anchor((0, 0, 1, 1), picture.transFigure)
         words = picture.text(0.05 / width, -0.02 / height, "\n".join(lines), fontsize=FONT, color="0.4", va="top")
-        words.set_in_layout(False)
         picture.savefig(aside, dpi=100, metadata=about, bbox_inches=Bbox([[0, -strip], [width, height]]))
         words.remove()
 

@@ -6,11 +6,10 @@ import numpy as np
 
 from icl.core.lazy import torch
 from icl.core.streams import stream
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, curves, facts, join, plotting
+from icl.figure import Figure, Picture, Rows, Runs, Table, Trained, curves, facts, house, join, plotting
 from icl.models import linear_attention_theory as theory
 from icl.papers.ahn2023 import linear_attention as system
 from icl.papers.ahn2023 import trainings
-from icl.papers.ahn2023.drawing import heat_map, iterations
 from icl.papers.ahn2023.evaluation import entries, fresh_gram_matrices
 from icl.papers.ahn2023.gram_losses import averaged_loss_of_one_layer
 from icl.papers.ahn2023.linear_attention import SKEWED
@@ -95,23 +94,22 @@ def excess_losses(trained: Runs, run: int) -> tuple[float, float]:
 
 @plotting.under_defaults
 def draw(table: Table) -> Picture:
-    """Two rows of heat maps with the distances beside them."""
-    titles = {"trained": r"$-v\,Q_{11}$", "equation 2": r"$\Gamma^{-1}$"}
-    squares = {f"{case} {kind}": f"{title}, {case}" for case in CASES for kind, title in titles.items()}
-    edges = plotting.grid_edges(list(squares), (45, 205, 35, 195), (265, 225), columns=2)
-    figure, axes = plotting.panels((1000, 480), {**edges, "distance": (625, 980, 35, 420)})
-    for panel, title in squares.items():
-        heat_map(axes[panel], table, title, bar=(8, 8), ticks=8)
-    styles = (
-        Style("isotropic", r"$\Sigma=I$", "C0"),
-        Style("skewed", r"$\Sigma$ skewed", "r"),
-        Style("skewed weighted", r"$\Sigma$ skewed, weighted", "r", line="--"),
-    )
-    plotting.deviations(axes["distance"], table, styles, "distance", linewidth=2)
-    x = iterations(axes["distance"])._replace(ticks=None)
-    plotting.frame(axes["distance"], x, Axis(r"Distance to $\Gamma^{-1}$", log=True), font=14, ticks=11)
-    plotting.legend(axes["distance"], 11, "upper right", (0.99, 0.99))
-    return figure
+    """Trained step and equation 2 side by side for both covariances, with the distances beside them."""
+    kinds = {"trained": r"$-v\,Q_{11}$", "equation 2": r"$\Gamma^{-1}$"}
+    rows = [[*(f"{case} {kind}" for kind in kinds), "distance"] for case in CASES]
+    title = "The trained step of one layer beside the minimiser of equation 2"
+    picture, axes = house.mosaic(rows, (800, 430), title)
+    for row, case in zip(rows, CASES, strict=True):
+        matrices = {panel: table.matrix(panel, "entry") for panel in row[:2]}
+        largest = max(float(abs(matrix).max()) for matrix in matrices.values())
+        for (panel, matrix), kind in zip(matrices.items(), kinds.values(), strict=True):
+            mesh = house.signed_map(axes[panel], matrix, largest)
+            axes[panel].set_title(f"{kind}, {case}", fontsize=house.FONT)
+        house.colour_bar(mesh, [axes[panel] for panel in matrices])
+    labels = {"isotropic": "isotropic", "skewed": "skewed", "skewed weighted": "skewed,\nweighted"}
+    plotting.deviations(axes["distance"], table, house.styles(labels), "distance", linewidth=1.5)
+    house.over_training(axes["distance"], r"Distance to $\Gamma^{-1}$")
+    return picture
 
 
 FIGURES = (Figure("ahn_minimiser", trainings.sweeps("ahn_one_layer"), measure, draw),)

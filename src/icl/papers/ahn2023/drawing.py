@@ -1,35 +1,19 @@
-"""Heat maps and an axis in the style of the authors' notebooks (Ahn et al. 2023)."""
+"""Maps of the trained matrices of Ahn et al. 2023."""
+
+from collections.abc import Mapping
 
 import numpy as np
 
-from icl.figure import Axes, Axis, Table, plotting
+from icl.figure import Axes, Table, house
 
 
-def heat_map(axes: Axes, table: Table, title: str, bar: tuple[float, float], ticks: float) -> None:
-    """Draw a square matrix in grey, dark for large entries, with its entries in red and its colour bar on the right.
+def weight_maps(axes_of: Mapping[str, Axes], table: Table, titles: Mapping[str, str]) -> None:
+    """Draw the matrices of panels with their titles and mean diagonals, each over its largest absolute entry.
 
-    The entries are the rows of the observable `entry` in the panel that the label of the axes names.
-
-    bar : distance from the axes and width of the colour bar, in pixels; ticks : size of its tick labels, in points
+    The entries are the rows of the observable `entry`.
     """
-    import seaborn
-
-    matrix, box, width = table.matrix(plotting.panel_of(axes), "entry"), axes.get_position(), axes.figure.bbox.width
-    place = (box.x1 + bar[0] / width, box.y0, bar[1] / width, box.height)
-    colours = axes.figure.add_axes(place, label="<colorbar>")
-    look = {"cmap": "gray_r", "fmt": ".2f", "annot_kws": {"color": "r", "fontsize": 7}, "square": True}
-    # Adding 0 turns a rounded -0 into 0.
-    seaborn.heatmap(matrix, ax=axes, cbar_ax=colours, annot=np.round(matrix, 2) + 0.0, **look)
-    for spine in (*axes.spines.values(), *colours.spines.values()):
-        spine.set_visible(True)
-    colours.tick_params(labelsize=ticks)
-    axes.set_title(title, fontsize=12)
-    places, names = [index + 0.5 for index in range(len(matrix))], [str(index) for index in range(len(matrix))]
-    plotting.frame(axes, Axis("column", None, places, names), Axis("row", None, places, names), 9, 8)
-    axes.tick_params(rotation=0)
-
-
-def iterations(axes: Axes) -> Axis:
-    """Return the x axis from 0 to the last iteration drawn."""
-    end = axes.dataLim.x1
-    return Axis("Iteration", (0, end), (0, end / 2, end))
+    for panel, title in titles.items():
+        matrix = table.matrix(panel, "entry")
+        mesh = house.signed_map(axes_of[panel], matrix / abs(matrix).max(), 1.0)
+        axes_of[panel].set_title(rf"$\mathrm{{tr}}\,{title}/d={np.diag(matrix).mean():.2f}$", fontsize=house.FONT)
+    house.colour_bar(mesh, [axes_of[panel] for panel in titles], "Entry / largest")

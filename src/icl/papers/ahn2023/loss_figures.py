@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from icl.core.lazy import torch
-from icl.figure import Axis, Figure, Picture, Rows, Style, Table, Trained, curves, facts, join, plotting, rows
+from icl.figure import Axes, Figure, Picture, Rows, Style, Table, Trained, curves, facts, house, join, plotting, rows
 from icl.papers.ahn2023 import linear_attention as system
 from icl.papers.ahn2023 import structured_stacks, trainings
 from icl.papers.ahn2023.evaluation import fresh_gram_matrices, fresh_losses, losses_on, selected_losses
@@ -27,6 +27,7 @@ GRIDS = {"GD": GRID, "PGD": (0.001, 0.002, 0.004, *GRID)}
 """The authors' coarse grids of step sizes, for the gradient summed (not averaged) over examples."""
 STEPS_BY_LENGTH = 3
 
+LABELS = {"GD": "gradient descent", "PGD": "preconditioned", "transformer": "transformer", "OLS": "least squares"}
 Losses = dict[str, np.ndarray]
 """Series -> losses of the runs."""
 
@@ -112,38 +113,27 @@ def measure_layers(runs: Trained, scale: str) -> Rows:
 
 @plotting.under_defaults
 def draw_layers(table: Table) -> Picture:
-    """One panel with the line widths of the authors' code."""
-    figure, axes = plotting.canvas((700, 700), (110, 680, 20, 610), panel="depth")
-    styles = (
-        Style("GD", "Gradient Descent", "b"),
-        Style("PGD", "Preconditioned GD", "g"),
-        Style("sparse", "Linear Transformer, $P=0$", "r"),
-        Style("relaxed", "Linear Transformer", "darkred"),
-        Style("GD official", "GD, 19 examples, coarse grid", "b", line=":"),
-        Style("PGD official", "PGD, 19 examples, coarse grid", "g", line=":"),
-    )
-    for place, (series, label, colour, _, line) in enumerate(styles):
-        curve = table.curve("depth", series, "log loss")
-        x, y, bars, width = curve["x"], curve["value"], None, 2
-        if line == "-":
-            # The shift keeps the bars apart; at one layer all curves coincide.
-            x, bars, width = x + 0.025 * (place - 1.5), (y - curve["band_low"], curve["band_high"] - y), 3
-        axes.errorbar(x, y, bars, color=colour, linestyle=line, linewidth=width, capsize=3, label=label, gid=series)
-    oracles = (
-        Style("oracle sparse", "least loss, $P=0$", "r", "x", ""),
-        Style("oracle relaxed", "least loss", "darkred", "x", ""),
-    )
-    plotting.curves(axes, table, oracles, "log loss", markeredgewidth=2)
-    points = table.points("depth", "relaxed", "failed")
-    failed = {depth: points["value"][points["x"] == depth] for depth in DEPTHS[1:]}
-    counts = [f"{int(runs.sum())}/{len(runs)} ($L={depth}$)" for depth, runs in failed.items()]
-    note = f"runs that end above $P=0$: {', '.join(counts)}"
-    axes.text(0.03, 0.96, note, fontsize=12, va="top", color="darkred", transform=axes.transAxes)
-    axes.text(0.03, 0.03, r"Least squares: $-\infty$", fontsize=14, color="purple", transform=axes.transAxes)
-    depth, height = Axis("Number of Layers/Steps", (0.9, 4.1), DEPTHS), Axis("log(Loss)", (-14.5, 2.5))
-    plotting.frame(axes, depth, height, font=20, ticks=16)
-    plotting.legend(axes, 11, "lower left", (0.02, 0.08))
-    return figure
+    """One panel, with the least losses of the predicted structure as marks."""
+    labels = {"GD": LABELS["GD"], "PGD": LABELS["PGD"], "sparse": "transformer, $P=0$", "relaxed": "transformer"}
+    picture, panels = house.panels(["depth"], 1, "Test loss of $L$ layers and of $L$ steps", (560, 400))
+    axes, styles = panels["depth"], house.styles(labels)
+    plotting.medians(axes, table, styles, "log loss", linewidth=1.5)
+    published_variants(axes, table, styles[:2], "log loss")
+    least = [style._replace(series=f"oracle {style.series}", marker="x", line="none") for style in styles[2:]]
+    plotting.curves(axes, table, least, "log loss", markersize=7)
+    failed = table.points("depth", "relaxed", "failed")["value"]
+    note = f"{failed.sum():.0f} of {len(failed)} trainings with free $P$ end above $P=0$; crosses: least loss"
+    axes.set_xticks(DEPTHS)
+    house.axis_labels(axes, "Layers or steps $L$", "log(test loss)", note)
+    house.name_curves(axes, labels)
+    return picture
+
+
+def published_variants(axes: Axes, table: Table, styles: Sequence[Style], observable: str) -> None:
+    """Draw the published variant of curves thin and pale."""
+    for style in styles:
+        variant = style._replace(series=f"{style.series} official")
+        plotting.medians(axes, table, [variant], observable, linewidth=1, alpha=0.5)
 
 
 def measure_length(runs: Trained, scale: str) -> Rows:
@@ -175,26 +165,18 @@ def measure_length(runs: Trained, scale: str) -> Rows:
 
 @plotting.under_defaults
 def draw_length(table: Table) -> Picture:
-    """One panel with a linear axis, as published."""
-    figure, axes = plotting.canvas((700, 700), (100, 680, 20, 610), panel="length")
-    styles = (
-        Style("GD", "3-Step GD", "blue"),
-        Style("PGD", "3-Step Preconditioned GD", "green"),
-        Style("transformer", "3-Layer Linear Transformer", "red"),
-        Style("OLS", "OLS", "purple"),
-    )
-    plotting.medians(axes, table, styles, "loss", linewidth=3)
-    for style in styles:
-        if style.series != "transformer":
-            dotted = Style(f"{style.series} official", f"{style.series}, $n-1$ examples", style.colour, line=":")
-            plotting.medians(axes, table, (dotted,), "loss", linewidth=2)
+    """One panel with a logarithmic axis, below which least squares ends."""
+    picture, panels = house.panels(["length"], 1, "Test loss of three layers and of three steps", (560, 400))
+    axes, styles = panels["length"], house.styles(LABELS)
+    plotting.medians(axes, table, styles, "loss", linewidth=1.5)
+    published_variants(axes, table, [style for style in styles if style.series != "transformer"], "loss")
     failed = table.points("length", "transformer", "failed")["value"]
-    note = f"{int(failed.sum())} of {len(failed)} trainings end\nabove preconditioned GD"
-    axes.text(0.98, 0.55, note, fontsize=12, color="red", ha="right", transform=axes.transAxes)
-    examples = Axis("Number of ICL Examples", (1, 21), range(2, 23, 4))
-    plotting.frame(axes, examples, Axis("Loss", (-0.1, 5.3)), font=20, ticks=16)
-    plotting.legend(axes, 13, "upper right", (0.99, 0.99))
-    return figure
+    note = f"{failed.sum():.0f} of {len(failed)} trainings end above preconditioned descent"
+    axes.set(yscale="log", ylim=(5e-3, 6), xticks=range(2, 21, 2))
+    house.axis_labels(axes, "Examples $n$", "Test loss", note)
+    plotting.edge_arrows(axes)
+    house.name_curves(axes, LABELS)
+    return picture
 
 
 SPARSE, RELAXED = [f"ahn_sparse_{depth}" for depth in DEPTHS], [f"ahn_free_{depth}" for depth in DEPTHS[1:]]

@@ -4,20 +4,22 @@ ahn_structure trains with Sigma = I and, with P = 0, under a skewed covariance; 
 rotated covariance, by Adam and by L-BFGS.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 
-from icl.core.lazy import Axes, Tensor
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, facts, join, plotting, rows
+from icl.core.lazy import Tensor
+from icl.figure import Figure, Picture, Rows, Runs, Table, Trained, facts, house, join, plotting, rows
 from icl.papers.ahn2023 import linear_attention as system
 from icl.papers.ahn2023 import structured_stacks, trainings
-from icl.papers.ahn2023.drawing import heat_map, iterations
+from icl.papers.ahn2023.drawing import weight_maps
 from icl.papers.ahn2023.evaluation import distance_to_scalar, entries, fresh_losses, loss_curves, selected_losses
 
 BLOCKS = ("B0", "B1", "A0", "A1", "A2")
-COLOURS = {"B0": "red", "B1": "orange", "A0": "green", "A1": "blue", "A2": "black", "loss": "red"}
-SQUARES = plotting.grid_edges([f"{name} square" for name in BLOCKS], (60, 210, 40, 190), (200, 0))
+LABELS = {name: f"${name[0]}_{name[1]}$" for name in BLOCKS}
+SQUARES = {f"{name} square": label.strip("$") for name, label in LABELS.items()}
+LOSS = house.styles({"loss": ""})
+SETTING = r"$\Sigma=I$, $P$ free"
 SPARSE = {depth: f"ahn_sparse_{depth}" for depth in (1, 2, 3)}
 METHODS = {"ahn_rotation_adam": "Adam", "ahn_rotation_lbfgs": "L-BFGS"}
 
@@ -98,22 +100,18 @@ def printed_scalars(runs: Runs) -> dict[str, np.ndarray]:
 
 @plotting.under_defaults
 def draw_structure(table: Table) -> Picture:
-    """Five heat maps above three columns of curves."""
-    panels = ("B0", "A0", "S0", "B1", "A1", "S1", "loss", "A2", "S2")
-    edges = plotting.grid_edges(panels, (80, 340, 250, 445), (345, 245), columns=3)
-    figure, axes = plotting.panels((1060, 1000), SQUARES | edges)
-    heat_maps(axes, table, {name: f"${name[0]}_{name[1]}$" for name in BLOCKS})
-    labels = {f"S{i}": rf"$\Sigma^{{1/2}}A_{i}\Sigma^{{1/2}}$, $P=0$" for i in range(3)} | {"loss": "test loss"}
-    colours = COLOURS | {"S0": "green", "S1": "blue", "S2": "black"}
-    for name in panels:
-        observable, y = "distance", Axis("Dist", (4e-3, 1.5), log=True)
-        if name == "loss":
-            observable, y = "loss", Axis("ICL Test Loss", (5e-4, 8), log=True)
-        style = Style(name, labels.get(name, name), colours[name])
-        plotting.deviations(axes[name], table, [style], observable, linewidth=3)
-        plotting.frame(axes[name], iterations(axes[name]), y, font=13, ticks=11)
-        plotting.legend(axes[name], 12, "upper right", (0.99, 0.99))
-    return figure
+    """Draw maps of five matrices, and below the distances of all matrices and the test loss over training."""
+    title = "Three layers after training, and the distance of their matrices from a multiple of the identity"
+    picture, axes = house.mosaic([list(SQUARES), ["free", "P = 0", "loss"]], (1000, 460), title, (0.8, 1))
+    weight_maps(axes, table, SQUARES)
+    below = {"free": (LABELS, SETTING), "P = 0": ({f"S{i}": f"$A_{i}$" for i in range(3)}, r"$\Sigma$ skewed, $P=0$")}
+    for panel, (names, setting) in below.items():
+        for style in house.styles(names):
+            plotting.deviations(axes[panel], table, [style], "distance", panel=style.series, linewidth=1.5)
+        house.over_training(axes[panel], "Distance", setting)
+    plotting.deviations(axes["loss"], table, LOSS, "loss", linewidth=1.5)
+    house.over_training(axes["loss"], "Test loss", SETTING)
+    return picture
 
 
 def measure_rotation(runs: Trained, scale: str) -> Rows:
@@ -140,41 +138,21 @@ def measure_rotation(runs: Trained, scale: str) -> Rows:
 
 @plotting.under_defaults
 def draw_rotation(table: Table) -> Picture:
-    """Five heat maps above two rows of curves; the axes of Adam and of L-BFGS are scaled as published."""
-    panels = {
-        "Adam loss": ("log loss", Axis("log(ICL Test Loss)", (-8, 3))),
-        "Adam B": ("distance", Axis("Dist", (0, 1.05))),
-        "Adam A": ("distance", Axis("Dist", (0, 1.05))),
-        "L-BFGS loss": ("loss", Axis("ICL Test Loss", (3e-4, 20), log=True)),
-        "L-BFGS B": ("distance", Axis("Dist", (1e-2, 1.5), log=True)),
-        "L-BFGS A": ("distance", Axis("Dist", (1e-2, 1.5), log=True)),
-    }
-    edges = plotting.grid_edges(list(panels), (85, 345, 275, 470), (345, 265), columns=3)
-    labels = {f"A{i}": rf"$\Sigma^{{1/2}}A_{i}\Sigma^{{1/2}}$" for i in range(3)}
-    labels |= {"B0": "$B_0$", "B1": "$B_1$", "loss": "test loss"}
-    figure, axes = plotting.panels((1060, 800), SQUARES | edges)
-    heat_maps(axes, table, labels)
-    for panel, (observable, y) in panels.items():
-        method, kind = panel.split()
-        styles = [Style(name, labels[name], colour) for name, colour in COLOURS.items() if name.startswith(kind)]
-        plotting.medians(axes[panel], table, styles, observable, linewidth=3)
-        failed = table.points(panel, "loss", "failed")["value"]
-        note = f", runs that failed: {int(failed.sum())} of {len(failed)}" if kind == "loss" else ""
-        axes[panel].set_title(method + note, fontsize=11)
-        plotting.frame(axes[panel], iterations(axes[panel]), y, font=13, ticks=11)
-        if observable == "distance" and y.log:
-            plotting.legend(axes[panel], 11, "lower left", (0.01, 0.01))
-        else:
-            plotting.legend(axes[panel], 11, "upper right", (0.99, 0.99))
-    return figure
-
-
-def heat_maps(axes: Mapping[str, Axes], table: Table, titles: Mapping[str, str]) -> None:
-    """Draw the final matrices, of which the first has numbered rows."""
-    for name, square in zip(BLOCKS, SQUARES, strict=True):
-        heat_map(axes[square], table, titles[name], bar=(5, 7), ticks=7)
-        axes[square].yaxis.label.set_visible(name == "B0")
-        axes[square].tick_params(labelleft=name == "B0")
+    """Draw maps of five matrices, and below their distances and the test loss over training by both methods."""
+    title = "Matrices of three layers under a skewed covariance, and their distance from a multiple of the identity"
+    rows = [f"{method} {panel}" for method in METHODS.values() for panel in ("A", "loss")]
+    picture, axes = house.mosaic([list(SQUARES), rows], (1000, 460), title, (0.8, 1))
+    weight_maps(axes, table, SQUARES)
+    axes["L-BFGS A"].sharey(axes["Adam A"])
+    for method in METHODS.values():
+        for style in house.styles(LABELS):
+            panel = f"{method} {style.series[0]}"
+            plotting.medians(axes[f"{method} A"], table, [style], "distance", panel=panel, linewidth=1.5)
+        failed = table.points(f"{method} loss", "loss", "failed")["value"]
+        house.over_training(axes[f"{method} A"], "Distance", method)
+        plotting.medians(axes[f"{method} loss"], table, LOSS, "loss", linewidth=1.5)
+        house.over_training(axes[f"{method} loss"], "Test loss", f"{failed.sum():.0f} of {len(failed)} failed")
+    return picture
 
 
 STRUCTURE = trainings.sweeps("ahn_relaxed_3", *SPARSE.values(), "ahn_two_layers")

@@ -1,17 +1,17 @@
 """A trained layer of kernel attention against one functional gradient step, and many steps against Bayes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from icl.core.lazy import torch
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, grid, join, plotting, rows
+from icl.figure import Axes, Figure, Picture, Rows, Runs, Sweep, Table, Trained, grid, house, join, plotting, rows
 from icl.models.optimisers import Params
 from icl.papers.cheng2024 import kernel_attention as system
 from icl.papers.cheng2024 import prompts as tasks
 from icl.papers.cheng2024 import trainings
 from icl.papers.cheng2024.kernel_attention import Config
-from icl.papers.cheng2024.trainings import COLOURS, KERNELS, SEEDS
+from icl.papers.cheng2024.trainings import KERNELS, SEEDS
 
 # Steps, eta and the steps after which eta halves; the reduced scales were chosen on the seeds 100 and 101.
 TRAININGS = {
@@ -128,48 +128,49 @@ def descent_errors(config: Config) -> tuple[np.ndarray, np.ndarray]:
     return np.array(distances), 1 - share * values[:, 0]
 
 
-SOLID = [Style(f"{kernel} normalised", kernel, colour) for kernel, colour in COLOURS.items()]
-DOTTED = [Style(f"{kernel} adam", "", colour, line=":") for kernel, colour in COLOURS.items()]
-DASHED = [Style(f"{kernel} best step", "", colour, line="--") for kernel, colour in COLOURS.items()]
-LAWS = (
-    Style("linear", r"$\langle u,v\rangle$, $n=3$", "g"),
-    Style("half_exp", r"$e^{\langle u,v\rangle/2}$, $n=6$", "m"),
-    Style("exp", r"$e^{\langle u,v\rangle}$, $n=6$", "r"),
-    Style("comb", "mixed, $n=6$", "tab:brown"),
-)
-BOUNDS = tuple(Style(f"{style.series} bound", "", style.colour, line="--") for style in LAWS)
-TRAINING, STEPS = Axis("Share of the training", (0, 1)), Axis("Functional gradient steps $L$", (1, DEPTH), log=True)
+LABELS = {
+    "linear": r"$\langle u,v\rangle$, $n=3$",
+    "half_exp": r"$e^{\langle u,v\rangle/2}$, $n=6$",
+    "exp": r"$e^{\langle u,v\rangle}$, $n=6$",
+    "comb": "mixed, $n=6$",
+}
 AXES = {
-    "loss": (TRAINING, Axis("log(Loss)")),
-    "answers": (TRAINING, Axis("Relative difference", (1e-4, 1e3), log=True)),
-    "metric": (TRAINING, Axis(r"$\|B^\top C-cI\|/\|B^\top C\|$", (0, 1.02))),
-    "bayes": (STEPS, Axis("Relative distance to Bayes", (1e-3, 1.5), log=True)),
+    "loss": ("Share of the training", "log(test loss)", "squares: best step of two scalars"),
+    "answers": ("Share of the training", "Relative difference", "from the nearest functional step"),
+    "metric": ("Share of the training", r"$\|B^\top C-cI\|/\|B^\top C\|$", "distance from a multiple of $I$"),
+    "bayes": ("Functional gradient steps $L$", "Relative distance to Bayes", "pale: the bound"),
 }
 
 
 @plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Draw three panels over training and one over functional gradient steps."""
-    edges = plotting.grid_edges(list(AXES), (75, 425, 25, 285), (460, 330), columns=2)
-    picture, axes_of = plotting.panels((900, 680), edges)
-    loss, bayes = axes_of["loss"], axes_of["bayes"]
+    title = "One layer of kernel attention beside functional gradient descent (a to c, pale: trained by Adam)"
+    picture, axes_of = house.panels(list(AXES), 2, title, (440, 260))
     for panel, observable in SHOWN.items():
-        plotting.curves(axes_of[panel], table, SOLID, observable, band=panel != "answers")
-        plotting.curves(axes_of[panel], table, DOTTED, observable)
-    plotting.curves(loss, table, DASHED, "log loss")
-    plotting.curves(bayes, table, (*LAWS, *BOUNDS), "relative error")
+        curves_and_pale(
+            axes_of[panel], table, dict(zip(KERNELS, KERNELS, strict=True)), observable, " normalised", " adam"
+        )
+    for style in house.styles({f"{kernel} best step": "" for kernel in KERNELS}):
+        least = table.curve("loss", style.series, "log loss").iloc[-1]
+        axes_of["loss"].plot(least["x"], least["value"], "s", color=style.colour, clip_on=False, gid=style.series)
+    curves_and_pale(axes_of["bayes"], table, LABELS, "relative error", "", " bound")
+    axes_of["answers"].set(yscale="log")
+    axes_of["bayes"].set(xscale="log", yscale="log", ylim=(1e-3, 1.5))
     for panel, axes in axes_of.items():
-        plotting.frame(axes, *AXES[panel], font=13, ticks=11)
-    # The colours are explained in the panel below.
-    for line in loss.lines:
-        line.set_label("")
-    for dashes, name in {"-": "normalised steps", ":": "Adam", "--": "best step of two scalars"}.items():
-        loss.plot([], [], color="0.3", linestyle=dashes, label=name)
-    bayes.plot([], [], color="0.3", linestyle="--", label="bound")
-    plotting.legend(loss, 9, "upper right", (0.98, 0.97), spacing=0.2)
-    plotting.legend(axes_of["metric"], 10, "upper right", (0.98, 0.97), spacing=0.25)
-    plotting.legend(bayes, 10, "lower left", (0.02, 0.03), spacing=0.25)
+        axes.set_xlim(axes.dataLim.intervalx)
+        house.axis_labels(axes, *AXES[panel])
+        plotting.edge_arrows(axes)
+        house.name_curves(axes)
     return picture
+
+
+def curves_and_pale(axes: Axes, table: Table, labels: Mapping[str, str], observable: str, kind: str, pale: str) -> None:
+    """Draw the series of two kinds, the second one pale, without labels."""
+    for style in house.styles(labels):
+        variant = style._replace(series=f"{style.series}{pale}", label="")
+        plotting.curves(axes, table, [variant], observable, linewidth=1, alpha=0.5)
+        plotting.medians(axes, table, [style._replace(series=f"{style.series}{kind}")], observable, linewidth=1.5)
 
 
 FIGURES = (Figure("cheng_functional_gd", sweeps, measure, draw),)

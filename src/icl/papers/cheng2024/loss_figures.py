@@ -6,13 +6,27 @@ cheng_heads : a linear head and an exp head in one model, against either alone
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
-from icl.figure import Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, curves, facts, join, plotting, rows
+from icl.figure import (
+    Axes,
+    Figure,
+    Picture,
+    Rows,
+    Style,
+    Sweep,
+    Table,
+    Trained,
+    curves,
+    facts,
+    house,
+    join,
+    plotting,
+    rows,
+)
 from icl.papers.cheng2024 import trainings
-from icl.papers.cheng2024.trainings import COLOURS, DEPTHS, KERNELS, LAWS, LENGTHS, Losses, Setting
+from icl.papers.cheng2024.trainings import DEPTHS, KERNELS, LAWS, LENGTHS, Losses, Setting
 
 # A training that ends further above the oracle than this in log loss counts as not converged.
 BEHIND = 0.05
@@ -145,15 +159,11 @@ def not_converged(finished: Losses, oracle: Losses, settings: Iterable[Setting])
     return np.sum([~(finished[setting] <= oracle[setting] + BEHIND) for setting in settings], axis=0)
 
 
-STYLES = [Style(name, name, COLOURS[name], marker) for name, marker in zip(KERNELS, "xosd", strict=True)]
-ORACLES = [Style(f"{style.series} oracle", "", style.colour, line="--") for style in STYLES]
-BAYES, JITTERED = Style("bayes", "Bayes", "k"), Style("jittered bayes", "floor of the code's jitter", "0.45", line=":")
-# Colours and markers of the plot that is stored with the published code.
-STYLES_OF_HEADS = (
-    Style("linear", "linear", "g", "x"),
-    Style("exp", "exp", "tab:orange", "s"),
-    Style("linear_exp", "2-head (linear+exp)", "b", "o"),
-)
+STYLES = house.styles(dict(zip(KERNELS, KERNELS, strict=True)), markers=True)
+ORACLES = [style._replace(series=f"{style.series} oracle", marker="") for style in STYLES]
+BAYES = Style("bayes", "Bayes", "k", line="-")
+JITTERED = Style("jittered bayes", "floor of the code's jitter", "0.45", line=":")
+STYLES_OF_HEADS = house.styles({"linear": "linear", "exp": "exp", "linear_exp": "two heads"}, markers=True)
 TITLES = {
     "linear": r"$\langle u,v\rangle$",
     "relu": r"$\max(0,\langle u,v\rangle)$",
@@ -168,54 +178,48 @@ LIMITS = dict.fromkeys(("half_exp", "half_exp, L = 3", "half_exp, n = 14"), (-2.
     "linear, n = 14": (-13, 0.6),
     "linear, n = 6": (-9.5, 0.6),
 }
-LENGTH, DEPTH = Axis("Context length", (1, 15), EVERY_LENGTH), Axis("Layer depth", (0.5, 5.5), range(1, 6))
 
 
 @plotting.under_defaults
 def draw_kernels(table: Table) -> Picture:
     """Draw nine panels: one column per label kernel, rows over context length and over depth."""
-    edges = plotting.grid_edges(list(OF_KERNELS), (80, 355, 32, 234), (345, 276), columns=3)
-    picture, axes_of = plotting.panels((1070, 905), edges)
-    look: dict[str, Any] = {"markersize": 5, "linewidth": 1.8}
+    title = "Test loss of four attention kernels (columns: the kernel of the labels)"
+    picture, axes_of = house.panels(list(OF_KERNELS), 3, title, (330, 260))
     for panel, axes in axes_of.items():
         law, fixed = panel.split(", ")
-        plotting.curves(axes, table, (JITTERED, BAYES) if law == "linear" else (BAYES,), "log loss", **look)
-        plotting.curves(axes, table, ORACLES, "log loss", linewidth=1)
-        plotting.medians(axes, table, STYLES, "log loss", **look)
-        x = LENGTH if panel in OVER_LENGTH else DEPTH
-        plotting.frame(axes, x, Axis("log(Loss)", LIMITS.get(panel)), font=11, ticks=9)
-        axes.set_title(f"labels {TITLES[law]}, ${fixed.replace(' ', '')}$", fontsize=10)
-    first, middle = axes_of["linear, n = 6"], axes_of["relu, n = 6"]
-    first.plot([], [], "--", color="0.3", linewidth=1, label="scalar oracle")
-    entries = first.get_legend_handles_labels()
-    # The legend of all curves is below the panels.
-    middle.legend(*entries, fontsize=9, ncols=7, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.19))
+        plotting.curves(axes, table, (JITTERED, BAYES) if law == "linear" else (BAYES,), "log loss", linewidth=1.5)
+        plotting.curves(axes, table, ORACLES, "log loss", linewidth=1, alpha=0.5)
+        plotting.medians(axes, table, STYLES, "log loss", markersize=5, linewidth=1.5)
+        x, ticks = ("Context length", EVERY_LENGTH) if panel in OVER_LENGTH else ("Layer depth", DEPTHS)
+        frame(axes, panel, x, ticks, f"labels {TITLES[law]}, ${fixed.replace(' ', '')}$")
     numbers = table.runs[table.runs["panel"] == "trainings"].groupby("series")["value"].sum()
-    note = (
+    counted = (
         f"{numbers['diverged']:.0f} of {numbers['all']:.0f} trainings diverged and count as untrained; "
         f"{numbers['behind']:.0f} ended more than {BEHIND} above the scalar oracle in log loss"
     )
-    picture.text(0.5, 0.025, note, ha="center", fontsize=9)
+    house.legend(picture, [*STYLES, BAYES, JITTERED], title=f"Pale: scalar oracle. {counted}")
     return picture
 
 
 @plotting.under_defaults
 def draw_heads(table: Table) -> Picture:
     """Draw one panel for each kernel of the labels."""
-    edges = plotting.grid_edges(list(OF_HEADS), (75, 365, 35, 300), (355, 0))
-    picture, axes_of = plotting.panels((1100, 365), edges)
+    title = "Test loss of one head and of two over depth (columns: the kernel of the labels)"
+    picture, axes_of = house.panels(list(OF_HEADS), 3, title, (330, 290))
     # The other two Bayes lines are far below every curve.
-    plotting.curves(axes_of["half_exp"], table, [BAYES._replace(line="--")], "log loss")
+    plotting.curves(axes_of["half_exp"], table, [BAYES], "log loss", linewidth=1.5)
     for law, axes in axes_of.items():
-        for style in STYLES_OF_HEADS:
-            # Where exp and the two heads coincide, the wider line of exp stays visible on both sides.
-            size, width = (11, 4.5) if style.series == "exp" else (6, 2)
-            plotting.medians(axes, table, (style,), "log loss", markersize=size, linewidth=width)
-        plotting.frame(axes, DEPTH, Axis("log(Loss)", LIMITS.get(law)), font=11, ticks=9)
-        axes.set_title(f"labels {TITLES[law]}, $n=14$", fontsize=10)
-    axes_of["linear"].plot([], [], "k--", label="Bayes (middle panel)")
-    plotting.legend(axes_of["linear"], 9, "lower left", (0.02, 0.03), spacing=0.2)
+        plotting.medians(axes, table, STYLES_OF_HEADS, "log loss", markersize=5, linewidth=1.5)
+        frame(axes, law, "Layer depth", DEPTHS, f"labels {TITLES[law]}, $n=14$")
+    house.legend(picture, [*STYLES_OF_HEADS, BAYES])
     return picture
+
+
+def frame(axes: Axes, panel: str, x: str, ticks: Sequence[int], words: str) -> None:
+    """Set the labels of a panel, its ticks in x and its limits in y."""
+    axes.set(xticks=ticks, ylim=LIMITS.get(panel))
+    house.axis_labels(axes, x, "log(test loss)", words)
+    plotting.edge_arrows(axes)
 
 
 FIGURES = (

@@ -14,8 +14,7 @@ from icl.papers.cheng2024 import kernel_attention as system
 from icl.papers.cheng2024 import prompts as tasks
 from icl.papers.cheng2024.kernel_attention import Config, Evaluation
 
-COLOURS = {"linear": "g", "relu": "b", "exp": "r", "softmax": "tab:orange"}
-KERNELS = tuple(COLOURS)
+KERNELS = ("linear", "relu", "exp", "softmax")
 LAWS = ("linear", "relu", "half_exp")
 DEPTHS, LENGTHS = (1, 3, 5), (2, 6, 10, 14)
 # At the laptop scale the first ten seeds were known when the number of seeds was doubled; the others judge.

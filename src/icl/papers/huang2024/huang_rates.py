@@ -5,7 +5,7 @@ import numpy as np
 from icl.core.streams import stream
 from icl.core.table import curves, facts
 from icl.evidence.intervals import log_slope
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, grid, join, plotting
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Sweep, Table, Trained, grid, house, join, plotting
 from icl.papers.huang2024 import evaluation
 from icl.papers.huang2024 import softmax_attention as system
 from icl.papers.huang2024.evaluation import TARGETS, crossing, trajectories
@@ -105,47 +105,33 @@ def on_fresh_prompts(runs: Runs, run: int) -> np.ndarray:
     return values
 
 
-OVER_K = (
-    Style("escape", "escape", "C3", marker="o"),
-    Style("switch", "switch", "C0", marker="s"),
-    Style("limit", r"$K^2/(1-p_1)$", "k", line="--"),
-)
-OVER_EPS = (
-    Style("T_k", r"$T_k$", "C3", marker="o"),
-    Style("T_1", r"$T_1$", "C0", marker="s"),
-    Style("bound on T_k", r"$K^2\log K+K\log(K\epsilon^{-1/2})/\epsilon$", "C3", line=":"),
-    Style("bound on T_1", r"$\log(\epsilon^{-1/2})/\epsilon$", "C0", line=":"),
-)
-ON_FRESH = (
-    Style("gap", r"$\mathbb{E}(1-\mathrm{Attn}_k)^2/\epsilon$", "r"),
-    Style("shifted", r"error$/\epsilon\,\mathbb{E}w^2$, shifted tasks", "m"),
-    Style("gaussian", r"error$/2\epsilon$, Gaussian tasks", "b"),
-)
-
 INVERSE = r"$1/\epsilon$"
 TIME, LONG_TIME = Axis(r"Time $\eta t$", log=True), Axis(r"Time $\eta t$", (1, 1e8), log=True)
-RELATIVE = Axis(r"Relative to $\epsilon$", (0.8, 2.4))
-# Panel -> observable, styles, axes, and font, place and spacing of the legend.
+RELATIVE = Axis(r"Relative to $\epsilon$", (0.8, 2.0))
+OVER_K = {"escape": "escape", "switch": "switch", "limit": r"$K^2/(1-p_1)$"}
+OVER_EPS = {"T_k": "$T_k$", "T_1": "$T_1$", "bound on T_k": "bound on $T_k$", "bound on T_1": "bound on $T_1$"}
+ON_FRESH = {"gap": "attention", "shifted": "shifted tasks", "gaussian": "Gaussian tasks"}
 PANELS = {
-    "features": ("time", OVER_K, evaluation.K_AXIS, TIME, (11, (0.03, 0.98), 0.25)),
-    "targets": ("time", OVER_EPS, Axis(INVERSE, (7, 1.4e4), log=True), LONG_TIME, (9, (0.02, 0.985), 0.2)),
-    "fresh": ("error over eps", ON_FRESH, Axis(INVERSE, (8, 630), log=True), RELATIVE, (10, (0.03, 0.98), 0.25)),
+    "features": ("time", OVER_K, evaluation.K_AXIS, TIME),
+    "targets": ("time", OVER_EPS, Axis(INVERSE, (7, 1.4e4), log=True), LONG_TIME),
+    "fresh": ("error over eps", ON_FRESH, Axis(INVERSE, (8, 630), log=True), RELATIVE),
 }
+"""Panel -> observable, series with their labels, and axes."""
 
 
 @plotting.under_defaults
 def draw(table: Table) -> Picture:
-    """Three panels side by side."""
-    edges = {"features": (75, 315, 20, 310), "targets": (400, 670, 20, 310), "fresh": (745, 995, 20, 310)}
-    figure, panels = plotting.panels((1010, 370), edges)
+    """Draw times over features and over target errors, and the errors on fresh prompts, side by side."""
+    title = "Times of the stages over the number of features and the target error"
+    picture, panels = house.panels(list(PANELS), 3, title, (330, 280))
     for name, axes in panels.items():
-        observable, styles, x, y, (font, place, spacing) = PANELS[name]
-        plotting.curves(axes, table, styles, observable, band=name == "fresh", markersize=6)
-        plotting.frame(axes, x, y, font=13, ticks=11)
-        plotting.legend(axes, font, "upper left", place, spacing)
+        observable, labels, x, y = PANELS[name]
+        plotting.medians(axes, table, house.styles(labels, markers=True), observable, markersize=5, linewidth=1.5)
+        plotting.frame(axes, x, y, font=house.FONT)
+        house.name_curves(axes)
     panels["features"].minorticks_off()
     panels["fresh"].axhline(1, color="0.5", linestyle="--", linewidth=1, zorder=1)
-    return figure
+    return picture
 
 
 FIGURES = (Figure("huang_rates", sweeps, measure, draw),)

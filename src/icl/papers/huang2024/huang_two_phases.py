@@ -1,12 +1,10 @@
 """Two-phase dynamics when all features are equally likely (Huang et al., balanced case)."""
 
-from typing import Any
-
 import numpy as np
 
 from icl.core.table import curves, facts
 from icl.evidence.intervals import log_slope
-from icl.figure import Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, grid, join, plotting, rows
+from icl.figure import Axis, Figure, Picture, Rows, Sweep, Table, Trained, grid, house, join, plotting, rows
 from icl.papers.huang2024 import evaluation
 from icl.papers.huang2024 import softmax_attention as system
 from icl.papers.huang2024.evaluation import trajectories
@@ -54,42 +52,35 @@ def measure(runs: Trained, scale: str) -> Rows:
     return join([*parts, facts(None, slopes)])
 
 
-WEIGHTS = (Style("A_k", r"$A_k$", "C3"), Style("B_{k,n}", r"$B_{k,n}$", "0.45"))
-ERRORS = (Style("L_k", r"$\mathcal{L}_k$", "C3"),)
-TIMES = (
-    Style("Attn_k = 1/2", r"$\mathbb{E}\,\mathrm{Attn}_k=\frac{1}{2}$", "C0", marker="s"),
-    Style("A_k = log K", r"$A_k=\log K$", "C3", marker="o"),
-    Style("limit", r"$K\to\infty$", "k", line="--"),
-)
-OVER_SQUARE = Axis(r"Time $\eta t\,/\,K^2$", (0.8, 2.0))
-# Panel -> observable, styles, y axis, and font, corner, place and spacing of the legend.
-PANELS: dict[str, Any] = {
-    "weights": ("weight", WEIGHTS, Axis("Attention weight"), (12, "center left", (0.03, 0.42), 0.5)),
-    "errors": ("prediction error", ERRORS, Axis("Prediction error", (0, 0.55)), (12, "upper right", (0.97, 0.9), 0.5)),
-    "times": ("time over K^2", TIMES, OVER_SQUARE, (11, "upper right", (0.98, 0.98), 0.3)),
+TIMES = {"Attn_k = 1/2": "escape", "A_k = log K": "phase I ends", "limit": r"$K\to\infty$"}
+PANELS: dict[str, tuple[str, dict[str, str], Axis]] = {
+    "weights": ("weight", {"A_k": "$A_k$", "B_{k,n}": "$B_{k,n}$"}, Axis("Attention weight")),
+    "errors": ("prediction error", {"L_k": r"$\mathcal{L}_k$"}, Axis("Prediction error", (0, 0.55))),
+    "times": ("time over K^2", TIMES, Axis(r"Time $\eta t\,/\,K^2$", (0.8, 2.0))),
 }
+"""Panel -> observable, series with their labels, and y axis."""
 
 
 @plotting.under_defaults
 def draw(table: Table) -> Picture:
-    """Three panels side by side."""
-    edges = {"weights": (70, 330, 20, 280), "errors": (405, 630, 20, 280), "times": (715, 965, 20, 280)}
-    figure, panels = plotting.panels((980, 340), edges)
+    """Draw weights and error over training, and the times over the number of features, side by side."""
+    title = "Two phases when all features are equally likely"
+    picture, panels = house.panels(list(PANELS), 3, title, (300, 270))
     features, end = (table.matrix("weights", name).item() for name in ("features", "boundary"))
-    last = float(table.curve("errors", "L_k", "prediction error")["x"].max())
-    for name, axes in panels.items():
-        observable, styles, y, legend = PANELS[name]
-        plotting.curves(axes, table, styles, observable)
-        if name != "times":
-            plotting.shade(axes, [0.0, end, last], ("I", "II"), font=12)
-        x = evaluation.K_AXIS if name == "times" else Axis("GD iteration", (0, last))
-        plotting.frame(axes, x, y, font=13, ticks=11)
-        plotting.legend(axes, *legend)
-    height = np.log(max(features, 3.0))
+    last, height = float(table.curve("errors", "L_k", "prediction error")["x"].max()), np.log(max(features, 3.0))
     panels["weights"].axhline(height, color="k", linestyle=":", linewidth=1)
-    panels["weights"].text(0.02 * last, height, r"$\log K$", fontsize=11, va="bottom")
+    panels["weights"].text(0.02 * last, height, r"$\log K$", fontsize=house.FONT, va="bottom")
+    for name, axes in panels.items():
+        observable, labels, y = PANELS[name]
+        look = {"markersize": 5} if name == "times" else {"marker": ""}
+        plotting.curves(axes, table, house.styles(labels, markers=True), observable, linewidth=1.5, **look)
+        if name != "times":
+            plotting.shade(axes, [0.0, end, last], ("I", "II"), font=house.FONT)
+        x = evaluation.K_AXIS if name == "times" else Axis("GD iteration", (0, last))
+        plotting.frame(axes, x, y, font=house.FONT)
+        house.name_curves(axes)
     panels["times"].minorticks_off()
-    return figure
+    return picture
 
 
 FIGURES = (Figure("huang_two_phases", sweeps, measure, draw),)

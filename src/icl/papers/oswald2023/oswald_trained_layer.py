@@ -7,7 +7,22 @@ import numpy as np
 
 from icl.core.lazy import Axes
 from icl.core.runs import single
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, curves, facts, join, plotting, rows
+from icl.figure import (
+    Axis,
+    Figure,
+    Picture,
+    Rows,
+    Runs,
+    Style,
+    Table,
+    Trained,
+    curves,
+    facts,
+    house,
+    join,
+    plotting,
+    rows,
+)
 from icl.papers.oswald2023 import closed_forms, evaluation
 from icl.papers.oswald2023.evaluation import FINAL_EXCESS, final_excess
 from icl.papers.oswald2023.linear_attention import MATRICES
@@ -170,42 +185,30 @@ def measure_weights(runs: Trained, scale: str) -> Rows:
     return join(parts)
 
 
-EDGES = {
-    "constructed keys": (55, 235, 40, 220),
-    "trained keys": (285, 465, 40, 220),
-    "constructed values": (55, 235, 300, 480),
-    "trained values": (285, 465, 300, 480),
-    "distance": (620, 935, 40, 480),
-}
-DISTANCES = (
-    Style("keys", PRODUCTS["keys"] + ", rows of $x$", PURPLE),
-    Style("values", PRODUCTS["values"] + ", last column", GREEN, line="--"),
-)
+DISTANCES = house.styles({"keys": PRODUCTS["keys"], "values": PRODUCTS["values"]})
 
 
 @plotting.under_defaults
 def draw_weights(table: Table) -> Picture:
-    """Draw constructed and trained products side by side on a common colour scale, and the distance over training."""
-    figure, panels = plotting.panels((960, 540), EDGES)
-    for name, label in PRODUCTS.items():
-        pair = {kind: table.matrix(f"{kind} {name}", "entry") for kind in ("constructed", "trained")}
-        ends = {"vmin": min(m.min() for m in pair.values()), "vmax": max(m.max() for m in pair.values())}
-        for kind, matrix in pair.items():
-            axes, ticks = panels[f"{kind} {name}"], range(1, len(matrix) + 1, 2)
-            image = plotting.heatmap(axes, matrix, f"{label}, {kind}", 12, first=1, **ends)
-            plotting.frame(axes, Axis("Column", ticks=ticks), Axis("Row", ticks=ticks), font=10, ticks=9)
-        bar = plotting.add_panel(figure, (475, 488, *EDGES[f"trained {name}"][2:]), "<colorbar>")
-        figure.colorbar(image, cax=bar)
-        bar.tick_params(labelsize=9)
+    """Draw constructed and trained products side by side, and the distance of every run over training."""
+    kinds = ("constructed", "trained")
+    rows = [[*(f"{kind} {name}" for kind in kinds), "distance"] for name in PRODUCTS]
+    title = "Products of the weights of one layer beside von Oswald et al.'s construction"
+    picture, panels = house.mosaic(rows, (820, 460), title)
+    for label, row in zip(PRODUCTS.values(), rows, strict=True):
+        pair = {panel: table.matrix(panel, "entry") for panel in row[:2]}
+        largest = max(float(abs(matrix).max()) for matrix in pair.values())
+        for (panel, matrix), kind in zip(pair.items(), kinds, strict=True):
+            mesh = house.signed_map(panels[panel], matrix, largest)
+            panels[panel].set_title(f"{label}, {kind}", fontsize=house.FONT)
+        house.colour_bar(mesh, [panels[panel] for panel in pair])
     axes = panels["distance"]
     for style in DISTANCES:
         for _, run in table.points("distance", style.series, "distance").groupby("seed"):
-            axes.plot(run["x"], run["value"], color=style.colour, alpha=0.25, linewidth=0.8)
+            axes.plot(run["x"], run["value"], color=style.colour, alpha=0.3, linewidth=0.6)
     plotting.curves(axes, table, DISTANCES, "distance")
-    y = Axis("Largest difference from the construction", (1e-3, 1e2), log=True)
-    plotting.frame(axes, Axis("Training steps", (0, 5000), range(0, 5001, 1000)), y, font=12, ticks=11)
-    plotting.legend(axes, 12, "upper right", (0.98, 0.98))
-    return figure
+    house.over_training(axes, "Largest difference from the construction")
+    return picture
 
 
 FIGURES = (

@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 
 from icl.evidence.intervals import log_slope
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, join, plotting, rows, torch
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Sweep, Table, Trained, house, join, plotting, rows, torch
 from icl.models.autoregressive import talk
 
-LAWS = {"gaussian": ("Gaussian", "C0", "o"), "sparse": ("Example 4.1", "C1", "s"), "full-one": ("all ones", "C2", "^")}
-"""Law of the first token -> label, colour and marker."""
+LAWS = {"gaussian": "Gaussian", "sparse": "Example 4.1", "full-one": "all ones"}
+"""Law of the first token -> label."""
 SEEDS = {"paper": 10, "laptop": 10, "smoke": 2}
 SAMPLES = 10000
 """Sequences in the training of two blocks, as published."""
@@ -69,42 +69,39 @@ def noise_of(runs: Runs) -> np.ndarray:
     return np.sqrt((moduli**2).mean(axis=1))
 
 
-NOISE = Style("other blocks", "other blocks", "b", "o", line="")
+STARTS = {name: f"({name.replace(' ', ', ')})" for name in talk.STARTS}
 
 
 @plotting.under_defaults
 def draw(table: Table) -> Picture:
-    """Curves, distances and noise, side by side."""
-    edges = {"ab": (70, 385, 20, 305), "distance": (480, 700, 20, 305), "noise": (805, 1065, 20, 305)}
-    figure, panels = plotting.panels((1080, 370), edges)
+    """Draw curves, distances and noise, side by side."""
+    title = "Training on samples beside the exact descent"
+    picture, panels = house.panels(["ab", "distance", "noise"], 3, title, (330, 280))
     ab, distance, noise = panels.values()
-    sampled = talk.styles("bmg")
-    plotting.curves(ab, table, sampled, "ab", band=True, linewidth=4)
-    for style in sampled:
+    for style in house.styles(STARTS):
+        plotting.medians(ab, table, [style], "ab", linewidth=1.5)
         exact = table.curve("ab", style.series, "exact ab")
-        ab.plot(exact["x"], exact["value"], **plotting.GUIDE, label="exact" if style is sampled[-1] else None)
-    for shift, (law, (label, colour, marker)) in enumerate(LAWS.items()):
-        own = table.points("distance", law, "distance")
-        distance.plot(own["x"] + 0.2 * (shift - 1), own["value"], marker, color=colour, markersize=5, label=label,
-                      markerfacecolor="none", gid=law)  # fmt: skip
-    plotting.curves(noise, table, (NOISE,), "rms", band=True)
+        ab.plot(exact["x"], exact["value"], color="k", linewidth=0.7)
+    for shift, style in enumerate(house.styles(LAWS, markers=True)):
+        own = table.points("distance", style.series, "distance")
+        look: dict[str, Any] = {"markersize": 4, "markerfacecolor": "none", "label": style.label, "gid": style.series}
+        distance.plot(own["x"] + 0.22 * (shift - 1), own["value"], style.marker, color=style.colour, **look)
+    blocks = house.styles({"other blocks": "other blocks"}, markers=True)
+    plotting.medians(noise, table, blocks, "rms", markersize=5, linestyle="none")
     mean = table.curve("noise", "other blocks", "rms")
     falling = mean["value"].iloc[0] * (mean["x"] / mean["x"].iloc[0]) ** -0.5
-    noise.plot(mean["x"], falling, **plotting.GUIDE, label=r"$m^{-1/2}$")
-    starts = [f"({name.replace(' ', ', ')})" for name in talk.STARTS]
-    sizes = mean["x"].tolist()
+    noise.plot(mean["x"], falling, color="0.5", linewidth=1, label=r"$m^{-1/2}$")
+    sizes, largest = mean["x"].tolist(), r"Largest $|ab-ab_{\mathrm{exact}}|$"
     m = Axis("Sequences $m$", (0.8 * sizes[0], 1.25 * sizes[-1]), sizes, [f"{size:.0f}" for size in sizes], log=True)
-    start, largest = Axis("Start $(a_0, b_0)$", (-0.5, 2.5), range(3), starts), r"Largest $|ab-ab_{\mathrm{exact}}|$"
-    for axes, x, y in (
-        (ab, Axis("Epoch", (0, talk.EPOCHS)), Axis("Dynamics of ab", (0, 4))),
-        (distance, start, Axis(largest, log=True)),
-        (noise, m, Axis("RMS of the other blocks", log=True)),
-    ):
-        plotting.frame(axes, x, y, font=13, ticks=11)
-        axes.legend(fontsize=10, loc="upper right" if axes is ab else "lower left")
+    plotting.frame(ab, Axis("Epoch", (0, talk.EPOCHS)), Axis("$ab$", (0, 4)), house.FONT)
+    start = Axis("Start $(a_0, b_0)$", (-0.5, 2.5), range(3), list(STARTS.values()))
+    plotting.frame(distance, start, Axis(largest, log=True), house.FONT)
+    plotting.frame(noise, m, Axis("RMS of the other blocks", log=True), house.FONT)
     noise.tick_params(axis="x", which="minor", labelbottom=False)
-    distance.tick_params(axis="x", labelsize=9.5)
-    return figure
+    house.name_curves(ab)
+    for axes in (distance, noise):
+        axes.legend(fontsize=house.FONT, frameon=False, loc="lower left", bbox_to_anchor=(0, 0))
+    return picture
 
 
 FIGURES = (Figure("zheng_sampled", sweeps, measure, draw),)

@@ -1,13 +1,12 @@
 """Convergence of W^PV and W^KQ of one linear self-attention layer to equation 4.1 of Zhang et al. (talk page 23)."""
 
 from collections.abc import Mapping
-from itertools import product
 from typing import Any
 
 import numpy as np
 
 from icl.core.table import curves, facts, join, rows
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, grid, plotting
+from icl.figure import Axes, Figure, Picture, Rows, Runs, Sweep, Table, Trained, grid, house, plotting
 from icl.papers.zhang2024 import linear_attention as system
 from icl.papers.zhang2024 import population_flow
 from icl.papers.zhang2024.evaluation import SEEDS, SPECTRUM, of_first_run
@@ -134,52 +133,51 @@ def entries(kind: str, seeds: Any, found: Mapping[str, np.ndarray]) -> Rows:
     return join(rows("entry", seeds, of, x=numbers, panel=panel, series=names) for panel, of in panels.items())
 
 
-LOOKS = (("W^KQ", r"$W^{KQ}$", "b", "x", "-"), ("W^PV", r"$W^{PV}$", "r", "o", "-"), ("c U", r"$c\,U$", "g", "d", "--"))
-LINES = [Style(f"{name}, flow", label, colour, line=line) for name, label, colour, _, line in LOOKS]
-POINTS = [Style(f"{name}, prompts", f"{label}, prompts", colour, mark, "") for name, label, colour, mark, _ in LOOKS]
-LOSS, LOSS_POINTS = Style("excess loss, flow", "flow", "k"), Style("excess loss, prompts", "prompts", "m", "o", "")
-DISTANCE = Axis("Distance to equation 4.1", (1e-10, 5), log=True)
-EXCESS = Axis(r"$L-\min L$", (1e-13, 10), log=True)
-# Observable -> panels, the lines of flows, the points of trainings on prompts, and the y axis.
-OVER_TIME = {"distance": ("distance", LINES, POINTS, DISTANCE), "excess loss": ("loss", [LOSS], [LOSS_POINTS], EXCESS)}
+MATRICES = {"W^KQ": "$W^{KQ}$", "W^PV": "$W^{PV}$", "c U": r"$c\,U$"}
+LINES = house.styles({f"{name}, flow": label for name, label in MATRICES.items()}, markers=True)
+# Trainings on prompts have the markers of the flows' colours.
+POINTS = [style._replace(series=style.series.replace("flow", "prompts"), line="none") for style in LINES]
+COVARIANCES = {"isotropic": r"$\Lambda=I$", "skewed": r"$\Lambda=\mathrm{diag}(2,1,0.5,0.25,0.1)$"}
 SQUARES = ("W^PV, on prompts", "W^PV, equation 4.1", "W^KQ, on prompts", "W^KQ, equation 4.1")
-TITLES = {"isotropic": r"$\Lambda=I$", "skewed": r"$\Lambda=\mathrm{diag}(2,1,0.5,0.25,0.1)$"}
-EDGES = {
-    **plotting.grid_edges([f"distance, {case}" for case in CASES], (75, 335, 35, 275), (300, 0)),
-    **plotting.grid_edges([f"loss, {case}" for case in CASES], (75, 335, 305, 500), (300, 0)),
-    **plotting.grid_edges(SQUARES, (690, 815, 55, 180), (145, 240), 2),
-    "<colorbar>": (972, 982, 55, 420),
-}
+LEAST = {"distance": 1e-10, "excess loss": 1e-13}
 
 
 @plotting.under_defaults
 def draw(table: Table) -> Picture:
-    """Draw distances above and losses below for two covariances, and the matrices at the right."""
-    figure, found = plotting.panels((1030, 560), EDGES)
-    for case, (observable, (panel, lines, points, y)) in product(CASES, OVER_TIME.items()):
-        axes, is_left, is_above = found[f"{panel}, {case}"], case == "isotropic", panel == "distance"
-        if is_left:
-            plotting.curves(axes, table, points, observable, band=is_above, markersize=4)
-        plotting.curves(axes, table, lines, observable)
-        end = table.curve(f"loss, {case}", LOSS.series, "excess loss")["x"].max()
-        plotting.frame(axes, Axis("Time $t$", (0.01, end), log=True), y, 12, ticks=10)
-        axes.set_title(TITLES[case] if is_above else "", fontsize=12)
-        axes.xaxis.label.set_visible(not is_above)
-        axes.yaxis.label.set_visible(is_left)
-        axes.tick_params(labelbottom=not is_above, labelleft=is_left)
-        if is_left:
-            plotting.legend(axes, 9, "lower right", (0.98, 0.02), spacing=0.2)
+    """Draw distances for two covariances and the losses over time, and the matrices below."""
+    above = [*(f"distance, {case}" for case in CASES), "losses"]
+    title = "Distance of one layer to equation 4.1, under the flow (lines) and trained on prompts (marks)"
+    picture, axes_of = house.mosaic([above, list(SQUARES)], (1000, 520), title, (1, 0.8))
+    for case, covariance in COVARIANCES.items():
+        axes = axes_of[f"distance, {case}"]
+        plotting.curves(axes, table, LINES, "distance", marker="", linewidth=1.5)
+        if case == "isotropic":
+            plotting.deviations(axes, table, POINTS, "distance", markersize=3)
+        frame_over_time(axes, "distance", covariance)
+    losses = house.styles(dict.fromkeys(CASES, ""), markers=True)
+    for style, name in zip(losses, COVARIANCES, strict=True):
+        flow = style._replace(series="excess loss, flow", label=name, marker="")
+        plotting.curves(axes_of["losses"], table, [flow], "excess loss", panel=f"loss, {name}", linewidth=1.5)
+    points = losses[0]._replace(series="excess loss, prompts", line="none")
+    plotting.deviations(axes_of["losses"], table, [points], "excess loss", panel="loss, isotropic", markersize=3)
+    frame_over_time(axes_of["losses"], "excess loss", "both covariances")
+    axes_of["losses"].legend(fontsize=house.FONT, frameon=False, loc="lower left")
     for name in SQUARES:
-        axes, matrix = found[name], table.matrix(name, "entry")
-        mesh = axes.pcolormesh(matrix, vmin=-1.4, vmax=1.4, cmap="RdBu_r")
-        axes.set_aspect("equal")
-        axes.invert_yaxis()
-        axes.set_title(name.replace("W^PV", "$W^{PV}$").replace("W^KQ", "$W^{KQ}$"), fontsize=10)
-        cells = {"ticks": (np.arange(len(matrix)) + 0.5).tolist(), "names": [str(1 + i) for i in range(len(matrix))]}
-        plotting.frame(axes, Axis("column", **cells), Axis("row", **cells), 9, 8)
-        axes.yaxis.label.set_visible(name.endswith("on prompts"))
-    figure.colorbar(mesh, cax=found["<colorbar>"])
-    return figure
+        mesh = house.signed_map(axes_of[name], table.matrix(name, "entry"), 1.4)
+        words = name.replace("W^PV", MATRICES["W^PV"]).replace("W^KQ", MATRICES["W^KQ"])
+        axes_of[name].set_title(words, fontsize=house.FONT)
+    house.colour_bar(mesh, [axes_of[name] for name in SQUARES], "Entry")
+    house.legend(picture, LINES)
+    return picture
+
+
+def frame_over_time(axes: Axes, quantity: str, words: str) -> None:
+    """Draw axes until the last curve has fallen to rounding."""
+    points = np.concatenate([np.asarray(line.get_xydata()) for line in axes.lines if line.get_gid()])
+    last = points[points[:, 1] > LEAST[quantity], 0].max()
+    axes.set(xscale="log", yscale="log", xlim=(0.01, 2 * last), ylim=(LEAST[quantity], 10))
+    house.axis_labels(axes, "Time $t$", quantity.capitalize(), words)
+    plotting.edge_arrows(axes)
 
 
 FIGURES = (Figure("zhang_convergence", sweeps, measure, draw),)

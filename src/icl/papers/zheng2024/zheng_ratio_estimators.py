@@ -3,7 +3,7 @@
 import numpy as np
 
 from icl.evidence.intervals import log_slope
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, facts, join, plotting, rows
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Sweep, Table, Trained, facts, house, join, plotting, rows
 from icl.models.autoregressive import config as layer
 from icl.models.autoregressive import talk, theory
 
@@ -114,44 +114,34 @@ def _distribution(drawn: Runs) -> list[Rows]:
     return parts
 
 
-LIMITS = (
-    Style("least squares", r"$\mathrm{E}\langle y,x\rangle/\mathrm{E}|x|^2$ at the limit of training", "C3"),
-    Style("mean of ratios", r"$\mathrm{E}\,y_j/x_j$ at the limit of training", "C0"),
-)
-MEASURED = (
-    Style("least squares", r"$\langle y,x\rangle/|x|^2$, trained, fresh sequences", "r", "o", ""),
-    Style("mean of ratios", r"$y_j/x_j$, trained, fresh sequences", "b", "o", ""),
-)
-ERRORS = [Style(law, name, f"C{place}", "o") for place, (law, name) in enumerate(LAWS.items())]
-SHARES = (Style("mean of ratios", "of coordinates", "b"), Style("least squares", r"of $|x|^2$", "r"))
+RATIOS = house.styles({"least squares": r"$\langle y,x\rangle/|x|^2$", "mean of ratios": "$y_j/x_j$"}, markers=True)
+# The same two weights: by squared length and by coordinate.
+SHARES = [style._replace(label=label, marker="") for style, label in zip(RATIOS, ("by $|x|^2$", "by $j$"), strict=True)]
 
 
 @plotting.under_defaults
 def draw(table: Table) -> Picture:
     """Draw both ratios over T, the distribution of ratios, and the error for four laws of the first token."""
-    edges = {"ratio": (75, 480, 20, 325), "spread": (575, 885, 20, 325), "error": (975, 1275, 20, 325)}
-    figure, panels = plotting.panels((1290, 390), edges)
+    title = "Prediction over truth: two estimates, their distribution, and the error"
+    picture, panels = house.panels(["ratio", "spread", "error"], 3, title, (330, 280))
     ratio, spread, error = panels.values()
-    plotting.curves(ratio, table, MEASURED, "ratio", band=True, markersize=5)
-    plotting.curves(ratio, table, LIMITS, "limit", markersize=5)
-    for style in LIMITS:
+    plotting.medians(ratio, table, [style._replace(line="none") for style in RATIOS], "ratio", markersize=5)
+    for style in RATIOS:
+        plotting.curves(ratio, table, [style._replace(label="")], "limit", marker="", linewidth=1.5)
         dashed = table.curve("ratio", style.series, "asymptote")
-        ratio.plot(dashed["x"], dashed["value"], **plotting.GUIDE)
-        spread.axvline(float(dashed["value"].iloc[0]), **plotting.GUIDE)
-    plotting.curves(spread, table, SHARES, "share below", band=True)
-    plotting.curves(error, table, ERRORS, "relative error", markersize=5)
+        ratio.plot(dashed["x"], dashed["value"], color="0.5", linewidth=1)
+        spread.axvline(float(dashed["value"].iloc[0]), color="0.5", linewidth=1)
+    plotting.medians(spread, table, SHARES, "share below", linewidth=1.5)
+    plotting.curves(error, table, house.styles(LAWS, markers=True), "relative error", markersize=5, linewidth=1.5)
     ticks = LENGTHS.tolist()
     length = Axis("Sequence length $T$", (17, 1200), ticks, [str(tick) for tick in ticks], log=True)
-    for axes, x, y in (
-        (ratio, length, Axis("Prediction over truth", (0, 0.8), [0, 0.2, 0.4, 0.6, 0.8])),
-        (spread, Axis("$y_j/x_j$", (0, 2)), Axis("Share below", (0, 1.02))),
-        (error, length, Axis(r"$\mathrm{E}|y-x|^2/\mathrm{E}|x|^2$", (-0.02, 0.6))),
-    ):
-        plotting.frame(axes, x, y, font=14, ticks=12)
-    plotting.legend(ratio, 10, "center right", (0.98, 0.5), spacing=0.2)
-    plotting.legend(spread, 11, "lower right", (0.98, 0.03))
-    plotting.legend(error, 10, "upper right", (0.98, 0.98), spacing=0.2)
-    return figure
+    plotting.frame(ratio, length, Axis("Prediction over truth", (0, 0.8)), house.FONT)
+    plotting.frame(spread, Axis("$y_j/x_j$", (0, 2)), Axis("Share below", (0, 1.02)), house.FONT)
+    plotting.frame(error, length, Axis(r"$\mathrm{E}|y-x|^2/\mathrm{E}|x|^2$", (-0.02, 0.6)), house.FONT)
+    for axes in panels.values():
+        axes.minorticks_off()
+        house.name_curves(axes)
+    return picture
 
 
 FIGURES = (Figure("zheng_ratio_estimators", sweeps, measure, draw),)
