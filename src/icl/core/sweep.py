@@ -132,8 +132,7 @@ def _amounts(sweep: Sweep) -> dict[str, str]:
             if field.name not in ("seed", "steps"):
                 values = dict.fromkeys(getattr(part, field.name) for part in parts)
                 words = (f"{value:g}" if isinstance(value, float) else str(value) for value in values)
-                name = field.name.removesuffix("_test") + suffix
-                amounts[name.replace("_", " ")] = ", ".join(words).replace("_", " ")
+                amounts[field.name.replace("_", " ") + suffix] = ", ".join(words)
     return amounts
 
 

@@ -35,7 +35,7 @@ def note(name: str, scale: str, constants: Overrides) -> str:
     """Return the scale and its reductions against the paper scale, for the caption and the metadata of the pictures."""
     ours, papers = sweeps(name, scale, constants), sweeps(name, "paper", constants)
     reduced = dict.fromkeys(
-        f"{what} {here} of {there}"
+        f"{what} {here} of {there}".replace(" test of the test", " of the test").replace("_", " ")
         for key, sweep in ours.items()
         for what, here, there in reductions(sweep, papers[key])
     )
