@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 
 from icl.core.lazy import Axes, Picture
-from icl.core.table import Table
-from icl.drawing import plotting
 from icl.drawing.plotting import DPI, Style, picture_class
 
 FONT = 9.0
@@ -32,6 +30,8 @@ LOOKS: tuple[tuple[str, str, Any], ...] = (
     ("#000000", "X", "-"),
 )
 """Colour, marker and line style of the series of a picture, in order."""
+LINE: Mapping[str, Any] = {"linewidth": 1.5, "markersize": 4}
+"""How a curve is drawn."""
 
 
 def styles(labels: Mapping[str, str], markers: bool = False) -> tuple[Style, ...]:
@@ -137,25 +137,10 @@ def below(values: Any) -> float:
     return float(values[values > 0].min() / 3) if (values > 0).any() else 1e-3
 
 
-def curves(
-    axes: Axes, table: Table, styles: Sequence[Style], observable: str, none: float | None = None, band: bool = True
-) -> None:
-    """Draw curves, with the table's bands in transparent colours.
-
-    none : height on a logarithmic axis at which zeros are drawn (see `plotting.none_tick`)
-    """
-    for style in styles:
-        rows = table.curve(plotting.panel_of(axes), style.series, observable)
-        low, value, high = (rows[name].clip(lower=none) for name in ("band_low", "value", "band_high"))
-        if band:
-            axes.fill_between(rows["x"], low, high, color=style.colour, alpha=0.2, linewidth=0)
-        plotting.curve(axes, style, rows["x"], value, linewidth=1.5, markersize=4)
-
-
 def dots(axes: Axes, points: Any, style: Style, none: float | None = None, shift: float = 0) -> None:
     """Draw every run as a dot, moved sideways by its rank among the runs so that equal values can be counted.
 
-    points : with columns seed, x and value; none : as for `curves`; shift : of all dots to the right, in points
+    points : with columns seed, x and value; none : as for `plotting.curves`; shift : to the right, in points
     """
     from matplotlib.transforms import ScaledTranslation
 

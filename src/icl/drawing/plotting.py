@@ -17,6 +17,7 @@ from math import pi
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from icl.core.lazy import Axes, Picture
 from icl.core.table import ERROR, Table
@@ -233,55 +234,45 @@ def curves(
     observable: str,
     *,
     panel: str = "",
-    band: bool = False,
+    band: Band | None = None,
+    none: float | None = None,
     **look: Any,
 ) -> None:
-    """Draw one curve per style, in order, optionally with its ``band``; ``look`` overrides the styles.
+    """Draw one curve per style, in order; ``look`` overrides the styles.
 
-    panel : in the table; by default the label of the axes
+    panel : in the table, by default the label of the axes; band : draws a curve's band, such as `pale`
+    none : height on a logarithmic axis at which zeros are drawn (see `none_tick`)
     """
     for style in styles:
         rows = table.curve(panel or panel_of(axes), style.series, observable)
+        if none is not None:
+            rows = rows.assign(**{name: rows[name].clip(lower=none) for name in ("band_low", "value", "band_high")})
         if band:
-            published_band(axes, style.colour, rows["x"], rows["band_low"], rows["band_high"])
+            band(axes, style, rows)
         curve(axes, style, rows["x"], rows["value"], **look)
 
 
-def published_band(axes: Axes, colour: str, x: Any, low: Any, high: Any) -> None:
-    """Draw the band of a curve of a colour, which on white has the published colour."""
+def published_band(axes: Axes, style: Style, rows: pd.DataFrame) -> None:
+    """Draw the table's band, which on white has the published colour."""
     from matplotlib.colors import to_rgb
 
-    under = [max(0.0, (part - 1 + BAND_ALPHA) / BAND_ALPHA) for part in to_rgb(BANDS[colour])]
-    axes.fill_between(x, low, high, color=under, alpha=BAND_ALPHA, linewidth=0)
+    under = [max(0.0, (part - 1 + BAND_ALPHA) / BAND_ALPHA) for part in to_rgb(BANDS[style.colour])]
+    axes.fill_between(rows["x"], rows["band_low"], rows["band_high"], color=under, alpha=BAND_ALPHA, linewidth=0)
 
 
-def medians(
-    axes: Axes, table: Table, styles: Sequence[Style], observable: str, *, panel: str = "", **look: Any
-) -> None:
-    """Draw curves as ``curves`` does, with transparent bands between the quartiles."""
-    for style in styles:
-        rows = table.curve(panel or panel_of(axes), style.series, observable)
-        axes.fill_between(rows["x"], rows["band_low"], rows["band_high"], color=style.colour, alpha=0.2, linewidth=0)
-        curve(axes, style, rows["x"], rows["value"], **look)
+def pale(axes: Axes, style: Style, rows: pd.DataFrame) -> None:
+    """Draw the table's band in the colour of the curve."""
+    axes.fill_between(rows["x"], rows["band_low"], rows["band_high"], color=style.colour, alpha=0.2, linewidth=0)
 
 
-def deviations(
-    axes: Axes,
-    table: Table,
-    styles: Sequence[Style],
-    observable: str,
-    *,
-    alpha: float = 0.2,
-    panel: str = "",
-    **look: Any,
-) -> None:
-    """Draw curves as ``curves`` does, with transparent bands of one standard deviation."""
-    for style in styles:
-        rows = table.curve(panel or panel_of(axes), style.series, observable)
-        half = (rows["band_high"] - rows["value"]) / 2  # the table's bands are two standard deviations
-        ends = rows["value"] - half, rows["value"] + half
-        axes.fill_between(rows["x"], *ends, color=style.colour, alpha=alpha, linewidth=0)
-        curve(axes, style, rows["x"], rows["value"], **look)
+def deviation(axes: Axes, style: Style, rows: pd.DataFrame, alpha: float = 0.2) -> None:
+    """Draw a band of one standard deviation in the colour of the curve; that of the table is two."""
+    half = (rows["band_high"] - rows["value"]) / 2
+    ends = rows["value"] - half, rows["value"] + half
+    axes.fill_between(rows["x"], *ends, color=style.colour, alpha=alpha, linewidth=0)
+
+
+Band = Callable[[Axes, Style, "pd.DataFrame"], None]
 
 
 def panel_of(axes: Axes) -> str:

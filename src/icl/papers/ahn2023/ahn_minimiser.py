@@ -107,7 +107,7 @@ def draw(table: Table) -> Picture:
             axes[panel].set_title(f"{kind}, {case}", fontsize=house.FONT)
         house.colour_bar(mesh, [axes[panel] for panel in matrices])
     labels = {"isotropic": "isotropic", "skewed": "skewed", "skewed weighted": "skewed,\nweighted"}
-    plotting.deviations(axes["distance"], table, house.styles(labels), "distance", linewidth=1.5)
+    plotting.curves(axes["distance"], table, house.styles(labels), "distance", band=plotting.deviation, **house.LINE)
     house.over_training(axes["distance"], r"Distance to $\Gamma^{-1}$")
     return picture
 

@@ -117,7 +117,7 @@ def draw_layers(table: Table) -> Picture:
     labels = {"GD": LABELS["GD"], "PGD": LABELS["PGD"], "sparse": "transformer, $P=0$", "relaxed": "transformer"}
     picture, panels = house.panels(["depth"], 1, "Test loss of $L$ layers and of $L$ steps", (560, 400))
     axes, styles = panels["depth"], house.styles(labels)
-    plotting.medians(axes, table, styles, "log loss", linewidth=1.5)
+    plotting.curves(axes, table, styles, "log loss", band=plotting.pale, **house.LINE)
     published_variants(axes, table, styles[:2], "log loss")
     least = [style._replace(series=f"oracle {style.series}", marker="x", line="none") for style in styles[2:]]
     plotting.curves(axes, table, least, "log loss", markersize=7)
@@ -133,7 +133,7 @@ def published_variants(axes: Axes, table: Table, styles: Sequence[Style], observ
     """Draw the published variant of curves thin and pale."""
     for style in styles:
         variant = style._replace(series=f"{style.series} official")
-        plotting.medians(axes, table, [variant], observable, linewidth=1, alpha=0.5)
+        plotting.curves(axes, table, [variant], observable, band=plotting.pale, linewidth=1, alpha=0.5)
 
 
 def measure_length(runs: Trained, scale: str) -> Rows:
@@ -168,7 +168,7 @@ def draw_length(table: Table) -> Picture:
     """One panel with a logarithmic axis, below which least squares ends."""
     picture, panels = house.panels(["length"], 1, "Test loss of three layers and of three steps", (560, 400))
     axes, styles = panels["length"], house.styles(LABELS)
-    plotting.medians(axes, table, styles, "loss", linewidth=1.5)
+    plotting.curves(axes, table, styles, "loss", band=plotting.pale, **house.LINE)
     published_variants(axes, table, [style for style in styles if style.series != "transformer"], "loss")
     failed = table.points("length", "transformer", "failed")["value"]
     note = f"{failed.sum():.0f} of {len(failed)} trainings end above preconditioned descent"

@@ -107,9 +107,11 @@ def draw_structure(table: Table) -> Picture:
     below = {"free": (LABELS, SETTING), "P = 0": ({f"S{i}": f"$A_{i}$" for i in range(3)}, r"$\Sigma$ skewed, $P=0$")}
     for panel, (names, setting) in below.items():
         for style in house.styles(names):
-            plotting.deviations(axes[panel], table, [style], "distance", panel=style.series, linewidth=1.5)
+            plotting.curves(
+                axes[panel], table, [style], "distance", band=plotting.deviation, panel=style.series, linewidth=1.5
+            )
         house.over_training(axes[panel], "Distance", setting)
-    plotting.deviations(axes["loss"], table, LOSS, "loss", linewidth=1.5)
+    plotting.curves(axes["loss"], table, LOSS, "loss", band=plotting.deviation, **house.LINE)
     house.over_training(axes["loss"], "Test loss", SETTING)
     return picture
 
@@ -147,10 +149,12 @@ def draw_rotation(table: Table) -> Picture:
     for method in METHODS.values():
         for style in house.styles(LABELS):
             panel = f"{method} {style.series[0]}"
-            plotting.medians(axes[f"{method} A"], table, [style], "distance", panel=panel, linewidth=1.5)
+            plotting.curves(
+                axes[f"{method} A"], table, [style], "distance", band=plotting.pale, panel=panel, linewidth=1.5
+            )
         failed = table.points(f"{method} loss", "loss", "failed")["value"]
         house.over_training(axes[f"{method} A"], "Distance", method)
-        plotting.medians(axes[f"{method} loss"], table, LOSS, "loss", linewidth=1.5)
+        plotting.curves(axes[f"{method} loss"], table, LOSS, "loss", band=plotting.pale, **house.LINE)
         house.over_training(axes[f"{method} loss"], "Test loss", f"{failed.sum():.0f} of {len(failed)} failed")
     return picture
 

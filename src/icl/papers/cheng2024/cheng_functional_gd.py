@@ -170,7 +170,9 @@ def curves_and_pale(axes: Axes, table: Table, labels: Mapping[str, str], observa
     for style in house.styles(labels):
         variant = style._replace(series=f"{style.series}{pale}", label="")
         plotting.curves(axes, table, [variant], observable, linewidth=1, alpha=0.5)
-        plotting.medians(axes, table, [style._replace(series=f"{style.series}{kind}")], observable, linewidth=1.5)
+        plotting.curves(
+            axes, table, [style._replace(series=f"{style.series}{kind}")], observable, band=plotting.pale, **house.LINE
+        )
 
 
 FIGURES = (Figure("cheng_functional_gd", sweeps, measure, draw),)

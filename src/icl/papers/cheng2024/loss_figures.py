@@ -189,7 +189,7 @@ def draw_kernels(table: Table) -> Picture:
         law, fixed = panel.split(", ")
         plotting.curves(axes, table, (JITTERED, BAYES) if law == "linear" else (BAYES,), "log loss", linewidth=1.5)
         plotting.curves(axes, table, ORACLES, "log loss", linewidth=1, alpha=0.5)
-        plotting.medians(axes, table, STYLES, "log loss", markersize=5, linewidth=1.5)
+        plotting.curves(axes, table, STYLES, "log loss", band=plotting.pale, markersize=5, linewidth=1.5)
         x, ticks = ("Context length", EVERY_LENGTH) if panel in OVER_LENGTH else ("Layer depth", DEPTHS)
         frame(axes, panel, x, ticks, f"labels {TITLES[law]}, ${fixed.replace(' ', '')}$")
     numbers = table.runs[table.runs["panel"] == "trainings"].groupby("series")["value"].sum()
@@ -209,7 +209,7 @@ def draw_heads(table: Table) -> Picture:
     # The other two Bayes lines are far below every curve.
     plotting.curves(axes_of["half_exp"], table, [BAYES], "log loss", linewidth=1.5)
     for law, axes in axes_of.items():
-        plotting.medians(axes, table, STYLES_OF_HEADS, "log loss", markersize=5, linewidth=1.5)
+        plotting.curves(axes, table, STYLES_OF_HEADS, "log loss", band=plotting.pale, markersize=5, linewidth=1.5)
         frame(axes, law, "Layer depth", DEPTHS, f"labels {TITLES[law]}, $n=14$")
     house.legend(picture, [*STYLES_OF_HEADS, BAYES])
     return picture

@@ -94,7 +94,9 @@ def draw(table: Table) -> Picture:
         left.fill_between(spread.index, spread[low], spread[high], color=colour, linewidth=0, label=share)
     last = float(points["x"].max())
     for axes, name in ((left, "Population error"), (right, "Training error")):
-        plotting.curves(axes, started, STYLES, "prediction error", band=axes is right)
+        plotting.curves(
+            axes, started, STYLES, "prediction error", band=plotting.published_band if axes is right else None
+        )
         x = Axis("GD iteration", (max(1.0, last / 250), last), log=True)
         plotting.frame(axes, x, Axis(name, (0, 0.9)), font=13, ticks=12)
     for series, colour in EXACT.items():

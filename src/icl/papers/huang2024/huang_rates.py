@@ -126,7 +126,9 @@ def draw(table: Table) -> Picture:
     picture, panels = house.panels(list(PANELS), 3, title, (330, 280))
     for name, axes in panels.items():
         observable, labels, x, y = PANELS[name]
-        plotting.medians(axes, table, house.styles(labels, markers=True), observable, markersize=5, linewidth=1.5)
+        plotting.curves(
+            axes, table, house.styles(labels, markers=True), observable, band=plotting.pale, markersize=5, linewidth=1.5
+        )
         plotting.frame(axes, x, y, font=house.FONT)
         house.name_curves(axes)
     panels["features"].minorticks_off()

@@ -184,7 +184,7 @@ def draw_generalisation(table: Table) -> Picture:
     figure, panels = house.panels(("in domain", "out of domain"), 2, title, (360, 270))
     none = house.below(table.curves.loc[table.curves["panel"] != "", "value"])
     for (panel, axes), styles in zip(panels.items(), (IN_DOMAIN, OUT_OF_DOMAIN), strict=True):
-        house.curves(axes, table, styles, ERROR, none)
+        plotting.curves(axes, table, styles, ERROR, none=none, band=plotting.pale, **house.LINE)
         axes.set(yscale="log", ylim=(none, 1), xlim=(0, 20), xticks=range(0, 21, 4))
         plotting.none_tick(axes, none)
         house.name_curves(axes)

@@ -55,7 +55,8 @@ def _by_activity_at_the_start(trained: Runs, prompts: EvaluationPrompts) -> Rows
 def draw(table: Table) -> Picture:
     """Means over runs with their bands."""
     figure, panels = house.panels(["main"], 1, "Lucky neurons over training, with each optimiser", (400, 270))
-    house.curves(panels["main"], table, house.styles({"SGD": "SGD", "Adam": "Adam"}), "share of neurons")
+    styles = house.styles({"SGD": "SGD", "Adam": "Adam"})
+    plotting.curves(panels["main"], table, styles, "share of neurons", band=plotting.pale, **house.LINE)
     panels["main"].set(xlim=(0, trainings.EPOCHS[-1]), ylim=(0, 1))
     house.name_curves(panels["main"])
     house.axis_labels(panels["main"], "Epoch", "Fraction of lucky neurons")

@@ -240,7 +240,8 @@ def draw_large(table: Table) -> Picture:
     )
     orders = ("largest first", "at random", "smallest first")
     for name, axes in panels.items():
-        house.curves(axes, table, house.styles({order: order for order in orders}, markers=True), name)
+        styles = house.styles({order: order for order in orders}, markers=True)
+        plotting.curves(axes, table, styles, name, band=plotting.pale, **house.LINE)
         axes.set(xlim=(0, 0.9), ylim=(0, None))
         house.axis_labels(axes, "Removed fraction $R$", name.capitalize())
     bound = Style("bound", f"${SLOPE:g}\\,R$", "0.3", line="--")

@@ -134,7 +134,8 @@ def draw(table: Table, observable: str, styles: Sequence[Style], look: Look, pan
         axes.axhline(1e-2, **plotting.GUIDE)
     if look.baseline:
         plotting.baseline(axes, table)
-    plotting.curves(axes, table, styles, observable, band=look.band and observable == ERROR)
+    band = plotting.published_band if look.band and observable == ERROR else None
+    plotting.curves(axes, table, styles, observable, band=band)
     plotting.frame(axes, look.x, look.y, look.font)
     plotting.legend(axes, *look.legend)
     return picture

@@ -156,7 +156,7 @@ def draw_conditions(table: Table) -> Picture:
         house.log_ticks(axes, x=() if name == "tasks" else CONDITIONS[name].values)
         for style, shift in zip(LOSSES, (-5, 5), strict=True):
             house.dots(axes, table.points(name, style.series, style.series), style, none, shift)
-        house.curves(axes, table, LOSSES[:1], HINGE, none, band=False)
+        plotting.curves(axes, table, LOSSES[:1], HINGE, none=none, **house.LINE)
         for place, label in STATED[name]:
             house.threshold(axes, place, label)
         axes.set(yscale="log", ylim=(none, 3))

@@ -189,7 +189,8 @@ def draw_deep(table: Table) -> Picture:
     title = "Attention of the query by pattern (TSR) and step, in each head of three layers"
     figure, panels = house.panels(list(PANELS.values()), LAYERS, title, (265, 200))
     for name, axes in panels.items():
-        house.curves(axes, table, house.styles({group: group for group in GROUPS}), "attention weight")
+        styles = house.styles({group: group for group in GROUPS})
+        plotting.curves(axes, table, styles, "attention weight", band=plotting.pale, **house.LINE)
         axes.set(xlim=(0, None), ylim=(0, 1))
         house.axis_labels(axes, "", "", name.capitalize())
     for head in range(HEADS):

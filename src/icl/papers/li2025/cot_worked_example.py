@@ -64,7 +64,7 @@ def draw(table: Table) -> Picture:
             axes.text(column + 0.5, row + 0.5, f"{value:.2f}", fontsize=house.FONT, ha="center", va="center", **look)
         axes.set(xticks=(0.5, 1.5), xticklabels="12", yticks=(0.5, 1.5), yticklabels="12")
         house.axis_labels(axes, "to", "from", title)
-    house.curves(panels["errors"], table, STYLES, "error")
+    plotting.curves(panels["errors"], table, STYLES, "error", band=plotting.pale, **house.LINE)
     panels["errors"].set(xlim=(0, 100), ylim=(0, 1))
     house.name_curves(panels["errors"])
     house.axis_labels(panels["errors"], "Context examples", "Error")

@@ -63,7 +63,7 @@ def order_of_errors(values: Sequence[float], wrong: np.ndarray) -> np.ndarray:
 def draw(table: Table, styles: Sequence[Style], y: Axis, legend: Mapping[str, Any], left: float = 117.82) -> Picture:
     """Draw error curves in the published style; `left` is the left edge of the axes in pixels."""
     figure, axes = plotting.canvas((400, 400), (left, 359.88, 26.25, 317.72))
-    plotting.curves(axes, table, styles, ERROR, band=True)
+    plotting.curves(axes, table, styles, ERROR, band=plotting.published_band)
     plotting.frame(axes, Axis("# of context examples", (0, 100), range(0, 101, 20)), y, font=19)
     plotting.legend(axes, 12, **legend)
     return figure
@@ -255,7 +255,7 @@ def draw_factors(table: Table) -> Picture:
     )
     for varied, axes in zip(FACTORS.values(), panels.values(), strict=True):
         styles = house.styles({name: rf"$\{name}$" for name in varied.values})
-        plotting.medians(axes, table, styles, ERROR, linewidth=1.5)
+        plotting.curves(axes, table, styles, ERROR, band=plotting.pale, **house.LINE)
         axes.set(yscale="log", ylim=(1e-3, 1), xlim=(0, 100))
         plotting.edge_arrows(axes)
         house.axis_labels(axes, "examples", f"{varied.answer} error")

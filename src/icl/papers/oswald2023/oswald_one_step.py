@@ -182,7 +182,9 @@ def draw_alignment(axes: Axes, table: Table) -> None:
     right.set_label("B cosine")
     for series, (panel, observable, colour) in ALIGNMENT.items():
         where = right if panel == "B cosine" else axes
-        plotting.deviations(where, table, [Style(series, series, colour)], observable, linewidth=2.5)
+        plotting.curves(
+            where, table, [Style(series, series, colour)], observable, band=plotting.deviation, linewidth=2.5
+        )
         exact = Style(series + EXACT, "_exact gradient", colour, line="--")
         plotting.curves(where, table, [exact], observable, linewidth=1.1)
         where.spines["top"].set_visible(False)

@@ -204,7 +204,7 @@ def draw(table: Table, letter: str) -> Picture:
     """Draw a published panel, with bands of one standard deviation as published."""
     observable, styles, x, y = PANELS[letter]
     figure, axes = plotting.canvas((440, 420), (95, 425, 25, 340))
-    plotting.deviations(axes, table, styles, observable, alpha=0.3)
+    plotting.curves(axes, table, styles, observable, band=partial(plotting.deviation, alpha=0.3))
     if letter == "C":
         axes.plot([0, 49], [0, 0], color="k", linestyle=":", linewidth=plotting.LINE_WIDTH, zorder=1)
     plotting.frame(axes, x, y, font=16, ticks=18)

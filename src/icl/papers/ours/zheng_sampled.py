@@ -79,7 +79,7 @@ def draw(table: Table) -> Picture:
     picture, panels = house.panels(["ab", "distance", "noise"], 3, title, (330, 280))
     ab, distance, noise = panels.values()
     for style in house.styles(STARTS):
-        plotting.medians(ab, table, [style], "ab", linewidth=1.5)
+        plotting.curves(ab, table, [style], "ab", band=plotting.pale, **house.LINE)
         exact = table.curve("ab", style.series, "exact ab")
         ab.plot(exact["x"], exact["value"], color="k", linewidth=0.7)
     for shift, style in enumerate(house.styles(LAWS, markers=True)):
@@ -87,7 +87,7 @@ def draw(table: Table) -> Picture:
         look: dict[str, Any] = {"markersize": 4, "markerfacecolor": "none", "label": style.label, "gid": style.series}
         distance.plot(own["x"] + 0.22 * (shift - 1), own["value"], style.marker, color=style.colour, **look)
     blocks = house.styles({"other blocks": "other blocks"}, markers=True)
-    plotting.medians(noise, table, blocks, "rms", markersize=5, linestyle="none")
+    plotting.curves(noise, table, blocks, "rms", band=plotting.pale, markersize=5, linestyle="none")
     mean = table.curve("noise", "other blocks", "rms")
     falling = mean["value"].iloc[0] * (mean["x"] / mean["x"].iloc[0]) ** -0.5
     noise.plot(mean["x"], falling, color="0.5", linewidth=1, label=r"$m^{-1/2}$")

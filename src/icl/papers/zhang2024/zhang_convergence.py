@@ -152,14 +152,22 @@ def draw(table: Table) -> Picture:
         axes = axes_of[f"distance, {case}"]
         plotting.curves(axes, table, LINES, "distance", marker="", linewidth=1.5)
         if case == "isotropic":
-            plotting.deviations(axes, table, POINTS, "distance", markersize=3)
+            plotting.curves(axes, table, POINTS, "distance", band=plotting.deviation, markersize=3)
         frame_over_time(axes, "distance", covariance)
     losses = house.styles(dict.fromkeys(CASES, ""), markers=True)
     for style, name in zip(losses, COVARIANCES, strict=True):
         flow = style._replace(series="excess loss, flow", label=name, marker="")
         plotting.curves(axes_of["losses"], table, [flow], "excess loss", panel=f"loss, {name}", linewidth=1.5)
     points = losses[0]._replace(series="excess loss, prompts", line="none")
-    plotting.deviations(axes_of["losses"], table, [points], "excess loss", panel="loss, isotropic", markersize=3)
+    plotting.curves(
+        axes_of["losses"],
+        table,
+        [points],
+        "excess loss",
+        band=plotting.deviation,
+        panel="loss, isotropic",
+        markersize=3,
+    )
     frame_over_time(axes_of["losses"], "excess loss", "both covariances")
     axes_of["losses"].legend(fontsize=house.FONT, frameon=False, loc="lower left")
     for name in SQUARES:

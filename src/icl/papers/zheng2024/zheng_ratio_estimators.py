@@ -125,13 +125,15 @@ def draw(table: Table) -> Picture:
     title = "Prediction over truth: two estimates, their distribution, and the error"
     picture, panels = house.panels(["ratio", "spread", "error"], 3, title, (330, 280))
     ratio, spread, error = panels.values()
-    plotting.medians(ratio, table, [style._replace(line="none") for style in RATIOS], "ratio", markersize=5)
+    plotting.curves(
+        ratio, table, [style._replace(line="none") for style in RATIOS], "ratio", band=plotting.pale, markersize=5
+    )
     for style in RATIOS:
         plotting.curves(ratio, table, [style._replace(label="")], "limit", marker="", linewidth=1.5)
         dashed = table.curve("ratio", style.series, "asymptote")
         ratio.plot(dashed["x"], dashed["value"], color="0.5", linewidth=1)
         spread.axvline(float(dashed["value"].iloc[0]), color="0.5", linewidth=1)
-    plotting.medians(spread, table, SHARES, "share below", linewidth=1.5)
+    plotting.curves(spread, table, SHARES, "share below", band=plotting.pale, **house.LINE)
     plotting.curves(error, table, house.styles(LAWS, markers=True), "relative error", markersize=5, linewidth=1.5)
     ticks = LENGTHS.tolist()
     length = Axis("Sequence length $T$", (17, 1200), ticks, [str(tick) for tick in ticks], log=True)
