@@ -213,7 +213,7 @@ def edge_arrows(axes: Axes) -> None:
 def none_tick(axes: Axes, height: float) -> None:
     """Name a height below all positive values of a logarithmic axis "none"; zeros are drawn there."""
     low, high = height / 1.5, axes.get_ylim()[1]
-    powers = [power for power in range(-30, 30) if 1.5 * height < 10.0**power <= high]
+    powers = [power for power in range(-30, 30) if 3 * height < 10.0**power <= high]
     axes.set_yticks([height, *(10.0**power for power in powers)], ["none", *(f"$10^{{{power}}}$" for power in powers)])
     axes.set_ylim(low, high)
 
