@@ -47,6 +47,14 @@ def path(figure: str) -> Path | None:
     return file if file.is_file() else None
 
 
+def can_be_drawn(figure: str) -> bool:
+    """Return whether published numbers are known that lie on a curve or in a scatter, not only ends of a colour bar."""
+    source = path(figure)
+    return source is not None and any(
+        line.endswith(("line", "point", "scatter")) for line in source.read_text("utf-8").splitlines()
+    )
+
+
 def read(source: Path) -> pd.DataFrame:
     """Return the published numbers in one file, which is named after the figure.
 

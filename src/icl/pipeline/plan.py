@@ -201,9 +201,9 @@ class Plan:
 
     def _endings(self, name: str) -> list[str]:
         """Return the suffixes of a figure's further pictures, which are targets too: a comparison with all runs and
-        published numbers, if the numbers are known or the figure draws a single run.
+        published numbers, if there are such numbers or the figure draws a single run.
         """
-        return [COMPARED] if self.published_files(name) or discovery.figure(name).draws_one_run else []
+        return [COMPARED] if published_curves.can_be_drawn(name) or discovery.figure(name).draws_one_run else []
 
     def targets(self, name: str) -> list[str]:
         """Return the target names of a figure: its name, its aliases and its further pictures."""
