@@ -124,6 +124,6 @@ def test_a_panel_shows_the_answers_to_its_own_prompt() -> None:
 
 
 def test_the_axis_counts_examples_and_dimensions() -> None:
-    names = panels.examples_axis(5, (0, 0.25, 0.5, 1, 1.5, 2), 40).names
+    names = panels.examples_axis(5, (0, 0.25, 0.5, 1, 1.5, 2), (-1, 41.1)).names
     assert names == ["0\n", "\n$d/4$", "\n$d/2$", "5\n$d$", "\n$3d/2$", "10\n$2d$"]
-    assert panels.examples_axis(20, (0, 0.5, 2), 40).names == ["0", "10", "40"]
+    assert panels.examples_axis(20, (0, 0.5, 2), (-1, 41.1)).names == ["0", "10", "40"]
