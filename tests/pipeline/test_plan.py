@@ -1,7 +1,11 @@
 """The plan: every target has its own chain, trainings are shared, and a change makes due exactly what depends on it."""
 
 import dataclasses
+import os
+import platform
 import re
+import subprocess
+import sys
 from collections import defaultdict
 from typing import Any
 
@@ -14,6 +18,7 @@ from icl.core.config import FIRST_SEED, SCALES, ConstantError
 from icl.evidence import ledger
 from icl.pipeline import figures
 from icl.pipeline.plan import Plan, check_reach, requested_figures
+from icl.pipeline.run import ONE_ORDER
 
 PLAN = Plan("smoke")
 FIGURES = PLAN.figures
@@ -127,6 +132,24 @@ def test_a_request_doubles_with_each_attempt() -> None:
     for resource in ("mem_mb", "runtime"):
         first, second, third = (PLAN.request(resource, attempt, "li_icl") for attempt in (1, 2, 3))
         assert 0 < first == second // 2 == third // 4
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="names the kernels of x86 processors")
+def test_a_job_fixes_the_order_of_sums_before_torch_is_loaded() -> None:
+    """Torch takes the kernels of every processor with AVX2, also on one with wider vectors."""
+    code = """
+import contextlib
+from icl.core.problem import Problem
+from icl.pipeline.plan import Plan
+from icl.pipeline.run import run
+with contextlib.suppress(Problem):
+    run(Plan("smoke"), "measure", "zhang_convergence")
+import torch
+print(torch.backends.cpu.get_cpu_capability())
+"""
+    chosen = {name: value for name, value in os.environ.items() if name not in ONE_ORDER}
+    told = subprocess.run([sys.executable, "-c", code], env=chosen, capture_output=True, text=True, check=False)
+    assert told.stdout.split() == ["AVX2"], told.stderr
 
 
 # What Snakemake plans
