@@ -109,11 +109,14 @@ def name_curves(axes: Axes, labels: Mapping[str, str] | None = None) -> None:
     named = [line for line in lines if labels is None or line.get_gid() in labels]
     points = [line.get_transform().transform(np.asarray(line.get_xydata())[-1]) for line in named]
     ends = axes.transAxes.inverted().transform(np.reshape(points, (-1, 2)))[:, 1]
-    gap, least = 1.4 * FONT / (axes.bbox.height * 72 / DPI), 0.0
-    for rank, place in enumerate(np.argsort(ends, kind="stable")):
-        line, most = named[place], 1 - gap * (len(named) - 1 - rank)
-        height = min(max(ends[place], least), most)
-        least = height + gap
+    gap, order = 1.4 * FONT / (axes.bbox.height * 72 / DPI), np.argsort(ends, kind="stable")
+    heights = np.clip(ends[order], 0, 1)
+    for _ in range(200):  # neighbours that are too near push each other apart
+        push = np.maximum(gap - np.diff(heights), 0) / 2
+        heights[:-1] -= push
+        heights[1:] += push
+    for place, height in zip(order, heights + min(0, 1 - heights.max(initial=0)), strict=True):
+        line = named[place]
         axes.annotate(
             labels[str(line.get_gid())] if labels else str(line.get_label()), (1, height), (3, 0), fontsize=FONT,
             xycoords="axes fraction", textcoords="offset points", color=line.get_color(), va="center",

@@ -158,6 +158,7 @@ class Plan:
         if name not in self._notes:
             seeds = f"; seeds from {self.first_seed} on" if self.first_seed != FIRST_SEED else ""
             inferred = any(getattr(s.test, "drawn_seed", None) in s.seeds for s in self.sweeps(name).values())
+            inferred &= discovery.figure(name).draws_one_run
             drawn = "; drawn is the run nearest to the published figures" if inferred else ""
             self._notes[name] = figures.note(name, self.scale, self.changed) + drawn + seeds
         return self._notes[name]

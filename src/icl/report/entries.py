@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from icl.core.config import FIRST_SEED, SCALES
-from icl.evidence import ledger
+from icl.evidence import ledger, published_curves
 from icl.evidence.judging import NOT_TESTED, Verdict
 from icl.pipeline.plan import Plan
 from icl.report import costs, gallery
@@ -40,6 +40,11 @@ class Entry:
         return "; reduced: " in self.plan.note(self.name)
 
     @property
+    def has_numbers(self) -> bool:
+        """Whether published numbers of the figure are part of this package."""
+        return published_curves.path(self.name) is not None
+
+    @property
     def command(self) -> str:
         """The command that makes it."""
         made = f"make {self.name}" + (f" SCALE={self.plan.scale}" if self.plan.scale != "laptop" else "")
@@ -47,7 +52,7 @@ class Entry:
 
     def pictured(self, end: str) -> str:
         """Return what a picture shows; end : of its file's name."""
-        compared = "all runs" + (" and the published numbers" if self.distances else "")
+        compared = "all runs" + (" and the published numbers" if self.has_numbers else "")
         return {"": "ours", ".gif": "animation"}.get(end, compared)
 
     def alt(self, end: str) -> str:

@@ -187,8 +187,9 @@ def draw_generalisation(table: Table) -> Picture:
         plotting.curves(axes, table, styles, ERROR, none=none, band=plotting.pale, **house.LINE)
         axes.set(yscale="log", ylim=(none, 1), xlim=(0, 20), xticks=range(0, 21, 4))
         plotting.none_tick(axes, none)
-        house.name_curves(axes)
         house.axis_labels(axes, "Context length", "Classification error", panel.capitalize())
+    house.name_curves(panels["in domain"])
+    house.name_curves(panels["out of domain"], {OUT_OF_DOMAIN[0].series: "five $S_1$,\n0.5 to 1.3"})
     return figure
 
 

@@ -163,7 +163,7 @@ def draw_conditions(table: Table) -> Picture:
         plotting.none_tick(axes, none)
         house.axis_labels(axes, CONDITIONS[name].label, "")
     house.common_labels(figure, y="Loss or error")
-    house.legend(figure, LOSSES)
+    house.legend(figure, [LOSSES[0], LOSSES[1]._replace(line="none")])
     batches = np.array(CONDITIONS["batch"].values)
     panels["batch"].plot(batches, 1.5 / np.sqrt(batches), **plotting.GUIDE, label=r"$1.5/\sqrt{B}$", gid="bound")
     house.name_curves(panels["batch"], {"bound": r"$1.5/\sqrt{B}$"})

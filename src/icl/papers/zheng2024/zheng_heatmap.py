@@ -115,6 +115,7 @@ def draw(table: Table) -> Picture:
     plotting.curves(products, table, PRODUCTS, "ab")
     for axes, y in ((entries, Axis("Entry")), (products, Axis("Dynamics of ab", (0, 2)))):
         plotting.frame(axes, Axis("Epoch", (0, EPOCHS)), y, font=13, ticks=11)
+        plotting.edge_arrows(axes)
         axes.legend(fontsize=9.5, loc="center right" if axes is entries else "upper right")
     return figure
 
