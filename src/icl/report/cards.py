@@ -97,8 +97,8 @@ def qualities(cards: Sequence[Card], reduced: Collection[str]) -> list[str]:
 
 
 def counts(cards: Sequence[Card], reduced: Collection[str] = ()) -> str:
-    """Return the number of statements per kind and outcome, the qualities of the supported ones, and the claims that a
-    second sample does not repeat, in Markdown.
+    """Return the number of statements per kind and outcome, the qualities of the supported ones, and the claims that
+    are contradicted or that a second sample does not repeat, in Markdown.
 
     A statement has the worst outcome of the claims that test it.
     """
@@ -112,4 +112,13 @@ def counts(cards: Sequence[Card], reduced: Collection[str] = ()) -> str:
         totals.update((kind, name) for name in (outcome, *limits))
     about = {"totals": totals, "outcomes": OUTCOMES, "qualities": QUALITIES[: -len(OUT_OF)], "out_of": OUT_OF}
     changed = [card for card in cards if card.second and not card.is_repeated]
-    return rendered("counts.md.j2", claims=len(cards), statements=len(found), changed=changed, **about)
+    against = [card for card in cards if card.outcome == "contradicted" and card.claim.kind != "ours"]
+    return rendered(
+        "counts.md.j2",
+        claims=len(cards),
+        statements=len(found),
+        changed=changed,
+        against=against,
+        fragility=sensitivity.is_fragile,
+        **about,
+    )
