@@ -11,7 +11,7 @@ from icl.core.runs import Runs, single
 from icl.core.streams import stream
 from icl.core.sweep import Sweep
 from icl.core.table import POINT, Table, curves, exact, facts, join, rows
-from icl.drawing import house, plotting
+from icl.drawing import plotting
 from icl.drawing.plotting import Axis, Style
 
 __all__ = [
@@ -31,7 +31,6 @@ __all__ = [
     "exact",
     "facts",
     "grid",
-    "house",
     "join",
     "plotting",
     "rows",

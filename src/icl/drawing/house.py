@@ -189,17 +189,27 @@ def threshold(axes: Axes, x: float, label: str) -> None:
 
 
 def share_map(axes: Axes, matrix: np.ndarray, **options: Any) -> Any:
-    """Draw a matrix of fractions from white for 0 to dark blue for 1 (see `signed_map`)."""
+    """Draw a matrix of fractions from white for 0 to dark blue for 1, first row on top."""
     return _map(axes, matrix, **{"cmap": "Blues", "vmin": 0, "vmax": 1} | options)
 
 
-def signed_map(axes: Axes, matrix: np.ndarray, largest: float | None = None, **options: Any) -> Any:
-    """Draw a matrix in colours that diverge from white at zero, first row on top; returns the mesh for a colour bar.
+def signed_maps(
+    axes_of: Mapping[str, Axes],
+    matrices: Mapping[str, np.ndarray],
+    titles: Mapping[str, str],
+    label: str = "",
+    largest: float | None = None,
+) -> None:
+    """Draw matrices in colours that diverge from white at zero, first row on top, with one scale and its colour bar.
 
-    largest : absolute value at the ends of the colours; that of the matrix by default
+    matrices, titles : by panel; label : of the colour bar
+    largest : absolute value at the ends of the colours, by default that of all the matrices
     """
-    end = float(np.nanmax(np.abs(matrix))) if largest is None else largest
-    return _map(axes, matrix, **{"cmap": "RdBu_r", "vmin": -end, "vmax": end} | options)
+    end = float(max(np.nanmax(np.abs(matrix)) for matrix in matrices.values())) if largest is None else largest
+    for panel, matrix in matrices.items():
+        mesh = _map(axes_of[panel], matrix, cmap="RdBu_r", vmin=-end, vmax=end)
+        axes_of[panel].set_title(titles[panel], fontsize=FONT)
+    colour_bar(mesh, [axes_of[panel] for panel in matrices], label)
 
 
 def _map(axes: Axes, matrix: np.ndarray, **options: Any) -> Any:

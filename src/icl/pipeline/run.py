@@ -19,8 +19,8 @@ def run(plan: Plan, kind: str, name: str) -> None:
 
     Raises Problem for damaged inputs, and ConstantError for a name that is not in the plan.
     """
-    for name_of, setting in ONE_ORDER.items():
-        os.environ.setdefault(name_of, setting)
+    for variable, value in ONE_ORDER.items():
+        os.environ.setdefault(variable, value)
     if kind == "train":
         from icl.jobs.train import train
 

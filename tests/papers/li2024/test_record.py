@@ -55,9 +55,10 @@ def test_a_diverged_run_is_drawn_last_and_on_a_tie_the_smallest_seed(order: int,
 
 
 def test_the_condition_of_the_claims_is_that_a_run_has_learnt() -> None:
+    """Answers without knowledge cost 1, so that a loss of 0.1 is ignorance on one task in ten."""
     conditions = [bound for claim in ledger.of_paper("li2024").claims for bound in claim.conditions]
     of_loss = {bound.at_most for bound in conditions if bound.observable.startswith(record.HELD_OUT_LOSS)}
-    assert of_loss == {record.LEARNT}
+    assert of_loss == {0.1}
 
 
 def test_held_out_prompts_are_never_trained_on() -> None:

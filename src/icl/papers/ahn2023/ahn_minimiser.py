@@ -6,7 +6,8 @@ import numpy as np
 
 from icl.core.lazy import torch
 from icl.core.streams import stream
-from icl.figure import Figure, Picture, Rows, Runs, Table, Trained, curves, facts, house, join, plotting
+from icl.drawing import house
+from icl.figure import Figure, Picture, Rows, Runs, Table, Trained, curves, facts, join, plotting
 from icl.models import linear_attention_theory as theory
 from icl.papers.ahn2023 import linear_attention as system
 from icl.papers.ahn2023 import trainings
@@ -100,12 +101,8 @@ def draw(table: Table) -> Picture:
     title = "The trained step of one layer beside the minimiser of equation 2"
     picture, axes = house.mosaic(rows, (800, 430), title)
     for row, case in zip(rows, CASES, strict=True):
-        matrices = {panel: table.matrix(panel, "entry") for panel in row[:2]}
-        largest = max(float(abs(matrix).max()) for matrix in matrices.values())
-        for (panel, matrix), kind in zip(matrices.items(), kinds.values(), strict=True):
-            mesh = house.signed_map(axes[panel], matrix, largest)
-            axes[panel].set_title(f"{kind}, {case}", fontsize=house.FONT)
-        house.colour_bar(mesh, [axes[panel] for panel in matrices])
+        titles = {panel: f"{kind}, {case}" for panel, kind in zip(row[:2], kinds.values(), strict=True)}
+        house.signed_maps(axes, {panel: table.matrix(panel, "entry") for panel in titles}, titles)
     labels = {"isotropic": "isotropic", "skewed": "skewed", "skewed weighted": "skewed,\nweighted"}
     plotting.curves(axes["distance"], table, house.styles(labels), "distance", band=plotting.deviation, **house.LINE)
     house.over_training(axes["distance"], r"Distance to $\Gamma^{-1}$")

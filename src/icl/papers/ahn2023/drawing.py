@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from icl.figure import Axes, Table, house
+from icl.drawing import house
+from icl.figure import Axes, Table
 
 
 def weight_maps(axes_of: Mapping[str, Axes], table: Table, titles: Mapping[str, str]) -> None:
@@ -12,8 +13,7 @@ def weight_maps(axes_of: Mapping[str, Axes], table: Table, titles: Mapping[str, 
 
     The entries are the rows of the observable `entry`.
     """
-    for panel, title in titles.items():
-        matrix = table.matrix(panel, "entry")
-        mesh = house.signed_map(axes_of[panel], matrix / abs(matrix).max(), 1.0)
-        axes_of[panel].set_title(rf"$\mathrm{{tr}}\,{title}/d={np.diag(matrix).mean():.2f}$", fontsize=house.FONT)
-    house.colour_bar(mesh, [axes_of[panel] for panel in titles], "Entry / largest")
+    found = {panel: table.matrix(panel, "entry") for panel in titles}
+    words = {p: rf"$\mathrm{{tr}}\,{titles[p]}/d={np.diag(matrix).mean():.2f}$" for p, matrix in found.items()}
+    scaled = {panel: matrix / abs(matrix).max() for panel, matrix in found.items()}
+    house.signed_maps(axes_of, scaled, words, "Entry / largest", 1.0)

@@ -14,7 +14,8 @@ from dataclasses import replace
 import numpy as np
 
 from icl.core.lazy import torch
-from icl.figure import Axes, Figure, Picture, Rows, Style, Table, Trained, curves, facts, house, join, plotting, rows
+from icl.drawing import house
+from icl.figure import Axes, Figure, Picture, Rows, Style, Table, Trained, curves, facts, join, plotting, rows
 from icl.papers.ahn2023 import linear_attention as system
 from icl.papers.ahn2023 import structured_stacks, trainings
 from icl.papers.ahn2023.evaluation import fresh_gram_matrices, fresh_losses, losses_on, selected_losses

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from icl.core.lazy import Tensor
-from icl.figure import Figure, Picture, Rows, Runs, Table, Trained, facts, house, join, plotting, rows
+from icl.drawing import house
+from icl.figure import Figure, Picture, Rows, Runs, Table, Trained, facts, join, plotting, rows
 from icl.papers.ahn2023 import linear_attention as system
 from icl.papers.ahn2023 import structured_stacks, trainings
 from icl.papers.ahn2023.drawing import weight_maps

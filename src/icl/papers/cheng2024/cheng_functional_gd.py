@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from icl.core.lazy import torch
-from icl.figure import Axes, Figure, Picture, Rows, Runs, Sweep, Table, Trained, grid, house, join, plotting, rows
+from icl.drawing import house
+from icl.figure import Axes, Figure, Picture, Rows, Runs, Sweep, Table, Trained, grid, join, plotting, rows
 from icl.models.optimisers import Params
 from icl.papers.cheng2024 import kernel_attention as system
 from icl.papers.cheng2024 import prompts as tasks

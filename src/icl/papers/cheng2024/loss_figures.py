@@ -9,22 +9,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from icl.figure import (
-    Axes,
-    Figure,
-    Picture,
-    Rows,
-    Style,
-    Sweep,
-    Table,
-    Trained,
-    curves,
-    facts,
-    house,
-    join,
-    plotting,
-    rows,
-)
+from icl.drawing import house
+from icl.figure import Axes, Figure, Picture, Rows, Style, Sweep, Table, Trained, curves, facts, join, plotting, rows
 from icl.papers.cheng2024 import trainings
 from icl.papers.cheng2024.trainings import DEPTHS, KERNELS, LAWS, LENGTHS, Losses, Setting
 

@@ -3,8 +3,9 @@
 import numpy as np
 
 from icl.core.table import curves, facts
+from icl.drawing import house
 from icl.evidence.intervals import log_slope
-from icl.figure import Axis, Figure, Picture, Rows, Sweep, Table, Trained, grid, house, join, plotting, rows
+from icl.figure import Axis, Figure, Picture, Rows, Sweep, Table, Trained, grid, join, plotting, rows
 from icl.papers.huang2024 import evaluation
 from icl.papers.huang2024 import softmax_attention as system
 from icl.papers.huang2024.evaluation import trajectories

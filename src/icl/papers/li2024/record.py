@@ -21,9 +21,6 @@ from icl.evidence.errors import GROUPS
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, facts, join, plotting, rows, single
 from icl.papers.li2024.trainings import in_axes
 
-LEARNT = 0.1
-"""Largest held-out hinge loss of a run that has learnt, also the target of icl_rates. Answers without knowledge cost 1;
-a run that is certain on nine tasks in ten and ignorant on the tenth costs 0.1."""
 HELD_OUT, BATCHES, BATCH = 2**40, 10, 200
 """Held-out prompts are the batches of the steps from HELD_OUT on, which no training reaches: 2,000 prompts per run."""
 HELD_OUT_LOSS = "held-out loss"

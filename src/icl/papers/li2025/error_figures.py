@@ -69,8 +69,8 @@ def draw(table: Table, styles: Sequence[Style], y: Axis, legend: Mapping[str, An
     return figure
 
 
-def picture(labels: Mapping[str, str], **look: Any) -> Callable[[Table], Picture]:
-    """Return the function that draws one run: name of each curve -> its label."""
+def published_picture(labels: Mapping[str, str], **look: Any) -> Callable[[Table], Picture]:
+    """Return the function that draws a published figure: name of each curve -> its label."""
     styles = [Style(name, label, *of_curve) for (name, label), of_curve in zip(labels.items(), LOOKS, strict=False)]
     return partial(draw, styles=styles, **look)
 
@@ -135,10 +135,12 @@ def figure(name: str, panels: Mapping[str, Varied], draw: Any) -> Figure:
     return Figure(name, every, partial(measure, panels=panels), draw, draws_one_run=True)
 
 
-def published(name: str, varied: Varied, spacing: float, **legend: Any) -> Figure:
+def published_figure(name: str, varied: Varied, spacing: float, **legend: Any) -> Figure:
     """Return a published figure, and how its legend differs from the others'."""
     y, labels = Axis(f"{varied.answer} error", (1e-3, 1), log=True), {name: rf"$\{name}$" for name in varied.values}
-    return figure(name, {"main": varied}, picture(labels, y=y, legend=LEGEND | {"spacing": spacing, **legend}))
+    return figure(
+        name, {"main": varied}, published_picture(labels, y=y, legend=LEGEND | {"spacing": spacing, **legend})
+    )
 
 
 def named(letter: str, values: Sequence[float]) -> dict[str, float]:
@@ -229,7 +231,7 @@ def measure_condition(runs: Trained, scale: str) -> Rows:
 FIGURE17 = Varied(FRACTION, PUBLISHED, "CoT", f"{TAU} error and alpha'")
 OTHERS = tuple(OTHER_FACTORS.values())
 FIGURE18 = Varied("path_probability", named("tau^f", TAUS), "CoT", f"{TAU} error and tau^f", facts_of_theorem_5, OTHERS)
-FIGURE19 = picture(
+FIGURE19 = published_picture(
     {name: name for name in (COT, WITH, WITHOUT)},
     y=Axis("Testing error", (3e-3, 1), log=True),
     legend=LEGEND | {"spacing": 0.62},
@@ -264,8 +266,8 @@ def draw_factors(table: Table) -> Picture:
 
 
 FIGURES = (
-    published("figure17", FIGURE17, spacing=0.58),
-    published("figure18", FIGURE18, spacing=0.6, corner="upper right", at=(1.015, 1.021)),
+    published_figure("figure17", FIGURE17, spacing=0.58),
+    published_figure("figure18", FIGURE18, spacing=0.6, corner="upper right", at=(1.015, 1.021)),
     Figure("figure19", MISLEADING, measure_condition, FIGURE19, draws_one_run=True),
     figure("cot_factors", FACTORS, draw_factors),
 )

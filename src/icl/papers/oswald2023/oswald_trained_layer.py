@@ -7,22 +7,8 @@ import numpy as np
 
 from icl.core.lazy import Axes
 from icl.core.runs import single
-from icl.figure import (
-    Axis,
-    Figure,
-    Picture,
-    Rows,
-    Runs,
-    Style,
-    Table,
-    Trained,
-    curves,
-    facts,
-    house,
-    join,
-    plotting,
-    rows,
-)
+from icl.drawing import house
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, curves, facts, join, plotting, rows
 from icl.papers.oswald2023 import closed_forms, evaluation
 from icl.papers.oswald2023.evaluation import FINAL_EXCESS, final_excess
 from icl.papers.oswald2023.linear_attention import MATRICES
@@ -196,12 +182,8 @@ def draw_weights(table: Table) -> Picture:
     title = "Products of the weights of one layer beside von Oswald et al.'s construction"
     picture, panels = house.mosaic(rows, (820, 460), title)
     for label, row in zip(PRODUCTS.values(), rows, strict=True):
-        pair = {panel: table.matrix(panel, "entry") for panel in row[:2]}
-        largest = max(float(abs(matrix).max()) for matrix in pair.values())
-        for (panel, matrix), kind in zip(pair.items(), kinds, strict=True):
-            mesh = house.signed_map(panels[panel], matrix, largest)
-            panels[panel].set_title(f"{label}, {kind}", fontsize=house.FONT)
-        house.colour_bar(mesh, [panels[panel] for panel in pair])
+        titles = {panel: f"{label}, {kind}" for panel, kind in zip(row[:2], kinds, strict=True)}
+        house.signed_maps(panels, {panel: table.matrix(panel, "entry") for panel in titles}, titles)
     axes = panels["distance"]
     for style in DISTANCES:
         for _, run in table.points("distance", style.series, "distance").groupby("seed"):

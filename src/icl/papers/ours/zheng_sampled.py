@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from icl.drawing import house
 from icl.evidence.intervals import log_slope
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Sweep, Table, Trained, house, join, plotting, rows, torch
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Sweep, Table, Trained, join, plotting, rows, torch
 from icl.models.autoregressive import talk
 
 LAWS = {"gaussian": "Gaussian", "sparse": "Example 4.1", "full-one": "all ones"}

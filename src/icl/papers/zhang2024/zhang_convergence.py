@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from icl.core.table import curves, facts, join, rows
-from icl.figure import Axes, Figure, Picture, Rows, Runs, Sweep, Table, Trained, grid, house, plotting
+from icl.drawing import house
+from icl.figure import Axes, Figure, Picture, Rows, Runs, Sweep, Table, Trained, grid, plotting
 from icl.papers.zhang2024 import linear_attention as system
 from icl.papers.zhang2024 import population_flow
 from icl.papers.zhang2024.evaluation import SEEDS, SPECTRUM, of_first_run
@@ -135,7 +136,7 @@ def entries(kind: str, seeds: Any, found: Mapping[str, np.ndarray]) -> Rows:
 
 MATRICES = {"W^KQ": "$W^{KQ}$", "W^PV": "$W^{PV}$", "c U": r"$c\,U$"}
 LINES = house.styles({f"{name}, flow": label for name, label in MATRICES.items()}, markers=True)
-# Trainings on prompts have the markers of the flows' colours.
+# Trainings on prompts are marks in the colours of the flows.
 POINTS = [style._replace(series=style.series.replace("flow", "prompts"), line="none") for style in LINES]
 COVARIANCES = {"isotropic": r"$\Lambda=I$", "skewed": r"$\Lambda=\mathrm{diag}(2,1,0.5,0.25,0.1)$"}
 SQUARES = ("W^PV, on prompts", "W^PV, equation 4.1", "W^KQ, on prompts", "W^KQ, equation 4.1")
@@ -170,11 +171,8 @@ def draw(table: Table) -> Picture:
     )
     frame_over_time(axes_of["losses"], "excess loss", "both covariances")
     axes_of["losses"].legend(fontsize=house.FONT, frameon=False, loc="lower left")
-    for name in SQUARES:
-        mesh = house.signed_map(axes_of[name], table.matrix(name, "entry"), 1.4)
-        words = name.replace("W^PV", MATRICES["W^PV"]).replace("W^KQ", MATRICES["W^KQ"])
-        axes_of[name].set_title(words, fontsize=house.FONT)
-    house.colour_bar(mesh, [axes_of[name] for name in SQUARES], "Entry")
+    titles = {name: f"{MATRICES[name[:4]]}{name[4:]}" for name in SQUARES}
+    house.signed_maps(axes_of, {name: table.matrix(name, "entry") for name in SQUARES}, titles, "Entry", 1.4)
     house.legend(picture, LINES)
     return picture
 

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from icl.drawing import house
 from icl.evidence.intervals import log_slope
-from icl.figure import Axis, Figure, Picture, Rows, Runs, Sweep, Table, Trained, facts, house, join, plotting, rows
+from icl.figure import Axis, Figure, Picture, Rows, Runs, Sweep, Table, Trained, facts, join, plotting, rows
 from icl.models.autoregressive import config as layer
 from icl.models.autoregressive import talk, theory
 
