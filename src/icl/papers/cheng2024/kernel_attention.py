@@ -136,7 +136,8 @@ def matrices_of(params: Params, config: Config) -> Params:
 def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     """Return the inputs and labels of a step, of every `place` among the configs; runs may share them.
 
-    Transformers get float32, whose rounding does not matter for normalised steps.
+    Matrices get the prompts last, as `transformers` does. With A they are float32, whose rounding does not matter for
+    normalised steps.
     """
     resample = configs[0].resample
     return _sample(tuple(configs), step // resample if resample else 0)
@@ -147,8 +148,9 @@ def _sample(configs: tuple[Config, ...], index: int) -> dict[str, np.ndarray]:
     batch = {}
     for config in {place(config): config for config in configs}.values():
         drawn, kind = prompts_of(config, "train", index, config.prompts), "f4" if config.covariates else "f8"
-        batch[f"inputs/{place(config)}"] = drawn.inputs.astype(kind, copy=False)
-        batch[f"labels/{place(config)}"] = drawn.labels.astype(kind, copy=False)
+        for name, values in (("inputs", drawn.inputs), ("labels", drawn.labels)):
+            arranged = values if config.parametrisation == "scalars" else values.T
+            batch[f"{name}/{place(config)}"] = np.ascontiguousarray(arranged, dtype=kind)
     return batch
 
 
@@ -171,7 +173,7 @@ def _drawn(place: tuple[Any, ...], purpose: str, index: int, count: int) -> task
 
 def predictions(weights: Params, config: Config, prompts: tasks.Prompts) -> np.ndarray:
     """Return the predictions of a single run, with weights (1, L, ...), (prompts,)."""
-    inputs, labels = torch.from_numpy(prompts.inputs)[None], torch.from_numpy(prompts.labels)[None]
+    inputs, labels = (torch.from_numpy(np.ascontiguousarray(part.T))[None] for part in prompts[:2])
     return transformers.predictions(weights, inputs, labels, config.kernel)[0].numpy()
 
 

@@ -10,10 +10,13 @@ For A = 0 the inputs never change, and L layers with one head are exactly L step
 f <- f + (r_l/n) sum_i (y_i - f(x_i)) k_l(x_i, .) with k_l(u, v) = h(B_l u, C_l v).
 
 Weights have the runs first, then layers and heads: key B, query C and covariate A, (runs, L, H, d, d), and rate r,
-(runs, L, H). Models with one head may lack the axis of heads, and models with A = 0 the covariate.
+(runs, L, H). Models with one head may lack the axis of heads, and models with A = 0 the covariate. Everything that
+belongs to prompts has runs first and prompts last.
 """
 
 from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
 
 from icl.core.lazy import Tensor, torch
 from icl.models.optimisers import Params
@@ -39,15 +42,17 @@ def complete(weights: Params) -> Params:
 def predictions(weights: Params, inputs: Tensor, labels: Tensor, kernel: str) -> Tensor:
     """Return the predictions of runs of one shape on their prompts, (runs, prompts).
 
-    inputs : (runs, prompts, n + 1, d); labels : (runs, prompts, n + 1), with the query's unused label last
+    inputs : (runs, d, n + 1, prompts); labels : (runs, n + 1, prompts), with the query's unused label last
     """
-    weights, d, heads = complete(weights), inputs.shape[-1], TWO_HEADS.get(kernel, (kernel,))
-    x, residuals, answer = inputs, labels[..., :-1], torch.zeros_like(labels[..., -1])
+    weights, heads = complete(weights), TWO_HEADS.get(kernel, (kernel,))
+    if kernel == "linear":
+        return _linear_predictions(weights, inputs, labels)
+    x, residuals, answer = inputs, labels[:, :-1], torch.zeros_like(labels[:, -1])
     layers = weights["rate"].shape[1]
     for layer in range(layers - 1):
         moves = [_move(_head(weights, layer, h), x, residuals, name) for h, name in enumerate(heads)]
-        move = torch.stack(moves).sum(dim=0) if len(moves) > 1 else moves[0]
-        x, residuals, answer = x + move[..., :d], residuals - move[..., :-1, d], answer + move[..., -1, d]
+        move = sum(moves[1:], start=moves[0])
+        x, residuals, answer = x + move[:, :-1], residuals - move[:, -1, :-1], answer + move[:, -1, -1]
     for h, name in enumerate(heads):
         answer = answer + _last(_head(weights, layers - 1, h), x, residuals, name)
     return answer
@@ -59,38 +64,99 @@ def _head(weights: Params, layer: int, head: int) -> Params:
     return of_head | {"metric": of_head["key"].mT @ of_head["query"]}
 
 
+def _product(x: Tensor, y: Tensor) -> Tensor:
+    """X Y of small matrices, (runs, i, k, prompts) and (runs, k, j, prompts), faster than a batched product."""
+    return _differentiable_product()(x, y)
+
+
+def _plain_product(x: Tensor, y: Tensor) -> Tensor:
+    out = x[:, :, 0, None] * y[:, None, 0]
+    for k in range(1, x.shape[2]):
+        out.addcmul_(x[:, :, k, None], y[:, None, k])
+    return out
+
+
+@cache
+def _differentiable_product() -> Any:
+    """Return the product whose derivatives are products too, of those factors alone that have a derivative."""
+
+    class Product(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+            ctx.save_for_backward(x, y)
+            return _plain_product(x, y)
+
+        @staticmethod
+        def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, Tensor | None]:
+            (x, y), (of_x, of_y) = ctx.saved_tensors, ctx.needs_input_grad
+            return (
+                _plain_product(slope, y.transpose(1, 2)) if of_x else None,
+                _plain_product(x.transpose(1, 2), slope) if of_y else None,
+            )
+
+    return Product.apply
+
+
+def _left(matrix: Tensor, x: Tensor) -> Tensor:
+    """M X with one M per run."""
+    return (matrix @ x.flatten(2)).unflatten(2, x.shape[2:])  # type: ignore[no-untyped-call]
+
+
 def _scores(kernel: str, products: Tensor) -> Tensor:
     """h of the inner products; for softmax only the numerators, since `_move` and `_last` normalise."""
     return products.exp() if kernel == "softmax" else SIMILARITIES[kernel](products)
 
 
 def _move(weights: Params, x: Tensor, residuals: Tensor, kernel: str) -> Tensor:
-    """One head's update of every token: A sum_i x_i h_ij / n and r sum_i u_i h_ij / n, (runs, prompts, n + 1, d + 1).
+    """One head's update of every token: A sum_i x_i h_ij / n and r sum_i u_i h_ij / n, (runs, d + 1, n + 1, prompts).
 
-    The shared matrices are applied to all prompts of a run at once. softmax overflows where scores exceed 88.
+    softmax overflows where scores exceed 88.
     """
-    runs, prompts, columns, d = x.shape
-    n, examples = columns - 1, x[..., :-1, :]
-    queries = (x.reshape(runs, -1, d) @ weights["metric"].mT).reshape(-1, columns, d)
-    scores = _scores(kernel, torch.bmm(queries, examples.reshape(-1, n, d).mT))
-    values = [examples @ weights["covariate"][:, None].mT, weights["rate"][:, None, None, None] * residuals[..., None]]
+    examples, queries, n = x[:, :, :-1], _left(weights["metric"], x), residuals.shape[1]
+    values = [_left(weights["covariate"] / n, examples), weights["rate"][:, None, None, None] / n * residuals[:, None]]
     if kernel == "softmax":
-        values.append(torch.ones_like(values[1]))
-    sums = torch.bmm(scores, torch.cat(values, dim=-1).reshape(runs * prompts, n, -1))
-    sums = sums.reshape(runs, prompts, columns, -1)
-    return (sums[..., : d + 1] / sums[..., d + 1 :] if kernel == "softmax" else sums) / n
+        values.append(torch.full_like(values[1], 1 / n))
+    if kernel == "linear":
+        return _product(_product(torch.cat(values, dim=1), examples.transpose(1, 2)), queries)
+    sums = _product(torch.cat(values, dim=1), _scores(kernel, _product(examples.transpose(1, 2), queries)))
+    return sums[:, :-1] / (n * sums[:, -1:]) if kernel == "softmax" else sums
 
 
 def _last(weights: Params, x: Tensor, residuals: Tensor, kernel: str) -> Tensor:
     """One head's contribution to the prediction in the last layer, (runs, prompts)."""
-    queries = x[..., -1, :] @ weights["metric"].mT
-    scores = _scores(kernel, (x[..., :-1, :] @ queries[..., None])[..., 0])
-    sums = (scores * residuals).sum(dim=-1)
+    query = _left(weights["metric"], x[:, :, -1:])
+    scores = _scores(kernel, (x[:, :, :-1] * query).sum(dim=1))
+    sums = (scores * residuals).sum(dim=1)
     if kernel == "softmax":
-        sums = sums / scores.sum(dim=-1)
-    return weights["rate"][:, None] * sums / residuals.shape[-1]
+        sums = sums / scores.sum(dim=1)
+    return weights["rate"][:, None] * sums / residuals.shape[1]
+
+
+def _linear_predictions(weights: Params, inputs: Tensor, labels: Tensor) -> Tensor:
+    """Return the predictions of linear attention, (runs, prompts), at a cost independent of n.
+
+    A layer multiplies all inputs by T = I + A G M, with M = B'C and G = (1/n) sum_i x_i x_i', so that
+
+        f <- f + r g'M x,   g <- T (g - r G M'g),   G <- T G T',   x <- T x,   for g = (1/n) sum_i u_i x_i, the query x.
+    """
+    x, query, n = inputs[:, :, :-1], inputs[:, :, -1:], labels.shape[1] - 1
+    gram = _plain_product(x, torch.cat([x, labels[:, None, :-1]], dim=1).transpose(1, 2)) / n
+    gram, slope, answer = gram[:, :, :-1], gram[:, :, -1:], torch.zeros_like(labels[:, -1])
+    layers = weights["rate"].shape[1]
+    for layer in range(layers):
+        head = _head(weights, layer, 0)
+        step = head["rate"][:, None, None] * head["metric"].mT
+        # r M'g, (runs, d, 1, prompts)
+        steps = _left(step, slope)
+        answer = answer + (steps * query).sum(dim=(1, 2))
+        if layer < layers - 1:
+            turn = _left(head["covariate"], head["metric"].mT[:, None] @ gram)
+            query, slope = query + _product(turn, query), slope - _product(gram, steps)
+            slope, moved = slope + _product(turn, slope), gram + _product(turn, gram)
+            gram = moved + _product(moved, turn.transpose(1, 2))
+    return answer
 
 
 def losses(weights: Params, inputs: Tensor, labels: Tensor, kernel: str) -> Tensor:
     """Return the mean squared error of every run on its prompts, (runs,)."""
-    return ((predictions(weights, inputs, labels, kernel) - labels[..., -1]) ** 2).mean(dim=1)
+    return ((predictions(weights, inputs, labels, kernel) - labels[:, -1]) ** 2).mean(dim=1)
