@@ -10,6 +10,7 @@ Shapes: leading axes (prompts, ...) are free; inputs (..., n + 1, d) and labels 
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -60,12 +61,23 @@ def draw(generator: np.random.Generator, law: str, count: int, context_length: i
     """`count` prompts whose labels are a Gaussian process with the kernel of that name."""
     normal = generator.standard_normal((count, context_length + 1, dimension))
     inputs = normal / np.linalg.norm(normal, axis=-1, keepdims=True)
-    values, vectors = np.linalg.eigh(KERNELS[law](inputs, inputs))
-    transposed, sizes = np.swapaxes(vectors, -1, -2), np.abs(values)[..., None, :]
-    # |K| = V |lambda| V' and its symmetric root
-    covariance, root = (vectors * sizes) @ transposed, (vectors * np.sqrt(sizes)) @ transposed
-    labels = np.einsum("pij,pj->pi", root, generator.standard_normal(inputs.shape[:-1]))
-    return Prompts(inputs, labels, covariance)
+    matrix = KERNELS[law](inputs, inputs)
+    noise = generator.standard_normal((count, max(context_length + 1, dimension), 1))
+    if law == "linear":
+        return Prompts(inputs, (inputs @ noise[:, :dimension])[..., 0], matrix)
+    covariance, labels = _gaussian(matrix, noise[:, : context_length + 1], is_definite="exp" in law)
+    return Prompts(inputs, labels[..., 0], covariance)
+
+
+def _gaussian(matrix: np.ndarray, noise: np.ndarray, *, is_definite: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return |K| and R noise with R R' = |K|: from Cholesky's factor of a definite K, else from eigenvectors."""
+    if is_definite:
+        # In few dimensions rounding makes K singular.
+        with suppress(np.linalg.LinAlgError):
+            return matrix, np.linalg.cholesky(matrix) @ noise
+    values, vectors = np.linalg.eigh(matrix)
+    transposed, sizes = np.swapaxes(vectors, -1, -2), np.abs(values)[..., None]
+    return vectors @ (sizes * transposed), vectors @ (np.sqrt(sizes) * (transposed @ noise))
 
 
 def bayes_error(covariance: np.ndarray) -> np.ndarray:
