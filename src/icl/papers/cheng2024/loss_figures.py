@@ -54,8 +54,7 @@ def sweeps_of_heads(scale: str) -> list[Sweep]:
     """Return transformers with one head, shared with cheng_kernels except on mixed labels, and with two heads."""
     sizes = {"layers": DEPTHS, "context_length": (14,)}
     return [
-        *trainings.over_length_and_depth(("linear", "relu"), scale),
-        *trainings.over_length_and_depth(("exp",), scale),
+        *trainings.over_length_and_depth(("linear", "relu", "exp"), scale),
         trainings.transformers("one_head", scale, kernel=("linear", "exp"), labels=("comb",), **sizes),
         trainings.transformers("two_heads", scale, kernel=("linear_exp",), labels=tuple(OF_HEADS), **sizes),
     ]
