@@ -13,6 +13,8 @@ The loss is averaged over a batch of new tasks at every step, as published, or o
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -116,13 +118,14 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
         return {}
     n, d, b = configs[0].context_length, configs[0].dimension, configs[0].batch
     size = (n + 1) * d * b
-    drawn = random_bits(SYSTEM, [c.seed for c in configs], "train", step, (-(-size // 4),)).view(np.int16)
     inputs = np.empty((len(configs), n + 1, d, b), dtype=np.float32)
     weights = np.empty((len(configs), d, b), dtype=np.float32)
     for run, config in enumerate(configs):
-        # One example at a time keeps the numbers in the cache for both operations.
-        for grid_points, example in zip(drawn[run, :size].reshape(n + 1, d, b), inputs[run], strict=True):
-            np.add(grid_points, np.float32(0.5), out=example)
+        drawn = random_bits(SYSTEM, [config.seed], "train", step, (-(-size // 4),)).view(np.int16)[0, :size]
+        # One example at a time keeps the numbers in the cache for all operations.
+        for grid_points, example in zip(drawn.reshape(n + 1, d, b), inputs[run], strict=True):
+            example[...] = grid_points
+            example += 0.5
             example *= config.half_width / 2**15
         stream(SYSTEM, config.seed, "tasks", step).standard_normal(out=weights[run], dtype=np.float32)
     return {"inputs": inputs, "weights": weights}
@@ -148,11 +151,40 @@ def prompts_loss(a: Tensor, b: Tensor, inputs: Tensor, w: Tensor) -> Tensor:
 
     inputs : (N + 1, d, B), the query last; w : the tasks, (d, B)
     """
-    x, query = inputs[:-1], inputs[-1]
-    on_values = (x * (b[:-1, None] + b[-1] * w)).sum(dim=1)
-    on_keys = (x * (a[:, :-1].mT @ query + (a[:, -1] @ query) * w)).sum(dim=1)
-    residual = (w * query).sum(dim=0) + (on_values * on_keys).sum(dim=0)
+    query = inputs[-1]
+    on_values, on_keys = b[:-1, None] + b[-1] * w, a[:, :-1].mT @ query + (a[:, -1] @ query) * w
+    residual = (w * query).sum(dim=0) + _form()(inputs[:-1], torch.stack([on_values, on_keys]))
     return residual.square().mean() / 2
+
+
+@cache
+def _form() -> Any:
+    """Return the function sum_i <x_i, p> <x_i, q> of x, (N, d, B), and of p and q together, (2, d, B), for every task.
+
+    Its derivative by p is sum_i <x_i, q> x_i. Both read x once and form no products of its size.
+    """
+
+    class Form(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor, pair: Tensor) -> Tensor:
+            products = _contracted(x, pair)
+            ctx.save_for_backward(x, products)
+            return products.prod(dim=0).sum(dim=0)
+
+        @staticmethod
+        def backward(ctx: Any, slope: Tensor) -> tuple[None, Tensor]:
+            x, products = ctx.saved_tensors
+            return None, _contracted(x.transpose(0, 1), slope * products.flip(0))
+
+    return Form.apply
+
+
+def _contracted(x: Tensor, vectors: Tensor) -> Tensor:
+    """sum_k x_ik v_k of every task for x, (i, k, B), and vectors, (2, k, B): (2, i, B)."""
+    out = x[:, 0] * vectors[:, 0, None]
+    for k in range(1, x.shape[1]):
+        out.addcmul_(x[:, k], vectors[:, k, None])
+    return out
 
 
 def optimiser(configs: Sequence[Config]) -> Optimiser:
