@@ -39,7 +39,10 @@ def _plain_product(x: "Tensor", y: "Tensor") -> "Tensor":
 
 @cache
 def _differentiable_product() -> Any:
-    """Return the product whose derivatives are products too: term by term, training takes about twice as long."""
+    """Return the product whose derivatives are products too, of those factors alone that have a derivative.
+
+    Term by term, training takes about twice as long.
+    """
 
     class Product(torch.autograd.Function):
         @staticmethod
@@ -48,9 +51,12 @@ def _differentiable_product() -> Any:
             return _plain_product(x, y)
 
         @staticmethod
-        def backward(ctx: Any, slope: "Tensor") -> "tuple[Tensor, Tensor]":
-            x, y = ctx.saved_tensors
-            return _plain_product(slope, y.transpose(1, 2)), _plain_product(x.transpose(1, 2), slope)
+        def backward(ctx: Any, slope: "Tensor") -> "tuple[Tensor | None, Tensor | None]":
+            (x, y), (of_x, of_y) = ctx.saved_tensors, ctx.needs_input_grad
+            return (
+                _plain_product(slope, y.transpose(1, 2)) if of_x else None,
+                _plain_product(x.transpose(1, 2), slope) if of_y else None,
+            )
 
     return Product.apply
 

@@ -141,7 +141,11 @@ def whitened(params: Params, configs: Sequence[Config]) -> Whitened:
 
 
 def sample(configs: Sequence[Config], step: int) -> Arrays:
-    """Return the prompts of a step in the form that the gradient estimator needs."""
+    """Return the prompts of a step in the form that the gradient estimator needs.
+
+    For Adam, averaged losses of P and A are in float32, twice as fast; weights stay in float64. On trial seeds (100 to
+    102, two and three layers with P free) log losses then change by less than they vary. L-BFGS ends higher with it.
+    """
     interval = configs[0].resample
     return _batch(tuple(configs), step // interval if interval else 0)
 
@@ -150,7 +154,10 @@ def sample(configs: Sequence[Config], step: int) -> Arrays:
 def _batch(configs: tuple[Config, ...], index: int) -> Arrays:
     draw = draw_gram_and_query if configs[0].gradient_estimator == SAMPLED else draw_whitened
     drawn = [draw(c, stream(SYSTEM, c.seed, "train", index), c.prompts) for c in configs]
-    return {name: np.stack([arrays[name] for arrays in drawn]) for name in drawn[0]}
+    first = configs[0]
+    is_short = first.gradient_estimator == AVERAGED and first.parametrisation != "full" and first.method == "adam"
+    kind = "f4" if is_short else "f8"
+    return {name: np.stack([arrays[name] for arrays in drawn], dtype=kind, casting="same_kind") for name in drawn[0]}
 
 
 def draw_whitened(config: Config, generator: np.random.Generator, count: int) -> Arrays:
@@ -190,7 +197,8 @@ def loss(params: Params, batch: Params, configs: Sequence[Config]) -> "Tensor":
         root = _of_runs(covariance_root, configs, g)
         return gram_losses.averaged_loss_of_one_layer(params, g, root, task_root)
     p_is_zero = first.parametrisation == "sparse"
-    value = gram_losses.averaged_loss(whitened(params, configs), g, task_root, p_is_zero=p_is_zero)
+    blocks = Whitened(*(block.to(g.dtype) for block in whitened(params, configs)))
+    value = gram_losses.averaged_loss(blocks, g, task_root.to(g.dtype), p_is_zero=p_is_zero)
     # The added zero gives V a gradient of zero where the loss does not depend on it.
     return value + (0 * params["V"]).sum(dim=(1, 2, 3))
 
