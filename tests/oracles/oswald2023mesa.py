@@ -4,7 +4,11 @@ import torch
 from torch import Tensor
 
 from icl.models.optimisers import Params
-from icl.papers.oswald2023mesa import layers
+
+
+def linear(keys: Tensor, queries: Tensor, values: Tensor) -> Tensor:
+    """o_t = sum_{s <= t} v_s (k_s . q_t): (..., T, k), (..., T, k) and (..., T, m) -> (..., T, m)."""
+    return (queries @ keys.mT).tril() @ values
 
 
 def ridge_regressions(keys: Tensor, queries: Tensor, values: Tensor, ridge: Tensor) -> Tensor:
@@ -26,7 +30,7 @@ def mesa_by_position(keys: Tensor, queries: Tensor, values: Tensor, ridge: Tenso
     moments = (keys[..., :, None] * keys[..., None, :]).cumsum(dim=-3)
     unit = torch.eye(keys.shape[-1], dtype=keys.dtype, device=keys.device)
     solutions = torch.linalg.solve(moments + ridge[..., None, None, None] * unit, queries[..., None])[..., 0]
-    return layers.linear(keys, solutions, values)
+    return linear(keys, solutions, values)
 
 
 def outputs(weights: Params, x: Tensor) -> Tensor:
@@ -44,7 +48,7 @@ def outputs(weights: Params, x: Tensor) -> Tensor:
         ridge = (1 / weights["inverse ridge"]).expand(len(x), -1)
         heads = mesa_by_position(keys, queries, values, ridge)
     else:
-        heads = layers.linear(keys, queries, values)
+        heads = linear(keys, queries, values)
     unread = torch.zeros_like(weights["output"]).repeat(1, 3, 1)
     projected = heads @ torch.cat([weights["output"], unread], dim=1).mT
     return (e[:, 0] + projected.sum(dim=1))[..., : x.shape[-1]]

@@ -22,9 +22,9 @@ SMALL: dict[str, Any] = {"dimension": 3, "length": 8, "key_size": 4, "batch": 5,
 each_layer = pytest.mark.parametrize("layer", ["linear", "mesa"])
 
 
-def drawn(*leading: int, positions: int = 30, keys: int = 5, values: int = 3) -> list[torch.Tensor]:
+def drawn(*leading: int, positions: int = 30, keys: int = 5, values: int = 3, seed: int = 0) -> list[torch.Tensor]:
     """Random keys, queries, values and ridges."""
-    rng = torch.Generator().manual_seed(0)
+    rng = torch.Generator().manual_seed(seed)
     arrays = [torch.randn(*leading, positions, size, generator=rng, dtype=F64) for size in (keys, keys, values)]
     return [*arrays, 0.1 + torch.rand(leading, generator=rng, dtype=F64)]
 
@@ -56,11 +56,24 @@ def test_one_cholesky_factor_gives_every_ridge_regression(scale: float) -> None:
         torch.testing.assert_close(mesa(scale * k, q, v, r), literal(scale * k, q, v, r), rtol=1e-9, atol=1e-9)
 
 
+@settings(max_examples=20, deadline=None)
+@given(scale=st.sampled_from([0.01, 1.0, 10.0]), positions=st.integers(1, 40), seed=st.integers(0, 2**20))
+def test_the_explicit_derivative_is_that_of_the_literal_regressions(scale: float, positions: int, seed: int) -> None:
+    """In keys, queries, values and a ridge that is shared by the first axis."""
+    k, q, v, r = drawn(2, 3, positions=positions, seed=seed)
+    leaves = [x.requires_grad_() for x in (scale * k, q, v, r[0])]
+    weight = torch.cos(torch.arange(v.numel(), dtype=F64)).view_as(v)
+    ours = torch.autograd.grad((mesa(*leaves) * weight).sum(), leaves)
+    literal = oracle.ridge_regressions(*leaves[:3], leaves[3].expand(2, 3))
+    for a, b in zip(ours, torch.autograd.grad((literal * weight).sum(), leaves), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-7, atol=1e-9 * (1 + float(b.abs().max())))
+
+
 def test_a_large_ridge_gives_linear_attention_over_the_ridge() -> None:
     """r o -> sum_s v_s (k_s . q_t), one step of gradient descent, with a remainder of order 1/r."""
     k, q, v, r = drawn(2)
     large = 1e7 * torch.ones_like(r)
-    torch.testing.assert_close(1e7 * mesa(k, q, v, large), layers.linear(k, q, v), rtol=1e-4, atol=1e-3)
+    torch.testing.assert_close(1e7 * mesa(k, q, v, large), oracle.linear(k, q, v), rtol=1e-4, atol=1e-3)
 
 
 def test_least_squares_is_exact_on_the_span_of_the_states_seen() -> None:

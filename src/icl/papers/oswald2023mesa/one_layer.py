@@ -22,7 +22,7 @@ from icl.tasks import linear_dynamics as tasks
 SYSTEM = "oswald_mesa"
 UNTRAINED = ()
 # Sequences are processed in parts of this size, so that their T x T matrices stay in the cache.
-PART_SIZE = 32
+PART_SIZE = 64
 
 CODE = "the paper's code, which is that of version 2; version 1, whose figure is shown, does not say"
 RATE = (
