@@ -140,9 +140,9 @@ ROWS = [
     pair("ahn2023: dense attention / Gram form", ahn_literal, GRAM, at_least=5),
     pair("oswald2023: literal / reduced", oswald_literal, REDUCED, at_least=5),
     pair("oswald2023: literal / population", oswald_literal, POPULATION, at_least=15),
-    pair("oswald2023mesa: batched solve per position / mesa layer", SOLVES, OURS, at_least=3),
-    pair("oswald2023mesa: loop over positions / mesa layer", LOOP, OURS, at_least=6),
-    Row("oswald2023mesa: literal tokens / linear attention", linear, at_least=1.4),
+    pair("oswald2023mesa: batched solve per position / mesa layer", SOLVES, OURS, at_least=5),
+    pair("oswald2023mesa: loop over positions / mesa layer", LOOP, OURS, at_least=15),
+    Row("oswald2023mesa: literal tokens / linear attention", linear, at_least=2),
     *(Row(f"zhang2024: literal / population, d = {d}, N = {n}", partial(zhang_sides, d, n), at_least=30)
       for d, n in ((5, 20), (20, 40))),
     pair("zheng2024: definition / prefix sums", zheng_definition, PREFIX_SUMS, at_least=15),
