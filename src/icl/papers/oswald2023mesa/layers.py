@@ -41,7 +41,7 @@ def mesa(keys: Tensor, queries: Tensor, values: Tensor, ridge: Tensor) -> Tensor
     ridge : r > 0, broadcast to the leading axes. A Gram matrix that is not positive definite (r <= 0, overflowed
     weights) gives NaN in its own outputs only.
     """
-    matrices = (x.mT.flatten(end_dim=-3) for x in (keys, queries, values))
+    matrices = (x.mT.reshape(-1, x.shape[-1], x.shape[-2]) for x in (keys, queries, values))
     out: Tensor = _differentiable_mesa()(*matrices, ridge.expand(keys.shape[:-2]).flatten())
     return out.reshape(*keys.shape[:-2], *out.shape[1:]).mT
 
