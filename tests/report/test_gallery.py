@@ -43,7 +43,7 @@ def test_an_update_replaces_its_scale_and_seeds_and_the_largest_scale_is_shown(f
     assert Verdict.read(first).plain() == records["figure9"]["verdicts"][0]
     (line,), record = gallery.read(gallery.FIGURES), records["figure9"]
     about = {key: record[key] for key in ("distances", "diverged", "about")}
-    assert line == {"figure": "figure9", "scale": "smoke", "costs": line["costs"], **about}
+    assert line == {"figure": "figure9", "scale": "smoke", "seeds": 0, "costs": line["costs"], **about}
     weights = [runs.read_arrays(Path(path))[1]["cpu_seconds"] for path in PLAN.run_files("figure9")]
     assert line["costs"]["training li_icl"][0] == pytest.approx(sum(weights), abs=0.01)
     assert line["costs"]["measure"][0] == 3.0

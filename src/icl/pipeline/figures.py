@@ -1,6 +1,7 @@
 """A figure's sweeps, table, verdicts and note, as the workflow makes them."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from icl.core import discovery
 from icl.core.config import SCALES, ConstantError
@@ -11,14 +12,27 @@ from icl.evidence import judging, ledger
 from icl.jobs.measure import measured
 
 
-def sweeps(name: str, scale: str, constants: Overrides, first_seed: int = 0) -> dict[str, Sweep]:
+def sweeps(name: str, scale: str, constants: Overrides, first_seed: int = 0, seeds: int = 0) -> dict[str, Sweep]:
     """Return the sweeps of a figure by name, with the user's constants and seeds starting at `first_seed`.
+
+    seeds : their number; 0: that of the scale
 
     Raises ConstantError for an unknown scale, an unknown constant or a value out of range.
     """
     if scale not in SCALES:
         raise ConstantError(f"scale = {scale!r}: must be one of {', '.join(SCALES)}")
-    return applied(discovery.figure(name).sweeps(scale), constants, first_seed)
+    made = [with_seeds(sweep, seeds) for sweep in discovery.figure(name).sweeps(scale)]
+    return applied(made, constants, first_seed)
+
+
+def with_seeds(sweep: Sweep, count: int) -> Sweep:
+    """Return the sweep with `count` seeds from its first one on; unchanged for 0 and if nothing is random."""
+    if count == 0 or not sweep.is_random:
+        return sweep
+    first = min(sweep.seeds)
+    settings = dict.fromkeys(replace(config, seed=first) for config in sweep.configs)
+    configs = (replace(config, seed=seed) for config in settings for seed in range(first, first + count))
+    return replace(sweep, configs=tuple(configs))
 
 
 def measure(name: str, runs: Mapping[str, Runs], scale: str) -> Table:
@@ -31,17 +45,17 @@ def check(name: str, table: Table) -> list[judging.Verdict]:
     return judging.verdicts(ledger.claims(name, table.scale), table)
 
 
-def note(name: str, scale: str, constants: Overrides) -> str:
+def note(name: str, scale: str, constants: Overrides, seeds: int = 0) -> str:
     """Return the scale and its reductions against the paper scale, for the caption and the metadata of the pictures."""
-    ours, papers = sweeps(name, scale, constants), sweeps(name, "paper", constants)
+    ours, papers = sweeps(name, scale, constants, seeds=seeds), sweeps(name, "paper", constants)
     reduced = dict.fromkeys(
         f"{what} {here} of {there}".replace(" test of the test", " of the test").replace("_", " ")
         for key, sweep in ours.items()
         for what, here, there in reductions(sweep, papers[key])
     )
     values = {constant: value for sweep in ours.values() for constant, value in applicable(sweep, constants).items()}
-    seeds = max((len(set(sweep.seeds)) for sweep in ours.values() if sweep.is_random), default=0)
+    most = max((len(set(sweep.seeds)) for sweep in ours.values() if sweep.is_random), default=0)
     one = "one of " if discovery.figure(name).draws_one_run else ""
-    phrases = [f"{scale} scale, " + (f"{one}{seeds} seeds" if seeds else "exact: no randomness")]
+    phrases = [f"{scale} scale, " + (f"{one}{most} seeds" if most else "exact: no randomness")]
     phrases += ["reduced: " + ", ".join(reduced)] if reduced else []
     return "; ".join([*phrases, *(f"{constant} = {value}" for constant, value in values.items())])

@@ -36,6 +36,7 @@ class Plan:
     constants: Mapping[str, Mapping[str, Any]] | None = None
     variant: str = ""
     first_seed: int = FIRST_SEED
+    seeds: int = 0
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "Plan":
@@ -50,7 +51,7 @@ class Plan:
             raise ConstantError(f"variant = {config['variant']!r}: names a set of constants, but none is given")
         for system, values in constants.items():
             _check_names(system, values)
-        return cls(config["scale"], config["shards"], constants, config["variant"], config["first_seed"])
+        return cls(**{**{f.name: config[f.name] for f in fields(cls)}, "constants": constants})
 
     def plain(self) -> dict[str, Any]:
         """Return the config as plain data, the inverse of `of`."""
@@ -63,11 +64,12 @@ class Plan:
 
     @property
     def folder(self) -> str:
-        """The folder below results/ and figures/: the scale and, each after an @, a variant's name or hash and a first
-        seed that is not the default.
+        """The folder below results/ and figures/: the scale and, each after an @, a variant's name or hash and what
+        seeds are not the default.
         """
         variant = [self.variant or digest(self.changed)[:8]] if self.changed else []
         seeds = [f"from.{self.first_seed}"] if self.first_seed != FIRST_SEED else []
+        seeds += [f"seeds.{self.seeds}"] if self.seeds else []
         return "@".join([self.scale, *variant, *seeds])
 
     @property
@@ -84,6 +86,7 @@ class Plan:
         """Return the full command that makes a target of this plan."""
         config = [f"scale={self.scale}"] if self.scale != "laptop" else []
         config += [f"first_seed={self.first_seed}"] if self.first_seed != FIRST_SEED else []
+        config += [f"seeds={self.seeds}"] if self.seeds else []
         config += [f"variant={self.variant}"] if self.variant else []
         config += [f"constants='{canonical(self.changed)}'"] if self.changed else []
         return f"snakemake {target}" + (f" --config {' '.join(config)}" if config else "")
@@ -99,7 +102,7 @@ class Plan:
     def sweeps(self, name: str) -> dict[str, Sweep]:
         """Return the sweeps of a figure by name, with the user's constants and seeds."""
         if name not in self._sweeps:
-            self._sweeps[name] = figures.sweeps(name, self.scale, self.changed, self.first_seed)
+            self._sweeps[name] = figures.sweeps(name, self.scale, self.changed, self.first_seed, self.seeds)
         return self._sweeps[name]
 
     @cached_property
@@ -160,7 +163,7 @@ class Plan:
             inferred = any(getattr(s.test, "drawn_seed", None) in s.seeds for s in self.sweeps(name).values())
             inferred &= discovery.figure(name).draws_one_run
             drawn = "; drawn is the run nearest to the published figures" if inferred else ""
-            self._notes[name] = figures.note(name, self.scale, self.changed) + drawn + seeds
+            self._notes[name] = figures.note(name, self.scale, self.changed, self.seeds) + drawn + seeds
         return self._notes[name]
 
     @cached_property

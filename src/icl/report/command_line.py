@@ -35,19 +35,22 @@ Scale = Annotated[str, typer.Option(help="paper, laptop or smoke")]
 Set = Annotated[str, typer.Option("--set", help="other constants: '{model: {constant: value}}'")]
 Variant = Annotated[str, typer.Option(help="the name of the folder for --set")]
 FirstSeed = Annotated[int, typer.Option(help="the first seed of every training")]
+Seeds = Annotated[int, typer.Option(help="the number of seeds of every training; 0: that of the scale")]
 Config = Annotated[Any, typer.Option(parser=json.loads, help="the config of the workflow, as JSON")]
 From = Annotated[str, typer.Option("--from", help="measure the first training of this figure")]
 NoTraining = Annotated[bool, typer.Option("--no-training", help="compare estimators on prompts")]
 Named = Annotated[list[str] | None, typer.Argument(metavar="FIGURE ...", show_default=False)]
 
 
-def planned(scale: str, constants: str, variant: str = "", first_seed: int = FIRST_SEED, names: Any = ()) -> Plan:
+def planned(
+    scale: str, constants: str, variant: str = "", first_seed: int = FIRST_SEED, seeds: int = 0, names: Any = ()
+) -> Plan:
     """Return the plan that the options describe, for the figures of these names."""
     try:
         values = checked(yaml.safe_load(constants) or {})
     except yaml.YAMLError as error:
         raise ConstantError(f"--set {constants!r}: is no YAML ({in_one_line(error)})") from error
-    config = {"scale": scale, "shards": Plan.shards, "variant": variant, "first_seed": first_seed}
+    config = {"scale": scale, "shards": Plan.shards, "variant": variant, "first_seed": first_seed, "seeds": seeds}
     plan = Plan.of(config | {"constants": values})
     if plan.changed:
         assert plan.trainings
@@ -84,13 +87,13 @@ def show(name: str, scale: Scale = "laptop", constants: Set = "", as_json: AsJso
 @app.command()
 def verdicts(
     figures: Named = None, scale: Scale = "laptop", constants: Set = "", variant: Variant = "",
-    first_seed: FirstSeed = FIRST_SEED, config: Config = None, as_json: AsJson = False,
+    first_seed: FirstSeed = FIRST_SEED, seeds: Seeds = 0, config: Config = None, as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Verify the results on disk; print pictures and verdicts, and the commands that make what is missing."""
     from icl.report import cards, results, wording
 
     names = [ledger.figure_name(word) for word in figures or ()]
-    plan = Plan.of(config) if config else planned(scale, constants, variant, first_seed, names)
+    plan = Plan.of(config) if config else planned(scale, constants, variant, first_seed, seeds, names)
     found = results.on_disk(plan, names or plan.figures)
     judged = {name: cards.of_record(record) for name, record in found.records.items()}
     text = wording.rendered(

@@ -110,15 +110,16 @@ def from_gallery() -> list[Entry]:
     """Return the entries of all figures in the gallery, each at the scale that it shows."""
     lines = [line for line in gallery.read(gallery.VERDICTS) if line["first_seed"] == FIRST_SEED]
     lines += gallery.read(gallery.FIGURES)
-    plans, second, made = {scale: Plan(scale) for scale in SCALES}, gallery.second_samples(), []
-    for name in plans[SCALES[0]].figures:
+    plans, second, made = dict[tuple[str, int], Plan](), gallery.second_samples(), []
+    for name in Plan(SCALES[0]).figures:
         of_name = [line for line in lines if line["figure"] == name]
         if of_name:
-            plan = plans[gallery.shown_scale(of_name)]
-            shown = [line for line in of_name if line["scale"] == plan.scale]
+            scale = gallery.shown_scale(of_name)
+            shown = [line for line in of_name if line["scale"] == scale]
             verdicts = [line for line in shown if "claim" in line and gallery.is_current(line)]
-            cards = _cards(plan, name, verdicts, second)
             known = next((line for line in shown if "claim" not in line), {})
+            plan = plans.setdefault((scale, known.get("seeds", 0)), Plan(scale, seeds=known.get("seeds", 0)))
+            cards = _cards(plan, name, verdicts, second)
             others = {key: known[key] for key in ("costs", "distances", "diverged", "about") if key in known}
             made.append(Entry(name, plan, cards, _pictures(plan, name, gallery.FOLDER), **others))
     return made

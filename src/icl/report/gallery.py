@@ -90,7 +90,8 @@ def update(plan: Plan, records: Mapping[str, Record]) -> None:
     for name, record in records.items():
         measured = costs.of_figure(plan, name) or kept.get((name, plan.scale), {}).get("costs", {})
         of_record = {key: record[key] for key in ("distances", "diverged", "about")}
-        kept[name, plan.scale] = {"figure": name, "scale": plan.scale, "costs": measured, **of_record}
+        about = {"figure": name, "scale": plan.scale, "seeds": plan.seeds}
+        kept[name, plan.scale] = about | {"costs": measured, **of_record}
     write(FIGURES, kept.values())
     for name in records:
         if shown_scale(line for line in (*verdicts, *kept.values()) if line["figure"] == name) == plan.scale:
