@@ -1,6 +1,6 @@
 """Violations of the claims on Garg et al.: models that predict with a known error.
 
-No short training comes near the claims (7000 steps at the laptop scale leave some of them open), and no weights of a
+No short training comes near the claims (4500 steps at the laptop scale leave some of them open), and no weights of a
 GPT-2 that satisfy them can be written down. So regressions replace the transformer's predictions. The control is ridge
 regression on inputs clipped to the range of training, and one linear layer for G9, which ridge regression contradicts,
 because it is too near to least squares.

@@ -71,8 +71,13 @@ def test_inputs_are_standard_normal() -> None:
 )
 def test_the_published_curriculum(step: int, dimension: int, points: int) -> None:
     assert system.curriculum(step, system.Config()) == (dimension, points)
+
+
+def test_the_laptops_curriculum_keeps_the_published_ratio_of_points_to_dimensions() -> None:
     ((small, *_),) = [one.configs for one in evaluation.sweeps("laptop")]
-    assert system.curriculum(step, small) == (5, 11)  # where it starts, so it never moves
+    reached = [system.curriculum(step, small) for step in range(0, small.steps, small.every)]
+    assert all(points == 2 * dimension + 1 for dimension, points in reached)
+    assert reached[0] < reached[-1] == (small.dimension, small.points) == (5, 11)
 
 
 @pytest.mark.parametrize(("name", "at_60"), [("constant", 1.0), ("cosine", 0.5)])

@@ -20,14 +20,15 @@ ERROR, BAND = "squared error", "bootstrap band of the squared error"
 
 SEEDS = {"paper": 10, "laptop": 5, "smoke": 2}
 PROMPTS = {"paper": 1280, "laptop": 1280, "smoke": 20}
-# Reduced constants. At d = 5 the small model needs no curriculum, tolerates a larger, falling learning rate, and needs
-# a different initialisation (see the sources of learning_rate and start).
+# Reduced constants, chosen on trial seeds from 100 on. At d = 5 the small model tolerates a larger, falling learning rate
+# and needs a different initialisation (see the sources of learning_rate and start). The curriculum keeps the published
+# ratio of 2 d + 1 points to d dimensions. Without it and at a rate of 3e-3, two of five seeds stayed on a plateau.
 CONSTANTS: Mapping[str, Mapping[str, Any]] = {
     "paper": {},
     "laptop": {
         "dimension": 5, "points": 11, "layers": 6, "heads": 4, "width": 64, "start": "linear",
-        "first_dimension": 5, "first_points": 11, "learning_rate": 3e-3, "schedule": "cosine", "warm_up": 500,
-        "clip_norm": 1.0, "steps": 7000,
+        "first_dimension": 2, "first_points": 5, "every": 300, "learning_rate": 2e-3, "schedule": "cosine",
+        "warm_up": 500, "clip_norm": 1.0, "steps": 4500,
     },
     "smoke": {
         "dimension": 5, "points": 11, "layers": 2, "heads": 2, "width": 16, "first_dimension": 2, "first_points": 5,

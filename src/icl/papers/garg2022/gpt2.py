@@ -51,7 +51,7 @@ class Config(RunConfig):
     )  # fmt: skip
     batch: int = constant(64, "published", CODE, letter="B", at_least=1)
     learning_rate: float = constant(
-        1e-4, "published", f"Adam, {CODE}. Laptop: 3e-3, which the smaller model tolerates", letter="eta", above=0
+        1e-4, "published", f"Adam, {CODE}. Laptop: 2e-3, which the smaller model tolerates", letter="eta", above=0
     )
     schedule: str = constant(
         "constant", "published", "constant in the published code; laptop: half a cosine to 0 at `steps`",
