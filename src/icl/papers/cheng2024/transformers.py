@@ -15,11 +15,10 @@ belongs to prompts has runs first and prompts last.
 """
 
 from collections.abc import Callable, Mapping
-from functools import cache
-from typing import Any
 
 from icl.core.lazy import Tensor, torch
 from icl.models.optimisers import Params
+from icl.models.small_matrices import left, plain_product, product
 
 SIMILARITIES: Mapping[str, Callable[[Tensor], Tensor]] = {
     "linear": lambda products: products,
@@ -64,44 +63,6 @@ def _head(weights: Params, layer: int, head: int) -> Params:
     return of_head | {"metric": of_head["key"].mT @ of_head["query"]}
 
 
-def _product(x: Tensor, y: Tensor) -> Tensor:
-    """X Y of small matrices, (runs, i, k, prompts) and (runs, k, j, prompts), faster than a batched product."""
-    return _differentiable_product()(x, y)
-
-
-def _plain_product(x: Tensor, y: Tensor) -> Tensor:
-    out = x[:, :, 0, None] * y[:, None, 0]
-    for k in range(1, x.shape[2]):
-        out.addcmul_(x[:, :, k, None], y[:, None, k])
-    return out
-
-
-@cache
-def _differentiable_product() -> Any:
-    """Return the product whose derivatives are products too, of those factors alone that have a derivative."""
-
-    class Product(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
-            ctx.save_for_backward(x, y)
-            return _plain_product(x, y)
-
-        @staticmethod
-        def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, Tensor | None]:
-            (x, y), (of_x, of_y) = ctx.saved_tensors, ctx.needs_input_grad
-            return (
-                _plain_product(slope, y.transpose(1, 2)) if of_x else None,
-                _plain_product(x.transpose(1, 2), slope) if of_y else None,
-            )
-
-    return Product.apply
-
-
-def _left(matrix: Tensor, x: Tensor) -> Tensor:
-    """M X with one M per run."""
-    return (matrix @ x.flatten(2)).unflatten(2, x.shape[2:])  # type: ignore[no-untyped-call]
-
-
 def _scores(kernel: str, products: Tensor) -> Tensor:
     """h of the inner products; for softmax only the numerators, since `_move` and `_last` normalise."""
     return products.exp() if kernel == "softmax" else SIMILARITIES[kernel](products)
@@ -112,19 +73,19 @@ def _move(weights: Params, x: Tensor, residuals: Tensor, kernel: str) -> Tensor:
 
     softmax overflows where scores exceed 88.
     """
-    examples, queries, n = x[:, :, :-1], _left(weights["metric"], x), residuals.shape[1]
-    values = [_left(weights["covariate"] / n, examples), weights["rate"][:, None, None, None] / n * residuals[:, None]]
+    examples, queries, n = x[:, :, :-1], left(weights["metric"], x), residuals.shape[1]
+    values = [left(weights["covariate"] / n, examples), weights["rate"][:, None, None, None] / n * residuals[:, None]]
     if kernel == "softmax":
         values.append(torch.full_like(values[1], 1 / n))
     if kernel == "linear":
-        return _product(_product(torch.cat(values, dim=1), examples.transpose(1, 2)), queries)
-    sums = _product(torch.cat(values, dim=1), _scores(kernel, _product(examples.transpose(1, 2), queries)))
+        return product(product(torch.cat(values, dim=1), examples.transpose(1, 2)), queries)
+    sums = product(torch.cat(values, dim=1), _scores(kernel, product(examples.transpose(1, 2), queries)))
     return sums[:, :-1] / (n * sums[:, -1:]) if kernel == "softmax" else sums
 
 
 def _last(weights: Params, x: Tensor, residuals: Tensor, kernel: str) -> Tensor:
     """One head's contribution to the prediction in the last layer, (runs, prompts)."""
-    query = _left(weights["metric"], x[:, :, -1:])
+    query = left(weights["metric"], x[:, :, -1:])
     scores = _scores(kernel, (x[:, :, :-1] * query).sum(dim=1))
     sums = (scores * residuals).sum(dim=1)
     if kernel == "softmax":
@@ -140,20 +101,20 @@ def _linear_predictions(weights: Params, inputs: Tensor, labels: Tensor) -> Tens
         f <- f + r g'M x,   g <- T (g - r G M'g),   G <- T G T',   x <- T x,   for g = (1/n) sum_i u_i x_i, the query x.
     """
     x, query, n = inputs[:, :, :-1], inputs[:, :, -1:], labels.shape[1] - 1
-    gram = _plain_product(x, torch.cat([x, labels[:, None, :-1]], dim=1).transpose(1, 2)) / n
+    gram = plain_product(x, torch.cat([x, labels[:, None, :-1]], dim=1).transpose(1, 2)) / n
     gram, slope, answer = gram[:, :, :-1], gram[:, :, -1:], torch.zeros_like(labels[:, -1])
     layers = weights["rate"].shape[1]
     for layer in range(layers):
         head = _head(weights, layer, 0)
         step = head["rate"][:, None, None] * head["metric"].mT
         # r M'g, (runs, d, 1, prompts)
-        steps = _left(step, slope)
+        steps = left(step, slope)
         answer = answer + (steps * query).sum(dim=(1, 2))
         if layer < layers - 1:
-            turn = _left(head["covariate"], head["metric"].mT[:, None] @ gram)
-            query, slope = query + _product(turn, query), slope - _product(gram, steps)
-            slope, moved = slope + _product(turn, slope), gram + _product(turn, gram)
-            gram = moved + _product(moved, turn.transpose(1, 2))
+            turn = left(head["covariate"], head["metric"].mT[:, None] @ gram)
+            query, slope = query + product(turn, query), slope - product(gram, steps)
+            slope, moved = slope + product(turn, slope), gram + product(turn, gram)
+            gram = moved + product(moved, turn.transpose(1, 2))
     return answer
 
 

@@ -20,9 +20,9 @@ ERROR, BAND = "squared error", "bootstrap band of the squared error"
 
 SEEDS = {"paper": 10, "laptop": 5, "smoke": 2}
 PROMPTS = {"paper": 1280, "laptop": 1280, "smoke": 20}
-# Reduced constants, chosen on trial seeds from 100 on. At d = 5 the small model tolerates a larger, falling learning rate
-# and needs a different initialisation (see the sources of learning_rate and start). The curriculum keeps the published
-# ratio of 2 d + 1 points to d dimensions. Without it and at a rate of 3e-3, two of five seeds stayed on a plateau.
+# Reduced constants, chosen on trial seeds from 100 on. At d = 5 the small model tolerates a larger, falling rate and
+# needs another initialisation (see the sources of learning_rate and start). The curriculum has the published
+# 2 d + 1 points in d dimensions. Without it and at a rate of 3e-3, two of five seeds stayed on a plateau.
 CONSTANTS: Mapping[str, Mapping[str, Any]] = {
     "paper": {},
     "laptop": {
