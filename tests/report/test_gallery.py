@@ -60,7 +60,7 @@ def test_an_update_replaces_its_scale_and_seeds_and_the_largest_scale_is_shown(f
     ("A-P1b", "laptop", "supported", "supported", "yes"),
     ("A-P1b", "laptop", "contradicted", "supported", "no: contradicted"),
     ("A-P1b", "paper", "contradicted", "supported", "–"),  # another scale repeats nothing
-    ("G4", "laptop", "inconclusive", "inconclusive", "decides"),  # its number of seeds was doubled
+    ("A-T3b-M2", "laptop", "inconclusive", "inconclusive", "decides"),  # its number of seeds was doubled
     ("S2", "laptop", "contradicted", "supported", "–"),  # computed
 ])  # fmt: skip
 @pytest.mark.usefixtures("figure9")
