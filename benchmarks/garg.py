@@ -7,6 +7,7 @@ one solve per prompt and prefix: numpy's lstsq or scikit-learn's 3 nearest neigh
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -15,7 +16,9 @@ import torch
 from benchmarks.timing import Call, Row, pair, parts, step
 from icl.papers.garg2022 import baselines, evaluation, gpt2
 
-(CONFIG, *_) = evaluation.sweeps("laptop")[0].configs
+(SMALL, *_) = evaluation.sweeps("laptop")[0].configs
+# Prompts of full size, as at the end of the curriculum
+CONFIG = replace(SMALL, first_dimension=SMALL.dimension, first_points=SMALL.points)
 DIMENSION, POINTS, PROMPTS, LOOPED = 20, 41, 640, 4
 Solve = Callable[[np.ndarray, np.ndarray, np.ndarray], float]
 """Examples and a query -> an answer."""
