@@ -35,7 +35,7 @@ def mesa_layer() -> dict[str, torch.Tensor]:
 
 
 def sound(figure: str) -> dict[str, Runs]:
-    return {name: made(figure, sweep) for name, sweep in figures.sweeps(figure, "paper", {}).items()}
+    return {name: made(figure, sweep) for name, sweep in figures.sweeps(figure, "laptop", {}).items()}
 
 
 def made(figure: str, sweep: Sweep) -> Runs:
