@@ -13,8 +13,6 @@ The loss is averaged over a batch of new tasks at every step, as published, or o
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -22,6 +20,7 @@ from icl.core.config import Constants, RunConfig, constant
 from icl.core.lazy import Tensor, torch
 from icl.core.streams import random_bits, stream
 from icl.models.optimisers import Optimiser, Params, adam, clipped_together
+from icl.models.small_matrices import product
 from icl.papers.oswald2023.closed_forms import population_loss
 
 SYSTEM = "oswald_gd"
@@ -152,39 +151,10 @@ def prompts_loss(a: Tensor, b: Tensor, inputs: Tensor, w: Tensor) -> Tensor:
     inputs : (N + 1, d, B), the query last; w : the tasks, (d, B)
     """
     query = inputs[-1]
-    on_values, on_keys = b[:-1, None] + b[-1] * w, a[:, :-1].mT @ query + (a[:, -1] @ query) * w
-    residual = (w * query).sum(dim=0) + _form()(inputs[:-1], torch.stack([on_values, on_keys]))
+    vectors = torch.stack([b[:-1, None] + b[-1] * w, a[:, :-1].mT @ query + (a[:, -1] @ query) * w], dim=1)
+    on_values, on_keys = product(inputs[None, :-1], vectors[None])[0].unbind(dim=1)
+    residual = (w * query).sum(dim=0) + (on_values * on_keys).sum(dim=0)
     return residual.square().mean() / 2
-
-
-@cache
-def _form() -> Any:
-    """Return the function sum_i <x_i, p> <x_i, q> of x, (N, d, B), and of p and q together, (2, d, B), for every task.
-
-    Its derivative by p is sum_i <x_i, q> x_i. Both read x once and form no products of its size.
-    """
-
-    class Form(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, x: Tensor, pair: Tensor) -> Tensor:
-            products = _contracted(x, pair)
-            ctx.save_for_backward(x, products)
-            return products.prod(dim=0).sum(dim=0)
-
-        @staticmethod
-        def backward(ctx: Any, slope: Tensor) -> tuple[None, Tensor]:
-            x, products = ctx.saved_tensors
-            return None, _contracted(x.transpose(0, 1), slope * products.flip(0))
-
-    return Form.apply
-
-
-def _contracted(x: Tensor, vectors: Tensor) -> Tensor:
-    """sum_k x_ik v_k of every task for x, (i, k, B), and vectors, (2, k, B): (2, i, B)."""
-    out = x[:, 0] * vectors[:, 0, None]
-    for k in range(1, x.shape[1]):
-        out.addcmul_(x[:, k], vectors[:, k, None])
-    return out
 
 
 def optimiser(configs: Sequence[Config]) -> Optimiser:
