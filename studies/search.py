@@ -109,17 +109,11 @@ def measured(space: Space, scale: str, point: Point, names: list[str], seeds: ra
     for name in names:
         amounts = space.amounts.get(name, space.amounts.get("others", {}))
         sweeps = figures.sweeps(name, scale, {space.system: amounts | space.moved_in(name, point)})
-        runs[name] = {key: trained(with_seeds(sweep, seeds)) for key, sweep in sweeps.items()}
+        runs[name] = {key: trained(figures.with_seeds(sweep, seeds)) for key, sweep in sweeps.items()}
     weights = [w for of_figure in runs.values() for one in of_figure.values() for w in one.weights.values()]
     if not all(bool(w.isfinite().all()) for w in weights):
         return {}
     return {name: figures.measure(name, of_figure, scale) for name, of_figure in runs.items()}
-
-
-def with_seeds(sweep: Sweep, seeds: range) -> Sweep:
-    """Return the sweep with its first seeds replaced by `seeds`, without the runs of further seeds."""
-    new = dict(zip(sorted(set(sweep.seeds)), seeds, strict=False))
-    return replace(sweep, configs=tuple(replace(c, seed=new[c.seed]) for c in sweep.configs if c.seed in new))
 
 
 def trained(sweep: Sweep) -> Runs:

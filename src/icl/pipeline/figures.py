@@ -1,6 +1,6 @@
 """A figure's sweeps, table, verdicts and note, as the workflow makes them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from icl.core import discovery
@@ -21,18 +21,18 @@ def sweeps(name: str, scale: str, constants: Overrides, first_seed: int = 0, see
     """
     if scale not in SCALES:
         raise ConstantError(f"scale = {scale!r}: must be one of {', '.join(SCALES)}")
-    made = [with_seeds(sweep, seeds) for sweep in discovery.figure(name).sweeps(scale)]
-    return applied(made, constants, first_seed)
+    made = applied(discovery.figure(name).sweeps(scale), constants, first_seed)
+    if seeds == 0:
+        return made
+    return {key: with_seeds(one, range(first := min(one.seeds), first + seeds)) for key, one in made.items()}
 
 
-def with_seeds(sweep: Sweep, count: int) -> Sweep:
-    """Return the sweep with `count` seeds from its first one on; unchanged for 0 and if nothing is random."""
-    if count == 0 or not sweep.is_random:
+def with_seeds(sweep: Sweep, seeds: Sequence[int]) -> Sweep:
+    """Return the sweep with these seeds in place of its own; unchanged if nothing is random."""
+    if not sweep.is_random:
         return sweep
-    first = min(sweep.seeds)
-    settings = dict.fromkeys(replace(config, seed=first) for config in sweep.configs)
-    configs = (replace(config, seed=seed) for config in settings for seed in range(first, first + count))
-    return replace(sweep, configs=tuple(configs))
+    settings = dict.fromkeys(replace(config, seed=0) for config in sweep.configs)
+    return replace(sweep, configs=tuple(replace(config, seed=seed) for config in settings for seed in seeds))
 
 
 def measure(name: str, runs: Mapping[str, Runs], scale: str) -> Table:

@@ -51,7 +51,7 @@ class Plan:
             raise ConstantError(f"variant = {config['variant']!r}: names a set of constants, but none is given")
         for system, values in constants.items():
             _check_names(system, values)
-        return cls(**{**{f.name: config[f.name] for f in fields(cls)}, "constants": constants})
+        return cls(**{field.name: config[field.name] for field in fields(cls)} | {"constants": constants})
 
     def plain(self) -> dict[str, Any]:
         """Return the config as plain data, the inverse of `of`."""

@@ -118,7 +118,8 @@ def from_gallery() -> list[Entry]:
             shown = [line for line in of_name if line["scale"] == scale]
             verdicts = [line for line in shown if "claim" in line and gallery.is_current(line)]
             known = next((line for line in shown if "claim" not in line), {})
-            plan = plans.setdefault((scale, known.get("seeds", 0)), Plan(scale, seeds=known.get("seeds", 0)))
+            seeds = known.get("seeds", 0)
+            plan = plans.setdefault((scale, seeds), Plan(scale, seeds=seeds))
             cards = _cards(plan, name, verdicts, second)
             others = {key: known[key] for key in ("costs", "distances", "diverged", "about") if key in known}
             made.append(Entry(name, plan, cards, _pictures(plan, name, gallery.FOLDER), **others))
