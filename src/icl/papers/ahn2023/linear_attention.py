@@ -152,11 +152,11 @@ def sample(configs: Sequence[Config], step: int) -> Arrays:
 
 @lru_cache(maxsize=1)
 def _batch(configs: tuple[Config, ...], index: int) -> Arrays:
-    draw = draw_gram_and_query if configs[0].gradient_estimator == SAMPLED else draw_whitened
-    drawn = [draw(c, stream(SYSTEM, c.seed, "train", index), c.prompts) for c in configs]
     first = configs[0]
-    is_short = first.gradient_estimator == AVERAGED and first.parametrisation != "full" and first.method == "adam"
-    kind = "f4" if is_short else "f8"
+    draw = draw_gram_and_query if first.gradient_estimator == SAMPLED else draw_whitened
+    drawn = [draw(c, stream(SYSTEM, c.seed, "train", index), c.prompts) for c in configs]
+    is_single = first.gradient_estimator == AVERAGED and first.parametrisation != "full" and first.method == "adam"
+    kind = "f4" if is_single else "f8"
     return {name: np.stack([arrays[name] for arrays in drawn], dtype=kind, casting="same_kind") for name in drawn[0]}
 
 
