@@ -205,7 +205,7 @@ def test_a_multiple_of_the_identity_is_its_own_nearest_step() -> None:
 
 
 def test_gauss_newton_reaches_the_minimum_that_scipy_finds() -> None:
-    config = Config(kernel="exp", layers=2, prompts=100)
+    config = Config(kernel="exp", labels="linear", layers=2, prompts=100)
     runs = trained(config, 40)
     inputs, labels = (torch.from_numpy(a) for a in system.sample([config], 0).values())
 
@@ -217,7 +217,7 @@ def test_gauss_newton_reaches_the_minimum_that_scipy_finds() -> None:
     best = least_squares(errors, start, xtol=1e-14, ftol=1e-14, gtol=1e-14)
     # scipy starts where our steps end, so it lowers the loss further if they have not converged.
     assert runs.losses[0, -1] == pytest.approx(np.mean(best.fun**2), rel=1e-5)
-    assert runs.losses[0, -1] < 0.99 * runs.losses[0, 0]
+    assert runs.losses[0, -1] < 0.9 * runs.losses[0, 0]
 
 
 def moves(rule: Optimiser, weights: dict[str, torch.Tensor], steps: int) -> dict[str, torch.Tensor]:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from icl.core.lazy import Tensor, torch
 from icl.models.optimisers import Params
 
-# The mesa layer's Cholesky factor grows by so many rows, with a library call for each matrix.
+# Rows that the mesa layer's Cholesky factor gains at a time, with a library call for each matrix.
 BLOCK = 17
 
 Layer = Callable[[Tensor], Tensor]
