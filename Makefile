@@ -34,6 +34,8 @@ SITE ?= site
 BENCH ?=
 
 unexport PYTHONPATH PYTHONHOME
+# Without kept bytecode each of hundreds of jobs would compile what it imports; containers often turn it off.
+unexport PYTHONDONTWRITEBYTECODE
 export PYTHONNOUSERSITE := 1
 OUTSIDE := $(PATH)
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
