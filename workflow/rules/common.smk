@@ -38,11 +38,13 @@ RESULTS, PICTURES = PLAN.results, PLAN.pictures_folder
 EVERYTHING = [path for name in PLAN.figures for path in PLAN.chain(name)]
 
 # Jobs use this Python even if its virtual environment is not activated, and this config. They write to logs;
-# descriptor 9 is the terminal, for progress bars.
+# descriptor 9 is the terminal, for progress bars. Without the two thresholds, glibc returns the memory of every large
+# tensor to the kernel.
 CONFIG = shlex.quote(canonical(PLAN.plain())).replace("{", "{{").replace("}", "}}")
 shell.prefix(
     f"set -euo pipefail; export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; "
     f"exec 9>&2; export ICL_PROGRESS=9; config={CONFIG}; "
+    "export MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_MMAP_THRESHOLD_=4000000000; "
 )
 
 

@@ -16,10 +16,8 @@ rule train:
     params:
         figure=lambda w: PLAN.trainings[w.sweep][0],
         fingerprint=lambda w: PLAN.training_fingerprint(PLAN.shard(w.sweep, w.shard)),
-    # Without the two thresholds, glibc returns the memory of every step's activations to the kernel.
     shell:
-        "MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_MMAP_THRESHOLD_=4000000000"
-        ' python -m icl job --config "$config" train {params.figure}/{wildcards.sweep}/{wildcards.shard} > {log:q} 2>&1'
+        'python -m icl job --config "$config" train {params.figure}/{wildcards.sweep}/{wildcards.shard} > {log:q} 2>&1'
 
 
 rule measure:
