@@ -24,12 +24,12 @@ Interval = tuple[float, float, float]
 
 def mean_interval(values: np.ndarray) -> Interval:
     """Return the mean and its 95 % Student interval, for (runs,) values; NaN bounds for a single run."""
-    from scipy import stats
+    from scipy import special
 
     n, mean = len(values), float(np.mean(values))
     if n < 2:
         return mean, math.nan, math.nan
-    half = float(stats.t.ppf((1 + LEVEL) / 2, n - 1) * np.std(values, ddof=1) / np.sqrt(n))
+    half = float(special.stdtrit(n - 1, (1 + LEVEL) / 2) * np.std(values, ddof=1) / np.sqrt(n))
     return mean, mean - half, mean + half
 
 
