@@ -31,18 +31,20 @@ LOSS_SEQUENCES, MESA_SEQUENCES = 7680, 2560
 # Test sequences of the errors by position, 100 batches: one gives the error at the last position only to 0.1. Five
 # batches per run are in the band, of 256 sequences each, as in the paper's code.
 LENGTH_SEQUENCES, BAND_BATCHES, BAND_SIZE = 25600, 5, 256
+# Other scales have fewer sequences by this factor.
+FEWER = {"paper": 1, "laptop": 4, "smoke": 400}
 # Sequences of twice the training length, on which errors are either small or far above that of the prediction 0.
 LONGER_SEQUENCES = 1280
 
 
 def sweeps(scale: str, sequences: int) -> list[Sweep]:
-    """Return the trainings of linear-SA and Mesa, tested on `sequences` fresh ones per seed (16 at the smoke scale)."""
+    """Return the trainings of linear-SA and Mesa, tested on `sequences` fresh ones per seed at the paper scale."""
     shared = {"batch": [BATCH[scale]], "seed": range(SEEDS[scale])}
     configs = {
         "linear": grid(Config, **shared),
         "mesa": grid(Config, layer=["mesa"], heads=[4], learning_rate=[2e-3], decay=[0.1], **shared),
     }
-    test = Evaluation(sequences=16 if scale == "smoke" else sequences)
+    test = Evaluation(sequences=sequences // FEWER[scale])
     snapshots = tuple(range(0, EVERY[scale] * POINTS, EVERY[scale]))
     return [Sweep(f"oswald_mesa_{layer}", SYSTEM, own, snapshots, test) for layer, own in configs.items()]
 
