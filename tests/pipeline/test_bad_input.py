@@ -48,7 +48,7 @@ def of_li(**constants: object) -> dict[str, Any]:
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"scale": "huge"}, "config scale: 'huge' is not one of ['paper', 'laptop', 'smoke']"),
     ({"scael": "smoke"}, "config: Additional properties are not allowed ('scael' was unexpected)"),
-    ({"shards": 0}, "config shards: 0 is less than the minimum"),
+    ({"shards": -1}, "config shards: -1 is less than the minimum"),
     ({"shards": "two"}, "config shards: 'two' is not of type 'integer'"),
     ({"shards": 10**24}, "is greater than the maximum"),
     ({"variant": 5}, "config variant: 5 is not of type 'string'"),

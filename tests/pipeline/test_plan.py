@@ -42,9 +42,10 @@ def test_every_figure_is_planned_at_every_scale(scale: str) -> None:
     own = [path for name in FIGURES for path in made.own_files(name)]
     assert len(own) == len(set(own))
     assert PLAN.run_files("figure8") == PLAN.run_files("figure9") == PLAN.run_files("figure14")
-    for shards, count in ((1, 1), (2, 2), (3, 2), (10000, 2)):  # never more shards than runs
+    for shards, count in ((0, 1), (1, 1), (2, 2), (3, 2), (10000, 2)):  # never more shards than runs
         of_shards = plan(shards=shards)
         assert of_shards.shard_names(PLAN.sweep("li_icl")) == [f"{index}of{count}" for index in range(count)]
+    assert PLAN.shard_names(PLAN.sweep("li_icl_gpt2")) == ["0of2", "1of2"]  # a model whose runs take long
 
 
 def fingerprints(made: Plan, name: str) -> dict[str, Any]:
@@ -64,7 +65,7 @@ def fingerprints(made: Plan, name: str) -> dict[str, Any]:
         ({"constants": {"li_icl": {"prompts": 9}}}, {"measure", "draw"}),
         ({"constants": {"li_icl_gpt2": {"relevant_fraction": 0.6}}}, set()),
         ({"first_seed": 2000}, {"train", "measure", "draw"}),
-        ({"shards": 1}, {"train"}),
+        ({"shards": 2}, {"train"}),
     ],
 )
 def test_a_changed_config_makes_due_what_depends_on_it(changes: dict[str, Any], due: set[str]) -> None:

@@ -24,7 +24,8 @@ class System(Protocol):
     A module defines `loss`, of which the loop differentiates the sum over runs, or `loss_and_gradient`, for a gradient
     that is derived by hand.
 
-    Optional: ``RESOURCES``, what a training job requests from a cluster, ``{"mem_mb": ..., "runtime": minutes}``, and
+    Optional: ``SHARDS``, over how many jobs a sweep is split by default (else one), for a model whose runs take long;
+    ``RESOURCES``, what such a job requests from a cluster, ``{"mem_mb": ..., "runtime": minutes}``; and
     ``is_random(configs) -> bool``, for a model whose runs may not depend on their seeds.
     """
 

@@ -32,7 +32,7 @@ class Plan:
     """The config of the workflow and what follows from it; fields as in workflow/config.yaml."""
 
     scale: str
-    shards: int = 2
+    shards: int = 0
     constants: Mapping[str, Mapping[str, Any]] | None = None
     variant: str = ""
     first_seed: int = FIRST_SEED
@@ -144,8 +144,8 @@ class Plan:
         return self.sweep(sweep).shard(*map(int, shard.split("of")))
 
     def shard_names(self, sweep: Sweep) -> list[str]:
-        """``0of2``, ``1of2`` ...: at most one shard per run."""
-        count = min(self.shards, len(sweep.configs))
+        """``0of2``, ``1of2`` ...: as many as the config or the sweep's model says, at most one per run."""
+        count = min(self.shards or getattr(discovery.system(sweep.system), "SHARDS", 1), len(sweep.configs))
         return [f"{index}of{count}" for index in range(count)]
 
     def shards_of(self, name: str) -> list[tuple[str, str]]:

@@ -28,6 +28,7 @@ from icl.tasks import linear_regression as tasks
 
 SYSTEM = "garg_gpt2"
 UNTRAINED: tuple[str, ...] = ()
+SHARDS = 2
 
 # Standard deviation of GPT-2's initial weights and positions.
 GPT2_STD = 0.02

@@ -23,6 +23,7 @@ from icl.papers.li2024.patterns import COMBINATIONS, PatternConfig, PatternTest,
 
 SYSTEM = "li_icl_gpt2"
 UNTRAINED: tuple[str, ...] = ()
+SHARDS = 2
 
 
 @dataclass(frozen=True)

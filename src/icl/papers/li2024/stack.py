@@ -28,6 +28,7 @@ from icl.papers.li2024.prompts import Prompts, prompt_tokens
 
 SYSTEM = "li_icl_stack"
 UNTRAINED: tuple[str, ...] = ()
+SHARDS = 2
 
 
 @dataclass(frozen=True)

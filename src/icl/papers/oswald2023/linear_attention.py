@@ -25,6 +25,7 @@ from icl.papers.oswald2023.closed_forms import population_loss
 
 SYSTEM = "oswald_gd"
 UNTRAINED = ()
+SHARDS = 2
 MATRICES = ("W_Q", "W_K", "W_V", "W_P")
 # Standard deviation of a standard normal truncated at +-2.
 CUT_AT, CUT_DEVIATION = 2.0, 0.87962566103424
