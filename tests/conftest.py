@@ -15,10 +15,15 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from icl.core.config import grid
-from icl.core.sweep import Sweep
-from icl.core.table import Table
-from icl.pipeline.run import ONE_ORDER
+from icl.pipeline import kernels
+
+# As in the jobs of the workflow, whose weights tests compare with those trained in the process of the test; before
+# numpy is loaded.
+kernels.choose()
+
+from icl.core.config import grid  # noqa: E402
+from icl.core.sweep import Sweep  # noqa: E402
+from icl.core.table import Table  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 WORKFLOW = ("Snakefile", "workflow", "profiles", "environment.yml")
@@ -26,8 +31,6 @@ BEGIN = time.monotonic()
 
 # Set before torch is loaded. At the size of the tests more threads do not help, and pytest has a worker per core.
 os.environ["OMP_NUM_THREADS"] = "1"
-# As in the jobs of the workflow, whose weights tests compare with those trained in the process of the test.
-os.environ.update(ONE_ORDER)
 # Tests must not fail because the machine is busy, and must be the same in every run.
 settings.register_profile("icl", deadline=None, derandomize=True, database=None)
 settings.load_profile("icl")

@@ -1,26 +1,20 @@
 """Run one job of a plan: its inputs and files, given to a function of `icl.jobs`."""
 
-import os
 from pathlib import Path
 
 from icl.evidence import ledger
 from icl.pipeline.plan import Plan
 
 KINDS = ("train", "measure", "check", "draw")
-ONE_ORDER = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2"}
-"""Settings of torch's own kernels and of MKL's matrix products. By default both sum in an order that depends on the
-vector units of the processor; with these, in the same order on every x86 processor that has AVX2."""
 
 
 def run(plan: Plan, kind: str, name: str) -> None:
-    """Run a job and write its files; each kind imports only what it needs, and torch after ONE_ORDER is set.
+    """Run a job and write its files; each kind imports only what it needs.
 
     kind : of KINDS; name : a figure, or <figure>/<sweep>/<shard> for a training
 
     Raises Problem for damaged inputs, and ConstantError for a name that is not in the plan.
     """
-    for variable, value in ONE_ORDER.items():
-        os.environ.setdefault(variable, value)
     if kind == "train":
         from icl.jobs.train import train
 
