@@ -102,5 +102,5 @@ def brief(says: str) -> str:
 def compact(path: Path) -> tuple[str, int, int]:
     """Return a small copy of a PNG, with 64 colours, in lossless WebP: address, width and height."""
     few, out = few_colours(path, 64), io.BytesIO()
-    few.convert("RGB").save(out, "WEBP", lossless=True, quality=80, method=4)
+    few.convert("RGB").save(out, "WEBP", lossless=True, quality=100, method=4)
     return f"data:image/webp;base64,{base64.b64encode(out.getvalue()).decode()}", few.width, few.height
