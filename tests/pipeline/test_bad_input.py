@@ -310,7 +310,7 @@ def test_texts_in_the_config_reach_no_shell(tmp_path: Path) -> None:
 
     write(only=HOSTILE, against=HOSTILE, **of_li(batch=HOSTILE))
     assert "batch (B) = " in workflow("figure9", "--forceall", *use).stdout
-    weights = "results/smoke@hostile/runs/ahn_sparse_1/0of2.safetensors"
+    weights = "results/smoke@hostile/runs/ahn_sparse_1/0of1.safetensors"
     hostile: dict[str, Any] = {"variant": "hostile"}
     hostile["constants"] = {"ahn_linear": {"spectrum": ["1", "0.5", 0.5, 0.25, "2.5e-1"]}}
     write(**hostile, against=HOSTILE)

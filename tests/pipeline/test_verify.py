@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import make_figure9
 
 from icl.core import runs, sealed, table
 from icl.core.problem import Problem
@@ -16,18 +17,23 @@ from icl.pipeline import verify
 from icl.pipeline.plan import Plan
 from icl.pipeline.run import run
 
-PLAN = Plan("smoke")
+PLAN = Plan("smoke", shards=2)
 WEIGHTS, OTHER = map(Path, PLAN.run_files("figure9"))
 TABLE, VERDICTS, RECORD = (Path(of("figure9")) for of in (PLAN.table_file, PLAN.verdict_file, PLAN.record_file))
 PICTURE, PRINT = map(Path, PLAN.pictures("figure9")[:2])
 CHAIN = PLAN.chain("figure9")
 
 
+@pytest.fixture(scope="module")
+def in_two_shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_figure9(tmp_path_factory.mktemp("figure9"), PLAN)
+
+
 @pytest.fixture(autouse=True)
-def made(figure9_made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def made(in_two_shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a folder with all results of figure 9, as the working folder."""
     for name in ("results", "figures"):
-        shutil.copytree(figure9_made / name, tmp_path / name)
+        shutil.copytree(in_two_shards / name, tmp_path / name)
     monkeypatch.chdir(tmp_path)
 
 
