@@ -151,7 +151,7 @@ DEEP: dict[str, Any] = {
 }  # fmt: skip
 SNAPSHOTS, SHORTEST = (0, 50, 100, 150, 200, 300, 400, *range(600, 2001, 200)), (0, 10)
 # Seeds, prompts per batch and queries.
-AMOUNTS = {"paper": (20, 120, 400), "laptop": (5, 40, 100), "smoke": (2, 10, 10)}
+AMOUNTS = {"paper": (20, 120, 400), "laptop": (6, 40, 100), "smoke": (2, 10, 10)}
 
 
 def sweeps_deep(scale: str) -> list[Sweep]:
