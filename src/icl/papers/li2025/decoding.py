@@ -56,15 +56,10 @@ class TrainedLayer:
         """u = W_K^T W_Q p_query, whose products with the columns are their scores: (..., M) -> (..., D)."""
         return query @ self.product[: self.m] + self.product[2 * self.m + step]
 
-    def readouts(self, x: Tensor, y: Tensor, step: int) -> Tensor:
-        """mu'_j^T W_V p of columns (x; y) at a step, for all j: (..., M) -> (..., M')."""
+    def readouts(self, x: Tensor, y: Tensor, step: int | slice) -> Tensor:
+        """mu'_j^T W_V p of columns (x; y) at a step or at several, for all j: (..., M) -> (..., M')."""
         m = self.m
         return x @ self.readout[:, :m].mT + y @ self.readout[:, m : 2 * m].mT + self.readout.T[2 * m :][step]
-
-    def column_readouts(self, vectors: Tensor, steps: int) -> Tensor:
-        """Read-outs of the columns of neighbouring vectors: (..., steps + 1, M) -> (..., steps, M')."""
-        upper, lower = ((vectors @ half.mT) for half in torch.split(self.readout[:, : 2 * self.m], self.m, dim=1))
-        return upper[..., :-1, :] + lower[..., 1:, :] + self.readout.T[2 * self.m :][:steps]
 
     def sums(self, u: Tensor, vectors: Tensor, readouts: Tensor, lengths: Sequence[int]) -> tuple[Tensor, Tensor]:
         """sum_i e^(score_i - top) readout_i over the first n examples for all lengths n, (pairs, lengths, M'), and top.
@@ -94,7 +89,7 @@ def chain_of_thought(layer: TrainedLayer, shown: prompts.Prompts, lengths: Seque
     """
     vectors, query = torch.from_numpy(shown.vectors), torch.from_numpy(shown.query)
     queries, specific = len(query), len(layer.patterns)
-    readouts = layer.column_readouts(vectors, layer.k)
+    readouts = layer.readouts(vectors[:, :, :-1], vectors[:, :, 1:], slice(layer.k))
     current = query.expand(len(lengths), *query.shape)  # query of this step, (lengths, queries, M)
     codes = torch.arange(queries).expand(len(lengths), -1) * specific
     answered: list[tuple[Tensor, Tensor]] = []  # the columns of the earlier answers
@@ -123,7 +118,7 @@ def single_answer(layer: TrainedLayer, shown: prompts.Prompts, lengths: Sequence
     """1 where the answer to columns (z_0; z_K) with the code of step 1 differs from f(z_query): (lengths, queries)."""
     u = layer.pulls(torch.from_numpy(shown.query), 0)
     ends = torch.from_numpy(shown.vectors[:, :, [0, -1]])
-    totals, _ = layer.sums(u, ends, layer.column_readouts(ends, 1), lengths)
+    totals, _ = layer.sums(u, ends, layer.readouts(ends[:, :, :1], ends[:, :, 1:], slice(1)), lengths)
     return (totals.argmax(dim=-1).mT != torch.from_numpy(shown.right[:, -1])).double().numpy()
 
 
