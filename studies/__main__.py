@@ -6,8 +6,9 @@ import pandas as pd
 import typer
 
 from icl.core.files import write_text
+from icl.evidence import history as claims
 from icl.evidence.sensitivity import FILE
-from studies import drawn, search, sensitivity
+from studies import drawn, history, search, sensitivity
 from studies.space import record, spaces
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
@@ -36,6 +37,12 @@ def drawn_run(model: str, scale: str = "laptop") -> None:
 def write_sensitivity() -> None:
     """Write src/icl/evidence/sensitivity.json from studies/spaces/."""
     write_text(FILE, sensitivity.as_json())
+
+
+@app.command("history")
+def write_history() -> None:
+    """Write src/icl/evidence/history.json from the commits of this repository."""
+    claims.write(history.events())
 
 
 if __name__ == "__main__":

@@ -149,6 +149,7 @@ class Ledger(Entry):
     """One paper's claims.yaml; `paper` is the key, the name of its folder.
 
     cite : keys of references.bib; about : two sentences, what the paper says and how it is tested here
+    withdrawn : id of a claim that was removed after the first freeze -> why; its outcomes are in history.json
     """
 
     paper: str
@@ -158,6 +159,7 @@ class Ledger(Entry):
     figures: Mapping[Name, Target]
     claims: Annotated[tuple[Claim, ...], Field(strict=False)]
     identities: Annotated[tuple[Identity, ...], Field(strict=False)] = ()
+    withdrawn: Mapping[Id, Text] = {}
 
     def ids(self) -> list[str]:
         """Return the ids of claims and identities."""
@@ -213,6 +215,8 @@ def _contradictions(ledger: Ledger) -> Iterator[str]:
     ids = ledger.ids()
     yield from (f"claim {name}: appears twice" for name in sorted({name for name in ids if ids.count(name) > 1}))
     for claim in ledger.claims:
+        if claim.id in ledger.withdrawn:
+            yield f"claim {claim.id}: is also among the withdrawn ones; a new claim needs a new id"
         if claim.figure not in ledger.figures:
             yield f"claim {claim.id}: figure {claim.figure} is not among the file's figures"
         for part in (*claim.bounds, *claim.conditions):

@@ -85,6 +85,20 @@ def show(name: str, scale: Scale = "laptop", constants: Set = "", as_json: AsJso
 
 
 @app.command()
+def history(claim: Annotated[str, typer.Argument()] = "", as_json: AsJson = False) -> None:
+    """Print what changed in a claim since the first freeze, with its outcomes; without a name, in all claims."""
+    from icl.evidence import history as claims
+    from icl.report import history as report
+
+    found = claims.read()
+    if claim and claim not in found:
+        raise discovery.UnknownName(f"claim {claim!r}: has no history; try {discovery.near(claim, found)}")
+    chosen = {claim: found[claim]} if claim else claims.withdrawn() | claims.moved()
+    data = {name: [one.model_dump(exclude_defaults=True) for one in events] for name, events in chosen.items()}
+    answer(data, report.text(chosen), as_json)
+
+
+@app.command()
 def verdicts(
     figures: Named = None, scale: Scale = "laptop", constants: Set = "", variant: Variant = "",
     first_seed: FirstSeed = FIRST_SEED, seeds: Seeds = 0, config: Config = None, as_json: AsJson = False,

@@ -14,7 +14,7 @@ from icl.core import discovery
 from icl.core.files import write_text
 from icl.evidence import ledger
 from icl.evidence.ledger import Ledger
-from icl.report import constants, costs, formulas
+from icl.report import constants, costs, formulas, history
 from icl.report.cards import WORST_FIRST, Card, counts
 from icl.report.drawing import drawing
 from icl.report.entries import Entry, from_gallery
@@ -83,7 +83,11 @@ def texts(entries: Sequence[Entry]) -> dict[Path, str]:
     body = rendered("readme.md.j2", papers=papers, counts=counted, unjudged=sorted(unjudged))
     cpu, training = costs.total(entry.costs for entry in entries)
     listed = rendered("gallery.md.j2", papers=papers, cpu=cpu, training=training)
-    return {README: SECTION.sub(lambda match: match[1] + body + match[2], readme), FOLDER / "README.md": listed}
+    return {
+        README: SECTION.sub(lambda match: match[1] + body + match[2], readme),
+        FOLDER / "README.md": listed,
+        FOLDER / "history.md": history.page(),
+    }
 
 
 def theorems(source: str) -> str:

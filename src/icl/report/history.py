@@ -1,0 +1,76 @@
+"""The history of the claims as text: every change since the first freeze, and the withdrawn claims."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from icl.core.config import FIRST_SEED
+from icl.evidence import history, ledger
+from icl.evidence.history import Event
+from icl.report.wording import rendered, table
+
+SAMPLE = f"laptop, seeds from {FIRST_SEED}"
+
+
+def reasons() -> dict[str, str]:
+    """Return withdrawn claim -> why."""
+    return {name: why for paper in ledger.papers() for name, why in paper.withdrawn.items()}
+
+
+def text(claims: Mapping[str, Sequence[Event]]) -> str:
+    """Return every event of these claims, one line each."""
+    return rendered("history.txt.j2", claims=claims, reasons=reasons())
+
+
+def page() -> str:
+    """Return the page of the gallery: withdrawn claims, and those whose bounds or outcomes changed."""
+    why, gone = reasons(), history.withdrawn()
+    rows = [
+        (name, _kind(events), history.bounds(events), _said(events), events[-1].date, why[name])
+        for name, events in gone.items()
+    ]
+    totals = Counter(_outcome(events) for events in gone.values())
+    moved = [
+        (
+            name,
+            history.bounds(events, last=False),
+            _outcome(events, last=False),
+            history.bounds(events) if len(_parts(events, "bounds")) > 1 else "the same",
+            _said(events),
+            _changes(events),
+        )
+        for name, events in history.moved().items()
+    ]
+    counted = ", ".join(f"{count} {outcome}" for outcome, count in totals.most_common())
+    return rendered("history.md.j2", withdrawn=rows, totals=counted, moved=moved, table=table)
+
+
+def _outcome(events: Sequence[Event], last: bool = True) -> str:
+    """Return an outcome on the first sample at the laptop scale, or else on the first sample judged."""
+    found = history.outcomes(events, last)
+    return found.get(SAMPLE) or next(iter(found.values()), "not judged")
+
+
+def _said(events: Sequence[Event]) -> str:
+    """Return the last outcomes, with their samples if these differ."""
+    found = history.outcomes(events)
+    if len(set(found.values())) <= 1:
+        return _outcome(events)
+    return "; ".join(f"{outcome} ({sample})" for sample, outcome in found.items())
+
+
+def _kind(events: Sequence[Event]) -> str:
+    return _parts(events, "kind")[-1]
+
+
+def _changes(events: Sequence[Event]) -> str:
+    """Return the dates on which kind, bounds or conditions changed after the freeze."""
+    dates = {
+        part: [event.date for event in events[1:] if getattr(event, part) is not None]
+        for part in ("kind", "bounds", "conditions")
+    }
+    return "; ".join(f"{part} {', '.join(days)}" for part, days in dates.items() if days) or "outcome only"
+
+
+def _parts(events: Sequence[Event], part: str) -> list[str]:
+    """Return the values that a part had, in words."""
+    return [event.changes[part] for event in events if getattr(event, part) is not None]
