@@ -33,7 +33,7 @@ WORKFLOW = ("Snakefile", "workflow", "profiles", "environment.yml")
 BEGIN = time.monotonic()
 
 # Set before torch is loaded. At the size of the tests more threads do not help, and pytest has a worker per core.
-os.environ["OMP_NUM_THREADS"] = "1"
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Tests must not fail because the machine is busy, and must be the same in every run.
 settings.register_profile("icl", deadline=None, derandomize=True, database=None)
 settings.load_profile("icl")

@@ -10,6 +10,7 @@ import torch
 from icl.core import discovery
 from icl.core.sweep import Sweep
 from icl.core.training import train
+from tests.rounding import rounding
 
 STEPS = 3
 
@@ -51,5 +52,5 @@ def test_a_run_has_the_same_values_alone_and_in_a_batch(sweep: Sweep) -> None:
         np.testing.assert_allclose(alone.losses[0], together.losses[run], rtol=1e-3, atol=1e-6)
         for name, w in alone.weights.items():
             if not name.endswith(UNDETERMINED):
-                tolerance = 1e4 * torch.finfo(w.dtype).eps * max(float(w.abs().max()), 1e-30)
+                tolerance = rounding(w.dtype, 10_000) * max(float(w.abs().max()), 1e-30)
                 torch.testing.assert_close(w[0], together.weights[name][run], rtol=0, atol=tolerance, equal_nan=True)

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import sys
@@ -175,7 +176,7 @@ def test_progress_is_shown_on_terminals_only(redirection: str, lent: str | None,
     ours, theirs = pty.openpty()
     try:
         done = subprocess.run(
-            ["bash", "-c", f'{sys.executable} -c "$0" {redirection.format(theirs)}', SHOWS],
+            ["bash", "-c", f'{shlex.quote(sys.executable)} -c "$0" {redirection.format(theirs)}', SHOWS],
             env=os.environ | ({PROGRESS: lent} if lent else {}), pass_fds=[theirs], timeout=120, check=True,
             capture_output=True, text=True,
         )  # fmt: skip

@@ -112,7 +112,7 @@ def test_a_job_imports_only_what_it_needs() -> None:
     program = "import sys, icl.report.command_line; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert not {"torch", "scipy", "matplotlib", "snakemake", "jinja2", "rich", "PIL"} & set(loaded)
-    piped = f"{sys.executable} -m icl show huang_rates | head -1"
+    piped = f"{shlex.quote(sys.executable)} -m icl show huang_rates | head -1"
     done = subprocess.run(["bash", "-c", piped], capture_output=True, text=True, check=True, timeout=120)
     assert (done.stdout, done.stderr) == ("huang_rates\n", "")
 

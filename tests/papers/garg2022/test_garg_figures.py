@@ -5,6 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+import torch
 
 from icl.core.runs import Runs
 from icl.core.table import Table
@@ -12,6 +13,7 @@ from icl.models import linear_attention_theory as theory
 from icl.papers.garg2022 import decoder, garg_errors, garg_function, gpt2, panels, shifts
 from icl.papers.garg2022.evaluation import ERROR, squared_errors, sweeps
 from icl.pipeline import figures
+from tests.rounding import chained, rounding
 
 SEEDS, PROMPTS, D = 2, 2000, 5
 SHIFTS = {"clean": shifts.clean, **shifts.SHIFTS}
@@ -120,7 +122,8 @@ def test_a_panel_shows_the_answers_to_its_own_prompt() -> None:
         queries, heads = directions[prompt, None] * x[:, None], trained.sweep.configs[0].heads
         expected = decoder.predict_queries(trained.last(), *examples, queries[None], heads=heads)[:, 0]
         ours = measured.points(panel, garg_function.TWICE, garg_function.VALUE)["value"]
-        np.testing.assert_allclose(ours.to_numpy().reshape(expected.shape), expected)
+        tolerance = rounding(torch.float32, chained(trained.last())) * abs(expected).max()
+        np.testing.assert_allclose(ours.to_numpy().reshape(expected.shape), expected, rtol=0, atol=tolerance)
 
 
 def test_the_axis_counts_examples_and_dimensions() -> None:
