@@ -14,40 +14,32 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := first
-PYTHON ?=
-TORCH ?=
-TORCH_INDEX ?=
-SNAKEMAKE_ARGS ?=
-# SCALE=smoke is short for SNAKEMAKE_ARGS='--config scale=smoke', SET='li_icl: {batch: 64}' for
-# SNAKEMAKE_ARGS='--config "constants={li_icl: {batch: 64}}"'. They join a --config that is already there, because
-# Snakemake reads only the last one.
-SCALE ?=
-SET ?=
-SETTINGS = $(strip $(if $(SCALE),scale=$(SCALE)) $(if $(SET),'constants=$(SET)'))
-GIVEN = $(patsubst -C,--config,$(SNAKEMAKE_ARGS))
-JOINED = $(if $(filter --config,$(GIVEN)),$(subst --config ,--config $(SETTINGS) ,$(GIVEN)),$(GIVEN) --config $(SETTINGS))
-CONFIG = $(strip $(if $(SETTINGS),$(JOINED),$(SNAKEMAKE_ARGS)))
 # Tests of one file run in one process, which trains what they need once.
 PYTEST_ARGS ?= -n 2 --dist loadfile
-LOCK_ARGS ?=
 SITE ?= site
-BENCH ?=
+# What a caller gives, as a variable of make or of the environment. Neither make nor a shell expands it: recipes read it
+# from the environment, and scripts/call.py separates its words.
+GIVEN := BENCH FIGURE LOCK_ARGS PAPER PYTEST_ARGS PYTHON SCALE SET SITE SNAKEMAKE_ARGS TORCH TORCH_INDEX
+$(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
+export $(GIVEN)
+CALL := .venv/bin/python scripts/call.py
 
 unexport PYTHONPATH PYTHONHOME
 # Without kept bytecode each of hundreds of jobs would compile what it imports; containers often turn it off.
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONNOUSERSITE := 1
-OUTSIDE := $(PATH)
-export PATH := $(CURDIR)/.venv/bin:$(PATH)
+export OUTSIDE := $(value PATH)
+export PATH := $(CURDIR)/.venv/bin:$(value PATH)
 
-BIN := .venv/bin
 LOCK := requirements/lock.txt
+COMPILE = $(CALL) LOCK_ARGS .venv/bin/uv pip compile --universal --python-version 3.11 --fork-strategy fewest \
+  --generate-hashes --custom-compile-command 'make lock' --quiet
 
-# All goals that are not listed here are passed to Snakemake in one call. They are phony, because make would take the
-# folder figures/ for a finished target. They precede SNAKEMAKE_ARGS, because `--config a=b` consumes what follows.
+# All goals that are not listed here are passed to Snakemake in one call. They precede SNAKEMAKE_ARGS, because
+# `--config a=b` consumes what follows.
 OWN := first help env paper docs test test-all test-browser test-slurm lint bench whatif lock clean clean-env snakemake
-TARGETS := $(filter-out $(OWN),$(MAKECMDGOALS))
-.PHONY: $(OWN) $(TARGETS)
+export TARGETS := $(filter-out $(OWN),$(MAKECMDGOALS))
+.PHONY: $(OWN)
 
 first:
 	@echo 'make figure12              make one figure and print its verdicts'
@@ -80,55 +72,55 @@ help:
 	@echo 'For the first set-up of .venv: TORCH_INDEX=ADDRESS names an index with the CPU build of torch,'
 	@echo 'TORCH=cuda chooses the default build, for a machine with a GPU.'
 
-ifneq ($(TARGETS),)
-$(TARGETS): snakemake
+# As a pattern, because a name in a rule would be read as a part of this file.
+Makefile: ;
+%: snakemake
 	@:
-endif
 
 snakemake: env
-	$(BIN)/snakemake $(foreach target,$(TARGETS),'$(target)') $(CONFIG)
+	set -f; $(CALL) SNAKEMAKE_ARGS .venv/bin/snakemake $$TARGETS
 
 # Uses the first Python that runs and can make virtual environments; the lock has no wheels for 3.14 yet.
 env:
 	@$(if $(filter-out cpu cuda,$(TORCH)),echo 'TORCH is cpu or cuda' >&2; exit 2)
-	@PATH='$(OUTSIDE)'; \
-	for python in $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python3.14); do \
+	@PATH="$$OUTSIDE"; pythons=("$$PYTHON"); \
+	[ -n "$$PYTHON" ] || pythons=(python3 python3.13 python3.12 python3.11 python3.14); \
+	for python in "$${pythons[@]}"; do \
 	  "$$python" -c 'import sys, ensurepip, venv; named = sys.argv[1] != "python3"; \
 	    sys.exit(not (3, 11) <= sys.version_info < (3, 99 if named else 14))' "$$python" 2>/dev/null || continue; \
-	  exec "$$python" scripts/environment.py '$(PYTHON)' '$(TORCH)' '$(TORCH_INDEX)'; \
+	  exec "$$python" scripts/environment.py "$$PYTHON" "$$TORCH" "$$TORCH_INDEX"; \
 	done; \
 	echo 'make env: no Python 3.11 or later with venv and pip (Debian: python3-venv); name one with PYTHON=...' >&2; exit 1
 
-# One BLAS thread, because two test processes share two cores.
 test: env
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(CALL) PYTEST_ARGS .venv/bin/python -m pytest
 
 test-all: env
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_ARGS) -m ''
+	$(CALL) PYTEST_ARGS .venv/bin/python -m pytest -m ''
 
 test-browser: env
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_ARGS) -m browser
+	$(CALL) PYTEST_ARGS .venv/bin/python -m pytest -m browser
 
 # In one process, because the cluster of one node runs jobs in parallel.
 test-slurm: env
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slurm
+	.venv/bin/python -m pytest -m slurm
 
 lint: env
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
-	$(BIN)/snakefmt --check Snakefile workflow
-	$(BIN)/snakemake --lint
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+	.venv/bin/snakefmt --check Snakefile workflow
+	.venv/bin/snakemake --lint
 
 # With the same thresholds as the workflow's training jobs. BENCH='garg softmax' runs some rows only.
 bench: env
-	MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_MMAP_THRESHOLD_=4000000000 $(BIN)/python -m benchmarks $(BENCH)
+	MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_MMAP_THRESHOLD_=4000000000 $(CALL) BENCH .venv/bin/python -m benchmarks
 
 # All figures of one paper, which is a target of the workflow.
 paper: env
 	@$(if $(PAPER),,echo 'make paper PAPER=li2024' >&2; exit 2)
-	$(BIN)/snakemake '$(PAPER)' $(CONFIG)
+	$(CALL) SNAKEMAKE_ARGS .venv/bin/snakemake "$$PAPER"
 
 # The pages and what they link to, at their paths in the repository. Building and reading the site need no network.
 docs: env
@@ -136,20 +128,20 @@ docs: env
 	mkdir -p .cache/site
 	tar -cf - --exclude=__pycache__ README.md CITATION.cff references.bib docs gallery profiles/README.md src/icl/papers \
 	  | tar -xf - -C .cache/site
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir '$(abspath $(SITE))'
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet --site-dir "$$SITE"
 
 # A figure with default and changed constants, side by side.
 whatif: env
 	@$(if $(and $(FIGURE),$(SET)),,echo "make whatif FIGURE=figure12 SET='li_icl_gpt2: {relevant_fraction: 0.6}'" >&2; exit 2)
 	@$(if $(SNAKEMAKE_ARGS),echo 'make whatif takes FIGURE and SET and SCALE but no SNAKEMAKE_ARGS' >&2; exit 2)
-	$(BIN)/python -m icl whatif $(FIGURE) --set '$(SET)' $(if $(SCALE),--scale $(SCALE))
+	.venv/bin/python -m icl whatif --set "$$SET" $${SCALE:+--scale "$$SCALE"} -- "$$FIGURE"
 
 # One resolution for all Pythons from 3.11 on and all platforms (--universal), one version per package (fewest).
 # Locked versions stay if the ranges allow them.
 lock: env
-	$(BIN)/uv pip compile pyproject.toml --extra dev --extra docs --constraint requirements/torch.txt --no-emit-package torch \
-	  --universal --python-version 3.11 --fork-strategy fewest --generate-hashes \
-	  --custom-compile-command 'make lock' --quiet --output-file $(LOCK) $(LOCK_ARGS)
+	$(COMPILE) pyproject.toml --extra dev --extra docs --constraint requirements/torch.in --no-emit-package torch \
+	  --output-file $(LOCK)
+	$(COMPILE) requirements/torch.in --no-config --no-annotate --constraint $(LOCK) --output-file requirements/torch.txt
 
 clean:
 	rm -rf .snakemake .pytest_cache .hypothesis .mypy_cache .ruff_cache benchmarks/output site

@@ -7,6 +7,7 @@ standard library. pip and uv write to `.cache/environment.log`.
 import fcntl
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ import time
 from pathlib import Path
 
 RECORD, LOG = Path(".venv/.made-from"), Path(".cache/environment.log")
-LOCK, PIN = Path("requirements/lock.txt"), Path("requirements/torch.txt")
+LOCK, TORCH, CPU = (Path(f"requirements/{name}.txt") for name in ("lock", "torch", "torch-cpu"))
 PIP = (".venv/bin/python", "-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--no-compile")
 UV = (".venv/bin/uv", "pip", "install", "--python", ".venv/bin/python")
 HAS_TORCH = "import torch; assert tuple(map(int, torch.__version__.split('.')[:2])) >= (2, 7)"
@@ -23,7 +24,7 @@ HAS_TORCH = "import torch; assert tuple(map(int, torch.__version__.split('.')[:2
 
 def wanted(python: str, torch: str, index: str) -> dict[str, str]:
     """Return what .venv should be made from; equal to `recorded()` if it is up to date."""
-    lock = hashlib.sha256(LOCK.read_bytes() + PIN.read_bytes()).hexdigest()
+    lock = hashlib.sha256(b"".join(path.read_bytes() for path in (LOCK, TORCH, CPU))).hexdigest()
     # Not the Python of an active .venv, which is removed before the new one is made.
     this = str(Path(getattr(sys, "_base_executable", sys.executable)).resolve())
     before = {"python": this, "torch": "", "index": ""} | recorded()
@@ -37,13 +38,18 @@ def recorded() -> dict[str, str]:
 
 
 def builds(torch: str, index: str) -> dict[str, list[str]]:
-    """Return the builds of torch to try in order, as words and arguments of pip; the CPU build first, if any."""
-    (pin,) = re.findall(r"^torch==\S+", PIN.read_text(), flags=re.MULTILINE)
-    source = ["--extra-index-url", index] if index else []
+    """Return the builds of torch to try in order, as words and arguments of pip; the CPU build first, if any.
+
+    Everything is pinned by its digest, so no index can give another file; the lock has the packages that both need.
+    """
+    default, cpu = (["--require-hashes", "--no-deps", "--requirement", str(path)] for path in (TORCH, CPU))
     if sys.platform != "linux":
-        return {pin: [pin, *source]}
-    cpu, cuda = {f"{pin}+cpu": [f"{pin}+cpu", *source]}, {f"{pin} with CUDA (2.7 GB to download)": [pin, *source]}
-    return cuda if torch == "cuda" else cpu if index else cpu | cuda
+        return {"torch": default}
+    if torch == "cuda":
+        return {"torch with CUDA (2.7 GB to download)": default}
+    if index:
+        return {"torch for CPUs": [*cpu, "--index-url", index]}
+    return {"torch for CPUs": cpu, "torch with CUDA (2.7 GB to download)": default}
 
 
 def run(what: str, *command: str, may_fail: bool = False) -> bool:
@@ -74,7 +80,13 @@ def build(python: str, torch: str, index: str) -> None:
 
 def main() -> None:
     LOG.parent.mkdir(exist_ok=True)
-    with LOG.with_suffix(".lock").open("w") as file:
+    lock = LOG.with_suffix(".lock")
+    try:
+        # Without O_NOFOLLOW, a link in its place would lock the file that it names.
+        number = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        sys.exit(f"{lock}: cannot be opened ({error.strerror})")
+    with os.fdopen(number) as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # another set-up in this folder ends first
         if (now := wanted(*sys.argv[1:])) == recorded():
             return

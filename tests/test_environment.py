@@ -24,7 +24,9 @@ from scripts import environment
 ROOT = Path(__file__).resolve().parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = PYPROJECT["project"]
-LOCK, PIN = ((ROOT / f"requirements/{name}.txt").read_text() for name in ("lock", "torch"))
+LOCK, PIN, TORCH, CPU = (
+    (ROOT / f"requirements/{name}").read_text() for name in ("lock.txt", "torch.in", "torch.txt", "torch-cpu.txt")
+)
 
 
 def ranges(requirements: list[str]) -> dict[str, SpecifierSet]:
@@ -60,7 +62,11 @@ def test_the_lock_lies_in_every_range_and_serves_every_machine() -> None:
         assert name in ("python", "pip") or locked[name] in admitted, name
     # No build of torch, no file or address, and hashes for every pin.
     assert not re.findall(r"^.*(?:\+cpu|file:| @ |://|nvidia|cuda|triton|^torch==).*$", LOCK, re.M)
-    assert all("--hash=sha256:" in block for block in re.split(r"\n(?=\S)", LOCK) if "==" in block.split("\n")[0])
+    for text in (LOCK, TORCH, CPU):
+        assert all("--hash=sha256:" in block for block in re.split(r"\n(?=\S)", text) if "==" in block.split("\n")[0])
+    version = pins(PIN)["torch"]
+    assert pins(TORCH)["torch"] == version and pins(CPU) == {"torch": f"{version}+cpu"}
+    assert all(pins(LOCK)[name] == other for name, other in pins(TORCH).items() if name in pins(LOCK))
 
 
 def test_the_dependencies_of_torch_are_those_in_the_lock() -> None:
@@ -89,22 +95,67 @@ def make(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["make", *arguments], env=ours, capture_output=True, text=True, check=False)
 
 
-def test_unknown_goals_go_to_snakemake_in_one_call_with_one_config() -> None:
-    # figures and results are also folders, which make must not take for finished targets. Of two --config Snakemake
-    # reads the last one only.
-    given = ("figures", "results/a.txt", "SCALE=smoke", "SET=li_icl: {batch: 64}", "SNAKEMAKE_ARGS=-n -C variant=a")
-    calls = [line for line in make("-C", str(ROOT), "-n", *given).stdout.splitlines() if "bin/snakemake" in line]
-    config = "scale=smoke 'constants=li_icl: {batch: 64}' variant=a"
-    assert calls == [f".venv/bin/snakemake 'figures' 'results/a.txt' -n --config {config}"]
-
-
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder with what make and the set-up read."""
-    for name in ("Makefile", "pyproject.toml", "requirements"):
+    for name in ("Makefile", "pyproject.toml", "requirements", "scripts"):
         (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, tmp_path / name)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def programs(folder: Path) -> Path:
+    """Return the folder with programs in .venv that print their words, one a line, and run nothing."""
+    (folder / ".venv/bin").mkdir(parents=True)
+    for name in ("snakemake", "mkdocs", "uv", "python"):
+        real = f'[ "$1" != scripts/call.py ] || exec "{sys.executable}" "$@"\n' * (name == "python")
+        path = folder / f".venv/bin/{name}"
+        path.write_text(f'#!/bin/sh\n{real}printf "%s\\n" "$@" end\n')
+        path.chmod(0o755)
+    return folder
+
+
+@pytest.mark.usefixtures("programs")
+def test_unknown_goals_go_to_snakemake_in_one_call_with_one_config() -> None:
+    # figures and results are also folders, which make must not take for finished targets. Of two --config Snakemake
+    # reads the last one only.
+    Path("figures").mkdir()
+    given = ("figures", "results/a.txt", "SCALE=smoke", "SET=li_icl: {batch: 64}", "SNAKEMAKE_ARGS=-n -C variant=a")
+    assert make("-o", "env", *given).stdout.splitlines()[1:] == [
+        "figures", "results/a.txt", "-n", "-C", "scale=smoke", "constants=li_icl: {batch: 64}", "variant=a", "end",
+    ]  # fmt: skip
+    alone = make("-o", "env", "figure9", "SET=li_icl: {batch: 64}", "SNAKEMAKE_ARGS=--config 'a=b c'").stdout
+    assert alone.splitlines()[1:] == ["figure9", "--config", "constants=li_icl: {batch: 64}", "a=b c", "end"]
+
+
+HOSTILE = (
+    "x;touch canary;true",
+    "$(touch canary)`touch canary`",
+    "$(shell touch canary)$$(touch canary)",
+    "'; touch canary; '",
+    '"; touch canary; "',
+    "*",
+)
+USES = {
+    "SCALE": "figure9", "SET": "figure9", "SNAKEMAKE_ARGS": "figure9", "PAPER": "paper", "FIGURE": "whatif",
+    "SITE": "docs", "BENCH": "bench", "PYTEST_ARGS": "test", "LOCK_ARGS": "lock",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_what_a_caller_gives_reaches_no_shell(programs: Path, text: str) -> None:
+    """As a variable of make or of the environment, and as a goal: each arrives as it is, or its words do."""
+    for variable, goal in USES.items():
+        for arguments, variables in (([f"{variable}={text}"], {}), ([], {variable: text})):
+            also = ["SET=a"] if goal == "whatif" else []
+            done = make("-o", "env", goal, *also, *arguments, **variables)
+            assert not Path("canary").exists(), (variable, done)
+            if not variable.endswith("ARGS") and variable != "BENCH":
+                assert re.search(rf"^(scale=|constants=)?{re.escape(text)}$", done.stdout, re.MULTILINE), variable
+    make("-o", "env", text)
+    make("env", f"PYTHON={text}", f"TORCH_INDEX={text}")
+    assert not Path("canary").exists()
 
 
 def test_make_takes_the_first_working_python(folder: Path) -> None:
@@ -121,12 +172,16 @@ def test_make_takes_the_first_working_python(folder: Path) -> None:
 
 def test_the_cpu_build_of_torch_is_tried_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def tried(torch: str, index: str) -> list[str]:
-        return [one[0].removeprefix(PIN.split()[-1]) for one in environment.builds(torch, index).values()]
+        """Return the files, whose digests are required, and the only index."""
+        found = [*environment.builds(torch, index).values()]
+        assert all(one[:2] == ["--require-hashes", "--no-deps"] for one in found)
+        return [word for one in found for word in one if not word.startswith("--")]
 
+    cpu, default = str(environment.CPU), str(environment.TORCH)
     monkeypatch.setattr(sys, "platform", "linux")
-    assert (tried("", ""), tried("", "index"), tried("cuda", "")) == (["+cpu", ""], ["+cpu"], [""])
+    assert (tried("", ""), tried("", "index"), tried("cuda", "")) == ([cpu, default], [cpu, "index"], [default])
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert tried("", "") == [""]
+    assert tried("", "") == [default]
 
 
 def test_an_environment_is_made_once_and_again_after_a_change(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,6 +211,16 @@ def test_an_environment_is_made_once_and_again_after_a_change(folder: Path, monk
         environment.RECORD.write_text(json.dumps(environment.recorded() | changed))
         assert times_made("python3", "", "") == 1
     assert not Path(made[-1][0]).is_relative_to(sys.prefix), "the Python of the .venv that is removed"
+
+
+def test_the_lock_of_the_set_up_follows_no_link(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["environment.py", "", "", ""])
+    environment.LOG.parent.mkdir()
+    (folder / "other").write_text("kept")
+    environment.LOG.with_suffix(".lock").symlink_to(folder / "other")
+    with pytest.raises(SystemExit, match=r"environment\.lock: cannot be opened"):
+        environment.main()
+    assert (folder / "other").read_text() == "kept"
 
 
 def test_a_failure_shows_the_end_of_the_log(folder: Path) -> None:

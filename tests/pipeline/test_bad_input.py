@@ -27,6 +27,7 @@ from icl.core.files import ReadError
 from icl.evidence import ledger
 from icl.pipeline import figures
 from icl.pipeline.plan import Plan, check_config
+from icl.pipeline.run import run
 
 SCHEMA = ROOT / "workflow/config.schema.yaml"
 CONFIG = yaml.safe_load((ROOT / "workflow/config.yaml").read_text(encoding="utf-8")) | {"scale": "smoke"}
@@ -46,14 +47,16 @@ def of_li(**constants: object) -> dict[str, Any]:
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"scale": "huge"}, "config scale: 'huge' is not one of ['paper', 'laptop', 'smoke']"),
+    ({"scale": "huge"}, "scale = 'huge': must be one of paper, laptop, smoke"),
     ({"scael": "smoke"}, "config: Additional properties are not allowed ('scael' was unexpected)"),
-    ({"shards": -1}, "config shards: -1 is less than the minimum"),
-    ({"shards": "two"}, "config shards: 'two' is not of type 'integer'"),
-    ({"shards": 10**24}, "is greater than the maximum"),
-    ({"variant": 5}, "config variant: 5 is not of type 'string'"),
-    ({"variant": "../x", **of_li(batch=3)}, "config variant: '../x' does not match"),
-    ({"variant": "x\n", **of_li(batch=3)}, "config variant: 'x\\n' does not match"),
+    ({"shards": -1}, "shards = -1: must be a whole number from 0 to 10,000"),
+    ({"shards": "two"}, "shards = 'two': must be a whole number"),
+    ({"shards": 10**24}, "must be a whole number from 0 to"),
+    ({"seeds": True}, "seeds = True: must be a whole number"),
+    ({"first_seed": "1/../.."}, "first_seed = '1/../..': must be a whole number"),
+    ({"variant": 5}, "variant = 5: must be"),
+    ({"variant": "../x", **of_li(batch=3)}, "variant = '../x': must be at most 41 letters"),
+    ({"variant": "x\n", **of_li(batch=3)}, "variant = 'x\\n': must be at most 41 letters"),
     ({"variant": "fast"}, "variant = 'fast': names a set of constants, but none is given"),
     ({"constants": "li_icl:{batch:3}"}, "constants 'li_icl:{batch:3}': YAML needs a space after each colon"),
     (of_li(**{"batch:3": ""}), "YAML needs a space after each colon"),
@@ -74,7 +77,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (of_li(pattern_norm="-nan"), "pattern_norm (beta) = nan: must be finite, above 0"),
     (of_li(pattern_nrom="0.3"), "constant li_icl.pattern_nrom: no such constant; did you mean pattern_norm"),
     (of_li(seed="3"), "constant seed = 3: li_icl has no such constant"),
-    *(({place: HOSTILE}, f"config {place}: ") for place in ("scale", "shards", "variant")),
+    *(({place: HOSTILE}, f"{place} = ") for place in ("scale", "shards", "variant")),
     ({HOSTILE: 1}, "config: Additional properties are not allowed"),
     ({"constants": {HOSTILE: {"batch": 3}}}, "no such model"),
     (of_li(**{HOSTILE: 3}), "has no such constant"),
@@ -89,6 +92,17 @@ def test_a_bad_config_is_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ConstantError) as error:
         planned(CONFIG | given)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize("kind", ["train", "measure", "check", "draw"])
+@pytest.mark.parametrize("name", ["figure9/li_icl/../../x", "figure9/li_icl/1of1", "../figure9", "figure9 --help"])
+def test_a_job_takes_no_name_that_is_not_in_the_plan(kind: str, name: str, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConstantError, match="figure9"):
+        run(Plan("smoke"), kind, name)
+    with pytest.raises(ConstantError, match="variant"):
+        Plan("smoke", variant="../../..", constants={"li_icl": {"batch": 3}})
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("text", ["0.3", "3e-1", "+.3", 0.3, "0.30"])
@@ -166,6 +180,23 @@ def test_any_frame_is_refused_or_meets_the_contract(tmp_path: Path, cells: dict[
         table.validate(table.read(path)[0])
     except ReadError as error:
         assert str(error).startswith(f"{path}: ") and str(error).endswith("; delete it and run again")
+
+
+def test_a_table_that_decodes_to_more_than_any_result_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    """Files of a few hundred kilobytes: numbers that decode to 240 MB, and one text for rows of 5 GB."""
+    numbers, texts = tmp_path / "numbers.parquet", tmp_path / "texts.parquet"
+    part = pa.table({"value": pa.array([0.0]).take(pa.array([0] * 1_000_000))}, metadata={b"icl": b"{}"})
+    with pq.ParquetWriter(numbers, part.schema) as writer:
+        for _ in range(30):
+            writer.write_table(part)
+    repeated = pa.DictionaryArray.from_arrays(pa.array([0] * 5000, pa.int32()), pa.array(["x" * 1_000_000]))
+    pq.write_table(pa.table({"series": repeated}, metadata={b"icl": b"{}"}), texts, store_schema=False)
+    for path in (numbers, texts):
+        assert path.stat().st_size < 1_000_000
+        before = pa.total_allocated_bytes()
+        with pytest.raises(ReadError, match=f"^{path}: holds .* more than any table; delete it and run again$"):
+            table.read(path)
+        assert pa.total_allocated_bytes() - before < 50_000_000
 
 
 # Code in data
@@ -264,7 +295,7 @@ def refusal(workflow: Workflow, *arguments: str) -> str:
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        (["figure9", "--config", "scale=huge"], "config scale: 'huge'"),
+        (["figure9", "--config", "scale=huge"], "scale = 'huge'"),
         (["figure9", "--config", "constants={li_icl: {batch: 1_0}}"], "batch (B) = '1_0': must be a whole number"),
         (["figure12", "--config", "constants={li_icl: {batch: 9}}"], "li_icl.batch = 9: changes nothing in figure12"),
         (["figüre9"], "target 'figüre9': no such target; try figure9"),
@@ -295,6 +326,13 @@ def test_a_folder_that_cannot_be_used_is_named(
         expected = f"{sys.executable}: has no module icl; run `make env`, then .venv/bin/snakemake"
         assert refusal(workflow, "figure9") == expected
     module.unlink()
+    lock, other = workflow.folder / ".snakemake/icl.lock", tmp_path / "other"
+    lock.unlink(missing_ok=True)
+    other.write_text("kept")
+    lock.symlink_to(other)
+    assert "icl.lock: is a link or a folder" in workflow("figure9", "--config", "scale=smoke").stdout
+    assert other.read_text() == "kept"
+    lock.unlink()
     with mounted(workflow.folder / "results", "ro"):
         assert "folder results: cannot be written" in refusal(workflow, "figure9", "--config", "scale=smoke")
 

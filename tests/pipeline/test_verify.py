@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,6 +17,7 @@ from icl.core.problem import Problem
 from icl.pipeline import verify
 from icl.pipeline.plan import Plan
 from icl.pipeline.run import run
+from icl.report import results
 
 PLAN = Plan("smoke", shards=2)
 WEIGHTS, OTHER = map(Path, PLAN.run_files("figure9"))
@@ -74,6 +76,11 @@ def reseal(path: Path, kind: str, **changes: object) -> None:
     sealed.write(path, kind, sealed.read(path, kind) | changes)
 
 
+def rejudge() -> None:
+    first, *others = sealed.read(VERDICTS, "verdicts")["verdicts"]
+    reseal(VERDICTS, "verdicts", verdicts=[first | {"outcome": "supported"}, *others])
+
+
 def retable(changes: dict[str, Any] | None = None, **about: object) -> None:
     """Rewrite the table with other contents or another description."""
     made, described = table.read(TABLE)
@@ -111,6 +118,7 @@ def revalue() -> None:
         (lambda: reseal(VERDICTS, "verdicts", folder="smoke@x"), f"{VERDICTS}: is of figure9, smoke@x, not of figure9"),
         (lambda: reseal(VERDICTS, "verdicts", fingerprint="0"), f"{VERDICTS}: was made by other code, bounds or"),
         (lambda: reseal(RECORD, "drawing", table="0"), f"{RECORD}: was made from another table"),
+        (rejudge, f"{VERDICTS}: differs from what its table gives"),
         (lambda: VERDICTS.write_text(VERDICTS.read_text().replace("0.", "1.", 1)), f"{VERDICTS}: is damaged"),
         (lambda: shutil.copy(RECORD, VERDICTS), f"{VERDICTS}: is no file of verdicts"),
         (lambda: shutil.copy(PRINT, PICTURE), f"{PICTURE}: differs from what was drawn"),
@@ -120,6 +128,29 @@ def test_swapped_stale_and_rewritten_files_are_named(spoil: Callable[[], object]
     spoil()
     (found,) = [problem for problem in problems() if problem.startswith(line)]
     assert found.endswith("; delete it and run again")
+
+
+@pytest.mark.parametrize("path", CHAIN)
+def test_what_is_no_file_is_named_before_and_after_a_job(path: str) -> None:
+    """A folder or a link to no file, in place of a result or of what a training keeps beside it."""
+    first, *others = PLAN.shards_of("figure9")
+    kinds = {str(WEIGHTS): f"train figure9/{'/'.join(first)}", str(OTHER): f"train figure9/{'/'.join(others[0])}",
+             str(TABLE): "measure figure9", str(VERDICTS): "check figure9"}  # fmt: skip
+    kind, name = kinds.get(path, "draw figure9").split()
+    kept = [
+        Path(path).with_name(f".{Path(path).stem}.finished.safetensors"),
+        Path(path).with_suffix(".state.safetensors"),
+    ]
+    for spoilt in [Path(path), *(kept if kind == "train" else [])]:
+        for what, spoil in (("a folder", Path.mkdir), ("a link to no file", lambda p: p.symlink_to("nowhere"))):
+            spoilt.unlink(missing_ok=True)
+            spoil(spoilt)
+            line = f"{spoilt}: is {what}; move it away and run again"
+            with pytest.raises(Problem, match=re.escape(line)):
+                run(PLAN, kind, name)
+            if spoilt == Path(path):
+                assert line in problems() and line in results.on_disk(PLAN, ["figure9"]).problems
+            (Path.rmdir if spoilt.is_dir() else Path.unlink)(spoilt)
 
 
 def test_a_shard_is_read_once_for_all_figures(monkeypatch: pytest.MonkeyPatch) -> None:

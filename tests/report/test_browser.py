@@ -175,7 +175,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy2(ROOT / name, folder / name)
     for name in ("docs", "gallery", "profiles", "src/icl/papers"):
         shutil.copytree(ROOT / name, folder / name)
-    command = ["make", "-o", "env", f"BIN={Path(sys.executable).parent}", f"SITE={site}", "docs"]
+    (folder / ".venv").symlink_to(sys.prefix)
+    command = ["make", "-o", "env", f"SITE={site}", "docs"]
     subprocess.run(command, cwd=folder, check=True, timeout=300)
     return site
 

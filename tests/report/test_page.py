@@ -45,6 +45,17 @@ def whole(shown: list[Entry]) -> str:
         return page.html(shown, root="../")
 
 
+def test_statements_are_no_markdown_and_no_html_on_the_pages(shown: list[Entry]) -> None:
+    """On GitHub `<w, x>` would be a tag, and `l*` may begin an emphasis."""
+    hostile = "<script> *a* _b_ `c` [d](e) $f$ | ~~g~~ &lt; \\ \n# h"
+    text = wording.markdown(hostile)
+    assert re.findall(r"(?<!\\)(?:\\\\)*[`*<>&|\[\]$~#]|(?<!\w|\\)_", text) == [] and "\n" not in text
+    with contextlib.chdir(ROOT):
+        pages = page.texts(shown)
+    of_figures = "".join(part for part in pages.values())
+    assert set(re.findall(r"(?<!\\)<(/?[^\s>]*)", of_figures)) <= {"a", "/a", "img", "br", "!--"}
+
+
 def cards(text: str) -> dict[str, tuple[str, list[str]]]:
     """Claim -> outcome and the lines of its bounds, as a page shows them."""
     section = r'class="claim [^"]*" id="([^"]+)" data-outcome="([^"]+)"(.*?)<p class="commands">'

@@ -1,4 +1,5 @@
 # The plan from config and targets, checked before any job runs; an error is one line.
+import errno
 import fcntl
 import os
 import shlex
@@ -12,6 +13,7 @@ try:
     from icl.core.discovery import near
     from icl.core.files import reset_future_times
     from icl.evidence import ledger
+    from icl.pipeline.places import taken
     from icl.pipeline.plan import Plan, requested_figures, check_config, check_reach
 except ModuleNotFoundError as error:
     sys.exit(
@@ -36,6 +38,8 @@ except ConstantError as error:
 config["captions"] = {name: ledger.target(name).caption for name in PLAN.figures}
 RESULTS, PICTURES = PLAN.results, PLAN.pictures_folder
 EVERYTHING = [path for name in PLAN.figures for path in PLAN.chain(name)]
+if lines := taken(map(Path, EVERYTHING)):
+    sys.exit("\n".join(lines))
 
 # Jobs use this Python even if its virtual environment is not activated, and this config. They write to logs;
 # descriptor 9 is the terminal, for progress bars. Without the two thresholds, glibc returns the memory of every large
@@ -89,12 +93,16 @@ wildcard_constraints:
 onstart:
     # One Snakemake at a time in a folder. The system releases this lock when the process ends, even if it is killed;
     # Snakemake's own lock, which the profiles turn off, would remain.
-    config["lock"] = open(".snakemake/icl.lock", "w")
     try:
+        # Without O_NOFOLLOW, a link in its place would lock the file that it names.
+        flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW
+        config["lock"] = os.open(".snakemake/icl.lock", flags, 0o600)
         fcntl.flock(config["lock"], fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         sys.exit("another Snakemake runs in this folder; wait until it ends")
     except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EISDIR):
+            sys.exit(".snakemake/icl.lock: is a link or a folder; delete it and run again")
         # Some network file systems have no locks.
         print(
             f"no lock here ({error.strerror}): start one Snakemake at a time",

@@ -13,13 +13,16 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from icl.core.config import canonical
 from icl.core.files import AGAIN, DAMAGED, FOREIGN, ReadError, reading, write_aside
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 FORMAT = "icl-table"
 
@@ -53,6 +56,8 @@ CURVES = {
 }
 MEASURED = RUNS | CURVES
 EMPTY: dict[str, Any] = {"str": "", "int64": 1, "Int64": pd.NA, "float64": float("nan")}
+MOST_CELLS, MOST_BYTES = 20_000_000, 1 << 29
+"""The largest table that is read, as its file states it and as its texts decode: figures have a thousandth of it."""
 POINT, SINGLE = "point", "single"
 """Statistics of measured rows: points that no curve summarises, and the finished curve of one run."""
 ERROR = "classification error"
@@ -237,17 +242,38 @@ def read(path: Path, figure: str = "", scale: str = "", fingerprint: str = "") -
     return table, about
 
 
+def _bounded(path: Path) -> "pa.Table":
+    """Return the table in a file; raises TableError before it takes more memory than any result."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    # Opened here, because pyarrow reads parent folders with "=" in their names as columns.
+    with open(path, "rb") as stream:
+        file = pq.ParquetFile(stream)
+        groups = [file.metadata.row_group(index) for index in range(file.metadata.num_row_groups)]
+        cells = sum(group.column(index).num_values for group in groups for index in range(group.num_columns))
+        size = sum(group.total_byte_size for group in groups)
+        texts = [name for name, kind in zip(file.schema_arrow.names, file.schema_arrow.types, strict=True)
+                 if pa.types.is_string(kind) or pa.types.is_large_string(kind)]  # fmt: skip
+        if cells > MOST_CELLS or size > MOST_BYTES:
+            raise TableError(f"{path}: holds {cells} cells in {size} bytes, more than any table; {AGAIN}")
+        # A text that many rows repeat is stored once, and so it is in memory.
+        coded = pq.ParquetFile(stream, read_dictionary=texts).read()
+    parts = [part for name in texts for part in coded[name].chunks]
+    size = sum(pc.sum(pc.take(pc.binary_length(part.dictionary), part.indices)).as_py() or 0 for part in parts)
+    if size > MOST_BYTES:
+        raise TableError(f"{path}: holds {size} bytes of text, more than any table; {AGAIN}")
+    return coded.cast(file.schema_arrow)
+
+
 def read_plain(path: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Return a frame and its metadata, as written by write_plain.
 
     Raises TableError if the file cannot be read, is damaged or foreign.
     """
-    import pyarrow.parquet as pq
-
     with reading(path, "parquet", TableError):
-        # Opened here, because pyarrow reads parent folders with "=" in their names as columns.
-        with open(path, "rb") as file:
-            arrow = pq.read_table(file)
+        arrow = _bounded(path)
         stored = (arrow.schema.metadata or {}).get(b"icl")
         if stored is None:
             raise TableError(f"{path}: {FOREIGN}")

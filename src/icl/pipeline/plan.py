@@ -5,6 +5,7 @@ Snakemake builds it whenever it parses the workflow, also in cluster jobs, so no
 
 import difflib
 import re
+import shlex
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -23,6 +24,8 @@ from icl.pipeline import figures, fingerprint
 
 RESOURCES = {"mem_mb": 2000, "runtime": 60}
 """What a job requests from a cluster, in MB and minutes, unless its model's module defines RESOURCES."""
+LARGEST = {"shards": 10_000, "first_seed": 1_000_000, "seeds": 100_000}
+"""The largest value of each number in a config; the least is 0."""
 COMPARED = "_compared"
 """Suffixes of the pictures with the published curve and with all runs."""
 
@@ -38,20 +41,30 @@ class Plan:
     first_seed: int = FIRST_SEED
     seeds: int = 0
 
+    def __post_init__(self) -> None:
+        """Raise ConstantError for a value that names no folder of results: no path or option may come from a config."""
+        if self.scale not in SCALES:
+            raise ConstantError(f"scale = {self.scale!r}: must be one of {', '.join(SCALES)}")
+        if not isinstance(self.variant, str) or not re.fullmatch(r"([A-Za-z0-9][\w-]{0,40})?", self.variant, re.ASCII):
+            raise ConstantError(f"variant = {self.variant!r}: must be at most 41 letters, digits, _ and -")
+        for name, most in LARGEST.items():
+            value = getattr(self, name)
+            if type(value) is not int or not 0 <= value <= most:
+                raise ConstantError(f"{name} = {value!r}: must be a whole number from 0 to {most:,}")
+
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "Plan":
         """Return the plan of a workflow config.
 
-        Raises ConstantError for an unknown scale, a misspelt constant and a value out of range.
+        Raises ConstantError for an unknown scale, a bad name, a misspelt constant and a value out of range.
         """
         constants = {s: {n: number(v) for n, v in part.items()} for s, part in config["constants"].items() if part}
-        if config["scale"] not in SCALES:
-            raise ConstantError(f"scale = {config['scale']!r}: must be one of {', '.join(SCALES)}")
-        if config["variant"] and not constants:
-            raise ConstantError(f"variant = {config['variant']!r}: names a set of constants, but none is given")
+        plan = cls(**{field.name: config[field.name] for field in fields(cls)} | {"constants": constants})
+        if plan.variant and not constants:
+            raise ConstantError(f"variant = {plan.variant!r}: names a set of constants, but none is given")
         for system, values in constants.items():
             _check_names(system, values)
-        return cls(**{field.name: config[field.name] for field in fields(cls)} | {"constants": constants})
+        return plan
 
     def plain(self) -> dict[str, Any]:
         """Return the config as plain data, the inverse of `of`."""
@@ -88,7 +101,7 @@ class Plan:
         config += [f"first_seed={self.first_seed}"] if self.first_seed != FIRST_SEED else []
         config += [f"seeds={self.seeds}"] if self.seeds else []
         config += [f"variant={self.variant}"] if self.variant else []
-        config += [f"constants='{canonical(self.changed)}'"] if self.changed else []
+        config += [f"constants={shlex.quote(canonical(self.changed))}"] if self.changed else []
         return f"snakemake {target}" + (f" --config {' '.join(config)}" if config else "")
 
     # Figures and their trainings

@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
+from icl.core.config import ConstantError
 from icl.evidence import ledger
+from icl.pipeline.places import require_place
 from icl.pipeline.plan import Plan
 
 KINDS = ("train", "measure", "check", "draw")
@@ -13,30 +15,39 @@ def run(plan: Plan, kind: str, name: str) -> None:
 
     kind : of KINDS; name : a figure, or <figure>/<sweep>/<shard> for a training
 
-    Raises Problem for damaged inputs, and ConstantError for a name that is not in the plan.
+    Raises Problem for damaged inputs and for outputs whose place is taken, and ConstantError for a name that is not in
+    the plan.
     """
     if kind == "train":
         from icl.jobs.train import train
 
-        figure, sweep, shard = name.split("/")
-        of_shard = plan.sweeps(figure)[sweep].shard(*map(int, shard.split("of")))
-        return train(of_shard, Path(plan.weights_file(sweep, shard)), plan.training_fingerprint(of_shard))
+        figure, *training = name.split("/")
+        if tuple(training) not in plan.shards_of(figure):
+            raise ConstantError(f"training {name!r}: is not in the plan")
+        sweep, shard = training
+        of_shard, weights = plan.shard(sweep, shard), Path(plan.weights_file(sweep, shard))
+        kept = [weights.with_name(f".{weights.stem}.finished.safetensors"), weights.with_suffix(".state.safetensors")]
+        require_place(weights, *kept)
+        return train(of_shard, weights, plan.training_fingerprint(of_shard))
     source, measurement = Path(plan.table_file(name)), plan.measurement_fingerprint(name)
     published = next((Path(path) for path in plan.published_files(name)), None)
     if kind == "measure":
         from icl.jobs.measure import measure
 
-        weights, observables = [Path(path) for path in plan.run_files(name)], ledger.declared(name)
+        files, observables = [Path(path) for path in plan.run_files(name)], ledger.declared(name)
         medians = ledger.target(name).medians
-        return measure(name, plan.scale, plan.sweeps(name), weights, observables, medians, source, measurement)
+        require_place(source)
+        return measure(name, plan.scale, plan.sweeps(name), files, observables, medians, source, measurement)
     of_figure = name, plan.scale, plan.folder
     if kind == "check":
         from icl.jobs.check import check
 
         claims, output, fingerprint = plan.claims(name), Path(plan.verdict_file(name)), plan.judging_fingerprint(name)
+        require_place(output)
         return check(*of_figure, claims, source, measurement, published, output, fingerprint)
     from icl.jobs.draw import draw
 
     pictures, output = [Path(path) for path in plan.pictures(name)], Path(plan.record_file(name))
     fingerprint = plan.drawing_fingerprint(name)
+    require_place(output, *pictures)
     return draw(*of_figure, source, measurement, published, pictures, plan.note(name), output, fingerprint)

@@ -8,8 +8,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from icl.core import runs, sealed, table
+from icl.core.config import canonical
 from icl.core.files import AGAIN, file_digest
 from icl.core.problem import Problem
+from icl.pipeline import places
 from icl.pipeline.plan import Plan
 
 
@@ -27,7 +29,9 @@ def figures(plan: Plan, names: Iterable[str]) -> Iterator[str]:
 
 
 def _need(*paths: str) -> None:
-    """Raise Problem if any of these files is missing."""
+    """Raise Problem if any of these files is missing, or is no file."""
+    if lines := places.taken(map(Path, paths)):
+        raise Problem(lines[0])
     if missing := [path for path in paths if not Path(path).is_file()]:
         raise Problem(f"{', '.join(missing)}: missing; run again")
 
@@ -51,9 +55,19 @@ def _table(plan: Plan, name: str) -> Iterator[str]:
 
 
 def _verdicts(plan: Plan, name: str) -> Iterator[str]:
-    path = plan.verdict_file(name)
+    path, source = plan.verdict_file(name), Path(plan.table_file(name))
     _need(path)
-    yield from _made_from_table(plan, name, path, sealed.read(Path(path), "verdicts"), plan.judging_fingerprint(name))
+    record = sealed.read(Path(path), "verdicts")
+    lines = list(_made_from_table(plan, name, path, record, plan.judging_fingerprint(name)))
+    yield from lines
+    if not lines and source.is_file():
+        # A checksum can be computed again, so what is printed is judged again.
+        from icl.jobs.check import judged
+
+        made = table.read(source, name, plan.scale, plan.measurement_fingerprint(name))
+        again = judged(plan.claims(name), *made, next(map(Path, plan.published_files(name)), None))
+        if canonical(again) != canonical({key: record.get(key) for key in again}):
+            yield f"{path}: differs from what its table gives; {AGAIN}"
 
 
 def _pictures(plan: Plan, name: str) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from icl.core import sealed
 from icl.core.sealed import SealedError
 from icl.pipeline import verify
+from icl.pipeline.places import taken
 from icl.pipeline.plan import Plan
 
 Record = Mapping[str, Any]
@@ -25,7 +26,9 @@ def on_disk(plan: Plan, names: Iterable[str]) -> Found:
     """Return the results of these figures."""
     found = Found({}, [], [])
     for name in names:
-        if not all(Path(path).is_file() for path in plan.own_files(name)):
+        if lines := taken(own := [Path(path) for path in plan.own_files(name)]):
+            found.problems.extend(lines)
+        elif not all(path.is_file() for path in own):
             found.missing.append(name)
         elif problems := list(verify.figures(plan, [name])):
             found.problems.extend(problem for problem in problems if problem not in found.problems)

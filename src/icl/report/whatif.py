@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from icl.core import sealed
 from icl.core.config import ConstantError
 from icl.core.files import write_aside
 from icl.core.problem import Problem
@@ -14,6 +13,7 @@ from icl.evidence.judging import LEAST_SEEDS
 from icl.evidence.significance import EXACT
 from icl.pipeline.plan import Plan
 from icl.report.compare import Change, changes
+from icl.report.results import on_disk
 
 
 def compared(plan: Plan, name: str) -> tuple[Path, list[Change]]:
@@ -29,7 +29,7 @@ def compared(plan: Plan, name: str) -> tuple[Path, list[Change]]:
             raise Problem(f"{command}: failed; its messages are above")
     picture = Path(plan.pictures_folder) / f"{name}_whatif.png"
     side_by_side([Path(one.pictures(name)[0]) for one in plans], picture)
-    theirs, ours = ({name: sealed.read(Path(one.verdict_file(name)), "verdicts")} for one in plans)
+    theirs, ours = (on_disk(one, [name]).records for one in plans)
     return picture, list(changes(ours, theirs))
 
 

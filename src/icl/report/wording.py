@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -52,6 +53,12 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join([first, "|" + "---|" * len(headers), *others])
 
 
+def markdown(text: str) -> str:
+    """Return a text whose signs mean nothing in Markdown or HTML, in one line."""
+    special = r"[\\`*<>&|\[\]$~#]|(?<!\w)_|_(?!\w)|^[-+=]|(?<=^\d)[.)]"
+    return re.sub(special, lambda match: f"\\{match[0]}", " ".join(text.split()))
+
+
 @cache
 def planted() -> Mapping[str, Mapping[str, str]]:
     """Claim -> observable -> the violation that a test plants, in words; `python -m tests.planted` writes the file."""
@@ -70,7 +77,13 @@ def rendered(template: str, **values: Any) -> str:
         loader=jinja2.PackageLoader("icl.report"), undefined=jinja2.StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, keep_trailing_newline=True, autoescape=lambda name: name is not None and ".html" in name,
     )  # fmt: skip
-    environment.filters |= {"number": number, "interval": interval, "distance": distance, "paragraph": paragraph}
+    environment.filters |= {
+        "number": number,
+        "interval": interval,
+        "distance": distance,
+        "paragraph": paragraph,
+        "markdown": markdown,
+    }
     environment.globals |= {"discovery": discovery, "ledger": ledger, "freeze": freeze, "sensitivity": sensitivity,
                             "planted": planted, "since_freeze": since_freeze}  # fmt: skip
     return environment.get_template(template).render(values)

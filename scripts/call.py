@@ -1,0 +1,42 @@
+"""Run a program with words from variables that make exports: `call.py VARIABLE COMMAND ...`.
+
+The words are separated as a shell separates them, but no shell reads them, so nothing in them is executed. After
+`snakemake`, SCALE and SET join SNAKEMAKE_ARGS. It needs only the standard library.
+"""
+
+import os
+import shlex
+import sys
+
+
+def words(variable: str) -> list[str]:
+    """Return the words in a variable; exits if a quotation has no end."""
+    text = os.environ.get(variable, "")
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        sys.exit(f"{variable}={text}: {error}")
+
+
+def with_settings(given: list[str]) -> list[str]:
+    """Return arguments of Snakemake with SCALE and SET in the last --config, because it reads no other."""
+    named = {"scale": os.environ.get("SCALE"), "constants": os.environ.get("SET")}
+    settings = [f"{key}={value}" for key, value in named.items() if value]
+    at = max((place + 1 for place, word in enumerate(given) if word in ("--config", "-C")), default=0)
+    if at:
+        return [*given[:at], *settings, *given[at:]]
+    return [*given, "--config", *settings] if settings else given
+
+
+def main() -> None:
+    variable, *command = sys.argv[1:]
+    given = words(variable)
+    if command[0].endswith("snakemake"):
+        given = with_settings(given)
+        if options := [word for word in command[1:] if word.startswith("-")]:
+            sys.exit(f"{' '.join(options)}: is no target; SNAKEMAKE_ARGS takes options")
+    os.execvp(command[0], [*command, *given])
+
+
+if __name__ == "__main__":
+    main()
