@@ -1,12 +1,12 @@
 """The history of the claims as text: every change since the first freeze, and the withdrawn claims."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from icl.core.config import FIRST_SEED
 from icl.evidence import history, ledger
 from icl.evidence.history import Event
-from icl.report.wording import rendered, table
+from icl.report.wording import markdown, rendered, table
 
 SAMPLE = f"laptop, seeds from {FIRST_SEED}"
 
@@ -41,7 +41,12 @@ def page() -> str:
         for name, events in history.moved().items()
     ]
     counted = ", ".join(f"{count} {outcome}" for outcome, count in totals.most_common())
-    return rendered("history.md.j2", withdrawn=rows, totals=counted, moved=moved, table=table)
+    return rendered("history.md.j2", withdrawn=_safe(rows), totals=counted, moved=_safe(moved), table=table)
+
+
+def _safe(rows: Iterable[Sequence[str]]) -> list[list[str]]:
+    """Return cells in which no sign has a meaning in Markdown."""
+    return [[markdown(cell) for cell in row] for row in rows]
 
 
 def _outcome(events: Sequence[Event], last: bool = True) -> str:

@@ -47,8 +47,8 @@ def paragraph(text: str, label: str) -> str:
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a Markdown table; bars and line breaks in its cells are escaped."""
-    cells = [[str(cell).replace("|", "\\|").replace("\n", " ") for cell in row] for row in (headers, *rows)]
+    """Return a Markdown table; line breaks and bars that are not escaped yet are escaped."""
+    cells = [[re.sub(r"(?<!\\)\|", r"\|", " ".join(str(cell).split())) for cell in row] for row in (headers, *rows)]
     first, *others = [f"| {' | '.join(row)} |" for row in cells]
     return "\n".join([first, "|" + "---|" * len(headers), *others])
 
