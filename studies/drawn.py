@@ -42,6 +42,7 @@ def _runs(sweep: Sweep, scale: str) -> Runs:
 
 def report(model: str, scale: str) -> str:
     """Return the distances as text, nearest run first, and the seed that the model's figures draw."""
-    found = distances(spaces()[model].fitted, scale).sort_values("joint")
-    drawn = discovery.system(model).Evaluation().drawn_seed
+    fitted = spaces()[model].fitted
+    found = distances(fitted, scale).sort_values("joint")
+    (drawn,) = {sweep.test.drawn_seed for name in fitted for sweep in discovery.figure(name).sweeps(scale)}
     return f"{found.to_string(float_format='{:.2f}'.format)}\n{model}: nearest {found.index[0]}, drawn {drawn}"

@@ -40,7 +40,7 @@ def test_every_figure_is_planned_at_every_scale(scale: str) -> None:
         assert made.note(name).startswith(f"{scale} scale, ")
     own = [path for name in FIGURES for path in made.own_files(name)]
     assert len(own) == len(set(own))
-    assert PLAN.run_files("figure8") == PLAN.run_files("figure9") == PLAN.run_files("figure14")
+    assert PLAN.run_files("figure8") == PLAN.run_files("figure9") == PLAN.run_files("figure10")
     for shards, count in ((0, 1), (1, 1), (2, 2), (3, 2), (10000, 2)):  # never more shards than runs
         of_shards = plan(shards=shards)
         assert of_shards.shard_names(PLAN.sweep("li_icl")) == [f"{index}of{count}" for index in range(count)]

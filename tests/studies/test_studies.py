@@ -55,7 +55,7 @@ def test_the_recorded_slices_go_through_the_values_in_use(name: str) -> None:
 def test_an_axis_of_some_figures_has_their_value_and_moves_in_them_only() -> None:
     noise = Axis(reason="for a test", low=0.0, high=1.0, figures=("figure14", "figure27"))
     space, point = tiny(axes={"noise": noise, "attention_start": START}), {"noise": 0.1, "attention_start": 0.2}
-    assert space.defaults()["noise"] == figures.sweeps("figure14", "smoke", {})["li_icl"].test.noise > 0
+    assert space.defaults()["noise"] == figures.sweeps("figure14", "smoke", {})["li_icl_sgd_figures"].test.noise > 0
     assert [space.moved_in(name, point) for name in ("figure14", "figure9")] == [point, {"attention_start": 0.2}]
 
 

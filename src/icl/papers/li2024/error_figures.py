@@ -195,7 +195,7 @@ def draw_generalisation(table: Table) -> Picture:
 
 def _classical(name: str, fraction: float, top: float, highest: float, legend: tuple[Any, ...]) -> Figure:
     tested: dict[str, Any] = {"prompts": CLASSICAL_PROMPTS, "relevant_fraction_test": fraction}
-    training = partial(trainings.one_layer_training, test=trainings.NoisyTest, **tested)
+    training = partial(trainings.sgd_training, **tested)
     measure = partial(measure_errors, wrong_of=_by_method, claimed=_against_best, x=CLASSICAL_LENGTHS, times=TIMES)
     x = Axis("# of contexts or samples", (6, 20), range(8, 21, 4))
     edges, y = (130.18, 485.63, top, 431.72), error_axis(1e-3, highest)

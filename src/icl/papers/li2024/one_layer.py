@@ -2,9 +2,10 @@
 
     F(P) = a^T ReLU(W_O sum_i W_V p_i softmax_i((W_K p_i)^T W_Q p_query))        (talk, eq. 7)
 
-is trained on the hinge loss max(0, 1 - z F), where z is the query's label: with SGD, as in the theorems, or with Adam,
-as inferred from the figures. W_Q, W_K and W_V start at multiples of I and W_O is Gaussian, so SGD does not depend on
-the coordinates. Adam does. F is computed in the pattern axes (see icl.papers.li2024.patterns).
+is trained on the hinge loss max(0, 1 - z F), where z is the query's label: with Adam, as inferred from
+figures 8 to 11, or with SGD, as in the theorems and as inferred from figures 14 and 27. W_Q, W_K and W_V
+start at multiples of I and W_O is Gaussian, so SGD does not depend on the coordinates. Adam does. F is
+computed in the pattern axes (see icl.papers.li2024.patterns).
 """
 
 from collections.abc import Callable, Sequence
@@ -55,16 +56,16 @@ class Config(PatternConfig):
         0.02, "inferred", "untouched rows of W_O in figure 14 have norm 0.16 = std sqrt(60)", letter="std W_O", above=0,
     )  # fmt: skip
     readout: float = constant(
-        1 / 36, "inferred", "of 1/64 to 1/8, the value that fits the final magnitudes in figures 8, 10, 11 and 14; "
+        1 / 36, "inferred", "of 1/64 to 1/8, the value that fits the final magnitudes in figures 8, 10 and 11; "
         f"{FITTED}", letter="|a_i|", above=0,
     )  # fmt: skip
     readout_rate: float = constant(
-        0.0, "inferred", "learning rate of a over that of the other weights; with 1 the magnitudes of figures 10, 11 "
-        f"and 14 reach only half of the published ones; {FITTED}", at_least=0,
+        0.0, "inferred", "learning rate of a over that of the other weights; with 1 the magnitudes of figures 10 "
+        f"and 11 reach only half of the published ones; {FITTED}", at_least=0,
     )  # fmt: skip
     optimiser: str = constant(
         "adam", "inferred", "the label rows of figure 11 end at an angle of pi/6 to q, the angle between sign(q) and a "
-        "q with uniform entries: Adam follows the sign of the gradient, SGD the gradient. See icl_theorems for SGD",
+        "q with uniform entries: Adam follows the sign of the gradient, SGD the gradient. Figure 14 asks for SGD",
         choices=tuple(OPTIMISERS),
     )  # fmt: skip
     learning_rate: float = constant(
@@ -86,8 +87,8 @@ class Evaluation(PatternTest):
         "S_1 are below sqrt(2), the largest possible value", letter="mu'_j", choices=tuple(COMBINATIONS),
     )  # fmt: skip
     drawn_seed: int = constant(
-        1010, "inferred", "of the twenty seeds from 1000 on, the nearest to the published figures 8 to 11, 14 and 27 "
-        "together: see python -m studies drawn", at_least=0,
+        1010, "inferred", "of the twenty seeds from 1000 on, the nearest to the published figures 8 to 11 together: "
+        "see python -m studies drawn", at_least=0,
     )  # fmt: skip
     strength_ratio: float = constant(
         1.0, "inferred", "bound of kappa' on test inputs over that of kappa in training: equal ones give the norms at "

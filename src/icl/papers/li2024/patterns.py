@@ -78,8 +78,7 @@ class PatternConfig(RunConfig):
         at_least=2, at_most=1000,
     )  # fmt: skip
     pattern_norm: float = constant(
-        3.0, "inferred", "of 1.5 to 4, the value that fits figures 8 and 9 together; the classical curves of figure 27 "
-        f"require 2 or more; {FITTED}", letter="beta", above=0,
+        3.0, "inferred", "of 1.5 to 4, the value that fits figures 8 and 9 together; {FITTED}", letter="beta", above=0,
     )  # fmt: skip
     irrelevant_strength: float = constant(
         0.5, "inferred", "figure 8 starts with norm(W p) / norm(xdr W p) = 1.04: |kappa| <= 0.5 beta, uniform",

@@ -251,7 +251,7 @@ def draw_large(table: Table) -> Picture:
     return figure
 
 
-_training = partial(trainings.one_layer_training, test=trainings.PruningTest)
+_training = partial(trainings.sgd_training, test=trainings.PruningTest)
 _measure_fractions = partial(measure_errors, wrong_of=_by_fraction, claimed=_in_order, x=COUNTS)
 FIGURES = (
     Figure("figure14", _training, measure_orders, draw_orders, draws_one_run=True),

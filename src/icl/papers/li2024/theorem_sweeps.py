@@ -63,10 +63,10 @@ SIZES = {
 
 
 @cache
-def pinned(**values: int) -> type[one_layer.Config]:
+def pinned(**values: int) -> type[trainings.SgdConfig]:
     """Return a Config with fixed values, which users cannot change because they stand on the panel's axis."""
 
-    class Pinned(one_layer.Config):
+    class Pinned(trainings.SgdConfig):
         def __post_init__(self) -> None:
             for name, value in values.items():
                 object.__setattr__(self, name, value)
@@ -87,7 +87,7 @@ def sweeps(scale: str, panels: Mapping[str, Panel]) -> list[Sweep]:
     More patterns have the smallest even cover by a fraction (M_1 - 1)^(-1/2) of all tasks, and T grows as theorem 1
     says, with M_1 sqrt(log M_1). |a_i| falls as 1 / sqrt(m).
     """
-    planned, default = trainings.theorem_training(scale), one_layer.Config
+    planned, default = trainings.theorem_training(scale), trainings.SgdConfig
     for panel in panels.values():
         for value in panel.values:
             name, steps = panel.sweep(value), 10 if scale == "smoke" else 400
@@ -95,7 +95,7 @@ def sweeps(scale: str, panels: Mapping[str, Panel]) -> list[Sweep]:
             if name == SHARED:
                 continue
             if panel.constant == "neurons":
-                readout = {"readout": [trainings.THEOREM["readout"] * (default.neurons / value) ** 0.5]}
+                readout = {"readout": [default.readout * (default.neurons / value) ** 0.5]}
             if panel.constant == "relevant_patterns":
                 values["task_shifts"] = math.ceil((value - 1) ** 0.5)
                 steps = round(steps * (growth_of_steps(value) / growth_of_steps(default.relevant_patterns)))
