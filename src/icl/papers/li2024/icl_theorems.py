@@ -1,5 +1,5 @@
-"""Theorems 1 to 3 and propositions 1 and 2 of Li et al. under SGD, for which they are stated, and under Adam, which the
-figures use: the same measurements on both trainings.
+"""Theorems 1 to 3 and propositions 1 and 2 of Li et al. under SGD, for which they are stated, and under Adam, which
+figures 8 to 11 use: the same measurements on both trainings.
 """
 
 from dataclasses import replace

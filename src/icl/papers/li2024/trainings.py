@@ -141,7 +141,7 @@ METHODS = {"SGD": "li_icl_sgd", "Adam": "li_icl"}
 
 
 def both_trainings(scale: str) -> list[Sweep]:
-    """Return the training of the theorems, and the training behind the figures."""
+    """Return the training of the theorems, and the training behind figures 8 to 11."""
     return theorem_training(scale) + one_layer_training(scale)
 
 
