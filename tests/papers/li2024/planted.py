@@ -131,7 +131,6 @@ def small_unlucky_rows(runs: Runs) -> Runs:
 
 
 CONSTRUCTED: dict[str, Callable[[Trained], Trained]] = {
-    "figure14": each(smaller_readout),
     "icl_large_neurons": each(smaller_readout),
     "icl_lucky_neurons": each(small_unlucky_rows),
 }
