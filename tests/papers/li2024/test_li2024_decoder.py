@@ -13,7 +13,10 @@ from icl.papers.li2024 import decoder, error_figures, evaluation, trainings
 from icl.papers.li2024.prompts import Prompts, prompt_tokens
 from tests.oracles import transformer
 
-SMALL = {"batch": 16, "width": 16, "mlp_width": 32, "layers": 2, "steps": 12, "pattern_norm": 1.0}
+SMALL = {
+    "batch": 16, "width": 16, "mlp_width": 32, "layers": 2, "steps": 12, "pattern_norm": 1.0, "context_length": 20,
+    "least_contexts": 20, "relevant_fraction": 0.8,
+}  # fmt: skip
 
 
 def sweep(**values: Any) -> Sweep:

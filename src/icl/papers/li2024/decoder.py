@@ -41,11 +41,23 @@ class Config(PatternConfig):
     init_std: float = constant(
         0.02, "inferred", "GPT-2: N(0, 0.02^2), residual projections divided by sqrt(2 layers)", above=0
     )
+    relevant_fraction: float = constant(
+        1.0, "inferred", "no irrelevant contexts in training: figure 13 out of domain, where a fifth of irrelevant ones "
+        "raises the error sevenfold. 0.8 is stated for the paper's experiments (secondary source)",
+        letter="alpha", above=0, at_most=1,
+    )  # fmt: skip
+    context_length: int = constant(
+        10, "inferred", "nearer to figure 12 at four to eight contexts than 20, which is stated for the paper's "
+        "experiments (secondary source), and than 6", letter="l_tr", at_least=1, at_most=10000,
+    )  # fmt: skip
     least_contexts: int = constant(
-        20, "inferred", "least number of contexts before a training query; l_tr: queries at full length only. The "
+        10, "inferred", "least number of contexts before a training query; l_tr: queries at full length only. The "
         "error of figure 12 at two contexts is that of a model never trained on so few", letter="l_min", at_least=0,
     )  # fmt: skip
-    batch: int = constant(32, "ours", "not stated; our choice", letter="B", at_least=1)
+    batch: int = constant(
+        64, "inferred", "with 32 prompts and twice as many steps runs differ more and errors at four to eight contexts "
+        "are larger than in figure 12", letter="B", at_least=1,
+    )  # fmt: skip
     task_shifts: int = constant(
         4, "inferred", "tasks (i, i + s mod M_1), s <= 4, 24 of the 30: with 18 cyclic tasks most pairs of patterns "
         "occur in one order only, so the patterns determine the label without the contexts; with all 30 no task is "
@@ -63,9 +75,8 @@ class Config(PatternConfig):
         above=0,
     )  # fmt: skip
     steps: int = constant(
-        400, "inferred", "after longer training figure 12 depends less on S_1 than the published one", letter="T",
-        at_least=1,
-    )  # fmt: skip
+        500, "inferred", "in longer training irrelevant contexts matter less than in figure 13", letter="T", at_least=1
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -93,7 +104,7 @@ class Evaluation(PatternTest):
         "falls with S_1 as in figure 12. With pairs of unit norm it falls in some runs only", letter="mu'_j",
         choices=tuple(COMBINATIONS),
     )  # fmt: skip
-    noise: float = constant(1.2, "inferred", "the level of the errors in figure 12", letter="noise / beta", at_least=0)
+    noise: float = constant(1.3, "inferred", "the level of the errors in figure 12", letter="noise / beta", at_least=0)
     context_length_test: int = constant(20, "published", "the axis of figures 12 and 13", letter="l_ts", at_least=1)
     prompts: int = constant(2000, "ours", "a standard error of 0.0007 per run at an error of 0.001", at_least=1)
     drawn_seed: int = constant(

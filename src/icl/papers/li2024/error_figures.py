@@ -207,11 +207,12 @@ LEGEND12, LEGEND13 = (12, "lower left", (-0.017, -0.022), 0.728), (15, "upper ri
 FIGURE12 = Look(400, (117.82, 368.25, 26.25, 317.72), CONTEXTS, error_axis(1e-3, 1e-1), 19, LEGEND12, guide=True)
 FIGURE13 = Look(450, (129.90, 415.62, 18.40, 361.72), CONTEXTS, error_axis(6e-3, 4), 22, LEGEND13)
 _plain_training = partial(trainings.decoder_training, test=trainings.PlainTest)
+_fraction_training = partial(trainings.decoder_training, test=trainings.FractionTest)
 _measure_sums = partial(measure_errors, wrong_of=_by_sum, claimed=_order_of_sums, x=SUM_LENGTHS)
 _measure_fractions = partial(measure_errors, wrong_of=_by_fraction, claimed=_fall_with_fraction, x=FRACTION_LENGTHS)
 FIGURES = (
     figure("figure12", _plain_training, _measure_sums, ERROR, SUM_STYLES, FIGURE12),
-    figure("figure13", trainings.decoder_training, _measure_fractions, ERROR, FRACTION_STYLES, FIGURE13),
+    figure("figure13", _fraction_training, _measure_fractions, ERROR, FRACTION_STYLES, FIGURE13),
     _classical("figure27", 0.8, 28.25, 1, (18, "upper right", (1.004, 1.009), 0.45)),
     _classical("figure28", 0.6, 19.22, 2, (17, "upper right", (1.006, 1.011), 0.52)),
     Figure("icl_generalisation", trainings.one_layer_training, measure_generalisation, draw_generalisation),

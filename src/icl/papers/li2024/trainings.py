@@ -104,6 +104,16 @@ class PlainTest(decoder.Evaluation):
     )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class FractionTest(decoder.Evaluation):
+    """Constants of the evaluation in figure 13."""
+
+    coefficient_sum: float = constant(
+        0.9, "inferred", "the published curve of alpha' = 1 is nearer to figure 12's curve of S_1 = 0.9 than to any "
+        "other", letter="S_1", above=0, at_most=2**0.5,
+    )  # fmt: skip
+
+
 def one_layer_training(scale: str) -> list[Sweep]:
     """Return the training of the one-layer model with Adam, behind figures 8 to 11."""
     configs = grid(one_layer.Config, seed=range(SEEDS[scale]))
@@ -155,7 +165,7 @@ def stack_training(scale: str) -> list[Sweep]:
 
 def decoder_training(scale: str, test: type[decoder.Evaluation] = decoder.Evaluation) -> list[Sweep]:
     """Return the training of the decoder behind figures 12 and 13; `test` has constants of a figure's evaluation."""
-    steps, prompts = (20, 20) if scale == "smoke" else (400, 1000)
+    steps, prompts = (20, 20) if scale == "smoke" else (500, 1000)
     configs = grid(decoder.Config, steps=[steps], seed=range(SEEDS[scale]))
     return [Sweep("li_icl_gpt2", "li_icl_gpt2", configs, (0, steps), test(prompts=prompts))]
 
