@@ -42,8 +42,8 @@ class Config(PatternConfig):
         0.02, "inferred", "GPT-2: N(0, 0.02^2), residual projections divided by sqrt(2 layers)", above=0
     )
     relevant_fraction: float = constant(
-        1.0, "inferred", "no irrelevant contexts in training: figure 13 out of domain, where a fifth of irrelevant ones "
-        "raises the error sevenfold. 0.8 is stated for the paper's experiments (secondary source)",
+        1.0, "inferred", "no irrelevant contexts in training: out of domain in figure 13 a fifth of them raises the "
+        "error sevenfold. 0.8 is stated for the paper's experiments (secondary source)",
         letter="alpha", above=0, at_most=1,
     )  # fmt: skip
     context_length: int = constant(
@@ -108,8 +108,8 @@ class Evaluation(PatternTest):
     context_length_test: int = constant(20, "published", "the axis of figures 12 and 13", letter="l_ts", at_least=1)
     prompts: int = constant(2000, "ours", "a standard error of 0.0007 per run at an error of 0.001", at_least=1)
     drawn_seed: int = constant(
-        1009, "inferred", "of the twenty seeds from 1000 on, the nearest to the published figures 12 and 13: see python "
-        "-m studies drawn", at_least=0,
+        1009, "inferred", "of the twenty seeds from 1000 on, the nearest to the published figures 12 and 13: see "
+        "python -m studies drawn", at_least=0,
     )  # fmt: skip
 
 
