@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from icl.core import discovery
 from icl.evidence import ledger
-from icl.pipeline import fingerprint
+from icl.pipeline import fingerprint, kernels
 from icl.pipeline.plan import Plan
 
 PLAN = Plan("smoke")
@@ -100,6 +100,38 @@ def test_a_change_of_meaning_makes_due_the_jobs_that_read_the_file_and_no_other(
         assert (fingerprint_of(kind, figure) != before) is (own and (changes or path.suffix != ".py")), path
     finally:
         path.write_bytes(whole)
+
+
+@pytest.mark.parametrize(("change", "due"), [
+    ("MKL_CBWR", {"train", "measure", "check", "draw"}), ("torch", {"train", "measure", "draw"}), ("sklearn", set()),
+])  # fmt: skip
+def test_another_arithmetic_makes_due_what_it_can_change(change: str, due: set[str], monkeypatch: Any) -> None:
+    """A setting of the caller, or of `kernels` itself; another version of a library. Undoing it undoes all."""
+    before = {kind: fingerprint_of(kind, "figure9") for kind in KINDS}
+    with monkeypatch.context() as patch:
+        if change in kernels.ONE_ORDER:
+            patch.setenv(change, "COMPATIBLE")
+            after = {kind: fingerprint_of(kind, "figure9") for kind in KINDS}
+            patch.delenv(change)
+            patch.setitem(kernels.ONE_ORDER, change, "COMPATIBLE")
+            assert after == {kind: fingerprint_of(kind, "figure9") for kind in KINDS}
+        else:
+            version = kernels.version
+            patch.setattr(kernels, "version", lambda name: "0" if name == change else version(name))
+        assert {kind for kind in KINDS if fingerprint_of(kind, "figure9") != before[kind]} == due
+    assert before == {kind: fingerprint_of(kind, "figure9") for kind in KINDS}
+
+
+def test_a_change_of_arithmetic_is_said_once_and_what_the_caller_sets_always(tmp_path: Path, monkeypatch: Any) -> None:
+    for name, value in kernels.ONE_ORDER.items():
+        monkeypatch.setenv(name, value)
+    assert kernels.notes(tmp_path) == kernels.notes(tmp_path) == []
+    monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
+    changed, given = kernels.notes(tmp_path)
+    assert changed.startswith(f"{tmp_path}: MKL_CBWR was AVX2 and is COMPATIBLE;") and "MKL_CBWR=COMPATIBLE" in given
+    assert kernels.notes(tmp_path) == [given]
+    monkeypatch.setenv("MKL_CBWR", "AVX2")
+    assert len(kernels.notes(tmp_path)) == 1 and kernels.notes(tmp_path) == []
 
 
 PROBE = """

@@ -13,6 +13,7 @@ try:
     from icl.core.discovery import near
     from icl.core.files import reset_future_times
     from icl.evidence import ledger
+    from icl.pipeline import kernels
     from icl.pipeline.places import taken
     from icl.pipeline.plan import Plan, requested_figures, check_config, check_reach
 except ModuleNotFoundError as error:
@@ -102,7 +103,9 @@ onstart:
         sys.exit("another Snakemake runs in this folder; wait until it ends")
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EISDIR):
-            sys.exit(".snakemake/icl.lock: is a link or a folder; delete it and run again")
+            sys.exit(
+                ".snakemake/icl.lock: is a link or a folder; delete it and run again"
+            )
         # Some network file systems have no locks.
         print(
             f"no lock here ({error.strerror}): start one Snakemake at a time",
@@ -113,3 +116,5 @@ onstart:
         if not os.access(existing, os.W_OK):
             sys.exit(f"folder {existing}: cannot be written")
     reset_future_times(Path(RESULTS))
+    for line in kernels.notes(Path(RESULTS)):
+        print(line, file=sys.stderr)

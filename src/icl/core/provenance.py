@@ -1,9 +1,11 @@
-"""The provenance in the metadata of every result: versions, revision, and whether the source tree was clean."""
+"""The provenance in the metadata of every result: versions, revision, whether the tree was clean, and arithmetic."""
 
 import platform
 import subprocess
 from importlib import metadata
 from typing import Any
+
+from icl.core import arithmetic
 
 LIBRARIES = (
     "icl",
@@ -35,12 +37,13 @@ def _git(*arguments: str) -> str | None:
 
 
 def about(**more: Any) -> dict[str, Any]:
-    """Versions, git revision, whether the tree was clean, and `more`."""
+    """Versions, git revision, whether the tree was clean, the machine's arithmetic, and `more`."""
     status = _git("status", "--porcelain")
     return {
         "python": platform.python_version(),
         "versions": {name: metadata.version(name) for name in LIBRARIES},
         "revision": _git("rev-parse", "HEAD"),
         "clean": None if status is None else not status,
+        "arithmetic": arithmetic.record(),
         **more,
     }

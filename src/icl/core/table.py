@@ -228,7 +228,7 @@ def read(path: Path, figure: str = "", scale: str = "", fingerprint: str = "") -
         if wanted and about.get(key) != wanted:
             raise TableError(f"{path}: holds {key} {about.get(key)}, not {wanted}; {AGAIN}")
     if fingerprint not in ("", about.get("fingerprint")):
-        raise TableError(f"{path}: was measured by other code or constants; {AGAIN}")
+        raise TableError(f"{path}: was measured by other code or constants, or in another arithmetic; {AGAIN}")
     with reading(path, "a table", TableError):
         parts = [
             frame.loc[frame["table"] == name, list(columns)].astype(columns).reset_index(drop=True)

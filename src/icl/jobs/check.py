@@ -43,5 +43,7 @@ def judged(claims: Iterable[Claim], made: Table, about: Mapping[str, Any], publi
         "verdicts": [verdict.plain() for verdict in judging.verdicts(claims, made)],
         "distances": published_curves.distances(made, published_curves.read(published)) if published else [],
         "diverged": about["diverged"],
-        "about": {name: about[name] for name in ("revision", "clean", "versions", "python", "cpu_seconds")},
+        "about": {
+            name: about[name] for name in ("revision", "clean", "versions", "python", "arithmetic", "cpu_seconds")
+        },
     }

@@ -1,4 +1,4 @@
-"""The fingerprint of a job's code: a hash over the meaning of every module that it imports.
+"""The fingerprint of a job's code and arithmetic: a hash over every module that it imports, settings and libraries.
 
 Snakemake runs a job again when its parameters change, and the fingerprint is one of them. It covers the syntax of the
 modules without comments, docstrings and the annotations of functions, so that rewording reruns nothing. The import
@@ -12,18 +12,22 @@ from pathlib import Path
 
 import grimp
 
+from icl.core.config import digest
 from icl.core.discovery import PACKAGE
 from icl.core.files import file_digest
+from icl.pipeline import kernels
 
 
 def code(job: str, *modules: str) -> str:
-    """SHA-256 over the meaning of all modules that a job imports.
+    """SHA-256 over the meaning of all modules that a job imports, the settings of `kernels`, and the versions of the
+    libraries among them that compute.
 
     job : train, measure, draw or check; modules : dotted names of what it loads by name
 
     Raises KeyError for a module that is not in the package.
     """
-    return _digest(files(f"icl.jobs.{job}", *modules))
+    start = (f"icl.jobs.{job}", *modules)
+    return digest([_digest(files(*start)), kernels.chosen(), libraries(*start)])
 
 
 def of_measuring(module: str) -> str:
@@ -32,9 +36,21 @@ def of_measuring(module: str) -> str:
     return _digest(tuple(path for path in files(module) if path.relative_to(PACKAGE).parts[0] in parts))[:16]
 
 
+def libraries(*modules: str) -> dict[str, str]:
+    """Return the version of every library of `kernels.LIBRARIES` that these modules import."""
+    # The import of torch in icl.core.lazy is not in the graph.
+    found = _reached(*modules) | ({"torch"} if "icl.core.lazy" in _reached(*modules) else set())
+    return {name: kernels.version(name) for name in kernels.LIBRARIES if name in found}
+
+
 @cache
 def files(*modules: str) -> tuple[Path, ...]:
     """Return the files of these modules and of all modules of the package that they import."""
+    return tuple(sorted(_file(name) for name in _reached(*modules) if name.split(".")[0] == "icl"))
+
+
+@cache
+def _reached(*modules: str) -> set[str]:
     graph = _graph()
     if missing := set(modules) - graph.modules:
         raise KeyError(f"no module {', '.join(sorted(missing))}")
@@ -43,13 +59,13 @@ def files(*modules: str) -> tuple[Path, ...]:
         reached |= new.union(*(graph.find_upstream_modules(module) for module in new))
         # To import a module is to execute the packages above it.
         start = {name.rsplit(".", level)[0] for name in reached for level in range(1, name.count(".") + 1)}
-    return tuple(sorted(map(_file, reached)))
+    return reached
 
 
 @cache
 def _graph() -> grimp.ImportGraph:
     # Imports for the type checker are never executed.
-    return grimp.build_graph("icl", cache_dir=None, exclude_type_checking_imports=True)
+    return grimp.build_graph("icl", cache_dir=None, exclude_type_checking_imports=True, include_external_packages=True)
 
 
 def _file(module: str) -> Path:
@@ -65,7 +81,7 @@ def _digest(paths: tuple[Path, ...]) -> str:
 
 
 @cache
-def _meaning(path: Path, digest: str) -> str:
+def _meaning(path: Path, of_file: str) -> str:
     # The file's digest is part of the cache key.
     return meaning(path.read_bytes())
 

@@ -1,16 +1,48 @@
-"""Settings under which products and sums have one order on every x86 processor that has AVX2.
+"""The arithmetic that results depend on: settings of the libraries that compute, and the libraries' versions.
 
-By default the order depends on the vector units of the processor. Libraries read them when they are loaded, so this
-module imports nothing that loads numpy or torch.
+Under these settings products and sums have one order on every x86 processor that has AVX2; by default it depends on the
+vector units of the processor. Libraries read them when they are loaded, so this module loads neither numpy nor torch.
 """
 
+import json
 import os
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+from icl.core.files import write_json
 
 ONE_ORDER = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2", "OPENBLAS_CORETYPE": "Haswell"}
 """For torch's own kernels, the matrix products of torch (MKL) and those of numpy (OpenBLAS)."""
+LIBRARIES = {"numpy": "numpy", "scipy": "scipy", "sklearn": "scikit-learn", "torch": "torch"}
+"""What computes: the name to import -> the name of the package."""
+
+
+def chosen() -> dict[str, str]:
+    """Return the settings of this process: ONE_ORDER, but for variables that the caller has set."""
+    return {variable: os.environ.get(variable, value) for variable, value in ONE_ORDER.items()}
 
 
 def choose() -> None:
-    """Set ONE_ORDER in the environment; a variable that is set already is kept."""
-    for variable, value in ONE_ORDER.items():
-        os.environ.setdefault(variable, value)
+    """Set the settings in the environment. What depends on them has them in its fingerprint."""
+    os.environ.update(chosen())
+
+
+@cache
+def version(library: str) -> str:
+    """Return the version of one of LIBRARIES, without loading it."""
+    return metadata.version(LIBRARIES[library])
+
+
+def notes(folder: Path) -> list[str]:
+    """Record the arithmetic in a folder of results; return a line if it was another, and one if the caller chose it."""
+    path, now = folder / "arithmetic.json", chosen() | {name: version(name) for name in LIBRARIES}
+    before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else now
+    changed = [
+        f"{name} was {before.get(name)} and is {value}" for name, value in now.items() if before.get(name) != value
+    ]
+    if changed or not path.is_file():
+        write_json(path, now)
+    given = [f"{name}={value}" for name, value in chosen().items() if value != ONE_ORDER[name]]
+    lines = [f"{folder}: {', '.join(changed)}; trainings and tables that used it are made again"] if changed else []
+    return lines + ([f"{', '.join(given)}: set by the caller, other results than the gallery's"] if given else [])

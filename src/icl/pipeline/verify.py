@@ -40,7 +40,7 @@ def _weights(plan: Plan, sweep: str, shard: str) -> Iterator[str]:
     path = plan.weights_file(sweep, shard)
     _need(path)
     if runs.read_arrays(Path(path))[1].get("fingerprint") != plan.training_fingerprint(plan.shard(sweep, shard)):
-        yield f"{path}: was trained by other code or constants; {AGAIN}"
+        yield f"{path}: was trained by other code or constants, or in another arithmetic; {AGAIN}"
 
 
 def _table(plan: Plan, name: str) -> Iterator[str]:

@@ -1,0 +1,89 @@
+"""The arithmetic of a machine: its processor, settings, and digests of operations, by which two machines are compared.
+
+Products and sums are rounded in an order that depends on the processor and on settings of the libraries. Two machines
+whose digests agree give the same results; otherwise the first operation that differs says where to look.
+"""
+
+import hashlib
+import os
+import platform
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from icl.core.lazy import torch
+from icl.core.streams import stream
+
+SETTINGS = ("ATEN_CPU_CAPABILITY", "MKL_CBWR", "OPENBLAS_CORETYPE", "OMP_NUM_THREADS")
+"""Environment variables that decide an order of summation: of torch's own kernels, MKL, OpenBLAS, and by threads."""
+
+
+def processor() -> str:
+    """Return the name of the processor, as the operating system gives it."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return next(iter(names), platform.processor() or platform.machine())
+
+
+def _drawn(*shape: int, dtype: Any = np.float64) -> np.ndarray:
+    """Numbers between -1 and 1, each exact: they involve no function of the processor's library."""
+    return (2 * stream("arithmetic", 0, str(shape)).random(shape) - 1).astype(dtype)
+
+
+def _results() -> Iterator[tuple[str, Any]]:
+    """Yield every operation's name and result, random streams first, on shapes as trainings use them."""
+    source = stream("arithmetic", 0, "words")
+    yield "random words", source.bit_generator.random_raw(1000)
+    yield "normal numbers", source.standard_normal(1000)
+    square, tall = _drawn(40, 40), _drawn(96, 64)
+    yield "numpy exponential", np.exp(tall)
+    yield "numpy sum", tall.astype(np.float32).sum()
+    yield "numpy product", tall @ _drawn(64, 64)
+    yield "numpy QR", np.linalg.qr(square)[0]
+    yield "numpy eigenvalues", np.linalg.eigvalsh(square + square.T)
+    for dtype in (torch.float32, torch.float64):
+        kind = str(dtype).removeprefix("torch.")
+        x = torch.from_numpy(_drawn(20, 96, 64)).to(dtype)
+        functions: dict[str, Callable[[Any], Any]] = {
+            "exponential": torch.exp,
+            "error function": torch.erf,
+            "hyperbolic tangent": torch.tanh,
+            "sum": torch.sum,
+            "softmax": lambda x: torch.softmax(x, -1),
+        }
+        for name, function in functions.items():
+            yield f"torch {name} {kind}", function(x)
+        for shape in ((64, 64), (64, 256), (20, 64, 96)):
+            yield f"torch product {kind} {shape}", x @ torch.from_numpy(_drawn(*shape)).to(dtype)
+        yield f"torch QR {kind}", torch.linalg.qr(x[0, :40, :40])[0]
+        first, second = 0.1 * x, 0.001 * x.square()
+        yield f"torch optimiser step {kind}", torch.addcdiv(x, first, second.sqrt().add_(1e-8), value=-1e-3)
+
+
+@cache
+def record() -> dict[str, Any]:
+    """Return processor, vector units in use, settings, threads and operations, each with a digest of its result."""
+    with torch.no_grad():
+        results = {name: np.ascontiguousarray(result) for name, result in _results()}
+    return {
+        "processor": processor(),
+        "units": torch.backends.cpu.get_cpu_capability(),
+        "settings": {name: os.environ.get(name, "") for name in SETTINGS},
+        "threads": torch.get_num_threads(),
+        "operations": {name: hashlib.sha256(result.tobytes()).hexdigest()[:12] for name, result in results.items()},
+    }
+
+
+def digest(recorded: Mapping[str, Any]) -> str:
+    """Return one digest of all operations."""
+    return hashlib.sha256("".join(recorded["operations"].values()).encode()).hexdigest()[:12]
+
+
+def first_difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
+    """Return the name of the first operation with another digest in the two records; empty if there is none."""
+    pairs = ((name, one, theirs["operations"].get(name, one)) for name, one in ours["operations"].items())
+    return next((name for name, one, other in pairs if one != other), "")
