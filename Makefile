@@ -4,6 +4,7 @@
 #   make figure12 SCALE=smoke                                 at another scale
 #   make figure12 SET='li_icl_gpt2: {relevant_fraction: 0.6}' with changed constants
 #   make figure12 SNAKEMAKE_ARGS='--config variant=a'         with more arguments for Snakemake
+#   make compare FIGURE=figure12                              your results against the gallery's
 #   make test                                                 the tests, without the slow ones
 #   make help                                                 all commands
 #
@@ -56,6 +57,7 @@ help:
 	@echo '                  SNAKEMAKE_ARGS="..." for more arguments of Snakemake'
 	@echo 'make env          set up .venv from the lock (the other commands do it too); PYTHON=python3.13'
 	@echo 'make paper PAPER=li2024   make all figures of one paper'
+	@echo 'make compare FIGURE=figure12    hold your results against those in the gallery'
 	@echo 'make docs         build the documentation as a site in site/, with the report of the gallery'
 	@echo "make whatif FIGURE=figure12 SET='li_icl_gpt2: {relevant_fraction: 0.6}'"
 	@echo '                  make a figure with default and changed constants, and print the verdicts that differ'

@@ -1,7 +1,7 @@
 """Run a program with words from variables that make exports: `call.py VARIABLE COMMAND ...`.
 
 The words are separated as a shell separates them, but no shell reads them, so nothing in them is executed. After
-`snakemake`, SCALE and SET join SNAKEMAKE_ARGS. It needs only the standard library.
+`snakemake`, SCALE, SET and FIGURE join SNAKEMAKE_ARGS. It needs only the standard library.
 """
 
 import os
@@ -19,9 +19,9 @@ def words(variable: str) -> list[str]:
 
 
 def with_settings(given: list[str]) -> list[str]:
-    """Return arguments of Snakemake with SCALE and SET in the last --config, because it reads no other."""
-    named = {"scale": os.environ.get("SCALE"), "constants": os.environ.get("SET")}
-    settings = [f"{key}={value}" for key, value in named.items() if value]
+    """Return arguments of Snakemake with the settings in the last --config, because it reads no other."""
+    named = {"scale": "SCALE", "constants": "SET", "only": "FIGURE"}
+    settings = [f"{key}={value}" for key, variable in named.items() if (value := os.environ.get(variable))]
     at = max((place + 1 for place, word in enumerate(given) if word in ("--config", "-C")), default=0)
     if at:
         return [*given[:at], *settings, *given[at:]]

@@ -16,7 +16,7 @@ from icl.core import discovery
 from icl.core.config import canonical
 from icl.evidence import ledger
 from icl.pipeline.plan import Plan
-from icl.report import command_line, results
+from icl.report import command_line, gallery, results
 
 FAILED, MISUSED = command_line.FAILED, command_line.MISUSED
 PLAN = Plan("smoke")
@@ -89,9 +89,48 @@ def test_the_commands_of_the_workflow(icl: Called, figure9: results.Found) -> No
     assert re.fullmatch(shown, readme.read_text(encoding="utf-8"), re.DOTALL)
     assert icl("gallery", "--config", canonical(Plan("smoke", constants=yaml.safe_load(CHANGE)).plain()))[0] == MISUSED
     Path(PLAN.table_file("figure9")).write_bytes(b"")
-    for command in (["report"], ["gallery", "figure9"], ["compare", "results"], ["verify"], ["verdicts", "figure9"]):
+    for command in (
+        ["report"],
+        ["gallery", "figure9"],
+        ["compare", "--against=results"],
+        ["verify"],
+        ["verdicts", "figure9"],
+    ):
         code, out, err = icl(*command, *SMOKE)
         assert code == FAILED and "figure9.parquet" in out + err and "INCONCLUSIVE" not in out, command
+
+
+def test_results_are_held_against_the_gallery(icl: Called, figure9: results.Found) -> None:
+    """Identical to a gallery made from them; after a change of the gallery, both outcomes and how far they differ."""
+    assert "the gallery has no verdict at this scale" in icl("compare", *SMOKE, "figure9")[1]
+    gallery.update(PLAN, figure9.records)
+    code, out, _ = icl("compare", *SMOKE)
+    assert code == 0 and "figure9: identical in every value" in out and "the same in every operation" in out
+    assert "in the gallery" not in icl("verdicts", *SMOKE, "figure9")[1]
+    (line,), (about,) = gallery.read(gallery.VERDICTS), gallery.read(gallery.FIGURES)
+    first, *others = line["parts"]
+    values = [first["values"][0] + 0.25, *first["values"][1:]]
+    gallery.write(gallery.VERDICTS, [line | {"outcome": "supported", "parts": [first | {"values": values}, *others]}])
+    about["about"]["arithmetic"] = {"processor": "another", "units": "none", "operations": {"numpy QR": "0"}}
+    gallery.write(gallery.FIGURES, [about])
+    out = icl("compare", *SMOKE, "figure9")[1]
+    for words in (
+        "not identical, 1 verdicts changed",
+        "supported → inconclusive",
+        "| 0.25 |",
+        "gallery another (none)",
+    ):
+        assert words in out, out
+    assert "arithmetic  first differs in: numpy QR" in out
+    last = icl("verdicts", *SMOKE, "figure9")[1].strip().splitlines()[-1]
+    expected = (
+        "A-P1b: supported in the gallery, inconclusive here; `make compare FIGURE=figure9 SCALE=smoke` compares both"
+    )
+    assert last == expected
+    code, out, _ = icl("arithmetic", "figure9")
+    assert code == FAILED and "first differs in: numpy QR" in out
+    code, out, _ = icl("arithmetic", PLAN.table_file("figure9"), "--json")
+    assert code == 0 and json.loads(out)["operations"]
 
 
 @pytest.mark.parametrize(("words", "near"), [

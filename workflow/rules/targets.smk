@@ -45,17 +45,18 @@ rule verdicts:
 
 
 rule compare:
-    """Print the changes against another result set: --config against=<results folder>."""
+    """Compare with the gallery (--config only=figure12), or with another folder (--config against=<results folder>)."""
     input:
-        EVERYTHING,
+        EVERYTHING if config["against"] else [],
     log:
         f"{RESULTS}/logs/compare.log",
     conda:
         "../../environment.yml"
     params:
         against=lambda w: config["against"],
+        figures=ONLY if config["only"] else [],
     shell:
-        'python -m icl compare --config "$config" {params.against:q} 2> >(tee {log:q} >&2)'
+        'python -m icl compare --config "$config" --against={params.against:q} {params.figures} 2> >(tee {log:q} >&2)'
 
 
 rule verify:

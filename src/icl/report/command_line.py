@@ -104,14 +104,17 @@ def verdicts(
     first_seed: FirstSeed = FIRST_SEED, seeds: Seeds = 0, config: Config = None, as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Verify the results on disk; print pictures and verdicts, and the commands that make what is missing."""
-    from icl.report import cards, results, wording
+    from icl.report import cards, compare, gallery, results, wording
 
     names = [ledger.figure_name(word) for word in figures or ()]
     plan = Plan.of(config) if config else planned(scale, constants, variant, first_seed, seeds, names)
     found = results.on_disk(plan, names or plan.figures)
     judged = {name: cards.of_record(record) for name, record in found.records.items()}
+    held = gallery.held(plan, judged)
+    changes = compare.changes({name: found.records[name] for name in held}, held)
+    differ = [one for one in changes if one.ours and one.theirs and one.our_outcome != one.their_outcome]
     text = wording.rendered(
-        "verdicts.txt.j2", plan=plan, judged=judged, names=names, found=found,
+        "verdicts.txt.j2", plan=plan, judged=judged, names=names, found=found, differ=differ,
         counts=cards.counts([card for of_figure in judged.values() for card in of_figure]),
     )  # fmt: skip
     data = {"verdicts": list(found.records.values()), "missing": found.missing, "problems": found.problems}
@@ -232,13 +235,43 @@ def _verified(plan: Plan, names: Iterable[str], complete: bool = True) -> Any:
 
 
 @app.command(hidden=True)
-def compare(against: Path, config: Config) -> None:
-    """Print the changes against another results folder."""
-    from icl.report import compare, results
+def compare(config: Config, figures: Named = None, against: str = "") -> None:
+    """Print the changes against another results folder, or hold the results at hand against the gallery."""
+    from icl.report import compare, gallery, results
 
     plan = Plan.of(config)
-    ours = _verified(plan, plan.figures).records
-    print(compare.summary(compare.changes(ours, results.of_folder(against, plan.folder))))
+    ours = _verified(plan, figures or plan.figures, complete=bool(figures or against)).records
+    if against:
+        print(compare.summary(compare.changes(ours, results.of_folder(Path(against), plan.folder))))
+    else:
+        print(compare.beside(ours, gallery.held(plan, ours)))
+
+
+@app.command()
+def arithmetic(against: Annotated[str, typer.Argument(metavar="FILE")] = "", as_json: AsJson = False) -> None:
+    """Print this machine's processor, settings and digests of operations; with a table, an earlier answer in JSON, or a
+    figure of the gallery, name the first operation that differs.
+    """
+    from icl.core import arithmetic, table
+    from icl.report import gallery
+
+    ours, theirs = arithmetic.record(), None
+    if against.endswith(".parquet"):
+        theirs = table.read_plain(Path(against))[1].get("arithmetic")
+    elif against.endswith(".json"):
+        theirs = json.loads(Path(against).read_text(encoding="utf-8"))
+    elif against:
+        figure = ledger.figure_name(against)
+        known = (line for line in gallery.read(gallery.FIGURES) if line["figure"] == figure)
+        theirs = next((line["about"].get("arithmetic") for line in known), None)
+    if against and not theirs:
+        raise Problem(f"{against}: records no arithmetic")
+    first = arithmetic.first_difference(ours, theirs) if theirs else ""
+    lines = [f"{name:30} {value}" for name, value in ours["operations"].items()]
+    lines = [f"{ours['processor']}, {ours['units']}, {ours['threads']} threads", str(ours["settings"]), *lines]
+    lines += [f"all {arithmetic.digest(ours)}"]
+    lines += [f"first differs in: {first}" if first else f"the same as {against}"] if theirs else []
+    answer(ours, "\n".join(lines), as_json, FAILED if first else 0)
 
 
 @app.command(hidden=True)

@@ -1,12 +1,14 @@
 """Comparison of two sets of verdicts: which outcomes changed, and which numbers by more than their intervals."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from icl.core import arithmetic
 from icl.evidence.judging import Part, Verdict
 from icl.evidence.ledger import Bound
-from icl.report.wording import interval, table
+from icl.report.wording import interval, number, table
 
 SAME, WITHIN, BEYOND, UNKNOWN = "the same", "within the intervals", "beyond the intervals", "without an interval"
 ADDED, REMOVED = "only in these results", "only in the others"
@@ -35,6 +37,15 @@ class Change(NamedTuple):
         if any(end != end for end in (estimate, low, high, *theirs)):
             return UNKNOWN
         return WITHIN if low <= theirs[2] and theirs[1] <= high else BEYOND
+
+    @property
+    def largest(self) -> float | None:
+        """The largest difference of a run, in the four digits that are stored; None if the runs do not match."""
+        ours, theirs = (part.values if part else () for part in (self.ours, self.theirs))
+        if not ours or len(ours) != len(theirs):
+            return None
+        pairs = [(one, other) for one, other in zip(ours, theirs, strict=True) if one != other]
+        return max((math.inf if None in (one, other) else abs(one - other) for one, other in pairs), default=0.0)
 
     @property
     def is_news(self) -> bool:
@@ -71,10 +82,11 @@ def markdown(found: Iterable[Change], ours: str = "these results", theirs: str =
     """Return the changes as a Markdown table."""
     rows = [
         [one.figure, one.claim, one.bound.observable, one.bound.words(),
-         *("-" if part is None else interval(part) for part in (one.ours, one.theirs)), one.kind, one.outcomes]
+         *("-" if part is None else interval(part) for part in (one.ours, one.theirs)), one.kind, number(one.largest),
+         one.outcomes]
         for one in found
     ]  # fmt: skip
-    return table(["figure", "claim", "observable", "claimed", ours, theirs, "change", "verdict"], rows)
+    return table(["figure", "claim", "observable", "claimed", ours, theirs, "change", "of a run", "verdict"], rows)
 
 
 def summary(found: Iterable[Change]) -> str:
@@ -85,3 +97,27 @@ def summary(found: Iterable[Change]) -> str:
     head = f"{len(found)} numbers: {words or 'none'}. {len(changed_verdicts(found))} verdicts changed."
     news = [change for change in found if change.is_news]
     return f"{head}\n\n{markdown(news)}" if news else head
+
+
+def beside(ours: Mapping[str, Mapping[str, Any]], gallery: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return every bound of our figures beside the gallery's, whether all numbers are identical, and both machines."""
+    parts = []
+    for name, record in ours.items():
+        if name not in gallery:
+            parts.append(f"{name}: the gallery has no verdict at this scale and with these seeds")
+            continue
+        found = list(changes({name: record}, {name: gallery[name]}))
+        same = all(one.kind == SAME and not one.largest for one in found)
+        said = "identical in every value" if same else f"not identical, {len(changed_verdicts(found))} verdicts changed"
+        machines = _machines(*(side.get("about", {}).get("arithmetic") for side in (record, gallery[name])))
+        parts.append(f"{name}: {said}\n\n{markdown(found, 'here', 'gallery')}\n\n{machines}")
+    return "\n\n".join(parts) or "no figure is at hand: name one with FIGURE"
+
+
+def _machines(ours: Mapping[str, Any] | None, theirs: Mapping[str, Any] | None) -> str:
+    names = [f"{one['processor']} ({one['units']})" if one else "not recorded" for one in (ours, theirs)]
+    line = f"processor   here {names[0]}, gallery {names[1]}"
+    if not ours or not theirs:
+        return line
+    first = arithmetic.first_difference(ours, theirs)
+    return f"{line}\narithmetic  {f'first differs in: {first}' if first else 'the same in every operation'}"

@@ -6,7 +6,7 @@ a second sample.
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,20 @@ def second_samples() -> Second:
     random = {claim.id for claim in ledger.all_claims().values() if not claim.is_computed}
     lines = [line for line in read(VERDICTS) if line["first_seed"] != FIRST_SEED and line["claim"] in random]
     return {(line["claim"], line["scale"]): line["outcome"] for line in lines}
+
+
+def held(plan: Plan, names: Collection[str]) -> dict[str, Record]:
+    """Return the gallery's verdicts on these figures at the plan's scale and first seed, and how they were made."""
+    if plan.changed:
+        return {}
+    kept = [line for path in (VERDICTS, FIGURES) for line in read(path) if line["scale"] == plan.scale]
+    abouts = {line["figure"]: line["about"] for line in kept if "about" in line}
+    found: dict[str, Record] = {}
+    for name in names:
+        lines = [line for line in kept if line["figure"] == name and line.get("first_seed") == plan.first_seed]
+        if judged := [line for line in lines if line["parts"]]:
+            found[name] = {"verdicts": judged, "about": abouts.get(name, {}) if plan.first_seed == FIRST_SEED else {}}
+    return found
 
 
 def shown_scale(lines: Iterable[Mapping[str, Any]]) -> str:
