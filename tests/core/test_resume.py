@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import pty
+import re
 import shlex
 import signal
 import subprocess
@@ -159,30 +160,43 @@ def test_a_second_signal_ends_a_job_at_once_and_a_background_job_ignores_ctrl_c(
     assert (done.returncode, done.stdout) == (-signal.SIGTERM, "True\nwaits for the end of the step\n"), done.stderr
 
 
-SHOWS = "from icl.core.state import State, progress; progress('seen', 10)(State(3, {}, {}, {}, None))"
+SHOWS = """
+from icl.core import state
+state.FIRST_LINE = 0.01
+show = state.progress("seen", 1000)
+for step in (100, 101, 300):
+    state.time.sleep(0.05)
+    show(state.State(step, {}, {}, {}, None))
+"""
 
 
 @pytest.mark.parametrize(
     ("redirection", "lent", "expected"),
     [
-        ("2>&{0}", None, True),  # called by hand
+        ("2>&{0}", None, False),  # called by hand: on stdout alone
         ("9>&{0}", "9", True),  # a job of the workflow, whose own streams go to a log
-        ("9>&1", "9", False),  # a workflow without a terminal
         ("", "9", False),  # a descriptor that is not open
         ("", "none", False),
     ],
 )
-def test_progress_is_shown_on_terminals_only(redirection: str, lent: str | None, expected: bool) -> None:
+def test_progress_is_shown_in_the_log_and_where_the_workflow_prints(
+    redirection: str, lent: str | None, expected: bool, tmp_path: Path
+) -> None:
+    """With or without a terminal; a training that continues measures its own speed."""
     ours, theirs = pty.openpty()
     try:
-        done = subprocess.run(
-            ["bash", "-c", f'{shlex.quote(sys.executable)} -c "$0" {redirection.format(theirs)}', SHOWS],
-            env=os.environ | ({PROGRESS: lent} if lent else {}), pass_fds=[theirs], timeout=120, check=True,
-            capture_output=True, text=True,
-        )  # fmt: skip
-        os.write(theirs, b"end")
-        assert ("seen" in os.read(ours, 1000).decode()) is expected
-        assert done.stdout + done.stderr == ""
+        for number, name in ((theirs, ""), (os.open(tmp_path / "file", os.O_RDWR | os.O_CREAT), "file")):
+            done = subprocess.run(
+                ["bash", "-c", f'{shlex.quote(sys.executable)} -c "$0" {redirection.format(number)}', SHOWS],
+                env=os.environ | ({PROGRESS: lent} if lent else {}), pass_fds=[number], timeout=120, check=True,
+                capture_output=True, text=True,
+            )  # fmt: skip
+            first, second = done.stdout.splitlines()
+            assert re.fullmatch(r"seen: step 101 of 1,000, 10%, 0:\d\d:\d\d left", first)
+            assert re.fullmatch(r"seen: step 300 of 1,000, 30%, 0:\d\d:\d\d left", second) and done.stderr == ""
+            os.write(theirs, b"end")
+            seen = (tmp_path / name).read_text() if name else os.read(ours, 1000).decode()
+            assert ("seen: step 300" in seen) is expected
     finally:
         os.close(ours)
         os.close(theirs)

@@ -43,7 +43,7 @@ if lines := taken(map(Path, EVERYTHING)):
     sys.exit("\n".join(lines))
 
 # Jobs use this Python even if its virtual environment is not activated, and this config. They write to logs;
-# descriptor 9 is the terminal, for progress bars. Without the two thresholds, glibc returns the memory of every large
+# descriptor 9 is the terminal or log of the workflow, for the progress of trainings. Without the two thresholds, glibc returns the memory of every large
 # tensor to the kernel.
 CONFIG = shlex.quote(canonical(PLAN.plain())).replace("{", "{{").replace("}", "}}")
 shell.prefix(

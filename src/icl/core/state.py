@@ -2,10 +2,12 @@
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -58,20 +60,39 @@ def load_state(path: Path, fingerprint: str) -> State | None:
 
 
 PROGRESS = "ICL_PROGRESS"
-"""The environment variable with the number of a file descriptor where a job may show its progress."""
+"""The environment variable with the number of a file descriptor where a job shows its progress, besides its log."""
+FIRST_LINE = 5.0
+"""Seconds until a training first says how far it is."""
 
 
 def progress(name: str, steps: int) -> Callable[[State], None]:
-    """Return a callback that shows a progress bar if stderr, or the descriptor in ICL_PROGRESS, is a terminal."""
-    from tqdm import tqdm
+    """Return a callback that says how far a training is: on stdout, which is a job's log, and on the descriptor in
+    ICL_PROGRESS, which is the terminal or the log of the workflow.
 
-    number = os.environ.get(PROGRESS, "2")
-    shown = number.isdecimal() and os.path.exists(f"/dev/fd/{number}") and os.isatty(int(number))
-    stream = os.fdopen(int(number), "w", closefd=False) if shown else None
-    bar = tqdm(total=steps, desc=name, unit="step", file=stream, disable=stream is None, mininterval=5, leave=False)
+    A line says the step, the share done and the time left. The first comes after FIRST_LINE seconds, each of the next
+    after twice the time, at most a minute.
+    """
+    number = os.environ.get(PROGRESS, "")
+    streams = [sys.stdout]
+    if number.isdecimal() and os.path.exists(f"/dev/fd/{number}"):
+        streams.append(os.fdopen(int(number), "w", closefd=False))
+    began = last = time.monotonic()
+    pause, first = FIRST_LINE, -1
 
     def show(state: State) -> None:
-        bar.update(state.step - bar.n)
+        nonlocal began, last, pause, first
+        now = time.monotonic()
+        if first < 0:
+            first, began = state.step, now
+        if now - last < pause or state.step == first:
+            return
+        left = timedelta(seconds=round((now - began) / (state.step - first) * (steps - state.step)))
+        for stream in streams:
+            # Training goes on with a full disk, and without its terminal.
+            with suppress(OSError):
+                print(f"{name}: step {state.step:,} of {steps:,}, {state.step / steps:.0%}, {left} left", file=stream)
+                stream.flush()
+        last, pause = now, min(2 * pause, 60.0)
 
     return show
 

@@ -6,6 +6,7 @@ vector units of the processor. Libraries read them when they are loaded, so this
 
 import json
 import os
+from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -37,7 +38,10 @@ def version(library: str) -> str:
 def notes(folder: Path) -> list[str]:
     """Record the arithmetic in a folder of results; return a line if it was another, and one if the caller chose it."""
     path, now = folder / "arithmetic.json", chosen() | {name: version(name) for name in LIBRARIES}
-    before = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else now
+    before = now
+    if path.is_file():
+        with suppress(ValueError):
+            before = json.loads(path.read_text(encoding="utf-8"))
     changed = [
         f"{name} was {before.get(name)} and is {value}" for name, value in now.items() if before.get(name) != value
     ]
