@@ -43,8 +43,8 @@ if lines := taken(map(Path, EVERYTHING)):
     sys.exit("\n".join(lines))
 
 # Jobs use this Python even if its virtual environment is not activated, and this config. They write to logs;
-# descriptor 9 is the terminal or log of the workflow, for the progress of trainings. Without the two thresholds, glibc returns the memory of every large
-# tensor to the kernel.
+# descriptor 9 is the terminal or log of the workflow, for the progress of trainings. Without the two thresholds, glibc
+# returns the memory of every large tensor to the kernel.
 CONFIG = shlex.quote(canonical(PLAN.plain())).replace("{", "{{").replace("}", "}}")
 shell.prefix(
     f"set -euo pipefail; export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; "

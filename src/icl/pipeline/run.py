@@ -25,7 +25,8 @@ def run(plan: Plan, kind: str, name: str) -> None:
         if tuple(training) not in plan.shards_of(figure):
             raise ConstantError(f"training {name!r}: is not in the plan")
         sweep, shard = training
-        of_shard, weights = plan.shard(sweep, shard), Path(plan.weights_file(sweep, shard))
+        of_shard = plan.sweeps(figure)[sweep].shard(*map(int, shard.split("of")))
+        weights = Path(plan.weights_file(sweep, shard))
         kept = [weights.with_name(f".{weights.stem}.finished.safetensors"), weights.with_suffix(".state.safetensors")]
         require_place(weights, *kept)
         return train(of_shard, weights, plan.training_fingerprint(of_shard))
