@@ -45,7 +45,8 @@ class Change(NamedTuple):
         if not ours or len(ours) != len(theirs):
             return None
         pairs = [(one, other) for one, other in zip(ours, theirs, strict=True) if one != other]
-        return max((math.inf if None in (one, other) else abs(one - other) for one, other in pairs), default=0.0)
+        known = [abs(one - other) for one, other in pairs if one is not None and other is not None]
+        return max(known, default=0.0) if len(known) == len(pairs) else math.inf
 
     @property
     def is_news(self) -> bool:
