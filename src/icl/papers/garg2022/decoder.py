@@ -9,7 +9,7 @@ never seen and has no token.
 """
 
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 
 import numpy as np
 
@@ -19,25 +19,12 @@ from icl.models.optimisers import Params
 
 # Number of prompts per evaluation batch.
 CHUNK = 64
-Layers = Callable[..., Tensor]
 
 
-def all_layers(params: Params, x: Tensor, heads: int, read: int, visible: Tensor) -> Tensor:
-    """Return the predictions at the last `read` tokens from the embedded tokens x."""
-    return transformer.read_out(params, transformer.residual_stream(params, x, heads, read, visible))[..., 0]
-
-
-@cache
-def fastest_layers() -> Layers:
-    """`all_layers`, compiled on a GPU."""
-    # The list of positions is not an argument, since each of its lengths would be compiled separately.
-    return torch.compile(all_layers) if torch.cuda.is_available() else all_layers
-
-
-def predictions(params: Params, inputs: Tensor, labels: Tensor, heads: int, layers: Layers = all_layers) -> Tensor:
+def predictions(params: Params, inputs: Tensor, labels: Tensor, heads: int) -> Tensor:
     """Return the prediction of every label from the tokens before it, (runs, prompts, points)."""
     count = inputs.shape[2]
-    return _read(params, inputs, labels[:, :, :-1], range(0, 2 * count, 2), heads, count, layers=layers)
+    return _read(params, inputs, labels[:, :, :-1], range(0, 2 * count, 2), heads, count)
 
 
 def _query_predictions(params: Params, inputs: Tensor, labels: Tensor, queries: Tensor, heads: int) -> Tensor:
@@ -56,9 +43,8 @@ def _prefix_predictions(params: Params, inputs: Tensor, labels: Tensor, queries:
 
 
 def _read(
-    params: Params, inputs: Tensor, labels: Tensor, positions: Sequence[int], heads: int, read: int,
-    hidden: int = 0, layers: Layers = all_layers,
-) -> Tensor:  # fmt: skip
+    params: Params, inputs: Tensor, labels: Tensor, positions: Sequence[int], heads: int, read: int, hidden: int = 0
+) -> Tensor:
     """Predictions at the last `read` of some inputs with their positions in the prompt.
 
     Each token sees itself and those at earlier positions except the last `hidden`.
@@ -69,12 +55,12 @@ def _read(
     tokens = torch.cat([torch.nn.functional.pad(labels[..., None], (0, inputs.shape[3] - 1)), inputs], dim=2)
     place, visible = _placed(places, hidden, tokens.device)
     x = transformer.read_in(params, tokens) + params["positions"].index_select(1, place)[:, None]
-    return layers(params, x, heads, read, visible)
+    return transformer.read_out(params, transformer.residual_stream(params, x, heads, read, visible))[..., 0]
 
 
 @lru_cache(maxsize=64)
 def _placed(positions: tuple[int, ...], hidden: int, device: "torch.device") -> tuple[Tensor, Tensor]:
-    """Return the tokens' positions and the mask, cached because a CUDA graph cannot copy them from the host."""
+    """Return the tokens' positions and the mask."""
     place, count = torch.tensor(positions, device=device), len(positions)
     shown = torch.arange(count, device=device) < count - hidden
     return place, ((place < place[:, None]) & shown) | torch.eye(count, dtype=torch.bool, device=device)

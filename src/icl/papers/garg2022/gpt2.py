@@ -5,25 +5,22 @@ x_0 y_0 ... x_{k-1} y_{k-1} x_k:
 
     L = mean over prompts and k = 0 ... n - 1 of (y_hat_k - y_k)^2.
 
-At the paper scale a run takes 24 days of one core. On a GPU, seeds train one after the other with `execution: graph`
-and `precision: bfloat16` (workflow/one_gpu.yaml); none of this has been run on a GPU. The state is saved during
-training and when the job is told to stop, and the next job resumes from it. A cluster's time limit therefore loses no
-step and, on a CPU, changes no bit.
+At the paper scale a run takes 24 days of one core. The state is saved during training and when the job is told to stop,
+and the next job resumes from it. A time limit therefore loses no step and, on a CPU, changes no bit.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 
 import numpy as np
 
 from icl.core.config import ConstantError, Constants, RunConfig, constant
 from icl.core.lazy import Tensor, torch
-from icl.core.streams import random_bits, stream
+from icl.core.streams import stream
 from icl.models import transformer
 from icl.models.optimisers import Optimiser, Params, Schedule, adam, clipped_together, packed
-from icl.papers.garg2022 import captured, decoder
+from icl.papers.garg2022 import decoder
 from icl.tasks import linear_regression as tasks
 
 SYSTEM = "garg_gpt2"
@@ -71,14 +68,6 @@ class Config(RunConfig):
     every: int = constant(
         2000, "published", f"steps after which the prompts grow by one dimension and two points, {CODE}", at_least=1
     )
-    precision: str = constant(
-        "float32", "published", "default of the published code; bfloat16: for matrix products in the layers, on a GPU",
-        choices=("float32", "bfloat16"),
-    )  # fmt: skip
-    execution: str = constant(
-        "eager", "published", "as in the published code; graph: the whole step as CUDA graphs of layers compiled by "
-        "torch.compile, with different batches, drawn on the device", choices=("eager", "graph"),
-    )  # fmt: skip
     steps: int = constant(500_000, "published", f"{CODE} (500,001)", letter="T", at_least=1)
 
     def __post_init__(self) -> None:
@@ -133,20 +122,9 @@ def _stacked(draws: Sequence[np.ndarray]) -> Tensor:
 
 
 def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
-    """Batch `step` of every run: inputs (runs, B, points, d) and labels (runs, B, points), float32.
-
-    With the execution `graph` the device draws them from `keys` (runs,), `kept` (runs, d) and `shares` (runs, n), which
-    are returned instead.
-    """
+    """Batch `step` of every run: inputs (runs, B, points, d) and labels (runs, B, points), float32."""
     first = configs[0]
     kept, points = curriculum(step, first)
-    if first.execution == "graph":
-        ones, seeds = np.ones((len(configs), 1), np.float32), [config.seed for config in configs]
-        return {
-            "keys": random_bits(SYSTEM, seeds, "device", step, (1,))[:, 0].view(np.int64),
-            "kept": ones * (np.arange(first.dimension) < kept),
-            "shares": ones * (np.arange(first.points) < points) / np.float32(points),
-        }
     drawn = []
     for config in configs:
         source = stream(SYSTEM, config.seed, "train", step)
@@ -160,38 +138,8 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
 
 def loss(params: Params, batch: Params, configs: Sequence[Config]) -> Tensor:
     """Return the mean squared error of every run over prompts and positions, (runs,)."""
-    first = configs[0]
-    if first.execution != "graph":
-        return squared_errors(params, batch["inputs"], batch["labels"], first).mean(dim=(1, 2))
-    captured_loss, meter = _captured_loss(first, tuple(params), batch["keys"].device)
-    losses = captured_loss(batch["keys"], batch["kept"], batch["shares"], *params.values())
-    meter()
-    return losses
-
-
-def squared_errors(params: Params, inputs: Tensor, labels: Tensor, config: Config) -> Tensor:
-    """Return the squared error of every prediction, (runs, prompts, points)."""
-    layers = decoder.fastest_layers() if config.execution == "graph" else decoder.all_layers
-    half = config.precision == "bfloat16"
-    # The cache would keep casts of old weights from one replay of a graph to the next.
-    with torch.autocast(labels.device.type, dtype=torch.bfloat16, enabled=half, cache_enabled=False):
-        predictions = decoder.predictions(params, inputs, labels, config.heads, layers)
-    return (predictions.to(labels.dtype) - labels).square()
-
-
-@cache
-def _captured_loss(
-    config: Config, names: Sequence[str], device: "torch.device"
-) -> tuple[Callable[..., Tensor], captured.Meter]:
-    """Return the loss as a function of `keys`, `kept`, `shares` and weights, captured on a device, and its meter."""
-
-    def losses(keys: Tensor, kept: Tensor, shares: Tensor, *weights: Tensor) -> Tensor:
-        inputs, labels = captured.prompts(keys, kept, config.batch, config.points)
-        params = dict(zip(names, weights, strict=True))
-        return (squared_errors(params, inputs, labels, config).mean(dim=1) * shares).sum(dim=1)
-
-    named = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-    return captured.captured(losses), captured.Meter(captured.operations(config), named)
+    predictions = decoder.predictions(params, batch["inputs"], batch["labels"], configs[0].heads)
+    return (predictions - batch["labels"]).square().mean(dim=(1, 2))
 
 
 def schedule(config: Config) -> Schedule:
@@ -209,10 +157,6 @@ def schedule(config: Config) -> Schedule:
 
 def optimiser(configs: Sequence[Config]) -> Optimiser:
     """Adam with the scheduled learning rate; a positive `clip_norm` clips the gradient of every run."""
-    first, rates = configs[0], [config.learning_rate for config in configs]
-    graph, factor = first.execution == "graph", schedule(first)
-    if graph and len(set(rates)) > 1:
-        raise first.error("execution", "eager for runs with different learning rates")
-    inner = captured.fused_adam(rates[0], factor) if graph else adam(rates, factor)
-    clipped = clipped_together(inner, first.clip_norm) if first.clip_norm else inner
-    return clipped if graph else packed(clipped)
+    first = configs[0]
+    inner = adam([config.learning_rate for config in configs], schedule(first))
+    return packed(clipped_together(inner, first.clip_norm) if first.clip_norm else inner)
