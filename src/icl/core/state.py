@@ -41,7 +41,8 @@ def save_state(path: Path, state: State, fingerprint: str) -> None:
     tensors = {f"{group}/{n}": t for group, part in groups.items() for n, t in part.items()}
     tensors["losses"] = torch.from_numpy(state.losses)
     about = {"format": FORMAT, "step": state.step, "fingerprint": fingerprint, "cpu_seconds": state.cpu_seconds}
-    write_tensors(path, tensors, about)
+    # A file does not keep the order of the weights, which a sum over all of them follows.
+    write_tensors(path, tensors, about | {"order": list(tensors)})
 
 
 def load_state(path: Path, fingerprint: str) -> State | None:
@@ -50,9 +51,10 @@ def load_state(path: Path, fingerprint: str) -> State | None:
     try:
         tensors, about = read_tensors(path)
         losses = tensors.pop("losses").numpy()
-        for name, tensor in tensors.items():
+        for name in about["order"]:
             group, _, rest = name.partition("/")
-            parts[group][rest] = tensor
+            if group in parts:
+                parts[group][rest] = tensors[name]
         state = State(about["step"], losses=losses, cpu_before=about["cpu_seconds"], **parts)
     except (RunsError, KeyError):
         return None
