@@ -12,6 +12,7 @@ and the next job resumes from it. A time limit therefore loses no step and, on a
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from icl.core.config import ConstantError, Constants, RunConfig, constant
 from icl.core.lazy import Tensor, torch
 from icl.core.streams import stream
 from icl.models import transformer
+from icl.models.muon import muon
 from icl.models.optimisers import Optimiser, Params, Schedule, adam, clipped_together, packed
 from icl.papers.garg2022 import decoder
 from icl.tasks import linear_regression as tasks
@@ -44,15 +46,23 @@ class Config(RunConfig):
     start: str = constant(
         "gpt2", "inferred", "initial weights of the layers. gpt2: the default of the library behind the published "
         "code, N(0, 0.02^2), and 0.02 / sqrt(2 layers) for maps into the residual stream. linear: that of "
-        "torch.nn.Linear, uniform within +-1 / sqrt(inputs). Laptop: linear; at width 64 gpt2 stays at the loss of "
-        "the zero prediction for at least 800 steps (trial seed 100)", choices=("gpt2", "linear"),
+        "torch.nn.Linear, uniform within +-1 / sqrt(inputs). Laptop, workstation: linear; at width 64 "
+        "gpt2 stays at the loss of the zero prediction for at least 800 steps (trial seed 100)",
+        choices=("gpt2", "linear"),
     )  # fmt: skip
     batch: int = constant(64, "published", CODE, letter="B", at_least=1)
+    optimiser: str = constant(
+        "adam", "published", f"{CODE}. muon: Muon for the matrices of the layers, Adam for all other weights. "
+        "Workstation: muon; after 1500 steps of a trial with d = 8 and width 64 (seed 100) the error with 2 d examples "
+        "over d was 0.025 at a rate of 3e-3, with adam at 2e-3 it was 0.53",
+        choices=("adam", "muon"),
+    )  # fmt: skip
     learning_rate: float = constant(
-        1e-4, "published", f"Adam, {CODE}. Laptop: 2e-3, which the smaller model tolerates", letter="eta", above=0
-    )
+        1e-4, "published", f"Adam, {CODE}. Laptop: 2e-3, which the smaller model tolerates; workstation: 5e-3, with "
+        "muon", letter="eta", above=0,
+    )  # fmt: skip
     schedule: str = constant(
-        "constant", "published", "constant in the published code; laptop: half a cosine to 0 at `steps`",
+        "constant", "published", "constant in the published code; laptop, workstation: half a cosine to 0 at `steps`",
         choices=("constant", "cosine"),
     )  # fmt: skip
     warm_up: int = constant(
@@ -156,7 +166,15 @@ def schedule(config: Config) -> Schedule:
 
 
 def optimiser(configs: Sequence[Config]) -> Optimiser:
-    """Adam with the scheduled learning rate; a positive `clip_norm` clips the gradient of every run."""
-    first = configs[0]
-    inner = adam([config.learning_rate for config in configs], schedule(first))
-    return packed(clipped_together(inner, first.clip_norm) if first.clip_norm else inner)
+    """Adam, or Muon for the layers, with the scheduled rate; a positive `clip_norm` clips the gradient of every run."""
+    first, rates = configs[0], [config.learning_rate for config in configs]
+    of_norm = partial(clipped_together, norm=first.clip_norm) if first.clip_norm else lambda inner: inner
+    plain = adam(rates, schedule(first))
+    if first.optimiser == "adam":
+        return packed(of_norm(plain))
+    return of_norm(muon(rates, schedule(first), is_matrix_of_a_layer, packed(plain)))
+
+
+def is_matrix_of_a_layer(name: str) -> bool:
+    """Return whether a weight is a matrix of attention or of an MLP."""
+    return name.startswith("layer") and not name.endswith((".bias", ".gain"))
