@@ -53,7 +53,7 @@ first:
 
 help:
 	@echo 'make TARGET ...   make targets of the workflow: figure12, figures, verdicts, report, ...'
-	@echo '                  SCALE=smoke or paper for another scale, SET="li_icl: {batch: 64}" for other constants,'
+	@echo '                  SCALE=smoke, workstation or paper for another scale, SET="li_icl: {batch: 64}" for other constants,'
 	@echo '                  SNAKEMAKE_ARGS="..." for more arguments of Snakemake'
 	@echo 'make env          set up .venv from the lock (the other commands do it too); PYTHON=python3.13'
 	@echo 'make paper PAPER=li2024   make all figures of one paper'

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from icl.core.config import SCALES
 from icl.core.table import Table, join, rows
 from icl.evidence import ledger, significance
 from icl.evidence.intervals import summarise
@@ -214,7 +215,7 @@ def test_a_figures_claims_are_judged_by_their_own_bounds_and_conditions() -> Non
 def test_a_claim_is_judged_only_at_its_scales() -> None:
     """Every claim of the ledger at the scales that it names, or at all."""
     for claim in ledger.all_claims().values():
-        for scale in ("paper", "laptop", "smoke"):
+        for scale in SCALES:
             assert (claim in ledger.claims(claim.figure, scale)) == (scale in (claim.scales or [scale]))
 
 

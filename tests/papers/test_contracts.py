@@ -37,7 +37,7 @@ from icl.report import formulas
 
 FIGURES = list(discovery.figures())
 PUBLISHED = [name for name in FIGURES if published_curves.path(name)]
-LEAST_SEEDS = {"paper": 10, "laptop": 5, "smoke": 1}
+LEAST_SEEDS = {"paper": 10, "workstation": 5, "laptop": 5, "smoke": 1}
 
 every_figure = pytest.mark.parametrize("name", FIGURES)
 every_published_figure = pytest.mark.parametrize("name", PUBLISHED)
@@ -78,7 +78,7 @@ def test_sweeps_have_names_and_every_combination_of_what_they_sweep(name: str, s
 
     Constants that vary together, such as K and N/K at N = K^2, count as one.
     """
-    sweeps, again = (discovery.figure(name).sweeps(scale) for _ in range(2))
+    sweeps, again = (list(figures.sweeps(name, scale, {}).values()) for _ in range(2))
     names = [sweep.name for sweep in sweeps]
     assert sweeps and sweeps == again and len(set(names)) == len(names)
     assert all(re.fullmatch(r"[a-z][a-z0-9_]*", each) for each in names)
@@ -100,7 +100,7 @@ def test_sweeps_have_names_and_every_combination_of_what_they_sweep(name: str, s
 @every_scale
 def test_reduced_scales_reduce_only_amounts_and_say_so(name: str, scale: str) -> None:
     """A smaller scale has fewer seeds, steps or prompts but sweeps the same values; its note says `reduced`."""
-    pairs = list(zip(*(discovery.figure(name).sweeps(one) for one in (scale, "paper")), strict=True))
+    pairs = list(zip(*(figures.sweeps(name, one, {}).values() for one in (scale, "paper")), strict=True))
     for ours, papers in pairs:
         assert (ours.name, ours.system) == (papers.name, papers.system)
         assert set(ours.seeds) <= set(papers.seeds) and ours.snapshots[-1] <= papers.snapshots[-1]

@@ -47,7 +47,7 @@ def of_li(**constants: object) -> dict[str, Any]:
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"scale": "huge"}, "scale = 'huge': must be one of paper, laptop, smoke"),
+    ({"scale": "huge"}, "scale = 'huge': must be one of paper, workstation, laptop, smoke"),
     ({"scael": "smoke"}, "config: Additional properties are not allowed ('scael' was unexpected)"),
     ({"shards": -1}, "shards = -1: must be a whole number from 0 to 10,000"),
     ({"shards": "two"}, "shards = 'two': must be a whole number"),

@@ -47,6 +47,18 @@ def test_every_figure_is_planned_at_every_scale(scale: str) -> None:
     assert PLAN.shard_names(PLAN.sweep("li_icl_gpt2")) == ["0of2", "1of2"]  # a model whose runs take long
 
 
+def test_the_workstation_has_the_sizes_that_a_figure_names() -> None:
+    """Those of another scale, or, for Garg et al., the published prompts for a smaller model."""
+    made = {scale: plan(scale=scale) for scale in SCALES}
+    for name in FIGURES:
+        size = ledger.target(name).workstation
+        assert made["workstation"].sweeps(name) == made[size].sweeps(name)
+        assert size in ("paper", "laptop") or name.startswith("garg_")
+    (ours, *_), (papers, *_) = (made[scale].sweep("garg").configs for scale in ("workstation", "paper"))
+    for constant in ("dimension", "points", "first_dimension", "first_points", "batch"):
+        assert getattr(ours, constant) == getattr(papers, constant)
+
+
 def fingerprints(made: Plan, name: str) -> dict[str, Any]:
     """Return what Snakemake compares to decide which jobs of a figure are due."""
     return {

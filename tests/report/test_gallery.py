@@ -87,6 +87,19 @@ def test_costs_count_a_training_once_and_a_damaged_benchmark_is_named(tmp_path: 
         costs.benchmark(path)
 
 
+def test_expected_costs_grow_with_the_runs_of_a_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measured here with ten seeds; measuring and drawing cost the same for any number."""
+    measured = {"training garg": [600.0, 1, 1], "measure": [5.0, 1, 1]}
+    lines = [
+        {"figure": name, "scale": "laptop", "seeds": 10, "costs": measured} for name in ("garg_linear", "garg_shifts")
+    ]
+    monkeypatch.setattr(gallery, "read", lambda path: lines)
+    names = ["garg_linear", "garg_shifts", "figure9"]
+    assert gallery.expected_costs(Plan("laptop", seeds=20), names) == (1210, ["figure9"])
+    assert gallery.expected_costs(Plan("laptop"), names[:1]) == (305, [])
+    assert gallery.expected_costs(Plan("workstation"), names) == (0, names)
+
+
 def test_what_the_documentation_names_exists() -> None:
     paths = [ROOT / "README.md", *(ROOT / "gallery").glob("*.md"), *(ROOT / "docs").glob("*.md")]
     pages = {path: path.read_text(encoding="utf-8") for path in paths}

@@ -16,6 +16,7 @@ try:
     from icl.pipeline import kernels
     from icl.pipeline.places import taken
     from icl.pipeline.plan import Plan, requested_figures, check_config, check_reach
+    from icl.report.gallery import expected_costs
 except ModuleNotFoundError as error:
     sys.exit(
         f"{sys.executable}: has no module {error.name}; run `make env`, then .venv/bin/snakemake"
@@ -85,6 +86,19 @@ def other_folder(wildcards):
     )
 
 
+HOUR = 3600
+
+
+def made_by(targets):
+    """The figures that these targets make."""
+    if not targets or {"figures", "report", "compare"} & set(targets):
+        return PLAN.figures
+    papers = [paper for paper in ledger.papers() if paper.paper in targets]
+    return requested_figures(
+        [*targets, *(name for one in papers for name in one.figures)]
+    )
+
+
 wildcard_constraints:
     sweep="|".join(PLAN.trainings),
     shard=r"\d+of\d+",
@@ -118,3 +132,16 @@ onstart:
     reset_future_times(Path(RESULTS))
     for line in kernels.notes(Path(RESULTS)):
         print(line, file=sys.stderr)
+    seconds, unknown = expected_costs(PLAN, made_by(workflow.dag_settings.targets))
+    if seconds > HOUR / 2:
+        print(
+            f"{PLAN.folder}: about {seconds / HOUR:.1f} CPU hours if nothing is finished,"
+            f" {seconds / HOUR / workflow.cores:.1f} on {workflow.cores} cores;"
+            " a stopped training goes on later",
+            *(
+                [f"not counted, because never run: {', '.join(unknown)}"]
+                * bool(unknown)
+            ),
+            sep="\n",
+            file=sys.stderr,
+        )

@@ -11,7 +11,7 @@ from typing import Any
 
 from icl.core.problem import Problem
 
-SCALES = ("paper", "laptop", "smoke")
+SCALES = ("paper", "workstation", "laptop", "smoke")
 FIRST_SEED = 1000
 """The first seed of the figures by default, as in workflow/config.yaml. Seeds below 100 were used in development, and
 100 to 199 in searches for constants."""

@@ -105,7 +105,7 @@ class Claim(Entry):
     unit: str = "trainings"
     fitted: str = ""
     conditions: Annotated[tuple[Bound, ...], Field(strict=False)] = ()
-    scales: Annotated[tuple[Literal["paper", "laptop", "smoke"], ...], Field(strict=False)] = ()
+    scales: Annotated[tuple[Literal["paper", "workstation", "laptop", "smoke"], ...], Field(strict=False)] = ()
     amended: Annotated[tuple[Amendment, ...], Field(strict=False)] = ()
 
     @property
@@ -132,6 +132,7 @@ class Target(Entry):
     fitted : the constants that were fitted to the published figure, in words
     doubled : its number of seeds was doubled after a verdict was known, so that a second sample decides
     aliases : other names of the target
+    workstation : the scale whose sizes it has at the scale `workstation`
     observables : observable -> statistic, besides those of the claims; medians : curves summarised by medians
     """
 
@@ -141,6 +142,7 @@ class Target(Entry):
     fitted: str = ""
     doubled: bool = False
     aliases: Annotated[tuple[Name, ...], Field(strict=False)] = ()
+    workstation: Literal["paper", "workstation", "laptop"] = "laptop"
     observables: Mapping[str, Statistic] = {}
     medians: Annotated[tuple[str, ...], Field(strict=False)] = ()
 
@@ -296,6 +298,11 @@ def of_figure(figure: str) -> Ledger:
 def target(figure: str) -> Target:
     """Return a figure's entry in the ledger."""
     return of_figure(figure).figures[figure]
+
+
+def size(figure: str, scale: str) -> str:
+    """Return the scale whose sizes a figure has at a scale: the same, unless that is `workstation`."""
+    return target(figure).workstation if scale == "workstation" else scale
 
 
 def claims(figure: str, scale: str = "") -> tuple[Claim, ...]:

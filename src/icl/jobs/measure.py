@@ -16,6 +16,7 @@ from icl.evidence.significance import EXACT
 def measure(
     figure: str,
     scale: str,
+    size: str,
     sweeps: Mapping[str, Sweep],
     weights: Sequence[Path],
     declared: Mapping[str, str],
@@ -33,21 +34,23 @@ def measure(
         sweeps=[sweep.plain() for sweep in sweeps.values()],
         diverged=diverged,
     )
-    made = measured(figure, trained, scale, declared, medians)
+    made = measured(figure, trained, scale, size, declared, medians)
     table.write(output, made, about | {"cpu_seconds": time.process_time()})
 
 
 def measured(
-    figure: str, trained: Mapping[str, Runs], scale: str, declared: Mapping[str, str], medians: Collection[str] = ()
-) -> Table:
+    figure: str, trained: Mapping[str, Runs], scale: str, size: str, declared: Mapping[str, str],
+    medians: Collection[str] = (),
+) -> Table:  # fmt: skip
     """Return the figure's table: the rows of single runs and their summaries over seeds.
 
+    size : the scale whose sizes the figure has at this scale
     declared : the observables that the ledger declares, observable -> statistic
     medians : curves that are summarised by the median
 
     Raises TableError if the declared and the measured observables differ, or if one is computed and not the other.
     """
-    made = summarise(figure, scale, discovery.figure(figure).measure(trained, scale), medians)
+    made = summarise(figure, scale, discovery.figure(figure).measure(trained, size), medians)
     validate(made)
     facts = made.runs[made.runs["panel"] == ""]
     by_name = facts.groupby("observable", sort=False)["seed"]

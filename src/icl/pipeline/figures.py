@@ -21,7 +21,7 @@ def sweeps(name: str, scale: str, constants: Overrides, first_seed: int = 0, see
     """
     if scale not in SCALES:
         raise ConstantError(f"scale = {scale!r}: must be one of {', '.join(SCALES)}")
-    made = applied(discovery.figure(name).sweeps(scale), constants, first_seed)
+    made = applied(discovery.figure(name).sweeps(ledger.size(name, scale)), constants, first_seed)
     if seeds == 0:
         return made
     return {key: with_seeds(one, range(first := min(one.seeds), first + seeds)) for key, one in made.items()}
@@ -37,7 +37,7 @@ def with_seeds(sweep: Sweep, seeds: Sequence[int]) -> Sweep:
 
 def measure(name: str, runs: Mapping[str, Runs], scale: str) -> Table:
     """Return the figure's table: see `icl.jobs.measure.measured`."""
-    return measured(name, runs, scale, ledger.declared(name), ledger.target(name).medians)
+    return measured(name, runs, scale, ledger.size(name, scale), ledger.declared(name), ledger.target(name).medians)
 
 
 def check(name: str, table: Table) -> list[judging.Verdict]:
@@ -56,6 +56,7 @@ def note(name: str, scale: str, constants: Overrides, seeds: int = 0) -> str:
     values = {constant: value for sweep in ours.values() for constant, value in applicable(sweep, constants).items()}
     most = max((len(set(sweep.seeds)) for sweep in ours.values() if sweep.is_random), default=0)
     one = "one of " if discovery.figure(name).draws_one_run else ""
-    phrases = [f"{scale} scale, " + (f"{one}{most} seeds" if most else "exact: no randomness")]
+    seed = "seed" if most == 1 else "seeds"
+    phrases = [f"{scale} scale, " + (f"{one}{most} {seed}" if most else "exact: no randomness")]
     phrases += ["reduced: " + ", ".join(reduced)] if reduced else []
     return "; ".join([*phrases, *(f"{constant} = {value}" for constant, value in values.items())])

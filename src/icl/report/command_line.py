@@ -31,7 +31,7 @@ new = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(new, name="new", help="Add a figure or a paper.")
 
 AsJson = Annotated[bool, typer.Option("--json", help="machine-readable output")]
-Scale = Annotated[str, typer.Option(help="paper, laptop or smoke")]
+Scale = Annotated[str, typer.Option(help="paper, workstation, laptop or smoke")]
 Set = Annotated[str, typer.Option("--set", help="other constants: '{model: {constant: value}}'")]
 Variant = Annotated[str, typer.Option(help="the name of the folder for --set")]
 FirstSeed = Annotated[int, typer.Option(help="the first seed of every training")]

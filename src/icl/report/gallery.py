@@ -6,7 +6,7 @@ a second sample.
 
 import json
 import shutil
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -84,6 +84,25 @@ def shown_scale(lines: Iterable[Mapping[str, Any]]) -> str:
     lines = list(lines)
     judged = [line for line in lines if line.get("first_seed") == FIRST_SEED] or lines
     return min((line["scale"] for line in judged), key=SCALES.index)
+
+
+def expected_costs(plan: Plan, names: Iterable[str]) -> tuple[float, list[str]]:
+    """Return the CPU seconds of all jobs of these figures, and the figures whose costs the gallery does not have.
+
+    Trainings take as long per run as in the gallery, and all other jobs as long as there.
+    """
+    known = {(line["figure"], line["scale"]): line for line in read(FIGURES) if line["costs"]}
+    measured, unknown = list[Mapping[str, Sequence[float]]](), list[str]()
+    for name in names:
+        size = ledger.size(name, plan.scale)
+        if (name, size) not in known:
+            unknown.append(name)
+            continue
+        line, ours = known[name, size], plan.sweeps(name)
+        theirs = Plan(size, seeds=line.get("seeds") or 0).sweeps(name)
+        more = {f"{costs.TRAINING}{key}": len(one.configs) / len(theirs[key].configs) for key, one in ours.items()}
+        measured.append({job: [cost[0] * more.get(job, 1.0)] for job, cost in line["costs"].items()})
+    return costs.total(measured)[0], unknown
 
 
 def update(plan: Plan, records: Mapping[str, Record]) -> None:
