@@ -1,8 +1,9 @@
 """Garg et al.: a training step of their GPT-2, and the baselines on every prefix of all prompts at once.
 
-A step is compared with its own matrix products and with transformers' GPT-2, which trains on prompts of the same shape
-with torch's Adam, without sampling and clipping. The baselines are compared, per prompt of 41 points with d = 20, with
-one solve per prompt and prefix: numpy's lstsq or scikit-learn's 3 nearest neighbours.
+A step at d = 5 and one at d = 20 are compared with their own matrix products, and the first with transformers' GPT-2,
+which trains on prompts of the same shape with torch's Adam, without sampling and clipping. The baselines are compared,
+per prompt of 41 points with d = 20, with one solve per prompt and prefix: numpy's lstsq or scikit-learn's 3 nearest
+neighbours.
 """
 
 import logging
@@ -16,9 +17,14 @@ import torch
 from benchmarks.timing import Call, Row, pair, parts, step
 from icl.papers.garg2022 import baselines, evaluation, gpt2
 
-(SMALL, *_) = evaluation.sweeps("laptop")[0].configs
-# Prompts of full size, as at the end of the curriculum
-CONFIG = replace(SMALL, first_dimension=SMALL.dimension, first_points=SMALL.points)
+
+def full(scale: str) -> gpt2.Config:
+    """Return the constants of a scale with prompts of full size, as at the end of the curriculum."""
+    (one, *_) = evaluation.sweeps(scale)[0].configs
+    return replace(one, first_dimension=one.dimension, first_points=one.points)
+
+
+CONFIG = full("laptop")
 DIMENSION, POINTS, PROMPTS, LOOPED = 20, 41, 640, 4
 Solve = Callable[[np.ndarray, np.ndarray, np.ndarray], float]
 """Examples and a query -> an answer."""
@@ -79,6 +85,7 @@ def on_prefixes(solve: Solve, at_once: baselines.PrefixEstimator) -> tuple[Call,
 
 ROWS = [
     *parts("garg2022, GPT-2", gpt2, [CONFIG], share=0.05, over_products=1.5),
+    *parts("garg2022, GPT-2 at d = 20", gpt2, [full("workstation")], share=0.05, over_products=1.3),
     pair("garg2022, GPT-2: transformers' step / ours", transformers_step, partial(step, gpt2, [CONFIG]), at_least=1.3),
 ] + [
     Row(f"garg2022: one solve per prompt / all at once, {name}", partial(on_prefixes, solve, at_once), at_least=5,
