@@ -46,10 +46,15 @@ def write(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
 
 
 def is_current(line: Mapping[str, Any]) -> bool:
-    """Return whether a verdict is on the bounds and conditions that the ledger has; second samples may lack bounds."""
+    """Return whether a verdict is on the bounds, conditions and scales that the ledger has.
+
+    Second samples may lack bounds.
+    """
     claim, verdict = ledger.all_claims().get(line["claim"]), Verdict.read(line)
-    if claim is None or not verdict.parts:
-        return claim is not None and line["first_seed"] != FIRST_SEED
+    if claim is None or (claim.scales and verdict.scale not in claim.scales):
+        return False
+    if not verdict.parts:
+        return line["first_seed"] != FIRST_SEED
 
     def stored(bounds: Iterable[Bound], **same: Any) -> list[Bound]:
         return [bound.model_copy(update={"range": (None, None), **same}) for bound in bounds]
