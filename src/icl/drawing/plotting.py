@@ -47,8 +47,6 @@ BANDS: Mapping[str, str] = {
     "tab:orange": "#ffd8b1",
 }
 """The band of a curve of each colour, on white: coral, light blue, pink, aquamarine, khaki, light green, apricot."""
-BAND_ALPHA = 0.7
-"""The published bands are opaque; ours have the same colour on white and do not hide what is below them."""
 
 
 class Style(NamedTuple):
@@ -253,11 +251,8 @@ def curves(
 
 
 def published_band(axes: Axes, style: Style, rows: pd.DataFrame) -> None:
-    """Draw the table's band, which on white has the published colour."""
-    from matplotlib.colors import to_rgb
-
-    under = [max(0.0, (part - 1 + BAND_ALPHA) / BAND_ALPHA) for part in to_rgb(BANDS[style.colour])]
-    axes.fill_between(rows["x"], rows["band_low"], rows["band_high"], color=under, alpha=BAND_ALPHA, linewidth=0)
+    """Draw the table's band opaque in the published colour: a later curve hides what is below it."""
+    axes.fill_between(rows["x"], rows["band_low"], rows["band_high"], color=BANDS[style.colour], linewidth=0)
 
 
 def pale(axes: Axes, style: Style, rows: pd.DataFrame) -> None:

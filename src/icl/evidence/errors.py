@@ -1,4 +1,4 @@
-"""Rows of error curves with the published bands, which come from four groups of test prompts.
+"""Rows of error curves with bands of four evaluations, as published (see icl.evidence.published_curves).
 
 A curve is either the mean over runs, or one drawn run, as most published pictures show; all runs are in the table.
 """
@@ -14,7 +14,12 @@ from icl.evidence.intervals import BAND
 from icl.evidence.significance import mean_interval
 
 GROUPS = 4
-"""The groups of test prompts of a published band (see icl.evidence.published_curves)."""
+"""The evaluations in a published band."""
+
+
+def of_groups(wrong: np.ndarray) -> np.ndarray:
+    """Return the errors of disjoint groups of prompts, (..., prompts) -> (..., GROUPS)."""
+    return np.stack([part.mean(axis=-1) for part in np.array_split(wrong, GROUPS, axis=-1)], axis=-1)
 
 
 def mean_curve(
@@ -34,8 +39,7 @@ def mean_curve(
 
 def mean_error(seeds: Sequence[int], wrong: np.ndarray, **labels: Any) -> Iterator[pd.DataFrame]:
     """Rows of `mean_curve` from wrong answers, (xs, runs, prompts); groups of prompts are taken over all runs."""
-    groups = [part.mean(axis=(-2, -1)) for part in np.array_split(wrong, GROUPS, axis=-1)]
-    return mean_curve(ERROR, seeds, wrong.mean(axis=-1), np.stack(groups, axis=-1), **labels)
+    return mean_curve(ERROR, seeds, wrong.mean(axis=-1), of_groups(wrong).mean(axis=-2), **labels)
 
 
 def drawn_curve(
@@ -48,18 +52,17 @@ def drawn_curve(
 
 
 def drawn_error(
-    seeds: Sequence[int], index: int, wrong: np.ndarray, drawn: np.ndarray, **labels: Any
+    seeds: Sequence[int], index: int, wrong: np.ndarray, drawn: np.ndarray, evaluations: np.ndarray, **labels: Any
 ) -> Iterator[pd.DataFrame]:
-    """Rows of all runs, and of the run at `index` with its band over groups of test prompts.
+    """Rows of all runs, and of the run at `index` with a band of two standard deviations of its evaluations.
 
     wrong : whether an answer is wrong, or how often, (xs, runs, prompts); drawn : the same for the drawn run on more
-    prompts, (xs, 1, prompts)
+    prompts, (xs, 1, prompts); evaluations : its errors, (xs, evaluations)
     """
     x, prompts, value = np.asarray(labels.pop("x")), drawn.shape[-1], drawn.mean(axis=-1)[:, 0]
     errors, counts = wrong.mean(axis=-1), np.full(len(seeds), wrong.shape[-1])
     errors[:, index], counts[index] = value, prompts
-    groups = np.concatenate([part.mean(axis=-1) for part in np.array_split(drawn, GROUPS, axis=-1)], axis=-1)
-    band = BAND * groups.std(axis=-1)
+    band = BAND * evaluations.std(axis=-1)
     yield rows(ERROR, seeds, errors, x=x[:, None], count=counts, **labels)
     yield rows(ERROR, seeds[index], value, x=x, statistic=SINGLE, count=prompts, band_low=value - band,
                band_high=value + band, **labels)  # fmt: skip

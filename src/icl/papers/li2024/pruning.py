@@ -111,7 +111,7 @@ def measure_orders(runs: Trained, scale: str) -> Rows:
     """Errors under both orders of pruning, sorted row norms, and their gap."""
     record = Record(single(runs))
     pruned = _pruned(record.runs)
-    record.error_curves(_wrong(pruned), _wrong(_pruned(record.drawn_run())), COUNTS, "left axis")
+    record.error_curves(_wrong(pruned), lambda of_runs: _wrong(_pruned(of_runs)), COUNTS, "left axis")
     whole = pruning(record.runs)
     ordered, places = np.sort(whole.norms, axis=-1), range(COUNTS[-1] + 1)
     record.curves("neuron magnitude", {"magnitude of neurons": ordered.T[: len(places)]}, places, "right axis")

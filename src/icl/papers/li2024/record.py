@@ -6,7 +6,7 @@ the run of least hinge loss on held-out prompts. Verdicts count all runs that ha
 claims have a condition on the held-out loss.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -24,6 +24,8 @@ from icl.papers.li2024.trainings import in_axes
 HELD_OUT, BATCHES, BATCH = 2**40, 10, 200
 """Held-out prompts are the batches of the steps from HELD_OUT on, which no training reaches: 2,000 prompts per run."""
 HELD_OUT_LOSS = "held-out loss"
+Answers = Mapping[str, np.ndarray]
+"""Series -> whether an answer is wrong, or how often, (xs, runs, prompts)."""
 Edges = tuple[float, float, float, float]
 """Left, right, top and bottom edge, in pixels."""
 
@@ -67,6 +69,18 @@ class Record:
         test = self.runs.sweep.test
         return self.runs.alone(self.drawn, replace(test, prompts=times * test.prompts))
 
+    def checkpoints(self) -> list[Runs]:
+        """Return the drawn run at each of its last GROUPS snapshots, all with the test prompts of all runs."""
+        run = self.runs.alone(self.drawn)
+        return [
+            replace(
+                run,
+                sweep=replace(run.sweep, snapshots=(step,)),
+                weights={n: w[:, None] for n, w in run.at(step).items()},
+            )
+            for step in run.sweep.snapshots[-GROUPS:]
+        ]
+
     def curves(self, observable: str, values: Mapping[str, Any], x: Sequence[int], panel: str = "main") -> None:
         """Add curves, the drawn run and all runs; values : series -> (xs, runs)."""
         for series, of_series in values.items():
@@ -74,18 +88,25 @@ class Record:
             self.parts += errors.drawn_curve(self.seeds, self.drawn, observable, of_series, **labels)
 
     def error_curves(
-        self, wrong: Mapping[str, np.ndarray], drawn: Mapping[str, np.ndarray], x: Sequence[int], panel: str = "main"
+        self,
+        wrong: Answers,
+        wrong_of: Callable[[Runs], Answers],
+        x: Sequence[int],
+        panel: str = "main",
+        times: int = GROUPS,
     ) -> None:
-        """Add error curves: the drawn run with its band over groups of test prompts, and all runs.
+        """Add error curves: all runs, and the drawn one on `times` as many prompts, with a band over its checkpoints.
 
-        wrong : series -> whether an answer is wrong, or how often, (xs, runs, prompts); a series of two points lies at
-            the ends of x
-        drawn : the same for the drawn run on more prompts, (xs, 1, prompts)
+        The band is two standard deviations of the errors at the last GROUPS snapshots, on one set of test prompts.
+
+        wrong : the answers of all runs; a series of two points lies at the ends of x; wrong_of : runs -> their answers
         """
+        drawn, late = wrong_of(self.drawn_run(times)), [wrong_of(run) for run in self.checkpoints()]
         for series, answers in wrong.items():
             places = x if len(answers) == len(x) else (x[0], x[-1])
             labels = {"panel": panel, "series": series, "x": places}
-            self.parts += errors.drawn_error(self.seeds, self.drawn, answers, drawn[series], **labels)
+            band = np.concatenate([of_run[series].mean(axis=-1) for of_run in late], axis=-1)
+            self.parts += errors.drawn_error(self.seeds, self.drawn, answers, drawn[series], band, **labels)
 
     def rows(self, claimed: Mapping[str, Any]) -> Rows:
         """All rows, with what claims bound: observable -> (runs,)."""
@@ -93,15 +114,15 @@ class Record:
 
 
 def measure_errors(
-    runs: Trained, scale: str, wrong_of: Any, claimed: Any, x: Sequence[int], times: int = GROUPS
+    runs: Trained, scale: str, wrong_of: Callable[[Runs], Answers], claimed: Any, x: Sequence[int], times: int = GROUPS
 ) -> Rows:
     """Error curves of a figure with a single training, and what its claims bound.
 
-    wrong_of : runs in the axes of the patterns -> the answers of `Record.error_curves`; claimed : these -> observables
+    wrong_of : runs in the axes of the patterns -> their answers; claimed : these -> observables
     """
     record = Record(single(runs))
     wrong = wrong_of(record.runs)
-    record.error_curves(wrong, wrong_of(record.drawn_run(times)), x)
+    record.error_curves(wrong, wrong_of, x, times=times)
     return record.rows(claimed(wrong))
 
 

@@ -20,6 +20,8 @@ SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
 PROMPTS = {"paper": 1000, "laptop": 1000, "smoke": 40}
 EPOCHS = tuple(range(0, 401, 20))
 """The epochs of figure 8, of one step each."""
+CHECKPOINT = 5
+"""Steps between the last four snapshots of the decoder, ours: they make the widths of figure 12's bands."""
 STACK_EPOCHS = tuple(range(0, 1601, 80))
 """The epochs of figures 21 to 23, of one step each, except at the smoke scale, which has fewer steps."""
 
@@ -167,7 +169,8 @@ def decoder_training(scale: str, test: type[decoder.Evaluation] = decoder.Evalua
     """Return the training of the decoder behind figures 12 and 13; `test` has constants of a figure's evaluation."""
     steps, prompts = (20, 20) if scale == "smoke" else (500, 1000)
     configs = grid(decoder.Config, steps=[steps], seed=range(SEEDS[scale]))
-    return [Sweep("li_icl_gpt2", "li_icl_gpt2", configs, (0, steps), test(prompts=prompts))]
+    snapshots = (0, *(steps - back * CHECKPOINT for back in (3, 2, 1, 0)))
+    return [Sweep("li_icl_gpt2", "li_icl_gpt2", configs, snapshots, test(prompts=prompts))]
 
 
 def in_axes(runs: Runs) -> Runs:

@@ -30,6 +30,20 @@ LEGEND = {"corner": "lower left", "at": (-0.016, -0.022)}
 TAU = "Kendall's tau of"
 
 
+COUNTED = 60
+"""Wrong answers counted per evaluation of a band, inferred: published half-widths are a fifth of the error."""
+
+
+def evaluations(wrong: np.ndarray) -> np.ndarray:
+    """Return an error per group of queries, (lengths, queries) -> (lengths, groups), from part of the group.
+
+    An evaluation of a curve of error p has the first COUNTED / p queries of its group, or all if they are fewer.
+    """
+    groups = np.stack(np.array_split(wrong, errors.GROUPS, axis=-1), axis=1)
+    numbers = COUNTED / np.maximum(wrong.mean(axis=-1), COUNTED / groups.shape[-1])
+    return np.stack([group[:, : int(np.ceil(n))].mean(axis=-1) for group, n in zip(groups, numbers, strict=True)])
+
+
 def plotted_lengths(test: one_layer.Evaluation) -> list[int]:
     """Return the plotted numbers of examples, up to the test's context length."""
     return [n for n in LENGTHS if n <= test.context_length_test]
@@ -40,14 +54,15 @@ def curves(
 ) -> tuple[Rows, np.ndarray]:
     """Rows of error curves by the name of their setting, and the errors of all runs, (curves, lengths, runs, queries).
 
-    The drawn run has a band over four groups of queries, each as many as a run has.
+    The drawn run has a band over the `evaluations` of four groups of queries, each as many as a run has.
     """
     index, test, shown = trainings.drawn(trained), trained.sweep.test, list(settings.values())
     one, at = trained.alone(index, replace(test, queries=errors.GROUPS * test.queries)), plotted_lengths(test)
     wrong, drawn = wrong_answers(answer, trained, shown, at), wrong_answers(answer, one, shown, at)
     parts: list[Rows] = []
     for name, of_runs, of_drawn in zip(settings, wrong, drawn, strict=True):
-        parts += errors.drawn_error(trained.sweep.seeds, index, of_runs, of_drawn, panel=panel, series=name, x=at)
+        groups, labels = evaluations(of_drawn[:, 0]), {"panel": panel, "series": name, "x": at}
+        parts += errors.drawn_error(trained.sweep.seeds, index, of_runs, of_drawn, groups, **labels)
     return join(parts), wrong
 
 
