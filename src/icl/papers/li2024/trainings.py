@@ -130,7 +130,8 @@ def sgd_training(
     test : the constants of a figure's evaluation; tested : values of some of them
     """
     configs = grid(SgdConfig, seed=range(SEEDS[scale]))
-    snapshots = (EPOCHS[0], EPOCHS[-1])
+    # The last four are the evaluations of a band.
+    snapshots = (EPOCHS[0], *EPOCHS[-4:])
     return [Sweep("li_icl_sgd_figures", "li_icl", configs, snapshots, test(prompts=prompts[scale], **tested))]
 
 
