@@ -86,6 +86,8 @@ class Claim(Entry):
     formula : the statement as one formula in LaTeX, without dollar signs
     premise : conditions of the source, in words; conditions : those that are measured for each run
     why : why the bounds are where they are (half-way is to the nearest wrong theory)
+    cause : for a contradicted claim, its likely cause: the size of our model, a floor of our training, our reading of
+        the source, or a statement that is literally false
     unit : what one run is, in the plural; fitted : constants chosen on published numbers that its test uses
     scales : the scales at which it is judged; empty for all
     """
@@ -102,6 +104,7 @@ class Claim(Entry):
     premise: str = ""
     statement: str = ""
     why: Annotated[str, StringConstraints(pattern=r"^$|^(Stated|Half-way|Reading error|Ours): ")] = ""
+    cause: Annotated[str, StringConstraints(pattern=r"^$|^(Size|Floor|Reading|Literally false): ")] = ""
     unit: str = "trainings"
     fitted: str = ""
     conditions: Annotated[tuple[Bound, ...], Field(strict=False)] = ()
