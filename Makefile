@@ -128,8 +128,9 @@ paper: env
 docs: env
 	rm -rf .cache/site
 	mkdir -p .cache/site
-	tar -cf - --exclude=__pycache__ README.md CITATION.cff references.bib docs gallery profiles/README.md src/icl/papers \
-	  | tar -xf - -C .cache/site
+	tar -cf - --exclude=__pycache__ README.md LICENSE CITATION.cff references.bib docs gallery profiles/README.md \
+	  requirements/lock.txt src/icl/papers | tar -xf - -C .cache/site
+	sed -E 's#(href="\.\./(docs|gallery)/[a-z]+)\.md"#\1.html"#g' gallery/report.html > .cache/site/gallery/report.html
 	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet --site-dir "$$SITE"
 
 # A figure with default and changed constants, side by side.

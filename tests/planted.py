@@ -121,5 +121,23 @@ def listed() -> dict[str, dict[str, str]]:
     }
 
 
+def estimates(key: str, claim: str, observable: str) -> tuple[Part, Part]:
+    """Return the part of a claim with the violation, and that of the control beside it."""
+    violation = tables()[key].PLANTED[claim][observable]
+    _, part = judged(key, claim, observable, violation)
+    _, control = judged(key, claim, observable, violation.control or SOUND)
+    return part, control
+
+
+def written() -> dict[str, dict[str, dict[str, Any]]]:
+    """Claim -> observable -> the violation in words, and the estimates with it and without, to two digits."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for key, claim, observable in cases():
+        pair = [float(f"{part.estimate:.2g}") for part in estimates(key, claim, observable)]
+        about = {"what": listed()[claim][observable], "with": pair[0], "without": pair[1]}
+        found.setdefault(claim, {})[observable] = about
+    return found
+
+
 if __name__ == "__main__":
-    LIST.write_text(json.dumps(listed(), indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    LIST.write_text(json.dumps(written(), indent=1, sort_keys=True) + "\n", encoding="utf-8")

@@ -24,7 +24,7 @@ from icl.evidence.judging import OUTCOMES, Part, Verdict
 from icl.evidence.ledger import Bound
 from icl.pipeline.plan import Plan
 from icl.report import compare, constants, drawing, entries, formulas, gallery, page, results, wording
-from icl.report.cards import WORST_FIRST, Card, counts
+from icl.report.cards import OUT_OF, WORST_FIRST, Card, counts, tally
 from icl.report.entries import Entry
 
 PLAN = Plan("smoke")
@@ -58,7 +58,7 @@ def test_statements_are_no_markdown_and_no_html_on_the_pages(shown: list[Entry])
 
 def cards(text: str) -> dict[str, tuple[str, list[str]]]:
     """Claim -> outcome and the lines of its bounds, as a page shows them."""
-    section = r'class="claim [^"]*" id="([^"]+)" data-outcome="([^"]+)"(.*?)<p class="commands">'
+    section = r'class="claim [^"]*" id="([^"]+)" data-outcome="([^"]+)"(.*?)(?:Second sample|<p class="commands">)'
     found = re.findall(section, text, re.DOTALL)
     return {name: (outcome, re.findall(r"<p>([^<>]* against [^<>]*)</p>", body)) for name, outcome, body in found}
 
@@ -137,7 +137,7 @@ def test_changes_against_other_results_are_marked(figure9: results.Found, tmp_pa
     for folder in (tmp_path / "before", tmp_path / "before/smoke"):
         changes = list(compare.changes(figure9.records, results.of_folder(folder, "smoke")))
         text = page.html(entries.from_disk(PLAN, figure9.records, changes), "", PLAN.folder, (), "before")
-        assert "Changed since before:" in text and 'id="changed"' in text and "data-changed" in text
+        assert "Changed since before:" in text and 'value="changed"' in text and "data-changed" in text
     assert compare.changed_verdicts(changes) == {"A-P1b": "contradicted → inconclusive"}
     (same,) = entries.from_disk(PLAN, figure9.records, compare.changes(figure9.records, figure9.records))
     assert not same.cards[0].news
@@ -201,23 +201,60 @@ def test_the_summary_of_repetition_names_what_a_second_sample_changes_and_what_w
     assert "another outcome: A-P1a (figure: supported, then inconclusive)." in summary("figure8", "inconclusive")
     assert "another outcome: G3" in summary("garg_linear", "inconclusive")  # the second sample decides
     assert not any("another outcome" in summary("figure8", second) for second in ("supported", ""))
-    for figure, second, number in (("figure8", "supported", "1 (1)"), ("zheng_heatmap", "", "0 (0)")):
-        for words in ("fragile (of those searched)", "repeated (of those with a second sample)"):
-            assert f"| of the supported: {words} | 0 (0) | 0 (0) | {number} | 0 (0) | 0 (0) |" in summary(
-                figure, second
-            )
+    for figure, second, number in (("figure8", "supported", "1 of 1"), ("zheng_heatmap", "", "0 of 0")):
+        for words in (
+            "fragile (flips for one plausible setting), of those that we varied",
+            "repeated by other seeds, of those trained again",
+        ):
+            row = " | ".join([f"| of the supported: {words}", "0 of 0", "0 of 0", number, "0 of 0", "0 of 0 |"])
+            assert row in summary(figure, second)
 
 
-def test_the_fidelity_is_that_of_the_farthest_panel() -> None:
-    medians = [
-        ("log10 ratio", 0.3),
-        ("log10 ratio", None),
-        ("log10 ratio", 0.1),
-        ("magnitude", 0.012),
-        ("magnitude", 0.5),
+def test_the_fidelity_is_that_of_the_farthest_panel_with_the_farthest_point() -> None:
+    panels = [
+        ("log10 ratio", 0.3, 0.4),
+        ("log10 ratio", None, None),
+        ("log10 ratio", 0.1, 1.0),
+        ("magnitude", 0.012, 0.02),
+        ("magnitude", 0.5, 0.7),
     ]
-    entry = Entry("figure9", PLAN, [], {}, distances=[{"unit": unit, "median": median} for unit, median in medians])
-    assert entry.agreement == "factor 2, magnitude 0.5" and replace(entry, distances=()).agreement == ""
+    rows = [dict(zip(("unit", "median", "maximum"), panel, strict=True)) for panel in panels]
+    entry = Entry("figure9", PLAN, [], {}, distances=rows)
+    assert entry.agreement == "factor 2 (at most 10), magnitude 0.5 (at most 0.7)"
+    assert replace(entry, distances=()).agreement == ""
+
+
+def test_every_contradicted_claim_has_a_likely_cause_and_every_number_the_names_of_its_claims(
+    whole: str, shown: list[Entry]
+) -> None:
+    made = [card for entry in shown for card in entry.cards]
+    against = [card.claim for card in made if card.outcome == "contradicted"]
+    assert against and [claim.id for claim in against if not claim.cause] == []
+    assert all(str(escape(claim.cause[1:])) in whole for claim in against)
+    named = re.findall(r'<details class="ids"><summary>(\d+)</summary>(.*?)</details>', whole)
+    assert named and all(int(number) == text.count(", ") + 1 for number, text in named)
+    reduced = [entry.name for entry in shown if entry.is_reduced]
+    assert sorted(int(number) for number, _ in named) == sorted(
+        len(statements) for (_, name), statements in tally(made, reduced).items() if name not in OUT_OF.values()
+    )
+
+
+def test_the_values_of_the_second_sample_are_shown_where_they_are_known(whole: str, shown: list[Entry]) -> None:
+    repeated = [card for entry in shown for card in entry.cards if card.second]
+    assert {bool(card.again) for card in repeated} == {True, False}
+    for card in repeated:
+        body = whole[whole.index(f'id="{card.claim.id}" data-outcome') :]
+        body = body[: body.index('<p class="commands">')]
+        assert (f"Second sample: {card.second}; its values were not recorded." in body) != bool(card.again)
+        assert all(f"<p>{wording.interval(part)} against " in body for part in card.again)
+
+
+@pytest.mark.parametrize(("claim", "expected"), [
+    ("A-T3c-random", "Theorem 3 (pruning large neurons), theorem 3 (c)"),
+    ("A-P1a", "proposition 1 (a)"), ("G10", ""),
+])  # fmt: skip
+def test_a_claim_is_found_by_its_statement_and_the_part_of_the_theorem(claim: str, expected: str) -> None:
+    assert page.names(ledger.claim(claim)) == expected
 
 
 numbers = st.floats(-1e6, 1e6) | st.floats(1e-9, 1e3)

@@ -1,6 +1,6 @@
 """A claim with its verdict: what every page says about it, and counts of the statements that claims test."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,12 +9,31 @@ from icl.evidence import ledger, sensitivity
 from icl.evidence.judging import CONTRADICTED, INCONCLUSIVE, NOT_TESTED, OUTCOMES, SUPPORTED, Part, Verdict
 from icl.evidence.ledger import Claim
 from icl.evidence.significance import EXACT
+from icl.report import history
 from icl.report.compare import Change
 from icl.report.wording import rendered
 
 WORST_FIRST = (CONTRADICTED, INCONCLUSIVE, NOT_TESTED, SUPPORTED)
+KINDS = {
+    "theorem": "theorems",
+    "remark": "remarks",
+    "figure": "published figures",
+    "number": "published numbers",
+    "ours": "our own",
+}
 OUT_OF = {"fragile": "searched", "repeated": "second sample"}
-QUALITIES = ("computed", "one training", "fitted", "reduced", *OUT_OF, *OUT_OF.values())
+LIMITS = {
+    "computed": "nothing in them is random, and we knew their numbers when we set the bounds",
+    "one training": "their runs are sets of prompts of one training",
+    "fitted": "a constant of the test was chosen on published numbers",
+    "reduced": "the figure was not run at the paper's size, as far as that is known",
+    "fragile": "they flip: for one setting that the paper does not state, one plausible value gives supported and "
+    "another contradicted, on other seeds than the verdict's; out of those whose settings we varied (searched)",
+    "repeated": "a second sample, the same runs with other seeds, gives the same outcome; out of those that have one",
+}
+QUALITIES = (*LIMITS, *OUT_OF.values())
+Tally = Mapping[tuple[str, str], Sequence[Sequence["Card"]]]
+"""(kind, outcome or quality) -> statements, each as the cards of the claims that test it."""
 
 
 @dataclass(frozen=True)
@@ -22,12 +41,14 @@ class Card:
     """A claim with its verdict.
 
     second : its outcome on a second sample of seeds at the same scale; empty if there is none
+    again : its bounds on that sample; empty where its values were not recorded
     date : of the verdict; changes : of its bounds against other results
     """
 
     claim: Claim
     verdict: Verdict
     second: str = ""
+    again: Sequence[Part] = ()
     date: str = ""
     changes: Sequence[Change] = ()
 
@@ -61,13 +82,32 @@ class Card:
         return [change for change in self.changes if change.is_news]
 
     @property
+    def parts(self) -> Sequence[Part]:
+        """The bounds on the sample that decides, or on the first where the values of the other were not recorded."""
+        return self.again if self.again and self.repeats == "decides" else self.verdict.parts
+
+    @property
     def decisive(self) -> Part | None:
         """The bound that decides: the first one with the worst outcome."""
-        return min(self.verdict.parts, key=lambda part: WORST_FIRST.index(part.outcome), default=None)
+        return min(self.parts, key=lambda part: WORST_FIRST.index(part.outcome), default=None)
 
     def over(self, part: Part) -> str:
         """Return the runs behind an estimate: "20 trainings" or "computed"."""
         return "computed" if part.bound.statistic == EXACT else f"{part.runs} {self.claim.unit}"
+
+    def labels(self, is_reduced: bool) -> list[str]:
+        """Return the words by which the page finds it: what limits its evidence, and how it is repeated.
+
+        is_reduced : whether its figure was not run at the paper's size
+        """
+        found = qualities([self], [self.claim.figure] if is_reduced else [])
+        more = {
+            "amended": bool(self.claim.amended),
+            "changed since the freeze": bool(history.line(self.claim.id)),
+            "second sample differs": bool(self.second) and not self.is_repeated,
+            "second sample decides": self.repeats == "decides",
+        }
+        return [*found, *(name for name, holds in more.items() if holds)]
 
 
 def of_record(record: Mapping[str, Any]) -> list[Card]:
@@ -96,29 +136,44 @@ def qualities(cards: Sequence[Card], reduced: Collection[str]) -> list[str]:
     return [name for name, is_so in zip(QUALITIES, holds, strict=True) if is_so]
 
 
-def counts(cards: Sequence[Card], reduced: Collection[str] = ()) -> str:
-    """Return the number of statements per kind and outcome, the qualities of the supported ones, and the claims that
-    are contradicted or that a second sample does not repeat, in Markdown.
-
-    A statement has the worst outcome of the claims that test it.
-    """
-    totals: Counter[tuple[str, str]] = Counter()
+def by_statement(cards: Sequence[Card]) -> dict[tuple[str, str], list[Card]]:
+    """Return (kind, statement) -> the claims that test it."""
     found: dict[tuple[str, str], list[Card]] = {}
     for card in cards:
         found.setdefault((card.claim.kind, card.claim.statement or card.claim.id), []).append(card)
-    for (kind, _), tests in found.items():
-        outcome = min((card.outcome for card in tests), key=WORST_FIRST.index)
-        limits = qualities(tests, reduced) if outcome == SUPPORTED else []
-        totals.update((kind, name) for name in (outcome, *limits))
-    about = {"totals": totals, "outcomes": OUTCOMES, "qualities": QUALITIES[: -len(OUT_OF)], "out_of": OUT_OF}
+    return found
+
+
+def worst(cards: Sequence[Card]) -> str:
+    """Return the outcome of a statement: the worst of the claims that test it."""
+    return min((card.outcome for card in cards), key=WORST_FIRST.index)
+
+
+def tally(cards: Sequence[Card], reduced: Collection[str] = ()) -> Tally:
+    """Return the statements of every kind by their outcomes, and the supported ones by what limits their evidence."""
+    found: dict[tuple[str, str], list[Sequence[Card]]] = defaultdict(list)
+    for (kind, _), tests in by_statement(cards).items():
+        outcome = worst(tests)
+        for name in (outcome, *(qualities(tests, reduced) if outcome == SUPPORTED else ())):
+            found[kind, name].append(tests)
+    return found
+
+
+def counts(cards: Sequence[Card], reduced: Collection[str] = ()) -> str:
+    """Return the number of statements per kind and outcome, the qualities of the supported ones, and the claims that
+    are contradicted or that a second sample does not repeat, in Markdown.
+    """
     changed = [card for card in cards if card.second and not card.is_repeated]
-    against = [card for card in cards if card.outcome == "contradicted" and card.claim.kind != "ours"]
+    against = [card for card in cards if card.outcome == CONTRADICTED and card.claim.kind != "ours"]
     return rendered(
         "counts.md.j2",
         claims=len(cards),
-        statements=len(found),
+        statements=len(by_statement(cards)),
         changed=changed,
         against=against,
-        fragility=sensitivity.is_fragile,
-        **about,
+        totals=tally(cards, reduced),
+        outcomes=OUTCOMES,
+        kinds=KINDS,
+        limits=LIMITS,
+        out_of=OUT_OF,
     )

@@ -48,7 +48,20 @@ class Entry:
     def command(self) -> str:
         """The command that makes it."""
         made = f"make {self.name}" + (f" SCALE={self.plan.scale}" if self.plan.scale != "laptop" else "")
-        return made if self.plan.folder == self.plan.scale else self.plan.command(self.name)
+        if self.plan.folder == self.plan.scale:
+            return made
+        arguments = self.plan.command(self.name).split(" ", 2)[2].replace("'", '"')
+        return f"make {self.name} SNAKEMAKE_ARGS='{arguments}'"
+
+    @property
+    def note(self) -> str:
+        """The scale, and what is smaller than in the paper: "reduced, our value / the paper's: steps 4500 / 500000"."""
+        phrases = self.plan.note(self.name).split("; ")
+        for place, one in enumerate(phrases):
+            if one.startswith("reduced: "):
+                pairs = [" / ".join(pair.rsplit(" of ", 1)) for pair in one[9:].split(", ")]
+                phrases[place] = f"reduced, our value / the paper's: {', '.join(pairs)}"
+        return "; ".join(phrases)
 
     def pictured(self, end: str) -> str:
         """Return what a picture shows; end : of its file's name."""
@@ -61,17 +74,21 @@ class Entry:
 
     @property
     def agreement(self) -> str:
-        """The fidelity: the median distance from the published numbers in the farthest panel, one number per unit.
+        """The fidelity: per unit, the median distance from the published numbers in the farthest panel, and the
+        largest of all points.
 
         A factor on logarithmic panels, a difference on linear ones, angle and magnitude in a scatter; else empty.
         """
         units = {"log10 ratio": "factor", "absolute difference": "difference"}
-        most: dict[str, float] = {}
+        found: dict[str, list[tuple[float, float]]] = {}
         for row in self.distances:
             if row["median"] is not None:
-                unit = units.get(row["unit"], row["unit"])
-                most[unit] = max(most.get(unit, 0.0), row["median"])
-        return ", ".join(f"{unit} {10**value if unit == 'factor' else value:.2g}" for unit, value in most.items())
+                found.setdefault(units.get(row["unit"], row["unit"]), []).append((row["median"], row["maximum"]))
+        texts = []
+        for unit, pairs in found.items():
+            median, most = (10 ** max(of) if unit == "factor" else max(of) for of in zip(*pairs, strict=True))
+            texts.append(f"{unit} {median:.2g} (at most {most:.2g})")
+        return ", ".join(texts)
 
 
 def _cards(
@@ -86,7 +103,9 @@ def _cards(
         if claim.id in judged or ("paper" in claim.scales and plan.scale not in claim.scales):
             verdict, day = judged.get(claim.id, (Verdict(claim.id, plan.scale, NOT_TESTED, ()), ""))
             of_claim = [change for change in changes if change.claim == claim.id]
-            made.append(Card(claim, verdict, second.get((claim.id, plan.scale), ""), day, of_claim))
+            again = second.get((claim.id, plan.scale))
+            repeated = (again.outcome, again.parts) if again else ("", ())
+            made.append(Card(claim, verdict, *repeated, day, of_claim))
     return made
 
 

@@ -24,8 +24,8 @@ from icl.report.results import Record
 
 FOLDER = Path("gallery")
 VERDICTS, FIGURES = FOLDER / "verdicts.jsonl", FOLDER / "figures.jsonl"
-Second = Mapping[tuple[str, str], str]
-"""(claim, scale) -> its outcome on other seeds."""
+Second = Mapping[tuple[str, str], Verdict]
+"""(claim, scale) -> the verdict on other seeds."""
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -64,10 +64,10 @@ def is_current(line: Mapping[str, Any]) -> bool:
 
 
 def second_samples() -> Second:
-    """Return the outcomes of claims with random runs on other seeds; other scales repeat nothing."""
+    """Return the verdicts on claims with random runs on other seeds; other scales repeat nothing."""
     random = {claim.id for claim in ledger.all_claims().values() if not claim.is_computed}
     lines = [line for line in read(VERDICTS) if line["first_seed"] != FIRST_SEED and line["claim"] in random]
-    return {(line["claim"], line["scale"]): line["outcome"] for line in lines}
+    return {(line["claim"], line["scale"]): Verdict.read(line) for line in lines}
 
 
 def held(plan: Plan, names: Collection[str]) -> dict[str, Record]:

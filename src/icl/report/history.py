@@ -9,6 +9,7 @@ from icl.evidence.history import Event
 from icl.report.wording import markdown, rendered, table
 
 SAMPLE = f"laptop, seeds from {FIRST_SEED}"
+PARTS = ("kind", "bounds", "conditions")
 
 
 def reasons() -> dict[str, str]:
@@ -49,6 +50,37 @@ def _safe(rows: Iterable[Sequence[str]]) -> list[list[str]]:
     return [[markdown(cell) for cell in row] for row in rows]
 
 
+def line(claim: str) -> str:
+    """Return the first and last outcomes of a claim and the dates of its changes; empty if nothing changed."""
+    events = history.moved().get(claim)
+    return f"first {_outcome(events, last=False)}, now {_said(events)}; {_changes(events)}" if events else ""
+
+
+def first_freeze() -> tuple[str, str]:
+    """Return date and commit of the first freeze."""
+    return min((events[0].date, events[0].revision) for events in history.read().values())
+
+
+def sums() -> str:
+    """Return how many claims were withdrawn or changed since the first freeze, and how their outcomes turned."""
+    gone, moved = history.withdrawn(), history.moved()
+    turned = Counter(
+        f"{before} to {after}"
+        for events in moved.values()
+        if (before := _outcome(events, last=False)) != (after := _outcome(events))
+    )
+    parts = Counter(part for events in moved.values() for part in PARTS if len(_parts(events, part)) > 1)
+    return rendered(
+        "changes.txt.j2",
+        gone=gone,
+        moved=moved,
+        turned=turned,
+        parts=parts,
+        last=Counter(map(_outcome, gone.values())),
+        claims=history.read(),
+    )
+
+
 def _outcome(events: Sequence[Event], last: bool = True) -> str:
     """Return an outcome on the first sample at the laptop scale, or else on the first sample judged."""
     found = history.outcomes(events, last)
@@ -70,8 +102,7 @@ def _kind(events: Sequence[Event]) -> str:
 def _changes(events: Sequence[Event]) -> str:
     """Return the dates on which kind, bounds or conditions changed after the freeze."""
     dates = {
-        part: [event.date for event in events[1:] if getattr(event, part) is not None]
-        for part in ("kind", "bounds", "conditions")
+        part: dict.fromkeys(event.date for event in events[1:] if getattr(event, part) is not None) for part in PARTS
     }
     return "; ".join(f"{part} {', '.join(days)}" for part, days in dates.items() if days) or "outcome only"
 

@@ -3,6 +3,7 @@
 import base64
 import io
 import re
+from collections import Counter
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -11,11 +12,13 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from icl.core import discovery
+from icl.core.config import FIRST_SEED
 from icl.core.files import write_text
 from icl.evidence import ledger
-from icl.evidence.ledger import Ledger
+from icl.evidence.judging import OUTCOMES
+from icl.evidence.ledger import Claim, Ledger
 from icl.report import constants, costs, formulas, history
-from icl.report.cards import WORST_FIRST, Card, counts
+from icl.report.cards import KINDS, LIMITS, OUT_OF, WORST_FIRST, Card, by_statement, counts, tally, worst
 from icl.report.drawing import drawing
 from icl.report.entries import Entry, from_gallery
 from icl.report.gallery import FOLDER, few_colours
@@ -35,6 +38,16 @@ class Section(NamedTuple):
     def of_kind(self, kind: str) -> list[tuple[Entry, Card]]:
         """Return the figures and claims of one kind."""
         return [(entry, card) for entry in self.entries for card in entry.cards if card.claim.kind == kind]
+
+    def statements(self, kind: str) -> list[list[tuple[Entry, Card]]]:
+        """Return the figures and claims of one kind, those of one statement together."""
+        entries = {card.claim.id: entry for entry, card in self.of_kind(kind)}
+        found = by_statement([card for _, card in self.of_kind(kind)]).values()
+        return [[(entries[card.claim.id], card) for card in tests] for tests in found]
+
+    def outcomes(self, kind: str) -> list[str]:
+        """Return the outcome of every statement of one kind."""
+        return [worst([card for _, card in tests]) for tests in self.statements(kind)]
 
     @property
     def links(self) -> dict[str, str]:
@@ -56,12 +69,25 @@ def html(entries: Sequence[Entry], root: str, folder: str = "", missing: Sequenc
     root : the way from the page to the root of the repository; folder : of the results, empty for the gallery
     missing : figures that are not made; against : the name of other results that it is compared with, if any
     """
+    cards = [card for entry in entries for card in entry.cards]
+    labels = Counter(label for entry in entries for card in entry.cards for label in card.labels(entry.is_reduced))
+    versions = {
+        ", ".join(f"{name} {version}" for name, version in {"python": one["python"], **one["versions"]}.items())
+        for one in (entry.about for entry in entries)
+        if one
+    }
+    memory = max((cost[1] for entry in entries for cost in entry.costs.values()), default=0)
     style, script = (Markup((files("icl.report") / "templates" / f"report.{end}").read_text()) for end in ("css", "js"))
     return rendered(
         "report.html.j2", papers=sections(entries), entries=entries, missing=missing, root=root, folder=folder,
-        against=against, outcomes=WORST_FIRST, drawing=drawing, theorems=theorems, brief=brief,
+        against=against, outcomes=WORST_FIRST, all_outcomes=list(OUTCOMES), drawing=drawing, brief=brief,
         picture=compact, formula=lambda latex: Markup(formulas.mathml(latex)), constants=constants,
-        style=style, script=script,
+        style=style, script=script, cards=cards, kinds=KINDS, limits=LIMITS, out_of=OUT_OF, worst=worst, names=names,
+        labels={name: labels[name] for name in sorted(labels)}, statements=by_statement(cards),
+        totals=tally(cards, [entry.name for entry in entries if entry.is_reduced]), past=history.line,
+        changes=history.sums(), history=f"{root}gallery/history.md", first_seed=FIRST_SEED, memory=memory,
+        versions=sorted(versions), freeze_of=history.first_freeze(),
+        cpu=costs.total(entry.costs for entry in entries)[0],
     )  # fmt: skip
 
 
@@ -90,10 +116,16 @@ def texts(entries: Sequence[Entry]) -> dict[Path, str]:
     }
 
 
-def theorems(source: str) -> str:
-    """Return the theorems that a source lists, one by one to search: "theorems 1 and 2": "theorem 1, theorem 2"."""
-    lists = re.findall(r"(theorem|proposition|figure|page)s ((?:[\d.]+, )*[\d.]+) and ([\d.]+)", source, re.IGNORECASE)
-    return ", ".join(f"{kind} {one}" for kind, first, last in lists for one in (*first.split(", "), last))
+def names(claim: Claim) -> str:
+    """Return other names of what a claim tests: its statement, the theorems that its source lists ("theorems 1 and 2":
+    "theorem 1, theorem 2"), and the part in its id (A-T3c-random: "theorem 3 (c)").
+    """
+    listed = r"(theorem|proposition|figure|page)s ((?:[\d.]+, )*[\d.]+) and ([\d.]+)"
+    lists = re.findall(listed, claim.source, re.IGNORECASE)
+    found = [f"{kind} {one}" for kind, first, last in lists for one in (*first.split(", "), last)]
+    parts = re.findall(r"-([TP])(\d)([a-c])\b", claim.id)
+    found += [f"{'theorem' if kind == 'T' else 'proposition'} {number} ({part})" for kind, number, part in parts]
+    return ", ".join(filter(None, [claim.statement, *found]))
 
 
 def brief(says: str) -> str:
@@ -104,7 +136,7 @@ def brief(says: str) -> str:
 
 
 def compact(path: Path) -> tuple[str, int, int]:
-    """Return a small copy of a PNG, with 64 colours, in lossless WebP: address, width and height."""
-    few, out = few_colours(path, 64), io.BytesIO()
+    """Return a small copy of a PNG, with 48 colours, in lossless WebP: address, width and height."""
+    few, out = few_colours(path, 48), io.BytesIO()
     few.convert("RGB").save(out, "WEBP", lossless=True, quality=100, method=4)
     return f"data:image/webp;base64,{base64.b64encode(out.getvalue()).decode()}", few.width, few.height

@@ -34,7 +34,10 @@ def distance(row: Mapping[str, Any]) -> str:
     parts = [
         f"{row['panel']}: {row['unit']} median {number(row['median'])}, maximum {number(row['maximum'])}",
         f"{row['matched']} points",
-        f"rank agreement {number(row['rank'])}" if row["rank"] is not None else "",
+        f"Kendall's tau of the order of the curves, ours against the published one, {number(row['rank'])} in the mean"
+        if row["rank"] is not None
+        else "",
+        "mostly in the opposite order" if (row["rank"] or 0) < 0 else "",
         f"{row['missing']} without ours" if row["missing"] else "",
         f"{row['floored']} below the floor" if row["floored"] else "",
     ]

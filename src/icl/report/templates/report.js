@@ -1,8 +1,8 @@
 "use strict";
 (() => {
-  const form = document.getElementById("filter");
   const field = (name) => document.getElementById(name);
-  const boxes = [...form.querySelectorAll("[name=outcome]")];
+  const form = field("filter"), none = field("none");
+  const [boxes, labels] = ["outcome", "label"].map((name) => [...form.querySelectorAll(`[name=${name}]`)]);
   const greek = { α: "alpha", β: "beta", γ: "gamma", Γ: "gamma", δ: "delta", ε: "eps", ϵ: "eps", η: "eta", κ: "kappa",
     λ: "lambda", Λ: "lambda", μ: "mu", µ: "mu", π: "pi", ρ: "rho", σ: "sigma", Σ: "sigma", τ: "tau", φ: "phi", Φ: "phi" };
   const raised = "⁰¹²³⁴⁵⁶⁷⁸⁹", lowered = "₀₁₂₃₄₅₆₇₈₉";
@@ -42,90 +42,133 @@
     }
   }
 
-  // Phrases stand in quotes; a word and the number behind it belong together.
+  // Phrases stand in quotes; a word and the number behind it belong together, and so do "theorem 3 (c)", "d = 20",
+  // "make figure22" and the words of a label.
+  const names = labels.map((box) => box.value).filter((name) => name.includes(" "));
+  const pattern = new RegExp(`"([^"]+)"?|${["make \\w+", ...names].join("|")}|\\p{L}+(?:\\s+|\\s*=\\s*)\\d[\\d.]*(?:\\s*\\([a-z]\\))?(?=\\s|$)|[^\\s"]+`, "giu");
   function terms(query) {
-    const found = [...query.matchAll(/"([^"]+)"?|[\p{L}]+\s+\d[\d.]*(?=\s|$)|[^\s"]+/gu)];
-    return found.map((match) => plain(match[1] || match[0]).text.trim()).filter(Boolean);
+    return [...query.matchAll(pattern)].map((match) => plain(match[1] || match[0]).text.trim()).filter(Boolean);
   }
 
-  // What a claim is searched by: the texts of its card, and name and summary of its figure.
-  const claims = [...document.querySelectorAll(".claim")].map((card) => {
-    const article = card.closest("article");
-    const spots = [...card.querySelectorAll("[data-text]"), ...article.querySelectorAll(":scope > [data-text], h3 [data-text]")];
-    const texts = [card.dataset.names, ...spots.map((spot) => spot.textContent)].map(plain);
-    const rows = [...document.querySelectorAll(`tr[data-claim="${card.id}"]`)];
-    return { card, article, texts, rows, paper: article.dataset.paper };
-  });
+  // What a claim is searched by: its labels, the texts of its card, name and summary of its figure; and, if no claim has
+  // a word there, all that card and figure show.
   const articles = [...document.querySelectorAll("article")];
+  const claims = [...document.querySelectorAll(".claim")].map((card) => {
+    const article = card.closest("article"), { paper } = article.dataset;
+    const spots = [...card.querySelectorAll("[data-text]"), ...article.querySelectorAll(":scope > [data-text], h3 [data-text]")];
+    const texts = spots.map((spot) => plain(spot.textContent));
+    const rows = [...document.querySelectorAll(`tr[data-claim="${card.id}"]`)];
+    return { card, article, paper, texts, rows, labels: card.dataset.labels.split(",") };
+  });
+  const known = labels.map((box) => box.value);
+  function nodes(root) {
+    const walk = document.createTreeWalker(root, NodeFilter.SHOW_TEXT), found = [];
+    while (walk.nextNode()) found.push(walk.currentNode);
+    return found;
+  }
+  const all = new Map();
+  const shownBy = (element) => {
+    if (!all.has(element)) all.set(element, plain(nodes(element).map((node) => node.data).join(" ")));
+    return all.get(element);
+  };
+  const has = (text, term) => !places(text, term).next().done;
+  const briefly = (claim, term) => (known.includes(term) ? claim.labels.includes(term) : claim.texts.some((text) => has(text, term)));
+  // The figure's own text without its cards.
+  const fully = (claim, term) => has(shownBy(claim.card), term)
+    || [...claim.article.children].some((part) => !part.matches(".claim, .fold") && has(shownBy(part), term));
+  // Words that stand in no claim: the explanations around them.
+  const passages = [...document.querySelectorAll("header p, header th, header td, header dd, nav p, nav li, nav th, .paper > h2, footer p, #filter label")];
 
-  function highlight(terms) {
-    const wanted = terms.filter((term) => term.length > 1);
-    for (const old of document.querySelectorAll("mark")) {
-      const parent = old.parentNode;
-      old.replaceWith(...old.childNodes);
-      parent.normalize();
-    }
-    if (wanted.length === 0) return;
-    for (const spot of document.querySelectorAll("article:not(.out) [data-text]")) {
-      const node = spot.firstChild;
-      if (node === null || spot.childNodes.length > 1 || node.nodeType !== Node.TEXT_NODE) continue;
-      const text = node.data, known = plain(text), parts = [];
-      const spans = wanted.flatMap((term) => [...places(known, term)]).sort((a, b) => a[0] - b[0]);
-      let end = 0;
-      for (const [start, stop] of spans) {
-        const [first, last] = [known.from[start], known.from[stop - 1] + 1];
-        if (first < end) continue;
-        const mark = document.createElement("mark");
-        mark.textContent = text.slice(first, last);
-        parts.push(text.slice(end, first), mark);
-        end = last;
+  function found(wanted, among) {
+    return [briefly, fully].map((test) => among.filter((claim) => wanted.every((term) => test(claim, term))))
+      .find((hits) => hits.length) || [];
+  }
+
+  // Marks words without changing the page.
+  function highlight(wanted, roots) {
+    if (!CSS.highlights) return;
+    const ranges = [], longer = wanted.filter((term) => term.length > 1);
+    for (const root of longer.length ? roots : []) {
+      for (const node of ranges.length < 400 ? nodes(root) : []) {
+        const text = plain(node.data);
+        for (const [start, stop] of longer.flatMap((term) => [...places(text, term)])) {
+          const range = new Range();
+          range.setStart(node, text.from[start]);
+          range.setEnd(node, text.from[stop - 1] + 1);
+          ranges.push(range);
+        }
       }
-      if (end > 0) spot.replaceChildren(...parts, text.slice(end));
+    }
+    CSS.highlights.set("found", new Highlight(...ranges));
+  }
+
+  // What may help where no claim has all words: each word alone, and words that begin alike.
+  function suggest(wanted, among) {
+    const rest = claims.length > among.length ? found(wanted, claims).length : 0;
+    const tips = rest ? [`${rest} without the filters (Reset)`] : [];
+    const start = (wanted[0] || "").slice(0, 4);
+    const words = new Set(claims.flatMap(({ texts, labels }) => [...texts.map(({ text }) => text), ...labels])
+      .flatMap((text) => text.match(/[a-z]{4,}/g) || []).filter((word) => start && word.startsWith(start)));
+    const others = wanted.length > 1 ? wanted : [...words].slice(0, 6);
+    none.replaceChildren(`No claim has ${wanted.length > 1 ? "all of these words" : "this word"}. `, ...(tips.length ? tips : ["Try "]));
+    for (const word of tips.length ? [] : [...others, ...(others.length ? [] : known)]) {
+      const button = document.createElement("button");
+      button.textContent = `${word} (${found([word], claims).length})`;
+      button.addEventListener("click", () => { field("words").value = word; form.dispatchEvent(new Event("input")); });
+      none.append(button, " ");
     }
   }
 
-  function apply() {
+  function apply(jump) {
     const wanted = terms(field("words").value);
     const outcomes = new Set(boxes.filter((box) => box.checked).map((box) => box.value));
-    const paper = field("paper").value;
-    const changed = field("changed") !== null && field("changed").checked;
-    const narrowed = wanted.length > 0 || outcomes.size < boxes.length || changed;
-    const shown = claims.filter((claim) => outcomes.has(claim.card.dataset.outcome)
-      && (paper === "" || claim.paper === paper) && (!changed || "changed" in claim.card.dataset)
-      && wanted.every((term) => claim.texts.some((text) => !places(text, term).next().done)));
-    const kept = new Set(shown);
+    const only = labels.filter((box) => box.checked).map((box) => box.value);
+    const paper = field("paper").value, kind = field("kind").value;
+    const among = claims.filter(({ card, labels: has, paper: of }) => outcomes.has(card.dataset.outcome)
+      && (paper === "" || of === paper) && (kind === "" || card.dataset.kind === kind)
+      && only.every((name) => (name === "changed" ? "changed" in card.dataset : has.includes(name))));
+    const shown = wanted.length ? found(wanted, among) : among;
+    const passage = wanted.length && !shown.length && passages.find((part) => wanted.every((term) => has(shownBy(part), term)));
+    const kept = new Set(shown), isNarrow = shown.length < claims.length && !passage;
     for (const claim of claims)
-      for (const element of [claim.card, ...claim.rows]) element.classList.toggle("out", !kept.has(claim));
+      for (const element of [claim.card, ...claim.rows]) element.classList.toggle("out", isNarrow && !kept.has(claim));
     const holding = new Set(shown.map((claim) => claim.article));
-    for (const article of articles)
-      article.classList.toggle("out", !holding.has(article) && (narrowed || (paper !== "" && article.dataset.paper !== paper)));
+    for (const article of articles) article.classList.toggle("out", isNarrow && !holding.has(article));
     for (const part of document.querySelectorAll(".paper"))
       part.classList.toggle("out", part.querySelector("article:not(.out)") === null);
-    for (const part of document.querySelectorAll(".overview")) {
-      const gone = (paper !== "" && part.dataset.paper !== paper)
-        || (narrowed && part.querySelector("tr[data-claim]:not(.out)") === null);
-      part.classList.toggle("out", gone);
-      document.querySelector(`.sums [data-paper="${part.dataset.paper}"]`).classList.toggle("out", gone);
-    }
+    for (const part of document.querySelectorAll(".overview"))
+      part.classList.toggle("out", isNarrow && part.querySelector("tr[data-claim]:not(.out)") === null);
     for (const part of document.querySelectorAll("nav .matrix, details.fold"))
       part.classList.toggle("out", part.querySelector("[data-claim]:not(.out), .claim:not(.out)") === null);
-    // A search opens every fold, so that its words show, and its end restores them.
+    // A search opens what it shows, so that its words are seen, and its end restores it.
+    const opens = wanted.some((term) => term.length > 1);
     for (const fold of document.querySelectorAll(".fold, .claim")) {
-      fold.dataset.before ??= fold.open;
-      fold.open = wanted.length > 0 || fold.dataset.before === "true";
-      if (wanted.length === 0) delete fold.dataset.before;
+      if (opens && !fold.matches(".out")) {
+        fold.dataset.before ??= fold.open;
+        fold.open = true;
+      } else if (!opens && "before" in fold.dataset) {
+        fold.open = fold.dataset.before === "true";
+        delete fold.dataset.before;
+      }
     }
-    highlight(wanted);
-    field("count").textContent = `${shown.length} of ${claims.length} claims`;
+    highlight(wanted, passage ? [passage] : shown.map(({ card }) => card).concat([...holding].flatMap((one) => [...one.querySelectorAll(":scope > :not(.claim, .fold)")])));
+    field("count").textContent = passage ? "in the explanations" : `${shown.length} of ${claims.length} claims`;
+    none.hidden = shown.length > 0 || Boolean(passage);
+    if (!none.hidden) suggest(wanted, among);
+    form.dataset.shows = location.search;
+    if (!jump || !wanted.length) return;
+    for (let fold = passage && passage.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+    (passage || (shown.length ? shown[0].card : none)).scrollIntoView({ block: "start" });
   }
 
   // The state of the filter is part of the address, so that a selection can be sent to somebody.
   function save() {
     const state = new URLSearchParams();
     if (field("words").value) state.set("q", field("words").value);
-    if (field("paper").value) state.set("paper", field("paper").value);
-    if (boxes.some((box) => !box.checked)) state.set("verdict", boxes.filter((box) => box.checked).map((box) => box.value).join(","));
-    if (field("changed") !== null && field("changed").checked) state.set("changed", "1");
+    for (const name of ["paper", "kind"]) if (field(name).value) state.set(name, field(name).value);
+    const ticked = (list) => list.filter((box) => box.checked).map((box) => box.value).join(",");
+    if (boxes.some((box) => !box.checked)) state.set("verdict", ticked(boxes));
+    if (ticked(labels)) state.set("only", ticked(labels));
     const query = state.toString();
     history.replaceState(null, "", location.pathname + (query && `?${query}`) + location.hash);
   }
@@ -133,10 +176,9 @@
   function restore() {
     const state = new URLSearchParams(location.search);
     field("words").value = state.get("q") || "";
-    field("paper").value = state.get("paper") || "";
-    const ticked = state.has("verdict") ? state.get("verdict").split(",") : null;
-    for (const box of boxes) box.checked = ticked === null || ticked.includes(box.value);
-    if (field("changed") !== null) field("changed").checked = state.has("changed");
+    for (const name of ["paper", "kind"]) field(name).value = state.get(name) || "";
+    for (const [list, name, otherwise] of [[boxes, "verdict", true], [labels, "only", false]])
+      for (const box of list) box.checked = state.has(name) ? state.get(name).split(",").includes(box.value) : otherwise;
   }
 
   // A link to something that a filter hides shows everything again; one into a fold opens it.
@@ -146,18 +188,29 @@
     if (target.closest(".out") !== null) {
       form.reset();
       save();
-      apply();
+      apply(false);
     }
     for (let fold = target.closest("details"); fold !== null; fold = fold.parentElement.closest("details")) fold.open = true;
     target.scrollIntoView();
   }
 
-  form.hidden = false;
-  form.addEventListener("input", () => { save(); apply(); });
-  form.addEventListener("submit", (event) => event.preventDefault());
+  let due = 0;
+  const change = (jump, wait) => {
+    clearTimeout(due);
+    due = setTimeout(() => { save(); apply(jump); }, wait);
+  };
+  form.addEventListener("input", (event) => change(event.target === field("words") || event.target === form, 150));
+  form.addEventListener("reset", () => change(false, 0));
+  form.addEventListener("submit", (event) => { event.preventDefault(); change(true, 0); });
+  field("apart").addEventListener("change", (event) => document.body.classList.toggle("apart", event.target.checked));
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "/" || event.target.matches("input, select, textarea")) return;
+    event.preventDefault();
+    field("words").select();
+  });
   window.addEventListener("hashchange", reveal);
-  window.addEventListener("beforeprint", () => claims.forEach(({ card }) => { card.open = true; }));
+  window.addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((fold) => { fold.open = true; }));
   restore();
-  apply();
+  apply(true);
   reveal();
 })();
