@@ -50,8 +50,8 @@ class Entry:
         made = f"make {self.name}" + (f" SCALE={self.plan.scale}" if self.plan.scale != "laptop" else "")
         if self.plan.folder == self.plan.scale:
             return made
-        arguments = self.plan.command(self.name).split(" ", 2)[2].replace("'", '"')
-        return f"make {self.name} SNAKEMAKE_ARGS='{arguments}'"
+        command = self.plan.command(self.name)
+        return command if self.plan.changed else f"make {self.name} SNAKEMAKE_ARGS='{command.split(' ', 2)[2]}'"
 
     @property
     def note(self) -> str:
