@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import yaml
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from pydantic import BaseModel
 
-from icl.core import discovery
+from icl.core import discovery, plain_yaml
 
 FOLDER = Path(__file__).with_name("spaces")
 Point = dict[str, Any]
@@ -110,11 +109,11 @@ def _of_figures(constant: str, figures: tuple[str, ...]) -> Any:
 @cache
 def spaces() -> dict[str, Space]:
     """Model, or one of its trainings -> its space; the name is the system where the file names none."""
-    paths = sorted(FOLDER.glob("*.yaml"))
-    read = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in paths}
+    paths = sorted(FOLDER.glob("[!.]*.yaml"))
+    read = {path.stem: plain_yaml.load(path.read_text(encoding="utf-8"), path.name) for path in paths}
     return {name: Space(**{"system": name, **data}) for name, data in read.items()}
 
 
 def record(path: Path) -> pd.DataFrame:
     """Return the trials in a file, in order; `axis` is empty where it names none."""
-    return pd.read_csv(path, dtype={"axis": "str"}).fillna({"axis": ""})
+    return pd.read_csv(path, dtype={"axis": "str"}, keep_default_na=False, na_values=[""]).fillna({"axis": ""})

@@ -21,12 +21,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
-from icl.core import runs, sealed, state, table
+from icl.core import plain_yaml, runs, sealed, state, table
 from icl.core.config import SCALES, ConstantError
 from icl.core.files import ReadError
 from icl.evidence import ledger
 from icl.pipeline import figures
-from icl.pipeline.plan import Plan, check_config
+from icl.pipeline.plan import Plan, check_config, check_typed
 from icl.pipeline.run import run
 
 SCHEMA = ROOT / "workflow/config.schema.yaml"
@@ -57,6 +57,13 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"variant": 5}, "variant = 5: must be"),
     ({"variant": "../x", **of_li(batch=3)}, "variant = '../x': must be at most 41 letters"),
     ({"variant": "x\n", **of_li(batch=3)}, "variant = 'x\\n': must be at most 41 letters"),
+    *(
+        ({"variant": word, **of_li(batch=3)}, f"variant = {word!r}: must be at most 41 letters")
+        for word in ("5", "NaN", "true")
+    ),
+    ({"first_seed": 2000.0}, "first_seed = 2000.0: must be a whole number"),
+    ({"seeds": -1}, "seeds = -1: must be a whole number"),
+    (of_li(batch="012"), "batch (B) = '012': must be a whole number"),
     ({"variant": "fast"}, "variant = 'fast': names a set of constants, but none is given"),
     ({"constants": "li_icl:{batch:3}"}, "constants 'li_icl:{batch:3}': YAML needs a space after each colon"),
     (of_li(**{"batch:3": ""}), "YAML needs a space after each colon"),
@@ -112,6 +119,57 @@ def test_text_and_numbers_mean_the_same(text: object) -> None:
     made = planned(CONFIG | {"constants": {"ahn_linear": {"spectrum": spectrum}}})
     assert made.sweep("ahn_sparse_1").configs[0].spectrum == (0.3, 1.0, 1.0, 0.5, 0.5)
     assert Plan.of(CONFIG | json.loads(json.dumps(made.plain()))) == made
+
+
+# Texts that people write
+
+
+@pytest.mark.parametrize(
+    "word", ["yes", "Off", "012", "0o17", "0x1f", "0b1", "1_0", "1:30", "1_0.5", ".inf", "1e999", "="]
+)
+def test_a_word_with_two_meanings_is_refused_and_a_quoted_one_is_text(word: str) -> None:
+    with pytest.raises(ConstantError, match=rf"^--set: line 1: {re.escape(repr(word))} could mean another value"):
+        plain_yaml.load(f"a: {word}", "--set")
+    assert plain_yaml.load(f"a: '{word}'\n{word}: b") == {"a": word, word: "b"}
+
+
+@pytest.mark.parametrize(("text", "problem"), [
+    ("a: 1\nb: 2\n'a': 3", "line 3: the key 'a' is repeated"), ("[{a: 1, a: 1}]", "line 1: the key 'a' is repeated"),
+    ("a: !!str 12", "the tag"), ("a: !!set {b}", "the tag"), ("<<: {a: 1}", "not merged"), ("{? [a]: 1}", "a key"),
+    ("&a {b: *a}", "an alias"), ("a: 1\n---\nb: 2", "is no YAML"), ("[" * 9999 + "]" * 9999, "is no YAML"),
+])  # fmt: skip
+def test_a_text_that_hides_something_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(ConstantError, match=problem):
+        plain_yaml.load(text)
+
+
+def test_every_number_means_the_same_in_yaml_and_in_the_config() -> None:
+    words = {"3": 3, "-0": 0, "1e3": 1000.0, "1.0e-6": 1e-6, ".5": 0.5, "5.": 5.0, "+2": 2, "true": True, "0.30": 0.3}
+    for word, value in words.items():
+        assert plain_yaml.load(word) == plain_yaml.number(word) == value
+    told = plain_yaml.load("[2026-11-22, nan, NA, ~, &a [b], *a]")
+    assert told == ["2026-11-22", "nan", "NA", None, ["b"], ["b"]]
+
+
+@pytest.mark.parametrize(("words", "entries", "problem"), [
+    (["--config=seeds=2", "--config", "scale=smoke"], [], "--config: is given twice"),
+    (["-Cseeds=2", "-n", "-C", "scale=smoke"], [], "--config: is given twice"),
+    (["-nC", "seeds=2", "--config", "scale=smoke"], [], "--config: is given twice"),
+    ([], ["seeds=2", "seeds=3"], "--config seeds=2: the key 'seeds' is repeated"),
+    ([], ["seeds=1_0"], "'1_0' could mean another value"), ([], ["seeds=012"], "'012' could mean"),
+    ([], ["constants={li_icl: {batch: 3, batch: 4}}"], "the key 'batch' is repeated"),
+])  # fmt: skip
+def test_a_config_that_snakemake_reads_otherwise_is_refused(words: list[str], entries: list[str], problem: str) -> None:
+    with pytest.raises(ConstantError, match=re.escape(problem)):
+        check_typed(words, entries, [])
+
+
+def test_repeated_keys_in_any_file_are_refused_with_its_name(tmp_path: Path) -> None:
+    for name, text in (("a.yaml", "seeds: 2\nseeds: 3\n"), ("a.json", '{"seeds": 2, "seeds": 3}')):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(ConstantError, match=rf"{name}: line \d: the key 'seeds' is repeated"):
+            check_typed([], [], [tmp_path / name])
+    check_typed(["--configfile", "x"], ["against=a: b", "variant=yes", "scale=smoke"], [ROOT / "workflow/config.yaml"])
 
 
 # Anything at all
@@ -248,6 +306,7 @@ FILES = {
     "title: !!python/object/apply:os.mkdir ['canary']": "cannot be read (",
     "- a list": "the whole file: is not a mapping",
     ONE + "tilte: T": "tilte: Extra inputs are not permitted",
+    ONE + "claims: []": "the key 'claims' is repeated",
     ONE.replace("figure: f", "figure: g"): "claim A: figure g is not among the file's figures",
     PAPER % f"{CLAIM % BOUND}, {CLAIM % BOUND}": "claim A: appears twice",
     ONE.replace("kind: ours", "kind: law"): "claims.A.kind: Input should be 'theorem'",
@@ -256,6 +315,8 @@ FILES = {
 BOUNDS = {
     "": "claims.A.bounds: Tuple should have at least 1 item",
     "{observable: o, at_least: '1'}": "claims.A.bounds.0.at_least: Input should be a valid number",
+    "{observable: o, at_least: 1, at_least: 2}": "line 4: the key 'at_least' is repeated",
+    "{observable: o, at_least: 0x10}": "line 4: '0x10' could mean another value",
     "{observable: o, at_laest: 1}": "claims.A.bounds.0.at_laest: Extra inputs are not permitted",
     "{observable: o, at_least: 1, statistic: mode}": "claims.A.bounds.0.statistic: Input should be",
     "{observable: o}": "claim A: observable 'o' has no bound",
@@ -298,6 +359,8 @@ def refusal(workflow: Workflow, *arguments: str) -> str:
         (["figure9", "--config", "scale=huge"], "scale = 'huge'"),
         (["figure9", "--config", "constants={li_icl: {batch: 1_0}}"], "batch (B) = '1_0': must be a whole number"),
         (["figure12", "--config", "constants={li_icl: {batch: 9}}"], "li_icl.batch = 9: changes nothing in figure12"),
+        (["figure9", "-Cseeds=2", "--config=scale=smoke"], "--config: is given twice"),
+        (["figure9", "--config", "seeds=1_0"], "'1_0' could mean another value"),
         (["figüre9"], "target 'figüre9': no such target; try figure9"),
         (["results/paper/x/figure9.parquet"], "not in laptop, the folder of this config; add --config scale=paper"),
         (["figures/smoke@x/figure9.png", "--config", "scale=smoke"], "is not in smoke, the folder of this config"),

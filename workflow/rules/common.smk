@@ -15,7 +15,13 @@ try:
     from icl.evidence import ledger
     from icl.pipeline import kernels
     from icl.pipeline.places import taken
-    from icl.pipeline.plan import Plan, requested_figures, check_config, check_reach
+    from icl.pipeline.plan import (
+        Plan,
+        check_config,
+        check_reach,
+        check_typed,
+        requested_figures,
+    )
     from icl.report.gallery import expected_costs
 except ModuleNotFoundError as error:
     sys.exit(
@@ -28,6 +34,7 @@ if set("{}") & set(os.getcwd()):
         f"folder {os.getcwd()}: Snakemake takes braces for wildcards; rename the folder"
     )
 try:
+    check_typed(sys.argv[1:], workflow.config_settings.config_args, workflow.configfiles)
     check_config(config, Path(workflow.basedir) / "workflow/config.schema.yaml")
     PLAN = Plan.of(config)
     PLAN.trainings

@@ -10,10 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from icl.core import discovery
+from icl.core import discovery, plain_yaml
 from icl.core.config import ConstantError
 from icl.core.problem import in_one_line
 
@@ -178,21 +177,14 @@ class Ledger(Entry):
         yield from self.figures[figure].observables.items()
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """The safe loader, which leaves dates as text, quoted or not."""
-
-
-_Loader.add_constructor("tag:yaml.org,2002:timestamp", _Loader.construct_yaml_str)
-
-
 def read(path: Path) -> Ledger:
     """Return the ledger in one file; its folder is the paper's key.
 
     Raises LedgerError if it is not valid.
     """
     try:
-        data = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 (a safe loader)
-    except (OSError, ValueError, yaml.YAMLError) as error:
+        data = plain_yaml.load(path.read_text(encoding="utf-8"), "YAML")
+    except (OSError, ValueError) as error:
         raise LedgerError(f"{path}: cannot be read ({in_one_line(error)})") from error
     if not isinstance(data, dict):
         raise LedgerError(f"{path}: the whole file: is not a mapping")

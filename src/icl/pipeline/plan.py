@@ -12,11 +12,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from icl.core import discovery
+from icl.core import discovery, plain_yaml
 from icl.core.config import FIRST_SEED, SCALES, ConstantError, canonical, digest
 from icl.core.files import file_digest
+from icl.core.plain_yaml import number
 from icl.core.sweep import Overrides, Sweep, checked
 from icl.evidence import ledger, published_curves
 from icl.evidence.ledger import Claim
@@ -45,8 +44,13 @@ class Plan:
         """Raise ConstantError for a value that names no folder of results: no path or option may come from a config."""
         if self.scale not in SCALES:
             raise ConstantError(f"scale = {self.scale!r}: must be one of {', '.join(SCALES)}")
-        if not isinstance(self.variant, str) or not re.fullmatch(r"([A-Za-z0-9][\w-]{0,40})?", self.variant, re.ASCII):
-            raise ConstantError(f"variant = {self.variant!r}: must be at most 41 letters, digits, _ and -")
+        # Snakemake would read digits, True and nan as something else than text.
+        word = r"(?!(?i:true|false|inf|infinity|nan)$)([A-Za-z][\w-]{0,40})?"
+        if not isinstance(self.variant, str) or not re.fullmatch(word, self.variant, re.ASCII):
+            raise ConstantError(
+                f"variant = {self.variant!r}: must be at most 41 letters, digits, _ and -, of which a letter is first, "
+                "and no word such as true or nan"
+            )
         for name, most in LARGEST.items():
             value = getattr(self, name)
             if type(value) is not int or not 0 <= value <= most:
@@ -280,31 +284,39 @@ def _check_names(system: str, values: Collection[str]) -> None:
                 raise ConstantError(f"constant {system}.{name}: no such constant; did you mean {', '.join(near)}?")
 
 
-def number(value: Any) -> Any:
-    """Return the number, truth value or list that a text spells; Snakemake passes nested values of --config as text."""
-    if isinstance(value, list | tuple):
-        return tuple(map(number, value))
-    word = value.lower() if isinstance(value, str) else ""
-    if word in ("true", "false"):
-        return word == "true"
-    # A YAML loader would also accept 1_0 and digits of other scripts; Python converts no more than 4,300 digits.
-    if re.fullmatch(r"[+-]?\d{1,400}", word, re.ASCII):
-        return int(word)
-    if re.fullmatch(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|nan)", word, re.ASCII):
-        return float(word)
-    return value
+SCHEMA = discovery.PACKAGE.parents[1] / "workflow/config.schema.yaml"
 
 
-def check_config(config: Mapping[str, Any], schema: Path) -> None:
+def check_config(config: Mapping[str, Any], schema: Path = SCHEMA) -> None:
     """Raise ConstantError, which names the key, for a config that violates its schema."""
     if isinstance(config, Mapping) and config.get("constants"):
         checked(config["constants"])
-    import jsonschema  # not needed by jobs
+    from jsonschema import Draft202012Validator, validators  # not needed by jobs
 
-    validator = jsonschema.Draft202012Validator(yaml.safe_load(schema.read_text(encoding="utf-8")))
-    for error in validator.iter_errors(config):
+    # By default 2000.0 would be an integer.
+    whole = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
+    validator = validators.extend(Draft202012Validator, type_checker=whole)
+    for error in validator(plain_yaml.load(schema.read_text(encoding="utf-8"))).iter_errors(config):
         key = ".".join(map(str, error.absolute_path))
         raise ConstantError(f"config {key}: {error.message}" if key else f"config: {error.message}")
+
+
+def check_typed(words: Iterable[str], entries: Iterable[str], files: Iterable[str | Path]) -> None:
+    """Raise ConstantError for a config that Snakemake would read otherwise than it is written: with a repeated key, an
+    ambiguous number, or a second --config, which replaces the first.
+
+    words : of the command line; entries : key=value of its last --config; files : of its --configfile, and others
+    """
+    if len([word for word in words if re.match(r"--config(=|$)|-\w*C", word)]) > 1:
+        raise ConstantError("--config: is given twice, and Snakemake reads only the last one; join them")
+    for file in map(Path, files):
+        plain_yaml.load(file.read_text(encoding="utf-8"), str(file))
+    given = [entry.partition("=")[::2] for entry in entries]
+    for key, value in given:
+        if [name for name, _ in given].count(key) > 1:
+            raise ConstantError(f"--config {key}={value}: the key {key!r} is repeated")
+        if key not in ("variant", "against", "only"):  # texts
+            plain_yaml.load(value, f"--config {key}={value}")
 
 
 def requested_figures(words: Iterable[str]) -> list[str]:

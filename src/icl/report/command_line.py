@@ -12,16 +12,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 
-from icl.core import discovery
+from icl.core import discovery, plain_yaml
 from icl.core.config import FIRST_SEED, ConstantError
 from icl.core.files import write_text
-from icl.core.problem import Problem, in_one_line
-from icl.core.sweep import checked
+from icl.core.problem import Problem
 from icl.evidence import ledger
 from icl.pipeline import run, verify
-from icl.pipeline.plan import Plan, check_reach
+from icl.pipeline.plan import Plan, check_config, check_reach
 
 FAILED, MISUSED = 1, 2
 app = typer.Typer(
@@ -46,14 +44,12 @@ def planned(
     scale: str, constants: str, variant: str = "", first_seed: int = FIRST_SEED, seeds: int = 0, names: Any = ()
 ) -> Plan:
     """Return the plan that the options describe, for the figures of these names."""
-    try:
-        values = checked(yaml.safe_load(constants) or {})
-    except yaml.YAMLError as error:
-        raise ConstantError(f"--set {constants!r}: is no YAML ({in_one_line(error)})") from error
+    values = plain_yaml.load(constants, f"--set {constants!r}") or {}
     config = {"scale": scale, "shards": Plan.shards, "variant": variant, "first_seed": first_seed, "seeds": seeds}
-    plan = Plan.of(config | {"constants": values})
+    check_config(config := config | {"constants": values, "against": "", "only": ""})
+    plan = Plan.of(config)
     if plan.changed:
-        assert plan.trainings
+        _ = plan.trainings  # names constants without effect
         check_reach(plan, names)
     return plan
 
