@@ -16,18 +16,19 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 import yaml
-from conftest import ROOT, Workflow, mounted
+from conftest import ROOT, WORKFLOW, Workflow, mounted
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
-from icl.core import plain_yaml, runs, sealed, state, table
+from icl.core import discovery, plain_yaml, runs, sealed, state, table
 from icl.core.config import SCALES, ConstantError
 from icl.core.files import ReadError
 from icl.evidence import ledger
 from icl.pipeline import figures
 from icl.pipeline.plan import Plan, check_config, check_typed
 from icl.pipeline.run import run
+from icl.report import command_line
 
 SCHEMA = ROOT / "workflow/config.schema.yaml"
 CONFIG = yaml.safe_load((ROOT / "workflow/config.yaml").read_text(encoding="utf-8")) | {"scale": "smoke"}
@@ -334,6 +335,43 @@ def test_a_wrong_ledger_is_refused_with_its_place(tmp_path: Path, text: str, mes
     with pytest.raises(ledger.LedgerError) as error:
         ledger.read(path)
     assert str(error.value).startswith(f"{path}: ") and message in str(error.value) and not Path("canary").exists()
+
+
+# Files that systems and editors leave
+
+
+@pytest.mark.parametrize(
+    "name", ["._a.py", ".#a.py", "a (copy).py", "a-1.py", "1a.py", "class.py", "b.c/__init__.py", "d.py/x"]
+)
+def test_a_file_without_a_module_name_is_not_read_but_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """Among the models, among the papers, and in a paper, whose modules are found."""
+    for folder in ("models", "papers", "papers/li2024"):
+        for good in ("", "good.py", "_private.py", "claims.yaml", "#a.py#", "a.py~"):
+            (tmp_path / folder / (good or "__init__.py")).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / folder / (good or "__init__.py")).touch()
+        (tmp_path / folder / name).parent.mkdir(exist_ok=True)
+        (tmp_path / folder / name).write_bytes(b"\0\xff")
+    monkeypatch.setattr(discovery, "PACKAGE", tmp_path)
+    assert [path.name for path in discovery.importable(tmp_path / "papers/li2024")] == ["good.py"]
+    assert [path.name for path in discovery.importable(tmp_path / "papers")] == ["good.py", "li2024"]
+    command_line.name_strays()
+    strays = [f"{folder}/{Path(name).parts[0]}" for folder in ("models", "papers", "papers/li2024")]
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and set(re.findall(r"'(.*?)'", said)) == set(strays)
+
+
+@pytest.mark.slow
+def test_every_command_works_beside_such_files(tmp_path: Path) -> None:
+    workflow = Workflow(tmp_path / "copy", (*WORKFLOW, "src"))
+    folder = workflow.folder / "src/icl/papers"
+    (folder / "li2024/._patterns.py").write_bytes(b"\0\xff")
+    (folder / "li2024/patterns (copy).py").write_bytes((folder / "li2024/patterns.py").read_bytes())
+    (folder / "li2024 copy").mkdir()
+    (folder / "li2024 copy/__init__.py").touch()
+    for done in (workflow("-n", "figure9"), workflow.run([sys.executable, "-m", "icl", "list"])):
+        assert done.returncode == 0 and done.stdout.count("'papers/li2024/._patterns.py'") == 1, done.stdout
 
 
 # Through Snakemake; these are not dry runs: if the input was accepted, a training would start

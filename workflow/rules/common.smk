@@ -15,6 +15,7 @@ try:
     from icl.evidence import ledger
     from icl.pipeline import kernels
     from icl.pipeline.places import taken
+    from icl.report.command_line import name_strays
     from icl.pipeline.plan import (
         Plan,
         check_config,
@@ -29,6 +30,7 @@ except ModuleNotFoundError as error:
     )
 
 min_version("9.0")
+name_strays()
 if set("{}") & set(os.getcwd()):
     sys.exit(
         f"folder {os.getcwd()}: Snakemake takes braces for wildcards; rename the folder"

@@ -6,6 +6,7 @@ can be trained is a module there or below ``icl.models`` with the parts of `icl.
 
 import difflib
 import importlib
+import keyword
 import re
 from collections.abc import Iterable
 from functools import cache
@@ -32,7 +33,7 @@ class UnknownName(ConstantError):
 @cache
 def papers() -> tuple[str, ...]:
     """Return the keys of all papers in alphabetical order, ``ours`` last."""
-    keys = [path.parent.name for path in PAPERS.glob("*/__init__.py")]
+    keys = [path.name for path in importable(PAPERS) if path.is_dir()]
     return tuple(sorted(keys, key=lambda key: (key == OURS, key)))
 
 
@@ -46,10 +47,32 @@ def paper(key: str) -> ModuleType:
     return importlib.import_module(f"icl.papers.{key}")
 
 
+def importable(folder: Path) -> list[Path]:
+    """Return the modules and packages of a folder in alphabetical order, without those whose name begins with _."""
+    return [path for path in _sources(folder) if _is_module(path) and not path.stem.startswith("_")]
+
+
+def strays() -> list[Path]:
+    """Return what lies among the package's modules but has no name that can be imported, as systems and editors leave
+    it: ._a.py, .#a.py, a (copy).py. Nothing reads it.
+    """
+    folders = [PACKAGE, *(path for path in PACKAGE.rglob("*") if path.is_dir())]
+    return [path for folder in folders for path in _sources(folder) if not _is_module(path)]
+
+
+def _sources(folder: Path) -> list[Path]:
+    """Return what would be modules and packages by its suffix or content."""
+    return sorted(path for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file())
+
+
+def _is_module(path: Path) -> bool:
+    name = path.stem if path.is_file() else path.name
+    return name.isidentifier() and not keyword.iskeyword(name) and path.is_file() == (path.suffix == ".py")
+
+
 def _modules(package: str, folder: Path) -> list[ModuleType]:
-    """Return the modules and packages of a folder in alphabetical order."""
-    paths = sorted(path for path in folder.glob("[!_]*") if path.suffix == ".py" or (path / "__init__.py").is_file())
-    return [importlib.import_module(f"{package}.{path.stem}") for path in paths]
+    """Import the modules and packages of a folder."""
+    return [importlib.import_module(f"{package}.{path.stem}") for path in importable(folder)]
 
 
 @cache
@@ -118,7 +141,8 @@ def systems() -> dict[str, str]:
     """Name of a model -> its module."""
     packages = {f"icl.papers.{key}": PAPERS / key for key in papers()}
     for folder in sorted(path.parent for path in (PACKAGE / "models").rglob("__init__.py")):
-        packages[".".join(("icl", *folder.relative_to(PACKAGE).parts))] = folder
+        if all(map(str.isidentifier, folder.relative_to(PACKAGE).parts)):
+            packages[".".join(("icl", *folder.relative_to(PACKAGE).parts))] = folder
     modules = [module for package, folder in packages.items() for module in _modules(package, folder)]
     return {module.SYSTEM: module.__name__ for module in modules if vars(module).keys() >= SYSTEM_PARTS}
 

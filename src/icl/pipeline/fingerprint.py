@@ -15,6 +15,7 @@ import grimp
 from icl.core.config import digest
 from icl.core.discovery import PACKAGE
 from icl.core.files import file_digest
+from icl.core.problem import Problem, in_one_line
 from icl.pipeline import kernels
 
 
@@ -65,7 +66,12 @@ def _reached(*modules: str) -> set[str]:
 @cache
 def _graph() -> grimp.ImportGraph:
     # Imports for the type checker are never executed.
-    return grimp.build_graph("icl", cache_dir=None, exclude_type_checking_imports=True, include_external_packages=True)
+    try:
+        return grimp.build_graph(
+            "icl", cache_dir=None, exclude_type_checking_imports=True, include_external_packages=True
+        )
+    except grimp.exceptions.SourceSyntaxError as error:
+        raise Problem(in_one_line(error)) from error
 
 
 def _file(module: str) -> Path:

@@ -295,9 +295,16 @@ def gallery(config: Config, figures: Named = None) -> None:
     print("\n".join(f"wrote {path}" for path in page.write_gallery()))
 
 
+def name_strays() -> None:
+    """Name in one line what lies among the modules but cannot be imported."""
+    if strays := [str(path.relative_to(discovery.PACKAGE)) for path in discovery.strays()]:
+        print(f"not read, because these are no names of modules: {', '.join(map(repr, strays))}", file=sys.stderr)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command; a Problem ends it with its message instead of a traceback."""
     try:
+        name_strays()
         app(arguments, prog_name="python -m icl")
     except Problem as problem:
         print(problem, file=sys.stderr)

@@ -43,6 +43,6 @@ def of_folder(folder: Path, name: str) -> dict[str, Record]:
     Raises SealedError if there are none, or one of them is damaged.
     """
     for verdicts in (folder / name / "verdicts", folder / "verdicts"):
-        if paths := sorted(verdicts.glob("*.json")):
+        if paths := sorted(verdicts.glob("[!.]*.json")):
             return {path.stem: sealed.read(path, "verdicts") for path in paths}
     raise SealedError(f"{folder}: holds no verdicts of {name}; name a results folder, or its folder of one scale")
