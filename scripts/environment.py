@@ -13,13 +13,18 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 RECORD, LOG = Path(".venv/.made-from"), Path(".cache/environment.log")
 LOCK, TORCH, CPU = (Path(f"requirements/{name}.txt") for name in ("lock", "torch", "torch-cpu"))
 PIP = (".venv/bin/python", "-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--no-compile")
 UV = (".venv/bin/uv", "pip", "install", "--python", ".venv/bin/python")
-HAS_TORCH = "import torch; assert tuple(map(int, torch.__version__.split('.')[:2])) >= (2, 7)"
+HAS_TORCH = "import sys, torch; sys.exit(tuple(map(int, torch.__version__.split('.')[:2])) < (2, 7))"
+# Variables of Python, pip and uv that say where packages come from; others, such as PIP_USER, change what is installed.
+SOURCES = re.compile(
+    r"(PIP|UV)_.*(INDEX|LINKS|CERT|PROXY|HOST|CACHE|CONFIG_FILE|TIMEOUT|RETRIES|KEYRING|TLS|OFFLINE).*"
+)
 
 
 def wanted(python: str, torch: str, index: str) -> dict[str, str]:
@@ -58,7 +63,9 @@ def run(what: str, *command: str, may_fail: bool = False) -> bool:
     began = time.monotonic()
     with LOG.open("a") as log:
         print("\n#", *command, file=log, flush=True)
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, check=False)
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=known(os.environ), check=False
+        )
     if done.returncode and not may_fail:
         sys.exit("\n  | ".join([f"failed; the end of {LOG}:", *LOG.read_text(errors="replace").splitlines()[-15:]]))
     print("not possible" if done.returncode else f"{time.monotonic() - began:.0f} s", file=sys.stderr)
@@ -67,7 +74,8 @@ def run(what: str, *command: str, may_fail: bool = False) -> bool:
 
 def build(python: str, torch: str, index: str) -> None:
     """Fill a new .venv: the lock by uv, or by pip where uv reaches no index; torch by pip, from all of its sources."""
-    has_torch = not (torch or index) and not subprocess.run([python, "-c", HAS_TORCH], capture_output=True).returncode
+    probe = subprocess.run([python, "-c", HAS_TORCH], capture_output=True, env=known(os.environ), check=False)
+    has_torch = not (torch or index) and not probe.returncode
     run("virtual environment", python, "-m", "venv", ".venv", *["--system-site-packages"] * has_torch)
     Path(".cache/uv.txt").write_text(re.findall(r"^uv==.*?(?=^\S)", LOCK.read_text(), re.MULTILINE | re.DOTALL)[0])
     run("uv", *PIP, "--require-hashes", "--requirement", ".cache/uv.txt")
@@ -76,6 +84,14 @@ def build(python: str, torch: str, index: str) -> None:
     tried = {} if has_torch else builds(torch, index)
     any(run(name, *PIP, "--retries", "1", *one, may_fail=name != [*tried][-1]) for name, one in tried.items())
     run("icl itself", *UV, "--no-deps", "--no-build-isolation", "--editable", ".")
+
+
+def known(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of pip and uv for a set-up that is started with `given`."""
+    tools = ("PIP_", "UV_", "PYTHON", "VIRTUAL_ENV", "CONDA_")
+    kept = {name: value for name, value in given.items() if not name.startswith(tools) or SOURCES.fullmatch(name)}
+    # A setting in a file of pip counts less than these.
+    return kept | {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0", "PYTHONNOUSERSITE": "1", "PYTHONUTF8": "1"}
 
 
 def main() -> None:

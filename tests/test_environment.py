@@ -19,6 +19,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
+from icl.core import provenance
 from scripts import environment
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -78,6 +79,7 @@ def test_the_dependencies_of_torch_are_those_in_the_lock() -> None:
     assert pins(PIN) == {"torch": told["version"]}
 
 
+@pytest.mark.skipif(not provenance.is_clone(), reason="no git lists the files here")
 def test_no_tracked_file_names_a_machine() -> None:
     # Assembled from pieces, so that this file is not found.
     hosts = [re.escape(f"{host}.org") for host in ("pypi", "pythonhosted", "download.pytorch", "anaconda")]
@@ -221,6 +223,19 @@ def test_the_lock_of_the_set_up_follows_no_link(folder: Path, monkeypatch: pytes
     with pytest.raises(SystemExit, match=r"environment\.lock: cannot be opened"):
         environment.main()
     assert (folder / "other").read_text() == "kept"
+
+
+def test_the_set_up_keeps_where_packages_come_from_and_no_other_setting(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = ("PIP_USER", "PIP_TARGET", "PIP_NO_DEPS", "UV_SYSTEM_PYTHON", "PYTHONOPTIMIZE")
+    for name in (*given, "PIP_INDEX_URL", "UV_CACHE_DIR"):
+        monkeypatch.setenv(name, "1")
+    environment.LOG.parent.mkdir()
+    environment.run("a step", sys.executable, "-c", "import os; print(dict(os.environ))")
+    told = ast.literal_eval(environment.LOG.read_text().splitlines()[-1])
+    ours = {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0", "PIP_INDEX_URL": "1", "UV_CACHE_DIR": "1"}
+    assert told.items() >= ours.items() and not {*given[1:]} & set(told)
 
 
 def test_a_failure_shows_the_end_of_the_log(folder: Path) -> None:

@@ -36,7 +36,9 @@ if set("{}") & set(os.getcwd()):
         f"folder {os.getcwd()}: Snakemake takes braces for wildcards; rename the folder"
     )
 try:
-    check_typed(sys.argv[1:], workflow.config_settings.config_args, workflow.configfiles)
+    check_typed(
+        sys.argv[1:], workflow.config_settings.config_args, workflow.configfiles
+    )
     check_config(config, Path(workflow.basedir) / "workflow/config.schema.yaml")
     PLAN = Plan.of(config)
     PLAN.trainings

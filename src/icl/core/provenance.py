@@ -3,9 +3,12 @@
 import platform
 import subprocess
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from icl.core import arithmetic
+
+ROOT = Path(__file__).resolve().parents[3]
 
 LIBRARIES = (
     "icl",
@@ -30,19 +33,29 @@ def device() -> str:
 
 
 def _git(*arguments: str) -> str | None:
+    # A clone of another user is read as well.
+    command = ["git", "-c", f"safe.directory={ROOT}", "-C", str(ROOT), *arguments]
     try:
-        return subprocess.check_output(["git", *arguments], stderr=subprocess.DEVNULL, text=True, timeout=20).strip()
+        return subprocess.check_output(command, stderr=subprocess.DEVNULL, text=True, timeout=20).strip()
     except (OSError, subprocess.SubprocessError):
         return None
 
 
+def is_clone() -> bool:
+    """Return whether the package's folder is a git repository, and not only a part of one."""
+    top = _git("rev-parse", "--show-toplevel")
+    return bool(top) and Path(top).resolve() == ROOT
+
+
 def about(**more: Any) -> dict[str, Any]:
-    """Versions, git revision, whether the tree was clean, the machine's arithmetic, and `more`."""
-    status = _git("status", "--porcelain")
+    """Versions, git revision, whether the tree was clean, the machine's arithmetic, and `more`; outside a clone
+    revision and clean are None.
+    """
+    status = _git("status", "--porcelain", "--untracked-files=normal") if is_clone() else None
     return {
         "python": platform.python_version(),
         "versions": {name: metadata.version(name) for name in LIBRARIES},
-        "revision": _git("rev-parse", "HEAD"),
+        "revision": None if status is None else _git("rev-parse", "HEAD"),
         "clean": None if status is None else not status,
         "arithmetic": arithmetic.record(),
         **more,
