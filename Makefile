@@ -25,7 +25,8 @@ $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
 export $(GIVEN)
 CALL := .venv/bin/python scripts/call.py
 
-unexport PYTHONPATH PYTHONHOME
+# Of Python, pip and matplotlib no settings of the caller, such as those of a notebook.
+unexport $(filter-out PYTHON,$(filter PYTHON% MPL% PIP_USER PIP_TARGET,$(.VARIABLES)))
 # Without kept bytecode each of hundreds of jobs would compile what it imports; containers often turn it off.
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONNOUSERSITE := 1

@@ -13,6 +13,7 @@ try:
     from icl.core.discovery import near
     from icl.core.files import reset_future_times
     from icl.evidence import ledger
+    from icl.pipeline import environment
     from icl.pipeline import kernels
     from icl.pipeline.places import taken
     from icl.report.command_line import name_strays
@@ -30,6 +31,9 @@ except ModuleNotFoundError as error:
     )
 
 min_version("9.0")
+# Of this process too, because jobs inherit it; a terminal without some letters shows others in their place.
+environment.adopt(environment.known(os.environ))
+sys.stdout.reconfigure(errors="replace")
 name_strays()
 if set("{}") & set(os.getcwd()):
     sys.exit(

@@ -1,0 +1,99 @@
+"""Commands and jobs have one environment and one folder, whatever starts them."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, Workflow
+
+from icl.core import provenance, runs
+from icl.pipeline import environment
+from icl.pipeline.plan import Plan
+
+INHERITED = {
+    "MPLBACKEND": "module://matplotlib_inline.backend_inline", "PYTHONOPTIMIZE": "2", "PYTHONIOENCODING": "ascii",
+    "PYTHONWARNINGS": "error", "PYTHONINSPECT": "1", "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", "PYTHONUTF8": "0",
+    "HOME": "/dev/null", "LC_ALL": "C", "GIT_DIR": "/nowhere", "NPY_DISABLE_CPU_FEATURES": "AVX2", "PIP_USER": "1",
+}  # fmt: skip
+
+
+def test_the_known_environment_does_not_depend_on_the_callers(tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path), "CUDA_VISIBLE_DEVICES": "1", "SLURM_JOB_ID": "7"}
+    settled = environment.known(home)
+    assert home.items() <= settled.items() and "XDG_CACHE_HOME" not in settled
+    assert environment.known(settled) == settled
+    assert environment.known(INHERITED | home) == settled | {"LC_ALL": "C", "PIP_USER": "1"}
+    assert environment.known(home | {"HOME": "/dev/null/x"})["XDG_CACHE_HOME"] == str(environment.ROOT / ".cache")
+
+
+def test_a_command_runs_in_the_known_environment() -> None:
+    code = """
+import contextlib, io, runpy, sys
+sys.argv = ["icl", "list"]
+with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
+    runpy.run_module("icl", run_name="__main__")
+import matplotlib, torch
+print(matplotlib.get_backend(), torch.get_num_threads(), sys.flags.optimize, sys.flags.inspect, sys.stdout.encoding)
+"""
+    told = subprocess.run([sys.executable, "-c", code], env=os.environ | INHERITED, capture_output=True, text=True,
+                          cwd=ROOT, stdin=subprocess.DEVNULL, check=False)  # fmt: skip
+    assert told.stdout.split() == ["agg", "1", "0", "0", "utf-8"], told.stderr
+
+
+@pytest.mark.slow
+def test_a_figure_is_the_same_under_any_environment_and_number_of_threads(
+    workflow: Workflow, figure9_made: Path
+) -> None:
+    command = [sys.executable, "-m", "snakemake", "figure9", "--set-threads", "train=2", "--config", "scale=smoke"]
+    process = workflow.start(command, **INHERITED)
+    output, _ = process.communicate(timeout=900)
+    assert process.returncode == 0, output
+    for path in Plan("smoke").run_files("figure9"):
+        (ours, _), (theirs, _) = (runs.read_tensors(folder / path) for folder in (workflow.folder, figure9_made))
+        assert all((ours[name] == theirs[name]).all() for name in theirs if name != "losses")
+
+
+def icl(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "icl", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_a_command_works_from_anywhere_in_the_clone_and_names_it_elsewhere(tmp_path: Path) -> None:
+    assert icl(ROOT / "docs", "verdicts", "figure99").stderr.startswith("figure 'figure99': no such figure")
+    for words in (["list"], ["verdicts"], ["new", "figure", "li2024", "a"], ["check", "figure9"]):
+        done = icl(tmp_path, *words)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == f"{tmp_path}: is not in the clone; run `cd {environment.ROOT}` first\n"
+    assert icl(tmp_path, "--help").returncode == 0 and list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def unpacked(tmp_path: Path) -> Path:
+    """Return the package in a folder of another git repository, without git's own files."""
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / "theirs").touch()
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "add", "theirs"], check=True)
+    subprocess.run([*git, "commit", "-qm", "theirs"], check=True)
+    shutil.copytree(ROOT / "src", tmp_path / "icl/src", ignore=shutil.ignore_patterns("__pycache__", "papers"))
+    return tmp_path / "icl"
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_no_revision_of_another_repository_is_recorded(unpacked: Path, committed: bool) -> None:
+    if committed:
+        subprocess.run(["git", "-C", str(unpacked), "add", "."], check=True)
+    code = "from icl.core import provenance; about = provenance.about(); print(about['revision'], about['clean'])"
+    variables = os.environ | {"PYTHONPATH": str(unpacked / "src")}
+    told = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["None", "None"]
+
+
+@pytest.mark.skipif(not provenance.is_clone(), reason="not in a clone")
+def test_the_revision_is_that_of_the_clone_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    monkeypatch.chdir(tmp_path)
+    assert provenance.about()["revision"] == head.strip()
