@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icl.core import discovery
-from icl.core.table import ERROR, Table, join, rows
+from icl.core.table import ERROR, Table, join, read, rows, write
 from icl.evidence import distance, published_curves
 from icl.evidence.intervals import summarise
 from icl.evidence.published_curves import FLOOR, PublishedError, distances
@@ -62,7 +62,9 @@ def test_published_numbers_have_no_distance_from_themselves_and_a_shift_is_measu
 
 CSV = "panel,series,x,y\n%s,a,1,2\n"
 HEADS = ["", "# main: [\n", CSV % "main", "# main: {scale: log}\n" + CSV % "main",
-         "# main: {scale: log, reading_error: 0.1}\n" + CSV % "left"]  # fmt: skip
+         "# main: {scale: log, reading_error: 0.1}\n" + CSV % "left",
+         *(f"# main: {{scale: log, reading_error: 0.1}}\npanel,series,x,y\nmain,a,1,{y}\n" for y in ("", "NA", "1_0")),
+         "# main: {scale: log, scale: linear, reading_error: 0.1}\n" + CSV % "main"]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", HEADS)
@@ -70,6 +72,21 @@ def test_a_file_without_its_head_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "figure9.csv").write_text(text)
     with pytest.raises(PublishedError, match=rf"{tmp_path}/figure9\.csv: "):
         published_curves.read(tmp_path / "figure9.csv")
+
+
+@pytest.mark.parametrize(
+    "name", ["None", "NA", "nan", "null", "N/A", "1", "0.10", "1e3", "True", "no", "2026-11-22", "n # 1"]
+)
+def test_a_name_is_a_text_and_matches_itself(tmp_path: Path, name: str) -> None:
+    """As a series and as a panel."""
+    text = f"# {name}: {{scale: linear, reading_error: 0.1, observable: o}}\npanel,series,x,y\n{name},{name},1,2\n"
+    (tmp_path / "figure0.csv").write_text(text.replace("# n # 1:", "# 'n # 1':"))
+    found = published_curves.read(tmp_path / "figure0.csv")
+    assert found[["panel", "series"]].values.tolist() == [[name, name]]
+    measured = join([rows("o", range(3), 2.5, x=1.0, panel=name, series=name), rows("f", range(3), 1.0)])
+    write(tmp_path / "t.parquet", summarise("figure0", "laptop", measured), {})
+    (row,) = distances(read(tmp_path / "t.parquet")[0], found)
+    assert (row["matched"], row["missing"], row["median"]) == (1, 0, 0.5)
 
 
 def test_a_scatter_is_compared_by_the_medians_of_the_drawn_runs_epochs(published_table: Make) -> None:

@@ -13,14 +13,14 @@ figures 17 and 27) are extrapolated and accurate to 2-4 %; points under a legend
 The distance to the published numbers decides no claim.
 """
 
+import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import yaml
 
-from icl.core import discovery
+from icl.core import discovery, plain_yaml
 from icl.core.problem import Problem, in_one_line
 from icl.core.table import Table
 
@@ -32,6 +32,10 @@ Our smaller values, including zeros, are raised to it, and their number is repor
 X_TOLERANCE = 1e-6
 ANGLE_READING = 0.006
 """Reading error of the angles in the scatter figures, in radians."""
+
+
+NUMBERS = ("x", "y", "y_lo", "y_hi", "c")
+COLUMNS = dict.fromkeys(("panel", "series", "kind"), "str") | dict.fromkeys(NUMBERS, "float64")
 
 
 class PublishedError(Problem, ValueError):
@@ -69,16 +73,20 @@ def read(source: Path) -> pd.DataFrame:
     """
     try:
         lines = source.read_text(encoding="utf-8").splitlines()
-        head = yaml.safe_load("\n".join(line[2:] for line in lines if line.startswith("# ")))
-        rows = pd.read_csv(source, comment="#")
+        head = plain_yaml.load("\n".join(line[2:] for line in lines if line.startswith("# ")))
+        # Names are texts, also None, NA, nan or 1; only an empty number is missing.
+        table = io.StringIO("\n".join(line for line in lines if not line.startswith("#")))
+        rows = pd.read_csv(table, dtype=COLUMNS, keep_default_na=False, na_values={name: [""] for name in NUMBERS})
+        if not np.isfinite(rows[["x", "y"]]).all(axis=None):
+            raise ValueError("x or y is missing or infinite")
         about = pd.DataFrame(
-            [(str(panel), one["scale"], float(one["reading_error"]), one.get("observable", ""))
+            [(panel, one["scale"], float(one["reading_error"]), one.get("observable", ""))
              for panel, one in head.items()],
             columns=["panel", "scale", "reading", "observable"],
         )  # fmt: skip
         guides = rows["series"].str.contains("unlabelled dashed line|hand-drawn", regex=True)
         rows = rows[~guides].assign(figure=source.stem).merge(about, on="panel", how="left", validate="many_to_one")
-    except (OSError, ValueError, LookupError, AttributeError, TypeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, LookupError, AttributeError, TypeError) as error:
         raise PublishedError(f"{source}: is no file of published numbers ({in_one_line(error)})") from error
     for panel in rows["panel"][rows["scale"].isna()]:
         raise PublishedError(f"{source}: panel {panel!r} is not described in the lines that begin with #")
