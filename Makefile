@@ -147,9 +147,14 @@ lock: env
 	  --output-file $(LOCK)
 	$(COMPILE) requirements/torch.in --no-config --no-annotate --constraint $(LOCK) --output-file requirements/torch.txt
 
+# The slashes follow links to other disks. find and rm name what they cannot remove, and the rest is removed all the same.
 clean:
-	rm -rf .snakemake .pytest_cache .hypothesis .mypy_cache .ruff_cache benchmarks/output site
-	find results figures -mindepth 1 -not -name README.md -delete
+	@failed=0; for folder in results figures; do \
+	  find $$folder/ -mindepth 1 -not -path "$$folder/README.md" -delete || failed=1; \
+	done; \
+	rm -rf .snakemake .cache/site .cache/new.json .pytest_cache .hypothesis .mypy_cache .ruff_cache benchmarks/output site \
+	  || failed=1; \
+	find src scripts studies benchmarks tests -name __pycache__ -prune -exec rm -rf {} + || failed=1; exit $$failed
 
 clean-env:
 	rm -rf .venv .venv.old

@@ -5,6 +5,7 @@ The words are separated as a shell separates them, but no shell reads them, so n
 """
 
 import os
+import re
 import shlex
 import sys
 

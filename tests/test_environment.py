@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from conftest import mounted
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
@@ -131,6 +132,13 @@ def test_unknown_goals_go_to_snakemake_in_one_call_with_one_config() -> None:
     assert alone.splitlines()[1:] == ["figure9", "--config", "constants=li_icl: {batch: 64}", "a=b c", "end"]
 
 
+@pytest.mark.usefixtures("programs")
+@pytest.mark.parametrize("given", ["-Cvariant=a", "--config=variant=a", "--config variant=a"])
+def test_settings_of_make_join_every_form_of_a_config(given: str) -> None:
+    made = make("-o", "env", "figure9", "SCALE=smoke", f"SNAKEMAKE_ARGS=-n {given}").stdout.splitlines()[1:]
+    assert made == ["figure9", "-n", "--config", "scale=smoke", "variant=a", "end"]
+
+
 HOSTILE = (
     "x;touch canary;true",
     "$(touch canary)`touch canary`",
@@ -236,6 +244,23 @@ def test_the_set_up_keeps_where_packages_come_from_and_no_other_setting(
     told = ast.literal_eval(environment.LOG.read_text().splitlines()[-1])
     ours = {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0", "PIP_INDEX_URL": "1", "UV_CACHE_DIR": "1"}
     assert told.items() >= ours.items() and not {*given[1:]} & set(told)
+
+
+def test_clean_removes_results_on_other_disks_and_names_what_it_cannot_remove(folder: Path) -> None:
+    (folder / "disk/laptop/logs").mkdir(parents=True)
+    for name in ("disk/README.md", "disk/laptop/README.md", "disk/laptop/logs/a.log", "disk/.hidden"):
+        (folder / name).touch()
+    (folder / "results").symlink_to("disk")
+    for name in ("figures", "src", "scripts", "studies", "benchmarks", "tests", ".pytest_cache"):
+        (folder / name).mkdir()
+    assert make("clean").returncode == 0 and not (folder / ".pytest_cache").exists()
+    assert [path.name for path in (folder / "disk").iterdir()] == ["README.md"]
+    (folder / "site/kept").mkdir(parents=True)
+    (folder / "figures/x").touch()
+    with mounted(folder / "results/kept", "size=4k"):
+        done = make("clean")
+        assert done.returncode != 0 and "results/kept" in done.stderr
+        assert not (folder / "site").exists() and not (folder / "figures/x").exists()
 
 
 def test_a_failure_shows_the_end_of_the_log(folder: Path) -> None:

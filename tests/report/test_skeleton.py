@@ -73,6 +73,9 @@ def test_every_paper_can_take_a_figure(monkeypatch: pytest.MonkeyPatch, tmp_path
 @pytest.mark.parametrize(("name", "reason"), [
     *((name, "lower-case letters") for name in ("Figure", "1st", "a-b", "with space", "class", "../x", "", "é")),
     ("report", "Makefile or the workflow"), ("test", "Makefile or the workflow"), ("li2024", "papers/li2024"),
+    ("draw_figure9", "a target of figure9"), ("figure9_compared", "a target of figure9"), ("train", "workflow"),
+    ("icl_rates_compared", "a target of icl_rates"), ("gallery_text", "workflow"), ("li_icl_alpha", "a training of"),
+    ("other_folder", "workflow"), ("clean", "Makefile"), ("draw_ab_dynamics", "a target of zheng_ab_dynamics"),
     ("figure9", r"src/icl/papers/li2024/"), ("li_icl", r"icl\.papers\.li2024"), ("ab_dynamics", "an alias of"),
 ])  # fmt: skip
 def test_an_invalid_or_taken_name_is_refused_with_its_reason(name: str, reason: str) -> None:

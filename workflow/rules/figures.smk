@@ -5,7 +5,7 @@ for name in PLAN.figures:
 
     rule:
         name:
-            f"draw_{name}"
+            free_name(f"draw_{name}")
         input:
             PLAN.table_file(name),
             PLAN.published_files(name),

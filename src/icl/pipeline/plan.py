@@ -230,6 +230,11 @@ class Plan:
         """Return the target names of a figure: its name, its aliases and its further pictures."""
         return [name, *ledger.target(name).aliases, *(f"{name}{ending}" for ending in self._endings(name))]
 
+    @staticmethod
+    def rules_of(name: str) -> list[str]:
+        """Return the names of rules that the workflow may have for a figure or an alias of this name."""
+        return [name, f"draw_{name}", f"{name}{COMPARED}"]
+
     def own_files(self, name: str) -> list[str]:
         """Return the files that belong to this figure alone."""
         return [self.table_file(name), self.verdict_file(name), self.record_file(name), *self.pictures(name)]

@@ -13,6 +13,7 @@ from icl.core.files import write_json, write_text
 from icl.core.sweep import Sweep
 from icl.evidence import ledger
 from icl.pipeline import figures
+from icl.pipeline.plan import Plan
 from icl.report.wording import rendered
 
 STEPS = 20  # at the smoke scale, unless the model's smoke training has fewer
@@ -46,6 +47,7 @@ def paper(key: str, training: bool = True) -> list[Path]:
     folder = discovery.PAPERS / key
     first = {folder / "__init__.py": f'"""{key}: an example, to be replaced by the paper and its reference."""\n'}
     name = f"{key}_training" if training else f"{key}_estimators"
+    _check_name(name, "figure")
     return _written(first | _files(folder, name, None, "", training))
 
 
@@ -76,18 +78,28 @@ def _check_name(name: str, kind: str) -> None:
     if keyword.iskeyword(name) or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         problem = "a name has lower-case letters, digits and _, starts with a letter and is no word of Python"
         raise ConstantError(f"{kind} {name!r}: {problem}")
-    if taken := _taken().get(name):
-        raise ConstantError(f"{kind} {name!r}: the name is taken by {taken}")
+    taken = _taken()
+    for form in Plan.rules_of(name):
+        if form in taken:
+            raise ConstantError(f"{kind} {name!r}: the name {form} is taken by {taken[form]}")
 
 
 def _taken() -> dict[str, str]:
     """Every name that a new figure or paper cannot have -> what has it."""
     makefile = re.findall(r"^OWN := (.*)$", Path("Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-    rules = "\n".join(path.read_text(encoding="utf-8") for path in Path("workflow/rules").glob("*.smk"))
-    targets = [*" ".join(makefile).split(), *re.findall(r"^(?:use )?rule (?:\w+ as )?(\w+)\b", rules, re.MULTILINE)]
+    rules = "\n".join(path.read_text(encoding="utf-8") for path in Path("workflow/rules").glob("[!.]*.smk"))
+    targets = [
+        *" ".join(makefile).split(),
+        *re.findall(r"^ *(?:use )?(?:rule|checkpoint) (?:\w+ as )?(\w+)\b", rules, re.MULTILINE),
+    ]
     names = dict.fromkeys(targets, "a target of the Makefile or the workflow")
-    names |= {alias: f"an alias of {name}" for alias, name in ledger.aliases().items()}
+    plan = Plan("smoke")
+    names |= {sweep: f"a training of {figure}" for sweep, (figure, _) in plan.trainings.items()}
+    for name in plan.figures:
+        rules = {form for one in (name, *ledger.target(name).aliases) for form in Plan.rules_of(one)}
+        names |= dict.fromkeys(rules, f"a target of {name}")
     names |= {name: discovery.file(name) for name in discovery.figures()}
+    names |= {alias: f"an alias of {name}" for alias, name in ledger.aliases().items()}
     names |= {key: f"the paper src/icl/papers/{key}" for key in discovery.papers()}
     return names | {name: f"the model {module}" for name, module in discovery.systems().items()}
 
