@@ -32,6 +32,10 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONNOUSERSITE := 1
 export OUTSIDE := $(value PATH)
 export PATH := $(CURDIR)/.venv/bin:$(value PATH)
+# Snakemake and uv need a folder for caches; without a home it is here.
+ifeq ($(XDG_CACHE_HOME)$(shell [ -d "$$HOME" ] && [ -w "$$HOME" ] && echo home),)
+export XDG_CACHE_HOME := $(CURDIR)/.cache
+endif
 
 LOCK := requirements/lock.txt
 COMPILE = $(CALL) LOCK_ARGS .venv/bin/uv pip compile --universal --python-version 3.11 --fork-strategy fewest \

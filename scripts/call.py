@@ -21,6 +21,8 @@ def words(variable: str) -> list[str]:
 
 def with_settings(given: list[str]) -> list[str]:
     """Return arguments of Snakemake with the settings in the last --config, because it reads no other."""
+    parts = (re.sub(r"^(--config=|-C)(?=.)", "--config\n", word) for word in given)
+    given = [word for part in parts for word in part.split("\n", 1)]
     named = {"scale": "SCALE", "constants": "SET", "only": "FIGURE"}
     settings = [f"{key}={value}" for key, variable in named.items() if (value := os.environ.get(variable))]
     at = max((place + 1 for place, word in enumerate(given) if word in ("--config", "-C")), default=0)

@@ -4,6 +4,7 @@ import dataclasses
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 from collections import defaultdict
@@ -239,5 +240,8 @@ def test_the_cluster_profile_sets_what_the_default_sets_and_its_options_name_rul
 
 @pytest.mark.slow
 def test_the_cluster_profile_plans_where_there_is_no_scheduler(shared_workflow: Workflow) -> None:
+    if not shutil.which("sbatch"):
+        told = shared_workflow("figure9", "--workflow-profile", "profiles/slurm", "--config", "scale=smoke").stdout
+        assert "there is no sbatch here" in told and "Traceback" not in told, told
     done = shared_workflow("-n", "figure12", "--workflow-profile", "profiles/slurm", "--config", "scale=smoke")
     assert done.returncode == 0 and re.search(r"^train +2$", done.stdout, flags=re.MULTILINE), done.stdout

@@ -3,6 +3,7 @@ import errno
 import fcntl
 import os
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -120,7 +121,18 @@ wildcard_constraints:
     figure="|".join(PLAN.figures),
 
 
+onerror:
+    print(
+        "not everything was made; what was made is kept, and the same command continues",
+        file=sys.stderr,
+    )
+
+
 onstart:
+    if getattr(workflow.executor_plugin, "name", "") == "slurm" and not shutil.which("sbatch"):
+        sys.exit(
+            "there is no sbatch here: start this profile where SLURM's commands are, or leave out --workflow-profile"
+        )
     # One Snakemake at a time in a folder. The system releases this lock when the process ends, even if it is killed;
     # Snakemake's own lock, which the profiles turn off, would remain.
     try:
