@@ -5,12 +5,14 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from conftest import ROOT
 
 from icl.core import discovery
 from icl.core.config import canonical
@@ -144,6 +146,35 @@ def test_a_wrong_name_is_answered_in_one_line(icl: Called, words: str, near: str
     code, out, err = icl(*shlex.split(words))
     assert (code, out) == (MISUSED, "") and near in err and err.count("\n") == 1
     assert icl("plot")[0] == icl("verdicts", "--sclae", "smoke")[0] == MISUSED
+
+
+def test_the_version_and_the_script(icl: Called) -> None:
+    from icl import __main__
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert icl("--version") == (0, f"icl {project['version']}\n", "")
+    module, _, name = project["scripts"]["icl"].partition(":")
+    assert (module, getattr(__main__, name)) == ("icl.__main__", __main__.main)
+    assert "--show-completion" in icl("--help")[1]
+
+
+EXAMPLES = re.findall(r"```python\n(.*?)```", (ROOT / "docs/python.md").read_text(encoding="utf-8"), re.DOTALL)
+
+
+@pytest.mark.usefixtures("figure9")
+@pytest.mark.parametrize("example", EXAMPLES, ids=range(len(EXAMPLES)))
+def test_an_example_of_the_documentation_runs_as_it_stands(example: str) -> None:
+    assert len(EXAMPLES) == 4 and example.count("\n") <= 6
+    done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and (done.stdout or Path("my_figure9.png").is_file()), done.stderr
+
+
+@pytest.mark.parametrize("words", ["--seeds -1", "--first-seed -1", "--set '{li_icl: {batch: 9}}' --variant ../x",
+                                   "--set '{li_icl: {batch: 9}}' --variant 5", "--set '{li_icl: {batch: 9, batch: 8}}'",
+                                   "--set '{li_icl: {batch: 1_0}}'"])  # fmt: skip
+def test_no_command_is_printed_that_the_workflow_would_refuse(icl: Called, words: str) -> None:
+    code, out, err = icl("verdicts", "figure9", *shlex.split(words))
+    assert (code, out) == (MISUSED, "") and err.count("\n") == 1
 
 
 def test_a_job_imports_only_what_it_needs() -> None:

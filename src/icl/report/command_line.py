@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from icl import __version__
 from icl.core import discovery, plain_yaml
 from icl.core.config import FIRST_SEED, ConstantError
 from icl.core.files import write_text
@@ -22,9 +23,7 @@ from icl.pipeline import run, verify
 from icl.pipeline.plan import Plan, check_config, check_reach
 
 FAILED, MISUSED = 1, 2
-app = typer.Typer(
-    help=__doc__, no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
-)
+app = typer.Typer(help=__doc__, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
 new = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(new, name="new", help="Add a figure or a paper.")
 
@@ -37,6 +36,9 @@ Seeds = Annotated[int, typer.Option(help="the number of seeds of every training;
 Config = Annotated[Any, typer.Option(parser=json.loads, help="the config of the workflow, as JSON")]
 From = Annotated[str, typer.Option("--from", help="measure the first training of this figure")]
 NoTraining = Annotated[bool, typer.Option("--no-training", help="compare estimators on prompts")]
+Version = Annotated[
+    bool, typer.Option("--version", help="print the version", is_eager=True, callback=lambda asked: _version(asked))
+]
 Named = Annotated[list[str] | None, typer.Argument(metavar="FIGURE ...", show_default=False)]
 
 
@@ -52,6 +54,17 @@ def planned(
         _ = plan.trainings  # names constants without effect
         check_reach(plan, names)
     return plan
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"icl {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def options(version: Version = False) -> None:
+    """Take the options before any command."""
 
 
 def answer(data: Any, text: str, as_json: bool, code: int = 0) -> None:
@@ -305,7 +318,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command; a Problem ends it with its message instead of a traceback."""
     try:
         name_strays()
-        app(arguments, prog_name="python -m icl")
+        app(arguments, prog_name="icl" if Path(sys.argv[0]).name == "icl" else "python -m icl")
     except Problem as problem:
         print(problem, file=sys.stderr)
         sys.exit(MISUSED if isinstance(problem, ConstantError) else FAILED)
