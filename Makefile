@@ -47,6 +47,9 @@ OWN := first help env paper docs test test-all test-browser test-slurm lint benc
 export TARGETS := $(filter-out $(OWN),$(MAKECMDGOALS))
 .PHONY: $(OWN)
 
+# make takes any name=value; these are given by mistake.
+$(foreach name,scale set figure paper,$(if $(filter command,$(origin $(name))),$(error $(name)=...: write it in capitals)))
+
 first:
 	@echo 'make figure12              make one figure and print its verdicts'
 	@echo 'make paper PAPER=li2024    make all figures of one paper'
@@ -97,7 +100,8 @@ env:
 	    sys.exit(not (3, 11) <= sys.version_info < (3, 99 if named else 14))' "$$python" 2>/dev/null || continue; \
 	  exec "$$python" scripts/environment.py "$$PYTHON" "$$TORCH" "$$TORCH_INDEX"; \
 	done; \
-	echo 'make env: no Python 3.11 or later with venv and pip (Debian: python3-venv); name one with PYTHON=...' >&2; exit 1
+	echo 'make env: no Python 3.11 or later with venv and pip (Debian: python3-venv)$(if $(PYTHON), in PYTHON=$(PYTHON),; name \
+	  one with PYTHON=...)' >&2; exit 1
 
 test: env
 	$(CALL) PYTEST_ARGS .venv/bin/python -m pytest

@@ -177,7 +177,14 @@ def test_make_takes_the_first_working_python(folder: Path) -> None:
     assert make("env", PATH=path).stdout == "python3.13 scripts/environment.py   \n"
     chosen = make("env", "PYTHON=python3.12", "TORCH=cuda", PATH=path).stdout
     assert chosen == "python3.12 scripts/environment.py python3.12 cuda \n"
-    assert make("env", "PYTHON=python3.11", PATH=path).stderr.startswith("make env: no Python 3.11 or later")
+    refused = make("env", "PYTHON=python3.11", PATH=path).stderr.splitlines()[0]
+    assert refused.startswith("make env: no Python 3.11 or later") and refused.endswith("in PYTHON=python3.11")
+
+
+def test_make_notices_a_variable_in_small_letters() -> None:
+    for given in ("scale=smoke", "figure=figure9"):
+        done = make("-C", str(ROOT), "-n", "figure9", given)
+        assert done.returncode == 2 and "write it in capitals" in done.stderr
 
 
 def test_the_cpu_build_of_torch_is_tried_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

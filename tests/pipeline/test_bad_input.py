@@ -49,7 +49,8 @@ def of_li(**constants: object) -> dict[str, Any]:
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"scale": "huge"}, "scale = 'huge': must be one of paper, workstation, laptop, smoke"),
-    ({"scael": "smoke"}, "config: Additional properties are not allowed ('scael' was unexpected)"),
+    ({"scael": "smoke"}, "config: Additional properties are not allowed ('scael' was unexpected); try scale"),
+    ({"sedds": 3}, "'sedds' was unexpected); try seeds"),
     ({"shards": -1}, "shards = -1: must be a whole number from 0 to 10,000"),
     ({"shards": "two"}, "shards = 'two': must be a whole number"),
     ({"shards": 10**24}, "must be a whole number from 0 to"),

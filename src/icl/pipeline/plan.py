@@ -300,10 +300,14 @@ def check_config(config: Mapping[str, Any], schema: Path = SCHEMA) -> None:
 
     # By default 2000.0 would be an integer.
     whole = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
-    validator = validators.extend(Draft202012Validator, type_checker=whole)
+    validator = validators.extend(Draft202012Validator, type_checker=whole)  # type: ignore[no-untyped-call]
     for error in validator(plain_yaml.load(schema.read_text(encoding="utf-8"))).iter_errors(config):
         key = ".".join(map(str, error.absolute_path))
-        raise ConstantError(f"config {key}: {error.message}" if key else f"config: {error.message}")
+        advice = ""
+        if error.validator == "additionalProperties":
+            known = error.schema["properties"]
+            advice = "; try " + discovery.near(next(str(word) for word in config if word not in known), known)
+        raise ConstantError(f"config {key}: {error.message}" if key else f"config: {error.message}{advice}")
 
 
 def check_typed(words: Iterable[str], entries: Iterable[str], files: Iterable[str | Path]) -> None:
