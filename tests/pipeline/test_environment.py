@@ -48,8 +48,9 @@ def test_a_figure_is_the_same_under_any_environment_and_number_of_threads(
     workflow: Workflow, figure9_made: Path
 ) -> None:
     command = [sys.executable, "-m", "snakemake", "figure9", "--set-threads", "train=2", "--config", "scale=smoke"]
-    # Snakemake itself ends with these three; make removes the first and gives it a folder for the third.
-    others = {"PYTHONWARNINGS": "", "NPY_DISABLE_CPU_FEATURES": "", "HOME": os.environ["HOME"]}
+    # Snakemake itself ends with these; make removes those of Python, and gives it a folder if there is no home.
+    others = dict.fromkeys(("PYTHONWARNINGS", "PYTHONINSPECT", "NPY_DISABLE_CPU_FEATURES"), "")
+    others["HOME"] = os.environ["HOME"]
     process = workflow.start(command, **INHERITED | others)
     output, _ = process.communicate(timeout=900)
     assert process.returncode == 0, output

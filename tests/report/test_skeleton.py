@@ -1,5 +1,6 @@
 """`new` writes a complete target, changes no other file, and can be undone."""
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -45,11 +46,21 @@ def test_new_touches_its_files_and_the_ledger_alone_and_undo_restores_them(tree:
     assert all(line in kept for line in before[changed[0]].splitlines())
     assert "last loss over first loss" in tree("icl", "show", "zhang_loss")
     path = tree.folder / folder / "zhang_loss.py"
-    path.write_text(path.read_text() + "# changed\n")
-    assert "has changed since" in tree("icl", "new", "undo", code=2)
-    path.write_bytes(after[f"{folder}/zhang_loss.py"])
     tree("icl", "new", "undo")
     assert tree.files() == before
+    # After edits of the module, of its claim and of another claim; a table was made from it.
+    tree("icl", "new", "figure", "zhang2024", "zhang_loss")
+    path.write_text(path.read_text() + "# changed\n")
+    entries = tree.folder / folder / "claims.yaml"
+    edited = entries.read_text().replace("  - id: ZHANG-LOSS", "  - id: Z-OTHER").replace("ZT9", "ZT99")
+    entries.write_text(edited)
+    (tree.folder / "results/smoke/tables").mkdir(parents=True)
+    (tree.folder / "results/smoke/tables/zhang_loss.parquet").touch()
+    told = tree("icl", "new", "undo")
+    assert "left     .cache/zhang_loss.py " in told and "left     results/smoke/tables/zhang_loss.parquet " in told
+    assert entries.read_text() == before[f"{folder}/claims.yaml"].decode().replace("ZT9", "ZT99") and not path.exists()
+    entries.write_bytes(before[f"{folder}/claims.yaml"])
+    shutil.rmtree(tree.folder / "results")
     tree("icl", "new", "paper", "bai2024", "--no-training")
     tree("icl", "new", "undo")
     assert tree.files() == before and "nothing was written" in tree("icl", "new", "undo", code=2)
@@ -99,6 +110,7 @@ def test_a_new_figure_passes_the_contracts_and_is_a_target(tree: Tree, words: st
     said = tree("icl", "check", name, code=1)
     assert said.count("\npassed  ") == 4, said
     violations = f"tests/papers/{key}/planted.py"
+    assert "FAILED  `python -m tests.planted`, then `make gallery_text` was run" in said
     assert f"FAILED  every claim has a violation in {violations}; {claim} has none" in said
     said = tree("snakemake", name, "--config", "scale=smoke")
     assert f"figures/smoke/{name}.png" in said and "INCONCLUSIVE" in said

@@ -13,6 +13,7 @@ from icl.core.config import ConstantError
 from icl.core.problem import in_one_line
 
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_RESOLVER: Any = yaml.SafeLoader("")
 _TAG = "tag:yaml.org,2002:"
 
 
@@ -85,7 +86,7 @@ def _scalar(node: yaml.ScalarNode) -> Any:
     """Return the text, number, truth value or None that a scalar is; quoted ones are texts."""
     word = node.value
     # What YAML 1.1 reads; a tag that was written is another one.
-    read = yaml.SafeLoader("").resolve(yaml.ScalarNode, word, (not node.style, bool(node.style)))
+    read = _RESOLVER.resolve(yaml.ScalarNode, word, (not node.style, bool(node.style)))
     if node.tag != read:
         raise _refusal(node, f"the tag {node.tag!r} is not read")
     if read == _TAG + "null":

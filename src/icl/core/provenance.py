@@ -44,7 +44,7 @@ def _git(*arguments: str) -> str | None:
 def is_clone() -> bool:
     """Return whether the package's folder is a git repository, and not only a part of one."""
     top = _git("rev-parse", "--show-toplevel")
-    return bool(top) and Path(top).resolve() == ROOT
+    return top is not None and Path(top).resolve() == ROOT
 
 
 def about(**more: Any) -> dict[str, Any]:

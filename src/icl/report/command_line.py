@@ -173,8 +173,9 @@ def undo() -> None:
     """Remove what the last `new` wrote."""
     from icl.report import skeleton
 
-    for path in skeleton.undo():
-        print(f"{'restored' if path.exists() else 'removed'} {os.path.relpath(path)}")
+    paths, left = skeleton.undo()
+    lines = [f"{'restored' if path.exists() else 'removed'} {os.path.relpath(path)}" for path in paths]
+    print("\n".join([*lines, *(f"left     {path} (delete it if you do not need it)" for path in left)]))
 
 
 def _written(paths: list[Path], name: str) -> None:
@@ -192,9 +193,12 @@ def check(figure: str) -> None:
     module, claims = discovery.file(name), [claim.id for claim in ledger.claims(name)]
     pytest = ["pytest", "-q", "tests/papers/test_contracts.py", "-k", name]
     steps = [pytest, ["ruff", "check", module], ["ruff", "format", "--check", module]]
+    steps += [["pytest", "-q", *PAGES]]
     passed = {
         " ".join(step): not subprocess.run([sys.executable, "-m", *step], check=False).returncode for step in steps
     }
+    advice = f"`python -m tests.planted`, then `make gallery_text` was run: {' '.join(PAGES)}"
+    passed[advice] = passed.pop(" ".join(steps[-1]))
     violations = Path("tests/papers", discovery.paper_of(name), "planted.py")
     text = violations.read_text(encoding="utf-8") if violations.is_file() else ""
     for what, lacking in (
@@ -306,6 +310,13 @@ def gallery(config: Config, figures: Named = None) -> None:
         raise ConstantError("gallery: shows the default constants; leave constants out of --config")
     gallery.update(plan, _verified(plan, figures or ()).records)
     print("\n".join(f"wrote {path}" for path in page.write_gallery()))
+
+
+PAGES = (
+    "tests/papers/test_planted.py::test_the_pages_show_the_violations",
+    "tests/report/test_page.py::test_the_committed_pages_are_current",
+)
+"""The tests of the committed pages, which show every figure with its claims and violations."""
 
 
 def name_strays() -> None:

@@ -51,27 +51,47 @@ def paper(key: str, training: bool = True) -> list[Path]:
     return _written(first | _files(folder, name, None, "", training))
 
 
-def undo() -> list[Path]:
-    """Remove what the last `figure` or `paper` wrote, unless it was changed since; returns the paths.
+def undo() -> tuple[list[Path], list[Path]]:
+    """Remove what the last `figure` or `paper` wrote; returns the paths, and what was made from it since and remains.
 
-    Raises ConstantError if there is nothing to undo, or a file has changed.
+    Of a claims.yaml that was edited since, only the entries of the figure are removed; the last version of an edited
+    module is kept beside LAST. Raises ConstantError if there is nothing to undo.
     """
     if not LAST.is_file():
         raise ConstantError("new undo: nothing was written by `new` here")
     files = {Path(name): texts for name, texts in json.loads(LAST.read_text(encoding="utf-8")).items()}
-    for path, (_, after) in files.items():
-        if not path.is_file() or path.read_text(encoding="utf-8") != after:
-            raise ConstantError(f"new undo: {path} has changed since; remove the figure by hand")
-    for path, (before, _) in files.items():
-        if before is None:
+    *modules, ledger_file = files
+    name = modules[-1].stem
+    for path, (before, after) in files.items():
+        now = path.read_text(encoding="utf-8") if path.is_file() else after
+        if before is not None:
+            write_text(path, before if now == after else _without(now, name))
+        elif path.is_file():
+            if now != after:
+                write_text(LAST.with_name(path.name), now)
             path.unlink()
-        else:
-            write_text(path, before)
     for folder in {path.parent for path in files}:
         if not [path for path in folder.iterdir() if path.name != "__pycache__"]:
             shutil.rmtree(folder)
     LAST.unlink()
-    return list(files)
+    violations = Path("tests/papers", ledger_file.parent.name, "planted.py")
+    kept = [LAST.with_name(path.name) for path in modules] + [violations] * (name in _text(violations))
+    patterns = (f"results/*/*/{name}.*", f"results/*/runs/{name}", f"figures/*/{name}[._]*", f"gallery/{name}[._]*")
+    made = [path for pattern in patterns for path in sorted(Path().glob(pattern))]
+    return list(files), [path for path in [*kept, *made] if path.exists()]
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+def _without(ledger_text: str, name: str) -> str:
+    """Return the text of a claims.yaml without the entry and the claims of a figure."""
+    parts = re.split(r"^(?= {0,2}\S)", ledger_text, flags=re.MULTILINE)
+    of_claim = re.compile(rf"  - (?:.|\n)*^    figure: {name}\s*$", re.MULTILINE)
+    # The blank line between figures and claims is behind the last figure.
+    kept = ["\n" * part.endswith("\n\n") if part.startswith(f"  {name}:") else part for part in parts]
+    return "".join(part for part in kept if not of_claim.match(part)).rstrip() + "\n"
 
 
 def _check_name(name: str, kind: str) -> None:
@@ -96,8 +116,8 @@ def _taken() -> dict[str, str]:
     plan = Plan("smoke")
     names |= {sweep: f"a training of {figure}" for sweep, (figure, _) in plan.trainings.items()}
     for name in plan.figures:
-        rules = {form for one in (name, *ledger.target(name).aliases) for form in Plan.rules_of(one)}
-        names |= dict.fromkeys(rules, f"a target of {name}")
+        for one in (name, *ledger.target(name).aliases):
+            names |= dict.fromkeys(Plan.rules_of(one), f"a target of {name}")
     names |= {name: discovery.file(name) for name in discovery.figures()}
     names |= {alias: f"an alias of {name}" for alias, name in ledger.aliases().items()}
     names |= {key: f"the paper src/icl/papers/{key}" for key in discovery.papers()}
