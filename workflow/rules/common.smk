@@ -129,7 +129,9 @@ onerror:
 
 
 onstart:
-    if getattr(workflow.executor_plugin, "name", "") == "slurm" and not shutil.which("sbatch"):
+    if getattr(
+        workflow.executor_plugin, "name", ""
+    ) == "slurm" and not shutil.which("sbatch"):
         sys.exit(
             "there is no sbatch here: start this profile where SLURM's commands are, or leave out --workflow-profile"
         )
