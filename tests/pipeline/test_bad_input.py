@@ -396,7 +396,7 @@ def refusal(workflow: Workflow, *arguments: str) -> str:
     ("typed", "message"),
     [
         (["figure9", "--config", "scale=huge"], "scale = 'huge'"),
-        (["figure9", "--config", "constants={li_icl: {batch: 1_0}}"], "batch (B) = '1_0': must be a whole number"),
+        (["figure9", "--config", "constants={li_icl: {batch: 1_0}}"], "line 1: '1_0' could mean another value"),
         (["figure12", "--config", "constants={li_icl: {batch: 9}}"], "li_icl.batch = 9: changes nothing in figure12"),
         (["figure9", "-Cseeds=2", "--config=scale=smoke"], "--config: is given twice"),
         (["figure9", "--config", "seeds=1_0"], "'1_0' could mean another value"),
