@@ -8,7 +8,7 @@ import typer
 from icl.core.files import write_text
 from icl.evidence import history as claims
 from icl.evidence.sensitivity import FILE
-from studies import drawn, history, search, sensitivity
+from studies import bands, drawn, history, search, sensitivity
 from studies.space import record, spaces
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False)
@@ -31,6 +31,12 @@ def search_model(model: str, scale: str = "laptop", trials: int = -1) -> None:
 def drawn_run(model: str, scale: str = "laptop") -> None:
     """Print how far each run of a model of Li et al. is from the published figures; the nearest is drawn."""
     print(drawn.report(model, scale))
+
+
+@app.command("bands")
+def band_widths(scale: str = "laptop", seed: int = -1) -> None:
+    """Print the widths of the bands of Li et al. over the published ones, of the drawn run or another seed."""
+    print(bands.report(scale, None if seed < 0 else seed))
 
 
 @app.command("sensitivity")

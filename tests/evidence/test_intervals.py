@@ -98,18 +98,19 @@ def test_a_mean_error_has_a_band_over_groups_of_prompts_and_an_interval_over_run
         )
 
 
-def test_a_drawn_error_is_that_of_one_run_on_more_prompts() -> None:
+def test_a_drawn_error_is_that_of_one_run_on_more_prompts_with_a_band_of_evaluations() -> None:
     source = np.random.default_rng(0)
     wrong, drawn = source.random((2, 3, 4)) < 0.4, source.random((2, 1, 8)) < 0.4
-    parts = errors.drawn_error([5, 6, 7], 1, wrong, drawn, panel="main", series="s", x=[2, 4])
+    late = source.random((2, 4))
+    parts = errors.drawn_error([5, 6, 7], 1, wrong, drawn, late, panel="main", series="s", x=[2, 4])
     made = table(*parts, errors.drawn_run([5, 6, 7], 1))
     assert made.drawn_seed == 6
     expected = wrong.mean(axis=-1)
     expected[:, 1] = drawn.mean(axis=(1, 2))
     runs = made.points("main", "s", ERROR)
     assert runs["value"].tolist() == expected.reshape(-1).tolist() and runs["count"].tolist() == [4, 8, 4] * 2
-    for row, of_x in zip(made.curve("main", "s", ERROR).itertuples(), drawn[:, 0], strict=True):
-        width = 2 * np.std(of_x.reshape(4, 2).mean(axis=1))
+    for row, of_x, band in zip(made.curve("main", "s", ERROR).itertuples(), drawn[:, 0], late, strict=True):
+        width = 2 * np.std(band)
         assert (row.statistic, row.seed, row.count, row.value) == ("single", 6, 8, of_x.mean())
         assert (row.band_low, row.band_high) == pytest.approx((row.value - width, row.value + width))
 

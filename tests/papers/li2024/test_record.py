@@ -112,3 +112,16 @@ def test_the_drawn_run_has_more_test_prompts_that_start_with_the_shared_ones() -
     assert drawn.sweep.seeds == [2] and many.shape[1] == GROUPS * shared.shape[1]
     assert torch.equal(many[0, : shared.shape[1]], shared[2])
     assert all(torch.equal(w[0], of_figure.runs.weights[name][2]) for name, w in drawn.weights.items())
+
+
+def test_a_band_has_the_last_snapshots_of_the_drawn_run_on_one_set_of_prompts() -> None:
+    """The snapshots share every prompt, which are those of all runs, and differ in the weights alone."""
+    of_figure = record.Record(trained("figure9", drawn_seed=2))
+    late, shared = of_figure.checkpoints(), evaluation.in_domain(of_figure.runs.sweep).tokens
+    steps = of_figure.runs.sweep.snapshots[-GROUPS:]
+    assert len(late) == len(steps) == GROUPS
+    for run, step in zip(late, steps, strict=True):
+        assert torch.equal(evaluation.in_domain(run.sweep).tokens[0], shared[2])
+        assert all(torch.equal(w[0], of_figure.runs.at(step)[name][2]) for name, w in run.last().items())
+    assert not torch.equal(late[0].last()["W_Q"], late[-1].last()["W_Q"])
+    assert not torch.equal(shared[1], shared[2])

@@ -15,7 +15,7 @@ from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.table import Table
 from icl.core.training import train
-from icl.papers.li2025 import cot_rates, one_layer
+from icl.papers.li2025 import cot_rates, error_figures, one_layer
 from icl.papers.li2025.transition_matrices import product
 from icl.pipeline import figures
 
@@ -129,3 +129,11 @@ def test_users_do_not_change_a_pinned_constant() -> None:
         assert tuple(getattr(sweeps[name].configs[0], panel.constant) for name in panel.sweeps) == panel.values
     assert sweeps["li_cot_k2"].configs[0].relevant_patterns == 25
     assert sweeps["li_cot_m10"].configs[0].chain_length == sweeps["li_cot_alpha"].configs[0].chain_length == 4
+
+
+def test_an_evaluation_of_a_band_counts_wrong_answers_up_to_its_queries() -> None:
+    wrong = np.random.default_rng(0).random((2, 4000)) < np.array([[0.5], [0.01]])
+    many, few = error_figures.evaluations(wrong)
+    first = int(np.ceil(error_figures.COUNTED / wrong[0].mean()))
+    assert many.tolist() == [group[:first].mean() for group in np.split(wrong[0], 4)]
+    assert few.tolist() == [group.mean() for group in np.split(wrong[1], 4)]
