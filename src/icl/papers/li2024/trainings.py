@@ -20,7 +20,7 @@ SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
 PROMPTS = {"paper": 1000, "laptop": 1000, "smoke": 40}
 EPOCHS = tuple(range(0, 401, 20))
 """The epochs of figure 8, of one step each."""
-CHECKPOINT = 5
+CHECKPOINT = 4
 """Steps between the last four snapshots of the decoder, ours: they make the widths of figure 12's bands."""
 STACK_EPOCHS = tuple(range(0, 1601, 80))
 """The epochs of figures 21 to 23, of one step each, except at the smoke scale, which has fewer steps."""
