@@ -251,7 +251,7 @@ def curves(
 
 
 def published_band(axes: Axes, style: Style, rows: pd.DataFrame) -> None:
-    """Draw the table's band opaque in the published colour: a later curve hides what is below it."""
+    """Draw the table's band opaque in the published colour: it hides the bands of earlier curves."""
     axes.fill_between(rows["x"], rows["band_low"], rows["band_high"], color=BANDS[style.colour], linewidth=0)
 
 
