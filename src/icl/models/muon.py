@@ -5,7 +5,7 @@ For a matrix W (in, out) with gradient G and momentum M, which starts at 0,
     M <- mu M + (1 - mu) G,    W <- W - eta 0.2 sqrt(max(in, out)) Q(mu M + (1 - mu) G),    mu = 0.95,
 
 where Q replaces the singular values of a matrix by numbers near 1: five steps X <- a X + (b X X' + c (X X')^2) X from
-X = G / |G|. The factor 0.2 sqrt(max(in, out)) gives a step the size of one of Adam (Liu et al. 2025, equation 4).
+X = G / |G|. The factor 0.2 sqrt(max(in, out)) gives a step the size of one of Adam (Liu et al. 2025).
 """
 
 from collections.abc import Callable
