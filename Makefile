@@ -100,8 +100,9 @@ env:
 	    sys.exit(not (3, 11) <= sys.version_info < (3, 99 if named else 14))' "$$python" 2>/dev/null || continue; \
 	  exec "$$python" scripts/environment.py "$$PYTHON" "$$TORCH" "$$TORCH_INDEX"; \
 	done; \
-	echo 'make env: no Python 3.11 or later with venv and pip (Debian: python3-venv)$(if $(PYTHON), in PYTHON=$(PYTHON),; name \
-	  one with PYTHON=...)' >&2; exit 1
+	named="$${PYTHON:+ in PYTHON=$$PYTHON}"; \
+	echo "make env: no Python 3.11 or later with venv and pip (Debian: python3-venv)$${named:-; name one with PYTHON=...}" >&2; \
+	exit 1
 
 test: env
 	$(CALL) PYTEST_ARGS .venv/bin/python -m pytest
@@ -139,7 +140,8 @@ docs: env
 	mkdir -p .cache/site
 	tar -cf - --exclude=__pycache__ README.md LICENSE CITATION.cff references.bib docs gallery profiles/README.md \
 	  requirements/lock.txt src/icl/papers | tar -xf - -C .cache/site
-	sed -E 's#(href="\.\./(docs|gallery)/[a-z]+)\.md"#\1.html"#g' gallery/report.html > .cache/site/gallery/report.html
+	find .cache/site -name report.html -exec sed -E -i.md 's#(href="\.\./(docs|gallery)/[a-z]+)\.md"#\1.html"#g' {} +
+	find .cache/site -name report.html.md -delete
 	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet --site-dir "$$SITE"
 
 # A figure with default and changed constants, side by side.

@@ -54,7 +54,7 @@ def test_a_table_is_of_one_figure_scale_and_measurement(stored: Path, small_tabl
     for asked, words in (
         (("figure1", "laptop", "abc"), "holds figure figure0, not figure1"),
         (("figure0", "paper", "abc"), "holds scale laptop, not paper"),
-        (("figure0", "laptop", "abd"), "was measured by other code or constants"),
+        (("figure0", "laptop", "abd"), "was measured by other code or constants, or in another arithmetic"),
     ):
         with pytest.raises(TableError, match=rf"{stored}: {words}; delete it and run again"):
             read(stored, *asked)

@@ -46,7 +46,8 @@ class Drawn(NamedTuple):
 
 @plotting.under_defaults
 def draw(picture: Picture, table: Table, published: pd.DataFrame | None) -> Picture:
-    """Return a panel for every series with published numbers, or for every series of a figure without such numbers.
+    """Return a panel for every series with published numbers, or for every series of a figure that has no such numbers
+    or draws one training.
 
     picture : of the figure; published : as from `icl.evidence.published_curves.load`
 
@@ -56,7 +57,8 @@ def draw(picture: Picture, table: Table, published: pd.DataFrame | None) -> Pict
     numbers = {} if published is None else dict(iter(published.groupby(["panel", "series"], sort=False)))
     if unknown := set(numbers) - set(drawn):
         raise KeyError(f"no series {unknown}")
-    shown = [one for name, one in drawn.items() if name in numbers or not numbers]
+    every = not numbers or table.drawn_seed is not None
+    shown = [one for name, one in drawn.items() if every or name in numbers]
     columns = 2 if len(shown) == 4 else min(3 if len(shown) < 10 else 4, len(shown))
     size = 1.4 if len(shown) < 3 else 1.0
     names, pixels = [": ".join(one.name) for one in shown], (size * house.WIDTH, size * house.HEIGHT)
