@@ -259,7 +259,7 @@ def test_clean_removes_results_on_other_disks_and_names_what_it_cannot_remove(fo
         (folder / name).touch()
     (folder / "results").symlink_to("disk")
     for name in ("figures", "src", "scripts", "studies", "benchmarks", "tests", ".pytest_cache"):
-        (folder / name).mkdir()
+        (folder / name).mkdir(exist_ok=True)
     assert make("clean").returncode == 0 and not (folder / ".pytest_cache").exists()
     assert [path.name for path in (folder / "disk").iterdir()] == ["README.md"]
     (folder / "site/kept").mkdir(parents=True)
