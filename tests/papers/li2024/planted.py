@@ -20,7 +20,7 @@ from icl.pipeline import figures
 from tests.planted import UNTRAINED, Planted, Trained, each, same, with_weights
 
 SEEDS = {"li_icl_stack": (1003, 1007, 1011, 1012, 1013, 1019)}
-PROMPTS = {"figure27": 10, "figure28": 10}
+PROMPTS = {"figure13": 1000, "figure27": 10, "figure28": 10}
 Change = Callable[[Runs], Runs]
 
 
