@@ -163,9 +163,9 @@ def test_a_request_doubles_with_each_attempt() -> None:
 def test_commands_fix_the_order_of_sums_before_numpy_and_torch_are_loaded() -> None:
     """Both take the kernels of every processor with AVX2, also on one with wider vectors."""
     code = """
-import contextlib, runpy, sys
+import contextlib, io, runpy, sys
 sys.argv = ["icl", "list"]
-with contextlib.suppress(SystemExit), contextlib.redirect_stdout(None):
+with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
     runpy.run_module("icl", run_name="__main__")
 import numpy, threadpoolctl, torch
 blas = {one["architecture"] for one in threadpoolctl.threadpool_info() if one["internal_api"] == "openblas"}

@@ -201,11 +201,13 @@ def test_the_summary_of_repetition_names_what_a_second_sample_changes_and_what_w
     assert "another outcome: A-P1a (figure: supported, then inconclusive)." in summary("figure8", "inconclusive")
     assert "another outcome: G3" in summary("garg_linear", "inconclusive")  # the second sample decides
     assert not any("another outcome" in summary("figure8", second) for second in ("supported", ""))
-    for figure, second, number in (("figure8", "supported", "1 of 1"), ("zheng_heatmap", "", "0 of 0")):
-        for words in (
-            "fragile (flips for one plausible setting), of those that we varied",
-            "repeated by other seeds, of those trained again",
-        ):
+    varied = "fragile (flips for one plausible setting), of those that we varied"
+    again = "repeated by other seeds, of those trained again"
+    for figure, second, numbers in (
+        ("figure8", "supported", {varied: "0 of 1", again: "1 of 1"}),
+        ("zheng_heatmap", "", {varied: "0 of 0", again: "0 of 0"}),
+    ):
+        for words, number in numbers.items():
             row = " | ".join([f"| of the supported: {words}", "0 of 0", "0 of 0", number, "0 of 0", "0 of 0 |"])
             assert row in summary(figure, second)
 
