@@ -35,10 +35,10 @@ def run(plan: Plan, kind: str, name: str) -> None:
     if kind == "measure":
         from icl.jobs.measure import measure
 
-        weights, sizes = [Path(path) for path in plan.run_files(name)], (plan.scale, ledger.size(name, plan.scale))
+        files, sizes = [Path(path) for path in plan.run_files(name)], (plan.scale, ledger.size(name, plan.scale))
         observables, medians = ledger.declared(name), ledger.target(name).medians
         require_place(source)
-        return measure(name, *sizes, plan.sweeps(name), weights, observables, medians, source, measurement)
+        return measure(name, *sizes, plan.sweeps(name), files, observables, medians, source, measurement)
     of_figure = name, plan.scale, plan.folder
     if kind == "check":
         from icl.jobs.check import check
