@@ -107,6 +107,8 @@ def test_a_change_of_meaning_makes_due_the_jobs_that_read_the_file_and_no_other(
 ])  # fmt: skip
 def test_another_arithmetic_makes_due_what_it_can_change(change: str, due: set[str], monkeypatch: Any) -> None:
     """A setting of the caller, or of `kernels` itself; another version of a library. Undoing it undoes all."""
+    for name, value in kernels.ONE_ORDER.items():
+        monkeypatch.setenv(name, value)
     before = {kind: fingerprint_of(kind, "figure9") for kind in KINDS}
     with monkeypatch.context() as patch:
         if change in kernels.ONE_ORDER:

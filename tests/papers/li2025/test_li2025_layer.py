@@ -18,6 +18,7 @@ from icl.papers.li2025 import attention_figures, one_layer, prompts
 from icl.papers.li2025.decoding import chain_of_thought, draw_test, single_answer, wrong_answers
 from icl.papers.li2025.transition_matrices import detour, with_exact_steps
 from tests.oracles import li2025 as oracle
+from tests.rounding import rounding
 
 SMALL = {"relevant_patterns": 8, "context_length": 6, "batch": 12}
 CONFIGS = (
@@ -113,7 +114,10 @@ def test_w_v_has_its_own_learning_rate_and_a_diverging_run_affects_no_other() ->
     assert torch.equal(weights["W_V"][1, 0], weights["W_V"][1, -1])
     assert not torch.equal(weights["W_V"][0, 0], weights["W_V"][0, -1])
     for name, w in train(sweep(configs[:1], 2)).weights.items():
-        assert torch.equal(w[0], weights[name][0]) and not torch.isfinite(weights[name][2]).all()
+        # Alone, a run may sum in another order: two steps of sums of some hundred terms.
+        tolerance = rounding(w.dtype, 2_000) * float(w.abs().max())
+        torch.testing.assert_close(w[0], weights[name][0], rtol=0, atol=tolerance)
+        assert not torch.isfinite(weights[name][2]).all()
 
 
 # Answers and attention
