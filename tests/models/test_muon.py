@@ -36,12 +36,13 @@ def test_singular_values_become_one_and_vectors_stay(shape: tuple[int, int]) -> 
     torch.testing.assert_close(orthogonal(1e3 * matrix), orthogonal(matrix))
 
 
-def test_steps_are_those_of_torch() -> None:
+@pytest.mark.parametrize("decay", [0.0, 2.0])
+def test_steps_are_those_of_torch(decay: float) -> None:
     """Torch iterates in bfloat16 and counts a gradient in full where ours has a share of 0.05, which Q ignores."""
     rng = np.random.default_rng(1)
     start = torch.from_numpy(rng.normal(size=(1, 6, 9)))
-    literal, ours = start[0].clone(), muon(0.1, steady, lambda name: name == "w", adam(0.1))
-    method = torch.optim.Muon([literal], lr=0.1, weight_decay=0.0, momentum=0.95, adjust_lr_fn="match_rms_adamw")
+    literal, ours = start[0].clone(), muon(0.1, steady, lambda name: name == "w", adam(0.1), decay)
+    method = torch.optim.Muon([literal], lr=0.1, weight_decay=decay, momentum=0.95, adjust_lr_fn="match_rms_adamw")
     params: Params = {"w": start, "other": torch.zeros(1, 2)}
     state = ours.init(params)
     for step in range(10):

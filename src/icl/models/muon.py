@@ -1,8 +1,8 @@
 """Muon (Jordan et al. 2024): momentum whose steps are made nearly orthogonal, for the matrices of a network.
 
-For a matrix W (in, out) with gradient G and momentum M, which starts at 0,
+For a matrix W (in, out) with gradient G, momentum M, which starts at 0, and weight decay lambda,
 
-    M <- mu M + (1 - mu) G,    W <- W - eta 0.2 sqrt(max(in, out)) Q(mu M + (1 - mu) G),    mu = 0.95,
+    M <- mu M + (1 - mu) G,    W <- (1 - eta lambda) W - eta 0.2 sqrt(max(in, out)) Q(mu M + (1 - mu) G),    mu = 0.95,
 
 where Q replaces the singular values of a matrix by numbers near 1: five steps X <- a X + (b X X' + c (X X')^2) X from
 X = G / |G|. The factor 0.2 sqrt(max(in, out)) gives a step the size of one of Adam (Liu et al. 2025).
@@ -19,10 +19,13 @@ A, B, C = 3.4445, -4.7750, 2.0315
 ITERATIONS, SMALLEST = 5, 1e-7
 
 
-def muon(learning_rate: Any, schedule: Schedule, is_matrix: Callable[[str], bool], inner: Optimiser) -> Optimiser:
+def muon(
+    learning_rate: Any, schedule: Schedule, is_matrix: Callable[[str], bool], inner: Optimiser, decay: float = 0.0
+) -> Optimiser:
     """Muon on the weights (runs, in, out) that `is_matrix` names, and `inner` on all others.
 
     learning_rate : one number for all runs or one per run, multiplied by schedule(step)
+    decay : lambda, of the matrices only; without it they grow for as long as the rate is large
     """
 
     def split(params: Params) -> tuple[Params, Params]:
@@ -43,8 +46,9 @@ def muon(learning_rate: Any, schedule: Schedule, is_matrix: Callable[[str], bool
             grads = torch.stack([gradients[n] for n in names])
             momenta = torch.stack([state[f"momentum/{n}"] for n in names]).lerp(grads, 1 - MOMENTUM)
             rate = torch.as_tensor(learning_rate, dtype=grads.dtype, device=grads.device).reshape(-1, 1, 1)
-            size = schedule(step) * SIZE * max(shape[-2:]) ** 0.5
-            steps = rate * size * orthogonal(grads.lerp(momenta, MOMENTUM))
+            rate = rate * schedule(step)
+            steps = rate * SIZE * max(shape[-2:]) ** 0.5 * orthogonal(grads.lerp(momenta, MOMENTUM))
+            steps = steps + rate * decay * torch.stack([matrices[n] for n in names])
             new |= {n: matrices[n] - part for n, part in zip(names, steps, strict=True)}
             moments |= {f"momentum/{n}": part for n, part in zip(names, momenta, strict=True)}
         return {n: new[n] for n in params}, moments

@@ -27,7 +27,8 @@ CONSTANTS: Mapping[str, Mapping[str, Any]] = {
     "paper": {},
     "workstation": {
         "layers": 6, "heads": 3, "width": 96, "start": "linear", "every": 250, "optimiser": "muon",
-        "learning_rate": 5e-3, "schedule": "cosine", "warm_up": 300, "clip_norm": 1.0, "steps": 16_500,
+        "learning_rate": 5e-3, "decay": 0.5, "schedule": "cosine", "warm_up": 300, "clip_norm": 1.0,
+        "steps": 16_500,
     },
     "laptop": {
         "dimension": 5, "points": 11, "layers": 6, "heads": 4, "width": 64, "start": "linear",
