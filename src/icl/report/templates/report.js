@@ -77,7 +77,8 @@
   const fully = (claim, term) => has(shownBy(claim.card), term)
     || [...claim.article.children].some((part) => !part.matches(".claim, .fold") && has(shownBy(part), term));
   // Words that stand in no claim: the explanations around them.
-  const passages = [...document.querySelectorAll("header p, header th, header td, header dd, nav p, nav li, nav th, .paper > h2, footer p, #filter label")];
+  const blocks = "h1, h2, p, li, th, td, dt, dd, summary, label, legend, option, button, a";
+  const passages = [...document.querySelectorAll(`:is(header, nav, footer, #filter) :is(${blocks}), .paper > h2, .fold > summary, .skip`)];
 
   function found(wanted, among) {
     return [briefly, fully].map((test) => among.filter((claim) => wanted.every((term) => test(claim, term))))
