@@ -77,7 +77,7 @@ def chain_of_thought_sides(looped: int, queries: int) -> tuple[Call, Call]:
     params |= {name: 6.0 * params[name] for name in ("W_Q", "W_K")}
     settings = [replace(test, relevant_fraction_test=fraction).setting() for fraction in (0.4, 0.6, 0.8, 1.0)]
     drawn = draw_test(config, test)
-    sweep = Sweep("li_cot", chains.SYSTEM, (config,), (0,), test)
+    sweep = Sweep("li_cot", chains.MODEL, (config,), (0,), test)
     runs = Runs(sweep, {name: w[:, None] for name, w in params.items()}, np.zeros((1, 0)))
     shown = [prompts.assemble(drawn, setting, slice(looped)) for setting in settings]
 

@@ -92,14 +92,13 @@ def step(module: Any, configs: Sequence[Any], *, given: bool = False, update: bo
 
     given : with prompts drawn beforehand; update : with the optimiser's update, else the gradient alone
     """
-    sweep = Sweep("benchmark", module.SYSTEM, tuple(configs), (0, 1), module.Evaluation())
+    sweep = Sweep("benchmark", module.MODEL, tuple(configs), (0, 1), module.Evaluation())
     params, optimiser, draws = module.init(sweep.configs), module.optimiser(sweep.configs), sampling(module, configs)
-    frozen = {name: params.pop(name) for name in module.UNTRAINED}
     state, drawn = optimiser.init(params), draws() if given else {}
 
     def run() -> dict[str, torch.Tensor]:
         batch = drawn if given else draws()
-        _, gradients = loss_and_gradient(module, sweep, params, frozen, batch)
+        _, gradients = loss_and_gradient(sweep, params, batch)
         return optimiser.update(params, gradients, state, 0)[0] if update else gradients
 
     return run

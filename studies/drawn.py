@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from icl.core import discovery
+from icl import registry
 from icl.core.config import FIRST_SEED
 from icl.core.runs import Runs, load_all
 from icl.core.sweep import Sweep
@@ -44,5 +44,5 @@ def report(model: str, scale: str) -> str:
     """Return the distances as text, nearest run first, and the seed that the model's figures draw."""
     fitted = spaces()[model].fitted
     found = distances(fitted, scale).sort_values("joint")
-    (drawn,) = {sweep.test.drawn_seed for name in fitted for sweep in discovery.figure(name).sweeps(scale)}
+    (drawn,) = {sweep.test.drawn_seed for name in fitted for sweep in registry.figure(name).sweeps(scale)}
     return f"{found.to_string(float_format='{:.2f}'.format)}\n{model}: nearest {found.index[0]}, drawn {drawn}"

@@ -96,7 +96,7 @@ def trial(space: Space, scale: str, stage: str, axis: str, point: Point) -> Row:
     for name, one in far.items():
         row |= {name: one.whole} | {f"{name} {part}": value for part, value in one._asdict().items()}
     for name in judged if tables else ():
-        row |= {f"claim {verdict.claim}": verdict.outcome for verdict in figures.check(name, tables[name])}
+        row |= {f"claim {verdict.claim}": verdict.outcome for verdict in figures.judge(name, tables[name])}
     return row | {"cpu_seconds": round(time.process_time() - began, 3)}
 
 
@@ -108,7 +108,7 @@ def measured(space: Space, scale: str, point: Point, names: list[str], seeds: ra
     runs = {}
     for name in names:
         amounts = space.amounts.get(name, space.amounts.get("others", {}))
-        sweeps = figures.sweeps(name, scale, {space.system: amounts | space.moved_in(name, point)})
+        sweeps = figures.sweeps(name, scale, {space.model: amounts | space.moved_in(name, point)})
         runs[name] = {key: trained(figures.with_seeds(sweep, seeds)) for key, sweep in sweeps.items()}
     weights = [w for of_figure in runs.values() for one in of_figure.values() for w in one.weights.values()]
     if not all(bool(w.isfinite().all()) for w in weights):

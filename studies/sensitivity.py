@@ -28,7 +28,7 @@ def searches(space: Space, trials: pd.DataFrame) -> dict[str, list[Search]]:
                 (chosen,) = rows.index[rows["axis"] == ""].tolist()
                 ruled_out = rows.index[rows["joint"] > limit].tolist()
                 outcomes = list(zip(rows.index.tolist(), rows[column], strict=True))
-                of_claim.append(Search(space.system, name, outcomes, chosen, ruled_out))
+                of_claim.append(Search(space.model, name, outcomes, chosen, ruled_out))
     return found
 
 

@@ -11,7 +11,8 @@ import pandas as pd
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from pydantic import BaseModel
 
-from icl.core import discovery, plain_yaml
+from icl import registry
+from icl.core import plain_yaml
 
 FOLDER = Path(__file__).with_name("spaces")
 Point = dict[str, Any]
@@ -71,7 +72,7 @@ class Space(BaseModel, frozen=True, extra="forbid"):
     settled_seeds : seeds of finalists and slices; values : per axis in a slice
     """
 
-    system: str
+    model: str
     axes: dict[str, Axis]
     fitted: tuple[str, ...]
     held_out: tuple[str, ...]
@@ -88,8 +89,8 @@ class Space(BaseModel, frozen=True, extra="forbid"):
 
         Raises ValueError for an axis whose figures have different values.
         """
-        module = discovery.system(self.system)
-        known = {field.name: field.default for part in (module.Config, module.Evaluation) for field in fields(part)}
+        model = registry.model(self.model)
+        known = {field.name: field.default for part in (model.config, model.evaluation) for field in fields(part)}
         axes = {name: axis.figures for name, axis in self.axes.items() if name in known}
         return {name: _of_figures(name, figures) if figures else known[name] for name, figures in axes.items()}
 
@@ -100,7 +101,7 @@ class Space(BaseModel, frozen=True, extra="forbid"):
 
 def _of_figures(constant: str, figures: tuple[str, ...]) -> Any:
     """Return the value of the constant in the tests of these figures, and in trainings that do not vary it."""
-    sweeps = [sweep for name in figures for sweep in discovery.figure(name).sweeps("smoke")]
+    sweeps = [sweep for name in figures for sweep in registry.figure(name).sweeps("smoke")]
     parts = [part for sweep in sweeps if not sweep.varied(constant) for part in (sweep.test, *sweep.configs)]
     (value,) = {getattr(part, constant) for part in parts if hasattr(part, constant)}
     return value
@@ -111,7 +112,7 @@ def spaces() -> dict[str, Space]:
     """Model, or one of its trainings -> its space; the name is the system where the file names none."""
     paths = sorted(FOLDER.glob("[!.]*.yaml"))
     read = {path.stem: plain_yaml.load(path.read_text(encoding="utf-8"), path.name) for path in paths}
-    return {name: Space(**{"system": name, **data}) for name, data in read.items()}
+    return {name: Space(**{"model": name, **data}) for name, data in read.items()}
 
 
 def record(path: Path) -> pd.DataFrame:

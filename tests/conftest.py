@@ -74,7 +74,7 @@ def small_sweep() -> Callable[..., Sweep]:
         small |= {"context_length": 5, "batch": 8} | constants
         axes = {key: value if isinstance(value, list | tuple) else [value] for key, value in small.items()}
         configs = grid(one_layer.Config, **axes, seed=range(seeds))
-        return Sweep(name, "li_icl", configs, snapshots, one_layer.Evaluation(prompts=4))
+        return Sweep(name, one_layer.MODEL, configs, snapshots, one_layer.Evaluation(prompts=4))
 
     return make
 
@@ -192,7 +192,7 @@ def make_figure9(folder: Path, plan: "Plan") -> Path:
         patch.chdir(folder)
         for sweep, shard in plan.shards_of("figure9"):
             run(plan, "train", f"figure9/{sweep}/{shard}")
-        for kind in ("measure", "check", "draw"):
+        for kind in ("measure", "judge", "draw"):
             run(plan, kind, "figure9")
     return folder
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from icl.core import discovery
+from icl.core import folders
 from icl.core.runs import Runs
 from icl.core.table import Table
 from icl.evidence import ledger
@@ -32,7 +32,7 @@ from icl.pipeline import figures
 Trained = Mapping[str, Runs]
 # An object, the name of one of its attributes, and a function from the attribute to what replaces it.
 Patch = tuple[Any, str, Callable[[Any], Any]]
-LIST = discovery.PACKAGE / "evidence" / "planted.json"
+LIST = folders.PACKAGE / "evidence" / "planted.json"
 
 
 def same(runs: Trained) -> Trained:

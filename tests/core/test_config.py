@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icl.core.config import ConstantError, Constants, RunConfig, canonical, constant, digest, grid
+from icl.core.model import Model
 from icl.core.sweep import Sweep, reductions
 from icl.papers.li2024 import one_layer
 
@@ -29,8 +30,11 @@ class ToyTest(Constants):
     prompts: int = constant(10, "ours", "a test", at_least=1)
 
 
+TOY = Model("toy", Toy, ToyTest)
+
+
 def toy(**axes: Any) -> Sweep:
-    return Sweep("toys", "toy", grid(Toy, **axes), (0, 5), ToyTest())
+    return Sweep("toys", TOY, grid(Toy, **axes), (0, 5), ToyTest())
 
 
 REFUSED: list[tuple[Callable[[], object], str]] = [
@@ -50,7 +54,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: one_layer.Config(pattern_norm=float("inf")), "= inf: must be finite, above 0"),
     (lambda: one_layer.Config(task_shifts=6), "= 6: must be below relevant_patterns = 6"),
     (lambda: toy(seed=[]), "toys: has no configs"),
-    *((lambda at=at: Sweep("toys", "toy", (Toy(),), at, ToyTest()), "snapshots must be increasing")
+    *((lambda at=at: Sweep("toys", TOY, (Toy(),), at, ToyTest()), "snapshots must be increasing")
       for at in ((3, 1), (1, 1), (-1, 3))),
     (lambda: toy(seed=[0]).shard(0, 2), "shard 0 of 2: the sweep toys has 1 runs"),
     (lambda: toy().override({"raet": 0.3}), "no such constant; it has kind, prompts, rate, shared, start, width"),
@@ -101,7 +105,7 @@ def test_what_a_training_depends_on_is_every_constant_but_the_tests() -> None:
     assert digest(other_test.plain()) != digest(base.plain())
     others = [
         base.override({"width": 6}), dataclasses.replace(base, snapshots=(0, 6)), toy(rate=[0.1, 0.2], seed=[1, 0]),
-        dataclasses.replace(base, name="other"), dataclasses.replace(base, system="other"),
+        dataclasses.replace(base, name="other"), dataclasses.replace(base, model=dataclasses.replace(TOY, name="other")),
         toy(rate=[0.1, 0.2], seed=range(3)), toy(rate=[0.1, 0.3], seed=range(2)), toy(rate=[0.2, 0.1], seed=range(2)),
     ]  # fmt: skip
     assert len({digest(one.compact()) for one in [base, *others]}) == 1 + len(others)

@@ -37,7 +37,7 @@ def sweep(request: pytest.FixtureRequest, small_sweep: Maker) -> Sweep:
     if request.param == "sgd":
         return small_sweep()
     sizes = {"layers": [1], "width": [4], "mlp_width": [4], "batch": [3]}
-    return Sweep("tiny", "li_icl_gpt2", grid(decoder.Config, **sizes, seed=range(2)), (0, 3, 8), decoder.Evaluation())
+    return Sweep("tiny", decoder.MODEL, grid(decoder.Config, **sizes, seed=range(2)), (0, 3, 8), decoder.Evaluation())
 
 
 def test_a_resumed_training_has_the_same_values(sweep: Sweep, tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from icl.core.streams import random_bits, stream
 
 # Near one another: seeds that agree in their lower halves, texts that agree when joined, and far steps.
-SYSTEMS, PURPOSES = st.sampled_from(["a", "a1", "a/1"]), st.sampled_from(["train", "1train", "init"])
+MODELS, PURPOSES = st.sampled_from(["a", "a1", "a/1"]), st.sampled_from(["train", "1train", "init"])
 SEEDS = st.sampled_from([0, 1, 11, -1, 1 + 2**32, 1 + 2**64]) | st.integers()
 STEPS = st.sampled_from([0, 1, 2**32]) | st.integers(0, 2**63 - 1)
-ADDRESSES = st.tuples(SYSTEMS, SEEDS, PURPOSES, STEPS)
+ADDRESSES = st.tuples(MODELS, SEEDS, PURPOSES, STEPS)
 
 
 @given(st.lists(ADDRESSES, min_size=2, max_size=8, unique=True))
@@ -21,7 +21,7 @@ def test_every_address_has_its_own_numbers(addresses: list[tuple[str, int, str, 
     assert len(set(first)) == len(addresses)
 
 
-@given(st.lists(SEEDS, min_size=1, max_size=6), SYSTEMS, STEPS)
+@given(st.lists(SEEDS, min_size=1, max_size=6), MODELS, STEPS)
 @example([3, 1, 3], "li_icl", 7)
 def test_a_runs_block_is_that_of_its_address_whatever_the_other_runs_are(
     seeds: list[int], name: str, step: int

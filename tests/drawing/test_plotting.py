@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 from PIL import Image
 
-from icl.core import discovery
+from icl import registry
 from icl.core.table import ERROR, Table, join, rows
 from icl.drawing import compared, darkgrid, fonts, house, plotting
 from icl.drawing.plotting import Axis, Style
@@ -74,7 +74,7 @@ def table(published_table: Callable[[str], Table]) -> Callable[[int], Table]:
 
 
 def draw(number: int, table: Table) -> Figure:
-    return discovery.figure(f"figure{number}").draw(table)
+    return registry.figure(f"figure{number}").draw(table)
 
 
 def published(number: int) -> pd.DataFrame:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from icl.core import discovery
+from icl import registry
 from icl.evidence import freeze, ledger, sensitivity
 from icl.evidence.ledger import Amendment, Bound, Claim
 from icl.evidence.sensitivity import Search
 
-CODES = dict.fromkeys(discovery.figures(), "code")
+CODES = dict.fromkeys(registry.figures(), "code")
 OTHER = Bound(observable="other", at_least=1.0)
 DECIDE = {"bounds": "bounds", "conditions": "bounds", "kind": "texts", "tested": "texts", "premise": "texts"}
 """Field of a claim -> the part of the freeze that it belongs to; all other fields may be reworded."""

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icl.core import discovery
+from icl import registry
 from icl.core.table import ERROR, Table, join, read, rows, write
 from icl.evidence import distance, published_curves
 from icl.evidence.intervals import summarise
 from icl.evidence.published_curves import FLOOR, PublishedError, distances
 
-FIGURES = [name for name in discovery.figures() if published_curves.path(name)]
+FIGURES = [name for name in registry.figures() if published_curves.path(name)]
 Make = Callable[[str], Table]
 Curves = dict[str, list[float]]
 Change = Callable[[pd.DataFrame], pd.DataFrame]

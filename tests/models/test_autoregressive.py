@@ -15,21 +15,23 @@ from icl.core.runs import diverged
 from icl.core.sweep import Sweep
 from icl.core.training import train
 from icl.models.autoregressive import config as layer
-from icl.models.autoregressive import gradients, model, talk, theory
+from icl.models.autoregressive import gradients, model, theory, trainings
 from icl.models.autoregressive.config import Config
 from icl.tasks import linear_dynamics as tasks
 from tests.oracles import autoregressive as oracle
 from tests.rounding import rounding
 
-LAWS, STARTS, ONE = ("gaussian", "sparse", "full-one"), tuple(talk.STARTS.values()), np.eye(5)
+LAWS, STARTS, ONE = ("gaussian", "sparse", "full-one"), tuple(trainings.STARTS.values()), np.eye(5)
 
 
 def config(law: str = "gaussian", **constants: Any) -> Config:
-    return Config(**{"law": law, "scale": talk.SCALES[law], "learning_rate": talk.LEARNING_RATES[law], **constants})
+    return Config(
+        **{"law": law, "scale": trainings.SCALES[law], "learning_rate": trainings.LEARNING_RATES[law], **constants}
+    )
 
 
 def sweep(*configs: Config, steps: int = 5, every: int = 1) -> Sweep:
-    return Sweep("test", "zheng_ar", configs, tuple(range(0, steps + 1, every)), layer.Evaluation())
+    return Sweep("test", model.MODEL, configs, tuple(range(0, steps + 1, every)), layer.Evaluation())
 
 
 @pytest.mark.parametrize("law", LAWS[:2])
@@ -39,7 +41,7 @@ def test_theorem_4_1(law: str) -> None:
     trained = train(sweep(*configs, steps=1100, every=50))
     for w in trained.weights.values():
         assert torch.equal(w, torch.diag_embed(torch.diagonal(w, dim1=-2, dim2=-1)))
-    np.testing.assert_allclose(talk.products(trained)[:, -1], theory.limit(configs[0]), rtol=1e-11)
+    np.testing.assert_allclose(trainings.products(trained)[:, -1], theory.limit(configs[0]), rtol=1e-11)
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -74,7 +76,7 @@ def test_corollary_4_1(law: str) -> None:
     """y_t is x_t moved by one gradient step of size ab / (t - 1)."""
     own = config(law, start=(0.5, 1.5), length=12, samples=6)
     trained = train(sweep(own, steps=100, every=100))
-    (a, b), ab, x = talk.blocks(trained, 0), talk.products(trained)[0, -1], layer.sequences(own)
+    (a, b), ab, x = trainings.blocks(trained, 0), trainings.products(trained)[0, -1], layer.sequences(own)
     wanted = oracle.gradient_steps(ab * ONE, ONE, x)
     np.testing.assert_allclose(oracle.block_predictions(a[-1], b[-1], x), wanted, rtol=0, atol=1e-14)
 

@@ -7,7 +7,7 @@ import torch
 
 from icl.models.attention import gram, prediction, tokens
 from icl.models.optimisers import Params
-from icl.papers.ahn2023 import linear_attention as system
+from icl.papers.ahn2023 import linear_attention as model
 from icl.papers.ahn2023.linear_attention import Config
 from icl.tasks import linear_regression as tasks
 from tests.oracles.attention import linear_layer
@@ -15,7 +15,7 @@ from tests.oracles.attention import linear_layer
 
 def draw_tokens(config: Config, generator: np.random.Generator, count: int) -> dict[str, np.ndarray]:
     """Literal prompts of one run: tokens Z with a hidden query label, (count, d + 1, n + 1), and the true label."""
-    root = system.covariance_root(config)
+    root = model.covariance_root(config)
     task_factor = np.linalg.inv(root) if config.task_covariance == "inverse" else None
     normal = tasks.gaussian(generator, (count,), config.context_length, config.dimension)
     prompts = tasks.with_covariance(normal, root, task_factor)
@@ -37,8 +37,8 @@ def quadrature_over_task_and_query(config: Config, g: np.ndarray) -> tuple[Param
     nodes, masses = np.polynomial.hermite_e.hermegauss(3)
     grid = np.array(list(itertools.product(nodes, repeat=3)))[:, None]
     mass = np.prod(list(itertools.product(masses / masses.sum(), repeat=3)), axis=1).repeat(6) / 6
-    root = system.covariance_root(config)
-    w = grid @ np.linalg.solve(root, system.whitened_task_root(config))
+    root = model.covariance_root(config)
+    w = grid @ np.linalg.solve(root, model.whitened_task_root(config))
     queries = np.sqrt(3) * np.concatenate([np.eye(3), -np.eye(3)]) @ root  # second moment Sigma
     examples = np.sqrt(3) * np.linalg.cholesky(g).T @ root
     inputs = np.concatenate([np.broadcast_to(examples, (6, 3, 3)), queries[:, None]], axis=1)
@@ -57,7 +57,7 @@ def attention_predictions(params: Params, z: torch.Tensor) -> torch.Tensor:
 
 def attention_errors(params: Params, batch: Params, config: Config) -> torch.Tensor:
     """Return the squared errors of the literal attention, (runs, count); untrained entries have no gradient."""
-    trained = {name: torch.from_numpy(entries) for name, entries in system.trained_entries(config).items()}
+    trained = {name: torch.from_numpy(entries) for name, entries in model.trained_entries(config).items()}
     weights = {name: torch.where(trained[name], w, w.detach()) for name, w in params.items()}
     return (attention_predictions(weights, batch["tokens"]) - batch["target"]).square()
 

@@ -22,7 +22,7 @@ from conftest import ROOT
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 
-from icl.core import discovery
+from icl import registry
 from icl.core.config import SCALES, digest
 from icl.core.runs import Runs
 from icl.core.table import Table, validate
@@ -35,7 +35,7 @@ from icl.pipeline import figures
 from icl.pipeline.plan import Plan
 from icl.report import formulas
 
-FIGURES = list(discovery.figures())
+FIGURES = list(registry.figures())
 PUBLISHED = [name for name in FIGURES if published_curves.path(name)]
 LEAST_SEEDS = {"paper": 10, "workstation": 5, "laptop": 5, "smoke": 1}
 
@@ -102,11 +102,11 @@ def test_reduced_scales_reduce_only_amounts_and_say_so(name: str, scale: str) ->
     """A smaller scale has fewer seeds, steps or prompts but sweeps the same values; its note says `reduced`."""
     pairs = list(zip(*(figures.sweeps(name, one, {}).values() for one in (scale, "paper")), strict=True))
     for ours, papers in pairs:
-        assert (ours.name, ours.system) == (papers.name, papers.system)
+        assert (ours.name, ours.model.name) == (papers.name, papers.model.name)
         assert set(ours.seeds) <= set(papers.seeds) and ours.snapshots[-1] <= papers.snapshots[-1]
         for key in constants(ours.configs[0]):
             assert set(ours.varied(key)) == set(papers.varied(key)), key
-    note = figures.note(name, scale, {})
+    note = figures.note(name, scale, {}).full
     assert note.startswith(f"{scale} scale, ")
     assert ("reduced" in note) == any(ours.plain() != papers.plain() for ours, papers in pairs)
 
@@ -119,7 +119,7 @@ def test_measuring_gives_a_valid_table(name: str) -> None:
     table = measured(name)
     validate(table)
     assert (table.figure, table.scale) == (name, "smoke")
-    planned = {seed for sweep in discovery.figure(name).sweeps("smoke") for seed in sweep.seeds}
+    planned = {seed for sweep in registry.figure(name).sweeps("smoke") for seed in sweep.seeds}
     assert set(table.runs["seed"].dropna()) | set(table.curves["seed"].dropna()) <= planned
     known = table.curves.dropna(subset=["value", "low", "high"])
     assert (known["low"] <= known["value"]).all() and (known["value"] <= known["high"]).all()
@@ -153,7 +153,7 @@ def test_every_bound_has_one_value_per_run(name: str) -> None:
 @every_figure
 def test_smoke_verdicts_are_inconclusive(name: str) -> None:
     before = copied(measured(name))
-    verdicts = figures.check(name, measured(name))
+    verdicts = figures.judge(name, measured(name))
     for verdict, claim in zip(verdicts, ledger.claims(name), strict=True):
         assert verdict.claim == claim.id
         assert (verdict.scale, verdict.outcome) == ("smoke", INCONCLUSIVE)
@@ -227,7 +227,7 @@ def test_drawing_gives_a_labelled_figure(name: str) -> None:
     from matplotlib.figure import Figure
 
     before = copied(measured(name))
-    picture = discovery.figure(name).draw(measured(name))
+    picture = registry.figure(name).draw(measured(name))
     assert isinstance(picture, Figure)
     assert_same(measured(name), before)
     panels = [axes for axes in picture.axes if axes.get_label() != "<colorbar>"]
@@ -238,10 +238,10 @@ def test_drawing_gives_a_labelled_figure(name: str) -> None:
     assert picture.legends or any(axes.get_legend() is not None or names_beside(axes) for axes in picture.axes)
     assert cut_labels(picture) == []
     # Rendering may move panels again, so both pictures are new.
-    assert rendered(discovery.figure(name).draw(before)) == rendered(discovery.figure(name).draw(before))
+    assert rendered(registry.figure(name).draw(before)) == rendered(registry.figure(name).draw(before))
 
 
-COMPARED = [name for name in FIGURES if published_curves.can_be_drawn(name) or discovery.figure(name).draws_one_run]
+COMPARED = [name for name in FIGURES if published_curves.can_be_drawn(name) or registry.figure(name).draws_one_run]
 
 
 @pytest.mark.parametrize("name", COMPARED)
@@ -249,7 +249,7 @@ COMPARED = [name for name in FIGURES if published_curves.can_be_drawn(name) or d
 def test_all_runs_and_published_numbers_are_compared(name: str) -> None:
     """Every published number is an open mark, and every run of a series that the figure draws a line or points."""
     published = published_curves.load(name)
-    table, one = measured(name), discovery.figure(name)
+    table, one = measured(name), registry.figure(name)
     picture = compared.draw(one.draw(table), table, published)
     assert one.draws_one_run == (table.drawn_seed is not None)
     artists: list[Any] = [artist for artist in picture.findobj() if artist.get_gid()]
@@ -271,7 +271,7 @@ def test_all_runs_and_published_numbers_are_compared(name: str) -> None:
 @every_figure
 def test_the_picture_depends_on_the_table(name: str) -> None:
     """Moving all values to another height of their axes changes the picture."""
-    draw, pictures = discovery.figure(name).draw, []
+    draw, pictures = registry.figure(name).draw, []
     for part in (0.3, 0.6):
         table = copied(measured(name))
         for axes in draw(measured(name)).axes:

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from icl.core import discovery
+from icl.core import folders
 from icl.evidence import ledger
 from icl.evidence.judging import CONTRADICTED, SUPPORTED, judge
 from tests import planted
 from tests.planted import UNTRAINED
 
-PAPERS = [key for key in discovery.papers() if ledger.of_paper(key).claims]
+PAPERS = [key for key in folders.papers() if ledger.of_paper(key).claims]
 every_paper = pytest.mark.parametrize("key", PAPERS)
 
 

@@ -21,23 +21,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
-from icl.core import discovery, plain_yaml, runs, sealed, state, table
+from icl.core import folders, plain_yaml, runs, sealed, state, table
 from icl.core.config import SCALES, ConstantError
 from icl.core.files import ReadError
 from icl.evidence import ledger
 from icl.pipeline import figures
-from icl.pipeline.plan import Plan, check_config, check_typed
+from icl.pipeline.config import check_typed
+from icl.pipeline.plan import Plan
 from icl.pipeline.run import run
 from icl.report import command_line
 
-SCHEMA = ROOT / "workflow/config.schema.yaml"
 CONFIG = yaml.safe_load((ROOT / "workflow/config.yaml").read_text(encoding="utf-8")) | {"scale": "smoke"}
 HOSTILE = 'it\'s "$(touch canary)" `touch canary`; touch canary | tee canary > canary & {log} {{x}} \\\ntouch canary\n#'
 
 
 def planned(config: Any) -> Plan:
     """Return the plan of a config, checked as the workflow does."""
-    check_config(config, SCHEMA)
     plan = Plan.of(config)
     assert plan.trainings
     return plan
@@ -49,8 +48,8 @@ def of_li(**constants: object) -> dict[str, Any]:
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"scale": "huge"}, "scale = 'huge': must be one of paper, workstation, laptop, smoke"),
-    ({"scael": "smoke"}, "config: Additional properties are not allowed ('scael' was unexpected); try scale"),
-    ({"sedds": 3}, "'sedds' was unexpected); try seeds"),
+    ({"scael": "smoke"}, "config: has no key 'scael'; try scale"),
+    ({"sedds": 3}, "has no key 'sedds'; try seeds"),
     ({"shards": -1}, "shards = -1: must be a whole number from 0 to 10,000"),
     ({"shards": "two"}, "shards = 'two': must be a whole number"),
     ({"shards": 10**24}, "must be a whole number from 0 to"),
@@ -71,8 +70,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (of_li(**{"batch:3": ""}), "YAML needs a space after each colon"),
     ({"constants": {"li_icl": 3}}, "constants {'li_icl': 3}: not of the form {model: {constant: value}}"),
     ({"constants": {"li_ilc": {"batch": "3"}}}, "constants of li_ilc: no such model; try li_icl"),
-    (of_li(batch=None), "config constants.li_icl.batch: None is not of type"),
-    (of_li(batch=[[1]]), "config constants.li_icl.batch.0: [1] is not of type"),
+    (of_li(batch=None), "config constants.li_icl.batch: None is no number, text, true or false"),
+    (of_li(batch=[[1]]), "config constants.li_icl.batch: [1] is no number, text"),
     # Snakemake passes nested values as text.
     (of_li(relevant_fraction="1.2"), "relevant_fraction (alpha) = 1.2: must be above 0 and at most 1"),
     (of_li(relevant_patterns="7"), "relevant_patterns (M_1) = 7: must be at least"),
@@ -87,7 +86,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (of_li(pattern_nrom="0.3"), "constant li_icl.pattern_nrom: no such constant; did you mean pattern_norm"),
     (of_li(seed="3"), "constant seed = 3: li_icl has no such constant"),
     *(({place: HOSTILE}, f"{place} = ") for place in ("scale", "shards", "variant")),
-    ({HOSTILE: 1}, "config: Additional properties are not allowed"),
+    ({HOSTILE: 1}, "config: has no key"),
     ({"constants": {HOSTILE: {"batch": 3}}}, "no such model"),
     (of_li(**{HOSTILE: 3}), "has no such constant"),
     (of_li(batch=HOSTILE), "must be a whole number"),
@@ -103,7 +102,7 @@ def test_a_bad_config_is_refused(given: dict[str, Any], message: str) -> None:
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize("kind", ["train", "measure", "check", "draw"])
+@pytest.mark.parametrize("kind", ["train", "measure", "judge", "draw"])
 @pytest.mark.parametrize("name", ["figure9/li_icl/../../x", "figure9/li_icl/1of1", "../figure9", "figure9 --help"])
 def test_a_job_takes_no_name_that_is_not_in_the_plan(kind: str, name: str, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
@@ -182,7 +181,7 @@ anything = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
 )
 CONSTANTS = {
-    sweep.system: (name, dataclasses.asdict(sweep.configs[0]) | dataclasses.asdict(sweep.test))
+    sweep.model.name: (name, dataclasses.asdict(sweep.configs[0]) | dataclasses.asdict(sweep.test))
     for name, sweep in Plan("smoke").trainings.values()
 }
 
@@ -197,15 +196,15 @@ def test_any_config_is_planned_or_refused(config: Any) -> None:
 
 @given(st.sampled_from(sorted(CONSTANTS)), st.sampled_from(SCALES), st.data())
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_any_constants_are_planned_or_refused(system: str, scale: str, data: st.DataObject) -> None:
+def test_any_constants_are_planned_or_refused(model: str, scale: str, data: st.DataObject) -> None:
     """Values near the defaults, and values that no config file can contain."""
-    name, defaults = CONSTANTS[system]
+    name, defaults = CONSTANTS[model]
     names = data.draw(st.lists(st.sampled_from(sorted(defaults)), min_size=1, max_size=2))
     near = {name: [2 * v, -v, v + 1] for name, v in defaults.items() if type(v) in (int, float)}
     values = {name: data.draw(anything | st.sampled_from(near.get(name, EXTREME))) for name in names}
     try:
-        made = figures.sweeps(name, scale, {system: values})
-        assert figures.note(name, scale, {system: values})
+        made = figures.sweeps(name, scale, {model: values})
+        assert figures.note(name, scale, {model: values})
     except ConstantError as error:
         assert str(error)
     else:
@@ -354,9 +353,9 @@ def test_a_file_without_a_module_name_is_not_read_but_named(
             (tmp_path / folder / (good or "__init__.py")).touch()
         (tmp_path / folder / name).parent.mkdir(exist_ok=True)
         (tmp_path / folder / name).write_bytes(b"\0\xff")
-    monkeypatch.setattr(discovery, "PACKAGE", tmp_path)
-    assert [path.name for path in discovery.importable(tmp_path / "papers/li2024")] == ["good.py"]
-    assert [path.name for path in discovery.importable(tmp_path / "papers")] == ["good.py", "li2024"]
+    monkeypatch.setattr(folders, "PACKAGE", tmp_path)
+    assert [path.name for path in folders.importable(tmp_path / "papers/li2024")] == ["good.py"]
+    assert [path.name for path in folders.importable(tmp_path / "papers")] == ["good.py", "li2024"]
     command_line.name_strays()
     strays = [f"{folder}/{Path(name).parts[0]}" for folder in ("models", "papers", "papers/li2024")]
     said = capsys.readouterr().err

@@ -13,13 +13,14 @@ from conftest import ROOT, Workflow
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icl.core import discovery
+from icl import registry
+from icl.core import folders
 from icl.evidence import ledger
 from icl.pipeline import fingerprint, kernels
 from icl.pipeline.plan import Plan
 
 PLAN = Plan("smoke")
-KINDS = ("train", "measure", "draw", "check")
+KINDS = ("train", "measure", "draw", "judge")
 
 
 def fingerprint_of(kind: str, figure: str) -> str:
@@ -29,15 +30,15 @@ def fingerprint_of(kind: str, figure: str) -> str:
     by_kind = {
         "measure": PLAN.measurement_fingerprint,
         "draw": PLAN.drawing_fingerprint,
-        "check": PLAN.judging_fingerprint,
+        "judge": PLAN.judging_fingerprint,
     }
     return by_kind[kind](figure)
 
 
 def read_by(kind: str, figure: str) -> set[Path]:
     """Every file of the repository that the job imports or reads, except results and the ledger."""
-    system = next(iter(PLAN.sweeps(figure).values())).system
-    modules = {"train": [discovery.system(system).__name__], "check": []}.get(kind, [discovery.module(figure).__name__])
+    model = next(iter(PLAN.sweeps(figure).values())).model
+    modules = {"train": model.modules, "judge": ()}.get(kind, [registry.module(figure)])
     published = [] if kind in ("train", "measure") else PLAN.published_files(figure)
     return {*fingerprint.files(f"icl.jobs.{kind}", *modules), *map(Path, published)}
 
@@ -49,7 +50,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     shutil.copytree(ROOT / "src", root, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"), dirs_exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fingerprint, "PACKAGE", root / "icl")
-        patch.setattr(discovery, "PAPERS", root / "icl/papers")
+        patch.setattr(folders, "PAPERS", root / "icl/papers")
         forget()
         yield root
     forget()
@@ -103,7 +104,7 @@ def test_a_change_of_meaning_makes_due_the_jobs_that_read_the_file_and_no_other(
 
 
 @pytest.mark.parametrize(("change", "due"), [
-    ("MKL_CBWR", {"train", "measure", "check", "draw"}), ("torch", {"train", "measure", "draw"}), ("sklearn", set()),
+    ("MKL_CBWR", {"train", "measure", "judge", "draw"}), ("torch", {"train", "measure", "draw"}), ("sklearn", set()),
 ])  # fmt: skip
 def test_another_arithmetic_makes_due_what_it_can_change(change: str, due: set[str], monkeypatch: Any) -> None:
     """A setting of the caller, or of `kernels` itself; another version of a library. Undoing it undoes all."""
@@ -173,9 +174,9 @@ def claim(data: dict[str, Any]) -> dict[str, Any]:
         (lambda data: claim(data).update(says="Otherwise.", tested="Another word.", not_shown="Nothing."), set()),
         (lambda data: data["figures"]["figure9"].update(caption="Other.", summary="Other.", aliases=["nine"]), set()),
         (lambda data: data["figures"]["figure8"].update(observables={"another": "mean"}), set()),
-        (lambda data: claim(data)["bounds"][0].update(at_least=-123.0), {"check"}),
-        (lambda data: claim(data).update(conditions=[{"observable": "margin", "at_least": 0.5}]), {"check", "measure"}),
-        (lambda data: claim(data).update(scales=["paper"]), {"check"}),
+        (lambda data: claim(data)["bounds"][0].update(at_least=-123.0), {"judge"}),
+        (lambda data: claim(data).update(conditions=[{"observable": "margin", "at_least": 0.5}]), {"judge", "measure"}),
+        (lambda data: claim(data).update(scales=["paper"]), {"judge"}),
         (lambda data: data["figures"]["figure9"].update(observables={"another": "mean"}), {"measure"}),
         (lambda data: data["figures"]["figure9"].update(medians=["another"]), {"measure"}),
     ],

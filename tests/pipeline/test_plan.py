@@ -14,7 +14,8 @@ import pytest
 import yaml
 from conftest import ROOT, Workflow
 
-from icl.core import discovery
+from icl import registry
+from icl.core import folders
 from icl.core.config import FIRST_SEED, SCALES, ConstantError
 from icl.evidence import ledger
 from icl.pipeline import figures, kernels
@@ -38,7 +39,7 @@ def test_every_figure_is_planned_at_every_scale(scale: str) -> None:
     for name in FIGURES:
         assert all(file.startswith(f"results/{scale}/runs/") for file in made.run_files(name))
         assert set(made.chain(name)) == {*made.run_files(name), *made.own_files(name)}
-        assert made.note(name).startswith(f"{scale} scale, ")
+        assert made.note(name).full.startswith(f"{scale} scale, ")
     own = [path for name in FIGURES for path in made.own_files(name)]
     assert len(own) == len(set(own))
     assert PLAN.run_files("figure8") == PLAN.run_files("figure9") == PLAN.run_files("figure10")
@@ -66,7 +67,7 @@ def fingerprints(made: Plan, name: str) -> dict[str, Any]:
         "train": [made.training_fingerprint(made.shard(*pair)) for pair in made.shards_of(name)],
         "measure": made.measurement_fingerprint(name),
         "draw": made.drawing_fingerprint(name),
-        "check": made.judging_fingerprint(name),
+        "judge": made.judging_fingerprint(name),
     }
 
 
@@ -97,7 +98,7 @@ def test_changed_constants_and_seeds_have_their_own_folder_command_and_note() ->
         "snakemake figure9 --config scale=smoke first_seed=2000 variant=few"
         ' constants=\'{"li_icl":{"relevant_fraction":0.6}}\''
     )
-    assert re.match(r"smoke scale, .*relevant_fraction = 0\.6; seeds from 2000 on$", both.note("figure9"))
+    assert re.match(r"smoke scale, .*relevant_fraction = 0\.6; seeds from 2000 on$", both.note("figure9").full)
     for made in (named, unnamed, seeds, both):
         assert Plan.of(CONFIG | made.plain()) == made
         assert all(made.folder in path.split("/") for path in made.chain("figure9"))
@@ -121,15 +122,15 @@ def test_a_number_of_seeds_keeps_settings_and_the_order_of_runs(scale: str) -> N
         assert figures.with_seeds(sweep, seeds).configs == sweep.configs, name
         fewer = plan(scale=scale, seeds=1).sweep(name)
         assert fewer.configs == (sweep.configs[:: len(seeds)] if sweep.is_random else sweep.configs)
-    assert plan(seeds=3).folder == "smoke@seeds.3" and "one of 3 seeds" in plan(seeds=3).note("figure9")
+    assert plan(seeds=3).folder == "smoke@seeds.3" and "one of 3 seeds" in plan(seeds=3).note("figure9").full
     assert plan(seeds=3).command("figure9") == "snakemake figure9 --config scale=smoke seeds=3"
 
 
 def test_one_name_for_two_trainings_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise one figure would read weights of another figure's constants."""
-    find, longer = discovery.figure, [dataclasses.replace(s, snapshots=(*s.snapshots, 10**6)) for s in SWEEPS]
+    find, longer = registry.figure, [dataclasses.replace(s, snapshots=(*s.snapshots, 10**6)) for s in SWEEPS]
     changed = dataclasses.replace(find("figure8"), sweeps=lambda scale: longer)
-    monkeypatch.setattr(discovery, "figure", lambda name: changed if name == "figure8" else find(name))
+    monkeypatch.setattr(registry, "figure", lambda name: changed if name == "figure8" else find(name))
     with pytest.raises(ConstantError, match="sweep li_icl: figure8 and figure9 use it for different trainings"):
         plan().trainings  # noqa: B018
 
@@ -198,7 +199,7 @@ def test_a_target_plans_its_own_chain_only_and_trains_shared_sweeps_once(shared_
             shards = [sorted(words) for rule, *words in jobs if rule == "train"]
             assert sorted(shards) == sorted([f"shard: {shard}", f"sweep: {key}"] for key, shard in made.shards_of(name))
             others = {rule: words for rule, *words in jobs if rule != "train"}
-            assert sorted(others) == sorted([name, "check", "measure", f"draw_{name}"])
+            assert sorted(others) == sorted([name, "judge", "measure", f"draw_{name}"])
             assert others["measure"] == [f"figure: {name}"]
 
 
@@ -207,7 +208,7 @@ def test_every_name_is_a_target_and_lint_is_clean(shared_workflow: Workflow) -> 
     """Figures with their summaries, aliases, further pictures, papers, and targets over all figures."""
     listed = dict(re.findall(r"^(\w+) \((.*)\)$", shared_workflow("--list").stdout, flags=re.MULTILINE))
     assert {name: listed[name] for name in FIGURES} == {name: ledger.target(name).summary for name in FIGURES}
-    names = {name for figure in FIGURES for name in PLAN.targets(figure)} | set(discovery.papers())
+    names = {name for figure in FIGURES for name in PLAN.targets(figure)} | set(folders.papers())
     assert names | {"figures", "verdicts", "compare", "report", "report_now", "verify", "gallery"} <= set(listed)
     done = shared_workflow("--lint")
     assert (done.returncode, "in a good condition" in done.stdout) == (0, True), done.stdout

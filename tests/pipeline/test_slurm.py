@@ -108,7 +108,7 @@ def test_figures_go_through_the_queue_and_equal_local_ones(cluster: Cluster, wor
         assert job["TRES"].startswith(f"cpu=1,mem={PLAN.request('mem_mb', 1, sweep)}M,"), job
         assert job["TimeLimit"] == f"{minutes // 60:02}:{minutes % 60:02}:00"
         assert job["Requeue"] == "0"
-    first, second = (jobs[f"rule_{r}_wildcards_figure8"] for r in ("measure", "check"))
+    first, second = (jobs[f"rule_{r}_wildcards_figure8"] for r in ("measure", "judge"))
     assert first["EndTime"] <= second["StartTime"]
     # Logs of successful jobs are removed.
     assert not list((workflow.folder / ".snakemake").glob("slurm_logs/**/*.log"))
@@ -120,7 +120,7 @@ def test_the_options_for_a_gpu_and_for_groups(cluster: Cluster, workflow: Workfl
     (workflow.folder / "results/smoke").mkdir(parents=True)
     shutil.copytree(figure9_made / "results/smoke/tables", workflow.folder / "results/smoke/tables")
     done = workflow("results/smoke/verdicts/figure9.json", "results/smoke/runs/zhang_prompts/0of1.safetensors",
-                    *SLURM, "--allowed-rules", "train", "check", timeout=900)  # fmt: skip
+                    *SLURM, "--allowed-rules", "train", "judge", timeout=900)  # fmt: skip
     assert done.returncode == 0, done.stdout
     trained, judged = sorted(jobs_of(cluster, done.stdout), key=lambda job: "rule_train" not in job["Comment"])
     assert (trained["Partition"], judged["Partition"]) == ("gpu", "main")

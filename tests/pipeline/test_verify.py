@@ -164,7 +164,7 @@ def test_a_shard_is_read_once_for_all_figures(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("kind", "spoilt", "spoil", "words"),
     [
-        ("check", TABLE, lambda: retable(fingerprint="0"), "was measured by other code or constants"),
+        ("judge", TABLE, lambda: retable(fingerprint="0"), "was measured by other code or constants"),
         ("draw", TABLE, lambda: TABLE.write_bytes(TABLE.read_bytes()[:999]), "cannot be read as parquet"),
         ("measure", OTHER, lambda: shutil.copy(WEIGHTS, OTHER), "holds runs with other constants or another shard"),
     ],

@@ -17,7 +17,8 @@ import psutil
 import pytest
 from conftest import WORKFLOW, Workflow, mounted
 
-from icl.core import discovery, runs, sealed, table
+from icl import registry
+from icl.core import runs, sealed, table
 from icl.core.config import FIRST_SEED, canonical
 from icl.core.training import train
 from icl.pipeline import figures, verify
@@ -113,7 +114,7 @@ def test_only_what_failed_or_was_lost_runs_again(tmp_path: Path, expected: table
     before = workflow.files()
     assert len(before) == 2 and not workflow.table.exists()
     (workflow.folder / "kill.2of3").unlink()
-    assert workflow.finish() == ["check", "measure", "train 2of3"]
+    assert workflow.finish() == ["judge", "measure", "train 2of3"]
     assert before.items() <= workflow.files().items()
     workflow.assert_whole(expected)
     assert workflow.finish() == []
@@ -122,7 +123,7 @@ def test_only_what_failed_or_was_lost_runs_again(tmp_path: Path, expected: table
         path.unlink()
     # A moved clock: Snakemake would refuse inputs that are newer than outputs.
     os.utime(workflow.weights("1of3"), (time.time() + 86400,) * 2)
-    assert workflow.finish() == ["check", "measure", "train 0of3"]
+    assert workflow.finish() == ["judge", "measure", "train 0of3"]
     workflow.assert_whole(expected)
 
     # After a power cut, Snakemake may take empty files for finished ones, but their reader does not.
@@ -190,7 +191,7 @@ def test_full_and_read_only_disks_are_named_and_the_rerun_continues(tmp_path: Pa
         named = workflow.plan.weights_file(SWEEP, f".{failed[:4]}.finished")
         assert f"{named}: cannot be written (No space left on device)" in done.stdout
         subprocess.run(["mount", "-o", "remount,size=20m", str(results)], check=True)
-        assert workflow.finish() == ["check", "measure", f"train {failed[:4]}"]
+        assert workflow.finish() == ["judge", "measure", f"train {failed[:4]}"]
         assert workflow.files()[made] == before[made]
 
         workflow.verdicts.unlink()
@@ -198,7 +199,7 @@ def test_full_and_read_only_disks_are_named_and_the_rerun_continues(tmp_path: Pa
         done = workflow(*workflow.arguments)
         assert done.returncode != 0 and "folder results/smoke: cannot be written" in done.stdout
         subprocess.run(["mount", "-o", "remount,rw", str(results)], check=True)
-        assert workflow.finish() == ["check"]
+        assert workflow.finish() == ["judge"]
         workflow.assert_whole(expected)
 
 
@@ -230,7 +231,7 @@ plan = Plan.of(json.loads(sys.argv[2]))
 for sweep, shard in plan.shards_of(sys.argv[1]):
     run(plan, "train", f"{sys.argv[1]}/{sweep}/{shard}")
 run(plan, "measure", sys.argv[1])
-run(plan, "check", sys.argv[1])
+run(plan, "judge", sys.argv[1])
 """
 
 
@@ -239,7 +240,7 @@ class Folder(Workflow):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, (*WORKFLOW, "src"))
-        self.module = folder / discovery.file(EDITED)
+        self.module = folder / registry.file(EDITED)
         self.published = folder / f"src/icl/papers/{PAPER}/published/{EDITED}.csv"
         self.code, self.data = self.module.read_text(), self.published.read_text()
         self.changed: set[int] = set()

@@ -14,7 +14,8 @@ import pytest
 import yaml
 from conftest import ROOT
 
-from icl.core import discovery
+from icl import registry
+from icl.core import folders
 from icl.core.config import canonical
 from icl.evidence import ledger
 from icl.pipeline.plan import Plan
@@ -40,7 +41,7 @@ def icl(capsys: pytest.CaptureFixture[str]) -> Called:
 
 
 def test_papers_figures_and_claims_are_listed_and_shown(icl: Called) -> None:
-    assert {row["figure"]: row["paper"] for row in json.loads(icl("list", "--json")[1])} == discovery.figures()
+    assert {row["figure"]: row["paper"] for row in json.loads(icl("list", "--json")[1])} == registry.figures()
     assert all(name in icl("list")[1] for name in ("figure12", "li2024"))
     one = json.loads(icl("show", "figure12", "--json")[1])
     assert [claim["id"] for claim in one["claims"]] == [claim.id for claim in ledger.claims("figure12")]
@@ -52,7 +53,7 @@ def test_papers_figures_and_claims_are_listed_and_shown(icl: Called) -> None:
     assert [row["name"] for row in one["constants"] if row["grade"] == "changed"] == ["relevant_fraction"]
 
 
-@pytest.mark.parametrize("word", [*discovery.papers(), *ledger.aliases(), "A-P1b"])
+@pytest.mark.parametrize("word", [*folders.papers(), *ledger.aliases(), "A-P1b"])
 def test_every_name_can_be_shown(icl: Called, word: str) -> None:
     assert icl("show", word)[0] == 0 and icl("show", word, "--json")[0] == 0
 
@@ -61,7 +62,7 @@ def test_verdicts_are_those_on_disk_with_commands_for_the_rest(icl: Called, figu
     code, out, _ = icl("verdicts", "--scale", "smoke", "--json")
     said = json.loads(out)
     assert (code, said["verdicts"], said["problems"]) == (0, [figure9.records["figure9"]], [])
-    assert set(said["missing"]) == set(discovery.figures()) - {"figure9"}
+    assert set(said["missing"]) == set(registry.figures()) - {"figure9"}
     code, out, _ = icl("verdicts", *SMOKE, "figure9")
     for words in (
         "picture   figures/smoke/figure9_compared.png", "A-P1b      INCONCLUSIVE", "condition     held-out loss",
@@ -80,7 +81,7 @@ def test_the_commands_of_the_workflow(icl: Called, figure9: results.Found) -> No
     report, readme = Path("results/smoke/report.html"), Path("README.md")
     readme.write_text("a\n<!-- gallery:begin (x) -->\nold\n<!-- gallery:end -->\nb\n")
     code, out, _ = icl("report", *SMOKE)
-    assert (code, out) == (0, f"report    {report}: 1 of {len(discovery.figures())} figures\n")
+    assert (code, out) == (0, f"report    {report}: 1 of {len(registry.figures())} figures\n")
     first = report.read_bytes()
     assert icl("report", *SMOKE, "--against=results")[0] == 0 and report.read_bytes() != first
     assert icl("report", *SMOKE, "--against=nowhere")[0] == FAILED

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from icl.core import discovery, runs
+from icl import registry
+from icl.core import runs
 from icl.core.config import FIRST_SEED
 from icl.core.sealed import SealedError
 from icl.evidence import ledger
@@ -106,7 +107,7 @@ def test_what_the_documentation_names_exists() -> None:
     pages = {path: path.read_text(encoding="utf-8") for path in paths}
     makefile, text = (ROOT / "Makefile").read_text(encoding="utf-8"), "\n".join(pages.values())
     rules = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "workflow/rules").glob("*.smk"))
-    targets = {*discovery.figures(), *re.findall(r"^(?:use )?rule (?:\w+ as )?(\w+)\b", rules, re.MULTILINE)}
+    targets = {*registry.figures(), *re.findall(r"^(?:use )?rule (?:\w+ as )?(\w+)\b", rules, re.MULTILINE)}
     targets |= set(" ".join(re.findall(r"^OWN := (.*)$", makefile, re.MULTILINE)).split())
     targets |= set(re.findall(r"icl new figure \w+ (\w+)", text))
     assert set(re.findall(r"(?:`|^)make (\w+)", text, re.MULTILINE)) <= targets

@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import escape
 
-from icl.core import discovery, sealed
+from icl import registry
+from icl.core import sealed
 from icl.core.sealed import SealedError
 from icl.evidence import ledger
 from icl.evidence.judging import OUTCOMES, Part, Verdict
@@ -92,7 +93,7 @@ def test_the_page_is_small_and_loads_nothing_else(whole: str) -> None:
     assert len(whole.encode()) <= 4_000_000
     body = re.sub(r"<script>.*?</script>", "", whole, flags=re.DOTALL)
     assert whole.count("<script") == 1 and "url(" not in body and "@import" not in body
-    assert len(images := re.findall(r"<img [^>]*>", body)) >= len(discovery.figures())
+    assert len(images := re.findall(r"<img [^>]*>", body)) >= len(registry.figures())
     assert all(re.search(r' width="\d+" height="\d+".* src="data:image/webp', image) for image in images)
     anchors = re.findall(r'\sid="([^"]+)"', body)
     assert len(anchors) == len(set(anchors))

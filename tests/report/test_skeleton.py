@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import Workflow
 
-from icl.core import discovery
+from icl.core import folders
 from icl.core.config import ConstantError
 from icl.evidence import ledger
 from icl.report import skeleton
@@ -66,7 +66,7 @@ def test_new_touches_its_files_and_the_ledger_alone_and_undo_restores_them(tree:
     assert tree.files() == before and "nothing was written" in tree("icl", "new", "undo", code=2)
 
 
-@pytest.mark.parametrize("key", discovery.papers())
+@pytest.mark.parametrize("key", folders.papers())
 def test_every_paper_can_take_a_figure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, key: str) -> None:
     """The files are valid Python and a valid ledger; this test does not write them."""
     made: dict[Path, str] = {}

@@ -29,7 +29,7 @@ def tiny(**changes: Any) -> Space:
     axes = {"attention_start": START, "learning_rate": RATE}
     names = {"fitted": ("figure9",), "held_out": ("figure15",), "judged": ("figure9",)}
     sizes = {"trials": 3, "finalists": 1, "settled_seeds": 2, "values": 2}
-    return Space(**({"system": "li_icl", "axes": axes, "amounts": {"others": TINY}} | names | sizes | changes))
+    return Space(**({"model": "li_icl", "axes": axes, "amounts": {"others": TINY}} | names | sizes | changes))
 
 
 # What is searched

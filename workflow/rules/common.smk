@@ -11,20 +11,15 @@ from snakemake.utils import min_version
 
 try:
     from icl.core.config import SCALES, ConstantError, canonical
-    from icl.core.discovery import near
+    from icl.core.folders import near
     from icl.core.files import reset_future_times
     from icl.evidence import ledger
     from icl.pipeline import environment
     from icl.pipeline import kernels
     from icl.pipeline.places import taken
     from icl.report.command_line import name_strays
-    from icl.pipeline.plan import (
-        Plan,
-        check_config,
-        check_reach,
-        check_typed,
-        requested_figures,
-    )
+    from icl.pipeline.config import check_typed
+    from icl.pipeline.plan import Plan, check_reach, requested_figures
     from icl.report.gallery import expected_costs
 except ModuleNotFoundError as error:
     sys.exit(
@@ -44,7 +39,6 @@ try:
     check_typed(
         sys.argv[1:], workflow.config_settings.config_args, workflow.configfiles
     )
-    check_config(config, Path(workflow.basedir) / "workflow/config.schema.yaml")
     PLAN = Plan.of(config)
     PLAN.trainings
     check_reach(PLAN, requested_figures(sys.argv[1:]))

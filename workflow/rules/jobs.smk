@@ -1,4 +1,4 @@
-# The jobs behind the figures: train, measure and check; figures.smk has those that draw. Each calls a function of
+# The jobs behind the figures: train, measure and judge; figures.smk has those that draw. Each runs a module of
 # icl.jobs with the plan of this config.
 rule train:
     """Train one shard of a sweep (needs a file name: results/<scale>/runs/<sweep>/<shard>.safetensors)."""
@@ -11,8 +11,8 @@ rule train:
     conda:
         "../../environment.yml"
     resources:
-        mem_mb=lambda w, attempt: PLAN.request("mem_mb", attempt, w.sweep),
-        runtime=lambda w, attempt: PLAN.request("runtime", attempt, w.sweep),
+        mem_mb=lambda w, attempt: PLAN.request("mem_mb", attempt),
+        runtime=lambda w, attempt: PLAN.request("runtime", attempt),
     params:
         figure=lambda w: PLAN.trainings[w.sweep][0],
         fingerprint=lambda w: PLAN.training_fingerprint(PLAN.shard(w.sweep, w.shard)),
@@ -41,7 +41,7 @@ rule measure:
         'python -m icl job --config "$config" measure {wildcards.figure} > {log:q} 2>&1'
 
 
-rule check:
+rule judge:
     """Judge a figure's claims, and measure its distance from the published curve."""
     input:
         f"{RESULTS}/tables/{{figure}}.parquet",
@@ -49,9 +49,9 @@ rule check:
     output:
         f"{RESULTS}/verdicts/{{figure}}.json",
     log:
-        f"{RESULTS}/logs/check/{{figure}}.log",
+        f"{RESULTS}/logs/judge/{{figure}}.log",
     benchmark:
-        f"{RESULTS}/benchmarks/check/{{figure}}.tsv"
+        f"{RESULTS}/benchmarks/judge/{{figure}}.tsv"
     conda:
         "../../environment.yml"
     resources:
@@ -61,4 +61,4 @@ rule check:
         fingerprint=lambda w: PLAN.judging_fingerprint(w.figure),
         measured=lambda w: PLAN.measurement_fingerprint(w.figure),
     shell:
-        'python -m icl job --config "$config" check {wildcards.figure} > {log:q} 2>&1'
+        'python -m icl job --config "$config" judge {wildcards.figure} > {log:q} 2>&1'

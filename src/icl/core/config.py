@@ -124,7 +124,7 @@ class Constants:
 
 @dataclass(frozen=True)
 class RunConfig(Constants):
-    """The constants of one training run: the seed, and what each system's Config adds."""
+    """The constants of one training run: the seed, and what each model's Config adds."""
 
     seed: int = 0
 

@@ -124,11 +124,17 @@ def load(path: Path, sweep: Sweep) -> Runs:
     weights = {n.removeprefix("weights/"): t for n, t in tensors.items() if n.startswith("weights/")}
     losses, (count, steps) = tensors.get("losses", torch.empty(0)), (len(sweep.configs), len(sweep.snapshots))
     shapes = {tuple(w.shape[:2]) for w in weights.values()}
-    if shapes != {(count, steps)} or tuple(losses.shape) != (count, sweep.snapshots[-1]):
+    wanted = {(count, steps)} if weights or sweep.model.optimiser else set()
+    if shapes != wanted or tuple(losses.shape) != (count, sweep.snapshots[-1]):
         raise RunsError(f"{path}: does not hold the {count} runs x {steps} snapshots of its own sweep; {AGAIN}")
     if losses.dtype != torch.float64 or not all(w.is_floating_point() for w in weights.values()):
         raise RunsError(f"{path}: its weights or losses are of another type; {AGAIN}")
     return Runs(sweep, weights, losses.numpy())
+
+
+def beside(weights: Path) -> tuple[Path, Path]:
+    """Return the files beside a shard's weights: a second name of the finished ones, and the state of a training."""
+    return weights.with_name(f".{weights.stem}.finished.safetensors"), weights.with_suffix(".state.safetensors")
 
 
 def metadata(path: Path) -> dict[str, Any]:
@@ -176,7 +182,7 @@ def diverged(runs: Runs) -> list[str]:
     """
     sweep = runs.sweep
     finite = [torch.isfinite(w).reshape(*w.shape[:2], -1).all(dim=2) for w in runs.weights.values()]
-    weights = torch.stack(finite).all(dim=0).numpy()
+    weights = torch.stack(finite).all(dim=0).numpy() if finite else np.ones((len(sweep.configs), 1), dtype=bool)
     lines = []
     for index, (config, losses, is_finite) in enumerate(zip(sweep.configs, runs.losses, weights, strict=True)):
         # A step's loss is that of the weights before it; the last weights have none.

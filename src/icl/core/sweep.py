@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from icl.core import discovery
 from icl.core.config import ConstantError
+from icl.core.model import Model
 
 
 @dataclass(frozen=True)
@@ -14,14 +14,14 @@ class Sweep:
     """A named, ordered set of Configs that train as one tensor program.
 
     name : identifies the runs on disk; figures that use the same name share its training
-    system : name of the model that trains it (the SYSTEM of a module below icl.papers or icl.models)
+    model : what trains it
     configs : one per run; constants that determine tensor shapes are equal in all
     snapshots : steps at which weights are saved, increasing; the last is the length of the training
     test : constants of the evaluation, which training does not depend on
     """
 
     name: str
-    system: str
+    model: Model
     configs: tuple[Any, ...]
     snapshots: tuple[int, ...]
     test: Any
@@ -39,9 +39,8 @@ class Sweep:
 
     @property
     def is_random(self) -> bool:
-        """Whether its runs depend on their seeds: True unless the model's `is_random(configs)` says otherwise."""
-        is_random = getattr(discovery.system(self.system), "is_random", lambda configs: True)
-        return bool(is_random(self.configs))
+        """Whether its runs depend on their seeds."""
+        return self.model.is_random(self.configs)
 
     def from_seed(self, first: int) -> "Sweep":
         """Return the sweep with its seeds shifted to start at `first`; unchanged if nothing is random."""
@@ -52,7 +51,7 @@ class Sweep:
 
     def trained(self) -> tuple[Any, ...]:
         """Return what the trained weights depend on."""
-        return self.name, self.system, self.configs, self.snapshots
+        return self.name, self.model, self.configs, self.snapshots
 
     def compact(self) -> dict[str, Any]:
         """Return what the trained weights depend on, with shared constants written once."""
@@ -60,7 +59,7 @@ class Sweep:
         varied = [name for name in rows[0] if any(row[name] != rows[0][name] for row in rows)]
         return {
             "name": self.name,
-            "system": self.system,
+            "model": self.model.name,
             "snapshots": list(self.snapshots),
             "common": {name: value for name, value in rows[0].items() if name not in varied},
             "varied": {name: [row[name] for row in rows] for name in varied},
@@ -87,8 +86,8 @@ class Sweep:
         known = (_names(self.configs[0]) | _names(self.test)) - {"seed"}
         for name, value in values.items():
             if name not in known:
-                names = ", ".join(sorted(known))
-                raise ConstantError(f"constant {name} = {value!r}: {self.system} has no such constant; it has {names}")
+                model, names = self.model.name, ", ".join(sorted(known))
+                raise ConstantError(f"constant {name} = {value!r}: {model} has no such constant; it has {names}")
             if self.varied(name):
                 raise self.varies(name, value)
         configs = tuple(_replaced(config, values) for config in self.configs)
@@ -153,7 +152,7 @@ def checked(constants: object) -> Overrides:
 
 def applicable(sweep: Sweep, constants: Overrides) -> dict[str, Any]:
     """Return the user's constants for the sweep's model, without those that the sweep varies itself."""
-    return {name: value for name, value in constants.get(sweep.system, {}).items() if not sweep.varied(name)}
+    return {name: value for name, value in constants.get(sweep.model.name, {}).items() if not sweep.varied(name)}
 
 
 def applied(sweeps: Iterable[Sweep], constants: Overrides, first_seed: int = 0) -> dict[str, Sweep]:

@@ -2,13 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import cast
 
 import numpy as np
 
-from icl.core import discovery
 from icl.core.lazy import torch
-from icl.core.protocol import System
 from icl.core.runs import Runs
 from icl.core.state import State
 from icl.core.sweep import Sweep
@@ -16,15 +13,15 @@ from icl.core.sweep import Sweep
 
 def start(sweep: Sweep, device: str = "cpu") -> State:
     """Return the state before the first step."""
-    module = cast(System, discovery.system(sweep.system))
-    params = module.init(sweep.configs, device)
-    trained = {n: w for n, w in params.items() if n not in module.UNTRAINED}
+    model = sweep.model
+    params = model.init(sweep.configs, device)
     snapshots = {
         n: torch.full((w.shape[0], len(sweep.snapshots), *w.shape[1:]), float("nan"), dtype=w.dtype)
         for n, w in params.items()
     }
     losses = np.full((len(sweep.configs), sweep.snapshots[-1]), np.nan)
-    return State(0, params, module.optimiser(sweep.configs).init(trained), snapshots, losses)
+    moments = model.optimiser(sweep.configs).init(params) if model.optimiser else {}
+    return State(0, params, moments, snapshots, losses)
 
 
 def train(
@@ -36,7 +33,7 @@ def train(
 ) -> Runs:
     """Train all runs of a sweep as one tensor program.
 
-    No operation mixes runs, so each run follows the gradient of its own loss (see `icl.core.protocol.System`).
+    No operation mixes runs, so each run follows the gradient of its own loss (see `icl.core.model.Model`).
 
     Parameters
     ----------
@@ -44,41 +41,45 @@ def train(
     state : the state to continue from (see `start`); the result equals that of an uninterrupted training
     device : torch device
     after_step : called after every step with the state, which it may save
+
+    Raises ValueError for steps of a model without an optimiser.
     """
-    module = cast(System, discovery.system(sweep.system))
+    model, last = sweep.model, sweep.snapshots[-1]
+    if model.optimiser is None and last > 0:
+        raise ValueError(f"sweep {sweep.name}: {model.name} is not trained, so its only snapshot is 0")
     state = state or start(sweep, device)
-    optimiser = module.optimiser(sweep.configs)
-    frozen = {n: w.to(device) for n, w in state.params.items() if n in module.UNTRAINED}
-    weights = {n: w.to(device) for n, w in state.params.items() if n not in module.UNTRAINED}
+    optimiser = model.optimiser(sweep.configs) if model.optimiser else None
+    weights = {n: w.to(device) for n, w in state.params.items()}
     moments = {n: w.to(device) for n, w in state.optimiser.items()}
     while True:
-        state = replace(state, params=weights | frozen, optimiser=moments)
+        state = replace(state, params=weights, optimiser=moments)
         if state.step in sweep.snapshots:
             index = sweep.snapshots.index(state.step)
-            for name, w in state.params.items():
+            for name, w in weights.items():
                 state.snapshots[name][:, index] = w
         if state.step > 0:
             after_step(state)
-        if state.step == sweep.snapshots[-1]:
+        if state.step == last or optimiser is None:
             return Runs(sweep, state.snapshots, state.losses)
-        batch = {n: torch.from_numpy(a).to(device) for n, a in module.sample(sweep.configs, state.step).items()}
-        losses, gradients = loss_and_gradient(module, sweep, weights, frozen, batch)
+        batch = {n: torch.from_numpy(a).to(device) for n, a in model.sample(sweep.configs, state.step).items()}
+        losses, gradients = loss_and_gradient(sweep, weights, batch)
         state.losses[:, state.step] = losses.cpu().numpy()
         weights, moments = optimiser.update(weights, gradients, moments, state.step)
         state.step += 1
 
 
 def loss_and_gradient(
-    module: System,
-    sweep: Sweep,
-    weights: "dict[str, torch.Tensor]",
-    frozen: "dict[str, torch.Tensor]",
-    batch: "dict[str, torch.Tensor]",
+    sweep: Sweep, weights: "dict[str, torch.Tensor]", batch: "dict[str, torch.Tensor]"
 ) -> "tuple[torch.Tensor, dict[str, torch.Tensor]]":
-    """Return the loss of every run, (runs,), and its gradient with respect to the run's own trained weights."""
-    if hasattr(module, "loss_and_gradient"):
-        return module.loss_and_gradient(weights | frozen, batch, sweep.configs)
+    """Return the loss of every run, (runs,), and its gradient with respect to the run's own weights.
+
+    Raises ValueError for a model without a loss.
+    """
+    if sweep.model.loss_and_gradient:
+        return sweep.model.loss_and_gradient(weights, batch, sweep.configs)
+    if sweep.model.loss is None:
+        raise ValueError(f"{sweep.model.name} has no loss")
     leaves = {n: w.detach().requires_grad_() for n, w in weights.items()}
-    losses = module.loss(leaves | frozen, batch, sweep.configs)
+    losses = sweep.model.loss(leaves, batch, sweep.configs)
     gradients = torch.autograd.grad(losses.sum(), list(leaves.values()))
     return losses.detach(), dict(zip(leaves, gradients, strict=True))

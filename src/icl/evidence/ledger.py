@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from icl.core import discovery, plain_yaml
+from icl.core import folders, plain_yaml
 from icl.core.config import ConstantError
 from icl.core.problem import in_one_line
 
@@ -236,24 +236,19 @@ def _contradictions(ledger: Ledger) -> Iterator[str]:
 @cache
 def of_paper(key: str) -> Ledger:
     """Return the ledger of a paper (see `read`)."""
-    return read(discovery.PAPERS / key / "claims.yaml")
+    return read(folders.PAPERS / key / "claims.yaml")
 
 
 @cache
 def papers() -> tuple[Ledger, ...]:
     """Return the ledgers of all papers, in their order.
 
-    Raises LedgerError if a figure has no entry, an entry no figure, or two papers have a claim with the same id.
+    Raises LedgerError if two papers have a claim or a figure of the same name. `icl.registry.figures` holds their
+    figures against the modules.
     """
-    ledgers = tuple(of_paper(key) for key in discovery.papers())
+    ledgers = tuple(of_paper(key) for key in folders.papers())
     owner: dict[str, str] = {}
     for ledger in ledgers:
-        path = discovery.PAPERS / ledger.paper / "claims.yaml"
-        figures = {name for name, paper in discovery.figures().items() if paper == ledger.paper}
-        for name in sorted(figures ^ set(ledger.figures)):
-            missing = "is a figure of this folder, but has no entry here"
-            extra = "has an entry, but FIGURES of no module in the folder has it"
-            raise LedgerError(f"{path}: figures: {name} {missing if name in figures else extra}")
         for name in ledger.ids():
             if name in owner:
                 raise LedgerError(f"claim {name}: is in papers/{owner[name]} and in papers/{ledger.paper}")
@@ -270,7 +265,7 @@ def aliases() -> dict[str, str]:
     figure_of: dict[str, str] = {}
     targets = [item for ledger in papers() for item in ledger.figures.items()]
     for alias, name in ((alias, name) for name, target in targets for alias in target.aliases):
-        if alias in discovery.figures() or alias in figure_of:
+        if alias in figure_of or any(alias in ledger.figures for ledger in papers()):
             raise LedgerError(f"alias {alias} of {name}: is the name of another figure")
         figure_of[alias] = name
     return figure_of
@@ -279,15 +274,27 @@ def aliases() -> dict[str, str]:
 def figure_name(word: str) -> str:
     """Return the figure with this name or alias; raises UnknownName if there is none."""
     name = aliases().get(word, word)
-    if name not in discovery.figures():
-        names = [*discovery.figures(), *aliases()]
-        raise discovery.UnknownName(f"figure {word!r}: no such figure; try {discovery.near(word, names)}")
+    if name not in _papers_of():
+        names = [*_papers_of(), *aliases()]
+        raise folders.UnknownName(f"figure {word!r}: no such figure; try {folders.near(word, names)}")
     return name
 
 
 def of_figure(figure: str) -> Ledger:
     """Return the ledger of the paper that a figure belongs to; raises UnknownName for an unknown figure."""
-    return of_paper(discovery.paper_of(figure))
+    return of_paper(paper_of(figure))
+
+
+def paper_of(figure: str) -> str:
+    """Return the key of a figure's paper; raises UnknownName for an unknown figure."""
+    if figure not in _papers_of():
+        raise folders.UnknownName(f"figure {figure!r}: no such figure; try {folders.near(figure, _papers_of())}")
+    return _papers_of()[figure]
+
+
+@cache
+def _papers_of() -> dict[str, str]:
+    return {name: ledger.paper for ledger in papers() for name in ledger.figures}
 
 
 def target(figure: str) -> Target:
@@ -315,7 +322,7 @@ def all_claims() -> dict[str, Claim]:
 def claim(name: str) -> Claim:
     """Return the claim of this id; raises UnknownName if there is none."""
     if name not in all_claims():
-        raise discovery.UnknownName(f"claim {name!r}: no such claim; try {discovery.near(name, all_claims())}")
+        raise folders.UnknownName(f"claim {name!r}: no such claim; try {folders.near(name, all_claims())}")
     return all_claims()[name]
 
 

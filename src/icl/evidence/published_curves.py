@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from icl.core import discovery, plain_yaml
+from icl.core import folders, plain_yaml
 from icl.core.problem import Problem, in_one_line
 from icl.core.table import Table
+from icl.evidence import ledger
 
 FLOOR = 2.5e-4
 """The smallest error rate on a logarithmic figure: one in 4,000 test prompts, the step of the published means.
@@ -47,7 +48,7 @@ def path(figure: str) -> Path | None:
 
     Raises UnknownName if there is no such figure.
     """
-    file = discovery.PAPERS / discovery.paper_of(figure) / "published" / f"{figure}.csv"
+    file = folders.PAPERS / ledger.paper_of(figure) / "published" / f"{figure}.csv"
     return file if file.is_file() else None
 
 

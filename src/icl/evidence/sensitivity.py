@@ -18,7 +18,7 @@ class Search(NamedTuple):
     outcomes : (value, outcome) in order; chosen : the value in use; ruled_out : values far from the published figures
     """
 
-    system: str
+    model: str
     constant: str
     outcomes: list[tuple[Any, str]]
     chosen: Any

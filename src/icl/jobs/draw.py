@@ -1,51 +1,41 @@
 """Draw a figure's pictures."""
 
-import re
-from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from icl.core import discovery, sealed, table
+from icl.core import sealed, table
 from icl.core.files import file_digest
 from icl.drawing import compared
 from icl.drawing.saving import save_animation, save_picture
 from icl.evidence import published_curves
 
+if TYPE_CHECKING:
+    from icl.pipeline.plan import Plan
 
-def draw(
-    figure: str,
-    scale: str,
-    folder: str,
-    source: Path,
-    measured: str,
-    published: Path | None,
-    pictures: Sequence[Path],
-    note: str,
-    output: Path,
-    fingerprint: str,
-) -> None:
-    """Write the pictures of a figure's table, each of a kind that its name ends with, and a record of them.
 
-    pictures : <figure>.png and .pdf, <figure>_compared.png, <figure>.gif, as far as the figure has them
-    note : scale and changed constants, for the metadata and, in brief, for the strip below
-    measured : fingerprint of the table's measurement
+def run(plan: "Plan", name: str) -> None:
+    """Write the pictures of a figure's table, <figure>.png and .pdf, <figure>_compared.png and <figure>.gif as far as
+    the figure has them, and a record of them.
+
+    The note on scale and constants is in their metadata and, in brief, in the strip below.
     """
-    made, _ = table.read(source, figure, scale, measured)
-    one = discovery.figure(figure)
-    brief = re.sub("; reduced: [^;]*", "; reduced (see the report)", note)
+    source, figure, note = Path(plan.table_file(name)), plan.figure(name), plan.note(name)
+    made, _ = table.read(source, name, plan.scale, plan.measurement_fingerprint(name))
+    pictures = [Path(path) for path in plan.pictures(name)]
     for path in pictures:
-        if path.suffix == ".gif" and one.frames:
-            save_animation(one.frames(made), path, note)
-        elif path.stem == f"{figure}_compared":
-            numbers = published_curves.read(published) if published else None
-            compares = compared.draw(one.draw(made), made, numbers)
-            save_picture(compares, path, note, [compared.KEY[one.draws_one_run], brief])
+        if path.suffix == ".gif" and figure.frames:
+            save_animation(figure.frames(made), path, note.full)
+        elif path.stem == f"{name}_compared":
+            published = plan.published_file(name)
+            compares = compared.draw(figure.draw(made), made, published_curves.read(published) if published else None)
+            save_picture(compares, path, note.full, [compared.KEY[figure.draws_one_run], note.brief])
         else:
-            save_picture(one.draw(made), path, note, [brief])
+            save_picture(figure.draw(made), path, note.full, [note.brief])
     record = {
-        "figure": figure,
-        "folder": folder,
-        "fingerprint": fingerprint,
+        "figure": name,
+        "folder": plan.folder,
+        "fingerprint": plan.drawing_fingerprint(name),
         "table": file_digest(source),
         "pictures": {path.as_posix(): file_digest(path) for path in pictures},
     }
-    sealed.write(output, "drawing", record)
+    sealed.write(Path(plan.record_file(name)), "drawing", record)

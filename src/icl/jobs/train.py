@@ -1,10 +1,21 @@
 """Train one shard of a sweep; an interrupted training continues from its last saved state."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from icl.core import provenance, runs, state, training
 from icl.core.files import link_or_copy
 from icl.core.sweep import Sweep
+
+if TYPE_CHECKING:
+    from icl.pipeline.plan import Plan
+
+
+def run(plan: "Plan", name: str) -> None:
+    """Train <figure>/<sweep>/<shard>."""
+    figure, sweep, shard = name.split("/")
+    of_shard = plan.sweeps(figure)[sweep].shard(*map(int, shard.split("of")))
+    train(of_shard, Path(plan.weights_file(sweep, shard)), plan.training_fingerprint(of_shard))
 
 
 def train(sweep: Sweep, weights: Path, fingerprint: str, device: str = "", seconds: float = 20) -> None:
@@ -14,8 +25,7 @@ def train(sweep: Sweep, weights: Path, fingerprint: str, device: str = "", secon
     """
     # Snakemake removes a job's outputs before it starts the job. A second name preserves weights that a job finished
     # after its Snakemake had ended.
-    finished = weights.with_name(f".{weights.stem}.finished.safetensors")
-    saved = weights.with_suffix(".state.safetensors")
+    finished, saved = runs.beside(weights)
     if runs.is_current(finished, fingerprint):
         print(f"{sweep.name} {weights.stem}: was finished before", flush=True)
     else:

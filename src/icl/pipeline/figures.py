@@ -1,10 +1,11 @@
-"""A figure's sweeps, table, verdicts and note, as the workflow makes them."""
+"""A figure's sweeps, table, verdicts and note, as the workflow makes them, without its files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from icl.core import discovery
+from icl import registry
 from icl.core.config import SCALES, ConstantError
+from icl.core.note import Note
 from icl.core.runs import Runs
 from icl.core.sweep import Overrides, Sweep, applicable, applied, reductions
 from icl.core.table import Table
@@ -21,7 +22,7 @@ def sweeps(name: str, scale: str, constants: Overrides, first_seed: int = 0, see
     """
     if scale not in SCALES:
         raise ConstantError(f"scale = {scale!r}: must be one of {', '.join(SCALES)}")
-    made = applied(discovery.figure(name).sweeps(ledger.size(name, scale)), constants, first_seed)
+    made = applied(registry.figure(name).sweeps(ledger.size(name, scale)), constants, first_seed)
     if seeds == 0:
         return made
     return {key: with_seeds(one, range(first := min(one.seeds), first + seeds)) for key, one in made.items()}
@@ -37,26 +38,26 @@ def with_seeds(sweep: Sweep, seeds: Sequence[int]) -> Sweep:
 
 def measure(name: str, runs: Mapping[str, Runs], scale: str) -> Table:
     """Return the figure's table: see `icl.jobs.measure.measured`."""
-    return measured(name, runs, scale, ledger.size(name, scale), ledger.declared(name), ledger.target(name).medians)
+    size, medians = ledger.size(name, scale), ledger.target(name).medians
+    return measured(registry.figure(name), runs, scale, size, ledger.declared(name), medians)
 
 
-def check(name: str, table: Table) -> list[judging.Verdict]:
+def judge(name: str, table: Table) -> list[judging.Verdict]:
     """Return the verdicts on the figure's claims that are judged at the table's scale."""
     return judging.verdicts(ledger.claims(name, table.scale), table)
 
 
-def note(name: str, scale: str, constants: Overrides, seeds: int = 0) -> str:
-    """Return the scale and its reductions against the paper scale, for the caption and the metadata of the pictures."""
+def note(name: str, scale: str, constants: Overrides, seeds: int = 0) -> Note:
+    """Return the scale, its reductions against the paper scale, and the changed constants."""
     ours, papers = sweeps(name, scale, constants, seeds=seeds), sweeps(name, "paper", constants)
     reduced = dict.fromkeys(
-        f"{what} {here} of {there}".replace(" test of the test", " of the test").replace("_", " ")
+        (what.replace("_", " "), here, there)
         for key, sweep in ours.items()
         for what, here, there in reductions(sweep, papers[key])
     )
     values = {constant: value for sweep in ours.values() for constant, value in applicable(sweep, constants).items()}
     most = max((len(set(sweep.seeds)) for sweep in ours.values() if sweep.is_random), default=0)
-    one = "one of " if discovery.figure(name).draws_one_run else ""
-    seed = "seed" if most == 1 else "seeds"
-    phrases = [f"{scale} scale, " + (f"{one}{most} {seed}" if most else "exact: no randomness")]
-    phrases += ["reduced: " + ", ".join(reduced)] if reduced else []
-    return "; ".join([*phrases, *(f"{constant} = {value}" for constant, value in values.items())])
+    one = "one of " if registry.figure(name).draws_one_run else ""
+    seeded = f"{one}{most} {'seed' if most == 1 else 'seeds'}" if most else "exact: no randomness"
+    changed = tuple(f"{constant} = {value}" for constant, value in values.items())
+    return Note(f"{scale} scale, {seeded}", tuple(reduced), changed)

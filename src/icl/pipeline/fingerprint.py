@@ -13,8 +13,8 @@ from pathlib import Path
 import grimp
 
 from icl.core.config import digest
-from icl.core.discovery import PACKAGE
 from icl.core.files import file_digest
+from icl.core.folders import PACKAGE
 from icl.core.problem import Problem, in_one_line
 from icl.pipeline import kernels
 

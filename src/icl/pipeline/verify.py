@@ -62,10 +62,10 @@ def _verdicts(plan: Plan, name: str) -> Iterator[str]:
     yield from lines
     if not lines and source.is_file():
         # A checksum can be computed again, so what is printed is judged again.
-        from icl.jobs.check import judged
+        from icl.jobs.judge import judged
 
         made = table.read(source, name, plan.scale, plan.measurement_fingerprint(name))
-        again = judged(plan.claims(name), *made, next(map(Path, plan.published_files(name)), None))
+        again = judged(plan.claims(name), *made, plan.published_file(name))
         if canonical(again) != canonical({key: record.get(key) for key in again}):
             yield f"{path}: differs from what its table gives; {AGAIN}"
 

@@ -13,14 +13,14 @@ from typing import Annotated, Any
 
 import typer
 
-from icl import __version__
-from icl.core import discovery, plain_yaml
+from icl import __version__, registry
+from icl.core import folders, plain_yaml
 from icl.core.config import FIRST_SEED, ConstantError
 from icl.core.files import write_text
 from icl.core.problem import Problem
 from icl.evidence import ledger
 from icl.pipeline import run, verify
-from icl.pipeline.plan import Plan, check_config, check_reach
+from icl.pipeline.plan import Plan, check_reach
 
 FAILED, MISUSED = 1, 2
 app = typer.Typer(help=__doc__, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -48,8 +48,7 @@ def planned(
     """Return the plan that the options describe, for the figures of these names."""
     values = plain_yaml.load(constants, f"--set {constants!r}") or {}
     config = {"scale": scale, "shards": Plan.shards, "variant": variant, "first_seed": first_seed, "seeds": seeds}
-    check_config(config := config | {"constants": values, "against": "", "only": ""})
-    plan = Plan.of(config)
+    plan = Plan.of(config | {"constants": values})
     if plan.changed:
         _ = plan.trainings  # names constants without effect
         check_reach(plan, names)
@@ -78,7 +77,7 @@ def list_everything(as_json: AsJson = False) -> None:
     """List all papers and figures, one line each."""
     from icl.report.wording import rendered
 
-    figures = discovery.figures().items()
+    figures = registry.figures().items()
     rows = [{"figure": name, "paper": key, "summary": ledger.target(name).summary} for name, key in figures]
     answer(rows, rendered("list.txt.j2", rows=rows), as_json)
 
@@ -89,7 +88,7 @@ def show(name: str, scale: Scale = "laptop", constants: Set = "", as_json: AsJso
     from icl.report import shown, wording
 
     figure = ledger.aliases().get(name, name)
-    plan = planned(scale, constants, names=[figure] if figure in discovery.figures() else [])
+    plan = planned(scale, constants, names=[figure] if figure in registry.figures() else [])
     answer(data := shown.named(plan, name), wording.rendered("shown.txt.j2", one=data), as_json)
 
 
@@ -101,7 +100,7 @@ def history(claim: Annotated[str, typer.Argument()] = "", as_json: AsJson = Fals
 
     found = claims.read()
     if claim and claim not in found:
-        raise discovery.UnknownName(f"claim {claim!r}: has no history; try {discovery.near(claim, found)}")
+        raise folders.UnknownName(f"claim {claim!r}: has no history; try {folders.near(claim, found)}")
     chosen = {claim: found[claim]} if claim else claims.withdrawn() | claims.moved()
     data = {name: [one.model_dump(exclude_defaults=True) for one in events] for name, events in chosen.items()}
     answer(data, report.text(chosen), as_json)
@@ -190,7 +189,7 @@ def check(figure: str) -> None:
     from icl.evidence import freeze
 
     name = ledger.figure_name(figure)
-    module, claims = discovery.file(name), [claim.id for claim in ledger.claims(name)]
+    module, claims = registry.file(name), [claim.id for claim in ledger.claims(name)]
     pytest = ["pytest", "-q", "tests/papers/test_contracts.py", "-k", name]
     steps = [pytest, ["ruff", "check", module], ["ruff", "format", "--check", module]]
     steps += [["pytest", "-q", *PAGES]]
@@ -199,7 +198,7 @@ def check(figure: str) -> None:
     }
     advice = f"`python -m tests.planted`, then `make gallery_text` was run: {' '.join(PAGES)}"
     passed[advice] = passed.pop(" ".join(steps[-1]))
-    violations = Path("tests/papers", discovery.paper_of(name), "planted.py")
+    violations = Path("tests/papers", ledger.paper_of(name), "planted.py")
     text = violations.read_text(encoding="utf-8") if violations.is_file() else ""
     for what, lacking in (
         (f"a violation in {violations}", [claim for claim in claims if f'"{claim}"' not in text]),
@@ -216,7 +215,7 @@ def freeze() -> None:
     from icl.evidence import freeze as ledger_freeze
     from icl.pipeline import fingerprint
 
-    codes = {name: fingerprint.of_measuring(discovery.module(name).__name__) for name in discovery.figures()}
+    codes = {name: fingerprint.of_measuring(registry.module(name)) for name in registry.figures()}
     print(f"froze {ledger_freeze.write(codes)} claims")
 
 
@@ -321,7 +320,7 @@ PAGES = (
 
 def name_strays() -> None:
     """Name in one line what lies among the modules but cannot be imported."""
-    if strays := [str(path.relative_to(discovery.PACKAGE)) for path in discovery.strays()]:
+    if strays := [str(path.relative_to(folders.PACKAGE)) for path in folders.strays()]:
         print(f"not read, because these are no names of modules: {', '.join(map(repr, strays))}", file=sys.stderr)
 
 

@@ -3,7 +3,7 @@
 from dataclasses import fields
 from typing import Any
 
-from icl.core import discovery
+from icl import registry
 from icl.core.config import SCALES
 from icl.core.sweep import Sweep
 from icl.evidence import sensitivity
@@ -13,7 +13,7 @@ from icl.pipeline.plan import Plan
 
 
 def rows(plan: Plan, name: str) -> list[dict[str, Any]]:
-    """Return the constants of a figure's trainings and tests: name, letter, grade, source, system, and values.
+    """Return the constants of a figure's trainings and tests: name, letter, grade, source, model, and values.
 
     values : value -> the trainings that use it; all values that a sweep varies are one. A constant is graded as changed
         if the user has set it, and as reduced if its value differs from that at the paper scale.
@@ -25,7 +25,7 @@ def rows(plan: Plan, name: str) -> list[dict[str, Any]]:
         default_of = {f.name: shown(f.default) for part in (sweep.configs[0], sweep.test) for f in fields(part)}
         for row in (*sweep.configs[0].graded(), *sweep.test.graded()):
             constant = row["name"]
-            known = found.setdefault((sweep.system, constant), {**row, "system": sweep.system, "values": {}})
+            known = found.setdefault((sweep.model.name, constant), {**row, "model": sweep.model.name, "values": {}})
             text = ", ".join(map(shown, sweep.varied(constant))) or shown(row["value"])
             known["values"].setdefault(text, []).append(sweep.name)
             if text != default_of[constant]:
@@ -48,7 +48,7 @@ def shown(value: Any) -> str:
 
 def in_use(plan: Plan, figure: str, search: Search) -> set[Any]:
     """Return the values that a figure's trainings and tests have for the constant of a search."""
-    sweeps = [sweep for sweep in plan.sweeps(figure).values() if sweep.system == search.system]
+    sweeps = [sweep for sweep in plan.sweeps(figure).values() if sweep.model.name == search.model]
     return set().union(*(values(sweep, search.constant) for sweep in sweeps)) or {search.chosen}
 
 
@@ -68,6 +68,6 @@ def decisive_change(claim: str) -> tuple[Search, Any, str] | None:
 
 
 def _is_offered(search: Search, value: Any) -> bool:
-    module = discovery.system(search.system)
-    known = [field for part in (module.Config, module.Evaluation) for field in fields(part)]
+    model = registry.model(search.model)
+    known = [field for part in (model.config, model.evaluation) for field in fields(part)]
     return any(field.metadata["constant"].admits(value) for field in known if field.name == search.constant)

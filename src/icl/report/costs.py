@@ -37,7 +37,7 @@ def of_figure(plan: Plan, name: str) -> Costs:
     folder = Path(plan.results)
     jobs = {f"{TRAINING}{sweep}": [*folder.glob(f"runs/{sweep}/*of*[0-9].safetensors")] for sweep in plan.sweeps(name)}
     jobs |= {"measure": [Path(plan.table_file(name))], "draw": [Path(path) for path in plan.pictures(name)],
-             "check": [Path(plan.verdict_file(name))]}  # fmt: skip
+             "judge": [Path(plan.verdict_file(name))]}  # fmt: skip
     found: Costs = {}
     for job, files in jobs.items():
         pattern = f"train/{job.removeprefix(TRAINING)}.*.tsv" if job.startswith(TRAINING) else f"{job}/{name}.tsv"

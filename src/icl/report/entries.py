@@ -21,7 +21,7 @@ class Entry:
     """A figure with its results at one scale.
 
     pictures : ending of the file's name, such as "_compared" -> the file
-    costs, distances, diverged, about : see `icl.report.costs.of_figure` and `icl.jobs.check`; table : its SHA-256
+    costs, distances, diverged, about : see `icl.report.costs.of_figure` and `icl.jobs.judge`; table : its SHA-256
     """
 
     name: str
@@ -37,7 +37,7 @@ class Entry:
     @property
     def is_reduced(self) -> bool:
         """Whether it was not run at the paper's size."""
-        return "; reduced: " in self.plan.note(self.name)
+        return bool(self.plan.note(self.name).reduced)
 
     @property
     def has_numbers(self) -> bool:
@@ -56,12 +56,7 @@ class Entry:
     @property
     def note(self) -> str:
         """The scale, and what is smaller than in the paper: "reduced, our value / the paper's: steps 4500 / 500000"."""
-        phrases = self.plan.note(self.name).split("; ")
-        for place, one in enumerate(phrases):
-            if one.startswith("reduced: "):
-                pairs = [" / ".join(pair.rsplit(" of ", 1)) for pair in one[9:].split(", ")]
-                phrases[place] = f"reduced, our value / the paper's: {', '.join(pairs)}"
-        return "; ".join(phrases)
+        return self.plan.note(self.name).compared
 
     def pictured(self, end: str) -> str:
         """Return what a picture shows; end : of its file's name."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from icl.core import discovery
+from icl.core import folders
 from icl.core.config import FIRST_SEED
 from icl.core.files import write_text
 from icl.evidence import ledger
@@ -24,7 +24,7 @@ from icl.report.entries import Entry, from_gallery
 from icl.report.gallery import FOLDER, few_colours
 from icl.report.wording import rendered
 
-REFERENCES = discovery.PACKAGE.parents[1] / "references.bib"
+REFERENCES = folders.PACKAGE.parents[1] / "references.bib"
 README = Path("README.md")
 SECTION = re.compile(r"(<!-- gallery:begin[^>]*-->\n).*?(<!-- gallery:end -->)", re.DOTALL)
 

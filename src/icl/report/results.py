@@ -11,7 +11,7 @@ from icl.pipeline.places import taken
 from icl.pipeline.plan import Plan
 
 Record = Mapping[str, Any]
-"""The verdict file of a figure, as `icl.jobs.check` writes it."""
+"""The verdict file of a figure, as `icl.jobs.judge` writes it."""
 
 
 class Found(NamedTuple):

@@ -4,7 +4,8 @@ import inspect
 from pathlib import Path
 from typing import Any
 
-from icl.core import discovery
+from icl import registry
+from icl.core import folders
 from icl.evidence import ledger
 from icl.evidence.ledger import Claim
 from icl.pipeline.plan import Plan
@@ -15,13 +16,13 @@ def named(plan: Plan, word: str) -> dict[str, Any]:
     """Return the claim, paper or figure of this name or alias; raises UnknownName if there is none."""
     if word in ledger.all_claims():
         return claim(ledger.claim(word))
-    if word in discovery.papers():
+    if word in folders.papers():
         return paper(word)
-    known = [*discovery.figures(), *ledger.aliases(), *discovery.papers(), *ledger.all_claims()]
+    known = [*registry.figures(), *ledger.aliases(), *folders.papers(), *ledger.all_claims()]
     if word not in known:
-        near = discovery.near(word, known)
+        near = folders.near(word, known)
         advice = f"try {near}" if near.count(",") < 3 else "`python -m icl list` prints all names"
-        raise discovery.UnknownName(f"{word!r}: no figure, paper or claim has this name; {advice}")
+        raise folders.UnknownName(f"{word!r}: no figure, paper or claim has this name; {advice}")
     return figure(plan, ledger.figure_name(word))
 
 
@@ -39,7 +40,7 @@ def figure(plan: Plan, name: str) -> dict[str, Any]:
     """Return a figure with its caption, claims, trainings, and constants with their grades."""
     target = ledger.target(name)
     trainings = [
-        {"sweep": sweep.name, "model": sweep.system, "runs": len(sweep.configs), "steps": sweep.snapshots[-1]}
+        {"sweep": sweep.name, "model": sweep.model.name, "runs": len(sweep.configs), "steps": sweep.snapshots[-1]}
         for sweep in plan.sweeps(name).values()
     ]
     return {
@@ -54,8 +55,8 @@ def figure(plan: Plan, name: str) -> dict[str, Any]:
 def paper(key: str) -> dict[str, Any]:
     """Return a paper with its figures and claims."""
     one = ledger.of_paper(key)
-    names = [name for name, of_paper in discovery.figures().items() if of_paper == key]
+    names = [name for name, of_paper in registry.figures().items() if of_paper == key]
     return {
-        "paper": key, "title": one.title, "about": inspect.getdoc(discovery.paper(key)) or "", "cite": one.cite,
+        "paper": key, "title": one.title, "about": inspect.getdoc(registry.paper(key)) or "", "cite": one.cite,
         "figures": {name: one.figures[name].summary for name in names}, "claims": [claim(each) for each in one.claims],
     }  # fmt: skip

@@ -7,7 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from icl.core import discovery
+from icl import registry
+from icl.core import folders
 from icl.core.config import ConstantError
 from icl.core.files import write_json, write_text
 from icl.core.sweep import Sweep
@@ -29,13 +30,13 @@ def figure(paper: str, name: str, reused: str = "") -> list[Path]:
     of the figure `reused`. Raises ConstantError for a name that is invalid or taken, or a paper that does not exist.
     """
     _check_name(name, "figure")
-    discovery.paper(paper)
-    names = [known for known, key in discovery.figures().items() if key == paper]
+    registry.paper(paper)
+    names = [known for known, key in registry.figures().items() if key == paper]
     if reused and reused not in names:
-        raise discovery.UnknownName(f"figure {reused!r}: {paper} has none; try {discovery.near(reused, names)}")
+        raise folders.UnknownName(f"figure {reused!r}: {paper} has none; try {folders.near(reused, names)}")
     sweeps = (sweep for one in ([reused] if reused else names) for sweep in figures.sweeps(one, "smoke", {}).values())
     like = next((sweep for sweep in sweeps if sweep.snapshots[-1] > 1), None)
-    return _written(_files(discovery.PAPERS / paper, name, like, reused))
+    return _written(_files(folders.PAPERS / paper, name, like, reused))
 
 
 def paper(key: str, training: bool = True) -> list[Path]:
@@ -44,7 +45,7 @@ def paper(key: str, training: bool = True) -> list[Path]:
     training : False for estimators on prompts. Raises ConstantError for a key that is invalid or taken.
     """
     _check_name(key, "paper")
-    folder = discovery.PAPERS / key
+    folder = folders.PAPERS / key
     first = {folder / "__init__.py": f'"""{key}: an example, to be replaced by the paper and its reference."""\n'}
     name = f"{key}_training" if training else f"{key}_estimators"
     _check_name(name, "figure")
@@ -118,10 +119,10 @@ def _taken() -> dict[str, str]:
     for name in plan.figures:
         for one in (name, *ledger.target(name).aliases):
             names |= dict.fromkeys(Plan.rules_of(one), f"a target of {name}")
-    names |= {name: discovery.file(name) for name in discovery.figures()}
+    names |= {name: registry.file(name) for name in registry.figures()}
     names |= {alias: f"an alias of {name}" for alias, name in ledger.aliases().items()}
-    names |= {key: f"the paper src/icl/papers/{key}" for key in discovery.papers()}
-    return names | {name: f"the model {module}" for name, module in discovery.systems().items()}
+    names |= {key: f"the paper src/icl/papers/{key}" for key in folders.papers()}
+    return names | {name: f"the model {registry.module_of_model(name)}" for name in registry.models()}
 
 
 def _files(folder: Path, name: str, like: Sweep | None, reused: str, training: bool = True) -> dict[Path, str]:
@@ -134,16 +135,16 @@ def _files(folder: Path, name: str, like: Sweep | None, reused: str, training: b
     claim = next(one for one in (word, *(f"{word}-{n}" for n in range(2, 1000))) if one not in taken)
     about: dict[str, Any] = {"paper": folder.name, "name": name, "claim": claim, "training": training, "constants": {}}
     about |= {"reused": reused, "sweep": like.name if like and reused else "", "has_steps": False, "steps": 0}
-    about |= {"module": discovery.module(reused).__name__} if reused else {}
+    about |= {"module": registry.module(reused)} if reused else {}
     if like is None:
         module = "example_model" if training else "example_prompts"
         about |= {"module": f"icl.papers.{folder.name}.{module}", "steps": STEPS if training else 0}
-        files[folder / f"{module}.py"] = rendered(f"{module}.py.j2", system=f"{folder.name}_{module}")
+        files[folder / f"{module}.py"] = rendered(f"{module}.py.j2", model=f"{folder.name}_{module}")
     elif not reused:
         config, default = like.configs[0], type(like.configs[0])()
         changed = {key: value for key, value in vars(config).items() if value != getattr(default, key)}
         about |= {"constants": {key: changed[key] for key in changed if key not in ("seed", "steps")}}
-        about |= {"module": discovery.systems()[like.system], "steps": min(STEPS, like.snapshots[-1])}
+        about |= {"module": registry.module_of_model(like.model.name), "steps": min(STEPS, like.snapshots[-1])}
         about |= {"has_steps": hasattr(config, "steps")}
     for exists in (one for one in (path, *files) if one.exists()):
         raise ConstantError(f"{exists}: exists already; choose another name")

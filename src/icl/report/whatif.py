@@ -35,12 +35,12 @@ def compared(plan: Plan, name: str) -> tuple[Path, list[Change]]:
 
 def notes(plan: Plan, name: str, found: Iterable[Change]) -> list[str]:
     """Return what the numbers do not say: test constants that keep their values, and too few runs for intervals."""
-    tests = {sweep.system: sweep.test for sweep in plan.sweeps(name).values()}
+    tests = {sweep.model.name: sweep.test for sweep in plan.sweeps(name).values()}
     lines = [
-        f"{system}.{constant}_test stays {getattr(tests[system], f'{constant}_test')}: --set changes it too"
-        for system, values in plan.changed.items()
+        f"{model}.{constant}_test stays {getattr(tests[model], f'{constant}_test')}: --set changes it too"
+        for model, values in plan.changed.items()
         for constant in values
-        if hasattr(tests.get(system), f"{constant}_test") and f"{constant}_test" not in values
+        if hasattr(tests.get(model), f"{constant}_test") and f"{constant}_test" not in values
     ]
     runs = [one.ours.runs for one in found if one.ours and one.bound.statistic != EXACT]
     few = f"with {min(runs, default=0)} runs the intervals say little, and every verdict is inconclusive"

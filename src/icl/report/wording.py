@@ -10,7 +10,8 @@ from typing import Any
 
 import jinja2
 
-from icl.core import discovery
+from icl import registry
+from icl.core import folders
 from icl.evidence import freeze, ledger, sensitivity
 from icl.evidence.judging import Part
 from icl.evidence.ledger import Claim
@@ -65,13 +66,13 @@ def markdown(text: str) -> str:
 @cache
 def planted() -> Mapping[str, Mapping[str, str]]:
     """Claim -> observable -> the violation that a test plants, in words; `python -m tests.planted` writes the file."""
-    file = discovery.PACKAGE / "evidence" / "planted.json"
+    file = folders.PACKAGE / "evidence" / "planted.json"
     return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
 
 def since_freeze(claim: Claim) -> dict[str, list[str]]:
     """How a claim and the code that measures it differ from the freeze: amended, new or code -> texts."""
-    return freeze.differences(claim, fingerprint.of_measuring(discovery.module(claim.figure).__name__))
+    return freeze.differences(claim, fingerprint.of_measuring(registry.module(claim.figure)))
 
 
 def rendered(template: str, **values: Any) -> str:
@@ -87,6 +88,6 @@ def rendered(template: str, **values: Any) -> str:
         "paragraph": paragraph,
         "markdown": markdown,
     }
-    environment.globals |= {"discovery": discovery, "ledger": ledger, "freeze": freeze, "sensitivity": sensitivity,
+    environment.globals |= {"registry": registry, "ledger": ledger, "freeze": freeze, "sensitivity": sensitivity,
                             "planted": planted, "since_freeze": since_freeze}  # fmt: skip
     return environment.get_template(template).render(values)

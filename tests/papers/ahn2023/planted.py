@@ -14,7 +14,7 @@ from icl.core.sweep import Sweep
 from icl.evidence import ledger
 from icl.models.linear_attention_theory import preconditioner
 from icl.papers.ahn2023 import ahn_minimiser, loss_figures, weight_figures
-from icl.papers.ahn2023 import linear_attention as system
+from icl.papers.ahn2023 import linear_attention as model
 from icl.papers.ahn2023 import structured_stacks as stacks
 from icl.pipeline import figures
 from tests.planted import UNTRAINED, Patch, Planted, each, with_weights
@@ -30,21 +30,21 @@ def sound(figure: str) -> Mapping[str, Runs]:
 
 def constructed(sweep: Sweep) -> Runs:
     configs = tuple(config for config in sweep.configs if config.seed in sorted(set(sweep.seeds))[:SEEDS])
-    weights = {name: torch.stack([w, torch.zeros_like(w)], dim=1) for name, w in system.init(configs).items()}
+    weights = {name: torch.stack([w, torch.zeros_like(w)], dim=1) for name, w in model.init(configs).items()}
     for run, config in enumerate(configs):
         (p, a), d = blocks(config), config.dimension
         noise = 1e-4 * np.random.default_rng(run).standard_normal(a.shape)
         weights["V"][run, 1, :, d, d] = 1
         weights["V"][run, 1, :, :d, :d] = torch.from_numpy(p)
         weights["Q"][run, 1, :, :d, :d] = torch.from_numpy(a * (1 + noise))
-    test = system.Evaluation(prompts=1000, curve_prompts=500, spectra=2000, directions=100)
+    test = model.Evaluation(prompts=1000, curve_prompts=500, spectra=2000, directions=100)
     sweep = dataclasses.replace(sweep, configs=configs, snapshots=(0, 1), test=test)
     return Runs(sweep, weights, np.zeros((len(configs), 1)))
 
 
-def blocks(config: system.Config) -> tuple[np.ndarray, np.ndarray]:
+def blocks(config: model.Config) -> tuple[np.ndarray, np.ndarray]:
     """P and A of every layer, (L, d, d)."""
-    sigma, eye = system.covariance(config), np.eye(config.dimension)
+    sigma, eye = model.covariance(config), np.eye(config.dimension)
     if config.parametrisation == "full":
         return 0 * eye[None], -preconditioner(sigma, config.context_length)[None]
     best = stack(config.parametrisation, config.layers, config.context_length)
@@ -54,7 +54,7 @@ def blocks(config: system.Config) -> tuple[np.ndarray, np.ndarray]:
 @cache
 def stack(kind: str, layers: int, context_length: int) -> stacks.Structured:
     search = stacks.best_sparse if kind == "sparse" else stacks.best_relaxed
-    return search(layers, stacks.spectra(system.Config(context_length=context_length), 4000))
+    return search(layers, stacks.spectra(model.Config(context_length=context_length), 4000))
 
 
 def within(user: Any, module: str, **functions: Callable[..., Any]) -> tuple[Patch, ...]:

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.papers.ahn2023 import evaluation, gram_losses, loss_figures, structured_stacks
-from icl.papers.ahn2023 import linear_attention as system
+from icl.papers.ahn2023 import linear_attention as model
 from icl.papers.ahn2023.evaluation import fresh_gram_matrices
 from icl.papers.ahn2023.gram_losses import Whitened
 from icl.papers.ahn2023.linear_attention import SKEWED, Config
@@ -52,7 +52,7 @@ def test_the_least_structured_loss_is_a_stationary_point(relaxed: bool) -> None:
 
     In whitened coordinates, in which the gradients at multiples of I are multiples of I for every Sigma.
     """
-    drawn = system.draw_whitened(Config(dimension=3, context_length=12), np.random.default_rng(0), 40)["gram"]
+    drawn = model.draw_whitened(Config(dimension=3, context_length=12), np.random.default_rng(0), 40)["gram"]
     start = Structured(np.array([-0.4, -0.7, -1.2]), np.array([0.2, 0.1]) * relaxed)
     best = structured_stacks.least_from(start, np.linalg.eigvalsh(drawn.T), moves=relaxed)
     g, eye, sizes = closed_under_rotations(drawn), torch.eye(3, dtype=torch.float64), []
@@ -70,7 +70,7 @@ def test_the_least_structured_loss_is_a_stationary_point(relaxed: bool) -> None:
 
 def test_one_layer_has_a_worse_minimum_in_three_dimensions() -> None:
     """AH29: over all entries of V and Q that affect the prediction, Sigma = I, w ~ N(0, I), n = 20."""
-    drawn = system.draw_whitened(Config(dimension=3), np.random.default_rng(0), 12)["gram"]
+    drawn = model.draw_whitened(Config(dimension=3), np.random.default_rng(0), 12)["gram"]
     g, eye = closed_under_rotations(drawn), torch.eye(3, dtype=torch.float64)[None]
 
     def loss(entries: torch.Tensor) -> torch.Tensor:
@@ -105,7 +105,7 @@ def test_the_least_losses_without_p_match_known_values(layers: int, expected: fl
 
 def test_descents_have_the_losses_of_the_published_code() -> None:
     """Log losses of one to four steps; ours and theirs are means over 5000 prompts."""
-    configs, test = [Config(parametrisation="sparse", spectrum=SKEWED)], system.Evaluation(5000, 2000)
+    configs, test = [Config(parametrisation="sparse", spectrum=SKEWED)], model.Evaluation(5000, 2000)
     by_depth = [loss_figures.descents(depth, configs, test) for depth in (1, 2, 3, 4)]
     for series, wanted in {
         "GD official": (0.826, 0.530, 0.358, 0.221),
@@ -130,11 +130,11 @@ def test_a_diverged_run_counts_as_untrained() -> None:
     """Another has the loss on fresh prompts, here of the only snapshot that is considered."""
     configs, test = (
         tuple(Config(layers=2, init_std=0.3, seed=seed) for seed in range(2)),
-        system.Evaluation(50, 50, 50, 1),
+        model.Evaluation(50, 50, 50, 1),
     )
-    weights = system.init(configs)
-    wanted = system.loss(weights, {"gram": torch.cat([fresh_gram_matrices(c, 50) for c in configs])}, configs)
+    weights = model.init(configs)
+    wanted = model.loss(weights, {"gram": torch.cat([fresh_gram_matrices(c, 50) for c in configs])}, configs)
     weights["Q"][1] = float("nan")
     snapshots = {name: w[:, None] for name, w in weights.items()}
-    runs = Runs(Sweep("test", "ahn_linear", configs, (0,), test), snapshots, np.zeros((2, 0)))
+    runs = Runs(Sweep("test", model.MODEL, configs, (0,), test), snapshots, np.zeros((2, 0)))
     np.testing.assert_allclose(evaluation.selected_losses(runs), [float(wanted[0]), 5.0], rtol=1e-12)

@@ -17,7 +17,7 @@ from icl.core.training import train
 from icl.models import estimators
 from icl.models import linear_attention_theory as theory
 from icl.models.optimisers import Params
-from icl.papers.ahn2023 import linear_attention as system
+from icl.papers.ahn2023 import linear_attention as model
 from icl.papers.ahn2023.evaluation import distance_to_scalar
 from icl.papers.ahn2023.lbfgs import lbfgs
 from icl.papers.ahn2023.linear_attention import SAMPLED, SKEWED, Config
@@ -50,7 +50,7 @@ def value_and_gradient(loss: Callable[[Params], torch.Tensor], params: Params) -
 def test_sparse_layers_are_preconditioned_steps(seed: int, layers: int) -> None:
     """AH8, lemma 1 of Ahn et al.: with P = 0 the stack is L steps preconditioned by -A_l."""
     config = Config(parametrisation="sparse", layers=layers, seed=seed, **SMALL)
-    params, z = system.init([config]), drawn(oracles.draw_tokens, config, 20)["tokens"]
+    params, z = model.init([config]), drawn(oracles.draw_tokens, config, 20)["tokens"]
     steps = [-a.T.numpy() for a in params["Q"][0, :, :-1, :-1]]
     inputs, labels = z[0, :, :-1].mT.numpy(), z[0, :, -1].numpy()
     wanted = estimators.preconditioned_gradient_descent(steps)(inputs[:, :-1], labels[:, :-1], inputs[:, -1])
@@ -61,7 +61,7 @@ def test_sparse_layers_are_preconditioned_steps(seed: int, layers: int) -> None:
 @any_task
 def test_the_best_step_is_stationary_and_least(n: int, task: str) -> None:
     """AH1 and AH7: A E[G W G] = W E[G], numerical derivatives vanish in every direction, and the loss rises in each."""
-    sigma = system.covariance(Config(spectrum=SKEWED))
+    sigma = model.covariance(Config(spectrum=SKEWED))
     weights, best = np.eye(5), theory.preconditioner(sigma, n)
     if task == "inverse":
         weights = np.linalg.inv(sigma)
@@ -79,7 +79,7 @@ def test_the_best_step_is_stationary_and_least(n: int, task: str) -> None:
 
 def test_a_preconditioner_beats_the_best_step_size() -> None:
     """AH6: the least loss of any step, and of a step eta I, whose loss is a parabola in eta."""
-    sigma, eye = system.covariance(Config(spectrum=SKEWED)), np.eye(5)
+    sigma, eye = model.covariance(Config(spectrum=SKEWED)), np.eye(5)
     assert theory.one_step_loss(theory.preconditioner(sigma, 20), sigma, eye, 20) == pytest.approx(0.6818, abs=1e-4)
     losses = theory.one_step_loss(np.linspace(0.5, 1.2, 7001)[:, None, None] * eye, sigma, eye, 20)
     assert losses.min() == pytest.approx(0.7536, abs=1e-4)
@@ -90,10 +90,10 @@ def test_a_preconditioner_beats_the_best_step_size() -> None:
 def test_the_gram_form_is_dense_attention(seed: int, layers: int, kind: str) -> None:
     """AH9: loss and gradient on the same prompts."""
     config = Config(parametrisation=kind, layers=layers, gradient_estimator=SAMPLED, seed=seed, **SMALL)
-    params, batch = system.init([config]), drawn(oracles.draw_tokens, config, 30)
+    params, batch = model.init([config]), drawn(oracles.draw_tokens, config, 30)
     literal = value_and_gradient(partial(oracles.attention_loss, batch=batch, config=config), params)
     statistics = oracles.gram_and_query_of(batch)
-    ours = value_and_gradient(partial(system.loss, batch=statistics, configs=[config]), params)
+    ours = value_and_gradient(partial(model.loss, batch=statistics, configs=[config]), params)
     torch.testing.assert_close(ours, literal, **CLOSE)
 
 
@@ -104,10 +104,10 @@ def test_the_averaged_loss_is_the_expectation_over_task_and_query(seed: int, lay
     """Of the literal attention's loss, under a quadrature that is exact at this degree; also its gradient."""
     layers = 1 if kind == "full" else layers
     config = Config(parametrisation=kind, layers=layers, task_covariance=task, seed=seed, **SMALL)
-    params, batch = system.init([config]), drawn(system.draw_whitened, config, 1)
+    params, batch = model.init([config]), drawn(model.draw_whitened, config, 1)
     prompts, mass = oracles.quadrature_over_task_and_query(config, batch["gram"][0, ..., 0].numpy())
     literal = value_and_gradient(lambda weights: oracles.attention_errors(weights, prompts, config) @ mass, params)
-    ours = value_and_gradient(partial(system.loss, batch=batch, configs=[config]), params)
+    ours = value_and_gradient(partial(model.loss, batch=batch, configs=[config]), params)
     torch.testing.assert_close(ours, literal, **CLOSE)
 
 
@@ -116,7 +116,7 @@ def test_wishart_prompts_have_the_distribution_of_literal_ones(task: str) -> Non
     """First and second moments of the statistics that enter the loss, over 20 000 prompts each."""
     config = Config(gradient_estimator=SAMPLED, task_covariance=task, **SMALL)
     literal = oracles.gram_and_query_of(drawn(oracles.draw_tokens, config, 20000))
-    direct = drawn(system.draw_gram_and_query, config, 20000)
+    direct = drawn(model.draw_gram_and_query, config, 20000)
     for name, power in [("gram", 1), ("gram", 2), ("query", 1), ("query", 2), ("target", 1), ("target", 2)]:
         a, b = (batch[name].numpy() ** power for batch in (literal, direct))
         spread = np.sqrt((a.var(axis=-1) + b.var(axis=-1)) / 20000)
@@ -128,16 +128,16 @@ def test_one_layer_ends_at_equation_2() -> None:
     """AH3 to AH5 at a small scale: full V and Q, skewed inputs, tasks w ~ N(0, I)."""
     problem = {"parametrisation": "full", "layers": 1, "task_covariance": "identity", "spectrum": (1, 1, 0.5, 0.5, 1)}
     config = Config(prompts=100, learning_rate=0.05, halving=100, init_std=0.02, beta2=0.999, **problem)
-    weights = train(Sweep("test", "ahn_linear", (config,), (0, 400), system.Evaluation())).last()
+    weights = train(Sweep("test", model.MODEL, (config,), (0, 400), model.Evaluation())).last()
     value, key_query = (weights[name][0, 0].numpy() for name in ("V", "Q"))
-    learnt, best = -value[-1, -1] * key_query[:5, :5], theory.preconditioner(system.covariance(config), 20)
+    learnt, best = -value[-1, -1] * key_query[:5, :5], theory.preconditioner(model.covariance(config), 20)
     # The tolerance covers the gradient noise of the last steps, at a sixteenth of the learning rate.
     assert np.linalg.norm(learnt - best) < 0.1 * np.linalg.norm(best)
     assert np.linalg.norm(value[-1, :5]) < 0.02 * abs(value[-1, -1])
 
 
 def test_prompts_stay_until_they_are_resampled() -> None:
-    first, same, other = (system.sample([Config(**SMALL, resample=3)], step)["gram"] for step in (0, 2, 3))
+    first, same, other = (model.sample([Config(**SMALL, resample=3)], step)["gram"] for step in (0, 2, 3))
     np.testing.assert_array_equal(first, same)
     assert not np.array_equal(first, other)
 
@@ -147,7 +147,7 @@ def test_clipping_is_per_matrix_and_run() -> None:
     cut = torch.tensor([[[[0.3, 0.4]], [[0.03, 0.04]]], [[[0.0, 0.1]], [[0.3, 0.4]]]])
     start, ends = {"Q": torch.zeros(2, 2, 1, 2)}, []
     for clip, g in ((0.5, gradient), (0.0, cut)):
-        method = system.optimiser([Config(clip=clip, seed=seed) for seed in range(2)])
+        method = model.optimiser([Config(clip=clip, seed=seed) for seed in range(2)])
         ends.append(method.update(start, {"Q": g}, method.init(start), 0))
     torch.testing.assert_close(*ends)
 

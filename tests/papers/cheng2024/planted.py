@@ -9,7 +9,7 @@ import torch
 
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
-from icl.papers.cheng2024 import kernel_attention as system
+from icl.papers.cheng2024 import kernel_attention as model
 from icl.papers.cheng2024 import transformers
 from icl.papers.cheng2024.kernel_attention import Config
 from icl.papers.cheng2024.loss_figures import MATCHED, ORDERS
@@ -33,7 +33,7 @@ def constructed(sweep: Sweep, by: float = 0, **where: object) -> Runs:
     """
     seeds = sorted(set(sweep.seeds))[:SEEDS]
     configs = tuple(config for config in sweep.configs if config.seed in seeds)
-    start = system.init(configs)
+    start = model.init(configs)
     end = {name: torch.zeros_like(w) for name, w in start.items()}
     for run, config in enumerate(configs):
         loss = planned(config) + by * all(getattr(config, name) == value for name, value in where.items())
@@ -41,7 +41,7 @@ def constructed(sweep: Sweep, by: float = 0, **where: object) -> Runs:
         for name in first.keys() & end.keys():
             end[name][run, 0] = first[name]
     weights = {name: torch.stack([w, end[name], end[name]], dim=1) for name, w in start.items()}
-    short = dataclasses.replace(sweep, configs=configs, snapshots=(0, 1, 2), test=system.Evaluation(PROMPTS))
+    short = dataclasses.replace(sweep, configs=configs, snapshots=(0, 1, 2), test=model.Evaluation(PROMPTS))
     # The oracle takes the weights of least loss, those after the first step.
     return Runs(short, weights, np.tile([1.0, 0.0], (len(configs), 1)))
 
@@ -64,10 +64,10 @@ def rate(config: Config, loss: float) -> float:
 @cache
 def moments(kernel: str, labels: str, n: int, seed: int) -> tuple[float, float, float]:
     """E y^2, E y g and E g^2 on the test prompts, where g are the predictions of a step with r = 1."""
-    prompts = system.prompts_of(Config(labels=labels, context_length=n, seed=seed), "evaluate", 0, PROMPTS)
+    prompts = model.prompts_of(Config(labels=labels, context_length=n, seed=seed), "evaluate", 0, PROMPTS)
     step = {"key": EYE[None, None], "query": EYE[None, None], "rate": torch.ones(1, 1, dtype=torch.float64)}
     heads = transformers.TWO_HEADS.get(kernel, (kernel,))
-    g = sum(system.predictions(step, Config(kernel=head), prompts) for head in heads)
+    g = sum(model.predictions(step, Config(kernel=head), prompts) for head in heads)
     y = prompts.labels[:, -1]
     return float(np.mean(y**2)), float(np.mean(y * g)), float(np.mean(g**2))
 

@@ -21,7 +21,7 @@ from icl.papers.cheng2024 import (
     trainings,
     transformers,
 )
-from icl.papers.cheng2024 import kernel_attention as system
+from icl.papers.cheng2024 import kernel_attention as model
 from icl.papers.cheng2024 import prompts as tasks
 from icl.papers.cheng2024.kernel_attention import Config
 from icl.papers.cheng2024.trainings import KERNELS, Setting
@@ -34,7 +34,7 @@ CLOSE = {"rtol": 1e-9, "atol": 1e-9}
 
 
 def trained(config: Config, steps: int = 3) -> Runs:
-    return train(Sweep("test", system.SYSTEM, (config,), tuple(range(steps + 1)), system.Evaluation()))
+    return train(Sweep("test", model.MODEL, (config,), tuple(range(steps + 1)), model.Evaluation()))
 
 
 def tensors(prompts: tasks.Prompts) -> tuple[torch.Tensor, torch.Tensor]:
@@ -63,13 +63,13 @@ def descent(kernel: Kernel, rates: list[float], prompts: tasks.Prompts) -> np.nd
 def test_the_stack_is_functional_gradient_descent(kernel: str) -> None:
     """C1: L layers with the same B and C are L steps in k(u, v) = h(B u, C v), symmetric or not."""
     config = Config(kernel=kernel, layers=5, context_length=7, **MATRICES)
-    weights = system.matrices_of(system.init([config]), config)
+    weights = model.matrices_of(model.init([config]), config)
     weights |= {name: weights[name][:, :1].expand(-1, 5, -1, -1) for name in ("key", "query")}
-    prompts = system.prompts_of(config, "test", 0, 30)
+    prompts = model.prompts_of(config, "test", 0, 30)
     k = step_kernel(weights["key"][0, 0], weights["query"][0, 0], kernel)
     wanted = descent(k, weights["rate"][0].tolist(), prompts)
     np.testing.assert_allclose(published(weights, 0, prompts, kernel).numpy(), wanted, **CLOSE)
-    np.testing.assert_allclose(system.predictions(weights, config, prompts), wanted, **CLOSE)
+    np.testing.assert_allclose(model.predictions(weights, config, prompts), wanted, **CLOSE)
 
 
 @pytest.mark.parametrize(("law", "length"), cheng_functional_gd.CONVERGING.items())
@@ -85,20 +85,20 @@ def test_descent_contracts_to_the_bayes_optimum(law: str, length: int) -> None:
 def test_two_heads_are_a_step_in_the_sum_of_their_kernels() -> None:
     """C12: without blocks A a layer with two heads is one functional gradient step in r_1 k_1 + r_2 k_2."""
     config = Config(kernel="linear_exp", labels="comb", layers=3, context_length=7, covariates=True, **MATRICES)
-    weights = {name: w[:, :1].expand(-1, 3, *w.shape[2:]) for name, w in system.init([config]).items()}
+    weights = {name: w[:, :1].expand(-1, 3, *w.shape[2:]) for name, w in model.init([config]).items()}
     weights["covariate"] = 0 * weights["covariate"]
     key, query, rate = (weights[name][0, 0] for name in ("key", "query", "rate"))
     one, two = (step_kernel(key[h], query[h], name) for h, name in enumerate(("linear", "exp")))
-    prompts = system.prompts_of(config, "test", 0, 20)
+    prompts = model.prompts_of(config, "test", 0, 20)
     wanted = descent(lambda u, v: rate[0].item() * one(u, v) + rate[1].item() * two(u, v), [1.0] * 3, prompts)
-    np.testing.assert_allclose(system.predictions(weights, config, prompts), wanted, **CLOSE)
+    np.testing.assert_allclose(model.predictions(weights, config, prompts), wanted, **CLOSE)
 
 
 def test_one_step_of_the_linear_kernel_in_closed_form() -> None:
     """The loss of one step is quadratic in r, least at r = d / (1 + (d - 1)/n), where it is (d - 1) / (n + d - 1)."""
     n, d = 8, 5
     best = d / (1 + (d - 1) / n)
-    prompts = system.prompts_of(Config(labels="linear", context_length=n), "test", 0, 20_000)
+    prompts = model.prompts_of(Config(labels="linear", context_length=n), "test", 0, 20_000)
     inputs, labels = tensors(prompts)
     rates = [torch.full((len(labels), 1), best * factor).double() for factor in (0.9, 1, 1.1)]
     answers = [gauss_newton.predictions(torch.ones_like(r), r, inputs, labels, "linear") for r in rates]
@@ -132,7 +132,7 @@ def test_the_least_structured_loss_is_a_stationary_point(kernel: str) -> None:
     It vanishes where the loss over these scalars is least. The prompts are closed under rotations: they have all images
     under signed permutations of the coordinates, with the same labels.
     """
-    some = system.prompts_of(Config(kernel=kernel, labels="relu", dimension=D, context_length=5), "test", 0, 12)
+    some = model.prompts_of(Config(kernel=kernel, labels="relu", dimension=D, context_length=5), "test", 0, 12)
     turns = itertools.product(itertools.permutations(np.eye(D)), itertools.product((1.0, -1.0), repeat=D))
     inputs = np.concatenate([some.inputs @ (np.array(order) * signs) for order, signs in turns])
     closed = some._replace(inputs=inputs, labels=np.tile(some.labels, (len(inputs) // 12, 1)))
@@ -158,8 +158,8 @@ def test_the_least_structured_loss_is_a_stationary_point(kernel: str) -> None:
 @pytest.mark.parametrize("layers", [1, 3])
 def test_predictions_and_gradients_are_those_of_the_published_transformer(kernel: str, layers: int) -> None:
     config = Config(kernel=kernel, layers=layers, context_length=5, covariates=True, **MATRICES)
-    prompts = system.prompts_of(config, "test", 0, 6)
-    runs = system.init([config, dataclasses.replace(config, seed=1)])
+    prompts = model.prompts_of(config, "test", 0, 6)
+    runs = model.init([config, dataclasses.replace(config, seed=1)])
     weights = {name: w[:, :layers].requires_grad_() for name, w in runs.items()}
     inputs, labels = (torch.from_numpy(part.T).expand(2, *part.T.shape) for part in prompts[:2])
     reduced = transformers.predictions(weights, inputs, labels, kernel)
@@ -174,12 +174,12 @@ def test_predictions_and_gradients_are_those_of_the_published_transformer(kernel
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_jacobian_of_the_scalars_is_that_of_the_published_transformer(kernel: str) -> None:
     config = Config(kernel=kernel, layers=3, context_length=5)
-    prompts = system.prompts_of(config, "test", 0, 6)
+    prompts = model.prompts_of(config, "test", 0, 6)
     scalars = torch.from_numpy(np.random.default_rng(0).uniform(0.3, 1.5, (2, 3)))
 
     def literal(scalars: torch.Tensor) -> torch.Tensor:
         weights = {"scale": scalars[:1], "rate": scalars[1:]}
-        return published(system.matrices_of(weights, config), 0, prompts, kernel)
+        return published(model.matrices_of(weights, config), 0, prompts, kernel)
 
     wanted = literal(scalars), torch.autograd.functional.jacobian(literal, scalars)
     torch.testing.assert_close(gauss_newton.jacobian(scalars, *tensors(prompts), kernel), wanted, **CLOSE)
@@ -189,10 +189,10 @@ def test_a_transformation_of_the_inputs_is_undone_by_the_weights() -> None:
     """x = U D xi with B -> B (U D)^-1, and C likewise, gives the same predictions and the same metric in xi."""
     config = Config(kernel="exp", layers=2, context_length=5, **MATRICES)
     there = dataclasses.replace(config, deviations=(1, 1, 0.5, 1.5, 1))
-    inverse, weights = torch.from_numpy(np.linalg.inv(there.transformation())), system.init([config])
+    inverse, weights = torch.from_numpy(np.linalg.inv(there.transformation())), model.init([config])
     moved = weights | {name: weights[name] @ inverse for name in ("key", "query")}
-    pairs = [(system.matrices_of(weights, config), config), (system.matrices_of(moved, there), there)]
-    answers = [system.predictions(w, c, system.prompts_of(c, "test", 0, 20)) for w, c in pairs]
+    pairs = [(model.matrices_of(weights, config), config), (model.matrices_of(moved, there), there)]
+    answers = [model.predictions(w, c, model.prompts_of(c, "test", 0, 20)) for w, c in pairs]
     np.testing.assert_allclose(*answers, **CLOSE)
     np.testing.assert_allclose(*(cheng_functional_gd.metric(w, c) for w, c in pairs), atol=1e-13)
 
@@ -207,7 +207,7 @@ def test_a_multiple_of_the_identity_is_its_own_nearest_step() -> None:
 def test_gauss_newton_reaches_the_minimum_that_scipy_finds() -> None:
     config = Config(kernel="exp", labels="linear", layers=2, prompts=100)
     runs = trained(config, 40)
-    inputs, labels = (torch.from_numpy(a) for a in system.sample([config], 0).values())
+    inputs, labels = (torch.from_numpy(a) for a in model.sample([config], 0).values())
 
     def errors(values: np.ndarray) -> np.ndarray:
         scales, rates = torch.from_numpy(values).reshape(2, 1, 2).expand(2, 100, -1)
@@ -233,8 +233,8 @@ def test_normalised_steps_equal_the_published_clipped_ones() -> None:
     """In every layer their directions have a cosine above 0.999 and their lengths agree within 10 %."""
     config = Config(**MATRICES)
     clipped = oracles.clipped([config.learning_rate], halving(0), config.momentum)
-    one, other = (moves(rule, system.init([config]), 60) for rule in (clipped, system.optimiser([config])))
-    for layer in range(system.DEEPEST):
+    one, other = (moves(rule, model.init([config]), 60) for rule in (clipped, model.optimiser([config])))
+    for layer in range(model.DEEPEST):
         u, v = (torch.cat([w[0, layer].reshape(-1) for w in changes.values()]) for changes in (one, other))
         assert torch.dot(u, v) / u.norm() / v.norm() > 0.999
         assert 0.9 < u.norm() / v.norm() <= 1.0001
@@ -242,18 +242,18 @@ def test_normalised_steps_equal_the_published_clipped_ones() -> None:
 
 def test_adam_on_directions_is_adam_with_longer_steps_of_the_rate() -> None:
     config = Config(kernel="softmax", context_length=6, parametrisation="matrices", optimiser="directions")
-    rules = system.optimiser([config]), adam([config.learning_rate], beta1=0.9, beta2=0.99)
-    one, other = (moves(rule, system.init([config]), 5) for rule in rules)
+    rules = model.optimiser([config]), adam([config.learning_rate], beta1=0.9, beta2=0.99)
+    one, other = (moves(rule, model.init([config]), 5) for rule in rules)
     torch.testing.assert_close(one, other | {"rate": 3 * 6 * other["rate"]})
 
 
 @pytest.mark.parametrize("optimiser", ["normalised", "directions", "adam"])
 def test_rates_halve_and_layers_without_a_gradient_stay(optimiser: str) -> None:
     config = Config(layers=1, parametrisation="matrices", optimiser=optimiser)
-    weights, changes = system.init([config]), []
+    weights, changes = model.init([config]), []
     gradients = {name: torch.ones_like(w) for name, w in weights.items()}
     for interval in (0, 3):
-        rule = system.optimiser([dataclasses.replace(config, halving=interval)])
+        rule = model.optimiser([dataclasses.replace(config, halving=interval)])
         after, _ = rule.update(weights, gradients, rule.init(weights), 6)
         changes.append((after["key"] - weights["key"])[0, 0])
     torch.testing.assert_close(changes[1], changes[0] / 4)
@@ -263,7 +263,7 @@ def test_rates_halve_and_layers_without_a_gradient_stay(optimiser: str) -> None:
 
 def test_prompts_are_those_of_the_seed_and_resampled_every_second_step() -> None:
     config = Config(prompts=5, resample=2, **MATRICES)
-    drawn = [next(iter(system.sample([config], step).values())) for step in range(4)]
+    drawn = [next(iter(model.sample([config], step).values())) for step in range(4)]
     assert np.array_equal(drawn[0], drawn[1]) and np.array_equal(drawn[2], drawn[3])
     assert not np.array_equal(drawn[1], drawn[2])
     other, again = (trained(dataclasses.replace(config, seed=seed)).losses for seed in (1, 0))

@@ -15,7 +15,7 @@ from icl.core.sweep import Sweep
 from icl.core.training import loss_and_gradient, train
 from icl.models.optimisers import Params
 from icl.papers.garg2022 import decoder, evaluation
-from icl.papers.garg2022 import gpt2 as system
+from icl.papers.garg2022 import gpt2 as model
 from tests.rounding import chained, rounding
 from tests.stopped import assert_goes_on_bit_for_bit
 
@@ -25,8 +25,8 @@ SMALL = {"dimension": 4, "points": 7, "layers": 2, "heads": 2, "width": 16, "bat
 
 def sweep(seeds: tuple[int, ...] = (100, 101, 102), **values: Any) -> Sweep:
     constants = {**SMALL, **values}
-    configs = grid(system.Config, seed=seeds, **{name: [value] for name, value in constants.items()})
-    return Sweep("test", system.SYSTEM, configs, (constants["steps"],), system.Evaluation(prompts=20))
+    configs = grid(model.Config, seed=seeds, **{name: [value] for name, value in constants.items()})
+    return Sweep("test", model.MODEL, configs, (constants["steps"],), model.Evaluation(prompts=20))
 
 
 def tensors(batch: dict[str, np.ndarray]) -> Params:
@@ -35,15 +35,15 @@ def tensors(batch: dict[str, np.ndarray]) -> Params:
 
 def loss_and_gradients(params: Params, batch: Params, trained: Sweep) -> Params:
     """`loss`, and the weights' gradients by name."""
-    losses, gradients = loss_and_gradient(system, trained, params, {}, batch)
+    losses, gradients = loss_and_gradient(trained, params, batch)
     return {"loss": losses} | gradients
 
 
 def test_loss_is_the_mean_squared_error_of_every_prediction() -> None:
     configs = sweep().configs
-    batch, params = system.sample(configs, 50), system.init(configs)
+    batch, params = model.sample(configs, 50), model.init(configs)
     predictions = decoder.predict(params, batch["inputs"], batch["labels"], heads=2)
-    losses = system.loss(params, tensors(batch), configs)
+    losses = model.loss(params, tensors(batch), configs)
     squares = (predictions - batch["labels"]) ** 2
     tolerance = rounding(losses.dtype, chained(params) + squares[0].size)
     np.testing.assert_allclose(losses, squares.mean(axis=(1, 2)), rtol=tolerance)
@@ -51,14 +51,14 @@ def test_loss_is_the_mean_squared_error_of_every_prediction() -> None:
 
 def test_inputs_are_standard_normal() -> None:
     """168,000 numbers: a standard error of 0.0024 and, for the square, 0.0035."""
-    batch = system.sample(sweep(batch=2000, first_dimension=4, first_points=7).configs, 0)
+    batch = model.sample(sweep(batch=2000, first_dimension=4, first_points=7).configs, 0)
     assert abs(batch["inputs"].mean()) < 0.0125 and abs(batch["inputs"].var() - 1) < 0.0175
     assert abs((batch["labels"] ** 2).mean() - 4) < 0.4
 
 
 @pytest.mark.parametrize(("step", "kept", "points"), [(0, 2, 3), (3, 3, 5), (6, 4, 7), (11, 4, 7)])
 def test_labels_are_linear_and_unused_coordinates_are_zero(step: int, kept: int, points: int) -> None:
-    batch = tensors(system.sample(sweep().configs, step))
+    batch = tensors(model.sample(sweep().configs, step))
     x, y = batch["inputs"].double(), batch["labels"].double()
     assert x.shape == (3, 6, points, 4)
     assert (x[..., kept:] == 0).all() and (x[..., :kept] != 0).all()
@@ -70,7 +70,7 @@ def test_labels_are_linear_and_unused_coordinates_are_zero(step: int, kept: int,
     [(0, 5, 11), (1999, 5, 11), (2000, 6, 13), (29_999, 19, 39), (30_000, 20, 41), (499_999, 20, 41)],
 )
 def test_the_published_curriculum(step: int, dimension: int, points: int) -> None:
-    assert system.curriculum(step, system.Config()) == (dimension, points)
+    assert model.curriculum(step, model.Config()) == (dimension, points)
 
 
 @pytest.mark.parametrize(("scale", "start", "end"), [("workstation", (5, 11), (20, 41)), ("laptop", (2, 5), (5, 11))])
@@ -78,17 +78,17 @@ def test_reduced_curricula_keep_the_published_ratio_of_points_to_dimensions(
     scale: str, start: tuple[int, int], end: tuple[int, int]
 ) -> None:
     ((small, *_),) = [one.configs for one in evaluation.sweeps(scale)]
-    reached = [system.curriculum(step, small) for step in range(0, small.steps, small.every)]
+    reached = [model.curriculum(step, small) for step in range(0, small.steps, small.every)]
     assert all(points == 2 * dimension + 1 for dimension, points in reached)
     assert (reached[0], reached[-1]) == (start, end) and end == (small.dimension, small.points)
 
 
 @pytest.mark.parametrize(("name", "at_60"), [("constant", 1.0), ("cosine", 0.5)])
 def test_the_learning_rate_rises_over_the_warm_up_and_falls_as_a_cosine(name: str, at_60: float) -> None:
-    factor = system.schedule(sweep(schedule=name, warm_up=10, steps=110).configs[0])
+    factor = model.schedule(sweep(schedule=name, warm_up=10, steps=110).configs[0])
     np.testing.assert_allclose([factor(step) for step in range(10)], np.arange(1, 11) / 10)
     assert factor(60) == pytest.approx(at_60)
-    assert system.schedule(sweep(schedule=name).configs[0])(0) == 1
+    assert model.schedule(sweep(schedule=name).configs[0])(0) == 1
     if name == "cosine":
         assert factor(35) == pytest.approx((1 + math.sqrt(0.5)) / 2)
         assert factor(110) == factor(200) == pytest.approx(0.0, abs=1e-15)
@@ -118,7 +118,7 @@ def test_the_seed_alone_decides_and_a_stopped_training_resumes(
 @pytest.mark.parametrize("start", ["gpt2", "linear"])
 def test_maps_start_as_linear_layers_of_torch_or_as_gpt2(start: str) -> None:
     torch.manual_seed(0)
-    params = system.init(sweep((100,), start=start, dimension=20, width=64, heads=4, points=41).configs)
+    params = model.init(sweep((100,), start=start, dimension=20, width=64, heads=4, points=41).configs)
     maps = [name for name in params if f"{name}.bias" in params]
     assert len(maps) == 2 + 6 * 2 and params["positions"].shape == (1, 81, 64)
     for name in maps if start == "linear" else ("read_in", "read_out"):
@@ -135,7 +135,7 @@ def test_maps_start_as_linear_layers_of_torch_or_as_gpt2(start: str) -> None:
 def test_the_published_model_has_its_published_size() -> None:
     """22.40 million parameters, including GPT-2's unused word embedding, 50,257 x 256, and unused positions."""
     config = evaluation.sweeps("paper")[0].configs[0]
-    ours = sum(w[0].numel() for w in system.init([replace(config, layers=1)]).values())
+    ours = sum(w[0].numel() for w in model.init([replace(config, layers=1)]).values())
     layer, unused = 12 * 256**2 + 13 * 256, 50_257 * 256 + (202 - 81) * 256
     assert ours + 11 * layer + unused == pytest.approx(22.40e6, abs=5e3)
 
@@ -143,7 +143,7 @@ def test_the_published_model_has_its_published_size() -> None:
 def test_invalid_constants_are_refused() -> None:
     first = sweep((100,)).configs[0]
     with pytest.raises(ConstantError, match="seed and learning rate only"):
-        system.init([first, replace(first, width=32)])
+        model.init([first, replace(first, width=32)])
     for name, value in {"heads": 3, "first_dimension": 21, "first_points": 42}.items():
         with pytest.raises(ConstantError, match=name):
-            system.Config(**{name: value})
+            model.Config(**{name: value})

@@ -11,7 +11,7 @@ import torch
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import train
-from icl.papers.huang2024 import softmax_attention as system
+from icl.papers.huang2024 import softmax_attention as model
 from icl.pipeline import figures
 from tests.planted import UNTRAINED, Planted, Trained, each, with_weights
 
@@ -47,7 +47,7 @@ def warped(earlier: Callable[[np.ndarray, int], np.ndarray], columns: slice = sl
     def change(runs: Runs) -> Runs:
         weights = runs.weights["Q"].clone()
         for run, config in enumerate(runs.sweep.configs):
-            time = system.times(config, runs.sweep.snapshots[-1])[list(runs.sweep.snapshots)]
+            time = model.times(config, runs.sweep.snapshots[-1])[list(runs.sweep.snapshots)]
             at = np.searchsorted(time, earlier(time, config.features)).clip(max=len(time) - 1)
             weights[run, :, columns] = runs.weights["Q"][run, at, columns]
         return with_weights(runs, Q=weights)
@@ -71,7 +71,7 @@ def with_short_prompts(fresh_counts: Callable[..., Any]) -> Callable[..., Any]:
 
 EXCHANGED = Planted("the weights of the dominant feature and of a rare one change places", exchanged)
 LATE = Planted("the dominant feature learns at a thirtieth of its pace", warped(lambda time, k: time / 30, slice(1)))
-SHORT = Planted("fresh prompts are ten times shorter", patches=((system, "fresh_counts", with_short_prompts),))
+SHORT = Planted("fresh prompts are ten times shorter", patches=((model, "fresh_counts", with_short_prompts),))
 SLOW = Planted("all times are raised to the power 1.5", warped(lambda time, k: time ** (2 / 3)))
 SLOWER_WITH_K = Planted("all times are longer by the root of K", warped(lambda time, k: time / k**0.5))
 FASTER_WITH_K = Planted("all times are shorter by the factor K^0.05", warped(lambda time, k: time * k**0.05))

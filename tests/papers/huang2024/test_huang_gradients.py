@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icl.papers.huang2024 import count_laws, population_gradient, prompts
-from icl.papers.huang2024 import softmax_attention as system
+from icl.papers.huang2024 import softmax_attention as model
 from icl.papers.huang2024.count_laws import PromptLaw
 from icl.papers.huang2024.population_gradient import columns, full_matrix
 from icl.papers.huang2024.softmax_attention import Config
@@ -98,7 +98,7 @@ def test_the_initial_ratio_has_a_closed_form(features: int, p_1: float) -> None:
     """r_0 = p_1 (p_1 + p_k - S_0) / (p_k (1 + S_0 - 2 p_k)) with S_0 = p_1^2 + (1 - p_1)^2 / (K - 1)."""
     p_k, s_0 = (1 - p_1) / (features - 1), p_1**2 + (1 - p_1) ** 2 / (features - 1)
     expected = p_1 * (p_1 + p_k - s_0) / (p_k * (1 + s_0 - 2 * p_k))
-    assert system.initial_ratio(features, p_1) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    assert model.initial_ratio(features, p_1) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 # Fixed and fresh prompts, against literal tokens
@@ -110,7 +110,7 @@ def test_fixed_prompts_give_the_gradient_of_the_tokens(seed: int) -> None:
     q = weights_of(seed, (8, 8))
     expected = oracle.feature_loss_and_gradient(q, literal)
     config = Config(gradient_estimator="fixed_prompts", features=8)
-    losses, gradients = system.loss_and_gradient({"Q": q[None]}, batch, (config,))
+    losses, gradients = model.loss_and_gradient({"Q": q[None]}, batch, (config,))
     np.testing.assert_allclose(losses[0], expected[0], rtol=0, atol=1e-10)
     np.testing.assert_allclose(gradients["Q"][0], expected[1], rtol=0, atol=1e-10)
     by_query = prompts.errors_by_query(q[None], batch)
@@ -138,7 +138,7 @@ def test_prompts_have_the_stated_distribution() -> None:
     config, m = Config(features=4, contexts_per_feature=20, dominant_probability=0.4), 20000
     p, n = config.probabilities(), config.context_length
     batch = prompts.prompts(np.random.default_rng(0), p, n, m)
-    for counts in (prompts.counts_of(batch.features, 4), system.fresh_counts(config, "test", 0, m)):
+    for counts in (prompts.counts_of(batch.features, 4), model.fresh_counts(config, "test", 0, m)):
         np.testing.assert_array_equal(counts.sum(axis=1), n)
         np.testing.assert_allclose(counts.mean(axis=0), n * p, rtol=0, atol=5 * np.sqrt(n / 4 / m))
         np.testing.assert_allclose(counts.var(axis=0), n * p * (1 - p), rtol=6 * np.sqrt(2 / m))

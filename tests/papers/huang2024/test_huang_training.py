@@ -6,20 +6,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from icl.core import discovery
+from icl import registry
 from icl.core.config import ConstantError
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
 from icl.core.training import train
 from icl.papers.huang2024 import evaluation, huang_four_phases
-from icl.papers.huang2024 import softmax_attention as system
+from icl.papers.huang2024 import softmax_attention as model
 from icl.papers.huang2024.population_gradient import Column, full_matrix
 from icl.papers.huang2024.softmax_attention import Config
 from icl.pipeline import figures
 
 
 def trained(config: Config, steps: int, every: int = 1) -> Runs:
-    return train(Sweep("test", "huang_softmax", (config,), tuple(range(0, steps + 1, every)), system.Evaluation()))
+    return train(Sweep("test", model.MODEL, (config,), tuple(range(0, steps + 1, every)), model.Evaluation()))
 
 
 # Invariants and times
@@ -57,19 +57,19 @@ def test_a_growing_learning_rate_follows_the_same_flow() -> None:
     assert all(path.time[-1] > 1000 and (np.diff(path.other.error) < 0).all() for path in paths)
     times = [path.reached(path.other.error)[:2] for path in paths]
     np.testing.assert_allclose(times[1], times[0], rtol=0.01)
-    assert system.schedule(0.0, 10**6) == 1 and system.schedule(0.01, 101) == pytest.approx(1.01)
+    assert model.schedule(0.0, 10**6) == 1 and model.schedule(0.01, 101) == pytest.approx(1.01)
 
 
 def test_fixed_prompts_are_those_of_the_seed_at_every_step() -> None:
     first, exact = Config(gradient_estimator="fixed_prompts", features=5, prompts=20), Config(features=5)
-    before = system.sample((first,), 0)
-    system._fixed_prompts.cache_clear()
-    after, other = system.sample((first,), 7), system.sample((replace(first, seed=1),), 0)
+    before = model.sample((first,), 0)
+    model._fixed_prompts.cache_clear()
+    after, other = model.sample((first,), 7), model.sample((replace(first, seed=1),), 0)
     for name, array in before.items():
         np.testing.assert_array_equal(after[name], array)
         assert (other[name] != array).any()
-    assert system.is_random((first,)) and system.is_random((exact, replace(exact, seed=1)))
-    assert system.sample((exact,), 0) == {} and not system.is_random((exact,))
+    assert model.is_random((first,)) and model.is_random((exact, replace(exact, seed=1)))
+    assert model.sample((exact,), 0) == {} and not model.is_random((exact,))
 
 
 # Evaluation
@@ -83,16 +83,16 @@ def test_the_boundaries_of_the_phases_and_interpolated_times_of_a_known_training
     column = Column(steps, np.stack([np.ones(9), -ratio, 0 * ratio], axis=1), steps)
     weights = np.stack([np.linspace(0, 3.6, 9)] * 3, axis=1)
     path = evaluation.Trajectory(Config(), steps, steps, weights, column, column)
-    usual = huang_four_phases.boundaries(path, system.Evaluation())
+    usual = huang_four_phases.boundaries(path, model.Evaluation())
     assert usual == {"t_I": 2.0, "t_switch": 4.0, "t_II": 6.0, "t_III": 7.0}
-    other = huang_four_phases.boundaries(path, system.Evaluation(phase_ratio=4.0, phase_weight=0.5))
+    other = huang_four_phases.boundaries(path, model.Evaluation(phase_ratio=4.0, phase_weight=0.5))
     assert other == {"t_I": 0.0, "t_switch": 4.0, "t_II": 8.0, "t_III": 4.0}
 
 
 @pytest.mark.slow
 def test_the_heatmap_has_an_animation() -> None:
     runs = {name: train(sweep) for name, sweep in figures.sweeps("huang_heatmap", "smoke", {}).items()}
-    pictures = discovery.figure("huang_heatmap").frames(figures.measure("huang_heatmap", runs, "smoke"))
+    pictures = registry.figure("huang_heatmap").frames(figures.measure("huang_heatmap", runs, "smoke"))
     assert len(pictures) >= 10 and len({tuple(picture.get_size_inches()) for picture in pictures}) == 1
 
 
@@ -124,4 +124,4 @@ def test_figures_refuse_another_gradient(figure: str, estimator: str) -> None:
     sweeps = figures.sweeps(figure, "smoke", {"huang_softmax": {"gradient_estimator": estimator}})
     runs = {name: train(replace(sweep, snapshots=(0, 1))) for name, sweep in sweeps.items()}
     with pytest.raises(ConstantError, match="gradient_estimator"):
-        discovery.figure(figure).measure(runs, "smoke")
+        registry.figure(figure).measure(runs, "smoke")

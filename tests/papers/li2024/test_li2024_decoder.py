@@ -22,7 +22,7 @@ SMALL = {
 def sweep(**values: Any) -> Sweep:
     constants = {name: [value] for name, value in {**SMALL, **values}.items()}
     configs = grid(decoder.Config, seed=(100, 101, 102), **constants)
-    return Sweep("test", decoder.SYSTEM, configs, (0, configs[0].steps), decoder.Evaluation(prompts=50))
+    return Sweep("test", decoder.MODEL, configs, (0, configs[0].steps), decoder.Evaluation(prompts=50))
 
 
 def literal(configs: tuple[decoder.Config, ...], factors: dict[str, np.ndarray], length: int) -> torch.Tensor:

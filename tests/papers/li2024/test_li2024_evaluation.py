@@ -29,7 +29,7 @@ PromptsOf = Callable[..., evaluation.EvaluationPrompts]
 
 
 def sweep(*configs: one_layer.Config, **test: Any) -> Sweep:
-    return Sweep("test", one_layer.SYSTEM, configs or CONFIGS, (0,), one_layer.Evaluation(**{"prompts": 20, **test}))
+    return Sweep("test", one_layer.MODEL, configs or CONFIGS, (0,), one_layer.Evaluation(**{"prompts": 20, **test}))
 
 
 @both_domains

@@ -130,7 +130,7 @@ def test_axes_are_orthogonal_and_do_not_mix_features_and_labels(seed: int, law: 
     axes, d_x = config.axes, config.feature_dimension
     np.testing.assert_allclose(axes.T @ axes, np.eye(len(axes)), atol=1e-12)
     assert not axes[:d_x, d_x:].any() and not axes[d_x:, :d_x].any()
-    q = LABEL_LAWS[label](stream(config.system, seed, "q"), config.label_dimension)
+    q = LABEL_LAWS[label](stream(config.model, seed, "q"), config.label_dimension)
     np.testing.assert_allclose(axes[d_x:, d_x], q / np.linalg.norm(q), atol=1e-12)
 
 

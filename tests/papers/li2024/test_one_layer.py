@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy.linalg import block_diag
 
-from icl.core import discovery
+from icl import registry
 from icl.core.config import grid
 from icl.core.sweep import Sweep
 from icl.core.training import loss_and_gradient, train
@@ -35,7 +35,7 @@ def prompts_of(config: one_layer.Config, batch: Params, run: int, turn: np.ndarr
 
 
 def sweep_of(configs: Sequence[one_layer.Config], steps: int) -> Sweep:
-    return Sweep("test", one_layer.SYSTEM, tuple(configs), (steps,), one_layer.Evaluation())
+    return Sweep("test", one_layer.MODEL, tuple(configs), (steps,), one_layer.Evaluation())
 
 
 @pytest.mark.parametrize("attended", ["contexts", one_layer.QUERY_TOO])
@@ -44,7 +44,7 @@ def test_logits_losses_and_gradients_are_those_of_equation_7_token_by_token(atte
     configs = [replace(config, attended=attended) for config in CONFIGS]
     params, batch = oracle.asymmetric_weights(configs), batch_of(configs)
     logits = one_layer.logits(params, batch, configs)
-    losses, ours = loss_and_gradient(one_layer, sweep_of(configs, 1), params, {}, batch)
+    losses, ours = loss_and_gradient(sweep_of(configs, 1), params, batch)
     assert len({round(loss, 3) for loss in losses.tolist()}) == len(configs)
     for run, config in enumerate(configs):
         weights, prompts = oracle.weights_of(params, run), prompts_of(config, batch, run)
@@ -99,7 +99,7 @@ def test_the_initial_weights_are_those_of_the_paper() -> None:
 @pytest.mark.parametrize("figure", ["icl_conditions", "icl_sizes"])
 def test_trainings_of_the_theorems_differ_in_one_constant_and_what_follows_from_it(figure: str) -> None:
     """|a_i| = 1 / (4 sqrt(m)), the least even cover by a fraction (M_1 - 1)^(-1/2), and T as theorem 1 says."""
-    first, *others = discovery.figure(figure).sweeps("paper")
+    first, *others = registry.figure(figure).sweeps("paper")
     for sweep in others:
         config, base = sweep.configs[0], first.configs[0]
         changed = {name for name in vars(base) if vars(base)[name] != vars(config)[name]}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from icl.core import discovery
+from icl import registry
 from icl.core.config import grid
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
@@ -25,12 +25,12 @@ from tests.rounding import chained, rounding
 
 @cache
 def _trained() -> Runs:
-    return train(Sweep("li_icl", one_layer.SYSTEM, grid(one_layer.Config, seed=range(4)), (*range(0, 401, 20),), None))
+    return train(Sweep("li_icl", one_layer.MODEL, grid(one_layer.Config, seed=range(4)), (*range(0, 401, 20),), None))
 
 
 def trained(name: str, **tested: Any) -> Runs:
     """Four runs of the one-layer training, all of which learn, with the test constants of a figure."""
-    (sweep,) = discovery.figure(name).sweeps("smoke")
+    (sweep,) = registry.figure(name).sweeps("smoke")
     return replace(_trained(), sweep=replace(_trained().sweep, test=replace(sweep.test, **tested)))
 
 
@@ -63,14 +63,14 @@ def test_the_condition_of_the_claims_is_that_a_run_has_learnt() -> None:
 
 
 def test_held_out_prompts_are_never_trained_on() -> None:
-    names = [name for name, key in discovery.figures().items() if key == "li2024"]
-    assert record.HELD_OUT > max(s.snapshots[-1] for name in names for s in discovery.figure(name).sweeps("paper"))
+    names = [name for name, key in registry.figures().items() if key == "li2024"]
+    assert record.HELD_OUT > max(s.snapshots[-1] for name in names for s in registry.figure(name).sweeps("paper"))
 
 
 @pytest.mark.parametrize("model", [one_layer, stack, decoder])
 def test_the_held_out_loss_of_a_run_does_not_depend_on_the_others(model: Any) -> None:
     """The loss of a run that diverged is NaN."""
-    runs = train(Sweep("test", model.SYSTEM, grid(model.Config, seed=range(3)), (0, 2), model.Evaluation()))
+    runs = train(Sweep("test", model.MODEL, grid(model.Config, seed=range(3)), (0, 2), model.Evaluation()))
     runs = replace(runs, weights={n: torch.cat([w[:1], w[1:2] * math.nan, w[2:]]) for n, w in runs.weights.items()})
     losses = held_out_loss(runs)
     assert ((losses > 0.3) & (losses < 2)).tolist() == [True, False, True] and math.isnan(losses[1])
@@ -83,7 +83,7 @@ def test_the_held_out_loss_of_a_run_does_not_depend_on_the_others(model: Any) ->
 def test_a_run_that_has_not_learnt_tests_no_claim(name: str) -> None:
     """With run 2 broken, the claims are judged on the other three; run 2 is still counted and shown."""
     table = measured(name, with_broken_run(trained(name), 2))
-    for verdict in figures.check(name, table):
+    for verdict in figures.judge(name, table):
         (condition,) = verdict.conditions
         assert (condition.met, condition.runs) == (3, 4)
         assert {part.runs for part in verdict.parts} == {3}

@@ -46,8 +46,8 @@ def literal_loss(params: Params, batch: Params, configs: Sequence[stack.Config],
 def test_the_loss_and_its_gradients_are_those_of_the_literal_stack(attended: str) -> None:
     configs = tuple(replace(config, attended=attended) for config in CONFIGS)
     params, batch = weights(configs), batch_of(configs)
-    plan = Sweep("test", stack.SYSTEM, configs, (1,), stack.Evaluation())
-    losses, ours = loss_and_gradient(stack, plan, {n: params[n] for n in TRAINED}, {"a": params["a"]}, batch)
+    plan = Sweep("test", stack.MODEL, configs, (1,), stack.Evaluation())
+    losses, ours = loss_and_gradient(plan, params, batch)
     assert len({round(value, 3) for value in losses.tolist()}) == len(configs)
     for run in range(len(configs)):
         leaves = {n: params[n].detach().clone().requires_grad_() for n in TRAINED}
@@ -90,5 +90,5 @@ def test_the_attention_of_all_columns_ends_with_that_of_the_query() -> None:
 
 
 def test_training_moves_every_weight_but_the_read_out() -> None:
-    trained = train(Sweep("test", stack.SYSTEM, CONFIGS, (0, 2), stack.Evaluation()))
+    trained = train(Sweep("test", stack.MODEL, CONFIGS, (0, 2), stack.Evaluation()))
     assert [name for name, w in trained.weights.items() if torch.equal(w[:, 0], w[:, 1])] == ["a"]

@@ -26,7 +26,7 @@ def trained() -> Runs:
 
 
 def measured(name: str, **test: Any) -> Table:
-    (sweep,) = figures.sweeps(name, "smoke", {one_layer.SYSTEM: test}).values()
+    (sweep,) = figures.sweeps(name, "smoke", {one_layer.NAME: test}).values()
     return figures.measure(name, {sweep.name: replace(trained(), sweep=sweep)}, "smoke")
 
 
@@ -59,7 +59,7 @@ def test_a_power_law_is_fitted_exactly_and_one_of_given_exponent_in_the_mean(slo
 
 def test_the_target_loss_is_relative_to_the_squared_norm_of_the_patterns() -> None:
     configs = grid(one_layer.Config, pattern_norm=[1.0, 2.0], seed=[0])
-    runs = Runs(Sweep("some", one_layer.SYSTEM, configs, (20,), one_layer.Evaluation()), {}, np.full((2, 20), 0.15))
+    runs = Runs(Sweep("some", one_layer.MODEL, configs, (20,), one_layer.Evaluation()), {}, np.full((2, 20), 0.15))
     np.testing.assert_array_equal(cot_rates.steps_to_target(runs), [np.nan, cot_rates.WINDOW])
 
 
@@ -119,12 +119,12 @@ def test_noisy_steps_have_the_configured_positions() -> None:
 )
 def test_invalid_constants_are_refused_before_training(name: str, constants: dict[str, Any], message: str) -> None:
     with pytest.raises(ConstantError, match=message):
-        figures.sweeps(name, "laptop", {one_layer.SYSTEM: constants})
+        figures.sweeps(name, "laptop", {one_layer.NAME: constants})
 
 
 def test_users_do_not_change_a_pinned_constant() -> None:
     """The user's value applies only to the sweeps that do not vary the constant."""
-    sweeps = figures.sweeps("cot_rates", "smoke", {one_layer.SYSTEM: {"chain_length": 4, "relevant_patterns": 25}})
+    sweeps = figures.sweeps("cot_rates", "smoke", {one_layer.NAME: {"chain_length": 4, "relevant_patterns": 25}})
     for panel in cot_rates.PANELS[1:]:
         assert tuple(getattr(sweeps[name].configs[0], panel.constant) for name in panel.sweeps) == panel.values
     assert sweeps["li_cot_k2"].configs[0].relevant_patterns == 25

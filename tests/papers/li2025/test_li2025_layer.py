@@ -35,7 +35,7 @@ every_depth = pytest.mark.parametrize("configs", [CONFIGS, DEEP], ids=["one laye
 
 
 def sweep(configs: Sequence[one_layer.Config], *snapshots: int) -> Sweep:
-    return Sweep("test", one_layer.SYSTEM, tuple(configs), (0, *snapshots), TEST)
+    return Sweep("test", one_layer.MODEL, tuple(configs), (0, *snapshots), TEST)
 
 
 def runs(params: Params, configs: Sequence[one_layer.Config]) -> Runs:
@@ -99,7 +99,7 @@ def test_initially_the_layer_copies_and_attends_to_equal_patterns_and_steps() ->
 def test_the_reduced_loss_and_gradient_are_the_literal_ones(configs: Sequence[one_layer.Config]) -> None:
     params = away_from_the_start(configs)
     batch = {name: torch.from_numpy(array) for name, array in one_layer.sample(configs, 3).items()}
-    losses, gradients = loss_and_gradient(one_layer, sweep(configs), params, {}, batch)
+    losses, gradients = loss_and_gradient(sweep(configs), params, batch)
     for run in range(len(configs)):
         leaves = {n: w.detach().requires_grad_() for n, w in params.items()}
         value = oracle.loss(leaves, batch, run, configs)

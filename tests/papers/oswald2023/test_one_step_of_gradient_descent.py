@@ -13,7 +13,7 @@ from icl.core.config import grid
 from icl.core.sweep import Sweep
 from icl.core.training import loss_and_gradient, train
 from icl.papers.oswald2023 import closed_forms, evaluation, oswald_one_step, oswald_trained_layer
-from icl.papers.oswald2023 import linear_attention as system
+from icl.papers.oswald2023 import linear_attention as model
 from icl.papers.oswald2023.evaluation import Layer, construction, predictions, sensitivity
 from icl.papers.oswald2023.linear_attention import MATRICES, Config
 from icl.pipeline import figures
@@ -187,11 +187,11 @@ def test_numbers_of_the_published_setting() -> None:
 
 def small_training(estimator: str = "population", steps: int = 1, **constants: list[Any]) -> Sweep:
     axes = {"gradient_estimator": [estimator], "dimension": [3], "context_length": [4], "batch": [16]}
-    return Sweep("test", system.SYSTEM, grid(Config, **{**axes, **constants}), (0, steps), system.Evaluation())
+    return Sweep("test", model.MODEL, grid(Config, **{**axes, **constants}), (0, steps), model.Evaluation())
 
 
 def drawn(config: Config, step: int = 0) -> dict[str, torch.Tensor]:
-    return {name: torch.from_numpy(values).double() for name, values in system.sample([config], step).items()}
+    return {name: torch.from_numpy(values).double() for name, values in model.sample([config], step).items()}
 
 
 @pytest.mark.parametrize("config", [Config(batch=64), replace(SMALL, batch=40), Config(dimension=1)])
@@ -199,7 +199,7 @@ def drawn(config: Config, step: int = 0) -> dict[str, torch.Tensor]:
 def test_the_loss_on_fresh_prompts_is_that_of_the_literal_layer(config: Config, size: float) -> None:
     leaves = {name: w[None].requires_grad_() for name, w in random_weights(config, size).items()}
     batch = drawn(config)
-    ours = system.loss(leaves, batch, [config])[0]
+    ours = model.loss(leaves, batch, [config])[0]
     theirs = oracle.loss(*({name: values[0] for name, values in each.items()} for each in (leaves, batch)))
     torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=0)
     for g, literal in zip(*(torch.autograd.grad(loss, list(leaves.values())) for loss in (ours, theirs)), strict=True):
@@ -208,7 +208,7 @@ def test_the_loss_on_fresh_prompts_is_that_of_the_literal_layer(config: Config, 
 
 def test_training_is_the_gradient_clipped_over_all_weights_in_adam() -> None:
     trained = train(small_training(clip_norm=[1e-3, 1e-9]))
-    losses, gradient = loss_and_gradient(system, trained.sweep, trained.at(0), {}, {})
+    losses, gradient = loss_and_gradient(trained.sweep, trained.at(0), {})
     np.testing.assert_array_equal(losses, trained.losses[:, 0])
     norm = sum(g.square().sum(dim=(1, 2)) for g in gradient.values()) ** 0.5
     factor = (torch.tensor([1e-3, 1e-9], dtype=norm.dtype) / norm).clamp(max=1)[:, None, None]
@@ -239,9 +239,9 @@ def test_inputs_are_uniform_and_tasks_normal() -> None:
 
 
 def test_starts_are_equal_for_both_losses_and_cut_normal() -> None:
-    first, second = (system.init(small_training(kind).configs)["W_K"] for kind in ("fresh_prompts", "population"))
+    first, second = (model.init(small_training(kind).configs)["W_K"] for kind in ("fresh_prompts", "population"))
     torch.testing.assert_close(first.double(), second, rtol=1e-6, atol=0)
-    many = system.init([Config(gradient_estimator="population", dimension=100)])["W_Q"]
+    many = model.init([Config(gradient_estimator="population", dimension=100)])["W_Q"]
     assert float(many.std()) == pytest.approx((0.002 / 101) ** 0.5, rel=0.03)
     assert float(many.abs().max()) <= 2 * (0.002 / 101) ** 0.5 / 0.8796
 
@@ -284,5 +284,5 @@ def test_without_any_plateau_nothing_is_decided(snapshot: int, claim: str) -> No
     sampled = runs["oswald_sampled_10"]
     kept = {name: w[:, snapshot, None].expand_as(w) for name, w in sampled.weights.items()}
     never = {**runs, "oswald_sampled_10": planted.with_weights(sampled, **kept)}
-    verdicts = figures.check("oswald_one_step", figures.measure("oswald_one_step", never, "laptop"))
+    verdicts = figures.judge("oswald_one_step", figures.measure("oswald_one_step", never, "laptop"))
     assert [v.outcome in ("inconclusive", "not tested") for v in verdicts if v.claim == claim] == [True]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from icl.core.config import ConstantError
 from icl.models import optimisers
 from icl.papers.oswald2023mesa import layers, oswald_mesa
-from icl.papers.oswald2023mesa import one_layer as system
+from icl.papers.oswald2023mesa import one_layer as model
 from icl.papers.oswald2023mesa.layers import LAYERS, linear_layer, mesa, mesa_layer, tokens
 from icl.papers.oswald2023mesa.one_layer import Config, evaluation_sequences
 from tests.oracles import oswald2023mesa as oracle
@@ -34,11 +34,11 @@ def small(layer: str = "linear", **constants: Any) -> Config:
 
 
 def weights_of(config: Config) -> dict[str, torch.Tensor]:
-    return {name: w[0].double() for name, w in system.init([config]).items()}
+    return {name: w[0].double() for name, w in model.init([config]).items()}
 
 
 def sequences_of(config: Config) -> torch.Tensor:
-    return torch.from_numpy(system.sample([config], 0)["x"])[0].double()
+    return torch.from_numpy(model.sample([config], 0)["x"])[0].double()
 
 
 def gradient_descent(config: Config, step_size: float) -> layers.Layer:
@@ -82,7 +82,7 @@ def test_least_squares_is_exact_on_the_span_of_the_states_seen() -> None:
     unit, zero = torch.eye(10, dtype=F64)[None], torch.zeros(1, 10, 10, dtype=F64)
     now, last = torch.cat([unit, zero], dim=-1), torch.cat([zero, unit], dim=-1)
     weights = {"key": last, "query": now, "value": now, "output": unit, "inverse ridge": torch.full((1,), 1e7)}
-    x = evaluation_sequences(config, system.Evaluation(sequences=4000)).double()
+    x = evaluation_sequences(config, model.Evaluation(sequences=4000)).double()
     errors = oswald_mesa.position_errors(mesa_layer(weights), x, config).mean(dim=0).numpy()
     expected = oswald_mesa.least_squares_loss(config)
     assert expected[:12].tolist() == pytest.approx([*(5 / 3 * (1 - t / 10) for t in range(10)), 0, 0])
@@ -121,7 +121,7 @@ def test_one_head_is_one_step_of_gradient_descent(seed: int, step_size: float) -
 def test_the_best_step_and_the_prediction_zero() -> None:
     """The best step is 0.0322 with the loss 0.9024; the error of 0 is 10/6 plus sigma^2 d t / 2 from the noise."""
     config = Config(seed=100)
-    x = evaluation_sequences(config, system.Evaluation(sequences=20000))
+    x = evaluation_sequences(config, model.Evaluation(sequences=20000))
     steps = [linear_layer(oswald_mesa.gradient_descent(config, step)) for step in (0.0, 0.03, 0.0322, 0.034)]
     zero, low, best, high = (oswald_mesa.position_errors(step, x, config).mean(dim=0) for step in steps)
     # |x|^2 / 2 has the standard deviation 0.47 over sequences: four standard errors.
@@ -159,7 +159,7 @@ def test_outputs_losses_and_gradients_are_those_of_the_literal_layer(layer: str)
     assert 0.05 < (y.abs() > 0.1).double().mean() < 0.95
     expected = (y.clamp(-0.1, 0.1) - x[:, 1:]).square().sum(-1).mean() / 2
     params = {name: w[None] for name, w in weights.items()}
-    losses, gradient = system.loss_and_gradient(params, {"x": x[None]}, [config])
+    losses, gradient = model.loss_and_gradient(params, {"x": x[None]}, [config])
     torch.testing.assert_close(losses[0], expected.detach())
     for name, g in zip(leaves, torch.autograd.grad(expected, list(leaves.values())), strict=True):
         torch.testing.assert_close(gradient[name][0], g, rtol=1e-9, atol=1e-12)

@@ -19,7 +19,7 @@ from icl.core.sweep import Sweep
 from icl.core.training import train
 from icl.models import estimators
 from icl.models import linear_attention_theory as theory
-from icl.papers.zhang2024 import linear_attention as system
+from icl.papers.zhang2024 import linear_attention as model
 from icl.papers.zhang2024.evaluation import SPECTRUM, statistics
 from icl.papers.zhang2024.linear_attention import PROMPTS, Config
 from icl.papers.zhang2024.population_flow import Blocks, limit, moments, population_loss, velocity
@@ -37,7 +37,7 @@ every_case = pytest.mark.parametrize("config", CASES)
 def flowed(config: Config) -> Runs:
     """Return a training in logarithmic time."""
     slow = replace(config, learning_rate=0.01, growth=0.15)
-    return train(Sweep("test", system.SYSTEM, (slow,), tuple(range(101)), system.Evaluation()))
+    return train(Sweep("test", model.MODEL, (slow,), tuple(range(101)), model.Evaluation()))
 
 
 def distance(trained: Blocks, wanted: Blocks) -> float:
@@ -50,14 +50,14 @@ def unpacked(numbers: np.ndarray, d: int) -> Blocks:
 
 @every_case
 def test_the_flow_reaches_equation_4_1(config: Config) -> None:
-    end = Blocks(*(part[0] for part in system.blocks(flowed(config).last())))
+    end = Blocks(*(part[0] for part in model.blocks(flowed(config).last())))
     assert distance(end, limit(config.law())) < 1e-8
     assert np.diff(flowed(config).losses[0]).max() < 1e-12
 
 
 @every_case
 def test_the_flow_conserves_c_squared_minus_the_norm_of_u_squared(config: Config) -> None:
-    u, c = system.blocks(flowed(config).weights)
+    u, c = model.blocks(flowed(config).weights)
     assert abs(c**2 - np.sum(u**2, axis=(-2, -1))).max() < 1e-7
 
 
@@ -96,10 +96,10 @@ def test_sigma_at_its_limit() -> None:
     """It is that of theorem 4.1; with random covariances the loss is then that of zero weights."""
     gamma = theory.gamma(np.diag(SKEWED.spectrum()), 10)
     wanted = 0.3**2 * np.linalg.norm(gamma, 2) * np.sqrt(5) / 2
-    assert system.scale_over_limit(SKEWED) == pytest.approx(wanted, rel=1e-14)
+    assert model.scale_over_limit(SKEWED) == pytest.approx(wanted, rel=1e-14)
     for config in (RANDOM, replace(RANDOM, start="gaussian")):
-        scale = config.initial_scale / np.sqrt(system.scale_over_limit(config))
-        at = Blocks(scale * system.theta(config), np.array(scale))
+        scale = config.initial_scale / np.sqrt(model.scale_over_limit(config))
+        at = Blocks(scale * model.theta(config), np.array(scale))
         assert population_loss(at, config.law()) == pytest.approx(config.spectrum().sum() / 2, rel=1e-12)
 
 
@@ -131,9 +131,9 @@ def test_a_training_step_is_the_flow_over_its_interval() -> None:
         replace(config, dimension=5, initial_scale=0.4, learning_rate=2.0, seed=seed)
         for seed, config in enumerate((SKEWED, CASES[2], SKEWED, CASES[0]))
     )
-    trained = train(Sweep("test", system.SYSTEM, configs, (1,), system.Evaluation()))
-    for config, u, c in zip(configs, *system.blocks(trained.last()), strict=True):
-        law, start = config.law(), Blocks(0.4 * system.theta(config), np.array(0.4))
+    trained = train(Sweep("test", model.MODEL, configs, (1,), model.Evaluation()))
+    for config, u, c in zip(configs, *model.blocks(trained.last()), strict=True):
+        law, start = config.law(), Blocks(0.4 * model.theta(config), np.array(0.4))
 
         def slope(_: float, state: np.ndarray, law=law) -> np.ndarray:
             return np.append(*velocity(unpacked(state, 5), law))
@@ -193,7 +193,7 @@ def predictions(weights: dict[str, np.ndarray], drawn: tasks.Prompts) -> np.ndar
     """Return the layer's predictions on prompts of one run."""
     value, key_query = (torch.from_numpy(weights[name])[None] for name in ("W_PV", "W_KQ"))
     batch = {name: torch.from_numpy(getattr(drawn, name))[None] for name in ("inputs", "labels")}
-    return system.prediction(value, key_query, batch)[0].numpy()
+    return model.prediction(value, key_query, batch)[0].numpy()
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 8), st.integers(1, 4))
@@ -210,7 +210,7 @@ def test_the_limit_predicts_by_one_step_of_preconditioned_gradient_descent() -> 
     drawn = tasks.gaussian(np.random.default_rng(5), (7,), 30, 5)
     step = estimators.preconditioned_gradient_descent([theory.preconditioner(np.diag(SKEWED.spectrum()), 10)])
     wanted = step(drawn.inputs[:, :-1], drawn.labels[:, :-1], drawn.inputs[:, -1])
-    np.testing.assert_allclose(predictions(system.matrices(limit(SKEWED.law())), drawn), wanted, atol=1e-12)
+    np.testing.assert_allclose(predictions(model.matrices(limit(SKEWED.law())), drawn), wanted, atol=1e-12)
 
 
 @pytest.mark.parametrize("config", [SKEWED, RANDOM])
@@ -218,15 +218,15 @@ def test_the_limit_predicts_by_one_step_of_preconditioned_gradient_descent() -> 
 def test_the_mean_gradient_on_prompts_is_that_of_the_population(config: Config, at: str) -> None:
     """Within 4.5 standard errors over 200 batches U and c move as in the flow, and all other entries do not move."""
     config = replace(config, gradient_estimator=PROMPTS, prompts=200, context_length=6)
-    here = Blocks(config.initial_scale * system.theta(config), np.array(config.initial_scale))
+    here = Blocks(config.initial_scale * model.theta(config), np.array(config.initial_scale))
     if at == "anywhere":
         here = Blocks(0.5 * np.random.default_rng(0).standard_normal(here.u.shape), np.array(0.7))
     configs = [replace(config, seed=seed) for seed in range(200)]
-    weights = {name: torch.from_numpy(w).expand(200, -1, -1) for name, w in system.matrices(here).items()}
-    batch = {name: torch.from_numpy(array) for name, array in system.sample(configs, 0).items()}
-    losses, gradients = system.loss_and_gradient(weights, batch, configs)
+    weights = {name: torch.from_numpy(w).expand(200, -1, -1) for name, w in model.matrices(here).items()}
+    batch = {name: torch.from_numpy(array) for name, array in model.sample(configs, 0).items()}
+    losses, gradients = model.loss_and_gradient(weights, batch, configs)
     moved = velocity(here, config.law())
-    wanted = system.matrices(Blocks(-moved.u, -moved.c)) | {"loss": population_loss(here, config.law())}
+    wanted = model.matrices(Blocks(-moved.u, -moved.c)) | {"loss": population_loss(here, config.law())}
     for name, drawn in (gradients | {"loss": losses}).items():
         # Both are exactly 0 where the prediction does not depend on an entry.
         error = drawn.std(dim=0) / 200**0.5
@@ -234,7 +234,7 @@ def test_the_mean_gradient_on_prompts_is_that_of_the_population(config: Config, 
 
 
 def test_intervals_may_grow() -> None:
-    np.testing.assert_allclose(system.times(Config(learning_rate=0.5, growth=0.1), range(4)), [0, 0.5, 0.55, 0.605])
+    np.testing.assert_allclose(model.times(Config(learning_rate=0.5, growth=0.1), range(4)), [0, 0.5, 0.55, 0.605])
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.49])

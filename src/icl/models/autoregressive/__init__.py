@@ -6,5 +6,5 @@
 W is diagonal and unitary, new in every sequence. The mean is over all sequences (the population) or over a fixed sample
 of m. The layer of Sander et al. (ICML 2024) does not divide by t - 1.
 
-Each module imports only from those before it: `config`, `theory`, `gradients`, `prefix_sums`, `model`, `talk`.
+Each module imports only from those before it: `config`, `theory`, `gradients`, `prefix_sums`, `model`, `trainings`.
 """

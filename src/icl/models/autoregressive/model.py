@@ -6,14 +6,15 @@ from typing import NamedTuple
 import numpy as np
 
 from icl.core.lazy import Tensor, torch
+from icl.core.model import Model
 from icl.core.streams import stream
 from icl.models.autoregressive import gradients, prefix_sums
 from icl.models.autoregressive.config import NAME, Config, Evaluation
 from icl.models.optimisers import Optimiser, Params, sgd
 
 __all__ = [
-    "SYSTEM",
-    "UNTRAINED",
+    "MODEL",
+    "NAME",
     "Config",
     "Evaluation",
     "init",
@@ -22,9 +23,6 @@ __all__ = [
     "optimiser",
     "sample",
 ]
-
-SYSTEM = "zheng_ar"
-UNTRAINED = ()
 
 
 def is_random(configs: Sequence[Config]) -> bool:
@@ -105,3 +103,8 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
 def loss_and_gradient(weights: Params, batch: Params, configs: Sequence[Config]) -> gradients.Gradient:
     """L of every run, (runs,), and its gradient in the shapes of `init`, by the estimator of the configs."""
     return ESTIMATORS[configs[0].gradient_estimator].gradient(weights, configs)
+
+
+MODEL = Model(
+    NAME, Config, Evaluation, init, sample, optimiser, loss_and_gradient=loss_and_gradient, is_random=is_random
+)

@@ -9,7 +9,7 @@ from icl.core.streams import stream
 from icl.drawing import house
 from icl.figure import Figure, Picture, Rows, Runs, Table, Trained, curves, facts, join, plotting
 from icl.models import linear_attention_theory as theory
-from icl.papers.ahn2023 import linear_attention as system
+from icl.papers.ahn2023 import linear_attention as model
 from icl.papers.ahn2023 import trainings
 from icl.papers.ahn2023.evaluation import entries, fresh_gram_matrices
 from icl.papers.ahn2023.gram_losses import averaged_loss_of_one_layer
@@ -29,7 +29,7 @@ def _of_case(case: str, trained: Runs) -> Iterator[Rows]:
     configs = [trained.sweep.configs[run] for run in chosen]
     d, n, seeds = configs[0].dimension, configs[0].context_length, np.array([config.seed for config in configs])
     value, key_query = (trained.weights[name][chosen, :, 0].numpy() for name in ("V", "Q"))
-    root = np.stack([system.covariance_root(config) for config in configs])[:, None]
+    root = np.stack([model.covariance_root(config) for config in configs])[:, None]
     sigma, eye, corner = root @ root, np.eye(d), value[..., -1, -1]
     best = theory.preconditioner(sigma, n)
     # The prediction is w'G (-v Q_11) x, so attention steps with the transpose of -v Q_11.
@@ -70,7 +70,7 @@ def excess_losses(trained: Runs, run: int) -> tuple[float, float]:
     """
     config, test = trained.sweep.configs[run], trained.sweep.test
     g = fresh_gram_matrices(config, test.curve_prompts)
-    roots = [torch.from_numpy(root(config))[None] for root in (system.covariance_root, system.whitened_task_root)]
+    roots = [torch.from_numpy(root(config))[None] for root in (model.covariance_root, model.whitened_task_root)]
 
     def losses(weights: np.ndarray) -> np.ndarray:
         """Of many V and Q, (2, count, 1, d + 1, d + 1): (count,)."""
@@ -78,11 +78,11 @@ def excess_losses(trained: Runs, run: int) -> tuple[float, float]:
         return averaged_loss_of_one_layer({"V": value, "Q": key_query}, g, *roots).numpy()
 
     # V and Q of the minimiser, (2, 1, 1, d + 1, d + 1); both have the same norm.
-    d, minimiser = config.dimension, theory.preconditioner(system.covariance(config), config.context_length)
+    d, minimiser = config.dimension, theory.preconditioner(model.covariance(config), config.context_length)
     best = np.zeros((2, 1, 1, d + 1, d + 1))
     best[0, ..., d, d] = np.linalg.norm(minimiser) ** 0.5
     best[1, ..., :d, :d] = -minimiser.T / np.linalg.norm(minimiser) ** 0.5
-    normal = stream(system.SYSTEM, config.seed, "directions").standard_normal((2, test.directions, *best.shape[2:]))
+    normal = stream(model.NAME, config.seed, "directions").standard_normal((2, test.directions, *best.shape[2:]))
     norms = np.sqrt(np.square(normal).sum(axis=(0, 2, 3, 4)))
     distances = np.geomspace(*AROUND, test.directions) * np.linalg.norm(best) / norms
     around = best + distances[:, None, None, None] * normal

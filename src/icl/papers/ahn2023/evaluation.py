@@ -7,14 +7,14 @@ import numpy as np
 
 from icl.figure import Rows, Runs, Tensor, rows, stream, torch
 from icl.papers.ahn2023 import gram_losses
-from icl.papers.ahn2023 import linear_attention as system
+from icl.papers.ahn2023 import linear_attention as model
 from icl.papers.ahn2023.gram_losses import Whitened
 from icl.papers.ahn2023.linear_attention import Config
 
 
 def fresh_gram_matrices(config: Config, count: int, purpose: str = "evaluate") -> Tensor:
     """Whitened Gram matrices of fresh prompts, (1, d, d, count), the same for every run of a seed."""
-    drawn = system.draw_whitened(config, stream(system.SYSTEM, config.seed, purpose), count)
+    drawn = model.draw_whitened(config, stream(model.NAME, config.seed, purpose), count)
     return torch.from_numpy(drawn["gram"])[None]
 
 
@@ -23,7 +23,7 @@ def losses_on(blocks: Whitened, g: Tensor, config: Config) -> np.ndarray:
 
     blocks : (..., L, d, d); g : (1, d, d, prompts); returns (...)
     """
-    task_root = torch.from_numpy(system.whitened_task_root(config))[None]
+    task_root = torch.from_numpy(model.whitened_task_root(config))[None]
     flat = (block.reshape(-1, *block.shape[-3:]) for block in blocks)
     losses = [
         float(gram_losses.averaged_loss(Whitened(p[None], a[None]), g, task_root, p_is_zero=not p.any()))
@@ -41,7 +41,7 @@ def fresh_losses(stacks: Iterable[Whitened], configs: Sequence[Config], count: i
 def loss_curves(runs: Runs) -> np.ndarray:
     """Return the loss of every snapshot on the prompts of the curves, (runs, snapshots)."""
     configs, count = runs.sweep.configs, runs.sweep.test.curve_prompts
-    stacks = map(Whitened, *system.whitened(runs.weights, configs))
+    stacks = map(Whitened, *model.whitened(runs.weights, configs))
     return fresh_losses(stacks, configs, count)
 
 
@@ -53,13 +53,13 @@ def selected_losses(runs: Runs) -> np.ndarray:
     """
     configs, count = runs.sweep.configs, runs.sweep.test.prompts
     last = max(1, len(runs.sweep.snapshots) // 10)
-    blocks = system.whitened({name: w[:, -last:] for name, w in runs.weights.items()}, configs)
+    blocks = model.whitened({name: w[:, -last:] for name, w in runs.weights.items()}, configs)
     losses = []
     for config, p, a in zip(configs, *blocks, strict=True):
         candidates = losses_on(Whitened(p, a), fresh_gram_matrices(config, count, "select"), config)
         best = int(np.argmin(np.where(np.isnan(candidates), np.inf, candidates)))
         loss = losses_on(Whitened(p[best], a[best]), fresh_gram_matrices(config, count), config)
-        losses.append(loss if np.isfinite(loss) else np.square(system.whitened_task_root(config)).sum())
+        losses.append(loss if np.isfinite(loss) else np.square(model.whitened_task_root(config)).sum())
     return np.array(losses)
 
 

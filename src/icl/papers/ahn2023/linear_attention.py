@@ -17,6 +17,7 @@ import numpy as np
 
 from icl.core.config import Constants, RunConfig, constant
 from icl.core.lazy import Tensor, torch
+from icl.core.model import Model
 from icl.core.streams import stream
 from icl.models.optimisers import Optimiser, Params, adam, halving, on_changed_gradients
 from icl.papers.ahn2023 import gram_losses
@@ -26,8 +27,7 @@ from icl.tasks import linear_regression as tasks
 
 Arrays = dict[str, np.ndarray]
 
-SYSTEM = "ahn_linear"
-UNTRAINED = ()
+NAME = "ahn_linear"
 CODE = "the authors' published code"
 SKEWED = (1.0, 1.0, 0.25, 0.0625, 1.0)
 """Eigenvalues of the covariance in the authors' experiments: D^2 for D = diag(1, 1, 1/2, 1/4, 1)."""
@@ -90,7 +90,7 @@ class Evaluation(Constants):
 @lru_cache(maxsize=256)
 def covariance_root(config: Config) -> np.ndarray:
     """Return the symmetric root of Sigma = U D^2 U' with a random rotation U per seed, (d, d)."""
-    rotation = tasks.rotation(stream(SYSTEM, config.seed, "rotation"), config.dimension)
+    rotation = tasks.rotation(stream(NAME, config.seed, "rotation"), config.dimension)
     return tasks.root((rotation * np.array(config.spectrum or 1.0)) @ rotation.T)
 
 
@@ -125,7 +125,7 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
     weights = {}
     for name, trained in trained_entries(configs[0]).items():
         shape = (configs[0].layers, *trained.shape)
-        normal = [c.init_std * stream(SYSTEM, c.seed, f"init {name}").standard_normal(shape) for c in configs]
+        normal = [c.init_std * stream(NAME, c.seed, f"init {name}").standard_normal(shape) for c in configs]
         weights[name] = torch.from_numpy(np.where(trained, np.stack(normal), 0.0)).to(device)
     if configs[0].parametrisation != "full":
         weights["V"][..., -1, -1] = 1.0
@@ -154,7 +154,7 @@ def sample(configs: Sequence[Config], step: int) -> Arrays:
 def _batch(configs: tuple[Config, ...], index: int) -> Arrays:
     first = configs[0]
     draw = draw_gram_and_query if first.gradient_estimator == SAMPLED else draw_whitened
-    drawn = [draw(c, stream(SYSTEM, c.seed, "train", index), c.prompts) for c in configs]
+    drawn = [draw(c, stream(NAME, c.seed, "train", index), c.prompts) for c in configs]
     is_single = first.gradient_estimator == AVERAGED and first.parametrisation != "full" and first.method == "adam"
     kind = "f4" if is_single else "f8"
     return {name: np.stack([arrays[name] for arrays in drawn], dtype=kind, casting="same_kind") for name in drawn[0]}
@@ -215,3 +215,6 @@ def optimiser(configs: Sequence[Config]) -> Optimiser:
         return {name: g * (first.clip / norms[name].clamp(min=first.clip)) for name, g in gradients.items()}
 
     return on_changed_gradients(inner, clipped) if first.clip else inner
+
+
+MODEL = Model(NAME, Config, Evaluation, init, sample, optimiser, loss=loss)

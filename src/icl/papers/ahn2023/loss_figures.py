@@ -16,7 +16,7 @@ import numpy as np
 from icl.core.lazy import torch
 from icl.drawing import house
 from icl.figure import Axes, Figure, Picture, Rows, Style, Table, Trained, curves, facts, join, plotting, rows
-from icl.papers.ahn2023 import linear_attention as system
+from icl.papers.ahn2023 import linear_attention as model
 from icl.papers.ahn2023 import structured_stacks, trainings
 from icl.papers.ahn2023.evaluation import fresh_gram_matrices, fresh_losses, losses_on, selected_losses
 from icl.papers.ahn2023.gram_losses import Whitened
@@ -35,7 +35,7 @@ Losses = dict[str, np.ndarray]
 
 def steps(kind: str, step_size: float, depth: int, config: Config) -> Whitened:
     """`depth` equal steps as whitened weights with P = 0: A = -eta Sigma for `GD`, -eta I for `PGD`."""
-    matrix = np.eye(config.dimension) if kind == "PGD" else system.covariance(config)
+    matrix = np.eye(config.dimension) if kind == "PGD" else model.covariance(config)
     a = torch.from_numpy(np.repeat(-step_size * matrix[None], depth, axis=0))
     return Whitened(torch.zeros_like(a), a)
 

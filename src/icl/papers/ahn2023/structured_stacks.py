@@ -10,7 +10,7 @@ import numpy as np
 
 from icl.core.lazy import torch
 from icl.core.streams import stream
-from icl.papers.ahn2023 import linear_attention as system
+from icl.papers.ahn2023 import linear_attention as model
 from icl.papers.ahn2023.gram_losses import Whitened
 from icl.papers.ahn2023.linear_attention import Config
 
@@ -29,7 +29,7 @@ class Structured(NamedTuple):
 
 def spectra(config: Config, count: int) -> np.ndarray:
     """Eigenvalues of whitened Gram matrices, (count, d)."""
-    g = system.draw_whitened(config, stream(system.SYSTEM, config.seed, "oracle"), count)["gram"]
+    g = model.draw_whitened(config, stream(model.NAME, config.seed, "oracle"), count)["gram"]
     return np.linalg.eigvalsh(np.moveaxis(g, -1, 0))
 
 

@@ -7,12 +7,12 @@ import numpy as np
 
 from icl.core.config import grid
 from icl.core.sweep import Sweep
-from icl.papers.ahn2023 import linear_attention as system
+from icl.papers.ahn2023 import linear_attention as model
 from icl.papers.ahn2023.linear_attention import AVERAGED, SAMPLED, SKEWED, Config
 
 # At the laptop scale the first ten seeds were known when the number of seeds was doubled; the others judge.
 SEEDS = {"paper": range(20), "laptop": range(10, 20), "smoke": range(2)}
-TEST = {"paper": system.Evaluation(), "laptop": system.Evaluation(), "smoke": system.Evaluation(300, 100, 300, 10)}
+TEST = {"paper": model.Evaluation(), "laptop": model.Evaluation(), "smoke": model.Evaluation(300, 100, 300, 10)}
 SNAPSHOTS = {"paper": 100, "laptop": 50, "smoke": 4}
 
 Constants = dict[str, Any]
@@ -94,7 +94,7 @@ def sweep(name: str, scale: str) -> Sweep:
         steps, constants = min(steps, 40), constants | {"gradient_estimator": AVERAGED, "prompts": 20}
     axes = {key: value if isinstance(value, list) else [value] for key, value in constants.items()}
     snapshots = np.unique(np.linspace(0, steps, SNAPSHOTS[scale] + 1).round().astype(int)).tolist()
-    return Sweep(name, system.SYSTEM, grid(Config, **axes, seed=SEEDS[scale]), tuple(snapshots), TEST[scale])
+    return Sweep(name, model.MODEL, grid(Config, **axes, seed=SEEDS[scale]), tuple(snapshots), TEST[scale])
 
 
 def sweeps(*names: str) -> Callable[[str], list[Sweep]]:

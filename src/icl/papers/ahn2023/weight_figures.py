@@ -11,7 +11,7 @@ import numpy as np
 from icl.core.lazy import Tensor
 from icl.drawing import house
 from icl.figure import Figure, Picture, Rows, Runs, Table, Trained, facts, join, plotting, rows
-from icl.papers.ahn2023 import linear_attention as system
+from icl.papers.ahn2023 import linear_attention as model
 from icl.papers.ahn2023 import structured_stacks, trainings
 from icl.papers.ahn2023.drawing import weight_maps
 from icl.papers.ahn2023.evaluation import distance_to_scalar, entries, fresh_losses, loss_curves, selected_losses
@@ -27,7 +27,7 @@ METHODS = {"ahn_rotation_adam": "Adam", "ahn_rotation_lbfgs": "L-BFGS"}
 
 def matrices(runs: Runs) -> dict[str, Tensor]:
     """B_i = P_i and Sigma^(1/2) A_i Sigma^(1/2), (runs, snapshots, d, d); the last P has no effect."""
-    p, a = runs.weights["V"][..., :-1, :-1], system.whitened(runs.weights, runs.sweep.configs).a
+    p, a = runs.weights["V"][..., :-1, :-1], model.whitened(runs.weights, runs.sweep.configs).a
     layers = range(a.shape[2])
     return {f"B{i}": p[:, :, i] for i in layers[:-1]} | {f"A{i}": a[:, :, i] for i in layers}
 
@@ -51,7 +51,7 @@ def measure_structure(runs: Trained, scale: str) -> Rows:
     """Distances and losses over training, final weights, and the least loss found from the printed numbers."""
     relaxed = runs["ahn_relaxed_3"]
     seeds, steps = np.array(relaxed.sweep.seeds), np.array(relaxed.sweep.snapshots)
-    a = system.whitened(relaxed.last(), relaxed.sweep.configs).a.numpy()
+    a = model.whitened(relaxed.last(), relaxed.sweep.configs).a.numpy()
     sizes = np.diagonal(a, axis1=2, axis2=3).mean(axis=2)
     bounded = {"least step size over that of the layer before": (sizes[:, 1:] / sizes[:, :-1]).min(axis=1)}
     parts = [
@@ -60,7 +60,7 @@ def measure_structure(runs: Trained, scale: str) -> Rows:
         rows("loss", seeds[:, None], loss_curves(relaxed), x=steps, panel="loss", series="loss"),
     ]
     for depth, name in SPARSE.items():
-        distance = distance_to_scalar(system.whitened(runs[name].weights, runs[name].sweep.configs).a)
+        distance = distance_to_scalar(model.whitened(runs[name].weights, runs[name].sweep.configs).a)
         bounded[f"largest distance of A_i, P = 0, L = {depth}"] = distance[:, -1].max(axis=1)
     steps = np.array(runs[name].sweep.snapshots)  # of three layers, the last of the loop
     for layer, panel in enumerate(("S0", "S1", "S2")):
@@ -80,7 +80,7 @@ def random_starts(runs: Runs) -> dict[str, np.ndarray]:
     least = fresh_losses([best] * len(configs), configs, test.prompts)
     excess, losses = np.log(selected_losses(runs)) - np.log(least), loss_curves(runs)
     change = abs(losses[:, -1] / losses[:, -1 - losses.shape[1] // 5] - 1)
-    distance = distance_to_scalar(system.whitened(runs.last(), configs).a)
+    distance = distance_to_scalar(model.whitened(runs.last(), configs).a)
     return {
         "relative change of the loss over the last fifth, random starts": change,
         "share not below the least diagonal loss": excess >= -SAME_LOSS,

@@ -8,7 +8,7 @@ from icl.core.lazy import torch
 from icl.drawing import house
 from icl.figure import Axes, Figure, Picture, Rows, Runs, Sweep, Table, Trained, grid, join, plotting, rows
 from icl.models.optimisers import Params
-from icl.papers.cheng2024 import kernel_attention as system
+from icl.papers.cheng2024 import kernel_attention as model
 from icl.papers.cheng2024 import prompts as tasks
 from icl.papers.cheng2024 import trainings
 from icl.papers.cheng2024.kernel_attention import Config
@@ -32,7 +32,7 @@ CONTEXTS, DEPTH = 100, 400
 def sweeps(scale: str) -> list[Sweep]:
     """Trainings of full matrices by both optimisers, and of the best scalars."""
     common = {"kernel": KERNELS, "labels": ["half_exp"], "layers": [1], "seed": SEEDS[scale]}
-    trained, test = [], system.Evaluation(TESTED[scale])
+    trained, test = [], model.Evaluation(TESTED[scale])
     for optimiser, scales in TRAININGS.items():
         steps, rate, halving = scales[scale]
         configs = grid(
@@ -40,9 +40,9 @@ def sweeps(scale: str) -> list[Sweep]:
             optimiser=[optimiser], learning_rate=[rate], halving=[halving],
         )  # fmt: skip
         snapshots = tuple(sorted({steps * k // DRAWN for k in range(DRAWN + 1)}))
-        trained.append(Sweep(f"cheng_trained_{optimiser}", system.SYSTEM, configs, snapshots, test))
+        trained.append(Sweep(f"cheng_trained_{optimiser}", model.MODEL, configs, snapshots, test))
     best = grid(Config, prompts=[TESTED[scale]], **common)
-    return [*trained, Sweep("cheng_best_step", system.SYSTEM, best, (0, 20), test)]
+    return [*trained, Sweep("cheng_best_step", model.MODEL, best, (0, 20), test)]
 
 
 # Panel -> what it shows over training.
@@ -73,11 +73,11 @@ def measure(runs: Trained, scale: str) -> Rows:
 def over_training(single: Runs) -> list[tuple[float, float, float]]:
     """Return the quantities of `SHOWN` of one run at every snapshot."""
     config, quantities = single.sweep.configs[0], []
-    prompts = system.prompts_of(config, "evaluate", 0, single.sweep.test.prompts_test)
+    prompts = model.prompts_of(config, "evaluate", 0, single.sweep.test.prompts_test)
     for step in single.sweep.snapshots:
-        weights = system.matrices_of(single.at(step), config)
-        answers = system.predictions(weights, config, prompts)
-        near = system.predictions(nearest_step(weights, config), config, prompts)
+        weights = model.matrices_of(single.at(step), config)
+        answers = model.predictions(weights, config, prompts)
+        near = model.predictions(nearest_step(weights, config), config, prompts)
         loss = np.log(np.mean((answers - prompts.labels[:, -1]) ** 2))
         difference = np.mean((answers - near) ** 2) / np.mean(near**2)
         quantities.append((float(loss), float(difference), anisotropy(metric(weights, config))))
@@ -120,7 +120,7 @@ def descent_errors(config: Config) -> tuple[np.ndarray, np.ndarray]:
     the kernel's function space, with u = y - f_L(x), for L = 0 ... DEPTH: (DEPTH + 1, contexts). The bound on the ratio
     of successive ones is 1 - r lambda_min / n: (contexts,).
     """
-    prompts = system.prompts_of(config, "convergence", 0, CONTEXTS)
+    prompts = model.prompts_of(config, "convergence", 0, CONTEXTS)
     inputs, residuals = prompts.inputs[:, :-1], prompts.labels[:, :-1]
     matrix = tasks.KERNELS[config.labels](inputs, inputs)
     values, vectors = np.linalg.eigh(matrix)

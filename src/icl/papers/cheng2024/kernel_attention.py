@@ -15,6 +15,7 @@ import numpy as np
 
 from icl.core.config import Constants, RunConfig, constant
 from icl.core.lazy import Tensor, torch
+from icl.core.model import Model
 from icl.core.streams import stream
 from icl.models.optimisers import Optimiser, Params, adam, halving, sgd
 from icl.papers.cheng2024 import gauss_newton, transformers
@@ -22,8 +23,7 @@ from icl.papers.cheng2024 import prompts as tasks
 from icl.papers.cheng2024.normalised_steps import adam_on_directions, normalised
 from icl.tasks.linear_regression import rotation
 
-SYSTEM = "cheng_functional"
-UNTRAINED = ()
+NAME = "cheng_functional"
 
 # Weights are padded with zeros to this many layers, so that runs of any depth train together.
 DEEPEST = 8
@@ -88,7 +88,7 @@ class Config(RunConfig):
         """U D, (d, d), with a rotation U per run, or I without D."""
         if not self.deviations:
             return np.eye(self.dimension)
-        return rotation(stream(SYSTEM, self.seed, "rotation"), self.dimension) * np.array(self.deviations)
+        return rotation(stream(NAME, self.seed, "rotation"), self.dimension) * np.array(self.deviations)
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def _start(config: Config) -> dict[str, np.ndarray]:
         scales, rates = gauss_newton.start(config.kernel, layers, config.context_length, signed=config.signed)
         weights = {"scale": scales, "rate": rates}
     else:
-        rng, heads = stream(SYSTEM, config.seed, "init"), transformers.TWO_HEADS.get(config.kernel)
+        rng, heads = stream(NAME, config.seed, "init"), transformers.TWO_HEADS.get(config.kernel)
         rate = (layers, len(heads)) if heads else (layers,)
         shapes = {"key": (*rate, d, d), "query": (*rate, d, d), "rate": rate}
         shapes |= {"covariate": (*rate, d, d)} if config.covariates else {}
@@ -168,7 +168,7 @@ def prompts_of(config: Config, purpose: str, index: int, count: int) -> tasks.Pr
 @lru_cache(maxsize=32)
 def _drawn(place: tuple[Any, ...], purpose: str, index: int, count: int) -> tasks.Prompts:
     law, length, dimension, _, seed = place
-    return tasks.draw(stream(SYSTEM, seed, purpose, index), law, count, length, dimension)
+    return tasks.draw(stream(NAME, seed, purpose, index), law, count, length, dimension)
 
 
 def predictions(weights: Params, config: Config, prompts: tasks.Prompts) -> np.ndarray:
@@ -220,3 +220,6 @@ def optimiser(configs: Sequence[Config]) -> Optimiser:
     if first.optimiser == "directions":
         return adam_on_directions(learning_rates, [config.context_length for config in configs], schedule)
     return normalised(learning_rates, schedule, first.momentum)
+
+
+MODEL = Model(NAME, Config, Evaluation, init, sample, optimiser, loss_and_gradient=loss_and_gradient)

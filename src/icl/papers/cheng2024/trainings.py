@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from icl.figure import Runs, Sweep, Trained, grid
-from icl.papers.cheng2024 import kernel_attention as system
+from icl.papers.cheng2024 import kernel_attention as model
 from icl.papers.cheng2024 import prompts as tasks
 from icl.papers.cheng2024.kernel_attention import Config, Evaluation
 
@@ -54,7 +54,7 @@ def transformers(name: str, scale: str, **axes: Sequence[Any]) -> Sweep:
         Config, **axes, parametrisation=["matrices"], covariates=[True], optimiser=[optimiser], learning_rate=[rate],
         halving=[halving], prompts=[prompts], resample=[resample], seed=SEEDS[scale],
     )  # fmt: skip
-    return Sweep(f"cheng_trained_{name}", system.SYSTEM, configs, (0, steps), Evaluation(TESTED[scale]))
+    return Sweep(f"cheng_trained_{name}", model.MODEL, configs, (0, steps), Evaluation(TESTED[scale]))
 
 
 def over_length_and_depth(kernels: Sequence[str], scale: str) -> list[Sweep]:
@@ -71,7 +71,7 @@ def oracles(name: str, scale: str, **axes: Sequence[Any]) -> Iterator[Sweep]:
     (prompts, steps), test = SCALARS[scale], Evaluation(TESTED[scale])
     for start, kernels in STARTS.items():
         configs = grid(Config, kernel=kernels, **axes, signed=[start == "signed"], prompts=[prompts], seed=SEEDS[scale])
-        yield Sweep(f"cheng_oracle_{name}_{start}", system.SYSTEM, configs, tuple(range(steps + 1)), test)
+        yield Sweep(f"cheng_oracle_{name}_{start}", model.MODEL, configs, tuple(range(steps + 1)), test)
 
 
 class Setting(NamedTuple):
@@ -98,7 +98,7 @@ def by_setting(runs: Trained, measured: Callable[[Runs], Any]) -> Losses:
     singles = [each.alone(run) for each in runs.values() for run in range(len(each.sweep.configs))]
     found: dict[Setting, list[Any]] = {}
     # In this order runs with the same prompts reuse them.
-    for single in sorted(singles, key=lambda single: system.place(single.sweep.configs[0])):
+    for single in sorted(singles, key=lambda single: model.place(single.sweep.configs[0])):
         config = single.sweep.configs[0]
         setting = Setting(config.labels, config.kernel, config.layers, config.context_length)
         found.setdefault(setting, []).append(measured(single))
@@ -114,8 +114,8 @@ def log_loss(errors: np.ndarray) -> float:
 def fresh_loss(single: Runs, step: int, count: int = 0, purpose: str = "evaluate") -> float:
     """Return the log loss of a single run after `step` steps, on `count` fresh prompts or those of its test."""
     config = single.sweep.configs[0]
-    prompts = system.prompts_of(config, purpose, 0, count or single.sweep.test.prompts_test)
-    answers = system.predictions(system.matrices_of(single.at(step), config), config, prompts)
+    prompts = model.prompts_of(config, purpose, 0, count or single.sweep.test.prompts_test)
+    answers = model.predictions(model.matrices_of(single.at(step), config), config, prompts)
     return log_loss((answers - prompts.labels[:, -1]) ** 2)
 
 
@@ -154,4 +154,4 @@ def bayes(labels: str, n: int, seed: int, count: int) -> tuple[float, float]:
 
 
 def _test_prompts(labels: str, n: int, seed: int, count: int) -> tasks.Prompts:
-    return system.prompts_of(Config(labels=labels, context_length=n, seed=seed), "evaluate", 0, count)
+    return model.prompts_of(Config(labels=labels, context_length=n, seed=seed), "evaluate", 0, count)

@@ -46,7 +46,7 @@ def sweeps(scale: str) -> list[Sweep]:
     """Return the training that all figures share; only its final weights are stored."""
     axes = {name: [value] for name, value in CONSTANTS[scale].items()}
     configs = grid(gpt2.Config, **axes, seed=range(SEEDS[scale]))
-    return [Sweep("garg", gpt2.SYSTEM, configs, (configs[0].steps,), gpt2.Evaluation(PROMPTS[scale]))]
+    return [Sweep("garg", gpt2.MODEL, configs, (configs[0].steps,), gpt2.Evaluation(PROMPTS[scale]))]
 
 
 def dimension(runs: Runs) -> int:
@@ -81,7 +81,7 @@ def error_table(runs: Runs, panels: Mapping[str, Mapping[str, np.ndarray]], *oth
     """
     seeds, d = np.array(runs.sweep.seeds), dimension(runs)
     parts = [rows("dimension", None, float(d)), *others]
-    source = stream(gpt2.SYSTEM, 0, "bootstrap")
+    source = stream(gpt2.NAME, 0, "bootstrap")
     weights = intervals.bootstrap_weights(source, len(seeds), runs.sweep.test.prompts)
     for panel, of_panel in panels.items():
         for series, errors in of_panel.items():

@@ -23,7 +23,7 @@ POINTS = 61
 
 def lines(runs: Runs) -> tuple[Prompts, np.ndarray, np.ndarray]:
     """Prompts that all runs share, a direction for each, and w projected on the span of the first d // 2 inputs."""
-    d, source = dimension(runs), stream(gpt2.SYSTEM, 0, "evaluate function")
+    d, source = dimension(runs), stream(gpt2.NAME, 0, "evaluate function")
     prompts = tasks.gaussian(source, (runs.sweep.test.prompts,), 2 * d - 1, d)
     directions = source.standard_normal(prompts.weights.shape)
     directions /= np.linalg.norm(directions, axis=-1, keepdims=True)

@@ -18,6 +18,7 @@ import numpy as np
 
 from icl.core.config import ConstantError, Constants, RunConfig, constant
 from icl.core.lazy import Tensor, torch
+from icl.core.model import Model
 from icl.core.streams import stream
 from icl.models import transformer
 from icl.models.muon import muon
@@ -25,9 +26,7 @@ from icl.models.optimisers import Optimiser, Params, Schedule, adam, clipped_tog
 from icl.papers.garg2022 import decoder
 from icl.tasks import linear_regression as tasks
 
-SYSTEM = "garg_gpt2"
-UNTRAINED: tuple[str, ...] = ()
-SHARDS = 2
+NAME = "garg_gpt2"
 
 # Standard deviation of GPT-2's initial weights and positions.
 GPT2_STD = 0.02
@@ -118,8 +117,8 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
     """
     first = configs[0]
     if any(replace(config, seed=first.seed, learning_rate=first.learning_rate) != first for config in configs):
-        raise ConstantError(f"{SYSTEM}: runs that train together may differ in seed and learning rate only")
-    rngs = [stream(SYSTEM, config.seed, "init") for config in configs]
+        raise ConstantError(f"{NAME}: runs that train together may differ in seed and learning rate only")
+    rngs = [stream(NAME, config.seed, "init") for config in configs]
     params = transformer.init(rngs, first.dimension, 1, first.width, 4 * first.width, first.layers, GPT2_STD)
     shape = (2 * first.points - 1, first.width)
     params["positions"] = _stacked([GPT2_STD * rng.standard_normal(shape) for rng in rngs])
@@ -142,7 +141,7 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     kept, points = curriculum(step, first)
     drawn = []
     for config in configs:
-        source = stream(SYSTEM, config.seed, "train", step)
+        source = stream(NAME, config.seed, "train", step)
         prompts = tasks.gaussian(source, (first.batch,), points - 1, first.dimension)
         if kept < first.dimension:
             prompts.inputs[..., kept:] = 0
@@ -183,3 +182,6 @@ def optimiser(configs: Sequence[Config]) -> Optimiser:
 def is_matrix_of_a_layer(name: str) -> bool:
     """Return whether a weight is a matrix of attention or of an MLP."""
     return name.startswith("layer") and not name.endswith((".bias", ".gain"))
+
+
+MODEL = Model(NAME, Config, Evaluation, init, sample, optimiser, loss=loss, shards=2)

@@ -111,9 +111,9 @@ def questions(runs: Runs, name: str, shift: Shift) -> Questions:
     """Return the shifted prompts of every run, (runs, prompts, n, ...); shifts start from the same prompts per seed."""
     parts = []
     for config in runs.sweep.configs:
-        source = stream(gpt2.SYSTEM, config.seed, "evaluate")
+        source = stream(gpt2.NAME, config.seed, "evaluate")
         plain = tasks.gaussian(source, (runs.sweep.test.prompts,), config.points - 1, config.dimension)
-        parts.append(shift(plain, stream(gpt2.SYSTEM, config.seed, f"evaluate {name}")))
+        parts.append(shift(plain, stream(gpt2.NAME, config.seed, f"evaluate {name}")))
     inputs, labels, queries, answers = (np.stack(of_runs) for of_runs in zip(*(p[:4] for p in parts), strict=True))
     if parts[0].is_plain:
         queries, answers = inputs, labels

@@ -11,7 +11,7 @@ import numpy as np
 from icl.evidence.intervals import log_slope
 from icl.figure import Axis, Runs, Sweep, grid
 from icl.papers.huang2024 import population_gradient
-from icl.papers.huang2024 import softmax_attention as system
+from icl.papers.huang2024 import softmax_attention as model
 from icl.papers.huang2024.population_gradient import Column
 from icl.papers.huang2024.softmax_attention import Config
 
@@ -30,7 +30,7 @@ def limit_over_k(name: str, scale: str, dominant: float) -> Sweep:
     constants = {"gradient_estimator": ["infinite_context"], "features": LIMIT_FEATURES}
     configs = grid(Config, **constants, dominant_probability=[dominant], **growing_rate(scale, growth))
     steps = all_steps(60.1 * last**2 * math.log(last), scale, growth)
-    return Sweep(name, "huang_softmax", configs, steps, system.Evaluation())
+    return Sweep(name, model.MODEL, configs, steps, model.Evaluation())
 
 
 def growing_rate(scale: str, growth: float = 0.01) -> dict[str, list[float]]:
@@ -91,7 +91,7 @@ def trajectory(runs: Runs, run: int = 0, every: int = 1) -> Trajectory:
     q = runs.weights["Q"][run, chosen].numpy()
     by_snapshot = [population_gradient.columns(entries, config.prompt_law) for entries in q]
     first, other = (Column(*map(np.array, zip(*column, strict=True))) for column in zip(*by_snapshot, strict=True))
-    time = system.times(config, int(snapshots[-1]))[snapshots[chosen]]
+    time = model.times(config, int(snapshots[-1]))[snapshots[chosen]]
     return Trajectory(config, snapshots[chosen], time, q[:, 1], first, other)
 
 

@@ -8,7 +8,7 @@ from icl.core.lazy import Tensor, torch
 from icl.core.table import curves, facts
 from icl.figure import POINT, Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, join, plotting, rows
 from icl.papers.huang2024 import evaluation, prompts
-from icl.papers.huang2024 import softmax_attention as system
+from icl.papers.huang2024 import softmax_attention as model
 
 SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
 STEPS = 2500
@@ -23,12 +23,12 @@ def sweeps(scale: str) -> list[Sweep]:
     steps = {*range(0, 200, 10), *range(200, 1000, 50), *range(1000, STEPS + 1, 250)}
     snapshots = tuple(sorted({step // faster for step in steps}))
     rate = 1.0 * faster
-    first = system.Config(gradient_estimator="fixed_prompts", features=10, contexts_per_feature=10, learning_rate=rate)
+    first = model.Config(gradient_estimator="fixed_prompts", features=10, contexts_per_feature=10, learning_rate=rate)
     configs = tuple(replace(first, seed=seed) for seed in range(SEEDS[scale]))
     limit = (replace(first, gradient_estimator="population"),)
     sweeps = {"huang_empirical": configs, "huang_empirical_limit": limit}
-    test = system.Evaluation(prompts_test=FRESH)
-    return [Sweep(name, system.SYSTEM, of_sweep, snapshots, test) for name, of_sweep in sweeps.items()]
+    test = model.Evaluation(prompts_test=FRESH)
+    return [Sweep(name, model.MODEL, of_sweep, snapshots, test) for name, of_sweep in sweeps.items()]
 
 
 def measure(runs: Trained, scale: str) -> Rows:
@@ -42,8 +42,8 @@ def measure(runs: Trained, scale: str) -> Rows:
     for config, q in zip(sweep.configs, weights, strict=True):
         if config.gradient_estimator != "fixed_prompts":
             raise config.error("gradient_estimator", "fixed_prompts in this figure")
-        fresh = torch.from_numpy(system.fresh_counts(config, "evaluate", 0, sweep.test.prompts_test))
-        batch = {n: torch.from_numpy(a).expand(len(q), *a.shape[1:]) for n, a in system.sample((config,), 0).items()}
+        fresh = torch.from_numpy(model.fresh_counts(config, "evaluate", 0, sweep.test.prompts_test))
+        batch = {n: torch.from_numpy(a).expand(len(q), *a.shape[1:]) for n, a in model.sample((config,), 0).items()}
         errors["population"].append(prompts.population_errors(q, fresh))
         errors["training"].append(prompts.errors_by_query(q, batch))
     by_panel = {panel: torch.stack(by_seed).numpy() for panel, by_seed in errors.items()}  # (seeds, snapshots, K)

@@ -6,7 +6,7 @@ from icl.core.lazy import Axes
 from icl.evidence.intervals import log_slope
 from icl.figure import Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, facts, grid, join, plotting, rows
 from icl.papers.huang2024 import evaluation
-from icl.papers.huang2024 import softmax_attention as system
+from icl.papers.huang2024 import softmax_attention as model
 from icl.papers.huang2024.evaluation import FASTER, Trajectory, crossing
 
 # panel -> (K, eta, steps): the end of training is eta t = 3200, 12800 and 134400.
@@ -27,16 +27,16 @@ def sweeps(scale: str) -> list[Sweep]:
     """
     planned = {}
     for size, (features, eta, steps) in SETTINGS.items():
-        config = system.Config(features=features, learning_rate=eta * FASTER[scale], least_ratio=LEAST_RATIO)
+        config = model.Config(features=features, learning_rate=eta * FASTER[scale], least_ratio=LEAST_RATIO)
         planned[size] = (config,), tuple(range(steps // FASTER[scale] + 1))
     rate = evaluation.growing_rate(scale)
     for power in FAR:
-        configs = grid(system.Config, gradient_estimator=["infinite_context"], features=[10**power], **rate)
+        configs = grid(model.Config, gradient_estimator=["infinite_context"], features=[10**power], **rate)
         planned[f"far_{power}"] = configs, evaluation.all_steps(1.2 * 100**power, scale)
-    return [Sweep(f"huang_phases_{name}", system.SYSTEM, *plan, system.Evaluation()) for name, plan in planned.items()]
+    return [Sweep(f"huang_phases_{name}", model.MODEL, *plan, model.Evaluation()) for name, plan in planned.items()]
 
 
-def boundaries(path: Trajectory, test: system.Evaluation) -> dict[str, float]:
+def boundaries(path: Trajectory, test: model.Evaluation) -> dict[str, float]:
     """Return the iterations at which the phases end, and of the switch within phase II; NaN if never."""
     return {
         "t_I": first_step(path.influence <= test.phase_ratio),

@@ -8,7 +8,7 @@ from icl.drawing import house
 from icl.evidence.intervals import log_slope
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Sweep, Table, Trained, grid, join, plotting
 from icl.papers.huang2024 import evaluation
-from icl.papers.huang2024 import softmax_attention as system
+from icl.papers.huang2024 import softmax_attention as model
 from icl.papers.huang2024.evaluation import TARGETS, crossing, trajectories
 
 FEATURES = (10, 20, 40, 50, 60, 100, 200)
@@ -23,14 +23,14 @@ SHIFTED = (-1.0, 2.0)
 
 def sweeps(scale: str) -> list[Sweep]:
     """Exact trainings over K; their limit of long prompts; one K with a seed per set of fresh prompts."""
-    test = system.Evaluation(prompts_test=20000 if scale != "smoke" else 500)
+    test = model.Evaluation(prompts_test=20000 if scale != "smoke" else 500)
     common = {"target": [1e-4], **evaluation.growing_rate(scale)}
-    over_k = grid(system.Config, features=FEATURES, **common)
-    fresh = grid(system.Config, features=[DRAWN], **common, seed=range(SEEDS[scale]))
+    over_k = grid(model.Config, features=FEATURES, **common)
+    fresh = grid(model.Config, features=[DRAWN], **common, seed=range(SEEDS[scale]))
     return [
         evaluation.limit_over_k("huang_rates_limit", scale, 0.5),
-        Sweep("huang_rates_exact", "huang_softmax", over_k, evaluation.all_steps(HORIZON, scale), test),
-        Sweep("huang_rates_fresh", "huang_softmax", fresh, evaluation.all_steps(FRESH_HORIZON, scale), test),
+        Sweep("huang_rates_exact", model.MODEL, over_k, evaluation.all_steps(HORIZON, scale), test),
+        Sweep("huang_rates_fresh", model.MODEL, fresh, evaluation.all_steps(FRESH_HORIZON, scale), test),
     ]
 
 
@@ -87,8 +87,8 @@ def on_fresh_prompts(runs: Runs, run: int) -> np.ndarray:
     all v_k, k > 1.
     """
     path, count = evaluation.trajectory(runs, run), runs.sweep.test.prompts_test
-    counts = system.fresh_counts(path.config, "evaluate", 0, count)
-    rng = stream(system.SYSTEM, path.config.seed, "tasks")
+    counts = model.fresh_counts(path.config, "evaluate", 0, count)
+    rng = stream(model.NAME, path.config.seed, "tasks")
     gaussian = rng.standard_normal((count, path.config.features))
     shifted = rng.uniform(*SHIFTED, (count, path.config.features))
     values = np.full((len(FRESH_TARGETS), 5), np.nan)

@@ -9,7 +9,7 @@ from icl.core.lazy import Axes
 from icl.figure import Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, curves, facts, join, plotting, rows
 from icl.papers.huang2024.evaluation import FASTER, Trajectory, crossing, regime, trajectory
 from icl.papers.huang2024.population_gradient import full_matrix
-from icl.papers.huang2024.softmax_attention import Config, Evaluation
+from icl.papers.huang2024.softmax_attention import MODEL, Config, Evaluation
 
 
 def sweeps(scale: str) -> list[Sweep]:
@@ -17,7 +17,7 @@ def sweeps(scale: str) -> list[Sweep]:
     steps = (*range(100), *range(100, 5001, 20))
     configs = tuple(Config(dominant_probability=p_1, learning_rate=1.0 * FASTER[scale]) for p_1 in (0.5, 0.0))
     snapshots = tuple(sorted({step // FASTER[scale] for step in steps}))
-    return [Sweep("huang_shared", "huang_softmax", configs, snapshots, Evaluation())]
+    return [Sweep("huang_shared", MODEL, configs, snapshots, Evaluation())]
 
 
 # Stages

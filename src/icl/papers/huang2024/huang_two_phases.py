@@ -7,7 +7,7 @@ from icl.drawing import house
 from icl.evidence.intervals import log_slope
 from icl.figure import Axis, Figure, Picture, Rows, Sweep, Table, Trained, grid, join, plotting, rows
 from icl.papers.huang2024 import evaluation
-from icl.papers.huang2024 import softmax_attention as system
+from icl.papers.huang2024 import softmax_attention as model
 from icl.papers.huang2024.evaluation import trajectories
 
 FEATURES = (10, 14, 20, 28, 40, 50, 60, 100, 200)
@@ -18,12 +18,12 @@ HORIZON = 4.0 * FEATURES[-1] ** 2
 def sweeps(scale: str) -> list[Sweep]:
     """Return the drawn training at constant rate; trainings over K with growing rate, also for long prompts."""
     faster = evaluation.FASTER[scale]
-    drawn = system.Config(features=50, dominant_probability=0.0, learning_rate=4.0 * faster)
-    over = grid(system.Config, features=FEATURES, dominant_probability=[0.0], **evaluation.growing_rate(scale))
+    drawn = model.Config(features=50, dominant_probability=0.0, learning_rate=4.0 * faster)
+    over = grid(model.Config, features=FEATURES, dominant_probability=[0.0], **evaluation.growing_rate(scale))
     steps = evaluation.all_steps(HORIZON, scale)
     return [
-        Sweep("huang_balanced", "huang_softmax", (drawn,), tuple(range(STEPS // faster + 1)), system.Evaluation()),
-        Sweep("huang_balanced_over_k", "huang_softmax", over, steps, system.Evaluation()),
+        Sweep("huang_balanced", model.MODEL, (drawn,), tuple(range(STEPS // faster + 1)), model.Evaluation()),
+        Sweep("huang_balanced_over_k", model.MODEL, over, steps, model.Evaluation()),
         evaluation.limit_over_k("huang_balanced_limit", scale, 0.0),
     ]
 

@@ -15,13 +15,13 @@ import numpy as np
 
 from icl.core.config import Constants, RunConfig, constant
 from icl.core.lazy import Tensor, torch
+from icl.core.model import Model
 from icl.core.streams import stream
 from icl.models.optimisers import Optimiser, Params, gradient_flow
 from icl.papers.huang2024 import population_gradient, prompts
 from icl.papers.huang2024.count_laws import PromptLaw
 
-SYSTEM = "huang_softmax"
-UNTRAINED = ()
+NAME = "huang_softmax"
 # The largest K with finite prompts; the limit of long prompts allows any K.
 LARGEST_SAMPLED = 100000
 
@@ -163,14 +163,14 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
 def _fixed_prompts(configs: tuple[Config, ...]) -> dict[str, np.ndarray]:
     drawn = []
     for c in configs:
-        batch = prompts.prompts(stream(SYSTEM, c.seed, "train", 0), c.probabilities(), c.context_length, c.prompts)
+        batch = prompts.prompts(stream(NAME, c.seed, "train", 0), c.probabilities(), c.context_length, c.prompts)
         drawn.append((prompts.counts_of(batch.features, c.features), batch.query, batch.task))
     return dict(zip(("counts", "query", "task"), map(np.stack, zip(*drawn, strict=True)), strict=True))
 
 
 def fresh_counts(config: Config, purpose: str, step: int, number: int) -> np.ndarray:
     """Return counts of `number` new prompts of one run, float64 (number, K); tokens are not formed."""
-    rng = stream(SYSTEM, config.seed, purpose, step)
+    rng = stream(NAME, config.seed, purpose, step)
     return rng.multinomial(config.context_length, config.probabilities(), size=number).astype(float)
 
 
@@ -201,3 +201,8 @@ def times(config: Config, steps: int) -> np.ndarray:
 def optimiser(configs: Sequence[Config]) -> Optimiser:
     """Gradient descent with the learning rates of `schedule`."""
     return gradient_flow([c.learning_rate for c in configs], lambda step: schedule(configs[0].growth, step))
+
+
+MODEL = Model(
+    NAME, Config, Evaluation, init, sample, optimiser, loss_and_gradient=loss_and_gradient, is_random=is_random
+)

@@ -16,21 +16,20 @@ import numpy as np
 
 from icl.core.config import constant
 from icl.core.lazy import Tensor, torch
+from icl.core.model import Model
 from icl.core.streams import random_bits, stream
 from icl.models import transformer
 from icl.models.optimisers import Optimiser, Params, adam
 from icl.papers.li2024.patterns import COMBINATIONS, PatternConfig, PatternTest, axes_of, training_prompts
 
-SYSTEM = "li_icl_gpt2"
-UNTRAINED: tuple[str, ...] = ()
-SHARDS = 2
+NAME = "li_icl_gpt2"
 
 
 @dataclass(frozen=True)
 class Config(PatternConfig):
     """Constants of the training."""
 
-    system: ClassVar[str] = SYSTEM
+    model: ClassVar[str] = NAME
 
     layers: int = constant(3, "published", "the talk, backup slides on GPT-2", at_least=1, at_most=100)
     heads: int = constant(2, "published", "ICML paper, experiments (secondary source)", at_least=1, at_most=100)
@@ -117,7 +116,7 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
     """Return initial weights, float32 (see icl.models.transformer)."""
     first = configs[0]
     params = transformer.init(
-        [stream(SYSTEM, config.seed, "init") for config in configs],
+        [stream(NAME, config.seed, "init") for config in configs],
         inputs=first.feature_dimension + first.label_dimension,
         outputs=1,
         width=first.width,
@@ -135,7 +134,7 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     """
     first, l_tr = configs[0], configs[0].context_length
     index = first.batch_index(step)
-    blocks = random_bits(SYSTEM, [c.seed for c in configs], "train", index, (first.batch, 2 * l_tr + 2))
+    blocks = random_bits(NAME, [c.seed for c in configs], "train", index, (first.batch, 2 * l_tr + 2))
     contexts, queries, task = np.split(blocks, [l_tr + 1, 2 * l_tr + 1], axis=-1)
     # Both parts share the task's word and so the task; the last column of each part is a query.
     start = training_prompts(configs, np.concatenate([contexts, task], axis=-1))
@@ -144,7 +143,7 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     joined = {name: np.concatenate([part, more[name]], axis=-1) for name, part in vars(start).items()}
     joined["irrelevant"] += first.relevant_patterns
     shape = (*joined["label"].shape[1:], first.feature_dimension)
-    drawn = [stream(SYSTEM, c.seed, "train, noise", index).standard_normal(shape, np.float32) for c in configs]
+    drawn = [stream(NAME, c.seed, "train, noise", index).standard_normal(shape, np.float32) for c in configs]
     scale = np.array([c.training_noise * c.pattern_norm for c in configs]) / np.sqrt(first.feature_dimension)
     joined["noise"] = scale[:, None, None, None] * np.stack(drawn)
     # All queries are drawn first, so that the prompts of a seed do not depend on l_min.
@@ -182,3 +181,6 @@ def in_axes(params: Params, configs: Sequence[Config]) -> Params:
 def optimiser(configs: Sequence[Config]) -> Optimiser:
     """Adam with each run's learning rate."""
     return adam([c.learning_rate for c in configs])
+
+
+MODEL = Model(NAME, Config, Evaluation, init, sample, optimiser, loss=loss, shards=2)

@@ -48,7 +48,7 @@ def out_of_domain(sweep: Sweep, **tested: Any) -> EvaluationPrompts:
     for config in sweep.configs:
         known, irrelevant = config.axis_patterns
         relevant = combined(known, test.coefficient_sum, test.combination)
-        rotation = haar(stream(config.system, config.seed, "rotation"), len(irrelevant))
+        rotation = haar(stream(config.model, config.seed, "rotation"), len(irrelevant))
         domains.append((all_tasks(len(relevant)), relevant, rotation @ irrelevant))
     return _evaluation(sweep.configs, test, "out of domain", domains)
 
@@ -60,7 +60,7 @@ def _evaluation(
     parts = []
     for config, (tasks, relevant, irrelevant) in zip(configs, domains, strict=True):
         # The stream does not depend on alpha' or S_1, so curves over them are paired.
-        block = random_bits(config.system, [config.seed], purpose, 0, (test.prompts, test.context_length_test + 2))[0]
+        block = random_bits(config.model, [config.seed], purpose, 0, (test.prompts, test.context_length_test + 2))[0]
         fraction, bound = test.relevant_fraction_test, config.largest_strength
         batch = sample_prompts(block, tasks, len(relevant), len(irrelevant), fraction, bound)
         batch = replace(batch, strength=test.strength(config, batch.strength))
@@ -68,7 +68,7 @@ def _evaluation(
         if test.noise:
             features = tokens[..., : config.feature_dimension]
             scale = test.noise * config.pattern_norm / np.sqrt(config.feature_dimension)
-            features += scale * stream(config.system, config.seed, f"{purpose}, noise").standard_normal(features.shape)
+            features += scale * stream(config.model, config.seed, f"{purpose}, noise").standard_normal(features.shape)
         units = relevant / np.linalg.norm(relevant, axis=-1, keepdims=True)
         parts.append((tokens, batch.label, batch.pattern, units[batch.pattern[:, -1]]))
     return EvaluationPrompts(configs, test, *(torch.from_numpy(np.stack(part)) for part in zip(*parts, strict=True)))

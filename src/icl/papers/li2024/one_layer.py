@@ -16,13 +16,12 @@ import numpy as np
 
 from icl.core.config import constant
 from icl.core.lazy import Tensor, torch
+from icl.core.model import Model
 from icl.core.streams import random_bits, stream
 from icl.models.optimisers import Optimiser, Params, adam, sgd
 from icl.papers.li2024.patterns import COMBINATIONS, FITTED, PatternConfig, PatternTest, axes_of, training_prompts
 
-SYSTEM = "li_icl"
-# The constant readout_rate sets whether a is trained.
-UNTRAINED: tuple[str, ...] = ()
+NAME = "li_icl"
 OPTIMISERS: dict[str, Callable[[Sequence[float]], Optimiser]] = {"sgd": sgd, "adam": adam}
 QUERY_TOO = "contexts and query"
 
@@ -31,7 +30,7 @@ QUERY_TOO = "contexts and query"
 class Config(PatternConfig):
     """Constants of the training."""
 
-    system: ClassVar[str] = SYSTEM
+    model: ClassVar[str] = NAME
 
     neurons: int = constant(
         64, "inferred", "figure 14 places pruning rates 0 ... 40 % on the indices round(64 r)", letter="m", at_least=2,
@@ -107,7 +106,7 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
     first, parts = configs[0], []
     d, m = first.feature_dimension + first.label_dimension, first.neurons
     for config in configs:
-        rng = stream(config.system, config.seed, "init")
+        rng = stream(config.model, config.seed, "init")
         parts.append(
             {
                 "W_Q": config.attention_start * np.eye(d),
@@ -124,7 +123,7 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     """Factors (see icl.papers.li2024.prompts.Prompts) of batch `step` of every run, (runs, B, l + 1) each."""
     first = configs[0]
     shape = (first.batch, first.context_length + 2)
-    blocks = random_bits(first.system, [c.seed for c in configs], "train", first.batch_index(step), shape)
+    blocks = random_bits(first.model, [c.seed for c in configs], "train", first.batch_index(step), shape)
     batch = training_prompts(configs, blocks)
     kappa = np.stack([config.strength(of_run) for config, of_run in zip(configs, batch.strength, strict=True)])
     return vars(batch) | {"strength": kappa}
@@ -186,3 +185,6 @@ def in_axes(params: Params, configs: Sequence[Any]) -> Params:
 def optimiser(configs: Sequence[Config]) -> Optimiser:
     """Return the configured optimiser, with each run's learning rate."""
     return OPTIMISERS[configs[0].optimiser]([c.learning_rate for c in configs])
+
+
+MODEL = Model(NAME, Config, Evaluation, init, sample, optimiser, loss=loss)

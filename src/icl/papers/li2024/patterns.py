@@ -63,9 +63,9 @@ def combined(relevant: np.ndarray, total: float, combination: str) -> np.ndarray
 
 @dataclass(frozen=True)
 class PatternConfig(RunConfig):
-    """Patterns, tasks and prompts of the training. Each model's Config adds its constants and its `system`."""
+    """Patterns, tasks and prompts of the training. Each model's Config adds its constants and its name."""
 
-    system: ClassVar[str]
+    model: ClassVar[str]
 
     relevant_patterns: int = constant(
         6, "published", "ICML paper, experiments (secondary source)", letter="M_1", at_least=6, at_most=1000, even=True
@@ -147,7 +147,7 @@ class PatternConfig(RunConfig):
     @cached_property
     def train_tasks(self) -> np.ndarray:
         """The training tasks, (tasks, 2)."""
-        rng = stream(self.system, self.seed, "tasks")
+        rng = stream(self.model, self.seed, "tasks")
         return TRAINING_TASKS[self.task_choice](rng, self.relevant_patterns, self.task_shifts)
 
     @cached_property
@@ -155,8 +155,8 @@ class PatternConfig(RunConfig):
         """The axes of the patterns and of the labels as columns, in the trained coordinates: (d, d)."""
         d_x, d_y = self.feature_dimension, self.label_dimension
         axes = np.zeros((d_x + d_y, d_x + d_y))
-        axes[:d_x, :d_x] = PATTERN_LAWS[self.pattern_law](stream(self.system, self.seed, "patterns"), d_x)
-        axes[d_x:, d_x:] = towards(LABEL_LAWS[self.label_law](stream(self.system, self.seed, "q"), d_y))
+        axes[:d_x, :d_x] = PATTERN_LAWS[self.pattern_law](stream(self.model, self.seed, "patterns"), d_x)
+        axes[d_x:, d_x:] = towards(LABEL_LAWS[self.label_law](stream(self.model, self.seed, "q"), d_y))
         return axes
 
     def batch_index(self, step: int) -> int:

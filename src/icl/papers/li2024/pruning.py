@@ -18,7 +18,7 @@ from icl.drawing import house
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Table, Trained, join, plotting, rows, single, torch
 from icl.papers.li2024 import evaluation, trainings
 from icl.papers.li2024.evaluation import EvaluationPrompts
-from icl.papers.li2024.one_layer import SYSTEM
+from icl.papers.li2024.one_layer import NAME
 from icl.papers.li2024.record import Look, Record, draw, error_axis, measure_errors
 
 COUNTS = (0, 3, 6, 10, 13, 16, 19, 22, 26)
@@ -93,7 +93,7 @@ def first(keys: np.ndarray, count: int | np.ndarray) -> np.ndarray:
 def random_orders(seeds: Sequence[int], neurons: int) -> list[np.ndarray]:
     """RANDOM_PRUNINGS times the place of each neuron in a random order per run, (runs, m)."""
     return [
-        np.stack([stream(SYSTEM, seed, "pruning", draw).permutation(neurons) for seed in seeds])
+        np.stack([stream(NAME, seed, "pruning", draw).permutation(neurons) for seed in seeds])
         for draw in range(RANDOM_PRUNINGS)
     ]
 

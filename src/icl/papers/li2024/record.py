@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from icl.core import discovery
 from icl.core.lazy import torch
 from icl.core.table import ERROR
 from icl.evidence import errors
@@ -37,7 +36,8 @@ def held_out_loss(runs: Runs) -> np.ndarray:
 
     runs : as trained, not in the axes of the patterns
     """
-    model, configs = discovery.system(runs.sweep.system), []
+    model, configs = runs.sweep.model, []
+    assert model.loss is not None
     for config in runs.sweep.configs:
         longest = {"least_contexts": config.context_length} if hasattr(config, "least_contexts") else {}
         configs.append(replace(config, batch=BATCH, training_prompts=0, **longest))

@@ -19,6 +19,7 @@ import numpy as np
 
 from icl.core.config import constant
 from icl.core.lazy import Tensor, torch
+from icl.core.model import Model
 from icl.core.streams import stream
 from icl.models.optimisers import Params
 from icl.papers.li2024 import one_layer
@@ -26,16 +27,14 @@ from icl.papers.li2024.one_layer import QUERY_TOO
 from icl.papers.li2024.patterns import FITTED, axes_of
 from icl.papers.li2024.prompts import Prompts, prompt_tokens
 
-SYSTEM = "li_icl_stack"
-UNTRAINED: tuple[str, ...] = ()
-SHARDS = 2
+NAME = "li_icl_stack"
 
 
 @dataclass(frozen=True)
 class Config(one_layer.Config):
     """Constants of the training: those of one layer, with values of their own, and of the stack."""
 
-    system: ClassVar[str] = SYSTEM
+    model: ClassVar[str] = NAME
 
     layers: int = constant(3, "published", "the talk, captions of figures 21 to 26", letter="L", at_least=2, at_most=20)
     attended: str = constant(
@@ -98,7 +97,7 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
     layers, m, d = first.layers, first.neurons, first.feature_dimension + first.label_dimension
     identity = np.broadcast_to(np.eye(d), (layers, d, d))
     for config in configs:
-        rng = stream(SYSTEM, config.seed, "init")
+        rng = stream(NAME, config.seed, "init")
         parts.append(
             {
                 "W_Q": config.attention_start * identity,
@@ -161,3 +160,6 @@ def layer(params: Params, number: int) -> Params:
 
 
 in_axes, optimiser = one_layer.in_axes, one_layer.optimiser
+
+
+MODEL = Model(NAME, Config, Evaluation, init, sample, optimiser, loss=loss, shards=2)

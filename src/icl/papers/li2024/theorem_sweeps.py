@@ -100,7 +100,7 @@ def sweeps(scale: str, panels: Mapping[str, Panel]) -> list[Sweep]:
                 values["task_shifts"] = math.ceil((value - 1) ** 0.5)
                 steps = round(steps * (growth_of_steps(value) / growth_of_steps(default.relevant_patterns)))
             configs = trainings.theorem_configs(scale, pinned(**values), **readout)
-            planned.append(Sweep(name, "li_icl", configs, (steps,), planned[0].test))
+            planned.append(Sweep(name, one_layer.MODEL, configs, (steps,), planned[0].test))
     return planned
 
 
@@ -252,7 +252,7 @@ FRACTIONS = (0.3, 0.4, 0.55, 0.75, 1.0)
 def rate_sweeps(scale: str) -> list[Sweep]:
     """One sweep over all alphas and seeds."""
     configs = trainings.theorem_configs(scale, relevant_fraction=FRACTIONS)
-    return [Sweep("li_icl_alpha", "li_icl", configs, (40 if scale == "smoke" else 600,), one_layer.Evaluation())]
+    return [Sweep("li_icl_alpha", one_layer.MODEL, configs, (40 if scale == "smoke" else 600,), one_layer.Evaluation())]
 
 
 def measure_rates(runs: Trained, scale: str) -> Rows:

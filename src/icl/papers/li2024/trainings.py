@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from icl.core import discovery
 from icl.core.config import constant, grid
 from icl.core.runs import Runs
 from icl.core.sweep import Sweep
@@ -119,7 +118,7 @@ class FractionTest(decoder.Evaluation):
 def one_layer_training(scale: str) -> list[Sweep]:
     """Return the training of the one-layer model with Adam, behind figures 8 to 11."""
     configs = grid(one_layer.Config, seed=range(SEEDS[scale]))
-    return [Sweep("li_icl", "li_icl", configs, EPOCHS, one_layer.Evaluation(prompts=PROMPTS[scale]))]
+    return [Sweep("li_icl", one_layer.MODEL, configs, EPOCHS, one_layer.Evaluation(prompts=PROMPTS[scale]))]
 
 
 def sgd_training(
@@ -132,7 +131,7 @@ def sgd_training(
     configs = grid(SgdConfig, seed=range(SEEDS[scale]))
     # The last four are the evaluations of a band.
     snapshots = (EPOCHS[0], *EPOCHS[-4:])
-    return [Sweep("li_icl_sgd_figures", "li_icl", configs, snapshots, test(prompts=prompts[scale], **tested))]
+    return [Sweep("li_icl_sgd_figures", one_layer.MODEL, configs, snapshots, test(prompts=prompts[scale], **tested))]
 
 
 THEOREM: Mapping[str, Any] = {"pattern_norm": 2.0, "attention_start": 0.2}
@@ -146,7 +145,11 @@ def theorem_configs(scale: str, kind: type = SgdConfig, **values: Sequence[float
 
 def theorem_training(scale: str) -> list[Sweep]:
     """Return the training of the one-layer model with SGD, on the same tasks."""
-    return [Sweep("li_icl_sgd", "li_icl", theorem_configs(scale), EPOCHS, one_layer.Evaluation(prompts=PROMPTS[scale]))]
+    return [
+        Sweep(
+            "li_icl_sgd", one_layer.MODEL, theorem_configs(scale), EPOCHS, one_layer.Evaluation(prompts=PROMPTS[scale])
+        )
+    ]
 
 
 METHODS = {"SGD": "li_icl_sgd", "Adam": "li_icl"}
@@ -163,7 +166,7 @@ def stack_training(scale: str) -> list[Sweep]:
     steps, prompts = (20, 20) if scale == "smoke" else (1600, 200)
     snapshots = tuple(epoch * steps // STACK_EPOCHS[-1] for epoch in STACK_EPOCHS)
     configs = grid(stack.Config, seed=range(SEEDS[scale]))
-    return [Sweep("li_icl_stack", "li_icl_stack", configs, snapshots, stack.Evaluation(prompts=prompts))]
+    return [Sweep("li_icl_stack", stack.MODEL, configs, snapshots, stack.Evaluation(prompts=prompts))]
 
 
 def decoder_training(scale: str, test: type[decoder.Evaluation] = decoder.Evaluation) -> list[Sweep]:
@@ -171,12 +174,13 @@ def decoder_training(scale: str, test: type[decoder.Evaluation] = decoder.Evalua
     steps, prompts = (20, 20) if scale == "smoke" else (500, 1000)
     configs = grid(decoder.Config, steps=[steps], seed=range(SEEDS[scale]))
     snapshots = (0, *(steps - back * CHECKPOINT for back in (3, 2, 1, 0)))
-    return [Sweep("li_icl_gpt2", "li_icl_gpt2", configs, snapshots, test(prompts=prompts))]
+    return [Sweep("li_icl_gpt2", decoder.MODEL, configs, snapshots, test(prompts=prompts))]
 
 
 def in_axes(runs: Runs) -> Runs:
     """Return the runs with their weights in the axes of the patterns and of q."""
-    return replace(runs, weights=discovery.system(runs.sweep.system).in_axes(runs.weights, runs.sweep.configs))
+    turned = {one.MODEL: one.in_axes for one in (one_layer, decoder, stack)}[runs.sweep.model]
+    return replace(runs, weights=turned(runs.weights, runs.sweep.configs))
 
 
 def conditions(config: one_layer.Config) -> dict[str, float]:

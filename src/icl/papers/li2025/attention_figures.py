@@ -159,7 +159,7 @@ def sweeps_deep(scale: str) -> list[Sweep]:
     (seeds, batch, queries), snapshots = AMOUNTS[scale], SHORTEST if scale == "smoke" else SNAPSHOTS
     configs = grid(trainings.pinned(layers=LAYERS, heads=HEADS), **DEEP, batch=[batch], seed=range(seeds))
     test = Evaluation(chain_length=2, relevant_fraction_test=0.7, noise=0.0, context_length_test=20, queries=queries)
-    return [Sweep("li_cot_three_layer", one_layer.SYSTEM, configs, snapshots, test)]
+    return [Sweep("li_cot_three_layer", one_layer.MODEL, configs, snapshots, test)]
 
 
 def measure_deep(runs: Trained, scale: str) -> Rows:

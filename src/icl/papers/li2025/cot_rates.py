@@ -90,7 +90,7 @@ def sweeps(scale: str) -> list[Sweep]:
     for panel in PANELS[1:]:
         for name, value in zip(panel.sweeps, panel.values, strict=True):
             configs[name] = grid(trainings.pinned(**{panel.constant: value}), **fixed)
-    training = [Sweep(n, one_layer.SYSTEM, c, (STEPS[scale],), one_layer.Evaluation()) for n, c in configs.items()]
+    training = [Sweep(n, one_layer.MODEL, c, (STEPS[scale],), one_layer.Evaluation()) for n, c in configs.items()]
     test = trainings.varied_test(**dict([*VARIED.values(), *VARIED_ENDS.values()]))
     size = {"context_length_test": LENGTHS[-1], "queries": QUERIES[scale]}
     return [*training, *trainings.shared_training(scale, test, **size)]

@@ -14,7 +14,7 @@ from icl.core.runs import Runs
 from icl.core.streams import stream
 from icl.models.optimisers import Params
 from icl.papers.li2025 import prompts
-from icl.papers.li2025.one_layer import SYSTEM, Config, Evaluation, column_scale
+from icl.papers.li2025.one_layer import NAME, Config, Evaluation, column_scale
 
 CHUNK = 50
 """Queries decoded at a time, chosen to fit into the cache."""
@@ -31,7 +31,7 @@ def draw_test(config: Config, test: Evaluation, queries: int | None = None) -> p
         raise test.error("specific_patterns", f"at most M = {config.relevant_patterns}, the dimension of their span")
     n, length, k = queries or test.queries, test.context_length_test, config.chain_length
     m, specific = config.relevant_patterns, test.specific_patterns
-    rng = stream(SYSTEM, config.seed, "evaluate")
+    rng = stream(NAME, config.seed, "evaluate")
     noise = prompts.bounded_noise(rng, (n, length * (k + 1) + 1, m), test.noise)
     patterns = prompts.PATTERNS[test.pattern_law](rng, specific, m)
     uniform, start = rng.random((n, length, k + 1)), rng.integers(specific, size=n)

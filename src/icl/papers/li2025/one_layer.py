@@ -17,14 +17,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from icl.core.lazy import Tensor, torch
+from icl.core.model import Model
 from icl.core.streams import random_bits, stream
 from icl.models.optimisers import Optimiser, Params, on_changed_gradients, sgd
 from icl.papers.li2025 import prompts
 from icl.papers.li2025.constants import Config as Config
 from icl.papers.li2025.constants import Evaluation as Evaluation
 
-SYSTEM = "li_cot"
-UNTRAINED = ()
+NAME = "li_cot"
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
@@ -36,7 +36,7 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
     shape = (first.layers, first.heads, d, d)
     queries, keys, values = np.zeros((3, len(configs), *shape))
     for run, config in enumerate(configs):
-        rng = stream(SYSTEM, config.seed, "init")
+        rng = stream(NAME, config.seed, "init")
         for target in (queries, keys):
             target[run] = config.attention_start * np.eye(d) + config.start_std * rng.standard_normal(shape)
         values[run, ..., m : 2 * m, m : 2 * m] = config.value_start / (first.heads * first.layers) * np.eye(m)
@@ -54,7 +54,7 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     k, m, length = configs[0].chain_length, configs[0].relevant_patterns, configs[0].context_length
     shared = np.array([prompts.sharing(length, config.relevant_fraction).sum() for config in configs])
     shape = (configs[0].batch, length + (k + 1) * m)
-    drawn = random_bits(SYSTEM, [config.seed for config in configs], "train", step, shape)
+    drawn = random_bits(NAME, [config.seed for config in configs], "train", step, shape)
     return {"states": prompts.training_chains(drawn, k, m, shared), "shared": shared}
 
 
@@ -173,3 +173,6 @@ def _single_layer(
     attention = torch.softmax(scores, dim=-1)
     attended = torch.zeros_like(u).scatter_add(-1, index, attention.repeat(1, 1, 3))
     return torch.bmm(attended, w_v.mT)
+
+
+MODEL = Model(NAME, Config, Evaluation, init, sample, optimiser, loss=loss)

@@ -5,7 +5,7 @@ from typing import Any
 
 from icl.evidence import errors
 from icl.figure import Rows, Runs, Sweep, grid
-from icl.papers.li2025.one_layer import SYSTEM, Config, Evaluation
+from icl.papers.li2025.one_layer import MODEL, Config, Evaluation
 
 # Twenty seeds train in seconds, so the laptop scale equals the paper scale.
 SEEDS = {"paper": 20, "laptop": 20, "smoke": 2}
@@ -20,7 +20,7 @@ def shared_training(scale: str, test: type[Evaluation] = Evaluation, **constants
     """Return the training shared by figures 17 to 20, with the test constants of a figure."""
     configs, steps = grid(Config, seed=range(SEEDS[scale])), STEPS[scale]
     snapshots = tuple(range(0, steps + 1, steps // SNAPSHOTS))
-    return [Sweep("li_cot", SYSTEM, configs, snapshots, test(**({"queries": QUERIES[scale]} | constants)))]
+    return [Sweep("li_cot", MODEL, configs, snapshots, test(**({"queries": QUERIES[scale]} | constants)))]
 
 
 def drawn(trained: Runs) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 from icl.core.runs import Runs
 from icl.core.streams import stream
 from icl.papers.oswald2023 import closed_forms
-from icl.papers.oswald2023.linear_attention import MATRICES, SYSTEM, Config, Evaluation
+from icl.papers.oswald2023.linear_attention import MATRICES, NAME, Config, Evaluation
 from icl.tasks import linear_regression as tasks
 from icl.tasks.linear_regression import Prompts
 
@@ -55,7 +55,7 @@ def layers_by_series(trained: Runs, run: int) -> dict[str, Layer]:
 def evaluation_prompts(config: Config, test: Evaluation, to_enlarge: bool = False) -> Prompts:
     """Return the tasks on which a run is evaluated, or those for the evaluation on larger inputs, not yet enlarged."""
     purpose, count = ("larger", test.larger_tasks) if to_enlarge else ("evaluate", test.tasks)
-    generator = stream(SYSTEM, 0 if test.shared_tasks else config.seed, purpose)
+    generator = stream(NAME, 0 if test.shared_tasks else config.seed, purpose)
     return tasks.uniform(generator, (count,), config.context_length, config.dimension, config.half_width)
 
 

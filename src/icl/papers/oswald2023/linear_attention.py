@@ -18,14 +18,13 @@ import numpy as np
 
 from icl.core.config import Constants, RunConfig, constant
 from icl.core.lazy import Tensor, torch
+from icl.core.model import Model
 from icl.core.streams import random_bits, stream
 from icl.models.optimisers import Optimiser, Params, adam, clipped_together
 from icl.models.small_matrices import product
 from icl.papers.oswald2023.closed_forms import population_loss
 
-SYSTEM = "oswald_gd"
-UNTRAINED = ()
-SHARDS = 2
+NAME = "oswald_gd"
 MATRICES = ("W_Q", "W_K", "W_V", "W_P")
 # Standard deviation of a standard normal truncated at +-2.
 CUT_AT, CUT_DEVIATION = 2.0, 0.87962566103424
@@ -100,7 +99,7 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
 
 def _cut_normal(seed: int, shape: tuple[int, ...]) -> np.ndarray:
     """N(0, 1) conditioned on |z| <= 2, by rejection."""
-    generator = stream(SYSTEM, seed, "init")
+    generator = stream(NAME, seed, "init")
     values = generator.standard_normal(shape)
     while (outside := abs(values) > CUT_AT).any():
         values[outside] = generator.standard_normal(int(outside.sum()))
@@ -121,13 +120,13 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     inputs = np.empty((len(configs), n + 1, d, b), dtype=np.float32)
     weights = np.empty((len(configs), d, b), dtype=np.float32)
     for run, config in enumerate(configs):
-        drawn = random_bits(SYSTEM, [config.seed], "train", step, (-(-size // 4),)).view(np.int16)[0, :size]
+        drawn = random_bits(NAME, [config.seed], "train", step, (-(-size // 4),)).view(np.int16)[0, :size]
         # One example at a time keeps the numbers in the cache for all operations.
         for grid_points, example in zip(drawn.reshape(n + 1, d, b), inputs[run], strict=True):
             example[...] = grid_points
             example += 0.5
             example *= config.half_width / 2**15
-        stream(SYSTEM, config.seed, "tasks", step).standard_normal(out=weights[run], dtype=np.float32)
+        stream(NAME, config.seed, "tasks", step).standard_normal(out=weights[run], dtype=np.float32)
     return {"inputs": inputs, "weights": weights}
 
 
@@ -170,3 +169,6 @@ def optimiser(configs: Sequence[Config]) -> Optimiser:
 
     inner = adam(rates, schedule, first.first_decay, first.second_decay)
     return clipped_together(inner, [c.clip_norm for c in configs])
+
+
+MODEL = Model(NAME, Config, Evaluation, init, sample, optimiser, loss=loss, shards=2)

@@ -4,7 +4,7 @@ from typing import Any
 
 from icl.core.config import grid
 from icl.core.sweep import Sweep
-from icl.papers.oswald2023.linear_attention import SYSTEM, Config, Evaluation
+from icl.papers.oswald2023.linear_attention import MODEL, Config, Evaluation
 
 SIZES = (5, 10, 20, 35, 50)
 # N = d of most figures.
@@ -42,7 +42,7 @@ def _training(scale: str, size: int, name: str, steps: int, snapshots: int, **co
     seeds = range((SEEDS if size == SIZE else SEEDS_OF_OTHER_SIZES)[scale])
     interval = steps // (snapshots if size == SIZE else 2)
     configs = grid(Config, dimension=[size], context_length=[size], seed=seeds, **constants)
-    return Sweep(f"oswald_{name}_{size}", SYSTEM, configs, tuple(range(0, steps + 1, interval)), TEST[scale])
+    return Sweep(f"oswald_{name}_{size}", MODEL, configs, tuple(range(0, steps + 1, interval)), TEST[scale])
 
 
 def published(scale: str) -> list[Sweep]:

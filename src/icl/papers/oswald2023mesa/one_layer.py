@@ -14,13 +14,13 @@ import numpy as np
 
 from icl.core.config import Constants, RunConfig, constant
 from icl.core.lazy import Tensor, torch
+from icl.core.model import Model
 from icl.core.streams import stream
 from icl.models.optimisers import Optimiser, Params, adamw
 from icl.papers.oswald2023mesa.layers import LAYERS, tokens
 from icl.tasks import linear_dynamics as tasks
 
-SYSTEM = "oswald_mesa"
-UNTRAINED = ()
+NAME = "oswald_mesa"
 # Sequences are processed in parts of this size, so that their T x T matrices stay in the cache.
 PART_SIZE = 64
 
@@ -80,7 +80,7 @@ def init(configs: Sequence[Config], device: str = "cpu") -> Params:
     c = configs[0]
     square = (c.heads, c.key_size, 2 * c.dimension)
     shapes = {"key": square, "query": square, "value": square, "output": (c.heads, c.dimension, c.key_size)}
-    sources = [(config.init_std, stream(SYSTEM, config.seed, "init")) for config in configs]
+    sources = [(config.init_std, stream(NAME, config.seed, "init")) for config in configs]
     params = {}
     for name, shape in shapes.items():
         drawn = np.stack([std * source.standard_normal(shape) for std, source in sources])
@@ -102,7 +102,7 @@ def evaluation_sequences(config: Config, test: Evaluation) -> Tensor:
 
 
 def _sequences(config: Config, count: int, purpose: str, step: int) -> np.ndarray:
-    generator = stream(SYSTEM, config.seed, purpose, step)
+    generator = stream(NAME, config.seed, purpose, step)
     x = tasks.noisy_sequences(generator, count, config.dimension, config.length + 1, config.noise)
     return np.ascontiguousarray(x, dtype=np.float32)
 
@@ -125,3 +125,6 @@ def loss_and_gradient(params: Params, batch: Params, configs: Sequence[Config]) 
             for name, g in zip(weights, torch.autograd.grad(loss, list(weights.values())), strict=True):
                 gradient[name][run] += g
     return losses, gradient
+
+
+MODEL = Model(NAME, Config, Evaluation, init, sample, optimiser, loss_and_gradient=loss_and_gradient)

@@ -14,7 +14,7 @@ from icl.evidence.errors import mean_curve
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Style, Sweep, Table, Trained, grid, join, plotting, rows
 from icl.models.optimisers import Params
 from icl.papers.oswald2023mesa.layers import Layer, Maps, linear_layer, mesa_layer, products, tokens
-from icl.papers.oswald2023mesa.one_layer import PART_SIZE, SYSTEM, Config, Evaluation, evaluation_sequences
+from icl.papers.oswald2023mesa.one_layer import MODEL, PART_SIZE, Config, Evaluation, evaluation_sequences
 
 SEEDS = {"paper": 10, "laptop": 5, "smoke": 2}
 # With a quarter of the batch, the losses after training are larger by 0.001 (Mesa) and 0.008 (trial seed 100).
@@ -46,7 +46,7 @@ def sweeps(scale: str, sequences: int) -> list[Sweep]:
     }
     test = Evaluation(sequences=sequences // FEWER[scale])
     snapshots = tuple(range(0, EVERY[scale] * POINTS, EVERY[scale]))
-    return [Sweep(f"oswald_mesa_{layer}", SYSTEM, own, snapshots, test) for layer, own in configs.items()]
+    return [Sweep(f"oswald_mesa_{layer}", MODEL, own, snapshots, test) for layer, own in configs.items()]
 
 
 def weights_at(runs: Runs, run: int, point: int) -> Params:

@@ -7,7 +7,7 @@ import numpy as np
 from icl.drawing import house
 from icl.evidence.intervals import log_slope
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Sweep, Table, Trained, join, plotting, rows, torch
-from icl.models.autoregressive import talk
+from icl.models.autoregressive import trainings
 
 LAWS = {"gaussian": "Gaussian", "sparse": "Example 4.1", "full-one": "all ones"}
 """Law of the first token -> label."""
@@ -27,21 +27,26 @@ def sweeps(scale: str) -> list[Sweep]:
     def drawn(estimator: str, count: int) -> dict[str, Any]:
         return {"gradient_estimator": [estimator], "samples": [count // FEWER[scale]], "seed": range(SEEDS[scale])}
 
-    planned = [talk.from_every_start(law, talk.CONVERGED[scale]) for law in LAWS]
-    planned += [talk.from_every_start(law, talk.EPOCHS, "_reduced", **drawn("sample_blocks", SAMPLES)) for law in LAWS]
+    planned = [trainings.from_every_start(law, trainings.CONVERGED[scale]) for law in LAWS]
+    planned += [
+        trainings.from_every_start(law, trainings.EPOCHS, "_reduced", **drawn("sample_blocks", SAMPLES)) for law in LAWS
+    ]
     for size, count in ALL_BLOCKS.items():
         name, snapshots = f"zheng_sampled_{size}", (0, FULL_EPOCHS[scale])
-        planned.append(talk.training(name, "full-one", snapshots, **drawn("sample_all_blocks", count)))
+        planned.append(trainings.training(name, "full-one", snapshots, **drawn("sample_all_blocks", count)))
     return planned
 
 
 def measure(runs: Trained, scale: str) -> Rows:
     """ab on samples and exactly, their distances by seed, and the blocks with zero population gradient."""
-    parts, epochs, names = [], np.arange(talk.EPOCHS + 1), list(talk.STARTS)
+    parts, epochs, names = [], np.arange(trainings.EPOCHS + 1), list(trainings.STARTS)
     for law in LAWS:
         name = f"zheng_{law.replace('-', '_')}"
         exact, sampled = runs[name], runs[f"{name}_reduced"]
-        wanted, found = talk.products(exact)[:, epochs], talk.products(sampled).reshape(len(names), -1, len(epochs))
+        wanted, found = (
+            trainings.products(exact)[:, epochs],
+            trainings.products(sampled).reshape(len(names), -1, len(epochs)),
+        )
         seeds = sampled.sweep.seeds[: found.shape[1]]
         distances = abs(found - wanted[:, None]).max(axis=-1)  # (starts, seeds)
         places = np.arange(len(names))[:, None]
@@ -70,7 +75,7 @@ def noise_of(runs: Runs) -> np.ndarray:
     return np.sqrt((moduli**2).mean(axis=1))
 
 
-STARTS = {name: f"({name.replace(' ', ', ')})" for name in talk.STARTS}
+STARTS = {name: f"({name.replace(' ', ', ')})" for name in trainings.STARTS}
 
 
 @plotting.under_defaults
@@ -94,7 +99,7 @@ def draw(table: Table) -> Picture:
     noise.plot(mean["x"], falling, color="0.5", linewidth=1, label=r"$m^{-1/2}$")
     sizes, largest = mean["x"].tolist(), r"Largest $|ab-ab_{\mathrm{exact}}|$"
     m = Axis("Sequences $m$", (0.8 * sizes[0], 1.25 * sizes[-1]), sizes, [f"{size:.0f}" for size in sizes], log=True)
-    plotting.frame(ab, Axis("Epoch", (0, talk.EPOCHS)), Axis("$ab$", (0, 4)), house.FONT)
+    plotting.frame(ab, Axis("Epoch", (0, trainings.EPOCHS)), Axis("$ab$", (0, 4)), house.FONT)
     start = Axis("Start $(a_0, b_0)$", (-0.5, 2.5), range(3), list(STARTS.values()))
     plotting.frame(distance, start, Axis(largest, log=True), house.FONT)
     plotting.frame(noise, m, Axis("RMS of the other blocks", log=True), house.FONT)

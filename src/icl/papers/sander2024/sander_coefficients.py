@@ -3,8 +3,9 @@
 import numpy as np
 
 from icl.figure import Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, facts, grid, join, plotting, rows
-from icl.models.autoregressive import talk
-from icl.models.autoregressive.config import NAME, Config, Evaluation
+from icl.models.autoregressive import trainings
+from icl.models.autoregressive.config import Config, Evaluation
+from icl.models.autoregressive.model import MODEL
 
 LENGTHS = np.array([10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000])
 DIMENSIONS = {5: "C0", 10: "C1"}
@@ -26,8 +27,8 @@ def sweeps(scale: str) -> list[Sweep]:
         law=["full-one"], scale=[1.0], gradient_estimator=["population_six_scalars"], learning_rate=[0.3],
     )  # fmt: skip
     return [
-        Sweep("sander_descent", NAME, trained, (0, STEPS), Evaluation()),
-        Sweep("sander_perturbed", NAME, perturbed, (0, RETURN), Evaluation()),
+        Sweep("sander_descent", MODEL, trained, (0, STEPS), Evaluation()),
+        Sweep("sander_perturbed", MODEL, perturbed, (0, RETURN), Evaluation()),
     ]
 
 
@@ -39,7 +40,7 @@ def optimum(dimension: int, most: int, fewer: int = 0) -> float:
 
 def measure(runs: Trained, scale: str) -> Rows:
     """Return the limits of descent, the proposition's values, and the ends of descent from perturbed optima."""
-    reached = talk.products(runs["sander_descent"])[:, -1].reshape(len(DIMENSIONS), -1)
+    reached = trainings.products(runs["sander_descent"])[:, -1].reshape(len(DIMENSIONS), -1)
     wanted, shifted = (
         np.array([[optimum(d, most, fewer) for most in LENGTHS] for d in DIMENSIONS]) for fewer in (0, 1)
     )

@@ -8,7 +8,7 @@ import numpy as np
 from icl.evidence.intervals import log_slope
 from icl.figure import Rows, Runs, Sweep, Trained, grid, rows, stream
 from icl.models import linear_attention_theory as theory
-from icl.papers.zhang2024.linear_attention import SYSTEM, Config, Evaluation, blocks, is_random
+from icl.papers.zhang2024.linear_attention import MODEL, NAME, Config, Evaluation, blocks, is_random
 from icl.tasks.linear_regression import wishart
 
 SPECTRUM = (2.0, 1.0, 0.5, 0.25, 0.1)
@@ -32,7 +32,7 @@ def flows(**axes: Mapping[str, Any]) -> Callable[[str], list[Sweep]]:
         test = Evaluation(prompts_test=8, prompts_theorem=100) if scale == "smoke" else Evaluation()
         common: dict[str, Any] = {"learning_rate": [1.0], "growth": [3.0], "seed": range(SEEDS[scale])}
         grids = {name: grid(Config, **constants, **common) for name, constants in axes.items()}
-        return [Sweep(f"zhang_{name}", SYSTEM, configs, (8,), test) for name, configs in grids.items()]
+        return [Sweep(f"zhang_{name}", MODEL, configs, (8,), test) for name, configs in grids.items()]
 
     return sweeps
 
@@ -71,7 +71,7 @@ def of_first_run(runs: Runs, computed: Rows) -> Rows:
 
 def generator(config: Config, purpose: str, point: int = 0) -> np.random.Generator:
     """Return the generator of the evaluation, which does not depend on the constants of the training."""
-    return stream(SYSTEM, config.seed, f"evaluate {purpose}", point)
+    return stream(NAME, config.seed, f"evaluate {purpose}", point)
 
 
 class Statistics(NamedTuple):

@@ -18,6 +18,7 @@ import numpy as np
 
 from icl.core.config import Constants, RunConfig, constant
 from icl.core.lazy import Tensor, torch
+from icl.core.model import Model
 from icl.core.streams import stream
 from icl.models import attention
 from icl.models.optimisers import Optimiser, Params, gradient_flow
@@ -25,8 +26,7 @@ from icl.papers.zhang2024 import population_flow
 from icl.papers.zhang2024.population_flow import Blocks, Moments
 from icl.tasks import linear_regression as tasks
 
-SYSTEM = "zhang_lsa"
-UNTRAINED = ()
+NAME = "zhang_lsa"
 FLOW, PROMPTS = "population_flow", "prompt_batches"
 """How a gradient is estimated."""
 STARTS = ("identity", "gaussian", "unstructured")
@@ -112,7 +112,7 @@ def theta(config: Config) -> np.ndarray:
     """Return the initial U / sigma, (d, d): Theta Theta' of norm 1, Theta = I or Gaussian, or a Gaussian of norm 2."""
     root = np.eye(config.dimension)
     if config.start != "identity":
-        root = stream(SYSTEM, config.seed, "init").standard_normal(root.shape)
+        root = stream(NAME, config.seed, "init").standard_normal(root.shape)
     if config.start == "unstructured":
         return 2 * root / np.linalg.norm(root)
     return root @ root.T / np.linalg.norm(root @ root.T)
@@ -159,7 +159,7 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
         return {"interval": np.array([c.learning_rate * schedule(c.growth, step) for c in configs])}
     batches = []
     for config in configs:
-        generator, values = stream(SYSTEM, config.seed, "train", step), config.spectrum()
+        generator, values = stream(NAME, config.seed, "train", step), config.spectrum()
         drawn = tasks.gaussian(generator, (config.prompts,), config.context_length, config.dimension)
         if config.covariance == "exponential":
             values = values * generator.standard_exponential((config.prompts, 1, config.dimension))
@@ -208,3 +208,8 @@ def times(config: Config, steps: Sequence[int]) -> np.ndarray:
 def optimiser(configs: Sequence[Config]) -> Optimiser:
     """Return steps over the intervals of `schedule`; for `prompt_batches` this is plain gradient descent."""
     return gradient_flow([c.learning_rate for c in configs], lambda step: schedule(configs[0].growth, step))
+
+
+MODEL = Model(
+    NAME, Config, Evaluation, init, sample, optimiser, loss_and_gradient=loss_and_gradient, is_random=is_random
+)

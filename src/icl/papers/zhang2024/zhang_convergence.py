@@ -8,7 +8,7 @@ import numpy as np
 from icl.core.table import curves, facts, join, rows
 from icl.drawing import house
 from icl.figure import Axes, Figure, Picture, Rows, Runs, Sweep, Table, Trained, grid, plotting
-from icl.papers.zhang2024 import linear_attention as system
+from icl.papers.zhang2024 import linear_attention as model
 from icl.papers.zhang2024 import population_flow
 from icl.papers.zhang2024.evaluation import SEEDS, SPECTRUM, of_first_run
 from icl.papers.zhang2024.linear_attention import PROMPTS, Config, Evaluation
@@ -42,7 +42,7 @@ def sweeps(scale: str) -> list[Sweep]:
         "zhang_random_prompts": ([0, last], on_prompts | random | {"learning_rate": [0.005]}),
     }
     return [
-        Sweep(name, system.SYSTEM, grid(Config, **axes), tuple(snapshots), Evaluation())
+        Sweep(name, model.MODEL, grid(Config, **axes), tuple(snapshots), Evaluation())
         for name, (snapshots, axes) in trainings.items()
     ]
 
@@ -50,7 +50,7 @@ def sweeps(scale: str) -> list[Sweep]:
 def matrices(runs: Runs) -> dict[str, np.ndarray]:
     """W^PV and W^KQ at every snapshot, (runs, snapshots, d + 1, d + 1) each."""
     if "U" in runs.weights:
-        return system.matrices(system.blocks(runs.weights))
+        return model.matrices(model.blocks(runs.weights))
     return {name: runs.weights[name].numpy() for name in ("W_PV", "W_KQ")}
 
 
@@ -61,11 +61,11 @@ def relative(trained: np.ndarray, limit: np.ndarray) -> np.ndarray:
 
 def distances(runs: Runs) -> dict[str, np.ndarray]:
     """Relative distances of both matrices and of c U to equation 4.1, and the excess loss, (runs, snapshots) each."""
-    found, trained, (u, c) = [], matrices(runs), system.blocks(runs.weights)
+    found, trained, (u, c) = [], matrices(runs), model.blocks(runs.weights)
     for run, config in enumerate(runs.sweep.configs):
         law = config.law()
         limit = population_flow.limit(law)
-        ends, least = system.matrices(limit), population_flow.population_loss(limit, law)
+        ends, least = model.matrices(limit), population_flow.population_loss(limit, law)
         excess = population_flow.population_loss(Blocks(u[run], c[run]), law) - least
         both = relative(c[run, :, None, None] * u[run], limit.c * limit.u)
         key_query, value = (relative(trained[name][run], ends[name]) for name in ("W_KQ", "W_PV"))
@@ -83,16 +83,16 @@ def measure(runs: Trained, scale: str) -> Rows:
 
 
 def of_flow(runs: Runs) -> Rows:
-    parts, path, t = [], distances(runs), system.times(runs.sweep.configs[0], runs.sweep.snapshots)
+    parts, path, t = [], distances(runs), model.times(runs.sweep.configs[0], runs.sweep.snapshots)
     for run, (case, (_, time)) in enumerate(CASES.items()):
         larger = np.maximum(path["W^KQ"], path["W^PV"])[run]
         # At the last snapshot before the time, unless training ended far from it.
         settled = larger[np.flatnonzero(t <= time)[-1]] if t[-1] >= 0.9 * time else np.nan
-        sigma = system.scale_over_limit(runs.sweep.configs[run])
+        sigma = model.scale_over_limit(runs.sweep.configs[run])
         found = {f"distance at t = {time:g}, {case}": settled, f"sigma^2 over its limit, {case}": sigma}
         parts.append(over_time(case, "flow", None, runs, {name: values[run] for name, values in path.items()}))
         parts.append(facts(None, found))
-    limit = system.matrices(population_flow.limit(runs.sweep.configs[0].law()))
+    limit = model.matrices(population_flow.limit(runs.sweep.configs[0].law()))
     return join([*parts, entries("equation 4.1", None, limit)])
 
 
@@ -106,10 +106,10 @@ def ends(runs: Trained) -> Rows:
         "distance of c U from unstructured starts": unstructured["c U"],
         "excess loss from unstructured starts": unstructured["excess loss"],
         "distance to Theorem 4.5": np.maximum(random["W^KQ"], random["W^PV"]),
-        "sigma^2 over its limit, random covariance": [system.scale_over_limit(config) for config in random_configs],
+        "sigma^2 over its limit, random covariance": [model.scale_over_limit(config) for config in random_configs],
         "distance of c U to Theorem 4.5, on prompts": on_prompts["c U"],
     }
-    larger, within = np.maximum(starts["W^KQ"], starts["W^PV"]), np.array([system.scale_over_limit(c) for c in configs])
+    larger, within = np.maximum(starts["W^KQ"], starts["W^PV"]), np.array([model.scale_over_limit(c) for c in configs])
     for words, sigma in SIGMAS.items():
         end = f", sigma {words} its limit" if words else ""
         chosen = [config.initial_scale == sigma for config in configs]
@@ -119,7 +119,7 @@ def ends(runs: Trained) -> Rows:
 
 def over_time(case: str, kind: str, seeds: Any, runs: Runs, path: Mapping[str, np.ndarray]) -> Rows:
     """Rows of distances and losses after the start, ([runs,] snapshots) each."""
-    x = system.times(runs.sweep.configs[0], runs.sweep.snapshots)[1:]
+    x = model.times(runs.sweep.configs[0], runs.sweep.snapshots)[1:]
     later = {f"{name}, {kind}": values[..., 1:] for name, values in path.items()}
     excess = {f"excess loss, {kind}": later.pop(f"excess loss, {kind}")}
     distances = curves("distance", f"distance, {case}", seeds, x, later)

@@ -11,7 +11,7 @@ from icl.models import linear_attention_theory as theory
 from icl.papers.zhang2024 import evaluation
 from icl.papers.zhang2024 import talk_panels as talk
 from icl.papers.zhang2024.evaluation import INFINITE, SPECTRUM, TEST_LENGTHS, layers, over_lengths
-from icl.papers.zhang2024.linear_attention import SYSTEM
+from icl.papers.zhang2024.linear_attention import NAME
 from icl.tasks import linear_regression as tasks
 
 COUNTS = (0, 1, 2, 5, 10, 15, 20, 25, 30, 35, 40)
@@ -36,7 +36,7 @@ def page_27(runs: Runs) -> list[Rows]:
     plain, matrix = talk.prompts(runs, "covariates"), layers(runs)[0][1]
     d, counts = len(matrix), np.arange(1, evaluation.TALK_LENGTH + 1)
     # The same for all seeds as in Garg et al.; errors do not depend on rotations.
-    root = tasks.skewed_root(tasks.rotation(stream(SYSTEM, 0, "evaluate rotation"), d))
+    root = tasks.skewed_root(tasks.rotation(stream(NAME, 0, "evaluate rotation"), d))
     skewed = talk.errors(runs, tasks.with_covariance(plain, root), COUNTS)
     exact = np.append(1.0, theory.gaussian_error(matrix, root @ root.T, counts) / d)
     by_scale = {name: talk.errors(runs, tasks.scaled_inputs(plain, c), COUNTS) for name, c in SCALES.items()}

@@ -3,17 +3,18 @@
 import numpy as np
 
 from icl.figure import Axes, Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, facts, join, plotting, rows
-from icl.models.autoregressive import talk, theory
+from icl.models.autoregressive import theory, trainings
 from icl.models.autoregressive.config import Config
+from icl.papers.zheng2024 import talk_style
 from icl.tasks.unitary_statistics import population
 
 LAWS = ("gaussian", "sparse")
-EPOCHS = talk.EPOCHS
+EPOCHS = trainings.EPOCHS
 
 
 def sweeps(scale: str) -> list[Sweep]:
     """Trainings of full blocks from three starts under both laws."""
-    return [talk.from_every_start(law, talk.CONVERGED[scale]) for law in LAWS]
+    return [trainings.from_every_start(law, trainings.CONVERGED[scale]) for law in LAWS]
 
 
 def last_error(a: np.ndarray, b: np.ndarray, config: Config) -> float:
@@ -26,9 +27,9 @@ def measure(runs: Trained, scale: str) -> Rows:
     """Return the curves of the panels, the limits, and the values that the claims bound."""
     gaussian, sparse = (runs[f"zheng_{law}"] for law in LAWS)
     gaussian_config, sparse_config = gaussian.sweep.configs[0], sparse.sweep.configs[0]
-    ab, other = talk.products(gaussian), talk.products(sparse)
+    ab, other = trainings.products(gaussian), trainings.products(sparse)
     power, fourth, later = gaussian_config.moment(2), gaussian_config.moment(4), slice(1, EPOCHS + 1)
-    every = [zip(*talk.blocks(sparse, run), strict=True) for run in range(len(other))]
+    every = [zip(*trainings.blocks(sparse, run), strict=True) for run in range(len(other))]
     errors = np.array([[last_error(a, b, sparse_config) for a, b in pairs] for pairs in every])
     curves = [
         ("a", "ab", ab[:, :EPOCHS]),
@@ -54,7 +55,7 @@ def measure(runs: Trained, scale: str) -> Rows:
         "least ab at epoch 200, sparse": other[:, EPOCHS].min(),
         "largest loss drawn at epoch 200, sparse": sparse.losses[:, EPOCHS].max(),
     }
-    names, epochs = np.array(list(talk.STARTS))[:, None], np.arange(EPOCHS)
+    names, epochs = np.array(list(trainings.STARTS))[:, None], np.arange(EPOCHS)
     parts = [rows(of, None, values, x=epochs, panel=panel, series=names) for panel, of, values in curves]
     parts += [rows("limit", None, end, x=[0, EPOCHS - 1], panel=panel, series=name) for panel, name, end in limits]
     return join([*parts, facts(None, claimed)])
@@ -71,8 +72,8 @@ def measure_split(runs: Trained, scale: str) -> Rows:
     parts, drifts, distances, epochs = [], [], [], np.arange(EPOCHS + 1)
     for law in LAWS:
         trained = runs[f"zheng_{law}"]
-        for run, (name, (a_0, b_0)) in enumerate(talk.STARTS.items()):
-            a, b = (np.diagonal(block, axis1=1, axis2=2).mean(axis=1) for block in talk.blocks(trained, run))
+        for run, (name, (a_0, b_0)) in enumerate(trainings.STARTS.items()):
+            a, b = (np.diagonal(block, axis1=1, axis2=2).mean(axis=1) for block in trainings.blocks(trained, run))
             # Relative to a_0^2 + b_0^2, because a_0^2 - b_0^2 is 0 for two of the starts.
             drifts.append(np.abs(a**2 - b**2 - (a_0**2 - b_0**2)).max() / (a_0**2 + b_0**2))
             ends = split(theory.limit(trained.sweep.configs[run]), a_0**2 - b_0**2)
@@ -110,7 +111,7 @@ def draw(table: Table) -> Picture:
     figure, panels = plotting.panels((925, 1010), edges)
     for name, axes in panels.items():
         observable, label, (step, count), dashed, caption = PANELS[name]
-        plotting.curves(axes, table, talk.styles(), observable, linewidth=1.4)
+        plotting.curves(axes, table, talk_style.styles(), observable, linewidth=1.4)
         lines = [Style("as drawn", dashed, "C3", line="--")]
         if name in "abf":
             value = table.curve(name, "at this T", "limit")["value"].iloc[0]
@@ -125,10 +126,10 @@ def finish(axes: Axes, y: Axis, caption: str) -> None:
     """Draw the axis of epochs and the caption, in the talk's typeface; formulas keep matplotlib's own, as published."""
     plotting.frame(axes, Axis("Epoch", (-10, 210), range(0, 201, 25)), y, 15, 12.5)
     below = axes.text(0.5, -0.31, caption, fontsize=12, ha="center", transform=axes.transAxes)
-    axes.tick_params(labelfontfamily=talk.SERIF)
+    axes.tick_params(labelfontfamily=talk_style.SERIF)
     legend = axes.get_legend()
     for text in (below, axes.xaxis.label, axes.yaxis.label, *(legend.get_texts() if legend else ())):
-        text.set_fontfamily(talk.SERIF)
+        text.set_fontfamily(talk_style.SERIF)
 
 
 @plotting.under_defaults
@@ -137,7 +138,7 @@ def draw_split(table: Table) -> Picture:
     edges = plotting.grid_edges(LAWS, (75, 447, 15, 253), (460, 0))
     figure, panels = plotting.panels((925, 345), edges)
     for axes in panels.values():
-        for name, label, colour, *_ in talk.styles():
+        for name, label, colour, *_ in talk_style.styles():
             ends = [Style(f"end of {letter}, {name}", "", colour, line=":") for letter in "ab"]
             courses = [Style(f"a, {name}", label, colour), Style(f"b, {name}", "", colour, line="--")]
             plotting.curves(axes, table, ends, "weight", linewidth=1.0)

@@ -3,18 +3,22 @@
 import numpy as np
 
 from icl.figure import Axis, Figure, Picture, Rows, Style, Sweep, Table, Trained, facts, join, plotting, rows
-from icl.models.autoregressive import talk, theory
+from icl.models.autoregressive import theory, trainings
 from icl.models.autoregressive.config import Config
+from icl.papers.zheng2024 import talk_style
 from icl.tasks.unitary_statistics import population
 
-EPOCHS = talk.EPOCHS
+EPOCHS = trainings.EPOCHS
 MATRICES = ("W^KQ", "W^PV")
 
 
 def sweeps(scale: str) -> list[Sweep]:
     """Trainings from the all-ones token from all starts, with full and with masked blocks."""
-    last, masked = talk.CONVERGED[scale], {"gradient_estimator": ["population_diagonal"]}
-    return [talk.from_every_start("full-one", last), talk.from_every_start("full-one", last, "_masked", **masked)]
+    last, masked = trainings.CONVERGED[scale], {"gradient_estimator": ["population_diagonal"]}
+    return [
+        trainings.from_every_start("full-one", last),
+        trainings.from_every_start("full-one", last, "_masked", **masked),
+    ]
 
 
 def against_gradient_steps(a: np.ndarray, b: np.ndarray, config: Config) -> tuple[float, float]:
@@ -35,11 +39,11 @@ def measure(runs: Trained, scale: str) -> Rows:
     """Both matrices after 200 epochs, their entries over training, and the values that the claims bound."""
     trained, masked = runs["zheng_full_one"], runs["zheng_full_one_masked"]
     config, epochs = trained.sweep.configs[0], np.arange(EPOCHS + 1)
-    every = [talk.blocks(trained, run) for run in range(len(talk.STARTS))]
-    ab, of_masked = talk.products(trained), talk.products(masked)
+    every = [trainings.blocks(trained, run) for run in range(len(trainings.STARTS))]
+    ab, of_masked = trainings.products(trained), trainings.products(masked)
     a, b = every[0]
     zero, off_diagonal = np.zeros_like(a[0]), ~np.eye(config.dimension, dtype=bool)
-    # Without the paper's block of zeros, as drawn in the talk.
+    # Without the paper's block of zeros, as drawn in the trainings.
     full = np.block([[zero, zero], [a[EPOCHS], zero]]), np.block([b[EPOCHS], zero])
     parts, spreads, claimed = [], [], {}
     for name, matrix, block in zip(MATRICES, full, (a[epochs], b[epochs]), strict=True):
@@ -53,7 +57,7 @@ def measure(runs: Trained, scale: str) -> Rows:
             parts.append(rows("weight", None, mean, x=epochs, panel="entries", series=f"{place}, {name}"))
             spreads.append(np.ptp(entries[-1]) / diagonal[-1].mean())
         claimed[f"off-diagonal over diagonal of {name}"] = rest[-1].mean() / diagonal[-1].mean()
-    for start, course in zip((*talk.STARTS, "masked"), (*ab, of_masked[0]), strict=True):
+    for start, course in zip((*trainings.STARTS, "masked"), (*ab, of_masked[0]), strict=True):
         parts.append(rows("ab", None, course[epochs], x=epochs, panel="products", series=start))
     distances = abs(of_masked[:, -1] / theory.limit(config) - 1)
     changes = abs(ab[:, -1] / ab[:, -1 - ab.shape[1] // 10] - 1)
@@ -74,7 +78,7 @@ ENTRIES = (
     Style("off-diagonal, W^KQ", "off-diagonal of $W^{KQ}_{32}$", "C0", line=":"),
     Style("off-diagonal, W^PV", "off-diagonal of $W^{PV}_{12}$", "C3", line=":"),
 )
-PRODUCTS = (*talk.styles(), Style("masked", r"$(0.1, 0.1)$, masked", "k", line="--"))
+PRODUCTS = (*talk_style.styles(), Style("masked", r"$(0.1, 0.1)$, masked", "k", line="--"))
 EDGES = {
     "W^KQ": (50, 434, 20, 319),
     "W^PV": (563, 953, 94, 264),
@@ -109,7 +113,7 @@ def draw(table: Table) -> Picture:
             label.set_visible(False)
         middle = sum(axes.get_position().intervalx) / 2
         caption = f"{caption}, $a = 0.1, b = 0.1$"
-        figure.text(middle, 0.455, caption, fontsize=14, ha="center", fontfamily=talk.SERIF)
+        figure.text(middle, 0.455, caption, fontsize=14, ha="center", fontfamily=talk_style.SERIF)
     entries, products = panels["entries"], panels["products"]
     plotting.curves(entries, table, ENTRIES, "weight")
     plotting.curves(products, table, PRODUCTS, "ab")

@@ -6,7 +6,7 @@ from icl.drawing import house
 from icl.evidence.intervals import log_slope
 from icl.figure import Axis, Figure, Picture, Rows, Runs, Sweep, Table, Trained, facts, join, plotting, rows
 from icl.models.autoregressive import config as layer
-from icl.models.autoregressive import talk, theory
+from icl.models.autoregressive import theory, trainings
 
 LENGTHS = np.array([20, 50, 100, 200, 500, 1000])
 LATE = LENGTHS >= 100
@@ -22,11 +22,11 @@ VALUES = np.linspace(0, 2, 41)
 def sweeps(scale: str) -> list[Sweep]:
     """Full blocks over T from the larger starts, and a and b for every law; seeds determine fresh sequences."""
     test, steps, lengths = layer.Evaluation(sequences=FRESH[scale]), STEPS[scale], LENGTHS.tolist()
-    _, *larger = talk.STARTS.values()
+    _, *larger = trainings.STARTS.values()
     scalars = {"start": larger[:1], "gradient_estimator": ["population_scalar"], "seed": range(SEEDS[scale])}
     return [
-        talk.training("zheng_ratio", "gaussian", (0, talk.EPOCHS, steps), test, length=lengths, start=larger),
-        *(talk.training(f"zheng_ratio_{law}", law, (0, steps), test, length=lengths, **scalars) for law in LAWS),
+        trainings.training("zheng_ratio", "gaussian", (0, trainings.EPOCHS, steps), test, length=lengths, start=larger),
+        *(trainings.training(f"zheng_ratio_{law}", law, (0, steps), test, length=lengths, **scalars) for law in LAWS),
     ]
 
 
@@ -61,7 +61,7 @@ def measure(runs: Trained, scale: str) -> Rows:
     parts, claimed = [*_limits(runs["zheng_ratio"]), *_distribution(runs["zheng_ratio_gaussian"])], {}
     for law in LAWS:
         drawn = runs[f"zheng_ratio_{law}"]
-        configs, count, ab = drawn.sweep.configs, drawn.sweep.test.sequences, talk.products(drawn)[:, -1]
+        configs, count, ab = drawn.sweep.configs, drawn.sweep.test.sequences, trainings.products(drawn)[:, -1]
         seeds, x = drawn.sweep.seeds[: len(configs) // len(LENGTHS)], LENGTHS[:, None]
         found = np.array([estimates(config, end, count) for config, end in zip(configs, ab, strict=True)])
         means, squares, errors, shares = found.T.reshape(4, len(LENGTHS), -1)
@@ -88,13 +88,13 @@ def _slopes(values: np.ndarray) -> list[float]:
 
 def _limits(trained: Runs) -> list[Rows]:
     """Return the limits of both ratios, also for infinite T; distances from 1 of 5 sigma^2 ab, five times the ratio."""
-    configs, epoch, parts = trained.sweep.configs[::2], trained.sweep.snapshots.index(talk.EPOCHS), []  # one per T
+    configs, epoch, parts = trained.sweep.configs[::2], trained.sweep.snapshots.index(trainings.EPOCHS), []  # one per T
     limits, power, fourth = np.array([theory.limit(c) for c in configs]), configs[0].moment(2), configs[0].moment(4)
     for name, factor in (("mean of ratios", power), ("least squares", fourth / power)):
         ends = LENGTHS[[0, -1]]
         parts.append(rows("limit", None, limits * factor, x=LENGTHS, panel="ratio", series=name))
         parts.append(rows("asymptote", None, factor / (5 * power), x=ends, panel="ratio", series=name))
-    distances = abs(5 * power * talk.products(trained) - 1).reshape(len(LENGTHS), 2, -1).max(axis=1)
+    distances = abs(5 * power * trainings.products(trained) - 1).reshape(len(LENGTHS), 2, -1).max(axis=1)
     claimed = {
         "largest |5 ratio - 1| at epoch 200, T = 100": distances[LENGTHS == 100, epoch],
         "largest |5 sigma^2 ab - 1| at the end, T = 1000": distances[LENGTHS == 1000, -1],
@@ -105,7 +105,7 @@ def _limits(trained: Runs) -> list[Rows]:
 def _distribution(drawn: Runs) -> list[Rows]:
     """Shares of coordinates and of squared length with a ratio below each value, at T = 1000."""
     parts = []
-    for config, ab in zip(drawn.sweep.configs, talk.products(drawn)[:, -1], strict=True):
+    for config, ab in zip(drawn.sweep.configs, trainings.products(drawn)[:, -1], strict=True):
         if config.length == 1000:
             ratio, x = ratios(config, ab, drawn.sweep.test.sequences)
             below = ratio.real[..., None] <= VALUES

@@ -1,12 +1,15 @@
-"""Pages 42 and 43 of the talk on Zheng et al.: trainings, what figures of several papers read from them, and styles."""
+"""The trainings of pages 42 and 43 of the talk on Zheng et al., and what figures of several papers read from them."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from icl.figure import Runs, Style, Sweep, grid
-from icl.models.autoregressive.config import NAME, Config, Evaluation
+from icl.core.config import grid
+from icl.core.runs import Runs
+from icl.core.sweep import Sweep
+from icl.models.autoregressive.config import Config, Evaluation
+from icl.models.autoregressive.model import MODEL
 
 STARTS = {"0.1 0.1": (0.1, 0.1), "0.5 1.5": (0.5, 1.5), "2 2": (2.0, 2.0)}
 """a_0 and b_0 by the name of their series."""
@@ -15,14 +18,12 @@ LEARNING_RATES = {"gaussian": 1e-3, "sparse": 3e-2, "full-one": 5e-4, "signs": 1
 EPOCHS = 200
 CONVERGED = {"paper": 1100, "laptop": 1100, "smoke": 300}
 """The epoch at which exact descent from every start has converged to the last digit."""
-SERIF = "STIXGeneral"
-"""A typeface that comes with matplotlib and has the metrics of the published Times New Roman."""
 
 
 def training(name: str, law: str, snapshots: Sequence[int], test: Evaluation | None = None, **axes: Any) -> Sweep:
     """Trainings over all values in `axes` with the talk's constants for one law of the first token."""
     configs = grid(Config, law=[law], scale=[SCALES[law]], learning_rate=[LEARNING_RATES[law]], **axes)
-    return Sweep(name, NAME, configs, tuple(snapshots), test or Evaluation())
+    return Sweep(name, MODEL, configs, tuple(snapshots), test or Evaluation())
 
 
 def from_every_start(law: str, last: int, ending: str = "", **axes: Any) -> Sweep:
@@ -43,11 +44,3 @@ def products(runs: Runs) -> np.ndarray:
     every = [blocks(runs, run) for run in range(len(runs.sweep.configs))]
     diagonals = [[np.diagonal(block, axis1=1, axis2=2) for block in pair] for pair in every]
     return np.array([(a * b).mean(axis=1) for a, b in diagonals])
-
-
-def styles(colours: Sequence[str] = ("C0", "C1", "C2")) -> tuple[Style, ...]:
-    """One style per start, labelled as published."""
-    return tuple(
-        Style(name, rf"$(a_0,b_0)=$({a:.1f}, {b:.1f})", colour)
-        for (name, (a, b)), colour in zip(STARTS.items(), colours, strict=True)
-    )

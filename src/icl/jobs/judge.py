@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from icl.core import sealed, table
 from icl.core.files import file_digest
@@ -10,31 +10,25 @@ from icl.core.table import Table
 from icl.evidence import judging, published_curves
 from icl.evidence.ledger import Claim
 
+if TYPE_CHECKING:
+    from icl.pipeline.plan import Plan
 
-def check(
-    figure: str,
-    scale: str,
-    folder: str,
-    claims: Iterable[Claim],
-    source: Path,
-    measured: str,
-    published: Path | None,
-    output: Path,
-    fingerprint: str,
-) -> None:
-    """Write the verdicts on a figure's table.
+ABOUT = ("revision", "clean", "versions", "python", "arithmetic", "cpu_seconds")
 
-    folder : of the results, as in results/<folder>; source : the table; measured : fingerprint of its measurement
-    """
-    made, about = table.read(source, figure, scale, measured)
+
+def run(plan: "Plan", name: str) -> None:
+    """Write the verdicts on a figure's table."""
+    source = Path(plan.table_file(name))
+    made, about = table.read(source, name, plan.scale, plan.measurement_fingerprint(name))
     record = {
-        "figure": figure,
-        "scale": scale,
-        "folder": folder,
-        "fingerprint": fingerprint,
+        "figure": name,
+        "scale": plan.scale,
+        "folder": plan.folder,
+        "fingerprint": plan.judging_fingerprint(name),
         "table": file_digest(source),
     }
-    sealed.write(output, "verdicts", record | judged(claims, made, about, published))
+    said = judged(plan.claims(name), made, about, plan.published_file(name))
+    sealed.write(Path(plan.verdict_file(name)), "verdicts", record | said)
 
 
 def judged(claims: Iterable[Claim], made: Table, about: Mapping[str, Any], published: Path | None) -> dict[str, Any]:
@@ -43,7 +37,5 @@ def judged(claims: Iterable[Claim], made: Table, about: Mapping[str, Any], publi
         "verdicts": [verdict.plain() for verdict in judging.verdicts(claims, made)],
         "distances": published_curves.distances(made, published_curves.read(published)) if published else [],
         "diverged": about["diverged"],
-        "about": {
-            name: about[name] for name in ("revision", "clean", "versions", "python", "arithmetic", "cpu_seconds")
-        },
+        "about": {name: about[name] for name in ABOUT},
     }

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from icl.core import discovery
+from icl import registry
 from icl.core.sweep import Sweep
 from icl.core.training import train
 from tests.rounding import rounding
@@ -18,10 +18,10 @@ STEPS = 3
 def trainings() -> Iterator[Sweep]:
     """One short training per model and kind of loss: the first sweep of each figure that names a new set of choices."""
     seen = set()
-    for name in discovery.figures():
-        for sweep in discovery.figure(name).sweeps("smoke"):
+    for name in registry.figures():
+        for sweep in registry.figure(name).sweeps("smoke"):
             choices = {key: value for key, value in vars(sweep.configs[0]).items() if isinstance(value, str)}
-            key = (sweep.system, tuple(sorted(choices.items())))
+            key = (sweep.model.name, tuple(sorted(choices.items())))
             if key not in seen and sweep.snapshots[-1] > 0:
                 seen.add(key)
                 # The first, a middle and the last run differ in the seed or in what the sweep varies.
@@ -36,11 +36,11 @@ UNDETERMINED = "keys.bias"
 
 
 def test_every_model_is_trained_by_a_figure_and_has_all_parts() -> None:
-    sweeps = [sweep for name in discovery.figures() for sweep in discovery.figure(name).sweeps("smoke")]
-    untrained = {sweep.system for sweep in sweeps if sweep.snapshots == (0,)}
-    assert {sweep.system for sweep in TRAININGS} | untrained == set(discovery.systems())
-    for name in discovery.systems():
-        assert {"loss", "loss_and_gradient"} & vars(discovery.system(name)).keys()
+    sweeps = [sweep for name in registry.figures() for sweep in registry.figure(name).sweeps("smoke")]
+    untrained = {sweep.model.name for sweep in sweeps if sweep.snapshots == (0,)}
+    assert {sweep.model.name for sweep in TRAININGS} | untrained == set(registry.models())
+    for model in registry.models().values():
+        assert (model.loss is None) != (model.loss_and_gradient is None)
 
 
 @pytest.mark.parametrize("sweep", TRAININGS, ids=lambda sweep: sweep.name)

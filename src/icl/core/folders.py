@@ -1,0 +1,57 @@
+"""The package's folders, and names that are looked up in them.
+
+A paper is a folder of ``icl.papers``; `icl.registry` finds the figures and models in it.
+"""
+
+import difflib
+import keyword
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from icl.core.config import ConstantError
+
+PACKAGE = Path(__file__).resolve().parents[1]
+PAPERS = PACKAGE / "papers"
+OURS = "ours"
+"""The folder of figures that belong to none of the papers."""
+
+
+class UnknownName(ConstantError):
+    """No figure, paper or model has this name; the message lists similar names."""
+
+
+@cache
+def papers() -> tuple[str, ...]:
+    """Return the keys of all papers in alphabetical order, ``ours`` last."""
+    keys = [path.name for path in importable(PAPERS) if path.is_dir()]
+    return tuple(sorted(keys, key=lambda key: (key == OURS, key)))
+
+
+def importable(folder: Path) -> list[Path]:
+    """Return the modules and packages of a folder in alphabetical order, without those whose name begins with _."""
+    return [path for path in _sources(folder) if _is_module(path) and not path.stem.startswith("_")]
+
+
+def strays() -> list[Path]:
+    """Return what lies among the package's modules but has no name that can be imported, as systems and editors leave
+    it: ._a.py, .#a.py, a (copy).py. Nothing reads it.
+    """
+    folders = [PACKAGE, *(path for path in PACKAGE.rglob("*") if path.is_dir())]
+    return [path for folder in folders for path in _sources(folder) if not _is_module(path)]
+
+
+def _sources(folder: Path) -> list[Path]:
+    """Return what would be modules and packages by its suffix or content."""
+    return sorted(path for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file())
+
+
+def _is_module(path: Path) -> bool:
+    name = path.stem if path.is_file() else path.name
+    return name.isidentifier() and not keyword.iskeyword(name) and path.is_file() == (path.suffix == ".py")
+
+
+def near(word: str, names: Iterable[str]) -> str:
+    """Return the names most similar to a misspelt word, or all of them if none is similar, as text."""
+    known = list(names)
+    return ", ".join(difflib.get_close_matches(word, known, n=3, cutoff=0.5) or known)

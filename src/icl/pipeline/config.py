@@ -1,0 +1,140 @@
+"""The config of the workflow: what workflow/config.yaml, the command line and a job may say, checked in one place."""
+
+import difflib
+import re
+import shlex
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Self
+
+from icl import registry
+from icl.core import plain_yaml
+from icl.core.config import FIRST_SEED, SCALES, ConstantError, canonical, digest
+from icl.core.folders import near
+from icl.core.plain_yaml import number
+from icl.core.sweep import Overrides, checked
+
+LARGEST = {"shards": 10_000, "first_seed": 1_000_000, "seeds": 100_000}
+"""The largest value of each number in a config; the least is 0."""
+FOR_TARGETS = ("against", "only")
+"""Keys of the workflow's config that no result depends on; both are texts."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a plan follows from; fields as in workflow/config.yaml."""
+
+    scale: str
+    shards: int = 0
+    constants: Mapping[str, Mapping[str, Any]] | None = None
+    variant: str = ""
+    first_seed: int = FIRST_SEED
+    seeds: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise ConstantError for a value that names no folder of results: no path or option may come from a config."""
+        if self.scale not in SCALES:
+            raise ConstantError(f"scale = {self.scale!r}: must be one of {', '.join(SCALES)}")
+        # Snakemake would read digits, True and nan as something else than text.
+        word = r"(?!(?i:true|false|inf|infinity|nan)$)([A-Za-z][\w-]{0,40})?"
+        if not isinstance(self.variant, str) or not re.fullmatch(word, self.variant, re.ASCII):
+            raise ConstantError(
+                f"variant = {self.variant!r}: must be at most 41 letters, digits, _ and -, of which a letter is first, "
+                "and no word such as true or nan"
+            )
+        for name, most in LARGEST.items():
+            value = getattr(self, name)
+            if type(value) is not int or not 0 <= value <= most:
+                raise ConstantError(f"{name} = {value!r}: must be a whole number from 0 to {most:,}")
+
+    @classmethod
+    def of(cls, config: object) -> Self:
+        """Return the plan of a workflow config.
+
+        Raises ConstantError for another key, an unknown scale, a bad name, a misspelt constant, and a value of another
+        type or out of range.
+        """
+        keys = [field.name for field in fields(cls)]
+        if not isinstance(config, Mapping):
+            raise ConstantError(f"config: {config!r} has no keys")
+        if missing := set(keys) - set(config):
+            raise ConstantError(f"config: has no {', '.join(sorted(missing))}")
+        for key, value in config.items():
+            if key not in (*keys, *FOR_TARGETS):
+                raise ConstantError(f"config: has no key {key!r}; try {near(str(key), (*keys, *FOR_TARGETS))}")
+            if key in FOR_TARGETS and not isinstance(value, str):
+                raise ConstantError(f"config {key}: {value!r} is no text")
+        constants = {
+            model: {name: number(_plain(value, f"config constants.{model}.{name}")) for name, value in part.items()}
+            for model, part in checked(config["constants"]).items()
+            if part
+        }
+        made = cls(**{name: config[name] for name in keys} | {"constants": constants})
+        if made.variant and not constants:
+            raise ConstantError(f"variant = {made.variant!r}: names a set of constants, but none is given")
+        for model, values in constants.items():
+            _check_names(model, values)
+        return made
+
+    def plain(self) -> dict[str, Any]:
+        """Return the config as plain data, the inverse of `of`."""
+        return {field.name: getattr(self, field.name) for field in fields(self)} | {"constants": self.changed}
+
+    @property
+    def changed(self) -> Overrides:
+        """The user's constants."""
+        return self.constants or {}
+
+    @property
+    def folder(self) -> str:
+        """The folder below results/ and figures/: the scale and, each after an @, a variant's name or hash and what
+        seeds are not the default.
+        """
+        variant = [self.variant or digest(self.changed)[:8]] if self.changed else []
+        seeds = [f"from.{self.first_seed}"] if self.first_seed != FIRST_SEED else []
+        seeds += [f"seeds.{self.seeds}"] if self.seeds else []
+        return "@".join([self.scale, *variant, *seeds])
+
+    def command(self, target: str) -> str:
+        """Return the full command that makes a target of this plan."""
+        config = [f"scale={self.scale}"] if self.scale != "laptop" else []
+        config += [f"first_seed={self.first_seed}"] if self.first_seed != FIRST_SEED else []
+        config += [f"seeds={self.seeds}"] if self.seeds else []
+        config += [f"variant={self.variant}"] if self.variant else []
+        config += [f"constants={shlex.quote(canonical(self.changed))}"] if self.changed else []
+        return f"snakemake {target}" + (f" --config {' '.join(config)}" if config else "")
+
+
+def _plain(value: object, place: str) -> object:
+    """Return a constant's value; raises ConstantError unless it is a number, a text, true, false or a list of these."""
+    for one in value if isinstance(value, list | tuple) else [value]:
+        if not isinstance(one, bool | int | float | str):
+            raise ConstantError(f"{place}: {one!r} is no number, text, true or false")
+    return value
+
+
+def _check_names(model: str, values: Collection[str]) -> None:
+    """Raise ConstantError for a misspelt constant of a model, with similar names."""
+    known = registry.models()[model].constants if model in registry.models() else frozenset()
+    for name in sorted(set(values) - known):
+        if near := difflib.get_close_matches(name, sorted(known), cutoff=0.6):
+            raise ConstantError(f"constant {model}.{name}: no such constant; did you mean {', '.join(near)}?")
+
+
+def check_typed(words: Iterable[str], entries: Iterable[str], files: Iterable[str | Path]) -> None:
+    """Raise ConstantError for a config that Snakemake would read otherwise than it is written: with a repeated key, an
+    ambiguous number, or a second --config, which replaces the first.
+
+    words : of the command line; entries : key=value of its last --config; files : of its --configfile, and others
+    """
+    if len([word for word in words if re.match(r"--config(=|$)|-\w*C", word)]) > 1:
+        raise ConstantError("--config: is given twice, and Snakemake reads only the last one; join them")
+    for file in map(Path, files):
+        plain_yaml.load(file.read_text(encoding="utf-8"), str(file))
+    given = [entry.partition("=")[::2] for entry in entries]
+    for key, value in given:
+        if [name for name, _ in given].count(key) > 1:
+            raise ConstantError(f"--config {key}={value}: the key {key!r} is repeated")
+        if key not in ("variant", "against", "only"):  # texts
+            plain_yaml.load(value, f"--config {key}={value}")
