@@ -105,7 +105,7 @@ def test_what_a_training_depends_on_is_every_constant_but_the_tests() -> None:
     assert digest(other_test.plain()) != digest(base.plain())
     others = [
         base.override({"width": 6}), dataclasses.replace(base, snapshots=(0, 6)), toy(rate=[0.1, 0.2], seed=[1, 0]),
-        dataclasses.replace(base, name="other"), dataclasses.replace(base, model=dataclasses.replace(TOY, name="other")),
+        dataclasses.replace(base, name="other"), dataclasses.replace(base, model=Model("other", Toy, ToyTest)),
         toy(rate=[0.1, 0.2], seed=range(3)), toy(rate=[0.1, 0.3], seed=range(2)), toy(rate=[0.2, 0.1], seed=range(2)),
     ]  # fmt: skip
     assert len({digest(one.compact()) for one in [base, *others]}) == 1 + len(others)

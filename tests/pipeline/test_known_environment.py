@@ -66,7 +66,7 @@ def icl(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_command_works_from_anywhere_in_the_clone_and_names_it_elsewhere(tmp_path: Path) -> None:
     assert icl(ROOT / "docs", "verdicts", "figure99").stderr.startswith("figure 'figure99': no such figure")
-    for words in (["list"], ["verdicts"], ["new", "figure", "li2024", "a"], ["check", "figure9"]):
+    for words in (["list"], ["verdicts"], ["new", "figure", "li2024", "a"], ["review", "figure9"]):
         done = icl(tmp_path, *words)
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr == f"{tmp_path}: is not in the clone; run `cd {environment.ROOT}` first\n"

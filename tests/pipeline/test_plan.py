@@ -156,7 +156,7 @@ def test_figures_are_found_in_a_command_line() -> None:
 
 def test_a_request_doubles_with_each_attempt() -> None:
     for resource in ("mem_mb", "runtime"):
-        first, second, third = (PLAN.request(resource, attempt, "li_icl") for attempt in (1, 2, 3))
+        first, second, third = (PLAN.request(resource, attempt) for attempt in (1, 2, 3))
         assert 0 < first == second // 2 == third // 4
 
 

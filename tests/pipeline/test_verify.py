@@ -135,7 +135,7 @@ def test_what_is_no_file_is_named_before_and_after_a_job(path: str) -> None:
     """A folder or a link to no file, in place of a result or of what a training keeps beside it."""
     first, *others = PLAN.shards_of("figure9")
     kinds = {str(WEIGHTS): f"train figure9/{'/'.join(first)}", str(OTHER): f"train figure9/{'/'.join(others[0])}",
-             str(TABLE): "measure figure9", str(VERDICTS): "check figure9"}  # fmt: skip
+             str(TABLE): "measure figure9", str(VERDICTS): "judge figure9"}  # fmt: skip
     kind, name = kinds.get(path, "draw figure9").split()
     kept = [
         Path(path).with_name(f".{Path(path).stem}.finished.safetensors"),

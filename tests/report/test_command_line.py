@@ -137,7 +137,8 @@ def test_results_are_held_against_the_gallery(icl: Called, figure9: results.Foun
 
 
 @pytest.mark.parametrize(("words", "near"), [
-    ("show figure99", "figure9"), ("show A-P1bb", "A-P1b"), ("verdicts figre9", "figure9"), ("check figre9", "figure9"),
+    ("show figure99", "figure9"), ("show A-P1bb", "A-P1b"), ("verdicts figre9", "figure9"),
+    ("review figre9", "figure9"),
     ("verdicts --scale huge", "laptop"), ("verdicts --variant a", "variant"), ("whatif figre9 --set {}", "figure9"),
     ("whatif figure9", "--set"), ("whatif figure9 --set 0.6", "model"), ("show figure9 --set {a", "--set"),
     ("whatif figure9 --set '{li_icl_gpt2: {relevant_fraction: 0.6}}'", "changes nothing in figure9"),

@@ -107,7 +107,7 @@ def test_a_new_figure_passes_the_contracts_and_is_a_target(tree: Tree, words: st
     tree("ruff", "check", folder)
     tree("ruff", "format", "--check", folder)
     claim = name.replace("_", "-").upper()
-    said = tree("icl", "check", name, code=1)
+    said = tree("icl", "review", name, code=1)
     assert said.count("\npassed  ") == 4, said
     violations = f"tests/papers/{key}/planted.py"
     assert "FAILED  `python -m tests.planted`, then `make gallery_text` was run" in said

@@ -184,7 +184,7 @@ def _written(paths: list[Path], name: str) -> None:
 
 
 @app.command()
-def check(figure: str) -> None:
+def review(figure: str) -> None:
     """Run the tests of every figure on one, its lint, and look for violations and reasons that its claims need."""
     from icl.evidence import freeze
 
@@ -221,7 +221,7 @@ def freeze() -> None:
 
 @app.command(hidden=True)
 def job(kind: str, name: str, config: Config) -> None:
-    """Run a job of the workflow: train FIGURE/SWEEP/SHARD, measure, check or draw FIGURE."""
+    """Run a job of the workflow: train FIGURE/SWEEP/SHARD, measure, judge or draw FIGURE."""
     run.run(Plan.of(config), kind, name)
 
 
