@@ -51,7 +51,7 @@ def note(name: str, scale: str, constants: Overrides, seeds: int = 0) -> Note:
     """Return the scale, its reductions against the paper scale, and the changed constants."""
     ours, papers = sweeps(name, scale, constants, seeds=seeds), sweeps(name, "paper", constants)
     reduced = dict.fromkeys(
-        (what.replace("_", " "), here, there)
+        (what.replace(" test of the test", " of the test"), here.replace("_", " "), there.replace("_", " "))
         for key, sweep in ours.items()
         for what, here, there in reductions(sweep, papers[key])
     )
