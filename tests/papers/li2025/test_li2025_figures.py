@@ -111,7 +111,6 @@ def test_noisy_steps_have_the_configured_positions() -> None:
         ("figure18", {"primacy": 0.2}, "path_probability"),
         ("figure19", {"specific_patterns": 5}, "misled_starts"),
         ("figure19", {"misled_path": 0.05}, "misled_starts = 6: must be such that Condition 1 fails"),
-        ("figure19", {"misled_law": "detour", "misled_second": 0.95}, "such that Condition 1 fails"),
         ("cot_factors", {"end_primacy": 0.3}, "end_probability"),
         ("cot_factors", {"end_probability": 0.7}, r"end_probability \(tau_o\^f\) = 0.7: .*rho = "),
         ("cot_rates", {"path_probability": 0.9}, "path_probability"),

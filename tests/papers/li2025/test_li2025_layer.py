@@ -16,7 +16,7 @@ from icl.core.training import loss_and_gradient, train
 from icl.models.optimisers import Params
 from icl.papers.li2025 import attention_figures, one_layer, prompts
 from icl.papers.li2025.decoding import chain_of_thought, draw_test, single_answer, wrong_answers
-from icl.papers.li2025.transition_matrices import detour, with_exact_steps
+from icl.papers.li2025.transition_matrices import gathering
 from tests.oracles import li2025 as oracle
 from tests.rounding import rounding
 
@@ -29,7 +29,7 @@ CONFIGS = (
 DEEP = tuple(replace(config, layers=3, heads=2, start_std=0.1) for config in CONFIGS)
 TEST = one_layer.Evaluation(specific_patterns=5, path_probability=0.5, primacy=0.6, context_length_test=12, queries=30)
 LENGTHS = (1, 2, 5, 12)
-MISLEADING = prompts.Setting(0.8, with_exact_steps(detour(5, 2, 0.6, 0.6, 0.8), 3))
+MISLEADING = prompts.Setting(0.8, gathering(3, 5, 2, 0.4))
 SETTINGS = [TEST.setting(), TEST.variation(relevant_fraction_test=0.3).setting(), MISLEADING]
 every_depth = pytest.mark.parametrize("configs", [CONFIGS, DEEP], ids=["one layer", "three layers"])
 

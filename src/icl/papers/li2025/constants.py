@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from icl.core.config import Constants, RunConfig, constant
-from icl.papers.li2025.prompts import NOISES, PATTERNS, STARTS, Setting
-from icl.papers.li2025.transition_matrices import ROUNDING, detour, gathering, with_exact_steps, with_primacy
+from icl.papers.li2025.prompts import Setting
+from icl.papers.li2025.transition_matrices import ROUNDING, gathering, with_exact_steps, with_primacy
 
 FINDINGS = "see gallery/findings.md"
 CALIBRATED = f"calibrated: {FINDINGS}"
@@ -86,14 +86,7 @@ class Evaluation(Constants):
     noise: float = constant(
         0.9, "ours", f"not stated: root mean square norm of the test noise, over beta; {CALIBRATED}", at_least=0
     )
-    noise_law: str = constant("uniform", "ours", f"not stated: how the norm varies; {CALIBRATED}", choices=NOISES)
     query_noise: float = constant(1.0, "ours", "not stated: norm over that of the examples' noise", at_least=0)
-    pattern_law: str = constant(
-        "orthonormal", "ours", "not stated: law of TSR patterns in the span of the TRR ones", choices=tuple(PATTERNS)
-    )
-    example_law: str = constant(
-        "independent", "ours", f"not stated: alpha' as a count or probability; {CALIBRATED}", choices=tuple(STARTS)
-    )
     noisy_step: int = constant(
         2, "ours", f"not stated: the first noisy step, others follow cyclically; {CALIBRATED}", at_least=1, at_most=20
     )
@@ -107,22 +100,10 @@ class Evaluation(Constants):
     misled_starts: int = constant(
         6, "ours", f"not stated: starts that violate Condition 1 in figure 19; {CALIBRATED}", at_least=1
     )
-    misled_law: str = constant(
-        "gathering", "ours", f"not stated: how they violate it; {CALIBRATED}", choices=("gathering", "detour")
+    misled_path: float = constant(
+        0.45, "ours", f"not stated: tau^f from these starts; {CALIBRATED}", above=0, at_most=0.49
     )
-    misled_path: float = constant(0.45, "ours", f"not stated: tau^f of gathering; {CALIBRATED}", above=0, at_most=0.49)
-    misled_steps: int = constant(
-        3, "ours", f"not stated: number of noisy steps in the gathering law; {CALIBRATED}", at_least=2, at_most=20
-    )
-    misled_first: float = constant(
-        0.5, "ours", "not stated: probability of the right step 1 from these starts, in the detour law", **FRACTION
-    )
-    misled_second: float = constant(
-        0.68, "ours", "not stated: probability of the right step 2 from these starts, in the detour law", **FRACTION
-    )
-    misled_pull: float = constant(
-        1.0, "ours", "not stated: probability of their wrong end from its own start, in the detour law", **FRACTION
-    )
+    misled_steps: int = constant(3, "ours", f"not stated: number of noisy steps; {CALIBRATED}", at_least=2, at_most=20)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -153,18 +134,15 @@ class Evaluation(Constants):
         if starts >= patterns:
             raise self.error("misled_starts", f"below M' = {patterns}, so that a start is not misled")
         try:
-            if self.misled_law == "gathering":
-                noisy = gathering(min(self.misled_steps, self.chain_length), patterns, starts, self.misled_path)
-            else:
-                noisy = detour(patterns, starts, self.misled_first, self.misled_second, self.misled_pull)
-            return self.placed(noisy)
+            steps = min(self.misled_steps, self.chain_length)
+            return self.placed(gathering(steps, patterns, starts, self.misled_path))
         except ValueError as error:
             raise self.error("misled_starts", f"such that Condition 1 fails; {error}") from None
 
     def placed(self, noisy: np.ndarray) -> Setting:
         """alpha' and the matrices of noisy steps from step `noisy_step` on, cyclically; the other steps are exact."""
         matrices = np.roll(with_exact_steps(noisy, self.chain_length), self.noisy_step - 1, axis=0)
-        return Setting(self.relevant_fraction_test, matrices, self.example_law)
+        return Setting(self.relevant_fraction_test, matrices)
 
     def _noisy(self, name: str, probability: float, lead: float, steps: int) -> Setting:
         try:

@@ -21,7 +21,7 @@ def measure(runs: Trained, scale: str) -> Rows:
     """A_1, A_2 and B; errors of chain of thought and of a single answer against the number of examples, by start."""
     trained = single(runs)
     test, seeds = trained.sweep.test, trained.sweep.seeds
-    setting = Setting(test.relevant_fraction_test, with_exact_steps(STEPS, test.chain_length), test.example_law)
+    setting = Setting(test.relevant_fraction_test, with_exact_steps(STEPS, test.chain_length))
     lengths = [length for length in LENGTHS if length <= test.context_length_test]
     starts = np.stack([draw_test(config, test).start for config in trained.sweep.configs])
     holds = condition_1(setting.matrices)

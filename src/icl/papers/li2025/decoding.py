@@ -33,11 +33,10 @@ def draw_test(config: Config, test: Evaluation, queries: int | None = None) -> p
     m, specific = config.relevant_patterns, test.specific_patterns
     rng = stream(NAME, config.seed, "evaluate")
     noise = prompts.bounded_noise(rng, (n, length * (k + 1) + 1, m), test.noise)
-    patterns = prompts.PATTERNS[test.pattern_law](rng, specific, m)
+    patterns = prompts.orthonormal_patterns(rng, specific, m)
     uniform, start = rng.random((n, length, k + 1)), rng.integers(specific, size=n)
     names = prompts.permutations(rng.integers(2**64, size=(n, k + 1, specific), dtype=np.uint64))
-    # Drawn last, so that all other draws are the same for all laws.
-    noise *= prompts.noise_sizes(test.noise_law, rng, noise.shape[:2], m)[..., None]
+    noise *= prompts.noise_sizes(rng, noise.shape[:2])[..., None]
     contexts = noise[:, 1:].reshape(n, length, k + 1, m)
     return prompts.Draw(patterns, contexts, noise[:, 0] * np.float32(test.query_noise), uniform, start, names)
 

@@ -52,38 +52,26 @@ def sharing(length: int, fraction: float) -> np.ndarray:
     return np.diff(np.ceil(fraction * np.arange(length + 1) - ROUNDING)) > 0
 
 
-def counted_starts(uniform: np.ndarray, start: np.ndarray, patterns: int, fraction: float) -> np.ndarray:
-    """Return starts of examples, int64 (queries, length): those of `sharing` are the query's, others uniform elsewhere.
+def starts_of_examples(uniform: np.ndarray, start: np.ndarray, patterns: int, fraction: float) -> np.ndarray:
+    """Return starts of examples, int64 (queries, length): each is the query's with probability alpha', else uniform
+    elsewhere.
 
     uniform : (queries, length) on [0, 1), start : (queries,)
     """
-    return np.where(sharing(uniform.shape[1], fraction), start[:, None], _elsewhere(uniform, start, patterns))
-
-
-def independent_starts(uniform: np.ndarray, start: np.ndarray, patterns: int, fraction: float) -> np.ndarray:
-    """Return starts of examples: each, by itself, is the query's with probability alpha', else uniform elsewhere."""
     rescaled = np.clip((uniform - fraction) / max(1 - fraction, ROUNDING), 0, 1 - ROUNDING)
-    return np.where(uniform < fraction, start[:, None], _elsewhere(rescaled, start, patterns))
-
-
-def _elsewhere(uniform: np.ndarray, start: np.ndarray, patterns: int) -> np.ndarray:
-    return (start[:, None] + 1 + (uniform * (patterns - 1)).astype(np.int64)) % patterns
-
-
-STARTS = {"counted": counted_starts, "independent": independent_starts}
-"""Laws of the examples' starts."""
+    elsewhere = (start[:, None] + 1 + (rescaled * (patterns - 1)).astype(np.int64)) % patterns
+    return np.where(uniform < fraction, start[:, None], elsewhere)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Distribution of test prompts: alpha', the transition matrices (K, M', M') and the law of the starts.
+    """Distribution of test prompts: alpha' and the transition matrices (K, M', M').
 
     Raises ValueError unless all rows of the matrices are probabilities.
     """
 
     fraction: float
     matrices: np.ndarray
-    start_law: str = "counted"
 
     def __post_init__(self) -> None:
         if not (self.matrices.min() >= 0 and np.abs(self.matrices.sum(axis=-1) - 1).max() <= ROUNDING):
@@ -96,7 +84,7 @@ def testing_chains(uniform: np.ndarray, start: np.ndarray, setting: Setting) -> 
     uniform : (queries, length, K + 1) on [0, 1), start : (queries,)
     """
     patterns = setting.matrices.shape[1]
-    states = [STARTS[setting.start_law](uniform[..., 0], start, patterns, setting.fraction)]
+    states = [starts_of_examples(uniform[..., 0], start, patterns, setting.fraction)]
     for k, matrix in enumerate(setting.matrices, start=1):
         # Likeliest outcome first, so that the same draws are errors in all settings.
         order = np.argsort(-matrix, axis=1, kind="stable")
@@ -118,31 +106,9 @@ def orthonormal_patterns(rng: np.random.Generator, number: int, dimension: int) 
     return (q * np.sign(np.diag(r))).T
 
 
-def independent_patterns(rng: np.random.Generator, number: int, dimension: int) -> np.ndarray:
-    """Independent TSR patterns of norm one, uniformly random in the span and so not orthogonal: (M', M)."""
-    vectors = rng.standard_normal((dimension, number)).T
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-
-
-PATTERNS = {"orthonormal": orthonormal_patterns, "independent": independent_patterns}
-"""Laws of the TSR patterns."""
-NOISES = ("equal", "gaussian", "uniform", "prompt")
-"""Laws of the norms of the noise."""
-
-
-def noise_sizes(law: str, rng: np.random.Generator, shape: tuple[int, int], dimension: int) -> np.ndarray:
-    """Norms of noise vectors over their root mean square, float32, broadcastable to (prompts, vectors).
-
-    "equal": all equal; "gaussian": as for Gaussian vectors; "uniform": uniform from 0, for each vector; "prompt":
-    uniform from 0, one for all vectors of a prompt
-    """
-    if law == "gaussian":
-        sizes = np.sqrt(rng.chisquare(dimension, shape) / dimension)
-    elif law == "equal":
-        sizes = np.ones((1, 1))
-    else:
-        sizes = np.sqrt(3) * rng.random(shape if law == "uniform" else (shape[0], 1))
-    return sizes.astype(np.float32)
+def noise_sizes(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+    """Norms of noise vectors over their root mean square, uniform from 0: float32 (prompts, vectors)."""
+    return (np.sqrt(3) * rng.random(shape)).astype(np.float32)
 
 
 def bounded_noise(rng: np.random.Generator, shape: tuple[int, ...], norm: float) -> np.ndarray:

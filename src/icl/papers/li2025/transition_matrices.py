@@ -69,29 +69,6 @@ def _circulant(patterns: int, right: float, lead: float) -> np.ndarray:
     return np.stack([np.roll(row, shift) for shift in range(patterns)])
 
 
-def detour(patterns: int, misled: int, first: float, second: float, pull: float) -> np.ndarray:
-    """Two noisy steps (2, M', M') that violate Condition 1 for `misled` of the M' starts, as in the talk's example.
-
-    Let h = `misled`. Step 1 takes each of the starts 0, ..., h to its own successor with probability `first`, and else
-    to one of their other successors, equally likely. Step 2 takes the successor of i < h to i's end with probability
-    `second`, and else to the end of h. It takes the successor of h to h's end with probability `pull`, and else to one
-    of the other ends. So the end of h collects the errors: B(i, h) exceeds B(i, i), although each step is right most
-    often. The other starts are exact. The example has M' = 2, `misled` = 1, first = second = 0.6 and pull = 0.8.
-
-    Raises ValueError unless right steps are likeliest and Condition 1 fails for exactly the starts below h.
-    """
-    one, two, h, part = np.eye(patterns), np.eye(patterns), misled, slice(misled + 1)
-    one[part, part] = (1 - first) / h
-    np.fill_diagonal(one[part, part], first)
-    np.fill_diagonal(two[:h, :h], second)
-    two[:h, h], two[h, :h], two[h, h] = 1 - second, (1 - pull) / h, pull
-    matrices, starts = np.stack([one, two]), np.arange(patterns)
-    right_chains_stay = (best_chains(matrices) == starts[:, None]).all()
-    if not right_chains_stay or not (condition_1(matrices) == (starts >= misled)).all():
-        raise ValueError(f"probabilities {first:g}, {second:g} and {pull:g}: do not violate Condition 1 as intended")
-    return matrices
-
-
 def gathering(steps: int, patterns: int, misled: int, probability: float) -> np.ndarray:
     """Noisy steps (n, M', M') whose errors all have the same end, against Condition 1 for `misled` of the M' starts.
 
