@@ -63,7 +63,7 @@ def _evaluation(
         block = random_bits(config.model, [config.seed], purpose, 0, (test.prompts, test.context_length_test + 2))[0]
         fraction, bound = test.relevant_fraction_test, config.largest_strength
         batch = sample_prompts(block, tasks, len(relevant), len(irrelevant), fraction, bound)
-        batch = replace(batch, strength=test.strength(config, batch.strength))
+        batch = replace(batch, strength=test.strength(batch.strength))
         tokens = prompt_tokens(batch, relevant, irrelevant, config.label_direction)
         if test.noise:
             features = tokens[..., : config.feature_dimension]

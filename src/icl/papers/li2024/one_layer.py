@@ -36,10 +36,6 @@ class Config(PatternConfig):
         64, "inferred", "figure 14 places pruning rates 0 ... 40 % on the indices round(64 r)", letter="m", at_least=2,
         at_most=10000, even=True,
     )  # fmt: skip
-    strength_law: str = constant(
-        "uniform", "ours", "law of kappa within its bound; the talk shows signed values, an earlier talk a constant",
-        letter="law of kappa", choices=("uniform", "constant"),
-    )  # fmt: skip
     attention_start: float = constant(
         0.4 / 3, "inferred", "figure 8 starts at delta beta = 0.4; the talk says scaled identity", letter="delta",
         above=0,
@@ -72,10 +68,6 @@ class Config(PatternConfig):
         letter="eta", above=0,
     )  # fmt: skip
 
-    def strength(self, kappa: np.ndarray) -> np.ndarray:
-        """kappa under its law, from a kappa that is uniform within its bound."""
-        return kappa if self.strength_law == "uniform" else np.full_like(kappa, self.largest_strength)
-
 
 @dataclass(frozen=True)
 class Evaluation(PatternTest):
@@ -94,9 +86,9 @@ class Evaluation(PatternTest):
         "the start of figure 8", letter="kappa'/kappa", at_least=0,
     )  # fmt: skip
 
-    def strength(self, config: Config, kappa: np.ndarray) -> np.ndarray:
+    def strength(self, kappa: np.ndarray) -> np.ndarray:
         """kappa' of the test inputs, from a kappa that is uniform within its training bound."""
-        return self.strength_ratio * config.strength(kappa)
+        return self.strength_ratio * kappa
 
 
 def init(configs: Sequence[Config], device: str = "cpu") -> Params:
@@ -124,9 +116,7 @@ def sample(configs: Sequence[Config], step: int) -> dict[str, np.ndarray]:
     first = configs[0]
     shape = (first.batch, first.context_length + 2)
     blocks = random_bits(first.model, [c.seed for c in configs], "train", first.batch_index(step), shape)
-    batch = training_prompts(configs, blocks)
-    kappa = np.stack([config.strength(of_run) for config, of_run in zip(configs, batch.strength, strict=True)])
-    return vars(batch) | {"strength": kappa}
+    return vars(training_prompts(configs, blocks))
 
 
 def loss(params: Params, batch: Params, configs: Sequence[Config]) -> Tensor:

@@ -12,14 +12,14 @@ patterns nu'_k lie in the span of the IDI patterns.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from icl.core.config import Constants, RunConfig, constant
 from icl.core.lazy import Tensor, torch
 from icl.core.streams import stream
-from icl.papers.li2024.prompts import TRAINING_TASKS, Prompts, sample_prompts
+from icl.papers.li2024.prompts import Prompts, cyclic_shifts, sample_prompts
 
 FITTED = "fitted: see gallery/findings.md"
 
@@ -94,11 +94,6 @@ class PatternConfig(RunConfig):
         3, "inferred", "tasks (i, i + s mod M_1), s <= 3: the smallest even cover that meets both conditions of the "
         "talks, at least M_1 tasks and at least a fraction (M_1 - 1)^(-1/2) of all", letter="tasks / M_1", at_least=1,
     )  # fmt: skip
-    task_choice: str = constant(
-        "cyclic shifts", "ours", "not stated; the papers require an even cover of the patterns, which both choices "
-        "are: shifts 1, 2 ... of one cycle, or a random cover without cycles per seed", letter="choice of tasks",
-        choices=tuple(TRAINING_TASKS),
-    )  # fmt: skip
     pattern_law: str = constant(
         "random rotation", "inferred", "coordinates of the patterns: they matter for Adam, not for SGD; with patterns "
         "along the axes Adam does not reproduce the figures", choices=tuple(PATTERN_LAWS),
@@ -147,8 +142,7 @@ class PatternConfig(RunConfig):
     @cached_property
     def train_tasks(self) -> np.ndarray:
         """The training tasks, (tasks, 2)."""
-        rng = stream(self.model, self.seed, "tasks")
-        return TRAINING_TASKS[self.task_choice](rng, self.relevant_patterns, self.task_shifts)
+        return cyclic_shifts(self.relevant_patterns, self.task_shifts)
 
     @cached_property
     def axes(self) -> np.ndarray:
@@ -187,7 +181,7 @@ class PatternTest(Constants):
     )
     prompts: int = constant(1000, "inferred", "error levels are multiples of 0.001 in each of four runs", at_least=1)
 
-    def strength(self, config: Any, kappa: np.ndarray) -> np.ndarray:
+    def strength(self, kappa: np.ndarray) -> np.ndarray:
         """kappa of the test inputs, from a kappa that is uniform within its training bound."""
         return kappa
 

@@ -2,12 +2,11 @@
 
 A token's input is x = mu_j + kappa nu_k: an in-domain-relevant (IDR) pattern mu_j decides the label, an irrelevant
 (IDI) pattern nu_k does not. A task is a pair (a, b) of two of the M patterns: label +1 on mu_a, -1 on mu_b, a fair coin
-elsewhere. Theorem 1 requires training tasks that cover the patterns evenly. All choices here do: each pattern has label
+elsewhere. Theorem 1 requires training tasks that cover the patterns evenly. Those here do: each pattern has label
 +1 as often as -1, and no task occurs twice.
 """
 
 import itertools
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,30 +16,6 @@ def cyclic_shifts(patterns: int, shifts: int = 1) -> np.ndarray:
     """Return the tasks (i, i + s mod M) for s = 1 ... shifts: int64 (patterns * shifts, 2)."""
     first = np.tile(np.arange(patterns), shifts)
     return np.stack([first, (first + np.repeat(np.arange(1, shifts + 1), patterns)) % patterns], axis=1)
-
-
-def random_even_cover(rng: np.random.Generator, patterns: int, shifts: int = 1) -> np.ndarray:
-    """Random tasks in which each pattern has label +1 and -1 `shifts` times each: int64 (patterns * shifts, 2).
-
-    The tasks follow no cycle. The unused pairs form a regular bipartite graph, so a perfect matching always remains.
-    """
-    from scipy.optimize import linear_sum_assignment
-
-    free, drawn = ~np.eye(patterns, dtype=bool), []
-    for _ in range(shifts):
-        # A used pair costs more than any perfect matching of free pairs.
-        pairs = linear_sum_assignment(np.where(free, rng.random(free.shape), patterns))
-        free[pairs] = False
-        drawn.append(np.stack(pairs, axis=1))
-    return np.concatenate(drawn)
-
-
-TRAINING_TASKS: Mapping[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
-    "cyclic shifts": lambda rng, patterns, shifts: cyclic_shifts(patterns, shifts),
-    "random even cover": random_even_cover,
-}
-"""Choices of the training tasks, given the numbers of patterns and of tasks per pattern and label: the same for all
-seeds, or random for each."""
 
 
 def all_tasks(patterns: int) -> np.ndarray:
