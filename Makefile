@@ -153,7 +153,7 @@ whatif: env
 # One resolution for all Pythons from 3.11 on and all platforms (--universal), one version per package (fewest).
 # Locked versions stay if the ranges allow them.
 lock: env
-	$(COMPILE) pyproject.toml --extra dev --extra docs --constraint requirements/torch.in --no-emit-package torch \
+	$(COMPILE) pyproject.toml --extra dev --extra studies --extra docs --constraint requirements/torch.in --no-emit-package torch \
 	  --output-file $(LOCK)
 	$(COMPILE) requirements/torch.in --no-config --no-annotate --constraint $(LOCK) --output-file requirements/torch.txt
 

@@ -53,12 +53,19 @@ EVERYTHING = [path for name in PLAN.figures for path in PLAN.chain(name)]
 if lines := taken(map(Path, EVERYTHING)):
     sys.exit("\n".join(lines))
 
-# Jobs use this Python even if its virtual environment is not activated, and this config. They write to logs;
+# Jobs use this Python even if its virtual environment is not activated, or that of environment.yml if Snakemake is to
+# deploy it (--software-deployment-method conda). They write to logs;
 # descriptor 9 is the terminal or log of the workflow, for the progress of trainings. Without the two thresholds, glibc
 # returns the memory of every large tensor to the kernel.
+deployed = {method.name for method in workflow.deployment_settings.deployment_method}
+PYTHON = (
+    f"PYTHONPATH={shlex.quote(str(Path(workflow.basedir) / 'src'))}"
+    if "CONDA" in deployed
+    else f"PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH"
+)
 CONFIG = shlex.quote(canonical(PLAN.plain())).replace("{", "{{").replace("}", "}}")
 shell.prefix(
-    f"set -euo pipefail; export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH; "
+    f"set -euo pipefail; export {PYTHON}; "
     f"exec 9>&2; export ICL_PROGRESS=9; config={CONFIG}; "
     "export MALLOC_TRIM_THRESHOLD_=4000000000 MALLOC_MMAP_THRESHOLD_=4000000000; "
 )

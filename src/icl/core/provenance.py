@@ -6,23 +6,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from icl import __version__
 from icl.core import arithmetic
 
 ROOT = Path(__file__).resolve().parents[3]
 
-LIBRARIES = (
-    "icl",
-    "numpy",
-    "scipy",
-    "pandas",
-    "pyarrow",
-    "torch",
-    "scikit-learn",
-    "matplotlib",
-    "seaborn",
-    "snakemake",
-)
-"""The packages that a number or a picture may depend on."""
+LIBRARIES = ("numpy", "scipy", "pandas", "pyarrow", "torch", "matplotlib", "seaborn", "snakemake")
+"""The packages beside ours that a number or a picture may depend on."""
 
 
 def device() -> str:
@@ -54,7 +44,7 @@ def about(**more: Any) -> dict[str, Any]:
     status = _git("status", "--porcelain", "--untracked-files=normal") if is_clone() else None
     return {
         "python": platform.python_version(),
-        "versions": {name: metadata.version(name) for name in LIBRARIES},
+        "versions": {"icl": __version__} | {name: metadata.version(name) for name in LIBRARIES},
         "revision": None if status is None else _git("rev-parse", "HEAD"),
         "clean": None if status is None else not status,
         "arithmetic": arithmetic.record(),

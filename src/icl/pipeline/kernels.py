@@ -15,8 +15,8 @@ from icl.core.files import write_json
 
 ONE_ORDER = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2", "OPENBLAS_CORETYPE": "Haswell"}
 """For torch's own kernels, the matrix products of torch (MKL) and those of numpy (OpenBLAS)."""
-LIBRARIES = {"numpy": "numpy", "scipy": "scipy", "sklearn": "scikit-learn", "torch": "torch"}
-"""What computes: the name to import -> the name of the package."""
+LIBRARIES = ("numpy", "scipy", "torch")
+"""What computes, by the name of its package, which is that to import."""
 
 
 def chosen() -> dict[str, str]:
@@ -32,7 +32,7 @@ def choose() -> None:
 @cache
 def version(library: str) -> str:
     """Return the version of one of LIBRARIES, without loading it."""
-    return metadata.version(LIBRARIES[library])
+    return metadata.version(library)
 
 
 def notes(folder: Path) -> list[str]:
